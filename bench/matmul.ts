@@ -1,4 +1,4 @@
-import { registerPeak } from '@shardwise/backend-cpu';
+import { type CpuOptions, registerPeak } from '@shardwise/backend-cpu';
 import { cpu } from 'shardwise';
 import type { Bench, BenchResult } from './bench.ts';
 import { bestMs } from './matmul-limit.ts';
@@ -30,13 +30,14 @@ interface Figure {
 /** Products of matrices on one thread. */
 export const matmul: Bench = {
   about: 'products of matrices on one thread, against the peak of its registers and PyTorch',
-  flags: { ...roundsFlag, sizes: { type: 'string' } },
+  flags: { ...roundsFlag, sizes: { type: 'string' }, instructions: { type: 'string' } },
   run: async (values) => {
     const shapes = chosen(values['sizes']);
     const rounds = roundsOf(values, ROUNDS);
+    const instructions = instructionsOf(values['instructions']);
     const peer = await startMatmulPeer();
     try {
-      return await compare(shapes, rounds, peer);
+      return await compare(shapes, rounds, instructions, peer);
     } finally {
       await peer?.close();
     }
@@ -58,12 +59,23 @@ function chosen(sizes: unknown): readonly MatmulShape[] {
   );
 }
 
+type Instructions = NonNullable<CpuOptions['instructions']>;
+
+/** The newest ones that products are made of. */
+function instructionsOf(given: unknown): Instructions {
+  const sets: readonly Instructions[] = ['AMX-BF16', 'AVX512-BF16', 'AVX-512', 'AVX2'];
+  const found = sets.find((set) => set === (given ?? sets[0]));
+  if (found !== undefined) return found;
+  throw new UsageError(`--instructions is ${JSON.stringify(given)}`, `Give ${sets.join(', ')}`);
+}
+
 async function compare(
   shapes: readonly MatmulShape[],
   rounds: number,
+  instructions: Instructions,
   peer: MatmulPeer | undefined,
 ): Promise<BenchResult> {
-  const device = await cpu();
+  const device = await cpu({ instructions });
   const figures: Figure[] = [];
   const peaks = new Map<Precision, number>();
   for (const dtype of dtypes) {
@@ -75,7 +87,7 @@ async function compare(
       let peak = 0;
       // The clock of a core changes: its peak is measured beside what is compared with it.
       for (let index = 0; index < rounds; index++) {
-        peak = Math.max(peak, (await registerPeak(dtype))?.gigaflops ?? 0);
+        peak = Math.max(peak, (await registerPeak(dtype, instructions))?.gigaflops ?? 0);
         own = Math.min(own, await bestMs(run, runs));
         if (peer !== undefined) others = Math.min(others, await peer.bestMs(shape, dtype, runs));
       }

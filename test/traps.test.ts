@@ -551,6 +551,20 @@ describe('numbers', () => {
 });
 
 describe('mixed precision', () => {
+  it('computes the same bits on processors with instructions for bf16 and without, AMX left out', async () => {
+    const [x, w] = [1, 2].map((seed) =>
+      Array.from({ length: 20 }, (_, row) =>
+        Array.from({ length: 20 }, (__, k) => Math.sin(seed + 31 * row + k)),
+      ),
+    );
+    const made = async (instructions: 'AVX512-BF16' | 'AVX2'): Promise<unknown> => {
+      sw.setRank({ device: await cpu({ byteLength: 2 ** 26, instructions }) });
+      const product = (): sw.Tensor => sw.tensor(x ?? []).matmul(sw.tensor(w ?? []));
+      return sw.autocast({ dtype: 'bf16' }, product).data();
+    };
+    expect(await made('AVX512-BF16')).toEqual(await made('AVX2'));
+  });
+
   const fine = 1 + 2 ** -9; // 1 in bf16
 
   it('a loss is f32 under autocast, a written one too, though logits are bf16', async () => {

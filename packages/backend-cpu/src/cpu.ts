@@ -1,6 +1,7 @@
 import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/spec';
 import { CpuBackend, type CpuParts } from './cpu-backend.ts';
 import { Arena } from './memory/arena.ts';
+import { type InstructionSet, instructionSets } from './machine-code/instruction-sets.ts';
 import { createMemory } from './memory/create-memory.ts';
 import { nativeOrWasm } from './native-or-wasm.ts';
 
@@ -18,10 +19,16 @@ export interface CpuOptions {
   /** Threads of products, and of ONNX Runtime's kernels. Default 1: ranks of one host share its cores. */
   readonly threads?: number;
   /**
-   * What makes products of matrices: machine code of ours, where the processor has AVX-512 and the system runs it, or
+   * What makes products of matrices: machine code of ours, where the processor has AVX2 and the system runs it, or
    * ONNX Runtime everywhere. Default: 'own'.
    */
   readonly products?: 'own' | 'onnxruntime';
+  /**
+   * The newest instructions that products of ours are made of, where the processor has them. 'AVX512-BF16' and those behind it
+   * give products of bf16 the same bits as each other, AMX-BF16 gives others; products of f32 have the same bits by all.
+   * Default: 'AMX-BF16', which is all that there are.
+   */
+  readonly instructions?: InstructionSet;
   /**
    * What runs loops over elements and rows: machine code of ours, where the processor has AVX-512 and the system runs it, or
    * WebAssembly everywhere. Default: 'own'.
@@ -35,6 +42,7 @@ const cpuRules: OptionRules<CpuOptions> = {
   byteLength: option.count,
   threads: option.integer(1),
   products: option.oneOf('own', 'onnxruntime'),
+  instructions: option.oneOf(...instructionSets),
   loops: option.oneOf('own', 'webassembly'),
 };
 
@@ -46,14 +54,16 @@ const cpuRules: OptionRules<CpuOptions> = {
 export async function cpu(options: CpuOptions = {}): Promise<CpuBackend> {
   checkOptions('cpu', options, cpuRules);
   const { threads = 1, products = 'own', loops = 'own', byteOffset, byteLength } = options;
+  const { instructions = instructionSets[0] } = options;
   if (options.memory === undefined && byteOffset !== undefined) throw nothingToShare(byteOffset);
   const memory = options.memory ?? createMemory(byteLength);
   const arena = new Arena(memory, byteOffset, byteLength);
   const load = async (): Promise<CpuParts> => {
     const { nativeParts } = await import('./native-parts.ts');
-    return nativeParts(arena, { threads, products, loops });
+    return nativeParts(arena, { threads, products, instructions, loops });
   };
-  const isChosen = options.products !== undefined || options.loops !== undefined;
+  const chosen = [options.products, options.instructions, options.loops];
+  const isChosen = chosen.some((choice) => choice !== undefined);
   return new CpuBackend(isChosen ? await load() : await nativeOrWasm(arena, load));
 }
 

@@ -9,7 +9,7 @@ export function describe(name: 'cpu' | 'wasm', products: ProductsBy, loops: Loop
 function describeProducts(products: ProductsBy): string {
   if (products.by !== 'own') return `products by ${names[products.by]}, as ${products.reason}`;
   const { f32, bf16 } = products.instructions;
-  return `products in machine code (${f32}${bf16 === null ? '' : `, bf16 by ${bf16}`})`;
+  return `products in machine code (${f32}, bf16 by ${bf16})`;
 }
 
 function describeLoops(loops: LoopsBy): string {

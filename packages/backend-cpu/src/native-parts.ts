@@ -6,23 +6,22 @@ import { onnxRest } from './onnx/onnx-rest.ts';
 import { configureCalls } from './onnx/runtime/call-threads.ts';
 import { libraryPath } from './onnx/runtime/library-path.ts';
 import { Sessions } from './onnx/sessions.ts';
-import { createProducts } from './products/create-products.ts';
+import { createProducts, type ProductsOptions } from './products/create-products.ts';
 
-export interface NativeOptions {
-  readonly threads: number;
-  readonly products: 'own' | 'onnxruntime';
+export interface NativeOptions extends ProductsOptions {
   readonly loops: 'own' | 'webassembly';
 }
 
 /** What computes by native code. Throws BackendError where ONNX Runtime has no library for this system. */
-export function nativeParts(arena: Arena, { threads, products, loops }: NativeOptions): CpuParts {
+export function nativeParts(arena: Arena, options: NativeOptions): CpuParts {
+  const { threads, loops } = options;
   libraryPath();
   configureCalls();
   adviseHugePages(arena.memory, arena.byteOffset, arena.capacityBytes);
   return {
     name: 'cpu',
     arena,
-    products: createProducts(products, threads),
+    products: createProducts(options),
     loops: createLoops(loops),
     rest: onnxRest(new Sessions(threads)),
   };

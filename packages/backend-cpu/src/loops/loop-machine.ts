@@ -9,7 +9,7 @@ import {
 } from '../machine-code/code-pages.ts';
 import { emitCalls } from '../machine-code/emit-calls.ts';
 import { at, r15, rbp, rdi } from '../machine-code/operands.ts';
-import { processorFeatures, requireAvx512 } from '../machine-code/processor.ts';
+import { processorFeatures } from '../machine-code/processor.ts';
 import { CallList } from './call-list.ts';
 import { elementwiseLoop } from './elementwise-loop.ts';
 import { emitLoop } from './emit-loop.ts';
@@ -33,7 +33,12 @@ export function loopMachine(): LoopMachine {
 
 function findMachine(): LoopMachine {
   try {
-    requireAvx512(processorFeatures());
+    if (processorFeatures().vectors !== 'AVX-512') {
+      return {
+        kind: 'webassembly',
+        reason: 'the processor has no AVX-512, or its system does not use it',
+      };
+    }
     const code = new PlacedLoops();
     if (isRight(code)) return { kind: 'own', code };
     return unexpected('machine code does not compute what JavaScript does');

@@ -6,6 +6,8 @@ import {
   binaryWith,
   type BinaryWith,
   encodeVector,
+  type MaskedStore,
+  maskedStores,
   type Options,
   type Shift,
   shifts,
@@ -73,6 +75,28 @@ export class Assembler {
   /** Of 32 bits. */
   store32(target: Memory, source: Register): void {
     this.#integer(0x89, source.index, target, false);
+  }
+
+  /** Of 16 bits. */
+  store16(target: Memory, source: Register): void {
+    this.#code.byte(0x66);
+    this.#integer(0x89, source.index, target, false);
+  }
+
+  /** Of 16 bits of memory; the others are 0. */
+  load16(target: Register, source: Memory): void {
+    this.#rex(target.index, source);
+    this.#code.byte(0x0f, 0xb7);
+    this.#code.operands(target.index, source);
+  }
+
+  /** How sums of floats are rounded, and whether they have denormal values: takes it from memory. */
+  ldmxcsr(source: Memory): void {
+    this.#integerWithout(0xae, 2, source);
+  }
+
+  stmxcsr(target: Memory): void {
+    this.#integerWithout(0xae, 3, target);
   }
 
   lea(target: Register, address: Memory): void {
@@ -252,7 +276,25 @@ export class Assembler {
     this.#code.byte(number);
   }
 
-  shift(name: Shift, target: Vector, source: Vector | Memory, bits: number): void {
+  /** The elements of which the highest bit in the mask is 1. */
+  maskedStore(name: MaskedStore, target: Memory, mask: Vector, source: Vector): void {
+    const { index, byteLength } = source;
+    encodeVector(this.#code, maskedStores[name], byteLength, index, mask.index, target);
+  }
+
+  /** The half of this number of a vector of 32 bytes, as one of 16. */
+  vextractf128(target: Vector, source: Vector, half: 0 | 1): void {
+    const encoding = { map: 3, prefix: 1, opcode: 0x19 } as const;
+    encodeVector(this.#code, encoding, source.byteLength, source.index, 0, target);
+    this.#code.byte(half);
+  }
+
+  /** The low 16 bits of each element of 32, in a vector of half the length. */
+  vpmovdw(target: Vector, source: Vector): void {
+    encodeVector(this.#code, stores.vpmovdw, source.byteLength, source.index, 0, target);
+  }
+
+  shift(name: Shift, target: Vector, source: Vector, bits: number): void {
     const { part, ...encoding } = shifts[name];
     encodeVector(this.#code, encoding, target.byteLength, part, target.index, source);
     this.#code.byte(bits);

@@ -53,6 +53,7 @@ export const r15: Register = register(15);
 
 export const zmm = (index: number): Vector => ({ kind: 'vector', index, byteLength: 64 });
 export const ymm = (index: number): Vector => ({ kind: 'vector', index, byteLength: 32 });
+export const xmm = (index: number): Vector => ({ kind: 'vector', index, byteLength: 16 });
 export const tmm = (index: number): Tile => ({ kind: 'tile', index });
 export const mask = (index: number): Mask => ({ kind: 'mask', index });
 

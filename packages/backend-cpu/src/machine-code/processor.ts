@@ -1,25 +1,46 @@
 import koffi from 'koffi';
 import { Assembler } from './assembler.ts';
 import { codeAt, NoCodeError, placeCode } from './code-pages.ts';
+import { type InstructionSet, instructionSets } from './instruction-sets.ts';
 import { at, rax, rbx, rcx, rdi, rdx, rsi } from './operands.ts';
+
+/** Vectors of 64 bytes: AVX-512 with the parts F, BW, DQ and VL, and BMI2. Of 32 bytes: AVX2 and FMA. */
+export type VectorInstructions = 'AVX-512' | 'AVX2';
 
 /** What of the instructions that we use this processor has, and its system lets us use. */
 export interface ProcessorFeatures {
-  /** AVX-512 with the parts F, BW, DQ and VL, and BMI2. */
-  readonly avx512: boolean;
+  /** The widest ones; null where there are none that we use. */
+  readonly vectors: VectorInstructions | null;
   /** AVX512-BF16. */
   readonly bf16: boolean;
   /** AMX-BF16, and the system has let this process use it. */
   readonly tiles: boolean;
 }
 
-/** Throws NoCodeError where the routines that we emit cannot be run. */
-export function requireAvx512({ avx512 }: ProcessorFeatures): void {
-  if (!avx512) throw new NoCodeError('the processor has no AVX-512, or its system does not use it');
+/** What a processor has without the sets before `newest`. */
+export function upTo(newest: InstructionSet, features: ProcessorFeatures): ProcessorFeatures {
+  const isLeft = (set: InstructionSet): boolean =>
+    instructionSets.indexOf(set) >= instructionSets.indexOf(newest);
+  const { vectors } = features;
+  return {
+    vectors: vectors === 'AVX-512' && !isLeft('AVX-512') ? 'AVX2' : vectors,
+    bf16: features.bf16 && isLeft('AVX512-BF16'),
+    tiles: features.tiles && isLeft('AMX-BF16'),
+  };
 }
 
-/** Of the registers that the system saves: those of SSE and AVX, and the three kinds of AVX-512. */
-const SAVED_BY_SYSTEM = 0xe6;
+/** Throws NoCodeError where the routines that we emit cannot be run. */
+export function requireVectors({ vectors }: ProcessorFeatures): VectorInstructions {
+  if (vectors === null) {
+    throw new NoCodeError('the processor has neither AVX-512 nor AVX2, or its system uses neither');
+  }
+  return vectors;
+}
+
+/** Of the registers that the system saves: those of SSE and AVX. */
+const AVX_SAVED_BY_SYSTEM = 0x6;
+/** And the three kinds of AVX-512. */
+const AVX512_SAVED_BY_SYSTEM = 0xe6;
 /** Those of tiles. */
 const TILES_SAVED_BY_SYSTEM = 0x6_0000;
 
@@ -52,20 +73,23 @@ export function processorFeatures(): ProcessorFeatures {
   };
   const [lastLeaf = 0] = ask(0);
   const [, , usesOfSystem = 0] = ask(1);
-  if (lastLeaf < 7 || !hasBit(usesOfSystem, 27))
-    return { avx512: false, bf16: false, tiles: false };
+  if (lastLeaf < 7 || ![12, 27].every((bit) => hasBit(usesOfSystem, bit))) return none;
   const saved = new BigUint64Array(new ArrayBuffer(8));
   codeAt(start + BigInt(xgetbv.byteOffset ?? 0))(saved);
   const hasSaved = (registers: number): boolean =>
     (Number(saved[0] ?? 0n) & registers) === registers;
   const [parts = 0, features = 0, , others = 0] = ask(7);
   const [newer = 0] = parts > 0 ? ask(7, 1) : [];
-  const avx512 =
-    hasSaved(SAVED_BY_SYSTEM) && [8, 16, 17, 30, 31].every((bit) => hasBit(features, bit));
-  const bf16 = avx512 && hasBit(newer, 5);
+  if (!hasSaved(AVX_SAVED_BY_SYSTEM) || !hasBit(features, 5)) return none;
+  const isWide =
+    hasSaved(AVX512_SAVED_BY_SYSTEM) && [8, 16, 17, 30, 31].every((bit) => hasBit(features, bit));
+  const bf16 = isWide && hasBit(newer, 5);
   const hasTiles = hasSaved(TILES_SAVED_BY_SYSTEM) && [22, 24].every((bit) => hasBit(others, bit));
-  return { avx512, bf16, tiles: bf16 && hasTiles && letsUseTiles() };
+  const vectors = isWide ? 'AVX-512' : 'AVX2';
+  return { vectors, bf16, tiles: bf16 && hasTiles && letsUseTiles() };
 }
+
+const none: ProcessorFeatures = { vectors: null, bf16: false, tiles: false };
 
 const SYS_ARCH_PRCTL = 158;
 const ARCH_REQ_XCOMP_PERM = 0x1023;

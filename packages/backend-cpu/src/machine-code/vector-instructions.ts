@@ -22,6 +22,8 @@ export type Ternary =
   | ('vaddps' | 'vsubps' | 'vmulps' | 'vdivps' | 'vminps' | 'vmaxps')
   | ('vpaddd' | 'vpsubd' | 'vpmulld' | 'vpminsd' | 'vpmaxsd')
   | ('vpandd' | 'vpandnd')
+  | ('vandps' | 'vorps' | 'vpcmpgtd' | 'vpackusdw')
+  | ('vmaskmovps' | 'vpmaskmovd')
   | 'vxorps'
   | 'vfmadd231ps'
   | 'vunpcklps'
@@ -43,7 +45,7 @@ export const ternary: Readonly<Record<Ternary, Encoding>> = {
   vminps: { map: 1, prefix: 0, opcode: 0x5d },
   /** The second where neither is greater than the other. */
   vmaxps: { map: 1, prefix: 0, opcode: 0x5f },
-  vpaddd: { map: 1, prefix: 1, opcode: 0xfe, evex: true },
+  vpaddd: { map: 1, prefix: 1, opcode: 0xfe },
   vpsubd: { map: 1, prefix: 1, opcode: 0xfa, evex: true },
   vpmulld: { map: 2, prefix: 1, opcode: 0x40, evex: true },
   vpminsd: { map: 2, prefix: 1, opcode: 0x39, evex: true },
@@ -51,6 +53,15 @@ export const ternary: Readonly<Record<Ternary, Encoding>> = {
   vpandd: { map: 1, prefix: 1, opcode: 0xdb, evex: true },
   /** ~first & second. */
   vpandnd: { map: 1, prefix: 1, opcode: 0xdf, evex: true },
+  vandps: { map: 1, prefix: 0, opcode: 0x54 },
+  vorps: { map: 1, prefix: 0, opcode: 0x56 },
+  /** All bits where the first is greater, none elsewhere. Only of 32 bytes, and so for the next three. */
+  vpcmpgtd: { map: 1, prefix: 1, opcode: 0x66 },
+  /** Elements of 4 bytes as ones of 2: four of the first, four of the second, and so on. */
+  vpackusdw: { map: 2, prefix: 1, opcode: 0x2b },
+  /** From memory, the elements of which the highest bit of the first is 1; the others are 0. */
+  vmaskmovps: { map: 2, prefix: 1, opcode: 0x2c },
+  vpmaskmovd: { map: 2, prefix: 1, opcode: 0x8c },
   vxorps: { map: 1, prefix: 0, opcode: 0x57 },
   vfmadd231ps: { map: 2, prefix: 1, opcode: 0xb8 },
   vunpcklps: { map: 1, prefix: 0, opcode: 0x14 },
@@ -68,6 +79,7 @@ export type Binary =
   | 'vmovdqu16'
   | 'vbroadcastss'
   | 'vpbroadcastd'
+  | 'vpbroadcastw'
   | ('vpmovzxwd' | 'vpmovzxbd')
   | ('vsqrtps' | 'vcvtdq2ps' | 'vcvttps2dq' | 'vpabsd')
   | 'vcvtneps2bf16';
@@ -78,7 +90,9 @@ export const binary: Readonly<Record<Binary, Encoding>> = {
   vmovdqu16: { map: 1, prefix: 3, opcode: 0x6f, wide: true, evex: true },
   vbroadcastss: { map: 2, prefix: 1, opcode: 0x18, memory: 'element' },
   vpbroadcastd: { map: 2, prefix: 1, opcode: 0x58, memory: 'element', evex: true },
-  vpmovzxwd: { map: 2, prefix: 1, opcode: 0x33, memory: 'half', evex: true },
+  /** From memory, an element of 2 bytes. */
+  vpbroadcastw: { map: 2, prefix: 1, opcode: 0x79 },
+  vpmovzxwd: { map: 2, prefix: 1, opcode: 0x33, memory: 'half' },
   vpmovzxbd: { map: 2, prefix: 1, opcode: 0x31, memory: 'quarter', evex: true },
   vsqrtps: { map: 1, prefix: 0, opcode: 0x51 },
   vcvtdq2ps: { map: 1, prefix: 0, opcode: 0x5b },
@@ -89,7 +103,7 @@ export const binary: Readonly<Record<Binary, Encoding>> = {
   vcvtneps2bf16: { map: 2, prefix: 2, opcode: 0x72, evex: true },
 };
 
-export type Store = 'vmovups' | 'vmovdqu16' | 'vmovntps' | 'vpmovdw' | 'vpmovdb';
+export type Store = 'vmovups' | 'vmovdqu16' | 'vmovntps' | 'vmovlps' | 'vpmovdw' | 'vpmovdb';
 
 /** memory = source. */
 export const stores: Readonly<Record<Store, Encoding>> = {
@@ -97,13 +111,25 @@ export const stores: Readonly<Record<Store, Encoding>> = {
   vmovdqu16: { map: 1, prefix: 3, opcode: 0x7f, wide: true, evex: true },
   /** Past the caches, to an address that is a multiple of the vector's length. */
   vmovntps: { map: 1, prefix: 0, opcode: 0x2b },
+  /** The first two elements. */
+  vmovlps: { map: 1, prefix: 0, opcode: 0x13 },
   /** The low 16 bits of each element of 32. */
   vpmovdw: { map: 2, prefix: 2, opcode: 0x33, memory: 'half', evex: true },
   /** The low 8 bits of each element of 32. */
   vpmovdb: { map: 2, prefix: 2, opcode: 0x31, memory: 'quarter', evex: true },
 };
 
-export type TernaryWith = 'vpternlogd' | 'vshuff32x4' | 'vcmpps' | 'vpcmpd';
+export type MaskedStore = 'vmaskmovps' | 'vpmaskmovd';
+
+/** memory = source, where the highest bit of an element of a vector is 1. */
+export const maskedStores: Readonly<Record<MaskedStore, Encoding>> = {
+  vmaskmovps: { map: 2, prefix: 1, opcode: 0x2e },
+  vpmaskmovd: { map: 2, prefix: 1, opcode: 0x8e },
+};
+
+export type TernaryWith =
+  | ('vpternlogd' | 'vshuff32x4' | 'vcmpps' | 'vpcmpd')
+  | ('vperm2f128' | 'vblendvps' | 'vpblendvb' | 'vinserti64x4');
 
 /** target = f(first, second, number). Comparisons have a mask as their target. */
 export const ternaryWith: Readonly<Record<TernaryWith, Encoding>> = {
@@ -113,9 +139,16 @@ export const ternaryWith: Readonly<Record<TernaryWith, Encoding>> = {
   vshuff32x4: { map: 3, prefix: 1, opcode: 0x23, evex: true },
   vcmpps: { map: 1, prefix: 0, opcode: 0xc2, evex: true },
   vpcmpd: { map: 3, prefix: 1, opcode: 0x1f, evex: true },
+  /** Halves of both, by the numbers in `number`: 0 and 1 of the first, 2 and 3 of the second. */
+  vperm2f128: { map: 3, prefix: 1, opcode: 0x06 },
+  /** The second where the highest bit of an element is 1 in the vector of index `number` / 16, else the first. */
+  vblendvps: { map: 3, prefix: 1, opcode: 0x4a },
+  vpblendvb: { map: 3, prefix: 1, opcode: 0x4c },
+  /** The first with the half of this number taken from the second. */
+  vinserti64x4: { map: 3, prefix: 1, opcode: 0x3a, wide: true, evex: true },
 };
 
-export type BinaryWith = 'vrndscaleps' | 'vpermilps';
+export type BinaryWith = 'vrndscaleps' | 'vpermilps' | 'vpermq';
 
 /** target = f(source, number). */
 export const binaryWith: Readonly<Record<BinaryWith, Encoding>> = {
@@ -123,11 +156,13 @@ export const binaryWith: Readonly<Record<BinaryWith, Encoding>> = {
   vrndscaleps: { map: 3, prefix: 1, opcode: 0x08, evex: true },
   /** Elements of each 128 bits, by the numbers in `number`. */
   vpermilps: { map: 3, prefix: 1, opcode: 0x04 },
+  /** Elements of 8 bytes of each 32, by the numbers in `number`. */
+  vpermq: { map: 3, prefix: 1, opcode: 0x00, wide: true },
 };
 
 export type Shift = 'vpslld' | 'vpsrld' | 'vpsrad';
 
-const shift = { map: 1, prefix: 1, opcode: 0x72, evex: true } as const;
+const shift = { map: 1, prefix: 1, opcode: 0x72 } as const;
 
 /** Each element of 32 bits by a number of bits. `part` is a part of the opcode, where others have their target. */
 export const shifts: Readonly<Record<Shift, Encoding & { readonly part: number }>> = {
@@ -176,7 +211,7 @@ function extension(rm: Vector | Memory): { readonly low: number; readonly high: 
 
 function vex(
   code: Code,
-  { map, prefix, opcode }: Encoding,
+  { map, prefix, opcode, wide }: Encoding,
   byteLength: Vector['byteLength'],
   reg: number,
   vvvv: number,
@@ -188,7 +223,7 @@ function vex(
   code.byte(
     0xc4,
     bit(reg, 3, 7) | bit(high, 0, 6) | bit(low, 0, 5) | map,
-    ((~vvvv & 15) << 3) | length | prefix,
+    (wide === true ? 0x80 : 0) | ((~vvvv & 15) << 3) | length | prefix,
     opcode,
   );
   code.operands(reg, rm.kind === 'vector' ? rm.index : rm);

@@ -1,3 +1,4 @@
+import type { InstructionSet } from '../machine-code/instruction-sets.ts';
 import { callThreads } from '../onnx/runtime/call-threads.ts';
 import { packedBytes } from './plan-tasks.ts';
 import { alignedBytes, productMachine } from './product-machine.ts';
@@ -6,10 +7,17 @@ import { ProductPiece } from './product-piece.ts';
 import type { Products } from './products.ts';
 import type { ProductResources } from './run-parts.ts';
 
-/** `threads` is how many threads one product may take. */
-export function createProducts(choice: 'own' | 'onnxruntime', threads: number): Products {
-  if (choice === 'onnxruntime') return withoutOwn('it was asked for');
-  const machine = productMachine();
+export interface ProductsOptions {
+  readonly products: 'own' | 'onnxruntime';
+  /** How many threads one product may take. */
+  readonly threads: number;
+  /** The newest instructions that are used. */
+  readonly instructions: InstructionSet;
+}
+
+export function createProducts({ products, threads, instructions }: ProductsOptions): Products {
+  if (products === 'onnxruntime') return withoutOwn('it was asked for');
+  const machine = productMachine(instructions);
   if (machine.kind === 'none') return withoutOwn(machine.reason);
   let made: ProductResources | undefined;
   const resources = (): ProductResources =>
@@ -21,7 +29,7 @@ export function createProducts(choice: 'own' | 'onnxruntime', threads: number): 
     });
   return {
     by: { by: 'own', instructions: machine.instructions },
-    own: { bf16: machine.instructions.bf16 !== null },
+    own: { bf16: true },
     link: (memory, product) => new ProductPiece(memory, product, resources()),
     linkGrouped: (memory, product) => new GroupedPiece(memory, product, resources()),
   };

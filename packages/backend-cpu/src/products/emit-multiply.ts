@@ -3,7 +3,6 @@ import type { Label } from '../machine-code/code.ts';
 import {
   at,
   indexed,
-  mask,
   r10,
   r11,
   r12,
@@ -20,21 +19,24 @@ import {
   rsi,
   rsp,
 } from '../machine-code/operands.ts';
-import { type ProductKind, tileColumns, tileRows } from './product-types.ts';
+import type { ProductKind } from './product-types.ts';
 import { operandAddress, taskField } from './task-layout.ts';
+import type { Vectors } from './vectors/vectors.ts';
 
 /** Places on the stack. */
 const resultColumn = at(rsp, 0);
 const addendColumn = at(rsp, 8);
 const addendRow = at(rsp, 16);
-const stackBytes = 24;
+const columnsThere = at(rsp, 24);
+const stackBytes = 32;
 
 /**
  * The routine that multiplies all panels of rows with all panels of columns: a panel of columns stays in the nearest
  * cache while those of rows pass by. The task has the kernels of whole panels of rows, and of the last one.
  */
-export function emitMultiply(code: Assembler, kind: ProductKind): Label {
+export function emitMultiply(code: Assembler, vectors: Vectors, kind: ProductKind): Label {
   const start = code.entry();
+  const { rows: tileRows, columns: tileColumns } = vectors.tile;
   const bytesOfPanel = tileColumns * (kind === 'bf16 to bf16' ? 2 : 4);
   code.sub(rsp, stackBytes);
   code.mov(r13, taskField('multiply', 'columnPanels'));
@@ -54,10 +56,7 @@ export function emitMultiply(code: Assembler, kind: ProductKind): Label {
   code.jumpIf('greater', wholeColumns);
   code.mov(rcx, taskField('multiply', 'lastColumns'));
   code.place(wholeColumns);
-  code.mov(rax, -1);
-  code.bzhi(rax, rax, rcx);
-  code.kmovd(mask(1), rax);
-  code.kshiftrd(mask(2), mask(1), tileColumns / 2);
+  vectors.beginColumns(rcx, columnsThere);
   code.mov(rax, taskField('multiply', 'leftOperand'));
   code.mov(r12, indexed(rbp, rax));
   code.add(r12, taskField('multiply', 'leftOffset'));
@@ -75,6 +74,7 @@ export function emitMultiply(code: Assembler, kind: ProductKind): Label {
   code.mov(r8, taskField('multiply', 'resultStrideBytes'));
   code.mov(r9, addendRow);
   code.mov(r10, taskField('multiply', 'addendStrideBytes'));
+  vectors.passColumns(columnsThere);
   code.cmp(r14, 1);
   code.jumpIf('equal', lastRows);
   code.mov(rax, taskField('multiply', 'kernel'));

@@ -5,6 +5,7 @@ import { emitStraightPanels } from './emit-straight-panels.ts';
 import { emitTransposedPanels } from './emit-transposed-panels.ts';
 import type { Packing, PanelShape } from './product-types.ts';
 import { taskField } from './task-layout.ts';
+import type { Vectors } from './vectors/vectors.ts';
 
 /**
  * The routine that packs panels of rows or columns: for each unit of k, what all lanes have there lies
@@ -15,6 +16,7 @@ import { taskField } from './task-layout.ts';
  */
 export function emitPacking(
   code: Assembler,
+  vectors: Vectors,
   packing: Packing,
   shape: PanelShape,
   transposes: boolean,
@@ -26,8 +28,8 @@ export function emitPacking(
   code.add(r12, taskField('pack', 'byteOffset'));
   code.mov(r13, packedMemory);
   code.add(r13, taskField('pack', 'packedOffset'));
-  if (transposes) emitTransposedPanels(code, packing, shape);
-  else emitStraightPanels(code, packing, shape);
+  if (transposes) emitTransposedPanels(code, vectors, packing, shape);
+  else emitStraightPanels(code, vectors, packing, shape);
   code.ret();
   return start;
 }

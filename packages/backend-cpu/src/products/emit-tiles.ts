@@ -27,12 +27,12 @@ import {
   ymm,
   zmm,
 } from '../machine-code/operands.ts';
-import { type ProductKind, amxBlockUnits, amxSumRowBytes, tileColumns } from './product-types.ts';
+import { type ProductKind, amxBlockUnits, amxColumns, amxSumRowBytes } from './product-types.ts';
 import { fieldOffset, operandAddress, taskField, taskFlags } from './task-layout.ts';
 
 /** A tile has 16 rows of 16 units; the routine multiplies one of rows with four of columns at once. */
 const edge = 16;
-const rightUnitBytes = 4 * tileColumns;
+const rightUnitBytes = 4 * amxColumns;
 
 /** On the stack: the sizes of tiles, and addresses and counts. */
 const sizes = onStack(0);
@@ -130,7 +130,7 @@ export function emitTiles(code: Assembler, kind: Exclude<ProductKind, 'f32 to f3
   code.jump(nextBlock);
 
   code.place(finished);
-  emitStep(code, resultColumn, 2 * tileColumns * (kind === 'bf16 to bf16' ? 2 : 4));
+  emitStep(code, resultColumn, 2 * amxColumns * (kind === 'bf16 to bf16' ? 2 : 4));
   for (let panel = 0; panel < 2; panel++) {
     code.add(rbx, taskField('multiply', 'rightPanelBytes'));
   }
@@ -293,7 +293,7 @@ function emitRow(code: Assembler, kind: ProductKind, panel: Panel, emitBetween: 
   if (kind === 'bf16 to bf16') {
     // All 32 values in one vector, of which the first mask says all that there are.
     code.ternary('vcvtne2ps2bf16', zmm(2), zmm(1), zmm(0));
-    code.vstore('vmovdqu16', at(rdx, 2 * tileColumns * panel.index), zmm(2), { mask: panel.low });
+    code.vstore('vmovdqu16', at(rdx, 2 * amxColumns * panel.index), zmm(2), { mask: panel.low });
   } else {
     eachHalf(panel, (sum, offset, there) =>
       code.vstore('vmovups', at(rdx, offset), sum, { mask: there }),
@@ -334,7 +334,7 @@ function eachHalf(
   { low, high, index }: Panel,
   visit: (sum: Vector, byteOffset: number, there: Mask) => void,
 ): void {
-  const byteOffset = 4 * tileColumns * index;
+  const byteOffset = 4 * amxColumns * index;
   visit(sums[0], byteOffset, low);
   visit(sums[1], byteOffset + 64, high);
 }

@@ -1,8 +1,6 @@
 import type { Assembler } from '../machine-code/assembler.ts';
 import {
   at,
-  indexed,
-  mask,
   r11,
   r12,
   r13,
@@ -12,22 +10,23 @@ import {
   rbx,
   rcx,
   rdi,
+  rsi,
   rsp,
-  type Vector,
-  zmm,
 } from '../machine-code/operands.ts';
-import { emitTranspose } from './emit-transpose.ts';
-import { type Packing, type PanelShape, unitElements } from './product-types.ts';
+import { type Packing, type PanelShape, unitBytesOf, unitElements } from './product-types.ts';
 import { taskField } from './task-layout.ts';
-
-/** Sixteen lanes are one vector, of which each element is a unit. */
-const vectorLanes = 16;
+import type { Vectors } from './vectors/vectors.ts';
 
 /**
  * Packs panels of which the elements of a lane lie together, one after the other. What is written behind the end of a panel lies in
  * the next one, which is packed later. r12: the source of the first panel. r13: its place.
  */
-export function emitTransposedPanels(code: Assembler, packing: Packing, shape: PanelShape): void {
+export function emitTransposedPanels(
+  code: Assembler,
+  vectors: Vectors,
+  packing: Packing,
+  shape: PanelShape,
+): void {
   const [next, whole] = [code.label(), code.label()];
   // r14: panels to come. rbx: how many of the lanes there are.
   code.mov(r14, taskField('pack', 'panels'));
@@ -37,22 +36,21 @@ export function emitTransposedPanels(code: Assembler, packing: Packing, shape: P
   code.jumpIf('greater', whole);
   code.mov(rbx, taskField('pack', 'lastLanes'));
   code.place(whole);
-  emitPanel(code, packing, shape);
+  emitPanel(code, vectors, packing, shape);
   code.add(r12, taskField('pack', 'panelStepBytes'));
   code.add(r13, taskField('pack', 'packedPanelBytes'));
   code.sub(r14, 1);
   code.jumpIf('notEqual', next);
 }
 
-function emitPanel(code: Assembler, packing: Packing, shape: PanelShape): void {
-  const { lanes } = shape;
-  const groups = Math.ceil(lanes / vectorLanes);
-  const tableBytes = 8 * vectorLanes * groups;
+function emitPanel(code: Assembler, vectors: Vectors, packing: Packing, shape: PanelShape): void {
+  const groups = Math.ceil(shape.lanes / vectors.lanes);
+  const tableBytes = 8 * vectors.lanes * groups;
   code.sub(rsp, tableBytes);
   // A table of where the lanes begin. Those that are not there are the last one once more.
   code.mov(rax, r12);
   code.mov(r8, taskField('pack', 'strideBytes'));
-  for (let lane = 0; lane < vectorLanes * groups; lane++) {
+  for (let lane = 0; lane < vectors.lanes * groups; lane++) {
     const isLast = code.label();
     code.store(at(rsp, 8 * lane), rax);
     code.cmp(rbx, lane + 2);
@@ -61,60 +59,66 @@ function emitPanel(code: Assembler, packing: Packing, shape: PanelShape): void {
     code.place(isLast);
   }
   for (let group = 0; group < groups; group++) {
-    emitGroup(code, packing, shape, group);
+    emitGroup(code, vectors, packing, shape, group);
   }
   code.add(rsp, tableBytes);
 }
 
 function emitGroup(
   code: Assembler,
+  vectors: Vectors,
   packing: Packing,
-  { lanes, inTiles }: PanelShape,
+  { lanes, form }: PanelShape,
   group: number,
 ): void {
-  const unitBytes = inTiles ? 64 : 4 * lanes;
-  const elements = vectorLanes * unitElements(packing);
+  const unitBytes = form === 'tiles' ? vectors.byteLength : unitBytesOf(form) * lanes;
+  const elements = vectors.lanes * unitElements(packing);
   const elementBytes = packing === 'bf16' ? 2 : 4;
-  const [loop, whole, done] = [code.label(), code.label(), code.label()];
+  const [loop, done] = [code.label(), code.label()];
   // rcx: bytes into each lane. r11: elements to come. rdi: the place.
   code.xor(rcx, rcx);
   code.mov(r11, taskField('pack', 'elements'));
   code.mov(rdi, r13);
-  code.add(rdi, 64 * group);
+  code.add(rdi, vectors.byteLength * group);
   code.place(loop);
   code.cmp(r11, 1);
   code.jumpIf('less', done);
-  code.mov(rax, -1);
-  code.cmp(r11, elements);
-  code.jumpIf('notLess', whole);
-  code.bzhi(rax, rax, r11);
-  code.place(whole);
-  code.kmovd(mask(1), rax);
-  if (packing === 'f32 as bf16') code.kshiftrd(mask(2), mask(1), vectorLanes);
-  for (let lane = 0; lane < vectorLanes; lane++) {
-    code.mov(rax, at(rsp, 8 * (vectorLanes * group + lane)));
-    emitUnitsOfLane(code, packing, zmm(lane));
+  vectors.beginUnits(r11, packing);
+  for (let lane = 0; lane < vectors.lanes; lane++) {
+    code.mov(rsi, at(rsp, 8 * (vectors.lanes * group + lane)));
+    code.add(rsi, rcx);
+    vectors.loadUnits(packing, vectors.vector(lane), rsi);
   }
-  if (inTiles) {
+  if (form === 'tiles') {
     // The lanes of a tile lie as they lay in memory.
-    for (let lane = 0; lane < vectorLanes; lane++) {
-      code.vstore('vmovups', at(rdi, 64 * lane), zmm(lane));
+    for (let lane = 0; lane < vectors.lanes; lane++) {
+      code.vstore('vmovups', at(rdi, vectors.byteLength * lane), vectors.vector(lane));
     }
-  } else emitTranspose(code, unitBytes);
+  } else emitUnits(code, vectors, form, lanes);
   code.add(rcx, elements * elementBytes);
-  code.add(rdi, vectorLanes * unitBytes);
+  code.add(rdi, vectors.lanes * unitBytes);
   code.sub(r11, elements);
   code.jump(loop);
   code.place(done);
 }
 
-/** Sixteen units of the lane at rax. */
-function emitUnitsOfLane(code: Assembler, packing: Packing, target: Vector): void {
-  const low = { mask: mask(1), zero: true };
-  if (packing === 'bf16') code.binary('vmovdqu16', target, indexed(rax, rcx), low);
-  else code.binary('vmovups', target, indexed(rax, rcx), low);
-  if (packing !== 'f32 as bf16') return;
-  const rest = zmm(31);
-  code.binary('vmovups', rest, indexed(rax, rcx, 1, 64), { mask: mask(2), zero: true });
-  code.ternary('vcvtne2ps2bf16', target, rest, target);
+/** Stores the units of lanes, in order: what a store writes behind a short unit is overwritten by the next. */
+function emitUnits(
+  code: Assembler,
+  vectors: Vectors,
+  form: Exclude<PanelShape['form'], 'tiles'>,
+  lanes: number,
+): void {
+  vectors.transpose((unit, vector, spare) => {
+    const place = unit * unitBytesOf(form) * lanes;
+    if (form !== 'floats') {
+      code.vstore('vmovups', at(rdi, place), vector);
+      return;
+    }
+    code.shift('vpslld', spare, vector, 16);
+    code.shift('vpsrld', vector, vector, 16);
+    code.shift('vpslld', vector, vector, 16);
+    code.vstore('vmovups', at(rdi, place), vector);
+    code.vstore('vmovups', at(rdi, place + 4 * lanes), spare);
+  });
 }

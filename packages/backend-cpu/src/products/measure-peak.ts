@@ -1,20 +1,29 @@
 import { Assembler } from '../machine-code/assembler.ts';
 import { codeAt, placeCode } from '../machine-code/code-pages.ts';
-import { at, rax, rcx, rdi, tmm, zmm } from '../machine-code/operands.ts';
-import { type ProcessorFeatures, processorFeatures } from '../machine-code/processor.ts';
+import { at, rax, rcx, rdi, tmm, ymm, zmm } from '../machine-code/operands.ts';
+import type { InstructionSet } from '../machine-code/instruction-sets.ts';
+import {
+  type ProcessorFeatures,
+  processorFeatures,
+  requireVectors,
+  upTo,
+} from '../machine-code/processor.ts';
 import { addressOf } from '../onnx/runtime/api.ts';
 import type { RegisterPeak } from '../register-peak.ts';
+import { halfWayOf } from './product-types.ts';
 
 const RUNS = 9;
 const ITERATIONS = 50_000;
-/** Sums that do not wait for each other. */
-const SUMS = 24;
+/** Sums that do not wait for each other, and leave registers for two operands. */
+const SUMS = { 'AVX-512': 24, AVX2: 12 } as const;
 
 /** As registerPeak of the package, at once. */
-export function measurePeak(dtype: 'f32' | 'bf16'): RegisterPeak | undefined {
+export function measurePeak(
+  dtype: 'f32' | 'bf16',
+  newest: InstructionSet,
+): RegisterPeak | undefined {
   try {
-    const features = processorFeatures();
-    if (!features.avx512 || (dtype === 'bf16' && !features.bf16)) return undefined;
+    const features = upTo(newest, processorFeatures());
     const { code, instruction, flops } = loopOf(dtype, features);
     const run = codeAt(placeCode(code.finish()));
     const sizes = tileSizes();
@@ -39,11 +48,13 @@ interface Loop {
   readonly flops: number;
 }
 
-function loopOf(dtype: 'f32' | 'bf16', { tiles }: ProcessorFeatures): Loop {
+function loopOf(dtype: 'f32' | 'bf16', features: ProcessorFeatures): Loop {
+  const vectors = requireVectors(features);
+  const way = halfWayOf(features);
   const code = new Assembler();
   const loop = code.label();
   code.mov(rcx, at(rdi));
-  if (dtype === 'bf16' && tiles) {
+  if (dtype === 'bf16' && way === 'tiles') {
     code.mov(rax, at(rdi, 8));
     code.ldtilecfg(at(rax));
     for (let tile = 0; tile < 8; tile++) code.tilezero(tmm(tile));
@@ -55,16 +66,21 @@ function loopOf(dtype: 'f32' | 'bf16', { tiles }: ProcessorFeatures): Loop {
     code.ret();
     return { code, instruction: 'tdpbf16ps', flops: 4 * 2 * 16 * 16 * 32 };
   }
-  const instruction = dtype === 'f32' ? 'vfmadd231ps' : 'vdpbf16ps';
-  for (let vector = 0; vector < 32; vector++) {
-    code.ternary('vpxord', zmm(vector), zmm(vector), zmm(vector));
+  const isPairs = dtype === 'bf16' && way === 'pairs';
+  const instruction = isPairs ? 'vdpbf16ps' : 'vfmadd231ps';
+  const [vector, lanes] = vectors === 'AVX-512' ? ([zmm, 16] as const) : ([ymm, 8] as const);
+  const sums = SUMS[vectors];
+  for (let index = 0; index < sums + 2; index++) {
+    code.ternary('vxorps', vector(index), vector(index), vector(index));
   }
   code.entry(loop);
-  for (let sum = 0; sum < SUMS; sum++) code.ternary(instruction, zmm(sum), zmm(30), zmm(31));
+  for (let sum = 0; sum < sums; sum++) {
+    code.ternary(instruction, vector(sum), vector(sums), vector(sums + 1));
+  }
   emitTurn(code, loop);
   code.vzeroupper();
   code.ret();
-  return { code, instruction, flops: SUMS * 2 * 16 * (dtype === 'f32' ? 1 : 2) };
+  return { code, instruction, flops: sums * 2 * lanes * (isPairs ? 2 : 1) };
 }
 
 function emitTurn(code: Assembler, loop: ReturnType<Assembler['label']>): void {

@@ -1,11 +1,11 @@
 import type { ProductCode, Side } from './product-code.ts';
 import {
   amxBlockUnits,
+  amxColumns,
   amxRows,
   amxSumRowBytes,
   type Packing,
   type ProductKind,
-  tileColumns,
   unitElements,
 } from './product-types.ts';
 import { TaskList } from './task-list.ts';
@@ -44,9 +44,11 @@ export interface MatrixProduct {
 const leftBytes = 384 * 1024;
 const rightBytes = 3 * 1024 * 1024;
 /** Units of k of a panel of columns that is to stay in the first or the second cache while the panels of rows pass by. */
-const mostUnits = 512;
+const mostPanelUnits = 512;
+const mostUnits = (kind: ProductKind, code: ProductCode): number =>
+  (4 * mostPanelUnits) / code.panels(kind).unitBytes;
 /** What packing may write behind the last panel. */
-const spareBytes = 64 * 4 * tileColumns;
+const spareBytes = 64 * 4 * amxColumns;
 /** The sums of all rows that are packed at once, if they wait for a block of k. */
 const sumsBytes = (leftBytes / (4 * amxBlockUnits)) * amxSumRowBytes;
 
@@ -62,12 +64,14 @@ export function packedBytesOf(products: readonly MatrixProduct[], code: ProductC
 
 /** Room for one side of a product: for what is to stay in the caches, or for one panel. */
 function sideBytes(side: Side, product: MatrixProduct, code: ProductCode): number {
-  const lanes = side === 'left' ? code.panels(product.kind).rows : tileColumns;
-  const { depth } = product;
-  const along = { start: 0, size: product.kind === 'bf16 to bf16' ? depth : 2 * mostUnits };
-  const panelBytes = 4 * lanes * unitsOf(product, along, code);
+  const { kind, depth } = product;
+  const along = { start: 0, size: kind === 'bf16 to bf16' ? depth : 2 * mostUnits(kind, code) };
+  const panelBytes = laneBytes(product, along, code) * code.panels(kind)[lanesOf[side]];
   return Math.max(side === 'left' ? leftBytes : rightBytes, panelBytes);
 }
+
+/** What lanes of a side are. */
+const lanesOf = { left: 'rows', right: 'columns' } as const;
 
 const bytesOf = (packing: Packing): 2 | 4 => (packing === 'bf16' ? 2 : 4);
 
@@ -97,14 +101,12 @@ function addProduct(tasks: TaskList, product: MatrixProduct, code: ProductCode):
   const panels = code.panels(kind);
   const step = inUnit * panels.unitMultiple;
   // Sums in bf16 would be rounded between blocks: they are made at once.
-  const mostDepth = kind === 'bf16 to bf16' ? depth + step : mostUnits * inUnit;
+  const mostDepth = kind === 'bf16 to bf16' ? depth + step : mostUnits(kind, code) * inUnit;
   for (const along of blocks(depth, mostDepth, step)) {
-    const units = unitsOf(product, along, code);
-    const mostColumns = rightBytes / (4 * units);
-    const mostRows = leftBytes / (4 * units);
-    for (const across of blocks(columns, mostColumns, tileColumns)) {
+    const bytes = laneBytes(product, along, code);
+    for (const across of blocks(columns, rightBytes / bytes, panels.columns)) {
       addPacking(tasks, product, code, 'right', across, along);
-      for (const down of blocks(rows, mostRows, panels.rows)) {
+      for (const down of blocks(rows, leftBytes / bytes, panels.rows)) {
         const isRead = readsLeft(product, code, { down, across, along });
         if (!isRead) addPacking(tasks, product, code, 'left', down, along);
         const left = isRead
@@ -136,7 +138,7 @@ function addPacking(
   const { byteOffset, rowStride, columnStride } = product[side];
   const [laneStride, elementStride] =
     side === 'left' ? [rowStride, columnStride] : [columnStride, rowStride];
-  const panelLanes = side === 'left' ? code.panels(product.kind).rows : tileColumns;
+  const panelLanes = code.panels(product.kind)[lanesOf[side]];
   const bytes = bytesOf(packing);
   const transposes = elementStride === 1;
   const panels = Math.ceil(lanes.size / panelLanes);
@@ -150,7 +152,7 @@ function addPacking(
     lastLanes: lanes.size - (panels - 1) * panelLanes,
     elements: along.size,
     packedOffset: packedOffset(side, product, code),
-    packedPanelBytes: 4 * panelLanes * unitsOf(product, along, code),
+    packedPanelBytes: panelLanes * laneBytes(product, along, code),
   });
 }
 
@@ -167,6 +169,11 @@ function sumsOffset(product: MatrixProduct, code: ProductCode): number {
 function unitsOf({ kind }: MatrixProduct, along: Block, code: ProductCode): number {
   const { unitMultiple } = code.panels(kind);
   return Math.ceil(along.size / unitElements(kind) / unitMultiple) * unitMultiple;
+}
+
+/** Bytes of a lane of a panel. */
+function laneBytes(product: MatrixProduct, along: Block, code: ProductCode): number {
+  return code.panels(product.kind).unitBytes * unitsOf(product, along, code);
 }
 
 /** Where the routine that multiplies finds the left operand. */
@@ -195,8 +202,8 @@ function readsLeft(
   { down, across, along }: Part,
 ): boolean {
   const { kind, left, leftPacking } = product;
-  const { rows, unitMultiple } = code.panels(kind);
-  if (left.columnStride !== 1 || leftPacking === 'f32 as bf16') return false;
+  const { rows, unitMultiple, unitBytes } = code.panels(kind);
+  if (left.columnStride !== 1 || leftPacking === 'f32 as bf16' || unitBytes !== 4) return false;
   if (unitMultiple > 1) return down.size % rows === 0 && along.size % (2 * unitMultiple) === 0;
   const isAliased = (bytesOf(leftPacking) * left.rowStride) % aliasedBytes === 0;
   return across.size <= mostColumnsOfRead && !isAliased && along.size % unitElements(kind) === 0;
@@ -223,7 +230,7 @@ function packedLeft(product: MatrixProduct, code: ProductCode, along: Block): Le
   return {
     leftOperand: 'packed',
     leftOffset: packedOffset('left', product, code),
-    leftPanelBytes: 4 * code.panels(product.kind).rows * unitsOf(product, along, code),
+    leftPanelBytes: code.panels(product.kind).rows * laneBytes(product, along, code),
     leftStrideBytes: tileRowBytes,
     leftStepBytes: amxRows * tileRowBytes,
   };
@@ -238,11 +245,11 @@ function addMultiply(
 ): void {
   const { kind, depth, result, scale, addend, rounds } = product;
   const isLast = along.start + along.size === depth;
-  const panelRows = code.panels(kind).rows;
+  const { rows: panelRows, columns: panelColumns } = code.panels(kind);
   const rowPanels = Math.ceil(down.size / panelRows);
   const lastRows = down.size - (rowPanels - 1) * panelRows;
   const units = unitsOf(product, along, code);
-  const columnPanels = Math.ceil(across.size / tileColumns);
+  const columnPanels = Math.ceil(across.size / panelColumns);
   const resultBytes = kind === 'bf16 to bf16' ? 2 : 4;
   const source = left.leftOperand === 'left' ? 'operand' : 'packed';
   const placeIn = (
@@ -261,14 +268,14 @@ function addMultiply(
     units,
     rowPanels,
     columnPanels,
-    lastColumns: across.size - (columnPanels - 1) * tileColumns,
+    lastColumns: across.size - (columnPanels - 1) * panelColumns,
     lastRows,
-    rightPanelBytes: 4 * tileColumns * units,
+    rightPanelBytes: panelColumns * laneBytes(product, along, code),
     resultOffset: placeIn(result, resultBytes),
     resultStrideBytes: resultBytes * result.rowStride,
     addendOffset: addend === null ? 0 : placeIn(addend, 4),
     addendStrideBytes: 4 * (addend?.rowStride ?? 0),
-    addendPanelBytes: 4 * tileColumns,
+    addendPanelBytes: 4 * panelColumns,
     flags: {
       addsToResult: along.start > 0,
       scales: isLast && scale !== 1,

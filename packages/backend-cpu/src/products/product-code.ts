@@ -3,7 +3,7 @@ import type { Label } from '../machine-code/code.ts';
 import { type Address, codeAt, type NativeCode, placeCode } from '../machine-code/code-pages.ts';
 import { emitCalls } from '../machine-code/emit-calls.ts';
 import { at, r15, rbp, rdi } from '../machine-code/operands.ts';
-import { type ProcessorFeatures, requireAvx512 } from '../machine-code/processor.ts';
+import { type ProcessorFeatures, requireVectors } from '../machine-code/processor.ts';
 import { emitMultiply } from './emit-multiply.ts';
 import { emitPacking } from './emit-packing.ts';
 import { emitTile, type RowSource } from './emit-tile.ts';
@@ -11,12 +11,17 @@ import { emitTiles } from './emit-tiles.ts';
 import {
   amxRows,
   amxUnits,
+  type HalfWay,
+  halfWayOf,
   type Packing,
+  type PanelShape,
   type ProductKind,
-  tileColumns,
-  tileRows,
+  unitBytesOf,
 } from './product-types.ts';
 import { operandAddress, taskBytes } from './task-layout.ts';
+import { Avx2Vectors } from './vectors/avx2-vectors.ts';
+import { Avx512Vectors } from './vectors/avx512-vectors.ts';
+import type { Vectors } from './vectors/vectors.ts';
 
 export type Side = 'left' | 'right';
 
@@ -29,48 +34,65 @@ export interface ProductCode {
   multiply(kind: ProductKind): Address;
   /** The kernel of a panel with that many rows. Undefined where one routine takes panels of any. */
   tile(kind: ProductKind, source: RowSource, rows: number): Address | undefined;
-  /** Rows of a panel, and of how many units of k packings have multiples. */
-  panels(kind: ProductKind): { readonly rows: number; readonly unitMultiple: number };
+  panels(kind: ProductKind): Panels;
+}
+
+/** What the panels of a kind of product have. */
+export interface Panels {
+  readonly rows: number;
+  readonly columns: number;
+  /** Of how many units of k packings have multiples. */
+  readonly unitMultiple: number;
+  /** Bytes of a unit of a lane. */
+  readonly unitBytes: number;
 }
 
 /** Assembles the routines for this processor. Throws an error that says why where they cannot be run. */
 export function createProductCode(features: ProcessorFeatures): ProductCode {
-  requireAvx512(features);
-  const { bf16, tiles } = features;
   const code = new Assembler();
+  const vectors = vectorsOf(code, features);
+  const half = halfWayOf(features);
   const run = emitRun(code);
-  const packings: readonly Packing[] = bf16 ? ['f32', 'bf16', 'f32 as bf16'] : ['f32'];
-  const kinds: readonly ProductKind[] = bf16
-    ? ['f32 to f32', 'bf16 to f32', 'bf16 to bf16']
-    : ['f32 to f32'];
   const labels = new Map<string, Label>();
-  for (const packing of packings) {
+  for (const packing of ['f32', 'bf16', 'f32 as bf16'] as const) {
+    const forms = packing === 'f32' ? floatForms : halfForms[half];
     for (const transposes of [false, true]) {
-      const inTiles = tiles && packing !== 'f32';
-      const lanes = inTiles ? amxRows : tileRows;
-      const left = emitPacking(code, packing, { lanes, inTiles }, transposes);
-      const columns = { lanes: tileColumns, inTiles: false };
-      labels.set(`left ${packing} ${transposes}`, left);
-      labels.set(`right ${packing} ${transposes}`, emitPacking(code, packing, columns, transposes));
+      for (const side of ['left', 'right'] as const) {
+        const form = forms[side];
+        const lanes = lanesOf(side, form, vectors);
+        const label = emitPacking(code, vectors, packing, { lanes, form }, transposes);
+        labels.set(`${side} ${packing} ${transposes}`, label);
+      }
     }
   }
-  for (const kind of kinds) {
-    if (tiles && kind !== 'f32 to f32') {
+  for (const kind of ['f32 to f32', 'bf16 to f32', 'bf16 to bf16'] as const) {
+    if (half === 'tiles' && kind !== 'f32 to f32') {
       labels.set(`multiply ${kind}`, emitTiles(code, kind));
       continue;
     }
-    for (const source of ['packed', 'operand'] as const) {
-      for (let rows = 1; rows <= tileRows; rows++) {
-        labels.set(`tile ${kind} ${source} ${rows}`, emitTile(code, kind, source, rows));
+    const by = kind === 'f32 to f32' ? 'elements' : half === 'pairs' ? 'pairs' : 'floats';
+    const sources = by === 'floats' ? (['packed'] as const) : (['packed', 'operand'] as const);
+    for (const source of sources) {
+      for (let rows = 1; rows <= vectors.tile.rows; rows++) {
+        const label = emitTile(code, vectors, { kind, by, source, rows });
+        labels.set(`tile ${kind} ${source} ${rows}`, label);
       }
     }
-    labels.set(`multiply ${kind}`, emitMultiply(code, kind));
+    labels.set(`multiply ${kind}`, emitMultiply(code, vectors, kind));
   }
   const start = placeCode(code.finish());
   const addressOf = (label: Label | undefined): Address => {
     if (label?.byteOffset === undefined) throw new RangeError('no such routine');
     return start + BigInt(label.byteOffset);
   };
+  const panelsOf = (forms: SideForms, unitMultiple: number): Panels => ({
+    rows: lanesOf('left', forms.left, vectors),
+    columns: lanesOf('right', forms.right, vectors),
+    unitMultiple,
+    unitBytes: unitBytesOf(forms.left),
+  });
+  const ofFloats = panelsOf(floatForms, 1);
+  const ofHalves = panelsOf(halfForms[half], half === 'tiles' ? amxUnits : 1);
   return {
     run: codeAt(addressOf(run)),
     packing: (side, packing, transposes) =>
@@ -80,11 +102,28 @@ export function createProductCode(features: ProcessorFeatures): ProductCode {
       const label = labels.get(`tile ${kind} ${source} ${rows}`);
       return label && addressOf(label);
     },
-    panels: (kind) =>
-      tiles && kind !== 'f32 to f32'
-        ? { rows: amxRows, unitMultiple: amxUnits }
-        : { rows: tileRows, unitMultiple: 1 },
+    panels: (kind) => (kind === 'f32 to f32' ? ofFloats : ofHalves),
   };
+}
+
+function vectorsOf(code: Assembler, features: ProcessorFeatures): Vectors {
+  const isWide = requireVectors(features) === 'AVX-512';
+  return isWide ? new Avx512Vectors(code, features.bf16) : new Avx2Vectors(code);
+}
+
+/** The forms of panels of both sides. */
+type SideForms = Readonly<Record<Side, PanelShape['form']>>;
+
+const floatForms: SideForms = { left: 'elements', right: 'elements' };
+const halfForms: Readonly<Record<HalfWay, SideForms>> = {
+  tiles: { left: 'tiles', right: 'pairs' },
+  pairs: { left: 'pairs', right: 'pairs' },
+  floats: { left: 'floats', right: 'floats' },
+};
+
+function lanesOf(side: Side, form: PanelShape['form'], { tile }: Vectors): number {
+  if (side === 'right') return tile.columns;
+  return form === 'tiles' ? amxRows : tile.rows;
 }
 
 /** Calls the routine of one task after the other, up to one without. rdi: the frame. */

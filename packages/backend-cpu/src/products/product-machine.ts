@@ -1,6 +1,13 @@
 import { addressOf } from '../onnx/runtime/api.ts';
 import { NoCodeError } from '../machine-code/code-pages.ts';
-import { type ProcessorFeatures, processorFeatures } from '../machine-code/processor.ts';
+import { type InstructionSet, instructionSets } from '../machine-code/instruction-sets.ts';
+import {
+  type ProcessorFeatures,
+  processorFeatures,
+  requireVectors,
+  upTo,
+  type VectorInstructions,
+} from '../machine-code/processor.ts';
 import { operandNames } from './task-layout.ts';
 import { type MatrixProduct, packedBytes, planTasks } from './plan-tasks.ts';
 import { createProductCode, type ProductCode } from './product-code.ts';
@@ -8,9 +15,9 @@ import type { ProductKind } from './product-types.ts';
 
 /** The instructions that products are made of, by the dtype of their operands. */
 export interface ProductInstructions {
-  readonly f32: 'AVX-512';
-  /** Null where f32 copies are multiplied. */
-  readonly bf16: 'AMX-BF16' | 'AVX512-BF16' | null;
+  readonly f32: VectorInstructions;
+  /** AVX-512 and AVX2 multiply f32 values, and give the bits of AVX512-BF16. */
+  readonly bf16: InstructionSet;
 }
 
 /** How this thread makes products of matrices: by machine code of ours, or not, and why. */
@@ -18,26 +25,25 @@ export type ProductMachine =
   | { readonly kind: 'own'; readonly code: ProductCode; readonly instructions: ProductInstructions }
   | { readonly kind: 'none'; readonly reason: string };
 
-let known: ProductMachine | undefined;
+const known = new Map<InstructionSet, ProductMachine>();
 
-/** Found out once for each thread. */
-export function productMachine(): ProductMachine {
-  known ??= findMachine();
-  return known;
+/** Found out once for each thread. No instructions before `newest` are used. */
+export function productMachine(newest: InstructionSet = instructionSets[0]): ProductMachine {
+  const machine = known.get(newest) ?? findMachine(newest);
+  known.set(newest, machine);
+  return machine;
 }
 
-function findMachine(): ProductMachine {
+function findMachine(newest: InstructionSet): ProductMachine {
   try {
     const features = processorFeatures();
+    requireVectors(features);
     let wrong: ProductKind | undefined;
     // What does not compute as it should is left out.
-    for (const tried of [
-      features,
-      { ...features, tiles: false },
-      { ...features, tiles: false, bf16: false },
-    ]) {
+    for (const set of instructionSets.slice(instructionSets.indexOf(newest))) {
+      const tried = upTo(set, features);
       const code = createProductCode(tried);
-      wrong = kindsOf(tried).find((kind) => !isRight(kind, code));
+      wrong = kinds.find((kind) => !isRight(kind, code));
       if (wrong === undefined) return { kind: 'own', code, instructions: instructionsOf(tried) };
     }
     return unexpected(`products of ${wrong} are not what JavaScript makes of the same numbers`);
@@ -46,6 +52,8 @@ function findMachine(): ProductMachine {
     return unexpected(error instanceof Error ? error.message : String(error));
   }
 }
+
+const kinds = ['f32 to f32', 'bf16 to f32'] as const;
 
 function none(reason: string): ProductMachine {
   return { kind: 'none', reason };
@@ -57,12 +65,9 @@ function unexpected(reason: string): ProductMachine {
   return none(reason);
 }
 
-function instructionsOf({ bf16, tiles }: ProcessorFeatures): ProductInstructions {
-  return { f32: 'AVX-512', bf16: tiles ? 'AMX-BF16' : bf16 ? 'AVX512-BF16' : null };
-}
-
-function kindsOf({ bf16 }: ProcessorFeatures): readonly ProductKind[] {
-  return bf16 ? ['f32 to f32', 'bf16 to f32'] : ['f32 to f32'];
+function instructionsOf(features: ProcessorFeatures): ProductInstructions {
+  const f32 = requireVectors(features);
+  return { f32, bf16: features.tiles ? 'AMX-BF16' : features.bf16 ? 'AVX512-BF16' : f32 };
 }
 
 /** Bytes that begin at a cache line, and stay where they are. */

@@ -1,6 +1,5 @@
 import type { MatrixProduct } from './plan-tasks.ts';
 import type { ProductCode } from './product-code.ts';
-import { tileColumns } from './product-types.ts';
 
 /**
  * Multiplications and additions from which on a part is worth a thread of its own: starting it and hearing from it takes
@@ -32,7 +31,7 @@ export function splitProducts(
   const pieces = ranges(
     byRows ? first.rows : first.columns,
     parts,
-    byRows ? code.panels(first.kind).rows : tileColumns,
+    byRows ? code.panels(first.kind).rows : code.panels(first.kind).columns,
   );
   return pieces.map((range) =>
     products.map((product) => (byRows ? rowsOf(product, range) : columnsOf(product, range))),

@@ -18,6 +18,7 @@ import {
   rsi,
   rsp,
   tmm,
+  xmm,
   ymm,
   zmm,
 } from '../../src/machine-code/operands.ts';
@@ -165,6 +166,42 @@ export const instructionSamples: Readonly<Record<string, (code: Assembler) => vo
   'vpmovm2d zmm17,k3': (code) => code.vpmovm2d(zmm(17), mask(3)),
   'vpbroadcastd zmm17,eax': (code) => code.vpbroadcastd(zmm(17), rax),
   'vpbroadcastd zmm1,r9d': (code) => code.vpbroadcastd(zmm(1), r9),
+  'vandps ymm1,ymm2,YMMWORD PTR [rax+0x20]': (code) =>
+    code.ternary('vandps', ymm(1), ymm(2), at(rax, 32)),
+  'vorps ymm9,ymm2,ymm13': (code) => code.ternary('vorps', ymm(9), ymm(2), ymm(13)),
+  'vpaddd ymm9,ymm2,ymm13': (code) => code.ternary('vpaddd', ymm(9), ymm(2), ymm(13)),
+  'vpcmpgtd ymm9,ymm2,YMMWORD PTR [r9]': (code) => code.ternary('vpcmpgtd', ymm(9), ymm(2), at(r9)),
+  'vpackusdw ymm9,ymm2,ymm13': (code) => code.ternary('vpackusdw', ymm(9), ymm(2), ymm(13)),
+  'vmaskmovps ymm3,ymm15,YMMWORD PTR [rdi+rcx*1+0x20]': (code) =>
+    code.ternary('vmaskmovps', ymm(3), ymm(15), indexed(rdi, rcx, 1, 32)),
+  'vpmaskmovd xmm8,xmm12,XMMWORD PTR [r10]': (code) =>
+    code.ternary('vpmaskmovd', xmm(8), xmm(12), at(r10)),
+  'vmaskmovps YMMWORD PTR [rdi+0x20],ymm15,ymm3': (code) =>
+    code.maskedStore('vmaskmovps', at(rdi, 32), ymm(15), ymm(3)),
+  'vpmaskmovd YMMWORD PTR [r9],ymm1,ymm11': (code) =>
+    code.maskedStore('vpmaskmovd', at(r9), ymm(1), ymm(11)),
+  'vperm2f128 ymm1,ymm12,ymm3,0x31': (code) =>
+    code.ternaryWith('vperm2f128', ymm(1), ymm(12), ymm(3), 0x31),
+  'vblendvps ymm1,ymm2,ymm13,ymm4': (code) =>
+    code.ternaryWith('vblendvps', ymm(1), ymm(2), ymm(13), 16 * 4),
+  'vpblendvb xmm1,xmm2,xmm13,xmm14': (code) =>
+    code.ternaryWith('vpblendvb', xmm(1), xmm(2), xmm(13), 16 * 14),
+  'vinserti64x4 zmm1,zmm20,ymm3,0x1': (code) =>
+    code.ternaryWith('vinserti64x4', zmm(1), zmm(20), ymm(3), 1),
+  'vpermq ymm1,ymm12,0xd8': (code) => code.binaryWith('vpermq', ymm(1), ymm(12), 0xd8),
+  'vextractf128 xmm1,ymm12,0x1': (code) => code.vextractf128(xmm(1), ymm(12), 1),
+  'vpmovdw ymm1,zmm20': (code) => code.vpmovdw(ymm(1), zmm(20)),
+  'vmovlps QWORD PTR [rdi+0x10],xmm9': (code) => code.vstore('vmovlps', at(rdi, 16), xmm(9)),
+  'vpbroadcastw ymm13,WORD PTR [rsi+rbx*1]': (code) =>
+    code.binary('vpbroadcastw', ymm(13), indexed(rsi, rbx)),
+  'vpmovzxwd ymm9,xmm3': (code) => code.binary('vpmovzxwd', ymm(9), xmm(3)),
+  'vpmovzxwd ymm7,XMMWORD PTR [r13+0x10]': (code) => code.binary('vpmovzxwd', ymm(7), at(r13, 16)),
+  'vpslld ymm10,ymm3,0x10': (code) => code.shift('vpslld', ymm(10), ymm(3), 16),
+  'mov WORD PTR [rdi+rcx*1],ax': (code) => code.store16(indexed(rdi, rcx), rax),
+  'mov WORD PTR [r9+0x2],r10w': (code) => code.store16(at(r9, 2), r10),
+  'movzx rax,WORD PTR [rsp+rcx*1-0x40]': (code) => code.load16(rax, indexed(rsp, rcx, 1, -64)),
+  'ldmxcsr DWORD PTR [rsp-0x8]': (code) => code.ldmxcsr(at(rsp, -8)),
+  'stmxcsr DWORD PTR [rsp-0x10]': (code) => code.stmxcsr(at(rsp, -16)),
   'ldtilecfg [rsp+0x40]': (code) => code.ldtilecfg(at(rsp, 64)),
   tilerelease: (code) => code.tilerelease(),
   'tilezero tmm3': (code) => code.tilezero(tmm(3)),

@@ -1,7 +1,12 @@
 import { addressOf } from '../../src/onnx/runtime/api.ts';
 import { type MatrixProduct, packedBytesOf, planTasks } from '../../src/products/plan-tasks.ts';
 import { alignedBytes, createFrame, productMachine } from '../../src/products/product-machine.ts';
-import { type ProcessorFeatures, processorFeatures } from '../../src/machine-code/processor.ts';
+import { type InstructionSet, instructionSets } from '../../src/machine-code/instruction-sets.ts';
+import {
+  type ProcessorFeatures,
+  processorFeatures,
+  upTo,
+} from '../../src/machine-code/processor.ts';
 import { createProductCode, type ProductCode } from '../../src/products/product-code.ts';
 import type { Packing, ProductKind } from '../../src/products/product-types.ts';
 
@@ -19,17 +24,22 @@ export function fromBf16(values: Uint16Array): Float32Array<ArrayBuffer> {
 /** The products that need machine code are tried where this processor has it. */
 export const machine = productMachine();
 
-/** This processor, and what it is without the registers for tiles, and without bf16. */
-export const codes: Readonly<Record<string, ProductCode>> =
+/** This processor, and what it is without its newer instructions. */
+export const codes: Readonly<Partial<Record<InstructionSet, ProductCode>>> =
   machine.kind === 'none' ? {} : codesOf(processorFeatures());
 
-function codesOf(features: ProcessorFeatures): Record<string, ProductCode> {
-  const plain = { ...features, tiles: false };
-  return {
-    'AVX-512': createProductCode({ ...plain, bf16: false }),
-    ...(features.bf16 && { 'AVX512-BF16': createProductCode(plain) }),
-    ...(features.tiles && { AMX: createProductCode(features) }),
+function codesOf(features: ProcessorFeatures): Partial<Record<InstructionSet, ProductCode>> {
+  const hasSet = {
+    'AMX-BF16': features.tiles,
+    'AVX512-BF16': features.bf16,
+    'AVX-512': features.vectors === 'AVX-512',
+    AVX2: true,
   };
+  return Object.fromEntries(
+    instructionSets
+      .filter((set) => hasSet[set])
+      .map((set) => [set, createProductCode(upTo(set, features))]),
+  );
 }
 
 let packed = alignedBytes(0);

@@ -1,0 +1,3 @@
+/** Instruction sets, each of which is used together with those behind it. */
+export const instructionSets = ['AMX-BF16', 'AVX512-BF16', 'AVX-512', 'AVX2'] as const;
+export type InstructionSet = (typeof instructionSets)[number];

@@ -1,0 +1,12 @@
+import { cpu } from '@shardwise/backend-cpu';
+import { backendSuite } from '@shardwise/testing';
+import { testSuite } from '@shardwise/testing/vitest';
+
+// What a processor without AVX-512 computes with.
+testSuite(
+  backendSuite({
+    name: 'cpu, by AVX2 and WebAssembly',
+    create: () => cpu({ byteLength: 2 ** 30, instructions: 'AVX2', loops: 'webassembly' }),
+    bytesInUse: (backend) => backend.usage().bytesInUse,
+  }),
+);
