@@ -1,4 +1,5 @@
 import type {
+  Backend,
   CallOptions,
   InputOptions,
   ProcessGroup,
@@ -23,10 +24,13 @@ const stampBytes = Float64Array.BYTES_PER_ELEMENT;
 export class DelayedGroup implements ProcessGroup {
   readonly #group: ProcessGroup;
   readonly #delay: Delay;
+  readonly #device: Backend;
 
-  constructor(group: ProcessGroup, delay: Delay) {
+  /** Messages lie in the device's memory, as those of pipelines do. */
+  constructor(group: ProcessGroup, delay: Delay, device: Backend) {
     this.#group = group;
     this.#delay = delay;
+    this.#device = device;
   }
 
   get rank(): number {
@@ -39,10 +43,17 @@ export class DelayedGroup implements ProcessGroup {
 
   async send(buffer: TypedBytes, to: number, options?: MessageOptions): Promise<void> {
     if (this.#delay.latencyMs === 0) return this.#group.send(buffer, to, options);
-    const stamped = new Uint8Array(buffer.bytes.byteLength + stampBytes);
+    const { byteLength } = buffer.bytes;
+    const memory = this.#device.alloc(byteLength + stampBytes);
+    const stamped = this.#device.map(memory);
+    if (stamped === undefined) throw new RangeError('a device with memory of its own');
     stamped.set(buffer.bytes);
-    new DataView(stamped.buffer).setFloat64(buffer.bytes.byteLength, now());
-    return this.#group.send({ bytes: stamped, dtype: 'u8' }, to, options);
+    new DataView(stamped.buffer, stamped.byteOffset).setFloat64(byteLength, now());
+    try {
+      await this.#group.send({ bytes: stamped, dtype: 'u8' }, to, options);
+    } finally {
+      this.#device.free(memory);
+    }
   }
 
   async recv(buffer: TypedBytes, from: number, options?: MessageOptions): Promise<void> {
@@ -62,7 +73,7 @@ export class DelayedGroup implements ProcessGroup {
     options?: CallOptions,
   ): Promise<ProcessGroup | undefined> {
     const group = await this.#group.split(color, key, options);
-    return group && new DelayedGroup(group, this.#delay);
+    return group && new DelayedGroup(group, this.#delay, this.#device);
   }
 
   allReduce(buffer: TypedBytes, op: ReduceOp, options?: InputOptions): Promise<void> {

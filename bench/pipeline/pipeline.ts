@@ -3,6 +3,7 @@ import type { Bench, BenchResult } from '../bench.ts';
 import { type PeerOrReason, type PeerRound, startPeer } from '../peer.ts';
 import { countOf, roundsFlag, roundsOf } from '../rounds.ts';
 import { mean, median, pairedRatio, round, summarize, tokensPerSecond } from '../summary.ts';
+import { UsageError } from '../usage-error.ts';
 import { peerWall } from '../wall.ts';
 import { largeWorkload } from '../workload.ts';
 import { type MeasuredSchedule, measuredSchedule } from './measured-schedule.ts';
@@ -16,10 +17,11 @@ import {
 } from './messages.ts';
 import { type Ranks, startRanks } from './ranks.ts';
 
-const ROUNDS = 5;
-/** Steps are long enough for a round to be one. Ranks touch memory for the first time in the first two. */
+/** Without `--rounds` the contestants take turns for so long, but at least for so many rounds. */
+const secondsOfAll = 180;
+const leastRounds = 2;
+/** Steps are long enough for a round to be one; the first round warms up. */
 const STEPS_PER_ROUND = 1;
-const WARM_UP_STEPS = 2;
 const ROWS = 8;
 
 const scheduleNames = Object.keys(contestants) as readonly ScheduleMeasured[];
@@ -39,18 +41,32 @@ const targets = {
 /** Each schedule against the simulator, one rank's accumulation, and PyTorch's. */
 export const pipeline: Bench = {
   about: `GPT of 25 million parameters in stages on ${RANKS} ranks, ${MICROBATCHES} microbatches: each schedule against the simulator and PyTorch's`,
-  flags: { ...roundsFlag, rows: { type: 'string' } },
+  flags: {
+    ...roundsFlag,
+    rows: { type: 'string' },
+    schedules: { type: 'string' },
+    links: { type: 'boolean' },
+  },
   run: async (values) => {
-    const rounds = roundsOf(values, ROUNDS);
+    const began = performance.now();
+    const rounds = values['rounds'] === undefined ? null : roundsOf(values, leastRounds);
+    const isEnough = (count: number, lastMs: number): boolean =>
+      rounds === null
+        ? count >= leastRounds && performance.now() + lastMs > began + 1000 * secondsOfAll
+        : count >= rounds;
     const rows = countOf(values, 'rows', ROWS);
+    const schedules = schedulesOf(values);
+    const withLinks = values['links'] === true;
     const { layers, width, heads } = largeWorkload;
     const sizes = [layers, width, heads, rows, MICROBATCHES].map(String);
-    const started = await startPeer('gpt_pipeline.py', sizes);
-    const modes: readonly Mode[] = ['alone', ...scheduleNames];
+    const started = withLinks
+      ? { reason: 'links with latency are measured in its time' }
+      : await startPeer('gpt_pipeline.py', sizes);
+    const modes: readonly Mode[] = ['alone', ...schedules];
     // Worlds of their own, so that what one schedule leaves takes no room of another.
     const ranks = new Map(modes.map((mode) => [mode, startRanks(mode, rows)]));
     try {
-      return await compare(ranks, started, rounds, rows);
+      return await compare(ranks, started, { rows, schedules, withLinks, isEnough });
     } finally {
       for (const each of ranks.values()) await each.close();
       if ('peer' in started) await started.peer.close();
@@ -58,38 +74,63 @@ export const pipeline: Bench = {
   },
 };
 
+/** Those that `--schedules` names, separated by commas; all without it. Throws UsageError. */
+function schedulesOf({
+  schedules: given,
+}: Readonly<Record<string, unknown>>): readonly ScheduleMeasured[] {
+  if (given === undefined) return scheduleNames;
+  const names = typeof given === 'string' ? given.split(',') : [];
+  const unknown = names.find((name) => !scheduleNames.some((known) => known === name));
+  if (unknown !== undefined) {
+    const known = scheduleNames.join(',');
+    throw new UsageError(`--schedules has '${unknown}'`, `Give some of ${known}`);
+  }
+  return scheduleNames.filter((name) => names.includes(name));
+}
+
+interface Contest {
+  readonly rows: number;
+  readonly schedules: readonly ScheduleMeasured[];
+  /** Whether messages that take longer are measured, too. */
+  readonly withLinks: boolean;
+  /** Whether so many rounds suffice, of which the last took `lastMs`. */
+  readonly isEnough: (rounds: number, lastMs: number) => boolean;
+}
+
 async function compare(
   ranks: ReadonlyMap<Mode, Ranks>,
   started: PeerOrReason,
-  rounds: number,
-  rows: number,
+  { rows, schedules, withLinks, isEnough }: Contest,
 ): Promise<BenchResult> {
   const peer = 'peer' in started ? started.peer : undefined;
   const ours = new Map<Mode, RankRound[][]>();
   const cpuMs = new Map<Mode, number[]>();
   const theirs = new Map<ScheduleMeasured, PeerRound[]>();
   const overLinks: OverLink[] = [];
-  for (let index = 0; index <= rounds; index++) {
-    const steps = index === 0 ? WARM_UP_STEPS : STEPS_PER_ROUND;
+  for (let [index, lastMs] = [0, 0]; !isEnough(index - 1, lastMs); index++) {
+    const roundBegan = performance.now();
     for (const [mode, each] of ranks) {
       const before = process.cpuUsage();
-      const answer = await each.round(steps);
+      const answer = await each.round(STEPS_PER_ROUND);
       const { user, system } = process.cpuUsage(before);
       if (index > 0) cpuMs.set(mode, [...(cpuMs.get(mode) ?? []), (user + system) / 1000]);
       ours.set(mode, [...(ours.get(mode) ?? []), answer]);
     }
-    if (index > 0)
-      overLinks.push(...(await roundOverLinks(ranks, measuredOf(ours, '1f1b').at(-1))));
-    for (const mode of peer === undefined ? [] : scheduleNames) {
+    if (withLinks && index > 0) {
+      const base = schedules.includes('1f1b') ? '1f1b' : (schedules[0] ?? '1f1b');
+      overLinks.push(...(await roundOverLinks(ranks, schedules, measuredOf(ours, base).at(-1))));
+    }
+    for (const mode of peer === undefined ? [] : schedules) {
       const request = {
         mode,
-        steps,
+        steps: STEPS_PER_ROUND,
         optimizer: 'default',
         precision: 'f32',
       } as const;
       const answer = await peer?.round(request);
       if (answer !== undefined) theirs.set(mode, [...(theirs.get(mode) ?? []), answer]);
     }
+    lastMs = performance.now() - roundBegan;
   }
   const accumulation = counted(ours, 'alone').map((of) =>
     mean(of.flatMap(({ steps }) => steps.map(({ accumulationMs }) => accumulationMs))),
@@ -99,7 +140,8 @@ async function compare(
   const base = measuredOf(ours, '1f1b');
   const baseTimes = timesOf(ours, '1f1b');
   const tokens = rows * MICROBATCHES * largeWorkload.context;
-  const results = scheduleNames.map((name) => {
+  const hasBase = schedules.includes('1f1b');
+  const results = schedules.map((name) => {
     const measured = measuredOf(ours, name);
     const times = timesOf(ours, name);
     const peers = theirs.get(name);
@@ -113,9 +155,9 @@ async function compare(
       actionsOverAccumulation: over(
         ({ actionsMs }, index) => actionsMs / (accumulation[index] ?? Number.NaN),
       ),
-      actionsOver1f1b: over(
-        ({ actionsMs }, index) => actionsMs / (base[index]?.actionsMs ?? Number.NaN),
-      ),
+      actionsOver1f1b: hasBase
+        ? over(({ actionsMs }, index) => actionsMs / (base[index]?.actionsMs ?? Number.NaN))
+        : null,
       cpuTimeOverAlone: round(
         median((cpuMs.get(name) ?? []).map((ms, at) => ms / (cpuMsAlone[at] ?? Number.NaN))),
         3,
@@ -126,7 +168,7 @@ async function compare(
       bubble: over(({ bubble }) => bubble),
       simulatedBubble: over(({ simulatedBubble }) => simulatedBubble),
       bubblePoints: over(pointsOf),
-      links: latencies.map((overForward) => {
+      links: (withLinks ? latencies : []).map((overForward) => {
         const own = overLinks.filter(
           (each) => each.name === name && each.overForward === overForward,
         );
@@ -141,7 +183,7 @@ async function compare(
           bubblePoints: medianOf(({ measured }) => pointsOf(measured)),
         };
       }),
-      speedOver1f1b: round(pairedRatio(baseTimes, times), 3),
+      speedOver1f1b: hasBase ? round(pairedRatio(baseTimes, times), 3) : null,
       actionMs: meansOf(measured),
       times,
       lastLoss: lastLossOf(ours, name),
@@ -195,9 +237,10 @@ interface OverLink {
   readonly measured: MeasuredSchedule;
 }
 
-/** A round of each schedule over each link, whose latency follows from what 1F1B's forwards took in this round. */
+/** A round of each schedule over each link, whose latency follows from what forwards of 1F1B, or of the first schedule, took in this round. */
 async function roundOverLinks(
   ranks: ReadonlyMap<Mode, Ranks>,
+  schedules: readonly ScheduleMeasured[],
   base: MeasuredSchedule | undefined,
 ): Promise<OverLink[]> {
   const forwards = Object.entries(base?.actionMs ?? {}).filter(([key]) => key.endsWith('F'));
@@ -205,7 +248,7 @@ async function roundOverLinks(
   const found: OverLink[] = [];
   for (const overForward of latencies) {
     const latencyMs = overForward * forwardMs;
-    for (const name of scheduleNames) {
+    for (const name of schedules) {
       const answer = await ranks.get(name)?.round(STEPS_PER_ROUND, latencyMs);
       if (answer === undefined) continue;
       const measured = measuredSchedule(scheduleOf(name), answer, latencyMs);
@@ -271,7 +314,7 @@ function lastLossOf(
 interface Result {
   readonly tokensPerSecond: number;
   readonly actionsOverAccumulation: number;
-  readonly actionsOver1f1b: number;
+  readonly actionsOver1f1b: number | null;
   readonly cpuTimeOverAlone: number;
   readonly efficiency: number;
   readonly bubble: number;
@@ -281,7 +324,7 @@ interface Result {
     readonly bubble: number;
     readonly simulatedBubble: number;
   }[];
-  readonly speedOver1f1b: number;
+  readonly speedOver1f1b: number | null;
   readonly peer: { readonly ratio: number; readonly ratioOfBest: number } | null;
 }
 
@@ -289,8 +332,9 @@ function describe(of: Result): string {
   const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
   return [
     `${Math.round(of.tokensPerSecond)} tokens/s`,
-    `${of.speedOver1f1b.toFixed(2)} of 1F1B's`,
-    `actions ${of.actionsOverAccumulation.toFixed(2)} of one rank's and ${of.actionsOver1f1b.toFixed(2)} of 1F1B's`,
+    ...(of.speedOver1f1b === null ? [] : [`${of.speedOver1f1b.toFixed(2)} of 1F1B's`]),
+    `actions ${of.actionsOverAccumulation.toFixed(2)} of one rank's`,
+    ...(of.actionsOver1f1b === null ? [] : [`${of.actionsOver1f1b.toFixed(2)} of 1F1B's`]),
     `time on cores ${of.cpuTimeOverAlone.toFixed(2)} of one rank's`,
     `efficiency ${of.efficiency.toFixed(3)}`,
     `bubble ${percent(of.bubble)} (simulated ${percent(of.simulatedBubble)})`,

@@ -32,10 +32,8 @@ const group = joinThreadsWorld(world, rank);
 const delay: Delay = { latencyMs: 0 };
 const region = world.regions[rank];
 if (region === undefined) throw new RangeError(`no region of rank ${rank}`);
-setRank({
-  device: await cpu({ memory: world.memory, ...region }),
-  mesh: new LineMesh('pp', new DelayedGroup(group, delay)),
-});
+const device = await cpu({ memory: world.memory, ...region });
+setRank({ device, mesh: new LineMesh('pp', new DelayedGroup(group, delay, device)) });
 
 const model = buildModel(largeWorkload);
 const pass = mode === 'alone' ? accumulate : await inStages(mode);

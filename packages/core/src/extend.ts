@@ -75,6 +75,7 @@ export { constantLike } from './graph/build/leaf.ts';
 export { add as addNodes, mul as mulNodes } from './graph/build/elementwise.ts';
 export { addParts } from './autograd/sum-parts.ts';
 export { freeNode } from './graph/ownership.ts';
+export { Storage } from './graph/storage.ts';
 export { dropWork, takingWork } from './realize/pending.ts';
 export { ReversibleUpdate } from './realize/reversible-update.ts';
 export type { PendingWork } from './realize/pending-work.ts';

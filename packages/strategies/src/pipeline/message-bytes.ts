@@ -2,8 +2,10 @@ import {
   currentSession,
   dtypes,
   elementCount,
+  type HalfDType,
   type Node,
   type ProcessGroup,
+  Storage,
 } from '@shardwise/core/extend';
 import { narrowed, widened } from './half-floats.ts';
 import type { Message } from './message.ts';
@@ -18,16 +20,53 @@ export async function receiveBytes(
   return sentAs === null ? bytes : widened(bytes, sentAs);
 }
 
-export async function sendBytes(
-  { peer, tag, sentAs = null }: Message,
-  value: Uint8Array,
+/**
+ * Sends a value as it is now; it may be freed before it has left. Where the device computes in host memory it stays there
+ * until then: a rank that shares this memory copies it from there, also while this one computes and answers nobody.
+ */
+export async function sendValue(
+  { node, peer, tag, sentAs = null }: Message,
   group: ProcessGroup,
 ): Promise<void> {
-  const bytes = sentAs === null ? value : narrowed(value, sentAs);
-  if (bytes.byteLength > 0) await group.send({ bytes, dtype: 'u8' }, peer, { tag });
+  if (elementCount(node.shape) === 0) return;
+  // Where it can be, it is sent before this returns: what the rank does next may leave the event loop no turn.
+  const { bytes, release } = inHostMemory(node, sentAs) ?? (await readFor(node, sentAs));
+  try {
+    await group.send({ bytes, dtype: 'u8' }, peer, { tag });
+  } finally {
+    release();
+  }
 }
 
-/** A copy, as the value may be freed before it has left. */
+interface Outgoing {
+  readonly bytes: Uint8Array;
+  readonly release: () => void;
+}
+
+/** Null where the device has memory of its own. */
+function inHostMemory({ value }: Node, sentAs: HalfDType | null): Outgoing | null {
+  const { backend } = currentSession();
+  const own = value?.kind === 'device' ? backend.map(value.storage.buffer) : undefined;
+  if (value?.kind === 'device' && own !== undefined && sentAs === null) {
+    const storage = value.storage.share();
+    return { bytes: own, release: () => storage.release() };
+  }
+  const bytes = own ?? (value?.kind === 'host' ? value.bytes : undefined);
+  if (bytes === undefined) return null;
+  const sent = sentAs === null ? bytes : narrowed(bytes, sentAs);
+  const copy = Storage.allocate(backend, sent.byteLength);
+  const release = (): void => copy.release();
+  const mapped = backend.map(copy.buffer);
+  mapped?.set(sent);
+  return { bytes: mapped ?? sent.slice(), release };
+}
+
+async function readFor(node: Node, sentAs: HalfDType | null): Promise<Outgoing> {
+  const bytes = await bytesOf(node);
+  return { bytes: sentAs === null ? bytes : narrowed(bytes, sentAs), release: () => {} };
+}
+
+/** A copy. */
 export async function bytesOf({ value, shape }: Node): Promise<Uint8Array> {
   if (value?.kind === 'host') return value.bytes.slice();
   if (value?.kind !== 'device')

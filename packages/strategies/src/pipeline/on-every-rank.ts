@@ -6,7 +6,7 @@ import {
   type Tensor,
 } from '@shardwise/core/extend';
 import { tagOf } from './message.ts';
-import { bytesOf, receiveBytes, sendBytes } from './message-bytes.ts';
+import { receiveBytes, sendValue } from './message-bytes.ts';
 
 /** Which rank of a group has the value of a node alone. */
 interface Holder {
@@ -45,11 +45,10 @@ export async function onEveryRank(output: Tensor): Promise<Tensor> {
       node.value = { kind: 'host', bytes: await receiveBytes({ node, peer: rank, tag }, group) };
       return;
     }
-    const bytes = await bytesOf(node);
     const others = Array.from({ length: group.size }, (_, peer) => peer).filter(
       (peer) => peer !== rank,
     );
-    await Promise.all(others.map((peer) => sendBytes({ node, peer, tag }, bytes, group)));
+    await Promise.all(others.map((peer) => sendValue({ node, peer, tag }, group)));
   });
   await currentSession().realize([]);
   holders.delete(node);

@@ -7,7 +7,7 @@ import {
 } from '@shardwise/core/extend';
 import type { EarlyWork } from './early-work.ts';
 import type { FirstFault } from './first-fault.ts';
-import { bytesOf, receiveBytes, sendBytes } from './message-bytes.ts';
+import { receiveBytes, sendValue } from './message-bytes.ts';
 import type { WorkItem } from './rank-work.ts';
 
 /** Does the work of a rank: first what is early, then what was postponed, then the rest. */
@@ -82,7 +82,7 @@ async function runItems(
     const { made } = item;
     if (made !== null) for (const node of made.nodes) fault.look(node, made);
     for (const message of item.sends) {
-      const sent = sendBytes(message, await bytesOf(message.node), group);
+      const sent = sendValue(message, group);
       sent.catch(() => {});
       sends.push(sent);
     }

@@ -10,6 +10,7 @@ import {
   subscribe,
   type Tensor,
 } from '@shardwise/core';
+import type { ProcessGroup } from '@shardwise/core/spec';
 import {
   countModelCosts,
   explain,
@@ -26,7 +27,7 @@ import { z } from 'zod';
 export const liveActivations = z.record(
   z.string(),
   z.object({
-    /** At most at once: pairs of stages and microbatches, and bytes of the allocator beside states. */
+    /** At most at once: pairs of stages and microbatches, and bytes of the allocator beside states and messages. */
     microbatches: z.number(),
     bytes: z.number(),
     /** What the checker counts. */
@@ -61,7 +62,8 @@ export async function main({
 }: RankContext<ThreadsWorld, readonly ScheduleName[]>): Promise<z.infer<typeof liveActivations>> {
   const region = world.regions[rank];
   if (region === undefined) throw new RangeError(`no region for rank ${rank}`);
-  const mesh = new LineMesh('pp', joinThreadsWorld(world, rank));
+  const underWay = { bytes: 0 };
+  const mesh = new LineMesh('pp', countingSends(joinThreadsWorld(world, rank), underWay));
   const found: z.infer<typeof liveActivations> = {};
   for (const schedule of names) {
     const device = await cpu({ memory: world.memory, ...region });
@@ -100,7 +102,9 @@ export async function main({
       }
       const gradients = [...summed].reduce((sum, each) => sum + bytesOf(Number(each), cut), 0);
       most.microbatches = Math.max(most.microbatches, live);
-      most.bytes = Math.max(most.bytes, device.usage().bytesInUse - before - gradients);
+      // What other ranks have not taken yet is no activation that this one keeps.
+      const { bytesInUse } = device.usage();
+      most.bytes = Math.max(most.bytes, bytesInUse - underWay.bytes - before - gradients);
     });
     await pass();
     unsubscribe();
@@ -118,6 +122,27 @@ export async function main({
     };
   }
   return found;
+}
+
+/** The same group, which keeps count of the memory of what it has been given to send and has not sent. */
+function countingSends(group: ProcessGroup, underWay: { bytes: number }): ProcessGroup {
+  const send: ProcessGroup['send'] = async (buffer, to, options) => {
+    const ownBytes = Math.ceil(buffer.bytes.byteLength / 64) * 64;
+    underWay.bytes += ownBytes;
+    await group.send(buffer, to, options);
+    underWay.bytes -= ownBytes;
+  };
+  const split: ProcessGroup['split'] = async (...of) => {
+    const part = await group.split(...of);
+    return part && countingSends(part, underWay);
+  };
+  const own: Readonly<Record<PropertyKey, unknown>> = { send, split };
+  return new Proxy(group, {
+    get: (target, name) => {
+      const value: unknown = own[name] ?? Reflect.get(target, name);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
 }
 
 /** Of the gradients of a stage, which begins at one of the blocks. */
