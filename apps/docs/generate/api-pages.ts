@@ -40,6 +40,7 @@ export function apiPages(groups: readonly Group[] = readGroups()): readonly Gene
       entries.map((entry) => [entry.name, homes.get(keyOf(entry)) ?? ''] as const),
     ),
   );
+  const reference: Reference = { homes: exported, users: usersOf(groups) };
   const pages = groups.map((group): GeneratedPage => {
     const own = group.entries.filter(
       (entry) => homes.get(keyOf(entry)) === `${slugOf(group)}#${entry.name}`,
@@ -64,9 +65,9 @@ export function apiPages(groups: readonly Group[] = readGroups()): readonly Gene
         nested.length === 0
           ? ''
           : `Groups: ${nested.map((inner) => `[\`${inner.path.join('.')}\`](./${slugOf(inner)}.md)`).join(', ')}.`,
-        ...section('Functions and values', kind(['function', 'value']), exported),
-        ...section('Classes', kind(['class']), exported),
-        ...section('Types', kind(['interface', 'type']), exported),
+        ...section('Functions and values', kind(['function', 'value']), reference),
+        ...section('Classes', kind(['class']), reference),
+        ...section('Types', kind(['interface', 'type']), reference),
         others.length === 0
           ? ''
           : `## Also from here\n\nThese names are described on other pages: ${others
@@ -83,18 +84,44 @@ export function apiPages(groups: readonly Group[] = readGroups()): readonly Gene
   return [...pages, namesPage(exported)];
 }
 
+/** What the text of one entry needs of all others. */
+interface Reference {
+  /** Where each name is described. */
+  readonly homes: ReadonlyMap<string, string>;
+  /** The functions and classes that name each type. */
+  readonly users: ReadonlyMap<string, readonly string[]>;
+}
+
+function usersOf(groups: readonly Group[]): ReadonlyMap<string, readonly string[]> {
+  const users = new Map<string, Set<string>>();
+  for (const { name, kind, signatures, members } of groups.flatMap(({ entries }) => entries)) {
+    if (kind !== 'function' && kind !== 'class') continue;
+    const texts = [...signatures, ...members.flatMap((member) => member.signatures)];
+    for (const word of texts.join(' ').match(/\b[A-Z]\w+/g) ?? []) {
+      if (word !== name) users.set(word, (users.get(word) ?? new Set()).add(name));
+    }
+  }
+  return new Map([...users].map(([type, names]) => [type, [...names].toSorted()]));
+}
+
 function section(
   title: string,
   entries: readonly Entry[],
-  exported: ReadonlyMap<string, string>,
+  reference: Reference,
 ): readonly string[] {
   if (entries.length === 0) return [];
-  return [`## ${title}`, ...entries.map((entry) => entryText(entry, exported))];
+  return [`## ${title}`, ...entries.map((entry) => entryText(entry, reference))];
 }
 
-function entryText(entry: Entry, exported: ReadonlyMap<string, string>): string {
+const MOST_USERS = 12;
+
+function entryText(entry: Entry, { homes, users }: Reference): string {
+  const link = (name: string): string =>
+    `[\`${name}\`](./${(homes.get(name) ?? '').replace('#', '.md#')})`;
+  const isType = entry.kind === 'interface' || entry.kind === 'type';
+  const names = isType ? (users.get(entry.name) ?? []) : [];
   const inherited = entry.members.filter(
-    ({ declaredBy }) => declaredBy !== entry.name && exported.has(declaredBy),
+    ({ declaredBy }) => declaredBy !== entry.name && homes.has(declaredBy),
   );
   const shown = entry.members.filter((member) => !inherited.includes(member));
   const code =
@@ -102,15 +129,16 @@ function entryText(entry: Entry, exported: ReadonlyMap<string, string>): string 
       ? `${entry.signatures[0] ?? ''} {\n${shown.map(memberText).join('\n')}\n}`
       : entry.signatures.join('\n\n');
   const parents = [...new Set(inherited.map(({ declaredBy }) => declaredBy))].map((parent) => {
-    const names = inherited.filter(({ declaredBy }) => declaredBy === parent);
-    const link = `[\`${parent}\`](./${(exported.get(parent) ?? '').replace('#', '.md#')})`;
-    return `From ${link}: ${names.map(({ name }) => `\`${name}\``).join(', ')}.`;
+    const members = inherited.filter(({ declaredBy }) => declaredBy === parent);
+    return `From ${link(parent)}: ${members.map(({ name }) => `\`${name}\``).join(', ')}.`;
   });
   return [
     `### ${entry.name} {#${entry.name}}`,
     inline(entry.text),
     `\`\`\`ts\n${code}\n\`\`\``,
     ...parents,
+    // A type of everything, such as Tensor, is used by everything.
+    names.length === 0 || names.length > MOST_USERS ? '' : `Used by ${names.map(link).join(', ')}.`,
     sourceLink(entry.source.path, entry.source.line),
   ]
     .filter((part) => part !== '')

@@ -1,6 +1,5 @@
 export { MemoryStore } from './stores/memory-store.ts';
-export { startStoreServer } from './stores/store-server.ts';
-export type { Server, ServerOptions } from './wire/serve-frames.ts';
+export { startStoreServer, type Server, type ServerOptions } from './stores/store-server.ts';
 export { connectStore, type ConnectStoreOptions } from './stores/tcp-store.ts';
 export { tcpTransport, type TcpTransportOptions } from './transports/tcp/tcp-transport.ts';
 export {

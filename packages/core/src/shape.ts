@@ -9,6 +9,7 @@ export function elementCount(shape: Shape): number {
   return count;
 }
 
+/** Whether two shapes have the same dims; symbols of sizes that vary are the same if they are identical. */
 export function sameShape(a: Shape, b: Shape): boolean {
   if (a === b) return true;
   if (a.length !== b.length) return false;
@@ -16,6 +17,7 @@ export function sameShape(a: Shape, b: Shape): boolean {
   return true;
 }
 
+/** A shape as messages print it: `[2, 3]`. */
 export function formatShape(shape: Shape): string {
   return `[${shape.join(', ')}]`;
 }

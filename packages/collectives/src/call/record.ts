@@ -14,6 +14,7 @@ export const operations = [
   'split',
 ] as const;
 
+/** The name of a call in which all ranks of a group take part. */
 export type Operation = (typeof operations)[number];
 
 /**

@@ -1,5 +1,6 @@
 import { loadMpiLibrary } from './mpi-library.ts';
 
+/** Whether MPI can be used, and if not, why. */
 export type MpiAvailability =
   | {
       readonly available: true;

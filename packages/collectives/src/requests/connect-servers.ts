@@ -7,6 +7,7 @@ import {
 } from '@shardwise/core/spec';
 import { connectRequests } from './connect-requests.ts';
 
+/** Where a server of requests listens. */
 export interface ServerAddress {
   readonly host: string;
   readonly port: number;

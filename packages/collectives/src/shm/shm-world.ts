@@ -74,6 +74,7 @@ export function memoryFileName(id: string): string {
   return `shardwise-${id}`;
 }
 
+/** Whether processes can share memory, and if not, why. */
 export type ShmAvailability =
   | { readonly available: true }
   | { readonly available: false; readonly reason: string };

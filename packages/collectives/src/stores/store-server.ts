@@ -16,6 +16,8 @@ import {
   type RequestName,
 } from './store-message.ts';
 
+export type { Server, ServerOptions };
+
 /** The number of calls of one client that may wait for keys. */
 const MAX_PENDING = 1024;
 /** The length in bytes of replies that a client may leave unread. */

@@ -16,6 +16,7 @@ export interface Traffic {
   readonly bytesTo: readonly number[];
 }
 
+/** A transport between ranks of one thread. */
 export interface LoopbackTransport extends WatchedTransport {
   readonly traffic: Traffic;
 }

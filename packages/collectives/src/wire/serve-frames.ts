@@ -7,6 +7,7 @@ import { listenForPeers } from './listen.ts';
 
 const MAX_CONNECTIONS = 4096;
 
+/** Where a server listens, and whom it lets in. */
 export interface ServerOptions {
   /** The address to listen on. Default: 127.0.0.1, which only processes of this host reach. */
   readonly host?: string;
@@ -25,6 +26,7 @@ export const serverRules: OptionRules<ServerOptions> = {
   encrypt: option.flag,
 };
 
+/** A server that listens. */
 export interface Server {
   readonly host: string;
   readonly port: number;

@@ -24,14 +24,17 @@ export function wholeChunk(shape: Shape): Chunk {
   return chunkOfBox(boxOf(shape));
 }
 
+/** The range of each dim of a whole tensor. */
 export function boxOf(shape: Shape): readonly DimRange[] {
   return shape.map((stop) => ({ start: 0, stop }));
 }
 
+/** The size of each dim of a box. */
 export function boxShape(box: readonly DimRange[]): Shape {
   return box.map(({ start, stop }) => stop - start);
 }
 
+/** Whether two boxes hold the same elements. */
 export function sameBox(a: readonly DimRange[], b: readonly DimRange[]): boolean {
   return (
     a.length === b.length &&

@@ -21,6 +21,7 @@ export interface LoadOptions {
   readonly strict?: boolean;
 }
 
+/** What the options of a load may be. */
 export const loadRules: OptionRules<LoadOptions> = { strict: option.flag };
 
 /** Names that a load did not use, and names it did not find. */

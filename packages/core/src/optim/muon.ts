@@ -12,6 +12,7 @@ import {
 } from './param-group.ts';
 import { Scalar } from './scalar.ts';
 
+/** How the learning rate of a matrix depends on its shape. */
 export type MuonAdjustment = 'original' | 'matchRmsAdamW' | 'spectralUnclamped';
 
 /** By what the learning rate is multiplied, for a matrix of R rows and C columns. */

@@ -83,14 +83,17 @@ export function calculateFans(shape: Shape): { fanIn: number; fanOut: number } {
   return { fanIn: input * window, fanOut: out * window };
 }
 
+/** Shape: shape N -> N elements of 0. */
 export function zeros(shape: Shape): Float32Array<ArrayBuffer> {
   return new Float32Array(elementsOf(shape));
 }
 
+/** Shape: shape N -> N elements of 1. */
 export function ones(shape: Shape): Float32Array<ArrayBuffer> {
   return constant(shape, 1);
 }
 
+/** Shape: shape N -> N elements of `value`. */
 export function constant(shape: Shape, value: number): Float32Array<ArrayBuffer> {
   return new Float32Array(elementsOf(shape)).fill(value);
 }
@@ -105,6 +108,7 @@ export function uniform(
   return generator.uniform(elementsOf(shape), from, to);
 }
 
+/** Normal with this mean and standard deviation. Shape: shape N -> N elements. */
 export function normal(
   generator: Generator,
   shape: Shape,

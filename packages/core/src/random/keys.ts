@@ -76,6 +76,7 @@ function foldSeed(seed: number, coordinate: number): number {
   return bits ^ (bits >>> 16);
 }
 
+/** This rank's random streams, to be saved; setRandomState restores them. */
 export function randomState(): RandomState {
   const { generator, seed, counter } = streamsOfRank();
   return { generator: generator.getState(), seed, counter };

@@ -16,6 +16,7 @@ export interface SafetensorsHeader {
   readonly metadata: Readonly<Record<string, string>>;
 }
 
+/** What a file of safetensors has. */
 export interface SafetensorsContents {
   /** The bytes are views of the file; those of a foreign file may lie unaligned. */
   readonly tensors: HostArrays;

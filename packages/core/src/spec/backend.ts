@@ -42,6 +42,7 @@ export interface DeviceBuffer {
   subBuffer(byteOffset: number, byteLength: number): DeviceBuffer;
 }
 
+/** What a backend can do. */
 export interface BackendLimits {
   /** What the backend computes with; buffers may hold any dtype. */
   readonly dtypes: ReadonlySet<DType>;
@@ -51,6 +52,7 @@ export interface BackendLimits {
   readonly alignment: number;
 }
 
+/** How one program runs. */
 export interface RunOptions {
   /**
    * Other work of this thread, such as communication that is under way, must go on meanwhile: long

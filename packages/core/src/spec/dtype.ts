@@ -18,17 +18,21 @@ export const dtypes = {
   bool: { bytes: 1, kind: 'bool' },
 } as const;
 
+/** The name of an element type. */
 export type DType = keyof typeof dtypes;
 
 /** Floats of two bytes: operands of products that are summed in f32. */
 export type HalfDType = 'bf16' | 'f16';
 
+/** Whether an element is a float of two bytes. */
 export function isHalfDType(dtype: DType): dtype is HalfDType {
   return dtype === 'bf16' || dtype === 'f16';
 }
 
+/** All element types. */
 export const dtypeNames: readonly DType[] = Object.keys(dtypes).filter(isDType);
 
+/** Whether a name, as from a file, is that of an element type. */
 export function isDType(name: string): name is DType {
   return Object.hasOwn(dtypes, name);
 }

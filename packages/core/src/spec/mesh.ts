@@ -13,6 +13,7 @@ export interface Mesh {
   coordinate(axis: string): number;
 }
 
+/** One axis of a mesh, and how many ranks it has. */
 export interface MeshAxis {
   readonly name: string;
   readonly size: number;

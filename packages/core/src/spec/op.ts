@@ -323,15 +323,23 @@ export interface GraphParams {
   assign: None;
 }
 
+/** Ops that every backend has. */
 export type PrimitiveOp = keyof PrimitiveParams;
+/** Ops that are decomposed where a backend has no kernel for them. */
 export type CompositeOp = keyof CompositeParams;
+/** Ops in which all ranks of an axis take part. */
 export type CollectiveOp = keyof CollectiveParams;
+/** Moves between the device and pages. */
 export type TransferOp = keyof TransferParams;
+/** Ops of the graph, which no backend sees. */
 export type GraphOp = keyof GraphParams;
 
 /** What a backend may be given in a program. */
 export type ComputeParams = PrimitiveParams & CompositeParams;
+/** Ops that backends compute. */
 export type ComputeOp = keyof ComputeParams;
 
+/** The parameters of each op. */
 export type OpParams = ComputeParams & CollectiveParams & TransferParams & GraphParams;
+/** The name of an op. */
 export type Op = keyof OpParams;

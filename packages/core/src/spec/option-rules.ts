@@ -22,16 +22,19 @@ export type OptionRules<Options> = {
     : OptionRule<Exclude<Options[K], undefined>>;
 };
 
+/** True or false. */
 export const flag: OptionRule<boolean> = {
   fits: (value) => typeof value === 'boolean',
   is: 'true or false',
 };
 
+/** Any number but NaN. */
 export const number: OptionRule<number> = {
   fits: (value): value is number => typeof value === 'number' && !Number.isNaN(value),
   is: 'a number',
 };
 
+/** A number above 0. */
 export const positive: OptionRule<number> = {
   fits: (value): value is number => typeof value === 'number' && value > 0,
   is: 'a number above 0',
@@ -49,6 +52,7 @@ export const share: OptionRule<number> = {
   is: 'a number from 0 to 1',
 };
 
+/** A whole number from `least` to `most`, both included. */
 export function integer(least: number, most: number = Number.MAX_SAFE_INTEGER): OptionRule<number> {
   const upTo = most === Number.MAX_SAFE_INTEGER ? '' : ` to ${most}`;
   return {
@@ -58,23 +62,28 @@ export function integer(least: number, most: number = Number.MAX_SAFE_INTEGER): 
   };
 }
 
+/** A whole number of 0 or more. */
 export const count: OptionRule<number> = integer(0);
 
+/** Any text, the empty one as well. */
 export const text: OptionRule<string> = {
   fits: (value) => typeof value === 'string',
   is: 'a text',
 };
 
+/** A text of at least one character. */
 export const nonEmptyText: OptionRule<string> = {
   fits: (value): value is string => typeof value === 'string' && value !== '',
   is: 'a text that is not empty',
 };
 
+/** The name of a mesh axis. */
 export const axisName: OptionRule<string> = {
   fits: nonEmptyText.fits,
   is: 'the name of a mesh axis',
 };
 
+/** One of these values. */
 export function oneOf<const T extends string | number>(...values: readonly T[]): OptionRule<T> {
   const known: ReadonlySet<unknown> = new Set(values);
   return { fits: (value): value is T => known.has(value), is: `one of ${values.join(', ')}` };
@@ -90,10 +99,12 @@ export function object<T extends object>(is = 'an object'): OptionRule<T> {
   return { fits: (value): value is T => typeof value === 'object' && value !== null, is };
 }
 
+/** An object of this class. */
 export function instanceOf<T>(type: abstract new (...inputs: never[]) => T): OptionRule<T> {
   return { fits: (value): value is T => value instanceof type, is: `a ${type.name}` };
 }
 
+/** A list whose every value keeps the rule. */
 export function listOf<T>(rule: OptionRule<T>): OptionRule<readonly T[]> {
   return {
     fits: (value): value is readonly T[] => Array.isArray(value) && value.every(rule.fits),
@@ -109,6 +120,7 @@ export function either<A, B>(a: OptionRule<A>, b: OptionRule<B>): OptionRule<A |
   };
 }
 
+/** The same rule, for an option that may not be left out. */
 export function required<T>(rule: OptionRule<T>): RequiredRule<T> {
   return { ...rule, isRequired: true };
 }

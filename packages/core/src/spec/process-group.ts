@@ -19,6 +19,7 @@ export type ReduceOp =
   /** Each rank's values times `factor`, then the sum. */
   | { readonly premultipliedSum: number };
 
+/** How long one call may take. */
 export interface CallOptions {
   /**
    * Milliseconds after which the call rejects with a CollectiveTimeoutError that names the ranks that are
@@ -33,6 +34,7 @@ export interface CallOptions {
   readonly pass?: number;
 }
 
+/** Options of calls that may read from another buffer than the one that gets the result. */
 export interface InputOptions extends CallOptions {
   /**
    * The call reads its input here and leaves it as it is; its dtype and size are those of the buffer. Without
@@ -88,6 +90,7 @@ export interface Collectives {
   barrier(options?: CallOptions): Promise<void>;
 }
 
+/** Messages between two ranks. */
 export interface PointToPoint {
   /** Messages between two ranks with one tag arrive in order; `to` is a rank of this group. */
   send(

@@ -12,6 +12,7 @@ export interface ParameterSpec {
   readonly names?: readonly string[];
 }
 
+/** What a plan knows of a buffer of the model. */
 export interface BufferSpec {
   readonly name: string;
   readonly shape: Shape;
@@ -101,6 +102,7 @@ export interface Plan<Context = unknown> {
   readonly autocast?: PlannedAutocast;
 }
 
+/** The precision with which passes compute. */
 export interface PlannedAutocast {
   /** To what operands of products are rounded. */
   readonly dtype: HalfDType;
@@ -108,6 +110,7 @@ export interface PlannedAutocast {
   readonly outputDtype: DType;
 }
 
+/** The precision in which a plan keeps parameters and reduces gradients. */
 export interface LowPrecision {
   readonly parameterDtype: DType;
   readonly gradientDtype: DType;

@@ -71,6 +71,7 @@ export interface Vjp {
   readonly gradients: readonly Tensor[];
 }
 
+/** A function's value, and its derivative in one direction. */
 export interface Jvp {
   readonly output: Tensor;
   /** Of the output's shape. */

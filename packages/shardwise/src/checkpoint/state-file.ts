@@ -12,6 +12,7 @@ import { z } from 'zod';
 import { covers } from './covers.ts';
 import type { TensorChunk, VaryingAxis } from './held-chunk.ts';
 
+/** What JSON can hold. */
 export type JsonValue =
   | string
   | number
@@ -30,6 +31,7 @@ export interface StoredChunk extends Chunk {
   readonly checksums: readonly number[];
 }
 
+/** A tensor of a checkpoint, as the file's list of contents describes it. */
 export interface StoredTensor {
   readonly name: string;
   readonly dtype: DType;

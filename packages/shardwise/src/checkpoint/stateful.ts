@@ -10,4 +10,5 @@ export interface Stateful {
   loadStateDict(state: unknown): unknown;
 }
 
+/** What a checkpoint holds, each under its name. */
 export type Statefuls = Readonly<Record<string, Stateful>>;

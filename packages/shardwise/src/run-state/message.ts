@@ -48,6 +48,7 @@ export interface TimelineEntry {
   readonly detail?: string | undefined;
 }
 
+/** What a line of the report's head may show. */
 export type Fact = string | number | boolean;
 
 /** What the report's head shows of the model and the run. */

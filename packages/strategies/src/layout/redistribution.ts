@@ -22,6 +22,7 @@ export interface RedistributionMove {
   readonly to: AxisLayout;
 }
 
+/** One step of a change of layout. */
 export interface RedistributionStep {
   readonly move: RedistributionMove;
   /** The layout of the tensor after this step. */

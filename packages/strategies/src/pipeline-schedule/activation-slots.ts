@@ -10,6 +10,7 @@ export interface ActivationSlot {
   readonly to: number;
 }
 
+/** Where one rank keeps its activations. */
 export interface RankSlots {
   /** How many slots the rank needs: as many as it keeps activations at once. */
   readonly slots: number;

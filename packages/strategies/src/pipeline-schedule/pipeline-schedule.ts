@@ -11,6 +11,7 @@ import { oneForwardOneBackward } from './schedules/one-forward-one-backward.ts';
 import { vHalf, vMin } from './schedules/v-half-and-v-min.ts';
 import { zbv } from './schedules/zbv.ts';
 
+/** The schedules that have a name; docs/pipeline-schedules.md says what each is for. */
 export type ScheduleName =
   | 'naive'
   | 'gpipe'
@@ -46,6 +47,7 @@ const makers: Readonly<Record<ScheduleName, ScheduleMaker>> = {
   forwardOnly: { make: forwardOnly, stagesPerRank: 1 },
 };
 
+/** All schedules that have a name. */
 export const scheduleNames: readonly ScheduleName[] = Object.keys(
   makers,
 ) as readonly ScheduleName[];

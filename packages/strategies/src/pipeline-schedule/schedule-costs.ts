@@ -24,6 +24,7 @@ export interface LinkCosts {
   readonly bytesPerSecond?: number;
 }
 
+/** How long actions and messages take. */
 export interface ScheduleCosts {
   /** One for each stage. Default: each forward, input gradient and weight gradient takes 1 ms. */
   readonly stages?: readonly StageCosts[];

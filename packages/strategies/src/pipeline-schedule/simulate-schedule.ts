@@ -14,6 +14,7 @@ export interface TimedAction {
   readonly endMs: number;
 }
 
+/** What the simulator says of one rank. */
 export interface RankSimulation {
   readonly actions: readonly TimedAction[];
   readonly busyMs: number;
@@ -27,6 +28,7 @@ export interface RankSimulation {
   readonly peakActivationBytes: number;
 }
 
+/** What a schedule costs by the simulator. */
 export interface ScheduleSimulation {
   /** From the first rank's first action to the last rank's last. */
   readonly makespanMs: number;

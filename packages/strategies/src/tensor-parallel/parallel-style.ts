@@ -17,6 +17,7 @@ export interface AxisPlace {
   readonly rank: number;
 }
 
+/** A collective that a style adds to its module. */
 export type StyleCollective = Omit<CollectivePlan, 'axis' | 'parameters'>;
 
 /** How a module of some kind runs on many ranks. */

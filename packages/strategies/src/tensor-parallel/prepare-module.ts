@@ -5,6 +5,7 @@ import type { ParallelStyle, StyleCollective } from './parallel-style.ts';
 import { type ActivationLayout, activationRule } from '../layout/axis-layout.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
+/** A change of layout at a module's input or output. */
 export interface ActivationChange {
   /** How the activation lies before. */
   readonly from: ActivationLayout;

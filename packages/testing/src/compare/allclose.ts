@@ -1,5 +1,6 @@
 import type { Shape } from '@shardwise/core/spec';
 
+/** How far values may be from what is expected. */
 export interface Tolerance {
   /** Relative to the expected value. Default 1e-5. */
   readonly rtol?: number;

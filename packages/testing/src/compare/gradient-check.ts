@@ -2,6 +2,7 @@ import { randomBits } from '../interpreter/leaves.ts';
 import { assertAllclose } from './allclose.ts';
 import type { Tolerance } from './allclose.ts';
 
+/** Values of f32 or f64. */
 export type FloatArray = Float32Array | Float64Array;
 
 /** A scalar of several arrays, which it must not keep or change. */

@@ -19,6 +19,7 @@ export interface InterpreterOptions {
   readonly capacityBytes?: number;
 }
 
+/** A backend that computes in f64, slowly and by the definition of each op. */
 export interface Interpreter extends Backend {
   /** Allocated and not yet freed. */
   bytesInUse(): number;

@@ -13,6 +13,7 @@ export interface AlgorithmTable {
   readonly rules: readonly AlgorithmRule[];
 }
 
+/** Up to which length of a call which algorithm is taken. */
 export interface AlgorithmRule {
   readonly operation: Operation;
   readonly hosts: 'one' | 'several';

@@ -39,6 +39,7 @@ export interface Distribute extends BatchAxes {
   readonly latest?: ReadonlySet<string>;
 }
 
+/** How plans describe, and apply, `Distribute`. */
 export const distribute: StepKind<Distribute> = {
   name: 'distribute',
   collectives({ axis, replicas, latest }, plan) {

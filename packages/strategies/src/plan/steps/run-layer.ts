@@ -31,6 +31,7 @@ export interface RunLayer {
   readonly tokens: number;
 }
 
+/** How plans describe, and apply, `RunLayer`. */
 export const runLayer: StepKind<RunLayer> = {
   name: 'runLayer',
   collectives({ axis, module: path, style, parameters, tokens }, plan): readonly CollectivePlan[] {

@@ -58,6 +58,7 @@ export interface RunStages {
   readonly messages?: readonly PassMessage[];
 }
 
+/** How plans describe, and apply, `RunStages`. */
 export const runStages: StepKind<RunStages> = {
   name: 'runStages',
   collectives({ axis, messages = [] }, plan): readonly CollectivePlan[] {

@@ -23,6 +23,7 @@ export interface Serve {
   readonly servers: () => ParameterServers;
 }
 
+/** How plans describe, and apply, `Serve`. */
 export const serve: StepKind<Serve> = {
   name: 'serve',
   // What goes to servers and comes from them are no collectives: the workers need not come together.

@@ -39,6 +39,7 @@ export interface ShardLayers {
   readonly batch?: 'shared' | 'own';
 }
 
+/** How plans describe, and apply, `ShardLayers`. */
 export const shardLayers: StepKind<ShardLayers> = {
   name: 'shardLayers',
   collectives({ axis, batch }, plan): readonly CollectivePlan[] {

@@ -10,6 +10,7 @@ export interface ShareBuffers {
   readonly axes: readonly string[];
 }
 
+/** How plans describe, and apply, `ShareBuffers`. */
 export const shareBuffers: StepKind<ShareBuffers> = {
   name: 'shareBuffers',
   collectives({ axes }, { axes: mesh, buffers = [] }) {

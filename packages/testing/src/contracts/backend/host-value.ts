@@ -6,18 +6,22 @@ import { roundToDType } from '../../interpreter/storage.ts';
 /** Row-major elements, or one number for all of them. */
 type Elements = readonly number[] | number;
 
+/** Values in f32, row by row; one number stands for all of them. */
 export function f32(shape: Shape, elements: Elements): NdArray {
   return hostValue(shape, 'f32', elements);
 }
 
+/** Values in i32, row by row; one number stands for all of them. */
 export function i32(shape: Shape, elements: Elements): NdArray {
   return hostValue(shape, 'i32', elements);
 }
 
+/** Values 0 or 1, row by row; one number stands for all of them. */
 export function bool(shape: Shape, elements: Elements): NdArray {
   return hostValue(shape, 'bool', elements);
 }
 
+/** Values of any dtype, rounded to it. Throws RangeError where they are not as many as the shape has. */
 export function hostValue(shape: Shape, dtype: DType, elements: Elements): NdArray {
   const count = elementCount(shape);
   const values =

@@ -14,10 +14,12 @@ export function typed(
   return { bytes: new Uint8Array(buffer, byteOffset), dtype };
 }
 
+/** A buffer of zeros. */
 export function zeros(dtype: DType, elements: number): TypedBytes {
   return { bytes: new Uint8Array(elements * dtypes[dtype].bytes), dtype };
 }
 
+/** The values of a buffer as numbers. */
 export function valuesOf({ bytes, dtype }: TypedBytes): number[] {
   const { bytes: elementBytes } = dtypes[dtype];
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
