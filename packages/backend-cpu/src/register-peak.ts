@@ -1,10 +1,7 @@
 import { type InstructionSet, instructionSets } from './machine-code/instruction-sets.ts';
+import type { RegisterPeak } from './products/measure-peak.ts';
 
-/** What one core of this processor computes where nothing is read from memory, in GFLOP/s. */
-export interface RegisterPeak {
-  readonly instruction: 'vfmadd231ps' | 'vdpbf16ps' | 'tdpbf16ps';
-  readonly gigaflops: number;
-}
+export type { RegisterPeak };
 
 /**
  * Measures the instruction that products with operands of `dtype` are made of, with no instructions before those that are named.

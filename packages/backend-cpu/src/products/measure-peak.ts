@@ -9,13 +9,18 @@ import {
   upTo,
 } from '../machine-code/processor.ts';
 import { addressOf } from '../onnx/runtime/api.ts';
-import type { RegisterPeak } from '../register-peak.ts';
 import { halfWayOf } from './product-types.ts';
 
 const RUNS = 9;
 const ITERATIONS = 50_000;
 /** Sums that do not wait for each other, and leave registers for two operands. */
 const SUMS = { 'AVX-512': 24, AVX2: 12 } as const;
+
+/** What one core of this processor computes where nothing is read from memory, in GFLOP/s. */
+export interface RegisterPeak {
+  readonly instruction: 'vfmadd231ps' | 'vdpbf16ps' | 'tdpbf16ps';
+  readonly gigaflops: number;
+}
 
 /** As registerPeak of the package, at once. */
 export function measurePeak(
