@@ -101,14 +101,23 @@ export default defineConfig({
   markdown: { theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' } },
   // Packages are found as sources, so that pages need no build of them.
   vite: {
-    resolve: { conditions: ['@shardwise/source', 'module', 'browser', 'development|production'] },
+    resolve: {
+      // Programs import the library as scripts of `shardwise run` do.
+      alias: [{ find: /^shardwise$/, replacement: 'shardwise/browser' }],
+      conditions: ['@shardwise/source', 'module', 'browser', 'development|production'],
+    },
     ssr: {
       resolve: { conditions: ['@shardwise/source', 'module', 'node', 'development|production'] },
     },
     server: { headers: isolation },
     preview: { headers: isolation },
-    worker: { format: 'es' },
-    build: { target: 'es2022', chunkSizeWarningLimit: 1500 },
+    // Classes keep their names: errors say them, and servers know optimizers by them.
+    worker: { format: 'es', rolldownOptions: { output: { keepNames: true } } },
+    build: {
+      rolldownOptions: { output: { keepNames: true } },
+      target: 'es2022',
+      chunkSizeWarningLimit: 1500,
+    },
   },
   async buildEnd(site) {
     await writeTwins(site);

@@ -44,6 +44,8 @@ export const sections: { readonly learn: Items; readonly guides: Items; readonly
     explore: group('Explore', 'explore', [
       ['What you can try', ''],
       ['Training', 'training'],
+      ['Experts', 'experts'],
+      ['Parameter servers', 'servers'],
       ['Pipeline schedules', 'pipelines'],
       ['Collectives', 'collectives'],
       ['Meshes and layouts', 'layouts'],

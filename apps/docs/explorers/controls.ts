@@ -62,11 +62,25 @@ export interface Column {
   readonly isNumber?: boolean;
 }
 
-/** The numbers behind a drawing. It scrolls by itself on narrow screens. */
+/** What a table shows; `text` is what its file has. */
+export type Cell = string | number | { readonly text: string; readonly node: VNode };
+
+/** A table, and its file. It scrolls by itself on narrow screens. */
 export function table(
   caption: string,
   columns: readonly Column[],
-  rows: readonly (readonly (string | number | VNode)[])[],
+  rows: readonly (readonly Cell[])[],
+): VNode {
+  return h('div', { class: 'table' }, [
+    bareTable(caption, columns, rows),
+    fileButton(caption, columns, () => rows),
+  ]);
+}
+
+function bareTable(
+  caption: string,
+  columns: readonly Column[],
+  rows: readonly (readonly Cell[])[],
 ): VNode {
   return h('div', { class: 'scroller', tabindex: 0, role: 'region', 'aria-label': caption }, [
     h('table', [
@@ -87,14 +101,80 @@ export function table(
             'tr',
             cells.map((cell, index) =>
               index === 0
-                ? h('th', { scope: 'row' }, [cell])
-                : h('td', { class: { number: columns[index]?.isNumber } }, [cell]),
+                ? h('th', { scope: 'row' }, [shown(cell)])
+                : h('td', { class: { number: columns[index]?.isNumber } }, [shown(cell)]),
             ),
           ),
         ),
       ),
     ]),
   ]);
+}
+
+const shown = (cell: Cell): string | VNode => (typeof cell === 'object' ? cell.node : String(cell));
+
+/** Of the numbers of a plot this many are in its table; its file has all. */
+const SHOWN_ROWS = 100;
+
+/** The numbers behind a plot, which the reader unfolds. */
+export function numbersOf(
+  title: string,
+  columns: readonly Column[],
+  rows: readonly (readonly (string | number)[])[],
+): VNode {
+  const latest = rows.slice(-SHOWN_ROWS);
+  const caption = latest.length < rows.length ? `${title}, the last ${SHOWN_ROWS} rows` : title;
+  return h('details', { class: 'numbers' }, [
+    h('summary', { 'aria-label': `Numbers of: ${title}` }, 'Numbers'),
+    bareTable(
+      caption,
+      columns,
+      latest.map((cells) => cells.map((cell) => shortNumber(cell))),
+    ),
+    fileButton(title, columns, () => rows),
+  ]);
+}
+
+const shortNumber = (cell: string | number): string =>
+  typeof cell === 'number' ? String(Number(cell.toPrecision(6))) : cell;
+
+function fileButton(
+  title: string,
+  columns: readonly Column[],
+  rows: () => readonly (readonly Cell[])[],
+): VNode {
+  return h(
+    'button',
+    {
+      type: 'button',
+      class: 'file',
+      'aria-label': `Download as CSV: ${title}`,
+      onClick: () => downloadTable(title, columns, rows()),
+    },
+    'CSV',
+  );
+}
+
+function downloadTable(
+  title: string,
+  columns: readonly Column[],
+  rows: readonly (readonly Cell[])[],
+): void {
+  const lines = [columns.map((column) => column.title), ...rows].map((cells) =>
+    cells.map((cell) => field(typeof cell === 'object' ? cell.text : String(cell))).join(','),
+  );
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(new Blob([`${lines.join('\r\n')}\r\n`], { type: 'text/csv' }));
+  link.download = `${title.replaceAll(/[^\w]+/g, '-').toLowerCase()}.csv`;
+  link.click();
+  // The browser has begun to read it when this runs.
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+/** RFC 4180. A text that a spreadsheet would compute is quoted by an apostrophe. */
+function field(text: string): string {
+  const safe = /^[=+@\t]|^-[^\d]/.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
 /** What changed, in words, for those who don't see it. */

@@ -1,88 +1,137 @@
 import type { PageRun, RankEnd } from 'shardwise/browser';
-import type { Allowance, LiveSnapshot, LiveTask } from './live-task.ts';
+import type { Allowance, Checkpoint, LiveJob, LiveMessage, Snapshot } from './live-job.ts';
+
+export interface LiveOptions {
+  readonly size: number;
+  readonly steps: number;
+  readonly seed: number;
+  /** What the ranks' script trains. */
+  readonly task: unknown;
+  /** Tokens of a step, of all ranks; 0 where rows are no tokens. */
+  readonly stepTokens?: number;
+  /** Makes the worker of a rank. */
+  readonly script: (rank: number) => Worker;
+  /** Ends what the ranks need beside each other. */
+  readonly onDispose?: () => void;
+}
 
 /** What the page knows of one rank. */
-export interface LiveRank {
-  readonly snapshot: LiveSnapshot | undefined;
+export interface LiveRankState<Look> {
+  /** Steps that it has done. */
+  readonly step: number;
+  readonly snapshot: Snapshot<Look> | undefined;
   readonly end: RankEnd | undefined;
 }
 
+/** The loss of a rank's step, and when the page heard of it. */
+export interface Report {
+  readonly rank: number;
+  readonly step: number;
+  readonly loss: number;
+  readonly atMs: number;
+}
+
+/** A rank was ended, and what came of it. */
+export interface Incident {
+  readonly rank: number;
+  /** What the other ranks said, each once. */
+  readonly named: readonly string[];
+  /** All ranks went on from here; 0 is the beginning. */
+  readonly resumedFrom: number;
+}
+
 /** Everything that is drawn of a run. */
-export interface LiveState {
+export interface LiveState<Look> {
   readonly status: 'starting' | 'running' | 'paused' | 'over';
   /** How the ranks talk and what they compute on, with the reasons. */
   readonly setting: string;
   /** Mean of the ranks' losses, by step from 1. */
   readonly losses: readonly number[];
-  readonly values: readonly number[];
-  readonly ranks: readonly LiveRank[];
+  readonly reports: readonly Report[];
+  readonly ranks: readonly LiveRankState<Look>[];
+  readonly incidents: readonly Incident[];
+  /** Mean of the latest steps. */
   readonly stepMs: number;
+  /** Why the page ended it; empty where it did not. */
+  readonly notice: string;
 }
 
-export type LiveOptions = Omit<LiveTask, 'channel'> & { readonly size: number };
-
 /** No run goes on for longer. */
-const MOST_MS = 120_000;
+const MOST_MS = 180_000;
+const AVERAGED_STEPS = 20;
 
-/** A training of ranks in workers, which can pause between steps. */
-export class LiveRun {
+/** A training of ranks in workers, which can pause between steps. Where the reader ends a rank, all go on from the last checkpoint. */
+export class LiveRun<Look> {
   readonly #options: LiveOptions;
-  readonly #onChange: (state: LiveState) => void;
-  readonly #channel: BroadcastChannel;
-  readonly #channelName: string = `live-${crypto.randomUUID()}`;
+  readonly #onChange: (state: LiveState<Look>) => void;
+  #channel: BroadcastChannel | undefined;
   #run: PageRun | undefined;
-  #state: LiveState;
-  #timer: ReturnType<typeof setTimeout> | undefined;
+  #state: LiveState<Look>;
+  #checkpoint: Checkpoint | undefined;
   #ready = 0;
   #allowed: number = Infinity;
-  #sums: { loss: number; count: number }[] = [];
+  #sums: { loss: number; count: number; stepMs: number }[] = [];
+  #startMs = 0;
+  #drawing: number | undefined;
   #isDisposed = false;
+  readonly #timer: ReturnType<typeof setTimeout>;
 
-  constructor(options: LiveOptions, onChange: (state: LiveState) => void) {
+  constructor(options: LiveOptions, onChange: (state: LiveState<Look>) => void) {
     this.#options = options;
     this.#onChange = onChange;
-    this.#channel = new BroadcastChannel(this.#channelName);
     this.#state = {
       status: 'starting',
       setting: '',
       losses: [],
-      values: [],
-      ranks: Array.from({ length: options.size }, () => ({ snapshot: undefined, end: undefined })),
+      reports: [],
+      ranks: freshRanks(options.size),
+      incidents: [],
       stepMs: 0,
+      notice: '',
     };
+    this.#timer = setTimeout(() => {
+      this.#change({ notice: `It has run for ${MOST_MS / 60_000} minutes and was ended.` });
+      this.#run?.terminate();
+    }, MOST_MS);
     onChange(this.#state);
   }
 
-  /** Throws what startRanks throws. */
+  /** Starts ranks, from the checkpoint where there is one. Throws what startRanks throws. */
   async start(): Promise<void> {
     const { startRanks } = await import('shardwise/browser');
-    const { size, ...task } = this.#options;
-    const data: LiveTask = { ...task, channel: this.#channelName };
+    if (this.#isDisposed) return;
+    const { size, script, task, seed, steps } = this.#options;
+    this.#channel?.close();
+    const channel = `live-${crypto.randomUUID()}`;
+    this.#channel = new BroadcastChannel(channel);
+    this.#ready = 0;
+    this.#sums.length = this.#checkpoint?.step ?? 0;
+    let rank = 0;
     const run = await startRanks({
       size,
-      data,
+      data: { task, seed, steps, channel, checkpoint: this.#checkpoint } satisfies LiveJob,
       device: 'wasm',
-      arenaBytes: 32 << 20,
-      script: () => new Worker(new URL('./live-rank.ts', import.meta.url), { type: 'module' }),
-      onStep: ({ step, loss = NaN, stepMs }) => this.#hearStep(step, loss, stepMs),
-      onValue: (value, rank) => this.#hearValue(value, rank),
+      arenaBytes: 48 << 20,
+      script: () => script(rank++),
+      // Ranks send messages of LiveMessage and nothing else.
+      onValue: (value, from) => this.#hear(value as LiveMessage<Look>, from),
       onEnd: (end) => this.#hearEnd(end),
     });
     this.#run = run;
     if (this.#isDisposed) return run.terminate();
     const way = run.transport.kind === 'threads' ? 'shared memory' : 'message ports';
+    const on = `${size} ${size === 1 ? 'rank' : 'ranks'} on WebAssembly (${run.device.reason})`;
     this.#change({
-      setting: `${size} ${size === 1 ? 'rank' : 'ranks'} on WebAssembly (${run.device.reason}), by ${way} (${run.transport.reason})`,
+      setting: size === 1 ? on : `${on}, by ${way} (${run.transport.reason})`,
     });
-    this.#timer = setTimeout(() => run.terminate(), MOST_MS);
   }
 
-  get state(): LiveState {
+  get state(): LiveState<Look> {
     return this.#state;
   }
 
   pause(): void {
-    if (this.#state.status === 'running') this.#allow(this.#state.losses.length, 'paused');
+    if (this.#state.status === 'running') this.#allow(this.#furthest, 'paused');
   }
 
   resume(): void {
@@ -92,7 +141,7 @@ export class LiveRun {
   /** One step more; before the run begins, the first one alone. */
   step(): void {
     if (this.#state.status === 'starting') this.#allowed = 1;
-    else this.#allow(this.#state.losses.length + 1, 'paused');
+    else this.#allow(this.#furthest + 1, 'paused');
   }
 
   kill(rank: number): void {
@@ -105,49 +154,113 @@ export class LiveRun {
   dispose(): void {
     this.#isDisposed = true;
     clearTimeout(this.#timer);
+    if (this.#drawing !== undefined) cancelAnimationFrame(this.#drawing);
     this.#run?.terminate();
-    this.#channel.close();
+    this.#channel?.close();
+    this.#options.onDispose?.();
+  }
+
+  /** Steps that the rank furthest ahead has done. */
+  get #furthest(): number {
+    return Math.max(...this.#state.ranks.map(({ step }) => step));
   }
 
   #allow(steps: number, status: 'running' | 'paused'): void {
     this.#allowed = steps;
-    this.#channel.postMessage({ steps } satisfies Allowance);
+    this.#channel?.postMessage({ steps } satisfies Allowance);
     this.#change({ status });
   }
 
-  #hearValue(value: unknown, rank: number): void {
-    if (value === 'ready') {
-      this.#ready += 1;
-      if (this.#ready < this.#options.size) return;
-      this.#allow(this.#allowed, this.#allowed === Infinity ? 'running' : 'paused');
-      return;
+  #hear(message: LiveMessage<Look>, rank: number): void {
+    switch (message.kind) {
+      case 'ready':
+        this.#ready += 1;
+        if (this.#ready < this.#options.size) return;
+        if (this.#startMs === 0) this.#startMs = performance.now();
+        this.#allow(this.#allowed, this.#allowed === Infinity ? 'running' : 'paused');
+        break;
+      case 'step':
+        this.#hearStep(rank, message);
+        break;
+      case 'snapshot':
+        this.#changeRank(rank, { snapshot: message.snapshot });
+        break;
+      case 'checkpoint':
+        this.#checkpoint = message.checkpoint;
+        break;
+      default:
+        message satisfies never;
     }
-    const snapshot = value as LiveSnapshot;
-    const ranks = this.#state.ranks.map((each, index) =>
-      index === rank ? { ...each, snapshot } : each,
-    );
-    this.#change(snapshot.values.length > 0 ? { ranks, values: snapshot.values } : { ranks });
   }
 
-  #hearStep(step: number, loss: number, stepMs: number): void {
-    const sum = (this.#sums[step - 1] ??= { loss: 0, count: 0 });
+  #hearStep(rank: number, { step, loss, stepMs }: LiveMessage<Look> & { kind: 'step' }): void {
+    const sum = (this.#sums[step - 1] ??= { loss: 0, count: 0, stepMs: 0 });
     sum.loss += loss;
     sum.count += 1;
+    sum.stepMs = Math.max(sum.stepMs, stepMs);
+    const report = { rank, step, loss, atMs: performance.now() - this.#startMs };
+    this.#state = { ...this.#state, reports: [...this.#state.reports, report] };
+    this.#changeRank(rank, { step });
     if (sum.count < this.#options.size) return;
-    this.#change({ losses: [...this.#state.losses, sum.loss / sum.count], stepMs });
+    const latest = this.#sums.slice(0, step).slice(-AVERAGED_STEPS);
+    this.#change({
+      losses: [...this.#state.losses, sum.loss / sum.count],
+      stepMs: latest.reduce((total, each) => total + each.stepMs, 0) / latest.length,
+    });
   }
 
   #hearEnd(end: RankEnd): void {
-    const ranks = this.#state.ranks.map((each, index) =>
-      index === end.rank ? { ...each, end } : each,
-    );
-    const isOver = ranks.every((each) => each.end !== undefined);
-    if (isOver) clearTimeout(this.#timer);
-    this.#change(isOver ? { ranks, status: 'over' } : { ranks });
+    this.#changeRank(end.rank, { end });
+    const { ranks } = this.#state;
+    if (this.#isDisposed || ranks.some((rank) => rank.end === undefined)) return;
+    const killed = ranks.findIndex((rank) => rank.end?.status === 'killed');
+    if (killed === -1) {
+      clearTimeout(this.#timer);
+      this.#change({ status: 'over' });
+      return;
+    }
+    this.#restart(killed);
   }
 
-  #change(part: Partial<LiveState>): void {
-    this.#state = { ...this.#state, ...part };
-    if (!this.#isDisposed) this.#onChange(this.#state);
+  #restart(killed: number): void {
+    const { ranks, incidents, losses, reports } = this.#state;
+    const resumedFrom = this.#checkpoint?.step ?? 0;
+    const said = ranks.flatMap(({ end }, rank) =>
+      end?.error === undefined ? [] : [`rank ${rank}: ${end.error.message}`],
+    );
+    this.#change({
+      status: 'starting',
+      ranks: freshRanks(ranks.length),
+      losses: losses.slice(0, resumedFrom),
+      reports: reports.filter(({ step }) => step <= resumedFrom),
+      incidents: [...incidents, { rank: killed, named: said, resumedFrom }],
+    });
+    this.start().catch((error: unknown) => {
+      this.#change({
+        status: 'over',
+        notice: error instanceof Error ? error.message : String(error),
+      });
+    });
   }
+
+  #changeRank(rank: number, part: Partial<LiveRankState<Look>>): void {
+    const ranks = this.#state.ranks.map((each, index) =>
+      index === rank ? { ...each, ...part } : each,
+    );
+    this.#change({ ranks });
+  }
+
+  /** The page draws once a frame, however many messages there are. */
+  #change(part: Partial<LiveState<Look>>): void {
+    this.#state = { ...this.#state, ...part };
+    if (this.#isDisposed || this.#drawing !== undefined) return;
+    this.#drawing = requestAnimationFrame(() => {
+      this.#drawing = undefined;
+      this.#onChange(this.#state);
+    });
+  }
+}
+
+function freshRanks<Look>(size: number): readonly LiveRankState<Look>[] {
+  return Array.from({ length: size }, () => ({ step: 0, snapshot: undefined, end: undefined }));
 }

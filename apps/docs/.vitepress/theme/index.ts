@@ -1,49 +1,45 @@
 import DefaultTheme from 'vitepress/theme';
 import type { Theme } from 'vitepress';
-import { defineAsyncComponent } from 'vue';
+import { defineAsyncComponent, type Component } from 'vue';
 import { SiteLayout } from './site-layout.ts';
 import './style.css';
+
+/** What pages show by these names. */
+const components = {
+  PipelineExplorer: defineAsyncComponent(
+    async () => (await import('../../explorers/pipeline-explorer.ts')).PipelineExplorer,
+  ),
+  CollectiveExplorer: defineAsyncComponent(
+    async () => (await import('../../explorers/collective-explorer.ts')).CollectiveExplorer,
+  ),
+  LayoutExplorer: defineAsyncComponent(
+    async () => (await import('../../explorers/layout-explorer.ts')).LayoutExplorer,
+  ),
+  MemoryExplorer: defineAsyncComponent(
+    async () => (await import('../../explorers/memory-explorer.ts')).MemoryExplorer,
+  ),
+  Benchmark: defineAsyncComponent(
+    async () => (await import('../../benchmark/benchmark.ts')).Benchmark,
+  ),
+  Playground: defineAsyncComponent(
+    async () => (await import('../../playground/playground.ts')).Playground,
+  ),
+  LiveTraining: defineAsyncComponent(
+    async () => (await import('../../live/points/live-training.ts')).LiveTraining,
+  ),
+  LiveExperts: defineAsyncComponent(
+    async () => (await import('../../live/experts/live-experts.ts')).LiveExperts,
+  ),
+  LiveServers: defineAsyncComponent(
+    async () => (await import('../../live/servers/live-servers.ts')).LiveServers,
+  ),
+} satisfies Readonly<Record<string, Component>>;
 
 export default {
   extends: DefaultTheme,
   Layout: SiteLayout,
   enhanceApp({ app }) {
     // Each is loaded by the pages that show it.
-    app.component(
-      'PipelineExplorer',
-      defineAsyncComponent(
-        async () => (await import('../../explorers/pipeline-explorer.ts')).PipelineExplorer,
-      ),
-    );
-    app.component(
-      'CollectiveExplorer',
-      defineAsyncComponent(
-        async () => (await import('../../explorers/collective-explorer.ts')).CollectiveExplorer,
-      ),
-    );
-    app.component(
-      'LayoutExplorer',
-      defineAsyncComponent(
-        async () => (await import('../../explorers/layout-explorer.ts')).LayoutExplorer,
-      ),
-    );
-    app.component(
-      'MemoryExplorer',
-      defineAsyncComponent(
-        async () => (await import('../../explorers/memory-explorer.ts')).MemoryExplorer,
-      ),
-    );
-    app.component(
-      'Benchmark',
-      defineAsyncComponent(async () => (await import('../../benchmark/benchmark.ts')).Benchmark),
-    );
-    app.component(
-      'Playground',
-      defineAsyncComponent(async () => (await import('../../playground/playground.ts')).Playground),
-    );
-    app.component(
-      'LiveTraining',
-      defineAsyncComponent(async () => (await import('../../live/live-training.ts')).LiveTraining),
-    );
+    for (const [name, component] of Object.entries(components)) app.component(name, component);
   },
 } satisfies Theme;

@@ -1,28 +1,11 @@
 /** What the page asks its ranks to train. */
-export interface LiveTask {
+export interface PointTask {
   readonly model: 'sine' | 'spirals';
   readonly strategy: 'ddp' | 'zero-2' | 'fsdp';
-  readonly seed: number;
-  readonly steps: number;
-  /** The BroadcastChannel on which the page says how many steps ranks may do. */
-  readonly channel: string;
 }
 
-/** What the page posts on the channel; ranks wait when they have done as many steps. */
-export interface Allowance {
-  readonly steps: number;
-}
-
-/** What a rank sends from time to time. */
-export interface LiveSnapshot {
-  readonly step: number;
-  readonly computeMs: number;
-  readonly communicationMs: number;
-  /** Parameters, gradients and optimizer states. */
-  readonly statesBytes: number;
-  /** Of rank 0: the model's values on the points of `probes`; of the others empty. */
-  readonly values: readonly number[];
-}
+/** Of rank 0: the model's values on the points of `probes`; of the others empty. */
+export type PointLook = readonly number[];
 
 export const GRID = 32;
 
@@ -63,7 +46,7 @@ export function rowsOfRank(rows: Rows, rank: number, size: number): readonly num
 }
 
 /** Where the drawing asks for the model's values: 64 points of a line, or a grid over the square. */
-export function probes(model: LiveTask['model']): Float32Array<ArrayBuffer> {
+export function probes(model: PointTask['model']): Float32Array<ArrayBuffer> {
   if (model === 'sine') return Float32Array.from({ length: 64 }, (_, index) => index / 31.5 - 1);
   return Float32Array.from({ length: 2 * GRID * GRID }, (_, index) => {
     const place = index >> 1;

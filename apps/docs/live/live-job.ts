@@ -1,0 +1,53 @@
+import type { nn, optim, TimelineEvent } from 'shardwise/browser';
+
+/** What the page gives to each rank of a training. */
+export interface LiveJob {
+  readonly task: unknown;
+  readonly seed: number;
+  readonly steps: number;
+  /** The BroadcastChannel on which the page says how many steps ranks may do. */
+  readonly channel: string;
+  /** Where ranks go on; undefined for a training that begins. */
+  readonly checkpoint: Checkpoint | undefined;
+}
+
+/** What the page posts on the channel; ranks wait when they have done as many steps. */
+export interface Allowance {
+  readonly steps: number;
+}
+
+/** Whole values, as rank 0 has collected them. */
+export interface Checkpoint {
+  readonly step: number;
+  readonly model: Awaited<ReturnType<nn.Module['stateDict']>>;
+  readonly optimizer: Awaited<ReturnType<optim.AdamW['stateDict']>>;
+}
+
+/** A stretch of a rank's work. Milliseconds of the page's clock, which all workers share. */
+export type Span = Pick<TimelineEvent, 'category' | 'name' | 'startMs' | 'durationMs'>;
+
+/** What a rank has measured of itself. `Look` is what the task adds. */
+export interface Snapshot<Look> {
+  readonly step: number;
+  /** From the rank's beginning. */
+  readonly computeMs: number;
+  /** From the rank's beginning: waiting for others. */
+  readonly communicationMs: number;
+  /** Parameters, gradients and optimizer states. */
+  readonly statesBytes: number;
+  /** The work of this step. */
+  readonly spans: readonly Span[];
+  readonly look: Look;
+}
+
+/** What a rank sends to the page. */
+export type LiveMessage<Look> =
+  | { readonly kind: 'ready' }
+  | {
+      readonly kind: 'step';
+      readonly step: number;
+      readonly loss: number;
+      readonly stepMs: number;
+    }
+  | { readonly kind: 'snapshot'; readonly snapshot: Snapshot<Look> }
+  | { readonly kind: 'checkpoint'; readonly checkpoint: Checkpoint };

@@ -1,0 +1,125 @@
+import {
+  init,
+  manualSeed,
+  memory,
+  statistics,
+  subscribe,
+  type nn,
+  type optim,
+  type PageRankContext,
+} from 'shardwise/browser';
+
+import type { Checkpoint, LiveJob, LiveMessage, Snapshot, Span } from '../live-job.ts';
+import { Gate } from './gate.ts';
+
+/** How a task is trained. */
+export interface LiveLoop<Look> {
+  readonly network: nn.Module;
+  readonly optimizer: optim.AdamW;
+  /** One update. Returns its loss on this rank. */
+  readonly update: (step: number) => Promise<number>;
+  /** What the page draws. Called by all ranks after the same steps. */
+  readonly look: (step: number) => Promise<Look>;
+  /** The page is told after the first step, and then after each so many. */
+  readonly lookSteps: number;
+  /** After so many steps rank 0 gives the page a checkpoint; `false` where states are elsewhere. */
+  readonly checkpointSteps: number | false;
+  /** What is due before the rank leaves the world. */
+  readonly leave?: () => Promise<void>;
+}
+
+const MOST_SPANS = 400;
+
+/** A worker of the page as a rank of a training that the page starts, pauses and draws. */
+export class LiveRank {
+  readonly context: PageRankContext;
+  readonly task: unknown;
+  readonly #job: LiveJob;
+
+  private constructor(context: PageRankContext) {
+    this.context = context;
+    // The page and its workers are one program.
+    this.#job = context.data as LiveJob;
+    this.task = this.#job.task;
+  }
+
+  /** Joins the other ranks, all of which draw the same random numbers from here on. */
+  static async join(): Promise<LiveRank> {
+    const rank = new LiveRank(await init());
+    manualSeed(rank.#job.seed);
+    return rank;
+  }
+
+  /** Trains until the last step, from the checkpoint if there is one, and leaves the world. */
+  async train<Look>(loop: LiveLoop<Look>): Promise<void> {
+    const { checkpoint, steps, channel } = this.#job;
+    const { update, lookSteps, checkpointSteps } = loop;
+    if (checkpoint !== undefined) await restore(loop, checkpoint);
+    using gate = new Gate(channel);
+    this.#send({ kind: 'ready' });
+    const first = (checkpoint?.step ?? 0) + 1;
+    for (let step = first; step <= steps; step += 1) {
+      await gate.pass(step);
+      const looks = step % lookSteps === 0 || step === steps || step === first;
+      const spans: Span[] = [];
+      const end = looks ? recordSpans(spans) : () => {};
+      const start = performance.now();
+      const loss = await update(step);
+      end();
+      this.#send({ kind: 'step', step, loss, stepMs: performance.now() - start });
+      if (looks) {
+        this.#send({ kind: 'snapshot', snapshot: await this.#snapshot(loop, step, spans) });
+      }
+      if (checkpointSteps !== false && step % checkpointSteps === 0) {
+        await this.#save(loop, step);
+      }
+    }
+    await loop.leave?.();
+    await this.context.close();
+  }
+
+  async #snapshot<Look>(
+    { network, optimizer, look }: LiveLoop<Look>,
+    step: number,
+    spans: readonly Span[],
+  ): Promise<Snapshot<Look>> {
+    const { computeMs, communicationMs } = statistics();
+    const { parameterBytes, gradientBytes, optimizerBytes } = memory({ model: network, optimizer });
+    return {
+      step,
+      computeMs,
+      communicationMs,
+      statesBytes: parameterBytes + gradientBytes + optimizerBytes,
+      spans,
+      look: await look(step),
+    };
+  }
+
+  /** A collective: whole values are on all ranks, where a strategy shares them out. */
+  async #save<Look>({ network, optimizer }: LiveLoop<Look>, step: number): Promise<void> {
+    const checkpoint = {
+      step,
+      model: await network.stateDict(),
+      optimizer: await optimizer.stateDict(),
+    };
+    if (this.context.rank === 0) this.#send({ kind: 'checkpoint', checkpoint });
+  }
+
+  #send<Look>(message: LiveMessage<Look>): void {
+    this.context.send(message);
+  }
+}
+
+async function restore<Look>(
+  { network, optimizer }: LiveLoop<Look>,
+  { model, optimizer: states }: Checkpoint,
+): Promise<void> {
+  await network.loadStateDict(model);
+  optimizer.loadStateDict(states);
+}
+
+function recordSpans(spans: Span[]): () => void {
+  return subscribe(({ category, name, startMs, durationMs }) => {
+    if (spans.length < MOST_SPANS) spans.push({ category, name, startMs, durationMs });
+  });
+}

@@ -1,0 +1,35 @@
+import { h, type VNode } from 'vue';
+import { table } from '../explorers/controls.ts';
+import { bytesText, millisecondsText } from '../explorers/quantities.ts';
+import type { LiveState } from './live-run.ts';
+import { rankLabel } from './rank-mark.ts';
+
+const words = { closed: 'done', failed: 'failed', killed: 'killed', terminated: 'ended' } as const;
+
+/** What each rank keeps and has done. */
+export function ranksTable<Look>(size: number, state: LiveState<Look> | undefined): VNode {
+  return table(
+    'The ranks',
+    [
+      { title: 'rank' },
+      { title: 'step', isNumber: true },
+      { title: 'keeps', isNumber: true },
+      { title: 'computed', isNumber: true },
+      { title: 'waited', isNumber: true },
+      { title: 'state' },
+    ],
+    Array.from({ length: size }, (_, rank) => {
+      const { step = 0, snapshot, end } = state?.ranks[rank] ?? {};
+      const word = end === undefined ? (state?.status ?? 'not started') : words[end.status];
+      const said = end?.error === undefined ? word : `${word}: ${end.error.message}`;
+      return [
+        { text: `rank ${rank}`, node: rankLabel(rank) },
+        step,
+        snapshot === undefined ? '–' : bytesText(snapshot.statesBytes),
+        snapshot === undefined ? '–' : millisecondsText(snapshot.computeMs),
+        snapshot === undefined ? '–' : millisecondsText(snapshot.communicationMs),
+        { text: said, node: h('span', { class: 'rank-state' }, said) },
+      ];
+    }),
+  );
+}

@@ -1,0 +1,177 @@
+import {
+  h,
+  onBeforeUnmount,
+  onMounted,
+  ref,
+  shallowRef,
+  type Ref,
+  type ShallowRef,
+  type VNode,
+} from 'vue';
+import { explorer } from '../explorers/controls.ts';
+import { millisecondsText } from '../explorers/quantities.ts';
+import { LiveRun, type LiveOptions, type LiveState } from './live-run.ts';
+import { ranksTable } from './ranks-table.ts';
+import { timeline } from './timeline.ts';
+
+/** How often the status is spoken, at most. */
+const SPEAK_MS = 4000;
+
+export interface LiveSettings {
+  /** The name of the part of the page, for those who don't see it. */
+  readonly title: string;
+  readonly size: Ref<number>;
+  /** Read when the reader starts. Throws what makes no training. */
+  readonly options: () => LiveOptions;
+  /** Whether the reader may end a rank. Default: true. */
+  readonly kills?: boolean;
+}
+
+export interface LiveView<Look> {
+  readonly state: ShallowRef<LiveState<Look> | undefined>;
+  /** Controls that are fixed while it runs, buttons, status, `drawings`, and the ranks. */
+  readonly frame: (controls: readonly VNode[], drawings: readonly (VNode | null)[]) => VNode;
+}
+
+/** A training that the reader starts, pauses, steps and ends. Nothing runs before, and it pauses when nobody sees the page. */
+export function useLiveRun<Look>(settings: LiveSettings): LiveView<Look> {
+  const { title, size, options, kills = true } = settings;
+  const state = shallowRef<LiveState<Look>>();
+  const problem = ref('');
+  const spoken = ref('');
+  const canRun = ref(false);
+  let run: LiveRun<Look> | undefined;
+  let stepTokens = 0;
+  let steps = 0;
+  let spokenAt = 0;
+
+  const status = (now: LiveState<Look>): string => statusOf(now, steps, stepTokens);
+
+  const reset = (): void => {
+    run?.dispose();
+    run = undefined;
+    state.value = undefined;
+    problem.value = '';
+  };
+
+  const show = (next: LiveState<Look>): void => {
+    state.value = next;
+    if (next.status === 'over' || performance.now() - spokenAt > SPEAK_MS) {
+      spokenAt = performance.now();
+      spoken.value = status(next);
+    }
+  };
+
+  const start = (paused: boolean): void => {
+    reset();
+    const fail = (error: unknown): void => {
+      reset();
+      problem.value = error instanceof Error ? error.message : String(error);
+    };
+    try {
+      const chosen = options();
+      stepTokens = chosen.stepTokens ?? 0;
+      steps = chosen.steps;
+      const started = new LiveRun<Look>(chosen, show);
+      run = started;
+      if (paused) started.step();
+      started.start().catch(fail);
+    } catch (error) {
+      fail(error);
+    }
+  };
+
+  const pauseWhenHidden = (): void => {
+    if (document.hidden) run?.pause();
+  };
+  onMounted(() => {
+    canRun.value = typeof Float16Array !== 'undefined' && typeof Worker !== 'undefined';
+    if (!canRun.value) problem.value = 'This browser lacks Float16Array. Update it to train here.';
+    document.addEventListener('visibilitychange', pauseWhenHidden);
+  });
+  onBeforeUnmount(() => {
+    reset();
+    document.removeEventListener('visibilitychange', pauseWhenHidden);
+  });
+
+  const buttons = (now: LiveState<Look> | undefined): VNode => {
+    const isAlive = now !== undefined && now.status !== 'over';
+    const last = size.value - 1;
+    return h('div', { class: 'buttons' }, [
+      now?.status === 'running'
+        ? button('Pause', false, () => run?.pause(), true)
+        : now?.status === 'paused'
+          ? button('Go on', false, () => run?.resume(), true)
+          : button('Train', !canRun.value || isAlive, () => start(false), true),
+      button('Step', !canRun.value || now?.status === 'running' || now?.status === 'starting', () =>
+        now?.status === 'paused' ? run?.step() : start(true),
+      ),
+      button('Stop', now === undefined, reset),
+      kills && last > 0
+        ? button(`Kill rank ${last}`, !isAlive || now.status === 'starting', () => run?.kill(last))
+        : null,
+    ]);
+  };
+
+  const frame: LiveView<Look>['frame'] = (controls, drawings) => {
+    const now = state.value;
+    const isAlive = now !== undefined && now.status !== 'over';
+    return explorer(title, [
+      h('fieldset', { class: 'controls', disabled: isAlive }, [
+        h('legend', { class: 'visually-hidden' }, 'What is trained'),
+        ...controls,
+      ]),
+      buttons(now),
+      problem.value === '' ? null : h('p', { class: 'problem', role: 'alert' }, problem.value),
+      h('p', { class: 'summary' }, now === undefined ? 'Not started.' : status(now)),
+      h('p', { class: 'visually-hidden', 'aria-live': 'polite' }, spoken.value),
+      now === undefined || now.setting === '' ? null : h('p', { class: 'setting' }, now.setting),
+      ...incidents(now),
+      ...drawings,
+      ranksTable(size.value, now),
+      timeline(now?.ranks ?? []),
+    ]);
+  };
+  return { state, frame };
+}
+
+function button(text: string, disabled: boolean, onClick: () => void, isPrimary = false): VNode {
+  return h('button', { type: 'button', disabled, class: { primary: isPrimary }, onClick }, text);
+}
+
+function incidents<Look>(state: LiveState<Look> | undefined): readonly VNode[] {
+  return (state?.incidents ?? []).map(({ rank, named, resumedFrom }) =>
+    h('div', { class: 'problem' }, [
+      h('p', `Rank ${rank} was killed. The others said:`),
+      h(
+        'ul',
+        named.map((text) => h('li', text)),
+      ),
+      h(
+        'p',
+        resumedFrom === 0
+          ? 'There was no checkpoint yet: all ranks were started again, from the beginning.'
+          : `All ranks were started again, from the checkpoint of step ${resumedFrom}.`,
+      ),
+    ]),
+  );
+}
+
+function statusOf<Look>(
+  { status, losses, stepMs, ranks, notice }: LiveState<Look>,
+  steps: number,
+  stepTokens: number,
+): string {
+  if (status === 'starting') return 'Ranks are starting.';
+  const failed = ranks.some(({ end }) => end?.status === 'failed');
+  const loss = losses.at(-1);
+  const speed =
+    stepTokens > 0 && stepMs > 0
+      ? `, ${Math.round((1000 * stepTokens) / stepMs).toLocaleString('en')} tokens/s`
+      : '';
+  const done = `${losses.length} of ${steps} steps, loss ${loss?.toPrecision(3) ?? '–'}`;
+  if (failed) return `Ended after ${done}.`;
+  const words = { running: 'Training', paused: 'Paused', over: 'Over' } as const;
+  const end = notice === '' ? '' : ` ${notice}`;
+  return `${words[status]}: ${done}, ${millisecondsText(stepMs)} a step${speed}.${end}`;
+}
