@@ -5,15 +5,18 @@ export interface LiveJob {
   readonly task: unknown;
   readonly seed: number;
   readonly steps: number;
-  /** The BroadcastChannel on which the page says how many steps ranks may do. */
-  readonly channel: string;
   /** Where ranks go on; undefined for a training that begins. */
   readonly checkpoint: Checkpoint | undefined;
 }
 
-/** What the page posts on the channel; ranks wait when they have done as many steps. */
+/** What the page posts to each rank, which waits when it has done as many steps. */
 export interface Allowance {
-  readonly steps: number;
+  readonly allowedSteps: number;
+}
+
+/** Ranks hear other messages, too. */
+export function isAllowance(data: unknown): data is Allowance {
+  return typeof data === 'object' && data !== null && 'allowedSteps' in data;
 }
 
 /** Whole values, as rank 0 has collected them. */

@@ -10,7 +10,7 @@ export interface LiveOptions {
   /** Tokens of a step, of all ranks; 0 where rows are no tokens. */
   readonly stepTokens?: number;
   /** Makes the worker of a rank. */
-  readonly script: (rank: number) => Worker;
+  readonly script: () => Worker;
   /** Ends what the ranks need beside each other. */
   readonly onDispose?: () => void;
 }
@@ -64,7 +64,7 @@ const AVERAGED_STEPS = 20;
 export class LiveRun<Look> {
   readonly #options: LiveOptions;
   readonly #onChange: (state: LiveState<Look>) => void;
-  #channel: BroadcastChannel | undefined;
+  #workers: Worker[] = [];
   #run: PageRun | undefined;
   #state: LiveState<Look>;
   #checkpoint: Checkpoint | undefined;
@@ -101,18 +101,19 @@ export class LiveRun<Look> {
     const { startRanks } = await import('shardwise/browser');
     if (this.#isDisposed) return;
     const { size, script, task, seed, steps } = this.#options;
-    this.#channel?.close();
-    const channel = `live-${crypto.randomUUID()}`;
-    this.#channel = new BroadcastChannel(channel);
+    this.#workers = [];
     this.#ready = 0;
     this.#sums.length = this.#checkpoint?.step ?? 0;
-    let rank = 0;
     const run = await startRanks({
       size,
-      data: { task, seed, steps, channel, checkpoint: this.#checkpoint } satisfies LiveJob,
+      data: { task, seed, steps, checkpoint: this.#checkpoint } satisfies LiveJob,
       device: 'wasm',
       arenaBytes: 48 << 20,
-      script: () => script(rank++),
+      script: () => {
+        const worker = script();
+        this.#workers.push(worker);
+        return worker;
+      },
       // Ranks send messages of LiveMessage and nothing else.
       onValue: (value, from) => this.#hear(value as LiveMessage<Look>, from),
       onEnd: (end) => this.#hearEnd(end),
@@ -156,7 +157,6 @@ export class LiveRun<Look> {
     clearTimeout(this.#timer);
     if (this.#drawing !== undefined) cancelAnimationFrame(this.#drawing);
     this.#run?.terminate();
-    this.#channel?.close();
     this.#options.onDispose?.();
   }
 
@@ -167,7 +167,9 @@ export class LiveRun<Look> {
 
   #allow(steps: number, status: 'running' | 'paused'): void {
     this.#allowed = steps;
-    this.#channel?.postMessage({ steps } satisfies Allowance);
+    for (const worker of this.#workers) {
+      worker.postMessage({ allowedSteps: steps } satisfies Allowance);
+    }
     this.#change({ status });
   }
 

@@ -123,13 +123,14 @@ describeSite('in a browser', (site) => {
     await page.close();
   });
 
-  test('a rank that is killed is named by the others', async () => {
+  test('a rank that is killed is named by the others, and all begin again', async () => {
     const { page } = await site.open('/explore/training');
     await page.getByLabel('Ranks', { exact: true }).selectOption('3');
     await page.getByRole('button', { name: 'Step', exact: true }).click();
     await page.locator('.summary', { hasText: 'Paused: 1 of' }).waitFor();
     await page.getByRole('button', { name: 'Kill rank 2' }).click();
     await page.getByText('rank 2 of the world ended the group').first().waitFor();
+    await page.getByText('all ranks were started again').waitFor();
     await page.close();
   });
 

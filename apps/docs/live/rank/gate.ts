@@ -1,15 +1,14 @@
-import type { Allowance } from '../live-job.ts';
+import { isAllowance } from '../live-job.ts';
 
-/** How many steps the page allows. */
-export class Gate implements Disposable {
-  readonly #channel: BroadcastChannel;
+/** How many steps the page allows this worker. */
+export class Gate {
   #allowed = 0;
   #wake: (() => void) | undefined;
 
-  constructor(name: string) {
-    this.#channel = new BroadcastChannel(name);
-    this.#channel.addEventListener('message', ({ data }: MessageEvent<Allowance>) => {
-      this.#allowed = data.steps;
+  constructor() {
+    globalThis.addEventListener('message', ({ data }: MessageEvent<unknown>) => {
+      if (!isAllowance(data)) return;
+      this.#allowed = data.allowedSteps;
       this.#wake?.();
     });
   }
@@ -21,9 +20,5 @@ export class Gate implements Disposable {
         this.#wake = resolve;
       });
     }
-  }
-
-  [Symbol.dispose](): void {
-    this.#channel.close();
   }
 }

@@ -52,10 +52,10 @@ export class LiveRank {
 
   /** Trains until the last step, from the checkpoint if there is one, and leaves the world. */
   async train<Look>(loop: LiveLoop<Look>): Promise<void> {
-    const { checkpoint, steps, channel } = this.#job;
+    const { checkpoint, steps } = this.#job;
     const { update, lookSteps, checkpointSteps } = loop;
     if (checkpoint !== undefined) await restore(loop, checkpoint);
-    using gate = new Gate(channel);
+    const gate = new Gate();
     this.#send({ kind: 'ready' });
     const first = (checkpoint?.step ?? 0) + 1;
     for (let step = first; step <= steps; step += 1) {

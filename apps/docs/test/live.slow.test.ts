@@ -1,0 +1,89 @@
+import { readFile } from 'node:fs/promises';
+import type { Page } from 'playwright-core';
+import { expect, test } from 'vitest';
+import { describeSite } from './site/describe-site.ts';
+
+/** Chooses, trains to the end, and returns the last loss. */
+async function train(page: Page, chosen: Readonly<Record<string, string>>): Promise<number> {
+  for (const [label, option] of Object.entries(chosen)) {
+    await page.getByLabel(label, { exact: true }).selectOption(option);
+  }
+  await page.getByRole('button', { name: 'Train', exact: true }).click();
+  const summary = page.locator('.summary', { hasText: /^Over/ });
+  await summary.waitFor({ timeout: 170_000 });
+  const [, loss = 'none'] = /loss ([\d.e-]+)/.exec((await summary.textContent()) ?? '') ?? [];
+  return Number(loss);
+}
+
+describeSite('trainings in pages', (site) => {
+  test('a rank that is killed is named, and all go on from the last checkpoint to the loss of a run without it', async () => {
+    const { page } = await site.open('/explore/training');
+    const undisturbed = await train(page, { Ranks: '3', Strategy: 'fsdp' });
+    await page.getByRole('button', { name: 'Train', exact: true }).click();
+    await page.locator('.summary', { hasText: /Training: [3-9]\d of/ }).waitFor();
+    await page.getByRole('button', { name: 'Kill rank 2' }).click();
+    await page.getByText('rank 2 of the world ended the group').first().waitFor();
+    await page.getByText(/started again, from the checkpoint of step \d+0\./).waitFor();
+    const summary = page.locator('.summary', { hasText: /^Over/ });
+    await summary.waitFor({ timeout: 120_000 });
+    expect(await summary.textContent()).toContain(`loss ${undisturbed}`);
+    await page.close();
+  }, 300_000);
+
+  test('a timeline shows what each rank computes and sends, and its numbers are a file', async () => {
+    const { page, problems } = await site.open('/explore/training');
+    await train(page, { Ranks: '2', Strategy: 'ddp' });
+    const timeline = page.locator('.timeline');
+    expect(await timeline.locator('rect').count()).toBeGreaterThan(8);
+    await timeline.getByText('Numbers').click();
+    const file = page.waitForEvent('download');
+    await timeline.getByRole('button', { name: /CSV/ }).click();
+    const rows = (await readFile(await (await file).path(), 'utf8')).trim().split('\r\n');
+    expect(rows[0]).toBe('rank,kind,what,begins (ms),takes (ms)');
+    expect(rows.filter((row) => /^[01],collective,allReduce/.test(row)).length).toBeGreaterThan(1);
+    expect(problems).toEqual([]);
+    await page.close();
+  }, 200_000);
+
+  test('experts drop most tokens where nothing balances them, and few by a loss', async () => {
+    const { page, problems } = await site.open('/explore/experts');
+    const dropped = async (balance: string): Promise<number> => {
+      const loss = await train(page, { Balance: balance, Capacity: '1.25 shares' });
+      expect(loss).toBeLessThan(balance === 'by nothing' ? 1 : 0.4);
+      const text = await page.locator('.loads').textContent();
+      return Number(/([\d.]+) % of tokens are dropped/.exec(text ?? '')?.[1]);
+    };
+    const [freely, byLoss, byBias] = [
+      await dropped('by nothing'),
+      await dropped('by a loss'),
+      await dropped('by a bias'),
+    ];
+    expect(freely).toBeGreaterThan(25);
+    expect(byLoss).toBeLessThan(15);
+    expect(byBias).toBeLessThan(15);
+    expect(problems).toEqual([]);
+    await page.close();
+  }, 400_000);
+
+  test('workers of a parameter server wait for a slow one, or have gradients that are stale', async () => {
+    const { page, problems } = await site.open('/explore/servers');
+    const workers = page.getByRole('region', { name: 'The workers' });
+    const worst = async (worker: number): Promise<number> =>
+      Number.parseInt(
+        await workers.locator('tbody tr').nth(worker).locator('td').nth(3).innerText(),
+        10,
+      );
+    expect(await train(page, { Consistency: 'synchronous' })).toBeLessThan(0.1);
+    expect(await worst(0)).toBe(0);
+    expect(await workers.locator('tbody tr').nth(1).locator('td').nth(4).innerText()).toMatch(
+      / s$/,
+    );
+    expect(await train(page, { Consistency: 'asynchronous' })).toBeLessThan(0.3);
+    expect(await worst(0)).toBeGreaterThan(3);
+    expect(await train(page, { Consistency: 'at most 4 steps stale' })).toBeLessThan(0.2);
+    const lead = await workers.locator('tbody tr').nth(1).locator('td').nth(1).innerText();
+    expect(Number.parseInt(lead, 10)).toBeLessThanOrEqual(5);
+    expect(problems).toEqual([]);
+    await page.close();
+  }, 400_000);
+});
