@@ -20,9 +20,11 @@ import { type Ranks, startRanks } from './ranks.ts';
 /** Without `--rounds` the contestants take turns for so long, but at least for so many rounds. */
 const secondsOfAll = 180;
 const leastRounds = 2;
-/** Steps are long enough for a round to be one; the first round warms up. */
+/** Steps are long enough for a round to be one. */
 const STEPS_PER_ROUND = 1;
 const ROWS = 8;
+/** The first round warms up, with as many steps as have these rows in a microbatch: what compiles as it runs needs several. */
+const warmUpRows = 8;
 
 const scheduleNames = Object.keys(contestants) as readonly ScheduleMeasured[];
 
@@ -109,9 +111,10 @@ async function compare(
   const overLinks: OverLink[] = [];
   for (let [index, lastMs] = [0, 0]; !isEnough(index - 1, lastMs); index++) {
     const roundBegan = performance.now();
+    const steps = index === 0 ? Math.ceil(warmUpRows / rows) : STEPS_PER_ROUND;
     for (const [mode, each] of ranks) {
       const before = process.cpuUsage();
-      const answer = await each.round(STEPS_PER_ROUND);
+      const answer = await each.round(steps);
       const { user, system } = process.cpuUsage(before);
       if (index > 0) cpuMs.set(mode, [...(cpuMs.get(mode) ?? []), (user + system) / 1000]);
       ours.set(mode, [...(ours.get(mode) ?? []), answer]);
@@ -123,7 +126,7 @@ async function compare(
     for (const mode of peer === undefined ? [] : schedules) {
       const request = {
         mode,
-        steps: STEPS_PER_ROUND,
+        steps,
         optimizer: 'default',
         precision: 'f32',
       } as const;
