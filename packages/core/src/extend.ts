@@ -63,7 +63,7 @@ export {
   newestNodeId,
   noGrad,
 } from './graph/create-node.ts';
-export type { Node, NodeValue } from './graph/node.ts';
+export { isOp, type Node, type NodeValue } from './graph/node.ts';
 export { Gradient, type GradientReduction, type Update } from './tensor/gradient.ts';
 export type { UpdatedGroup, UpdateRequest, Updater } from './tensor/updater.ts';
 export { GradientSum } from './tensor/gradient-sum.ts';

@@ -3,6 +3,7 @@ import {
   ConfigError,
   dropWork,
   type Module,
+  newestNodeId,
   type Node,
   type PendingWork,
   Tensor,
@@ -10,6 +11,7 @@ import {
   withoutValues,
 } from '@shardwise/core/extend';
 import { forEachTensor } from '../map-tensors.ts';
+import { type LossMessage, lossMessages } from './loss-messages.ts';
 import { lossFactors, shareOf } from './loss-weight.ts';
 import { MicrobatchGraph } from './microbatch-graph.ts';
 import type { Microbatch } from './microbatch.ts';
@@ -29,6 +31,10 @@ export interface BuiltBatch {
   readonly output: unknown;
   /** How much each microbatch counts. Shape: each []. */
   readonly factors: readonly Node[];
+  /** The rows of each microbatch. */
+  readonly rows: readonly number[];
+  /** What the losses of all microbatches communicate by themselves, as those of logits in parts. */
+  readonly lossMessages: readonly LossMessage[];
   /** Buffers that a stage has updated, and which stage. */
   readonly updated: ReadonlyMap<Node, number>;
 }
@@ -60,10 +66,13 @@ export function buildMicrobatches(
   const results: unknown[] = [];
   const updated = new Map<Node, number>();
   const earlier = new Set<Node>();
+  const ofLosses: LossMessage[] = [];
   const deferred = defersBatchNorm ? batchNormsOf(model) : [];
   const build = (part: MicrobatchInputs, index: number): Microbatch => {
+    let beforeLoss = Number.POSITIVE_INFINITY;
     const forward = (): unknown => {
       const output = run(...part.inputs.slice(0, modelInputs));
+      if (loss !== null) beforeLoss = newestNodeId();
       return loss === null || !hasLoss ? output : loss.of(output, part.inputs.slice(modelInputs));
     };
     for (const parameter of own) parameter.show(() => parameter.part.node);
@@ -79,6 +88,7 @@ export function buildMicrobatches(
         isTraining && factor !== undefined
           ? withoutValues(() => shareOf(lossOf(result.result), factor))
           : null;
+      if (share !== null) ofLosses.push(...lossMessages(share, beforeLoss));
       const carried = deferred.flatMap((norm) => norm.statisticsOfParts.map(({ node }) => node));
       const given = new Set<Node>();
       forEachTensor(part.inputs, ({ node }) => given.add(node));
@@ -103,7 +113,9 @@ export function buildMicrobatches(
   };
   try {
     const microbatches = parts.map(build);
-    return { microbatches, outputs, output: results[0], factors, updated };
+    const rows = parts.map((part) => part.rows);
+    const output = results[0];
+    return { microbatches, outputs, output, factors, rows, lossMessages: ofLosses, updated };
   } finally {
     for (const norm of deferred) norm.expectPart(null);
   }

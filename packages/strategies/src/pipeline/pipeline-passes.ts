@@ -21,6 +21,7 @@ import { tagOf } from './message.ts';
 import { numberedCrossings } from './forward-drafts.ts';
 import { FirstFault } from './first-fault.ts';
 import { keepCollected } from './keep-collected.ts';
+import type { LossMessage } from './loss-messages.ts';
 import { noteHolder } from './on-every-rank.ts';
 import { backwardTwice, elsewhere, staleBuffer, unknownLeaf, unread } from './pass-errors.ts';
 import { passInputs } from './pass-inputs.ts';
@@ -49,6 +50,13 @@ interface FirstPass {
   readonly sums: ReadonlySet<Node> | null;
 }
 
+export interface LatestPass {
+  /** Of each microbatch. */
+  readonly rows: readonly number[];
+  readonly lossRank: number;
+  readonly lossMessages: readonly LossMessage[];
+}
+
 interface SharingBatch extends BuiltBatch {
   readonly shared: readonly SharedParameter[];
 }
@@ -61,6 +69,8 @@ export class PipelinePasses {
   edges: readonly StageEdge[] | null = null;
   /** All messages of the latest training pass; null before it. */
   messages: readonly PassMessage[] | null = null;
+  /** What the latest training pass was made of; null before it. */
+  latest: LatestPass | null = null;
   /** What each rank kept of activations at most in the first training pass; null before it. */
   liveBytes: readonly number[] | null = null;
   #lossWasFinite = true;
@@ -137,6 +147,7 @@ export class PipelinePasses {
     const total = noGrad(() => shares.reduce(addNodes));
     const lossStage = microbatches[0]?.graph.stageOf(shares[0] ?? total) ?? 0;
     const lossRank = place.rankOfStage[lossStage] ?? 0;
+    this.latest = { rows: batch.rows, lossRank, lossMessages: batch.lossMessages };
     this.messages = passMessages(batch, {
       crossings: numberedCrossings(microbatches, activationDtype),
       shared,

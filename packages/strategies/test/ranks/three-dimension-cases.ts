@@ -19,19 +19,18 @@ import {
 } from './tensor-parallel-models.ts';
 import { onePerRank, twoPerRank } from './schedule-names.ts';
 
-const microbatches = 2;
-
 function meshOf(sizes: Readonly<Record<string, number>>): NonNullable<StrategyCase['mesh']> {
   const axes = Object.entries(sizes).map(([name, size]): MeshAxis => ({ name, size }));
   const all = axes.reduce((product, { size }) => product * size, 1);
   return (size) => (size === all ? axes : null);
 }
 
-/** Layers in two parts, and stages on two ranks. What a loss of logits in parts communicates, no plan tells. */
+/** Layers in two parts, and stages on two ranks. */
 function layersInStages(
   training: Training,
   sizes: Readonly<Record<string, number>>,
   other?: () => Strategy,
+  microbatches = 2,
 ): StrategyCase {
   const tokens = (sequences / (sizes['dp'] ?? 1)) * tokensOf.tokens;
   return {
@@ -55,8 +54,8 @@ const tied: Training = {
   reference: (logits, targets) => nn.functional.crossEntropy(logits, targets),
 };
 
-const plain: readonly (readonly [string, Training])[] = [
-  ...Object.entries(trainings).filter(([, { loss, reference }]) => loss === reference),
+const layered: readonly (readonly [string, Training])[] = [
+  ...Object.entries(trainings),
   ['a GPT whose head shares the parts of its embedding', tied],
 ];
 
@@ -115,8 +114,12 @@ export const compositionCases: StrategyCases = Object.fromEntries([
       mesh: meshOf({ pp: 2, dp: 2 }),
     } satisfies StrategyCase,
   ]),
-  ...plain.flatMap(([model, training]) => [
+  ...layered.flatMap(([model, training]) => [
     [`layers in stages of ${model}`, layersInStages(training, { tp: 2, pp: 2 })],
+    [
+      `layers in stages of ${model}, in microbatches of 2, 1 and 1 rows`,
+      layersInStages(training, { tp: 2, pp: 2 }, undefined, 3),
+    ],
     ...Object.entries(beside).map(([name, other]) => [
       `layers in stages × ${name} of ${model}`,
       layersInStages(training, { dp: 2, pp: 2, tp: 2 }, other),

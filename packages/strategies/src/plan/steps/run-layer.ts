@@ -47,11 +47,14 @@ export const runLayer: StepKind<RunLayer> = {
         .map((each) => ({ ...each, axis, parameters: names }));
     }
     // Microbatch by microbatch, on the rank of the stage.
-    const { axis: stageAxis, schedule, rankOfModule } = stages.data;
+    const { axis: stageAxis, schedule, rankOfModule, latest } = stages.data;
     const only = { axis: stageAxis, rank: rankOfModule[path] ?? 0 };
     return range(schedule.microbatches).flatMap((microbatch) =>
       style
-        .collectives(module, shareOfTokens(tokens, microbatch, schedule.microbatches))
+        .collectives(
+          module,
+          shareOfTokens(tokens, microbatch, latest?.rows ?? schedule.microbatches),
+        )
         .map(({ redistribution, ...each }) => ({
           ...each,
           axis,
@@ -92,10 +95,20 @@ export const runLayer: StepKind<RunLayer> = {
   },
 };
 
-/** As microbatches share out rows; one where tokens of a batch were not given. */
-function shareOfTokens(tokens: number, microbatch: number, microbatches: number): number {
-  const rest = tokens % microbatches;
-  return Math.max(1, Math.floor(tokens / microbatches) + Number(microbatch < rest));
+/**
+ * As microbatches have rows, or, before the first pass, as so many microbatches would have if each token were a row; one
+ * where tokens of a batch were not given.
+ */
+function shareOfTokens(
+  tokens: number,
+  microbatch: number,
+  rows: readonly number[] | number,
+): number {
+  if (typeof rows === 'number') {
+    return Math.max(1, Math.floor(tokens / rows) + Number(microbatch < tokens % rows));
+  }
+  const all = rows.reduce((sum, each) => sum + each, 0);
+  return Math.max(1, Math.round((tokens * (rows[microbatch] ?? 0)) / all));
 }
 
 /** How the style shards parameters, by their names in the model. */

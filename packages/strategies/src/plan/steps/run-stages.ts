@@ -17,7 +17,7 @@ import type { Schedule, StageEdge } from '../../pipeline-schedule/schedule.ts';
 import type { LossWeight } from '../../pipeline/loss-weight.ts';
 import type { LossOfPass } from '../../pipeline/loss-of-pass.ts';
 import type { PassMessage } from '../../pipeline/pass-messages.ts';
-import { PipelinePasses } from '../../pipeline/pipeline-passes.ts';
+import { type LatestPass, PipelinePasses } from '../../pipeline/pipeline-passes.ts';
 import { StageMarks } from '../../pipeline/stage-marks.ts';
 import { type StageOwner, StageParameter } from '../../pipeline/stage-parameter.ts';
 import { StagePart } from '../../pipeline/stage-part.ts';
@@ -56,15 +56,20 @@ export interface RunStages {
   readonly liveBytes?: readonly number[];
   /** All messages of the latest training pass, of all ranks. Default: not known, as before the first one. */
   readonly messages?: readonly PassMessage[];
+  /** What else the latest training pass has shown. Default: not known, as before the first one. */
+  readonly latest?: LatestPass;
 }
 
 /** How plans describe, and apply, `RunStages`. */
 export const runStages: StepKind<RunStages> = {
   name: 'runStages',
-  collectives({ axis, messages = [] }, plan): readonly CollectivePlan[] {
+  collectives({ axis, messages = [], latest }, plan): readonly CollectivePlan[] {
+    const ofLoss = latest?.lossMessages ?? [];
+    const only = { axis, rank: latest?.lossRank ?? 0 };
     return [
       ...startBroadcasts(plan, { axis }),
       ...messages.flatMap((message) => sendAndReceive(message, axis, plan)),
+      ...ofLoss.map((each) => ({ ...each, when: 'forward' as const, parameters: [], only })),
     ];
   },
   explain: ({ axis, schedule, costs, edges, liveBytes }, plan) =>
@@ -164,8 +169,12 @@ function sendAndReceive(
 }
 
 /** The plan with what passes have shown. */
-function withSeen(plan: ModelPlan, { edges, liveBytes, messages }: PipelinePasses): ModelPlan {
+function withSeen(
+  plan: ModelPlan,
+  { edges, liveBytes, messages, latest }: PipelinePasses,
+): ModelPlan {
   const seen = {
+    ...(latest === null ? {} : { latest }),
     ...(messages === null ? {} : { messages }),
     ...(edges === null ? {} : { edges }),
     ...(liveBytes === null ? {} : { liveBytes }),

@@ -140,7 +140,7 @@ export async function trainParallel(
     plannedKept: stateBytes(planMemory(plan)),
     hasPages: plan.steps.some(({ kind }) => kind === steps.page.name),
     hasStages: plan.steps.some(({ kind }) => kind === steps.runStages.name),
-    shares: share.count * microbatchesOf(plan),
+    shares: share.count * partsOf(plan, model.rows / share.count),
     hasOneModel: plan.parameters.every(({ parameter }) => (parameter.varying ?? []).length === 0),
     plan: JSON.stringify(made),
   };
@@ -156,10 +156,14 @@ function lossOf(
   throw new TypeError('a strategy with a loss has passes that return it');
 }
 
-/** In how many parts each rank's batch passes through the model. */
-function microbatchesOf(plan: Plan): number {
+/**
+ * In how many parts each rank's batch passes through the model. One where parts would have different numbers of rows: the
+ * mean over the rows is the same.
+ */
+function partsOf(plan: Plan, rows: number): number {
   const [stages] = stepsOf(plan, steps.runStages);
-  return stages?.data.schedule.microbatches ?? 1;
+  const microbatches = stages?.data.schedule.microbatches ?? 1;
+  return rows % microbatches === 0 ? microbatches : 1;
 }
 
 /** The same training, to be done on one rank, where its batch has as many parts. */
