@@ -38,10 +38,12 @@ export interface MatrixProduct {
 }
 
 /**
- * Bytes that are packed at once: of rows of the left operand, which are to stay in a core's second cache beside a panel of the
- * right one, and of columns of the right one, which are to stay in the third.
+ * Bytes that are packed, or read, at once: of rows of the left operand, which are to stay in a core's second cache beside a panel of the
+ * right one, and of columns of the right one, which are to stay in the third. Processors with tiles have second caches of 2 MiB.
  */
-const leftBytes = 384 * 1024;
+const leftBytes = (kind: ProductKind, code: ProductCode): number =>
+  (code.panels(kind).unitMultiple > 1 ? 1024 : 384) * 1024;
+const mostLeftBytes = 1024 * 1024;
 const rightBytes = 3 * 1024 * 1024;
 /** Units of k of a panel of columns that is to stay in the first or the second cache while the panels of rows pass by. */
 const mostPanelUnits = 512;
@@ -50,10 +52,10 @@ const mostUnits = (kind: ProductKind, code: ProductCode): number =>
 /** What packing may write behind the last panel. */
 const spareBytes = 64 * 4 * amxColumns;
 /** The sums of all rows that are packed at once, if they wait for a block of k. */
-const sumsBytes = (leftBytes / (4 * amxBlockUnits)) * amxSumRowBytes;
+const sumsBytes = (mostLeftBytes / (4 * amxBlockUnits)) * amxSumRowBytes;
 
 /** Bytes that a thread's packings take, but for products of which a single panel takes more. */
-export const packedBytes: number = leftBytes + rightBytes + 2 * spareBytes + sumsBytes;
+export const packedBytes: number = mostLeftBytes + rightBytes + 2 * spareBytes + sumsBytes;
 
 /** Bytes that the packings of these products take. */
 export function packedBytesOf(products: readonly MatrixProduct[], code: ProductCode): number {
@@ -67,7 +69,7 @@ function sideBytes(side: Side, product: MatrixProduct, code: ProductCode): numbe
   const { kind, depth } = product;
   const along = { start: 0, size: kind === 'bf16 to bf16' ? depth : 2 * mostUnits(kind, code) };
   const panelBytes = laneBytes(product, along, code) * code.panels(kind)[lanesOf[side]];
-  return Math.max(side === 'left' ? leftBytes : rightBytes, panelBytes);
+  return Math.max(side === 'left' ? leftBytes(kind, code) : rightBytes, panelBytes);
 }
 
 /** What lanes of a side are. */
@@ -106,7 +108,7 @@ function addProduct(tasks: TaskList, product: MatrixProduct, code: ProductCode):
     const bytes = laneBytes(product, along, code);
     for (const across of blocks(columns, rightBytes / bytes, panels.columns)) {
       addPacking(tasks, product, code, 'right', across, along);
-      for (const down of blocks(rows, leftBytes / bytes, panels.rows)) {
+      for (const down of blocks(rows, leftBytes(kind, code) / bytes, panels.rows)) {
         const isRead = readsLeft(product, code, { down, across, along });
         if (!isRead) addPacking(tasks, product, code, 'left', down, along);
         const left = isRead

@@ -1,6 +1,9 @@
+import { autocast, type Backend, fromData, setRank } from '@shardwise/core';
+import { interpreter } from '@shardwise/testing';
 import { describe, expect, it } from 'vitest';
+import { cpu } from '../../src/cpu.ts';
 import { type InstructionSet, instructionSets } from '../../src/machine-code/instruction-sets.ts';
-import { codes, fromBf16, multiply, toBf16 } from './support.ts';
+import { codes, fromBf16, machine, multiply, toBf16 } from './support.ts';
 
 const { fround } = Math;
 /** The least positive number with all digits. What is below it is 0 in products of 16 bits. */
@@ -71,4 +74,31 @@ describe.each(instructionSets)('a product of bf16 by %s', (set) => {
     expect(one(2 ** -100, 2 ** -30)).toBe(0);
     expect(one(2 ** -100, 2 ** -26)).toBe(2 ** -126);
   });
+});
+
+/** Numbers of 16 bits, the least and the largest among them. */
+const numbers = (count: number, seed: number): Float32Array<ArrayBuffer> =>
+  Float32Array.from({ length: count }, (_, index) => {
+    const size = index % 7 === 0 ? 2 ** (((index * 37) % 130) - 65) : 1;
+    return Math.sin(seed + index * 1.7) * size;
+  });
+
+describe('a product of bf16', () => {
+  it.skipIf(machine.kind === 'none')(
+    'has the bits that the interpreter gives by request',
+    async () => {
+      const made = async (device: Backend, seed: number): Promise<unknown> => {
+        setRank({ device });
+        const x = fromData(numbers(2 * 21 * 33, seed), [2, 21, 33], 'f32');
+        const w = fromData(numbers(33 * 40, seed + 1), [33, 40], 'f32');
+        const product = autocast({ dtype: 'bf16' }, () => x.matmul(w));
+        return Array.from(await product.to('f32').data());
+      };
+      const device = await cpu({ byteLength: 2 ** 26, instructions: 'AVX512-BF16' });
+      for (const seed of [1, 2, 3]) {
+        const exact = await made(interpreter({ bf16Sums: 'AVX512-BF16' }), seed);
+        expect(await made(device, seed)).toEqual(exact);
+      }
+    },
+  );
 });

@@ -1,13 +1,73 @@
 import type { Conv2dParams } from '@shardwise/core/spec';
-import type { Definitions } from './definition.ts';
-import { at, indices } from './nd-array.ts';
-import type { NdArray } from './nd-array.ts';
+import type { Definition, Definitions } from './definition.ts';
+import { at, indices, NdArray } from './nd-array.ts';
 
 type Contraction = 'matmul' | 'conv2d' | 'conv2dInput' | 'conv2dWeight';
 
 /** Products and their sums are f64, rounded once. */
 export const contract: Definitions<Contraction> = {
-  matmul: ({ transposeA, transposeB }, out, a, b) => {
+  matmul: matmulBy(sumInF64),
+  conv2d: (params, y, x, w) => {
+    forEachProduct(params, x, w, y, (xi, wi, yi) => addProduct(y, yi, x, xi, w, wi));
+  },
+  conv2dInput: (params, dx, dy, w) => {
+    forEachProduct(params, dx, w, dy, (xi, wi, yi) => addProduct(dx, xi, dy, yi, w, wi));
+  },
+  conv2dWeight: (params, dw, x, dy) => {
+    forEachProduct(params, x, dw, dy, (xi, wi, yi) => addProduct(dw, wi, x, xi, dy, yi));
+  },
+};
+
+/** Products of bf16 as AVX512-BF16 makes them: operands and sums have no denormal values. */
+export const matmulOfPairs: Definition<'matmul'> = (params, out, a, b) => {
+  const multiply = matmulBy(sumOfPairs);
+  multiply(params, out, withoutDenormals(a), withoutDenormals(b));
+};
+
+/** Elements of an operand that lie evenly apart. */
+interface Line {
+  readonly values: Float64Array;
+  readonly start: number;
+  readonly step: number;
+}
+
+function sumInF64(depth: number, a: Line, b: Line): number {
+  let sum = 0;
+  for (let k = 0; k < depth; k++) sum += termAt(k, a, b);
+  return sum;
+}
+
+/** Adds the second product of a pair, then the first; each sum is rounded to f32, and less than its least normal number is 0. */
+function sumOfPairs(depth: number, a: Line, b: Line): number {
+  let sum = 0;
+  for (let k = 0; k < depth; k += 2) {
+    sum = roundToNormal(sum + (k + 1 < depth ? termAt(k + 1, a, b) : 0));
+    sum = roundToNormal(sum + termAt(k, a, b));
+  }
+  return sum;
+}
+
+function termAt(k: number, a: Line, b: Line): number {
+  return at(a.values, a.start + k * a.step) * at(b.values, b.start + k * b.step);
+}
+
+const leastNormal = 2 ** -126;
+/** What is nearer to it than to the number before it, with as many digits, is rounded to it. */
+const roundsToLeastNormal = leastNormal - 2 ** -151;
+
+function roundToNormal(exact: number): number {
+  return Math.abs(exact) < roundsToLeastNormal ? 0 * exact : Math.fround(exact);
+}
+
+function withoutDenormals(x: NdArray): NdArray {
+  return new NdArray(
+    x,
+    x.values.map((value) => (Math.abs(value) < leastNormal ? 0 * value : value)),
+  );
+}
+
+function matmulBy(sumOf: (depth: number, a: Line, b: Line) => number): Definition<'matmul'> {
+  return ({ transposeA, transposeB }, out, a, b) => {
     const [rows, columns] = [
       at(out.shape, out.shape.length - 2),
       at(out.shape, out.shape.length - 1),
@@ -19,27 +79,15 @@ export const contract: Definitions<Contraction> = {
     for (const batch of indices(out.shape.slice(0, -2))) {
       const [aStart, bStart] = [matrixStart(a, batch), matrixStart(b, batch)];
       for (let row = 0; row < rows; row++) {
+        const left = { values: a.values, start: aStart + row * aRow, step: aColumn };
         for (let column = 0; column < columns; column++) {
-          let sum = 0;
-          for (let k = 0; k < depth; k++) {
-            const left = at(a.values, aStart + row * aRow + k * aColumn);
-            sum += left * at(b.values, bStart + k * bRow + column * bColumn);
-          }
-          out.values[next++] = sum;
+          const right = { values: b.values, start: bStart + column * bColumn, step: bRow };
+          out.values[next++] = sumOf(depth, left, right);
         }
       }
     }
-  },
-  conv2d: (params, y, x, w) => {
-    forEachProduct(params, x, w, y, (xi, wi, yi) => addProduct(y, yi, x, xi, w, wi));
-  },
-  conv2dInput: (params, dx, dy, w) => {
-    forEachProduct(params, dx, w, dy, (xi, wi, yi) => addProduct(dx, xi, dy, yi, w, wi));
-  },
-  conv2dWeight: (params, dw, x, dy) => {
-    forEachProduct(params, x, dw, dy, (xi, wi, yi) => addProduct(dw, wi, x, xi, dy, yi));
-  },
-};
+  };
+}
 
 function matrixStrides(x: NdArray, transpose: boolean): [row: number, column: number] {
   const [row, column] = [at(x.strides, x.shape.length - 2), at(x.strides, x.shape.length - 1)];

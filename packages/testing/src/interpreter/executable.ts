@@ -11,6 +11,7 @@ import type {
   ValueType,
 } from '@shardwise/core/spec';
 import { checkIndices } from './check-indices.ts';
+import { matmulOfPairs } from './contract.ts';
 import { definitions } from './definitions.ts';
 import { HostBuffer } from './host-buffer.ts';
 import {
@@ -35,8 +36,11 @@ type PrimitiveInstruction<K extends PrimitiveOp = PrimitiveOp> = {
   };
 }[K];
 
+/** How products of bf16 are summed: as all others, or as AVX512-BF16 does. */
+export type Bf16Sums = 'f64' | 'AVX512-BF16';
+
 /** Checks a program and makes it runnable. */
-export function compile(program: Program): Executable {
+export function compile(program: Program, bf16Sums: Bf16Sums): Executable {
   const instructions = program.instructions.map((instruction, i) => {
     for (const id of instruction.inputs) checkId(id, program.inputs.length + i, instruction.op);
     return primitive(instruction);
@@ -62,7 +66,7 @@ export function compile(program: Program): Executable {
       const sources = bind(inputs, program.inputs, 'input');
       const results = bind(outputs, typesOf(program.outputs, types), 'output');
       checkOverlap(sources, results);
-      run(program, instructions, sources, results);
+      run({ program, instructions, bf16Sums }, sources, results);
     },
     dispose: (): void => {
       disposed = true;
@@ -70,9 +74,14 @@ export function compile(program: Program): Executable {
   };
 }
 
+interface Runnable {
+  readonly program: Program;
+  readonly instructions: readonly PrimitiveInstruction[];
+  readonly bf16Sums: Bf16Sums;
+}
+
 function run(
-  program: Program,
-  instructions: readonly PrimitiveInstruction[],
+  { program, instructions, bf16Sums }: Runnable,
   sources: readonly HostBuffer[],
   results: readonly HostBuffer[],
 ): void {
@@ -80,7 +89,7 @@ function run(
   for (const [number, instruction] of instructions.entries()) {
     const inputs = instruction.inputs.map((id) => pick(values, id));
     checkIndices(instruction, number, inputs);
-    values.push(evaluate(instruction, inputs));
+    values.push(evaluate(instruction, inputs, bf16Sums));
   }
   program.outputs.forEach((id, i) => write(pick(values, id), pick(results, i).bytes()));
   for (const { target, value } of program.updates) {
@@ -101,8 +110,21 @@ function write(value: Value, bytes: Uint8Array): void {
   else new BigInt64Array(bytes.buffer, bytes.byteOffset, value.values.length).set(value.values);
 }
 
-function evaluate(instruction: PrimitiveInstruction, inputs: readonly Value[]): Value {
+function evaluate(
+  instruction: PrimitiveInstruction,
+  inputs: readonly Value[],
+  bf16Sums: Bf16Sums,
+): Value {
   const { op, dtype } = instruction;
+  if (op === 'matmul' && bf16Sums === 'AVX512-BF16') {
+    const [a, b] = inputs.filter(isNumeric).filter((value) => value.dtype === 'bf16');
+    if (a !== undefined && b !== undefined) {
+      const out = new NdArray(instruction);
+      matmulOfPairs(instruction.params, out, a, b);
+      roundToDType(out);
+      return out;
+    }
+  }
   if (inputs.every(isNumeric) && (dtype !== 'i64' || op === 'cast' || op === 'constant')) {
     const out = compute(instruction, instruction, inputs);
     return dtype === 'i64' ? toLongIntegers(out) : out;

@@ -7,7 +7,7 @@ import type {
   Program,
   SizedProgram,
 } from '@shardwise/core/spec';
-import { ALIGNMENT, compile } from './executable.ts';
+import { ALIGNMENT, type Bf16Sums, compile } from './executable.ts';
 import { HostBuffer } from './host-buffer.ts';
 
 export interface InterpreterOptions {
@@ -17,6 +17,11 @@ export interface InterpreterOptions {
   readonly sized?: boolean;
   /** `alloc` beyond it throws OutOfMemoryError. */
   readonly capacityBytes?: number;
+  /**
+   * How products of bf16 are summed: in f64, rounded once, or to the bits that AVX512-BF16 gives, and the CPU backend without AMX.
+   * Default: 'f64'.
+   */
+  readonly bf16Sums?: Bf16Sums;
 }
 
 /** A backend that computes in f64, slowly and by the definition of each op. */
@@ -41,7 +46,7 @@ const computed: ReadonlySet<DType> = new Set<DType>([
  * other backends may take on trust: ids, byte lengths, alignment, overlap, use after free.
  */
 export function interpreter(options: InterpreterOptions = {}): Interpreter {
-  const { mappable = false, sized = true, capacityBytes = Infinity } = options;
+  const { mappable = false, sized = true, capacityBytes = Infinity, bf16Sums = 'f64' } = options;
   let bytesInUse = 0;
   return {
     name: 'interpreter',
@@ -67,18 +72,20 @@ export function interpreter(options: InterpreterOptions = {}): Interpreter {
       HostBuffer.from(buffer).bytes().slice(),
     map: (buffer: DeviceBuffer): Uint8Array | undefined =>
       mappable ? HostBuffer.from(buffer).bytes() : undefined,
-    compile: async (program: Program): Promise<Executable> => compile(program),
-    ...(sized && { compileSized: async (program: SizedProgram) => compileSized(program) }),
+    compile: async (program: Program): Promise<Executable> => compile(program, bf16Sums),
+    ...(sized && {
+      compileSized: async (program: SizedProgram) => compileSized(program, bf16Sums),
+    }),
     sync: async (): Promise<void> => {},
   };
 }
 
 /** Each run takes the program at its sizes. */
-function compileSized(program: SizedProgram): Executable {
+function compileSized(program: SizedProgram, bf16Sums: Bf16Sums): Executable {
   let disposed = false;
   return {
     run: async (inputs, outputs, { sizes = [], ...options } = {}) => {
-      const executable = compile(program.at(sizes));
+      const executable = compile(program.at(sizes), bf16Sums);
       if (disposed) executable.dispose();
       return executable.run(inputs, outputs, options);
     },
