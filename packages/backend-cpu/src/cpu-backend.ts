@@ -36,6 +36,14 @@ const native: readonly CompositeOp[] = [
 ];
 /** Made as products of matrices are. */
 const grouped: readonly CompositeOp[] = ['groupedMatmul', 'groupedMatmulWeight'];
+/** Made of products and loops in machine code, block by block. */
+const attention: readonly CompositeOp[] = [
+  'attention',
+  'attentionLogSumExp',
+  'attentionQueryGrad',
+  'attentionKeyGrad',
+  'attentionValueGrad',
+];
 
 /** What a backend consists of. */
 export interface CpuParts {
@@ -61,7 +69,11 @@ export class CpuBackend implements Backend {
     this.name = name;
     this.limits = {
       dtypes: new Set(['f32', 'i32', 'bool']),
-      native: new Set(products.own === null ? native : [...native, ...grouped]),
+      native: new Set([
+        ...native,
+        ...(products.own === null ? [] : grouped),
+        ...(products.by.by === 'own' && loops.code !== null ? attention : []),
+      ]),
       alignment: bufferAlignmentBytes,
     };
     this.#products = products;

@@ -1,6 +1,9 @@
 import type { Program } from '@shardwise/core/spec';
 import { type KernelPlan, planKernels } from '../wasm/compile-kernels.ts';
 import { cutPieces } from './cut-pieces.ts';
+import type { AttentionWork } from '../attention/attention-work.ts';
+import { resultsOf } from '../attention/attention-work.ts';
+import { attentionOf, isAttentionStep } from './attention-step.ts';
 import { Dataflow } from './dataflow.ts';
 import { kernelSupport } from './kernel-support.ts';
 import { type OwnProducts, productOf } from './product-step.ts';
@@ -25,6 +28,7 @@ export type AnalysedPiece =
   | { readonly kind: 'kernel'; readonly plan: KernelPlan }
   | { readonly kind: 'product'; readonly product: BatchedProduct }
   | { readonly kind: 'grouped'; readonly product: GroupedProduct }
+  | { readonly kind: 'attention'; readonly work: AttentionWork }
   | RestPiece;
 
 /** How a program is run, as plain data: what depends on its sizes are numbers alone. */
@@ -59,6 +63,11 @@ function analysePiece(
   rest: Rest,
 ): AnalysedPiece {
   if (piece.kind === 'product') {
+    const attention = piece.steps.filter(isAttentionStep);
+    if (attention.length > 0) {
+      const bf16 = own?.bf16 === true;
+      return { kind: 'attention', work: attentionOf(attention, segment.values, flow, bf16) };
+    }
     const step = piece.steps.at(-1);
     if (step !== undefined && isGroupedStep(step)) {
       return { kind: 'grouped', product: groupedProductOf(step, segment.values, flow) };
@@ -84,6 +93,7 @@ function analysePiece(
 /** Values that a piece needs memory for, although nothing outside may read them. */
 function storageOf(piece: AnalysedPiece): readonly number[] {
   if (piece.kind === 'kernel') return piece.plan.storage;
+  if (piece.kind === 'attention') return resultsOf(piece.work);
   return 'product' in piece ? [piece.product.result] : [];
 }
 

@@ -1,3 +1,4 @@
+import { piecesOfAttention } from './attention-step.ts';
 import type { Dataflow } from './dataflow.ts';
 import type { KernelSupport } from './kernel-support.ts';
 import { schedule, type Piece } from './schedule.ts';
@@ -18,7 +19,9 @@ export function cutPieces(segment: Segment, flow: Dataflow, support: KernelSuppo
     flow,
     (step) => kinds.get(step) ?? 'either',
   ).flatMap((piece) =>
-    isAlone(piece) ? piece.steps.map((step) => ({ ...piece, steps: [step] })) : [piece],
+    isAlone(piece)
+      ? piecesOfAttention(piece.steps).map((own) => ({ ...piece, steps: own }))
+      : [piece],
   );
   if (last.size === 0) return pieces;
   return [...pieces, { kind: 'kernel', steps: steps.filter((step) => last.has(step)) }];

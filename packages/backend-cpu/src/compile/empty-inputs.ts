@@ -43,6 +43,8 @@ export function withoutEmptyInputs(step: Step, values: readonly ValueType[]): St
       return copied(step, inputAt(step, 0));
     case 'pad':
       return filled(step, step.params.value);
+    case 'attentionLogSumExp':
+      return filled(step, Infinity);
     case 'max':
       return filled(step, smallest[step.dtype]);
     default:

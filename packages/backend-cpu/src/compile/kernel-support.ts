@@ -1,5 +1,6 @@
 import type { ValueType } from '@shardwise/core/spec';
 import { isFusable, wasmHandles } from '../wasm/handles.ts';
+import { isAttentionStep } from './attention-step.ts';
 import type { Dataflow } from './dataflow.ts';
 import { isGroupedStep } from './grouped-step.ts';
 import type { Rest } from './rest.ts';
@@ -32,6 +33,8 @@ export function kernelSupport(own: OwnProducts | null, rest: Rest): KernelSuppor
     },
     fuses: (step, values) => isFusable(step, inputTypes(step, values)),
     multiplies: (step, values, flow) =>
-      isGroupedStep(step) || productOf(step, values, flow, own) !== undefined,
+      isGroupedStep(step) ||
+      isAttentionStep(step) ||
+      productOf(step, values, flow, own) !== undefined,
   };
 }

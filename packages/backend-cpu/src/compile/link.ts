@@ -29,6 +29,10 @@ export function link(
     if (piece.kind === 'kernel') return linkKernels({ memory, loops }, piece.plan);
     if (piece.kind === 'product') return products.link(memory, piece.product);
     if (piece.kind === 'grouped') return products.linkGrouped(memory, piece.product);
+    if (piece.kind === 'attention') {
+      if (loops === null) throw new RangeError('nothing runs loops of attention');
+      return products.linkAttention(memory, piece.work, loops);
+    }
     const lease = leases[index];
     if (!lease) throw new RangeError(`nothing runs piece ${index}`);
     return lease.link(memory, piece);

@@ -1,4 +1,5 @@
 import type { Program, Shape, ValueType } from '@shardwise/core/spec';
+import { narrowAttention, narrowAttentionResult, withLogSums } from './attention-step.ts';
 import { castInSteps } from './cast-in-steps.ts';
 import { withoutEmptyInputs } from './empty-inputs.ts';
 import { fuseProducts, type Uses } from './fuse-products.ts';
@@ -39,10 +40,12 @@ export function simplify(program: Program, own: OwnProducts | null): Segment {
     if (elementCount(instruction.shape) === 0) continue;
     const whole = joinPads(withoutEmptyInputs({ ...instruction, output }, values), rewriter);
     const rounded = roundAgain(whole, inputCount, rewriter);
-    const narrow = own?.bf16 === true ? narrowOperands(rounded, rewriter) : rounded;
+    const narrow =
+      own?.bf16 === true ? narrowAttention(narrowOperands(rounded, rewriter), rewriter) : rounded;
     const plain = absorbTransposes(asReshape(narrow, values), producers);
     const made = castInSteps(sumInSteps(plain, rewriter), rewriter);
-    const rounding = narrowResult(fuseProducts(made, uses, rewriter), uses, rewriter);
+    const fused = narrowAttentionResult(fuseProducts(made, uses, rewriter), uses, rewriter);
+    const rounding = narrowResult(fused, uses, rewriter);
     producers.set(output, widenResult(rounding, uses, given, rewriter));
   }
   const outputs = program.outputs.filter((id) => elementCount(valueAt(values, id).shape) > 0);
@@ -50,7 +53,7 @@ export function simplify(program: Program, own: OwnProducts | null): Segment {
     ({ target }) => elementCount(valueAt(values, target).shape) > 0,
   );
   const needed = reachable(producers, [...outputs, ...updates.map(({ value }) => value)]);
-  const steps = [...producers.values()].filter((step) => needed.has(step.output));
+  const steps = withLogSums([...producers.values()].filter((step) => needed.has(step.output)));
   return { values, inputCount, steps, outputs, updates };
 }
 

@@ -1,3 +1,4 @@
+import { isAttentionStep } from './attention-step.ts';
 import { Dataflow } from './dataflow.ts';
 import { isGroupedStep } from './grouped-step.ts';
 import type { KernelSupport } from './kernel-support.ts';
@@ -69,7 +70,7 @@ export function storedValues(segment: Segment, support: KernelSupport): Readonly
         if (lazy !== undefined) store(id, lazy);
       }
     }
-    if (isGroupedStep(step)) step.inputs.forEach(storeBelowReshapes);
+    if (isGroupedStep(step) || isAttentionStep(step)) step.inputs.forEach(storeBelowReshapes);
     if (flow.lazy(step.output) !== undefined) continue;
     if (support.computes(step, segment.values)) step.inputs.forEach(storeUnrepeatable);
     else if (readsMemory && !support.multiplies(step, segment.values, flow)) {

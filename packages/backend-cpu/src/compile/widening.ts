@@ -1,4 +1,5 @@
 import { isHalfDType, type ValueType } from '@shardwise/core/spec';
+import { isAttentionStep } from './attention-step.ts';
 import { isFusable, wasmHandles } from '../wasm/handles.ts';
 import { isNarrowProduct } from './narrow-products.ts';
 import { inputAt, type Segment, type Step, valueAt } from './step.ts';
@@ -24,7 +25,7 @@ export function isKernelOnly(step: Step, values: readonly ValueType[]): boolean 
 }
 
 function isOutsideSessions(step: Step, values: readonly ValueType[]): boolean {
-  return isKernelOnly(step, values) || isNarrowProduct(step, values);
+  return isKernelOnly(step, values) || isNarrowProduct(step, values) || isAttentionStep(step);
 }
 
 /**

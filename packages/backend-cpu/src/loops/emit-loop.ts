@@ -1,10 +1,25 @@
+import type { Code } from '@shardwise/wasm-assembler';
 import type { Assembler } from '../machine-code/assembler.ts';
 import type { Label } from '../machine-code/code.ts';
-import { at, indexed, r12, r14, rax, rbx, rdx, rsp, zmm } from '../machine-code/operands.ts';
+import {
+  at,
+  indexed,
+  mask,
+  r12,
+  r13,
+  r14,
+  rax,
+  rbx,
+  rdx,
+  rsp,
+  zmm,
+} from '../machine-code/operands.ts';
 import { laneBytes } from '../wasm/loop-spec.ts';
 import { emitPass } from './emit-pass.ts';
+import { LaneGraph } from './lane-graph.ts';
 import type { LaneLoop } from './lane-loop.ts';
 import {
+  addressIn,
   advance,
   callWord,
   callWords,
@@ -12,6 +27,7 @@ import {
   loadAddresses,
   type LoopFrame,
 } from './loop-frame.ts';
+import { keepUniform } from './uniform.ts';
 import { mostSlots } from './vector-registers.ts';
 
 /**
@@ -37,6 +53,7 @@ export function emitLoop(code: Assembler, loop: LaneLoop): Label {
   code.jumpIf('equal', end);
   code.place(rows);
   for (const pass of loop.passes) emitPass(frame, pass);
+  for (const { operand, value } of loop.ofRow ?? []) storeOfRow(frame, operand, value);
   nextRow(frame);
   code.sub(r12, 1);
   code.jumpIf('greater', rows);
@@ -56,6 +73,19 @@ function keepColumns({ code, loop, kept, slots }: LoopFrame): void {
   code.binary('vcvtdq2ps', zmm(0), zmm(0));
   code.vstore('vmovups', place, zmm(0));
   kept.set(input, place);
+}
+
+/** Stores the first lane of f32 values that are the same in all. */
+function storeOfRow(frame: LoopFrame, operand: number, value: Code<'v128'>): void {
+  const { code } = frame;
+  const graph = new LaneGraph();
+  const node = graph.add(value);
+  const home = keepUniform(frame, graph, new Set(), [{ node }]).get(node);
+  if (home?.kind !== 'memory') throw new RangeError('a row has no such value');
+  code.binary(home.broadcast ? 'vbroadcastss' : 'vmovups', zmm(0), home.memory);
+  code.mov(r13, 1);
+  code.kmovd(mask(7), r13);
+  code.vstore('vmovups', at(addressIn(frame, operand)), zmm(0), { mask: mask(7) });
 }
 
 function nextRow(frame: LoopFrame): void {

@@ -39,6 +39,8 @@ export interface LaneLoop {
   readonly before: readonly LanePass[];
   /** For each row. */
   readonly passes: readonly LanePass[];
+  /** What is stored of each row, behind its passes: values that are the same in all lanes, to operands of rows. */
+  readonly ofRow?: LanePass['stores'];
 }
 
 /** An input in the code of a loop. */

@@ -1,3 +1,4 @@
+import { AttentionPiece } from '../attention/attention-piece.ts';
 import type { InstructionSet } from '../machine-code/instruction-sets.ts';
 import { callThreads } from '../onnx/runtime/call-threads.ts';
 import { packedBytes } from './plan-tasks.ts';
@@ -24,7 +25,8 @@ export function createProducts({ products, threads, instructions }: ProductsOpti
     (made ??= {
       code: machine.code,
       threads,
-      packedOf: packedMemory(),
+      packedOf: sharedMemory(packedBytes),
+      tile: sharedMemory(0),
       canOverlap: callThreads(),
     });
   return {
@@ -32,17 +34,18 @@ export function createProducts({ products, threads, instructions }: ProductsOpti
     own: { bf16: true },
     link: (memory, product) => new ProductPiece(memory, product, resources()),
     linkGrouped: (memory, product) => new GroupedPiece(memory, product, resources()),
+    linkAttention: (memory, work, loops) => new AttentionPiece(memory, work, resources(), loops),
   };
 }
 
-/** One memory for each thread, which is replaced where more is needed; who has the former keeps it. */
-function packedMemory(): ProductResources['packedOf'] {
+/** One memory for each number, which is replaced where more is needed; who has the former keeps it. */
+function sharedMemory(leastBytes: number): ProductResources['packedOf'] {
   const memories: Uint8Array[] = [];
-  return (thread, byteLength) => {
-    const known = memories[thread];
+  return (number, byteLength) => {
+    const known = memories[number];
     if (known !== undefined && known.byteLength >= byteLength) return known;
-    const larger = alignedBytes(Math.max(packedBytes, byteLength));
-    memories[thread] = larger;
+    const larger = alignedBytes(Math.max(leastBytes, byteLength));
+    memories[number] = larger;
     return larger;
   };
 }
@@ -51,5 +54,11 @@ function withoutOwn(reason: string): Products {
   const link = (): never => {
     throw new RangeError('no products are ours');
   };
-  return { by: { by: 'onnxruntime', reason }, own: null, link, linkGrouped: link };
+  return {
+    by: { by: 'onnxruntime', reason },
+    own: null,
+    link,
+    linkGrouped: link,
+    linkAttention: link,
+  };
 }

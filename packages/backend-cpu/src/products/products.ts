@@ -1,4 +1,6 @@
+import type { AttentionWork } from '../attention/attention-work.ts';
 import type { CompiledPiece } from '../compile/compiled-piece.ts';
+import type { LoopCode } from '../loops/loop-code.ts';
 import type { BatchedProduct } from './batched-product.ts';
 import type { ProductInstructions } from './product-machine.ts';
 import type { GroupedProduct } from './grouped-product.ts';
@@ -15,4 +17,5 @@ export interface Products {
   readonly own: { readonly bf16: boolean } | null;
   link(memory: WebAssembly.Memory, product: BatchedProduct): CompiledPiece;
   linkGrouped(memory: WebAssembly.Memory, product: GroupedProduct): CompiledPiece;
+  linkAttention(memory: WebAssembly.Memory, work: AttentionWork, loops: LoopCode): CompiledPiece;
 }

@@ -11,6 +11,8 @@ export interface ProductResources {
   readonly threads: number;
   /** Memory for packed operands of a thread, which all pieces share that need no more. */
   packedOf(thread: number, byteLength: number): Uint8Array;
+  /** Memory of f32 scores of a block (even slots), or of 16-bit weights, which all pieces share that need no more. */
+  tile(slot: number, byteLength: number): Uint8Array;
   /** Whether calls may run on other threads. */
   readonly canOverlap: boolean;
 }

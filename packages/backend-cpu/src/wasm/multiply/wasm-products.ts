@@ -52,6 +52,9 @@ export function wasmProducts(arena: Arena, reason: string): Products {
           }),
       };
     },
+    linkAttention: (): never => {
+      throw new RangeError('no attention is ours');
+    },
     linkGrouped: (memory, product): CompiledPiece => ({
       run: (addressOf) => {
         const counts = beginGroups(memory, product, addressOf);

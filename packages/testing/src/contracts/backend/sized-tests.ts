@@ -302,6 +302,40 @@ const cases: readonly SizedCase[] = [
     (_, m) => [3, m, 5],
   ),
   sized(
+    'attention',
+    (n, m) => [uniform([2, 4, n, 3], 1), uniform([2, 2, m, 3], 2), uniform([2, 2, m, 5], 3)],
+    () => ({ op: 'attention', params: { causal: true, scale: 0.5, rounding: 'none' } }),
+    (n) => [2, 4, n, 5],
+    loose,
+  ),
+  sized(
+    'attention of heads that vary in number, with a mask',
+    (n, m) => [
+      uniform([n, 1, 4, 3], 1),
+      uniform([n, 1, m, 3], 2),
+      uniform([n, 1, m, 3], 3),
+      uniform([n, 1, 1, m], 4),
+    ],
+    () => ({ op: 'attention', params: { causal: false, scale: 0.5, rounding: 'none' } }),
+    (n) => [n, 1, 4, 3],
+    loose,
+  ),
+  sized(
+    'attentionKeyGrad',
+    (n, m) => [
+      uniform([1, 2, n, 3], 1),
+      uniform([1, 1, m, 3], 2),
+      uniform([1, 1, m, 5], 3),
+      uniform([1, 2, n, 5], 4),
+      // Larger than the scores, so that all weights are below 1.
+      uniform([1, 2, n], 5, 8, 9),
+      uniform([1, 2, n], 6),
+    ],
+    () => ({ op: 'attentionKeyGrad', params: { causal: true, scale: 0.5, rounding: 'none' } }),
+    (_, m) => [1, 1, m, 3],
+    loose,
+  ),
+  sized(
     'gelu',
     (n, m) => [uniform([n, m], 1)],
     () => ({ op: 'gelu', params: { approximate: 'none' } }),

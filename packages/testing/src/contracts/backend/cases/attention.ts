@@ -83,7 +83,7 @@ function caseOf(op: AttentionOp, setting: Setting): OpCase {
   const { title, batch = 1, heads = 1, queries, keys, width = 4, valueWidth = 4 } = setting;
   const { groups = heads, causal = false, isShared = false, mask, hides } = setting;
   const items = isShared ? 1 : batch;
-  const params: AttentionParams = { causal, scale: 0.6, rounding: 'none' };
+  const params: AttentionParams = { causal, scale: 1.2 / Math.sqrt(width), rounding: 'none' };
   const rows = [batch, heads, queries];
   const [q, k] = [uniform([...rows, width], 1), uniform([items, groups, keys, width], 2)];
   const [v, dy] = [

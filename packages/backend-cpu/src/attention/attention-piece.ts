@@ -1,0 +1,49 @@
+import { nextTurn } from '@shardwise/core/spec';
+import type { AddressOf, CompiledPiece } from '../compile/compiled-piece.ts';
+import type { LoopCode } from '../loops/loop-code.ts';
+import { addressOf as hostAddress } from '../onnx/runtime/api.ts';
+import { longMs } from '../products/product-piece.ts';
+import { type ProductResources, runParts } from '../products/run-parts.ts';
+import { type AttentionPlan, planAttention } from './plan-attention.ts';
+import type { AttentionWork } from './attention-work.ts';
+
+/** Makes attention, or its gradients, block by block: scores lie in memory that all pieces share, of one block at a time. */
+export class AttentionPiece implements CompiledPiece {
+  readonly #memory: WebAssembly.Memory;
+  readonly #base: bigint;
+  readonly #plan: AttentionPlan;
+  readonly #resources: ProductResources;
+
+  constructor(
+    memory: WebAssembly.Memory,
+    work: AttentionWork,
+    resources: ProductResources,
+    loops: LoopCode,
+  ) {
+    this.#memory = memory;
+    this.#base = hostAddress(new Uint8Array(memory.buffer));
+    this.#resources = resources;
+    this.#plan = planAttention(memory, work, resources, loops);
+  }
+
+  async run(addressOf: AddressOf, overlap: boolean): Promise<void> {
+    const { places, zeroed, steps } = this.#plan;
+    const addresses = places.map(({ value, address, byteOffset }) =>
+      address === undefined
+        ? this.#base + BigInt(addressOf(value) + byteOffset)
+        : address + BigInt(byteOffset),
+    );
+    for (const { value, byteLength } of zeroed) {
+      new Uint8Array(this.#memory.buffer, addressOf(value), byteLength).fill(0);
+    }
+    const at = (place: number): bigint => addresses[place] ?? 0n;
+    let start = performance.now();
+    for (const step of steps) {
+      if (step.kind === 'loops') step.loops.run((place) => Number(at(place) - this.#base));
+      else await runParts(step.parts, step.operands.map(at), this.#resources, false);
+      if (!overlap || performance.now() - start < longMs) continue;
+      await nextTurn();
+      start = performance.now();
+    }
+  }
+}

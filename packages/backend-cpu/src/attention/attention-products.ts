@@ -1,0 +1,221 @@
+import type { MatrixLayout, MatrixProduct } from '../products/plan-tasks.ts';
+import type { Packing } from '../products/product-types.ts';
+import type { AttentionWork, HeadsInMemory } from './attention-work.ts';
+import type { HeadRange, RowBlock } from './row-blocks.ts';
+
+/** Heads that are done at once, and their queries. */
+export interface Part {
+  readonly heads: HeadRange;
+  readonly block: RowBlock;
+}
+
+const bytesOf = (packing: Packing): 2 | 4 => (packing === 'bf16' ? 2 : 4);
+
+/** Where the matrix of a head begins, in bytes. */
+export function headBytes({ packing }: HeadsInMemory, head: number, elements: number): number {
+  return bytesOf(packing) * head * elements;
+}
+
+/** Which head of keys and values a head of queries reads. */
+export function keyHead({ heads, groups, keyBatch }: AttentionWork, head: number): number {
+  const item = keyBatch === 1 ? 0 : Math.floor(head / heads);
+  return item * groups + Math.floor((head % heads) / (heads / groups));
+}
+
+function each(work: AttentionWork, { heads }: Part): { head: number; at: number; own: number }[] {
+  return Array.from({ length: heads.count }, (_, at) => {
+    const head = heads.first + at;
+    return { head, at, own: keyHead(work, head) };
+  });
+}
+
+const plain = { scale: 1, addend: null, rounds: false } as const;
+
+/** Where the rows of a block lie in a matrix of a head: `width` elements each. */
+function rowsOf(
+  source: HeadsInMemory,
+  head: number,
+  { start }: RowBlock,
+  work: AttentionWork,
+  width: number,
+): MatrixLayout {
+  const first = (head * work.queries + start) * width;
+  return { byteOffset: bytesOf(source.packing) * first, rowStride: width, columnStride: 1 };
+}
+
+/** The scores' addend: the mask's matrix of a head, or a staircase. */
+function addendOf(work: AttentionWork, { block }: Part, head: number): MatrixProduct['addend'] {
+  const { mask, params, heads, queries, keys } = work;
+  if (mask !== null) {
+    const [item, ofItem] = [Math.floor(head / heads), head % heads];
+    const matrices =
+      (mask.hasItems ? item : 0) * (mask.hasHeads ? heads : 1) + (mask.hasHeads ? ofItem : 0);
+    const row = matrices * (mask.hasQueries ? queries : 1) + (mask.hasQueries ? block.start : 0);
+    return { byteOffset: 4 * row * keys, rowStride: mask.hasQueries ? keys : 0 };
+  }
+  // Row t of the staircase begins one element before row t - 1 does.
+  return params.causal && block.keys > block.start + 1
+    ? { byteOffset: 4 * (pivotOf(work) - block.start), rowStride: -1 }
+    : null;
+}
+
+/** The last 0 of the staircase, behind which it is minus infinity. */
+function pivotOf({ queries }: AttentionWork): number {
+  return queries;
+}
+
+/** What causal queries add to their scores, each from another place on. */
+export function staircase(work: AttentionWork): Float32Array {
+  const pivot = pivotOf(work);
+  // Vectors may be read to their end.
+  return new Float32Array(pivot + work.keys + 64).fill(-Infinity, pivot + 1);
+}
+
+/** Operands: q, k, the scores, the mask or the staircase. Scores lie head by head, row by row. */
+export function scoreProducts(work: AttentionWork, part: Part): MatrixProduct[] {
+  const { q, k, keys, width, isNarrow, params } = work;
+  const { block } = part;
+  return each(work, part).map(({ head, at, own }) => ({
+    ...plain,
+    kind: isNarrow ? 'bf16 to f32' : 'f32 to f32',
+    leftPacking: q.packing,
+    rightPacking: k.packing,
+    rows: block.rows,
+    columns: block.keys,
+    depth: width,
+    left: rowsOf(q, head, block, work, width),
+    right: { byteOffset: headBytes(k, own, keys * width), rowStride: 1, columnStride: width },
+    result: { byteOffset: 4 * at * block.rows * block.keys, rowStride: block.keys },
+    scale: params.scale,
+    addend: addendOf(work, part, head),
+  }));
+}
+
+/** Operands: dy, v, what weights are owed. */
+export function owedProducts(
+  work: Extract<AttentionWork, { kind: 'backward' }>,
+  part: Part,
+): MatrixProduct[] {
+  const { dy, v, keys, valueWidth, isNarrow } = work;
+  const { block } = part;
+  return each(work, part).map(({ head, at, own }) => ({
+    ...plain,
+    kind: isNarrow ? 'bf16 to f32' : 'f32 to f32',
+    leftPacking: dy.packing,
+    rightPacking: v.packing,
+    rows: block.rows,
+    columns: block.keys,
+    depth: valueWidth,
+    left: rowsOf(dy, head, block, work, valueWidth),
+    right: {
+      byteOffset: headBytes(v, own, keys * valueWidth),
+      rowStride: 1,
+      columnStride: valueWidth,
+    },
+    result: { byteOffset: 4 * at * block.rows * block.keys, rowStride: block.keys },
+  }));
+}
+
+/** How a tile is multiplied. */
+interface TileProduct {
+  /** What the tile is multiplied with, and how many features that has. */
+  readonly source: HeadsInMemory;
+  readonly width: number;
+  readonly scale: number;
+  readonly isNarrowResult: boolean;
+}
+
+function kindOf(work: AttentionWork, isNarrowResult: boolean): MatrixProduct['kind'] {
+  if (!work.isNarrow) return 'f32 to f32';
+  return isNarrowResult ? 'bf16 to bf16' : 'bf16 to f32';
+}
+
+/** A tile times keys or values: rows of queries. Operands: the tile, keys or values, the result. */
+export function queryProducts(
+  work: AttentionWork,
+  part: Part,
+  product: TileProduct,
+): MatrixProduct[] {
+  const { source, width, scale, isNarrowResult } = product;
+  const { block } = part;
+  const tilePacking: Packing = work.isNarrow ? 'bf16' : 'f32';
+  return each(work, part).map(({ head, at, own }) => {
+    const result = rowsOf(
+      { value: -1, packing: isNarrowResult ? 'bf16' : 'f32' },
+      head,
+      block,
+      work,
+      width,
+    );
+    return {
+      ...plain,
+      kind: kindOf(work, isNarrowResult),
+      leftPacking: tilePacking,
+      rightPacking: source.packing,
+      rows: block.rows,
+      columns: width,
+      depth: block.keys,
+      left: {
+        byteOffset: bytesOf(tilePacking) * at * block.rows * block.keys,
+        rowStride: block.keys,
+        columnStride: 1,
+      },
+      right: {
+        byteOffset: headBytes(source, own, work.keys * width),
+        rowStride: width,
+        columnStride: 1,
+      },
+      result: { byteOffset: result.byteOffset, rowStride: width },
+      scale,
+    };
+  });
+}
+
+/** Where sums over queries are made. */
+interface KeySums {
+  /** The head of keys that lies first there. */
+  readonly first: number;
+  /** Heads of keys that have a sum already: what comes is added. */
+  readonly begun: Set<number>;
+}
+
+/**
+ * A transposed tile times queries or their gradients: rows of keys. Operands: the tile, queries or gradients, the result, and
+ * that again. Terms of a sum are those of one block: an addend that is the result is read before that is written.
+ */
+export function keyProducts(
+  work: AttentionWork,
+  part: Part,
+  product: TileProduct,
+  { first, begun }: KeySums,
+): MatrixProduct[] {
+  const { source, width, scale, isNarrowResult } = product;
+  const { block } = part;
+  const tilePacking: Packing = work.isNarrow ? 'bf16' : 'f32';
+  return each(work, part).map(({ head, at, own }) => {
+    const result = {
+      byteOffset: (isNarrowResult ? 2 : 4) * (own - first) * work.keys * width,
+      rowStride: width,
+    };
+    const adds = begun.has(own);
+    begun.add(own);
+    return {
+      ...plain,
+      kind: kindOf(work, isNarrowResult),
+      leftPacking: tilePacking,
+      rightPacking: source.packing,
+      rows: block.keys,
+      columns: width,
+      depth: block.rows,
+      left: {
+        byteOffset: bytesOf(tilePacking) * at * block.rows * block.keys,
+        rowStride: 1,
+        columnStride: block.keys,
+      },
+      right: rowsOf(source, head, block, work, width),
+      result,
+      scale,
+      addend: adds ? result : null,
+    };
+  });
+}

@@ -1,0 +1,72 @@
+import type { AttentionParams } from '@shardwise/core/spec';
+import type { Packing } from '../products/product-types.ts';
+
+/** A value in memory that lies in one piece, with its heads one behind the other. */
+export interface HeadsInMemory {
+  readonly value: number;
+  readonly packing: Packing;
+}
+
+/** What is added to the scores, and in which dims it has a size of its own. */
+export interface MaskInMemory {
+  readonly value: number;
+  readonly hasItems: boolean;
+  readonly hasHeads: boolean;
+  readonly hasQueries: boolean;
+}
+
+/** A result, and whether it is stored in bf16 instead of f32. */
+export interface AttentionResult {
+  readonly value: number;
+  readonly isNarrow: boolean;
+}
+
+interface Common {
+  readonly params: AttentionParams;
+  /** Whether products are those of bf16. */
+  readonly isNarrow: boolean;
+  readonly batch: number;
+  readonly heads: number;
+  /** Items and heads of keys and values. */
+  readonly keyBatch: number;
+  readonly groups: number;
+  readonly queries: number;
+  readonly keys: number;
+  readonly width: number;
+  readonly valueWidth: number;
+  readonly q: HeadsInMemory;
+  readonly k: HeadsInMemory;
+  readonly mask: MaskInMemory | null;
+}
+
+/** Attention and, where gradients are to come, the logarithms of its sums; one of them may not be wanted. */
+export interface AttentionForward extends Common {
+  readonly kind: 'forward';
+  /** Null where the logarithms alone are wanted. */
+  readonly values: { readonly v: HeadsInMemory; readonly y: AttentionResult } | null;
+  readonly logSumExp: number | null;
+}
+
+/** Those gradients of one attention that are wanted. */
+export interface AttentionBackward extends Common {
+  readonly kind: 'backward';
+  readonly v: HeadsInMemory;
+  readonly dy: HeadsInMemory;
+  readonly logSumExp: number;
+  readonly delta: number;
+  readonly dq: AttentionResult | null;
+  readonly dk: AttentionResult | null;
+  readonly dv: AttentionResult | null;
+}
+
+/** Attention as plain data. */
+export type AttentionWork = AttentionForward | AttentionBackward;
+
+/** The values that it makes. */
+export function resultsOf(work: AttentionWork): readonly number[] {
+  const made =
+    work.kind === 'forward'
+      ? [work.values?.y.value, work.logSumExp]
+      : [work.dq?.value, work.dk?.value, work.dv?.value];
+  return made.filter((value) => value !== undefined && value !== null);
+}
