@@ -89,7 +89,10 @@ export function slopesLoop(tile: TileDType): LaneLoop {
   const results = tile.isNarrow ? [4, 5] : [0, 1];
   return {
     operands: [
-      ...[element('f32'), element('f32'), ofRow, ofRow],
+      element('f32'),
+      element('f32'),
+      ofRow,
+      ofRow,
       ...(tile.isNarrow ? [element('bf16'), element('bf16')] : []),
     ],
     inputs: [0, 1, 2, 3].map((number) => ({ kind: 'operand', operand: number })),

@@ -26,7 +26,7 @@ import {
   scoreProducts,
   staircase,
 } from './attention-products.ts';
-import { type HeadRange, headRanges, type RowBlock, rowBlocks } from './row-blocks.ts';
+import { type HeadRange, headRanges, rowBlocks } from './row-blocks.ts';
 
 /** Where an operand begins: in a value, or at an address outside of the memory of values. */
 interface Place {

@@ -3,7 +3,8 @@ import { type KernelPlan, planKernels } from '../wasm/compile-kernels.ts';
 import { cutPieces } from './cut-pieces.ts';
 import type { AttentionWork } from '../attention/attention-work.ts';
 import { resultsOf } from '../attention/attention-work.ts';
-import { attentionOf, isAttentionStep } from './attention-step.ts';
+import { isAttentionStep } from './attention-step.ts';
+import { attentionWorkOf } from './attention-work-of.ts';
 import { Dataflow } from './dataflow.ts';
 import { kernelSupport } from './kernel-support.ts';
 import { type OwnProducts, productOf } from './product-step.ts';
@@ -66,7 +67,7 @@ function analysePiece(
     const attention = piece.steps.filter(isAttentionStep);
     if (attention.length > 0) {
       const bf16 = own?.bf16 === true;
-      return { kind: 'attention', work: attentionOf(attention, segment.values, flow, bf16) };
+      return { kind: 'attention', work: attentionWorkOf(attention, segment.values, flow, bf16) };
     }
     const step = piece.steps.at(-1);
     if (step !== undefined && isGroupedStep(step)) {

@@ -126,9 +126,17 @@ export function weighted(weights: Node, v: Node): Node {
   return reshape(product, [...weights.shape.slice(0, 3), sizeAt(v.shape, 3)]);
 }
 
-/** The query heads of a group stand below each other: one product for each group. Shape: x [B, H, T, N] -> [B, G, H / G * T, N]. */
-function stacked(x: Node, [, groups = 0]: Shape): Node {
+/**
+ * The query heads of a group stand below each other: one product for each group. Products of 16 bits are those whose operands
+ * are copies of such values in f32, so these move first. Shape: x [B, H, T, N] -> [B, G, H / G * T, N].
+ */
+function stacked(x: Node, shape: Shape): Node {
+  const [, groups = 0] = shape;
   const [batch = 0, heads = 0, rows = 0, columns = 0] = x.shape;
+  const [narrow] = x.inputs;
+  if (x.op === 'cast' && narrow !== undefined && heads !== groups) {
+    return cast(stacked(narrow, shape), x.dtype);
+  }
   return reshape(x, [batch, groups, groups === 0 ? 0 : (heads / groups) * rows, columns]);
 }
 

@@ -74,7 +74,9 @@ class Clustering {
       const row = this.#graph.node(id);
       if (row.kind !== 'row') continue;
       for (const { node } of row.inputs) {
-        if (isEdgeInput(this.#graph, row, node) && this.#isReadOnlyBy(node, id)) {
+        // One that stands behind other rows is theirs: a group has rows of one kernel.
+        const isFree = this.#members.get(this.#clusterIdOf(node))?.length === 1;
+        if (isFree && isEdgeInput(this.#graph, row, node) && this.#isReadOnlyBy(node, id)) {
           this.#join(this.#clusterIdOf(node), this.#clusterIdOf(id));
         }
       }

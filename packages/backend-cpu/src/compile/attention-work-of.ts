@@ -1,0 +1,90 @@
+import type { ValueType } from '@shardwise/core/spec';
+import type {
+  AttentionResult,
+  AttentionWork,
+  HeadsInMemory,
+  MaskInMemory,
+} from '../attention/attention-work.ts';
+import { type AttentionStep, isForward } from './attention-step.ts';
+import type { Dataflow } from './dataflow.ts';
+import { inputAt, valueAt } from './step.ts';
+
+/** Their operands lie in memory, in one piece each: `storedValues` sees to it. `bf16` says whether there are products of it. */
+export function attentionWorkOf(
+  steps: readonly AttentionStep[],
+  values: readonly ValueType[],
+  flow: Dataflow,
+  bf16: boolean,
+): AttentionWork {
+  const [first] = steps;
+  if (first === undefined) throw new RangeError('a piece without steps');
+  const placeOf = (index: number): number => {
+    const root = flow.root(inputAt(first, index));
+    if (root === undefined) throw new RangeError(`input ${index} of ${first.op} is not in memory`);
+    return root;
+  };
+  const isNarrow = bf16 && first.params.rounding === 'bf16';
+  const typeAt = (index: number): ValueType => valueAt(values, inputAt(first, index));
+  const headsAt = (index: number): HeadsInMemory => ({
+    value: placeOf(index),
+    packing: typeAt(index).dtype === 'bf16' ? 'bf16' : isNarrow ? 'f32 as bf16' : 'f32',
+  });
+  const made = (op: AttentionStep['op']): AttentionStep | undefined =>
+    steps.find((step) => step.op === op);
+  const resultOf = (op: AttentionStep['op']): AttentionResult | null => {
+    const step = made(op);
+    return step === undefined ? null : { value: step.output, isNarrow: step.dtype === 'bf16' };
+  };
+  const [batch = 0, heads = 0, queries = 0, width = 0] = typeAt(0).shape;
+  const [keyBatch = 0, groups = 0, keys = 0] = typeAt(1).shape;
+  const maskIndex = { attention: 3, attentionLogSumExp: 2 } as const;
+  const common = {
+    params: first.params,
+    isNarrow,
+    batch,
+    heads,
+    keyBatch,
+    groups,
+    queries,
+    keys,
+    width,
+    q: headsAt(0),
+    k: headsAt(1),
+  };
+  const maskAt = (index: number): MaskInMemory | null => {
+    // Behind the operands stands what the step waits for.
+    const { shape } = first.inputs.length > index ? typeAt(index) : { shape: [] };
+    if (shape.length === 0) return null;
+    const [items = 1, ofHeads = 1, ofQueries = 1] = shape;
+    return {
+      value: placeOf(index),
+      hasItems: items !== 1,
+      hasHeads: ofHeads !== 1,
+      hasQueries: ofQueries !== 1,
+    };
+  };
+  if (isForward(first)) {
+    const y = resultOf('attention');
+    return {
+      ...common,
+      kind: 'forward',
+      mask: maskAt(maskIndex[first.op]),
+      valueWidth: y === null ? 0 : (typeAt(2).shape[3] ?? 0),
+      values: y && { v: headsAt(2), y },
+      logSumExp: made('attentionLogSumExp')?.output ?? null,
+    };
+  }
+  return {
+    ...common,
+    kind: 'backward',
+    mask: maskAt(6),
+    valueWidth: typeAt(2).shape[3] ?? 0,
+    v: headsAt(2),
+    dy: headsAt(3),
+    logSumExp: placeOf(4),
+    delta: placeOf(5),
+    dq: resultOf('attentionQueryGrad'),
+    dk: resultOf('attentionKeyGrad'),
+    dv: resultOf('attentionValueGrad'),
+  };
+}
