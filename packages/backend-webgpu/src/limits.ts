@@ -10,6 +10,8 @@ export const limits: BackendLimits = {
     ...(['softmax', 'softmaxGrad', 'logSoftmax', 'logSoftmaxGrad'] as const),
     ...(['layerNorm', 'layerNormInputGrad', 'layerNormWeightGrad'] as const),
     ...(['groupedMatmul', 'groupedMatmulWeight'] as const),
+    ...(['attention', 'attentionLogSumExp'] as const),
+    ...(['attentionQueryGrad', 'attentionKeyGrad', 'attentionValueGrad'] as const),
     ...(['rmsNorm', 'rmsNormInputGrad', 'rmsNormWeightGrad'] as const),
   ]),
   alignment: alignmentBytes,

@@ -1,5 +1,6 @@
 import { BackendError, type Instruction, type Program } from '@shardwise/core/spec';
 import { argSort, cumsum, scatter } from '../kernels/along-dim.ts';
+import { attention, isAttention } from '../kernels/attention.ts';
 import { checkIndices, checkWords, isIndexing } from '../kernels/check-indices.ts';
 import { convolution } from '../kernels/convolution.ts';
 import { groupedMatmul, groupedMatmulWeight } from '../kernels/grouped-matmul.ts';
@@ -9,6 +10,7 @@ import { pointwise } from '../kernels/pointwise.ts';
 import { reduce } from '../kernels/reduce.ts';
 import { isRowInstruction, rows } from '../kernels/rows.ts';
 import { storageOf } from '../wgsl/registers.ts';
+import { joinAttention } from './join-attention.ts';
 import { joinEpilogues } from './join-epilogues.ts';
 import { joinPointwise } from './join-pointwise.ts';
 import type { Kernel } from './kernel.ts';
@@ -50,13 +52,24 @@ export function planKernels(program: Program, mostBuffers: number): KernelPlan {
   const reads = new Reads(values, inMemory);
   const { faults, checks, kernels: checking } = planChecks(values, needed, reads);
   const kernels: Kernel[] = [];
+  const made = new Set<number>();
   for (const id of needed) {
     const instruction = values.instruction(id);
     if (instruction === undefined) continue;
     const check = checking.get(id);
     if (check !== undefined) kernels.push(check);
-    if (!inMemory.has(id) || countOf(instruction.shape) === 0) continue;
-    kernels.push(kernelOf(values, id, instruction, [...reads.ofInputs(id).keys()]));
+    if (!inMemory.has(id) || countOf(instruction.shape) === 0 || made.has(id)) continue;
+    const read = [...reads.ofInputs(id).keys()];
+    if (!isAttention(instruction)) {
+      kernels.push(kernelOf(values, id, instruction, read));
+      continue;
+    }
+    const { roots: written, others } = joinAttention(values, needed, id, {
+      reads: read.length,
+      mostBuffers,
+    });
+    for (const other of others) made.add(other);
+    kernels.push(attention(values, instruction, written, read));
   }
   const joined = joinPointwise(values, kernels, reads, mostBuffers - 1);
   const updated = new Set(updates.map(({ value }) => value));

@@ -1,0 +1,221 @@
+import type { AttentionParams } from '@shardwise/core/spec';
+import type { Emitter } from '../compile/emitter.ts';
+import type { KernelScope } from '../compile/kernel.ts';
+import { inputAt, type Values } from '../compile/values.ts';
+import type { AttentionInstruction } from './attention.ts';
+
+/** Queries, or keys, of a group: each thread has one. */
+export const threads = 64;
+
+/** The smallest number, which stands for no score yet: infinities may be assumed away. */
+export const lowest = '-3.4028234e38f';
+
+/** Names of vectors of four features each; what is behind the last feature is 0. */
+export type Features = readonly string[];
+
+export interface AttentionShape extends Pick<AttentionParams, 'causal' | 'scale'> {
+  readonly batch: number;
+  readonly heads: number;
+  readonly keyBatch: number;
+  readonly groups: number;
+  readonly queries: number;
+  readonly keys: number;
+  readonly width: number;
+  readonly valueWidth: number;
+  readonly mask: { readonly id: number; readonly sizes: readonly number[] } | null;
+}
+
+const operands = {
+  attention: 3,
+  attentionLogSumExp: 2,
+  attentionQueryGrad: 6,
+  attentionKeyGrad: 6,
+  attentionValueGrad: 6,
+} as const;
+
+export function shapeOf(values: Values, instruction: AttentionInstruction): AttentionShape {
+  const [batch = 0, heads = 0, queries = 0, width = 0] = values.shape(inputAt(instruction, 0));
+  const [keyBatch = 0, groups = 0, keys = 0] = values.shape(inputAt(instruction, 1));
+  const isLogSum = instruction.op === 'attentionLogSumExp';
+  const valueWidth = isLogSum ? 0 : (values.shape(inputAt(instruction, 2))[3] ?? 0);
+  const mask = instruction.inputs[operands[instruction.op]];
+  const { causal, scale } = instruction.params;
+  return {
+    causal,
+    scale,
+    batch,
+    heads,
+    keyBatch,
+    groups,
+    queries,
+    keys,
+    width,
+    valueWidth,
+    mask: mask === undefined ? null : { id: mask, sizes: values.shape(mask) },
+  };
+}
+
+/** One row of a matrix, in registers. */
+export function loadFeatures(
+  emitter: Emitter,
+  id: number,
+  at: readonly string[],
+  width: number,
+): Features {
+  return Array.from({ length: Math.ceil(width / 4) }, (_, part) =>
+    emitter.let(vectorOf(emitter, id, at, 4 * part, width)),
+  );
+}
+
+function vectorOf(
+  emitter: Emitter,
+  id: number,
+  at: readonly string[],
+  first: number,
+  width: number,
+): string {
+  const elements = [0, 1, 2, 3].map((i) =>
+    first + i < width ? emitter.value(id, { dims: [...at, `${first + i}u`] }) : '0f',
+  );
+  return `vec4<f32>(${elements.join(', ')})`;
+}
+
+export function zeros(emitter: Emitter, width: number): Features {
+  return Array.from({ length: Math.ceil(width / 4) }, () => {
+    const name = emitter.fresh();
+    emitter.line(`var ${name} = vec4<f32>(0);`);
+    return name;
+  });
+}
+
+/** sums += factor * features. */
+export function accumulate(
+  emitter: Emitter,
+  sums: Features,
+  factor: string,
+  features: Features,
+): void {
+  sums.forEach((sum, i) => emitter.line(`${sum} += ${factor} * ${features[i] ?? 'vec4<f32>(0)'};`));
+}
+
+/** Rows of a value that a group has in common memory. */
+export interface RowTile {
+  readonly name: 'first_tile' | 'second_tile';
+  readonly id: number;
+  readonly width: number;
+}
+
+interface Walk {
+  /** The first row, and the one behind the last. */
+  readonly from: string;
+  readonly to: string;
+  /** How many rows there are. */
+  readonly rows: number;
+  /** How many are in common memory at once. */
+  readonly tile: number;
+}
+
+/** Rows of one head, one after the other; `write` is given the number of a row, and its features. */
+export function forEachRow(
+  emitter: Emitter,
+  tiles: readonly RowTile[],
+  head: readonly string[],
+  { from, to, rows, tile }: Walk,
+  write: (inner: Emitter, row: string, features: readonly Features[]) => void,
+): void {
+  const [start, at] = [emitter.fresh(), emitter.fresh()];
+  const loop = emitter.inner();
+  loop.line('workgroupBarrier();');
+  for (const { name, id, width } of tiles) {
+    const vectors = Math.ceil(width / 4);
+    if (vectors === 0) continue;
+    const slot = loop.fresh();
+    const fill = loop.inner();
+    const row = fill.let(`min(${start} + ${slot} / ${vectors}u, ${Math.max(rows - 1, 0)}u)`);
+    const column = fill.let(`${slot} % ${vectors}u * 4u`);
+    const elements = [0, 1, 2, 3].map((i) => {
+      const own = fill.let(`min(${column} + ${i}u, ${width - 1}u)`);
+      const element = fill.value(id, { dims: [...head, row, own] });
+      return width % 4 === 0 ? element : `select(0f, ${element}, ${column} + ${i}u < ${width}u)`;
+    });
+    fill.line(`${name}[${slot}] = vec4<f32>(${elements.join(', ')});`);
+    loop.line(
+      `for (var ${slot} = thread.x; ${slot} < ${tile * vectors}u; ${slot} += ${threads}u) {\n${fill.text}\n}`,
+    );
+  }
+  loop.line('workgroupBarrier();');
+  const inner = loop.inner();
+  const row = inner.let(`${start} + ${at}`);
+  const features = tiles.map(({ name, width }) => {
+    const vectors = Math.ceil(width / 4);
+    return Array.from({ length: vectors }, (_, i) =>
+      inner.let(`${name}[${at} * ${vectors}u + ${i}u]`),
+    );
+  });
+  write(inner, row, features);
+  const last = loop.let(`min(${tile}u, ${rows}u - min(${start}, ${rows}u))`);
+  loop.line(`for (var ${at} = 0u; ${at} < ${last}; ${at}++) {\n${inner.text}\n}`);
+  emitter.line(
+    `for (var ${start} = ${from}; ${start} < ${to}; ${start} += ${tile}u) {\n${loop.text}\n}`,
+  );
+}
+
+interface Meeting {
+  readonly shape: AttentionShape;
+  /** The item and the head of the query. */
+  readonly own: readonly [string, string];
+  readonly query: string;
+  readonly key: string;
+  readonly q: Features;
+  readonly k: Features;
+}
+
+/** The score of a query and a key, and whether the query sees the key. */
+export function scoreOf(
+  emitter: Emitter,
+  { shape, own, query, key, q, k }: Meeting,
+): { readonly value: string; readonly isSeen: string } {
+  const { mask, causal } = shape;
+  const product = q.map((part, i) => `dot(${part}, ${k[i] ?? 'vec4<f32>(0)'})`).join(' + ');
+  const score = emitter.let(`(${product}) * ${Math.fround(shape.scale)}f`);
+  if (mask === null) return { value: score, isSeen: causal ? `${key} <= ${query}` : 'true' };
+  const place = [...own, query, key].map((at, dim) => (mask.sizes[dim] === 1 ? '0u' : at));
+  const added = emitter.value(mask.id, { dims: place });
+  return {
+    value: emitter.let(`${score} + ${added}`),
+    isSeen: `bitcast<u32>(${added}) != 0xff800000u`,
+  };
+}
+
+interface StoredRow {
+  /** The number of the row. */
+  readonly linear: string;
+  readonly features: Features;
+  readonly factor: string;
+  readonly width: number;
+}
+
+export function storeFeatures(
+  { place }: KernelScope,
+  emitter: Emitter,
+  root: number,
+  { linear, features, factor, width }: StoredRow,
+): void {
+  const { array, offset } = place(root);
+  const at = emitter.let(`${offset} + ${linear} * ${width}u`);
+  for (let feature = 0; feature < width; feature++) {
+    const element = `${features[feature >> 2] ?? ''}.${'xyzw'[feature & 3] ?? ''}`;
+    emitter.line(`${array}[${at} + ${feature}u] = bitcast<u32>(${element} * ${factor});`);
+  }
+}
+
+export function storeNumber(
+  { place }: KernelScope,
+  emitter: Emitter,
+  root: number,
+  linear: string,
+  value: string,
+): void {
+  const { array, offset } = place(root);
+  emitter.line(`${array}[${offset} + ${linear}] = bitcast<u32>(${value});`);
+}
