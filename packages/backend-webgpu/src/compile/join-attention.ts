@@ -1,9 +1,6 @@
 import type { Instruction } from '@shardwise/core/spec';
-import {
-  type AttentionInstruction,
-  type AttentionRoots,
-  isAttention,
-} from '../kernels/attention.ts';
+import { type AttentionRoots, isAttention } from '../kernels/attention.ts';
+import type { AttentionInstruction } from '../kernels/attention-parts.ts';
 import { countOf, type Values } from './values.ts';
 
 /** What one kernel makes. */

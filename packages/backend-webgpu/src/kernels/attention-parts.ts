@@ -1,8 +1,17 @@
-import type { AttentionParams } from '@shardwise/core/spec';
+import type { AttentionParams, Instruction } from '@shardwise/core/spec';
 import type { Emitter } from '../compile/emitter.ts';
 import type { KernelScope } from '../compile/kernel.ts';
 import { inputAt, type Values } from '../compile/values.ts';
-import type { AttentionInstruction } from './attention.ts';
+
+type Of<Op extends Instruction['op']> = Extract<Instruction, { op: Op }>;
+
+export type AttentionInstruction = Of<
+  | 'attention'
+  | 'attentionLogSumExp'
+  | 'attentionQueryGrad'
+  | 'attentionKeyGrad'
+  | 'attentionValueGrad'
+>;
 
 /** Queries, or keys, of a group: each thread has one. */
 export const threads = 64;

@@ -4,6 +4,7 @@ import { type Kernel, type KernelScope, spread } from '../compile/kernel.ts';
 import { inputAt, type Values } from '../compile/values.ts';
 import {
   accumulate,
+  type AttentionInstruction,
   type AttentionShape,
   type Features,
   forEachRow,
@@ -17,16 +18,6 @@ import {
   threads,
   zeros,
 } from './attention-parts.ts';
-
-type Of<Op extends Instruction['op']> = Extract<Instruction, { op: Op }>;
-
-export type AttentionInstruction = Of<
-  | 'attention'
-  | 'attentionLogSumExp'
-  | 'attentionQueryGrad'
-  | 'attentionKeyGrad'
-  | 'attentionValueGrad'
->;
 
 export function isAttention(instruction: Instruction): instruction is AttentionInstruction {
   return instruction.op.startsWith('attention');
