@@ -33,7 +33,13 @@ import {
 import { interpreter } from '@shardwise/testing';
 import { spawnRanks } from '@shardwise/testing/node';
 import * as sw from '@shardwise/core';
-import type { Node, OptimizerInput, OptimizerSettings, UpdateRule } from '@shardwise/core/extend';
+import type {
+  Node,
+  OptimizerInput,
+  OptimizerSettings,
+  RequestConnection,
+  UpdateRule,
+} from '@shardwise/core/extend';
 import { loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
@@ -52,9 +58,9 @@ describe('parameter servers', () => {
     };
     const server = await createParameterServer({ server: 0, optimizers });
     const client = { number: 0, closed: new AbortController().signal };
-    const connection = {
+    const connection: RequestConnection = {
       address: 'here',
-      request: (parts: readonly Uint8Array[]) => server.handler(parts, client),
+      request: async (parts, read) => read(await server.handler(parts, client)),
       close: () => undefined,
     };
     const servers = { size: 1, connect: async () => connection, whenClosed: () => undefined };

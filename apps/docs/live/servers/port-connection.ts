@@ -24,10 +24,11 @@ export class PortConnection implements RequestConnection {
     port.start();
   }
 
-  async request(
+  async request<T>(
     parts: readonly Uint8Array[],
+    read: (answer: readonly Uint8Array[]) => T | Promise<T>,
     { timeoutMs, signal }: CallOptions = {},
-  ): Promise<readonly Uint8Array[]> {
+  ): Promise<T> {
     signal?.throwIfAborted();
     this.#requests += 1;
     const number = this.#requests;
@@ -45,7 +46,7 @@ export class PortConnection implements RequestConnection {
       parts: parts.map((part) => new Uint8Array(part)),
     } satisfies RequestOnPort);
     try {
-      return await pending.promise;
+      return await read(await pending.promise);
     } finally {
       clearTimeout(timer);
       signal?.removeEventListener('abort', abort);

@@ -1,16 +1,20 @@
 import {
   type CallOptions,
   checkOptions,
+  CollectiveError,
   CollectiveTimeoutError,
   option,
   type OptionRules,
+  RefusedError,
   type RequestConnection,
 } from '@shardwise/core/spec';
 import { callRules } from '../call/call-options.ts';
 import { startDeadline } from '../call/deadline.ts';
 import { connectPeer } from '../wire/connect.ts';
 import { FrameCaller } from '../wire/frame-caller.ts';
+import { encodeFrame } from '../wire/frame-header.ts';
 import type { Frame } from '../wire/frame-parser.ts';
+import { MessageMemory } from './message-memory.ts';
 import {
   answerLimits,
   decodeMessage,
@@ -18,10 +22,14 @@ import {
   DEFAULT_MESSAGE_BYTES,
   encodeMessage,
   frameKinds,
+  freePlaces,
   lostError,
+  placeParts,
 } from './request-message.ts';
 
 const READ_BYTES = 1 << 20;
+/** From messages of this length in bytes on, the two sides look for memory that they can share. */
+const LONG_BYTES = 1 << 16;
 
 export interface ConnectRequestsOptions {
   readonly host: string;
@@ -50,35 +58,43 @@ export async function connectRequests(options: ConnectRequestsOptions): Promise<
   const { host, port, secret, encrypt = false, timeoutMs = 10_000 } = options;
   const hello = { purpose: 'requests', from: 0, to: 0, size: 0, epoch: 0 } as const;
   const address = `${host}:${port}`;
-  const caller = new FrameCaller({
-    limits: answerLimits(options.maxMessageBytes ?? DEFAULT_MESSAGE_BYTES),
-    readBytes: READ_BYTES,
-    read: (reply) => readReply(address, reply),
-    ended: (reason) => lostError(address, reason?.message ?? 'this side closed it', reason),
-  });
+  const connection = new Connection(address, options.maxMessageBytes ?? DEFAULT_MESSAGE_BYTES);
   try {
     const at = { host, port, secret, hello, encrypt, timeoutMs };
+    const { caller } = connection;
     caller.attach(await connectPeer(at, caller));
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'COLLECTIVE') throw error;
     throw lostError(address, error instanceof Error ? error.message : String(error), error);
   }
-  return new Connection(address, caller);
+  return connection;
 }
 
 class Connection implements RequestConnection {
   readonly address: string;
-  readonly #caller: FrameCaller;
+  readonly caller: FrameCaller;
+  #memory: MessageMemory | undefined;
+  /** Settles when it is known whether there is memory that both have; undefined: nobody has asked. */
+  #sharing: Promise<void> | undefined;
+  #hasLongMessages = false;
+  /** Calls that are not answered, by their tags. */
+  readonly #calls = new Map<number, OpenCall>();
 
-  constructor(address: string, caller: FrameCaller) {
+  constructor(address: string, maxMessageBytes: number) {
     this.address = address;
-    this.#caller = caller;
+    this.caller = new FrameCaller({
+      limits: answerLimits(maxMessageBytes),
+      readBytes: READ_BYTES,
+      read: (reply) => this.#readReply(reply),
+      ended: (reason) => lostError(address, reason?.message ?? 'this side closed it', reason),
+    });
   }
 
-  async request(
+  async request<T>(
     parts: readonly Uint8Array[],
+    read: (answer: readonly Uint8Array[]) => T | Promise<T>,
     options: CallOptions = {},
-  ): Promise<readonly Uint8Array[]> {
+  ): Promise<T> {
     checkOptions('a request', options, callRules);
     options.signal?.throwIfAborted();
     const errors = {
@@ -86,20 +102,63 @@ class Connection implements RequestConnection {
       aborted: (reason: unknown) =>
         reason instanceof Error ? reason : lostError(this.address, 'the call was given up'),
     };
-    return this.#caller.call({
-      frame: (tag) => encodeMessage(frameKinds.request, tag, parts),
-      watch: (giveUp) => startDeadline(options, errors, giveUp),
-    });
+    this.#hasLongMessages ||= parts.some(({ byteLength }) => byteLength >= LONG_BYTES);
+    if (this.#hasLongMessages) await (this.#sharing ??= this.#share());
+    const call: OpenCall = { places: placeParts(parts, this.#memory), isGivenUp: false };
+    try {
+      const answer = await this.caller.call({
+        frame: (tag) => {
+          this.#calls.set(tag, call);
+          return encodeMessage(frameKinds.request, tag, parts, call.places);
+        },
+        watch: (giveUp) => startDeadline(options, errors, giveUp),
+      });
+      return await read(answer);
+    } finally {
+      call.isGivenUp = true;
+      call.release?.();
+    }
   }
 
   close(): void {
-    this.#caller.close();
+    this.caller.close();
+  }
+
+  /** Without memory that both have, everything is sent. */
+  async #share(): Promise<void> {
+    try {
+      const [offer = new Uint8Array(0)] = await this.caller.call({
+        frame: (tag) => [encodeFrame(frameKinds.share, tag)],
+      });
+      this.#memory = MessageMemory.open(offer);
+    } catch (error) {
+      // A connection that has ended says so to the request.
+      if (CollectiveError.isInstance(error) && !RefusedError.isInstance(error)) throw error;
+    }
+  }
+
+  #readReply({ kind, tag, body }: Frame): readonly Uint8Array[] | Error {
+    const call = this.#calls.get(tag);
+    this.#calls.delete(tag);
+    freePlaces(call?.places ?? [], this.#memory);
+    const { parts, isShared } = decodeMessage(body, this.#memory);
+    if (kind === frameKinds.refusal) return decodeRefusal(this.address, parts);
+    this.#hasLongMessages ||= body.byteLength >= LONG_BYTES;
+    if (!isShared) return parts;
+    const release = (): void => this.caller.tell(encodeFrame(frameKinds.release, tag));
+    if (call === undefined || call.isGivenUp) release();
+    else call.release = release;
+    return parts;
   }
 }
 
-function readReply(address: string, { kind, body }: Frame): readonly Uint8Array[] | Error {
-  const parts = decodeMessage(body);
-  return kind === frameKinds.answer ? parts : decodeRefusal(address, parts);
+interface OpenCall {
+  /** Where its parts lie. */
+  readonly places: readonly (number | undefined)[];
+  /** Whether nobody reads its answer any more. */
+  isGivenUp: boolean;
+  /** Says that the answer, which lies in shared memory, has been read. */
+  release?: () => void;
 }
 
 function lateError(address: string, timeoutMs: number): CollectiveTimeoutError {

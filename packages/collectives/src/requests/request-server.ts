@@ -1,14 +1,23 @@
 import type { Socket } from 'node:net';
-import { checkOptions, option, type OptionRules, type RequestHandler } from '@shardwise/core/spec';
+import {
+  checkOptions,
+  option,
+  type OptionRules,
+  type RequestClient,
+  type RequestHandler,
+} from '@shardwise/core/spec';
 import type { Frame } from '../wire/frame-parser.ts';
 import { serveFrames, serverRules, type Server, type ServerOptions } from '../wire/serve-frames.ts';
 import { protocolError } from '../wire/wire-error.ts';
+import { MessageMemory } from './message-memory.ts';
 import {
   decodeMessage,
   DEFAULT_MESSAGE_BYTES,
   encodeMessage,
   encodeRefusal,
   frameKinds,
+  freePlaces,
+  placeParts,
   requestLimits,
 } from './request-message.ts';
 
@@ -47,30 +56,85 @@ function answerRequests(
   handler: RequestHandler,
   number: number,
 ): (frame: Frame) => void {
-  const closed = new AbortController();
-  const client = { number, closed: closed.signal };
-  const pending = new Set<number>();
-  socket.on('close', () => closed.abort());
-  const reply = (kind: number, tag: number, parts: readonly Uint8Array[]): void => {
-    pending.delete(tag);
-    if (socket.destroyed) return;
-    socket.cork();
-    for (const piece of encodeMessage(kind, tag, parts)) socket.write(piece);
-    socket.uncork();
-  };
-  const answer = async (tag: number, parts: readonly Uint8Array[]): Promise<void> => {
-    try {
-      reply(frameKinds.answer, tag, await handler(parts, client));
-    } catch (error) {
-      reply(frameKinds.refusal, tag, encodeRefusal(error));
-    }
-  };
-  return ({ tag, body }) => {
-    if (pending.has(tag) || pending.size >= MAX_PENDING) {
+  const service = new Service(socket, handler, number);
+  return (frame) => service.take(frame);
+}
+
+/** The server's side of one connection. */
+class Service {
+  readonly #socket: Socket;
+  readonly #handler: RequestHandler;
+  readonly #client: RequestClient;
+  readonly #pending = new Set<number>();
+  #shared: ReturnType<typeof MessageMemory.create> | undefined;
+  /** Whether the client has shown that it has the memory. */
+  #isJoined = false;
+  /** Where answers lie that the client has not read yet, by their tags. */
+  readonly #placed = new Map<number, readonly (number | undefined)[]>();
+
+  constructor(socket: Socket, handler: RequestHandler, number: number) {
+    this.#socket = socket;
+    this.#handler = handler;
+    const closed = new AbortController();
+    this.#client = { number, closed: closed.signal };
+    socket.on('close', () => {
+      this.#shared?.withdraw();
+      closed.abort();
+    });
+  }
+
+  /** Throws CollectiveError for a frame that no client of this version sends. */
+  take({ kind, tag, body }: Frame): void {
+    if (kind === frameKinds.release) return this.#free(tag);
+    const isKnown = this.#pending.has(tag) || this.#placed.has(tag);
+    if (isKnown || this.#pending.size >= MAX_PENDING) {
       throw protocolError(`request ${tag} is one too many`);
     }
-    const parts = decodeMessage(body);
-    pending.add(tag);
-    void answer(tag, parts);
-  };
+    this.#pending.add(tag);
+    if (kind === frameKinds.share) return this.#share(tag);
+    const { parts, isShared } = decodeMessage(body, this.#shared?.memory);
+    if (isShared && !this.#isJoined) {
+      this.#isJoined = true;
+      this.#shared?.withdraw();
+    }
+    void this.#answer(tag, parts);
+  }
+
+  async #answer(tag: number, parts: readonly Uint8Array[]): Promise<void> {
+    try {
+      const answer = await this.#handler(parts, this.#client);
+      const memory = this.#isJoined ? this.#shared?.memory : undefined;
+      const places = placeParts(answer, memory);
+      if (places.some((place) => place !== undefined)) this.#placed.set(tag, places);
+      this.#reply(encodeMessage(frameKinds.answer, tag, answer, places), tag);
+    } catch (error) {
+      this.#reply(encodeMessage(frameKinds.refusal, tag, encodeRefusal(error)), tag);
+    }
+  }
+
+  #share(tag: number): void {
+    if (this.#shared !== undefined) throw protocolError('it asks for memory again');
+    try {
+      this.#shared = MessageMemory.create();
+      this.#reply(encodeMessage(frameKinds.answer, tag, [this.#shared.offer]), tag);
+    } catch (error) {
+      // The client goes on without.
+      this.#reply(encodeMessage(frameKinds.refusal, tag, encodeRefusal(error)), tag);
+    }
+  }
+
+  #free(tag: number): void {
+    const places = this.#placed.get(tag);
+    if (places === undefined) throw protocolError(`it has read answer ${tag}, which is not there`);
+    this.#placed.delete(tag);
+    freePlaces(places, this.#shared?.memory);
+  }
+
+  #reply(pieces: readonly Uint8Array[], tag: number): void {
+    this.#pending.delete(tag);
+    if (this.#socket.destroyed) return;
+    this.#socket.cork();
+    for (const piece of pieces) this.#socket.write(piece);
+    this.#socket.uncork();
+  }
 }

@@ -10,6 +10,8 @@ export interface LinuxCalls {
    * descriptor.
    */
   createMemoryFile(name: string, byteLength: number): number;
+  /** Closes a descriptor that one of these calls has made; threads get a warning where Node closes it. */
+  close(descriptor: number): void;
   /** Makes a pipe whose descriptors never block. */
   createPipe(): { readonly readEnd: number; readonly writeEnd: number };
   /**
@@ -44,6 +46,7 @@ export function linuxCalls(): LinuxCalls {
   const ftruncate = library.func('int ftruncate(int fd, int64_t length)');
   const fcntl = library.func('int fcntl(int fd, int command, ...)');
   const pipe2 = library.func('int pipe2(void *ends, int flags)');
+  const close = library.func('int close(int descriptor)');
   const prctl = library.func('int prctl(int option, ...)');
   const schedYield = library.func('int sched_yield()');
   const mmap = library.func(
@@ -66,6 +69,7 @@ export function linuxCalls(): LinuxCalls {
         throw error;
       }
     },
+    close: (descriptor) => void check('close', close(descriptor)),
     createPipe: () => {
       // An array in a buffer of its own stays where it is during the call.
       const ends = new Int32Array(new ArrayBuffer(8));

@@ -1,10 +1,11 @@
-import { closeSync, fstatSync, openSync, readlinkSync } from 'node:fs';
+import { closeSync } from 'node:fs';
 import { ConfigError } from '@shardwise/core/spec';
 import { z } from 'zod';
 import { MAX_RANKS, PAGE_BYTES } from '../shared-memory/memory-map.ts';
 import { allocateMemory, worldSize, type WorldSize } from '../shared-memory/world-size.ts';
 import { linuxCalls } from './linux-calls.ts';
-import { memoryFileName, type ShmWorld } from './shm-world.ts';
+import { openMemoryFile } from './open-memory-file.ts';
+import type { ShmWorld } from './shm-world.ts';
 
 const worldSchema: z.ZodType<ShmWorld> = z.strictObject({
   id: z.string().regex(/^[0-9a-f]{32}$/),
@@ -47,42 +48,5 @@ function checkWorld(given: ShmWorld): ShmWorld {
     },
     {},
     { cause: parsed.error },
-  );
-}
-
-function openMemoryFile(world: ShmWorld, byteLength: number): number {
-  const path = `/proc/${world.pid}/fd/${world.fd}`;
-  const expected = `/memfd:${memoryFileName(world.id)} (deleted)`;
-  const found = readLink(path);
-  if (found !== expected) throw goneError(world, `${path} is ${found}`);
-  const file = openSync(path, 'r+');
-  // Both are checked again, now for the file that was opened. Behind the end of a shorter file there would be
-  // no memory.
-  const opened = readLink(`/proc/self/fd/${file}`);
-  const fileBytes = fstatSync(file).size;
-  if (opened === expected && fileBytes === byteLength) return file;
-  closeSync(file);
-  throw goneError(world, `${path} is ${opened} of ${fileBytes} bytes, not of ${byteLength}`);
-}
-
-function readLink(path: string): string {
-  try {
-    return readlinkSync(path);
-  } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined;
-    if (code === 'ENOENT') return 'not there';
-    if (code === 'EACCES' || code === 'EPERM') return 'not accessible for this user';
-    throw error;
-  }
-}
-
-function goneError(world: ShmWorld, found: string): ConfigError {
-  return new ConfigError(
-    {
-      asked: `The memory that process ${world.pid} has made`,
-      found,
-      todo: 'Start the ranks on the same host, as the same user and while that process holds the world',
-    },
-    { pid: world.pid, fd: world.fd },
   );
 }

@@ -8,6 +8,7 @@ import {
   worldRules,
 } from '../shared-memory/world-size.ts';
 import { linuxCalls } from './linux-calls.ts';
+import { memoryFileName } from './open-memory-file.ts';
 import { identityOf } from './process-identity.ts';
 
 /**
@@ -68,10 +69,6 @@ export function closeShmWorld(world: ShmWorld): void {
     },
     { pid: process.pid, madeBy: world.pid },
   );
-}
-
-export function memoryFileName(id: string): string {
-  return `shardwise-${id}`;
 }
 
 /** Whether processes can share memory, and if not, why. */

@@ -85,6 +85,11 @@ export class FrameCaller implements StreamReader {
     }
   }
 
+  /** Sends a frame that has no reply. */
+  tell(frame: Uint8Array): void {
+    if (this.#ended === undefined) this.#socket?.write(frame);
+  }
+
   close(): void {
     this.#end(undefined);
     this.#socket?.destroy();

@@ -96,6 +96,19 @@ export class DeviceSession implements Session {
     });
   }
 
+  view(node: Node): Promise<Uint8Array> {
+    return this.#inOrder(async () => {
+      if (node.value === null) await this.#run([node]);
+      const { value } = node;
+      if (value?.kind === 'failed') throw value.error;
+      if (value?.kind === 'host') return value.bytes;
+      if (value?.kind !== 'device') throw freedError(node);
+      this.#realization.checkUsable();
+      const { buffer } = value.storage;
+      return this.backend.map(buffer) ?? this.backend.read(buffer);
+    });
+  }
+
   pageOut(leaf: Node, name: string, store: PageStore): Promise<void> {
     return this.#inOrder(async () => {
       const { value } = leaf;

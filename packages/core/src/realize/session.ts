@@ -47,6 +47,12 @@ export interface Session {
   fetch(node: Node): Promise<Uint8Array>;
 
   /**
+   * Computes a node that keeps its memory, and gives its bytes where they lie, if the device computes in host memory; else
+   * a copy. They are valid until the node is updated or freed.
+   */
+  view(node: Node): Promise<Uint8Array>;
+
+  /**
    * Moves a leaf's contents to a store; each run that needs them has them on the device for as long
    * as it needs them, and an update brings them back.
    */

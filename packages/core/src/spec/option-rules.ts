@@ -74,7 +74,7 @@ export const text: OptionRule<string> = {
 /** A text of at least one character. */
 export const nonEmptyText: OptionRule<string> = {
   fits: (value): value is string => typeof value === 'string' && value !== '',
-  is: 'a text that is not empty',
+  is: 'a text of one character or more',
 };
 
 /** The name of a mesh axis. */

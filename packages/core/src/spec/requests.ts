@@ -8,10 +8,16 @@ export interface RequestConnection {
   /** Where it leads, for messages of errors. */
   readonly address: string;
   /**
-   * Rejects with RefusedError where the other side refuses it, with CollectiveTimeoutError when the time is over, and
-   * with CollectiveError whose field `lost` is the address where the connection ends before the answer is there.
+   * Sends a request, and gives the answer to `read`, whose result it returns. The answer may lie in memory that is used
+   * again: its bytes are valid until what `read` returns settles. Rejects with RefusedError where the other side refuses
+   * it, with CollectiveTimeoutError when the time is over, and with CollectiveError whose field `lost` is the address
+   * where the connection ends before the answer is there.
    */
-  request(parts: readonly Uint8Array[], options?: CallOptions): Promise<readonly Uint8Array[]>;
+  request<T>(
+    parts: readonly Uint8Array[],
+    read: (answer: readonly Uint8Array[]) => T | Promise<T>,
+    options?: CallOptions,
+  ): Promise<T>;
   /** Ends it: pending and later requests reject. */
   close(): void;
 }
@@ -24,7 +30,10 @@ export interface RequestClient {
   readonly closed: AbortSignal;
 }
 
-/** Answers requests; those of one connection in any order. What it throws, the other side's call rejects with. */
+/**
+ * Answers requests; those of one connection in any order. The bytes of a request are valid until its answer is there, and
+ * an answer is sent before it may change. What a handler throws, the other side's call rejects with.
+ */
 export type RequestHandler = (
   parts: readonly Uint8Array[],
   client: RequestClient,

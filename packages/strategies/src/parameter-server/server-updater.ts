@@ -15,7 +15,8 @@ import type { ConsistencyRule } from './consistency.ts';
 import { type KeyRange, keyRanges } from './key-ranges.ts';
 import type { SentDtype } from './sent-gradients.ts';
 import type { UpdateRecipe } from './served-job.ts';
-import { type PulledValues, ShardLink } from './shard-link.ts';
+import type { ServerAnswer } from './server-message.ts';
+import { ShardLink } from './shard-link.ts';
 
 export interface ServerUpdaterOptions {
   readonly servers: ParameterServers;
@@ -68,8 +69,9 @@ export class ServerUpdater implements Updater {
       if (range.link.isInitialised || this.#options.worker !== 0) continue;
       await range.link.initialise(await bytesOf(this.#parameters.slice(range.start, range.end)));
     }
-    const pulled = await Promise.all(this.#ranges.map(({ link }) => link.pull()));
-    await this.#write(pulled.map(({ values }) => values));
+    await Promise.all(
+      this.#ranges.map((range) => range.link.pull(({ values }) => this.#write(range, values))),
+    );
   }
 
   /** Throws TensorStateError where somebody else writes what the servers have. */
@@ -93,16 +95,20 @@ export class ServerUpdater implements Updater {
       return;
     }
     const recipe = this.#recipeOf(request);
-    const dtype = this.#options.compress ?? 'f32';
+    const dtype: SentDtype = this.#options.compress ?? 'f32';
     const gradients = this.#parameters.map(({ grad }) => grad && sentAs(grad, dtype));
     await currentSession().realize([]);
-    const pushed = this.#ranges.map(async ({ start, end, link }) => {
+    await this.#eachRange(async (range) => {
+      const { start, end, link } = range;
       const own = gradients.slice(start, end);
       const present = own.map((gradient) => gradient !== null);
-      const arrays = await bytesOf(own.filter((gradient) => gradient !== null));
-      return link.push({ recipe: partOf(recipe, start, end), present, dtype }, arrays);
+      const arrays = await viewsOf(own.filter((gradient) => gradient !== null));
+      const push = { recipe: partOf(recipe, start, end), present, dtype };
+      return link.push(push, arrays, async (pulled) => {
+        await this.#write(range, pulled.values);
+        return pulled;
+      });
     });
-    await this.#take(await Promise.all(pushed));
   }
 
   /** Leaves the parameters to this rank's optimizers. */
@@ -116,40 +122,39 @@ export class ServerUpdater implements Updater {
 
   /** The worker's values move as far towards the servers' as these towards them, by the same difference. */
   async #exchange(movingRate: number): Promise<void> {
-    const pulled = await Promise.all(
-      this.#ranges.map(async ({ start, end, link }) => {
-        const own = this.#parameters.slice(start, end);
-        const arrays = await bytesOf(own);
-        const answer = await link.push(
-          { recipe: null, present: own.map(() => true), dtype: 'f32' },
-          arrays,
+    await this.#eachRange(async (range) => {
+      const own = this.#parameters.slice(range.start, range.end);
+      const arrays = await bytesOf(own);
+      const push = { recipe: null, present: own.map(() => true), dtype: 'f32' } as const;
+      return range.link.push(push, arrays, async (pulled) => {
+        const { values } = pulled;
+        await this.#write(
+          range,
+          arrays.map((bytes, index) => moved(bytes, values[index], movingRate)),
         );
-        return {
-          ...answer,
-          values: arrays.map((bytes, index) => moved(bytes, answer.values[index], movingRate)),
-        };
-      }),
-    );
-    await this.#take(pulled);
+        return pulled;
+      });
+    });
   }
 
-  async #take(pulled: readonly PulledValues[]): Promise<void> {
+  /** An exchange with each server, of which the worker's program is told. */
+  async #eachRange(exchange: (range: Range) => Promise<ServerAnswer>): Promise<void> {
+    const pulled = await Promise.all(this.#ranges.map(exchange));
     this.#options.servers.onStep?.({
       lead: Math.max(...pulled.map(({ lead }) => lead)),
       staleness: Math.max(...pulled.map(({ staleness }) => staleness)),
       waitedMs: Math.max(...pulled.map(({ waitedMs }) => waitedMs)),
       isLate: pulled.some(({ isLate }) => isLate),
     });
-    await this.#write(pulled.map(({ values }) => values));
   }
 
-  async #write(values: readonly (readonly Uint8Array[])[]): Promise<void> {
+  async #write({ start }: KeyRange, values: readonly Uint8Array[]): Promise<void> {
     this.#isWriting = true;
     try {
       withoutValues(() =>
         noGrad(() => {
-          values.flat().forEach((bytes, index) => {
-            const parameter = this.#parameters[index];
+          values.forEach((bytes, index) => {
+            const parameter = this.#parameters[start + index];
             parameter?.assign(fromData(fromBytes(bytes, 'f32'), parameter.shape, 'f32'));
           });
         }),
@@ -195,6 +200,13 @@ function partOf({ optimizer, groups }: UpdateRecipe, start: number, end: number)
       settings,
     })),
   };
+}
+
+/** Without a copy: gradients stay as they are until the step is over. */
+async function viewsOf(tensors: readonly Tensor[]): Promise<readonly Uint8Array[]> {
+  const views: Uint8Array[] = [];
+  for (const { node } of tensors) views.push(await currentSession().view(node));
+  return views;
 }
 
 async function bytesOf(

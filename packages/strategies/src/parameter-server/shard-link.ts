@@ -27,6 +27,10 @@ export interface PulledValues extends ServerAnswer {
   readonly values: readonly Uint8Array[];
 }
 
+type ReadAnswer<T> = (parts: readonly Uint8Array[]) => T | Promise<T>;
+
+export type TakeValues<T> = (pulled: PulledValues) => T | Promise<T>;
+
 /** What a push carries, beside what the link adds. */
 export type Push = Pick<PushRequest, 'recipe' | 'present' | 'dtype'>;
 
@@ -53,8 +57,7 @@ export class ShardLink {
 
   async join(): Promise<void> {
     const { shard, worker, job } = this.#options;
-    const parts = await this.#request({ kind: 'join', shard, worker, job }, []);
-    const joined = readJoined(parts);
+    const joined = await this.#request({ kind: 'join', shard, worker, job }, [], readJoined);
     this.#session = joined.session;
     this.#sequence = joined.sequence;
     this.#round = joined.round;
@@ -62,15 +65,17 @@ export class ShardLink {
   }
 
   async initialise(values: readonly Uint8Array[]): Promise<void> {
-    await this.#request({ kind: 'initialise', ...this.#from() }, values);
+    await this.#request({ kind: 'initialise', ...this.#from() }, values, () => undefined);
     this.#isInitialised = true;
   }
 
-  pull(): Promise<PulledValues> {
-    return this.#pulled(() => ({ kind: 'pull', ...this.#from() }), []);
+  /** The values are valid until what `take` returns settles. */
+  pull<T>(take: TakeValues<T>): Promise<T> {
+    return this.#pulled(() => ({ kind: 'pull', ...this.#from() }), [], take);
   }
 
-  push(push: Push, arrays: readonly Uint8Array[]): Promise<PulledValues> {
+  /** Pulls when the push has been counted, as `pull` does. */
+  push<T>(push: Push, arrays: readonly Uint8Array[], take: TakeValues<T>): Promise<T> {
     this.#sequence++;
     return this.#pulled(
       () => ({
@@ -81,6 +86,7 @@ export class ShardLink {
         ...push,
       }),
       arrays,
+      take,
     );
   }
 
@@ -95,7 +101,7 @@ export class ShardLink {
     try {
       const connection = (this.#connection ??= await this.#connect());
       const request = { kind: 'leave', ...this.#from() } satisfies ServerRequest;
-      await connection.request(withHead(request), { timeoutMs: LEAVE_MS });
+      await connection.request(withHead(request), () => undefined, { timeoutMs: LEAVE_MS });
     } catch {
       // A server that does not hear it notices that the connection is gone.
     } finally {
@@ -103,35 +109,38 @@ export class ShardLink {
     }
   }
 
-  async #pulled(
+  #pulled<T>(
     request: () => ServerRequest,
     arrays: readonly Uint8Array[],
-  ): Promise<PulledValues> {
-    const parts = await this.#rejoining(request, arrays);
-    const answer = readAnswer(parts);
-    this.#round = answer.round;
-    return answer;
+    take: TakeValues<T>,
+  ): Promise<T> {
+    return this.#rejoining(request, arrays, async (parts) => {
+      const answer = readAnswer(parts);
+      this.#round = answer.round;
+      return take(answer);
+    });
   }
 
   /** A server that has begun again from a snapshot knows an earlier state of this worker. */
-  async #rejoining(
+  async #rejoining<T>(
     request: () => ServerRequest,
     arrays: readonly Uint8Array[],
-  ): Promise<readonly Uint8Array[]> {
+    read: ReadAnswer<T>,
+  ): Promise<T> {
     try {
-      return await this.#request(request(), arrays);
+      return await this.#request(request(), arrays, read);
     } catch (error) {
       if (!isRefused(error, 'unknown-worker', 'gap')) throw error;
       const { kind } = request();
       const sequence = this.#sequence;
       await this.join();
       if (!this.#isInitialised) throw emptyError(this.#options.shard, error);
-      if (kind !== 'push') return this.#request(request(), arrays);
+      if (kind !== 'push') return this.#request(request(), arrays, read);
       // It was counted before the server forgot this worker.
       const isCounted = this.#sequence >= sequence;
-      if (isCounted) return this.#request({ kind: 'pull', ...this.#from() }, []);
+      if (isCounted) return this.#request({ kind: 'pull', ...this.#from() }, [], read);
       this.#sequence++;
-      return this.#request(request(), arrays);
+      return this.#request(request(), arrays, read);
     }
   }
 
@@ -144,16 +153,17 @@ export class ShardLink {
    * Sends a request again until it is answered: a push that comes twice counts once. Where a server does not answer,
    * the one that has the copy is to take its place.
    */
-  async #request(
+  async #request<T>(
     request: ServerRequest,
     arrays: readonly Uint8Array[],
-  ): Promise<readonly Uint8Array[]> {
+    read: ReadAnswer<T>,
+  ): Promise<T> {
     const { shard, timeoutMs } = this.#options;
     const deadline = performance.now() + timeoutMs;
     for (;;) {
       try {
         this.#connection ??= await this.#connect();
-        return await this.#connection.request(withHead(request, arrays));
+        return await this.#connection.request(withHead(request, arrays), read);
       } catch (error) {
         const isEmpty = isRefused(error, 'no-state');
         if (!isLost(error) && !isEmpty && !isRefused(error, 'not-primary')) throw error;
@@ -180,7 +190,8 @@ export class ShardLink {
     const connection = await servers.connect(server);
     if (!this.#mustPromote || !this.#isReplicated) return connection;
     try {
-      await connection.request(withHead({ kind: 'promote', shard } satisfies AnyRequest));
+      const promote = { kind: 'promote', shard } satisfies AnyRequest;
+      await connection.request(withHead(promote), () => undefined);
       this.#mustPromote = false;
       return connection;
     } catch (error) {

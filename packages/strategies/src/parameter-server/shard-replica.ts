@@ -34,7 +34,7 @@ export class ShardReplica {
       connection = await this.#connect();
       const { head, arrays } = await shard.snapshot();
       const request = { kind: 'adopt', shard: this.#number, term, head };
-      await connection.request(withHead(request, arrays));
+      await connection.request(withHead(request, arrays), () => undefined);
       this.#connection = connection;
     } catch (error) {
       connection?.close();
@@ -53,7 +53,7 @@ export class ShardReplica {
     if (connection === null) return;
     try {
       const copy = { kind: 'replicate', shard: this.#number, term, request };
-      await connection.request(withHead(copy, arrays));
+      await connection.request(withHead(copy, arrays), () => undefined);
     } catch (error) {
       const isGone = !isRefused(error) || isRefused(error, 'not-primary', 'no-state');
       if (isGone) this.detach();

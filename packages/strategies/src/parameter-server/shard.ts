@@ -10,12 +10,7 @@ import type {
 } from './server-request.ts';
 import type { SavedMember, ShardHead } from './shard-head.ts';
 import { ShardCounts } from './shard-statistics.ts';
-import {
-  meanInOrder,
-  type OptimizerTable,
-  requireArrays,
-  StoredParameters,
-} from './stored-parameters.ts';
+import { type OptimizerTable, requireArrays, StoredParameters } from './stored-parameters.ts';
 import { VectorClock } from './vector-clock.ts';
 
 interface Member extends SavedMember {
@@ -196,7 +191,10 @@ export class Shard {
         await this.completeRound();
         return { staleness: 0, isLate: false };
       }
-      await stored.update(used, gradients);
+      await stored.update(
+        used,
+        gradients.map((gradient) => [gradient]),
+      );
       this.#countUpdate();
     }
     member.sequence = sequence;
@@ -213,22 +211,15 @@ export class Shard {
     if (consistency.kind !== 'synchronous' || this.#waiting.size === 0) return;
     if (this.#waiting.size < this.due || !this.isComplete) return;
     const inOrder = [...this.#waiting].toSorted(([a], [b]) => a - b);
-    const count = inOrder.length;
-    const means = parameters.map((_, index) => {
-      const sent = inOrder.map(([, { gradients }]) => gradients[index] ?? null);
-      const some = sent.find((gradient) => gradient !== null);
-      if (some === undefined || some === null) return null;
-      return meanInOrder(
-        sent.map((gradient) => gradient ?? new Float32Array(some.length)),
-        count,
-      );
-    });
+    const sent = parameters.map((_, index) =>
+      inOrder.map(([, { gradients }]) => gradients[index] ?? null),
+    );
     const recipe = inOrder[0]?.[1].recipe;
     const workers = inOrder.map(([worker]) => worker);
     this.#waiting.clear();
     this.#round++;
     for (const worker of workers) this.clock.set(worker, this.#round);
-    if (recipe !== undefined) await this.#storedOf().update(recipe, means);
+    if (recipe !== undefined) await this.#storedOf().update(recipe, sent);
     this.#countUpdate();
     for (const _ of workers) ShardCounts.add(this.counts.staleness, 0);
   }

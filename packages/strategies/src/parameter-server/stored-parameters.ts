@@ -13,6 +13,7 @@ import {
   type OptimizerInput,
   type OptimizerSettings,
   withoutValues,
+  zeros,
 } from '@shardwise/core/extend';
 import { refusal } from './refusal.ts';
 import { type SentDtype, sentBytes } from './sent-gradients.ts';
@@ -58,16 +59,27 @@ export class StoredParameters {
     this.#gradients = this.#parameters.map((each) => each.reduceGradient(unreduced));
   }
 
-  /** One update. A parameter without a gradient stays as it is. Shapes: each gradient that of its parameter, flat. */
-  async update(recipe: UpdateRecipe, gradients: readonly (Float32Array | null)[]): Promise<void> {
+  /**
+   * One update by the mean of what was sent for each parameter; what is null counts as zeros, and a parameter for which
+   * all are null stays as it is. The device sums in their order, and then divides, as DDP does. Shapes: each gradient that
+   * of its parameter, flat.
+   */
+  async update(
+    recipe: UpdateRecipe,
+    gradients: readonly (readonly (Float32Array | null)[])[],
+  ): Promise<void> {
     if (this.#parameters.length === 0) return;
     const optimizer = sound(recipe, () => this.#optimizerOf(recipe));
     withoutValues(() =>
       noGrad(() => {
-        gradients.forEach((gradient, index) => {
+        gradients.forEach((sent, index) => {
           const { shape = [] } = this.#parameters[index] ?? {};
-          if (gradient === null) return;
-          this.#gradients[index]?.addReduced(fromData(gradient, shape, 'f32').node);
+          if (sent.every((gradient) => gradient === null)) return;
+          const sum = sent
+            .map((gradient) => (gradient ? fromData(gradient, shape, 'f32') : zeros(shape)))
+            .reduce((all, gradient) => all.add(gradient));
+          const mean = sent.length === 1 ? sum : sum.div(sent.length);
+          this.#gradients[index]?.addReduced(mean.node);
         });
       }),
     );
@@ -215,17 +227,6 @@ function known(group: object, settings: Readonly<Record<string, unknown>>): obje
     );
   }
   return settings;
-}
-
-/** The sum of arrays in their order, each rounded to f32, divided by how many they are: as DDP averages. */
-export function meanInOrder(arrays: readonly Float32Array[], count: number): Float32Array {
-  const [first = new Float32Array(0), ...others] = arrays;
-  const sum = first.slice();
-  for (const other of others) {
-    for (let index = 0; index < sum.length; index++) sum[index]! += other[index]!;
-  }
-  if (count !== 1) for (let index = 0; index < sum.length; index++) sum[index]! /= count;
-  return sum;
 }
 
 /** Throws RefusedError for arrays that are not those of the parameters which are present. */

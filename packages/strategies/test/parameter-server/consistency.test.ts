@@ -39,11 +39,13 @@ async function workers(
   for (const link of links) await link.join();
   await links[0]?.initialise([floats(0, 0)]);
   const push = async (worker: number, ...gradient: readonly number[]) => {
-    const answer = await links[worker]?.push({ recipe: sgd, present: [true], dtype: 'f32' }, [
-      floats(...gradient),
-    ]);
-    if (answer === undefined) throw new Error('no such worker');
-    return { ...answer, values: numbers(answer.values[0]) };
+    const link = links[worker];
+    if (link === undefined) throw new Error('no such worker');
+    const given = { recipe: sgd, present: [true], dtype: 'f32' } as const;
+    return link.push(given, [floats(...gradient)], (answer) => ({
+      ...answer,
+      values: numbers(answer.values[0]),
+    }));
   };
   return { server, links, push };
 }

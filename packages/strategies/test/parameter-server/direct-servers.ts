@@ -43,7 +43,7 @@ export function directServers(
         );
       return {
         address,
-        request: async (parts) => {
+        request: async (parts, read) => {
           const fate = loses();
           if (fate === 'request') throw lost();
           const handler = handlers[server];
@@ -53,7 +53,7 @@ export function directServers(
             client,
           );
           if (fate === 'answer') throw lost();
-          return answer;
+          return read(answer);
         },
         close: () => ended.abort(),
       };

@@ -78,7 +78,7 @@ export class ServerCluster {
     const client = { number: this.#clients++, closed: ended };
     return {
       address,
-      request: async (parts) => {
+      request: async (parts, read) => {
         if (ended.aborted) throw lost();
         const gone = new Promise<never>((_, reject) => {
           ended.addEventListener('abort', () => reject(lost()), { once: true });
@@ -86,7 +86,7 @@ export class ServerCluster {
         const copies = parts.map((part) => part.slice());
         const answer = running.server.handler(copies, client);
         answer.catch(() => undefined);
-        return Promise.race([answer, gone]);
+        return read(await Promise.race([answer, gone]));
       },
       close: () => closed.abort(),
     };
@@ -122,11 +122,12 @@ export function oneElementWorker(
       await link.join();
       if (worker === 0) await link.initialise([bytes(0)]);
     },
-    push: async (gradient) => {
-      const { values } = await link.push({ recipe, present: [true], dtype: 'f32' }, [
-        bytes(gradient),
-      ]);
-      return new Float32Array(values[0]?.slice().buffer ?? new ArrayBuffer(0))[0] ?? Number.NaN;
-    },
+    push: (gradient) =>
+      link.push(
+        { recipe, present: [true], dtype: 'f32' },
+        [bytes(gradient)],
+        ({ values }) =>
+          new Float32Array(values[0]?.slice().buffer ?? new ArrayBuffer(0))[0] ?? Number.NaN,
+      ),
   };
 }

@@ -201,8 +201,9 @@ export class ServerTable {
     const values = new Float32Array(indices.length * dims);
     await this.#eachRange(rows, async (shard, own, start) => {
       const request = { kind: 'pullRows', shard, name: this.#spec.name } as const;
-      const [, bytes = new Uint8Array(0)] = await this.#request(shard, request, [bytesOf(own)]);
-      values.set(fromBytes(bytes, 'f32') as Float32Array, start * dims);
+      await this.#request(shard, request, [bytesOf(own)], ([, bytes = new Uint8Array(0)]) => {
+        values.set(fromBytes(bytes, 'f32') as Float32Array, start * dims);
+      });
     });
     this.#count({ pulledRows: rows.length, pulledBytes: rows.length * dims * 4 });
     const positions = Int32Array.from(indices, (index) => places.get(index) ?? 0);
@@ -254,13 +255,14 @@ export class ServerTable {
     shard: number,
     request: TableRequest,
     arrays: readonly Uint8Array[],
-  ): Promise<readonly Uint8Array[]> {
+    read: (answer: readonly Uint8Array[]) => void = () => {},
+  ): Promise<void> {
     const { servers, timeoutMs } = this.#options;
     const deadline = performance.now() + timeoutMs;
     for (;;) {
       try {
         const connection = (this.#connections[shard] ??= await servers.connect(shard));
-        return await connection.request(withHead(request, arrays));
+        return await connection.request(withHead(request, arrays), read);
       } catch (error) {
         // A server that has begun again has the rows, and does not know the table yet.
         if (isRefused(error, 'not-initialised') && request.kind !== 'openTable') {
