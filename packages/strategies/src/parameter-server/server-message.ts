@@ -1,4 +1,5 @@
-import { type AnyRequest, isRequest } from './server-request.ts';
+import { requireRequest } from './request-schema.ts';
+import type { AnyRequest } from './server-request.ts';
 import { refusal } from './refusal.ts';
 
 /** What a push was answered with, or a pull. */
@@ -38,7 +39,7 @@ export function readRequest(parts: readonly Uint8Array[]): {
     throw malformed(`a head of ${head?.byteLength ?? 0} bytes`);
   }
   const request = parsed(head);
-  if (!isRequest(request)) throw malformed('a head whose fields are not those of a request');
+  requireRequest(request, malformed);
   return { request, arrays };
 }
 

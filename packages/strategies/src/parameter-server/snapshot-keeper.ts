@@ -1,5 +1,5 @@
 import { CheckpointError } from '@shardwise/core/extend';
-import { isShardHead } from './server-request.ts';
+import { requireShardHead } from './request-schema.ts';
 import type { Shard } from './shard.ts';
 
 /** Where snapshots of a server's range are kept. */
@@ -44,13 +44,7 @@ export class SnapshotKeeper {
     const found = await this.#store.read();
     if (found === undefined) return false;
     const head: unknown = JSON.parse(found.head);
-    if (!isShardHead(head)) {
-      throw new CheckpointError({
-        asked: 'to begin with a snapshot of a parameter server',
-        found: 'its head is not one of this version',
-        todo: 'Remove the snapshot, and start the run again from a checkpoint',
-      });
-    }
+    requireShardHead(head, malformedError);
     await shard.restore(head, found.arrays);
     this.#version = shard.version;
     return true;
@@ -70,4 +64,12 @@ export class SnapshotKeeper {
         this.#isWriting = false;
       });
   }
+}
+
+function malformedError(found: string): CheckpointError {
+  return new CheckpointError({
+    asked: 'to begin with a snapshot of a parameter server',
+    found: `${found}, so that it is not one of this version`,
+    todo: 'Remove the snapshot, and start the run again from a checkpoint',
+  });
 }

@@ -9,6 +9,7 @@ import {
 import { LineMesh } from '@shardwise/core';
 import { singleGroup } from '@shardwise/collectives';
 import { beforeEach, describe, expect, it } from 'vitest';
+import { requireRequest } from '../../src/parameter-server/request-schema.ts';
 import { ShardLink } from '../../src/parameter-server/shard-link.ts';
 import { directServers, startServers, type Way } from './direct-servers.ts';
 
@@ -258,6 +259,25 @@ describe('what a server refuses', () => {
     ],
   ])('is called %s', async (name, change, array) => {
     expect(await refusals(change, array)).toBe(name);
+  });
+
+  it('names the field that is wrong', () => {
+    const head = { kind: 'push', shard: 0, worker: 0, session: 1, sequence: 1, round: 0 };
+    const whole = { ...head, recipe: sgd, present: [true], dtype: 'f32' };
+    const wrong = (change: object): unknown => {
+      try {
+        requireRequest({ ...whole, ...change }, (found) => new Error(found));
+        return undefined;
+      } catch (error) {
+        return error instanceof Error ? error.message : error;
+      }
+    };
+    expect(wrong({})).toBeUndefined();
+    expect(wrong({ sequence: -1 })).toBe('push.sequence is no whole number from 0');
+    expect(wrong({ present: [true, 1] })).toBe('push.present[1] is neither true nor false');
+    expect(wrong({ more: 1 })).toBe('push.more is unknown');
+    expect(wrong({ recipe: { optimizer: 'SGD' } })).toBe('push.recipe.groups is missing');
+    expect(wrong({ dtype: 'f64' })).toBe('push.dtype is not one of f32, f16, bf16');
   });
 
   it('lets the next push through', async () => {
