@@ -16,7 +16,12 @@ const config: UserConfig = defineConfig({
   },
   // A rank loads the device that it uses by import().
   worker: { format: 'es' },
-  build: { target: 'es2024' },
+  build: {
+    target: 'es2024',
+    rolldownOptions: {
+      input: ['index.html', 'contract.html'].map((page) => `${import.meta.dirname}/${page}`),
+    },
+  },
   server: { headers },
   preview: { headers },
 });

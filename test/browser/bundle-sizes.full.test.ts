@@ -70,5 +70,5 @@ it('a page that starts ranks loads little, and a rank what it uses', async () =>
   ];
   expect(page).toBeLessThan(12);
   expect(alone).toBeLessThan(130);
-  expect(shared).toBeLessThan(190);
+  expect(shared).toBeLessThan(170);
 });

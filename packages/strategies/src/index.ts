@@ -207,7 +207,14 @@ export { applyPlan } from './plan/apply-plan.ts';
 export { PlanContext, type PassHooks } from './plan/plan-context.ts';
 export { PlannedModel } from './plan/planned-model.ts';
 export type { PlannedModelWithLoss } from './plan/planned-model-with-loss.ts';
-export { collectivesOf, type ModelPlan, Step, type StepKind, stepsOf } from './plan/step.ts';
+export {
+  collectivesOf,
+  type ModelPlan,
+  Step,
+  type StepKey,
+  type StepKind,
+  stepsOf,
+} from './plan/step.ts';
 export * as steps from './plan/steps.ts';
 export {
   parameterServer,

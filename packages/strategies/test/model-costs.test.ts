@@ -10,7 +10,7 @@ import {
   steps,
   stepsOf,
 } from '@shardwise/strategies';
-import type { RunStages } from '../src/plan/steps/run-stages.ts';
+import type { RunStages } from '../src/plan/step-keys.ts';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { Language, languageBatch, languageLoss } from './ranks/pipeline-models.ts';

@@ -10,8 +10,8 @@ import {
   type Strategy,
 } from '@shardwise/core/extend';
 import { firstPlace } from '../layout/axis-size.ts';
+import { shardLayersKey } from './step-keys.ts';
 import { collectivesOf, type ModelPlan, stepsOf } from './step.ts';
-import { shardLayers } from './steps/shard-layers.ts';
 import { shareBuffers } from './steps/share-buffers.ts';
 import type { StrategyWithLoss } from './strategy-with-loss.ts';
 
@@ -121,7 +121,7 @@ function autocastOf(outer: ModelPlan, inner: ModelPlan): ModelPlan['autocast'] {
 
 /** What averages gradients over batches has to see the parameters that an optimizer will update. */
 function requireSameBatch(outer: Plan, second: string): void {
-  const ofLayers = stepsOf(outer, shardLayers).map(({ data }) => data.axis);
+  const ofLayers = stepsOf(outer, shardLayersKey).map(({ data }) => data.axis);
   const batchAxes = outer.batch.dims.flat().filter((axis) => !ofLayers.includes(axis));
   if (batchAxes.length === 0) return;
   throw new LayoutError(

@@ -9,9 +9,9 @@ import { forEachTensor } from '../map-tensors.ts';
 import { batchAxesOf } from './batch-axes.ts';
 import type { PassHooks, PlanContext } from './plan-context.ts';
 import { shardingOf } from './planned-bytes.ts';
+import { shardLayersKey } from './step-keys.ts';
 import { stepsOf } from './step.ts';
 import { distribute } from './steps/distribute.ts';
-import { shardLayers } from './steps/shard-layers.ts';
 
 /**
  * Says how parameters and inputs of a model lie on the axes of a plan, so that expressions over them are checked
@@ -21,9 +21,9 @@ import { shardLayers } from './steps/shard-layers.ts';
  */
 export function declareTypes({ plan, parameters }: PlanContext): PassHooks {
   const batchAxes = stepsOf(plan, distribute).flatMap(({ data }) => batchAxesOf(data));
-  const layerAxes = stepsOf(plan, shardLayers).map(({ data }) => data.axis);
+  const layerAxes = stepsOf(plan, shardLayersKey).map(({ data }) => data.axis);
   const ownBatch = new Set(
-    stepsOf(plan, shardLayers).flatMap(({ data }) => (data.batch === 'own' ? [data.axis] : [])),
+    stepsOf(plan, shardLayersKey).flatMap(({ data }) => (data.batch === 'own' ? [data.axis] : [])),
   );
   const planned = new Map(plan.parameters.map((each) => [each.name, each]));
   const declared = parameters.flatMap(([name, { part }]) => {

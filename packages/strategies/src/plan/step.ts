@@ -5,9 +5,17 @@ import { planError } from './plan-error.ts';
 /** A plan that `parallelize` carries out. */
 export type ModelPlan = Plan<PlanContext>;
 
-/** What steps of one kind do. `data` is what is particular to a step. */
-export interface StepKind<Data extends object> {
+/** What steps of a kind are known by to those who look for them, and don't import what such steps do. */
+export interface StepKey<Data extends object> {
   readonly name: string;
+  /** Only a type: the data of such steps. */
+  data?(data: Data): void;
+}
+
+/** What steps of one kind do. `data` is what is particular to a step. */
+export interface StepKind<Data extends object> extends StepKey<Data> {
+  /** What steps of this kind are known by. Default: the kind itself. */
+  readonly key?: StepKey<Data>;
   collectives(data: Data, plan: Plan): readonly CollectivePlan[];
   /** Whether another step of the plan takes what this one makes, and so has to stand behind it. Default: none. */
   precedes?(data: Data, other: PlanStep): boolean;
@@ -29,12 +37,12 @@ export class Step<Data extends object> implements PlanStep<PlanContext> {
   }
 
   /** Whether a step is of a kind. */
-  static is<Data extends object>(step: PlanStep, kind: StepKind<Data>): step is Step<Data> {
+  static is<Data extends object>(step: PlanStep, kind: StepKey<Data>): step is Step<Data> {
     return step instanceof Step && step.#isOf(kind);
   }
 
   #isOf(kind: object): boolean {
-    return this.#kind === kind;
+    return this.#kind === kind || this.#kind.key === kind;
   }
 
   get kind(): string {
@@ -89,7 +97,7 @@ export class Step<Data extends object> implements PlanStep<PlanContext> {
 /** The steps of a kind, in the order of the plan. */
 export function stepsOf<Data extends object>(
   { steps }: Pick<Plan, 'steps'>,
-  kind: StepKind<Data>,
+  kind: StepKey<Data>,
 ): readonly Step<Data>[] {
   return steps.filter((step): step is Step<Data> => Step.is(step, kind));
 }
@@ -97,7 +105,7 @@ export function stepsOf<Data extends object>(
 /** The steps of a kind that work over a mesh axis, in the order of the plan. */
 export function stepsOver<Data extends OverAxis>(
   plan: Pick<Plan, 'steps'>,
-  kind: StepKind<Data>,
+  kind: StepKey<Data>,
   axis: string,
 ): readonly Step<Data>[] {
   return stepsOf(plan, kind).filter(({ data }) => data.axis === axis);

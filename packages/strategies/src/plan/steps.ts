@@ -1,10 +1,11 @@
 export { distribute, type Distribute } from './steps/distribute.ts';
-export { gather, type Gather } from './steps/gather.ts';
+export { gather } from './steps/gather.ts';
 export { master, type Master } from './steps/master.ts';
 export { page, type PageOut } from './steps/page.ts';
 export { reduce, type Reduce } from './steps/reduce.ts';
-export { runStages, type RunStages } from './steps/run-stages.ts';
-export { runLayer, type RunLayer } from './steps/run-layer.ts';
+export { runStages } from './steps/run-stages.ts';
+export { runLayer } from './steps/run-layer.ts';
 export { serve, type Serve } from './steps/serve.ts';
-export { shardLayers, type ShardLayers } from './steps/shard-layers.ts';
+export { shardLayers } from './steps/shard-layers.ts';
 export { shareBuffers, type ShareBuffers } from './steps/share-buffers.ts';
+export type { Gather, RunLayer, RunStages, ShardLayers } from './step-keys.ts';

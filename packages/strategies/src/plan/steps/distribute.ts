@@ -26,8 +26,8 @@ import {
   startBroadcasts,
 } from '../planned-bytes.ts';
 import { requireSameModel } from '../same-model.ts';
+import { gatherKey } from '../step-keys.ts';
 import { mapStepsOver, type ModelPlan, Step, type StepKind, stepsOf, stepsOver } from '../step.ts';
-import { gather } from './gather.ts';
 import { reduce } from './reduce.ts';
 
 /** The ranks of an axis, which have other batches, get the states of rank 0's model as the plan lays them out. */
@@ -68,7 +68,7 @@ export const distribute: StepKind<Distribute> = {
       }),
     ];
   },
-  precedes: (_, other) => Step.is(other, gather) || Step.is(other, reduce),
+  precedes: (_, other) => Step.is(other, gatherKey) || Step.is(other, reduce),
   check(data, context) {
     const { plan, parameters } = context;
     requireOneStep(plan, distribute);
@@ -190,7 +190,7 @@ function requireReduced(over: Distribute, context: PlanContext): void {
 /** Throws LayoutError for parts that a unit would gather over another axis than that of the ranks that have them. */
 function requireGatheredOver(axis: string, sharded: readonly string[], plan: ModelPlan): void {
   const parts = new Set(sharded);
-  for (const { data } of stepsOf(plan, gather)) {
+  for (const { data } of stepsOf(plan, gatherKey)) {
     const name = data.axis === axis ? undefined : data.parameters.find((each) => parts.has(each));
     if (name === undefined) continue;
     throw planError(

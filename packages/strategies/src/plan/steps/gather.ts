@@ -17,31 +17,13 @@ import {
   plannedParameters,
   shardingOf,
 } from '../planned-bytes.ts';
+import { gatherKey, type Gather } from '../step-keys.ts';
 import { mapStepsOver, type ModelPlan, type Step, type StepKind, stepsOver } from '../step.ts';
-
-/** A unit: parameters that are whole together, while the forward or the backward pass of a module runs. */
-export interface Gather {
-  readonly axis: string;
-  /** Path of the module; '' for the model. */
-  readonly unit: string;
-  readonly parameters: readonly string[];
-  /**
-   * Whether whole parameters are freed after forward, and gathered again in backward; a number: of how many
-   * neighbouring ranks each keeps a part then.
-   */
-  readonly reshardAfterForward: boolean | number;
-  /** How many units ahead of their use are gathered. The same in all units. */
-  readonly prefetch: number;
-  /**
-   * How often the latest passes have gathered each: never what they do not read, more than once what a module
-   * reads that runs again. Default: not known, and all are listed once.
-   */
-  readonly latest?: Readonly<Record<'forward' | 'backward', Readonly<Record<string, number>>>>;
-}
 
 /** Has a module compute with whole parameters that the ranks of an axis have in parts. */
 export const gather: StepKind<Gather> = {
-  name: 'gather',
+  name: gatherKey.name,
+  key: gatherKey,
   collectives({ axis, parameters, reshardAfterForward, latest }, plan) {
     const size = axisSize(plan.axes, axis);
     const scattered = plannedParameters(plan, parameters).filter(

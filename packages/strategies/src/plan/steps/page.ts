@@ -1,7 +1,7 @@
 import { type PageStore, shardedAxes } from '@shardwise/core/extend';
 import { planError } from '../plan-error.ts';
+import { shardLayersKey } from '../step-keys.ts';
 import { type StepKind, stepsOf } from '../step.ts';
-import { shardLayers } from './shard-layers.ts';
 
 /** Parts of parameters lie outside the device between their uses. */
 export interface PageOut {
@@ -16,7 +16,7 @@ export const page: StepKind<PageOut> = {
   check({ parameters }, context) {
     const { plan } = context;
     // Layers compute with what these axes shard: a rank has no more of it.
-    const layerAxes = new Set(stepsOf(plan, shardLayers).map(({ data }) => data.axis));
+    const layerAxes = new Set(stepsOf(plan, shardLayersKey).map(({ data }) => data.axis));
     const whole = parameters.find((name) =>
       shardedAxes(context.plannedOf(name).optimizer).every((axis) => layerAxes.has(axis)),
     );

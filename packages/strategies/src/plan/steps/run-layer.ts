@@ -10,37 +10,24 @@ import { type DimSharding, formatAxisLayout, sameAxisLayout } from '../../layout
 import { axisSize } from '../../layout/axis-size.ts';
 import { range } from '../../pipeline-schedule/range.ts';
 import { inLayer } from '../../tensor-parallel/in-layer.ts';
-import type { ModuleSpec, ParallelStyle } from '../../tensor-parallel/parallel-style.ts';
+import type { ModuleSpec } from '../../tensor-parallel/parallel-style.ts';
 import { wrapMethod } from '../../tensor-parallel/wrap-method.ts';
 import type { PlanContext } from '../plan-context.ts';
 import { plannedParameters, shardingOf } from '../planned-bytes.ts';
+import { runLayerKey, runStagesKey, type RunLayer } from '../step-keys.ts';
 import { type StepKind, stepsOf } from '../step.ts';
-import { runStages } from './run-stages.ts';
-
-/**
- * The ranks of an axis share the passes of a module, as its style says, and redistribute activations at its boundary.
- */
-export interface RunLayer {
-  readonly axis: string;
-  /** The module's path. */
-  readonly module: string;
-  readonly style: ParallelStyle;
-  /** Parameters of the module, by their names within it: their names in the model. */
-  readonly parameters: Readonly<Record<string, string>>;
-  /** How many tokens a rank's batch has, for the bytes. */
-  readonly tokens: number;
-}
 
 /** How plans describe, and apply, `RunLayer`. */
 export const runLayer: StepKind<RunLayer> = {
-  name: 'runLayer',
+  name: runLayerKey.name,
+  key: runLayerKey,
   collectives({ axis, module: path, style, parameters, tokens }, plan): readonly CollectivePlan[] {
     if (axisSize(plan.axes, axis) === 1) return [];
     const names = Object.values(parameters);
     const spec = moduleSpec(path, parameters, plannedParameters(plan, names));
     const { autocast } = plan;
     const module = autocast === undefined ? spec : { ...spec, productDtype: autocast.dtype };
-    const [stages] = stepsOf(plan, runStages);
+    const [stages] = stepsOf(plan, runStagesKey);
     if (stages === undefined) {
       return style
         .collectives(module, tokens)

@@ -12,12 +12,9 @@ import {
 import { formatAction } from '../../pipeline-schedule/action-text.ts';
 import { explainSchedule } from '../../pipeline-schedule/explain-schedule.ts';
 import { range } from '../../pipeline-schedule/range.ts';
-import type { ScheduleCosts } from '../../pipeline-schedule/schedule-costs.ts';
-import type { Schedule, StageEdge } from '../../pipeline-schedule/schedule.ts';
-import type { LossWeight } from '../../pipeline/loss-weight.ts';
-import type { LossOfPass } from '../../pipeline/loss-of-pass.ts';
+import type { Schedule } from '../../pipeline-schedule/schedule.ts';
 import type { PassMessage } from '../../pipeline/pass-messages.ts';
-import { type LatestPass, PipelinePasses } from '../../pipeline/pipeline-passes.ts';
+import { PipelinePasses } from '../../pipeline/pipeline-passes.ts';
 import { StageMarks } from '../../pipeline/stage-marks.ts';
 import { type StageOwner, StageParameter } from '../../pipeline/stage-parameter.ts';
 import { StagePart } from '../../pipeline/stage-part.ts';
@@ -30,39 +27,14 @@ import type { PassHooks, PlanContext } from '../plan-context.ts';
 import { startBroadcasts } from '../planned-bytes.ts';
 import { requireSameLines, requireSameModel } from '../same-model.ts';
 import { shareKeys } from '../share-keys.ts';
+import { runStagesKey, type RunStages } from '../step-keys.ts';
 import { type ModelPlan, Step, type StepKind } from '../step.ts';
 import { distribute } from './distribute.ts';
 
-/** The ranks of an axis each have stages of the model, and pass microbatches on as a schedule says. */
-export interface RunStages {
-  readonly axis: string;
-  /** Paths of the modules with which stages 1 and later begin. */
-  readonly cut: readonly string[];
-  readonly schedule: Schedule;
-  /** The rank in whose stages each module runs, by its path. */
-  readonly rankOfModule: Readonly<Record<string, number>>;
-  readonly loss: LossOfPass | null;
-  readonly weight: LossWeight;
-  /** Whether running statistics of batch norms move once a pass. Default: by each microbatch. */
-  readonly deferredBatchNorm?: boolean;
-  /** What stages and messages cost, as far as it is known. */
-  readonly costs: ScheduleCosts;
-  /**
-   * What crossed between stages in the latest pass, of one microbatch; before the first one, what costs say. Default: not
-   * known.
-   */
-  readonly edges?: readonly StageEdge[];
-  /** What each rank kept of activations at most in the first pass. Default: not known. */
-  readonly liveBytes?: readonly number[];
-  /** All messages of the latest training pass, of all ranks. Default: not known, as before the first one. */
-  readonly messages?: readonly PassMessage[];
-  /** What else the latest training pass has shown. Default: not known, as before the first one. */
-  readonly latest?: LatestPass;
-}
-
 /** How plans describe, and apply, `RunStages`. */
 export const runStages: StepKind<RunStages> = {
-  name: 'runStages',
+  name: runStagesKey.name,
+  key: runStagesKey,
   collectives({ axis, messages = [], latest }, plan): readonly CollectivePlan[] {
     const ofLoss = latest?.lossMessages ?? [];
     const only = { axis, rank: latest?.lossRank ?? 0 };

@@ -24,32 +24,22 @@ import { axisSize, firstPlace } from '../../layout/axis-size.ts';
 import { initialContents } from '../../sharding/initial-contents.ts';
 import { requireSameModel } from '../same-model.ts';
 import { shareKeys } from '../share-keys.ts';
+import { runLayerKey, runStagesKey, shardLayersKey, type ShardLayers } from '../step-keys.ts';
 import { Step, type StepKind } from '../step.ts';
 import { distribute } from './distribute.ts';
-import { runLayer } from './run-layer.ts';
-import { runStages } from './run-stages.ts';
-
-/**
- * The ranks of an axis get rank 0's model, each with the part of every parameter
- * that it computes with, by the plan's layouts, and, with the same batch, rank 0's keys of random numbers.
- */
-export interface ShardLayers {
-  readonly axis: string;
-  /** `own`: the ranks have other batches, and average what they owe to parameters that are not cut. Default: `shared`. */
-  readonly batch?: 'shared' | 'own';
-}
 
 /** How plans describe, and apply, `ShardLayers`. */
 export const shardLayers: StepKind<ShardLayers> = {
-  name: 'shardLayers',
+  name: shardLayersKey.name,
+  key: shardLayersKey,
   collectives({ axis, batch }, plan): readonly CollectivePlan[] {
     const start = startBroadcasts(plan, { axis });
     return batch === 'own' ? [...start, ...averages(axis, plan)] : start;
   },
   precedes: ({ axis }, other) =>
     Step.is(other, distribute) ||
-    Step.is(other, runStages) ||
-    (Step.is(other, runLayer) && other.data.axis === axis),
+    Step.is(other, runStagesKey) ||
+    (Step.is(other, runLayerKey) && other.data.axis === axis),
   check({ axis }, context) {
     for (const [name, { part }] of context.parameters) {
       const planned = context.plannedOf(name);

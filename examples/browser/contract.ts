@@ -1,0 +1,90 @@
+import { type PageRun, startRanks } from 'shardwise/browser';
+import { isFinding } from './contract-finding.ts';
+import { ContractReport } from './contract-report.ts';
+
+const form = elementOf('settings', HTMLFormElement);
+const device = elementOf('device', HTMLSelectElement);
+const run = elementOf('run', HTMLButtonElement);
+const stop = elementOf('stop', HTMLButtonElement);
+const copy = elementOf('copy', HTMLButtonElement);
+const status = elementOf('status', HTMLElement);
+const text = elementOf('report', HTMLElement);
+
+form.addEventListener('submit', (event) => {
+  event.preventDefault();
+  void tryDevice();
+});
+copy.addEventListener('click', () => void copyReport());
+
+function elementOf<E extends Element>(id: string, type: abstract new () => E): E {
+  const element = document.getElementById(id);
+  if (element instanceof type) return element;
+  throw new TypeError(`the page has no ${id}`);
+}
+
+function say(message: string, hasFailed = false): void {
+  status.textContent = message;
+  status.classList.toggle('failed', hasFailed);
+}
+
+function show(report: ContractReport): void {
+  const { passed, skipped, failed } = report.counts;
+  for (const [id, count] of Object.entries({ passed, skipped, failed })) {
+    elementOf(id, HTMLElement).textContent = String(count);
+  }
+  text.textContent = report.toString();
+}
+
+async function tryDevice(): Promise<void> {
+  const report = new ContractReport();
+  const asked = device.value === 'webgpu' || device.value === 'wasm' ? device.value : 'auto';
+  run.disabled = copy.disabled = true;
+  stop.disabled = false;
+  say('Running the tests.');
+  // Findings come faster than a page can be drawn.
+  let frame = 0;
+  const draw = (): void => {
+    frame = 0;
+    show(report);
+  };
+  try {
+    const started: PageRun = await startRanks({
+      size: 1,
+      script: () => new Worker(new URL('./contract-rank.ts', import.meta.url), { type: 'module' }),
+      device: asked,
+      onValue: (value) => {
+        if (!isFinding(value)) return;
+        report.add(value);
+        if (value.kind === 'measured') say('Measuring.');
+        frame ||= requestAnimationFrame(draw);
+      },
+    });
+    report.runsOn(started.device);
+    const over = new AbortController();
+    stop.addEventListener('click', () => started.terminate(), { signal: over.signal });
+    const [end] = await started.ended;
+    over.abort();
+    const { failed } = report.counts;
+    if (end?.status === 'failed') say(end.error?.message ?? 'The rank failed.', true);
+    else if (end?.status === 'terminated') say('Stopped.');
+    else if (failed > 0) say(`Done: ${failed} tests failed.`, true);
+    else say('Done: the device keeps the contract.');
+  } catch (error) {
+    say(error instanceof Error ? error.message : String(error), true);
+  }
+  cancelAnimationFrame(frame);
+  show(report);
+  run.disabled = copy.disabled = false;
+  stop.disabled = true;
+}
+
+async function copyReport(): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(text.textContent ?? '');
+    say('The report is copied.');
+  } catch {
+    // Without the clipboard the visitor copies the selected text.
+    getSelection()?.selectAllChildren(text);
+    say('The report is selected: copy it.');
+  }
+}

@@ -1,0 +1,89 @@
+import type { ScheduleCosts } from '../pipeline-schedule/schedule-costs.ts';
+import type { Schedule, StageEdge } from '../pipeline-schedule/schedule.ts';
+import type { LossOfPass } from '../pipeline/loss-of-pass.ts';
+import type { LossWeight } from '../pipeline/loss-weight.ts';
+import type { PassMessage } from '../pipeline/pass-messages.ts';
+import type { LatestPass } from '../pipeline/pipeline-passes.ts';
+import type { ParallelStyle } from '../tensor-parallel/parallel-style.ts';
+import type { StepKey } from './step.ts';
+
+// Steps that others look for in a plan. A page that has no such steps loads nothing of what they do.
+
+/** A unit: parameters that are whole together, while the forward or the backward pass of a module runs. */
+export interface Gather {
+  readonly axis: string;
+  /** Path of the module; '' for the model. */
+  readonly unit: string;
+  readonly parameters: readonly string[];
+  /**
+   * Whether whole parameters are freed after forward, and gathered again in backward; a number: of how many
+   * neighbouring ranks each keeps a part then.
+   */
+  readonly reshardAfterForward: boolean | number;
+  /** How many units ahead of their use are gathered. The same in all units. */
+  readonly prefetch: number;
+  /**
+   * How often the latest passes have gathered each: never what they do not read, more than once what a module
+   * reads that runs again. Default: not known, and all are listed once.
+   */
+  readonly latest?: Readonly<Record<'forward' | 'backward', Readonly<Record<string, number>>>>;
+}
+
+export const gatherKey: StepKey<Gather> = { name: 'gather' };
+
+/**
+ * The ranks of an axis share the passes of a module, as its style says, and redistribute activations at its boundary.
+ */
+export interface RunLayer {
+  readonly axis: string;
+  /** The module's path. */
+  readonly module: string;
+  readonly style: ParallelStyle;
+  /** Parameters of the module, by their names within it: their names in the model. */
+  readonly parameters: Readonly<Record<string, string>>;
+  /** How many tokens a rank's batch has, for the bytes. */
+  readonly tokens: number;
+}
+
+export const runLayerKey: StepKey<RunLayer> = { name: 'runLayer' };
+
+/** The ranks of an axis each have stages of the model, and pass microbatches on as a schedule says. */
+export interface RunStages {
+  readonly axis: string;
+  /** Paths of the modules with which stages 1 and later begin. */
+  readonly cut: readonly string[];
+  readonly schedule: Schedule;
+  /** The rank in whose stages each module runs, by its path. */
+  readonly rankOfModule: Readonly<Record<string, number>>;
+  readonly loss: LossOfPass | null;
+  readonly weight: LossWeight;
+  /** Whether running statistics of batch norms move once a pass. Default: by each microbatch. */
+  readonly deferredBatchNorm?: boolean;
+  /** What stages and messages cost, as far as it is known. */
+  readonly costs: ScheduleCosts;
+  /**
+   * What crossed between stages in the latest pass, of one microbatch; before the first one, what costs say. Default: not
+   * known.
+   */
+  readonly edges?: readonly StageEdge[];
+  /** What each rank kept of activations at most in the first pass. Default: not known. */
+  readonly liveBytes?: readonly number[];
+  /** All messages of the latest training pass, of all ranks. Default: not known, as before the first one. */
+  readonly messages?: readonly PassMessage[];
+  /** What else the latest training pass has shown. Default: not known, as before the first one. */
+  readonly latest?: LatestPass;
+}
+
+export const runStagesKey: StepKey<RunStages> = { name: 'runStages' };
+
+/**
+ * The ranks of an axis get rank 0's model, each with the part of every parameter
+ * that it computes with, by the plan's layouts, and, with the same batch, rank 0's keys of random numbers.
+ */
+export interface ShardLayers {
+  readonly axis: string;
+  /** `own`: the ranks have other batches, and average what they owe to parameters that are not cut. Default: `shared`. */
+  readonly batch?: 'shared' | 'own';
+}
+
+export const shardLayersKey: StepKey<ShardLayers> = { name: 'shardLayers' };
