@@ -56,13 +56,18 @@ const leastNormal = 2 ** -126;
 const roundsToLeastNormal = leastNormal - 2 ** -151;
 
 function roundToNormal(exact: number): number {
-  return Math.abs(exact) < roundsToLeastNormal ? 0 * exact : Math.fround(exact);
+  return Math.abs(exact) < roundsToLeastNormal ? zeroLike(exact) : Math.fround(exact);
+}
+
+/** Zero with the sign of a number. */
+function zeroLike(value: number): number {
+  return value < 0 || Object.is(value, -0) ? -0 : 0;
 }
 
 function withoutDenormals(x: NdArray): NdArray {
   return new NdArray(
     x,
-    x.values.map((value) => (Math.abs(value) < leastNormal ? 0 * value : value)),
+    x.values.map((value) => (Math.abs(value) < leastNormal ? zeroLike(value) : value)),
   );
 }
 
