@@ -44,6 +44,8 @@ export const sections: { readonly learn: Items; readonly guides: Items; readonly
     explore: group('Explore', 'explore', [
       ['What you can try', ''],
       ['Training', 'training'],
+      ['Learning to add', 'addition'],
+      ['Learning a text', 'text'],
       ['Experts', 'experts'],
       ['Parameter servers', 'servers'],
       ['Pipeline schedules', 'pipelines'],

@@ -26,6 +26,7 @@ export async function writeTwins(site: SiteConfig): Promise<void> {
     const body = source.replace(/^---\n[^]*?\n---\n/, '');
     const text = (await withSnippets(body, file, site.srcDir))
       .replaceAll(/^<([A-Z]\w+)[^>]*\/>$/gm, '(On the site, $1 stands here: it runs in the page.)')
+      .replaceAll(/^<\/?RunExample[^>]*>\n+/gm, '')
       .replaceAll(/ \{#[\w-]+\}$/gm, '')
       .trim();
     const title = /^title: "?(.*?)"?$/m.exec(source)?.[1] ?? /^# (.*)$/m.exec(text)?.[1] ?? page;

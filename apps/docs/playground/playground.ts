@@ -11,6 +11,7 @@ import {
   watch,
   type VNode,
 } from 'vue';
+import { withBase } from 'vitepress';
 import { choice, explorer } from '../explorers/controls.ts';
 import { createEditor } from './code-editor.ts';
 import { examples } from './examples.ts';
@@ -32,10 +33,14 @@ function asked(): { readonly name: string; readonly source: string } | undefined
 /** Programs of the guides, and of the reader: run in workers, stopped at once, shared by a link. */
 export const Playground = defineComponent({
   name: 'Playground',
-  setup() {
-    const name = ref(FIRST);
+  props: {
+    /** The program of a page; without it, the reader chooses one, or a link does. */
+    example: { type: String, default: undefined },
+  },
+  setup(props) {
+    const name = ref(props.example ?? FIRST);
     const size = ref(2);
-    const source = ref(examples.get(FIRST) ?? '');
+    const source = ref(examples.get(name.value) ?? '');
     const lines = shallowRef<readonly Line[]>([]);
     const isRunning = ref(false);
     const said = ref('');
@@ -75,11 +80,13 @@ export const Playground = defineComponent({
 
     const share = async (): Promise<void> => {
       const code = lzString.compressToEncodedURIComponent(source.value);
-      history.replaceState(null, '', `#code=${code}`);
+      const link = new URL(`${withBase('/explore/playground')}#code=${code}`, location.href);
+      if (props.example === undefined) history.replaceState(null, '', link);
       try {
-        await navigator.clipboard.writeText(location.href);
+        await navigator.clipboard.writeText(link.href);
         said.value = 'The link is copied.';
       } catch {
+        location.assign(link);
         said.value = "The link is in the browser's address.";
       }
     };
@@ -102,8 +109,10 @@ export const Playground = defineComponent({
           () => void start(),
         );
       }
-      follow();
-      addEventListener('hashchange', follow);
+      if (props.example === undefined) {
+        follow();
+        addEventListener('hashchange', follow);
+      } else void start();
     });
     onBeforeUnmount(() => {
       removeEventListener('hashchange', follow);
@@ -112,9 +121,9 @@ export const Playground = defineComponent({
     });
 
     return (): VNode =>
-      explorer('Playground', [
+      explorer(props.example === undefined ? 'Playground' : `The program ${props.example}`, [
         h('div', { class: 'controls' }, [
-          choice('Program', name, [...examples.keys()]),
+          props.example === undefined ? choice('Program', name, [...examples.keys()]) : null,
           choice('Ranks', size, [1, 2, 3, 4, 6, 8]),
         ]),
         h('div', { class: 'buttons' }, [

@@ -86,4 +86,25 @@ describeSite('trainings in pages', (site) => {
     expect(problems).toEqual([]);
     await page.close();
   }, 400_000);
+
+  test('a transformer adds numbers that it has never seen', async () => {
+    const { page, problems } = await site.open('/explore/addition');
+    await train(page, { Ranks: '2' });
+    const said = await page.getByText(/of sums that it has never seen are right/).textContent();
+    expect(Number.parseFloat(said ?? '')).toBeGreaterThan(90);
+    expect(problems).toEqual([]);
+    await page.close();
+  }, 300_000);
+
+  test('a transformer learns more of a text than which byte follows which, and says how fast', async () => {
+    const { page, problems } = await site.open('/explore/text');
+    const loss = await train(page, { Ranks: '2' });
+    const pairs = page.locator('.plot .mark');
+    expect(await pairs.count()).toBe(1);
+    expect(loss).toBeLessThan(1.5);
+    expect(await page.locator('.summary').textContent()).toMatch(/[\d,]+ tokens\/s/);
+    expect((await page.locator('.sample').textContent())?.length).toBeGreaterThan(40);
+    expect(problems).toEqual([]);
+    await page.close();
+  }, 300_000);
 });

@@ -153,6 +153,19 @@ describeSite('in a browser', (site) => {
     await page.close();
   }, 300_000);
 
+  test('a program of a page runs in its place, and is shared as a link to the playground', async () => {
+    const { page, problems } = await site.open('/learn/all-reduce');
+    await page.getByRole('button', { name: 'Run and edit all-reduce' }).click();
+    await page.locator('.output', { hasText: 'rank 2 has 3 30' }).waitFor();
+    await page.locator('.cm-content').fill("console.log('edited');");
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    await page.locator('.output', { hasText: 'edited' }).waitFor();
+    await page.getByRole('button', { name: 'Reset' }).click();
+    expect(await page.locator('.cm-content').innerText()).toContain('createLoopbackTransports');
+    expect(problems).toEqual([]);
+    await page.close();
+  });
+
   test('a program without an end is stopped at once, and the page answers meanwhile', async () => {
     const { page } = await site.open('/explore/playground');
     const editor = page.locator('.cm-content');

@@ -1,11 +1,15 @@
 import DefaultTheme from 'vitepress/theme';
 import type { Theme } from 'vitepress';
 import { defineAsyncComponent, type Component } from 'vue';
+import { RunExample } from '../../playground/run-example.ts';
 import { SiteLayout } from './site-layout.ts';
 import './style.css';
 
 /** What pages show by these names. */
 const components = {
+  LiveLanguage: defineAsyncComponent(
+    async () => (await import('../../live/language/live-language.ts')).LiveLanguage,
+  ),
   PipelineExplorer: defineAsyncComponent(
     async () => (await import('../../explorers/pipeline-explorer.ts')).PipelineExplorer,
   ),
@@ -24,6 +28,7 @@ const components = {
   Playground: defineAsyncComponent(
     async () => (await import('../../playground/playground.ts')).Playground,
   ),
+  RunExample,
   LiveTraining: defineAsyncComponent(
     async () => (await import('../../live/points/live-training.ts')).LiveTraining,
   ),

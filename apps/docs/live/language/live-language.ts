@@ -1,0 +1,109 @@
+import { defineComponent, h, ref, type PropType, type VNode } from 'vue';
+import { bigramEntropy } from '../../../../examples/browser/entropy.ts';
+import { choice, slider } from '../../explorers/controls.ts';
+import { percentText } from '../../explorers/quantities.ts';
+import { lineChart } from '../line-chart.ts';
+import { useLiveRun } from '../use-live-run.ts';
+import { firstText } from './first-text.ts';
+import {
+  CONTEXT,
+  DIGITS,
+  type LanguageLook,
+  type LanguageTask,
+  SUMS,
+  WINDOWS,
+} from './language-task.ts';
+
+const STEPS = { sums: 1000, text: 300 } as const;
+
+/** A small GPT on ranks of this page: it learns to add, or to write like a text that the reader pastes. */
+export const LiveLanguage = defineComponent({
+  name: 'LiveLanguage',
+  props: { task: { type: String as PropType<LanguageTask['kind']>, required: true } },
+  setup(props) {
+    const text = ref(firstText);
+    const size = ref(2);
+    const seed = ref(1);
+    const bytes = (): Uint8Array => new TextEncoder().encode(text.value);
+    const { state, frame } = useLiveRun<LanguageLook>({
+      title: props.task === 'sums' ? 'Learning to add' : 'Learning a text',
+      size,
+      options: () => {
+        const own = bytes();
+        if (props.task === 'text' && own.length <= CONTEXT) {
+          throw new RangeError(`The text has ${own.length} bytes. Paste more than ${CONTEXT}.`);
+        }
+        const task: LanguageTask =
+          props.task === 'sums' ? { kind: 'sums' } : { kind: 'text', text: own };
+        return {
+          size: size.value,
+          steps: STEPS[props.task],
+          seed: seed.value,
+          stepTokens: props.task === 'sums' ? SUMS * DIGITS : WINDOWS * CONTEXT,
+          task,
+          script: () =>
+            new Worker(new URL('./language-rank.ts', import.meta.url), { type: 'module' }),
+        };
+      },
+    });
+
+    return (): VNode => {
+      const losses = state.value?.losses ?? [];
+      return frame(
+        [choice('Ranks', size, [1, 2, 4]), slider('Seed', seed, { min: 1, max: 20 })],
+        [
+          props.task === 'text'
+            ? h('label', { class: 'text' }, [
+                h('span', 'The text'),
+                h('textarea', {
+                  rows: 6,
+                  value: text.value,
+                  disabled: state.value !== undefined && state.value.status !== 'over',
+                  onInput: (event: Event) => {
+                    text.value = (event.target as HTMLTextAreaElement).value;
+                  },
+                }),
+              ])
+            : null,
+          h('div', { class: 'two' }, [
+            lookOf(state.value?.ranks[0]?.snapshot?.look),
+            lineChart({
+              title: props.task === 'sums' ? 'Loss of a digit' : 'Loss of a byte',
+              xTitle: 'step',
+              most: STEPS[props.task],
+              isLogarithmic: props.task === 'sums',
+              lines: [{ name: 'loss', points: losses.map((loss, index) => [index + 1, loss]) }],
+              ...(props.task === 'text'
+                ? { mark: { name: 'pairs of bytes', value: bigramEntropy(bytes()) } }
+                : {}),
+            }),
+          ]),
+        ],
+      );
+    };
+  },
+});
+
+function lookOf(look: LanguageLook | undefined): VNode {
+  if (look === undefined) {
+    return h('figure', [
+      h('figcaption', 'What it says'),
+      h('p', 'Nothing yet. It is asked every 50 steps.'),
+    ]);
+  }
+  if (look.kind === 'text') {
+    return h('figure', [
+      h('figcaption', 'What it writes'),
+      h('pre', { class: 'sample' }, look.sample),
+    ]);
+  }
+  return h('figure', [
+    h('figcaption', `${percentText(look.exact)} of sums that it has never seen are right`),
+    h(
+      'pre',
+      look.answers
+        .map(({ question, answer, isRight }) => `${question}${answer} ${isRight ? '✓' : '✗ wrong'}`)
+        .join('\n'),
+    ),
+  ]);
+}
