@@ -91,7 +91,7 @@ export async function trainParallel(
   }
   const kept = memory({ model: module, optimizer });
   const messages: Record<Phase, Message[]> = { forward: [], backward: [], optimizer: [] };
-  // What the loss communicates, as that of logits in parts, is its own affair.
+  // What a loss that no stage computes communicates, as that of logits in parts, is its own affair.
   const ofLoss: Message[] = [];
   recording.take();
   for (let count = 0; count < period; count++) {
