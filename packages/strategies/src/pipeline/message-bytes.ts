@@ -4,6 +4,7 @@ import {
   elementCount,
   type HalfDType,
   type Node,
+  OutOfMemoryError,
   type ProcessGroup,
   Storage,
 } from '@shardwise/core/extend';
@@ -54,11 +55,20 @@ function inHostMemory({ value }: Node, sentAs: HalfDType | null): Outgoing | nul
   const bytes = own ?? (value?.kind === 'host' ? value.bytes : undefined);
   if (bytes === undefined) return null;
   const sent = sentAs === null ? bytes : narrowed(bytes, sentAs);
-  const copy = Storage.allocate(backend, sent.byteLength);
-  const release = (): void => copy.release();
-  const mapped = backend.map(copy.buffer);
+  const copy = roomFor(sent.byteLength);
+  const mapped = copy === null ? undefined : backend.map(copy.buffer);
   mapped?.set(sent);
-  return { bytes: mapped ?? sent.slice(), release };
+  return { bytes: mapped ?? sent.slice(), release: () => copy?.release() };
+}
+
+/** Null where there is none: a message on the heap arrives later, and one that is not sent never. */
+function roomFor(byteLength: number): Storage | null {
+  try {
+    return Storage.allocate(currentSession().backend, byteLength);
+  } catch (error) {
+    if (error instanceof OutOfMemoryError) return null;
+    throw error;
+  }
 }
 
 async function readFor(node: Node, sentAs: HalfDType | null): Promise<Outgoing> {
