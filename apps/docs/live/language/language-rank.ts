@@ -25,6 +25,7 @@ import { answerText, askedPairs, idsOf, learnedPairs, questionOf, textOf } from 
 
 const ASKED = 100;
 const SAMPLE_BYTES = 80;
+const LEARNING_RATE = 3e-3;
 const live = await LiveRank.join();
 const { rank, worldSize } = live.context;
 const task = live.task as LanguageTask;
@@ -37,7 +38,8 @@ const network = new GPT({
   channels: 64,
 });
 const model = await parallelize(network, ddp());
-const optimizer = new optim.AdamW(network.parameters(), { lr: 3e-3 });
+const optimizer = new optim.AdamW(network.parameters(), { lr: LEARNING_RATE });
+const rate = optim.cosineSchedule(live.steps, 0.05);
 
 /** This rank's part of the rows of a step. */
 function own<T>(rows: readonly T[]): readonly T[] {
@@ -60,6 +62,7 @@ function rowsOf(step: number): readonly (readonly number[])[] {
 }
 
 async function update(step: number): Promise<number> {
+  for (const group of optimizer.paramGroups) group.lr = LEARNING_RATE * rate(step);
   const rows = rowsOf(step);
   const logits = model.forward(tensorOf(rows.map((row) => row.slice(0, -1))));
   const targets = tensorOf(rows.map((row) => row.slice(1)));

@@ -1,10 +1,12 @@
 import { Generator } from 'shardwise/browser';
 import { DIGITS, QUESTION, SUM_CHARACTERS } from './language-task.ts';
 
-/** Every tenth pair is kept for asking. */
-const isAsked = (pair: number): boolean => pair % 10 === 7;
-
 const PAIRS = 10_000;
+
+/** Every eleventh pair is kept for asking. All digits are learned at all places: which pairs are kept depends on all four. */
+function isAsked(pair: number): boolean {
+  return (Math.floor(pair / 100) + 5 * (pair % 100)) % 11 === 3;
+}
 
 /** Pairs that the model learns from, drawn for a step; the same on all ranks. */
 export function learnedPairs(step: number, count: number): readonly number[] {
@@ -14,10 +16,13 @@ export function learnedPairs(step: number, count: number): readonly number[] {
   return drawn.filter((pair) => !isAsked(pair)).slice(0, count);
 }
 
-/** Pairs that the model is asked and has never seen. */
+/** Pairs that the model is asked and has never seen, from all over the table. */
 export function askedPairs(count: number): readonly number[] {
-  const every = Math.floor(PAIRS / 10 / count);
-  return Array.from({ length: count }, (_, index) => 10 * index * every + 7);
+  const all = Array.from({ length: PAIRS }, (_, pair) => pair).filter((pair) => isAsked(pair));
+  return Array.from(
+    { length: count },
+    (_, index) => all[Math.floor((index * all.length) / count)] ?? 0,
+  );
 }
 
 /** `57+68=521`: the digits of the sum come last one first, as one adds. */

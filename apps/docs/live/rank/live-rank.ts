@@ -34,6 +34,7 @@ const MOST_SPANS = 400;
 export class LiveRank {
   readonly context: PageRankContext;
   readonly task: unknown;
+  readonly steps: number;
   readonly #job: LiveJob;
 
   private constructor(context: PageRankContext) {
@@ -41,6 +42,7 @@ export class LiveRank {
     // The page and its workers are one program.
     this.#job = context.data as LiveJob;
     this.task = this.#job.task;
+    this.steps = this.#job.steps;
   }
 
   /** Joins the other ranks, all of which draw the same random numbers from here on. */
