@@ -22,11 +22,12 @@ export interface GridFormula {
  * What is of the order of bs or h is left out (statistics of norms, gradients of biases), but for the
  * 13h elements of a layer's biases and norms, which are shared out over q.
  */
-export function gridFormula({ grid, axes }: GridCase): GridFormula {
+export function gridFormula({ grid, axes }: GridCase, keepsScores: boolean): GridFormula {
   const { batch: b, context: s, channels: h, heads: a } = blockSizes;
   const p = worldSizeOf({ grid, axes });
   const d = grid === '2.5D' ? p / q ** 2 : 1;
   const weights = 12 * h * h;
+  const attention = keepsScores ? a * s * s * b : b * s * h + a * s * b;
   const inputs = 7 * b * s * h;
   const outputs = 9 * b * s * h;
   const summa = 3 * (inputs / (d * q) + weights / q);
@@ -37,7 +38,7 @@ export function gridFormula({ grid, axes }: GridCase): GridFormula {
   }[grid];
   return {
     parameterBytes: FLOAT_BYTES * ((weights * d) / p + (13 * h) / q),
-    activationBytes: (FLOAT_BYTES * (16 * b * s * h + a * s * s * b)) / p,
+    activationBytes: (FLOAT_BYTES * (16 * b * s * h + attention)) / p,
     messageBytes: FLOAT_BYTES * messages,
   };
 }

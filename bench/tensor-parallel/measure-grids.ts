@@ -3,6 +3,7 @@ import { Worker } from 'node:worker_threads';
 import { createThreadsWorld } from 'shardwise';
 import { compare, type Comparison, describe, layerMemory } from './compare.ts';
 import { gridFormula } from './grid-formula.ts';
+import { keepsScores } from './keeps-scores.ts';
 import { type GridCase, gridCases, q, worldSizeOf } from './grids.ts';
 import type { GridRankData, GridRound } from './messages.ts';
 
@@ -24,7 +25,7 @@ export async function measureGrids(): Promise<readonly GridMeasure[]> {
     const shallow = await trained(each, 2);
     const deep = await trained(each, 3);
     const layer = layerMemory(shallow, deep, 1);
-    const formula = gridFormula(each);
+    const formula = gridFormula(each, await keepsScores());
     const named = (what: string): string => `${what} of a layer, ${name}`;
     found.push({
       name,

@@ -12,7 +12,7 @@ const FLOAT_BYTES = Float32Array.BYTES_PER_ELEMENT;
  *     input of the first norm              sbh          sbh          whole; 1/t with sequence parallelism
  *     input of queries, keys, values       sbh          sbh          whole; 1/t where it is gathered again
  *     queries (scaled), keys, values       3 sbh        3 sbh        1/t
- *     softmax                              as²b         as²b         1/t
+ *     softmax                              as²b         as²b (*)     1/t
  *     its dropout: mask and result         2 as²b       -
  *     input of the projection              sbh          sbh          1/t
  *     dropout mask                         sbh          -
@@ -21,13 +21,16 @@ const FLOAT_BYTES = Float32Array.BYTES_PER_ELEMENT;
  *     input of the GELU, and its result    8 sbh        8 sbh        1/t
  *     dropout mask                         sbh          -
  *
- * So 16 sbh + as²b elements, of which 4 sbh are whole without sequence parallelism: in the paper's 2
+ * (*) Where the device makes attention without the scores, backward reads its result, sbh, and a number
+ * for each query, asb, in its place.
+ *
+ * So 16 sbh + as²b elements where the scores are kept, of which 4 sbh are whole without sequence parallelism: in the paper's 2
  * bytes sbh (8 + 24/t + 2 as/ht), theirs less the terms of dropout, 2 sbh and 3 as²b/t bytes. With
  * sequence parallelism sbh/t (32 + 2 as/h), where theirs is sbh/t (34 + 5 as/h).
  */
-export function activationFormula(mode: Mode, t: number): number {
-  const { sbh, as2b } = sizes();
-  const shared = 12 * sbh + as2b;
+export function activationFormula(mode: Mode, t: number, keepsScores: boolean): number {
+  const { sbh, asb, as2b } = sizes();
+  const shared = 12 * sbh + (keepsScores ? as2b : sbh + asb);
   const elements = {
     alone: 4 * sbh + shared,
     tensor: 4 * sbh + shared / t,
@@ -55,7 +58,7 @@ export function parameterFormula(layers: number, t: number): number {
 }
 
 /** Elements. */
-function sizes(): { readonly sbh: number; readonly as2b: number } {
+function sizes(): { readonly sbh: number; readonly asb: number; readonly as2b: number } {
   const { context: s, memoryBatch: b, channels: h, heads: a } = workload;
-  return { sbh: s * b * h, as2b: a * s * s * b };
+  return { sbh: s * b * h, asb: a * s * b, as2b: a * s * s * b };
 }

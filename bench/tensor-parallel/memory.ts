@@ -1,4 +1,5 @@
 import { compare, type Comparison, describe, layerMemory, mebibytes } from './compare.ts';
+import { keepsScores } from './keeps-scores.ts';
 import { activationFormula, paperFormula, parameterFormula } from './memory-formula.ts';
 import { type Mode, modes, type RankRound } from './messages.ts';
 import { ranksOf, startRanks } from './ranks.ts';
@@ -45,7 +46,7 @@ async function memoryOf(mode: Mode): Promise<ModeMemory> {
     activations: compare(
       named('activations'),
       layers * activationBytes,
-      layers * activationFormula(mode, t),
+      layers * activationFormula(mode, t, await keepsScores()),
     ),
     paperActivationBytes: layers * paperFormula(mode, t),
   };
