@@ -111,7 +111,7 @@ export default defineConfig({
     },
     server: { headers: isolation },
     preview: { headers: isolation },
-    // Classes keep their names: errors say them, and servers know optimizers by them.
+    // Classes keep their names, as errors and summaries say them.
     worker: { format: 'es', rolldownOptions: { output: { keepNames: true } } },
     build: {
       rolldownOptions: { output: { keepNames: true } },

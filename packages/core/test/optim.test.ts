@@ -1,5 +1,6 @@
 import { describeDifference, interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
+import { optim } from '@shardwise/core';
 import { Linear } from '../src/nn/linear.ts';
 import { Adam } from '../src/optim/adam.ts';
 import { AdamW } from '../src/optim/adam-w.ts';
@@ -274,6 +275,24 @@ describe('parameter groups', () => {
     expect(() => new SGD([x], { nesterov: true })).toThrow(ConfigError);
     expect(() => new Adam([x], { betas: [0.9, 1] })).toThrow('beta2 1');
     expect(() => new AdamW([x], { lr: Number.NaN })).toThrow(ConfigError);
+  });
+});
+
+describe('the name of a class of optimizers', () => {
+  test('is that of its export, whatever a minifier makes of it', () => {
+    const classes = Object.entries(optim).filter(
+      ([, value]) => typeof value === 'function' && value.prototype instanceof optim.Optimizer,
+    );
+    expect(classes.length).toBeGreaterThan(10);
+    for (const [name, made] of classes) expect(Reflect.get(made, 'typeName')).toBe(name);
+  });
+
+  test('is its own where it extends another one, whose rule it may change', () => {
+    class Faster extends AdamW {}
+    expect([new AdamW([leaf(1)]).typeName, new Faster([leaf(1)]).typeName]).toEqual([
+      'AdamW',
+      'Faster',
+    ]);
   });
 });
 

@@ -29,6 +29,8 @@ const columnName = 'col_var';
  * step, and all keep the same means.
  */
 export class Adafactor extends Optimizer<AdafactorSettings> {
+  static readonly typeName: string = 'Adafactor';
+
   /** Defaults: lr 1e-2, beta2Decay -0.8, eps [2 ** -23, 1e-3], d 1, weightDecay 0. Throws ConfigError. */
   constructor(
     params: OptimizerInput<AdafactorSettings>,

@@ -13,6 +13,8 @@ export interface AdagradSettings extends OptimizerSettings {
 
 /** torch.optim.Adagrad (Duchi et al. 2011). */
 export class Adagrad extends Optimizer<AdagradSettings> {
+  static readonly typeName: string = 'Adagrad';
+
   /** Defaults: lr 1e-2, eps 1e-10, everything else 0. Throws ConfigError. */
   constructor(params: OptimizerInput<AdagradSettings>, settings: Partial<AdagradSettings> = {}) {
     super(params, settings, {

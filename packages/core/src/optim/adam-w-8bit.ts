@@ -37,6 +37,7 @@ const means: readonly Mean[] = ['exp_avg', 'exp_avg_sq'];
  * are those that were saved, where a rank has the same part.
  */
 export class AdamW8bit extends Optimizer<AdamSettings> {
+  static readonly typeName: string = 'AdamW8bit';
   readonly #minElements: number;
 
   /** Defaults: lr 1e-3, betas [0.9, 0.999], eps 1e-8, weightDecay 1e-2. Throws ConfigError. */

@@ -4,6 +4,8 @@ import type { OptimizerInput } from './param-group.ts';
 
 /** torch.optim.AdamW: weight decay shrinks the parameters directly. */
 export class AdamW extends Optimizer<AdamSettings> {
+  static readonly typeName: string = 'AdamW';
+
   /** Defaults: lr 1e-3, betas [0.9, 0.999], eps 1e-8, weightDecay 1e-2. Throws ConfigError. */
   constructor(params: OptimizerInput<AdamSettings>, settings: Partial<AdamSettings> = {}) {
     super(params, settings, { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-8, weightDecay: 1e-2 });

@@ -4,6 +4,8 @@ import type { OptimizerInput } from './param-group.ts';
 
 /** torch.optim.Adam: weight decay is added to the gradient. */
 export class Adam extends Optimizer<AdamSettings> {
+  static readonly typeName: string = 'Adam';
+
   /** Defaults: lr 1e-3, betas [0.9, 0.999], eps 1e-8, weightDecay 0. Throws ConfigError. */
   constructor(params: OptimizerInput<AdamSettings>, settings: Partial<AdamSettings> = {}) {
     super(params, settings, { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-8, weightDecay: 0 });

@@ -13,6 +13,8 @@ import { Scalar } from './scalar.ts';
  * parameters, also where ranks have parts of them; where one is 0, the direction keeps its length.
  */
 export class Lamb extends Optimizer<AdamSettings> {
+  static readonly typeName: string = 'Lamb';
+
   /** Defaults: lr 1e-3, betas [0.9, 0.999], eps 1e-6, weightDecay 1e-2. Throws ConfigError. */
   constructor(params: OptimizerInput<AdamSettings>, settings: Partial<AdamSettings> = {}) {
     super(params, settings, { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-6, weightDecay: 1e-2 });

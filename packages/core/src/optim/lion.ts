@@ -11,6 +11,8 @@ export interface LionSettings extends OptimizerSettings {
 
 /** Lion (Chen et al. 2023, algorithm 2): the sign of the momentum, with a learning rate a third to a tenth of AdamW's. */
 export class Lion extends Optimizer<LionSettings> {
+  static readonly typeName: string = 'Lion';
+
   /** Defaults: lr 1e-4, betas [0.9, 0.99], weightDecay 0. Throws ConfigError. */
   constructor(params: OptimizerInput<LionSettings>, settings: Partial<LionSettings> = {}) {
     super(params, settings, { lr: 1e-4, betas: [0.9, 0.99], weightDecay: 0 });

@@ -45,6 +45,8 @@ export interface MuonSettings extends OptimizerSettings {
  * bfloat16. Where ranks share a matrix out, each collects its momentum for a step.
  */
 export class Muon extends Optimizer<MuonSettings> {
+  static readonly typeName: string = 'Muon';
+
   /**
    * Defaults: lr 1e-3, weightDecay 0.1, momentum 0.95, nesterov, nsCoefficients [3.4445, -4.775, 2.0315], eps 1e-7,
    * nsSteps 5, adjustLrFn 'original'. Throws ConfigError, also for parameters that are no matrices.

@@ -35,6 +35,7 @@ const optionRules: OptionRules<OneBitAdamOptions> = { axis: option.axisName };
  * Unlike DeepSpeed's, it corrects the running means for their start at zero, as Adam does.
  */
 export class OneBitAdam extends Optimizer<OneBitAdamSettings> {
+  static readonly typeName: string = 'OneBitAdam';
   readonly #axis: AxisParams;
 
   /**

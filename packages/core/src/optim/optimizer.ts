@@ -84,10 +84,21 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
    * TensorStateError for parameters that their model does not have any more.
    */
   constructor(params: OptimizerInput<Settings>, settings: Partial<Settings>, defaults: Settings) {
-    const { name } = this.constructor;
+    const name = this.typeName;
     this.#defaults = checkedSettings(name, settings, defaults);
     this.paramGroups = makeParamGroups(name, params, this.#defaults);
     for (const group of this.paramGroups) this.checkSettings(group);
+  }
+
+  /**
+   * The name of the class, in messages and for whoever updates in its place. Minifiers shorten the names of classes: one
+   * that says `static readonly typeName = 'Own'` keeps it.
+   */
+  get typeName(): string {
+    const own: unknown = Object.hasOwn(this.constructor, 'typeName')
+      ? Reflect.get(this.constructor, 'typeName')
+      : undefined;
+    return typeof own === 'string' ? own : this.constructor.name;
   }
 
   /**
@@ -95,7 +106,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
    * updates) in one run. Returns whether it did: not where `skipIf` is true. Throws as buildStep does.
    */
   async step(options: StepOptions = {}): Promise<boolean> {
-    checkOptions(`${this.constructor.name}.step()`, options, stepRules);
+    checkOptions(`${this.typeName}.step()`, options, stepRules);
     const updater = this.#updater();
     if (updater !== null) {
       await this.#stepBy(updater, options);
@@ -117,7 +128,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
    * gradients of all parameters what an update takes.
    */
   buildStep(options: BuildStepOptions = {}): () => void {
-    checkOptions(`${this.constructor.name}.buildStep()`, options, buildStepRules);
+    checkOptions(`${this.typeName}.buildStep()`, options, buildStepRules);
     const updater = this.#updater();
     if (updater !== null && !this.#isStepping) throw updatedElsewhere('buildStep()', updater);
     const { skipIf, updates = () => true } = options;
@@ -147,7 +158,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
 
   /** Throws ConfigError as the constructor. */
   addParamGroup(input: ParamGroupInput<Settings>): void {
-    const added = makeParamGroups(this.constructor.name, [input], this.#defaults);
+    const added = makeParamGroups(this.typeName, [input], this.#defaults);
     checkParams([...this.paramGroups, ...added]);
     for (const group of added) this.checkSettings(group);
     this.paramGroups.push(...added);
@@ -171,7 +182,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
   savedType(parameter: Tensor, name: string): SavedType {
     const { savedNames } = this;
     if (savedNames !== undefined && !savedNames.includes(name)) {
-      throw unknownState(name, this.constructor.name, savedNames);
+      throw unknownState(name, this.typeName, savedNames);
     }
     return savedTypeOf(name, this.stateType(name, parameter.part), parameter.part);
   }
@@ -181,7 +192,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
    * of the groups. Throws CheckpointError and ConfigError, before anything changes, for what does not fit.
    */
   restore(saved: ReadonlyMap<Tensor, HostArrays>, settings: readonly object[]): void {
-    const { name: own } = this.constructor;
+    const own = this.typeName;
     const updater = this.#updater();
     if (updater?.keepsStates === true) throw updatedElsewhere('to load its states', updater);
     const groups = this.paramGroups.map((group, index) =>
@@ -313,7 +324,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
 
   /** Throws ConfigError for a rule that is no function, or leaves the parameter as it is. */
   #apply(rule: UpdateRule, parameter: Tensor, gradient: Tensor, state: ParameterState): void {
-    const { name } = this.constructor;
+    const name = this.typeName;
     const { part } = parameter;
     const given: unknown = rule;
     if (typeof given !== 'function') {
@@ -337,14 +348,14 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     const [first = null, ...others] = new Set(this.#params().map(({ part }) => part.updater));
     if (others.length === 0) return first;
     throw new ConfigError({
-      asked: `a step of ${this.constructor.name}`,
+      asked: `a step of ${this.typeName}`,
       found: `some of its parameters are updated by ${[first, ...others].flatMap((each) => each?.name ?? []).join(', ')}, and others here`,
       todo: 'Give each an optimizer of its own',
     });
   }
 
   async #stepBy(updater: Updater, { skipIf }: StepOptions): Promise<void> {
-    const { name } = this.constructor;
+    const name = this.typeName;
     if (skipIf !== undefined) throw updatedElsewhere('a step with skipIf', updater);
     for (const group of this.paramGroups) this.checkSettings(group);
     for (const parameter of this.#params()) parameter.checkNotReplaced();

@@ -14,6 +14,8 @@ export interface RMSpropSettings extends OptimizerSettings {
 
 /** torch.optim.RMSprop (Hinton 2012; centered: Graves 2013), in the order of operations of its single-tensor form. */
 export class RMSprop extends Optimizer<RMSpropSettings> {
+  static readonly typeName: string = 'RMSprop';
+
   /** Defaults: lr 1e-2, alpha 0.99, eps 1e-8, everything else off. Throws ConfigError. */
   constructor(params: OptimizerInput<RMSpropSettings>, settings: Partial<RMSpropSettings> = {}) {
     super(params, settings, {

@@ -13,6 +13,8 @@ export interface SGDSettings extends OptimizerSettings {
 
 /** torch.optim.SGD: gradient descent, with momentum (Sutskever et al. 2013) where it is not 0. */
 export class SGD extends Optimizer<SGDSettings> {
+  static readonly typeName: string = 'SGD';
+
   /** Defaults: lr 1e-3, everything else off. Throws ConfigError. */
   constructor(params: OptimizerInput<SGDSettings>, settings: Partial<SGDSettings> = {}) {
     super(params, settings, {
