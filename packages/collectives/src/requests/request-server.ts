@@ -7,7 +7,8 @@ import {
   type RequestHandler,
 } from '@shardwise/core/spec';
 import type { Frame } from '../wire/frame-parser.ts';
-import { serveFrames, serverRules, type Server, type ServerOptions } from '../wire/serve-frames.ts';
+import { serveFrames } from '../wire/serve-frames.ts';
+import { serverRules, type Server, type ServerOptions } from '../wire/server-options.ts';
 import { protocolError } from '../wire/wire-error.ts';
 import { MessageMemory } from './message-memory.ts';
 import {

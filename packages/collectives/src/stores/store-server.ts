@@ -2,7 +2,8 @@ import type { Socket } from 'node:net';
 import { checkOptions, ShardwiseError } from '@shardwise/core/spec';
 import { encodeFrame } from '../wire/frame-header.ts';
 import type { Frame } from '../wire/frame-parser.ts';
-import { serveFrames, serverRules, type Server, type ServerOptions } from '../wire/serve-frames.ts';
+import { serveFrames } from '../wire/serve-frames.ts';
+import { serverRules, type Server, type ServerOptions } from '../wire/server-options.ts';
 import { protocolError } from '../wire/wire-error.ts';
 import { MemoryStore } from './memory-store.ts';
 import {
