@@ -1,13 +1,12 @@
 import { type PageRun, startRanks } from 'shardwise/browser';
 import { isFinding } from './contract-finding.ts';
 import { ContractReport } from './contract-report.ts';
+import { chosenDevice, elementOf, say } from './elements.ts';
 
 const form = elementOf('settings', HTMLFormElement);
-const device = elementOf('device', HTMLSelectElement);
 const run = elementOf('run', HTMLButtonElement);
 const stop = elementOf('stop', HTMLButtonElement);
 const copy = elementOf('copy', HTMLButtonElement);
-const status = elementOf('status', HTMLElement);
 const text = elementOf('report', HTMLElement);
 
 form.addEventListener('submit', (event) => {
@@ -15,17 +14,6 @@ form.addEventListener('submit', (event) => {
   void tryDevice();
 });
 copy.addEventListener('click', () => void copyReport());
-
-function elementOf<E extends Element>(id: string, type: abstract new () => E): E {
-  const element = document.getElementById(id);
-  if (element instanceof type) return element;
-  throw new TypeError(`the page has no ${id}`);
-}
-
-function say(message: string, hasFailed = false): void {
-  status.textContent = message;
-  status.classList.toggle('failed', hasFailed);
-}
 
 function show(report: ContractReport): void {
   const { passed, skipped, failed } = report.counts;
@@ -37,7 +25,6 @@ function show(report: ContractReport): void {
 
 async function tryDevice(): Promise<void> {
   const report = new ContractReport();
-  const asked = device.value === 'webgpu' || device.value === 'wasm' ? device.value : 'auto';
   run.disabled = copy.disabled = true;
   stop.disabled = false;
   say('Running the tests.');
@@ -51,7 +38,7 @@ async function tryDevice(): Promise<void> {
     const started: PageRun = await startRanks({
       size: 1,
       script: () => new Worker(new URL('./contract-rank.ts', import.meta.url), { type: 'module' }),
-      device: asked,
+      device: chosenDevice(),
       onValue: (value) => {
         if (!isFinding(value)) return;
         report.add(value);

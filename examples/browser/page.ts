@@ -1,5 +1,6 @@
 import { type PageRun, type RankEnd, startRanks, type StepReport } from 'shardwise/browser';
 import firstText from '../../ARCHITECTURE.md?raw';
+import { chosenDevice, elementOf, say } from './elements.ts';
 import { bigramEntropy } from './entropy.ts';
 import { LossChart } from './loss-chart.ts';
 import { RankList } from './rank-list.ts';
@@ -14,10 +15,8 @@ const file = elementOf('file', HTMLInputElement);
 const ranks = elementOf('ranks', HTMLSelectElement);
 const strategy = elementOf('strategy', HTMLSelectElement);
 const size = elementOf('size', HTMLSelectElement);
-const device = elementOf('device', HTMLSelectElement);
 const steps = elementOf('steps', HTMLInputElement);
 const [train, stop, end] = ['train', 'stop', 'end'].map((id) => elementOf(id, HTMLButtonElement));
-const status = elementOf('status', HTMLElement);
 const rankList = new RankList(elementOf('rank-list', HTMLElement));
 const encoder = new TextEncoder();
 
@@ -35,19 +34,8 @@ form.addEventListener('submit', (event) => {
   void trainModel();
 });
 
-function elementOf<E extends Element>(id: string, type: abstract new () => E): E {
-  const element = document.getElementById(id);
-  if (element instanceof type) return element;
-  throw new TypeError(`the page has no ${id}`);
-}
-
 function show(id: string, value: string): void {
   elementOf(id, HTMLElement).textContent = value;
-}
-
-function say(message: string, hasFailed = false): void {
-  status.textContent = message;
-  status.classList.toggle('failed', hasFailed);
 }
 
 /** A new chart in the place of the one before. */
@@ -107,11 +95,10 @@ async function trainModel(): Promise<void> {
   setRunning(true);
   say(`Starting ${count === 1 ? 'one rank' : `${count} ranks`} …`);
   try {
-    const asked = device.value === 'webgpu' || device.value === 'wasm' ? device.value : 'auto';
     const run = await startRanks({
       size: count,
       script: () => new Worker(new URL('./rank.ts', import.meta.url), { type: 'module' }),
-      device: asked,
+      device: chosenDevice(),
       arenaBytes: 2 ** 28,
       data: settings,
       onStep,

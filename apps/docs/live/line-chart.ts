@@ -25,6 +25,21 @@ export interface LineChart {
 const SIZE = 300;
 const LEFT = 44;
 
+/** The loss after each step. */
+export function lossChart(
+  losses: readonly number[],
+  chart: Pick<LineChart, 'most' | 'mark'> & Partial<Pick<LineChart, 'title' | 'isLogarithmic'>>,
+): VNode {
+  const points = losses.map((loss, index) => [index + 1, loss] as const);
+  return lineChart({
+    title: 'Loss',
+    xTitle: 'step',
+    isLogarithmic: true,
+    lines: [{ name: 'loss', points }],
+    ...chart,
+  });
+}
+
 /** Curves, and their numbers as a table and a file. */
 export function lineChart(chart: LineChart): VNode {
   const { title, xTitle, most, lines, mark } = chart;

@@ -1,7 +1,7 @@
 import { defineComponent, h, ref, watch, type VNode } from 'vue';
 import { choice, slider, table } from '../../explorers/controls.ts';
 import { percentText } from '../../explorers/quantities.ts';
-import { lineChart } from '../line-chart.ts';
+import { lineChart, lossChart } from '../line-chart.ts';
 import type { LiveState } from '../live-run.ts';
 import { rankLabel } from '../rank-mark.ts';
 import { useLiveRun } from '../use-live-run.ts';
@@ -90,18 +90,7 @@ export const LiveExperts = defineComponent({
                 },
               ],
             }),
-            lineChart({
-              title: 'Loss',
-              xTitle: 'step',
-              most: STEPS,
-              isLogarithmic: true,
-              lines: [
-                {
-                  name: 'loss',
-                  points: (state.value?.losses ?? []).map((loss, index) => [index + 1, loss]),
-                },
-              ],
-            }),
+            lossChart(state.value?.losses ?? [], { most: STEPS }),
           ]),
         ],
       );

@@ -2,7 +2,7 @@ import { defineComponent, h, ref, type PropType, type VNode } from 'vue';
 import { bigramEntropy } from '../../../../examples/browser/entropy.ts';
 import { choice, slider } from '../../explorers/controls.ts';
 import { percentText } from '../../explorers/quantities.ts';
-import { lineChart } from '../line-chart.ts';
+import { lossChart } from '../line-chart.ts';
 import { useLiveRun } from '../use-live-run.ts';
 import { firstText } from './first-text.ts';
 import {
@@ -47,9 +47,8 @@ export const LiveLanguage = defineComponent({
       },
     });
 
-    return (): VNode => {
-      const losses = state.value?.losses ?? [];
-      return frame(
+    return (): VNode =>
+      frame(
         [choice('Ranks', size, [1, 2, 4]), slider('Seed', seed, { min: 1, max: 20 })],
         [
           props.task === 'text'
@@ -67,12 +66,10 @@ export const LiveLanguage = defineComponent({
             : null,
           h('div', { class: 'two' }, [
             lookOf(state.value?.ranks[0]?.snapshot?.look),
-            lineChart({
+            lossChart(state.value?.losses ?? [], {
               title: props.task === 'sums' ? 'Loss of a digit' : 'Loss of a byte',
-              xTitle: 'step',
               most: STEPS[props.task],
               isLogarithmic: props.task === 'sums',
-              lines: [{ name: 'loss', points: losses.map((loss, index) => [index + 1, loss]) }],
               ...(props.task === 'text'
                 ? { mark: { name: 'pairs of bytes', value: bigramEntropy(bytes()) } }
                 : {}),
@@ -80,7 +77,6 @@ export const LiveLanguage = defineComponent({
           ]),
         ],
       );
-    };
   },
 });
 

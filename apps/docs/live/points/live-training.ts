@@ -1,6 +1,6 @@
 import { defineComponent, h, ref, type PropType, type VNode } from 'vue';
 import { choice, slider } from '../../explorers/controls.ts';
-import { lineChart } from '../line-chart.ts';
+import { lossChart } from '../line-chart.ts';
 import { useLiveRun } from '../use-live-run.ts';
 import { fitDrawing } from './fit-drawing.ts';
 import type { PointLook, PointTask } from './point-task.ts';
@@ -51,18 +51,7 @@ export const LiveTraining = defineComponent({
               ),
               fitDrawing(model.value, size.value, state.value?.ranks[0]?.snapshot?.look ?? []),
             ]),
-            lineChart({
-              title: 'Loss',
-              xTitle: 'step',
-              most: STEPS,
-              isLogarithmic: true,
-              lines: [
-                {
-                  name: 'loss',
-                  points: (state.value?.losses ?? []).map((loss, index) => [index + 1, loss]),
-                },
-              ],
-            }),
+            lossChart(state.value?.losses ?? [], { most: STEPS }),
           ]),
         ],
       );

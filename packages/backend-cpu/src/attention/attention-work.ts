@@ -1,4 +1,4 @@
-import type { AttentionParams } from '@shardwise/core/spec';
+import type { AttentionDims, AttentionParams } from '@shardwise/core/spec';
 import type { Packing } from '../products/product-types.ts';
 
 /** A value in memory that lies in one piece, with its heads one behind the other. */
@@ -21,19 +21,10 @@ export interface AttentionResult {
   readonly isNarrow: boolean;
 }
 
-interface Common {
+interface Common extends AttentionDims {
   readonly params: AttentionParams;
   /** Whether products are those of bf16. */
   readonly isNarrow: boolean;
-  readonly batch: number;
-  readonly heads: number;
-  /** Items and heads of keys and values. */
-  readonly keyBatch: number;
-  readonly groups: number;
-  readonly queries: number;
-  readonly keys: number;
-  readonly width: number;
-  readonly valueWidth: number;
   readonly q: HeadsInMemory;
   readonly k: HeadsInMemory;
   readonly mask: MaskInMemory | null;

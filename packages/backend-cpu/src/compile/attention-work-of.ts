@@ -1,4 +1,4 @@
-import type { ValueType } from '@shardwise/core/spec';
+import { attentionDims, attentionMaskInput, type ValueType } from '@shardwise/core/spec';
 import type {
   AttentionResult,
   AttentionWork,
@@ -35,23 +35,8 @@ export function attentionWorkOf(
     const step = made(op);
     return step === undefined ? null : { value: step.output, isNarrow: step.dtype === 'bf16' };
   };
-  const [batch = 0, heads = 0, queries = 0, width = 0] = typeAt(0).shape;
-  const [keyBatch = 0, groups = 0, keys = 0] = typeAt(1).shape;
-  const maskIndex = { attention: 3, attentionLogSumExp: 2 } as const;
-  const common = {
-    params: first.params,
-    isNarrow,
-    batch,
-    heads,
-    keyBatch,
-    groups,
-    queries,
-    keys,
-    width,
-    q: headsAt(0),
-    k: headsAt(1),
-  };
-  const maskAt = (index: number): MaskInMemory | null => {
+  const mask = (): MaskInMemory | null => {
+    const index = attentionMaskInput[first.op];
     // Behind the operands stands what the step waits for.
     const { shape } = first.inputs.length > index ? typeAt(index) : { shape: [] };
     if (shape.length === 0) return null;
@@ -63,13 +48,20 @@ export function attentionWorkOf(
       hasQueries: ofQueries !== 1,
     };
   };
+  const y = resultOf('attention');
+  const readsValues = y !== null || !isForward(first);
+  const common = {
+    ...attentionDims(typeAt(0).shape, typeAt(1).shape, readsValues ? typeAt(2).shape : undefined),
+    params: first.params,
+    isNarrow,
+    q: headsAt(0),
+    k: headsAt(1),
+    mask: mask(),
+  };
   if (isForward(first)) {
-    const y = resultOf('attention');
     return {
       ...common,
       kind: 'forward',
-      mask: maskAt(maskIndex[first.op]),
-      valueWidth: y === null ? 0 : (typeAt(2).shape[3] ?? 0),
       values: y && { v: headsAt(2), y },
       logSumExp: made('attentionLogSumExp')?.output ?? null,
     };
@@ -77,8 +69,6 @@ export function attentionWorkOf(
   return {
     ...common,
     kind: 'backward',
-    mask: maskAt(6),
-    valueWidth: typeAt(2).shape[3] ?? 0,
     v: headsAt(2),
     dy: headsAt(3),
     logSumExp: placeOf(4),

@@ -1,17 +1,17 @@
-import type { AttentionParams, Instruction } from '@shardwise/core/spec';
+import {
+  attentionDims,
+  type AttentionDims,
+  attentionMaskInput,
+  type AttentionOp,
+  type AttentionParams,
+  type Instruction,
+  type Shape,
+} from '@shardwise/core/spec';
 import type { Emitter } from '../compile/emitter.ts';
 import type { KernelScope } from '../compile/kernel.ts';
 import { inputAt, type Values } from '../compile/values.ts';
 
-type Of<Op extends Instruction['op']> = Extract<Instruction, { op: Op }>;
-
-export type AttentionInstruction = Of<
-  | 'attention'
-  | 'attentionLogSumExp'
-  | 'attentionQueryGrad'
-  | 'attentionKeyGrad'
-  | 'attentionValueGrad'
->;
+export type AttentionInstruction = Extract<Instruction, { op: AttentionOp }>;
 
 /** Queries, or keys, of a group: each thread has one. */
 export const threads = 64;
@@ -22,44 +22,19 @@ export const lowest = '-3.4028234e38f';
 /** Names of vectors of four features each; what is behind the last feature is 0. */
 export type Features = readonly string[];
 
-export interface AttentionShape extends Pick<AttentionParams, 'causal' | 'scale'> {
-  readonly batch: number;
-  readonly heads: number;
-  readonly keyBatch: number;
-  readonly groups: number;
-  readonly queries: number;
-  readonly keys: number;
-  readonly width: number;
-  readonly valueWidth: number;
+export interface AttentionShape extends AttentionDims, Pick<AttentionParams, 'causal' | 'scale'> {
   readonly mask: { readonly id: number; readonly sizes: readonly number[] } | null;
 }
 
-const operands = {
-  attention: 3,
-  attentionLogSumExp: 2,
-  attentionQueryGrad: 6,
-  attentionKeyGrad: 6,
-  attentionValueGrad: 6,
-} as const;
-
 export function shapeOf(values: Values, instruction: AttentionInstruction): AttentionShape {
-  const [batch = 0, heads = 0, queries = 0, width = 0] = values.shape(inputAt(instruction, 0));
-  const [keyBatch = 0, groups = 0, keys = 0] = values.shape(inputAt(instruction, 1));
-  const isLogSum = instruction.op === 'attentionLogSumExp';
-  const valueWidth = isLogSum ? 0 : (values.shape(inputAt(instruction, 2))[3] ?? 0);
-  const mask = instruction.inputs[operands[instruction.op]];
+  const shapeAt = (index: number): Shape => values.shape(inputAt(instruction, index));
+  const v = instruction.op === 'attentionLogSumExp' ? undefined : shapeAt(2);
+  const mask = instruction.inputs[attentionMaskInput[instruction.op]];
   const { causal, scale } = instruction.params;
   return {
+    ...attentionDims(shapeAt(0), shapeAt(1), v),
     causal,
     scale,
-    batch,
-    heads,
-    keyBatch,
-    groups,
-    queries,
-    keys,
-    width,
-    valueWidth,
     mask: mask === undefined ? null : { id: mask, sizes: values.shape(mask) },
   };
 }

@@ -1,6 +1,7 @@
 import { computeDType } from '../dtype.ts';
 import { sizeAt } from '../shape.ts';
 import type { Shape, ValueType } from '../spec/dtype.ts';
+import { attentionMaskInput, type AttentionOp } from '../spec/attention-dims.ts';
 import type { AttentionParams } from '../spec/op.ts';
 import { at, floats, requireDType, requireSameDType, shapeFault } from './infer-checks.ts';
 
@@ -8,7 +9,7 @@ export function attentionShape(params: AttentionParams, inputs: readonly ValueTy
   const [q, k, v] = [at(inputs, 0), at(inputs, 1), at(inputs, 2)];
   requireKeys('attention', inputs, [q, k]);
   requireValues('attention', inputs, [k, v]);
-  requireMask('attention', params, inputs, 3);
+  requireMask('attention', params, inputs);
   return { shape: [...q.shape.slice(0, 3), sizeAt(v.shape, 3)], dtype: v.dtype };
 }
 
@@ -18,19 +19,19 @@ export function attentionLogSumExpShape(
 ): ValueType {
   const [q, k] = [at(inputs, 0), at(inputs, 1)];
   requireKeys('attentionLogSumExp', inputs, [q, k]);
-  requireMask('attentionLogSumExp', params, inputs, 2);
+  requireMask('attentionLogSumExp', params, inputs);
   return { shape: q.shape.slice(0, 3), dtype: computeDType(q.dtype) };
 }
 
 /** The gradient of input `index`. */
 export const attentionGradShape =
-  (op: string, index: 0 | 1 | 2) =>
+  (op: AttentionOp, index: 0 | 1 | 2) =>
   (params: AttentionParams, inputs: readonly ValueType[]): ValueType => {
     const [q, k, v] = [at(inputs, 0), at(inputs, 1), at(inputs, 2)];
     const [dy, logSumExp, delta] = [at(inputs, 3), at(inputs, 4), at(inputs, 5)];
     requireKeys(op, inputs, [q, k]);
     requireValues(op, inputs, [k, v]);
-    requireMask(op, params, inputs, 6);
+    requireMask(op, params, inputs);
     requireDType(op, dy, floats);
     const rows = q.shape.slice(0, 3);
     const fits =
@@ -95,12 +96,11 @@ function requireValues(
 }
 
 function requireMask(
-  op: string,
+  op: AttentionOp,
   { causal }: AttentionParams,
   inputs: readonly ValueType[],
-  index: number,
 ): void {
-  const mask = inputs[index];
+  const mask = inputs[attentionMaskInput[op]];
   if (mask === undefined) return;
   requireDType(op, mask, floats);
   const [q, k] = [at(inputs, 0), at(inputs, 1)];

@@ -13,6 +13,7 @@ export * from './sampler.ts';
 export * from './errors.ts';
 export { checkOptions } from './check-options.ts';
 export * from './describe-value.ts';
+export * from './attention-dims.ts';
 export * from './place-lifetimes.ts';
 export { nextTurn } from './next-turn.ts';
 export * as option from './option-rules.ts';

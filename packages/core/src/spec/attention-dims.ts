@@ -1,0 +1,39 @@
+import type { Shape } from './dtype.ts';
+
+/** Attention, and what its gradients take. */
+export type AttentionOp =
+  | 'attention'
+  | 'attentionLogSumExp'
+  | 'attentionQueryGrad'
+  | 'attentionKeyGrad'
+  | 'attentionValueGrad';
+
+/** Which input of an op is the mask, where it has one. */
+export const attentionMaskInput: Readonly<Record<AttentionOp, number>> = {
+  attention: 3,
+  attentionLogSumExp: 2,
+  attentionQueryGrad: 6,
+  attentionKeyGrad: 6,
+  attentionValueGrad: 6,
+};
+
+/** The sizes of attention. */
+export interface AttentionDims {
+  readonly batch: number;
+  readonly heads: number;
+  /** Items and heads of keys and values. */
+  readonly keyBatch: number;
+  readonly groups: number;
+  readonly queries: number;
+  readonly keys: number;
+  readonly width: number;
+  /** 0 where no values are read. */
+  readonly valueWidth: number;
+}
+
+/** Shape: q [batch, heads, queries, width], k [keyBatch, groups, keys, width], v [keyBatch, groups, keys, valueWidth]. */
+export function attentionDims(q: Shape, k: Shape, v: Shape | undefined): AttentionDims {
+  const [batch = 0, heads = 0, queries = 0, width = 0] = q;
+  const [keyBatch = 0, groups = 0, keys = 0] = k;
+  return { batch, heads, keyBatch, groups, queries, keys, width, valueWidth: v?.[3] ?? 0 };
+}
