@@ -4,7 +4,7 @@ import { cpu } from '../../src/cpu.ts';
 import type { MatrixProduct } from '../../src/products/plan-tasks.ts';
 import { splitProducts } from '../../src/products/split-products.ts';
 import { download, f32, matmul, programOf, upload } from '../support.ts';
-import { codes, machine } from './support.ts';
+import { codes } from './support.ts';
 
 const numbers = (count: number, seed: number): number[] =>
   Array.from({ length: count }, (_, index) => Math.fround(Math.sin(seed + index * 1.7)));
@@ -38,38 +38,39 @@ describe('products on several threads', () => {
     expect(shared).toEqual(alone);
   });
 
-  it.skipIf(machine.kind === 'none')('are shared out so that every element is made once', () => {
-    const code = codes['AVX-512'];
-    if (code === undefined) throw new Error('no code');
-    const size = fc.integer({ min: 200, max: 2000 });
-    fc.assert(
-      fc.property(size, size, fc.integer({ min: 1, max: 6 }), (rows, columns, threads) => {
-        const product: MatrixProduct = {
-          kind: 'f32 to f32',
-          leftPacking: 'f32',
-          rightPacking: 'f32',
-          rows,
-          columns,
-          depth: 2000,
-          left: { byteOffset: 0, rowStride: 2000, columnStride: 1 },
-          right: { byteOffset: 0, rowStride: columns, columnStride: 1 },
-          result: { byteOffset: 0, rowStride: columns },
-          scale: 1,
-          addend: { byteOffset: 0, rowStride: columns },
-          rounds: false,
-        };
-        const parts = splitProducts([product], threads, code).flat();
-        expect(parts.length).toBeLessThanOrEqual(threads);
-        const elements = parts.reduce((sum, part) => sum + part.rows * part.columns, 0);
-        expect(elements).toBe(rows * columns);
-        let next = 0;
-        for (const part of parts) {
-          expect(part.result.byteOffset).toBe(next);
-          expect(part.addend?.byteOffset).toBe(next);
-          next += 4 * (part.columns === columns ? part.rows * columns : part.columns);
-        }
-      }),
-      { numRuns: 50 },
-    );
-  });
+  it.each(Object.entries(codes))(
+    'are shared out by %s so that every element is made once',
+    (_, code) => {
+      const size = fc.integer({ min: 200, max: 2000 });
+      fc.assert(
+        fc.property(size, size, fc.integer({ min: 1, max: 6 }), (rows, columns, threads) => {
+          const product: MatrixProduct = {
+            kind: 'f32 to f32',
+            leftPacking: 'f32',
+            rightPacking: 'f32',
+            rows,
+            columns,
+            depth: 2000,
+            left: { byteOffset: 0, rowStride: 2000, columnStride: 1 },
+            right: { byteOffset: 0, rowStride: columns, columnStride: 1 },
+            result: { byteOffset: 0, rowStride: columns },
+            scale: 1,
+            addend: { byteOffset: 0, rowStride: columns },
+            rounds: false,
+          };
+          const parts = splitProducts([product], threads, code).flat();
+          expect(parts.length).toBeLessThanOrEqual(threads);
+          const elements = parts.reduce((sum, part) => sum + part.rows * part.columns, 0);
+          expect(elements).toBe(rows * columns);
+          let next = 0;
+          for (const part of parts) {
+            expect(part.result.byteOffset).toBe(next);
+            expect(part.addend?.byteOffset).toBe(next);
+            next += 4 * (part.columns === columns ? part.rows * columns : part.columns);
+          }
+        }),
+        { numRuns: 50 },
+      );
+    },
+  );
 });
