@@ -10,6 +10,8 @@ const pipeDataModel = new MeshRanks([
   { name: 'model', size: 2 },
 ]);
 
+const axis = (name: string, size: number): MeshAxis => ({ name, size });
+
 const meshes: fc.Arbitrary<readonly MeshAxis[]> = fc
   .array(fc.integer({ min: 1, max: 4 }), { minLength: 1, maxLength: 4 })
   .map((sizes) => sizes.map((size, index) => ({ name: `axis${index}`, size })));
@@ -52,6 +54,58 @@ describe('the ranks of a mesh', () => {
       [2, 3, 6, 7],
     ]);
     expect(pipeDataModel.groups('model', 'pipe')[0]).toEqual([0, 4, 1, 5]);
+  });
+
+  it("has DeepSpeed's groups of experts on 16 ranks", () => {
+    const pairs = new MeshRanks([axis('edp', 8), axis('ep', 2)]);
+    expect(pairs.groups('ep')).toHaveLength(8);
+    expect(pairs.groups('ep').slice(0, 2)).toEqual([
+      [0, 1],
+      [2, 3],
+    ]);
+    expect(pairs.groups('edp')).toEqual([
+      [0, 2, 4, 6, 8, 10, 12, 14],
+      [1, 3, 5, 7, 9, 11, 13, 15],
+    ]);
+    const beside = new MeshRanks([axis('edp', 2), axis('ep', 4), axis('mp', 2)]);
+    expect(beside.groups('ep')).toEqual([
+      [0, 2, 4, 6],
+      [1, 3, 5, 7],
+      [8, 10, 12, 14],
+      [9, 11, 13, 15],
+    ]);
+    expect(beside.groups('edp').slice(0, 3)).toEqual([
+      [0, 8],
+      [1, 9],
+      [2, 10],
+    ]);
+  });
+
+  it("has Megatron's two grids of one world, of which that of experts folds tp, cp and dp", () => {
+    // TP 4, CP 2, DP 8, PP 4, and EP 64, ETP 1.
+    const folded = new MeshRanks([axis('pp', 4), axis('dp', 8), axis('cp', 2), axis('tp', 4)]);
+    const experts = folded.groups('dp', 'cp', 'tp');
+    expect(experts).toHaveLength(4);
+    experts.forEach((ranks, stage) => {
+      expect(ranks).toEqual(Array.from({ length: 64 }, (_, index) => stage * 64 + index));
+    });
+    expect(folded.groups('pp')[5]).toEqual([5, 69, 133, 197]);
+    // 8 ranks with TP 2, DP 4, and EP 4, EDP 2: what of dp experts are shared out over is an axis of its own.
+    const split = new MeshRanks([axis('edp', 2), axis('ep', 2), axis('tp', 2)]);
+    expect(split.groups('ep', 'tp')).toEqual([
+      [0, 1, 2, 3],
+      [4, 5, 6, 7],
+    ]);
+    expect(split.groups('edp')).toEqual([
+      [0, 4],
+      [1, 5],
+      [2, 6],
+      [3, 7],
+    ]);
+    expect(split.groups('edp', 'ep')).toEqual([
+      [0, 2, 4, 6],
+      [1, 3, 5, 7],
+    ]);
   });
 
   it('has each rank in one group along an axis, at its coordinate', () => {

@@ -33,6 +33,18 @@ describe('expertParallel on two ranks', () => {
     expect(text).toMatch(/experts +1 +tokens to experts +ep +allToAll +allToAll +512/);
   });
 
+  it('sends what the plan says where ranks have the same tokens, too', () => {
+    for (const { folded } of ranks) expect(folded.sent).toEqual(folded.planned);
+    const sent = ranks[0]?.folded.sent ?? [];
+    // Of 16 tokens that both ranks have, each routes 8.
+    expect(sent.filter((each) => each === `allToAll ${tokens * 2 * features * 4}`)).toHaveLength(8);
+    // What two layers give, and what they owe to their inputs.
+    const gathered = `allGather ${2 * tokens * features * 4}`;
+    expect(sent.filter((each) => each === gathered)).toHaveLength(4);
+    const text = ranks[0]?.folded.explained ?? '';
+    expect(text).toMatch(/experts\.up +f32 +\[8, 8, 12\] +shard\(0: tp\)/);
+  });
+
   it('has gradients of all tokens’ experts where ranks have no tokens', async () => {
     setRank({ device: await cpu() });
     manualSeed(0);

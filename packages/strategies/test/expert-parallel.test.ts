@@ -1,17 +1,28 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { LayoutError, type MeshAxis, nn, setRank } from '@shardwise/core';
-import { collectivesOf, compose, ddp, expertParallel, fsdp, planFor } from '@shardwise/strategies';
+import type { ParameterSpec } from '@shardwise/core/extend';
+import {
+  collectivesOf,
+  colwiseParallel,
+  compose,
+  ddp,
+  expertParallel,
+  fsdp,
+  planFor,
+  tensorParallel,
+} from '@shardwise/strategies';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ExpertModel } from './ranks/expert-models.ts';
 
 describe('a plan of expertParallel', () => {
   const model = (): ExpertModel => new ExpertModel({ gate: nn.topKGate() });
+  const specs = (own = model()): ParameterSpec[] =>
+    own
+      .namedParameters()
+      .map(([name, { shape, dtype }]) => ({ name, shape, dtype, requiresGrad: true }));
   const planOn = (axes: readonly MeshAxis[], own = model()): (() => unknown) => {
     const strategy = expertParallel();
-    const parameters = own.namedParameters().map(([name, { shape, dtype }]) => {
-      return { name, shape, dtype, requiresGrad: true };
-    });
-    return () => strategy.plan({ parameters }, axes);
+    return () => strategy.plan({ parameters: specs(own) }, axes);
   };
 
   beforeEach(async () => setRank({ device: await cpu() }));
@@ -32,9 +43,7 @@ describe('a plan of expertParallel', () => {
       { name: 'dp', size: 2 },
       { name: 'ep', size: 2 },
     ];
-    const parameters = model()
-      .namedParameters()
-      .map(([name, { shape, dtype }]) => ({ name, shape, dtype, requiresGrad: true }));
+    const parameters = specs();
     const plan = compose(expertParallel(), fsdp()).plan({ parameters }, axes);
     expect(plan.batch.dims).toEqual([['ep', 'dp']]);
     const up = plan.parameters.find(({ name }) => name === 'experts.experts.up');
@@ -44,11 +53,41 @@ describe('a plan of expertParallel', () => {
     );
   });
 
+  it('has more ranks for experts than shares of the batch, on the ranks of tensor parallelism', () => {
+    const axes = [
+      { name: 'dp', size: 2 },
+      { name: 'tp', size: 2 },
+    ];
+    const over = expertParallel({ axis: ['tp', 'dp'], sameTokens: ['tp'] });
+    const styles = { first: colwiseParallel({ output: 'invariant' }) };
+    const plan = compose(tensorParallel(styles), over).plan({ parameters: specs() }, axes);
+    expect(plan.batch.dims).toEqual([['dp']]);
+    const layout = (name: string): unknown =>
+      plan.parameters.find((each) => each.name === name)?.parameter.dims;
+    expect(layout('experts.experts.up')).toEqual([['tp', 'dp'], [], []]);
+    expect(layout('first.weight')).toEqual([['tp'], []]);
+    expect(plan.steps.filter(({ kind }) => kind === 'shardLayers')).toHaveLength(2);
+  });
+
+  it('names what is wrong with its axes', () => {
+    expect(() => expertParallel({ axis: [] })).toThrow('no axis, or one twice');
+    expect(() => expertParallel({ axis: ['ep', 'ep'] })).toThrow('no axis, or one twice');
+    expect(() => expertParallel({ sameTokens: ['tp'] })).toThrow(
+      "'tp', among whose ranks no experts are shared out",
+    );
+    const axes = [
+      { name: 'tp', size: 4 },
+      { name: 'ep', size: 4 },
+    ];
+    const strategy = expertParallel({ axis: ['tp', 'ep'], sameTokens: ['tp'] });
+    const parameters = specs();
+    // Each axis divides the experts, both together do not.
+    expect(() => strategy.plan({ parameters }, axes)).toThrow(/over 16 ranks along dim 0/);
+  });
+
   it('averages over the axis every gradient but those of experts', () => {
     const axes = [{ name: 'ep', size: 2 }];
-    const parameters = model()
-      .namedParameters()
-      .map(([name, { shape, dtype }]) => ({ name, shape, dtype, requiresGrad: true }));
+    const parameters = specs();
     const plan = expertParallel().plan({ parameters }, axes);
     const averaged = collectivesOf(plan).filter(({ operation }) => operation === 'allReduce');
     expect(averaged.map(({ parameters: [name] }) => name)).toEqual(

@@ -9,44 +9,47 @@ import { loadCheckpoint, loadModel, loadOptimizer } from 'shardwise';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { batch, rows, settings } from './ranks/expert-models.ts';
-import { build, losses, takeStep } from './ranks/expert-states.ts';
+import { build, grids, losses, takeStep } from './ranks/expert-states.ts';
 
-describe('experts that four ranks build and train in parts', () => {
-  let directory = '';
-  let means: readonly number[] = [];
+describe.each(Object.keys(grids))(
+  'experts that four ranks build and train in parts: %s',
+  (grid) => {
+    let directory = '';
+    let means: readonly number[] = [];
 
-  beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'shardwise-experts-'));
-    const found = await spawnRanks(4, new URL('./ranks/expert-states.ts', import.meta.url), {
-      world: createThreadsWorld({ size: 4, arenaBytes: 16 * 1024 * 1024 }),
-      data: { directory: join(directory, 'step') },
-      timeoutMs: 120_000,
+    beforeAll(async () => {
+      directory = await mkdtemp(join(tmpdir(), 'shardwise-experts-'));
+      const found = await spawnRanks(4, new URL('./ranks/expert-states.ts', import.meta.url), {
+        world: createThreadsWorld({ size: 4, arenaBytes: 16 * 1024 * 1024 }),
+        data: { directory: join(directory, 'step'), grid },
+        timeoutMs: 120_000,
+      });
+      const ranks = z.array(losses).length(4).parse(found);
+      means = [0, 1, 2].map((step) => ranks.reduce((sum, own) => sum + (own[step] ?? NaN), 0) / 4);
+      setRank({ device: await cpu() });
+    }, 130_000);
+
+    afterAll(() => rm(directory, { recursive: true, force: true }));
+
+    it('train as on one rank', async () => {
+      manualSeed(0);
+      const model = build();
+      const optimizer = new optim.AdamW(model.parameters(), settings);
+      for (const [step, mean] of means.entries()) {
+        const loss = await takeStep((x) => model.forward(x), optimizer, batch(step, 0, rows));
+        expect(loss / mean).toBeCloseTo(1, 4);
+      }
     });
-    const ranks = z.array(losses).length(4).parse(found);
-    means = [0, 1, 2].map((step) => ranks.reduce((sum, own) => sum + (own[step] ?? NaN), 0) / 4);
-    setRank({ device: await cpu() });
-  }, 130_000);
 
-  afterAll(() => rm(directory, { recursive: true, force: true }));
-
-  it('train as on one rank', async () => {
-    manualSeed(0);
-    const model = build();
-    const optimizer = new optim.AdamW(model.parameters(), settings);
-    for (const [step, mean] of means.entries()) {
-      const loss = await takeStep((x) => model.forward(x), optimizer, batch(step, 0, rows));
-      expect(loss / mean).toBeCloseTo(1, 4);
-    }
-  });
-
-  it('go on from their checkpoint on one rank, which has all experts', async () => {
-    manualSeed(5);
-    const model = build();
-    const optimizer = new optim.AdamW(model.parameters(), settings);
-    const checkpoint = await loadCheckpoint(join(directory, 'step'));
-    await loadModel(checkpoint, model);
-    await loadOptimizer(checkpoint, model, optimizer);
-    const loss = await takeStep((x) => model.forward(x), optimizer, batch(2, 0, rows));
-    expect(loss / (means[2] ?? NaN)).toBeCloseTo(1, 4);
-  });
-});
+    it('go on from their checkpoint on one rank, which has all experts', async () => {
+      manualSeed(5);
+      const model = build();
+      const optimizer = new optim.AdamW(model.parameters(), settings);
+      const checkpoint = await loadCheckpoint(join(directory, 'step'));
+      await loadModel(checkpoint, model);
+      await loadOptimizer(checkpoint, model, optimizer);
+      const loss = await takeStep((x) => model.forward(x), optimizer, batch(2, 0, rows));
+      expect(loss / (means[2] ?? NaN)).toBeCloseTo(1, 4);
+    });
+  },
+);

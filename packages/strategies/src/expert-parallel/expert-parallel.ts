@@ -1,22 +1,42 @@
 import {
   checkOptions,
+  ConfigError,
+  joinLayouts,
   LayoutError,
+  type ModelSpec,
   option,
   type OptionRules,
   type Strategy,
 } from '@shardwise/core/extend';
-import { layoutOver } from '../layout/axis-layout.ts';
+import { type ActivationLayout, layoutOver, unsummedRule } from '../layout/axis-layout.ts';
 import { requireAxis } from '../plan/axis-of-plan.ts';
+import type { RunLayer } from '../plan/step-keys.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';
 import { runLayer } from '../plan/steps/run-layer.ts';
 import { shardLayers } from '../plan/steps/shard-layers.ts';
 import { shareBuffers } from '../plan/steps/share-buffers.ts';
-import { shardingsOf, styledModules, type StylePlan } from '../tensor-parallel/styled-modules.ts';
+import type { ModuleSpec, ParallelStyle } from '../tensor-parallel/parallel-style.ts';
+import {
+  shardingsOf,
+  type StyledModule,
+  styledModules,
+} from '../tensor-parallel/styled-modules.ts';
 import { expertsStyle, looksLikeExperts } from './experts-style.ts';
+import { tokensStyle } from './tokens-style.ts';
 
 export interface ExpertParallelOptions {
-  /** The mesh axis whose ranks share out the experts of each layer, and the batch. Default: `ep`. */
-  readonly axis?: string;
+  /**
+   * The mesh axes whose ranks share out the experts of each layer, and, but for those of `sameTokens`, the batch. With several,
+   * rows travel over one after the other: first over the first, which is best inside a host. Default: `ep`.
+   */
+  readonly axis?: string | readonly string[];
+  /**
+   * Those of the axes whose ranks have the same tokens, as those of `tensorParallel`: each rank routes a part of them, so that one
+   * world has a grid for experts and another for other layers. Default: none.
+   */
+  readonly sameTokens?: readonly string[];
+  /** How tokens lie on the ranks of `sameTokens` around a layer: shard(1) between layers of sequence parallelism. Default: invariant. */
+  readonly input?: Exclude<ActivationLayout, 'partial' | 'replicate'>;
   /** Routes of a token, for the bytes in the plan. Default: 2, as of topKGate(). */
   readonly k?: number;
   /**
@@ -27,7 +47,13 @@ export interface ExpertParallelOptions {
 }
 
 const optionRules: OptionRules<ExpertParallelOptions> = {
-  axis: option.axisName,
+  axis: option.either(option.axisName, option.listOf(option.axisName)),
+  sameTokens: option.listOf(option.axisName),
+  input: {
+    fits: (value): value is NonNullable<ExpertParallelOptions['input']> =>
+      unsummedRule.fits(value) && value !== 'replicate',
+    is: "'invariant' or shard(dim)",
+  },
   k: option.integer(1),
   tokens: option.integer(1),
 };
@@ -36,58 +62,106 @@ const optionRules: OptionRules<ExpertParallelOptions> = {
  * Experts of `nn.MixtureOfExperts` shared out among ranks that have other tokens (Lepikhin et al. 2020): rows travel to their
  * experts and back. All else is on every rank, and its gradients are averaged over the axis while backward goes on; those of experts
  * are divided by as many ranks, whose tokens they have seen. So it shares out the batch, as ddp does, and goes before what does
- * so on other axes: `compose(expertParallel(), fsdp())`.
+ * so on other axes: `compose(expertParallel(), fsdp())`. With tensor parallelism of other layers experts may be shared out among its
+ * ranks, too, so that there are more of them than shares of the batch:
  *
- * Carried out, it makes rank 0's parameters and buffers those of all ranks of the axis.
+ *     compose(tensorParallel(styles), expertParallel({ axis: ['tp', 'ep'], sameTokens: ['tp'] }), fsdp())
+ *
+ * Carried out, it makes rank 0's parameters and buffers those of all ranks of the axis. Throws ConfigError for axes that stand twice,
+ * and for axes of `sameTokens` that are none of `axis`.
  */
 export function expertParallel(options: ExpertParallelOptions = {}): Strategy {
   checkOptions('expertParallel', options, optionRules);
-  const { axis = 'ep', k = 2, tokens = 1 } = options;
-  const styles: StylePlan = { '**': expertsStyle(k, tokens) };
+  const { axis = 'ep', sameTokens = [], input = 'invariant', k = 2, tokens = 1 } = options;
+  const over = typeof axis === 'string' ? [axis] : axis;
+  requireOwnAxes(over, sameTokens);
+  const ownTokens = over.filter((each) => !sameTokens.includes(each));
   return {
     name: 'expert-parallel',
     plan(model, axes): ModelPlan {
-      const size = requireAxis('expertParallel', axes, axis);
-      const layers = styledModules(styles, model).filter(({ module }) => looksLikeExperts(module));
-      if (layers.length === 0) throw noExperts(axis);
-      const own = Object.fromEntries(layers.map(({ module, style }) => [module.path, style]));
-      const shardings = shardingsOf(own, model, size);
+      const sizes = over.map((each) => requireAxis('expertParallel', axes, each));
+      const sizeOf = (names: readonly string[]): number =>
+        names.reduce((product, each) => product * (sizes[over.indexOf(each)] ?? 1), 1);
+      // Of the tokens of a batch, a rank routes as many.
+      const routed = Math.ceil(tokens / sizeOf(sameTokens));
+      const exchanges = over.map((each, index) => ({
+        axis: each,
+        style: expertsStyle({ k, limit: routed, before: sizeOf(over.slice(0, index)) }),
+      }));
+      const layers = layersOf(model, exchanges[0]?.style ?? tokensStyle(input));
+      if (layers.length === 0) throw noExperts(over);
+      const shardings = shardingsOf(
+        Object.fromEntries(layers.map(({ module, style }) => [module.path, style])),
+        model,
+        sizeOf(over),
+      );
+      const run = ({ path, parameters }: ModuleSpec, of: RunsLayer): Step<RunLayer> => {
+        const names = [...parameters].map(([key, { name }]) => [key, name] as const);
+        return new Step(runLayer, { ...of, module: path, parameters: Object.fromEntries(names) });
+      };
       return {
         strategy: 'expert-parallel',
         axes,
-        batch: { dims: [[axis]], partial: [] },
+        batch: { dims: ownTokens.length === 0 ? [] : [ownTokens], partial: [] },
         parameters: model.parameters.map((parameter) => {
           const sharding = shardings.get(parameter.name) ?? 'invariant';
-          const layout = layoutOver(axis, sharding, parameter.shape.length);
+          const layout = over
+            .map((each) => layoutOver(each, sharding, parameter.shape.length))
+            .reduce(joinLayouts);
           return { ...parameter, parameter: layout, gradient: layout, optimizer: layout };
         }),
         steps: [
-          new Step(shardLayers, { axis, batch: 'own' }),
-          ...layers.map(({ module: { path, parameters }, style }) => {
-            const names = [...parameters].map(([key, { name }]) => [key, name] as const);
-            const step = {
-              axis,
-              module: path,
-              style,
-              parameters: Object.fromEntries(names),
-              tokens,
-            };
-            return new Step(runLayer, step);
-          }),
-          new Step(shareBuffers, { axes: [axis] }),
+          ...over.map((each) =>
+            sameTokens.includes(each)
+              ? new Step(shardLayers, { axis: each, joins: true })
+              : new Step(shardLayers, { axis: each, batch: 'own' }),
+          ),
+          ...layers.flatMap(({ module }) => [
+            // What is put around the experts last is the first that rows come through.
+            ...exchanges.toReversed().map((own) => run(module, { ...own, tokens: routed })),
+            ...sameTokens.map((each) =>
+              run(module, { axis: each, style: tokensStyle(input), tokens }),
+            ),
+          ]),
+          ...(ownTokens.length === 0 ? [] : [new Step(shareBuffers, { axes: ownTokens })]),
         ],
       };
     },
   };
 }
 
-function noExperts(axis: string): LayoutError {
+type RunsLayer = Pick<RunLayer, 'axis' | 'style' | 'tokens'>;
+
+/** The layers of experts of a model. */
+function layersOf(model: ModelSpec, style: ParallelStyle): readonly StyledModule[] {
+  return styledModules({ '**': style }, model).filter(({ module }) => looksLikeExperts(module));
+}
+
+function requireOwnAxes(over: readonly string[], sameTokens: readonly string[]): void {
+  const isSound = over.length > 0 && [over, sameTokens].every((x) => new Set(x).size === x.length);
+  const foreign = sameTokens.find((each) => !over.includes(each));
+  if (isSound && foreign === undefined) return;
+  const formatted = over.join("', '");
+  throw new ConfigError(
+    {
+      asked: `expertParallel() over '${formatted}', of which the ranks of '${sameTokens.join("', '")}' have the same tokens`,
+      found:
+        foreign === undefined
+          ? 'no axis, or one twice'
+          : `'${foreign}', among whose ranks no experts are shared out`,
+      todo: 'Name each axis once in `axis`, and those of them whose ranks have the same tokens once in `sameTokens`',
+    },
+    { axis: over, sameTokens },
+  );
+}
+
+function noExperts(over: readonly string[]): LayoutError {
   return new LayoutError(
     {
-      asked: `expertParallel() over '${axis}'`,
+      asked: `expertParallel() over '${over.join("', '")}'`,
       found: 'a model without a layer of experts',
       todo: 'Use nn.MixtureOfExperts in it, or ddp()',
     },
-    { axis },
+    { axis: over },
   );
 }

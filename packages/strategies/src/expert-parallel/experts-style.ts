@@ -3,12 +3,12 @@ import { evenSharding } from '../tensor-parallel/even-sharding.ts';
 import { requireModule } from '../tensor-parallel/module-spec.ts';
 import type { AxisPlace, ModuleSpec, ParallelStyle } from '../tensor-parallel/parallel-style.ts';
 import { requireTensor, wrapMethod } from '../tensor-parallel/wrap-method.ts';
-import { exchangeRoutes } from './exchange-routes.ts';
+import { exchangeRoutes, type RouteRoom } from './exchange-routes.ts';
 
 const name = 'expertParallel';
 
 /** Which of a layer's parameters have one matrix for each expert, by their names within the layer. */
-const perExpert = ['experts.up', 'experts.gate', 'experts.down'] as const;
+export const perExpert = ['experts.up', 'experts.gate', 'experts.down'] as const;
 
 /** Whether a module of a model looks like a layer of experts, as far as its parameters tell. */
 export function looksLikeExperts({ parameters }: ModuleSpec): boolean {
@@ -16,8 +16,18 @@ export function looksLikeExperts({ parameters }: ModuleSpec): boolean {
   return isMatrices('experts.up') && isMatrices('experts.down') && parameters.has('router.weight');
 }
 
-/** Each rank of the axis has some of the experts of a layer, as many as the others. A token has k routes, a rank at most `limit` tokens. */
-export function expertsStyle(k: number, limit: number): ParallelStyle {
+/** How the ranks of one axis exchange rows of experts. */
+export interface ExpertExchange {
+  /** Routes of a token. */
+  readonly k: number;
+  /** The most tokens that a rank routes. */
+  readonly limit: number;
+  /** Among how many ranks the axes before have shared out the experts: rows were exchanged over these. */
+  readonly before: number;
+}
+
+/** Each rank of the axis has some of the experts of a layer, as many as the others, of those that the axes before leave. */
+export function expertsStyle({ k, limit, before }: ExpertExchange): ParallelStyle {
   return {
     name,
     shardings: ({ parameters }, size) =>
@@ -46,7 +56,7 @@ export function expertsStyle(k: number, limit: number): ParallelStyle {
       const there = ['tokens', 'experts'] as const;
       const back = ['experts', 'tokens'] as const;
       return [
-        message('forward', experts * dtypes.i32.bytes, ['counts', 'experts']),
+        message('forward', (experts / before) * dtypes.i32.bytes, ['counts', 'experts']),
         message('forward', rows, there),
         message('forward', rows, back),
         message('backward', rows, there),
@@ -67,14 +77,15 @@ export function expertsStyle(k: number, limit: number): ParallelStyle {
     },
     install(module, place, path) {
       const layer = requireModule(module, MixtureOfExperts, path, name);
-      if (place.size > 1) exchangeAround(layer, limit, place, path);
+      if (place.size > 1) exchangeAround(layer, before === 1 ? limit : null, place, path);
     },
   };
 }
 
+/** `limit` is null where rows come that other ranks have sent, as many as there is room for. */
 function exchangeAround(
   layer: MixtureOfExperts,
-  limit: number,
+  limit: number | null,
   place: AxisPlace,
   path: string,
 ): void {
@@ -83,13 +94,18 @@ function exchangeAround(
     const rows = requireTensor(x, path);
     const sizes = requireTensor(counts, path);
     const routes = rows.shape[0] ?? 0;
-    const most = gate.mostRoutes(limit, sizes.numel, layer.training);
-    const room = {
-      routes: Math.max(routes, gate.k === null ? most * sizes.numel : limit * gate.k),
-      most: Math.max(typeof own === 'number' ? own : routes, most),
-    };
+    const given = typeof own === 'number' ? own : routes;
+    const room = limit === null ? { routes, most: given } : roomFor(limit, routes, given);
     return exchangeRoutes(rows, sizes, room, place, (ownRows, ownCounts) =>
-      requireTensor(forward([ownRows, ownCounts]), path),
+      requireTensor(forward([ownRows, ownCounts, place.size * room.most]), path),
     );
+
+    function roomFor(tokens: number, least: number, mostHere: number): RouteRoom {
+      const most = gate.mostRoutes(tokens, sizes.numel, layer.training);
+      return {
+        routes: Math.max(least, gate.k === null ? most * sizes.numel : tokens * gate.k),
+        most: Math.max(mostHere, most),
+      };
+    }
   });
 }

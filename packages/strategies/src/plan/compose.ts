@@ -11,7 +11,7 @@ import {
 } from '@shardwise/core/extend';
 import { firstPlace } from '../layout/axis-size.ts';
 import { shardLayersKey } from './step-keys.ts';
-import { collectivesOf, type ModelPlan, stepsOf } from './step.ts';
+import { collectivesOf, type ModelPlan, Step, stepsOf } from './step.ts';
 import { shareBuffers } from './steps/share-buffers.ts';
 import type { StrategyWithLoss } from './strategy-with-loss.ts';
 
@@ -94,12 +94,16 @@ function merge(outer: ModelPlan, inner: ModelPlan): ModelPlan {
   };
 }
 
-/** The steps of both; buffers are shared once, over the axes of both. */
+/** The steps of both; layers are shared once over an axis of both, and buffers once over the axes of both. */
 function joinSteps(outer: ModelPlan, inner: ModelPlan): ModelPlan['steps'] {
+  const joined = joinedAxes(outer, inner);
   const sharing = [...stepsOf(outer, shareBuffers), ...stepsOf(inner, shareBuffers)];
-  const [first, ...others] = sharing;
-  const steps = [...outer.steps, ...inner.steps];
-  if (first === undefined || others.length === 0) return steps;
+  const [first] = sharing;
+  const others = inner.steps.filter(
+    (step) => !(Step.is(step, shardLayersKey) && joined.has(step.data.axis)),
+  );
+  const steps = [...outer.steps, ...others];
+  if (first === undefined || sharing.length === 1) return steps;
   const axes = sharing.flatMap(({ data }) => data.axes);
   const isSharing = new Set<object>(sharing);
   return [...steps.filter((step) => !isSharing.has(step)), first.with({ axes })];
@@ -164,7 +168,8 @@ function formatMesh({ axes }: Plan): string {
 }
 
 function requireDifferentAxes(outer: Plan, inner: Plan): void {
-  const used = new Set(axesOf(outer));
+  const joined = joinedAxes(outer, inner);
+  const used = new Set(axesOf(outer).filter((axis) => !joined.has(axis)));
   const shared = [...new Set(axesOf(inner))].find((axis) => used.has(axis));
   if (shared === undefined) return;
   const size = outer.axes.find(({ name }) => name === shared)?.size ?? 1;
@@ -175,6 +180,20 @@ function requireDifferentAxes(outer: Plan, inner: Plan): void {
       todo: 'Give each its own axis of the mesh',
     },
     { axis: shared, axes: outer.axes },
+  );
+}
+
+/** Axes over which both share layers, each those that it knows. */
+function joinedAxes(outer: ModelPlan, inner: ModelPlan): ReadonlySet<string> {
+  const own = stepsOf(outer, shardLayersKey);
+  const pairs = stepsOf(inner, shardLayersKey).flatMap(({ data }) => {
+    const before = own.find((step) => step.data.axis === data.axis)?.data;
+    return before === undefined ? [] : [[before, data] as const];
+  });
+  return new Set(
+    pairs
+      .filter(([a, b]) => a.batch !== 'own' && b.batch !== 'own' && (a.joins ?? b.joins ?? false))
+      .map(([{ axis }]) => axis),
   );
 }
 

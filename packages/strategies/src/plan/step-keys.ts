@@ -84,6 +84,8 @@ export interface ShardLayers {
   readonly axis: string;
   /** `own`: the ranks have other batches, and average what they owe to parameters that are not cut. Default: `shared`. */
   readonly batch?: 'shared' | 'own';
+  /** Whether another strategy may share layers over the axis too, each those that it knows; one step is for both. Default: false. */
+  readonly joins?: boolean;
 }
 
 export const shardLayersKey: StepKey<ShardLayers> = { name: 'shardLayers' };

@@ -49,7 +49,7 @@ interface Seen {
 export class LayerParameter extends DividedParameter {
   readonly #part: ParameterPart;
   #layers = 0;
-  #batch: BatchRanks | null = null;
+  readonly #batch: BatchRanks[] = [];
   #seen: Seen | null = null;
 
   /** Without `data`, as all that there is of the part is a part of it (constructSharded). Shape: data part. */
@@ -75,17 +75,17 @@ export class LayerParameter extends DividedParameter {
 
   /** What expressions read, made of an expression of the part. Shape: part -> part or whole. */
   seen(part: Node): Node {
-    const own = this.#batch === null ? part : this.#seenInBatch(part, this.#batch);
+    const own = this.#batch.length === 0 ? part : this.#seenInBatch(part, this.#batch);
     return this.#layers > 0 ? own : withoutValues(() => this.#join(new Tensor(own))).node;
   }
 
   /** What ranks with other batches owe it becomes their mean before it arrives, from now on. */
   shareBatch(ranks: BatchRanks): void {
-    this.#batch = ranks;
+    this.#batch.push(ranks);
   }
 
   /** One expression for all that reads the part, so that its gradient travels once. */
-  #seenInBatch(part: Node, { axis, size, averages }: BatchRanks): Node {
+  #seenInBatch(part: Node, batch: readonly BatchRanks[]): Node {
     const own = { part, region: currentRegion(), isGradEnabled: isGradEnabled() };
     const known = this.#seen;
     if (
@@ -99,8 +99,11 @@ export class LayerParameter extends DividedParameter {
       return known.node;
     }
     const { node } = withoutValues(() => {
-      const scaled = scaleGradient(new Tensor(part), 1 / size);
-      return averages ? reinterpret(scaled, axis, 'invariant', 'replicate') : scaled;
+      const ranks = batch.reduce((product, { size }) => product * size, 1);
+      return batch.reduce(
+        (x, { axis, averages }) => (averages ? reinterpret(x, axis, 'invariant', 'replicate') : x),
+        scaleGradient(new Tensor(part), 1 / ranks),
+      );
     });
     this.#seen = { ...own, node };
     return node;

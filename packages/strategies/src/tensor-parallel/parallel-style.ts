@@ -8,6 +8,8 @@ export interface ModuleSpec {
   readonly parameters: ReadonlyMap<string, ParameterSpec>;
   /** In what products take and give activations, where it is not the dtype of the parameters. */
   readonly productDtype?: DType;
+  /** Of a plan: those that ranks of the axis have parts of, by their names within the module. */
+  readonly cut?: ReadonlySet<string>;
 }
 
 /** Where a rank stands on the tensor-parallel axis. */

@@ -1,5 +1,5 @@
 import { createMesh } from '@shardwise/collectives';
-import { manualSeed, nn, optim, setRank, subscribe } from '@shardwise/core';
+import { manualSeed, nn, optim, setRank, type Strategy, subscribe } from '@shardwise/core';
 import { currentSession } from '@shardwise/core/extend';
 import { collectivesOf, expertParallel, explain, parallelize } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
@@ -9,10 +9,15 @@ import { batch, ExpertModel, features } from './expert-models.ts';
 
 export const tokens = 8;
 
-export const found = z.object({
+const traffic = z.object({
   planned: z.array(z.string()),
   sent: z.array(z.string()),
   explained: z.string(),
+});
+
+export const found = traffic.extend({
+  /** Where the ranks have the same tokens, and each routes a part of them. */
+  folded: traffic,
   /** Gradients where this rank has 2 tokens or 10. */
   uneven: z.array(z.number()),
 });
@@ -22,20 +27,28 @@ export async function main(context: RankContext): Promise<z.infer<typeof found>>
   const { rank, size } = context;
   const { backend: device } = currentSession();
   setRank({ device, mesh: await createMesh(group, [{ name: 'ep', size }]) });
-  return { ...(await messages(rank)), uneven: await uneven(rank) };
+  const apart = await messages(expertParallel({ tokens }), rank * tokens);
+  const few = await uneven(rank);
+  setRank({ device, mesh: await createMesh(group, [{ name: 'tp', size }]) });
+  const over = { axis: 'tp', sameTokens: ['tp'], tokens: 2 * tokens };
+  return { ...apart, uneven: few, folded: await messages(expertParallel(over), 0, 2 * tokens) };
 }
 
 /** A step whose experts have as many tokens each. */
-async function messages(rank: number): Promise<Omit<z.infer<typeof found>, 'uneven'>> {
+async function messages(
+  strategy: Strategy,
+  start: number,
+  count = tokens,
+): Promise<z.infer<typeof traffic>> {
   manualSeed(0);
   const model = new ExpertModel({ gate: nn.roundRobinGate() });
-  const parallel = await parallelize(model, expertParallel({ tokens }));
+  const parallel = await parallelize(model, strategy);
   const optimizer = new optim.AdamW(model.parameters(), { lr: 0.01 });
   const sent: string[] = [];
   const step = async (): Promise<void> => {
     optimizer.zeroGrad();
     parallel
-      .forward(batch(0, rank * tokens, tokens))
+      .forward(batch(0, start, count))
       .square()
       .mean()
       .backward();

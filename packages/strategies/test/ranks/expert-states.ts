@@ -14,7 +14,24 @@ import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 import { batch, ExpertModel, rows, settings } from './expert-models.ts';
 
-export const task = z.object({ directory: z.string() });
+/** Grids of four ranks, and how many of them have other rows. */
+export const grids = {
+  'dp × ep, FSDP': {
+    axes: ['dp', 'ep'],
+    strategy: () => compose(expertParallel(), fsdp()),
+    shares: 4,
+  },
+  'tp × dp for experts, dp for the batch': {
+    axes: ['dp', 'tp'],
+    strategy: () => expertParallel({ axis: ['tp', 'dp'], sameTokens: ['tp'] }),
+    shares: 2,
+  },
+} as const;
+
+export const task = z.object({
+  directory: z.string(),
+  grid: z.literal(['dp × ep, FSDP', 'tp × dp for experts, dp for the batch']),
+});
 /** Losses of this rank's rows, of three steps. */
 export const losses = z.array(z.number());
 
@@ -22,21 +39,21 @@ export const build = (): ExpertModel => new ExpertModel({ gate: nn.topKGate() })
 
 /** Two steps, a checkpoint, and a third step, of a model that no rank builds whole. */
 export async function main(context: RankContext): Promise<number[]> {
-  const { directory } = task.parse(context.data);
+  const { directory, grid } = task.parse(context.data);
+  const { axes: names, strategy: chosen, shares } = grids[grid];
   const { group } = await join(context);
-  const axes = [
-    { name: 'dp', size: 2 },
-    { name: 'ep', size: 2 },
-  ];
+  const axes = names.map((name) => ({ name, size: 2 }));
   setRank({ device: currentSession().backend, mesh: await createMesh(group, axes) });
   manualSeed(0);
-  const strategy = compose(expertParallel(), fsdp());
+  const strategy = chosen();
   const model = constructSharded(build, strategy);
   const parallel = await parallelize(model, strategy);
   const optimizer = new optim.AdamW(model.parameters(), settings);
-  const count = rows / context.size;
+  const count = rows / shares;
+  // Those that have the same rows are neighbours.
+  const start = Math.floor((context.rank * shares) / context.size) * count;
   const step = (index: number): Promise<number> =>
-    takeStep((x) => parallel.forward(x), optimizer, batch(index, context.rank * count, count));
+    takeStep((x) => parallel.forward(x), optimizer, batch(index, start, count));
   const found = [await step(0), await step(1)];
   await saveCheckpoint(directory, { step: 2, model, optimizer }, { group });
   return [...found, await step(2)];

@@ -16,6 +16,8 @@ import {
   parallelize,
   tensorParallel,
   colwiseParallel,
+  sequenceParallel,
+  shard,
   zero,
 } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
@@ -27,6 +29,8 @@ interface Case {
   readonly axes: readonly MeshAxis[];
   readonly strategy: () => Strategy;
   readonly isCheckpointed?: true;
+  /** Whether the ranks of `tp` route parts of their tokens. */
+  readonly isFolded?: true;
   /** Relative to what one rank gets. Default: 5e-5. */
   readonly tolerance?: number;
 }
@@ -34,6 +38,14 @@ interface Case {
 const axis = (name: string, size: number): MeshAxis => ({ name, size });
 const halves = { parameterDtype: 'bf16' } as const;
 const two = [axis('dp', 2), axis('ep', 2)];
+const folded = [axis('dp', 2), axis('tp', 2)];
+const overTp = { axis: 'tp', sameTokens: ['tp'] };
+const overBoth = { axis: ['tp', 'dp'], sameTokens: ['tp'] };
+/** Within a layer whose tokens ranks of `tp` share out. */
+const amongParts = tensorParallel({
+  'others.shared': colwiseParallel({ input: shard(-2), output: shard(-2) }),
+  norm: sequenceParallel({ dim: -2, input: 'invariant', output: 'invariant' }),
+});
 
 /** Meshes of expert parallelism, and what it is composed with, by how many ranks they take. */
 export const cases: Readonly<Record<number, Readonly<Record<string, Case>>>> = {
@@ -49,12 +61,41 @@ export const cases: Readonly<Record<number, Readonly<Record<string, Case>>>> = {
       strategy: () => compose(expertParallel(), fsdp({ mixedPrecision: halves })),
       tolerance: 0.05,
     },
+    'experts over tp': {
+      axes: [axis('tp', 2)],
+      strategy: () => expertParallel(overTp),
+      isFolded: true,
+    },
     'ep of one rank × ddp': {
       axes: [axis('dp', 2), axis('ep', 1)],
       strategy: () => compose(expertParallel(), ddp()),
     },
   },
   4: {
+    'experts over tp × dp': {
+      axes: folded,
+      strategy: () => expertParallel(overBoth),
+      isFolded: true,
+    },
+    'tp × experts over tp × dp': {
+      axes: folded,
+      strategy: () => compose(amongParts, expertParallel(overBoth)),
+      isFolded: true,
+    },
+    'tp × experts over tp × FSDP': {
+      axes: folded,
+      strategy: () => compose(amongParts, expertParallel(overTp), fsdp()),
+      isFolded: true,
+    },
+    'tp × experts over tp × ZeRO-1': {
+      axes: folded,
+      strategy: () => compose(amongParts, expertParallel(overTp), zero({ stage: 1 })),
+      isFolded: true,
+    },
+    'ep over two axes': {
+      axes: [axis('dp', 2), axis('ep', 2)],
+      strategy: () => expertParallel({ axis: ['ep', 'dp'] }),
+    },
     ep: { axes: [axis('ep', 4)], strategy: () => expertParallel() },
     'ep × ddp': { axes: two, strategy: () => compose(expertParallel(), ddp()) },
     'ep × ZeRO-1': { axes: two, strategy: () => compose(expertParallel(), zero({ stage: 1 })) },
@@ -84,20 +125,23 @@ export async function main(context: RankContext): Promise<z.infer<typeof outcome
   const { group } = await join(context);
   const { backend: device } = currentSession();
   const found: Record<string, Outcome> = {};
-  for (const [name, { axes, strategy, isCheckpointed = false }] of Object.entries(
-    cases[context.size] ?? {},
-  )) {
+  for (const [name, own] of Object.entries(cases[context.size] ?? {})) {
+    const { axes, strategy, isCheckpointed = false, isFolded = false } = own;
     const mesh = await createMesh(group, axes);
     setRank({ device, mesh });
     // Rank 0's values must win.
     manualSeed(context.rank);
-    const batchAxes = axes.filter(({ name: own }) => own !== 'tp');
-    const model = new ExpertModel(balanced(batchAxes.map(({ name: own }) => own)));
+    const batchAxes = axes.filter(({ name: each }) => each !== 'tp');
+    const routing = isFolded ? axes : batchAxes;
+    const model = new ExpertModel(balanced(routing.map(({ name: each }) => each)));
     const parallel = await parallelize(model, strategy());
     const forward = (x: Tensor): Tensor =>
       isCheckpointed ? nn.checkpoint(() => parallel.forward(x)) : parallel.forward(x);
     const parts = batchAxes.reduce((product, { size }) => product * size, 1);
-    const part = batchAxes.reduce((at, { name: own, size }) => at * size + mesh.coordinate(own), 0);
+    const part = batchAxes.reduce(
+      (at, { name: each, size }) => at * size + mesh.coordinate(each),
+      0,
+    );
     const count = rows / parts;
     const steps = await trainSteps(model, forward, {
       start: part * count,

@@ -24,7 +24,14 @@ export const runLayer: StepKind<RunLayer> = {
   collectives({ axis, module: path, style, parameters, tokens }, plan): readonly CollectivePlan[] {
     if (axisSize(plan.axes, axis) === 1) return [];
     const names = Object.values(parameters);
-    const spec = moduleSpec(path, parameters, plannedParameters(plan, names));
+    const own = plannedParameters(plan, names);
+    const cut = new Set(
+      own.flatMap((each) => (shardingOf(each, 'parameter', axis) === null ? [] : each.name)),
+    );
+    const spec = {
+      ...moduleSpec(path, parameters, own),
+      cut: new Set(Object.keys(parameters).filter((key) => cut.has(parameters[key] ?? key))),
+    };
     const { autocast } = plan;
     const module = autocast === undefined ? spec : { ...spec, productDtype: autocast.dtype };
     const [stages] = stepsOf(plan, runStagesKey);

@@ -5,10 +5,12 @@ import {
   dtypes,
   elementCount,
   formatShape,
+  joinLayouts,
   type Layout,
   localShape,
   noGrad,
   Parameter,
+  type ParameterPlan,
   type Plan,
   shardedAxes,
   type Tensor,
@@ -25,7 +27,7 @@ import { initialContents } from '../../sharding/initial-contents.ts';
 import { requireSameModel } from '../same-model.ts';
 import { shareKeys } from '../share-keys.ts';
 import { runLayerKey, runStagesKey, shardLayersKey, type ShardLayers } from '../step-keys.ts';
-import { Step, type StepKind } from '../step.ts';
+import { Step, type StepKind, stepsOf } from '../step.ts';
 import { distribute } from './distribute.ts';
 
 /** How plans describe, and apply, `ShardLayers`. */
@@ -50,7 +52,8 @@ export const shardLayers: StepKind<ShardLayers> = {
     requireUnaveraged('tensor parallelism of a model', context.parameters);
   },
   async apply({ axis, batch }, context) {
-    const { model } = context;
+    const { model, plan } = context;
+    const layerAxes = stepsOf(plan, shardLayersKey).map(({ data }) => data.axis);
     const named = context.parameters;
     const buffers = model.namedBuffers();
     const group = currentSession().mesh.group(axis);
@@ -68,7 +71,12 @@ export const shardLayers: StepKind<ShardLayers> = {
         }
         continue;
       }
-      const layout = layoutOver(axis, sharding ?? 'invariant', parameter.ndim);
+      if (sharding !== null && isLayer) {
+        // The step of another axis has cut it over all of them.
+        if (batch === 'own') parameter.shareBatch({ ...ranks, averages: false });
+        continue;
+      }
+      const layout = layoutOfLayers(context.plannedOf(name), layerAxes);
       const replacement = await layerParameter(parameter, layout);
       replacements.set(parameter, replacement);
       if (batch === 'own') replacement.shareBatch({ ...ranks, averages: sharding === null });
@@ -77,6 +85,15 @@ export const shardLayers: StepKind<ShardLayers> = {
     for (const [, buffer] of buffers) shareValues(buffer, axis);
   },
 };
+
+/** How the ranks that share layers have parts of a parameter. */
+function layoutOfLayers(planned: ParameterPlan, layerAxes: readonly string[]): Layout {
+  const { ndim, axes } = { ndim: planned.shape.length, axes: shardedAxes(planned.parameter) };
+  return axes
+    .filter((axis) => layerAxes.includes(axis))
+    .map((axis) => layoutOver(axis, shardingOf(planned, 'parameter', axis) ?? 'invariant', ndim))
+    .reduce(joinLayouts, layoutOver('', 'invariant', ndim));
+}
 
 /** Gradients of what all ranks have, one by one as backward comes to them. */
 function averages(axis: string, plan: Plan): readonly CollectivePlan[] {

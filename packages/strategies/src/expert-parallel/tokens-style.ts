@@ -1,0 +1,79 @@
+import {
+  allReduce,
+  MixtureOfExperts,
+  type Parameter,
+  Tensor,
+  withCoordinateKeys,
+} from '@shardwise/core/extend';
+import { type ActivationLayout, shard } from '../layout/axis-layout.ts';
+import { redistributeOver } from '../layout/redistribute.ts';
+import { activationCollectives } from '../tensor-parallel/activation-collectives.ts';
+import { requireModule } from '../tensor-parallel/module-spec.ts';
+import type { ParallelStyle } from '../tensor-parallel/parallel-style.ts';
+import { shareParameters } from '../tensor-parallel/share-parameters.ts';
+import { sharedGradients } from '../tensor-parallel/shared-gradients.ts';
+import { requireTensor, wrapMethod } from '../tensor-parallel/wrap-method.ts';
+import { perExpert } from './experts-style.ts';
+
+const name = 'expertParallel';
+
+/**
+ * Each rank of an axis routes a part of the tokens that all of them have. `input` is how they lie before and after the layer:
+ * invariant, or cut along a dim already, as between layers of sequence parallelism.
+ */
+export function tokensStyle(input: ActivationLayout): ParallelStyle {
+  // Tokens of [.., T, C].
+  const own = typeof input === 'string' ? shard(-2) : input;
+  return {
+    name,
+    shardings: () => new Map(),
+    collectives({ path, parameters, productDtype, cut }, tokens) {
+      const router = parameters.get('router.weight');
+      const [, features = 0] = router?.shape ?? [];
+      const shared = [...parameters].filter(([key]) => !isPerExpert(key) && cut?.has(key) !== true);
+      return [
+        ...[
+          { from: input, to: own },
+          { from: own, to: input },
+        ].flatMap((change) =>
+          activationCollectives({
+            ...change,
+            module: path,
+            elements: tokens * features,
+            dtype: productDtype ?? router?.dtype ?? 'f32',
+          }),
+        ),
+        ...sharedGradients(shared.map(([, parameter]) => parameter)),
+      ];
+    },
+    install(module, { axis, rank, size }, path) {
+      if (size === 1) return;
+      const layer = requireModule(module, MixtureOfExperts, path, name);
+      wrapMethod(layer, 'forward', ([x], forward) => {
+        const part = redistributeOver(requireTensor(x, path), axis, input, own);
+        const result = withCoordinateKeys(rank, () =>
+          shareParameters(usedAlike(layer, axis), axis, () => forward([part])),
+        );
+        return redistributeOver(requireTensor(result, path), axis, own, input);
+      });
+      // Losses of a part of the tokens become those of all, and so do counts.
+      wrapMethod(layer, 'takeAuxiliaryLoss', (_, take) => {
+        const loss = take([]);
+        if (!(loss instanceof Tensor)) return null;
+        return allReduce(loss, axis, { reduce: 'avg', to: 'invariant' });
+      });
+      wrapMethod(layer, 'updateBias', ([axes], update) =>
+        update([Array.isArray(axes) ? [...axes, axis] : [axis]]),
+      );
+    },
+  };
+}
+
+function isPerExpert(key: string): boolean {
+  return perExpert.some((own) => own === key);
+}
+
+/** The parameters of a layer of which each rank of the axis has the whole. */
+function usedAlike(layer: MixtureOfExperts, axis: string): readonly Parameter[] {
+  return layer.parameters().filter(({ part }) => !part.shardedOver.includes(axis));
+}
