@@ -6,16 +6,16 @@ import { observations, strategies } from './ranks/waiting-gradients.ts';
 
 const size = 2;
 
-describe.each(Object.keys(strategies))('gradients that wait for their reduction: %s', (name) => {
-  let ranks: readonly z.infer<typeof observations>[] = [];
+let ranks: readonly z.infer<typeof observations>[] = [];
 
-  beforeAll(async () => {
-    const found = await spawnRanks(size, new URL('./ranks/waiting-gradients.ts', import.meta.url), {
-      world: createThreadsWorld({ size, arenaBytes: 4 * 1024 * 1024 }),
-    });
-    ranks = z.array(observations).length(size).parse(found);
+beforeAll(async () => {
+  const found = await spawnRanks(size, new URL('./ranks/waiting-gradients.ts', import.meta.url), {
+    world: createThreadsWorld({ size, arenaBytes: 4 * 1024 * 1024 }),
   });
+  ranks = z.array(observations).length(size).parse(found);
+});
 
+describe.each(Object.keys(strategies))('gradients that wait for their reduction: %s', (name) => {
   it('are not left out of a step: it is refused while no pass outside of noSync has averaged them', () => {
     for (const rank of ranks) {
       expect(rank[name]?.onlyInside?.code).toBe('TENSOR_STATE');
