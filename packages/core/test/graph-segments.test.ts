@@ -62,6 +62,25 @@ describe('segments', () => {
     ]);
   });
 
+  it('send rows to other ranks before they compute what these do not need', () => {
+    const send = (of: number): Value => ({
+      op: 'allToAllRows',
+      params: { ...axis, shape },
+      inputs: [of, 1, 1],
+      shape,
+      dtype: 'f32',
+    });
+    // Value 3 is no input of the message, 4 is made of 2; value 7 needs what has arrived.
+    const values = [input, input, add(0, 0), add(0, 0), add(2, 0), send(4), add(3, 0), add(5, 6)];
+    expect(draftOf({ values, leafCount: 2, roots: [7], updates: [], rowCounts: [] })).toEqual([
+      'compute 2 4',
+      'start 5',
+      'compute 3 6',
+      'wait 5',
+      'compute 7',
+    ]);
+  });
+
   it('wait for what was collected ahead only where it is used', () => {
     const values = [input, input, gather(0), add(0, 0), gather(1), add(3, 2), add(5, 4)];
     expect(draftOf({ values, leafCount: 2, roots: [6], updates: [], rowCounts: [] })).toEqual([

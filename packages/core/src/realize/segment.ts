@@ -17,7 +17,7 @@ const updateBytes = 1024 * 1024;
 
 /**
  * Cuts a graph into segments, in program order. A segment ends where a collective needs one of its
- * values, so that the collective starts as soon as its input exists, where a value needs a
+ * values, so that the collective starts as soon as its input exists (rows for other ranks before what they do not need), where a value needs a
  * collective's result (a reduction to parts, a gather of an updated parameter, or a page on its way
  * out, is waited for when the next one starts, as it holds up memory), and where backward begins to make a part of the
  * forward pass again: what layers make again is one program then, and what is between does not
@@ -39,6 +39,21 @@ export function segment(
     if (open.length > 0) lastCompute = draft.push({ kind: 'compute', values: open }) - 1;
     open = [];
     openSet.clear();
+  };
+  // Rows go to other ranks in the middle of a pass, and are waited for soon: what they do not need is computed meanwhile.
+  const carriesRows = (id: number): boolean => graph.values[id]?.op === 'allToAllRows';
+  const closeFor = (inputs: readonly number[]): void => {
+    const needed = new Set(inputs.filter((input) => openSet.has(input)));
+    if (needed.size === 0) return;
+    for (const id of open.toReversed()) {
+      if (!needed.has(id)) continue;
+      for (const source of sources.of(id)) if (openSet.has(source)) needed.add(source);
+    }
+    const later = open.filter((id) => !needed.has(id));
+    open = open.filter((id) => needed.has(id));
+    close();
+    for (const id of later) openSet.add(id);
+    open = later;
   };
   const wait = (group: readonly number[]): void => {
     draft.push({ kind: 'wait', values: group });
@@ -83,7 +98,8 @@ export function segment(
   };
   const start = (group: readonly number[]): void => {
     const inputs = group.flatMap((member) => graph.values[member]?.inputs ?? []);
-    if (inputs.some((input) => openSet.has(input))) close();
+    if (group.some(carriesRows)) closeFor(inputs);
+    else if (inputs.some((input) => openSet.has(input))) close();
     if (group.some(holdsUp)) waitForEarlier();
     if (group.some(holdsUp)) holding.push({ group, before: draft.length });
     draft.push({ kind: 'start', values: group });

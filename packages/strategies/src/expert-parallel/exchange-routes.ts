@@ -14,7 +14,8 @@ export interface RouteRoom {
 
 /**
  * Rows go to the ranks of an axis that have their experts, are computed there, and come back. Each rank has as many experts as the
- * others, in their order. Counts travel before rows, and every rank takes part in every message, also without rows.
+ * others, in their order. Counts travel before rows, and every rank takes part in every message, also without rows. What
+ * `meanwhile` builds is computed while rows are on their way.
  * Shape: rows [R, C] in the order of experts, counts i32 [E] -> [R, C].
  */
 export function exchangeRoutes(
@@ -23,6 +24,7 @@ export function exchangeRoutes(
   { routes: most, most: mostOfExpert }: RouteRoom,
   { axis, size }: AxisPlace,
   compute: Compute,
+  meanwhile: () => void,
 ): Tensor {
   const [routes = 0] = rows.shape;
   const own = counts.numel / size;
@@ -32,6 +34,7 @@ export function exchangeRoutes(
   const [sent, received] = [mine.sum([1]), theirs.sum([1])];
   const room = size * Math.min(most, own * mostOfExpert);
   const arrived = sendRows(rows, axis, { sent, received }, room);
+  meanwhile();
   const order = expertOfRows(theirs, room).argSort(0);
   const places = zeros([room], 'i32').scatter(0, order, arange(room));
   const computed = compute(arrived.indexSelect(0, order), theirs.sum([0]));

@@ -1,4 +1,10 @@
-import { type CollectivePlan, dtypes, LayoutError, MixtureOfExperts } from '@shardwise/core/extend';
+import {
+  type CollectivePlan,
+  dtypes,
+  LayoutError,
+  MixtureOfExperts,
+  type Tensor,
+} from '@shardwise/core/extend';
 import { evenSharding } from '../tensor-parallel/even-sharding.ts';
 import { requireModule } from '../tensor-parallel/module-spec.ts';
 import type { AxisPlace, ModuleSpec, ParallelStyle } from '../tensor-parallel/parallel-style.ts';
@@ -90,15 +96,19 @@ function exchangeAround(
   path: string,
 ): void {
   const { experts, gate } = layer;
-  wrapMethod(experts, 'forward', ([x, counts, own], forward) => {
+  wrapMethod(experts, 'forward', ([x, counts, own, meanwhile], forward) => {
     const rows = requireTensor(x, path);
     const sizes = requireTensor(counts, path);
     const routes = rows.shape[0] ?? 0;
     const given = typeof own === 'number' ? own : routes;
     const room = limit === null ? { routes, most: given } : roomFor(limit, routes, given);
-    return exchangeRoutes(rows, sizes, room, place, (ownRows, ownCounts) =>
-      requireTensor(forward([ownRows, ownCounts, place.size * room.most]), path),
-    );
+    const compute = (ownRows: Tensor, ownCounts: Tensor): Tensor => {
+      const most = place.size * room.most;
+      return requireTensor(forward([ownRows, ownCounts, most, meanwhile]), path);
+    };
+    return exchangeRoutes(rows, sizes, room, place, compute, () => {
+      if (typeof meanwhile === 'function') meanwhile();
+    });
 
     function roomFor(tokens: number, least: number, mostHere: number): RouteRoom {
       const most = gate.mostRoutes(tokens, sizes.numel, layer.training);

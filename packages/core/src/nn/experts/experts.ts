@@ -58,9 +58,10 @@ export class Experts extends Module {
 
   /**
    * Rows stand in the order of their experts, of which `counts` says how many rows each has; rows behind them give 0. No expert
-   * has more than `_most` rows, for which ranks keep room that share out experts; default: as many as there are. Shape: x [N, C], counts i32 [E] -> [N, C].
+   * has more than `_most` rows, for which ranks keep room that share out experts; default: as many as there are. Where they do, rows
+   * travel while what `_meanwhile` builds is computed. Shape: x [N, C], counts i32 [E] -> [N, C].
    */
-  forward(x: Tensor, counts: Tensor, _most?: number): Tensor {
+  forward(x: Tensor, counts: Tensor, _most?: number, _meanwhile?: () => void): Tensor {
     const { up, gate, down, activation } = this;
     const features = ['features', sizeAt(up.shape, 1)] as const;
     requireShape({ operation: 'Experts', name: 'x', value: x }, ['N', features]);

@@ -184,8 +184,9 @@ export class MixtureOfExperts extends Module {
     // Routing is f32, and its products with rows of the experts, too.
     const routing = withoutAutocast(() => this.gate.route({ logits, bias: expertBias, training }));
     const sorted = sortRoutes(routing, count);
-    const routed = this.#route(rows, routing, sorted);
-    const weighed = this.#besides(rows, routed.to(x.dtype));
+    const shared = new SharedResult(this.shared, rows);
+    const routed = this.#route(rows, routing, sorted, shared);
+    const weighed = this.#besides(rows, routed.to(x.dtype), shared);
     const observed = noGrad(() => observe(routing, sorted.counts));
     if (this.#trains) this.#bias?.count(routing.experts, count);
     return {
@@ -213,12 +214,19 @@ export class MixtureOfExperts extends Module {
   }
 
   /** Shape: rows [T, C] -> f32 [T, C]. */
-  #route(rows: Tensor, routing: Routing, { order, places, counts }: SortedRoutes): Tensor {
+  #route(
+    rows: Tensor,
+    routing: Routing,
+    { order, places, counts }: SortedRoutes,
+    shared: SharedResult,
+  ): Tensor {
     const { tokens, weights } = routing;
     const given = rows.indexSelect(0, tokens.indexSelect(0, order));
     const experts = counts.numel;
     const most = this.gate.mostRoutes(sizeAt(rows.shape, 0), experts, this.training);
-    const made = this.experts.forward(given, counts, most).to('f32').indexSelect(0, places);
+    const meanwhile = (): void => shared.compute();
+    const results = this.experts.forward(given, counts, most, meanwhile).to('f32');
+    const made = results.indexSelect(0, places);
     const weighed = made.mul(weights.reshape([weights.numel, 1]));
     const [count = 0, features = 0] = rows.shape;
     const { k } = this.gate;
@@ -227,9 +235,10 @@ export class MixtureOfExperts extends Module {
   }
 
   /** What the layers beside the experts add. Shape: rows [T, C], routed [T, C] -> [T, C]. */
-  #besides(rows: Tensor, routed: Tensor): Tensor {
-    const { shared, residual, coefficient } = this;
-    const both = shared === null ? routed : routed.add(shared.forward(rows));
+  #besides(rows: Tensor, routed: Tensor, shared: SharedResult): Tensor {
+    const { residual, coefficient } = this;
+    shared.compute();
+    const both = shared.result === null ? routed : routed.add(shared.result);
     if (residual === null || coefficient === null) return both;
     const shares = coefficient.forward(rows).softmax();
     const own = (index: number): Tensor => shares.slice(1, index, index + 1).to(both.dtype);
@@ -270,6 +279,24 @@ export class MixtureOfExperts extends Module {
   protected override describe(): string {
     const axes = this.axes.length === 0 ? '' : `, axes=${this.axes.join()}`;
     return `gate=${this.gate.name}, k=${this.gate.k ?? 'of experts'}${axes}`;
+  }
+}
+
+/** What the layer that computes every token gives, wherever in the program it is computed. */
+class SharedResult {
+  readonly #layer: Layer | null;
+  readonly #rows: Tensor;
+  /** Null where there is no such layer, or before it was computed. */
+  result: Tensor | null = null;
+
+  constructor(layer: Layer | null, rows: Tensor) {
+    this.#layer = layer;
+    this.#rows = rows;
+  }
+
+  /** The first time. */
+  compute(): void {
+    this.result ??= this.#layer?.forward(this.#rows) ?? null;
   }
 }
 
