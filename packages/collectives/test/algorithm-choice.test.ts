@@ -91,6 +91,17 @@ describe('the choice of an algorithm', () => {
     ).toBe('two-phase');
   });
 
+  it('sends parts to ranks of other hosts together where hosts have several', () => {
+    const allToAll: CallRecord = { ...allReduceOf(8), operation: 'allToAll', reduce: undefined };
+    const of = (hosts: readonly (readonly number[])[]): string =>
+      new AlgorithmChoice(hosts, new Map(), defaultAlgorithmTable).algorithmFor(allToAll).name;
+    const four = (host: number): number[] => [0, 1, 2, 3].map((place) => host * 4 + place);
+    expect(of([four(0), four(1)])).toBe('hierarchical');
+    expect(of([[...four(0), ...four(1)]])).toBe('pairwise');
+    expect(of([0, 1, 2, 3, 4, 5, 6, 7].map((rank) => [rank]))).toBe('pairwise');
+    expect(of([[0, 1], [2]])).toBe('pairwise');
+  });
+
   it('is the first algorithm where no rule fits', () => {
     const broadcast: CallRecord = { ...allReduceOf(1000), operation: 'broadcast' };
     expect(chosen(broadcast, [[0, 1]])).toBe('tree');

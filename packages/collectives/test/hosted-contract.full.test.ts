@@ -50,7 +50,7 @@ testSuite(
     run: runOn(
       (size) => Array.from({ length: size }, (_, rank) => Math.floor(rank / 2)),
       'allReduce=hierarchical,reduceScatter=hierarchical,reduce=hierarchical,' +
-        'allGather=hierarchical,broadcast=hierarchical,barrier=hierarchical',
+        'allGather=hierarchical,broadcast=hierarchical,barrier=hierarchical,allToAll=hierarchical',
     ),
     sizes: [3, 4, 5],
   }),

@@ -1,5 +1,6 @@
 import type { Communicator } from './communicator.ts';
 import type { Cost } from './cost.ts';
+import { partsOf } from './parts-of.ts';
 
 /** The length in bytes of what goes to each rank, and of what comes from each rank. */
 export interface ByteSplits {
@@ -33,15 +34,6 @@ export async function pairwiseAllToAll(
       communicator.recv(from, incoming[from]!),
     ]);
   }
-}
-
-function partsOf(bytes: Uint8Array, splits: readonly number[]): readonly Uint8Array[] {
-  let start = 0;
-  return splits.map((byteLength) => {
-    const part = bytes.subarray(start, start + byteLength);
-    start += byteLength;
-    return part;
-  });
 }
 
 /** The cost where all parts have one length; `bytes` is the length of the whole input. */

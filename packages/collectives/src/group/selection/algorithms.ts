@@ -27,6 +27,10 @@ import {
   hierarchicalAllReduceCost,
 } from '../../algorithms/hierarchical-all-reduce.ts';
 import {
+  hierarchicalAllToAll,
+  hierarchicalAllToAllCost,
+} from '../../algorithms/hierarchical-all-to-all.ts';
+import {
   hierarchicalBarrier,
   hierarchicalBarrierCost,
 } from '../../algorithms/hierarchical-barrier.ts';
@@ -56,6 +60,9 @@ type Hosts = readonly (readonly number[])[];
 
 const everywhere = (): boolean => true;
 const severalHosts = (hosts: Hosts): boolean => hosts.length > 1;
+/** Whether there is a host with several ranks among several. */
+const sharedHosts = (hosts: Hosts): boolean =>
+  severalHosts(hosts) && hosts.some((ranks) => ranks.length > 1);
 /** Whether adding host by host is rank order, which is so where the ranks of each host follow each other. */
 const hostsInOrder = (hosts: Hosts): boolean =>
   severalHosts(hosts) && hosts.flat().every((rank, index) => rank === index);
@@ -300,6 +307,15 @@ export const algorithms: Readonly<
       cost: pairwiseAllToAllCost,
       run: (communicator, call) =>
         pairwiseAllToAll(communicator, call.input, call.output, byteSplitsOf(call)),
+    },
+    {
+      ...usual,
+      operation: 'allToAll',
+      name: 'hierarchical',
+      supports: sharedHosts,
+      cost: hierarchicalAllToAllCost,
+      run: (communicator, call) =>
+        hierarchicalAllToAll(communicator, call.input, call.output, byteSplitsOf(call)),
     },
   ],
   split: [

@@ -7,7 +7,8 @@ const MiB = 1024 * KiB;
  * Rules for one host come from measureAlgorithms over TCP on loopback. Limits are rounded to powers of two, and
  * set by hand where runs on a busy machine disagreed. For several hosts the rules were also measured on
  * loopback, which has no slow link between hosts: hierarchical algorithms are used from the size at which they
- * are no slower even there, as they send fewer bytes between hosts.
+ * are no slower even there, as they send fewer bytes between hosts. That of all-to-all sends as many bytes in fewer messages: it is
+ * used from as many ranks as make these a quarter, by count.
  */
 export const defaultAlgorithmTable: AlgorithmTable = {
   madeBy: 'measureAlgorithms and algorithmTableOf, tcp, 2 and 4 ranks',
@@ -71,6 +72,14 @@ export const defaultAlgorithmTable: AlgorithmTable = {
       operation: 'broadcast',
       hosts: 'several',
       ranks: 4,
+      upToBytes: null,
+      algorithm: 'hierarchical',
+    },
+    { operation: 'allToAll', hosts: 'several', ranks: 2, upToBytes: null, algorithm: 'pairwise' },
+    {
+      operation: 'allToAll',
+      hosts: 'several',
+      ranks: 8,
       upToBytes: null,
       algorithm: 'hierarchical',
     },
