@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util';
 import type { Bench } from './bench.ts';
 import { collectives } from './collectives/collectives.ts';
 import { ddp } from './ddp.ts';
+import { expertLearning } from './expert-learning.ts';
 import { lengths } from './lengths.ts';
 import { matmul } from './matmul.ts';
 import { memory } from './memory.ts';
@@ -34,6 +35,7 @@ const benches: Readonly<Record<string, Bench>> = {
   'tensor-parallel': tensorParallel,
   pipeline,
   moe,
+  'expert-learning': expertLearning,
   'parameter-server': parameterServer,
   plan,
 };
