@@ -55,7 +55,7 @@ export async function hierarchicalAllToAll(
   };
   const passOn = async (): Promise<void> => {
     const collected = await Promise.all(
-      own.map((peer) => (peer === rank ? receivers.map((to) => outgoing[to]!) : take(peer))),
+      own.map(async (peer) => (peer === rank ? receivers.map((to) => outgoing[to]!) : take(peer))),
     );
     await Promise.all(
       receivers.map(async (to, index) => {
