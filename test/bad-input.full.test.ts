@@ -7,28 +7,38 @@ import { currentSession } from '@shardwise/core/extend';
 import {
   arange,
   CheckpointError,
+  CollectiveError,
   ConfigError,
   cpu,
+  createMesh,
   createThreadsWorld,
   data,
   DataError,
   ddp,
   DTypeError,
+  expertParallel,
   fromData,
   LayoutError,
   LineMesh,
   loadCheckpoint,
   loadModel,
+  type MeshAxis,
   nn,
   ones,
   optim,
+  parallelize,
+  type ParameterServers,
+  parameterServer,
+  type Plan,
   planFor,
   saveCheckpoint,
+  ServerTable,
   setRandomState,
   setRank,
   ShapeError,
   type ShardwiseError,
   singleGroup,
+  type Strategy,
   tensor,
   TensorStateError,
   zeros,
@@ -93,6 +103,122 @@ it('reading a tensor before init says how to begin', () =>
     fields: {},
     says: ['to compute a tensor', 'no device set for this rank', 'Call `await init()`'],
   }));
+
+describe('experts and parameter servers', () => {
+  beforeAll(async () => setRank({ device: await cpu(), mesh: new LineMesh('dp', singleGroup()) }));
+
+  const servers = (size: number): ParameterServers => ({
+    size,
+    connect: async () => {
+      throw new CollectiveError(
+        { asked: 'a connection', found: 'nobody there', todo: 'Start it' },
+        { lost: 'server 0' },
+      );
+    },
+    whenClosed: () => undefined,
+  });
+  const planOn = (strategy: Strategy, axes: readonly MeshAxis[]): Plan => {
+    const layer = new nn.MixtureOfExperts(4, 8, 6);
+    const parameters = layer
+      .namedParameters()
+      .map(([name, { shape, dtype }]) => ({ name, shape, dtype, requiresGrad: true }));
+    return strategy.plan({ parameters }, axes);
+  };
+  const inputs: Readonly<Record<string, BadInput>> = {
+    'a capacity of 0': {
+      does: () => nn.topKGate({ capacity: { factor: 0 } }),
+      error: ConfigError,
+      code: 'CONFIG',
+      fields: { factor: 0 },
+      says: ['topKGate', 'factor: 0', 'a number above 0'],
+    },
+    'more experts for each token than there are': {
+      does: () => new nn.MixtureOfExperts(4, 8, 2, { gate: nn.topKGate({ k: 3 }) }),
+      error: ConfigError,
+      code: 'CONFIG',
+      fields: { k: 3, experts: 2 },
+      says: ['topKGate', 'k: 3', '2 experts'],
+    },
+    'experts that the ranks do not divide': {
+      does: () => planOn(expertParallel(), [{ name: 'ep', size: 4 }]),
+      error: LayoutError,
+      code: 'LAYOUT',
+      fields: { dim: 0, size: 4 },
+      says: ["'experts.up' of shape [6, 4, 8] over 4 ranks", '6 elements', 'Pad it to 8'],
+    },
+    'experts that both axes together do not divide': {
+      does: () =>
+        planOn(expertParallel({ axis: ['tp', 'ep'], sameTokens: ['tp'] }), [
+          { name: 'ep', size: 2 },
+          { name: 'tp', size: 2 },
+        ]),
+      error: LayoutError,
+      code: 'LAYOUT',
+      fields: { dim: 0, size: 4 },
+      says: ['[6, 4, 8] over 4 ranks', '6 elements', 'Pad it to 8'],
+    },
+    'axes whose ranks have the same tokens and no experts': {
+      does: () => expertParallel({ sameTokens: ['tp'] }),
+      error: ConfigError,
+      code: 'CONFIG',
+      fields: { axis: ['ep'], sameTokens: ['tp'] },
+      says: ["over 'ep'", "'tp', among whose ranks no experts are shared out", 'Name each axis'],
+    },
+    'a world that experts do not divide': {
+      does: () =>
+        createMesh(singleGroup(), [
+          { name: 'dp', size: 1 },
+          { name: 'ep', size: 4 },
+        ]),
+      error: ConfigError,
+      code: 'CONFIG',
+      fields: { worldSize: 1 },
+      says: ['A mesh of dp 1 x ep 4', 'that is 4 ranks, and the group has 1', 'Choose sizes'],
+    },
+    'a layer of experts that there is not': {
+      does: () => planFor(new nn.Linear(2, 2), expertParallel({ axis: 'dp' })),
+      error: LayoutError,
+      code: 'LAYOUT',
+      fields: { axis: ['dp'] },
+      says: ["expertParallel() over 'dp'", 'a model without a layer of experts', 'Use nn.Mixture'],
+    },
+    'a staleness below 0': {
+      does: () => parameterServer({ servers: servers(1), consistency: { staleness: -1 } }),
+      error: ConfigError,
+      code: 'CONFIG',
+      fields: {},
+      says: ['staleness', '-1', 'a whole number of steps from 0'],
+    },
+    'a strategy on servers that there are not': {
+      does: () => parameterServer({ servers: servers(0) }),
+      error: ConfigError,
+      code: 'CONFIG',
+      fields: {},
+      says: ['parameterServer()', 'a run without servers', '--servers 1'],
+    },
+    'a table without servers': {
+      does: () => ServerTable.open({ servers: servers(0), name: 'words', rows: 4, dims: 2, lr: 1 }),
+      error: ConfigError,
+      code: 'CONFIG',
+      fields: {},
+      says: ['a table on parameter servers', 'a run without servers', '--servers 1'],
+    },
+    'a server that nobody can reach, without a replica': {
+      does: () =>
+        parallelize(new nn.Linear(2, 2), parameterServer({ servers: servers(1), timeoutMs: 10 })),
+      error: CollectiveError,
+      code: 'COLLECTIVE',
+      fields: { server: 0, timeoutMs: 10 },
+      says: [
+        'A request to parameter server 0',
+        'no replica has taken its place',
+        'run with replicas',
+      ],
+    },
+  };
+
+  it.each(Object.entries(inputs))('%s', (_, input) => expectRefusal(input));
+});
 
 describe('a tensor', () => {
   beforeAll(async () => setRank({ device: await cpu(), mesh: new LineMesh('dp', singleGroup()) }));
