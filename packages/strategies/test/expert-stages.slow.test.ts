@@ -18,15 +18,16 @@ describe('experts in stages of a pipeline', () => {
   });
 
   it.each([
-    ['pp × ep', [2, 2, 1]],
-    ['pp × ep × ddp', [2, 2, 2]],
+    ['pp × ep', [2, 2, 1], 'ep'],
+    ['pp × ep × ddp', [2, 2, 2], 'ep'],
+    ['pp × experts over tp', [2, 2, 1], 'tp'],
   ] as const)(
     '%s train as on one rank',
-    async (_, [pp, ep, dp]) => {
+    async (_, [pp, ep, dp], axis) => {
       const axes = [
         { name: 'pp', size: pp },
         ...(dp === 1 ? [] : [{ name: 'dp', size: dp }]),
-        { name: 'ep', size: ep },
+        { name: axis, size: ep },
       ];
       const size = pp * ep * dp;
       const found = await spawnRanks(size, new URL('./ranks/expert-stages.ts', import.meta.url), {

@@ -41,9 +41,12 @@ export async function main({
   const loss = lossOf(model);
   const stages = pipeline({ schedule: '1f1b', cut: ['2'], microbatches: 2, loss });
   const isShared = data.some(({ name }) => name === 'dp');
-  const inner = compose(expertParallel(), stages);
+  // Experts over the ranks of tp, which have the same rows, or over those of ep, which have others.
+  const isFolded = data.some(({ name }) => name === 'tp');
+  const experts = isFolded ? expertParallel({ axis: 'tp', sameTokens: ['tp'] }) : expertParallel();
+  const inner = compose(experts, stages);
   const parallel = await parallelize(model, isShared ? compose(inner, ddp()) : inner);
-  const places = data.filter(({ name }) => name !== 'pp');
+  const places = data.filter(({ name }) => name === 'dp' || name === 'ep');
   const parts = places.reduce((product, { size }) => product * size, 1);
   const part = places.reduce((at, { name, size }) => at * size + mesh.coordinate(name), 0);
   const count = rows / parts;

@@ -42,8 +42,9 @@ export interface MixtureOfExpertsOptions {
   /** Computes every token; what it and the experts give is weighed by what a linear layer says of the token (Rajbhandari et al. 2022). */
   readonly residual?: Layer;
   /**
-   * Mesh axes whose ranks have other tokens of the same batch: balance losses are those of all their tokens, for a message of a
-   * few numbers in each pass, which plans do not list. Default: none, each rank balances its own tokens.
+   * Mesh axes whose ranks have other tokens of the same batch, and with `bySequence` of the same sequences: balance losses are those
+   * of all their tokens, for a message of a few numbers in each pass, which plans do not list. Default: none, each rank balances its
+   * own tokens.
    */
   readonly axes?: readonly string[];
   /** Source of initial values; default the rank's generator. */
