@@ -16,7 +16,7 @@ type Kind =
 
 /** How V8 names the function or the file that a thread is in while native code runs. */
 const kinds: ReadonlyMap<string, Kind> = new Map([
-  ['products/product-piece.ts', 'products of matrices'],
+  ['products/run-parts.ts', 'products of matrices'],
   ['loops/call-list.ts', 'loops in machine code'],
   ['onnx/runtime/session.ts', 'ONNX Runtime'],
   ['(garbage collector)', 'garbage collection'],

@@ -1,18 +1,17 @@
 import type { Program } from '@shardwise/core/spec';
-import { type KernelPlan, planKernels } from '../wasm/compile-kernels.ts';
+import { planKernels } from '../wasm/compile-kernels.ts';
+import type { AnalysedPiece } from './analysed-piece.ts';
 import { cutPieces } from './cut-pieces.ts';
-import type { AttentionWork } from '../attention/attention-work.ts';
 import { resultsOf } from '../attention/attention-work.ts';
 import { isAttentionStep } from './attention-step.ts';
 import { attentionWorkOf } from './attention-work-of.ts';
 import { Dataflow } from './dataflow.ts';
+import { withEpilogues } from './epilogues.ts';
 import { kernelSupport } from './kernel-support.ts';
 import { type OwnProducts, productOf } from './product-step.ts';
 import { groupedProductOf, isGroupedStep } from './grouped-step.ts';
-import type { GroupedProduct } from '../products/grouped-product.ts';
-import type { BatchedProduct } from '../products/batched-product.ts';
 import { type PieceProgram, piecePrograms } from './piece-program.ts';
-import type { Rest, RestPiece } from './rest.ts';
+import type { Rest } from './rest.ts';
 import { simplify } from './simplify.ts';
 import { byteLengthOf, type Segment, valueAt } from './step.ts';
 import { inPlaceUpdates, planStorage, type StoragePlan } from './storage.ts';
@@ -23,14 +22,6 @@ export interface Signature {
   readonly inputs: readonly number[];
   readonly outputs: readonly number[];
 }
-
-/** A piece as plain data. */
-export type AnalysedPiece =
-  | { readonly kind: 'kernel'; readonly plan: KernelPlan }
-  | { readonly kind: 'product'; readonly product: BatchedProduct }
-  | { readonly kind: 'grouped'; readonly product: GroupedProduct }
-  | { readonly kind: 'attention'; readonly work: AttentionWork }
-  | RestPiece;
 
 /** How a program is run, as plain data: what depends on its sizes are numbers alone. */
 export interface Analysis {
@@ -46,7 +37,9 @@ export function analyse(program: Program, own: OwnProducts | null, rest: Rest): 
   const flow = new Dataflow(segment, storedValues(segment, support));
   const programs = piecePrograms(segment, cutPieces(segment, flow, support), flow);
   const inPlace = inPlaceUpdates(segment, programs, flow);
-  const pieces = programs.map((piece) => analysePiece(segment, piece, inPlace, flow, own, rest));
+  const pieces = withEpilogues(
+    programs.map((piece) => analysePiece(segment, piece, inPlace, flow, own, rest)),
+  );
   const kernelStorage = pieces.map(storageOf);
   return {
     signature: signatureOf(program),
@@ -75,7 +68,7 @@ function analysePiece(
     }
     const product = step && productOf(step, segment.values, flow, own);
     if (product === undefined) throw new RangeError('the piece ends with no product of ours');
-    return { kind: 'product', product };
+    return { kind: 'product', product, epilogue: [] };
   }
   if (piece.kind === 'kernel') {
     const made = new Set(piece.outputs);
@@ -95,7 +88,11 @@ function analysePiece(
 function storageOf(piece: AnalysedPiece): readonly number[] {
   if (piece.kind === 'kernel') return piece.plan.storage;
   if (piece.kind === 'attention') return resultsOf(piece.work);
-  return 'product' in piece ? [piece.product.result] : [];
+  if (piece.kind === 'product') {
+    const made = piece.epilogue.flatMap(({ reads = [], values }) => values.slice(reads.length));
+    return [piece.product.result, ...made];
+  }
+  return piece.kind === 'grouped' ? [piece.product.result] : [];
 }
 
 function signatureOf(program: Program): Signature {

@@ -1,7 +1,8 @@
 import { type Program, Sized, type SizedProgram, whereUsual } from '@shardwise/core/spec';
 import type { LoopCode } from '../loops/loop-code.ts';
 import type { Products } from '../products/products.ts';
-import { type AnalysedPiece, analyse, type Analysis } from './analyse.ts';
+import type { AnalysedPiece } from './analysed-piece.ts';
+import { analyse, type Analysis } from './analyse.ts';
 import { CpuExecutable, type Host } from './executable.ts';
 import { link, type LinkTarget } from './link.ts';
 import type { OwnProducts } from './product-step.ts';

@@ -1,4 +1,7 @@
 import type { LoopCode } from '../loops/loop-code.ts';
+import { blockLoopsOf } from '../products/block-loops.ts';
+import type { BatchedProduct } from '../products/batched-product.ts';
+import type { KernelCall } from '../wasm/kernel-call.ts';
 import { linkKernels } from '../wasm/link-kernels.ts';
 import type { Products } from '../products/products.ts';
 import type { Analysis, Signature } from './analyse.ts';
@@ -27,7 +30,9 @@ export function link(
 ): LinkedProgram {
   const linked = pieces.map((piece, index): CompiledPiece => {
     if (piece.kind === 'kernel') return linkKernels({ memory, loops }, piece.plan);
-    if (piece.kind === 'product') return products.link(memory, piece.product);
+    if (piece.kind === 'product') {
+      return linkProduct(piece.product, piece.epilogue, { memory, products, loops });
+    }
     if (piece.kind === 'grouped') return products.linkGrouped(memory, piece.product);
     if (piece.kind === 'attention') {
       if (loops === null) throw new RangeError('nothing runs loops of attention');
@@ -38,4 +43,28 @@ export function link(
     return lease.link(memory, piece);
   });
   return { signature, pieces: linked, storage };
+}
+
+/** Where machine code has not all that an epilogue takes, its loops run behind the product. */
+function linkProduct(
+  product: BatchedProduct,
+  epilogue: readonly KernelCall[],
+  { memory, products, loops }: LinkTarget,
+): CompiledPiece {
+  if (epilogue.length === 0) return products.link(memory, product);
+  const blockLoops = loops === null ? undefined : blockLoopsOf(epilogue, loops);
+  if (loops !== null && blockLoops !== undefined) {
+    return products.link(memory, product, { loops, calls: blockLoops });
+  }
+  const made = products.link(memory, product);
+  const behind = linkKernels(
+    { memory, loops },
+    { calls: epilogue, copies: [], direct: new Map(), storage: [], inputCount: 0 },
+  );
+  return {
+    run: async (addressOf, overlap) => {
+      await made.run(addressOf, overlap);
+      behind.run(addressOf);
+    },
+  };
 }

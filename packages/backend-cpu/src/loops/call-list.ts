@@ -20,7 +20,8 @@ export class CallList implements LinkedLoops {
     this.#places = calls.flatMap((call) => {
       const { routine, rows, columns, values } = call;
       const start = next;
-      this.#words.set([routine, BigInt(8 * wordsOf(call)), BigInt(rows), BigInt(columns)], start);
+      const numbers = [8 * wordsOf(call), rows, columns, 0].map(BigInt);
+      this.#words.set([routine, ...numbers], start);
       next += wordsOf(call);
       return values.map((value, operand) => ({
         word: start + callWords.addresses + operand,

@@ -45,7 +45,7 @@ export function emitLoop(code: Assembler, loop: LaneLoop): Label {
   code.mov(rdx, callWord(callWords.columns));
   loadAddresses(frame);
   keepColumns(frame);
-  code.xor(rax, rax);
+  code.mov(rax, callWord(callWords.firstIndex));
   code.store(frame.rowStart, rax);
   for (const pass of loop.before) emitPass(frame, pass);
   const [rows, end] = [code.label(), code.label()];

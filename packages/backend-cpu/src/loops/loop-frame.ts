@@ -22,10 +22,17 @@ import { Slots } from './vector-registers.ts';
 export const LANES = 16;
 
 /**
- * What a loop is called with, in words of 8 bytes: its routine, how many bytes this is, rows, columns, and the address of
- * each operand. Addresses of those that don't fit in registers move on from row to row.
+ * What a loop is called with, in words of 8 bytes: its routine, how many bytes this is, rows, columns, the flat index of the
+ * first element, and the address of each operand. Addresses of those that don't fit in registers move on from row to row.
  */
-export const callWords = { routine: 0, byteLength: 1, rows: 2, columns: 3, addresses: 4 } as const;
+export const callWords = {
+  routine: 0,
+  byteLength: 1,
+  rows: 2,
+  columns: 3,
+  firstIndex: 4,
+  addresses: 5,
+} as const;
 
 export const callWord = (word: number): Memory => at(rbp, 8 * word);
 

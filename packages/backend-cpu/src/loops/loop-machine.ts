@@ -126,7 +126,7 @@ function isRight(code: PlacedLoops): boolean {
   const byteLength = 8 * (callWords.addresses + 2);
   const call = new BigUint64Array(new ArrayBuffer(byteLength + 8));
   const places = [from, to].map(({ buffer }) => addressOf(new Uint8Array(buffer)));
-  call.set([routine, BigInt(byteLength), 1n, BigInt(from.length), ...places]);
+  call.set([routine, BigInt(byteLength), 1n, BigInt(from.length), 0n, ...places]);
   code.run(call);
   return to.every((value, index) => value === Math.max(0, 3 * (from[index] ?? 0)));
 }

@@ -28,6 +28,14 @@ export interface BatchedProduct {
   readonly rounds: boolean;
 }
 
+/** Its rows and columns where it is one product of matrices; undefined where it is several. */
+export function matrixOf(
+  product: BatchedProduct,
+): { readonly rows: number; readonly columns: number } | undefined {
+  const { batch, rows, columns } = withRowsOfBatch(product);
+  return batch.length === 0 ? { rows, columns } : undefined;
+}
+
 const elementBytes = (packing: Packing): number => (packing === 'bf16' ? 2 : 4);
 
 /** The products of its matrices. */

@@ -32,7 +32,7 @@ export function createProducts({ products, threads, instructions }: ProductsOpti
   return {
     by: { by: 'own', instructions: machine.instructions },
     own: { bf16: true },
-    link: (memory, product) => new ProductPiece(memory, product, resources()),
+    link: (memory, product, epilogue) => new ProductPiece(memory, product, resources(), epilogue),
     linkGrouped: (memory, product) => new GroupedPiece(memory, product, resources()),
     linkAttention: (memory, work, loops) => new AttentionPiece(memory, work, resources(), loops),
   };

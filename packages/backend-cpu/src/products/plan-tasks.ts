@@ -8,6 +8,7 @@ import {
   type ProductKind,
   unitElements,
 } from './product-types.ts';
+import { type BlockLoop, type CallAddress, callOnRows } from './block-loops.ts';
 import { TaskList } from './task-list.ts';
 
 /** Where the elements of a matrix lie, in elements: at least one of the strides is 1. */
@@ -84,6 +85,25 @@ export function planTasks(products: readonly MatrixProduct[], code: ProductCode)
   return tasks.finish();
 }
 
+/** The tasks of a product, and of loops that run on each block of rows behind it; and where these take which addresses. */
+export function planTasksWithLoops(
+  product: MatrixProduct,
+  code: ProductCode,
+  loops: readonly BlockLoop[],
+): { readonly words: BigUint64Array; readonly addresses: readonly CallAddress[] } {
+  const tasks = new TaskList();
+  const addresses: CallAddress[] = [];
+  const addLoops = (block: Block): void => {
+    for (const loop of loops) {
+      const call = callOnRows(loop, product.columns, block);
+      const start = tasks.addCall(code.callLoop, call.words);
+      addresses.push(...call.addresses.map((at) => ({ ...at, word: start + at.word })));
+    }
+  };
+  addProduct(tasks, product, code, addLoops);
+  return { words: tasks.finish(), addresses };
+}
+
 /** Blocks of at most `most` that are multiples of `unit`, and about equally large. */
 function* blocks(
   size: number,
@@ -97,7 +117,13 @@ function* blocks(
   }
 }
 
-function addProduct(tasks: TaskList, product: MatrixProduct, code: ProductCode): void {
+/** `then` adds what is done with each block of rows that has been made. */
+function addProduct(
+  tasks: TaskList,
+  product: MatrixProduct,
+  code: ProductCode,
+  then?: (down: Block) => void,
+): void {
   const { kind, rows, columns, depth } = product;
   const inUnit = unitElements(kind);
   const panels = code.panels(kind);
@@ -115,6 +141,7 @@ function addProduct(tasks: TaskList, product: MatrixProduct, code: ProductCode):
           ? readLeft(product, code, down, along)
           : packedLeft(product, code, along);
         addMultiply(tasks, product, code, { down, across, along }, left);
+        if (isEnd(along, depth) && isEnd(across, columns)) then?.(down);
       }
     }
   }
@@ -124,6 +151,8 @@ interface Block {
   readonly start: number;
   readonly size: number;
 }
+
+const isEnd = ({ start, size }: Block, end: number): boolean => start + size === end;
 
 /** A part of a product: rows, columns, and terms. */
 type Part = Readonly<Record<'down' | 'across' | 'along', Block>>;
@@ -246,7 +275,7 @@ function addMultiply(
   left: LeftPanels,
 ): void {
   const { kind, depth, result, scale, addend, rounds } = product;
-  const isLast = along.start + along.size === depth;
+  const isLast = isEnd(along, depth);
   const { rows: panelRows, columns: panelColumns } = code.panels(kind);
   const rowPanels = Math.ceil(down.size / panelRows);
   const lastRows = down.size - (rowPanels - 1) * panelRows;

@@ -2,8 +2,9 @@ import { Assembler } from '../machine-code/assembler.ts';
 import type { Label } from '../machine-code/code.ts';
 import { type Address, codeAt, type NativeCode, placeCode } from '../machine-code/code-pages.ts';
 import { emitCalls } from '../machine-code/emit-calls.ts';
-import { at, r15, rbp, rdi } from '../machine-code/operands.ts';
+import { at, r15, rax, rbp, rdi } from '../machine-code/operands.ts';
 import { type ProcessorFeatures, requireVectors } from '../machine-code/processor.ts';
+import { callWords } from '../loops/loop-frame.ts';
 import { emitMultiply } from './emit-multiply.ts';
 import { emitPacking } from './emit-packing.ts';
 import { emitTile, type RowSource } from './emit-tile.ts';
@@ -32,6 +33,8 @@ export interface ProductCode {
   /** Packs panels of one operand; `transposes` where the elements along k lie together. */
   packing(side: Side, packing: Packing, transposes: boolean): Address;
   multiply(kind: ProductKind): Address;
+  /** The routine of a task that is the call of a loop (loops/loop-frame.ts), behind its first word. */
+  readonly callLoop: Address;
   /** The kernel of a panel with that many rows. Undefined where one routine takes panels of any. */
   tile(kind: ProductKind, source: RowSource, rows: number): Address | undefined;
   panels(kind: ProductKind): Panels;
@@ -53,6 +56,7 @@ export function createProductCode(features: ProcessorFeatures): ProductCode {
   const vectors = vectorsOf(code, features);
   const half = halfWayOf(features);
   const run = emitRun(code);
+  const callLoop = emitCallLoop(code);
   const labels = new Map<string, Label>();
   for (const packing of ['f32', 'bf16', 'f32 as bf16'] as const) {
     const forms = packing === 'f32' ? floatForms : halfForms[half];
@@ -95,6 +99,7 @@ export function createProductCode(features: ProcessorFeatures): ProductCode {
   const ofHalves = panelsOf(halfForms[half], half === 'tiles' ? amxUnits : 1);
   return {
     run: codeAt(addressOf(run)),
+    callLoop: addressOf(callLoop),
     packing: (side, packing, transposes) =>
       addressOf(labels.get(`${side} ${packing} ${transposes}`)),
     multiply: (kind) => addressOf(labels.get(`multiply ${kind}`)),
@@ -137,5 +142,17 @@ function emitRun(code: Assembler): Label {
     routine: at(r15),
     byteLength: taskBytes,
   });
+  return start;
+}
+
+/** Loops take their call in rbp, and leave r15 as it is. */
+function emitCallLoop(code: Assembler): Label {
+  const start = code.entry();
+  code.push(rbp);
+  code.lea(rbp, at(r15, 8));
+  code.mov(rax, at(rbp, 8 * callWords.routine));
+  code.call(rax);
+  code.pop(rbp);
+  code.ret();
   return start;
 }

@@ -2,6 +2,7 @@ import type { AttentionWork } from '../attention/attention-work.ts';
 import type { CompiledPiece } from '../compile/compiled-piece.ts';
 import type { LoopCode } from '../loops/loop-code.ts';
 import type { BatchedProduct } from './batched-product.ts';
+import type { Epilogue } from './block-loops.ts';
 import type { ProductInstructions } from './product-machine.ts';
 import type { GroupedProduct } from './grouped-product.ts';
 
@@ -15,7 +16,8 @@ export interface Products {
   readonly by: ProductsBy;
   /** Which of them are ours; null where ONNX Runtime makes all. */
   readonly own: { readonly bf16: boolean } | null;
-  link(memory: WebAssembly.Memory, product: BatchedProduct): CompiledPiece;
+  /** With an epilogue for a product of one matrix alone. */
+  link(memory: WebAssembly.Memory, product: BatchedProduct, epilogue?: Epilogue): CompiledPiece;
   linkGrouped(memory: WebAssembly.Memory, product: GroupedProduct): CompiledPiece;
   linkAttention(memory: WebAssembly.Memory, work: AttentionWork, loops: LoopCode): CompiledPiece;
 }

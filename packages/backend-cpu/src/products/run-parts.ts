@@ -31,14 +31,23 @@ export function productParts(
   resources: ProductResources,
 ): readonly ProductPart[] {
   const { code, threads, canOverlap } = resources;
-  return splitProducts(products, canOverlap ? threads : 1, code).map((part, thread) => {
-    const frame = createFrame();
-    const tasks = planTasks(part, code);
-    const packed = resources.packedOf(thread, packedBytesOf(part, code));
-    frame[operandNames.indexOf('packed')] = hostAddress(packed);
-    frame[operandNames.indexOf('tasks')] = hostAddress(new Uint8Array(tasks.buffer));
-    return { frame, tasks, packed };
-  });
+  return splitProducts(products, canOverlap ? threads : 1, code).map((part, thread) =>
+    partOf(part, planTasks(part, code), thread, resources),
+  );
+}
+
+/** The tasks of some products, as the part that a thread takes. */
+export function partOf(
+  products: readonly MatrixProduct[],
+  tasks: BigUint64Array,
+  thread: number,
+  resources: ProductResources,
+): ProductPart {
+  const frame = createFrame();
+  const packed = resources.packedOf(thread, packedBytesOf(products, resources.code));
+  frame[operandNames.indexOf('packed')] = hostAddress(packed);
+  frame[operandNames.indexOf('tasks')] = hostAddress(new Uint8Array(tasks.buffer));
+  return { frame, tasks, packed };
 }
 
 /** `addresses` are those of left, right, result and addend. With `elsewhere`, the event loop is left free meanwhile. */

@@ -33,6 +33,14 @@ export class TaskList {
     this.#words.push(...words);
   }
 
+  /** A call of a loop; the word at which it begins. */
+  addCall(routine: bigint, call: readonly bigint[]): number {
+    const start = this.#words.length + 1;
+    const none = Array.from({ length: taskWords - 1 - call.length }, () => 0n);
+    this.#words.push(routine, ...call, ...none);
+    return start;
+  }
+
   /** Their words, up to the one without a routine that ends them. */
   finish(): BigUint64Array {
     const words = new BigUint64Array(new ArrayBuffer(8 * (this.#words.length + taskWords)));

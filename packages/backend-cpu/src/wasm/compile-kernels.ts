@@ -96,6 +96,7 @@ function compileGroup(
     key: structureKey(loop.spec),
     build: () => elementwiseKernel(loop.spec),
     lanes: () => elementwiseLoop(loop.spec),
+    reads: loop.spec.loads.map(({ access }) => access),
     sizes: [loop.rows, loop.columns],
     values: [...loop.loads.map(addressOf), ...loop.stores],
   };

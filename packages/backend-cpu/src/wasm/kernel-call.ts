@@ -1,5 +1,6 @@
 import type { FunctionBuilder } from '@shardwise/wasm-assembler';
 import type { LaneLoop } from '../loops/lane-loop.ts';
+import type { Access } from './loop-spec.ts';
 
 /** One kernel, and the values whose addresses it takes. */
 export interface KernelCall {
@@ -8,6 +9,8 @@ export interface KernelCall {
   readonly build: () => FunctionBuilder;
   /** The same as a loop that machine code runs, where it is one. Sizes are rows and columns then. */
   readonly lanes?: () => LaneLoop;
+  /** Of a loop over elements: how it walks over what it reads, which are its first values. What it writes are elements. */
+  readonly reads?: readonly Access['kind'][];
   readonly sizes: readonly number[];
   readonly values: readonly number[];
   /** Where in each value the kernel starts; at its first byte where this is not given. */

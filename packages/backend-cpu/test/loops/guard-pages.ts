@@ -35,7 +35,7 @@ function run(routine: bigint, operands: readonly Pick<LaneOperand, 'dtype' | 'ac
         });
         const words = callWords.addresses + addresses.length;
         const call = new BigUint64Array(new ArrayBuffer(8 * (words + 1)));
-        call.set([routine, BigInt(8 * words), BigInt(rows), BigInt(columns), ...addresses]);
+        call.set([routine, BigInt(8 * words), BigInt(rows), BigInt(columns), 0n, ...addresses]);
         code.run(call);
         made++;
       }

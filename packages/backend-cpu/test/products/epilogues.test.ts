@@ -1,0 +1,154 @@
+import type { Instruction, Program, ValueType } from '@shardwise/core/spec';
+import { describe, expect, it } from 'vitest';
+import { analyse } from '../../src/compile/analyse.ts';
+import type { AnalysedPiece } from '../../src/compile/analysed-piece.ts';
+import { cpu, type CpuOptions } from '../../src/cpu.ts';
+import { onnxRest } from '../../src/onnx/onnx-rest.ts';
+import { Sessions } from '../../src/onnx/sessions.ts';
+import { binary, bytesOf, constant, f32, matmul, programOf } from '../support.ts';
+
+const sessions = onnxRest(new Sessions(1));
+
+/** Rows in several blocks, and sizes that no panel divides. */
+const [M, K, N] = [403, 150, 611];
+const [x, w, bias, other] = [f32(M, K), f32(K, N), f32(N), f32(M, N)];
+const result = f32(M, N);
+const narrow = { shape: [M, N], dtype: 'bf16' } as const;
+const inputs = [x, w, bias, other];
+
+const product = matmul(0, 1, result);
+const gelu = (input: number): Instruction => ({
+  op: 'gelu',
+  params: { approximate: 'tanh' },
+  inputs: [input],
+  ...result,
+});
+const cast = (input: number, type: ValueType & { dtype: 'f32' | 'bf16' }): Instruction => ({
+  op: 'cast',
+  params: { dtype: type.dtype },
+  inputs: [input],
+  ...type,
+});
+
+/** Each with its instructions behind the four inputs; the last value is the result, beside others that are read elsewhere. */
+const programs: Readonly<Record<string, { instructions: Instruction[]; outputs: number[] }>> = {
+  'bias and activation, of which backward reads both values': {
+    instructions: [
+      product,
+      { op: 'reshape', params: { shape: [1, N] }, inputs: [2], ...f32(1, N) },
+      { op: 'expand', params: { shape: [M, N] }, inputs: [5], ...result },
+      binary('add', 4, 6, result),
+      gelu(7),
+    ],
+    outputs: [7, 8],
+  },
+  'the derivative of an activation': {
+    instructions: [
+      product,
+      { op: 'geluGrad', params: { approximate: 'tanh' }, inputs: [3, 4], ...result },
+    ],
+    outputs: [5],
+  },
+  'a scale and a residual': {
+    instructions: [
+      product,
+      constant(0.5, result),
+      binary('mul', 4, 5, result),
+      binary('add', 3, 6, result),
+    ],
+    outputs: [7],
+  },
+  'values of 16 bits': {
+    instructions: [product, gelu(4), cast(5, narrow), cast(6, result)],
+    outputs: [6, 7],
+  },
+};
+
+function piecesOf(program: Program): readonly AnalysedPiece[] {
+  return analyse(program, { bf16: true, thin: true }, sessions).pieces;
+}
+
+/** How many loops run with products, and how many behind. */
+function counted(pieces: readonly AnalysedPiece[]): { epilogues: number; others: number } {
+  return pieces.reduce(
+    ({ epilogues, others }, piece) => ({
+      epilogues: epilogues + (piece.kind === 'product' ? piece.epilogue.length : 0),
+      others: others + (piece.kind === 'kernel' ? piece.plan.calls.length : 0),
+    }),
+    { epilogues: 0, others: 0 },
+  );
+}
+
+async function run(program: Program, options: CpuOptions): Promise<Uint8Array[]> {
+  const backend = await cpu(options);
+  const executable = await backend.compile(program);
+  const buffers = program.inputs.map(({ shape }, seed) => {
+    const length = shape.reduce((count, size) => count * size, 1);
+    const values = Array.from({ length }, (_, index) => Math.sin(seed + index * 1.7));
+    const buffer = backend.alloc(4 * length);
+    backend.write(buffer, bytesOf(values));
+    return buffer;
+  });
+  const types = [...program.inputs, ...program.instructions];
+  const outputs = program.outputs.map((id) =>
+    backend.alloc((types[id]?.dtype === 'bf16' ? 2 : 4) * M * N),
+  );
+  // Twice, as calls move addresses on that they are given.
+  await executable.run(buffers, outputs);
+  await executable.run(buffers, outputs);
+  return Promise.all(outputs.map((buffer) => backend.read(buffer)));
+}
+
+describe.each(Object.entries(programs))('%s', (_, { instructions, outputs }) => {
+  const program = programOf({ inputs, instructions, outputs });
+
+  it('run with the product, and no loop over its elements is left', () => {
+    expect(counted(piecesOf(program))).toEqual({ epilogues: 1, others: 0 });
+  });
+
+  it('have the bits of loops behind the product, on one thread and on two', async () => {
+    const expected = await run(program, { loops: 'webassembly' });
+    expect(await run(program, {})).toEqual(expected);
+    expect(await run(program, { threads: 2 })).toEqual(expected);
+    expect(await run(program, { instructions: 'AVX2' })).toEqual(expected);
+  });
+});
+
+describe('an epilogue', () => {
+  it('has the random numbers of dropout, whose places count from the first row', async () => {
+    const bits = { shape: [M, N], dtype: 'i32' } as const;
+    const instructions: Instruction[] = [
+      product,
+      { op: 'random', params: {}, inputs: [4, 5, 6], ...bits },
+      cast(8, result),
+      binary('mul', 7, 9, result),
+    ];
+    const keys = [0, 1, 2].map(() => ({ shape: [], dtype: 'i32' }) as const);
+    const program = programOf({ inputs: [...inputs, ...keys], instructions, outputs: [10] });
+    expect(counted(piecesOf(program))).toEqual({ epilogues: 1, others: 0 });
+    expect(await run(program, {})).toEqual(await run(program, { loops: 'webassembly' }));
+  });
+
+  it('is nothing that needs other rows, nor what reads a value that others make behind it', () => {
+    const sum: Instruction = { op: 'sum', params: { dims: [0] }, inputs: [4], ...f32(N) };
+    const instructions: Instruction[] = [
+      product,
+      sum,
+      { op: 'reshape', params: { shape: [1, N] }, inputs: [5], ...f32(1, N) },
+      { op: 'expand', params: { shape: [M, N] }, inputs: [6], ...result },
+      binary('sub', 4, 7, result),
+    ];
+    const program = programOf({ inputs, instructions, outputs: [8] });
+    expect(counted(piecesOf(program))).toEqual({ epilogues: 0, others: 2 });
+  });
+
+  it('is nothing of several matrices', () => {
+    const [a, b, y] = [f32(3, 8, 8), f32(3, 8, 8), f32(3, 8, 8)];
+    const program = programOf({
+      inputs: [a, b],
+      instructions: [matmul(0, 1, y), binary('mul', 2, 2, y)],
+      outputs: [3],
+    });
+    expect(counted(piecesOf(program))).toEqual({ epilogues: 0, others: 1 });
+  });
+});
