@@ -17,7 +17,8 @@ export type PeerRound = z.infer<typeof answer>;
 
 export interface PeerRequest {
   readonly steps: number;
-  readonly optimizer: 'default' | 'fused';
+  /** 'compiled' has torch.compile make the model, and the fused optimizer. */
+  readonly optimizer: 'default' | 'fused' | 'compiled';
   readonly mode?: 'ddp' | 'fsdp' | 'alone' | 'layer' | ScheduleMeasured;
   readonly precision: Precision;
 }

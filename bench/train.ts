@@ -21,15 +21,16 @@ interface PeerRounds {
 /** One rank against PyTorch eager on the same core. */
 export const train: Bench = {
   about: 'GPT training on one rank, tokens per second, against PyTorch eager on one thread',
-  flags: { ...roundsFlag, ...precisionFlag },
+  flags: { ...roundsFlag, ...precisionFlag, compiled: { type: 'boolean' } },
   run: async (values) => {
     const rounds = roundsOf(values, ROUNDS);
     const precision = precisionOf(values);
+    const isCompiled = values['compiled'] === true;
     const started = await startPeer('gpt_train.py');
     const peer = 'peer' in started ? started.peer : undefined;
     try {
       const reason = 'reason' in started ? started.reason : undefined;
-      return await compare(peer, reason, { rounds, precision });
+      return await compare(peer, reason, { rounds, precision, isCompiled });
     } finally {
       await peer?.close();
     }
@@ -39,7 +40,11 @@ export const train: Bench = {
 async function compare(
   peer: Peer | undefined,
   reason: string | undefined,
-  { rounds, precision }: { readonly rounds: number; readonly precision: Precision },
+  {
+    rounds,
+    precision,
+    isCompiled,
+  }: { readonly rounds: number; readonly precision: Precision; readonly isCompiled: boolean },
 ): Promise<BenchResult> {
   const fresh = await freshProcess();
   setRank({ device: await cpu() });
@@ -47,11 +52,16 @@ async function compare(
   const inFloat32 = precision === 'f32' ? null : trainAlone();
   const ours: StepTimes[][] = [];
   const oursInFloat32: StepTimes[][] = [];
-  const peers: Record<'default' | 'fused', PeerRound[]> = { default: [], fused: [] };
+  const peers: Record<'default' | 'fused' | 'compiled', PeerRound[]> = {
+    default: [],
+    fused: [],
+    compiled: [],
+  };
+  const ways = ['default', 'fused', ...(isCompiled ? ['compiled' as const] : [])] as const;
   for (let index = 0; index <= rounds; index++) {
     ours.push(await training.run(STEPS_PER_ROUND));
     if (inFloat32 !== null) oursInFloat32.push(await inFloat32.run(STEPS_PER_ROUND));
-    for (const optimizer of ['default', 'fused'] as const) {
+    for (const optimizer of ways) {
       const answer = await peer?.round({ steps: STEPS_PER_ROUND, optimizer, precision });
       if (answer !== undefined) peers[optimizer].push(answer);
     }
@@ -68,6 +78,7 @@ async function compare(
   const losses = ours.flat().map(({ loss }) => loss);
   const eager = peer === undefined ? undefined : peerRounds(peers.default);
   const fused = peer === undefined ? undefined : peerRounds(peers.fused);
+  const compiled = peers.compiled.length === 0 ? undefined : peerRounds(peers.compiled);
   const buildMs = median(measured.map((step) => step.buildMs));
   const graphMs = median(measured.map((step) => step.graphMs));
   const traceShare = mean(measured.map((step) => (step.buildMs + step.graphMs) / step.ms));
@@ -94,6 +105,14 @@ async function compare(
             ] as const,
             ['PyTorch eager, best step', rate(eager.rounds.minMs)] as const,
             ['PyTorch with fused AdamW, median', rate(fused.rounds.medianMs)] as const,
+            ...(compiled === undefined
+              ? []
+              : [
+                  [
+                    'PyTorch with torch.compile and fused AdamW, median',
+                    `${rate(compiled.rounds.medianMs)}, a ratio of ${(compiled.rounds.medianMs / times.medianMs).toFixed(2)}`,
+                  ] as const,
+                ]),
             ['ratio (medians, best, fused)', ratios(times, eager.rounds, fused.rounds)] as const,
             ['ratio of time on a core', (eager.cpuMs / cpuMs).toFixed(2)] as const,
             [
@@ -124,6 +143,8 @@ async function compare(
       ratio: eager === undefined ? null : round(eager.rounds.medianMs / times.medianMs, 3),
       ratioOfBest: eager === undefined ? null : round(eager.rounds.minMs / times.minMs, 3),
       ratioFused: fused === undefined ? null : round(fused.rounds.medianMs / times.medianMs, 3),
+      ratioCompiled:
+        compiled === undefined ? null : round(compiled.rounds.medianMs / times.medianMs, 3),
       ratioOfCpuTime: eager === undefined ? null : round(eager.cpuMs / cpuMs, 3),
       matmulLimit: { ms: round(limit.ms, 2), gigaflops: round(limit.gigaflops, 1) },
       traceShare: round(traceShare, 5),
@@ -143,6 +164,7 @@ async function compare(
                 eager && round(tokensPerSecond(tokensPerStep, eager.rounds.medianMs), 1),
               eager,
               fused,
+              compiled: compiled ?? null,
             },
       ...(reason === undefined ? {} : { reason }),
     },

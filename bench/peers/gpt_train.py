@@ -1,7 +1,7 @@
 """PyTorch eager training of the benchmark GPT on one thread, as a process that is told when to run.
 
-Reads one JSON object per line from stdin: {"steps": n, "optimizer": "default" | "fused", "precision": "f32" | "bf16"}, where
-bf16 is torch.autocast. Answers each with one line:
+Reads one JSON object per line from stdin: {"steps": n, "optimizer": "default" | "fused" | "compiled", "precision": "f32" | "bf16"},
+where bf16 is torch.autocast, and "compiled" is torch.compile of the model, with the fused optimizer. Answers each with one line:
 {"ms": [milliseconds of each step], "cpuMs": [the process's time on a core in each step], "losses": [...]}. The first line it writes describes itself. Ends with stdin.
 """
 
@@ -18,10 +18,13 @@ torch.set_num_interop_threads(1)
 
 
 class Training:
-    def __init__(self, fused):
+    def __init__(self, optimizer):
         torch.manual_seed(0)
-        self.model = GPT()
-        self.optimizer = make_optimizer(self.model, fused)
+        model = GPT()
+        self.optimizer = make_optimizer(model, None if optimizer == "default" else True)
+        self.parameters = sum(p.numel() for p in model.parameters())
+        # Compiled at the first call.
+        self.model = torch.compile(model) if optimizer == "compiled" else model
         self.step = 0
 
     def run(self, steps, precision):
@@ -36,13 +39,12 @@ class Training:
 
 
 def main():
-    trainings = {"default": Training(None), "fused": Training(True)}
-    model = trainings["default"].model
+    trainings = {optimizer: Training(optimizer) for optimizer in ["default", "fused", "compiled"]}
     about = {
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
         "blas": blas_name(),
-        "parameters": sum(p.numel() for p in model.parameters()),
+        "parameters": trainings["default"].parameters,
     }
     print(json.dumps(about), flush=True)
     for line in sys.stdin:

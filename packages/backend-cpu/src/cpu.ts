@@ -24,13 +24,13 @@ export interface CpuOptions {
    */
   readonly products?: 'own' | 'onnxruntime';
   /**
-   * The newest instructions that products of ours are made of, where the processor has them. 'AVX512-BF16' and those behind it
+   * The newest instructions that products and loops of ours are made of, where the processor has them. 'AVX512-BF16' and those behind it
    * give products of bf16 the same bits as each other, AMX-BF16 gives others; products of f32 have the same bits by all.
    * Default: 'AMX-BF16', which is all that there are.
    */
   readonly instructions?: InstructionSet;
   /**
-   * What runs loops over elements and rows: machine code of ours, where the processor has AVX-512 and the system runs it, or
+   * What runs loops over elements and rows: machine code of ours, where the processor has AVX2 and the system runs it, or
    * WebAssembly everywhere. Default: 'own'.
    */
   readonly loops?: 'own' | 'webassembly';

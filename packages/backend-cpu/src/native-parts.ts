@@ -14,7 +14,7 @@ export interface NativeOptions extends ProductsOptions {
 
 /** What computes by native code. Throws BackendError where ONNX Runtime has no library for this system. */
 export function nativeParts(arena: Arena, options: NativeOptions): CpuParts {
-  const { threads, loops } = options;
+  const { threads, loops, instructions } = options;
   libraryPath();
   configureCalls();
   adviseHugePages(arena.memory, arena.byteOffset, arena.capacityBytes);
@@ -22,7 +22,7 @@ export function nativeParts(arena: Arena, options: NativeOptions): CpuParts {
     name: 'cpu',
     arena,
     products: createProducts(options),
-    loops: createLoops(loops),
+    loops: createLoops(loops, instructions),
     rest: onnxRest(new Sessions(threads)),
   };
 }

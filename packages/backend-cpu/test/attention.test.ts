@@ -105,6 +105,14 @@ describe.skipIf(!isNative)('attention block by block', () => {
     expectClose(await attend({}, shapes, true), await attend({}, shapes), 4e-2);
   });
 
+  it.each([false, true])(
+    'has the same bits by AVX2 as by AVX-512, under autocast: %s',
+    async (half) => {
+      const narrow = await attend({ instructions: 'AVX2' }, usual, half);
+      expect(narrow).toEqual(await attend({ instructions: 'AVX512-BF16' }, usual, half));
+    },
+  );
+
   it('has the same bits whatever the number of threads is', async () => {
     const shapes = { ...usual, batch: 4, queries: 512, keys: 512 };
     expect(await attend({ threads: 2 }, shapes)).toEqual(await attend({ threads: 1 }, shapes));

@@ -1,10 +1,12 @@
-import type { Mask, Vector } from '../machine-code/operands.ts';
+import type { Memory, Vector } from '../machine-code/operands.ts';
 import { emitIndex, emitLoad, emitStore } from './emit-memory.ts';
 import type { Source } from './emit-operation.ts';
 import { emitStraight, type Item } from './emit-straight.ts';
 import type { LaneGraph } from './lane-graph.ts';
 import type { Fold } from '../wasm/rows/rows.ts';
 import type { LoopFrame } from './loop-frame.ts';
+import type { Left, Spares } from './loop-vectors.ts';
+import type { Options } from '../machine-code/vector-instructions.ts';
 
 /** What is done for each vector of a pass. */
 export interface Body {
@@ -15,26 +17,28 @@ export interface Body {
   readonly homes: ReadonlyMap<number, Source>;
   readonly stores: readonly { readonly operand: number; readonly node: number }[];
   readonly folds: readonly { readonly fold: Fold; readonly node: number }[];
-  /** Of each fold, the registers of its sums. */
-  readonly sums: readonly (readonly Vector[])[];
+  /** Of each fold, the places of its sums: all of them are registers, or none. */
+  readonly sums: readonly (readonly (Vector | Memory)[])[];
 }
 
-/** Writes the body for so many vectors, or for what `mask` leaves of one. */
-export function emitBody(body: Body, vectors: number, mask?: Mask): void {
+/** Writes the body for so many vectors, or for what is left of each of some. */
+export function emitBody(body: Body, vectors: number, left: readonly Left[] = []): void {
   const { frame, homes, sums } = body;
-  const items = Array.from({ length: vectors }, (_, vector) => itemsOf(body, vector, mask)).flat();
-  const taken = sums.reduce((count, { length }) => count + length, 0);
-  emitStraight(frame, items, homes, 32 - taken);
+  const items = Array.from({ length: vectors }, (_, vector) =>
+    itemsOf(body, vector, left[vector]),
+  ).flat();
+  const taken = sums.flat().filter(({ kind }) => kind === 'vector').length;
+  emitStraight(frame, items, homes, frame.vectors.registers - taken);
 }
 
 /** Stores come last, as they may go to the memory of what is loaded. */
 function itemsOf(
   { frame, graph, varying, stores, folds, sums }: Body,
   vector: number,
-  mask: Mask | undefined,
+  left: Left | undefined,
 ): readonly Item[] {
   const { loop } = frame;
-  const columns = { vector, mask };
+  const columns = { vector, left };
   const items: Item[] = [];
   const seen = new Set<number>();
   const valueOf = (id: number): number => (varying.has(id) ? id + vector * graph.nodes.length : id);
@@ -59,14 +63,15 @@ function itemsOf(
   for (const [index, { fold, node }] of folds.entries()) {
     add(node);
     const sum = sums[index]?.[vector];
-    if (sum === undefined) throw new RangeError('a fold without a register for its sum');
-    const use = (term: Vector): void => emitFold(frame, fold, sum, term, mask);
+    if (sum === undefined) throw new RangeError('a fold without a place for its sum');
+    const use = (term: Vector, spares: Spares): void =>
+      emitFold(frame, fold, sum, term, spares, left);
     items.push({ kind: 'use', value: valueOf(node), use });
   }
   for (const { node } of stores) add(node);
   for (const { operand, node } of stores) {
-    const use = (value: Vector, spare: Vector): void =>
-      emitStore(frame, operand, value, spare, columns);
+    const use = (value: Vector, spares: Spares): void =>
+      emitStore(frame, operand, value, spares, columns);
     items.push({ kind: 'use', value: valueOf(node), use });
   }
   return items;
@@ -76,11 +81,23 @@ function itemsOf(
 function emitFold(
   { code }: LoopFrame,
   fold: Fold,
-  sum: Vector,
+  sum: Vector | Memory,
   term: Vector,
-  mask: Mask | undefined,
+  [combined, lanes]: Spares,
+  left: Left | undefined,
 ): void {
-  const options = mask && { mask };
-  if (fold === 'sum') code.ternary('vaddps', sum, sum, term, options);
-  else code.ternary('vmaxps', sum, term, sum, options);
+  const combine = (target: Vector, options?: Options): void => {
+    code.ternary(fold === 'sum' ? 'vaddps' : 'vmaxps', target, term, sum, options);
+  };
+  if (sum.kind === 'memory') {
+    combine(combined);
+    if (left?.kind === 'left') {
+      code.binary('vmovups', lanes, left.lanes);
+      code.maskedStore('vmaskmovps', sum, lanes, combined);
+    } else code.vstore('vmovups', sum, combined);
+  } else if (left?.kind === 'left') {
+    combine(combined);
+    code.binary('vmovups', lanes, left.lanes);
+    code.ternaryWith('vblendvps', sum, sum, combined, 16 * lanes.index);
+  } else combine(sum, left && { mask: left });
 }

@@ -1,19 +1,7 @@
 import type { Code } from '@shardwise/wasm-assembler';
 import type { Assembler } from '../machine-code/assembler.ts';
 import type { Label } from '../machine-code/code.ts';
-import {
-  at,
-  indexed,
-  mask,
-  r12,
-  r13,
-  r14,
-  rax,
-  rbx,
-  rdx,
-  rsp,
-  zmm,
-} from '../machine-code/operands.ts';
+import { at, indexed, r12, r13, r14, rax, rbx, rdx, rsp } from '../machine-code/operands.ts';
 import { laneBytes } from '../wasm/loop-spec.ts';
 import { emitPass } from './emit-pass.ts';
 import { LaneGraph } from './lane-graph.ts';
@@ -27,6 +15,8 @@ import {
   loadAddresses,
   type LoopFrame,
 } from './loop-frame.ts';
+import { emitInteger } from './emit-memory.ts';
+import type { LoopVectors } from './loop-vectors.ts';
 import { keepUniform } from './uniform.ts';
 import { mostSlots } from './vector-registers.ts';
 
@@ -34,8 +24,8 @@ import { mostSlots } from './vector-registers.ts';
  * Writes the routine of a loop. rbp: what it is called with (loop-frame.ts). All registers but rsp, rbp and r15 may be
  * others behind it. Throws NoLanesError.
  */
-export function emitLoop(code: Assembler, loop: LaneLoop): Label {
-  const frame = createFrame(code, loop);
+export function emitLoop(code: Assembler, loop: LaneLoop, vectors: LoopVectors): Label {
+  const frame = createFrame(code, loop, vectors);
   const start = code.entry();
   code.mov(r14, rsp);
   code.and(rsp, -64);
@@ -65,13 +55,16 @@ export function emitLoop(code: Assembler, loop: LaneLoop): Label {
   return start;
 }
 
-function keepColumns({ code, loop, kept, slots }: LoopFrame): void {
+function keepColumns(frame: LoopFrame): void {
+  const { code, loop, kept, slots, vectors } = frame;
   const input = loop.inputs.findIndex(({ kind }) => kind === 'columns');
   if (input < 0) return;
   const place = slots.take();
-  code.vpbroadcastd(zmm(0), rdx);
-  code.binary('vcvtdq2ps', zmm(0), zmm(0));
-  code.vstore('vmovups', place, zmm(0));
+  const columns = vectors.vector(0);
+  code.mov(rax, rdx);
+  emitInteger(frame, columns);
+  code.binary('vcvtdq2ps', columns, columns);
+  code.vstore('vmovups', place, columns);
   kept.set(input, place);
 }
 
@@ -82,10 +75,8 @@ function storeOfRow(frame: LoopFrame, operand: number, value: Code<'v128'>): voi
   const node = graph.add(value);
   const home = keepUniform(frame, graph, new Set(), [{ node }]).get(node);
   if (home?.kind !== 'memory') throw new RangeError('a row has no such value');
-  code.binary(home.broadcast ? 'vbroadcastss' : 'vmovups', zmm(0), home.memory);
-  code.mov(r13, 1);
-  code.kmovd(mask(7), r13);
-  code.vstore('vmovups', at(addressIn(frame, operand)), zmm(0), { mask: mask(7) });
+  code.mov(r13, home.memory);
+  code.store32(at(addressIn(frame, operand)), r13);
 }
 
 function nextRow(frame: LoopFrame): void {

@@ -1,92 +1,216 @@
 import {
-  indexed,
-  type Mask,
-  mask,
   at,
+  indexed,
+  mask,
+  type Memory,
   r13,
   rax,
   rcx,
+  rdx,
   type Vector,
+  xmm,
 } from '../machine-code/operands.ts';
 import { laneBytes } from '../wasm/loop-spec.ts';
-import type { Source } from './emit-operation.ts';
-import { addressIn, LANES, type LoopFrame, operandAt } from './loop-frame.ts';
+import { addressIn, callWord, callWords, type LoopFrame, operandAt } from './loop-frame.ts';
+import type { Left, Spares } from './loop-vectors.ts';
 
-/** What of a row is loaded or stored: a whole vector behind the column, or with `mask` a part of it. */
+/** What of a row is loaded or stored: a whole vector behind the column, or what is left of one. */
 export interface Columns {
   readonly vector: number;
-  readonly mask: Mask | undefined;
+  readonly left: Left | undefined;
 }
 
 const first = mask(1);
+
+/** Where the elements of an operand lie. It may change rax. */
+function placeOf(frame: LoopFrame, operand: number, vector: number): Memory {
+  const bytes = laneBytes[operandAt(frame, operand).dtype];
+  const displacement = vector * frame.vectors.lanes * bytes;
+  return indexed(addressIn(frame, operand), rcx, bytes, displacement);
+}
 
 export function emitLoad(
   frame: LoopFrame,
   operand: number,
   target: Vector,
-  { vector, mask: columns }: Columns,
+  { vector, left }: Columns,
 ): void {
-  const { code } = frame;
+  const { code, scratch } = frame;
   const { dtype } = operandAt(frame, operand);
   const bytes = laneBytes[dtype];
-  const place = indexed(addressIn(frame, operand), rcx, bytes, vector * LANES * bytes);
-  code.binary(loads[bytes], target, place, columns && { mask: columns, zero: true });
+  const place = placeOf(frame, operand, vector);
+  if (left?.kind !== 'left') {
+    code.binary(loads[bytes], target, place, left && { mask: left, zero: true });
+  } else if (bytes === 4) {
+    code.binary('vmovups', target, left.lanes);
+    code.ternary('vmaskmovps', target, target, place);
+  } else {
+    // Only elements of 4 bytes are loaded under a mask.
+    code.lea(r13, place);
+    code.ternary('vxorps', target, target, target);
+    code.vstore('vmovups', scratch, target);
+    eachLeft(frame, left, () => {
+      const [from, to] = [indexed(r13, rax, bytes), scratchAt(frame, bytes)];
+      if (bytes === 2) {
+        code.load16(rdx, from);
+        code.store16(to, rdx);
+      } else {
+        code.load8(rdx, from);
+        code.store8(to, rdx);
+      }
+    });
+    code.binary(loads[bytes], target, scratch);
+  }
   if (dtype === 'bool') asLanes(frame, target);
+}
+
+/** Visits the elements that are left, by rax, the last one first. `visit` may change rdx. */
+function eachLeft(
+  { code }: LoopFrame,
+  { count }: Extract<Left, { kind: 'left' }>,
+  visit: () => void,
+): void {
+  const [next, done] = [code.label(), code.label()];
+  code.mov(rax, count);
+  code.place(next);
+  code.sub(rax, 1);
+  code.jumpIf('less', done);
+  visit();
+  code.jump(next);
+  code.place(done);
+  code.mov(rdx, callWord(callWords.columns));
+}
+
+/** The element that rax says, of those in the scratch memory. */
+function scratchAt({ scratch }: LoopFrame, bytes: 1 | 2): Memory {
+  return { ...scratch, index: rax, scale: bytes };
 }
 
 /** The element of a row, or the only one, in all lanes. r13 is another one then. */
 export function emitLoadOne(frame: LoopFrame, operand: number, target: Vector): void {
-  const { code } = frame;
+  const { code, scratch } = frame;
   const { dtype, elementOffset } = operandAt(frame, operand);
   const bytes = laneBytes[dtype];
   const place = at(addressIn(frame, operand), bytes * elementOffset);
   if (bytes === 4) code.binary('vbroadcastss', target, place);
-  else {
+  else if (frame.vectors.instructions === 'AVX-512') {
     code.mov(r13, 1);
     code.kmovd(first, r13);
     code.binary(loads[bytes], target, place, { mask: first, zero: true });
     code.binary('vbroadcastss', target, target);
+  } else {
+    if (bytes === 2) code.load16(r13, place);
+    else code.load8(r13, place);
+    code.store32(scratch, r13);
+    code.binary('vbroadcastss', target, scratch);
   }
   if (dtype === 'bool') asLanes(frame, target);
 }
 
 /** Values of a bool are all bits of a lane, or none, and bytes of memory that are 0 or not. */
-function asLanes({ code, pool }: LoopFrame, target: Vector): void {
-  const zero = pool.constant(0);
-  if (zero.kind !== 'memory') return;
-  code.ternaryWith('vpcmpd', first, target, zero.memory, 4, { broadcast: true });
-  code.vpmovm2d(target, first);
+function asLanes({ code, pool, vectors }: LoopFrame, target: Vector): void {
+  const { memory, broadcast } = pool.constant(0);
+  if (vectors.instructions === 'AVX-512') {
+    code.ternaryWith('vpcmpd', first, target, memory, 4, { broadcast });
+    code.vpmovm2d(target, first);
+  } else code.ternary('vpcmpgtd', target, target, memory);
 }
 
 export function emitStore(
   frame: LoopFrame,
   operand: number,
   value: Vector,
-  spare: Vector,
-  { vector, mask: columns }: Columns,
+  spares: Spares,
+  { vector, left }: Columns,
 ): void {
-  const { code, pool } = frame;
+  const { code, pool, vectors } = frame;
   const { dtype } = operandAt(frame, operand);
   const bytes = laneBytes[dtype];
-  const one: Source = pool.constant(1);
-  const isBool = dtype === 'bool' && one.kind === 'memory';
-  if (isBool) code.ternary('vpandd', spare, value, one.memory, { broadcast: true });
-  const place = indexed(addressIn(frame, operand), rcx, bytes, vector * LANES * bytes);
-  code.vstore(stores[bytes], place, isBool ? spare : value, columns && { mask: columns });
+  if (vectors.instructions === 'AVX2') {
+    if (bytes === 4) storeFloats(frame, placeOf(frame, operand, vector), value, spares, left);
+    else {
+      const [packed] = spares;
+      const bits = dtype === 'bool' ? 1 : bytes === 1 ? 0xff : 0xffff;
+      code.ternary('vandps', packed, value, pool.constant(bits).memory);
+      pack(frame, packed, bytes);
+      storePacked(frame, placeOf(frame, operand, vector), packed, bytes, left);
+    }
+    return;
+  }
+  const [spare] = spares;
+  const isBool = dtype === 'bool';
+  const { memory, broadcast } = pool.constant(1);
+  if (isBool) code.ternary('vpandd', spare, value, memory, { broadcast });
+  const place = placeOf(frame, operand, vector);
+  const options = left?.kind === 'mask' ? { mask: left } : undefined;
+  code.vstore(stores[bytes], place, isBool ? spare : value, options);
+}
+
+function storeFloats(
+  { code }: LoopFrame,
+  place: Memory,
+  value: Vector,
+  [lanes]: Spares,
+  left: Left | undefined,
+): void {
+  if (left?.kind === 'left') {
+    code.binary('vmovups', lanes, left.lanes);
+    code.maskedStore('vmaskmovps', place, lanes, value);
+  } else code.vstore('vmovups', place, value);
+}
+
+/** The elements of a vector, which have no more bits than so many bytes, at its beginning. */
+function pack({ code }: LoopFrame, vector: Vector, bytes: 1 | 2): void {
+  code.ternary('vpackusdw', vector, vector, vector);
+  code.binaryWith('vpermq', vector, vector, 0x08);
+  if (bytes === 1) code.ternary('vpackuswb', vector, vector, vector);
+}
+
+function storePacked(
+  frame: LoopFrame,
+  place: Memory,
+  packed: Vector,
+  bytes: 1 | 2,
+  left: Left | undefined,
+): void {
+  const { code, scratch } = frame;
+  const half = xmm(packed.index);
+  if (left?.kind !== 'left') {
+    code.vstore(bytes === 2 ? 'vmovups' : 'vmovlps', place, half);
+    return;
+  }
+  code.lea(r13, place);
+  code.vstore('vmovups', scratch, half);
+  eachLeft(frame, left, () => {
+    const [from, to] = [scratchAt(frame, bytes), indexed(r13, rax, bytes)];
+    if (bytes === 2) {
+      code.load16(rdx, from);
+      code.store16(to, rdx);
+    } else {
+      code.load8(rdx, from);
+      code.store8(to, rdx);
+    }
+  });
 }
 
 const loads = { 1: 'vpmovzxbd', 2: 'vpmovzxwd', 4: 'vmovups' } as const;
 const stores = { 1: 'vpmovdb', 2: 'vpmovdw', 4: 'vmovups' } as const;
 
 /** The flat indices of the elements. */
-export function emitIndex(
-  { code, pool, rowStart }: LoopFrame,
-  target: Vector,
-  { vector }: Columns,
-): void {
+export function emitIndex(frame: LoopFrame, target: Vector, { vector }: Columns): void {
+  const { code, pool, rowStart, vectors } = frame;
   code.mov(rax, rowStart);
   code.add(rax, rcx);
-  code.add(rax, vector * LANES);
-  code.vpbroadcastd(target, rax);
+  code.add(rax, vector * vectors.lanes);
+  emitInteger(frame, target);
   code.ternary('vpaddd', target, target, pool.laneNumbers);
+}
+
+/** The low 32 bits of rax in all lanes. */
+export function emitInteger({ code, vectors, scratch }: LoopFrame, target: Vector): void {
+  if (vectors.instructions === 'AVX-512') code.vpbroadcastd(target, rax);
+  else {
+    code.store32(scratch, rax);
+    code.binary('vbroadcastss', target, scratch);
+  }
 }

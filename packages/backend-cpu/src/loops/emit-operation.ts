@@ -1,5 +1,6 @@
 import type { Assembler } from '../machine-code/assembler.ts';
 import { mask, type Memory, type Vector } from '../machine-code/operands.ts';
+import type { Spares } from './loop-vectors.ts';
 import type { Options, Ternary } from '../machine-code/vector-instructions.ts';
 
 /** A value in a register or in memory, whole or as one element that stands for all. */
@@ -10,6 +11,10 @@ export type Source =
 /** Where the operands of an operation are, by their numbers. */
 export interface Operands {
   readonly code: Assembler;
+  /** Whether vectors are those of AVX-512. */
+  readonly isWide: boolean;
+  /** Other registers than those of the operands and the target; without AVX-512 they are two. */
+  readonly spares: Spares;
   readonly bits: number;
   /** For a choice by a comparison, which one; its operands come behind those that are chosen from. */
   readonly when: Comparison | null;
@@ -204,12 +209,99 @@ const operations: Readonly<Record<Plain, Emit>> = {
   },
 };
 
+/** Operations that vectors of AVX2 have by other instructions, which need no masks. */
+const narrowOperations: Readonly<Partial<Record<Plain, Emit>>> = {
+  'f32x4.min': narrowExtreme('vminps', 'vorps'),
+  'f32x4.max': narrowExtreme('vmaxps', 'vandps'),
+  'f32x4.abs': withConstant('vandps', ~SIGN),
+  'f32x4.neg': withConstant('vxorps', SIGN),
+  'i32x4.neg': ({ code, target, source }) => {
+    code.ternary('vxorps', target, target, target);
+    three(code, 'vpsubd', target, target, source(0));
+  },
+  'i32x4.truncSatF32x4S': (x) => {
+    const { code, target } = x;
+    const [lanes] = x.spares;
+    const value = x.register(0);
+    code.ternaryWith('vcmpps', lanes, value, value, ordered.equal);
+    code.binary('vcvttps2dq', target, value);
+    code.ternary('vandps', target, target, lanes);
+    withNumber(x, 'vcmpps', lanes, value, x.constant(0x4effffff), ordered.greater);
+    withNumber(x, 'vblendvps', target, target, x.constant(0x7fffffff), 16 * lanes.index);
+  },
+  'v128.and': either('vandps'),
+  'v128.or': either('vorps'),
+  'v128.xor': either('vxorps'),
+  'v128.andnot': ternary('vandnps', 1),
+  'v128.not': withConstant('vxorps', -1),
+  // Where the bits of the last operand are 1, those in which the others differ change the second.
+  'v128.bitselect': ({ code, target, register, source }) => {
+    three(code, 'vxorps', target, register(0), source(1));
+    three(code, 'vandps', target, target, source(2));
+    three(code, 'vxorps', target, target, source(1));
+  },
+};
+
+function withNumber(
+  { code }: Operands,
+  name: 'vcmpps' | 'vblendvps',
+  target: Vector,
+  a: Vector,
+  b: Source,
+  number: number,
+): void {
+  code.ternaryWith(name, target, a, b.kind === 'vector' ? b.vector : b.memory, number);
+}
+
+function narrowExtreme(name: 'vminps' | 'vmaxps', join: 'vorps' | 'vandps'): Emit {
+  return ({ code, target, register, spares: [lanes, other] }) => {
+    const [a, b] = [register(0), register(1)];
+    const replaceWhere = (predicate: number): void => {
+      code.ternaryWith('vcmpps', lanes, a, b, predicate);
+      code.ternaryWith('vblendvps', target, target, other, 16 * lanes.index);
+    };
+    code.ternary(name, target, a, b);
+    code.ternary(join, other, a, b);
+    replaceWhere(ordered.equal);
+    code.ternary('vaddps', other, a, b);
+    replaceWhere(ordered.unordered);
+  };
+}
+
+/** All bits of the lanes in which a comparison of two operands holds. The target may be none of them. */
+function narrowCompare(x: Operands, comparison: Comparison, target: Vector, first: number): void {
+  const { code, register, source } = x;
+  const { name, predicate } = comparisons[comparison];
+  const second = first + 1;
+  if (name === 'vcmpps') {
+    withNumber(x, name, target, register(first), source(second), predicate);
+    return;
+  }
+  const isEquality = predicate === integers.equal || predicate === integers.notEqual;
+  if (isEquality) three(code, 'vpcmpeqd', target, register(first), source(second));
+  else if (predicate === integers.less) {
+    three(code, 'vpcmpgtd', target, register(second), source(first));
+  } else three(code, 'vpcmpgtd', target, register(first), source(second));
+  const isOpposite = predicate === integers.notEqual || predicate === integers.lessEqual;
+  if (isOpposite) three(code, 'vxorps', target, target, x.constant(-1));
+}
+
+function emitNarrow(name: LaneOperation, x: Operands): void {
+  if (x.when !== null) {
+    const [lanes] = x.spares;
+    narrowCompare(x, x.when, lanes, 2);
+    withNumber(x, 'vblendvps', x.target, x.register(1), x.source(0), 16 * lanes.index);
+  } else if (isComparison(name)) narrowCompare(x, name, x.target, 0);
+  else (narrowOperations[name] ?? operations[name])(x);
+}
+
 export function isLaneOperation(name: string): name is LaneOperation {
   return name in operations || isComparison(name);
 }
 
 export function emitOperation(name: LaneOperation, operands: Operands): void {
-  if (operands.when !== null) select(operands, operands.when);
+  if (!operands.isWide) emitNarrow(name, operands);
+  else if (operands.when !== null) select(operands, operands.when);
   else if (isComparison(name)) compare(operands, name);
   else operations[name](operands);
 }

@@ -1,9 +1,19 @@
-import { mask, r13, rax, rcx, rdx, type Vector, zmm } from '../machine-code/operands.ts';
+import {
+  at,
+  mask,
+  r13,
+  rax,
+  rcx,
+  rdx,
+  type Memory,
+  type Vector,
+} from '../machine-code/operands.ts';
 import { emitBody, type Body } from './emit-body.ts';
 import { LaneGraph } from './lane-graph.ts';
 import type { Fold } from '../wasm/rows/rows.ts';
 import type { LanePass } from './lane-loop.ts';
-import { LANES, type LoopFrame } from './loop-frame.ts';
+import type { LoopFrame } from './loop-frame.ts';
+import { LANES, type Left } from './loop-vectors.ts';
 import { keepUniform, varyingNodes } from './uniform.ts';
 
 /** Unrolling saves loop overhead only; long bodies overlap by out-of-order execution anyway. */
@@ -18,25 +28,30 @@ export function emitPass(frame: LoopFrame, pass: LanePass): void {
   const folds = pass.folds.map(({ fold, term }) => ({ fold, node: graph.add(term) }));
   const varying = varyingNodes(frame, graph);
   const homes = keepUniform(frame, graph, varying, [...stores, ...folds]);
-  const unroll = unrollOf(folds.length, graph.nodes.length);
-  const sums = folds.map((_, fold) => accumulators(fold, unroll));
+  const { lanes } = frame.vectors;
+  const least = LANES / lanes;
+  const unroll = least * unrollOf(folds.length, graph.nodes.length);
+  const { registers, instructions } = frame.vectors;
+  const isInRegisters = instructions === 'AVX-512' || folds.length * unroll <= registers / 2;
+  const sums = folds.map((_, fold) =>
+    isInRegisters
+      ? accumulators(frame, fold, unroll)
+      : Array.from({ length: unroll }, () => frame.slots.take()),
+  );
   const body: Body = { frame, graph, varying, homes, stores, folds, sums };
 
   folds.forEach(({ fold }, index) => clear(frame, fold, sums[index] ?? []));
   code.xor(rcx, rcx);
-  for (const vectors of new Set([unroll, 1])) eachVectors(body, vectors);
+  for (const vectors of new Set([unroll, least])) eachVectors(body, vectors);
   const end = code.label();
   code.mov(rax, rdx);
   code.sub(rax, rcx);
   code.jumpIf('equal', end);
-  code.mov(r13, -1);
-  code.bzhi(r13, r13, rax);
-  code.kmovd(mask(7), r13);
-  emitBody(body, 1, mask(7));
+  emitBody(body, least, whatIsLeft(frame));
   code.place(end);
   pass.folds.forEach(({ fold, input }, index) => {
     const place = frame.slots.take();
-    code.vstore('vmovups', place, across(frame, fold, sums[index] ?? []));
+    code.vstore('vmovups', place, across(frame, fold, inRegisters(frame, sums[index] ?? [])));
     frame.kept.set(input, place);
   });
 }
@@ -49,35 +64,88 @@ function unrollOf(folds: number, nodes: number): number {
 }
 
 /** The last registers, from which the body keeps its hands. */
-function accumulators(fold: number, unroll: number): readonly Vector[] {
-  return Array.from({ length: unroll }, (_, vector) => zmm(31 - fold * unroll - vector));
+function accumulators({ vectors }: LoopFrame, fold: number, unroll: number): readonly Vector[] {
+  const last = vectors.registers - 1 - fold * unroll;
+  return Array.from({ length: unroll }, (_, vector) => vectors.vector(last - vector));
+}
+
+/** Says which of the next elements there are, by rax: their number, which is less than all of them. Changes rax, r13 and the first register. */
+function whatIsLeft({ code, vectors, pool, slots }: LoopFrame): readonly Left[] {
+  if (vectors.instructions === 'AVX-512') {
+    code.mov(r13, -1);
+    code.bzhi(r13, r13, rax);
+    code.kmovd(mask(7), r13);
+    return [mask(7)];
+  }
+  const first = vectors.vector(0);
+  const parts = [0, 1].map(() => ({
+    kind: 'left' as const,
+    lanes: slots.take(),
+    count: slots.take(),
+  }));
+  for (const [part, { count }] of parts.entries()) {
+    const fits = code.label();
+    code.mov(r13, rax);
+    code.sub(r13, part * vectors.lanes);
+    code.cmp(r13, vectors.lanes);
+    code.jumpIf('less', fits);
+    code.mov(r13, vectors.lanes);
+    code.place(fits);
+    code.store(count, r13);
+  }
+  // Vectors that begin as many elements before those without bits as there are elements.
+  code.lea(r13, pool.behindAllLanes);
+  code.shl(rax, 2);
+  code.sub(r13, rax);
+  for (const [part, { lanes }] of parts.entries()) {
+    code.binary('vmovups', first, at(r13, part * first.byteLength));
+    code.vstore('vmovups', lanes, first);
+  }
+  return parts;
 }
 
 function eachVectors(body: Body, vectors: number): void {
-  const { code } = body.frame;
+  const { code, vectors: of } = body.frame;
+  const { lanes } = of;
   const [next, end] = [code.label(), code.label()];
   code.mov(r13, rdx);
-  code.sub(r13, LANES * vectors);
+  code.sub(r13, lanes * vectors);
   code.cmp(rcx, r13);
   code.jumpIf('greater', end);
   code.entry(next);
   emitBody(body, vectors);
-  code.add(rcx, LANES * vectors);
+  code.add(rcx, lanes * vectors);
   code.cmp(r13, rcx);
   code.jumpIf('notLess', next);
   code.place(end);
 }
 
-function clear({ code, pool }: LoopFrame, fold: Fold, sums: readonly Vector[]): void {
+function clear(frame: LoopFrame, fold: Fold, sums: readonly (Vector | Memory)[]): void {
+  const { code, pool, vectors } = frame;
   const lowest = pool.constant(-0x800000);
   for (const sum of sums) {
-    if (fold === 'sum') code.ternary('vpxord', sum, sum, sum);
-    else if (lowest.kind === 'memory') code.binary('vbroadcastss', sum, lowest.memory);
+    const first = sum.kind === 'vector' ? sum : vectors.vector(0);
+    if (fold === 'sum') code.ternary('vxorps', first, first, first);
+    else code.binary('vbroadcastss', first, lowest.memory);
+    if (sum.kind === 'memory') code.vstore('vmovups', sum, first);
   }
 }
 
+/** Sums in registers behind the body, which needs none any more. */
+function inRegisters(
+  { code, vectors }: LoopFrame,
+  sums: readonly (Vector | Memory)[],
+): readonly Vector[] {
+  return sums.map((sum, index) => {
+    if (sum.kind === 'vector') return sum;
+    const register = vectors.vector(vectors.registers - 1 - index);
+    code.binary('vmovups', register, sum);
+    return register;
+  });
+}
+
 /** The sum or the maximum of all lanes, in all lanes. */
-function across({ code }: LoopFrame, fold: Fold, sums: readonly Vector[]): Vector {
+function across({ code, vectors }: LoopFrame, fold: Fold, sums: readonly Vector[]): Vector {
   const combine = (a: Vector, b: Vector): void => {
     if (fold === 'sum') code.ternary('vaddps', a, a, b);
     else code.ternary('vmaxps', a, b, a);
@@ -87,10 +155,15 @@ function across({ code }: LoopFrame, fold: Fold, sums: readonly Vector[]): Vecto
       combine(low, sums[half + index] ?? low);
     }
   }
-  const [value = zmm(31)] = sums;
-  const other = zmm(0);
-  for (const order of [0x4e, 0xb1]) {
-    code.ternaryWith('vshuff32x4', other, value, value, order);
+  const other = vectors.vector(0);
+  const [value = other] = sums;
+  if (vectors.instructions === 'AVX-512') {
+    for (const order of [0x4e, 0xb1]) {
+      code.ternaryWith('vshuff32x4', other, value, value, order);
+      combine(value, other);
+    }
+  } else {
+    code.ternaryWith('vperm2f128', other, value, value, 1);
     combine(value, other);
   }
   for (const order of [0x4e, 0xb1]) {

@@ -1,4 +1,4 @@
-import { type Vector, zmm } from '../machine-code/operands.ts';
+import type { Vector } from '../machine-code/operands.ts';
 import {
   type Comparison,
   emitOperation,
@@ -6,6 +6,7 @@ import {
   type Source,
 } from './emit-operation.ts';
 import type { LoopFrame } from './loop-frame.ts';
+import type { Spares } from './loop-vectors.ts';
 import { VectorRegisters } from './vector-registers.ts';
 
 /** A part of code without jumps. Values are numbers. */
@@ -20,30 +21,40 @@ export type Item =
     }
   /** A value that is loaded. */
   | { readonly kind: 'load'; readonly value: number; readonly load: (target: Vector) => void }
-  /** What is done with a value. Nobody needs what is in `spare`. */
+  /** What is done with a value. */
   | {
       readonly kind: 'use';
       readonly value: number;
-      readonly use: (vector: Vector, spare: Vector) => void;
+      readonly use: (vector: Vector, spares: Spares) => void;
     };
 
 /** Writes the items in this order. `homes` are values in memory; registers from `count` on are left alone. */
 export function emitStraight(
-  { code, pool, slots }: LoopFrame,
+  { code, pool, slots, vectors }: LoopFrame,
   items: readonly Item[],
   homes: ReadonlyMap<number, Source>,
   count: number,
 ): void {
-  const spare = count - 1;
-  const registers = new VectorRegisters(code, slots, spare, homes, items.map(readsOf));
+  const left = count - vectors.spares;
+  const spares: Spares = [vectors.vector(left), vectors.vector(count - 1)];
+  const registers = new VectorRegisters(
+    code,
+    slots,
+    vectors.vector,
+    left,
+    homes,
+    items.map(readsOf),
+  );
   for (const [position, item] of items.entries()) {
     const reads = readsOf(item);
-    if (item.kind === 'use') item.use(registers.register(item.value, reads), zmm(spare));
+    if (item.kind === 'use') item.use(registers.register(item.value, reads), spares);
     else if (item.kind === 'load') item.load(registers.define(item.value, []));
     else {
       const valueAt = (index: number): number => reads[index] ?? -1;
       emitOperation(item.name, {
         code,
+        isWide: vectors.instructions === 'AVX-512',
+        spares,
         bits: item.bits,
         when: item.when,
         target: registers.define(item.value, reads),

@@ -16,10 +16,8 @@ import {
 } from '../machine-code/operands.ts';
 import type { Source } from './emit-operation.ts';
 import type { LaneLoop, LaneOperand } from './lane-loop.ts';
+import { LANES, type LoopVectors } from './loop-vectors.ts';
 import { Slots } from './vector-registers.ts';
-
-/** Elements of 32 bits in a vector. */
-export const LANES = 16;
 
 /**
  * What a loop is called with, in words of 8 bytes: its routine, how many bytes this is, rows, columns, the flat index of the
@@ -38,11 +36,21 @@ export const callWord = (word: number): Memory => at(rbp, 8 * word);
 
 const addressRegisters: readonly Register[] = [rsi, rdi, r8, r9, r10, r11];
 
-/** Numbers in the code of a loop: those of the lanes, then constants. */
+/** Numbers in the code of a loop: those of the lanes, all bits for as many, none for as many, then constants. */
 export class ConstantPool {
   readonly label: Label = { byteOffset: undefined };
   readonly #places = new Map<number, number>();
-  readonly #numbers: number[] = Array.from({ length: LANES }, (_, lane) => lane);
+  readonly #numbers: number[] = [
+    ...Array.from({ length: LANES }, (_, lane) => lane),
+    ...Array.from({ length: LANES }, () => -1),
+    ...Array.from({ length: LANES }, () => 0),
+  ];
+  /** How often a constant is there: once where an instruction repeats it, else for each lane. */
+  readonly #copies: number;
+
+  constructor({ instructions, lanes }: LoopVectors) {
+    this.#copies = instructions === 'AVX-512' ? 1 : lanes;
+  }
 
   get numbers(): readonly number[] {
     return this.#numbers;
@@ -52,11 +60,20 @@ export class ConstantPool {
     return at(rbx);
   }
 
+  /** Where the bits of no lane begin; those of all lanes lie before. */
+  get behindAllLanes(): Memory {
+    return at(rbx, 4 * 2 * LANES);
+  }
+
   /** The same bits in all lanes. */
-  constant(bits: number): Source {
-    const place = this.#places.get(bits) ?? this.#numbers.push(bits | 0) - 1;
-    this.#places.set(bits, place);
-    return { kind: 'memory', memory: at(rbx, 4 * place), broadcast: true };
+  constant(bits: number): Source & { readonly kind: 'memory' } {
+    let place = this.#places.get(bits);
+    if (place === undefined) {
+      place = this.#numbers.length;
+      for (let copy = 0; copy < this.#copies; copy++) this.#numbers.push(bits | 0);
+      this.#places.set(bits, place);
+    }
+    return { kind: 'memory', memory: at(rbx, 4 * place), broadcast: this.#copies === 1 };
   }
 }
 
@@ -64,17 +81,29 @@ export class ConstantPool {
 export interface LoopFrame {
   readonly code: Assembler;
   readonly loop: LaneLoop;
+  readonly vectors: LoopVectors;
   readonly pool: ConstantPool;
   readonly slots: Slots;
   /** Inputs that are in memory as vectors: folds, and the number of columns. */
   readonly kept: Map<number, Memory>;
   /** The flat index of the row's first element. */
   readonly rowStart: Memory;
+  /** A vector that every piece of code may write. */
+  readonly scratch: Memory;
 }
 
-export function createFrame(code: Assembler, loop: LaneLoop): LoopFrame {
+export function createFrame(code: Assembler, loop: LaneLoop, vectors: LoopVectors): LoopFrame {
   const slots = new Slots();
-  return { code, loop, pool: new ConstantPool(), slots, kept: new Map(), rowStart: slots.take() };
+  return {
+    code,
+    loop,
+    vectors,
+    pool: new ConstantPool(vectors),
+    slots,
+    kept: new Map(),
+    rowStart: slots.take(),
+    scratch: slots.take(),
+  };
 }
 
 export function operandAt({ loop }: LoopFrame, operand: number): LaneOperand {

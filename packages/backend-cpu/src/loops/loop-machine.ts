@@ -9,7 +9,13 @@ import {
 } from '../machine-code/code-pages.ts';
 import { emitCalls } from '../machine-code/emit-calls.ts';
 import { at, r15, rbp, rdi } from '../machine-code/operands.ts';
-import { processorFeatures } from '../machine-code/processor.ts';
+import { type InstructionSet, instructionSets } from '../machine-code/instruction-sets.ts';
+import {
+  processorFeatures,
+  requireVectors,
+  upTo,
+  type VectorInstructions,
+} from '../machine-code/processor.ts';
 import { CallList } from './call-list.ts';
 import { elementwiseLoop } from './elementwise-loop.ts';
 import { emitLoop } from './emit-loop.ts';
@@ -17,30 +23,31 @@ import { NoLanesError } from './lane-graph.ts';
 import type { LaneLoop } from './lane-loop.ts';
 import type { LinkedLoops, LoopCall, LoopCode } from './loop-code.ts';
 import { callWords } from './loop-frame.ts';
+import { type LoopVectors, loopVectors } from './loop-vectors.ts';
 
 /** What runs fused loops and kernels that walk over rows, and why WebAssembly does where it does. */
 export type LoopMachine =
-  | { readonly kind: 'own'; readonly code: PlacedLoops }
+  | {
+      readonly kind: 'own';
+      readonly code: PlacedLoops;
+      readonly instructions: VectorInstructions;
+    }
   | { readonly kind: 'webassembly'; readonly reason: string };
 
-let known: LoopMachine | undefined;
+const known = new Map<InstructionSet, LoopMachine>();
 
-/** Found out once for each thread. */
-export function loopMachine(): LoopMachine {
-  known ??= findMachine();
-  return known;
+/** Found out once for each thread. No instructions before `newest` are used. */
+export function loopMachine(newest: InstructionSet = instructionSets[0]): LoopMachine {
+  const machine = known.get(newest) ?? findMachine(newest);
+  known.set(newest, machine);
+  return machine;
 }
 
-function findMachine(): LoopMachine {
+function findMachine(newest: InstructionSet): LoopMachine {
   try {
-    if (processorFeatures().vectors !== 'AVX-512') {
-      return {
-        kind: 'webassembly',
-        reason: 'the processor has no AVX-512, or its system does not use it',
-      };
-    }
-    const code = new PlacedLoops();
-    if (isRight(code)) return { kind: 'own', code };
+    const instructions = requireVectors(upTo(newest, processorFeatures()));
+    const code = new PlacedLoops(loopVectors(instructions));
+    if (isRight(code)) return { kind: 'own', code, instructions };
     return unexpected('machine code does not compute what JavaScript does');
   } catch (error) {
     if (error instanceof NoCodeError) return { kind: 'webassembly', reason: error.message };
@@ -57,8 +64,13 @@ function unexpected(reason: string): LoopMachine {
 export class PlacedLoops implements LoopCode {
   /** Carries out calls that lie one behind the other (loop-frame.ts), up to one without a routine. */
   readonly run: NativeCode = codeAt(placeCode(runCode()));
+  readonly #vectors: LoopVectors;
   readonly #routines = new Map<string, Address | undefined>();
   #isRefused = false;
+
+  constructor(vectors: LoopVectors) {
+    this.#vectors = vectors;
+  }
 
   routine(key: string, build: () => LaneLoop): Address | undefined {
     if (!this.#routines.has(key)) this.#routines.set(key, this.#placed(build));
@@ -70,7 +82,7 @@ export class PlacedLoops implements LoopCode {
   }
 
   #placed(build: () => LaneLoop): Address | undefined {
-    const code = written(build);
+    const code = written(build, this.#vectors);
     if (code === undefined || this.#isRefused) return undefined;
     try {
       return placeCode(code);
@@ -83,10 +95,10 @@ export class PlacedLoops implements LoopCode {
 }
 
 /** Undefined where WebAssembly alone has what a loop takes. */
-function written(build: () => LaneLoop): Uint8Array | undefined {
+function written(build: () => LaneLoop, vectors: LoopVectors): Uint8Array | undefined {
   const code = new Assembler();
   try {
-    emitLoop(code, build());
+    emitLoop(code, build(), vectors);
   } catch (error) {
     if (error instanceof NoLanesError) return undefined;
     throw error;

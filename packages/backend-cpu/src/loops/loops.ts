@@ -1,8 +1,9 @@
+import type { VectorInstructions } from '../machine-code/processor.ts';
 import type { LoopCode } from './loop-code.ts';
 
 /** What runs loops over elements and rows, and why WebAssembly does where it does. */
 export type LoopsBy =
-  | { readonly by: 'own'; readonly instructions: 'AVX-512' }
+  | { readonly by: 'own'; readonly instructions: VectorInstructions }
   | { readonly by: 'webassembly'; readonly reason: string };
 
 /** What runs the loops of a backend. */

@@ -49,7 +49,7 @@ export function keepUniform(
     const use = (vector: Vector): void => code.vstore('vmovups', memory, vector);
     items.push({ kind: 'use', value: id, use });
   }
-  emitStraight(frame, items, known, 32);
+  emitStraight(frame, items, known, frame.vectors.registers);
   return homes;
 }
 

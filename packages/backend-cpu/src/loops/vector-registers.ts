@@ -1,11 +1,11 @@
 import type { Assembler } from '../machine-code/assembler.ts';
-import { at, type Memory, rsp, type Vector, zmm } from '../machine-code/operands.ts';
+import { at, type Memory, rsp, type Vector } from '../machine-code/operands.ts';
 import { move, type Source } from './emit-operation.ts';
 import { NoLanesError } from './lane-graph.ts';
 
 const VECTOR_BYTES = 64;
 /** As many vectors as the stack keeps for a loop. */
-export const mostSlots = 128;
+export const mostSlots = 256;
 
 /** Places on the stack for vectors, for as long as a loop runs. */
 export class Slots {
@@ -22,6 +22,7 @@ export class Slots {
 export class VectorRegisters {
   readonly #code: Assembler;
   readonly #slots: Slots;
+  readonly #vector: (index: number) => Vector;
   readonly #free: number[];
   readonly #inRegister = new Map<number, number>();
   /** Values in memory, where they stay. */
@@ -33,12 +34,14 @@ export class VectorRegisters {
   constructor(
     code: Assembler,
     slots: Slots,
+    vector: (index: number) => Vector,
     count: number,
     homes: ReadonlyMap<number, Source>,
     reads: readonly (readonly number[])[],
   ) {
     this.#code = code;
     this.#slots = slots;
+    this.#vector = vector;
     this.#free = Array.from({ length: count }, (_, index) => count - 1 - index);
     this.#homes = new Map(homes);
     for (const [position, values] of [...reads.entries()].toReversed()) {
@@ -57,7 +60,7 @@ export class VectorRegisters {
   /** Where a value is. */
   source(value: number): Source {
     const register = this.#inRegister.get(value);
-    if (register !== undefined) return { kind: 'vector', vector: zmm(register) };
+    if (register !== undefined) return { kind: 'vector', vector: this.#vector(register) };
     const home = this.#homes.get(value);
     if (home === undefined) throw new RangeError(`value ${value} of a loop is nowhere`);
     return home;
@@ -66,7 +69,7 @@ export class VectorRegisters {
   /** A value in a register; those of `kept` stay where they are. */
   register(value: number, kept: readonly number[]): Vector {
     const register = this.#inRegister.get(value);
-    if (register !== undefined) return zmm(register);
+    if (register !== undefined) return this.#vector(register);
     const source = this.source(value);
     const target = this.define(value, kept);
     move(this.#code, target, source);
@@ -77,7 +80,7 @@ export class VectorRegisters {
   define(value: number, kept: readonly number[]): Vector {
     const register = this.#free.pop() ?? this.#evicted(kept);
     this.#inRegister.set(value, register);
-    return zmm(register);
+    return this.#vector(register);
   }
 
   /** Gives back the registers of values that are not read behind this position. */
@@ -105,7 +108,7 @@ export class VectorRegisters {
     if (register === undefined) throw new NoLanesError('an operation with too many operands');
     if (!this.#homes.has(chosen)) {
       const memory = this.#slots.take();
-      this.#code.vstore('vmovups', memory, zmm(register));
+      this.#code.vstore('vmovups', memory, this.#vector(register));
       this.#homes.set(chosen, { kind: 'memory', memory, broadcast: false });
     }
     this.#inRegister.delete(chosen);

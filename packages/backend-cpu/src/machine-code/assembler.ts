@@ -90,6 +90,21 @@ export class Assembler {
     this.#code.operands(target.index, source);
   }
 
+  /** Of 8 bits. */
+  store8(target: Memory, source: Register): void {
+    // Without the prefix, numbers from 4 on are other parts of registers.
+    this.#rex(source.index, target, false, source.index > 3);
+    this.#code.byte(0x88);
+    this.#code.operands(source.index, target);
+  }
+
+  /** Of 8 bits of memory; the others are 0. */
+  load8(target: Register, source: Memory): void {
+    this.#rex(target.index, source);
+    this.#code.byte(0x0f, 0xb6);
+    this.#code.operands(target.index, source);
+  }
+
   /** How sums of floats are rounded, and whether they have denormal values: takes it from memory. */
   ldmxcsr(source: Memory): void {
     this.#integerWithout(0xae, 2, source);
@@ -395,10 +410,10 @@ export class Assembler {
   }
 
   /** The prefix with the fourth bits of the registers' numbers; `wide` for operands of 64 bits. */
-  #rex(reg: number, rm: number | Memory, wide = true): void {
+  #rex(reg: number, rm: number | Memory, wide = true, always = wide): void {
     const low = typeof rm === 'number' ? rm >> 3 : rm.base.index >> 3;
     const middle = typeof rm === 'number' ? 0 : (rm.index?.index ?? 0) >> 3;
     const rex = 0x40 | (wide ? 8 : 0) | ((reg >> 3) << 2) | (middle << 1) | low;
-    if (wide || rex !== 0x40) this.#code.byte(rex);
+    if (always || rex !== 0x40) this.#code.byte(rex);
   }
 }

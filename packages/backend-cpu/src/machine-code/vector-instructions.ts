@@ -22,7 +22,7 @@ export type Ternary =
   | ('vaddps' | 'vsubps' | 'vmulps' | 'vdivps' | 'vminps' | 'vmaxps')
   | ('vpaddd' | 'vpsubd' | 'vpmulld' | 'vpminsd' | 'vpmaxsd')
   | ('vpandd' | 'vpandnd')
-  | ('vandps' | 'vorps' | 'vpcmpgtd' | 'vpackusdw')
+  | ('vandps' | 'vandnps' | 'vorps' | 'vpcmpgtd' | 'vpcmpeqd' | 'vpackusdw' | 'vpackuswb')
   | ('vmaskmovps' | 'vpmaskmovd')
   | 'vxorps'
   | 'vfmadd231ps'
@@ -46,19 +46,23 @@ export const ternary: Readonly<Record<Ternary, Encoding>> = {
   /** The second where neither is greater than the other. */
   vmaxps: { map: 1, prefix: 0, opcode: 0x5f },
   vpaddd: { map: 1, prefix: 1, opcode: 0xfe },
-  vpsubd: { map: 1, prefix: 1, opcode: 0xfa, evex: true },
-  vpmulld: { map: 2, prefix: 1, opcode: 0x40, evex: true },
-  vpminsd: { map: 2, prefix: 1, opcode: 0x39, evex: true },
-  vpmaxsd: { map: 2, prefix: 1, opcode: 0x3d, evex: true },
+  vpsubd: { map: 1, prefix: 1, opcode: 0xfa },
+  vpmulld: { map: 2, prefix: 1, opcode: 0x40 },
+  vpminsd: { map: 2, prefix: 1, opcode: 0x39 },
+  vpmaxsd: { map: 2, prefix: 1, opcode: 0x3d },
   vpandd: { map: 1, prefix: 1, opcode: 0xdb, evex: true },
   /** ~first & second. */
   vpandnd: { map: 1, prefix: 1, opcode: 0xdf, evex: true },
   vandps: { map: 1, prefix: 0, opcode: 0x54 },
+  vandnps: { map: 1, prefix: 0, opcode: 0x55 },
   vorps: { map: 1, prefix: 0, opcode: 0x56 },
-  /** All bits where the first is greater, none elsewhere. Only of 32 bytes, and so for the next three. */
+  /** All bits where the first is greater, none elsewhere. Only of 32 bytes, and so for the next five. */
   vpcmpgtd: { map: 1, prefix: 1, opcode: 0x66 },
+  vpcmpeqd: { map: 1, prefix: 1, opcode: 0x76 },
   /** Elements of 4 bytes as ones of 2: four of the first, four of the second, and so on. */
   vpackusdw: { map: 2, prefix: 1, opcode: 0x2b },
+  /** Elements of 2 bytes as ones of 1. */
+  vpackuswb: { map: 1, prefix: 1, opcode: 0x67 },
   /** From memory, the elements of which the highest bit of the first is 1; the others are 0. */
   vmaskmovps: { map: 2, prefix: 1, opcode: 0x2c },
   vpmaskmovd: { map: 2, prefix: 1, opcode: 0x8c },
@@ -93,12 +97,12 @@ export const binary: Readonly<Record<Binary, Encoding>> = {
   /** From memory, an element of 2 bytes. */
   vpbroadcastw: { map: 2, prefix: 1, opcode: 0x79 },
   vpmovzxwd: { map: 2, prefix: 1, opcode: 0x33, memory: 'half' },
-  vpmovzxbd: { map: 2, prefix: 1, opcode: 0x31, memory: 'quarter', evex: true },
+  vpmovzxbd: { map: 2, prefix: 1, opcode: 0x31, memory: 'quarter' },
   vsqrtps: { map: 1, prefix: 0, opcode: 0x51 },
   vcvtdq2ps: { map: 1, prefix: 0, opcode: 0x5b },
   /** What no i32 is gives -2^31. */
   vcvttps2dq: { map: 1, prefix: 2, opcode: 0x5b },
-  vpabsd: { map: 2, prefix: 1, opcode: 0x1e, evex: true },
+  vpabsd: { map: 2, prefix: 1, opcode: 0x1e },
   /** From a vector to one of half its length. */
   vcvtneps2bf16: { map: 2, prefix: 2, opcode: 0x72, evex: true },
 };
@@ -137,7 +141,8 @@ export const ternaryWith: Readonly<Record<TernaryWith, Encoding>> = {
   vpternlogd: { map: 3, prefix: 1, opcode: 0x25, evex: true },
   /** Elements of 128 bits: two of the first, then two of the second, by the numbers in `number`. */
   vshuff32x4: { map: 3, prefix: 1, opcode: 0x23, evex: true },
-  vcmpps: { map: 1, prefix: 0, opcode: 0xc2, evex: true },
+  /** Of 32 bytes: all bits of a lane, or none, in a vector. */
+  vcmpps: { map: 1, prefix: 0, opcode: 0xc2 },
   vpcmpd: { map: 3, prefix: 1, opcode: 0x1f, evex: true },
   /** Halves of both, by the numbers in `number`: 0 and 1 of the first, 2 and 3 of the second. */
   vperm2f128: { map: 3, prefix: 1, opcode: 0x06 },
@@ -152,8 +157,8 @@ export type BinaryWith = 'vrndscaleps' | 'vpermilps' | 'vpermq';
 
 /** target = f(source, number). */
 export const binaryWith: Readonly<Record<BinaryWith, Encoding>> = {
-  /** To an integer: 9 down, 10 up. */
-  vrndscaleps: { map: 3, prefix: 1, opcode: 0x08, evex: true },
+  /** To an integer: 9 down, 10 up. Of 32 bytes it is `vroundps`. */
+  vrndscaleps: { map: 3, prefix: 1, opcode: 0x08 },
   /** Elements of each 128 bits, by the numbers in `number`. */
   vpermilps: { map: 3, prefix: 1, opcode: 0x04 },
   /** Elements of 8 bytes of each 32, by the numbers in `number`. */

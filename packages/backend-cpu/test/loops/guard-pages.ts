@@ -3,13 +3,15 @@
 import { elementwiseLoop } from '../../src/loops/elementwise-loop.ts';
 import type { LaneOperand } from '../../src/loops/lane-loop.ts';
 import { callWords } from '../../src/loops/loop-frame.ts';
+import { instructionSets } from '../../src/machine-code/instruction-sets.ts';
 import { loopMachine } from '../../src/loops/loop-machine.ts';
 import { rowLoop } from '../../src/loops/row-loop.ts';
 import { guardedMemory } from '../machine-code/guarded-memory.ts';
 import { rowPrograms, rowProgramsWithEdges } from './row-programs.ts';
 import { type Access, type LaneDType, laneBytes, type LoopSpec } from '../../src/wasm/loop-spec.ts';
 
-const machine = loopMachine();
+const [, , asked] = process.argv;
+const machine = loopMachine(instructionSets.find((set) => set === asked));
 if (machine.kind === 'webassembly') throw new Error(machine.reason);
 const { code } = machine;
 const places = Array.from({ length: 8 }, guardedMemory);

@@ -3,14 +3,17 @@ import { once } from 'node:events';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { cpu } from '../../src/cpu.ts';
-import { loopMachine } from '../../src/loops/loop-machine.ts';
+import { loopMachine, type PlacedLoops } from '../../src/loops/loop-machine.ts';
 import type { LoopSpec, LoopStep } from '../../src/wasm/loop-spec.ts';
 import { uniform } from '../wasm/kernel-fixture.ts';
 import { randomLoop } from './random-loop.ts';
 import { runLoop } from './run-loop.ts';
 
-const machine = loopMachine();
-const own = machine.kind === 'own' ? machine.code : undefined;
+const sets = ['AVX-512', 'AVX2'] as const;
+const codes = sets.map((set) => {
+  const machine = loopMachine(set);
+  return { set, own: machine.kind === 'own' && machine.instructions === set ? machine.code : null };
+});
 
 const f32 = { dtype: 'f32', access: 'element', elementOffset: 0 } as const;
 const add = (a: number, b: number): LoopStep => ({
@@ -31,18 +34,19 @@ function withOneNaN(bytes: Uint8Array): Uint8Array {
 
 /** That machine code does with all of a loop's memory what WebAssembly does. */
 function expectSame(
+  own: PlacedLoops | null,
   spec: LoopSpec,
   sizes: readonly [number, number],
   inPlace?: Map<number, number>,
 ): void {
-  if (own === undefined) return;
+  if (own === null) return;
   const [meant, found] = (['webassembly', own] as const).map((by) =>
     runLoop(spec, sizes, by, inPlace),
   );
   expect(found && withOneNaN(found)).toEqual(meant && withOneNaN(meant));
 }
 
-describe.skipIf(own === undefined)('a loop in machine code', () => {
+describe.each(codes)('a loop in machine code of $set', ({ set, own }) => {
   it('gives the bits of WebAssembly, whatever it computes from whatever dtypes', () => {
     fc.assert(
       fc.property(
@@ -51,7 +55,7 @@ describe.skipIf(own === undefined)('a loop in machine code', () => {
         fc.integer({ min: 1, max: 70 }),
         (seed, rows, columns) => {
           const spec = randomLoop(uniform(seed));
-          expectSame(spec, spec.byRows ? [rows, columns] : [1, rows * columns]);
+          expectSame(own, spec, spec.byRows ? [rows, columns] : [1, rows * columns]);
         },
       ),
       { numRuns: 60 },
@@ -65,7 +69,7 @@ describe.skipIf(own === undefined)('a loop in machine code', () => {
       steps: [add(0, 1)],
       stores: [{ slot: 2, dtype: 'f32' }],
     };
-    for (let columns = 0; columns <= 70; columns++) expectSame(spec, [1, columns]);
+    for (let columns = 0; columns <= 70; columns++) expectSame(own, spec, [1, columns]);
   });
 
   it('reads each element before it overwrites it, whichever result comes first', () => {
@@ -78,7 +82,7 @@ describe.skipIf(own === undefined)('a loop in machine code', () => {
         { slot: 4, dtype: 'f32' },
       ],
     };
-    expectSame(spec, [1, 333], new Map([[0, 2]]));
+    expectSame(own, spec, [1, 333], new Map([[0, 2]]));
   });
 
   it('keeps more values at once than there are registers', () => {
@@ -87,10 +91,14 @@ describe.skipIf(own === undefined)('a loop in machine code', () => {
     // Each step reads the sums in the opposite order of that in which they are made.
     for (let step = 0; step < 39; step++) steps.push(add(79 - step, step === 0 ? 40 : 79 + step));
     const last = loads.length + steps.length - 1;
-    expectSame({ byRows: false, loads, steps, stores: [{ slot: last, dtype: 'f32' }] }, [1, 100]);
+    expectSame(
+      own,
+      { byRows: false, loads, steps, stores: [{ slot: last, dtype: 'f32' }] },
+      [1, 100],
+    );
   });
 
-  it('is left to WebAssembly where vectors of 16 lanes have not what it takes', () => {
+  it.skipIf(own === null)('is left to WebAssembly where vectors have not what it takes', () => {
     const spec: LoopSpec = {
       byRows: false,
       loads: [{ ...f32, dtype: 'i32' }],
@@ -100,8 +108,8 @@ describe.skipIf(own === undefined)('a loop in machine code', () => {
     expect(() => own && runLoop(spec, [1, 4], own)).toThrow('machine code does not have all');
   });
 
-  it('reads and writes nothing that is not part of an operand', async () => {
-    const child = fork(new URL('./guard-pages.ts', import.meta.url));
+  it.skipIf(own === null)('reads and writes nothing that is not part of an operand', async () => {
+    const child = fork(new URL('./guard-pages.ts', import.meta.url), [set]);
     let made: unknown = 0;
     child.once('message', (count) => {
       made = count;
@@ -112,12 +120,15 @@ describe.skipIf(own === undefined)('a loop in machine code', () => {
 });
 
 it('a backend says what runs its loops, and why where WebAssembly does', async () => {
-  const { loops } = await cpu();
-  expect(loops).toEqual(
-    machine.kind === 'own'
-      ? { by: 'own', instructions: 'AVX-512' }
-      : { by: 'webassembly', reason: machine.reason },
-  );
+  for (const set of sets) {
+    const { loops } = await cpu({ instructions: set });
+    const machine = loopMachine(set);
+    expect(loops).toEqual(
+      machine.kind === 'own'
+        ? { by: 'own', instructions: machine.instructions }
+        : { by: 'webassembly', reason: machine.reason },
+    );
+  }
   const { loops: asked } = await cpu({ loops: 'webassembly' });
   expect(asked).toEqual({ by: 'webassembly', reason: 'it was asked for' });
 });

@@ -1,13 +1,15 @@
 import { instantiateKernels } from '@shardwise/wasm-assembler';
 import { describe, expect, it } from 'vitest';
-import { loopMachine } from '../../src/loops/loop-machine.ts';
+import { loopMachine, type PlacedLoops } from '../../src/loops/loop-machine.ts';
 import { rowLoop } from '../../src/loops/row-loop.ts';
 import { rowFunction } from '../../src/wasm/rows/row-writer.ts';
 import { sharedMemory, uniform } from '../wasm/kernel-fixture.ts';
 import { rowPrograms } from './row-programs.ts';
 
-const machine = loopMachine();
-const own = machine.kind === 'own' ? machine.code : undefined;
+const codes = (['AVX-512', 'AVX2'] as const).flatMap((set) => {
+  const machine = loopMachine(set);
+  return machine.kind === 'own' && machine.instructions === set ? [machine.code] : [];
+});
 /** Bytes from one operand to the next. */
 const OPERAND_BYTES = 1 << 13;
 
@@ -17,11 +19,11 @@ type Draw = (random: () => number, index: number) => number;
 function runRows(
   name: string,
   [rows, columns]: readonly [number, number],
-  by: 'webassembly' | 'own',
+  by: 'webassembly' | PlacedLoops,
   draw: Draw,
 ): Float32Array {
   const program = rowPrograms[name];
-  if (program === undefined || own === undefined) throw new RangeError(`no program ${name}`);
+  if (program === undefined) throw new RangeError(`no program ${name}`);
   const addresses = program.operands.map((_, index) => index * OPERAND_BYTES);
   const memory = sharedMemory(addresses.length * OPERAND_BYTES);
   const numbers = new Float32Array(memory.buffer);
@@ -33,10 +35,10 @@ function runRows(
     const kernel = instantiateKernels(new Map([[name, rowFunction(program)]]), memory).get(name);
     kernel?.(rows, columns, ...addresses);
   } else {
-    const routine = own.routine(name, () => rowLoop(program));
+    const routine = by.routine(name, () => rowLoop(program));
     if (routine === undefined) throw new Error('machine code does not have all that it takes');
     const values = [...addresses.keys()];
-    own.link(memory, [{ routine, rows, columns, values }]).run((id) => addresses[id] ?? 0);
+    by.link(memory, [{ routine, rows, columns, values }]).run((id) => addresses[id] ?? 0);
   }
   return numbers.slice();
 }
@@ -51,28 +53,33 @@ function largestDifference(a: Float32Array, b: Float32Array): number {
 
 const usual: Draw = (random) => random() * 4 - 2;
 
-describe.skipIf(own === undefined).each(Object.keys(rowPrograms))('%s in machine code', (name) => {
+describe.skipIf(codes.length === 0).each(Object.keys(rowPrograms))('%s in machine code', (name) => {
   it('computes what WebAssembly does, but for the order of sums, and writes nothing else', () => {
     for (const columns of [1, 2, 15, 16, 17, 31, 33, 48, 63, 64, 65, 129]) {
-      const [meant, found] = (['webassembly', 'own'] as const).map((by) =>
-        runRows(name, [3, columns], by, usual),
-      );
-      expect(
-        largestDifference(meant ?? new Float32Array(), found ?? new Float32Array()),
-      ).toBeLessThan(2e-5);
+      const meant = runRows(name, [3, columns], 'webassembly', usual);
+      for (const code of codes) {
+        const found = runRows(name, [3, columns], code, usual);
+        expect(largestDifference(meant, found)).toBeLessThan(2e-5);
+      }
     }
   });
 
   it('gives NaN where WebAssembly does, of NaN and infinite values', () => {
     const odd: Draw = (random, index) =>
       index % 61 === 7 ? NaN : index % 53 === 5 ? -Infinity : usual(random, index);
-    const [meant = new Float32Array(), found = new Float32Array()] = (
-      ['webassembly', 'own'] as const
-    ).map((by) => runRows(name, [9, 29], by, odd));
-    expect([...found].map(Number.isNaN)).toEqual([...meant].map(Number.isNaN));
+    const meant = runRows(name, [9, 29], 'webassembly', odd);
+    for (const code of codes) {
+      const found = runRows(name, [9, 29], code, odd);
+      expect([...found].map(Number.isNaN)).toEqual([...meant].map(Number.isNaN));
+    }
   });
 
-  it('gives the same bits in every run', () => {
-    expect(runRows(name, [5, 77], 'own', usual)).toEqual(runRows(name, [5, 77], 'own', usual));
+  it('gives the same bits in every run, and by vectors of all lengths', () => {
+    for (const columns of [1, 7, 8, 9, 24, 77, 200]) {
+      const [first, ...others] = [...codes, ...codes].map((code) =>
+        runRows(name, [5, columns], code, usual),
+      );
+      for (const other of others) expect(other).toEqual(first);
+    }
   });
 });

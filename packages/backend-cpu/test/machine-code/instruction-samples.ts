@@ -171,6 +171,24 @@ export const instructionSamples: Readonly<Record<string, (code: Assembler) => vo
   'vorps ymm9,ymm2,ymm13': (code) => code.ternary('vorps', ymm(9), ymm(2), ymm(13)),
   'vpaddd ymm9,ymm2,ymm13': (code) => code.ternary('vpaddd', ymm(9), ymm(2), ymm(13)),
   'vpcmpgtd ymm9,ymm2,YMMWORD PTR [r9]': (code) => code.ternary('vpcmpgtd', ymm(9), ymm(2), at(r9)),
+  'vandnps ymm9,ymm2,ymm13': (code) => code.ternary('vandnps', ymm(9), ymm(2), ymm(13)),
+  'vpcmpeqd ymm9,ymm2,YMMWORD PTR [rbx+0x40]': (code) =>
+    code.ternary('vpcmpeqd', ymm(9), ymm(2), at(rbx, 64)),
+  'vpsubd ymm9,ymm2,ymm13': (code) => code.ternary('vpsubd', ymm(9), ymm(2), ymm(13)),
+  'vpmulld ymm9,ymm2,ymm13': (code) => code.ternary('vpmulld', ymm(9), ymm(2), ymm(13)),
+  'vpminsd ymm9,ymm2,ymm13': (code) => code.ternary('vpminsd', ymm(9), ymm(2), ymm(13)),
+  'vpmaxsd ymm9,ymm2,ymm13': (code) => code.ternary('vpmaxsd', ymm(9), ymm(2), ymm(13)),
+  'vpabsd ymm7,ymm8': (code) => code.binary('vpabsd', ymm(7), ymm(8)),
+  'vpmovzxbd ymm7,QWORD PTR [rdi+rcx*1+0x8]': (code) =>
+    code.binary('vpmovzxbd', ymm(7), indexed(rdi, rcx, 1, 8)),
+  'vcmpunordps ymm3,ymm12,ymm5': (code) => code.ternaryWith('vcmpps', ymm(3), ymm(12), ymm(5), 3),
+  'vcmplt_oqps ymm3,ymm12,YMMWORD PTR [rbx+0x20]': (code) =>
+    code.ternaryWith('vcmpps', ymm(3), ymm(12), at(rbx, 32), 17),
+  'vroundps ymm1,ymm12,0x9': (code) => code.binaryWith('vrndscaleps', ymm(1), ymm(12), 9),
+  'vpackuswb ymm9,ymm2,ymm13': (code) => code.ternary('vpackuswb', ymm(9), ymm(2), ymm(13)),
+  'mov BYTE PTR [rsp+rax*1+0x40],dl': (code) => code.store8(indexed(rsp, rax, 1, 64), rdx),
+  'mov BYTE PTR [r13+rax*1+0x0],sil': (code) => code.store8(indexed(r13, rax), rsi),
+  'movzx rdx,BYTE PTR [r13+rax*1+0x0]': (code) => code.load8(rdx, indexed(r13, rax)),
   'vpackusdw ymm9,ymm2,ymm13': (code) => code.ternary('vpackusdw', ymm(9), ymm(2), ymm(13)),
   'vmaskmovps ymm3,ymm15,YMMWORD PTR [rdi+rcx*1+0x20]': (code) =>
     code.ternary('vmaskmovps', ymm(3), ymm(15), indexed(rdi, rcx, 1, 32)),
