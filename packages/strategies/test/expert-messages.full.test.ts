@@ -4,7 +4,7 @@ import { manualSeed, nn, setRank } from '@shardwise/core';
 import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { found, tokens } from './ranks/expert-messages.ts';
+import { found, tokens, traffic } from './ranks/expert-messages.ts';
 import { batch, features } from './ranks/expert-models.ts';
 
 describe('expertParallel on two ranks', () => {
@@ -43,6 +43,19 @@ describe('expertParallel on two ranks', () => {
     expect(sent.filter((each) => each === gathered)).toHaveLength(4);
     const text = ranks[0]?.folded.explained ?? '';
     expect(text).toMatch(/experts\.up +f32 +\[8, 8, 12\] +shard\(0: tp\)/);
+  });
+
+  it('sends what the plan says over two axes, one after the other', async () => {
+    const script = new URL('./ranks/expert-grid-messages.ts', import.meta.url);
+    const results = await spawnRanks(4, script, {
+      world: createThreadsWorld({ size: 4, arenaBytes: 16 * 1024 * 1024 }),
+    });
+    for (const { planned, sent } of z.array(traffic).length(4).parse(results)) {
+      expect(sent).toEqual(planned);
+      // Two layers, two axes, and two messages each in forward and in backward.
+      const rows = sent.filter((each) => each === `allToAll ${tokens * 2 * features * 4}`);
+      expect(rows).toHaveLength(16);
+    }
   });
 
   it('has gradients of all tokens’ experts where ranks have no tokens', async () => {

@@ -9,7 +9,7 @@ import { batch, ExpertModel, features } from './expert-models.ts';
 
 export const tokens = 8;
 
-const traffic = z.object({
+export const traffic = z.object({
   planned: z.array(z.string()),
   sent: z.array(z.string()),
   explained: z.string(),
@@ -35,7 +35,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof found>>
 }
 
 /** A step whose experts have as many tokens each. */
-async function messages(
+export async function messages(
   strategy: Strategy,
   start: number,
   count = tokens,
