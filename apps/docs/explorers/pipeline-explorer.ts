@@ -1,5 +1,4 @@
 import {
-  formatAction,
   pipelineSchedule,
   readSchedule,
   scheduleNames,
@@ -8,29 +7,15 @@ import {
   type Schedule,
   type ScheduleName,
   type ScheduleSimulation,
-  type ScheduledAction,
 } from '@shardwise/strategies';
 import { computed, defineComponent, h, ref, type VNode } from 'vue';
 import { choice, explorer, slider, spoken, table } from './controls.ts';
+import { actionLegend, scheduleDrawing } from './schedule-drawing.ts';
 import { bytesText, millisecondsText, percentText } from './quantities.ts';
 
 type Outcome =
   | { readonly schedule: Schedule; readonly simulation: ScheduleSimulation }
   | { readonly problem: string };
-
-const fills: Readonly<Record<string, string>> = {
-  forward: 'var(--forward)',
-  backward: 'var(--backward)',
-  inputGradient: 'var(--input-gradient)',
-  weightGradient: 'var(--weight-gradient)',
-};
-
-const legend = [
-  ['F', 'forward', 'forward'],
-  ['B', 'backward', 'backward'],
-  ['I', 'input gradient', 'inputGradient'],
-  ['W', 'weight gradient', 'weightGradient'],
-] as const;
 
 /** A schedule, simulated by the library: when each rank computes what, and what it keeps. */
 export const PipelineExplorer = defineComponent({
@@ -86,14 +71,13 @@ export const PipelineExplorer = defineComponent({
           ? h('p', { class: 'problem', role: 'alert' }, shown.problem)
           : h('div', [
               spoken(summaryOf(shown)),
-              drawing(shown.schedule, shown.simulation),
-              h(
-                'p',
-                { class: 'legend' },
-                legend.map(([letter, meaning, kind]) =>
-                  h('span', [h('i', { style: { background: fills[kind] } }, letter), meaning]),
-                ),
-              ),
+              scheduleDrawing({
+                title: 'Drawing of the schedule',
+                description: `${shown.schedule.name} on ${shown.schedule.ranks} ranks; the table has its numbers`,
+                ranks: shown.simulation.ranks.map(({ actions }) => actions),
+                endMs: shown.simulation.makespanMs,
+              }),
+              actionLegend(),
               ranksTable(shown.simulation),
             ]),
         h('details', [
@@ -141,87 +125,6 @@ function summaryOf({
   const { makespanMs, bubble, ranks } = simulation;
   const most = Math.max(...ranks.map(({ peakActivationBytes }) => peakActivationBytes));
   return `${schedule.name}: ${millisecondsText(makespanMs)}, bubble ${percentText(bubble)}, a rank keeps ${bytesText(most)} of activations at most.`;
-}
-
-const ROW = 34;
-const LEFT = 56;
-
-function drawing(schedule: Schedule, { makespanMs, ranks }: ScheduleSimulation): VNode {
-  const width = Math.max(640, Math.min(2400, schedule.microbatches * schedule.ranks * 22));
-  const x = (milliseconds: number): number =>
-    LEFT + (milliseconds / makespanMs) * (width - LEFT - 4);
-  const height = ranks.length * ROW + 8;
-  return h(
-    'div',
-    { class: 'scroller', tabindex: 0, role: 'region', 'aria-label': 'Drawing of the schedule' },
-    [
-      h(
-        'svg',
-        {
-          width,
-          height,
-          viewBox: `0 0 ${width} ${height}`,
-          role: 'img',
-          'aria-label': `${schedule.name} on ${ranks.length} ranks; the table has its numbers`,
-        },
-        ranks.flatMap(({ actions }, rank) => [
-          h('text', { x: 0, y: rank * ROW + 22, class: 'rank-name' }, `rank ${rank}`),
-          h('rect', {
-            x: LEFT,
-            y: rank * ROW + 4,
-            width: width - LEFT - 4,
-            height: ROW - 8,
-            class: 'track',
-          }),
-          ...actions.flatMap(({ action, startMs, endMs }) => {
-            const wide = x(endMs) - x(startMs);
-            const label = formatAction(action);
-            return [
-              h(
-                'rect',
-                {
-                  x: x(startMs),
-                  y: rank * ROW + 4,
-                  width: Math.max(0.5, wide - 1),
-                  height: ROW - 8,
-                  rx: 2,
-                  fill: fillOf(action),
-                },
-                [
-                  h(
-                    'title',
-                    `${label}: ${millisecondsText(startMs)} to ${millisecondsText(endMs)}`,
-                  ),
-                ],
-              ),
-              wide > 8 * shortLabel(action).length
-                ? h(
-                    'text',
-                    {
-                      x: x(startMs) + wide / 2,
-                      y: rank * ROW + 21,
-                      class: 'cell',
-                      'text-anchor': 'middle',
-                    },
-                    shortLabel(action),
-                  )
-                : null,
-            ];
-          }),
-        ]),
-      ),
-    ],
-  );
-}
-
-function fillOf(action: ScheduledAction): string {
-  return fills[action.kind === 'overlap' ? 'backward' : action.kind] ?? 'var(--forward)';
-}
-
-function shortLabel(action: ScheduledAction): string {
-  if (action.kind === 'overlap') return '∥';
-  const label = formatAction(action);
-  return label.replace(/^\d+/, '');
 }
 
 function ranksTable({ ranks }: ScheduleSimulation): VNode {

@@ -14,6 +14,9 @@ export interface Allowance {
   readonly allowedSteps: number;
 }
 
+/** What a rank that does not train sends when it begins to hear allowances. */
+export const READY = 'ready';
+
 /** Ranks hear other messages, too. */
 export function isAllowance(data: unknown): data is Allowance {
   return typeof data === 'object' && data !== null && 'allowedSteps' in data;

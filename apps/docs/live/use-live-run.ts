@@ -11,6 +11,7 @@ import {
 import { explorer } from '../explorers/controls.ts';
 import { millisecondsText } from '../explorers/quantities.ts';
 import { LiveRun, type LiveOptions, type LiveState } from './live-run.ts';
+import { usePortsNotice } from './ports-notice.ts';
 import { ranksTable } from './ranks-table.ts';
 import { timeline } from './timeline.ts';
 
@@ -37,6 +38,7 @@ export interface LiveView<Look> {
 export function useLiveRun<Look>(settings: LiveSettings): LiveView<Look> {
   const { title, size, options, kills = true } = settings;
   const state = shallowRef<LiveState<Look>>();
+  const portsNotice = usePortsNotice();
   const problem = ref('');
   const spoken = ref('');
   const canRun = ref(false);
@@ -123,6 +125,7 @@ export function useLiveRun<Look>(settings: LiveSettings): LiveView<Look> {
       ]),
       buttons(now),
       problem.value === '' ? null : h('p', { class: 'problem', role: 'alert' }, problem.value),
+      portsNotice(),
       h('p', { class: 'summary' }, now === undefined ? 'Not started.' : status(now)),
       h('p', { class: 'visually-hidden', 'aria-live': 'polite' }, spoken.value),
       now === undefined || now.setting === '' ? null : h('p', { class: 'setting' }, now.setting),

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import type { Page } from 'playwright-core';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { isolation } from '../.vitepress/isolation.ts';
 import { buildSite } from './site/build-site.ts';
 import { describeSite, layoutFaults, pathsOf, violationsOf } from './site/describe-site.ts';
 import { built, serveSite } from './site/serve-site.ts';
@@ -17,10 +18,13 @@ describe('the built site', () => {
     for (const twin of twins) expect(readFileSync(join(built, twin), 'utf8')).toMatch(/^# /);
   });
 
-  test('tells its host to isolate pages', () => {
+  test('tells its host to isolate pages, and has a service worker that sends the same headers', () => {
     const headers = readFileSync(join(built, '_headers'), 'utf8');
-    expect(headers).toContain('Cross-Origin-Opener-Policy: same-origin');
-    expect(headers).toContain('Cross-Origin-Embedder-Policy: require-corp');
+    const worker = readFileSync(join(built, 'isolate.js'), 'utf8');
+    for (const [name, value] of Object.entries(isolation)) {
+      expect(headers).toContain(`${name}: ${value}`);
+      expect(worker).toContain(`headers.set('${name}', '${value}')`);
+    }
   });
 });
 
@@ -191,13 +195,25 @@ describeSite('in a browser', (site) => {
     await other.close();
   });
 
-  test('on a host that cannot isolate pages, ranks train over ports, and say so', async () => {
+  test('on a host that cannot isolate pages, a service worker does', async () => {
     await using plain = await serveSite({ isolated: false });
     const { page } = await site.open(`${plain.url}/explore/training`);
+    await page.waitForFunction(() => globalThis.crossOriginIsolated);
     await page.getByLabel('Ranks', { exact: true }).selectOption('2');
     await page.getByRole('button', { name: 'Step', exact: true }).click();
     await page.locator('.summary', { hasText: 'Paused: 1 of' }).waitFor();
-    expect(await page.locator('.setting').textContent()).toContain('by message ports');
+    expect(await page.locator('.setting').textContent()).toContain('by shared memory');
+    await page.close();
+  });
+
+  test('where no service worker runs either, ranks train over ports, and the page says so before', async () => {
+    await using plain = await serveSite({ isolated: false });
+    const { page } = await site.open(`${plain.url}/explore/training`, { serviceWorkers: 'block' });
+    await page.locator('.ports-notice', { hasText: 'takes longer' }).waitFor();
+    await page.getByLabel('Ranks', { exact: true }).selectOption('2');
+    await page.getByRole('button', { name: 'Step', exact: true }).click();
+    await page.locator('.summary', { hasText: 'Paused: 1 of' }).waitFor();
+    expect(await page.locator('.setting').last().textContent()).toContain('by message ports');
     await page.close();
   });
 

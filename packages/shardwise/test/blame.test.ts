@@ -2,6 +2,7 @@ import type { FlightDump } from '@shardwise/collectives';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { describeVerdict } from '../src/blame/describe-verdict.ts';
+import { blame as blameOfPage } from '../src/browser/blame.ts';
 import { findBlame } from '../src/blame/find-blame.ts';
 import type { Verdict } from '../src/blame/verdict.ts';
 import { call, dumpOf, message, type Call } from './flight-dumps.ts';
@@ -16,6 +17,23 @@ function verdictOf(dumps: readonly FlightDump[]): Verdict {
 function blame(dumps: readonly FlightDump[]): readonly string[] {
   return describeVerdict(verdictOf(dumps));
 }
+
+describe('blame in a page', () => {
+  it('says what the command says', () => {
+    const dumps = [
+      dumpOf(0, world, [call('barrier'), call('allReduce')]),
+      dumpOf(1, world, [call('barrier')]),
+      dumpOf(2, world, [call('barrier'), call('allReduce')]),
+    ];
+    expect(blameOfPage(dumps)).toEqual(blame(dumps));
+  });
+
+  it('refuses to judge without dumps, and by two of one rank', () => {
+    const twice = dumpOf(1, world, [call('barrier')]);
+    expect(() => blameOfPage([])).toThrow('a verdict from the dumps of ranks: none');
+    expect(() => blameOfPage([twice, twice])).toThrow('two of rank 1');
+  });
+});
 
 describe('blame', () => {
   it('names the rank that calls another operation', () => {

@@ -2,6 +2,7 @@ import DefaultTheme from 'vitepress/theme';
 import type { Theme } from 'vitepress';
 import { defineAsyncComponent, type Component } from 'vue';
 import { RunExample } from '../../playground/run-example.ts';
+import { isolatePage } from './isolate-page.ts';
 import { SiteLayout } from './site-layout.ts';
 import './style.css';
 
@@ -35,6 +36,15 @@ const components = {
   LiveExperts: defineAsyncComponent(
     async () => (await import('../../live/experts/live-experts.ts')).LiveExperts,
   ),
+  LivePipeline: defineAsyncComponent(
+    async () => (await import('../../live/pipeline/live-pipeline.ts')).LivePipeline,
+  ),
+  LiveLayer: defineAsyncComponent(
+    async () => (await import('../../live/tensor-parallel/live-layer.ts')).LiveLayer,
+  ),
+  LiveHang: defineAsyncComponent(
+    async () => (await import('../../live/hang/live-hang.ts')).LiveHang,
+  ),
   LiveServers: defineAsyncComponent(
     async () => (await import('../../live/servers/live-servers.ts')).LiveServers,
   ),
@@ -43,7 +53,8 @@ const components = {
 export default {
   extends: DefaultTheme,
   Layout: SiteLayout,
-  enhanceApp({ app }) {
+  enhanceApp({ app, siteData }) {
+    if (!import.meta.env.SSR && import.meta.env.PROD) void isolatePage(siteData.value.base);
     // Each is loaded by the pages that show it.
     for (const [name, component] of Object.entries(components)) app.component(name, component);
   },

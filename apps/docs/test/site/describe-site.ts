@@ -28,7 +28,10 @@ export interface OpenedPage {
 export interface Site {
   readonly url: string;
   /** Opens a page of the site as a new visitor, or one of another site. */
-  open(path: string, width?: number): Promise<OpenedPage>;
+  open(
+    path: string,
+    options?: { readonly width?: number; readonly serviceWorkers?: 'allow' | 'block' },
+  ): Promise<OpenedPage>;
   /** Visits pages, some at once, and returns what they complain of, with what `look` finds in each. */
   visit(
     paths: readonly string[],
@@ -119,8 +122,8 @@ export function describeSite(title: string, tests: (site: Site) => void): void {
       get url() {
         return server.url;
       },
-      open: async (path, width = 1280) =>
-        load(await browser.newPage({ reducedMotion: 'reduce' }), path, width),
+      open: async (path, { width = 1280, serviceWorkers = 'allow' } = {}) =>
+        load(await browser.newPage({ reducedMotion: 'reduce', serviceWorkers }), path, width),
       visit: async (paths, width, look) => {
         const found: string[] = [];
         const left = [...paths];

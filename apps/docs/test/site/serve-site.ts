@@ -21,18 +21,22 @@ export interface SiteServer extends AsyncDisposable {
   readonly url: string;
 }
 
-/** Serves the built site as a host of static files does: `/learn/data` is `learn/data.html`. It isolates pages, or cannot. */
-export async function serveSite({ isolated = true } = {}): Promise<SiteServer> {
+/** Serves the built site as a host of static files does: `/learn/data` is `learn/data.html`. It isolates pages, or cannot. `base` is the path below which the site is. */
+export async function serveSite({
+  isolated = true,
+  folder = built,
+  base = '/',
+} = {}): Promise<SiteServer> {
   const server = createServer((request, response) => {
     const path = decodeURIComponent(new URL(request.url ?? '/', 'http://localhost').pathname);
-    const file = resolve(built, `.${path}`);
-    const inside = file === built || file.startsWith(built + sep);
+    const file = resolve(folder, `./${path.slice(base.length)}`);
+    const inside = path.startsWith(base) && (file === folder || file.startsWith(folder + sep));
     const found = inside
       ? [file, `${file}.html`, join(file, 'index.html')].find(
           (each) => existsSync(each) && statSync(each).isFile(),
         )
       : undefined;
-    const target = found ?? join(built, '404.html');
+    const target = found ?? join(folder, '404.html');
     response.writeHead(found === undefined ? 404 : 200, {
       ...(isolated ? isolation : {}),
       'Content-Type': types[extname(target)] ?? 'application/octet-stream',

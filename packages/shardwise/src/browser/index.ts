@@ -8,8 +8,11 @@ export * from '@shardwise/strategies';
 export { startRanks, type PageRun, type StartRanksOptions } from './start-ranks.ts';
 export type { PageDevice } from './choose-device.ts';
 export type { ErrorText, RankEnd } from './page-message.ts';
+export { blame } from './blame.ts';
 // A rank's side.
 export { init } from './init.ts';
 export type { PageRankContext } from './page-rank-context.ts';
 export type { StepMetrics } from '../rank/step-metrics.ts';
 export type { StepReport } from '../run-state/message.ts';
+// What ranks called, for `blame`.
+export { type FlightDump, FlightRecorder, recordCalls } from '@shardwise/collectives';

@@ -1,0 +1,7 @@
+import type { ScheduleName } from 'shardwise/browser';
+
+/** What the page asks its ranks to train: layers in a row, cut into the stages of a schedule. */
+export interface PipelineTask {
+  readonly schedule: ScheduleName;
+  readonly microbatches: number;
+}

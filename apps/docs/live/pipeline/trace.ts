@@ -1,0 +1,137 @@
+import {
+  formatAction,
+  type ScheduledAction,
+  type Schedule,
+  simulateSchedule,
+  type StageCosts,
+  type TimedAction,
+} from '@shardwise/strategies';
+import type { Span } from '../live-job.ts';
+import type { LiveRankState } from '../live-run.ts';
+
+/** What ranks did of a schedule in one step. Milliseconds from the beginning of the first action. */
+export interface Trace {
+  readonly step: number;
+  readonly ranks: readonly (readonly TimedAction[])[];
+  readonly endMs: number;
+  /** The share of all ranks' time in which they computed nothing. */
+  readonly bubble: number;
+  /** The same, if actions took as long as here on average and ranks waited for nothing but messages. */
+  readonly plannedBubble: number;
+}
+
+/** The latest step that all ranks have recorded whole; undefined where there is none. */
+export function traceOf(
+  schedule: Schedule,
+  states: readonly LiveRankState<null>[],
+): Trace | undefined {
+  const snapshots = states.flatMap(({ snapshot }) => snapshot ?? []);
+  const [first] = snapshots;
+  if (first === undefined || snapshots.length < schedule.ranks) return undefined;
+  if (snapshots.some(({ step }) => step !== first.step)) return undefined;
+  const names = schedule.actions.map(
+    (actions) => new Map(actions.map((action) => [formatAction(action), action] as const)),
+  );
+  // Buffers are handed from stage to stage, too, which no schedule counts.
+  const spans = snapshots.map(({ spans: all }, rank) =>
+    all.filter(({ category, name }) => category === 'stage' && names[rank]?.has(name)),
+  );
+  if (spans.some((own, rank) => own.length !== names[rank]?.size)) return undefined;
+  const beginMs = Math.min(...spans.flat().map(({ startMs }) => startMs));
+  const ranks = spans.map((own, rank) =>
+    own.flatMap((span) => timed(names[rank]?.get(span.name), span, beginMs)),
+  );
+  const all = ranks.flat();
+  const endMs = Math.max(...all.map((each) => each.endMs));
+  const busyMs = all.reduce((sum, each) => sum + each.endMs - each.startMs, 0);
+  return {
+    step: first.step,
+    ranks,
+    endMs,
+    bubble: 1 - busyMs / (endMs * schedule.ranks),
+    plannedBubble: simulateSchedule(schedule, { stages: stageCosts(schedule, all) }).bubble,
+  };
+}
+
+function timed(
+  action: ScheduledAction | undefined,
+  { startMs, durationMs }: Span,
+  beginMs: number,
+): readonly TimedAction[] {
+  if (action === undefined) return [];
+  return [{ action, startMs: startMs - beginMs, endMs: startMs - beginMs + durationMs }];
+}
+
+/** What the actions of each stage took on average. */
+function stageCosts(schedule: Schedule, actions: readonly TimedAction[]): readonly StageCosts[] {
+  return Array.from({ length: schedule.stages }, (_, stage) => {
+    const mean = (...kinds: readonly ScheduledAction['kind'][]): number => {
+      const own = actions.filter(
+        ({ action }) =>
+          action.kind !== 'overlap' && action.stage === stage && kinds.includes(action.kind),
+      );
+      const sum = own.reduce((total, { startMs, endMs }) => total + endMs - startMs, 0);
+      return own.length === 0 ? 0 : sum / own.length;
+    };
+    return {
+      forwardMs: mean('forward'),
+      inputGradientMs: mean('backward', 'inputGradient'),
+      weightGradientMs: mean('weightGradient'),
+    };
+  });
+}
+
+/** What a rank has of the microbatches at a moment. Numbers of microbatches, ascending. */
+export interface RankMoment {
+  readonly computes: TimedAction | undefined;
+  /** Microbatches whose next forward is here. */
+  readonly activations: readonly number[];
+  /** Microbatches whose next backward is here. */
+  readonly gradients: readonly number[];
+  /** How many pairs of stage and microbatch it keeps activations of. */
+  readonly kept: number;
+}
+
+/** Where all microbatches of a trace are. */
+export function momentOf(trace: Trace, microbatches: number, atMs: number): readonly RankMoment[] {
+  const waiting = trace.ranks.map(() => ({
+    activations: [] as number[],
+    gradients: [] as number[],
+  }));
+  for (let microbatch = 0; microbatch < microbatches; microbatch += 1) {
+    // Weight gradients hand nothing on to other ranks.
+    const way = trace.ranks
+      .flatMap((actions, rank) => actions.map((each) => ({ ...each, rank })))
+      .filter(({ action }) => isOf(action, microbatch) && action.kind !== 'weightGradient')
+      .toSorted((a, b) => a.startMs - b.startMs);
+    const next = way.find(({ endMs }) => endMs > atMs);
+    if (next === undefined || next.startMs <= atMs) continue;
+    waiting[next.rank]?.[next.action.kind === 'forward' ? 'activations' : 'gradients'].push(
+      microbatch,
+    );
+  }
+  return trace.ranks.map((actions, rank) => ({
+    computes: actions.find(({ startMs, endMs }) => startMs <= atMs && endMs > atMs),
+    activations: waiting[rank]?.activations ?? [],
+    gradients: waiting[rank]?.gradients ?? [],
+    kept: keptAt(actions, atMs),
+  }));
+}
+
+const isOf = (action: ScheduledAction, microbatch: number): boolean =>
+  action.kind !== 'overlap' && action.microbatch === microbatch;
+
+/** A forward keeps activations until its weight gradient, or its whole backward, has ended. */
+function keptAt(actions: readonly TimedAction[], atMs: number): number {
+  const ended = actions.filter(({ endMs }) => endMs <= atMs).map(({ action }) => action.kind);
+  const count = (kind: ScheduledAction['kind']): number =>
+    ended.filter((each) => each === kind).length;
+  return count('forward') - count('backward') - count('weightGradient');
+}
+
+/** The first moment after this one at which a rank begins an action; the beginning after the last one. */
+export function nextMoment(trace: Trace, atMs: number): number {
+  const starts = trace.ranks.flat().map(({ startMs }) => startMs);
+  const later = starts.filter((startMs) => startMs > atMs);
+  return later.length === 0 ? 0 : Math.min(...later);
+}

@@ -1,0 +1,128 @@
+// A rank of two layers that are split. It computes one operation each time the page allows it.
+import {
+  countCollectives,
+  distributeTensor,
+  type DistributedTensor,
+  fromData,
+  fromLocal,
+  Generator,
+  init,
+  type Layout,
+  layoutOf,
+  LineMesh,
+  setRank,
+  type Tensor,
+} from 'shardwise/browser';
+import { formatLayout } from '@shardwise/core/extend';
+import { type LiveJob, READY } from '../live-job.ts';
+import { Gate } from '../rank/gate.ts';
+import {
+  HIDDEN,
+  LAYER_TITLES,
+  type LayerPart,
+  type LayerStep,
+  type LayerTask,
+  TOKENS,
+  WIDTH,
+} from './layer-task.ts';
+
+const context = await init();
+const { rank, worldSize, device, group } = context;
+const mesh = new LineMesh('tp', group);
+setRank({ device, mesh });
+const gate = new Gate();
+context.send(READY);
+const { split } = (context.data as LiveJob).task as LayerTask;
+
+const whole = layoutOf([null, null]);
+const columns = layoutOf([null, 'tp']);
+const rows = layoutOf(['tp', null]);
+const layouts = {
+  'columns, then rows': [columns, rows],
+  'rows, then columns': [rows, columns],
+  'not split': [whole, whole],
+} as const;
+
+/** Values from -1 to 1, the same on all ranks. */
+function matrix(seed: number, height: number, width: number): Tensor {
+  const values = new Generator(seed).rand(height * width).map((share) => 2 * share - 1);
+  return fromData(values, [height, width], 'f32');
+}
+
+/** What this rank has of a tensor. Chunks are those of torch.chunk. */
+async function partOf(name: string, tensor: DistributedTensor): Promise<LayerPart> {
+  const [height = 0, width = 0] = tensor.shape;
+  const range = (dim: number, size: number): readonly [number, number] => {
+    if ((tensor.layout.dims[dim] ?? []).length === 0) return [0, size];
+    const chunk = Math.ceil(size / worldSize);
+    return [Math.min(rank * chunk, size), Math.min((rank + 1) * chunk, size)];
+  };
+  return {
+    name,
+    shape: [height, width],
+    layout: formatLayout(tensor.layout),
+    values: Array.from(await tensor.toLocal().data(), Number),
+    rows: range(0, height),
+    columns: range(1, width),
+  };
+}
+
+/** Waits for the page, computes, and sends what came of it. */
+async function perform(
+  compute: () => Readonly<Record<string, DistributedTensor>>,
+  difference?: () => Promise<number>,
+): Promise<void> {
+  step += 1;
+  await gate.pass(step);
+  const parts: LayerPart[] = [];
+  const collectives = await countCollectives(async () => {
+    for (const [name, tensor] of Object.entries(compute())) parts.push(await partOf(name, tensor));
+  });
+  const title = LAYER_TITLES[step - 1] ?? '';
+  const far = await difference?.();
+  const done: LayerStep = { step, title, parts, collectives };
+  context.send(far === undefined ? done : { ...done, difference: far });
+}
+
+/** This rank's part of a weight. Gradients lie as it does. */
+async function weight(values: Tensor, layout: Layout): Promise<DistributedTensor> {
+  const part = distributeTensor(values, layout).toLocal();
+  const leaf = fromData(Float32Array.from(await part.data(), Number), part.shape, 'f32');
+  return fromLocal(leaf.requiresGrad_(), layout, values.shape);
+}
+
+function gradientOf(tensor: DistributedTensor): DistributedTensor {
+  const { grad } = tensor.toLocal();
+  if (grad === null) throw new TypeError('backward has left no gradient');
+  return fromLocal(grad, tensor.layout, tensor.shape);
+}
+
+let step = 0;
+const [upLayout, downLayout] = layouts[split];
+const [input, allUp, allDown] = [
+  matrix(1, TOKENS, WIDTH).requiresGrad_(),
+  matrix(2, WIDTH, HIDDEN),
+  matrix(3, HIDDEN, WIDTH),
+];
+const x = fromLocal(input, whole);
+const [up, down] = [await weight(allUp, upLayout), await weight(allDown, downLayout)];
+
+await perform(() => ({ x, up, down }));
+const product = x.matmul(up);
+await perform(() => ({ 'x · up': product }));
+const hidden = product.relu();
+await perform(() => ({ hidden }));
+const sums = hidden.matmul(down);
+await perform(() => ({ 'hidden · down': sums }));
+const result = sums.redistribute(whole);
+await perform(
+  () => ({ result }),
+  () => result.toLocal().sub(input.matmul(allUp).relu().matmul(allDown)).abs().max().item(),
+);
+result.square().sum().toLocal().backward();
+await perform(() => ({
+  'gradient of up': gradientOf(up),
+  'gradient of down': gradientOf(down),
+  'gradient of x': gradientOf(x),
+}));
+await context.close();

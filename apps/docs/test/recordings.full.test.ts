@@ -1,0 +1,90 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFile, mkdtemp, open, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { hostname, tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+
+const repository = join(import.meta.dirname, '../../..');
+const examples = join(import.meta.dirname, '../examples');
+const main = join(repository, 'packages/shardwise/src/cli/main.ts');
+
+/** With this variable the files are written instead of compared. */
+const isUpdate = process.env['SHARDWISE_UPDATE_RECORDINGS'] === '1';
+
+/** Commands as a reader types them, those of a recording at the same time; programs lie in `examples`. */
+const recordings = {
+  'one-rank': ['node sine-on-ranks.ts'],
+  'two-threads': ['npx shardwise run --nproc 2 sine-on-ranks.ts'],
+  'two-processes': ['npx shardwise run --nproc 2 --ranks processes sine-on-ranks.ts'],
+  'two-hosts': [
+    'npx shardwise run --nnodes 2 --nproc 1 --node-rank 0 --rdzv 10.0.0.1:29400 --secret-file job.secret sine-on-ranks.ts',
+    'npx shardwise run --nnodes 2 --nproc 1 --node-rank 1 --rdzv 10.0.0.1:29400 --secret-file job.secret sine-on-ranks.ts',
+  ],
+  'left-out-call': ['npx shardwise run --nproc 3 left-out-call.ts'],
+  'goes-on': ['npx shardwise run --nproc 2 --max-restarts 3 goes-on.ts'],
+} as const satisfies Readonly<Record<string, readonly string[]>>;
+
+let folder = '';
+/** Where hosts of a recording meet: both are this one. */
+let meetingPoint = '';
+beforeAll(async () => {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new TypeError('no port');
+  meetingPoint = `127.0.0.1:${address.port}`;
+  server.close();
+  folder = await mkdtemp(join(tmpdir(), 'recordings-'));
+  await symlink(join(repository, 'node_modules'), join(folder, 'node_modules'), 'junction');
+  for (const name of ['sine-on-ranks', 'terminal/left-out-call', 'terminal/goes-on']) {
+    await copyFile(join(examples, `${name}.ts`), join(folder, `${basename(name)}.ts`));
+  }
+  await writeFile(join(folder, 'job.secret'), '5f'.repeat(32), { mode: 0o600 });
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+test.each(Object.entries(recordings))(
+  '%s prints what its page shows',
+  async (name, commands) => {
+    const outputs = await Promise.all(commands.map((command, index) => run(command, index)));
+    const found = commands
+      .map((command, index) => `$ ${command}\n${outputs[index]}`.trimEnd())
+      .join('\n\n');
+    const file = join(examples, 'recordings', `${name}.txt`);
+    if (isUpdate) await writeFile(file, `${found}\n`);
+    const shown = await readFile(file, 'utf8');
+    expect(comparable(found)).toEqual(comparable(shown));
+  },
+  120_000,
+);
+
+/** What a command writes on both streams, in the order in which it does, without stacks and this machine's name. */
+async function run(command: string, index: number): Promise<string> {
+  const words = command.replace('10.0.0.1:29400', meetingPoint).split(' ');
+  const args = words[0] === 'npx' ? [main, ...words.slice(2)] : words.slice(1);
+  const path = join(folder, `output-${index}.txt`);
+  await using file = await open(path, 'w');
+  const child = spawn(process.execPath, ['--conditions=@shardwise/source', ...args], {
+    cwd: folder,
+    env: { ...process.env, NO_COLOR: '1' },
+    stdio: ['ignore', file.fd, file.fd],
+  });
+  await once(child, 'close');
+  const said = await readFile(path, 'utf8');
+  return said
+    .split('\n')
+    .filter((line) => !/^\s+at /.test(line))
+    .join('\n')
+    .replaceAll(` on ${hostname()} (`, ' on host-0 (');
+}
+
+/** Lines without what differs from run to run, sorted, as ranks print at the same time. */
+function comparable(text: string): readonly string[] {
+  return text
+    .trimEnd()
+    .split('\n')
+    .map((line) => line.replaceAll(/\d+(?:[.:,-]\d+)*(?: (?:ns|µs|ms|s|min|B|[KMG]i?B)\b)?/g, '0'))
+    .toSorted();
+}
