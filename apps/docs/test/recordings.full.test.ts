@@ -82,9 +82,15 @@ async function run(command: string, index: number): Promise<string> {
 
 /** Lines without what differs from run to run, sorted, as ranks print at the same time. */
 function comparable(text: string): readonly string[] {
-  return text
-    .trimEnd()
-    .split('\n')
-    .map((line) => line.replaceAll(/\d+(?:[.:,-]\d+)*(?: (?:ns|µs|ms|s|min|B|[KMG]i?B)\b)?/g, '0'))
-    .toSorted();
+  return (
+    text
+      .trimEnd()
+      .split('\n')
+      // A host that comes first may say that it waits.
+      .filter((line) => !line.startsWith('Waiting up to '))
+      .map((line) =>
+        line.replaceAll(/\d+(?:[.:,-]\d+)*(?: (?:ns|µs|ms|s|min|B|[KMG]i?B)\b)?/g, '0'),
+      )
+      .toSorted()
+  );
 }
