@@ -20,14 +20,18 @@ export class WebGpuBackend implements Backend {
   /** What the adapter says of itself. */
   readonly adapter: string;
   readonly description: string;
+  readonly timing: 'device' | 'encoding';
   readonly #session: GpuSession;
   readonly #memory: GpuMemory;
 
   constructor(device: GPUDevice, adapter: string, capacityBytes: number) {
     this.adapter = adapter;
-    this.description = `webgpu: ${adapter}`;
     this.#session = new GpuSession(device);
-    this.#memory = new GpuMemory(device, capacityBytes, this.#session.fail);
+    this.timing = this.#session.takesTimes ? 'device' : 'encoding';
+    const ofEncoding =
+      this.timing === 'encoding' ? ', without clock: times of compute are of encoding' : '';
+    this.description = `webgpu: ${adapter}${ofEncoding}`;
+    this.#memory = new GpuMemory(device, capacityBytes, this.#session.fail, this.#session.destroy);
   }
 
   usage(): MemoryUsage {
@@ -42,6 +46,16 @@ export class WebGpuBackend implements Backend {
   /** Programs that were handed to the device so far, each in one go. */
   get submissions(): number {
     return this.#session.submissions;
+  }
+
+  /** How often a program waited until the device had room for it: at most two steps are under way. */
+  get waits(): number {
+    return this.#session.waits;
+  }
+
+  /** How often memory of the device was mapped to be read: for what is read, for collectives, and for indices that the device computed. */
+  get reads(): number {
+    return this.#session.reads;
   }
 
   alloc(byteLength: number): DeviceBuffer {
@@ -84,8 +98,7 @@ export class WebGpuBackend implements Backend {
   }
 
   async sync(): Promise<void> {
-    await this.#session.device.queue.onSubmittedWorkDone();
-    this.#session.check();
+    await this.#session.sync();
   }
 
   /** Gives the device back. Nothing of this backend can be used afterwards. */

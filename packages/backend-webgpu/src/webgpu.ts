@@ -35,8 +35,10 @@ export async function webgpu(options: WebGpuOptions = {}): Promise<WebGpuBackend
       throw noAdapter(wanted, cause);
     });
   if (adapter === null) throw noAdapter(wanted);
-  const { limits, info } = adapter;
+  const { features, limits, info } = adapter;
+  const optional = (['timestamp-query'] as const).filter((feature) => features.has(feature));
   const device = await adapter.requestDevice({
+    requiredFeatures: optional,
     requiredLimits: {
       maxBufferSize: limits.maxBufferSize,
       maxStorageBufferBindingSize: limits.maxStorageBufferBindingSize,

@@ -100,6 +100,8 @@ export interface RankState {
   readonly varyingSizes: Map<object, readonly VaryingSize[]>;
   readonly counters: { -readonly [K in keyof Statistics]: number };
   readonly timelineListeners: Set<(event: TimelineEvent) => void>;
+  /** When the device ended what was recorded of it last; a performance.now() time. */
+  deviceIdleFrom: number;
 }
 
 export const rankState: RankState = {
@@ -134,6 +136,7 @@ export const rankState: RankState = {
     collectiveBytes: 0,
   },
   timelineListeners: new Set(),
+  deviceIdleFrom: 0,
 };
 
 /**

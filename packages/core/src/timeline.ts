@@ -31,6 +31,33 @@ export function record(
   detail?: string,
 ): number {
   const durationMs = performance.now() - start;
+  tell(category, name, start, durationMs, detail);
+  return durationMs;
+}
+
+/**
+ * Records what a device computed for `durationMs`, and was given at `start` (a performance.now() time). A device does one thing after the
+ * other, so it began this when what was recorded before had ended. Returns `durationMs`.
+ */
+export function recordOnDevice(
+  category: TimelineEvent['category'],
+  name: string,
+  start: number,
+  durationMs: number,
+): number {
+  const begin = Math.max(start, rankState.deviceIdleFrom);
+  rankState.deviceIdleFrom = begin + durationMs;
+  tell(category, name, begin, durationMs, undefined);
+  return durationMs;
+}
+
+function tell(
+  category: TimelineEvent['category'],
+  name: string,
+  start: number,
+  durationMs: number,
+  detail: string | undefined,
+): void {
   if (listeners.size > 0) {
     const event: TimelineEvent = {
       name,
@@ -41,5 +68,4 @@ export function record(
     };
     for (const listener of listeners) listener(event);
   }
-  return durationMs;
 }

@@ -4,13 +4,15 @@ import {
   type Executable,
   IndexError,
   type LifetimePlace,
+  type RunOptions,
 } from '@shardwise/core/spec';
 import { alignmentBytes } from '../limits.ts';
 import { checkWords } from '../kernels/check-indices.ts';
 import { bufferUsage } from '../device/gpu-constants.ts';
 import type { GpuBuffer } from '../device/gpu-buffer.ts';
 import type { GpuMemory } from '../device/gpu-memory.ts';
-import type { GpuSession } from '../device/gpu-session.ts';
+import type { GpuSession, Pipeline } from '../device/gpu-session.ts';
+import { boundsOf } from './bounds.ts';
 import { kernelText, slotsOf } from './kernel-text.ts';
 import type { Kernel } from './kernel.ts';
 import { placeTemporaries } from './place-temporaries.ts';
@@ -22,16 +24,18 @@ const parameterAlignment = 256;
 
 /** A dispatch, ready to be encoded. */
 interface Dispatch {
-  readonly pipeline: GPUComputePipeline;
+  readonly pipeline: Pipeline;
   readonly bindings: GPUBindGroup;
   readonly parameterOffset: number;
   readonly groups: readonly [number, number, number];
+  readonly check: number | undefined;
 }
 
 /** The dispatches for some buffers. */
 interface Bound {
   readonly key: readonly (GPUBuffer | number)[];
   readonly dispatches: readonly Dispatch[];
+  readonly parameters: Uint32Array<ArrayBuffer>;
 }
 
 /** The memory of a value during a run. */
@@ -53,6 +57,8 @@ export class GpuExecutable implements Executable {
   readonly #inputBytes: readonly number[];
   readonly #outputBytes: readonly number[];
   #bound: Bound | undefined;
+  /** Those whose parameters the device has. */
+  #written: Bound | undefined;
   #disposed = false;
 
   constructor(session: GpuSession, memory: GpuMemory, plan: KernelPlan) {
@@ -83,38 +89,86 @@ export class GpuExecutable implements Executable {
     }
   }
 
-  async run(inputs: readonly DeviceBuffer[], outputs: readonly DeviceBuffer[]): Promise<void> {
+  async run(
+    inputs: readonly DeviceBuffer[],
+    outputs: readonly DeviceBuffer[],
+    { onComputed }: RunOptions = {},
+  ): Promise<void> {
     if (this.#disposed) throw disposedError();
     const { kernels, checks } = this.#plan;
     const ownInputs = this.#own('input', inputs, this.#inputBytes);
     const ownOutputs = this.#own('output', outputs, this.#outputBytes);
     this.#session.check();
     if (kernels.length === 0) return;
-    const { dispatches } = this.#bind(ownInputs, ownOutputs);
-    const encoder = this.#session.device.createCommandEncoder();
+    const proven = this.#provenChecks(ownInputs);
+    const bound = this.#bind(ownInputs, ownOutputs);
+    this.#forgetWritten(ownInputs, ownOutputs);
+    const isUnsure = checks.length > proven.size;
+    const submitted = this.#session.inOrder(
+      () => this.#submit(bound, proven, onComputed),
+      compiling(bound),
+    );
+    // Asked for before anything is awaited: the next run writes these words anew.
+    const verdict = isUnsure ? this.#readFaults() : undefined;
+    const [, words] = await Promise.all([submitted, verdict]);
+    if (words !== undefined) this.#throwFault(words);
+    await this.#session.room();
+  }
+
+  #submit(bound: Bound, proven: ReadonlySet<number>, onComputed: RunOptions['onComputed']): void {
+    const { device } = this.#session;
+    if (this.#written !== bound) {
+      if (this.#parameters !== undefined)
+        device.queue.writeBuffer(this.#parameters, 0, bound.parameters);
+      this.#written = bound;
+    }
+    const encoder = device.createCommandEncoder();
     if (this.#faults !== undefined) encoder.clearBuffer(this.#faults.memory);
-    const pass = encoder.beginComputePass();
-    for (const { pipeline, bindings, parameterOffset, groups } of dispatches) {
-      pass.setPipeline(pipeline);
+    const pass = this.#session.beginPass(encoder, onComputed);
+    for (const { pipeline, bindings, parameterOffset, groups, check } of bound.dispatches) {
+      if (check !== undefined && proven.has(check)) continue;
+      if (pipeline.compiled === undefined) throw new RangeError('a kernel is not compiled');
+      pass.setPipeline(pipeline.compiled);
       pass.setBindGroup(0, bindings, [parameterOffset]);
       pass.dispatchWorkgroups(...groups);
     }
     pass.end();
-    const submitted = this.#session.submit(encoder.finish());
-    if (checks.length > 0 && this.#faults !== undefined) {
-      const { memory, byteLength } = this.#faults;
-      const words = new Int32Array((await this.#session.read(memory, 0, byteLength)).buffer);
-      this.#throwFault(words);
-    }
-    await submitted;
+    this.#session.submit(encoder.finish(), this.#plan.inPlace.size > 0);
+  }
+
+  async #readFaults(): Promise<Int32Array | undefined> {
+    if (this.#faults === undefined) return undefined;
+    const { memory, byteLength } = this.#faults;
+    const bytes = await this.#session.read(memory, 0, byteLength);
+    return new Int32Array(bytes.buffer, 0, byteLength / 4);
   }
 
   dispose(): void {
     if (this.#disposed) return;
     this.#disposed = true;
-    for (const page of this.#scratch) this.#memory.free(page);
-    if (this.#faults !== undefined) this.#memory.free(this.#faults);
-    this.#parameters?.destroy();
+    const freed = this.#session.inOrder(() => {
+      for (const page of this.#scratch) this.#memory.free(page);
+      if (this.#faults !== undefined) this.#memory.free(this.#faults);
+      this.#parameters?.destroy();
+    });
+    if (freed instanceof Promise) freed.catch(this.#session.fail);
+  }
+
+  /** Checks of indices that the host wrote, or whose bounds follow from sizes: the device need not look at them, nor the host wait. */
+  #provenChecks(inputs: readonly GpuBuffer[]): ReadonlySet<number> {
+    const { values, checks } = this.#plan;
+    const proven = new Set<number>();
+    for (const [number, { index, size }] of checks.entries()) {
+      const bounds = boundsOf(values, index, (input) => inputs[input]?.writtenBounds());
+      if (bounds !== undefined && bounds.least >= 0 && bounds.greatest < size) proven.add(number);
+    }
+    return proven;
+  }
+
+  /** What the program writes is no longer what the host wrote. */
+  #forgetWritten(inputs: readonly GpuBuffer[], outputs: readonly GpuBuffer[]): void {
+    for (const output of outputs) output.forgetWritten();
+    for (const input of this.#plan.inPlace.values()) inputs[input]?.forgetWritten();
   }
 
   /** A kernel that replaces inputs looks at the words of checks first. */
@@ -144,16 +198,14 @@ export class GpuExecutable implements Executable {
       const offsets = located.map(({ byteOffset }) => byteOffset / 4);
       parameters.set([...offsets, ...kernel.numbers], (position * stride) / 4);
       return {
-        pipeline: this.#session.pipeline(text, buffers.length),
+        pipeline: this.#session.pipeline(text, buffers.length, kernel.label),
         bindings: this.#bindings(buffers),
         parameterOffset: position * stride,
         groups: kernel.groups,
+        check: kernel.check,
       };
     });
-    if (this.#parameters !== undefined) {
-      this.#session.device.queue.writeBuffer(this.#parameters, 0, parameters);
-    }
-    this.#bound = { key, dispatches };
+    this.#bound = { key, dispatches, parameters };
     return this.#bound;
   }
 
@@ -246,6 +298,13 @@ export class GpuExecutable implements Executable {
       return own;
     });
   }
+}
+
+/** Kernels are compiled in parallel. Undefined where all are. */
+function compiling({ dispatches }: Bound): Promise<unknown> | undefined {
+  const missing = dispatches.filter(({ pipeline }) => pipeline.compiled === undefined);
+  if (missing.length === 0) return undefined;
+  return Promise.all(missing.map(({ pipeline }) => pipeline.ready));
 }
 
 function disposedError(): BackendError {

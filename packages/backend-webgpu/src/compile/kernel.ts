@@ -19,6 +19,8 @@ export interface Kernel {
   readonly workgroup: readonly [number, number];
   /** Groups along three dims. */
   readonly groups: readonly [number, number, number];
+  /** The check that it is, by number: it is left out where what it looks for cannot be. */
+  readonly check?: number;
   /** Numbers that are not part of the text, so that kernels of other sizes share it. */
   readonly numbers: readonly number[];
   /** Declarations of workgroup memory. */

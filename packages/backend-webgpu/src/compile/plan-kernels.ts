@@ -18,13 +18,15 @@ import { materialised } from './materialise.ts';
 import { placeUpdates } from './place-updates.ts';
 import { Reads } from './reads.ts';
 import { rewrite } from './rewrite.ts';
-import { countOf, type Values } from './values.ts';
+import { countOf, inputAt, type Values } from './values.ts';
 
 /** An instruction whose indices are checked, and its number in the program. */
 export interface Check {
   readonly op: Instruction['op'];
   readonly instruction: number;
   readonly size: number;
+  /** The value that has the indices. */
+  readonly index: number;
 }
 
 /** How a program runs. */
@@ -166,6 +168,7 @@ function planChecks(values: Values, needed: readonly number[], reads: Reads): Ch
     op: instruction.op,
     instruction: id - values.inputCount,
     size: values.shape(instruction.inputs[0] ?? 0)[instruction.params.dim] ?? 0,
+    index: inputAt(instruction, 1),
   }));
   return { faults, checks, kernels: new Map(kernels) };
 }

@@ -1,10 +1,5 @@
 import { BackendError, type DeviceBuffer } from '@shardwise/core/spec';
-
-/** What a device keeps of an allocation, which its sub-buffers share. */
-export interface Allocation {
-  /** Undefined once it has been freed. */
-  buffer: GPUBuffer | undefined;
-}
+import type { Allocation } from './allocation.ts';
 
 /** Bytes of a device. WebGPU copies whole words: memory behind the last byte, up to a word, belongs to the buffer, too. */
 export class GpuBuffer implements DeviceBuffer {
@@ -33,6 +28,15 @@ export class GpuBuffer implements DeviceBuffer {
       );
     }
     return new GpuBuffer(this.allocation, this.byteOffset + byteOffset, byteLength, false);
+  }
+
+  /** The least and the greatest of the words, where the host wrote them and nothing has since. */
+  writtenBounds(): { readonly least: number; readonly greatest: number } | undefined {
+    return this.allocation.bounds(this.byteOffset, this.byteLength);
+  }
+
+  forgetWritten(): void {
+    this.allocation.forget(this.byteOffset, this.byteLength);
   }
 
   /** The buffer of the device. Throws BackendError once it has been freed. */

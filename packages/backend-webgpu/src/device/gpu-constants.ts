@@ -5,6 +5,7 @@ export const bufferUsage = {
   copyDestination: 0x8,
   uniform: 0x40,
   storage: 0x80,
+  queryResolve: 0x200,
 } as const;
 
 export const mapModeRead = 0x1;

@@ -4,6 +4,7 @@ import {
   type MemoryUsage,
   OutOfMemoryError,
 } from '@shardwise/core/spec';
+import { Allocation } from './allocation.ts';
 import { bufferUsage } from './gpu-constants.ts';
 import { GpuBuffer } from './gpu-buffer.ts';
 
@@ -17,15 +18,25 @@ export class GpuMemory {
   readonly #capacityBytes: number;
   readonly #free = new Map<number, GPUBuffer[]>();
   readonly #onFailure: (error: Error) => void;
+  readonly #destroy: (buffer: GPUBuffer) => void;
   #freeBytes = 0;
   #bytesInUse = 0;
   #peakBytes = 0;
 
-  /** `onFailure` hears that the device had no memory, which it says late. */
-  constructor(device: GPUDevice, capacityBytes: number, onFailure: (error: Error) => void) {
+  /**
+   * `onFailure` hears that the device had no memory, which it says late. `destroy` is to destroy a buffer when the calls that use it have
+   * taken effect.
+   */
+  constructor(
+    device: GPUDevice,
+    capacityBytes: number,
+    onFailure: (error: Error) => void,
+    destroy: (buffer: GPUBuffer) => void,
+  ) {
     this.#device = device;
     this.#capacityBytes = capacityBytes;
     this.#onFailure = onFailure;
+    this.#destroy = destroy;
   }
 
   usage(): MemoryUsage {
@@ -57,7 +68,7 @@ export class GpuMemory {
     const buffer = kept ?? this.#create(sizeBytes);
     this.#bytesInUse += sizeBytes;
     this.#peakBytes = Math.max(this.#peakBytes, this.#bytesInUse);
-    return new GpuBuffer({ buffer }, 0, byteLength, true);
+    return new GpuBuffer(new Allocation(buffer), 0, byteLength, true);
   }
 
   /** Commands that were submitted before still use the memory; those that come later may have it anew. */
@@ -73,7 +84,7 @@ export class GpuMemory {
     buffer.allocation.buffer = undefined;
     this.#bytesInUse -= memory.size;
     if (this.#freeBytes + memory.size > keptBytes) {
-      memory.destroy();
+      this.#destroy(memory);
       return;
     }
     this.#freeBytes += memory.size;

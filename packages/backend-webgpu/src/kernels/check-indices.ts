@@ -41,6 +41,7 @@ export function checkIndices(
     writes: [faults],
     workgroup: [lanes, 1],
     groups: [1, 1, 1],
+    check: number,
     numbers: [count, number],
     shared: 'var<workgroup> least: atomic<u32>;',
     body: ({ emitter, place, number: numberOf }) => {

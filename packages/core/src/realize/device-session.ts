@@ -30,6 +30,8 @@ export class DeviceSession implements Session {
   #failedAhead: { readonly error: unknown } | null = null;
   #postponed: Postponed | null = null;
   #turnBegan = performance.now();
+  /** Reads that are waited for outside the order. */
+  readonly #readsUnderWay = new Set<Promise<void>>();
   #callsUnderWay = 0;
   /** Calls under way that compute what is pending, and works that have not begun. */
   #runsUnderWay = 0;
@@ -68,7 +70,7 @@ export class DeviceSession implements Session {
 
   async finish(): Promise<void> {
     if (this.#postponed !== null) await this.#inOrder(async () => {});
-    while (this.#callsUnderWay > 0) await this.#last;
+    while (this.#callsUnderWay > 0) await Promise.all([this.#last, ...this.#readsUnderWay]);
   }
 
   numberOf(store: PageStore): number {
@@ -80,20 +82,52 @@ export class DeviceSession implements Session {
     return this.#inOrder(() => this.#run(nodes));
   }
 
-  fetch(node: Node): Promise<Uint8Array> {
-    return this.#inOrder(async () => {
-      if (node.value === null) await this.#run([node]);
-      const { value } = node;
-      if (value?.kind === 'failed') throw value.error;
-      if (value?.kind === 'host') return hostBytes(value);
-      if (value?.kind === 'paged') return pageBytes(value.page);
-      if (value?.kind !== 'device') throw freedError(node);
-      this.#realization.checkUsable();
-      const bytes = await this.backend.read(value.storage.buffer);
-      const holder = node.op === 'assign' ? targetOf(node) : node;
+  async fetch(node: Node): Promise<Uint8Array> {
+    const reading = await this.#inOrder(() => this.#beginFetch(node));
+    return reading.bytes;
+  }
+
+  /**
+   * Reading is begun in order. A value that nothing can change is waited for outside the order where it lies in memory of a device
+   * alone: what comes next is on its way to the device meanwhile.
+   */
+  async #beginFetch(node: Node): Promise<{ readonly bytes: Uint8Array | Promise<Uint8Array> }> {
+    if (node.value === null) await this.#run([node]);
+    const { value } = node;
+    if (value?.kind === 'failed') throw value.error;
+    if (value?.kind === 'host') return { bytes: hostBytes(value) };
+    if (value?.kind === 'paged') return { bytes: await pageBytes(value.page) };
+    if (value?.kind !== 'device') throw freedError(node);
+    this.#realization.checkUsable();
+    const { buffer } = value.storage;
+    const reading = this.backend.read(buffer);
+    const holder = node.op === 'assign' ? targetOf(node) : node;
+    const mayChange = node.op === 'input' || node.op === 'detach' || node.op === 'assign';
+    if (mayChange || holder.resident || this.backend.map(buffer) !== undefined) {
+      const bytes = await reading;
       if (!holder.resident) moveToHost(node, bytes);
-      return bytes;
+      return { bytes };
+    }
+    const whole = this.#follow(reading, (bytes) => {
+      if (node.value === value) moveToHost(node, bytes);
     });
+    return { bytes: whole };
+  }
+
+  /** Has a value kept when it has been read, at the end of what is under way then: runs may still use its memory. */
+  async #follow(reading: Promise<Uint8Array>, keep: (bytes: Uint8Array) => void) {
+    this.#callsUnderWay++;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#readsUnderWay.add(promise);
+    try {
+      const bytes = await reading;
+      void this.#oneAfterAnother(async () => keep(bytes));
+      return bytes;
+    } finally {
+      this.#callsUnderWay--;
+      this.#readsUnderWay.delete(promise);
+      resolve();
+    }
   }
 
   view(node: Node): Promise<Uint8Array> {

@@ -4,7 +4,7 @@ import { Storage } from '../graph/storage.ts';
 import type { Page } from '../paging/page.ts';
 import type { Backend, DeviceBuffer } from '../spec/backend.ts';
 import { ShapeError, ShardwiseError } from '../spec/errors.ts';
-import { count, record } from '../timeline.ts';
+import { count, record, recordOnDevice } from '../timeline.ts';
 import { failedValues, type ExecutionPlan } from './execution-plan.ts';
 import type { PlanStep } from './plan-step.ts';
 import { bufferOf, bytesIn, bytesOf, copy, inputOf, placeOf, type Run } from './run-memory.ts';
@@ -213,9 +213,17 @@ async function runStep(run: Run, step: PlanStep): Promise<void> {
       const inputs = step.inputs.map((id) => bufferOf(run, id));
       const outputs = step.outputs.map((id) => bufferOf(run, id));
       const overlap = run.inFlight.size > 0;
-      const options = step.isSized ? { overlap, sizes: run.sizes } : { overlap };
-      await step.executable.run(inputs, outputs, options);
-      count('computeMs', record('compute', step.name, start));
+      const sized = step.isSized ? { overlap, sizes: run.sizes } : { overlap };
+      const { timing } = run.backend;
+      if (timing === 'device') {
+        const onComputed = (durationMs: number): void =>
+          count('computeMs', recordOnDevice('compute', step.name, start, durationMs));
+        await step.executable.run(inputs, outputs, { ...sized, onComputed });
+        return;
+      }
+      await step.executable.run(inputs, outputs, sized);
+      const detail = timing === undefined ? undefined : 'time of encoding';
+      count('computeMs', record('compute', step.name, start, detail));
       return;
     }
     case 'start': {

@@ -61,6 +61,8 @@ export interface RunOptions {
   readonly overlap?: boolean;
   /** One number for each symbol of a sized program. */
   readonly sizes?: Sizes;
+  /** Of a backend whose `timing` is 'device': called once it is known how long the device computed the run. */
+  readonly onComputed?: (durationMs: number) => void;
 }
 
 /** A compiled program. */
@@ -94,6 +96,11 @@ export interface Backend {
   readonly name: string;
   /** What computes, and why it does: a line of the run's report. */
   readonly description?: string;
+  /**
+   * Of a backend whose runs settle before the device has computed: 'device' if it tells how long the device computed
+   * (`RunOptions.onComputed`); 'encoding' if it can't, so that the time of a run is the time that it takes to hand it over.
+   */
+  readonly timing?: 'device' | 'encoding';
   readonly limits: BackendLimits;
   /** Contents are unspecified. Throws OutOfMemoryError. */
   alloc(byteLength: number): DeviceBuffer;

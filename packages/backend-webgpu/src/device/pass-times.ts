@@ -1,0 +1,65 @@
+import { bufferUsage } from './gpu-constants.ts';
+
+/** Passes whose times are not read yet, at most. */
+const mostPasses = 128;
+const bytesOfPass = 16;
+
+/** What is to hear how long a pass took. */
+type Listener = (durationMs: number) => void;
+
+/** The times of passes on a device with `timestamp-query`: they are read together with the next value. */
+export class PassTimes {
+  readonly #queries: GPUQuerySet;
+  readonly #resolved: GPUBuffer;
+  #listeners: Listener[] = [];
+
+  constructor(device: GPUDevice) {
+    this.#queries = device.createQuerySet({ type: 'timestamp', count: 2 * mostPasses });
+    this.#resolved = device.createBuffer({
+      size: mostPasses * bytesOfPass,
+      usage: bufferUsage.queryResolve | bufferUsage.copySource,
+    });
+  }
+
+  get isFull(): boolean {
+    return this.#listeners.length === mostPasses;
+  }
+
+  /** Bytes that `encode` writes. */
+  get byteLength(): number {
+    return this.#listeners.length * bytesOfPass;
+  }
+
+  /** What the next pass is to write. It must not be full. */
+  writesOf(listener: Listener): GPUComputePassTimestampWrites {
+    const first = 2 * this.#listeners.length;
+    this.#listeners.push(listener);
+    return {
+      querySet: this.#queries,
+      beginningOfPassWriteIndex: first,
+      endOfPassWriteIndex: first + 1,
+    };
+  }
+
+  /** Copies the times so far to `target`. The function that it returns is to be given the bytes there, and tells them to those who wait. */
+  encode(
+    encoder: GPUCommandEncoder,
+    target: GPUBuffer,
+    byteOffset: number,
+  ): (bytes: ArrayBuffer) => void {
+    const { byteLength } = this;
+    const listeners = this.#listeners;
+    this.#listeners = [];
+    if (listeners.length === 0) return () => {};
+    encoder.resolveQuerySet(this.#queries, 0, 2 * listeners.length, this.#resolved, 0);
+    encoder.copyBufferToBuffer(this.#resolved, 0, target, byteOffset, byteLength);
+    return (bytes) => {
+      const nanoseconds = new BigUint64Array(bytes);
+      for (const [pass, listener] of listeners.entries()) {
+        const [begin = 0n, end = 0n] = nanoseconds.subarray(2 * pass, 2 * pass + 2);
+        // Clocks of devices may be set back.
+        listener(end > begin ? Number(end - begin) / 1e6 : 0);
+      }
+    };
+  }
+}
