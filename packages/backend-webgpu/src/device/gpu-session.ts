@@ -212,7 +212,7 @@ export class GpuSession {
         encoder.copyBufferToBuffer(memory, byteOffset, staging, 0, wordBytes),
       ),
     );
-    return bytes.subarray(0, byteLength);
+    return byteLength === wordBytes ? bytes : bytes.slice(0, byteLength);
   }
 
   /** Settles when everything that was called so far is done. */
