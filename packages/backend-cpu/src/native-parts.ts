@@ -2,6 +2,7 @@ import type { CpuParts } from './cpu-backend.ts';
 import { createLoops } from './loops/create-loops.ts';
 import type { Arena } from './memory/arena.ts';
 import { adviseHugePages } from './memory/huge-pages.ts';
+import { returnFreedMemory } from './memory/return-freed-memory.ts';
 import { onnxRest } from './onnx/onnx-rest.ts';
 import { configureCalls } from './onnx/runtime/call-threads.ts';
 import { libraryPath } from './onnx/runtime/library-path.ts';
@@ -17,6 +18,7 @@ export function nativeParts(arena: Arena, options: NativeOptions): CpuParts {
   const { threads, loops, instructions } = options;
   libraryPath();
   configureCalls();
+  returnFreedMemory();
   adviseHugePages(arena.memory, arena.byteOffset, arena.capacityBytes);
   return {
     name: 'cpu',

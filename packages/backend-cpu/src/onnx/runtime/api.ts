@@ -1,6 +1,5 @@
 import { BackendError } from '@shardwise/core/spec';
 import koffi from 'koffi';
-import { returnFreedMemory } from '../../memory/return-freed-memory.ts';
 import { callThreads } from './call-threads.ts';
 import { libraryPath } from './library-path.ts';
 
@@ -131,7 +130,6 @@ export function runtime(): Runtime {
 
 function load(): Runtime {
   const canOverlap = callThreads();
-  returnFreedMemory();
   const { library, table } = openLibrary(libraryPath());
   const functions = functionsOf(table);
   const check: Runtime['check'] = (asked, status) => {

@@ -1,0 +1,45 @@
+import { readFileSync } from 'node:fs';
+import { setTimeout } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { cpu } from '../src/cpu.ts';
+
+// Says by how many bytes this process is larger after arrays of a mebibyte have come and gone, before which a large one
+// has told glibc to keep what is freed.
+
+const MIB = 1024 * 1024;
+
+await cpu();
+setFlagsFromString('--expose-gc');
+const collect: unknown = runInNewContext('gc');
+if (typeof collect !== 'function') throw new TypeError('no garbage collector');
+
+make(1, 30 * MIB);
+await leave();
+const before = residentBytes();
+make(32, MIB);
+const most = residentBytes() - before;
+let left = most;
+// Freed array buffers are given back by another thread.
+for (let tries = 0; tries < 100 && left > 4 * MIB; tries++) {
+  await leave();
+  left = residentBytes() - before;
+}
+process.send?.({ most, left });
+
+/** Arrays whose every page is in memory, which nothing refers to. */
+function make(count: number, byteLength: number): void {
+  Array.from({ length: count }, () => new Uint8Array(byteLength).fill(1));
+}
+
+async function leave(): Promise<void> {
+  await setTimeout(20);
+  if (typeof collect === 'function') collect();
+  await setTimeout(20);
+}
+
+function residentBytes(): number {
+  const [, kibibytes] =
+    /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? [];
+  return Number(kibibytes) * 1024;
+}
