@@ -8,6 +8,13 @@ import { GptRuns } from './gpt-runs.ts';
 /** Beyond every limit of heartbeats. */
 const CUT_MS = 5000;
 
+/**
+ * What the other host says of a host whose link is cut. Its ranks' heartbeats have the shorter limit, but on a busy machine its launcher
+ * may be missed first.
+ */
+const missing = (node: number, ranks: string): string =>
+  `(?:Rank [${ranks}] on node ${node} \\(host${node}\\) failed: .*no heartbeat for|Node ${node} \\(host${node}\\) failed: its launcher gave no sign of life for)`;
+
 const title = titled('a run on 2 hosts x 2 ranks that would go on for ever');
 
 describe.skipIf(unavailable !== undefined)(title, slowly, () => {
@@ -44,9 +51,9 @@ describe.skipIf(unavailable !== undefined)(title, slowly, () => {
       }),
     );
     expect(first?.exitCode, first?.output).toBe(1);
-    expect(first?.stderr).toMatch(/Rank [23] on node 1 \(host1\) failed: .*no heartbeat for/);
+    expect(first?.stderr).toMatch(new RegExp(missing(1, '23')));
     expect(second?.exitCode, second?.output).toBe(1);
-    expect(second?.stderr).toMatch(/Rank [01] on node 0 \(host0\) failed: .*no heartbeat for/);
+    expect(second?.stderr).toMatch(new RegExp(missing(0, '01')));
     expect(second?.stderr).toMatch(/store 10\.77\.0\.1:29400 failed as well: no answer for \d+ ms/);
     await noProcesses(1);
   });
@@ -76,9 +83,11 @@ describe.skipIf(unavailable !== undefined)(titled('a run on 2 hosts x 2 ranks'),
     };
     const when = { prints: 'step 1/', act: cutForAWhile };
     const ended = await Promise.all(runs.onHosts(made.hosts, 'run', { when, maxRestarts: 1 }));
-    for (const { exitCode, output, stderr } of ended) {
+    for (const [node, { exitCode, output, stderr }] of ended.entries()) {
       expect(exitCode, output).toBe(0);
-      expect(stderr).toMatch(/no heartbeat for .* Starting again \(restart 1 of 1\) with 4 ranks/);
+      const other = node === 0 ? missing(1, '23') : missing(0, '01');
+      const again = '[^]*Starting again \\(restart 1 of 1\\) with 4 ranks';
+      expect(stderr).toMatch(new RegExp(other + again));
     }
     expect(ended[1]?.stderr).toMatch(/The store 10\.77\.0\.1:29400 gives no answer for \d+ ms\./);
   });
