@@ -11,15 +11,26 @@ const PROT_READ_WRITE = 1 | 2;
 const PROT_READ_EXECUTE = 1 | 4;
 const MAP_PRIVATE_ANONYMOUS = 0x02 | 0x20;
 
+/** Where machine code of ours has been seen to run. That of AArch64 has not been yet: 'linux-arm64' here lets it run. */
+const platforms: readonly string[] = ['linux-x64'];
+
+/** Throws NoCodeError where machine code of this architecture is not run. */
+export function requirePlatform(codeArch: 'x64' | 'arm64'): void {
+  const { platform, arch } = process;
+  if (arch !== codeArch) throw new NoCodeError(`the processor is ${arch}`);
+  if (!platforms.includes(`${platform}-${arch}`)) {
+    throw new NoCodeError(`on ${platform} with ${arch} machine code of ours is not run`);
+  }
+}
+
 /**
  * Puts machine code into memory where it can be run, and says where it begins. Its pages are writable first, and
- * executable then, never both. They stay as long as the process: calls on other threads may still run there. Throws
+ * executable then, never both; where the processor does not see by itself that code has changed, the system tells it as pages become
+ * executable. They stay as long as the process: calls on other threads may still run there. Throws
  * an error that says why where this system has no such pages, or refuses them.
  */
-export function placeCode(code: Uint8Array): Address {
-  const { platform, arch } = process;
-  if (arch !== 'x64') throw new NoCodeError(`the processor is ${arch}`);
-  if (platform !== 'linux') throw new NoCodeError(`on ${platform} machine code of ours is not run`);
+export function placeCode(code: Uint8Array, codeArch: 'x64' | 'arm64' = 'x64'): Address {
+  requirePlatform(codeArch);
   configureCalls();
   const library = koffi.load(null);
   const mmap = library.func('mmap', 'void *', ['void *', 'size_t', 'int', 'int', 'int', 'int64_t']);

@@ -1,5 +1,6 @@
 import { addressOf } from '../onnx/runtime/api.ts';
 import { NoCodeError } from '../machine-code/code-pages.ts';
+import { requireBfmmla } from '../machine-code/arm/processor.ts';
 import { type InstructionSet, instructionSets } from '../machine-code/instruction-sets.ts';
 import {
   type ProcessorFeatures,
@@ -8,6 +9,7 @@ import {
   upTo,
   type VectorInstructions,
 } from '../machine-code/processor.ts';
+import { createArmProductCode } from './arm/arm-product-code.ts';
 import { operandNames } from './task-layout.ts';
 import { type MatrixProduct, packedBytes, planTasks } from './plan-tasks.ts';
 import { createProductCode, type ProductCode } from './product-code.ts';
@@ -15,9 +17,10 @@ import type { ProductKind } from './product-types.ts';
 
 /** The instructions that products are made of, by the dtype of their operands. */
 export interface ProductInstructions {
-  readonly f32: VectorInstructions;
-  /** AVX-512 and AVX2 multiply f32 values, and give the bits of AVX512-BF16. */
-  readonly bf16: InstructionSet;
+  /** NEON on processors of AArch64, where machine code is not run yet. */
+  readonly f32: VectorInstructions | 'NEON';
+  /** AVX-512 and AVX2 multiply f32 values, and give the bits of AVX512-BF16. BFMMLA is with NEON. */
+  readonly bf16: InstructionSet | 'BFMMLA';
 }
 
 /** How this thread makes products of matrices: by machine code of ours, or not, and why. */
@@ -36,6 +39,7 @@ export function productMachine(newest: InstructionSet = instructionSets[0]): Pro
 
 function findMachine(newest: InstructionSet): ProductMachine {
   try {
+    if (process.arch === 'arm64') return findArmMachine();
     const features = processorFeatures();
     requireVectors(features);
     let wrong: ProductKind | undefined;
@@ -46,17 +50,30 @@ function findMachine(newest: InstructionSet): ProductMachine {
       wrong = kinds.find((kind) => !isRight(kind, code));
       if (wrong === undefined) return { kind: 'own', code, instructions: instructionsOf(tried) };
     }
-    return unexpected(`products of ${wrong} are not what JavaScript makes of the same numbers`);
+    return differs(wrong);
   } catch (error) {
     if (error instanceof NoCodeError) return none(error.message);
     return unexpected(error instanceof Error ? error.message : String(error));
   }
 }
 
+/** One set of instructions, which `newest` does not name. */
+function findArmMachine(): ProductMachine {
+  requireBfmmla();
+  const code = createArmProductCode();
+  const wrong = kinds.find((kind) => !isRight(kind, code));
+  if (wrong !== undefined) return differs(wrong);
+  return { kind: 'own', code, instructions: { f32: 'NEON', bf16: 'BFMMLA' } };
+}
+
 const kinds = ['f32 to f32', 'bf16 to f32'] as const;
 
 function none(reason: string): ProductMachine {
   return { kind: 'none', reason };
+}
+
+function differs(kind: ProductKind | undefined): ProductMachine {
+  return unexpected(`products of ${kind} are not what JavaScript makes of the same numbers`);
 }
 
 /** A processor that has all it takes, and yet ONNX Runtime is to make the products: that is worth a word. */

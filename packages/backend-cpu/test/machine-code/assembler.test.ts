@@ -3,17 +3,11 @@ import golden from '../golden/instructions.json' with { type: 'json' };
 import { Assembler } from '../../src/machine-code/assembler.ts';
 import { at, indexed, rax, rsp } from '../../src/machine-code/operands.ts';
 import { instructionSamples } from './instruction-samples.ts';
+import { writtenSamples } from './written-samples.ts';
 
 describe('the assembler of x86-64', () => {
   it('writes the bytes in which binutils reads each instruction as it was meant', () => {
-    const written = Object.fromEntries(
-      Object.entries(instructionSamples).map(([meant, write]) => {
-        const code = new Assembler();
-        write(code);
-        return [meant, Buffer.from(code.finish()).toString('hex')];
-      }),
-    );
-    expect(written).toEqual(golden);
+    expect(writtenSamples(() => new Assembler(), instructionSamples)).toEqual(golden);
   });
 
   it('writes the same instruction in the same bytes, wherever a jump over it goes', () => {

@@ -1,0 +1,113 @@
+import { ArmAssembler } from '../../machine-code/arm/assembler.ts';
+import { stack, v, x } from '../../machine-code/arm/operands.ts';
+import type { Label } from '../../machine-code/code.ts';
+import { type Address, codeAt, placeCode } from '../../machine-code/code-pages.ts';
+import type { Panels, ProductCode } from '../product-code.ts';
+import type { ProductKind } from '../product-types.ts';
+import { taskBytes } from '../task-layout.ts';
+import { armTerms, armTile, frame, loadOperand, task } from './arm-task.ts';
+import { emitArmMultiply } from './emit-arm-multiply.ts';
+import { emitArmPacking } from './emit-arm-packing.ts';
+import { emitArmTile } from './emit-arm-tile.ts';
+
+/** The routines of products for AArch64, and where they begin, by name. */
+export interface ArmProducts {
+  readonly bytes: Uint8Array;
+  readonly run: Label;
+  readonly labels: ReadonlyMap<string, Label>;
+}
+
+const kinds: readonly ProductKind[] = ['f32 to f32', 'bf16 to f32', 'bf16 to bf16'];
+
+/** Writes the routines, for NEON and for BFMMLA. Anybody can; only such a processor can run them. */
+export function writeArmProducts(): ArmProducts {
+  const code = new ArmAssembler();
+  const labels = new Map<string, Label>();
+  const run = emitRun(code);
+  for (const packing of ['f32', 'bf16', 'f32 as bf16'] as const) {
+    for (const transposes of [false, true]) {
+      for (const [side, lanes] of [
+        ['left', armTile.rows],
+        ['right', armTile.columns],
+      ] as const) {
+        const label = emitArmPacking(code, { packing, lanes, transposes });
+        labels.set(`${side} ${packing} ${transposes}`, label);
+      }
+    }
+  }
+  for (const kind of kinds) {
+    for (const source of ['packed', 'operand'] as const) {
+      const least = kind === 'f32 to f32' || source === 'packed' ? 1 : armTile.rows;
+      for (let rows = least; rows <= armTile.rows; rows++) {
+        labels.set(`tile ${kind} ${source} ${rows}`, emitArmTile(code, { kind, source, rows }));
+      }
+    }
+    labels.set(`multiply ${kind}`, emitArmMultiply(code, kind));
+  }
+  return { bytes: code.finish(), run, labels };
+}
+
+/** Packings as the routines read them: four terms of bf16 are two units. */
+export function armPanels(kind: ProductKind): Panels {
+  return { ...armTile, unitMultiple: kind === 'f32 to f32' ? 1 : armTerms / 2, unitBytes: 4 };
+}
+
+/** Assembles the routines for this processor. Throws an error that says why where they cannot be run. */
+export function createArmProductCode(): ProductCode {
+  const { bytes, run, labels } = writeArmProducts();
+  const start = placeCode(bytes, 'arm64');
+  const addressOf = (label: Label | undefined): Address => {
+    if (label?.byteOffset === undefined) throw new RangeError('no such routine');
+    return start + BigInt(label.byteOffset);
+  };
+  return {
+    run: codeAt(addressOf(run)),
+    get callLoop(): Address {
+      throw new RangeError('loops have no machine code of AArch64');
+    },
+    packing: (side, packing, transposes) =>
+      addressOf(labels.get(`${side} ${packing} ${transposes}`)),
+    multiply: (kind) => addressOf(labels.get(`multiply ${kind}`)),
+    tile: (kind, source, rows) => {
+      const label = labels.get(`tile ${kind} ${source} ${rows}`);
+      return label && addressOf(label);
+    },
+    panels: armPanels,
+  };
+}
+
+/**
+ * Calls the routine of one task after the other, up to one without. x0: the frame. Keeps what the platform's calls keep
+ * (AAPCS64): x19 to x30 and the low halves of v8 to v15.
+ */
+function emitRun(code: ArmAssembler): Label {
+  const start = code.place();
+  const [generalPairs, vectorPairs] = [6, 4];
+  const kept = (vectors: 'ldp d' | 'stp d', general: 'ldp x' | 'stp x'): void => {
+    for (let pair = 0; pair < generalPairs; pair++) {
+      code.movePair(general, x(19 + 2 * pair), x(20 + 2 * pair), stack, 16 * pair);
+    }
+    for (let pair = 0; pair < vectorPairs; pair++) {
+      const place = 16 * (generalPairs + pair);
+      code.movePair(vectors, v(8 + 2 * pair), v(9 + 2 * pair), stack, place);
+    }
+  };
+  const stackBytes = 16 * (generalPairs + vectorPairs);
+  const routine = x(8);
+  code.sub(stack, stack, stackBytes);
+  kept('stp d', 'stp x');
+  code.mov(frame, x(0));
+  loadOperand(code, task, 'tasks');
+  const done = code.label();
+  const next = code.place();
+  code.move('ldr x', routine, task);
+  code.jumpIfZero(routine, done);
+  code.call(routine);
+  code.add(task, task, taskBytes);
+  code.jump(next);
+  code.place(done);
+  kept('ldp d', 'ldp x');
+  code.add(stack, stack, stackBytes);
+  code.ret();
+  return start;
+}
