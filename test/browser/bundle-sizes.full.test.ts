@@ -60,11 +60,13 @@ async function loadedKilobytes(program: string, unused: RegExp): Promise<number>
 
 /** WebGPU's kernels, and what several ranks communicate by. */
 const webGpu = /^src-/;
+/** The charts of a report, which come when it is asked for. */
+const report = /^html-report-/;
 const webGpuAndWorld = /^(src|join-page-world)-/;
 
 it('a page that starts ranks loads little, and a rank what it uses', async () => {
   const [page, alone, shared] = [
-    await loadedKilobytes(programs.page, /^$/),
+    await loadedKilobytes(programs.page, report),
     await loadedKilobytes(programs['one rank'], webGpuAndWorld),
     await loadedKilobytes(programs.ddp, webGpu),
   ];

@@ -28,6 +28,7 @@ const reports = z.array(
         abortedBy: z.int().optional(),
       }),
     ),
+    report: z.object({ steps: z.int(), loss: z.number().optional(), html: z.string() }),
     endedAfterMs: z.number(),
   }),
 );

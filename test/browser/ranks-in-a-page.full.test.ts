@@ -16,6 +16,9 @@ describePage('ranks in the workers of a page', (perform) => {
         device: 'wasm',
       });
       expectLosses(report, expected);
+      expect(report.report.steps).toBe(expected.length);
+      expect(report.report.loss).toBeCloseTo(expected.at(-1) ?? Number.NaN, 4);
+      expect(report.report.html).toMatch(/^<!doctype html>[^]*finished[^]*<svg[^]*wasm: /);
     }
     expect(found.map(({ deviceReason }) => deviceReason)).toEqual([
       'WebGPU has no adapter here',
@@ -32,6 +35,8 @@ describePage('ranks in the workers of a page', (perform) => {
       task({ steps: forEver, act: 'fail rank 1' }),
     ]);
     expect(stopped?.ends).toMatchObject([{ status: 'closed' }, { status: 'closed' }]);
+    expect(stopped?.report.html).toContain('<span class="chip stopped">');
+    expect(killed?.report.html).toContain('<span class="chip failed">');
     const [steps = [], others = []] = stopped?.losses ?? [];
     expect(steps.length).toBe(others.length);
     expect(terminated?.ends).toMatchObject([{ status: 'terminated' }, { status: 'terminated' }]);

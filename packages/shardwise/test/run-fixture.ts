@@ -12,7 +12,7 @@ export const head: RunHead = {
   runDirectory: 'runs/example',
   worldSize: 2,
   startMs: Date.UTC(2026, 0, 31, 12),
-  nodeVersion: 'v24.21.0',
+  engine: 'Node v24.21.0',
 };
 
 /** Rank `rank`'s report of a step of 100 ms. */

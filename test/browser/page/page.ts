@@ -40,6 +40,11 @@ async function perform(task: Task): Promise<TaskReport> {
       message: error?.message,
       abortedBy: error?.fields['abortedBy'],
     })),
+    report: {
+      steps: run.report.history.points.length,
+      loss: run.report.latest?.loss,
+      html: await run.reportHtml(),
+    },
     endedAfterMs: performance.now() - (actedAt ?? performance.now()),
   };
 }

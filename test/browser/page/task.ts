@@ -22,6 +22,12 @@ export interface TaskReport {
     readonly message: string | undefined;
     readonly abortedBy: unknown;
   }[];
+  /** Steps and the last loss of the report, and its HTML. */
+  readonly report: {
+    readonly steps: number;
+    readonly loss: number | undefined;
+    readonly html: string;
+  };
   /** From the act to the end of the last rank. */
   readonly endedAfterMs: number;
 }

@@ -1,9 +1,11 @@
 import { createPageWorld, type PageWorld } from '@shardwise/collectives';
 import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/extend';
 import { StopWord } from '../launcher/stop-word.ts';
-import type { Fact, StepReport } from '../run-state/message.ts';
+import type { Fact, RunMessage, StepReport } from '../run-state/message.ts';
+import { initialRunState, reduceRun, type RunState } from '../run-state/run-state.ts';
 import { chooseDevice, type PageDevice } from './choose-device.ts';
 import { type PageAnswer, type RankEnd, unwrapAnswer, wrap } from './page-message.ts';
+import type { PageReport } from './page-report.ts';
 
 export interface StartRanksOptions {
   /** The number of ranks; each is a worker. */
@@ -53,6 +55,10 @@ export interface PageRun {
   readonly device: PageDevice;
   /** How each rank ended, by rank, once all have. Never rejects. */
   readonly ended: Promise<readonly RankEnd[]>;
+  /** What has come of the run so far: every step, facts, timelines, checkpoints and how ranks ended. A value: it does not change. */
+  readonly report: PageReport;
+  /** The same as a page of HTML with its charts, which needs no network and no other file. */
+  reportHtml(): Promise<string>;
   /** Asks for an end: `shouldStop` says so to all ranks after the same update. */
   stop(): void;
   /** Ends all ranks at once, whatever they are doing. */
@@ -94,6 +100,7 @@ class StartedRun implements PageRun {
   readonly #stop: StopWord | undefined;
   readonly #ranks: readonly StartedRank[];
   #isAborted = false;
+  #state: RunState;
 
   constructor(options: StartRanksOptions, device: PageDevice, world: PageWorld) {
     const { transport, reason, size } = world;
@@ -103,12 +110,35 @@ class StartedRun implements PageRun {
     this.transport = { kind: shares ? 'threads' : 'ports', reason };
     this.#options = options;
     this.#world = world;
+    this.#state = initialRunState({
+      script: globalThis.document?.title || 'Ranks of a page',
+      worldSize: size,
+      startMs: Date.now(),
+      engine: globalThis.navigator.userAgent,
+      transport: `${this.transport.kind}: ${reason}`,
+    });
+    this.#add({ kind: 'facts', rank: 0, facts: { device: `${device.kind}: ${device.reason}` } });
     this.#stop = shares ? new StopWord() : undefined;
     this.#ranks = world.ranks.map(({ rank }) => this.#start(rank));
     this.ended = Promise.all(this.#ranks.map(({ ended }) => ended.promise));
   }
 
+  get report(): PageReport {
+    const { pending: _, processBytes: __, ...report } = this.#state;
+    return report;
+  }
+
+  async reportHtml(): Promise<string> {
+    const { htmlReport } = await import('../report/html-report.ts');
+    return htmlReport(this.#state);
+  }
+
+  #add(message: RunMessage): void {
+    this.#state = reduceRun(this.#state, message);
+  }
+
   stop(): void {
+    this.#add({ kind: 'stopping' });
     if (this.#stop !== undefined) this.#stop.request();
     else for (const { worker } of this.#ranks) worker.postMessage(wrap({ kind: 'stop' }));
   }
@@ -164,6 +194,7 @@ class StartedRun implements PageRun {
         break;
       case 'run': {
         const { message } = answer;
+        this.#add(message);
         if (message.kind === 'step') onStep?.(message);
         else if (message.kind === 'facts') onFacts?.(message.facts, rank);
         break;
@@ -217,6 +248,8 @@ class StartedRun implements PageRun {
     const rank = this.#ranks[end.rank];
     if (rank === undefined || rank.isOver) return;
     rank.isOver = true;
+    const hasFailed = end.status === 'failed' || end.status === 'killed';
+    this.#add({ kind: 'exit', rank: end.rank, code: hasFailed ? 1 : 0 });
     rank.worker.terminate();
     this.#options.onEnd?.(end);
     rank.ended.resolve(end);

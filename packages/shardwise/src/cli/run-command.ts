@@ -52,7 +52,7 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
     script: displayPath(script),
     worldSize: settings.nproc,
     startMs: Date.now(),
-    nodeVersion: process.version,
+    engine: `Node ${process.version}`,
   };
   const record =
     runDirectory === undefined ? undefined : new RunRecord({ ...head, runDirectory }, output);

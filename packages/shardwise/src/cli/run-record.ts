@@ -12,10 +12,12 @@ import type { RunOutput } from '../terminal/run-output.ts';
 export class RunRecord {
   readonly #output: RunOutput;
   readonly #metrics: MetricsLog;
+  readonly #directory: string;
   #state: RunState;
 
-  constructor(head: RunHead, output: RunOutput) {
+  constructor(head: RunHead & { readonly runDirectory: string }, output: RunOutput) {
     this.#output = output;
+    this.#directory = head.runDirectory;
     this.#state = initialRunState(head);
     this.#metrics = new MetricsLog(join(head.runDirectory, 'metrics.jsonl'));
   }
@@ -49,11 +51,11 @@ export class RunRecord {
   async finish(report: boolean): Promise<{ readonly report: string | undefined }> {
     this.sampleMemory();
     await this.#metrics.close();
-    const { head, latest, timelines } = this.#state;
+    const { latest, timelines } = this.#state;
     if (!report || latest === undefined) return { report: undefined };
-    const path = join(head.runDirectory, 'report.html');
+    const path = join(this.#directory, 'report.html');
     await writeFile(path, htmlReport(this.#state));
-    await writeFile(join(head.runDirectory, 'trace.json'), chromeTrace(timelines));
+    await writeFile(join(this.#directory, 'trace.json'), chromeTrace(timelines));
     return { report: path };
   }
 }

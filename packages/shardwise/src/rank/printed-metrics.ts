@@ -29,7 +29,7 @@ export function printedMetrics(options: {
     runDirectory,
     worldSize: 1,
     startMs: Date.now(),
-    nodeVersion: process.version,
+    engine: `Node ${process.version}`,
     ...(transport === undefined ? {} : { transport: describeTransport(transport) }),
   });
   const onInterrupt = (): void => {

@@ -38,7 +38,7 @@ export function chartFrame(options: FrameOptions): string {
   const { width, height } = size;
   const right = width - margin.right;
   const bottom = height - margin.bottom;
-  const clip = `clip-${Buffer.from(`${label} ${width}`).toString('hex')}`;
+  const clip = `clip-${hexOf(`${label} ${width}`)}`;
   const grid = y.ticks.map((tick) => {
     const at = pixel(y(tick));
     return `<line class="grid" x1="${margin.left}" x2="${right}" y1="${at}" y2="${at}"/><text class="tick" x="${margin.left - 8}" y="${at}" dy="0.32em" text-anchor="end">${escapeHtml(formatY(tick))}</text>`;
@@ -66,4 +66,10 @@ function hoverJson({ series, points }: HoverData): string {
 /** Tenths are finer than a screen shows. */
 export function pixel(value: number): string {
   return String(Math.round(value * 10) / 10);
+}
+
+/** The bytes of a text in digits, of which the names of elements may be. */
+function hexOf(text: string): string {
+  const digits = (byte: number): string => byte.toString(16).padStart(2, '0');
+  return Array.from(new TextEncoder().encode(text), digits).join('');
 }

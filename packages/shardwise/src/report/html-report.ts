@@ -31,7 +31,7 @@ export function htmlReport(state: RunState): string {
 <main>
 <header>
 <h1>${escapeHtml(head.script)}<span class="chip ${status}">${status}</span></h1>
-<p class="sub">${escapeHtml(`${date} · ${head.worldSize} rank${head.worldSize === 1 ? '' : 's'} · Node ${head.nodeVersion}`)}</p>
+<p class="sub">${escapeHtml(`${date} · ${head.worldSize} rank${head.worldSize === 1 ? '' : 's'} · ${head.engine}`)}</p>
 </header>
 <section class="tiles">${tiles(state).map(tile).join('')}</section>
 <section class="cards">
@@ -80,10 +80,15 @@ function tile([value, label]: readonly [value: string, label: string]): string {
   return `<div class="tile"><b>${escapeHtml(value)}</b><span>${escapeHtml(label)}</span></div>`;
 }
 
+const filesOfRun: readonly (readonly [string, string])[] = [
+  ['Every step', 'metrics.jsonl'],
+  ['Trace', 'trace.json (for Perfetto or chrome://tracing)'],
+];
+
 function factTable({ head, facts, checkpoint, restarts }: RunState): string {
   const rows: readonly (readonly [string, string])[] = [
-    ['Command', head.command],
-    ['Run directory', head.runDirectory],
+    ...(head.command === undefined ? [] : [['Command', head.command] as const]),
+    ...(head.runDirectory === undefined ? [] : [['Run directory', head.runDirectory] as const]),
     ...(head.transport === undefined ? [] : [['Transport', head.transport] as const]),
     ...restarts.map(
       ({ reason, worldSize }, index) =>
@@ -91,8 +96,7 @@ function factTable({ head, facts, checkpoint, restarts }: RunState): string {
     ),
     ...Object.entries(facts).map(([name, value]) => [capitalized(name), factText(value)] as const),
     ...(checkpoint === undefined ? [] : [['Checkpoint', checkpoint.directory] as const]),
-    ['Every step', 'metrics.jsonl'],
-    ['Trace', 'trace.json (for Perfetto or chrome://tracing)'],
+    ...(head.runDirectory === undefined ? [] : filesOfRun),
   ];
   const cells = rows.map(
     ([name, value]) =>

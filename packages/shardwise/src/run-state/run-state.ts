@@ -6,13 +6,15 @@ import { summarize, type StepSummary } from './summary.ts';
 
 /** What is known of a run before it starts. */
 export interface RunHead {
-  /** The command as the user would type it again. */
-  readonly command: string;
+  /** The command as the user would type it again; none where a page started the ranks. */
+  readonly command?: string;
   readonly script: string;
-  readonly runDirectory: string;
+  /** Where the run's files are; none where a page started the ranks. */
+  readonly runDirectory?: string;
   readonly worldSize: number;
   readonly startMs: number;
-  readonly nodeVersion: string;
+  /** What runs the ranks, and its version. */
+  readonly engine: string;
   /** How the ranks reach each other, once that is known. */
   readonly transport?: string;
 }

@@ -52,7 +52,9 @@ function runSpans({ head }: RunState): readonly Span[] {
   return [
     { text: head.script, colour: 'bold' },
     { text: ` on ${ranks}` },
-    { text: `  ${displayPath(head.runDirectory)}`, colour: 'dim' },
+    ...(head.runDirectory === undefined
+      ? []
+      : [{ text: `  ${displayPath(head.runDirectory)}`, colour: 'dim' } as const]),
   ];
 }
 
