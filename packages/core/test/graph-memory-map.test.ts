@@ -22,7 +22,10 @@ const flat = (of: number): Value => ({
   shape: [256],
 });
 
-function placesOf(values: readonly Value[], roots: readonly number[]): ReadonlyMap<number, Place> {
+function placesOf(
+  values: readonly Value[],
+  roots: readonly number[],
+): readonly (Place | undefined)[] {
   const eras = values.map(() => 0);
   const graph: ValueGraph = { values, leafCount: 1, eras, roots, updates: [], rowCounts: [] };
   const sources = new Sources(graph);
@@ -62,17 +65,17 @@ describe('the memory of a plan', () => {
       { ...add(3, 8), shape: [256] },
     ];
     const places = placesOf(values, [3, 9]);
-    expect(places.get(2)?.kind).toBe('scratch');
-    expect(places.get(7)?.kind).toBe('scratch');
-    expect(overlap(places.get(2), places.get(7))).toBe(false);
+    expect(places[2]?.kind).toBe('scratch');
+    expect(places[7]?.kind).toBe('scratch');
+    expect(overlap(places[2], places[7])).toBe(false);
   });
 
   it('is a result’s before the result is there', () => {
     // Each sum waits for the one before it; the last one is kept.
     const values = [input, add(0, 0), reduced(1), add(2, 0), reduced(3), add(4, 0), reduced(5)];
     const places = placesOf(values, [6]);
-    expect(places.get(6)).toMatchObject({ kind: 'result', allocation: 0, byteOffset: 0 });
-    expect(places.get(2)).toEqual(places.get(6));
-    expect(places.get(4)?.kind).toBe('scratch');
+    expect(places[6]).toMatchObject({ kind: 'result', allocation: 0, byteOffset: 0 });
+    expect(places[2]).toEqual(places[6]);
+    expect(places[4]?.kind).toBe('scratch');
   });
 });

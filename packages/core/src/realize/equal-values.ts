@@ -1,5 +1,5 @@
-import { none } from '../graph/node.ts';
-import { structureKey } from './structure-key.ts';
+import { mixed } from './plain-data.ts';
+import { Interned } from './words.ts';
 
 /** An op of a plan. */
 export interface Expression {
@@ -9,65 +9,48 @@ export interface Expression {
   readonly inputs: readonly number[];
 }
 
-/**
- * Finds equal expressions among the values of a plan. It compares numbers: the texts of all values of a large plan
- * would be moved by the garbage collector again and again.
- */
+/** Finds equal expressions among the values of a plan. */
 export class EqualValues {
   readonly #values: readonly Expression[];
   readonly #eras: readonly number[];
-  /** Of an op with its parameters, as text. */
-  readonly #kinds = new Map<string, number>();
-  /** By id; undefined for values that were not added. */
-  readonly #kindOf: (number | undefined)[] = [];
-  /** By hash, the latest value; by id, the one of that hash before it. */
-  readonly #latest = new Map<number, number>();
-  readonly #before: (number | undefined)[] = [];
+  readonly #interned = new Interned();
+  /** By id, the number of the parameters; -1 for values that were not added. */
+  readonly #params: Int32Array;
+  /** By hash, cut to the length of the table, the latest value; -1 where there is none. */
+  readonly #latest: Int32Array;
+  /** By id, the value before it in the same place of the table; -1 where there is none. */
+  readonly #before: Int32Array;
 
-  /** `values` and `eras` grow while it is used. */
-  constructor(values: readonly Expression[], eras: readonly number[]) {
+  /** `values` and `eras` grow while it is used, up to `most` of them. */
+  constructor(values: readonly Expression[], eras: readonly number[], most: number) {
     this.#values = values;
     this.#eras = eras;
+    this.#params = new Int32Array(most).fill(-1);
+    this.#before = new Int32Array(most).fill(-1);
+    this.#latest = new Int32Array(2 ** Math.ceil(Math.log2(most + 1))).fill(-1);
   }
 
   /** The id of the value of that era that equals `value`; where there is none, `add` gives it one. */
   idOf(value: Expression, era: number, add: () => number): number {
-    const kind = this.#kind(value);
-    let hash = mixed(kind, era);
+    const params = this.#interned.data(value.params);
+    let hash = mixed(mixed(this.#interned.text(value.op), params), era);
     for (const input of value.inputs) hash = mixed(hash, input);
-    const latest = this.#latest.get(hash);
-    for (let id = latest; id !== undefined; id = this.#before[id]) {
-      if (
-        this.#kindOf[id] === kind &&
-        this.#eras[id] === era &&
-        hasInputs(this.#values[id], value)
-      ) {
-        return id;
-      }
+    const place = hash & (this.#latest.length - 1);
+    const latest = this.#latest[place] ?? -1;
+    for (let id = latest; id >= 0; id = this.#before[id] ?? -1) {
+      const isAlike = this.#params[id] === params && this.#eras[id] === era;
+      if (isAlike && isSame(this.#values[id], value)) return id;
     }
     const id = add();
-    this.#kindOf[id] = kind;
+    this.#params[id] = params;
     this.#before[id] = latest;
-    this.#latest.set(hash, id);
+    this.#latest[place] = id;
     return id;
   }
-
-  #kind({ op, params }: Expression): number {
-    const text = `${op} ${params === none ? '{}' : structureKey(params)}`;
-    const known = this.#kinds.get(text);
-    if (known !== undefined) return known;
-    this.#kinds.set(text, this.#kinds.size);
-    return this.#kinds.size - 1;
-  }
 }
 
-function hasInputs(found: Expression | undefined, { inputs }: Expression): boolean {
-  if (found?.inputs.length !== inputs.length) return false;
+function isSame(found: Expression | undefined, { op, inputs }: Expression): boolean {
+  if (found?.op !== op || found.inputs.length !== inputs.length) return false;
   for (let at = 0; at < inputs.length; at++) if (found.inputs[at] !== inputs[at]) return false;
   return true;
-}
-
-function mixed(hash: number, word: number): number {
-  const product = Math.imul(hash ^ word, 0x9e3779b1);
-  return product ^ (product >>> 15);
 }

@@ -195,9 +195,7 @@ async function succeeds(done: Promise<void>): Promise<boolean> {
 function updates(plan: ExecutionPlan, step: PlanStep): boolean {
   if (step.kind === 'compute') return step.updates;
   if (step.kind === 'copy') return true;
-  return (
-    step.kind === 'start' && step.values.some((id) => plan.memory.places.get(id)?.kind === 'leaf')
-  );
+  return step.kind === 'start' && step.values.some((id) => plan.memory.places[id]?.kind === 'leaf');
 }
 
 /** A run of a program that fails has changed nothing, but where its error says that it may have. */

@@ -13,7 +13,7 @@ import type { PlanStep } from './plan-step.ts';
 import { segment, type DraftStep } from './segment.ts';
 import { type SizeRelations, sizesAt } from './size-relations.ts';
 import { Sources } from './sources.ts';
-import { structureKey } from './structure-key.ts';
+import { sameData } from './plain-data.ts';
 import {
   isCollective,
   isCompute,
@@ -98,6 +98,7 @@ export async function makePlan(
   }
   const memory = mapMemory(kept, draft, { alignment, sources, arriving, varies });
   const steps: PlanStep[] = [];
+  const marks = new Marks(graph.values.length);
   const compiled = async (parts: ProgramParts): Promise<Compiled> => {
     try {
       if (sizing === null || sized === null) {
@@ -117,9 +118,11 @@ export async function makePlan(
   };
   for (const [index, step] of draft.entries()) {
     if (step.kind === 'compute') {
-      const members = withCheapInputs(graph, step.values, sources);
+      const members = withCheapInputs(graph, step.values, sources, marks);
       const updates = placed.get(index) ?? [];
-      steps.push(await computeStep(graph, memory, step, { members, updates, compile: compiled }));
+      const inputs = inputsOf(graph, members, updates, marks);
+      const parts = { inputs, members, updates, compile: compiled };
+      steps.push(await computeStep(memory, step, parts));
     } else if (step.kind === 'wait') steps.push(step);
     else if (step.kind === 'size') {
       const symbol = (sizing?.relations.symbols.length ?? 0) + step.rowCount;
@@ -180,13 +183,15 @@ function rowDependence(
 ): (value: number) => readonly number[] {
   if (sizing === null || sized === null || sizing.rowCounts.length === 0) return () => [];
   const base = symbolsOf(sizing).map(({ seen }) => seen);
-  const keysAt = (sizes: readonly number[]): readonly string[] =>
-    sized.at(sizes).graph.values.map(({ shape, params }) => structureKey({ shape, params }));
-  const usual = keysAt(base);
+  const valuesAt = (sizes: readonly number[]): ValueGraph['values'] => sized.at(sizes).graph.values;
+  const usual = valuesAt(base);
   const known = sizing.relations.symbols.length;
   const differing = sizing.rowCounts.map((_, index) => {
-    const other = keysAt(base.with(known + index, (base[known + index] ?? 0) + 1));
-    return usual.map((key, id) => key !== other[id]);
+    const other = valuesAt(base.with(known + index, (base[known + index] ?? 0) + 1));
+    return usual.map(({ shape, params }, id) => {
+      const { [id]: same } = other;
+      return !sameShape(shape, same?.shape ?? []) || !sameData(params, same?.params);
+    });
   });
   return (value) =>
     [...differing.keys()].filter((index) =>
@@ -224,17 +229,18 @@ function placeUpdates(
   const placed = new Map<number, Update[]>();
   const arriving = new Map<number, number>();
   const late: Update[] = [];
-  const madeIn = new Map<number, number>();
-  const lastReads = new Map<number, number>();
+  /** By value, the step that makes it, and the last one that reads it; -1 where none does. */
+  const madeIn = new Int32Array(graph.values.length).fill(-1);
+  const lastReads = new Int32Array(graph.values.length).fill(-1);
   draft.forEach((step, index) => {
     if (step.kind === 'wait') return;
     if (step.kind === 'size') {
-      for (const id of step.values) lastReads.set(id, index);
+      for (const id of step.values) lastReads[id] = index;
       return;
     }
     for (const id of step.values) {
-      madeIn.set(id, index);
-      for (const source of sources.of(id)) lastReads.set(source, index);
+      madeIn[id] = index;
+      for (const source of sources.of(id)) lastReads[source] = index;
     }
   });
   const roots = new Set(graph.roots);
@@ -249,9 +255,9 @@ function placeUpdates(
   };
   for (const update of graph.updates) {
     const { target, value } = update;
-    const index = madeIn.get(value) ?? -1;
+    const index = madeIn[value] ?? -1;
     const step = draft[index];
-    const isReadLater = (lastReads.get(target) ?? -1) > index;
+    const isReadLater = (lastReads[target] ?? -1) > index;
     if (step?.kind === 'compute' && !isReadLater) {
       const here = placed.get(index) ?? [];
       here.push(update);
@@ -263,10 +269,7 @@ function placeUpdates(
   return { placed, arriving, late };
 }
 
-interface StepParts {
-  /** The values that it computes, and the cheap ones that they use. */
-  readonly members: readonly number[];
-  readonly updates: readonly Update[];
+interface StepParts extends Omit<ProgramParts, 'outputs'> {
   readonly compile: (parts: ProgramParts) => Promise<Compiled>;
 }
 
@@ -275,35 +278,22 @@ type Compiled = Pick<Extract<PlanStep, { kind: 'compute' }>, 'executable' | 'isS
 /** What of a graph is a program. */
 interface ProgramParts {
   readonly inputs: readonly number[];
+  /** The values that it computes, and the cheap ones that they use, in ascending order. */
   readonly members: readonly number[];
   readonly outputs: readonly number[];
   readonly updates: readonly Update[];
-  /** The numbers in the program of the values in it. */
-  readonly numbers: ReadonlyMap<number, number>;
 }
 
 async function computeStep(
-  graph: ValueGraph,
   memory: MemoryMap,
   step: DraftStep,
-  { members, updates, compile }: StepParts,
+  { inputs, members, updates, compile }: StepParts,
 ): Promise<PlanStep> {
-  const memberSet = new Set(members);
-  const inputs: number[] = [];
-  const known = new Set<number>();
-  const need = (id: number): void => {
-    if (memberSet.has(id) || known.has(id)) return;
-    known.add(id);
-    inputs.push(id);
-  };
-  for (const id of members) graph.values[id]?.inputs.forEach(need);
-  for (const { target } of updates) need(target);
-  const outputs = step.values.filter((id) => memory.places.has(id));
-  const numbers = new Map<number, number>([...inputs, ...members].map((id, index) => [id, index]));
+  const outputs = step.values.filter((id) => memory.places[id] !== undefined);
   return {
     kind: 'compute',
     name: `${members.length} ops`,
-    ...(await compile({ inputs, members, outputs, updates, numbers })),
+    ...(await compile({ inputs, members, outputs, updates })),
     values: members,
     inputs,
     outputs,
@@ -318,28 +308,74 @@ export function failedValues(members: readonly number[], error: unknown): readon
   return value === undefined ? members : [value];
 }
 
+/** Which values a walk has come to: one array serves all steps of a plan, one after another. */
+class Marks {
+  readonly #walks: Uint32Array;
+  #walk = 0;
+
+  constructor(values: number) {
+    this.#walks = new Uint32Array(values);
+  }
+
+  /** Begins a walk that has come to nothing yet. */
+  clear(): void {
+    this.#walk++;
+  }
+
+  /** Marks a value, and says whether it was not marked before. */
+  add(id: number): boolean {
+    const isNew = this.#walks[id] !== this.#walk;
+    this.#walks[id] = this.#walk;
+    return isNew;
+  }
+}
+
 /** Values of a step and the cheap ones that they use, in order. */
-function withCheapInputs(graph: ValueGraph, values: readonly number[], sources: Sources): number[] {
-  const members = new Set(values);
-  const visit = (id: number): void => {
-    for (const input of graph.values[id]?.inputs ?? []) {
-      if (members.has(input) || !sources.isCheap(input)) continue;
-      members.add(input);
-      visit(input);
+function withCheapInputs(
+  graph: ValueGraph,
+  values: readonly number[],
+  sources: Sources,
+  marks: Marks,
+): number[] {
+  const members = [...values];
+  marks.clear();
+  for (const id of values) marks.add(id);
+  for (let next = 0; next < members.length; next++) {
+    for (const input of graph.values[members[next] ?? -1]?.inputs ?? []) {
+      if (sources.isCheap(input) && marks.add(input)) members.push(input);
     }
-  };
-  values.forEach(visit);
-  return [...members].sort((a, b) => a - b);
+  }
+  return members.sort((a, b) => a - b);
+}
+
+/** What a program of these values and updates reads that it does not compute, in the order of its use. */
+function inputsOf(
+  graph: ValueGraph,
+  members: readonly number[],
+  updates: readonly Update[],
+  marks: Marks,
+): number[] {
+  const inputs: number[] = [];
+  marks.clear();
+  for (const id of members) marks.add(id);
+  for (const id of members) {
+    for (const input of graph.values[id]?.inputs ?? []) if (marks.add(input)) inputs.push(input);
+  }
+  for (const { target } of updates) if (marks.add(target)) inputs.push(target);
+  return inputs;
 }
 
 function programOf(
   graph: ValueGraph,
-  { inputs, members, outputs, updates, numbers }: ProgramParts,
+  { inputs, members, outputs, updates }: ProgramParts,
 ): Program {
+  const inputNumbers = new Map(inputs.map((id, index) => [id, index]));
   const numberOf = (id: number): number => {
-    const number = numbers.get(id);
-    if (number === undefined) throw new RangeError(`value ${id} is not in the segment`);
-    return number;
+    const number = inputNumbers.get(id);
+    if (number !== undefined) return number;
+    const member = placeInSorted(members, id);
+    if (members[member] !== id) throw new RangeError(`value ${id} is not in the segment`);
+    return inputs.length + member;
   };
   return {
     inputs: inputs.map((id) => {
@@ -361,6 +397,17 @@ function programOf(
   };
 }
 
+/** The place of the first number that is not smaller. */
+function placeInSorted(numbers: readonly number[], number: number): number {
+  let [low, high] = [0, numbers.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((numbers[middle] ?? 0) < number) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
 function movedBy(graph: ValueGraph, values: readonly number[]): CollectiveValue | TransferValue {
   const value = graph.values[values[0] ?? -1];
   if (value === undefined || value.op === 'input' || isCompute(value))
@@ -378,7 +425,6 @@ export function programFor(
   const inputs = graph.values.slice(0, graph.leafCount).map((_, id) => id);
   const members = graph.values.map((_, id) => id).slice(graph.leafCount);
   const outputs = [...new Set(graph.roots)];
-  const numbers = new Map(graph.values.map((_, id) => [id, id]));
   const { updates } = graph;
-  return programOf(graph, { inputs, members, outputs, updates, numbers });
+  return programOf(graph, { inputs, members, outputs, updates });
 }

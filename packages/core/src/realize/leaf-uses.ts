@@ -25,7 +25,7 @@ export function leafUsesOf(
   const uses = new Map<number, Use[]>();
   const use = (ids: readonly number[], from: number, to: number): void => {
     for (const id of ids) {
-      const place = memory.places.get(id);
+      const place = memory.places[id];
       if (place?.kind !== 'leaf') continue;
       const { leaf } = place;
       const known = uses.get(leaf) ?? [];

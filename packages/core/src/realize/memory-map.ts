@@ -22,7 +22,8 @@ export type Place =
     };
 
 export interface MemoryMap {
-  readonly places: ReadonlyMap<number, Place>;
+  /** By value; undefined where it passes through no memory. */
+  readonly places: readonly (Place | undefined)[];
   readonly scratchBytes: number;
   readonly allocations: readonly Allocation[];
   /** Collective outputs that lie where their input lay: they run in place. */
@@ -74,13 +75,12 @@ export function mapMemory(
 ): MemoryMap {
   const lives = livesOf(graph, draft, sources);
   const overwritten = overwrittenInputs(graph, draft, { lives, sources, arriving });
-  const places = new Map<number, Place>();
+  const places: (Place | undefined)[] = graph.values.map(() => undefined);
   const allocations: Allocation[] = [];
-  for (let leaf = 0; leaf < graph.leafCount; leaf++) places.set(leaf, { kind: 'leaf', leaf });
+  for (let leaf = 0; leaf < graph.leafCount; leaf++) places[leaf] = { kind: 'leaf', leaf };
   for (const [value, leaf] of arriving) {
-    const target = places.get(leaf);
-    if (target !== undefined) places.set(value, target);
-    lives.delete(value);
+    places[value] = places[leaf];
+    lives.forget(value);
   }
 
   const scratch: Block[] = [];
@@ -98,8 +98,8 @@ export function mapMemory(
   }
   const scratchBytes = packScratch(graph, scratch, results, places, alignment);
   for (const [output, input] of overwritten) {
-    const shared = places.get(output);
-    if (shared !== undefined) places.set(input, shared);
+    const { [output]: shared } = places;
+    if (shared !== undefined) places[input] = shared;
   }
   return { places, scratchBytes, allocations, inPlace: new Set(overwritten.keys()) };
 }
@@ -110,27 +110,49 @@ function isOnDevice(graph: ValueGraph, id: number): boolean {
   return op !== 'input' && op !== 'pageOut';
 }
 
-interface Life {
-  from: number;
-  to: number;
+/** The steps of the draft between which each value lives that needs memory. */
+class Lives {
+  /** By value, the step that makes it, and the last one that reads it; -1 where none does. */
+  readonly #from: Int32Array;
+  readonly #to: Int32Array;
+
+  constructor(values: number) {
+    this.#from = new Int32Array(values).fill(-1);
+    this.#to = new Int32Array(values).fill(-1);
+  }
+
+  begin(id: number, step: number): void {
+    this.#from[id] = step;
+  }
+
+  /** The value has memory at least to the end of this step. */
+  extend(id: number, step: number): void {
+    this.#to[id] = Math.max(this.to(id), step);
+  }
+
+  forget(id: number): void {
+    this.#to[id] = -1;
+  }
+
+  /** -1 where nothing makes it. */
+  from(id: number): number {
+    return this.#from[id] ?? -1;
+  }
+
+  /** -1 where it needs no memory. */
+  to(id: number): number {
+    return this.#to[id] ?? -1;
+  }
 }
 
-/** The steps of the draft between which each value lives that needs memory. */
-function livesOf(
-  graph: ValueGraph,
-  draft: readonly DraftStep[],
-  sources: Sources,
-): Map<number, Life> {
-  const lives = new Map<number, Life>();
-  const producedIn = new Map<number, number>();
+function livesOf(graph: ValueGraph, draft: readonly DraftStep[], sources: Sources): Lives {
+  const lives = new Lives(graph.values.length);
   const read = (id: number, step: number): void => {
-    const born = producedIn.get(id);
+    const born = lives.from(id);
     const value = graph.values[id];
-    if (value === undefined || !isOnDevice(graph, id) || born === undefined) return;
+    if (value === undefined || !isOnDevice(graph, id) || born < 0) return;
     if (born === step && isCompute(value)) return;
-    const life = lives.get(id);
-    if (life === undefined) lives.set(id, { from: born, to: step });
-    else life.to = Math.max(life.to, step);
+    lives.extend(id, step);
   };
   draft.forEach((step, index) => {
     if (step.kind === 'size') {
@@ -144,17 +166,12 @@ function livesOf(
       return;
     }
     for (const id of step.values) {
-      producedIn.set(id, index);
+      lives.begin(id, index);
       // A segment remakes cheap values, so it reads what they are made of.
       for (const input of sources.of(id)) read(input, index);
     }
   });
   for (const root of graph.roots) read(root, draft.length);
-  for (const id of graph.roots) {
-    const born = producedIn.get(id);
-    if (born !== undefined && isOnDevice(graph, id))
-      lives.set(id, { from: born, to: draft.length });
-  }
   return lives;
 }
 
@@ -166,14 +183,14 @@ function overwrittenInputs(
     lives,
     sources,
     arriving,
-  }: Pick<MemoryMapOptions, 'sources' | 'arriving'> & { readonly lives: ReadonlyMap<number, Life> },
+  }: Pick<MemoryMapOptions, 'sources' | 'arriving'> & { readonly lives: Lives },
 ): Map<number, number> {
   const waits = new Map<number | undefined, number>();
-  const lastComputed = new Map<number, number>();
+  const lastComputed = new Int32Array(graph.values.length).fill(-1);
   for (const [index, { kind, values }] of draft.entries()) {
     if (kind === 'wait') waits.set(values[0], index);
     if (kind !== 'compute') continue;
-    for (const id of values) for (const input of sources.of(id)) lastComputed.set(input, index);
+    for (const id of values) for (const input of sources.of(id)) lastComputed[input] = index;
   }
   const roots = new Set(graph.roots);
   const overwritten = new Map<number, number>();
@@ -185,11 +202,11 @@ function overwrittenInputs(
       const [input] = value?.inputs ?? [];
       if (value === undefined || input === undefined || arriving.has(id)) continue;
       if (!opFacts[value.op].worksInPlace) continue;
-      const life = lives.get(input);
       const producer = graph.values[input];
       const isComputed = producer !== undefined && isCompute(producer);
-      const usedElsewhere = roots.has(input) || life === undefined || life.to > waited;
-      const readMeanwhile = (lastComputed.get(input) ?? -1) > index;
+      const lastRead = lives.to(input);
+      const usedElsewhere = roots.has(input) || lastRead < 0 || lastRead > waited;
+      const readMeanwhile = (lastComputed[input] ?? -1) > index;
       if (!isComputed || usedElsewhere || readMeanwhile || sources.moversOf(input) > 1) continue;
       overwritten.set(id, input);
     }
@@ -200,12 +217,13 @@ function overwrittenInputs(
 function blocksOf(
   graph: ValueGraph,
   draft: readonly DraftStep[],
-  lives: ReadonlyMap<number, Life>,
+  lives: Lives,
   overwritten: ReadonlyMap<number, number>,
   alignment: number,
 ): Block[] {
   const blocks: Block[] = [];
-  const placed = new Set<number>(overwritten.values());
+  const placed = new Uint8Array(graph.values.length);
+  for (const input of overwritten.values()) placed[input] = 1;
   const roots = new Set(graph.roots);
   const add = (values: readonly number[]): void => {
     const offsets: number[] = [];
@@ -213,14 +231,12 @@ function blocksOf(
     let from = Number.POSITIVE_INFINITY;
     let to = 0;
     for (const id of values) {
-      const life = lives.get(id);
-      const source = lives.get(overwritten.get(id) ?? id);
-      if (life === undefined) continue;
-      from = Math.min(from, life.from, source?.from ?? life.from);
-      to = Math.max(to, life.to);
+      if (lives.to(id) < 0) continue;
+      from = Math.min(from, lives.from(id), lives.from(overwritten.get(id) ?? id));
+      to = Math.max(to, lives.to(id));
       offsets.push(byteLength);
       byteLength = align(byteLength + byteLengthOf(graph, id), alignment);
-      placed.add(id);
+      placed[id] = 1;
     }
     blocks.push({
       values,
@@ -232,7 +248,9 @@ function blocksOf(
     });
   };
   for (const step of draft) if (step.kind === 'start' && step.values.length > 1) add(step.values);
-  for (const id of lives.keys()) if (!placed.has(id)) add([id]);
+  for (let id = 0; id < placed.length; id++) {
+    if (lives.to(id) >= 0 && placed[id] === 0) add([id]);
+  }
   return blocks;
 }
 
@@ -264,7 +282,7 @@ function packScratch(
   graph: ValueGraph,
   blocks: Block[],
   results: readonly Space[],
-  places: Map<number, Place>,
+  places: (Place | undefined)[],
   alignment: number,
 ): number {
   const scratch: Space = {
@@ -348,17 +366,15 @@ function place(
   { values, offsets }: Block,
   { allocation }: Space,
   start: number,
-  places: Map<number, Place>,
+  places: (Place | undefined)[],
 ): void {
   values.forEach((id, index) => {
     const byteOffset = start + (offsets[index] ?? 0);
     const byteLength = byteLengthOf(graph, id);
-    places.set(
-      id,
+    places[id] =
       allocation === null
         ? { kind: 'scratch', byteOffset, byteLength }
-        : { kind: 'result', allocation, byteOffset, byteLength },
-    );
+        : { kind: 'result', allocation, byteOffset, byteLength };
   });
 }
 

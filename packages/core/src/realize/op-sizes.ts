@@ -24,28 +24,23 @@ const sizeLists: { readonly [K in Op]?: Lists<K> } = {
   allToAllRows: { shape: true },
 };
 
-/** The parameters of a node in two parts: lists of sizes, and the rest. */
-export interface SplitParams {
-  readonly sizes: readonly (readonly number[])[];
-  readonly rest: Readonly<Record<string, unknown>>;
+/** Whether a parameter of an op, of this name and value, is a list of sizes. */
+export function isSizeList(op: Op, name: string, value: unknown): value is readonly number[] {
+  const names: Readonly<Record<string, true | undefined>> = sizeLists[op] ?? {};
+  return names[name] === true && Array.isArray(value);
 }
 
-export function splitParams({ op, params }: Node): SplitParams {
-  const names: Readonly<Record<string, true | undefined>> = sizeLists[op] ?? {};
-  const sizes: (readonly number[])[] = [];
-  const rest: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(params)) {
-    if (names[name] === true && isNumbers(value)) sizes.push(value);
-    else rest[name] = value;
-  }
-  return { sizes, rest };
+/** The parameters of a node that are lists of sizes, in their order. */
+export function sizeListsOf({ op, params }: Node): readonly (readonly number[])[] {
+  return Object.entries(params).flatMap(([name, value]) =>
+    isSizeList(op, name, value) ? [value] : [],
+  );
 }
 
 /** The same node with the next sizes in the place of its own, without inputs. */
 export function withSizes(node: Node, next: (size: number) => number): Node {
-  const names: Readonly<Record<string, true | undefined>> = sizeLists[node.op] ?? {};
   const entries = Object.entries(node.params).map(([name, value]): [string, unknown] =>
-    names[name] === true && isNumbers(value) ? [name, value.map(next)] : [name, value],
+    isSizeList(node.op, name, value) ? [name, value.map(next)] : [name, value],
   );
   // The parameters keep their names and kinds.
   const params = Object.fromEntries(entries) as Node['params'];
@@ -54,8 +49,4 @@ export function withSizes(node: Node, next: (size: number) => number): Node {
 
 export function hasSizes({ op }: Node): boolean {
   return op in sizeLists;
-}
-
-function isNumbers(value: unknown): value is readonly number[] {
-  return Array.isArray(value);
 }

@@ -32,7 +32,7 @@ export interface Run {
 }
 
 export function placeOf(plan: ExecutionPlan, id: number): Place {
-  const place = plan.memory.places.get(id);
+  const place = plan.memory.places[id];
   if (place === undefined) throw new RangeError(`value ${id} has no place`);
   return place;
 }

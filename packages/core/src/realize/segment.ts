@@ -32,27 +32,28 @@ export function segment(
   const draft: DraftStep[] = [];
   let open: number[] = [];
   let era = 0;
-  const openSet = new Set<number>();
+  /** By value, 1 where it is in `open`. */
+  const isOpen = new Uint8Array(graph.values.length);
   const startedIn = new Map<number, readonly number[]>();
 
   const close = (): void => {
     if (open.length > 0) lastCompute = draft.push({ kind: 'compute', values: open }) - 1;
+    for (const id of open) isOpen[id] = 0;
     open = [];
-    openSet.clear();
   };
   // Rows go to other ranks in the middle of a pass, and are waited for soon: what they do not need is computed meanwhile.
   const carriesRows = (id: number): boolean => graph.values[id]?.op === 'allToAllRows';
   const closeFor = (inputs: readonly number[]): void => {
-    const needed = new Set(inputs.filter((input) => openSet.has(input)));
+    const needed = new Set(inputs.filter((input) => isOpen[input] === 1));
     if (needed.size === 0) return;
     for (const id of open.toReversed()) {
       if (!needed.has(id)) continue;
-      for (const source of sources.of(id)) if (openSet.has(source)) needed.add(source);
+      for (const source of sources.of(id)) if (isOpen[source] === 1) needed.add(source);
     }
     const later = open.filter((id) => !needed.has(id));
     open = open.filter((id) => needed.has(id));
     close();
-    for (const id of later) openSet.add(id);
+    for (const id of later) isOpen[id] = 1;
     open = later;
   };
   const wait = (group: readonly number[]): void => {
@@ -99,7 +100,7 @@ export function segment(
   const start = (group: readonly number[]): void => {
     const inputs = group.flatMap((member) => graph.values[member]?.inputs ?? []);
     if (group.some(carriesRows)) closeFor(inputs);
-    else if (inputs.some((input) => openSet.has(input))) close();
+    else if (inputs.some((input) => isOpen[input] === 1)) close();
     if (group.some(holdsUp)) waitForEarlier();
     if (group.some(holdsUp)) holding.push({ group, before: draft.length });
     draft.push({ kind: 'start', values: group });
@@ -146,7 +147,7 @@ export function segment(
       const count = graph.rowCounts[index];
       if (count === undefined || !unread.delete(index)) continue;
       waitFor([count]);
-      if (openSet.has(count)) close();
+      if (isOpen[count] === 1) close();
       draft.push({ kind: 'size', values: [count], rowCount: index });
     }
   };
@@ -163,7 +164,7 @@ export function segment(
       if (graph.eras[id] !== era) close();
       era = graph.eras[id] ?? 0;
       open.push(id);
-      openSet.add(id);
+      isOpen[id] = 1;
       continue;
     }
     if (value.op === 'pageOut' && leave(id, value.inputs)) continue;

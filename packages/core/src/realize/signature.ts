@@ -1,6 +1,7 @@
 import { isOp, none, type Node } from '../graph/node.ts';
 import type { Subgraph } from './collect.ts';
-import { hasSizes, splitParams } from './op-sizes.ts';
+import { hasSizes, isSizeList } from './op-sizes.ts';
+import { fieldsOf } from './plain-data.ts';
 import { type Interned, type Key, Words } from './words.ts';
 
 /**
@@ -26,6 +27,9 @@ const someSize = -3;
 
 /** Stands for a number of rows that the run computes; which one follows. */
 const rowCount = -4;
+
+/** Stands before the name and the value of a parameter that is no list of sizes. */
+const field = -5;
 
 /**
  * Makes signatures. Shapes of inner nodes follow from leaves, ops and parameters, so only leaves
@@ -72,9 +76,17 @@ export class Signatures {
   }
 
   #sized(node: Node): void {
-    const { sizes, rest } = splitParams(node);
-    this.#words.push(this.#interned.data(rest));
-    for (const list of sizes) this.#pushSizes(list);
+    const params = fieldsOf(node.params);
+    for (const name in params) {
+      const value = params[name];
+      if (isSizeList(node.op, name, value)) {
+        this.#pushSizes(value);
+        continue;
+      }
+      this.#words.push(field);
+      this.#words.push(this.#interned.text(name));
+      this.#words.push(this.#interned.data(value));
+    }
     if (node.rowCount !== null) this.#words.push(node.rowCount.count.slot);
   }
 

@@ -17,9 +17,10 @@ export class Sources {
     this.#graph = graph;
     this.#cheap = new Uint8Array(values.length);
     this.#movers = new Uint32Array(values.length);
-    for (const [id, value] of values.entries()) {
+    for (let id = 0; id < values.length; id++) {
+      const value = values[id];
       if (this.#isMadeCheaply(id)) this.#cheap[id] = 1;
-      if (isCompute(value)) continue;
+      if (value === undefined || isCompute(value)) continue;
       for (const input of new Set(value.inputs)) this.#movers[input] = this.moversOf(input) + 1;
     }
   }

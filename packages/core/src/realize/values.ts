@@ -60,30 +60,31 @@ export function isCompute(value: Value): value is ComputeValue {
  * holds memory for a while of its own.
  */
 export function numberValues(expanded: Expanded): Numbering {
-  const order = reachable([
+  const walk = newWalk();
+  const order = reachable(walk, [
+    ...expanded.leaves,
     ...expanded.roots,
     ...expanded.updates.map(({ value }) => value),
     ...expanded.rowCounts,
   ]);
   const values: Value[] = [];
   const eras: number[] = [];
-  const ids = new Map<Node, number>();
-  const equal = new EqualValues(values, eras);
-  const idOf = (node: Node): number => {
-    const id = ids.get(node);
-    if (id === undefined) throw new RangeError(`${node.op} has no number`);
-    return id;
+  const equal = new EqualValues(values, eras, order.length);
+  // The nodes of an expansion are nobody else's: while this walk is the latest, their slots are ids.
+  const idOf = ({ op, mark, slot }: Node): number => {
+    if (mark !== walk || slot < 0) throw new RangeError(`${op} has no number`);
+    return slot;
   };
   const add = (node: Node, value: Value): number => {
     eras.push(node.era);
     return values.push(value) - 1;
   };
-  for (const leaf of expanded.leaves) ids.set(leaf, add(leaf, valueOf(leaf, [], [])));
+  for (const leaf of expanded.leaves) leaf.slot = add(leaf, valueOf(leaf, [], []));
   for (const node of order) {
-    if (ids.has(node)) continue;
+    if (node.slot >= 0) continue;
     const value = valueOf(node, node.inputs.map(idOf), values);
     const own = (): number => add(node, value);
-    ids.set(node, isCompute(value) ? equal.idOf(value, node.era, own) : own());
+    node.slot = isCompute(value) ? equal.idOf(value, node.era, own) : own();
   }
   const graph = {
     values,
@@ -93,15 +94,19 @@ export function numberValues(expanded: Expanded): Numbering {
     updates: expanded.updates.map(({ target, value }) => ({ target, value: idOf(value) })),
     rowCounts: expanded.rowCounts.map(idOf),
   };
-  return { graph, ids: expanded.images.map((image) => ids.get(image)) };
+  return {
+    graph,
+    ids: expanded.images.map(({ mark, slot }) => (mark === walk ? slot : undefined)),
+  };
 }
 
-function reachable(roots: readonly Node[]): Node[] {
-  const walk = newWalk();
+/** What the roots are made of, in program order, with slots of -1. */
+function reachable(walk: number, roots: readonly Node[]): Node[] {
   const found: Node[] = [];
   const visit = (node: Node): void => {
     if (node.mark === walk) return;
     node.mark = walk;
+    node.slot = -1;
     found.push(node);
   };
   roots.forEach(visit);

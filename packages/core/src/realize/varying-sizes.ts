@@ -3,7 +3,7 @@ import type { Node } from '../graph/node.ts';
 import { formatShape } from '../shape.ts';
 import type { VaryingSize } from '../timeline-event.ts';
 import type { Subgraph } from './collect.ts';
-import { splitParams } from './op-sizes.ts';
+import { sizeListsOf } from './op-sizes.ts';
 import { isSpecial } from './signature.ts';
 import type { Observation, SizeRelations } from './size-relations.ts';
 
@@ -47,7 +47,7 @@ function placeIn({ leaves, computed }: Subgraph, place: number): Pick<VaryingSiz
     if (dim >= 0) return at(leaf, `dim ${dim} of a tensor`);
   }
   for (const node of computed) {
-    for (const list of splitParams(node).sizes) {
+    for (const list of sizeListsOf(node)) {
       const dim = dimOf(list);
       if (dim >= 0) return at(node, `dim ${dim} of ${node.op}`);
     }

@@ -1,5 +1,4 @@
-import { none } from '../graph/node.ts';
-import { structureKey } from './structure-key.ts';
+import { hashOfData, sameData } from './plain-data.ts';
 
 /** Whole numbers that say what something is: what has equal ones is the same. */
 export interface Key {
@@ -12,24 +11,42 @@ const wide = -5;
 
 /** Texts and plain data by number: equal ones have the same. They take memory for as long as this is used. */
 export class Interned {
-  readonly #numbers = new Map<string, number>();
+  #size = 0;
+  readonly #texts = new Map<string, number>();
+  /** By hash, the latest data. */
+  readonly #data = new Map<number, NumberedData>();
 
   get size(): number {
-    return this.#numbers.size;
+    return this.#size;
   }
 
   text(text: string): number {
-    let number = this.#numbers.get(text);
+    let number = this.#texts.get(text);
     if (number === undefined) {
-      number = this.#numbers.size;
-      this.#numbers.set(text, number);
+      number = this.#size++;
+      this.#texts.set(text, number);
     }
     return number;
   }
 
-  data(data: object): number {
-    return this.text(data === none ? '{}' : structureKey(data));
+  /** Keeps the data: they must not change any more. */
+  data(data: unknown): number {
+    const hash = hashOfData(data);
+    const latest = this.#data.get(hash);
+    for (let known = latest; known !== undefined; known = known.before) {
+      if (sameData(known.data, data)) return known.number;
+    }
+    const number = this.#size++;
+    this.#data.set(hash, { data, number, before: latest });
+    return number;
   }
+}
+
+interface NumberedData {
+  readonly data: unknown;
+  readonly number: number;
+  /** Other data of this hash. */
+  readonly before: NumberedData | undefined;
 }
 
 /** A list of words that is filled again and again. */
