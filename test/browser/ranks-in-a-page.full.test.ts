@@ -36,6 +36,7 @@ describePage('ranks in the workers of a page', (perform) => {
     ]);
     expect(stopped?.ends).toMatchObject([{ status: 'closed' }, { status: 'closed' }]);
     expect(stopped?.report.html).toContain('<span class="chip stopped">');
+    expect(terminated?.report.html).toContain('<span class="chip stopped">');
     expect(killed?.report.html).toContain('<span class="chip failed">');
     const [steps = [], others = []] = stopped?.losses ?? [];
     expect(steps.length).toBe(others.length);

@@ -1,3 +1,5 @@
+import { isDeepStrictEqual } from 'node:util';
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Interned, KeyMap, Words } from '../src/realize/words.ts';
 
@@ -48,6 +50,36 @@ describe('a map of keys', () => {
     expect([map.get(a), map.get(b)]).toEqual([undefined, 'b']);
     map.delete(b);
     expect(map.get(b)).toBeUndefined();
+  });
+});
+
+describe('interned data', () => {
+  const data = fc.letrec((tie) => ({
+    value: fc.oneof(
+      fc.constantFrom(0, -0, NaN, Infinity, 2 ** 32, 0.5, true, null, undefined, 'a', '0'),
+      fc.integer(),
+      fc.array(tie('value'), { maxLength: 3 }),
+      fc.dictionary(fc.constantFrom('a', 'b', 'c'), tie('value'), { noNullPrototype: true }),
+    ),
+  })).value;
+
+  test('has one number if and only if it is the same', () => {
+    fc.assert(
+      fc.property(data, data, (a, b) => {
+        const interned = new Interned();
+        const numbers = [interned.data(a), interned.data(b), interned.data(structuredClone(a))];
+        expect(numbers[0] === numbers[1]).toBe(isDeepStrictEqual(a, b));
+        expect(numbers[2]).toBe(numbers[0]);
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  test('is told apart where hashes collide', () => {
+    const interned = new Interned();
+    // Enough for two of 32 bits to be the same, by the birthday paradox.
+    const numbers = Array.from({ length: 200_000 }, (_, index) => interned.data([index * 0.1]));
+    expect(new Set(numbers).size).toBe(numbers.length);
   });
 });
 

@@ -182,6 +182,7 @@ describe('the report', () => {
       'chip stopped',
     );
     expect(htmlReport(runOf([...reports(1), ...exits(3)]))).toContain('chip failed');
+    expect(htmlReport(runOf(reports(1)), { isOver: false })).toContain('chip running');
   });
 
   it('shows hostile names as text', () => {

@@ -130,7 +130,8 @@ class StartedRun implements PageRun {
 
   async reportHtml(): Promise<string> {
     const { htmlReport } = await import('../report/html-report.ts');
-    return htmlReport(this.#state);
+    const isOver = this.#ranks.every((rank) => rank.isOver);
+    return htmlReport(this.#state, { isOver });
   }
 
   #add(message: RunMessage): void {
@@ -248,6 +249,7 @@ class StartedRun implements PageRun {
     const rank = this.#ranks[end.rank];
     if (rank === undefined || rank.isOver) return;
     rank.isOver = true;
+    if (end.status === 'terminated') this.#add({ kind: 'stopping' });
     const hasFailed = end.status === 'failed' || end.status === 'killed';
     this.#add({ kind: 'exit', rank: end.rank, code: hasFailed ? 1 : 0 });
     rank.worker.terminate();

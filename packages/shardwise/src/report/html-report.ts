@@ -11,10 +11,13 @@ import { escapeHtml } from './escape-html.ts';
 import { hoverScript } from './hover-script.ts';
 import { pageStyle } from './page-style.ts';
 
-/** The whole report as one page that needs no network and no other file. */
-export function htmlReport(state: RunState): string {
+/** The whole report as one page that needs no network and no other file, of a run that is over or still runs. */
+export function htmlReport(
+  state: RunState,
+  { isOver }: { readonly isOver: boolean } = { isOver: true },
+): string {
   const { head } = state;
-  const status = statusOf(state);
+  const status = statusOf(state, isOver);
   const date = new Date(head.startMs).toLocaleString('en-GB', {
     dateStyle: 'long',
     timeStyle: 'short',
@@ -46,10 +49,11 @@ ${chartCards(state).join('\n')}
 `;
 }
 
-type Status = 'finished' | 'stopped' | 'failed';
+type Status = 'running' | 'finished' | 'stopped' | 'failed';
 
-function statusOf({ exitCodes, stopping }: RunState): Status {
+function statusOf({ exitCodes, stopping }: RunState, isOver: boolean): Status {
   if (exitCodes.some((code) => code !== undefined && code !== 0)) return 'failed';
+  if (!isOver) return 'running';
   return stopping ? 'stopped' : 'finished';
 }
 

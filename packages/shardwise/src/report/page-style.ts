@@ -11,7 +11,7 @@ h2{font-size:15px;margin:0;font-weight:600}
 code{font:13px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;overflow-wrap:anywhere}
 .sub{color:var(--soft);margin:6px 0 0}
 .chip{font-size:13px;font-weight:600;padding:2px 10px;border-radius:99px;border:1px solid currentColor}
-.chip.finished{color:var(--green)}.chip.stopped{color:var(--orange)}.chip.failed{color:var(--red)}
+.chip.running{color:var(--blue)}.chip.finished{color:var(--green)}.chip.stopped{color:var(--orange)}.chip.failed{color:var(--red)}
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;margin-bottom:12px}
 .tile,.card{background:var(--card);border:1px solid var(--line);border-radius:10px}
 .tile{padding:12px 16px}
