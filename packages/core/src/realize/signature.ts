@@ -28,8 +28,8 @@ const someSize = -3;
 /** Stands for a number of rows that the run computes; which one follows. */
 const rowCount = -4;
 
-/** Stands before the name and the value of a parameter that is no list of sizes. */
-const field = -5;
+/** Stands before the name and the value of a parameter that is no list of sizes; -5 is that of `Words`. */
+const field = -6;
 
 /**
  * Makes signatures. Shapes of inner nodes follow from leaves, ops and parameters, so only leaves

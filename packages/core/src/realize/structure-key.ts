@@ -10,7 +10,6 @@ export function structureKey(value: unknown): string {
       return JSON.stringify(value);
     case 'object': {
       if (value === null) return 'null';
-      // A step has hundreds of them: no arrays on the way.
       let text = '';
       if (Array.isArray(value)) {
         for (const item of value) text += `${structureKey(item)},`;
