@@ -15,6 +15,11 @@ const CUT_MS = 5000;
 const missing = (node: number, ranks: string): string =>
   `(?:Rank [${ranks}] on node ${node} \\(host${node}\\) failed: .*no heartbeat for|Node ${node} \\(host${node}\\) failed: its launcher gave no sign of life for)`;
 
+const STORE = 'store 10\\.77\\.0\\.1:29400';
+
+/** What host 1 says: it may notice last that host 0, which is cut off, served the store, or on a busy machine first. */
+const withoutStore = `(?:${missing(0, '01')}.*${STORE} failed as well|The host of the ${STORE} failed): no answer for \\d+ ms`;
+
 const title = titled('a run on 2 hosts x 2 ranks that would go on for ever');
 
 describe.skipIf(unavailable !== undefined)(title, slowly, () => {
@@ -53,8 +58,7 @@ describe.skipIf(unavailable !== undefined)(title, slowly, () => {
     expect(first?.exitCode, first?.output).toBe(1);
     expect(first?.stderr).toMatch(new RegExp(missing(1, '23')));
     expect(second?.exitCode, second?.output).toBe(1);
-    expect(second?.stderr).toMatch(new RegExp(missing(0, '01')));
-    expect(second?.stderr).toMatch(/store 10\.77\.0\.1:29400 failed as well: no answer for \d+ ms/);
+    expect(second?.stderr).toMatch(new RegExp(withoutStore));
     await noProcesses(1);
   });
 
@@ -85,7 +89,7 @@ describe.skipIf(unavailable !== undefined)(titled('a run on 2 hosts x 2 ranks'),
     const ended = await Promise.all(runs.onHosts(made.hosts, 'run', { when, maxRestarts: 1 }));
     for (const [node, { exitCode, output, stderr }] of ended.entries()) {
       expect(exitCode, output).toBe(0);
-      const other = node === 0 ? missing(1, '23') : missing(0, '01');
+      const other = node === 0 ? missing(1, '23') : `(?:${missing(0, '01')}|${withoutStore})`;
       const again = '[^]*Starting again \\(restart 1 of 1\\) with 4 ranks';
       expect(stderr).toMatch(new RegExp(other + again));
     }
