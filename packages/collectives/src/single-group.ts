@@ -1,11 +1,8 @@
 import type { ProcessGroup } from '@shardwise/core/spec';
+import { type AbortCause, abortedError, reasonText } from './call/aborted-error.ts';
 import type { Limits } from './call/call-options.ts';
-import { CallQueue, type Movement } from './call/call-queue.ts';
+import { type GroupCall, labelOf, type Transfer } from './call/calls.ts';
 import { CheckedGroup } from './call/checked-group.ts';
-import { type LateRanks, reasonText } from './call/failure.ts';
-import type { GroupCall, Transfer } from './call/calls.ts';
-import type { IssuedCall } from './call/issued-call.ts';
-import { reduceElements } from './reduce/reduce-elements.ts';
 
 /** The world of one rank. Every call is checked as in any group, and nothing is communicated. */
 export function singleGroup(): ProcessGroup {
@@ -13,29 +10,15 @@ export function singleGroup(): ProcessGroup {
 }
 
 class SingleGroup extends CheckedGroup {
-  readonly #calls = new CallsOfOne(({ record, input, output }: GroupCall) => {
-    const { dtype, reduce } = record;
-    if (dtype !== undefined && reduce !== undefined) {
-      reduceElements([input], [output], dtype, reduce);
-    } else if (input.byteLength === output.byteLength) {
-      output.set(input);
-    }
-  });
-  readonly #messages = new CallsOfOne((_transfer: Transfer) => {
+  protected override readonly collectives = new CallsOfOne(carryOut);
+  protected override readonly transfers = new CallsOfOne((_transfer: Transfer) => {
     throw new RangeError('The checks refuse every peer of a group of one');
   });
 
-  protected override get collectives(): CallsOfOne<GroupCall>['queue'] {
-    return this.#calls.queue;
-  }
-
-  protected override get transfers(): CallsOfOne<Transfer>['queue'] {
-    return this.#messages.queue;
-  }
-
   override close(reason?: Error): void {
-    this.#calls.abort(reason ?? 'it closed the group');
-    this.#messages.abort(reason ?? 'it closed the group');
+    const cause = { rank: 0, reason: reasonText(reason ?? 'it closed the group') };
+    this.collectives.end(cause);
+    this.transfers.end(cause);
   }
 
   protected override async divide(
@@ -47,32 +30,39 @@ class SingleGroup extends CheckedGroup {
   }
 }
 
-/** A queue whose calls are done when they are issued. */
-class CallsOfOne<Call extends GroupCall | Transfer> implements Movement<Call, undefined> {
-  readonly queue: CallQueue<Call, undefined>;
-  readonly #run: (call: Call) => void;
+/** The reduction of one rank's values is these values, but for factors, whose arithmetic is loaded when it is asked for. */
+function carryOut({ record, input, output }: GroupCall): Promise<void> {
+  const { dtype, reduce } = record;
+  if (dtype !== undefined && typeof reduce === 'object') {
+    return import('./reduce/reduce-elements.ts').then(({ reduceElements }) =>
+      reduceElements([input], [output], dtype, reduce),
+    );
+  }
+  if (input.byteLength === output.byteLength) output.set(input);
+  return DONE;
+}
 
-  constructor(run: (call: Call) => void) {
+const DONE: Promise<void> = Promise.resolve();
+
+/** The calls of one kind. They are carried out as they are issued: there is nobody to wait for. */
+class CallsOfOne<Call extends GroupCall | Transfer> {
+  readonly #run: (call: Call) => Promise<void>;
+  #issued = 0;
+  #ended: AbortCause | undefined;
+
+  constructor(run: (call: Call) => Promise<void>) {
     this.#run = run;
-    this.queue = new CallQueue<Call, undefined>(0, this, { isTimed: false });
   }
 
-  begin(): undefined {}
-
-  move(issued: IssuedCall<Call, undefined>): void {
-    this.#run(issued.call);
-    this.queue.settle(issued);
+  issue(call: Call): Promise<void> {
+    const place = { call, sequence: this.#issued, rank: 0 };
+    this.#issued += 1;
+    if (this.#ended !== undefined) return Promise.reject(abortedError(labelOf(place), this.#ended));
+    return this.#run(call);
   }
 
-  isMoving(): boolean {
-    return false;
-  }
-
-  late(): LateRanks {
-    return { missing: [], slow: [] };
-  }
-
-  abort(reason: unknown): void {
-    this.queue.end({ rank: 0, reason: reasonText(reason) });
+  /** Rejects all later calls. The first cause stays. */
+  end(cause: AbortCause): void {
+    this.#ended ??= cause;
   }
 }

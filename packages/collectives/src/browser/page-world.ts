@@ -1,5 +1,5 @@
 import { checkOptions, type ProcessGroup } from '@shardwise/core/spec';
-import { reasonText } from '../call/failure.ts';
+import { reasonText } from '../call/aborted-error.ts';
 import { createGroup } from '../group/create-group.ts';
 import { type WorldOptions, worldRules } from '../shared-memory/world-size.ts';
 import {

@@ -1,5 +1,5 @@
 import type { CallOptions, CollectiveError } from '@shardwise/core/spec';
-import type { AbortCause } from '../call/failure.ts';
+import type { AbortCause } from '../call/aborted-error.ts';
 import { limitMessage } from '../transports/limit-message.ts';
 import { abortedByError, peerLostError } from '../transports/peer-errors.ts';
 import { PortInbox } from './port-inbox.ts';

@@ -1,4 +1,4 @@
-import type { AbortCause } from '../call/failure.ts';
+import type { AbortCause } from '../call/aborted-error.ts';
 
 /** What the two ends of a port say to each other. */
 export type PortMessage =

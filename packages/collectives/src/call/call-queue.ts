@@ -1,7 +1,8 @@
 import type { Limits } from './call-options.ts';
-import type { GroupCall, Transfer } from './calls.ts';
-import { type AbortCause, abortedError, type LateRanks, timeoutError } from './failure.ts';
-import { IssuedCall, labelOf } from './issued-call.ts';
+import { type GroupCall, labelOf, type Transfer } from './calls.ts';
+import { type AbortCause, abortedError } from './aborted-error.ts';
+import { type LateRanks, timeoutError } from './failure.ts';
+import { IssuedCall } from './issued-call.ts';
 
 const MAX_TIMER_MS = 2 ** 31 - 1;
 

@@ -1,4 +1,5 @@
 import { dtypes, type TypedBytes } from '@shardwise/core/spec';
+import type { CallLabel } from './aborted-error.ts';
 import type { CallRecord } from './record.ts';
 
 /** One rank's call of a collective, after its arguments were checked. */
@@ -30,4 +31,16 @@ export function describeTransfer({ operation, buffer, peer, tag }: Transfer): st
   const elements = buffer.bytes.byteLength / dtypes[buffer.dtype].bytes;
   const where = operation === 'send' ? `to ${peer}` : `from ${peer}`;
   return `${operation}(${where}, tag ${tag}, ${buffer.dtype} [${elements}])`;
+}
+
+/** A call with its number, and the rank of the group that made it. */
+export interface IssuedPlace<Call> {
+  readonly call: Call;
+  readonly sequence: number;
+  readonly rank: number;
+}
+
+export function labelOf({ call, sequence, rank }: IssuedPlace<GroupCall | Transfer>): CallLabel {
+  const { operation } = 'record' in call ? call.record : call;
+  return { operation, sequence, rank };
 }

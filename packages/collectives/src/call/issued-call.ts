@@ -1,6 +1,12 @@
 import type { Limits } from './call-options.ts';
-import { describeTransfer, type GroupCall, type Transfer } from './calls.ts';
-import type { CallLabel } from './failure.ts';
+import {
+  describeTransfer,
+  type GroupCall,
+  type IssuedPlace,
+  labelOf,
+  type Transfer,
+} from './calls.ts';
+import type { CallLabel } from './aborted-error.ts';
 import { describeCall } from './record.ts';
 
 const DONE: Promise<void> = Promise.resolve();
@@ -100,18 +106,6 @@ export class IssuedCall<Call extends GroupCall | Transfer, State> {
     if (signal.aborted) queueMicrotask(onSignal);
     return () => signal.removeEventListener('abort', onSignal);
   }
-}
-
-/** A call with its number, and the rank of the group that made it. */
-export interface IssuedPlace<Call> {
-  readonly call: Call;
-  readonly sequence: number;
-  readonly rank: number;
-}
-
-export function labelOf({ call, sequence, rank }: IssuedPlace<GroupCall | Transfer>): CallLabel {
-  const { operation } = 'record' in call ? call.record : call;
-  return { operation, sequence, rank };
 }
 
 interface Waiting {

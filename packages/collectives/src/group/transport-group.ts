@@ -2,7 +2,8 @@ import { ConfigError, type ProcessGroup, ShardwiseError } from '@shardwise/core/
 import type { Limits } from '../call/call-options.ts';
 import type { CallQueue } from '../call/call-queue.ts';
 import { CheckedGroup } from '../call/checked-group.ts';
-import { type AbortCause, abortedError, causeOf } from '../call/failure.ts';
+import { type AbortCause, abortedError } from '../call/aborted-error.ts';
+import { causeOf } from '../call/failure.ts';
 import type { GroupCall, Transfer } from '../call/calls.ts';
 import type { IssuedCall } from '../call/issued-call.ts';
 import { membersOf } from '../call/record.ts';

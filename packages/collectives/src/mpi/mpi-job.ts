@@ -1,4 +1,4 @@
-import { reasonText, type AbortCause } from '../call/failure.ts';
+import { reasonText, type AbortCause } from '../call/aborted-error.ts';
 import { MpiCalls } from './mpi-calls.ts';
 import { loadMpiLibrary } from './mpi-library.ts';
 import { Neighbours } from './neighbours.ts';

@@ -1,6 +1,7 @@
 import type { CollectiveError, Transport } from '@shardwise/core/spec';
 import { MAX_TAG } from '../call/checks.ts';
-import { causeOf, peerClosedError, type AbortCause } from '../call/failure.ts';
+import type { AbortCause } from '../call/aborted-error.ts';
+import { causeOf, peerClosedError } from '../call/failure.ts';
 import { TAGS_PER_GROUP } from '../group/group-end.ts';
 import type { NativeCollectives, NativeGroups } from '../group/native-groups.ts';
 import { abortedByError } from '../transports/peer-errors.ts';

@@ -1,6 +1,7 @@
 import { agree } from '../call/agree.ts';
 import { CallQueue, type Movement } from '../call/call-queue.ts';
-import { reasonText, type AbortCause, type LateRanks } from '../call/failure.ts';
+import { reasonText, type AbortCause } from '../call/aborted-error.ts';
+import type { LateRanks } from '../call/failure.ts';
 import type { GroupCall } from '../call/calls.ts';
 import type { IssuedCall } from '../call/issued-call.ts';
 import type { Exposure, Lanes } from './lanes.ts';

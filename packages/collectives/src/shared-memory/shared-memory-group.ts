@@ -1,7 +1,8 @@
 import { ConfigError, type CallOptions, type ProcessGroup } from '@shardwise/core/spec';
 import type { Limits } from '../call/call-options.ts';
 import { CheckedGroup } from '../call/checked-group.ts';
-import { causeOf, type AbortCause } from '../call/failure.ts';
+import type { AbortCause } from '../call/aborted-error.ts';
+import { causeOf } from '../call/failure.ts';
 import { membersOf } from '../call/record.ts';
 import { SharedCollectives } from './shared-collectives.ts';
 import { Lanes } from './lanes.ts';

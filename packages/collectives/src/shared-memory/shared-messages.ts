@@ -1,6 +1,7 @@
 import { dtypeNames, dtypes } from '@shardwise/core/spec';
 import { CallQueue, type Movement } from '../call/call-queue.ts';
-import { callsDifferError, reasonText, type LateRanks } from '../call/failure.ts';
+import { reasonText } from '../call/aborted-error.ts';
+import { callsDifferError, type LateRanks } from '../call/failure.ts';
 import type { IssuedCall } from '../call/issued-call.ts';
 import type { Transfer } from '../call/calls.ts';
 import type { MovementOwner } from './shared-collectives.ts';

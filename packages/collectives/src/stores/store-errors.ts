@@ -4,7 +4,7 @@ import {
   ConfigError,
   type CollectiveError,
 } from '@shardwise/core/spec';
-import { reasonText } from '../call/failure.ts';
+import { reasonText } from '../call/aborted-error.ts';
 import { MAX_KEYS } from './store-limits.ts';
 
 export const DEFAULT_TIMEOUT_MS = 300_000;

@@ -1,4 +1,4 @@
-import type { AbortCause } from '../call/failure.ts';
+import type { AbortCause } from '../call/aborted-error.ts';
 import { nextTurn } from '../call/next-turn.ts';
 import type { Alarm, Presence } from '../shared-memory/alarm.ts';
 import type { MemoryMap } from '../shared-memory/memory-map.ts';

@@ -1,6 +1,6 @@
 import { checkOptions, option, type OptionRules } from '@shardwise/core/spec';
 import { checkRank } from '../call/checks.ts';
-import { reasonText } from '../call/failure.ts';
+import { reasonText } from '../call/aborted-error.ts';
 import { Control } from '../shared-memory/control.ts';
 import { joinWorld } from '../shared-memory/join-world.ts';
 import { MemoryMap } from '../shared-memory/memory-map.ts';

@@ -1,5 +1,5 @@
 import { CollectiveAbortedError, type CollectiveError } from '@shardwise/core/spec';
-import type { AbortCause } from '../call/failure.ts';
+import type { AbortCause } from '../call/aborted-error.ts';
 
 /** The error of a transport where a rank is gone, or has ended by its own fault. `cause.rank` is that rank. */
 export function peerLostError(cause: {

@@ -1,5 +1,6 @@
 import { CollectiveAbortedError, type CallOptions } from '@shardwise/core/spec';
-import { causeOf, type AbortCause } from '../../call/failure.ts';
+import type { AbortCause } from '../../call/aborted-error.ts';
+import { causeOf } from '../../call/failure.ts';
 import type { SharedMemoryGroup } from '../../shared-memory/shared-memory-group.ts';
 import { abortedByError } from '../peer-errors.ts';
 import type { WatchedTransport } from '../watched-transport.ts';

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import type { CallOptions, CollectiveError } from '@shardwise/core/spec';
-import { reasonText } from '../../call/failure.ts';
+import { reasonText } from '../../call/aborted-error.ts';
 import { encodeFrame } from '../../wire/frame-header.ts';
 import { FrameParser } from '../../wire/frame-parser.ts';
 import { protocolError } from '../../wire/wire-error.ts';
