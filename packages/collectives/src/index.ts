@@ -1,10 +1,9 @@
 export {
   abortThreadsWorld,
   createThreadsWorld,
-  joinThreadsWorld,
-  type JoinThreadsOptions,
   type ThreadsWorld,
 } from './threads/threads-world.ts';
+export { joinThreadsWorld, type JoinThreadsOptions } from './threads/join-threads-world.ts';
 export type { MemoryRegion, WorldOptions } from './shared-memory/world-size.ts';
 export type { SharedMemoryGroup } from './shared-memory/shared-memory-group.ts';
 export type { CountedOperation, Counters, OperationCount } from './call/counters.ts';
@@ -23,12 +22,8 @@ export {
 export type { WatchedTransport } from './transports/watched-transport.ts';
 export { portTransport, type PortTransportOptions } from './browser/port-transport.ts';
 export { connectPorts, type ConnectedPorts } from './browser/connect-ports.ts';
-export {
-  createPageWorld,
-  joinPageWorld,
-  type PageRank,
-  type PageWorld,
-} from './browser/page-world.ts';
+export { createPageWorld, type PageRank, type PageWorld } from './browser/page-world.ts';
+export { joinPageWorld } from './browser/join-page-world.ts';
 export { limitCalls } from './call/limit-calls.ts';
 export { peerClosedError } from './call/failure.ts';
 export { canRecordCalls, recordCalls } from './recorder/record-calls.ts';

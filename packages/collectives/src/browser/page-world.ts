@@ -1,16 +1,13 @@
-import { checkOptions, type ProcessGroup } from '@shardwise/core/spec';
+import { checkOptions } from '@shardwise/core/spec';
 import { reasonText } from '../call/aborted-error.ts';
-import { createGroup } from '../group/create-group.ts';
 import { type WorldOptions, worldRules } from '../shared-memory/world-size.ts';
 import {
   abortThreadsWorld,
   createThreadsWorld,
-  joinThreadsWorld,
   type ThreadsWorld,
 } from '../threads/threads-world.ts';
 import { connectPorts } from './connect-ports.ts';
 import type { PortMessage } from './port-message.ts';
-import { portTransport } from './port-transport.ts';
 import { sharingAvailability } from './sharing-availability.ts';
 
 /** What one worker needs to join. Post it to the worker with `ports` as the transfer list. */
@@ -73,10 +70,4 @@ function portsWorld(size: number, reason: string): PageWorld {
       for (const port of starter) port.postMessage(message);
     },
   };
-}
-
-/** The group of all ranks of a page's world. Each rank's worker calls it once. */
-export function joinPageWorld({ rank, size, world, ports }: PageRank): ProcessGroup {
-  if (world !== undefined) return joinThreadsWorld(world, rank);
-  return createGroup(portTransport({ rank, size, ports }));
 }

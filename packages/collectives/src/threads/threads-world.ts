@@ -1,10 +1,7 @@
-import { checkOptions, option, type OptionRules } from '@shardwise/core/spec';
-import { checkRank } from '../call/checks.ts';
+import { checkOptions } from '@shardwise/core/spec';
 import { reasonText } from '../call/aborted-error.ts';
 import { Control } from '../shared-memory/control.ts';
-import { joinWorld } from '../shared-memory/join-world.ts';
 import { MemoryMap } from '../shared-memory/memory-map.ts';
-import type { SharedMemoryGroup } from '../shared-memory/shared-memory-group.ts';
 import {
   allocateWorld,
   initializeWorld,
@@ -13,7 +10,7 @@ import {
   type WorldOptions,
   worldRules,
 } from '../shared-memory/world-size.ts';
-import { ThreadAlarm, ThreadPresence } from './thread-presence.ts';
+import { ThreadAlarm } from './thread-presence.ts';
 
 /**
  * The ranks of one process and the memory that they share. It is plain data, to be posted to worker threads.
@@ -38,33 +35,6 @@ export function createThreadsWorld(options: WorldOptions): ThreadsWorld {
   const { memory, size } = allocateWorld(options);
   initializeWorld(memory, size.map);
   return { memory, size: options.size, controlByteOffset: 0, regions: regionsOf(size) };
-}
-
-export interface JoinThreadsOptions {
-  /**
-   * Lets other threads run on this core. Waiting ranks call it where they outnumber the cores; on Node
-   * `coreYielder()` returns such a function. Default: they sleep until they are woken, which takes longer.
-   */
-  readonly yieldCore?: (() => void) | undefined;
-}
-
-const joinRules: OptionRules<JoinThreadsOptions> = { yieldCore: option.callback() };
-
-/**
- * The group of all ranks of a world. Each rank's thread calls it once. Throws ConfigError for a rank that the
- * world does not have.
- */
-export function joinThreadsWorld(
-  world: ThreadsWorld,
-  rank: number,
-  options: JoinThreadsOptions = {},
-): SharedMemoryGroup {
-  checkOptions('joinThreadsWorld', options, joinRules);
-  const { memory, size } = world;
-  checkRank('joinThreadsWorld', 'rank', rank, size);
-  const map = new MemoryMap(size);
-  const presence = new ThreadPresence(memory, map, rank, options.yieldCore);
-  return joinWorld(memory, new Control(memory, map, presence), presence, rank);
 }
 
 /**

@@ -22,7 +22,7 @@ export type PageAnswer =
 parentPort?.on('message', (task: PageTask) => void perform(task));
 
 async function perform({ pageRank, scenario }: PageTask): Promise<void> {
-  const group = joinPageWorld(pageRank);
+  const group = await joinPageWorld(pageRank);
   answer({ status: 'joined' });
   if (scenario === undefined && group.rank === 0) return;
   try {

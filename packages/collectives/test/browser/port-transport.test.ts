@@ -195,7 +195,7 @@ describe('the world of a page', () => {
     const world = createPageWorld({ size: 2 });
     expect(world.transport).toBe('ports');
     expect(world.reason).toContain('Cross-Origin-Opener-Policy: same-origin');
-    const groups = world.ranks.map(joinPageWorld);
+    const groups = await Promise.all(world.ranks.map(joinPageWorld));
     const values = groups.map(({ rank }) => new Float32Array([rank + 1, 10]));
     await Promise.all(
       groups.map((group, rank) => {
@@ -217,7 +217,7 @@ describe('the world of a page', () => {
     vi.stubGlobal('crossOriginIsolated', isIsolated);
     const world = createPageWorld({ size: 3, arenaBytes: 1 << 16 });
     expect(world.transport).toBe(transport);
-    const [, ...others] = world.ranks.map(joinPageWorld);
+    const [, ...others] = await Promise.all(world.ranks.map(joinPageWorld));
     const calls = others.map((group) => group.barrier());
     world.abort({ rank: 0, reason: new Error('its worker threw') });
     for (const call of calls) {

@@ -1,4 +1,4 @@
-import { singleGroup } from '@shardwise/collectives';
+import { joinPageWorld, singleGroup } from '@shardwise/collectives';
 import { LineMesh, setRank } from '@shardwise/core';
 import {
   type Backend,
@@ -99,7 +99,6 @@ function joinOrder(): Promise<{
 /** A rank that is alone does not load what others are reached by. */
 async function join({ pageRank }: JoinOrder): Promise<ProcessGroup> {
   if (pageRank.size === 1) return singleGroup();
-  const { joinPageWorld } = await import('./join-page-world.ts');
   return joinPageWorld(pageRank);
 }
 

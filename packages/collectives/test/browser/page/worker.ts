@@ -9,7 +9,7 @@ addEventListener('message', ({ data }: MessageEvent<RankTask>) => {
 
 async function perform({ pageRank, elements }: RankTask): Promise<RankAnswer> {
   try {
-    const group = joinPageWorld(pageRank);
+    const group = await joinPageWorld(pageRank);
     const { rank, size, world } = pageRank;
     const values = valuesOf(rank, elements);
     // Where ranks share memory, in the rank's own part of it.
