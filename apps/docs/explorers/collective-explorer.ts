@@ -1,17 +1,70 @@
-import { computed, defineComponent, h, onBeforeUnmount, ref, watch, type VNode } from 'vue';
+import {
+  computed,
+  defineComponent,
+  h,
+  onBeforeUnmount,
+  ref,
+  shallowRef,
+  watch,
+  type Ref,
+  type VNode,
+} from 'vue';
 import { choice, explorer, slider, spoken, table } from './controls.ts';
 import { bytesText, millisecondsText } from './quantities.ts';
 import {
+  algorithmsOf,
+  crosses,
+  hostsOf,
+  leastSent,
+  mostSent,
   operations,
   recordCollective,
   timeOf,
+  type Link,
   type OperationName,
   type RecordedMessage,
 } from './record-collective.ts';
+import { wantsNoMotion } from './reduced-motion.ts';
+import { ringOfRanks } from './ring-of-ranks.ts';
 
 const sizes = { '64 B': 64, '4 KiB': 4096, '64 KiB': 65_536, '1 MiB': 1 << 20, '16 MiB': 1 << 24 };
-const latencies = { '1 µs (one host)': 0.001, '30 µs (a rack)': 0.03, '1 ms (far away)': 1 };
-const bandwidths = { '1 Gbit/s': 1.25e8, '10 Gbit/s': 1.25e9, '100 Gbit/s': 1.25e10 };
+/** What a slider of latency or bandwidth can be: steps of it are alike as factors, and not as sums. */
+const microseconds = [1, 2, 5, 10, 20, 30, 50, 100, 200, 500, 1000, 2000, 5000];
+const gigabits = [0.1, 0.2, 0.5, 1, 2, 5, 10, 25, 50, 100, 200, 400, 800, 1600];
+
+/** Places in those lists. */
+interface LinkSetting {
+  readonly latency: Ref<number>;
+  readonly bandwidth: Ref<number>;
+}
+
+function linkSetting(latencyUs: number, gigabit: number): LinkSetting {
+  return {
+    latency: ref(microseconds.indexOf(latencyUs)),
+    bandwidth: ref(gigabits.indexOf(gigabit)),
+  };
+}
+
+function linkOf({ latency, bandwidth }: LinkSetting): Link {
+  return {
+    latencyMs: (microseconds[latency.value] ?? 1) / 1000,
+    bytesPerSecond: ((gigabits[bandwidth.value] ?? 1) * 1e9) / 8,
+  };
+}
+
+function linkSliders(place: string, { latency, bandwidth }: LinkSetting): readonly VNode[] {
+  return [
+    slider(`Latency${place}`, latency, { min: 0, max: microseconds.length - 1 }, (at) =>
+      millisecondsText((microseconds[at] ?? 1) / 1000),
+    ),
+    slider(
+      `Bandwidth${place}`,
+      bandwidth,
+      { min: 0, max: gigabits.length - 1 },
+      (at) => `${gigabits[at]} Gbit/s`,
+    ),
+  ];
+}
 
 /** Messages of a real group on loopback, round by round. */
 export const CollectiveExplorer = defineComponent({
@@ -21,19 +74,26 @@ export const CollectiveExplorer = defineComponent({
     const algorithm = ref<string>('ring');
     const ranks = ref(4);
     const bytes = ref(sizes['1 MiB']);
-    const latencyMs = ref(latencies['30 µs (a rack)']);
-    const bytesPerSecond = ref(bandwidths['10 Gbit/s']);
+    const hostCount = ref(1);
+    const [inside, between] = [linkSetting(30, 10), linkSetting(500, 1)];
     const round = ref(1);
-    const messages = ref<readonly RecordedMessage[]>([]);
-    const others = ref<readonly (readonly [string, readonly RecordedMessage[]])[]>([]);
+    /** What each algorithm has sent. */
+    const recordings = shallowRef<readonly (readonly [string, readonly RecordedMessage[]])[]>([]);
+    const messages = computed(
+      () => recordings.value.find(([name]) => name === algorithm.value)?.[1] ?? [],
+    );
     const problem = ref('');
+    const hosts = computed(() => hostsOf(ranks.value, Math.min(hostCount.value, ranks.value)));
+    /** Counts recordings: one that ends after a later one has begun is not shown. */
+    let latest = 0;
     let timer: ReturnType<typeof setInterval> | undefined;
     const isPlaying = ref(false);
 
     const rounds = computed(() => Math.max(1, ...messages.value.map((message) => message.round)));
-    const link = computed(() => ({
-      latencyMs: latencyMs.value,
-      bytesPerSecond: bytesPerSecond.value,
+    const network = computed(() => ({
+      hosts: hosts.value,
+      inside: linkOf(inside),
+      between: linkOf(between),
     }));
 
     const stop = (): void => {
@@ -42,29 +102,35 @@ export const CollectiveExplorer = defineComponent({
     };
 
     const record = async (): Promise<void> => {
+      const own = ++latest;
+      const group = { operation: operation.value, bytes: bytes.value, hosts: hosts.value };
+      const all: (readonly [string, readonly RecordedMessage[]])[] = [];
       try {
-        const all = await Promise.all(
-          operations[operation.value].map(
-            async (name) =>
-              [
-                name,
-                await recordCollective(operation.value, name, ranks.value, bytes.value),
-              ] as const,
-          ),
-        );
-        others.value = all;
-        messages.value = all.find(([name]) => name === algorithm.value)?.[1] ?? [];
+        // One after the other, as each has the memory of all its ranks.
+        for (const name of algorithmsOf(operation.value, hostCount.value)) {
+          all.push([name, await recordCollective({ ...group, algorithm: name })]);
+          if (own !== latest) return;
+        }
         problem.value = '';
-        round.value = 1;
       } catch (error) {
         problem.value = error instanceof Error ? error.message : String(error);
+        all.length = 0;
       }
+      recordings.value = all;
+      round.value = 1;
     };
 
-    watch(operation, (name) => (algorithm.value = operations[name][0]));
-    watch([operation, algorithm, ranks, bytes], () => {
+    watch([operation, hostCount], ([name, count]) => {
+      const known = algorithmsOf(name, count);
+      if (!known.includes(algorithm.value)) algorithm.value = known[0] ?? '';
+    });
+    watch([operation, hosts, bytes], () => {
       stop();
       void record();
+    });
+    watch(algorithm, () => {
+      stop();
+      round.value = 1;
     });
     void record();
     onBeforeUnmount(stop);
@@ -83,18 +149,21 @@ export const CollectiveExplorer = defineComponent({
       explorer('Collectives', [
         h('div', { class: 'controls' }, [
           choice('Collective', operation, Object.keys(operations) as readonly OperationName[]),
-          choice('Algorithm', algorithm, operations[operation.value]),
-          slider('Ranks', ranks, { min: 2, max: 8 }),
+          choice('Algorithm', algorithm, algorithmsOf(operation.value, hostCount.value)),
+          slider('Ranks', ranks, { min: 2, max: 16 }),
+          choice('Hosts', hostCount, [1, 2, 4]),
           choice('Bytes', bytes, sizes),
-          choice('Latency', latencyMs, latencies),
-          choice('Bandwidth', bytesPerSecond, bandwidths),
+          ...linkSliders('', inside),
+          ...(hostCount.value > 1 ? linkSliders(' between hosts', between) : []),
         ]),
         problem.value === '' ? null : h('p', { class: 'problem', role: 'alert' }, problem.value),
         spoken(
-          `${algorithm.value}: ${messages.value.length} messages in ${rounds.value} rounds, ${millisecondsText(timeOf(messages.value, link.value))} on this link.`,
+          `${algorithm.value}: ${messages.value.length} messages in ${rounds.value} rounds, ${millisecondsText(timeOf(messages.value, network.value))} on this network.`,
         ),
         h('div', { class: 'buttons' }, [
-          h('button', { type: 'button', onClick: play }, isPlaying.value ? 'Pause' : 'Play'),
+          wantsNoMotion()
+            ? null
+            : h('button', { type: 'button', onClick: play }, isPlaying.value ? 'Pause' : 'Play'),
           h(
             'button',
             { type: 'button', disabled: round.value <= 1, onClick: () => (round.value -= 1) },
@@ -111,96 +180,58 @@ export const CollectiveExplorer = defineComponent({
           ),
           slider('Round', round, { min: 1, max: rounds.value }),
         ]),
-        circle(
-          ranks.value,
+        ringOfRanks(
+          hosts.value,
           messages.value.filter((message) => message.round === round.value),
         ),
+        hostCount.value > 1
+          ? h('p', { class: 'setting' }, 'An arc is a host. Dashed messages go to another host.')
+          : null,
         table(
           `Messages of round ${round.value}`,
           [{ title: 'from' }, { title: 'to' }, { title: 'bytes', isNumber: true }],
           messages.value
             .filter((message) => message.round === round.value)
-            .map(({ from, to, bytes }) => [`rank ${from}`, `rank ${to}`, bytesText(bytes)]),
+            .map(({ from, to, bytes: sent }) => [`rank ${from}`, `rank ${to}`, bytesText(sent)]),
         ),
         table(
-          `All algorithms of ${operation.value}, on this link`,
+          `All algorithms of ${operation.value}, on this network`,
           [
             { title: 'algorithm' },
             { title: 'rounds', isNumber: true },
             { title: 'messages', isNumber: true },
             { title: 'most sent by a rank', isNumber: true },
+            { title: 'of the least possible', isNumber: true },
+            ...(hostCount.value > 1 ? [{ title: 'most that leaves a host', isNumber: true }] : []),
             { title: 'time', isNumber: true },
           ],
-          others.value.map(([name, own]) => [
+          recordings.value.map(([name, own]) => [
             name,
             Math.max(0, ...own.map((message) => message.round)),
             own.length,
             bytesText(mostSent(own)),
-            millisecondsText(timeOf(own, link.value)),
+            `${(mostSent(own) / leastSent(operation.value, ranks.value, bytes.value)).toFixed(2)} ×`,
+            ...(hostCount.value > 1
+              ? [
+                  bytesText(
+                    mostSent(
+                      own.filter((message) => crosses(message, hosts.value)),
+                      (rank) => hosts.value[rank] ?? rank,
+                    ),
+                  ),
+                ]
+              : []),
+            millisecondsText(timeOf(own, network.value)),
           ]),
         ),
+        h('p', { class: 'setting' }, leastText(operation.value)),
       ]);
   },
 });
 
-function mostSent(messages: readonly RecordedMessage[]): number {
-  const sent = [...Map.groupBy(messages, ({ from }) => from).values()].map((own) =>
-    own.reduce((sum, { bytes }) => sum + bytes, 0),
-  );
-  return Math.max(0, ...sent);
-}
-
-const SIZE = 320;
-
-function circle(ranks: number, messages: readonly RecordedMessage[]): VNode {
-  const at = (rank: number): readonly [number, number] => {
-    const angle = (2 * Math.PI * rank) / ranks - Math.PI / 2;
-    return [SIZE / 2 + 120 * Math.cos(angle), SIZE / 2 + 120 * Math.sin(angle)];
-  };
-  return h(
-    'svg',
-    {
-      class: 'circle',
-      viewBox: `0 0 ${SIZE} ${SIZE}`,
-      role: 'img',
-      'aria-label': `${messages.length} messages between ${ranks} ranks; the table lists them`,
-    },
-    [
-      h(
-        'defs',
-        h(
-          'marker',
-          {
-            id: 'arrow',
-            viewBox: '0 0 8 8',
-            refX: 7,
-            refY: 4,
-            markerWidth: 7,
-            markerHeight: 7,
-            orient: 'auto',
-          },
-          h('path', { d: 'M0 0 8 4 0 8z', fill: 'var(--vp-c-brand-1)' }),
-        ),
-      ),
-      ...messages.map(({ from, to }) => {
-        const [[x1, y1], [x2, y2]] = [at(from), at(to)];
-        const length = Math.hypot(x2 - x1, y2 - y1);
-        const [dx, dy] = [(x2 - x1) / length, (y2 - y1) / length];
-        // Bent to one side, so that messages of both directions are seen.
-        const [mx, my] = [(x1 + x2) / 2 - 18 * dy, (y1 + y2) / 2 + 18 * dx];
-        return h('path', {
-          d: `M${x1 + 22 * dx} ${y1 + 22 * dy} Q${mx} ${my} ${x2 - 24 * dx} ${y2 - 24 * dy}`,
-          class: 'message',
-          'marker-end': 'url(#arrow)',
-        });
-      }),
-      ...Array.from({ length: ranks }, (_, rank) => {
-        const [x, y] = at(rank);
-        return h('g', [
-          h('circle', { cx: x, cy: y, r: 20, class: 'rank' }),
-          h('text', { x, y: y + 5, 'text-anchor': 'middle', class: 'rank-name' }, String(rank)),
-        ]);
-      }),
-    ],
-  );
+function leastText(operation: OperationName): string {
+  const least = { allReduce: '2(n−1)/n', allGather: '(n−1)/n', reduceScatter: '(n−1)/n' } as const;
+  return operation === 'broadcast'
+    ? 'The least possible: the root sends all bytes once.'
+    : `The least possible: with n ranks, each sends ${least[operation]} of all bytes, whatever the algorithm.`;
 }

@@ -1,12 +1,13 @@
 import { h, type Ref, type VNode } from 'vue';
 
-/** A number that the reader moves, with its value beside it. */
+/** A number that the reader moves, with its value beside it: the number and a unit, or what `say` makes of it. */
 export function slider(
   label: string,
   value: Ref<number>,
   range: { readonly min: number; readonly max: number; readonly step?: number },
-  unit = '',
+  say: string | ((value: number) => string) = '',
 ): VNode {
+  const said = typeof say === 'string' ? `${value.value}${say}` : say(value.value);
   return h('label', { class: 'control' }, [
     h('span', label),
     h('input', {
@@ -14,12 +15,12 @@ export function slider(
       'aria-label': label,
       ...range,
       value: value.value,
-      'aria-valuetext': `${value.value}${unit}`,
+      'aria-valuetext': said,
       onInput: (event: Event) => {
         value.value = Number((event.target as HTMLInputElement).value);
       },
     }),
-    h('output', `${value.value}${unit}`),
+    h('output', said),
   ]);
 }
 

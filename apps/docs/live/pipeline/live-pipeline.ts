@@ -3,6 +3,7 @@ import { computed, defineComponent, h, onBeforeUnmount, ref, type VNode } from '
 import { choice, slider, table } from '../../explorers/controls.ts';
 import { actionLegend, scheduleDrawing } from '../../explorers/schedule-drawing.ts';
 import { millisecondsText, percentText } from '../../explorers/quantities.ts';
+import { wantsNoMotion } from '../../explorers/reduced-motion.ts';
 import { lossChart } from '../line-chart.ts';
 import { rankLabel } from '../rank-mark.ts';
 import { useLiveRun } from '../use-live-run.ts';
@@ -73,11 +74,14 @@ export const LivePipeline = defineComponent({
     onBeforeUnmount(stop);
 
     const buttons = (shown: Trace): VNode => {
-      const still = globalThis.matchMedia?.('(prefers-reduced-motion: reduce)').matches;
       const button = (text: string, onClick: () => void): VNode =>
         h('button', { type: 'button', onClick }, text);
       return h('div', { class: 'buttons' }, [
-        isPlaying.value ? button('Hold', stop) : still ? null : button('Play the step', play),
+        isPlaying.value
+          ? button('Hold', stop)
+          : wantsNoMotion()
+            ? null
+            : button('Play the step', play),
         button('Next action', () => {
           stop();
           moment.value = nextMoment(shown, moment.value * shown.endMs) / shown.endMs;
