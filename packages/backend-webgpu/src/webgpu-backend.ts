@@ -11,7 +11,13 @@ import { GpuExecutable } from './compile/executable.ts';
 import { limits } from './limits.ts';
 import { planKernels } from './compile/plan-kernels.ts';
 import { GpuMemory } from './device/gpu-memory.ts';
-import { GpuSession } from './device/gpu-session.ts';
+import { GpuSession, type SessionOptions } from './device/gpu-session.ts';
+
+export interface WebGpuBackendOptions extends SessionOptions {
+  /** What the adapter says of itself. */
+  readonly adapter: string;
+  readonly memoryBytes: number;
+}
 
 /** Computes on a device of WebGPU. */
 export class WebGpuBackend implements Backend {
@@ -24,14 +30,17 @@ export class WebGpuBackend implements Backend {
   readonly #session: GpuSession;
   readonly #memory: GpuMemory;
 
-  constructor(device: GPUDevice, adapter: string, capacityBytes: number) {
+  constructor(
+    device: GPUDevice,
+    { adapter, memoryBytes, submissionMs, timeoutMs }: WebGpuBackendOptions,
+  ) {
     this.adapter = adapter;
-    this.#session = new GpuSession(device);
+    this.#session = new GpuSession(device, { submissionMs, timeoutMs });
     this.timing = this.#session.takesTimes ? 'device' : 'encoding';
     const ofEncoding =
       this.timing === 'encoding' ? ', without clock: times of compute are of encoding' : '';
     this.description = `webgpu: ${adapter}${ofEncoding}`;
-    this.#memory = new GpuMemory(device, capacityBytes, this.#session.fail, this.#session.destroy);
+    this.#memory = new GpuMemory(device, memoryBytes, this.#session.fail, this.#session.destroy);
   }
 
   usage(): MemoryUsage {
@@ -43,7 +52,7 @@ export class WebGpuBackend implements Backend {
     return this.#session.compiledPipelines;
   }
 
-  /** Programs that were handed to the device so far, each in one go. */
+  /** What was handed to the device so far: a program in one go, or in several where it takes long. */
   get submissions(): number {
     return this.#session.submissions;
   }

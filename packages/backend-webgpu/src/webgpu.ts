@@ -9,15 +9,23 @@ export interface WebGpuOptions {
   readonly powerPreference?: 'low-power' | 'high-performance';
   /** Bytes of buffers, at most: no device says how much memory is free. Default: 4 GiB. */
   readonly memoryBytes?: number;
+  /** Milliseconds that one submission is to take at most: longer work is divided. Default: 250. */
+  readonly submissionMs?: number;
+  /** Milliseconds after which a device that is still at one submission is given up. Default: 60,000. */
+  readonly timeoutMs?: number;
 }
 
 const rules: OptionRules<WebGpuOptions> = {
   adapter: option.nonEmptyText,
   powerPreference: option.oneOf('low-power', 'high-performance'),
   memoryBytes: option.count,
+  submissionMs: option.count,
+  timeoutMs: option.count,
 };
 
 const defaultMemoryBytes = 2 ** 32;
+const defaultSubmissionMs = 250;
+const defaultTimeoutMs = 60_000;
 const leastBuffers = 8;
 
 /**
@@ -26,7 +34,13 @@ const leastBuffers = 8;
  */
 export async function webgpu(options: WebGpuOptions = {}): Promise<WebGpuBackend> {
   checkOptions('webgpu', options, rules);
-  const { adapter: wanted, powerPreference, memoryBytes = defaultMemoryBytes } = options;
+  const {
+    adapter: wanted,
+    powerPreference,
+    memoryBytes = defaultMemoryBytes,
+    submissionMs = defaultSubmissionMs,
+    timeoutMs = defaultTimeoutMs,
+  } = options;
   const gpu = await findGpu(wanted);
   const adapter = await gpu
     .requestAdapter(powerPreference === undefined ? {} : { powerPreference })
@@ -53,7 +67,7 @@ export async function webgpu(options: WebGpuOptions = {}): Promise<WebGpuBackend
   const name = [info.vendor, info.architecture, info.device, info.description]
     .filter(Boolean)
     .join(' ');
-  return new WebGpuBackend(device, name, memoryBytes);
+  return new WebGpuBackend(device, { adapter: name, memoryBytes, submissionMs, timeoutMs });
 }
 
 function noAdapter(wanted: string | undefined, cause?: unknown): BackendError {

@@ -72,6 +72,37 @@ describe('planKernels', () => {
     expect(kernels.map(({ label }) => label)).toEqual(['neg', 'matmul', 'update']);
   });
 
+  it('checks indices before all that does not lead to them, and updates nothing before', () => {
+    // i becomes i + i, of which rows are taken; a product comes before in the program.
+    const i32 = { shape: [3], dtype: 'i32' } as const;
+    const rows: Instruction = {
+      op: 'indexSelect',
+      params: { dim: 0 },
+      inputs: [0, 3],
+      ...f32(3, 4),
+    };
+    const instructions: Instruction[] = [
+      matmul(0, 0, [4, 4]),
+      { op: 'add', params: {}, inputs: [1, 1], ...i32 },
+      rows,
+    ];
+    const { kernels, inPlace } = plan({
+      inputs: [f32(4, 4), i32],
+      instructions,
+      outputs: [2, 4],
+      updates: [{ target: 1, value: 3 }],
+    });
+    expect(kernels.map(({ label }) => label)).toEqual([
+      'add',
+      'indices of indexSelect',
+      'matmul',
+      'indexSelect',
+      'update',
+    ]);
+    expect([...inPlace.values()]).toEqual([1]);
+    expect(inPlace.has(3)).toBe(false);
+  });
+
   it('gives no kernel more buffers than a device takes, however many values are added', () => {
     const inputs = Array.from({ length: 40 }, () => f32(10));
     const instructions = Array.from({ length: 39 }, (_, i) =>

@@ -130,7 +130,12 @@ describe.skipIf(reason !== undefined)(
       gpu.createComputePipeline = () => {
         throw new Error('a kernel was compiled while the page waits');
       };
-      const own = new WebGpuBackend(gpu, 'counted', 2 ** 30);
+      const own = new WebGpuBackend(gpu, {
+        adapter: 'counted',
+        memoryBytes: 2 ** 30,
+        submissionMs: 250,
+        timeoutMs: 60_000,
+      });
       setRank({ device: own });
       const x = rand([8, 8]);
       const run = () => x.matmul(x).softmax(1).sum().add(x.exp().max()).item();

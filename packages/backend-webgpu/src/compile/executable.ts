@@ -11,37 +11,37 @@ import { checkWords } from '../kernels/check-indices.ts';
 import { bufferUsage } from '../device/gpu-constants.ts';
 import type { GpuBuffer } from '../device/gpu-buffer.ts';
 import type { GpuMemory } from '../device/gpu-memory.ts';
-import type { GpuSession, Pipeline } from '../device/gpu-session.ts';
-import { boundsOf } from './bounds.ts';
-import { kernelText, slotsOf } from './kernel-text.ts';
+import type { GpuSession } from '../device/gpu-session.ts';
+import { bindProgram, type BoundProgram, chunksOf, type Located } from './bound-program.ts';
+import { type Bounds, boundsOf } from './bounds.ts';
+import { parameterCount } from './kernel-text.ts';
+import { workOf } from './kernel-work.ts';
 import type { Kernel } from './kernel.ts';
 import { placeTemporaries } from './place-temporaries.ts';
 import { type KernelPlan } from './plan-kernels.ts';
 import { bytesOf } from './values.ts';
 
-/** Parameters of one kernel begin at a multiple of this. */
+/** Parameters of one dispatch begin at a multiple of this. */
 const parameterAlignment = 256;
 
-/** A dispatch, ready to be encoded. */
-interface Dispatch {
-  readonly pipeline: Pipeline;
-  readonly bindings: GPUBindGroup;
-  readonly parameterOffset: number;
-  readonly groups: readonly [number, number, number];
-  readonly check: number | undefined;
-}
-
 /** The dispatches for some buffers. */
-interface Bound {
+interface Bound extends BoundProgram {
   readonly key: readonly (GPUBuffer | number)[];
-  readonly dispatches: readonly Dispatch[];
-  readonly parameters: Uint32Array<ArrayBuffer>;
+  /** Work of a submission when it was made, at most. */
+  readonly workLimit: number;
+  readonly parts: readonly number[];
+  /** Settles when the device has accepted its bindings. */
+  readonly accepted: Promise<void>;
+  /** Whether it has run. */
+  hasRun: boolean;
 }
 
-/** The memory of a value during a run. */
-interface Located {
-  readonly memory: GPUBuffer;
-  readonly byteOffset: number;
+/** What was handed over for a run. */
+interface Submitted {
+  /** The words of checks, where the device has to look at indices. */
+  readonly verdict: Promise<Int32Array> | undefined;
+  /** Settles when the device has accepted the commands. */
+  readonly accepted: Promise<void> | undefined;
 }
 
 export class GpuExecutable implements Executable {
@@ -51,8 +51,10 @@ export class GpuExecutable implements Executable {
   readonly #scratch: readonly GpuBuffer[];
   readonly #scratchPlaces: ReadonlyMap<number, LifetimePlace>;
   readonly #faults: GpuBuffer | undefined;
-  readonly #parameters: GPUBuffer | undefined;
-  /** Between the parameters of one kernel and those of the next. */
+  #parameters: GPUBuffer | undefined;
+  /** Work of each kernel. */
+  readonly #work: readonly number[];
+  /** Between the parameters of one dispatch and those of the next. */
   readonly #parameterStride: number;
   readonly #inputBytes: readonly number[];
   readonly #outputBytes: readonly number[];
@@ -69,9 +71,10 @@ export class GpuExecutable implements Executable {
     const bytesOfValue = (id: number): number => bytesOf(values.type(id));
     this.#inputBytes = Array.from({ length: values.inputCount }, (_, id) => bytesOfValue(id));
     this.#outputBytes = plan.outputs.map(bytesOfValue);
+    this.#work = kernels.map((kernel) => workOf(values, kernel));
     const most = Math.max(
       0,
-      ...kernels.map((kernel) => this.#slots(kernel).length + kernel.numbers.length),
+      ...kernels.map((kernel) => parameterCount(kernel, this.#guard(kernel))),
     );
     this.#parameterStride = Math.ceil((most * 4) / parameterAlignment) * parameterAlignment;
     const { places, pageBytes } = placeTemporaries(
@@ -81,12 +84,6 @@ export class GpuExecutable implements Executable {
     this.#scratchPlaces = places;
     this.#scratch = pageBytes.map((byteLength) => memory.alloc(byteLength));
     this.#faults = plan.faults === undefined ? undefined : memory.alloc(bytesOfValue(plan.faults));
-    if (kernels.length > 0) {
-      this.#parameters = session.device.createBuffer({
-        size: kernels.length * this.#parameterStride,
-        usage: bufferUsage.uniform | bufferUsage.copyDestination,
-      });
-    }
   }
 
   async run(
@@ -95,51 +92,82 @@ export class GpuExecutable implements Executable {
     { onComputed }: RunOptions = {},
   ): Promise<void> {
     if (this.#disposed) throw disposedError();
-    const { kernels, checks } = this.#plan;
+    const { kernels } = this.#plan;
     const ownInputs = this.#own('input', inputs, this.#inputBytes);
     const ownOutputs = this.#own('output', outputs, this.#outputBytes);
     this.#session.check();
     if (kernels.length === 0) return;
     const proven = this.#provenChecks(ownInputs);
     const bound = this.#bind(ownInputs, ownOutputs);
-    this.#forgetWritten(ownInputs, ownOutputs);
-    const isUnsure = checks.length > proven.size;
-    const submitted = this.#session.inOrder(
+    this.#noteBounds(ownInputs, ownOutputs);
+    const { verdict, accepted } = await this.#session.inOrder(
       () => this.#submit(bound, proven, onComputed),
       compiling(bound),
     );
-    // Asked for before anything is awaited: the next run writes these words anew.
-    const verdict = isUnsure ? this.#readFaults() : undefined;
-    const [, words] = await Promise.all([submitted, verdict]);
+    const [words] = await Promise.all([verdict, accepted]);
     if (words !== undefined) this.#throwFault(words);
     await this.#session.room();
   }
 
-  #submit(bound: Bound, proven: ReadonlySet<number>, onComputed: RunOptions['onComputed']): void {
-    const { device } = this.#session;
+  /** The first run of a binding is looked at by the device before the run ends: it says late what it refuses. */
+  #submit(
+    bound: Bound,
+    proven: ReadonlySet<number>,
+    onComputed: RunOptions['onComputed'],
+  ): Submitted {
+    const [first] = bound.dispatches;
+    if (bound.hasRun || first === undefined)
+      return { verdict: this.#encode(bound, proven, onComputed), accepted: undefined };
+    bound.hasRun = true;
+    const task = { ...first.task, others: bound.dispatches.length - 1 };
+    const encode = (): Promise<Int32Array> | undefined => this.#encode(bound, proven, onComputed);
+    const { result: verdict, accepted } = this.#session.checked(task, encode);
+    return { verdict, accepted: bothAccepted(bound.accepted, accepted) };
+  }
+
+  /**
+   * Hands a run over: in one go, or in several where one would take too long or a check of indices is to be heard of before the rest is
+   * done. Gives the words of checks.
+   */
+  #encode(
+    bound: Bound,
+    proven: ReadonlySet<number>,
+    onComputed: RunOptions['onComputed'],
+  ): Promise<Int32Array> | undefined {
+    const { device, workLimit } = this.#session;
     if (this.#written !== bound) {
       if (this.#parameters !== undefined)
         device.queue.writeBuffer(this.#parameters, 0, bound.parameters);
       this.#written = bound;
     }
-    const encoder = device.createCommandEncoder();
-    if (this.#faults !== undefined) encoder.clearBuffer(this.#faults.memory);
-    const pass = this.#session.beginPass(encoder, onComputed);
-    for (const { pipeline, bindings, parameterOffset, groups, check } of bound.dispatches) {
-      if (check !== undefined && proven.has(check)) continue;
-      if (pipeline.compiled === undefined) throw new RangeError('a kernel is not compiled');
-      pass.setPipeline(pipeline.compiled);
-      pass.setBindGroup(0, bindings, [parameterOffset]);
-      pass.dispatchWorkgroups(...groups);
+    const needed = bound.dispatches.filter(
+      ({ check }) => check === undefined || !proven.has(check),
+    );
+    const chunks = chunksOf(needed, workLimit);
+    const isStep = this.#plan.inPlace.size > 0;
+    const onPass = inParts(onComputed, chunks.length);
+    let verdict: Promise<Int32Array> | undefined;
+    for (const [position, { dispatches, work, task, decides }] of chunks.entries()) {
+      const encoder = device.createCommandEncoder();
+      if (position === 0 && this.#faults !== undefined) encoder.clearBuffer(this.#faults.memory);
+      const pass = this.#session.beginPass(encoder, onPass);
+      for (const { pipeline, bindings, parameterOffset, groups } of dispatches) {
+        if (pipeline.compiled === undefined) throw new RangeError('a kernel is not compiled');
+        pass.setPipeline(pipeline.compiled);
+        pass.setBindGroup(0, bindings, [parameterOffset]);
+        pass.dispatchWorkgroups(...groups);
+      }
+      pass.end();
+      const isLast = position === chunks.length - 1;
+      this.#session.submit(encoder.finish(), { isStep: isStep && isLast, work, task });
+      if (decides && this.#faults !== undefined) verdict = this.#readFaults(this.#faults);
     }
-    pass.end();
-    this.#session.submit(encoder.finish(), this.#plan.inPlace.size > 0);
+    return verdict;
   }
 
-  async #readFaults(): Promise<Int32Array | undefined> {
-    if (this.#faults === undefined) return undefined;
-    const { memory, byteLength } = this.#faults;
-    const bytes = await this.#session.read(memory, 0, byteLength);
+  /** Asked for before anything is awaited: the next run writes these words anew. */
+  async #readFaults({ memory, byteLength }: GpuBuffer): Promise<Int32Array> {
+    const bytes = await this.#session.readNow(memory, 0, byteLength);
     return new Int32Array(bytes.buffer, 0, byteLength / 4);
   }
 
@@ -159,16 +187,23 @@ export class GpuExecutable implements Executable {
     const { values, checks } = this.#plan;
     const proven = new Set<number>();
     for (const [number, { index, size }] of checks.entries()) {
-      const bounds = boundsOf(values, index, (input) => inputs[input]?.writtenBounds());
+      const bounds = boundsOf(values, index, (input) => inputs[input]?.knownBounds());
       if (bounds !== undefined && bounds.least >= 0 && bounds.greatest < size) proven.add(number);
     }
     return proven;
   }
 
-  /** What the program writes is no longer what the host wrote. */
-  #forgetWritten(inputs: readonly GpuBuffer[], outputs: readonly GpuBuffer[]): void {
-    for (const output of outputs) output.forgetWritten();
-    for (const input of this.#plan.inPlace.values()) inputs[input]?.forgetWritten();
+  /** What the program writes is no longer what the host wrote; of some of it bounds are known all the same. */
+  #noteBounds(inputs: readonly GpuBuffer[], outputs: readonly GpuBuffer[]): void {
+    const { values, outputs: ids, inPlace } = this.#plan;
+    const written: [buffer: GpuBuffer | undefined, bounds: Bounds | undefined][] = [
+      ...ids.map((id, output) => [id, outputs[output]] as const),
+      ...[...inPlace].map(([id, input]) => [id, inputs[input]] as const),
+    ].map(([id, buffer]) => [
+      buffer,
+      boundsOf(values, id, (input) => inputs[input]?.knownBounds()),
+    ]);
+    for (const [buffer, bounds] of written) buffer?.noteBounds(bounds);
   }
 
   /** A kernel that replaces inputs looks at the words of checks first. */
@@ -177,49 +212,52 @@ export class GpuExecutable implements Executable {
     return faults !== undefined && writes.some((id) => inPlace.has(id)) ? faults : undefined;
   }
 
-  #slots(kernel: Kernel): readonly number[] {
-    return slotsOf(kernel, this.#guard(kernel));
-  }
-
   /** Programs usually run with the same buffers again: their bindings are kept. */
   #bind(inputs: readonly GpuBuffer[], outputs: readonly GpuBuffer[]): Bound {
+    const { workLimit } = this.#session;
     const key = [...inputs, ...outputs].flatMap((buffer) => [buffer.memory, buffer.byteOffset]);
     const known = this.#bound;
-    if (known?.key.length === key.length && known.key.every((item, i) => item === key[i]))
-      return known;
-    const { values, kernels } = this.#plan;
+    const isKnown =
+      known?.key.length === key.length && known.key.every((item, i) => item === key[i]);
+    if (isKnown && known.workLimit === workLimit) return known;
+    const parts = this.#work.map((work) => Math.ceil(work / workLimit));
+    if (isKnown && parts.every((count, kernel) => count === known.parts[kernel])) {
+      this.#bound = { ...known, workLimit };
+      if (this.#written === known) this.#written = this.#bound;
+      return this.#bound;
+    }
     const stride = this.#parameterStride;
-    const parameters = new Uint32Array((kernels.length * stride) / 4);
-    const dispatches = kernels.map((kernel, position): Dispatch => {
-      const located = this.#slots(kernel).map((id) => this.#locate(id, inputs, outputs));
-      const buffers = [...new Set(located.map(({ memory }) => memory))];
-      const arrays = located.map(({ memory }) => buffers.indexOf(memory));
-      const text = kernelText(values, kernel, arrays, this.#guard(kernel));
-      const offsets = located.map(({ byteOffset }) => byteOffset / 4);
-      parameters.set([...offsets, ...kernel.numbers], (position * stride) / 4);
-      return {
-        pipeline: this.#session.pipeline(text, buffers.length, kernel.label),
-        bindings: this.#bindings(buffers),
-        parameterOffset: position * stride,
-        groups: kernel.groups,
-        check: kernel.check,
-      };
-    });
-    this.#bound = { key, dispatches, parameters };
+    const parameterBuffer = this.#parametersOf(parts.reduce((sum, count) => sum + count, 0));
+    const [first] = this.#plan.kernels;
+    const task = {
+      kernel: first?.label ?? 'a program',
+      shape: this.#plan.values.shape(first?.writes[0] ?? 0),
+      byteLength: 4 * (this.#work[0] ?? 0),
+      others: this.#work.length - 1,
+    };
+    const { result, accepted } = this.#session.checked(task, () =>
+      bindProgram(this.#session, {
+        plan: this.#plan,
+        parts,
+        locate: (id) => this.#locate(id, inputs, outputs),
+        guardOf: (kernel) => this.#guard(kernel),
+        parameterBuffer,
+        stride,
+      }),
+    );
+    // The first run waits for it; one that fails before does not.
+    accepted.catch(this.#session.fail);
+    this.#bound = { ...result, key, workLimit, parts, accepted, hasRun: false };
     return this.#bound;
   }
 
-  #bindings(buffers: readonly GPUBuffer[]): GPUBindGroup {
-    const parameters = this.#parameters;
-    if (parameters === undefined) throw new RangeError('a program without kernels has no bindings');
-    const resources = [
-      { buffer: parameters, offset: 0, size: this.#parameterStride },
-      ...buffers.map((buffer) => ({ buffer })),
-    ];
-    return this.#session.device.createBindGroup({
-      layout: this.#session.layout(buffers.length),
-      entries: resources.map((resource, binding) => ({ binding, resource })),
-    });
+  /** Memory of the device for the parameters of so many dispatches. */
+  #parametersOf(dispatches: number): GPUBuffer {
+    const size = dispatches * this.#parameterStride;
+    if (this.#parameters !== undefined && this.#parameters.size >= size) return this.#parameters;
+    if (this.#parameters !== undefined) this.#session.destroy(this.#parameters);
+    const usage = bufferUsage.uniform | bufferUsage.copyDestination;
+    return (this.#parameters = this.#session.device.createBuffer({ size, usage }));
   }
 
   #locate(id: number, inputs: readonly GpuBuffer[], outputs: readonly GpuBuffer[]): Located {
@@ -305,6 +343,21 @@ function compiling({ dispatches }: Bound): Promise<unknown> | undefined {
   const missing = dispatches.filter(({ pipeline }) => pipeline.compiled === undefined);
   if (missing.length === 0) return undefined;
   return Promise.all(missing.map(({ pipeline }) => pipeline.ready));
+}
+
+async function bothAccepted(first: Promise<void>, second: Promise<void>): Promise<void> {
+  await Promise.all([first, second]);
+}
+
+/** Tells one time of all passes of a run, once all are known. */
+function inParts(onComputed: RunOptions['onComputed'], passes: number): RunOptions['onComputed'] {
+  if (onComputed === undefined) return undefined;
+  let [left, totalMs] = [passes, 0];
+  return (durationMs) => {
+    totalMs += durationMs;
+    left -= 1;
+    if (left === 0) onComputed(totalMs);
+  };
 }
 
 function disposedError(): BackendError {

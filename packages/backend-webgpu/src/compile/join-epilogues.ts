@@ -54,6 +54,7 @@ export function joinEpilogues(
     replaced.set(kernel, {
       ...matmul(values, product, instruction, all, made),
       label: `matmul ${kernel.label}`,
+      terms: source.terms ?? 0,
     });
     products.delete(product);
   }

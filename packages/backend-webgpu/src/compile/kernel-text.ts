@@ -8,10 +8,18 @@ export function slotsOf({ reads, writes }: Kernel, guard: number | undefined): r
   return [...new Set([...reads, ...writes, ...(guard === undefined ? [] : [guard])])];
 }
 
+/** Numbers of the groups of threads of a dispatch, behind a kernel's own. */
+const rangeNumbers = 6;
+
+/** How many numbers a kernel has as parameters. */
+export function parameterCount(kernel: Kernel, guard: number | undefined): number {
+  return slotsOf(kernel, guard).length + kernel.numbers.length + rangeNumbers;
+}
+
 /**
  * The WGSL of a kernel. `arrays` says for each slot in which buffer it lies: WebGPU takes a buffer that is written once only, so slots
  * of one buffer are one binding. `guard` is the value whose first word, if it is not 0, has the kernel do nothing. The parameters are
- * where each slot begins, in words, and then the kernel's own numbers.
+ * where each slot begins, in words, then the kernel's own numbers, the first group of threads of a dispatch, and how many the kernel has.
  */
 export function kernelText(
   values: Values,
@@ -30,17 +38,22 @@ export function kernelText(
     if (found === undefined) throw new RangeError(`value ${id} has no slot`);
     return found;
   };
+  const own = slots.length + kernel.numbers.length;
+  const counts = (from: number): string =>
+    `vec3<u32>(${[0, 1, 2].map((dim) => number(from + dim)).join(', ')})`;
+  emitter.line(`let group = workgroup + ${counts(own)};`);
+  emitter.line(`let groups = ${counts(own + 3)};`);
   for (const slot of slots.keys()) emitter.line(`let o${slot} = ${number(slot)};`);
   if (guard !== undefined) {
     const { array, offset } = place(guard);
     emitter.line(`if (${array}[${offset}] != 0u) { return; }`);
   }
   kernel.body({ emitter, place, number: (i) => number(slots.length + i) });
-  const count = Math.ceil((slots.length + kernel.numbers.length) / 4);
+  const count = Math.ceil((own + rangeNumbers) / 4);
   const code = `${kernel.shared ?? ''}\n${emitter.text}`;
   return [
     `// ${kernel.label}`,
-    `@group(0) @binding(0) var<uniform> parameters: array<vec4<u32>, ${Math.max(1, count)}>;`,
+    `@group(0) @binding(0) var<uniform> parameters: array<vec4<u32>, ${count}>;`,
     ...[...new Set(arrays)]
       .toSorted((a, b) => a - b)
       .map(
@@ -50,7 +63,7 @@ export function kernelText(
     kernel.shared ?? '',
     functionsOf(code),
     `@compute @workgroup_size(${kernel.workgroup.join(', ')})`,
-    'fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_id) thread: vec3<u32>) {',
+    'fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_id) thread: vec3<u32>) {',
     emitter.text,
     '}',
   ].join('\n');

@@ -21,6 +21,8 @@ export interface Kernel {
   readonly groups: readonly [number, number, number];
   /** The check that it is, by number: it is left out where what it looks for cannot be. */
   readonly check?: number;
+  /** Terms that it adds up, where these are more than the words that it reads. */
+  readonly terms?: number;
   /** Numbers that are not part of the text, so that kernels of other sizes share it. */
   readonly numbers: readonly number[];
   /** Declarations of workgroup memory. */

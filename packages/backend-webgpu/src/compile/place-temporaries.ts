@@ -1,5 +1,6 @@
 import { type Lifetime, type PlacedLifetimes, placeLifetimes } from '@shardwise/core/spec';
-import { type KernelPlan, wordsOf } from './plan-kernels.ts';
+import type { KernelPlan } from './plan-kernels.ts';
+import { wordsOf } from './words.ts';
 
 const alignmentBytes = 16;
 

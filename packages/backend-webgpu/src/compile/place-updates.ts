@@ -43,7 +43,9 @@ export function placeUpdates(
       !isOutput.has(value) &&
       updates.filter((update) => update.value === value).length === 1 &&
       !(hasChecks && kernel.shared !== undefined) &&
-      !ordered.slice(writer + 1).some((later) => later.reads.includes(target)) &&
+      !ordered
+        .slice(writer + 1)
+        .some(({ reads: read, check }) => read.includes(target) || check !== undefined) &&
       readsOnlySame(kernel, target, reads);
     if (isDirect) {
       inPlace.set(value, target);

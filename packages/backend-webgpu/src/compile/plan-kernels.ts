@@ -9,11 +9,12 @@ import { matmul } from '../kernels/matmul.ts';
 import { pointwise } from '../kernels/pointwise.ts';
 import { reduce } from '../kernels/reduce.ts';
 import { isRowInstruction, rows } from '../kernels/rows.ts';
-import { storageOf } from '../wgsl/registers.ts';
+import { checksFirst } from './checks-first.ts';
 import { joinAttention } from './join-attention.ts';
 import { joinEpilogues } from './join-epilogues.ts';
 import { joinPointwise } from './join-pointwise.ts';
 import type { Kernel } from './kernel.ts';
+import { termsOf } from './kernel-work.ts';
 import { materialised } from './materialise.ts';
 import { placeUpdates } from './place-updates.ts';
 import { Reads } from './reads.ts';
@@ -62,8 +63,9 @@ export function planKernels(program: Program, mostBuffers: number): KernelPlan {
     if (check !== undefined) kernels.push(check);
     if (!inMemory.has(id) || countOf(instruction.shape) === 0 || made.has(id)) continue;
     const read = [...reads.ofInputs(id).keys()];
+    const terms = termsOf(values, instruction);
     if (!isAttention(instruction)) {
-      kernels.push(kernelOf(values, id, instruction, read));
+      kernels.push({ ...kernelOf(values, id, instruction, read), terms });
       continue;
     }
     const { roots: written, others } = joinAttention(values, needed, id, {
@@ -71,7 +73,7 @@ export function planKernels(program: Program, mostBuffers: number): KernelPlan {
       mostBuffers,
     });
     for (const other of others) made.add(other);
-    kernels.push(attention(values, instruction, written, read));
+    kernels.push({ ...attention(values, instruction, written, read), terms });
   }
   const joined = joinPointwise(values, kernels, reads, mostBuffers - 1);
   const updated = new Set(updates.map(({ value }) => value));
@@ -81,7 +83,7 @@ export function planKernels(program: Program, mostBuffers: number): KernelPlan {
     updated,
     mostBuffers: mostBuffers - 1,
   });
-  const placed = placeUpdates(values, withEpilogues, reads, {
+  const placed = placeUpdates(values, checksFirst(withEpilogues), reads, {
     updates,
     outputs,
     hasChecks: faults !== undefined,
@@ -207,10 +209,4 @@ function kernelOf(
     default:
       return pointwise(values, [id], reads, instruction.op);
   }
-}
-
-/** Words of a value in memory; the last one may be used in part. */
-export function wordsOf(values: Values, id: number): number {
-  const { shape, dtype } = values.type(id);
-  return Math.ceil((countOf(shape) * storageOf[dtype].bytes) / 4);
 }

@@ -1,8 +1,8 @@
 /** Words that are looked through when they are written, at most: indices are few, and other values are not asked for. */
 const mostWords = 1 << 20;
 
-/** The least and the greatest of the words that the host wrote somewhere, as signed integers. */
-interface Written {
+/** The least and the greatest of the words that are somewhere, as signed integers. */
+interface Known {
   readonly byteOffset: number;
   readonly byteLength: number;
   readonly least: number;
@@ -13,8 +13,8 @@ interface Written {
 export class Allocation {
   /** Undefined once it has been freed. */
   buffer: GPUBuffer | undefined;
-  /** Of ranges that do not overlap: what the host wrote, and nothing has written since. */
-  #written: Written[] = [];
+  /** Of ranges that do not overlap, and that nothing has written since. */
+  #known: Known[] = [];
 
   constructor(buffer: GPUBuffer | undefined) {
     this.buffer = buffer;
@@ -29,21 +29,30 @@ export class Allocation {
       if (word < least) least = word;
       if (word > greatest) greatest = word;
     }
-    this.#written.push({ byteOffset, byteLength, least, greatest });
+    this.noteBounds(byteOffset, byteLength, { least, greatest });
   }
 
-  /** Something else than the host writes there. */
+  /** A program writes words of which this is known. */
+  noteBounds(
+    byteOffset: number,
+    byteLength: number,
+    { least, greatest }: { readonly least: number; readonly greatest: number },
+  ): void {
+    this.#known.push({ byteOffset, byteLength, least, greatest });
+  }
+
+  /** Something is written there that is not known. */
   forget(byteOffset: number, byteLength: number): void {
     const end = byteOffset + byteLength;
-    if (this.#written.length === 0) return;
-    this.#written = this.#written.filter(
+    if (this.#known.length === 0) return;
+    this.#known = this.#known.filter(
       (range) => range.byteOffset >= end || range.byteOffset + range.byteLength <= byteOffset,
     );
   }
 
-  /** Bounds of the words of a range that the host wrote at once. */
-  bounds(byteOffset: number, byteLength: number): Written | undefined {
-    return this.#written.find(
+  /** Bounds of the words of a range that was written at once. */
+  bounds(byteOffset: number, byteLength: number): Known | undefined {
+    return this.#known.find(
       (range) =>
         range.byteOffset <= byteOffset &&
         byteOffset + byteLength <= range.byteOffset + range.byteLength,

@@ -30,13 +30,15 @@ export class GpuBuffer implements DeviceBuffer {
     return new GpuBuffer(this.allocation, this.byteOffset + byteOffset, byteLength, false);
   }
 
-  /** The least and the greatest of the words, where the host wrote them and nothing has since. */
-  writtenBounds(): { readonly least: number; readonly greatest: number } | undefined {
+  /** The least and the greatest of the words, where they are known. */
+  knownBounds(): { readonly least: number; readonly greatest: number } | undefined {
     return this.allocation.bounds(this.byteOffset, this.byteLength);
   }
 
-  forgetWritten(): void {
+  /** Something else than the host writes to it: what, is known by these bounds, or not at all. */
+  noteBounds(bounds: { readonly least: number; readonly greatest: number } | undefined): void {
     this.allocation.forget(this.byteOffset, this.byteLength);
+    if (bounds !== undefined) this.allocation.noteBounds(this.byteOffset, this.byteLength, bounds);
   }
 
   /** The buffer of the device. Throws BackendError once it has been freed. */

@@ -1,17 +1,11 @@
-import { BackendError, type ShardwiseError } from '@shardwise/core/spec';
-import { bufferUsage, mapModeRead } from './gpu-constants.ts';
+import { deviceError, refusedCommands, refusedKernel, tooLong } from './device-errors.ts';
+import { mapModeRead } from './gpu-constants.ts';
 import type { GpuBuffer } from './gpu-buffer.ts';
 import { PassTimes } from './pass-times.ts';
-
-/** Submissions under way, at most: a queue that grows without bound makes a device slow. */
-const mostSubmissions = 8;
-/** Of those, programs that update parameters. */
-const mostSteps = 2;
-
-/** Memory by which values are read is kept up to this size, for so many reads of a size. */
-const mostStagingBytes = 1 << 24;
-const leastStagingBytes = 256;
-const mostStaging = 4;
+import { Staging } from './staging.ts';
+import { type SubmissionOptions, Submissions } from './submissions.ts';
+import type { Task } from './task.ts';
+import { WorkLimit } from './work-limit.ts';
 
 /** A kernel that is compiled, or is being compiled. */
 export interface Pipeline {
@@ -19,44 +13,60 @@ export interface Pipeline {
   readonly ready: Promise<GPUComputePipeline>;
 }
 
-interface Submission {
-  readonly isStep: boolean;
-  readonly done: Promise<void>;
+export interface SessionOptions {
+  /** How long one submission is to take: longer work is divided. */
+  readonly submissionMs: number;
+  /** How long one may take, until the device is given up. */
+  readonly timeoutMs: number;
 }
 
 /** A device with its queue, what was compiled for it, and what has gone wrong on it. */
 export class GpuSession {
   readonly device: GPUDevice;
   readonly #pipelines = new Map<string, Pipeline>();
-  readonly #underWay = new Set<Submission>();
-  readonly #staging = new Map<number, GPUBuffer[]>();
+  readonly #limit: WorkLimit;
+  readonly #submissions: Submissions;
+  readonly #staging: Staging;
   readonly #layouts = new Map<number, GPUBindGroupLayout>();
   readonly #times: PassTimes | undefined;
   #failure: Error | undefined;
+  /** Those that wait for the device, to be told of a failure. */
+  readonly #waiting = new Set<(failure: Error) => void>();
   /** Settles when the last call that waits has taken effect; undefined where none waits. */
   #last: Promise<void> | undefined;
-  #submissions = 0;
   #waits = 0;
   #reads = 0;
   #isClosed = false;
 
-  constructor(device: GPUDevice) {
+  constructor(device: GPUDevice, { submissionMs, timeoutMs }: SessionOptions) {
     this.device = device;
+    this.#staging = new Staging(device);
+    this.#limit = new WorkLimit(submissionMs);
+    this.#submissions = new Submissions({
+      limit: this.#limit,
+      timeoutMs,
+      onTimeout: (task) => this.fail(tooLong(task, timeoutMs)),
+    });
     this.#times = device.features.has('timestamp-query') ? new PassTimes(device) : undefined;
     device.addEventListener('uncapturederror', ({ error }) =>
-      this.fail(deviceError(error.message)),
+      this.fail(deviceError(error.message, this.#submissions.oldest)),
     );
     void this.#watch();
   }
 
   async #watch(): Promise<void> {
     const { message } = await this.device.lost;
-    if (!this.#isClosed) this.fail(deviceError(`the device was lost: ${message}`));
+    if (!this.#isClosed)
+      this.fail(deviceError(`the device was lost: ${message}`, this.#submissions.oldest));
   }
 
   /** The first thing that went wrong: all later calls end with it. */
   fail = (error: unknown): void => {
-    this.#failure ??= error instanceof Error ? error : new Error(String(error));
+    const failure = error instanceof Error ? error : new Error(String(error));
+    this.#failure ??= failure;
+    for (const reject of this.#waiting) reject(this.#failure);
+    this.#waiting.clear();
+    this.#submissions.end();
   };
 
   check(): void {
@@ -71,6 +81,7 @@ export class GpuSession {
 
   close(): void {
     this.#isClosed = true;
+    this.#submissions.end();
     this.device.destroy();
   }
 
@@ -131,7 +142,12 @@ export class GpuSession {
   }
 
   get submissions(): number {
-    return this.#submissions;
+    return this.#submissions.count;
+  }
+
+  /** Work of one submission, at most. */
+  get workLimit(): number {
+    return this.#limit.work;
   }
 
   /** How often a program waited until the device had room for it. */
@@ -162,17 +178,40 @@ export class GpuSession {
 
   /** Settles when the device may be given more: at most two steps are under way, so that it never idles. */
   async room(): Promise<void> {
-    let oldest = this.#oldestInTheWay();
-    if (oldest !== undefined) this.#waits += 1;
-    for (; oldest !== undefined; oldest = this.#oldestInTheWay()) await oldest.done;
+    let done = this.#submissions.inTheWay();
+    if (done !== undefined) this.#waits += 1;
+    for (; done !== undefined; done = this.#submissions.inTheWay()) await this.#unlessFailed(done);
     this.check();
   }
 
-  #oldestInTheWay(): Submission | undefined {
-    const underWay = [...this.#underWay];
-    const steps = underWay.filter(({ isStep }) => isStep);
-    if (steps.length >= mostSteps) return steps[0];
-    return underWay.length >= mostSubmissions ? underWay[0] : undefined;
+  /** What `waited` gives, or the failure of the device, which may never give it. */
+  async #unlessFailed<T>(waited: Promise<T>): Promise<T> {
+    this.check();
+    const { promise: failed, reject } = Promise.withResolvers<never>();
+    this.#waiting.add(reject);
+    try {
+      return await Promise.race([waited, failed]);
+    } finally {
+      this.#waiting.delete(reject);
+    }
+  }
+
+  /** What `call` gives, and a promise that rejects where the device refuses one of its calls. */
+  checked<T>(task: Task, call: () => T): { readonly result: T; readonly accepted: Promise<void> } {
+    this.device.pushErrorScope('validation');
+    try {
+      const result = call();
+      return { result, accepted: this.#accepted(task) };
+    } catch (error) {
+      this.#accepted(task).catch(this.fail);
+      throw error;
+    }
+  }
+
+  async #accepted(task: Task): Promise<void> {
+    const error = await this.#unlessFailed(this.device.popErrorScope());
+    if (error !== null) this.fail(refusedCommands(task, error.message));
+    this.check();
   }
 
   /** A pass whose time `onComputed` is told with the next read, where the device takes times. */
@@ -191,15 +230,14 @@ export class GpuSession {
     return this.#times !== undefined;
   }
 
-  /** Hands commands to the device. `isStep`: they update parameters. */
-  submit(commands: GPUCommandBuffer, isStep: boolean): void {
+  /** Hands commands to the device. */
+  submit(commands: GPUCommandBuffer, options: SubmissionOptions): void {
     this.check();
     const { queue } = this.device;
     queue.submit([commands]);
-    this.#submissions += 1;
-    const done = queue.onSubmittedWorkDone().catch(this.fail);
-    const submission = { isStep, done: done.finally(() => this.#underWay.delete(submission)) };
-    this.#underWay.add(submission);
+    const done = queue.onSubmittedWorkDone();
+    done.catch(this.fail);
+    this.#submissions.add(options, done);
   }
 
   /** The bytes as they are when all that was submitted so far is done. */
@@ -207,17 +245,22 @@ export class GpuSession {
     this.check();
     if (byteLength === 0) return new Uint8Array();
     const wordBytes = Math.ceil(byteLength / 4) * 4;
-    const bytes = await this.inOrder(() =>
-      this.#readBoth(wordBytes, (encoder, staging) =>
-        encoder.copyBufferToBuffer(memory, byteOffset, staging, 0, wordBytes),
-      ),
-    );
+    const bytes = await this.inOrder(() => this.readNow(memory, byteOffset, wordBytes));
     return byteLength === wordBytes ? bytes : bytes.slice(0, byteLength);
+  }
+
+  /** As `read`, where nothing waits that was called before. Whole words. */
+  readNow(memory: GPUBuffer, byteOffset: number, byteLength: number): Promise<Uint8Array> {
+    return this.#readBoth(byteLength, (encoder, staging) =>
+      encoder.copyBufferToBuffer(memory, byteOffset, staging, 0, byteLength),
+    );
   }
 
   /** Settles when everything that was called so far is done. */
   async sync(): Promise<void> {
-    await this.inOrder(() => this.device.queue.onSubmittedWorkDone());
+    await this.#unlessFailed(
+      Promise.resolve(this.inOrder(() => this.device.queue.onSubmittedWorkDone())),
+    );
     this.check();
   }
 
@@ -228,20 +271,20 @@ export class GpuSession {
   ): Promise<Uint8Array> {
     const timesAt = Math.ceil(byteLength / 8) * 8;
     const size = timesAt + (this.#times?.byteLength ?? 0);
-    const staging = this.#takeStaging(size);
+    const staging = this.#staging.take(size);
     const encoder = this.device.createCommandEncoder();
     copy(encoder, staging);
     const tellTimes = this.#times?.encode(encoder, staging, timesAt);
     this.device.queue.submit([encoder.finish()]);
     this.#reads += 1;
     try {
-      await staging.mapAsync(mapModeRead, 0, size);
+      await this.#unlessFailed(staging.mapAsync(mapModeRead, 0, size));
       this.check();
       const mapped = staging.getMappedRange(0, size);
       const bytes = new Uint8Array(mapped.slice(0, byteLength));
       const times = mapped.slice(timesAt);
       staging.unmap();
-      this.#keepStaging(staging);
+      this.#staging.keep(staging);
       tellTimes?.(times);
       return bytes;
     } catch (error) {
@@ -249,30 +292,6 @@ export class GpuSession {
       this.check();
       throw error;
     }
-  }
-
-  /** A mapped buffer is not the device's, so reads that are under way have one each, of a power of two. */
-  #takeStaging(leastBytes: number): GPUBuffer {
-    const size = Math.max(leastStagingBytes, 2 ** Math.ceil(Math.log2(leastBytes)));
-    const kept = this.#staging.get(size)?.pop();
-    if (kept !== undefined) return kept;
-    if (size > mostStagingBytes) return this.#createStaging(leastBytes);
-    return this.#createStaging(size);
-  }
-
-  #createStaging(size: number): GPUBuffer {
-    const usage = bufferUsage.mapRead | bufferUsage.copyDestination;
-    return this.device.createBuffer({ size, usage });
-  }
-
-  #keepStaging(staging: GPUBuffer): void {
-    const ofSize = this.#staging.get(staging.size) ?? [];
-    if (staging.size > mostStagingBytes || ofSize.length >= mostStaging) {
-      staging.destroy();
-      return;
-    }
-    ofSize.push(staging);
-    this.#staging.set(staging.size, ofSize);
   }
 
   write({ memory, byteOffset, allocation }: GpuBuffer, bytes: Uint8Array): void {
@@ -296,24 +315,4 @@ async function inTurn<T>(
   await last;
   await before;
   return call();
-}
-
-function refusedKernel(label: string, cause: unknown): ShardwiseError {
-  return new BackendError(
-    {
-      asked: `a kernel for ${label}`,
-      found: `the device refuses it: ${cause instanceof Error ? cause.message : String(cause)}`,
-      todo: 'Report this as a bug, with the name of the adapter; compute on another backend until then',
-    },
-    { kernel: label },
-    { cause },
-  );
-}
-
-function deviceError(message: string): ShardwiseError {
-  return new BackendError({
-    asked: 'the device to compute',
-    found: message,
-    todo: 'Start this rank again, from a checkpoint if there is one',
-  });
 }

@@ -1,0 +1,23 @@
+import type { Kernel } from './kernel.ts';
+
+/**
+ * Has checks of indices, and what they read, come before all other kernels: the host then hears of them while the device computes the
+ * rest.
+ */
+export function checksFirst(kernels: readonly Kernel[]): readonly Kernel[] {
+  const makers = new Map(kernels.flatMap((kernel) => kernel.writes.map((id) => [id, kernel])));
+  const early = new Set<Kernel>();
+  const visit = kernels.filter(({ check }) => check !== undefined);
+  for (let kernel = visit.pop(); kernel !== undefined; kernel = visit.pop()) {
+    if (early.has(kernel)) continue;
+    early.add(kernel);
+    for (const id of kernel.reads) {
+      const maker = makers.get(id);
+      if (maker !== undefined) visit.push(maker);
+    }
+  }
+  return [
+    ...kernels.filter((kernel) => early.has(kernel)),
+    ...kernels.filter((kernel) => !early.has(kernel)),
+  ];
+}

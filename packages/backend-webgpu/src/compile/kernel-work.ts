@@ -1,0 +1,52 @@
+import type { Instruction } from '@shardwise/core/spec';
+import type { Kernel } from './kernel.ts';
+import { countOf, inputAt, type Values } from './values.ts';
+import { wordsOf } from './words.ts';
+
+/** Words that a kernel reads and writes, and the terms that it adds up: what its time grows with. */
+export function workOf(values: Values, { reads, writes, terms = 0 }: Kernel): number {
+  return [...reads, ...writes].reduce((sum, id) => sum + wordsOf(values, id), terms);
+}
+
+/** Terms that a kernel of its own adds up, or compares, for the result of an instruction. 0 of those that walk over their inputs once. */
+export function termsOf(values: Values, instruction: Instruction): number {
+  const elements = countOf(instruction.shape);
+  const sizesOf = (at: number): readonly number[] => values.shape(inputAt(instruction, at));
+  switch (instruction.op) {
+    case 'matmul':
+      return elements * (sizesOf(0).at(instruction.params.transposeA ? -2 : -1) ?? 1);
+    case 'groupedMatmul':
+      return elements * (sizesOf(0)[1] ?? 1);
+    case 'groupedMatmulWeight':
+      return (elements / Math.max(1, instruction.shape[0] ?? 1)) * (sizesOf(0)[0] ?? 1);
+    case 'conv2d':
+      return elements * countOf(sizesOf(1).slice(1));
+    case 'conv2dInput': {
+      const [outputs = 1, , tall = 1, wide = 1] = sizesOf(1);
+      return (elements * outputs * tall * wide) / instruction.params.groups;
+    }
+    case 'conv2dWeight': {
+      const [count = 1, , tall = 1, wide = 1] = sizesOf(1);
+      return elements * count * tall * wide;
+    }
+    case 'argSort':
+      return elements * (instruction.shape[instruction.params.dim] ?? 1);
+    case 'indexAdd':
+      return elements * countOf(sizesOf(1));
+    case 'scatter':
+    case 'scatterAdd':
+      return elements * (sizesOf(1)[instruction.params.dim] ?? 1);
+    case 'attention':
+    case 'attentionLogSumExp':
+    case 'attentionQueryGrad':
+    case 'attentionKeyGrad':
+    case 'attentionValueGrad': {
+      // Each query meets each key; with a gradient, they meet twice.
+      const [keys = 1, width = 1] = sizesOf(1).slice(-2);
+      const queries = countOf(sizesOf(0).slice(0, -1));
+      return queries * keys * width * (instruction.op === 'attention' ? 2 : 3);
+    }
+    default:
+      return 0;
+  }
+}

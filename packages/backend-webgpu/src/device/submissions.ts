@@ -1,0 +1,91 @@
+import type { Task } from './task.ts';
+import type { WorkLimit } from './work-limit.ts';
+
+/** Submissions under way, at most: a queue that grows without bound makes a device slow. */
+const mostSubmissions = 8;
+/** Of those, programs that update parameters. */
+const mostSteps = 2;
+
+export interface SubmissionOptions {
+  /** It is the last one of a program that updates parameters. */
+  readonly isStep: boolean;
+  readonly work: number;
+  readonly task: Task;
+}
+
+interface Submission extends SubmissionOptions {
+  readonly done: Promise<void>;
+}
+
+export interface SubmissionsOptions {
+  readonly limit: WorkLimit;
+  /** How long the device may be at one submission. */
+  readonly timeoutMs: number;
+  /** Hears of a submission that took longer. */
+  readonly onTimeout: (task: Task) => void;
+}
+
+/** What the device was given and has not done, in its order. */
+export class Submissions {
+  readonly #limit: WorkLimit;
+  readonly #timeoutMs: number;
+  readonly #onTimeout: (task: Task) => void;
+  readonly #underWay = new Set<Submission>();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  /** When the device began with the oldest one. */
+  #begun = 0;
+  #count = 0;
+
+  constructor({ limit, timeoutMs, onTimeout }: SubmissionsOptions) {
+    this.#limit = limit;
+    this.#timeoutMs = timeoutMs;
+    this.#onTimeout = onTimeout;
+  }
+
+  /** All so far. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** What the device is at. */
+  get oldest(): Task | undefined {
+    const [oldest] = this.#underWay;
+    return oldest?.task;
+  }
+
+  /** `done` settles when the device has done it. */
+  add(options: SubmissionOptions, done: Promise<unknown>): void {
+    this.#count += 1;
+    const end = (): void => {
+      this.#limit.note(submission.work, performance.now() - this.#begun);
+      this.#underWay.delete(submission);
+      this.#begin();
+    };
+    const submission: Submission = { ...options, done: done.then(end) };
+    this.#underWay.add(submission);
+    if (this.#underWay.size === 1) this.#begin();
+  }
+
+  /** The one that must end before the device is given more; undefined where there is room. */
+  inTheWay(): Promise<void> | undefined {
+    const underWay = [...this.#underWay];
+    const steps = underWay.filter(({ isStep }) => isStep);
+    if (steps.length >= mostSteps) return steps[0]?.done;
+    return underWay.length >= mostSubmissions ? underWay[0]?.done : undefined;
+  }
+
+  /** Nothing is waited for any more. */
+  end(): void {
+    clearTimeout(this.#timer);
+    this.#underWay.clear();
+  }
+
+  /** The device begins with the oldest one. */
+  #begin(): void {
+    clearTimeout(this.#timer);
+    this.#begun = performance.now();
+    const [oldest] = this.#underWay;
+    if (oldest === undefined) return;
+    this.#timer = setTimeout(() => this.#onTimeout(oldest.task), this.#timeoutMs);
+  }
+}
