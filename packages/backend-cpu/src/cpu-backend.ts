@@ -8,7 +8,7 @@ import {
   type Program,
   type SizedProgram,
 } from '@shardwise/core/spec';
-import { compile, type CompileHost, compileSized } from './compile/compile.ts';
+import { compile, type CompileHost } from './compile/compile.ts';
 import { bufferAlignmentBytes } from './compile/executable.ts';
 import type { Rest } from './compile/rest.ts';
 import type { Arena, ArenaUsage } from './memory/arena.ts';
@@ -147,7 +147,8 @@ export class CpuBackend implements Backend {
     return compile(program, this.#host);
   }
 
-  compileSized(program: SizedProgram): Promise<Executable | undefined> {
+  async compileSized(program: SizedProgram): Promise<Executable | undefined> {
+    const { compileSized } = await import('./compile/compile-sized.ts');
     return compileSized(program, this.#host);
   }
 

@@ -1,4 +1,4 @@
-import { type Program, Sized, type SizedProgram, whereUsual } from '@shardwise/core/spec';
+import type { Program } from '@shardwise/core/spec';
 import type { LoopCode } from '../loops/loop-code.ts';
 import type { Products } from '../products/products.ts';
 import type { AnalysedPiece } from './analysed-piece.ts';
@@ -27,46 +27,19 @@ export async function compile(program: Program, host: CompileHost): Promise<CpuE
   return new CpuExecutable(host, locate(analysis.storage), leases, () => parts);
 }
 
-/** Compiles a program of any sizes. Undefined where its structure depends on the sizes. */
-export async function compileSized(
-  program: SizedProgram,
-  host: CompileHost,
-): Promise<CpuExecutable | undefined> {
-  const { rest } = host;
-  const { symbols } = program;
-  const sampleAt = whereUsual(
-    symbols,
-    (sizes) => program.at(sizes),
-    ({ inputs, instructions }) => [...inputs, ...instructions],
-  );
-  const own = ownProducts(host, true);
-  const analysis = Sized.of(symbols, (sizes) => analyse(sampleAt(sizes), own, rest));
-  if (analysis === undefined) return undefined;
-  // Numbers that depend on the sizes are NaN in it.
-  const pattern = analysis.pattern();
-  const isSized = pattern.pieces.every((piece) => !isRest(piece) || rest.takesSizes(piece));
-  if (!isSized) return undefined;
-  const leases = acquire(analysis.at(program.symbols.map(({ seen }) => seen)), pattern, rest);
-  const locations = locate(analysis.most().storage);
-  const target = targetOf(host);
-  return new CpuExecutable(host, locations, leases, (sizes) =>
-    link(analysis.at(sizes), leases, target),
-  );
-}
-
-function ownProducts({ products }: CompileHost, thin: boolean): OwnProducts | null {
+export function ownProducts({ products }: CompileHost, thin: boolean): OwnProducts | null {
   return products.own && { ...products.own, thin };
 }
 
-function isRest(piece: AnalysedPiece): piece is RestPiece {
+export function isRest(piece: AnalysedPiece): piece is RestPiece {
   return piece.kind === 'onnx' || piece.kind === 'plain';
 }
 
-function targetOf({ arena, products, loops }: CompileHost): LinkTarget {
+export function targetOf({ arena, products, loops }: CompileHost): LinkTarget {
   return { memory: arena.memory, products, loops };
 }
 
-function acquire(analysis: Analysis, pattern: Analysis, rest: Rest): RestLeases {
+export function acquire(analysis: Analysis, pattern: Analysis, rest: Rest): RestLeases {
   const leases: (RestLease | null)[] = [];
   try {
     for (const [index, piece] of pattern.pieces.entries()) {

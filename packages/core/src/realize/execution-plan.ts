@@ -1,19 +1,18 @@
-import type { Backend, Executable, Instruction, Program, SizedProgram } from '../spec/backend.ts';
+import type { Backend, Executable, Instruction, Program } from '../spec/backend.ts';
 import type { Shape } from '../spec/dtype.ts';
-import { Sized, type SizeSymbol, whereUsual } from '../spec/sized.ts';
-import type { Node, RowCount } from '../graph/node.ts';
+import type { Sized } from '../spec/sized.ts';
+import type { Node } from '../graph/node.ts';
 import { opFacts } from '../graph/op-facts.ts';
-import { sameShape } from '../shape.ts';
 import { ShardwiseError } from '../spec/errors.ts';
 import type { Subgraph } from './collect.ts';
-import { type ComputeLimits, expand, type ExpandOptions } from './expand.ts';
+import { type ComputeLimits, expand } from './expand.ts';
 import { mapMemory, type MemoryMap } from './memory-map.ts';
 import { leafUsesOf, type LeafUses } from './leaf-uses.ts';
 import type { PlanStep } from './plan-step.ts';
 import { segment, type DraftStep } from './segment.ts';
-import { type SizeRelations, sizesAt } from './size-relations.ts';
+import { NotSizedError } from './not-sized-error.ts';
+import type { NumberedAt, SizedGraph } from './sized-graph.ts';
 import { Sources } from './sources.ts';
-import { sameData } from './plain-data.ts';
 import {
   isCollective,
   isCompute,
@@ -42,21 +41,9 @@ export interface PlanRequest {
   readonly varying: Uint8Array;
   /** Compiles a program, or finds it compiled. */
   readonly compile: (program: Program) => Promise<Executable>;
-  /** What sizes vary, and how; null where they are those of the subgraph. */
-  readonly sizing: Sizing | null;
+  /** Makes the graph of any sizes; null where they are those of the subgraph. Throws NotSizedError. */
+  readonly sizedGraph: ((numbered: NumberedAt) => SizedGraph) | null;
 }
-
-/** How a plan is made for several sizes. */
-export interface Sizing {
-  readonly relations: SizeRelations;
-  /** Numbers of rows that the run computes: their symbols come behind those of the relations. */
-  readonly rowCounts: readonly RowCount[];
-  /** Throws NotSizedError where the backend cannot. */
-  readonly compile: (program: SizedProgram) => Promise<Executable>;
-}
-
-/** A program cannot be planned for several sizes: it takes a plan for each. */
-export class NotSizedError extends Error {}
 
 /** A program cannot be compiled. */
 export class PlanFailure extends Error {
@@ -76,21 +63,21 @@ export async function makePlan(
   subgraph: Subgraph,
   roots: readonly Node[],
   backend: Backend,
-  { varying, compile, sizing }: PlanRequest,
+  { varying, compile, sizedGraph }: PlanRequest,
 ): Promise<ExecutionPlan> {
-  const numbered = (options: Pick<ExpandOptions, 'sizes' | 'rows'>): Numbering =>
+  const numbered = (options: Partial<Parameters<NumberedAt>[0]>): Numbering =>
     numberValues(expand(subgraph, roots, backend.limits, { varying, ...options }));
-  const sized = sizing === null ? null : sizedNumbering(sizing, numbered);
-  const numbering = sized?.most() ?? numbered({});
+  const sized = sizedGraph?.(numbered) ?? null;
+  const numbering = sized?.largest ?? numbered({});
   const { graph } = numbering;
   const sources = new Sources(graph);
-  const draft = segment(graph, sources, rowDependence(sizing, sized, sources));
+  const draft = segment(graph, sources, sized?.rowDependence(sources) ?? (() => []));
   const { placed, arriving, late } = placeUpdates(graph, draft, sources);
   const lateValues = late.map(({ value }) => value);
   const kept: ValueGraph =
     lateValues.length === 0 ? graph : { ...graph, roots: [...graph.roots, ...lateValues] };
   const { alignment } = backend.limits;
-  const { shapes, varies } = varyingShapes(sizing, sized);
+  const varies = (value: number): boolean => sized?.varies(value) ?? false;
   if (
     draft.some(({ kind, values }) => kind === 'start' && values.length > 1 && values.some(varies))
   ) {
@@ -101,16 +88,9 @@ export async function makePlan(
   const marks = new Marks(graph.values.length);
   const compiled = async (parts: ProgramParts): Promise<Compiled> => {
     try {
-      if (sizing === null || sized === null) {
-        return { executable: await compile(programOf(graph, parts)), isSized: false };
-      }
-      const at = (sizes: readonly number[]): Program => programOf(sized.at(sizes).graph, parts);
-      const symbols = symbolsOf(sizing);
-      const program = Sized.of(symbols, at);
-      if (program === undefined) throw new NotSizedError('a program has several structures');
-      if (program.isFixed) return { executable: await compile(program.most()), isSized: false };
-      const executable = await sizing.compile({ symbols, at: (sizes) => program.at(sizes) });
-      return { executable, isSized: true };
+      const executable = await sized?.compile((each) => programOf(each, parts));
+      if (executable !== undefined) return { executable, isSized: true };
+      return { executable: await compile(programOf(graph, parts)), isSized: false };
     } catch (error) {
       if (error instanceof NotSizedError) throw error;
       throw new PlanFailure(numbering, failedValues(parts.members, error), error);
@@ -125,15 +105,11 @@ export async function makePlan(
       steps.push(await computeStep(memory, step, parts));
     } else if (step.kind === 'wait') steps.push(step);
     else if (step.kind === 'size') {
-      const symbol = (sizing?.relations.symbols.length ?? 0) + step.rowCount;
-      const max = sizing?.rowCounts[step.rowCount]?.max ?? 0;
+      const { symbol = 0, max = 0 } = sized?.symbolOf(step.rowCount) ?? {};
       steps.push({ kind: 'size', values: step.values, symbol, max });
-    } else
-      steps.push({
-        kind: 'start',
-        values: step.values,
-        moved: movedBy(graph, step.values),
-      });
+    } else {
+      steps.push({ kind: 'start', values: step.values, moved: movedBy(graph, step.values) });
+    }
   }
   for (const { target, value } of late) steps.push({ kind: 'copy', from: value, leaf: target });
   return {
@@ -141,78 +117,8 @@ export async function makePlan(
     memory,
     steps,
     leafUses: leafUsesOf(graph, memory, steps),
-    shapes,
+    shapes: sized?.shapes ?? null,
   };
-}
-
-/** A number of rows that is not special. */
-const usualRows = 8;
-
-/** What varies: symbols of the relations, then numbers of rows. */
-export function symbolsOf({
-  relations,
-  rowCounts,
-}: Pick<Sizing, 'relations' | 'rowCounts'>): readonly SizeSymbol[] {
-  // Nothing limits the numbers that such a symbol is tried with, and small ones are special.
-  const rows = rowCounts.map(({ max }) => ({ max, seen: Math.max(max, usualRows), spacing: 1 }));
-  return [...relations.symbols, ...rows];
-}
-
-function sizedNumbering(
-  sizing: Sizing,
-  numbered: (options: Required<Pick<ExpandOptions, 'sizes' | 'rows'>>) => Numbering,
-): Sized<Numbering> {
-  const { relations } = sizing;
-  const known = relations.symbols.length;
-  const symbols = symbolsOf(sizing);
-  const at = (numbers: readonly number[]): Numbering =>
-    numbered({ sizes: sizesAt(relations, numbers.slice(0, known)), rows: numbers.slice(known) });
-  const sized = Sized.of(
-    symbols,
-    whereUsual(symbols, at, ({ graph }) => graph.values),
-  );
-  if (sized === undefined) throw new NotSizedError('a graph has several structures');
-  return sized;
-}
-
-/** For each value the numbers of rows on which it, or what it reads, depends. */
-function rowDependence(
-  sizing: Sizing | null,
-  sized: Sized<Numbering> | null,
-  sources: Sources,
-): (value: number) => readonly number[] {
-  if (sizing === null || sized === null || sizing.rowCounts.length === 0) return () => [];
-  const base = symbolsOf(sizing).map(({ seen }) => seen);
-  const valuesAt = (sizes: readonly number[]): ValueGraph['values'] => sized.at(sizes).graph.values;
-  const usual = valuesAt(base);
-  const known = sizing.relations.symbols.length;
-  const differing = sizing.rowCounts.map((_, index) => {
-    const other = valuesAt(base.with(known + index, (base[known + index] ?? 0) + 1));
-    return usual.map(({ shape, params }, id) => {
-      const { [id]: same } = other;
-      return !sameShape(shape, same?.shape ?? []) || !sameData(params, same?.params);
-    });
-  });
-  return (value) =>
-    [...differing.keys()].filter((index) =>
-      [value, ...sources.of(value)].some((id) => differing[index]?.[id] === true),
-    );
-}
-
-/** The shapes of the values, and which of them vary. */
-function varyingShapes(
-  sizing: Sizing | null,
-  sized: Sized<Numbering> | null,
-): Pick<ExecutionPlan, 'shapes'> & { readonly varies: (value: number) => boolean } {
-  if (sizing === null || sized === null) return { shapes: null, varies: () => false };
-  const symbols = symbolsOf(sizing);
-  const shapesAt = (sizes: readonly number[]): readonly Shape[] =>
-    sized.at(sizes).graph.values.map(({ shape }) => shape);
-  const shapes = Sized.of(symbols, shapesAt);
-  if (shapes === undefined) throw new NotSizedError('a graph has several structures');
-  const smallest = shapes.at(symbols.map(() => 2));
-  const varying = shapes.most().map((shape, id) => !sameShape(shape, smallest[id] ?? []));
-  return { shapes, varies: (value) => varying[value] === true };
 }
 
 type Update = ValueGraph['updates'][number];

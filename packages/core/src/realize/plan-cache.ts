@@ -1,27 +1,22 @@
+import { rankState } from '../ambient.ts';
 import { placeOf } from '../graph/call-site.ts';
-import type { Node, RowCount, SizeLimit } from '../graph/node.ts';
+import type { Node, RowCount } from '../graph/node.ts';
 import type { Backend, Executable, Program, SizedProgram } from '../spec/backend.ts';
 import { BackendError, OutOfMemoryError } from '../spec/errors.ts';
 import type { Sizes } from '../spec/sized.ts';
 import { count, record } from '../timeline.ts';
 import type { Subgraph } from './collect.ts';
 import { declaredSizes } from './declared-sizes.ts';
-import { type ExecutionPlan, makePlan, NotSizedError, PlanFailure } from './execution-plan.ts';
+import { type ExecutionPlan, makePlan, PlanFailure } from './execution-plan.ts';
+import { allRuns, narrower, type Narrowing, runsLike } from './narrowing.ts';
+import { NotSizedError } from './not-sized-error.ts';
 import { rowCountsOf } from './row-symbols.ts';
-import {
-  allRuns,
-  narrower,
-  type Narrowing,
-  numbersOf,
-  type Observation,
-  relateSizes,
-  runsLike,
-  type SizeRelations,
-} from './size-relations.ts';
+import type { Observation } from './related-sizes.ts';
+import type { SizeRelations } from './size-relations.ts';
 import { programKey } from './program-key.ts';
 import { type Signature, Signatures } from './signature.ts';
 import { PlanChurn } from './plan-churn.ts';
-import { forgetVaryingSizes, noteVaryingSizes } from './varying-sizes.ts';
+import { tooLarge } from './too-large.ts';
 import { Interned, type Key, KeyMap } from './words.ts';
 
 /** Plans that a rank keeps; the ones used longest ago go first. */
@@ -113,7 +108,7 @@ export class PlanCache {
   constructor(backend: Backend, warn: (message: string) => void) {
     this.#backend = backend;
     this.#churn = new PlanChurn(planLimit, warn);
-    forgetVaryingSizes();
+    rankState.varyingSizes.clear();
   }
 
   /**
@@ -182,12 +177,13 @@ export class PlanCache {
     });
     observe(family, sizes);
     const run = { subgraph, outputs, family, sizes, rowCounts: rowCountsOf(subgraph) };
-    const relations = known === null ? this.#relate(run) : known.relations;
+    const relations = known === null ? await this.#relate(run) : known.relations;
     const entry = await this.#entry(run, relations);
     count('plansMade', 1);
     if (entry.relations !== null) {
       count('sizedPlansMade', 1);
-      noteVaryingSizes(entry, subgraph, entry.relations, family.observations);
+      const varying = entry.relations.varyingSizes(subgraph, family.observations);
+      rankState.varyingSizes.set(entry, varying);
     }
     // What it takes needs no other plan.
     const replaced = family.entries.filter(
@@ -201,14 +197,15 @@ export class PlanCache {
     return foundPlan(entry, numbers);
   }
 
-  /** What relates the sizes of a structure, where they are known to vary; else null. */
-  #relate({ family, subgraph, sizes, rowCounts }: NewRun): SizeRelations | null {
+  /** What relates the sizes of a structure, where they are known to vary; else null. Only then what finds it is loaded. */
+  async #relate({ family, subgraph, sizes, rowCounts }: NewRun): Promise<SizeRelations | null> {
     const { failures, isTight, narrowing } = family;
     if (this.#backend.compileSized === undefined || failures >= mostFailures) return null;
     const { limits, leafSizes } = declaredSizes(subgraph);
     const observations = runsLike(sizes, family.observations, narrowing);
     const isSeenToVary = observations.length > 1 || rowCounts.length > 0;
     if (!isSeenToVary && limits.size === 0) return null;
+    const { relateSizes } = await import('./relate-sizes.ts');
     return relateSizes(observations, { limits, leafSizes, isTight, ...narrowing }) ?? null;
   }
 
@@ -225,10 +222,12 @@ export class PlanCache {
       const plan = await makePlan(subgraph, outputs, this.#backend, {
         varying,
         compile: (program) => this.#compile(program, programs),
-        sizing:
-          relations === null
-            ? null
-            : { relations, rowCounts, compile: (program) => this.#compileSized(program, programs) },
+        sizedGraph:
+          relations &&
+          ((numbered) =>
+            relations.graphOf(rowCounts, numbered, (program) =>
+              this.#compileSized(program, programs),
+            )),
       });
       const limits = rowCounts.map(({ max }) => max);
       return { family, relations, sizes, limits, varying, plan, programs };
@@ -238,11 +237,11 @@ export class PlanCache {
         const narrowed = narrower(family.narrowing);
         if (narrowed === null) family.failures++;
         else family.narrowing = narrowed;
-        return this.#entry(run, narrowed === null ? null : this.#relate(run));
+        return this.#entry(run, narrowed === null ? null : await this.#relate(run));
       }
       const cause = error instanceof PlanFailure ? error.cause : error;
       if (!(cause instanceof OutOfMemoryError) || !tighten(family, relations, cause)) throw error;
-      return this.#entry(run, this.#relate(run));
+      return this.#entry(run, await this.#relate(run));
     }
   }
 
@@ -310,7 +309,7 @@ export class PlanCache {
 
   #drop(entry: Entry): void {
     this.#used.delete(entry);
-    forgetVaryingSizes(entry);
+    rankState.varyingSizes.delete(entry);
     const { family } = entry;
     family.entries.splice(family.entries.indexOf(entry), 1);
     if (family.entries.length === 0) this.#families.delete(family.key);
@@ -339,7 +338,7 @@ export class PlanCache {
 function numbersIn(entry: Entry, sizes: Observation): Sizes | null {
   const { relations, limits } = entry;
   if (relations === null) return sameSizes(entry.sizes, sizes) ? [] : null;
-  const numbers = numbersOf(relations, sizes);
+  const numbers = relations.numbersOf(sizes);
   return numbers === null ? null : [...numbers, ...limits];
 }
 
@@ -377,19 +376,6 @@ function tighten(
   if (declared.length > 0) throw tooLarge(declared, cause);
   family.isTight = true;
   return true;
-}
-
-function tooLarge(limits: readonly SizeLimit[], cause: OutOfMemoryError): OutOfMemoryError {
-  const declared = limits.map(({ max, site }) => `${max}${placeOf(site)}`);
-  return new OutOfMemoryError(
-    {
-      asked: `memory for sizes up to ${declared.join(' and ')}, as dynamic() declared`,
-      found: cause.message,
-      todo: 'Declare a smaller max',
-    },
-    { ...cause.fields, max: limits.map(({ max }) => max) },
-    { cause },
-  );
 }
 
 function sameSizes(a: Observation, b: Observation): boolean {

@@ -1,307 +1,90 @@
-import type { SizeLimit } from '../graph/node.ts';
-import type { Sizes, SizeSymbol } from '../spec/sized.ts';
-
-/** The sizes of one run of a program, in the order of its signature. */
-export type Observation = Float64Array;
-
-/** What a size that varies is, of others that come before it. */
-type Relation =
-  | { readonly kind: 'symbol'; readonly symbol: number }
-  /** factor * value + addend. */
-  | {
-      readonly kind: 'linear';
-      readonly of: number;
-      readonly factor: number;
-      readonly addend: number;
-    }
-  /** factor * one * other. */
-  | {
-      readonly kind: 'product';
-      readonly one: number;
-      readonly other: number;
-      readonly factor: number;
-    }
-  /** one + other + addend. */
-  | {
-      readonly kind: 'sum';
-      readonly one: number;
-      readonly other: number;
-      readonly addend: number;
-    };
+import type { RowCount, SizeLimit } from '../graph/node.ts';
+import type { SizedProgram, Executable } from '../spec/backend.ts';
+import type { Sizes } from '../spec/sized.ts';
+import type { VaryingSize } from '../timeline-event.ts';
+import type { Subgraph } from './collect.ts';
+import type { Observation, RelatedSizes } from './related-sizes.ts';
+import { type NumberedAt, SizedGraph } from './sized-graph.ts';
+import { varyingSizesOf } from './varying-sizes.ts';
 
 /** How the sizes of a program follow from a few symbols. */
-export interface SizeRelations {
-  readonly symbols: readonly SizeSymbol[];
-  /** Where among the sizes of a run each symbol's number stands. */
-  readonly places: readonly number[];
+export class SizeRelations {
   /** What was declared of each symbol; null where it was only seen to vary. */
   readonly limits: readonly (SizeLimit | null)[];
-  /** What sizes are that vary, each once. */
-  readonly relations: readonly Relation[];
-  /** For each size which of `relations` gives it; -1 where it never varied. */
-  readonly relationOf: Int32Array;
-  /** The sizes that never varied, and for the others some number. */
-  readonly fixed: Float64Array;
-}
+  readonly #related: RelatedSizes;
 
-export interface RelateOptions extends Narrowing {
-  /** What was declared of sizes, by their places. */
-  readonly limits: ReadonlyMap<number, SizeLimit>;
-  /** How many sizes are those of leaves, which come first. */
-  readonly leafSizes: number;
-  /** Whether sizes become no larger than they were; else up to the next power of two. What is declared holds. */
-  readonly isTight: boolean;
-}
+  constructor(related: RelatedSizes) {
+    this.#related = related;
+    this.limits = related.limits;
+  }
 
-/** Which runs a plan is made for, where none could be made for all sizes. */
-export interface Narrowing {
-  /** Whether sizes stay multiples of what divides all that were seen. */
-  readonly keepsDivisors: boolean;
-  /** Sizes that differ by multiples of it are alike: halves of even and of odd sizes have two formulas. */
-  readonly modulus: number;
-}
-
-export const allRuns: Narrowing = { keepsDivisors: false, modulus: 1 };
-
-/** Five layers that each halve sizes. */
-const mostModulus = 32;
-
-/** Fewer runs; null where there are no fewer. */
-export function narrower({ keepsDivisors, modulus }: Narrowing): Narrowing | null {
-  if (!keepsDivisors) return { keepsDivisors: true, modulus };
-  return modulus < mostModulus ? { keepsDivisors, modulus: 2 * modulus } : null;
-}
-
-/** The runs whose sizes are like these. */
-export function runsLike(
-  sizes: Observation,
-  observations: readonly Observation[],
-  { modulus }: Narrowing,
-): readonly Observation[] {
-  const isLike = (run: Observation): boolean =>
-    run.every((size, place) => (size - (sizes[place] ?? 0)) % modulus === 0);
-  return modulus === 1 ? observations : observations.filter(isLike);
-}
-
-/** More symbols than these take too many points to look at. */
-const mostSymbols = 6;
-
-/**
- * What relates the sizes of several runs: equal ones, multiples, sums and products. A relation may hold by chance; the
- * run that breaks it is not taken by `numbersOf`, and is one observation more. Undefined for too many symbols.
- */
-export function relateSizes(
-  observations: readonly Observation[],
-  { limits, leafSizes, isTight, keepsDivisors, modulus }: RelateOptions,
-): SizeRelations | undefined {
-  const [first] = observations;
-  if (first === undefined) return undefined;
-  const known: Column[] = [];
-  const relations: Relation[] = [];
-  const symbols: Column[] = [];
-  let unknown = columnsOf(observations, limits, leafSizes);
-  const know = (column: Column, relation: Relation): void => {
-    known.push(column);
-    relations.push(relation);
-  };
-  while (unknown.length > 0) {
-    const left = unknown.filter((column) => {
-      const relation = relationOf(column.numbers, known, modulus);
-      if (relation !== undefined) know(column, relation);
-      return relation === undefined;
-    });
-    const [next] = left;
-    if (left.length === unknown.length && next !== undefined) {
-      if (symbols.length === mostSymbols) return undefined;
-      know(next, { kind: 'symbol', symbol: symbols.push(next) - 1 });
-      left.shift();
+  /** The number of each symbol for a run of these sizes; null where the relations do not give the sizes. */
+  numbersOf(sizes: Observation): Sizes | null {
+    const { symbols, places, relationOf, fixed } = this.#related;
+    const numbers = places.map((place) => sizes[place] ?? 0);
+    for (const [index, { max, seen, spacing }] of symbols.entries()) {
+      const number = numbers[index] ?? 0;
+      if (number > max || (number - seen) % spacing !== 0) return null;
     }
-    unknown = left;
-  }
-  const relationOfSize = new Int32Array(first.length).fill(-1);
-  for (const [index, { places }] of known.entries()) {
-    for (const place of places) relationOfSize[place] = index;
-  }
-  const seen = largestRun(observations, symbols);
-  const bound = (size: number): number => (isTight ? size : 2 ** Math.ceil(Math.log2(size)));
-  return {
-    symbols: symbols.map(({ places: [place = 0], numbers }, index) => ({
-      seen: seen[index] ?? 0,
-      max: limits.get(place)?.max ?? bound(Math.max(...numbers)),
-      spacing: modulus === 1 && keepsDivisors ? numbers.reduce(greatestDivisor) : modulus,
-    })),
-    places: symbols.map(({ places: [place = 0] }) => place),
-    limits: symbols.map(({ places: [place = 0] }) => limits.get(place) ?? null),
-    relations,
-    relationOf: relationOfSize,
-    fixed: first,
-  };
-}
-
-/** The number of each symbol for a run of these sizes; null where the relations do not give the sizes. */
-export function numbersOf(relations: SizeRelations, sizes: Observation): Sizes | null {
-  const { symbols, places, relationOf: indices, fixed } = relations;
-  const numbers = places.map((place) => sizes[place] ?? 0);
-  for (const [index, { max, seen, spacing }] of symbols.entries()) {
-    const number = numbers[index] ?? 0;
-    if (number > max || (number - seen) % spacing !== 0) return null;
-  }
-  const values = valuesOf(relations, numbers);
-  for (let place = 0; place < sizes.length; place++) {
-    const index = indices[place] ?? -1;
-    if (sizes[place] !== (index < 0 ? fixed[place] : values[index])) return null;
-  }
-  return numbers;
-}
-
-/** The sizes of a program where its symbols have these numbers. */
-export function sizesAt(relations: SizeRelations, numbers: Sizes): Observation {
-  const values = valuesOf(relations, numbers);
-  return relations.fixed.map((size, place) => values[relations.relationOf[place] ?? -1] ?? size);
-}
-
-function valuesOf({ relations }: SizeRelations, numbers: Sizes): readonly number[] {
-  const values: number[] = [];
-  const at = (index: number): number => values[index] ?? Number.NaN;
-  for (const relation of relations) {
-    switch (relation.kind) {
-      case 'symbol':
-        values.push(numbers[relation.symbol] ?? Number.NaN);
-        break;
-      case 'linear':
-        values.push(relation.factor * at(relation.of) + relation.addend);
-        break;
-      case 'product':
-        values.push(relation.factor * at(relation.one) * at(relation.other));
-        break;
-      case 'sum':
-        values.push(at(relation.one) + at(relation.other) + relation.addend);
-        break;
-      default:
-        relation satisfies never;
+    const values = this.#valuesOf(numbers);
+    for (let place = 0; place < sizes.length; place++) {
+      const index = relationOf[place] ?? -1;
+      if (sizes[place] !== (index < 0 ? fixed[place] : values[index])) return null;
     }
+    return numbers;
   }
-  return values;
-}
 
-/** Sizes that were equal in every run. */
-interface Column {
-  /** The number in each run. */
-  readonly numbers: Sizes;
-  readonly places: readonly number[];
-}
-
-/**
- * Sizes that varied, or may vary. First those that were declared; then those that are not made of others by
- * multiplication, the most frequent ones first: what a program computes with, rather than what it cuts or pads it to.
- */
-function columnsOf(
-  observations: readonly Observation[],
-  limits: ReadonlyMap<number, SizeLimit>,
-  leafSizes: number,
-): readonly Column[] {
-  const columns = new Map<string, { numbers: Sizes; places: number[] }>();
-  const [first = new Float64Array()] = observations;
-  const keyAt = (place: number): string => observations.map((sizes) => sizes[place]).join();
-  const declared = new Set([...limits.keys()].map(keyAt));
-  for (let place = 0; place < first.length; place++) {
-    const varies = observations.some((sizes) => sizes[place] !== first[place]);
-    if (!varies && declared.size === 0) continue;
-    const key = keyAt(place);
-    if (!varies && !declared.has(key)) continue;
-    const known = columns.get(key);
-    if (known === undefined) {
-      columns.set(key, {
-        numbers: observations.map((sizes) => sizes[place] ?? 0),
-        places: [place],
-      });
-    } else if (limits.has(place)) known.places.unshift(place);
-    else known.places.push(place);
+  /** The sizes of a program where its symbols have these numbers. */
+  sizesAt(numbers: Sizes): Observation {
+    const { fixed, relationOf } = this.#related;
+    const values = this.#valuesOf(numbers);
+    return fixed.map((size, place) => values[relationOf[place] ?? -1] ?? size);
   }
-  const all = [...columns.values()];
-  const rankOf = ({ numbers, places: [place = 0] }: Column): readonly number[] => {
-    const others = all.filter((other) => other.numbers !== numbers);
-    return [limits.has(place) ? 0 : 1, isMultiple(numbers, others) ? 1 : 0];
-  };
-  return all
-    .map((column) => ({
-      column,
-      rank: [
-        ...rankOf(column),
-        -column.places.length,
-        column.places.some((p) => p < leafSizes) ? 0 : 1,
-      ],
-    }))
-    .toSorted((a, b) => {
-      const at = a.rank.findIndex((value, index) => value !== b.rank[index]);
-      return at < 0 ? 0 : (a.rank[at] ?? 0) - (b.rank[at] ?? 0);
-    })
-    .map(({ column }) => column);
-}
 
-/** Whether numbers are a multiple of some others, or of a product of two. */
-function isMultiple(numbers: Sizes, others: readonly Column[]): boolean {
-  return others.some(({ numbers: one }) => {
-    const factor = constantOf(numbers, (at) => (numbers[at] ?? 0) / (one[at] ?? 0));
-    if (factor !== undefined && Number.isInteger(factor)) return true;
-    return others.some(({ numbers: other }) => isProduct(numbers, one, other) !== undefined);
-  });
-}
+  /**
+   * A graph at any sizes, which `numbered` gives at some; numbers of rows that the run computes are symbols behind those of the relations.
+   * `compile` throws NotSizedError where the backend cannot. Throws NotSizedError.
+   */
+  graphOf(
+    rowCounts: readonly RowCount[],
+    numbered: NumberedAt,
+    compile: (program: SizedProgram) => Promise<Executable>,
+  ): SizedGraph {
+    const { symbols } = this.#related;
+    return new SizedGraph({ symbols, rowCounts, compile }, (numbers) =>
+      numbered({
+        sizes: this.sizesAt(numbers.slice(0, symbols.length)),
+        rows: numbers.slice(symbols.length),
+      }),
+    );
+  }
 
-function isProduct(numbers: Sizes, one: Sizes, other: Sizes): number | undefined {
-  const factor = constantOf(
-    numbers,
-    (at) => (numbers[at] ?? 0) / ((one[at] ?? 0) * (other[at] ?? 0)),
-  );
-  return factor !== undefined && Number.isInteger(factor) ? factor : undefined;
-}
+  /** What of a subgraph varies, in runs with these sizes. */
+  varyingSizes(subgraph: Subgraph, observations: readonly Observation[]): readonly VaryingSize[] {
+    return varyingSizesOf(subgraph, this.#related, observations);
+  }
 
-/** What numbers are of known ones; undefined where it is nothing that programs usually do with sizes. */
-function relationOf(
-  numbers: Sizes,
-  known: readonly Column[],
-  modulus: number,
-): Relation | undefined {
-  for (const [of, { numbers: one }] of known.entries()) {
-    const factor = constantOf(numbers, (at) => (numbers[at] ?? 0) / (one[at] ?? 0));
-    if (factor !== undefined && Number.isInteger(factor)) {
-      return { kind: 'linear', of, factor, addend: 0 };
+  #valuesOf(numbers: Sizes): readonly number[] {
+    const values: number[] = [];
+    const at = (index: number): number => values[index] ?? Number.NaN;
+    for (const relation of this.#related.relations) {
+      switch (relation.kind) {
+        case 'symbol':
+          values.push(numbers[relation.symbol] ?? Number.NaN);
+          break;
+        case 'linear':
+          values.push(relation.factor * at(relation.of) + relation.addend);
+          break;
+        case 'product':
+          values.push(relation.factor * at(relation.one) * at(relation.other));
+          break;
+        case 'sum':
+          values.push(at(relation.one) + at(relation.other) + relation.addend);
+          break;
+        default:
+          relation satisfies never;
+      }
     }
-    const difference = constantOf(numbers, (at) => (numbers[at] ?? 0) - (one[at] ?? 0));
-    if (difference !== undefined) return { kind: 'linear', of, factor: 1, addend: difference };
-    const sum = constantOf(numbers, (at) => (numbers[at] ?? 0) + (one[at] ?? 0));
-    if (sum !== undefined) return { kind: 'linear', of, factor: -1, addend: sum };
-    for (let part = 2; part <= modulus; part *= 2) {
-      const addend = constantOf(numbers, (at) => (numbers[at] ?? 0) - (one[at] ?? 0) / part);
-      if (addend !== undefined) return { kind: 'linear', of, factor: 1 / part, addend };
-    }
+    return values;
   }
-  for (const [one, { numbers: a }] of known.entries()) {
-    for (const [other, { numbers: b }] of known.entries()) {
-      if (other < one) continue;
-      const factor = isProduct(numbers, a, b);
-      if (factor !== undefined) return { kind: 'product', one, other, factor };
-      const addend = constantOf(numbers, (at) => (numbers[at] ?? 0) - (a[at] ?? 0) - (b[at] ?? 0));
-      if (addend !== undefined) return { kind: 'sum', one, other, addend };
-    }
-  }
-  return undefined;
-}
-
-/** What is the same in all runs; undefined where it is not. */
-function constantOf(runs: Sizes, numberAt: (run: number) => number): number | undefined {
-  const first = numberAt(0);
-  const rounded = Math.round(first * 1e6) / 1e6;
-  return runs.every((_, run) => Math.abs(numberAt(run) - first) < 1e-9) ? rounded : undefined;
-}
-
-function greatestDivisor(a: number, b: number): number {
-  return b === 0 ? a : greatestDivisor(b, a % b);
-}
-
-/** The numbers of the symbols in the run in which they were largest together. */
-function largestRun(observations: readonly Observation[], symbols: readonly Column[]): Sizes {
-  const runs = observations.map((_, run) => symbols.map(({ numbers }) => numbers[run] ?? 0));
-  const product = (run: Sizes): number => run.reduce((all, size) => all * size, 1);
-  return runs.reduce((best, run) => (product(run) > product(best) ? run : best), runs[0] ?? []);
 }

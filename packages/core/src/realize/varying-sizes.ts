@@ -1,20 +1,18 @@
-import { rankState } from '../ambient.ts';
 import type { Node } from '../graph/node.ts';
 import { formatShape } from '../shape.ts';
 import type { VaryingSize } from '../timeline-event.ts';
 import type { Subgraph } from './collect.ts';
 import { sizeListsOf } from './op-sizes.ts';
 import { isSpecial } from './signature.ts';
-import type { Observation, SizeRelations } from './size-relations.ts';
+import type { Observation, RelatedSizes } from './related-sizes.ts';
 
-/** Takes note of what varies in a plan that serves several sizes. */
-export function noteVaryingSizes(
-  plan: object,
+/** What varies in a plan that serves several sizes. */
+export function varyingSizesOf(
   subgraph: Subgraph,
-  { symbols, places, limits }: SizeRelations,
+  { symbols, places, limits }: RelatedSizes,
   observations: readonly Observation[],
-): void {
-  const sizes = places.map((place, symbol): VaryingSize => {
+): readonly VaryingSize[] {
+  return places.map((place, symbol): VaryingSize => {
     const numbers = observations.map((sizesOfRun) => sizesOfRun[place] ?? 0);
     return {
       ...placeIn(subgraph, place),
@@ -24,13 +22,6 @@ export function noteVaryingSizes(
       isDeclared: limits[symbol] !== null,
     };
   });
-  rankState.varyingSizes.set(plan, sizes);
-}
-
-/** Of a plan that is dropped, or of all. */
-export function forgetVaryingSizes(plan?: object): void {
-  if (plan === undefined) rankState.varyingSizes.clear();
-  else rankState.varyingSizes.delete(plan);
 }
 
 /** What the size at a place of the signature belongs to. */
