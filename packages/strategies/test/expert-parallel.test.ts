@@ -12,7 +12,10 @@ import {
   tensorParallel,
 } from '@shardwise/strategies';
 import { beforeEach, describe, expect, it } from 'vitest';
+import { checkSequences } from '../src/expert-parallel/check-sequences.ts';
+import { tokensStyle } from '../src/expert-parallel/tokens-style.ts';
 import { ExpertModel } from './ranks/expert-models.ts';
+import { SequenceModel } from './ranks/expert-sequences.ts';
 
 describe('a plan of expertParallel', () => {
   const model = (): ExpertModel => new ExpertModel({ gate: nn.topKGate() });
@@ -93,5 +96,33 @@ describe('a plan of expertParallel', () => {
     expect(averaged.map(({ parameters: [name] }) => name)).toEqual(
       parameters.map(({ name }) => name).filter((name) => !/experts\.(up|down|gate)$/.test(name)),
     );
+  });
+
+  it('is refused where a sequence is said to be spread over ranks that have other sequences', () => {
+    const balanced = (over: readonly string[]): SequenceModel => new SequenceModel(over);
+    const axes = [
+      { name: 'dp', size: 2 },
+      { name: 'ep', size: 2 },
+    ];
+    const check = (model: SequenceModel, sizes: readonly MeshAxis[]): void => {
+      const parameters = model
+        .namedParameters()
+        .map(([name, { shape, dtype }]) => ({ name, shape, dtype, requiresGrad: true }));
+      checkSequences(compose(expertParallel(), ddp()).plan({ parameters }, sizes), model);
+    };
+    const wrong = /'experts'.*sequences that are spread over 'ep'.*Leave 'ep' out of bySequence/s;
+    expect(() => check(balanced(['ep']), axes)).toThrow(wrong);
+    expect(() => check(balanced(['dp']), axes)).toThrow(/spread over 'dp'/);
+    expect(() => check(balanced([]), axes)).not.toThrow();
+    const alone = axes.map(({ name }) => ({ name, size: 1 }));
+    expect(() => check(balanced(['ep']), alone)).not.toThrow();
+  });
+
+  it('is refused where ranks have parts of sequences that a layer takes for whole ones', () => {
+    const style = tokensStyle('invariant', 'tp');
+    const layer = (over: true | readonly string[]): nn.Module => new SequenceModel(over).experts;
+    expect(() => style.check?.(layer(true), 'experts')).toThrow(/Say so: bySequence: \['tp'\]/);
+    expect(() => style.check?.(layer(['cp']), 'experts')).toThrow(/bySequence: \['cp', 'tp'\]/);
+    expect(() => style.check?.(layer(['tp']), 'experts')).not.toThrow();
   });
 });

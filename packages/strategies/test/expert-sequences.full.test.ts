@@ -9,7 +9,7 @@ import { found, SequenceModel, train } from './ranks/expert-sequences.ts';
 it('experts route the parts of sequences that sequence parallelism gives ranks, and train as on one rank', async () => {
   setRank({ device: await cpu() });
   manualSeed(0);
-  const model = new SequenceModel([]);
+  const model = new SequenceModel(true);
   const alone = await train(model, (x) => model.forward(x));
   const results = await spawnRanks(4, new URL('./ranks/expert-sequences.ts', import.meta.url), {
     world: createThreadsWorld({ size: 4, arenaBytes: 16 * 1024 * 1024 }),

@@ -84,11 +84,10 @@ export function expertParallel(options: ExpertParallelOptions = {}): Strategy {
         names.reduce((product, each) => product * (sizes[over.indexOf(each)] ?? 1), 1);
       // Of the tokens of a batch, a rank routes as many.
       const routed = Math.ceil(tokens / sizeOf(sameTokens));
-      const exchanges = over.map((each, index) => ({
-        axis: each,
-        style: expertsStyle({ k, limit: routed, before: sizeOf(over.slice(0, index)) }),
-      }));
-      const layers = layersOf(model, exchanges[0]?.style ?? tokensStyle(input));
+      const styleOf = (index: number): ParallelStyle =>
+        expertsStyle({ k, limit: routed, before: sizeOf(over.slice(0, index)) });
+      const exchanges = over.map((each, index) => ({ axis: each, style: styleOf(index) }));
+      const layers = layersOf(model, styleOf(0));
       if (layers.length === 0) throw noExperts(over);
       const shardings = shardingsOf(
         Object.fromEntries(layers.map(({ module, style }) => [module.path, style])),
@@ -120,7 +119,7 @@ export function expertParallel(options: ExpertParallelOptions = {}): Strategy {
             // What is put around the experts last is the first that rows come through.
             ...exchanges.toReversed().map((own) => run(module, { ...own, tokens: routed })),
             ...sameTokens.map((each) =>
-              run(module, { axis: each, style: tokensStyle(input), tokens }),
+              run(module, { axis: each, style: tokensStyle(input, each), tokens }),
             ),
           ]),
           ...(ownTokens.length === 0 ? [] : [new Step(shareBuffers, { axes: ownTokens })]),

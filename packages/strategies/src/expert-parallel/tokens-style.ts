@@ -1,5 +1,6 @@
 import {
   allReduce,
+  LayoutError,
   MixtureOfExperts,
   type Parameter,
   Tensor,
@@ -18,10 +19,10 @@ import { perExpert } from './experts-style.ts';
 const name = 'expertParallel';
 
 /**
- * Each rank of an axis routes a part of the tokens that all of them have. `input` is how they lie before and after the layer:
+ * Each rank of `over` routes a part of the tokens that all of them have. `input` is how they lie before and after the layer:
  * invariant, or cut along a dim already, as between layers of sequence parallelism.
  */
-export function tokensStyle(input: ActivationLayout): ParallelStyle {
+export function tokensStyle(input: ActivationLayout, over: string): ParallelStyle {
   // Tokens of [.., T, C].
   const own = typeof input === 'string' ? shard(-2) : input;
   return {
@@ -45,6 +46,18 @@ export function tokensStyle(input: ActivationLayout): ParallelStyle {
         ),
         ...sharedGradients(shared.map(([, parameter]) => parameter)),
       ];
+    },
+    check(module, path) {
+      const { sequenceAxes } = requireModule(module, MixtureOfExperts, path, name);
+      if (sequenceAxes === null || sequenceAxes.includes(over)) return;
+      throw new LayoutError(
+        {
+          asked: `${name}() of '${path}', whose ranks of '${over}' each have a part of every sequence`,
+          found: `it balances experts by sequences that are spread over ${sequenceAxes.join(', ') || 'no axis'}`,
+          todo: `Say so: bySequence: ['${[...sequenceAxes, over].join("', '")}']`,
+        },
+        { path, axis: over },
+      );
     },
     install(module, { axis, rank, size }, path) {
       if (size === 1) return;

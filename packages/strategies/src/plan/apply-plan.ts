@@ -1,4 +1,5 @@
 import { currentSession, type Model, type Module } from '@shardwise/core/extend';
+import { checkSequences } from '../expert-parallel/check-sequences.ts';
 import { runInAutocast } from '../mixed-precision/run-in-autocast.ts';
 import { checkInitialParts } from './check-initial-parts.ts';
 import { checkApplied, checkPlan } from './check-plan.ts';
@@ -18,6 +19,7 @@ export async function applyPlan<M extends Module, Inputs extends readonly unknow
 ): Promise<PlannedModel<M, Inputs, Output>> {
   checkPlan(plan);
   checkInitialParts(plan, model);
+  checkSequences(plan, model);
   const context = new PlanContext(plan, model);
   for (const step of plan.steps) step.check(context);
   for (const step of plan.steps) await step.apply(context);

@@ -26,14 +26,14 @@ export class SequenceModel extends nn.Module {
   experts: nn.MixtureOfExperts;
   last = new nn.Linear(features, features);
 
-  constructor(axes: readonly string[]) {
+  /** `over` are the mesh axes whose ranks have parts of the same sequences. */
+  constructor(over: true | readonly string[]) {
     super();
     this.experts = new nn.MixtureOfExperts(features, 12, 4, {
-      balance: { kind: 'megatron', coefficient: 0.1, bySequence: true },
+      balance: { kind: 'megatron', coefficient: 0.1, bySequence: over },
       zLoss: 0.01,
       bias: { rate: 0.01 },
       shared: new nn.Linear(features, features),
-      axes,
     });
   }
 

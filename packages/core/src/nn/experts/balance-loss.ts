@@ -16,14 +16,17 @@ export interface BalanceLoss {
   readonly kind: 'switch' | 'megatron' | 'gshard';
   /** By what it is multiplied. */
   readonly coefficient: number;
-  /** Whether it is the mean over sequences, each balanced by itself, of an input of 3 dims. Default: false. */
-  readonly bySequence?: boolean;
+  /**
+   * Whether it is the mean over sequences, each balanced by itself, of an input of 3 dims: true where each rank has whole ones, or the
+   * mesh axes whose ranks have parts of the same sequences. Default: false.
+   */
+  readonly bySequence?: boolean | readonly string[];
 }
 
 export const balanceRules: OptionRules<BalanceLoss> = {
   kind: option.required(option.oneOf('switch', 'megatron', 'gshard')),
   coefficient: option.required(option.nonNegative),
-  bySequence: option.flag,
+  bySequence: option.either(option.flag, option.listOf(option.axisName)),
 };
 
 export interface BalanceOptions {

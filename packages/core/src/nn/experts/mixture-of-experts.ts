@@ -42,9 +42,9 @@ export interface MixtureOfExpertsOptions {
   /** Computes every token; what it and the experts give is weighed by what a linear layer says of the token (Rajbhandari et al. 2022). */
   readonly residual?: Layer;
   /**
-   * Mesh axes whose ranks have other tokens of the same batch, and with `bySequence` of the same sequences: balance losses are those
-   * of all their tokens, for a message of a few numbers in each pass, which plans do not list. Default: none, each rank balances its
-   * own tokens.
+   * Mesh axes whose ranks have other tokens of the same batch: balance losses are those of all their tokens, for a message of a few
+   * numbers in each pass, which plans do not list. By sequence, `bySequence` says over which ranks one is spread. Default: none, each
+   * rank balances its own tokens.
    */
   readonly axes?: readonly string[];
   /** Source of initial values; default the rank's generator. */
@@ -166,6 +166,13 @@ export class MixtureOfExperts extends Module {
     return readStatistics(Array.from(await this.#observed.data(), Number));
   }
 
+  /** The mesh axes over whose ranks each sequence that is balanced by itself is spread; null where none is. */
+  get sequenceAxes(): readonly string[] | null {
+    const { bySequence = false } = this.balance ?? {};
+    if (bySequence === false) return null;
+    return bySequence === true ? [] : bySequence;
+  }
+
   /** Moves the bias of each expert by what it was given since the last time. See `updateExpertBias`. */
   updateBias(axes: readonly string[]): void {
     if (this.expertBias !== null) this.#bias?.update(this.expertBias, axes);
@@ -252,9 +259,14 @@ export class MixtureOfExperts extends Module {
     if (!this.#trains) return [];
     const losses: Tensor[] = [];
     if (balance !== null && gate.k !== null && balance.coefficient > 0) {
-      const { kind, coefficient, bySequence = false } = balance;
-      const sequences = bySequence && x.ndim > 2 ? elementCount(x.shape.slice(0, -2)) : 1;
-      losses.push(balanceLoss(routing, kind, { k: gate.k, sequences, axes }).mul(coefficient));
+      const { kind, coefficient } = balance;
+      const { sequenceAxes } = this;
+      const isSplit = sequenceAxes !== null && x.ndim > 2;
+      const sequences = isSplit ? elementCount(x.shape.slice(0, -2)) : 1;
+      // Routes of other sequences count for these alone: the mean over ranks has them.
+      const counted = isSplit ? sequenceAxes : axes;
+      const options = { k: gate.k, sequences, axes: counted };
+      losses.push(balanceLoss(routing, kind, options).mul(coefficient));
     }
     if (zLoss > 0) losses.push(routerZLoss(logits).mul(zLoss));
     const [first, ...others] = losses;
