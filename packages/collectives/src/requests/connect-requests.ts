@@ -1,5 +1,4 @@
 import {
-  type CallOptions,
   checkOptions,
   CollectiveError,
   CollectiveTimeoutError,
@@ -7,6 +6,7 @@ import {
   type OptionRules,
   RefusedError,
   type RequestConnection,
+  type RequestOptions,
 } from '@shardwise/core/spec';
 import { callRules } from '../call/call-options.ts';
 import { startDeadline } from '../call/deadline.ts';
@@ -52,6 +52,8 @@ const connectRules: OptionRules<ConnectRequestsOptions> = {
   maxMessageBytes: option.integer(1),
 };
 
+const requestRules: OptionRules<RequestOptions> = { ...callRules, onSent: option.callback() };
+
 /** Connects to a server of startRequestServer. Rejects with CollectiveError where nobody listens, or the secrets differ. */
 export async function connectRequests(options: ConnectRequestsOptions): Promise<RequestConnection> {
   checkOptions('connectRequests', options, connectRules);
@@ -93,9 +95,9 @@ class Connection implements RequestConnection {
   async request<T>(
     parts: readonly Uint8Array[],
     read: (answer: readonly Uint8Array[]) => T | Promise<T>,
-    options: CallOptions = {},
+    options: RequestOptions = {},
   ): Promise<T> {
-    checkOptions('a request', options, callRules);
+    checkOptions('a request', options, requestRules);
     options.signal?.throwIfAborted();
     const errors = {
       late: (timeoutMs: number) => lateError(this.address, timeoutMs),
@@ -111,6 +113,7 @@ class Connection implements RequestConnection {
           this.#calls.set(tag, call);
           return encodeMessage(frameKinds.request, tag, parts, call.places);
         },
+        sent: options.onSent,
         watch: (giveUp) => startDeadline(options, errors, giveUp),
       });
       return await read(answer);

@@ -21,6 +21,8 @@ export interface FrameCall {
   readonly frame: (tag: number) => readonly Uint8Array[];
   /** Starts to watch the call's time limit. Returns a function that stops this. */
   readonly watch?: (giveUp: (error: Error) => void) => () => void;
+  /** Called when the call has left this process. */
+  readonly sent?: (() => void) | undefined;
   /** What tells the server that the call was given up. */
   readonly cancel?: (tag: number) => Uint8Array;
 }
@@ -63,7 +65,7 @@ export class FrameCaller implements StreamReader {
     return true;
   }
 
-  async call({ frame, watch, cancel }: FrameCall): Promise<readonly Uint8Array[]> {
+  async call({ frame, watch, sent, cancel }: FrameCall): Promise<readonly Uint8Array[]> {
     const socket = this.#socket;
     if (this.#ended !== undefined) throw this.#ended;
     if (socket === undefined) throw this.#protocol.ended(undefined);
@@ -72,7 +74,11 @@ export class FrameCaller implements StreamReader {
     this.#pending.set(tag, { resolve, reject });
     socket.ref();
     socket.cork();
-    for (const piece of frame(tag)) socket.write(piece);
+    const pieces = frame(tag);
+    for (const [index, piece] of pieces.entries()) {
+      if (sent !== undefined && index === pieces.length - 1) socket.write(piece, sent);
+      else socket.write(piece);
+    }
     socket.uncork();
     const stop = watch?.((error) => {
       reject(error);

@@ -30,6 +30,8 @@ export function segment(
   rowCountsOf: (value: number) => readonly number[] = () => [],
 ): readonly DraftStep[] {
   const draft: DraftStep[] = [];
+  const updates = new Set(graph.updates.map(({ value }) => value));
+  const pinned = new Set([...graph.roots, ...updates, ...graph.rowCounts]);
   let open: number[] = [];
   let era = 0;
   /** By value, 1 where it is in `open`. */
@@ -92,10 +94,12 @@ export function segment(
     return together;
   };
   // Until they have been waited for, reductions to parts hold up the memory of the whole, gathers of
-  // updated parameters that of the parts, and pages on their way out that of the value.
+  // updated parameters that of the parts, and pages on their way out that of a value that only this run has.
   const holdsUp = (id: number): boolean => {
-    const op = graph.values[id]?.op;
-    return op === 'reduceScatter' || op === 'pageOut' || (op === 'allGather' && updates.has(id));
+    const { op, inputs: [source = -1] = [] } = graph.values[id] ?? {};
+    // What outlives the run is held up by nothing.
+    if (op === 'pageOut') return !pinned.has(source);
+    return op === 'reduceScatter' || (op === 'allGather' && updates.has(id));
   };
   const start = (group: readonly number[]): void => {
     const inputs = group.flatMap((member) => graph.values[member]?.inputs ?? []);
@@ -152,8 +156,6 @@ export function segment(
     }
   };
 
-  const updates = new Set(graph.updates.map(({ value }) => value));
-  const pinned = new Set([...graph.roots, ...updates, ...graph.rowCounts]);
   for (let id = graph.leafCount; id < graph.values.length; id++) {
     const value = graph.values[id];
     if (value === undefined) break;

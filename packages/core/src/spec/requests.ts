@@ -1,5 +1,10 @@
 import type { CallOptions } from './process-group.ts';
 
+export interface RequestOptions extends CallOptions {
+  /** Called when this side has handed over the whole request, which the other one may not have yet. */
+  readonly onSent?: () => void;
+}
+
 /**
  * A connection to a process that answers requests. Messages are lists of byte strings, which begin at addresses that
  * are multiples of 8. A request belongs to the call until its promise settles.
@@ -16,7 +21,7 @@ export interface RequestConnection {
   request<T>(
     parts: readonly Uint8Array[],
     read: (answer: readonly Uint8Array[]) => T | Promise<T>,
-    options?: CallOptions,
+    options?: RequestOptions,
   ): Promise<T>;
   /** Ends it: pending and later requests reject. */
   close(): void;

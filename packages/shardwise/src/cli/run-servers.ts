@@ -65,9 +65,17 @@ export function serverFacts(
     'updates of a server': Math.max(...known.map(({ updates }) => updates)),
     staleness: histogram(known.map(({ staleness }) => staleness)),
     'steps ahead': histogram(known.map(({ lead }) => lead)),
+    'gradients sent in backward': `${percent(
+      sum(({ earlyBytes }) => earlyBytes),
+      sum(({ receivedBytes }) => receivedBytes),
+    )} of ${sum(({ receivedBytes }) => receivedBytes)} bytes`,
     'pushes too late': sum(({ late }) => late),
     'pushes sent twice': sum(({ duplicates }) => duplicates),
   };
+}
+
+function percent(part: number, whole: number): string {
+  return whole === 0 ? '0 %' : `${Math.round((100 * part) / whole)} %`;
 }
 
 /** How often each number came: `0: 120, 1: 30`. */

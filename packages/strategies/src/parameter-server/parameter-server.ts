@@ -20,6 +20,10 @@ export interface ParameterServerStrategyOptions {
   readonly consistency?: Consistency;
   /** To what gradients are rounded before they are sent; servers add and update in f32. Default: they are sent as f32. */
   readonly compress?: 'f16' | 'bf16';
+  /**
+   * Gradients leave in the backward pass as soon as so many bytes of them are there, the first 1 MiB earlier. Default: 4 MiB.
+   */
+  readonly bucketBytes?: number;
   /** The mesh axis whose ranks are the workers. Default: `dp`. */
   readonly axis?: string;
   /** How long a server may be away before a step fails. Default: 30,000. */
@@ -30,9 +34,13 @@ const optionRules: OptionRules<ParameterServerStrategyOptions> = {
   servers: option.required(option.object('the servers of a run, as init() gives them')),
   consistency: option.checkedLater(),
   compress: option.oneOf('f16', 'bf16'),
+  bucketBytes: option.positive,
   axis: option.axisName,
   timeoutMs: option.positive,
 };
+
+/** Early enough for several of them in a backward pass, and few enough not to cut it into many programs. */
+const BUCKET_BYTES = 4 << 20;
 
 /**
  * Servers hold the parameters and the optimizer's states. Each worker has a batch of its own; `optimizer.step()` pushes
@@ -42,7 +50,7 @@ const optionRules: OptionRules<ParameterServerStrategyOptions> = {
 export function parameterServer(options: ParameterServerStrategyOptions): Strategy {
   if (options?.servers === undefined) throw noServersError();
   checkOptions('parameterServer', options, optionRules);
-  const { servers, axis = 'dp', timeoutMs = 30_000 } = options;
+  const { servers, axis = 'dp', timeoutMs = 30_000, bucketBytes = BUCKET_BYTES } = options;
   const consistency = consistencyRule(options.consistency ?? 'synchronous');
   if (servers.size === 0) throw noServersError();
   const { compress } = options;
@@ -71,7 +79,14 @@ export function parameterServer(options: ParameterServerStrategyOptions): Strate
           return { ...parameter, parameter: layout, gradient: layout, optimizer: layout };
         }),
         steps: [
-          new Step(serve, { axis, consistency, compress, timeoutMs, servers: () => servers }),
+          new Step(serve, {
+            axis,
+            consistency,
+            compress,
+            bucketBytes,
+            timeoutMs,
+            servers: () => servers,
+          }),
         ],
       };
     },

@@ -6,6 +6,7 @@ export type RefusalName =
   | 'oversized'
   | 'stale'
   | 'gap'
+  | 'no-part'
   | 'unknown-worker'
   | 'other-model'
   | 'not-initialised'

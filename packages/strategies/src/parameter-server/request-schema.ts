@@ -33,6 +33,7 @@ const recipe = fields({
   optimizer: text,
   groups: list(fields({ params: list(count), settings: plain })),
 });
+const dtype = literal('f32', 'f16', 'bf16');
 const fromWorker = { shard: count, worker: count, session: count };
 
 type Fields = Readonly<Record<string, Check>>;
@@ -46,7 +47,8 @@ const ofWorkers = {
     round: count,
     recipe: orNull(recipe),
     present: list(flag),
-    dtype: literal('f32', 'f16', 'bf16'),
+    parts: list(count),
+    dtype,
   },
   pull: fromWorker,
   leave: fromWorker,
@@ -83,6 +85,7 @@ const table = fields({
 
 const anyRequest = byKind({
   ...ofWorkers,
+  part: { ...fromWorker, number: count, parameters: list(count), dtype },
   replicate: { shard: count, term: count, request: byKind(ofWorkers) },
   adopt: { shard: count, term: count, head },
   promote: { shard: count },

@@ -23,7 +23,20 @@ export interface InitialiseRequest extends FromWorker {
   readonly kind: 'initialise';
 }
 
-/** Arrays: the gradients of the parameters whose `present` is true; for elastic averaging, the values of all. */
+/** Gradients of the worker's next push, which it sends while it computes others. Arrays: those of `parameters`. */
+export interface PartRequest extends FromWorker {
+  readonly kind: 'part';
+  /** Counts the parts of a worker. */
+  readonly number: number;
+  /** Places of parameters in the range. */
+  readonly parameters: readonly number[];
+  readonly dtype: SentDtype;
+}
+
+/**
+ * Arrays: the gradients of the parameters whose `present` is true, but for those of `parts`; for elastic averaging, the values
+ * of all.
+ */
 export interface PushRequest extends FromWorker {
   readonly kind: 'push';
   /** Counts the pushes of a worker from 1: one that comes twice counts once. */
@@ -32,6 +45,8 @@ export interface PushRequest extends FromWorker {
   readonly round: number;
   readonly recipe: UpdateRecipe | null;
   readonly present: readonly boolean[];
+  /** The numbers of parts that were sent before, and belong to it. */
+  readonly parts: readonly number[];
   /** Of the arrays. */
   readonly dtype: SentDtype;
 }
@@ -44,7 +59,7 @@ export interface LeaveRequest extends FromWorker {
   readonly kind: 'leave';
 }
 
-/** What workers ask of a range. */
+/** What workers ask of a range, and what changes it. */
 export type ServerRequest =
   | JoinRequest
   | InitialiseRequest
@@ -76,6 +91,11 @@ export interface PromoteRequest {
 }
 
 /** What a server is asked, by workers and by other servers. */
-export type ShardRequest = ServerRequest | ReplicateRequest | AdoptRequest | PromoteRequest;
+export type ShardRequest =
+  | ServerRequest
+  | PartRequest
+  | ReplicateRequest
+  | AdoptRequest
+  | PromoteRequest;
 
 export type AnyRequest = ShardRequest | TableRequest;

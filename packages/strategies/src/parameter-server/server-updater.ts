@@ -11,7 +11,9 @@ import {
   type UpdateRequest,
   withoutValues,
 } from '@shardwise/core/extend';
+import { assignBuckets, firstBucketBytes } from '../distributed-data-parallel/buckets.ts';
 import type { ConsistencyRule } from './consistency.ts';
+import { GradientParts } from './gradient-parts.ts';
 import { type KeyRange, keyRanges } from './key-ranges.ts';
 import type { SentDtype } from './sent-gradients.ts';
 import type { UpdateRecipe } from './served-job.ts';
@@ -27,6 +29,8 @@ export interface ServerUpdaterOptions {
   readonly timeoutMs: number;
   /** To what gradients are rounded before they are sent; undefined: they are not. */
   readonly compress: 'f16' | 'bf16' | undefined;
+  /** Gradients leave in the backward pass when so many bytes of them are there. */
+  readonly bucketBytes: number;
 }
 
 interface Range extends KeyRange {
@@ -42,6 +46,8 @@ export class ServerUpdater implements Updater {
   readonly #parameters: readonly Parameter[];
   readonly #places: ReadonlyMap<object, number>;
   readonly #ranges: readonly Range[];
+  /** Null where workers send values. */
+  #parts: GradientParts | null = null;
   #isWriting = false;
   #steps = 0;
 
@@ -69,6 +75,7 @@ export class ServerUpdater implements Updater {
       if (range.link.isInitialised || this.#options.worker !== 0) continue;
       await range.link.initialise(await bytesOf(this.#parameters.slice(range.start, range.end)));
     }
+    if (this.#options.consistency.kind !== 'elastic') this.#parts = this.#sendEarly();
     await Promise.all(
       this.#ranges.map((range) => range.link.pull(({ values }) => this.#write(range, values))),
     );
@@ -96,8 +103,9 @@ export class ServerUpdater implements Updater {
     }
     const recipe = this.#recipeOf(request);
     const dtype: SentDtype = this.#options.compress ?? 'f32';
+    const leaving = this.#parts?.take() ?? [];
     const gradients = this.#parameters.map(({ grad }) => grad && sentAs(grad, dtype));
-    await currentSession().realize([]);
+    await currentSession().realize(leaving);
     await this.#eachRange(async (range) => {
       const { start, end, link } = range;
       const own = gradients.slice(start, end);
@@ -113,7 +121,37 @@ export class ServerUpdater implements Updater {
 
   /** Leaves the parameters to this rank's optimizers. */
   detach(): void {
+    this.#parts?.detach();
     for (const parameter of this.#parameters) parameter.updater = null;
+  }
+
+  /** In the reverse order of the parameters, as backward comes to them. */
+  #sendEarly(): GradientParts {
+    const { bucketBytes } = this.#options;
+    const dtype: SentDtype = this.#options.compress ?? 'f32';
+    const limits = [Math.min(firstBucketBytes, bucketBytes), bucketBytes];
+    const buckets = this.#ranges.flatMap(({ start, end }) => {
+      const places = this.#parameters.slice(start, end).map((_, index) => end - 1 - index);
+      const items = places.map((place) => {
+        const { shape = [] } = this.#parameters[place] ?? {};
+        return { shape, dtype };
+      });
+      return assignBuckets(items, limits).map(({ indices }) =>
+        indices.flatMap((index) => places[index] ?? []),
+      );
+    });
+    return new GradientParts({
+      parameters: this.#parameters,
+      buckets,
+      dtype,
+      send: async (places, arrays) => {
+        const range = this.#ranges.find(({ start, end }) =>
+          places.every((place) => place >= start && place < end),
+        );
+        const own = places.map((place) => place - (range?.start ?? 0));
+        await range?.link.sendPart(own, dtype, arrays);
+      },
+    });
   }
 
   async leave(): Promise<void> {

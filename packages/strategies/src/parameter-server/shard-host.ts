@@ -1,4 +1,5 @@
 import type { RequestClient } from '@shardwise/core/extend';
+import { EarlyGradients } from './early-gradients.ts';
 import { isRefused, refusal } from './refusal.ts';
 import { type ServerAnswer, withHead } from './server-message.ts';
 import type {
@@ -35,6 +36,7 @@ export class ShardHost {
   readonly shard: Shard;
   readonly #options: ShardHostOptions;
   readonly #presence: WorkerPresence;
+  readonly #early = new EarlyGradients();
   #role: ShardRole;
   #term = 0;
   #queue: Promise<unknown> = Promise.resolve();
@@ -71,6 +73,12 @@ export class ShardHost {
       case 'promote':
         await this.#promote();
         return withHead({});
+      case 'part':
+        this.#requirePrimary();
+        this.#presence.see(request.worker, client);
+        this.shard.checkPart(request, arrays);
+        await this.#early.keep(request, arrays, client);
+        return withHead({});
       case 'push':
       case 'pull':
       case 'join':
@@ -87,6 +95,7 @@ export class ShardHost {
   /** Ends the watch over workers, and writes what is not in a snapshot yet. */
   async close(): Promise<void> {
     this.#presence.close();
+    this.#early.close();
     this.#options.replica?.detach();
     await this.#queue;
     if (this.#role === 'primary') await this.#options.snapshots?.finish(this.shard);
@@ -105,16 +114,26 @@ export class ShardHost {
   ): Promise<readonly Uint8Array[]> {
     switch (request.kind) {
       case 'join': {
+        this.#early.drop(request.worker);
         const joined = await this.#change(request, arrays);
         return withHead({ ...Object(joined), round: this.shard.round });
       }
-      case 'initialise':
       case 'leave':
+        this.#early.drop(request.worker);
+        await this.#change(request, arrays);
+        return withHead({});
+      case 'initialise':
         await this.#change(request, arrays);
         return withHead({});
       case 'push': {
-        const outcome = (await this.#change(request, arrays)) as PushOutcome;
-        return this.#answerWhen(request, client, outcome, () => !this.#mustWait(request.worker));
+        const whole = this.#early.completed(request, arrays);
+        try {
+          const outcome = (await this.#change(whole.request, whole.arrays)) as PushOutcome;
+          const isReady = (): boolean => !this.#mustWait(request.worker);
+          return await this.#answerWhen(request, client, outcome, isReady);
+        } finally {
+          this.#early.drop(request.worker);
+        }
       }
       case 'pull': {
         const outcome = { staleness: 0, isLate: false };

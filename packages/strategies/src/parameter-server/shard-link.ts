@@ -34,6 +34,18 @@ export type TakeValues<T> = (pulled: PulledValues) => T | Promise<T>;
 /** What a push carries, beside what the link adds. */
 export type Push = Pick<PushRequest, 'recipe' | 'present' | 'dtype'>;
 
+/** A request, and its arrays. */
+interface Message {
+  readonly request: ServerRequest;
+  readonly arrays: readonly Uint8Array[];
+}
+
+/** Gradients that are with the server before their push. */
+interface SentPart {
+  readonly number: number;
+  readonly parameters: readonly number[];
+}
+
 /** A worker's side of one range of keys: keeps its place in the row of pushes, and finds the server again. */
 export class ShardLink {
   readonly #options: ShardLinkOptions;
@@ -42,6 +54,9 @@ export class ShardLink {
   #sequence = 0;
   #round = 0;
   #isInitialised = false;
+  #partsSent = 0;
+  /** What this connection has brought of the next push. */
+  #parts: readonly SentPart[] = [];
   /** Whether the server that has the copy answers. */
   #isAtCopy = false;
   /** Whether the other server did not answer. */
@@ -57,7 +72,9 @@ export class ShardLink {
 
   async join(): Promise<void> {
     const { shard, worker, job } = this.#options;
-    const joined = await this.#request({ kind: 'join', shard, worker, job }, [], readJoined);
+    this.#parts = [];
+    const request = { kind: 'join', shard, worker, job } as const;
+    const joined = await this.#request(() => ({ request, arrays: [] }), readJoined);
     this.#session = joined.session;
     this.#sequence = joined.sequence;
     this.#round = joined.round;
@@ -65,35 +82,91 @@ export class ShardLink {
   }
 
   async initialise(values: readonly Uint8Array[]): Promise<void> {
-    await this.#request({ kind: 'initialise', ...this.#from() }, values, () => undefined);
+    const request = { kind: 'initialise', ...this.#from() } as const;
+    await this.#request(
+      () => ({ request, arrays: values }),
+      () => undefined,
+    );
     this.#isInitialised = true;
   }
 
   /** The values are valid until what `take` returns settles. */
   pull<T>(take: TakeValues<T>): Promise<T> {
-    return this.#pulled(() => ({ kind: 'pull', ...this.#from() }), [], take);
+    return this.#pulled(() => this.#pullMessage(), take);
   }
 
-  /** Pulls when the push has been counted, as `pull` does. */
-  push<T>(push: Push, arrays: readonly Uint8Array[], take: TakeValues<T>): Promise<T> {
+  /**
+   * Sends gradients of the push that is to come; settles when they are on their way. What does not arrive, the push brings. The arrays
+   * stay as they are until it is over.
+   */
+  async sendPart(
+    parameters: readonly number[],
+    dtype: PushRequest['dtype'],
+    arrays: readonly Uint8Array[],
+  ): Promise<void> {
+    const connection = this.#connection;
+    if (connection === null) return;
+    const number = this.#partsSent++;
+    const part: SentPart = { number, parameters };
+    this.#parts = [...this.#parts, part];
+    const request = {
+      kind: 'part',
+      ...this.#from(),
+      number,
+      parameters,
+      dtype,
+    } satisfies AnyRequest;
+    const sent = Promise.withResolvers<void>();
+    const answered = async (): Promise<void> => {
+      try {
+        const options = { onSent: () => sent.resolve() };
+        await connection.request(withHead(request, arrays), () => undefined, options);
+      } catch {
+        this.#parts = this.#parts.filter((each) => each !== part);
+      } finally {
+        sent.resolve();
+      }
+    };
+    void answered();
+    await sent.promise;
+  }
+
+  /** Pulls when the push has been counted, as `pull` does. `arrays` has one for each parameter that is present. */
+  async push<T>(push: Push, arrays: readonly Uint8Array[], take: TakeValues<T>): Promise<T> {
     this.#sequence++;
-    return this.#pulled(
-      () => ({
+    try {
+      return await this.#pulled(() => this.#pushMessage(push, arrays), take);
+    } finally {
+      this.#parts = [];
+    }
+  }
+
+  /** Without the arrays that the server has already. */
+  #pushMessage(push: Push, arrays: readonly Uint8Array[]): Message {
+    const early = new Set(this.#parts.flatMap(({ parameters }) => parameters));
+    const places = push.present.flatMap((isPresent, place) => (isPresent ? place : []));
+    return {
+      request: {
         kind: 'push',
         ...this.#from(),
         sequence: this.#sequence,
         round: this.#round,
         ...push,
-      }),
-      arrays,
-      take,
-    );
+        parts: this.#parts.map(({ number }) => number),
+      },
+      arrays: arrays.filter((_, index) => !early.has(places[index] ?? -1)),
+    };
+  }
+
+  #pullMessage(): Message {
+    return { request: { kind: 'pull', ...this.#from() }, arrays: [] };
   }
 
   /** Ends the connection without a word. */
   drop(): void {
     this.#connection?.close();
     this.#connection = null;
+    this.#parts = [];
   }
 
   /** Says that this worker is done, so that nobody waits for it. */
@@ -109,12 +182,8 @@ export class ShardLink {
     }
   }
 
-  #pulled<T>(
-    request: () => ServerRequest,
-    arrays: readonly Uint8Array[],
-    take: TakeValues<T>,
-  ): Promise<T> {
-    return this.#rejoining(request, arrays, async (parts) => {
+  #pulled<T>(message: () => Message, take: TakeValues<T>): Promise<T> {
+    return this.#rejoining(message, async (parts) => {
       const answer = readAnswer(parts);
       this.#round = answer.round;
       return take(answer);
@@ -122,25 +191,21 @@ export class ShardLink {
   }
 
   /** A server that has begun again from a snapshot knows an earlier state of this worker. */
-  async #rejoining<T>(
-    request: () => ServerRequest,
-    arrays: readonly Uint8Array[],
-    read: ReadAnswer<T>,
-  ): Promise<T> {
+  async #rejoining<T>(message: () => Message, read: ReadAnswer<T>): Promise<T> {
     try {
-      return await this.#request(request(), arrays, read);
+      return await this.#request(message, read);
     } catch (error) {
       if (!isRefused(error, 'unknown-worker', 'gap')) throw error;
-      const { kind } = request();
+      const { kind } = message().request;
       const sequence = this.#sequence;
       await this.join();
       if (!this.#isInitialised) throw emptyError(this.#options.shard, error);
-      if (kind !== 'push') return this.#request(request(), arrays, read);
+      if (kind !== 'push') return this.#request(message, read);
       // It was counted before the server forgot this worker.
       const isCounted = this.#sequence >= sequence;
-      if (isCounted) return this.#request({ kind: 'pull', ...this.#from() }, [], read);
+      if (isCounted) return this.#request(() => this.#pullMessage(), read);
       this.#sequence++;
-      return this.#request(request(), arrays, read);
+      return this.#request(message, read);
     }
   }
 
@@ -153,18 +218,19 @@ export class ShardLink {
    * Sends a request again until it is answered: a push that comes twice counts once. Where a server does not answer,
    * the one that has the copy is to take its place.
    */
-  async #request<T>(
-    request: ServerRequest,
-    arrays: readonly Uint8Array[],
-    read: ReadAnswer<T>,
-  ): Promise<T> {
+  async #request<T>(message: () => Message, read: ReadAnswer<T>): Promise<T> {
     const { shard, timeoutMs } = this.#options;
     const deadline = performance.now() + timeoutMs;
     for (;;) {
       try {
         this.#connection ??= await this.#connect();
+        const { request, arrays } = message();
         return await this.#connection.request(withHead(request, arrays), read);
       } catch (error) {
+        if (isRefused(error, 'no-part') && this.#parts.length > 0) {
+          this.#parts = [];
+          continue;
+        }
         const isEmpty = isRefused(error, 'no-state');
         if (!isLost(error) && !isEmpty && !isRefused(error, 'not-primary')) throw error;
         const isLast = performance.now() + RETRY_MS > deadline;

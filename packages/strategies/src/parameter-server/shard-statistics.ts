@@ -9,6 +9,8 @@ export interface ShardStatistics {
   readonly late: number;
   /** Bytes of arrays that came, and that were sent. */
   readonly receivedBytes: number;
+  /** Those of them that came while their worker was still computing other gradients. */
+  readonly earlyBytes: number;
   readonly sentBytes: number;
   /** How many pushes found so many updates of others between what their worker had read and them. */
   readonly staleness: Readonly<Record<number, number>>;
@@ -28,6 +30,7 @@ export class ShardCounts {
   duplicates = 0;
   late = 0;
   receivedBytes = 0;
+  earlyBytes = 0;
   sentBytes = 0;
   readonly staleness: Map<number, number> = new Map();
   readonly lead: Map<number, number> = new Map();
@@ -38,12 +41,13 @@ export class ShardCounts {
   }
 
   statistics(clock: VectorClock): Omit<ShardStatistics, 'isReplicated'> {
-    const { updates, duplicates, late, receivedBytes, sentBytes } = this;
+    const { updates, duplicates, late, receivedBytes, earlyBytes, sentBytes } = this;
     return {
       updates,
       duplicates,
       late,
       receivedBytes,
+      earlyBytes,
       sentBytes,
       staleness: Object.fromEntries(this.staleness),
       lead: Object.fromEntries(this.lead),

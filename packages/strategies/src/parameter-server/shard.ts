@@ -6,6 +6,7 @@ import type {
   InitialiseRequest,
   JoinRequest,
   LeaveRequest,
+  PartRequest,
   PushRequest,
 } from './server-request.ts';
 import type { SavedMember, ShardHead } from './shard-head.ts';
@@ -141,6 +142,31 @@ export class Shard {
       `it is of start ${session}, and start ${member.session} has joined since`,
       'End the earlier start of this worker',
     );
+  }
+
+  /** Throws RefusedError for gradients of a push to come that are not those of parameters of this range. */
+  checkPart(
+    { parameters: places, dtype, ...request }: PartRequest,
+    arrays: readonly Uint8Array[],
+  ): void {
+    this.check(request);
+    const { parameters } = this.job;
+    const specs = places.flatMap((place) => parameters[place] ?? []);
+    if (specs.length !== places.length || new Set(places).size !== places.length) {
+      throw refusal(
+        'malformed',
+        `gradients of worker ${request.worker} before its push`,
+        `the parameters ${places.slice(0, 10).join(', ')} of ${parameters.length}, of which one is not there, or twice`,
+        'Send what this version of Shardwise sends',
+      );
+    }
+    requireArrays(
+      specs,
+      specs.map(() => true),
+      arrays,
+      dtype,
+    );
+    this.counts.earlyBytes += arrays.reduce((sum, { byteLength }) => sum + byteLength, 0);
   }
 
   async push(request: PushRequest, arrays: readonly Uint8Array[]): Promise<PushOutcome> {

@@ -224,6 +224,7 @@ describe('what a server refuses', () => {
       round: 0,
       recipe: sgd,
       present: [true],
+      parts: [],
       dtype: 'f32',
       ...change,
     };
@@ -263,7 +264,7 @@ describe('what a server refuses', () => {
 
   it('names the field that is wrong', () => {
     const head = { kind: 'push', shard: 0, worker: 0, session: 1, sequence: 1, round: 0 };
-    const whole = { ...head, recipe: sgd, present: [true], dtype: 'f32' };
+    const whole = { ...head, recipe: sgd, present: [true], parts: [], dtype: 'f32' };
     const wrong = (change: object): unknown => {
       try {
         requireRequest({ ...whole, ...change }, (found) => new Error(found));

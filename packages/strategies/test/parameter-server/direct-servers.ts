@@ -43,7 +43,8 @@ export function directServers(
         );
       return {
         address,
-        request: async (parts, read) => {
+        request: async (parts, read, { onSent } = {}) => {
+          onSent?.();
           const fate = loses();
           if (fate === 'request') throw lost();
           const handler = handlers[server];

@@ -78,7 +78,8 @@ export class ServerCluster {
     const client = { number: this.#clients++, closed: ended };
     return {
       address,
-      request: async (parts, read) => {
+      request: async (parts, read, { onSent } = {}) => {
+        onSent?.();
         if (ended.aborted) throw lost();
         const gone = new Promise<never>((_, reject) => {
           ended.addEventListener('abort', () => reject(lost()), { once: true });

@@ -44,7 +44,7 @@ export async function main(context: RankContext): Promise<Record<string, number[
     const addresses = servers[name] ?? [];
     const connected = connectServers({ addresses, secret });
     const consistency: Consistency = 'synchronous';
-    const strategy = parameterServer({ servers: connected, consistency });
+    const strategy = parameterServer({ servers: connected, consistency, bucketBytes: 256 });
     results[`servers ${name}`] = await train(context, make, strategy);
     await connected.close();
   }

@@ -34,6 +34,7 @@ const statistics = z.object({
   duplicates: z.number(),
   late: z.number(),
   receivedBytes: z.number(),
+  earlyBytes: z.number(),
   sentBytes: z.number(),
   staleness: counts,
   lead: counts,

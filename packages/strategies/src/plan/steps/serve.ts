@@ -18,6 +18,7 @@ export interface Serve {
   readonly axis: string;
   readonly consistency: ConsistencyRule;
   readonly compress: 'f16' | 'bf16' | undefined;
+  readonly bucketBytes: number;
   readonly timeoutMs: number;
   /** How the servers are reached; does not print. */
   readonly servers: () => ParameterServers;
@@ -44,7 +45,7 @@ export const serve: StepKind<Serve> = {
     requireOneStep(context.plan, serve);
     for (const [, { part }] of context.parameters) requireFloat32('to serve', part);
   },
-  async apply({ axis, consistency, compress, timeoutMs, servers }, context) {
+  async apply({ axis, consistency, compress, bucketBytes, timeoutMs, servers }, context) {
     const { rank: worker, size: workers } = axisOf(currentSession().mesh, axis);
     const updater = new ServerUpdater({
       servers: servers(),
@@ -54,6 +55,7 @@ export const serve: StepKind<Serve> = {
       parameters: context.parameters,
       timeoutMs,
       compress,
+      bucketBytes,
     });
     await updater.start();
     servers().whenClosed(() => updater.leave());
