@@ -1,5 +1,5 @@
 import type { MatrixLayout, MatrixProduct } from '../products/plan-tasks.ts';
-import type { Packing } from '../products/product-types.ts';
+import { bytesOfPacking, type Packing } from '../products/product-types.ts';
 import type { AttentionWork, HeadsInMemory } from './attention-work.ts';
 import type { HeadRange, RowBlock } from './row-blocks.ts';
 
@@ -9,11 +9,9 @@ export interface Part {
   readonly block: RowBlock;
 }
 
-const bytesOf = (packing: Packing): 2 | 4 => (packing === 'bf16' ? 2 : 4);
-
 /** Where the matrix of a head begins, in bytes. */
 export function headBytes({ packing }: HeadsInMemory, head: number, elements: number): number {
-  return bytesOf(packing) * head * elements;
+  return bytesOfPacking(packing) * head * elements;
 }
 
 /** Which head of keys and values a head of queries reads. */
@@ -40,7 +38,7 @@ function rowsOf(
   width: number,
 ): MatrixLayout {
   const first = (head * work.queries + start) * width;
-  return { byteOffset: bytesOf(source.packing) * first, rowStride: width, columnStride: 1 };
+  return { byteOffset: bytesOfPacking(source.packing) * first, rowStride: width, columnStride: 1 };
 }
 
 /** The scores' addend: the mask's matrix of a head, or a staircase. */
@@ -156,7 +154,7 @@ export function queryProducts(
       columns: width,
       depth: block.keys,
       left: {
-        byteOffset: bytesOf(tilePacking) * at * block.rows * block.keys,
+        byteOffset: bytesOfPacking(tilePacking) * at * block.rows * block.keys,
         rowStride: block.keys,
         columnStride: 1,
       },
@@ -208,7 +206,7 @@ export function keyProducts(
       columns: width,
       depth: block.rows,
       left: {
-        byteOffset: bytesOf(tilePacking) * at * block.rows * block.keys,
+        byteOffset: bytesOfPacking(tilePacking) * at * block.rows * block.keys,
         rowStride: 1,
         columnStride: block.keys,
       },

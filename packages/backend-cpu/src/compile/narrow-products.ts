@@ -1,5 +1,6 @@
 import type { ValueType } from '@shardwise/core/spec';
 import type { Uses } from './fuse-products.ts';
+import { type GroupedStep, isGroupedStep } from './grouped-step.ts';
 import type { Rewriter } from './rewriter.ts';
 import { inputAt, type Step, type StepMap, valueAt } from './step.ts';
 
@@ -7,13 +8,17 @@ import { inputAt, type Step, type StepMap, valueAt } from './step.ts';
 export function isNarrowProduct(
   step: Step,
   values: readonly ValueType[],
-): step is StepMap['matmul'] {
-  return step.op === 'matmul' && valueAt(values, inputAt(step, 0)).dtype === 'bf16';
+): step is StepMap['matmul'] | GroupedStep {
+  return isProduct(step) && valueAt(values, inputAt(step, 0)).dtype === 'bf16';
+}
+
+function isProduct(step: Step): step is StepMap['matmul'] | GroupedStep {
+  return step.op === 'matmul' || isGroupedStep(step);
 }
 
 /** A product of f32 values that were bf16 before is one of bf16 values with sums in f32. */
 export function narrowOperands(step: Step, rewriter: Rewriter): Step {
-  if (step.op !== 'matmul' || step.dtype !== 'f32') return step;
+  if (!isProduct(step) || step.dtype !== 'f32') return step;
   const [a, b] = [0, 1].map((index) => narrowed(inputAt(step, index), rewriter));
   if (a === undefined || b === undefined) return step;
   return { ...step, inputs: [a, b, ...step.inputs.slice(2)] };
@@ -49,6 +54,19 @@ export function widenResult(
   const product = rewriter.producer(input);
   if (product === undefined || uses.get(input) !== 1) return step;
   if (!isNarrowProduct(product, rewriter.values) || product.dtype !== 'bf16') return step;
-  const { params } = product;
-  return { ...product, dtype: 'f32', params: { ...params, rounds: true }, output: step.output };
+  return rounding(product, step.output);
+}
+
+/** The product with f32 values that have the digits of bf16. */
+function rounding(product: StepMap['matmul'] | GroupedStep, output: number): Step {
+  switch (product.op) {
+    case 'matmul':
+      return { ...product, dtype: 'f32', params: { ...product.params, rounds: true }, output };
+    case 'groupedMatmul':
+      return { ...product, dtype: 'f32', params: { ...product.params, rounds: true }, output };
+    case 'groupedMatmulWeight':
+      return { ...product, dtype: 'f32', params: { ...product.params, rounds: true }, output };
+    default:
+      return product satisfies never;
+  }
 }

@@ -2,7 +2,7 @@ import type { ValueType } from '@shardwise/core/spec';
 import { type BatchedProduct, type BatchOperand, isThin } from '../products/batched-product.ts';
 import type { ProductKind } from '../products/product-types.ts';
 import type { Dataflow } from './dataflow.ts';
-import { viewOf } from './product-views.ts';
+import { packingOf, viewOf } from './product-views.ts';
 import { inputAt, type Step, type StepMap, valueAt } from './step.ts';
 
 /** What of products a backend makes by itself. */
@@ -85,8 +85,7 @@ function operandOf(
     const own = dim - (batchDims - dims);
     return own < 0 || shape[own] === 1 ? 0 : (strides[own] ?? 0);
   });
-  const [stored, read] = [root, id].map((of) => valueAt(values, of).dtype);
-  const packing = read !== 'bf16' ? 'f32' : stored === 'f32' ? 'f32 as bf16' : 'bf16';
+  const packing = packingOf(id, view, values);
   return { value: root, batchStrides, rowStride: row, columnStride: column, packing };
 }
 

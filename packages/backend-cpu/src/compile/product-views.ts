@@ -1,4 +1,5 @@
 import type { Shape, ValueType } from '@shardwise/core/spec';
+import type { Packing } from '../products/product-types.ts';
 import type { Dataflow } from './dataflow.ts';
 import { inputAt, sameShape, type Step, valueAt } from './step.ts';
 import { isNarrowing } from './widening.ts';
@@ -25,6 +26,12 @@ export function viewOf(id: number, values: readonly ValueType[], flow: Dataflow)
   const inner = viewOf(inputAt(lazy, 0), values, flow);
   if (inner === undefined || isRounded) return inner;
   return lazy.op === 'expand' ? expanded(inner, lazy) : reshaped(inner, shape);
+}
+
+/** How products pack a value, which lies in memory as its view says. */
+export function packingOf(id: number, { root }: View, values: readonly ValueType[]): Packing {
+  const [stored, read] = [root, id].map((of) => valueAt(values, of).dtype);
+  return read !== 'bf16' ? 'f32' : stored === 'f32' ? 'f32 as bf16' : 'bf16';
 }
 
 function wholeView(root: number, shape: Shape): View {

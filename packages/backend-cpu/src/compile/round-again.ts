@@ -1,3 +1,4 @@
+import { isGroupedStep } from './grouped-step.ts';
 import type { Rewriter } from './rewriter.ts';
 import { inputAt, type Step } from './step.ts';
 import { isNarrowing, isWidening } from './widening.ts';
@@ -7,7 +8,7 @@ import { isNarrowing, isWidening } from './widening.ts';
  * all weights for the backward pass.
  */
 export function roundAgain(step: Step, inputCount: number, rewriter: Rewriter): Step {
-  if (step.op !== 'matmul') return step;
+  if (step.op !== 'matmul' && !isGroupedStep(step)) return step;
   const inputs = step.inputs.map((id) => roundedAgain(id, inputCount, rewriter));
   return { ...step, inputs };
 }

@@ -15,6 +15,8 @@ interface StepParams {
    * result is rounded to what bf16 has.
    */
   readonly matmul: { readonly scale?: number; readonly rounds?: true };
+  readonly groupedMatmul: { readonly rounds?: true };
+  readonly groupedMatmulWeight: { readonly rounds?: true };
 }
 
 /** Per op, an instruction and the id of the value that it makes. */

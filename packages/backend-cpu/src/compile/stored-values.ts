@@ -3,6 +3,7 @@ import { Dataflow } from './dataflow.ts';
 import { isGroupedStep } from './grouped-step.ts';
 import type { KernelSupport } from './kernel-support.ts';
 import { isNarrowProduct } from './narrow-products.ts';
+import { isNarrowing } from './widening.ts';
 import type { Segment, Step } from './step.ts';
 
 /**
@@ -46,6 +47,13 @@ export function storedValues(segment: Segment, support: KernelSupport): Readonly
     else store(id, lazy);
   }
 
+  /** Packing rounds inputs of the program, which are in memory. */
+  function storeUnpacked(id: number): void {
+    const lazy = flow.lazy(id);
+    if (lazy?.op === 'reshape') lazy.inputs.forEach(storeUnpacked);
+    else if (lazy !== undefined && !isNarrowing(lazy, segment.values)) store(id, lazy);
+  }
+
   /** What loops in JavaScript compute reads memory, and so does what kernels cannot repeat. */
   function store(id: number, lazy: Step): void {
     stored.add(id);
@@ -70,7 +78,8 @@ export function storedValues(segment: Segment, support: KernelSupport): Readonly
         if (lazy !== undefined) store(id, lazy);
       }
     }
-    if (isGroupedStep(step) || isAttentionStep(step)) step.inputs.forEach(storeBelowReshapes);
+    if (isGroupedStep(step)) step.inputs.forEach(storeUnpacked);
+    if (isAttentionStep(step)) step.inputs.forEach(storeBelowReshapes);
     if (flow.lazy(step.output) !== undefined) continue;
     if (support.computes(step, segment.values)) step.inputs.forEach(storeUnrepeatable);
     else if (readsMemory && !support.multiplies(step, segment.values, flow)) {

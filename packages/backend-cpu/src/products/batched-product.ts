@@ -1,5 +1,5 @@
 import type { MatrixProduct } from './plan-tasks.ts';
-import type { Packing, ProductKind } from './product-types.ts';
+import { bytesOfPacking, bytesOfResult, type Packing, type ProductKind } from './product-types.ts';
 
 /** Where the matrices of a batch lie in a value in memory, in elements. */
 export interface BatchOperand {
@@ -36,18 +36,16 @@ export function matrixOf(
   return batch.length === 0 ? { rows, columns } : undefined;
 }
 
-const elementBytes = (packing: Packing): number => (packing === 'bf16' ? 2 : 4);
-
 /** The products of its matrices. */
 export function productsOf(product: BatchedProduct): MatrixProduct[] {
   const { kind, batch, rows, columns, depth, left, right, scale, addend, rounds } =
     withRowsOfBatch(product);
-  const resultBytes = kind === 'bf16 to bf16' ? 2 : 4;
+  const resultBytes = bytesOfResult(kind);
   return indicesOf(batch).map((index, position) => {
     const matrixOf = (operand: BatchOperand): MatrixProduct['left'] => {
       const { batchStrides, rowStride, columnStride, packing } = operand;
       const elements = index.reduce((sum, at, dim) => sum + at * (batchStrides[dim] ?? 0), 0);
-      return { byteOffset: elementBytes(packing) * elements, rowStride, columnStride };
+      return { byteOffset: bytesOfPacking(packing) * elements, rowStride, columnStride };
     };
     return {
       kind,

@@ -1,5 +1,6 @@
 import { BackendError } from '@shardwise/core/spec';
 import type { AddressOf } from '../compile/compiled-piece.ts';
+import { bytesOfResult } from './product-types.ts';
 import { type GroupedProduct, untouchedBy } from './grouped-product.ts';
 
 /**
@@ -11,7 +12,8 @@ export function beginGroups(
   product: GroupedProduct,
   addressOf: AddressOf,
 ): readonly number[] {
-  const { op, rows, groups, result } = product;
+  const { op, kind, rows, groups, result } = product;
+  const bytes = bytesOfResult(kind);
   const counts = [...new Int32Array(buffer, addressOf(product.counts), groups)];
   const sum = counts.reduce((total, count) => total + count, 0);
   if (sum > rows || counts.some((count) => count < 0)) {
@@ -25,7 +27,7 @@ export function beginGroups(
     );
   }
   for (const [first, length] of untouchedBy(product, counts)) {
-    new Float32Array(buffer, addressOf(result) + 4 * first, length).fill(0);
+    new Uint8Array(buffer, addressOf(result) + bytes * first, bytes * length).fill(0);
   }
   return counts;
 }

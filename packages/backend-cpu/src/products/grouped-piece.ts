@@ -25,7 +25,7 @@ export class GroupedPiece implements CompiledPiece {
   async run(addressOf: AddressOf, overlap: boolean): Promise<void> {
     const { left, right, result } = this.#product;
     const counts = beginGroups(this.#memory, this.#product, addressOf);
-    const addresses = [left, right, result, result].map(
+    const addresses = [left.value, right.value, result, result].map(
       (value) => this.#base + BigInt(addressOf(value)),
     );
     const start = performance.now();

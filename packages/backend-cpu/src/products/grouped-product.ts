@@ -1,11 +1,20 @@
 import type { MatrixProduct } from './plan-tasks.ts';
+import { bytesOfPacking, bytesOfResult, type Packing, type ProductKind } from './product-types.ts';
+
+/** A value in memory that lies in one piece. */
+export interface GroupedOperand {
+  readonly value: number;
+  /** Its dtype, and whether packing rounds it. */
+  readonly packing: Packing;
+}
 
 /** Products of rows in groups, as plain data. Values lie in one piece each; only a run knows where its groups end. */
 export interface GroupedProduct {
   /** Each row times the matrix of its group; or the product of the rows of both operands, for each group. */
   readonly op: 'groupedMatmul' | 'groupedMatmulWeight';
-  readonly left: number;
-  readonly right: number;
+  readonly kind: ProductKind;
+  readonly left: GroupedOperand;
+  readonly right: GroupedOperand;
   readonly counts: number;
   readonly result: number;
   readonly rows: number;
@@ -15,32 +24,40 @@ export interface GroupedProduct {
   readonly columns: number;
   /** Whether the matrices of the groups lie with their last two dims swapped. */
   readonly transposeB: boolean;
+  /** Whether f32 results have the digits of bf16. */
+  readonly rounds: boolean;
 }
-
-const bytes = 4;
-const common = {
-  kind: 'f32 to f32',
-  leftPacking: 'f32',
-  rightPacking: 'f32',
-  scale: 1,
-  addend: null,
-  rounds: false,
-} as const;
 
 /** One product for each group that has rows. Shape: counts [groups]. */
 export function productsOfGroups(
   product: GroupedProduct,
   counts: readonly number[],
 ): MatrixProduct[] {
-  const { op, depth, columns, transposeB } = product;
+  const { op, kind, left, right, depth, columns, transposeB, rounds } = product;
+  const bytes = {
+    left: bytesOfPacking(left.packing),
+    right: bytesOfPacking(right.packing),
+    result: bytesOfResult(kind),
+  };
+  const common = {
+    kind,
+    leftPacking: left.packing,
+    rightPacking: right.packing,
+    scale: 1,
+    addend: null,
+    rounds,
+  } as const;
   let start = 0;
   return counts.flatMap((count, group): MatrixProduct[] => {
     const first = start;
     start += count;
     if (count === 0) return [];
-    const matrix = bytes * group * depth * columns;
-    const rowsOf = (width: number): { byteOffset: number; rowStride: number } => ({
-      byteOffset: bytes * first * width,
+    const matrix = group * depth * columns;
+    const rowsOf = (
+      of: keyof typeof bytes,
+      width: number,
+    ): { byteOffset: number; rowStride: number } => ({
+      byteOffset: bytes[of] * first * width,
       rowStride: width,
     });
     if (op === 'groupedMatmul') {
@@ -53,9 +70,9 @@ export function productsOfGroups(
           rows: count,
           columns,
           depth,
-          left: { ...rowsOf(depth), columnStride: 1 },
-          right: { byteOffset: matrix, ...strides },
-          result: rowsOf(columns),
+          left: { ...rowsOf('left', depth), columnStride: 1 },
+          right: { byteOffset: bytes.right * matrix, ...strides },
+          result: rowsOf('result', columns),
         },
       ];
     }
@@ -65,9 +82,9 @@ export function productsOfGroups(
         rows: depth,
         columns,
         depth: count,
-        left: { byteOffset: rowsOf(depth).byteOffset, rowStride: 1, columnStride: depth },
-        right: { ...rowsOf(columns), columnStride: 1 },
-        result: { byteOffset: matrix, rowStride: columns },
+        left: { byteOffset: rowsOf('left', depth).byteOffset, rowStride: 1, columnStride: depth },
+        right: { ...rowsOf('right', columns), columnStride: 1 },
+        result: { byteOffset: bytes.result * matrix, rowStride: columns },
       },
     ];
   });

@@ -4,6 +4,8 @@ import {
   amxColumns,
   amxRows,
   amxSumRowBytes,
+  bytesOfPacking,
+  bytesOfResult,
   type Packing,
   type ProductKind,
   unitElements,
@@ -75,8 +77,6 @@ function sideBytes(side: Side, product: MatrixProduct, code: ProductCode): numbe
 
 /** What lanes of a side are. */
 const lanesOf = { left: 'rows', right: 'columns' } as const;
-
-const bytesOf = (packing: Packing): 2 | 4 => (packing === 'bf16' ? 2 : 4);
 
 /** The tasks of products, in the order in which they are carried out. */
 export function planTasks(products: readonly MatrixProduct[], code: ProductCode): BigUint64Array {
@@ -170,7 +170,7 @@ function addPacking(
   const [laneStride, elementStride] =
     side === 'left' ? [rowStride, columnStride] : [columnStride, rowStride];
   const panelLanes = code.panels(product.kind)[lanesOf[side]];
-  const bytes = bytesOf(packing);
+  const bytes = bytesOfPacking(packing);
   const transposes = elementStride === 1;
   const panels = Math.ceil(lanes.size / panelLanes);
   tasks.add('pack', {
@@ -236,7 +236,7 @@ function readsLeft(
   const { rows, unitMultiple, unitBytes } = code.panels(kind);
   if (left.columnStride !== 1 || leftPacking === 'f32 as bf16' || unitBytes !== 4) return false;
   if (unitMultiple > 1) return down.size % rows === 0 && along.size % (2 * unitMultiple) === 0;
-  const isAliased = (bytesOf(leftPacking) * left.rowStride) % aliasedBytes === 0;
+  const isAliased = (bytesOfPacking(leftPacking) * left.rowStride) % aliasedBytes === 0;
   return across.size <= mostColumnsOfRead && !isAliased && along.size % unitElements(kind) === 0;
 }
 
@@ -246,7 +246,7 @@ function readLeft(
   down: Block,
   along: Block,
 ): LeftPanels {
-  const bytes = bytesOf(leftPacking);
+  const bytes = bytesOfPacking(leftPacking);
   const rowBytes = bytes * left.rowStride;
   return {
     leftOperand: 'left',
@@ -281,7 +281,7 @@ function addMultiply(
   const lastRows = down.size - (rowPanels - 1) * panelRows;
   const units = unitsOf(product, along, code);
   const columnPanels = Math.ceil(across.size / panelColumns);
-  const resultBytes = kind === 'bf16 to bf16' ? 2 : 4;
+  const resultBytes = bytesOfResult(kind);
   const source = left.leftOperand === 'left' ? 'operand' : 'packed';
   const placeIn = (
     matrix: { readonly byteOffset: number; readonly rowStride: number },

@@ -13,8 +13,16 @@ export const amxSumRowBytes: number = 2 * 4 * amxColumns;
 /** The dtypes of operands in memory and in a packing: f32 values may be rounded to bf16 as they are packed. */
 export type Packing = 'f32' | 'bf16' | 'f32 as bf16';
 
+export function bytesOfPacking(packing: Packing): 2 | 4 {
+  return packing === 'bf16' ? 2 : 4;
+}
+
 /** What is computed with: the dtype of packed operands, and that of results. */
 export type ProductKind = 'f32 to f32' | 'bf16 to f32' | 'bf16 to bf16';
+
+export function bytesOfResult(kind: ProductKind): 2 | 4 {
+  return kind === 'bf16 to bf16' ? 2 : 4;
+}
 
 /**
  * How values of bf16 are multiplied: by tiles, by an instruction that adds two products, or by two multiply-adds of f32, which give

@@ -1,5 +1,6 @@
 import type { MatrixProduct } from './plan-tasks.ts';
 import type { ProductCode } from './product-code.ts';
+import { bytesOfPacking, bytesOfResult } from './product-types.ts';
 
 /**
  * Multiplications and additions from which on a part is worth a thread of its own: starting it and hearing from it takes
@@ -52,10 +53,6 @@ function ranges(size: number, parts: number, unit: number): readonly Range[] {
   }));
 }
 
-const operandBytes = (packing: MatrixProduct['leftPacking']): number =>
-  packing === 'bf16' ? 2 : 4;
-const resultBytes = (kind: MatrixProduct['kind']): number => (kind === 'bf16 to bf16' ? 2 : 4);
-
 function moved<T extends { readonly byteOffset: number }>(place: T, bytes: number): T {
   return { ...place, byteOffset: place.byteOffset + bytes };
 }
@@ -65,8 +62,8 @@ function rowsOf(product: MatrixProduct, { start, end }: Range): MatrixProduct {
   return {
     ...product,
     rows: end - start,
-    left: moved(left, operandBytes(leftPacking) * start * left.rowStride),
-    result: moved(result, resultBytes(kind) * start * result.rowStride),
+    left: moved(left, bytesOfPacking(leftPacking) * start * left.rowStride),
+    result: moved(result, bytesOfResult(kind) * start * result.rowStride),
     addend: addend && moved(addend, 4 * start * addend.rowStride),
   };
 }
@@ -76,8 +73,8 @@ function columnsOf(product: MatrixProduct, { start, end }: Range): MatrixProduct
   return {
     ...product,
     columns: end - start,
-    right: moved(right, operandBytes(rightPacking) * start * right.columnStride),
-    result: moved(result, resultBytes(kind) * start),
+    right: moved(right, bytesOfPacking(rightPacking) * start * right.columnStride),
+    result: moved(result, bytesOfResult(kind) * start),
     addend: addend && moved(addend, 4 * start),
   };
 }

@@ -59,8 +59,8 @@ export function wasmProducts(arena: Arena, reason: string): Products {
       run: (addressOf) => {
         const counts = beginGroups(memory, product, addressOf);
         run(productsOfGroups(product, counts), {
-          left: addressOf(product.left),
-          right: addressOf(product.right),
+          left: addressOf(product.left.value),
+          right: addressOf(product.right.value),
           result: addressOf(product.result),
           addend: 0,
         });

@@ -1,8 +1,9 @@
 import { assertAllclose } from '../../compare/allclose.ts';
 import type { NdArray } from '../../interpreter/nd-array.ts';
-import type { HalfDType, Shape } from '@shardwise/core/spec';
+import type { DType, HalfDType, Shape } from '@shardwise/core/spec';
 import type { ContractTest } from './contract-test.ts';
 import { evaluate, pick } from './device.ts';
+import { type GroupedCase, groupedCases } from './cases/grouped.ts';
 import { hostValue, integers } from './host-value.ts';
 import { ProgramBuilder } from './program-builder.ts';
 
@@ -48,6 +49,12 @@ export const halfProductTests: readonly ContractTest[] = [
     summed(dtype, [6, 7]),
     summed(dtype, [37, 130]),
   ]),
+  ...[...groupedCases.groupedMatmul, ...groupedCases.groupedMatmulWeight].map((one) =>
+    grouped('bf16', one),
+  ),
+  ...[groupedCases.groupedMatmul, groupedCases.groupedMatmulWeight].flatMap((cases) =>
+    cases.slice(0, 2).map((one) => grouped('f16', one)),
+  ),
 ];
 
 /** The sums as they are, and rounded. */
@@ -83,6 +90,50 @@ function product(given: HalfProduct): ContractTest {
 }
 
 const exact = { rtol: 0, atol: 0 };
+
+/** Products of rows in groups: the sums as they are, and rounded; then of f32 operands that are rounded, as f32. */
+function grouped(
+  dtype: HalfDType,
+  { title, operation, inputs, expected }: GroupedCase,
+): ContractTest {
+  const narrow = { op: 'cast', params: { dtype } } as const;
+  const toWide = { op: 'cast', params: { dtype: 'f32' } } as const;
+  const { shape, values } = expected;
+  const multiply = (builder: ProgramBuilder, of: DType): { sums: number; result: number } => {
+    // The last input has counts.
+    const ids = inputs.map((input, index) => builder.input(input.shape, index > 1 ? 'i32' : of));
+    const operands = ids.map((id, index) => {
+      if (index > 1) return id;
+      const own = inputs[index]?.shape ?? [];
+      const half = of === dtype ? id : builder.op(narrow, [id], own, dtype);
+      return builder.op(toWide, [half], own);
+    });
+    const sums = builder.op(operation, operands, shape);
+    return { sums, result: builder.op(narrow, [sums], shape, dtype) };
+  };
+  return {
+    title: `${operation.op} of ${dtype}: ${title}`,
+    reasonToSkip: ({ limits }) => {
+      const native: ReadonlySet<string> = limits.native;
+      return native.has(operation.op) ? undefined : `limits.native has no ${operation.op}`;
+    },
+    check: async (backend) => {
+      const stored = inputs.map((input, index) =>
+        index > 1 ? input : hostValue(input.shape, dtype, [...input.values]),
+      );
+      const builder = new ProgramBuilder();
+      const { sums, result } = multiply(builder, dtype);
+      const both = await evaluate(backend, builder.build(sums, result), stored);
+      assertAllclose(pick(both.outputs, 0), expected, exact);
+      const rounded = hostValue(shape, dtype, [...values]);
+      assertAllclose(pick(both.outputs, 1), rounded, exact);
+      const ofWide = new ProgramBuilder();
+      const wide = ofWide.op(toWide, [multiply(ofWide, 'f32').result], shape);
+      const { outputs } = await evaluate(backend, ofWide.build(wide), inputs);
+      assertAllclose(pick(outputs, 0), hostValue(shape, 'f32', [...rounded.values]), exact);
+    },
+  };
+}
 
 /** Operands of f32 are rounded before they are multiplied, to nearest, ties to even. */
 function rounded(dtype: HalfDType): ContractTest {

@@ -1,7 +1,12 @@
 import type { Shape } from '@shardwise/core/spec';
 import { at, NdArray } from '../../../interpreter/nd-array.ts';
 import { f32, i32, integers } from '../host-value.ts';
-import type { OpCase, OpCases } from '../op-case.ts';
+import type { OpCase } from '../op-case.ts';
+
+/** Its result is known. */
+export interface GroupedCase extends OpCase {
+  readonly expected: NdArray;
+}
 
 /** How many rows each group has, and those behind them, which are of no group. */
 interface Groups {
@@ -25,7 +30,9 @@ const widths = [
 ] as const;
 
 /** The products of rows and matrices one by one; integers, whose sums are exact in any order. */
-export const groupedCases: OpCases<'groupedMatmul' | 'groupedMatmulWeight'> = {
+export const groupedCases: Readonly<
+  Record<'groupedMatmul' | 'groupedMatmulWeight', readonly GroupedCase[]>
+> = {
   groupedMatmul: [
     ...groupings.flatMap((groups) =>
       widths.flatMap((width) => [
@@ -49,7 +56,7 @@ function groupsOf({ counts, spare = 0 }: Groups): number[] {
   return [...own, ...Array.from({ length: spare }, () => -1)];
 }
 
-function multiplied(groups: Groups, { depth, columns }: Width, transposeB: boolean): OpCase {
+function multiplied(groups: Groups, { depth, columns }: Width, transposeB: boolean): GroupedCase {
   const rowGroups = groupsOf(groups);
   const rows = rowGroups.length;
   const { counts } = groups;
@@ -75,7 +82,7 @@ function multiplied(groups: Groups, { depth, columns }: Width, transposeB: boole
 }
 
 /** What is not finite in a group stays there. */
-function besides(): OpCase {
+function besides(): GroupedCase {
   const x = f32([3, 1], [1, NaN, 2]);
   const w = f32([2, 1, 1], [Infinity, 3]);
   return {
@@ -86,7 +93,7 @@ function besides(): OpCase {
   };
 }
 
-function weights(groups: Groups, { depth, columns }: Width): OpCase {
+function weights(groups: Groups, { depth, columns }: Width): GroupedCase {
   const rowGroups = groupsOf(groups);
   const rows = rowGroups.length;
   const { counts } = groups;

@@ -1,0 +1,42 @@
+import type { ValueType } from '@shardwise/core/spec';
+import type { GroupedOperand, GroupedProduct } from '../products/grouped-product.ts';
+import type { ProductKind } from '../products/product-types.ts';
+import type { Dataflow } from './dataflow.ts';
+import { packingOf, viewOf } from './product-views.ts';
+import type { GroupedStep } from './grouped-step.ts';
+import { inputAt, valueAt } from './step.ts';
+
+/** Its operands lie in memory, in one piece each, or are rounded of what does: `storedValues` sees to it. */
+export function groupedProductOf(
+  step: GroupedStep,
+  values: readonly ValueType[],
+  flow: Dataflow,
+): GroupedProduct {
+  const operandAt = (index: number): GroupedOperand => {
+    const id = inputAt(step, index);
+    const view = viewOf(id, values, flow);
+    if (view === undefined) throw new RangeError(`input ${index} of ${step.op} is not in memory`);
+    return { value: view.root, packing: packingOf(id, view, values) };
+  };
+  const [rows = 0, depth = 0] = valueAt(values, inputAt(step, 0)).shape;
+  const [groups = 0] = valueAt(values, inputAt(step, 2)).shape;
+  return {
+    op: step.op,
+    kind: kindOf(step, values),
+    left: operandAt(0),
+    right: operandAt(1),
+    counts: operandAt(2).value,
+    result: step.output,
+    rows,
+    groups,
+    depth,
+    columns: step.shape.at(-1) ?? 0,
+    transposeB: step.op === 'groupedMatmul' && step.params.transposeB,
+    rounds: step.params.rounds === true,
+  };
+}
+
+function kindOf(step: GroupedStep, values: readonly ValueType[]): ProductKind {
+  if (valueAt(values, inputAt(step, 0)).dtype !== 'bf16') return 'f32 to f32';
+  return step.dtype === 'bf16' ? 'bf16 to bf16' : 'bf16 to f32';
+}
