@@ -18,6 +18,7 @@ test.each([
       '@shardwise/core',
       '@shardwise/core/extend',
       '@shardwise/strategies',
+      'zod',
     ],
   ],
   ['wasm-assembler/src/index.ts', []],

@@ -88,9 +88,9 @@ function loadedKilobytes(chunks: readonly Chunk[], unused: RegExp): number {
 const report = /html-report-/;
 /**
  * What a GPT on WebAssembly loads only when it comes to it: WebGPU's kernels, the arithmetic of reductions that have
- * factors, and what makes plans for sizes that vary.
+ * factors, what makes plans for sizes that vary, and what saves checkpoints.
  */
-const unused = /(src|reduce-elements|relate-sizes|compile-sized)-/;
+const unused = /(src|reduce-elements|relate-sizes|compile-sized|page-saver)-/;
 const alone = new RegExp(`${unused.source}|join-(ports|threads-world)-`);
 const sharing = new RegExp(`${unused.source}|join-ports-`);
 const sending = new RegExp(`${unused.source}|join-threads-world-`);

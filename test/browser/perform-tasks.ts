@@ -11,7 +11,7 @@ import { batch, Classifier, rowsOf } from './page/classifier.ts';
 import type { Task } from './page/task.ts';
 import { serveFolder } from './serve-folder.ts';
 
-const STEPS = 12;
+export const STEPS = 12;
 
 const reports = z.array(
   z.object({
@@ -29,6 +29,9 @@ const reports = z.array(
       }),
     ),
     report: z.object({ steps: z.int(), loss: z.number().optional(), html: z.string() }),
+    stored: z.array(z.string()),
+    archive: z.object({ name: z.string(), bytes: z.array(z.int()) }).optional(),
+    heard: z.array(z.object({ step: z.int(), directory: z.string() })),
     endedAfterMs: z.number(),
   }),
 );
@@ -45,14 +48,32 @@ export const task = (changes: Partial<Task>): Task => ({
 /** More steps than any test waits for. */
 export const forEver = 1_000_000;
 
-/** What one rank computes of all rows, in Node. */
-export async function lossesOfOneRank(): Promise<number[]> {
+/** A model, as the ranks of a page have it, on one rank in Node. */
+export interface OneRank {
+  readonly model: Classifier;
+  readonly optimizer: optim.AdamW;
+}
+
+export async function oneRank(): Promise<OneRank> {
   setRank({ device: await wasm({ byteLength: 2 ** 24 }) });
   manualSeed(1);
   const model = new Classifier();
-  const optimizer = new optim.AdamW(model.parameters(), { lr: 1e-2 });
+  return { model, optimizer: new optim.AdamW(model.parameters(), { lr: 1e-2 }) };
+}
+
+/** What one rank computes of all rows, in Node. */
+export async function lossesOfOneRank(): Promise<number[]> {
+  return trainOneRank(await oneRank(), 1, STEPS);
+}
+
+/** The losses of steps `first` to `last`. */
+export async function trainOneRank(
+  { model, optimizer }: OneRank,
+  first: number,
+  last: number,
+): Promise<number[]> {
   const losses: number[] = [];
-  for (let step = 1; step <= STEPS; step++) {
+  for (let step = first; step <= last; step++) {
     optimizer.zeroGrad();
     const { x, labels } = rowsOf(step, 0, batch);
     const loss = nn.functional.crossEntropy(model.forward(x), labels);
@@ -72,13 +93,17 @@ function meanLosses(losses: Reports[number]['losses']): number[] {
   });
 }
 
-/** Every rank has closed, and their losses are those of one rank. */
-export function expectLosses({ losses, ends }: Reports[number], expected: readonly number[]): void {
+/** Every rank has closed, and their losses from step `first` on are those of one rank. */
+export function expectLosses(
+  { losses, ends }: Reports[number],
+  expected: readonly number[],
+  first = 1,
+): void {
   expect(ends.map(({ status, message }) => message ?? status)).toEqual(losses.map(() => 'closed'));
   for (const [step, loss] of meanLosses(losses).entries()) {
-    expect(loss).toBeCloseTo(expected[step] ?? Number.NaN, 4);
+    expect(loss).toBeCloseTo(expected[step + first - 1] ?? Number.NaN, 4);
   }
-  expect(losses.map(({ length }) => length)).toEqual(losses.map(() => STEPS));
+  expect(losses.map(({ length }) => length)).toEqual(losses.map(() => STEPS - first + 1));
 }
 
 export interface PageOptions {

@@ -5,6 +5,7 @@ import { createThreadsWorld, joinThreadsWorld } from '@shardwise/collectives';
 import { CheckpointError, type HostArray, optim, type ProcessGroup } from '@shardwise/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { CheckpointSaver } from '../src/checkpoint/checkpoint-saver.ts';
+import { diskFiles } from '../src/checkpoint/disk-files.ts';
 import { loadCheckpoint } from '../src/checkpoint/load-checkpoint.ts';
 import { loadStates } from '../src/checkpoint/load-states.ts';
 import { saveCheckpoint } from '../src/checkpoint/save-checkpoint.ts';
@@ -87,7 +88,7 @@ describe('states in a checkpoint', () => {
     const array = vector(1);
     const state = { values: [1], array };
     await onRanks(1, async (group) => {
-      const saver = new CheckpointSaver({ directory, group });
+      const saver = new CheckpointSaver({ directory, group, files: diskFiles });
       const contents = { step: 1, model: {}, states: { memory: new Memory(state) } };
       await saver.save(contents, { async: true });
       state.values.push(2);

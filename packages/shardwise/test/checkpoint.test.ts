@@ -13,7 +13,8 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { beginSave } from '../src/checkpoint/begin-save.ts';
 import type { CheckpointContents, Share } from '../src/checkpoint/checkpoint-contents.ts';
 import { CheckpointSaver } from '../src/checkpoint/checkpoint-saver.ts';
-import { durableFiles, type DurableFiles } from '../src/checkpoint/durable-files.ts';
+import { diskFiles } from '../src/checkpoint/disk-files.ts';
+import type { CheckpointFiles } from '../src/checkpoint/checkpoint-files.ts';
 import { findCheckpoint } from '../src/checkpoint/find-checkpoint.ts';
 import { finishSave } from '../src/checkpoint/finish-save.ts';
 import { loadCheckpoint } from '../src/checkpoint/load-checkpoint.ts';
@@ -51,7 +52,7 @@ async function onRanks<T>(
 }
 
 interface CrashingDisk {
-  readonly files: DurableFiles;
+  readonly files: CheckpointFiles;
   readonly operations: () => number;
 }
 
@@ -67,11 +68,12 @@ function crashingDisk(crashAt: number, crash = new Error('power failure')): Cras
     }
     await work();
   };
-  const files: DurableFiles = {
-    makeDirectory: (path) => guard(() => durableFiles.makeDirectory(path)),
+  const files: CheckpointFiles = {
+    ...diskFiles,
+    makeDirectory: (path) => guard(() => diskFiles.makeDirectory(path)),
     writeFile: (path, chunks) =>
       guard(
-        () => durableFiles.writeFile(path, chunks),
+        () => diskFiles.writeFile(path, chunks),
         async () => {
           const parts: Uint8Array[] = [];
           for await (const chunk of chunks) parts.push(chunk);
@@ -79,9 +81,11 @@ function crashingDisk(crashAt: number, crash = new Error('power failure')): Cras
           await writeFile(path, all.subarray(0, all.byteLength / 2));
         },
       ),
-    rename: (from, to) => guard(() => durableFiles.rename(from, to)),
-    removeDirectory: (path) => guard(() => durableFiles.removeDirectory(path)),
-    syncDirectory: (path) => guard(() => durableFiles.syncDirectory(path)),
+    rename: (from, to) => guard(() => diskFiles.rename(from, to)),
+    publish: (...names) => guard(() => diskFiles.publish(...names)),
+    withdraw: (...names) => guard(() => diskFiles.withdraw(...names)),
+    removeDirectory: (path) => guard(() => diskFiles.removeDirectory(path)),
+    syncDirectory: (path) => guard(() => diskFiles.syncDirectory(path)),
   };
   return { files, operations: () => operations };
 }
@@ -182,7 +186,7 @@ describe('checkpoints of which only some are kept', () => {
 });
 
 describe('a checkpoint that is written in the background', () => {
-  const saverOf = (group: ProcessGroup, files: DurableFiles = durableFiles): CheckpointSaver =>
+  const saverOf = (group: ProcessGroup, files: CheckpointFiles = diskFiles): CheckpointSaver =>
     new CheckpointSaver({ directory, group, files });
 
   it('has the values of the moment of the call, on all ranks, among other collectives', async () => {
@@ -208,9 +212,9 @@ describe('a checkpoint that is written in the background', () => {
     const outcomes = await onRanks(2, async (group) => {
       let broken = group.rank === 0;
       const saver = saverOf(group, {
-        ...durableFiles,
+        ...diskFiles,
         writeFile: (path, chunks) =>
-          broken ? Promise.reject(new Error('cable out')) : durableFiles.writeFile(path, chunks),
+          broken ? Promise.reject(new Error('cable out')) : diskFiles.writeFile(path, chunks),
       });
       await saver.save(contents(1), { async: true });
       const failed = await saver.save(contents(2)).catch((error: unknown) => error);
@@ -237,7 +241,7 @@ describe('a checkpoint that is written in the background', () => {
 });
 
 describe('a crash while a checkpoint is written', () => {
-  const save = (files: DurableFiles, step: number): Promise<string> =>
+  const save = (files: CheckpointFiles, step: number): Promise<string> =>
     saveCheckpoint(directory, contents(step), { files });
 
   it('at any operation leaves the last good checkpoint or the new one, never less', async () => {
@@ -310,7 +314,11 @@ describe('a crash of one of the ranks that write their parts', () => {
     states: {},
   });
 
-  const save = async (group: ProcessGroup, step: number, files: DurableFiles): Promise<string> => {
+  const save = async (
+    group: ProcessGroup,
+    step: number,
+    files: CheckpointFiles,
+  ): Promise<string> => {
     const share = async (): Promise<Share> => sharded(group.rank, step);
     const known = new Set<string>();
     const request = { files, directory, step, known, keep: undefined, share, stage: false };
@@ -320,12 +328,12 @@ describe('a crash of one of the ranks that write their parts', () => {
   it.each([0, 1])('rank %i at any operation leaves a whole checkpoint', async (crashing) => {
     const counting = crashingDisk(Infinity);
     await onRanks(2, (group) =>
-      save(group, 1, group.rank === crashing ? counting.files : durableFiles),
+      save(group, 1, group.rank === crashing ? counting.files : diskFiles),
     );
     for (let crashAt = 0; crashAt < counting.operations(); crashAt += 1) {
       const disk = crashingDisk(crashAt).files;
       const outcomes = await onRanks(2, (group) =>
-        save(group, 3, group.rank === crashing ? disk : durableFiles),
+        save(group, 3, group.rank === crashing ? disk : diskFiles),
       );
       expect(errors(outcomes).map(String)).toEqual([
         expect.stringContaining(`rank ${crashing}: power failure`),
@@ -340,7 +348,7 @@ describe('a crash of one of the ranks that write their parts', () => {
   it('is one error on all ranks where their parts do not fit', async () => {
     const outcomes = await onRanks(2, (group) => {
       const share = async (): Promise<Share> => sharded(0, 1);
-      const request = { files: durableFiles, directory, step: 1, known: new Set<string>() };
+      const request = { files: diskFiles, directory, step: 1, known: new Set<string>() };
       return beginSave(group, { ...request, keep: undefined, share, stage: false });
     });
     expect(errors(outcomes).map(String)).toEqual([
@@ -361,7 +369,7 @@ describe('a rank that cannot write', () => {
     saveCheckpoint(directory, contents(2), {
       group,
       files:
-        group.rank === failing ? crashingDisk(group.rank === 0 ? 2 : 0, full).files : durableFiles,
+        group.rank === failing ? crashingDisk(group.rank === 0 ? 2 : 0, full).files : diskFiles,
     });
 
   it.each([0, 1])('lets all ranks fail with its reason: rank %i', async (failing) => {
@@ -382,7 +390,8 @@ describe('a rank that cannot write', () => {
 });
 
 describe('two runs that save to one folder', () => {
-  const saver = (group: ProcessGroup): CheckpointSaver => new CheckpointSaver({ directory, group });
+  const saver = (group: ProcessGroup): CheckpointSaver =>
+    new CheckpointSaver({ directory, group, files: diskFiles });
 
   it('are told, by the one that notices first, and lose nothing', async () => {
     const [outcome] = await onRanks(1, async (group) => {
@@ -409,8 +418,8 @@ describe('two runs that save to one folder', () => {
       const syncDirectory = (path: string): Promise<void> =>
         broken && path === directory
           ? Promise.reject(new Error('power failure'))
-          : durableFiles.syncDirectory(path);
-      const files = { ...durableFiles, syncDirectory };
+          : diskFiles.syncDirectory(path);
+      const files = { ...diskFiles, syncDirectory };
       const one = new CheckpointSaver({ directory, group, files });
       await expect(one.save(contents(2))).rejects.toThrow('power failure');
       expect((await loadCheckpoint(directory)).step).toBe(2);
@@ -509,6 +518,8 @@ describe('a checkpoint that cannot be loaded', () => {
 
   it('is refused where "latest" points out of the folder', async () => {
     await writeFile(join(directory, 'latest'), '../../etc');
-    await expect(findCheckpoint(directory)).rejects.toThrow(/"latest" names no checkpoint/);
+    await expect(findCheckpoint(diskFiles, directory)).rejects.toThrow(
+      /"latest" names no checkpoint/,
+    );
   });
 });

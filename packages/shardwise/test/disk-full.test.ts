@@ -8,6 +8,7 @@ import { CheckpointError, type HostArrays } from '@shardwise/core';
 import { filePages } from '@shardwise/core/node';
 import { afterAll, describe, expect, it } from 'vitest';
 import { CheckpointSaver } from '../src/checkpoint/checkpoint-saver.ts';
+import { diskFiles } from '../src/checkpoint/disk-files.ts';
 import { loadCheckpoint } from '../src/checkpoint/load-checkpoint.ts';
 
 const diskBytes = 512 * 1024;
@@ -45,7 +46,9 @@ describe.skipIf(disk === undefined)('a disk that is full', () => {
       const folder = join(directory, options.async ? 'background' : 'foreground');
       const world = createThreadsWorld({ size: 2 });
       const groups = [0, 1].map((rank) => joinThreadsWorld(world, rank));
-      const savers = groups.map((group) => new CheckpointSaver({ directory: folder, group }));
+      const savers = groups.map(
+        (group) => new CheckpointSaver({ directory: folder, group, files: diskFiles }),
+      );
       const save = (step: number): Promise<PromiseSettledResult<unknown>[]> =>
         Promise.allSettled(
           savers.map(async (saver) => {

@@ -1,8 +1,19 @@
-import { type PageRun, startRanks } from 'shardwise/browser';
-import type { Task, TaskReport } from './task.ts';
+import { checkpointFile, listCheckpoints, type PageRun, startRanks } from 'shardwise/browser';
+import type { EncodedFile, Task, TaskReport } from './task.ts';
 
 /** The page acts when every rank has reported so many steps. */
 const actsAfter = 3;
+
+const decode = ({ name, bytes }: EncodedFile): File => new File([Uint8Array.from(bytes)], name);
+
+async function encode(file: File): Promise<EncodedFile> {
+  return { name: file.name, bytes: [...new Uint8Array(await file.arrayBuffer())] };
+}
+
+async function sourceOf(resume: NonNullable<Task['resume']>): Promise<string | File | File[]> {
+  if (resume.kind === 'files') return resume.files.map(decode);
+  return resume.kind === 'storage' ? resume.directory : checkpointFile(resume.directory);
+}
 
 async function perform(task: Task): Promise<TaskReport> {
   const losses = Array.from({ length: task.size }, (): number[] => []);
@@ -15,12 +26,17 @@ async function perform(task: Task): Promise<TaskReport> {
     else if (task.act === 'terminate') run?.terminate();
     else if (task.act === 'stop') run?.stop();
   };
+  const { directory = 'shardwise', save, resume } = task;
+  const heard: TaskReport['heard'][number][] = [];
   run = await startRanks({
     size: task.size,
     script: () => new Worker(new URL('./rank.ts', import.meta.url), { type: 'module' }),
     device: task.device,
     arenaBytes: 2 ** 24,
     data: task,
+    runDirectory: directory,
+    ...(resume === undefined ? {} : { resume: await sourceOf(resume) }),
+    onCheckpoint: ({ step, directory: folder }) => heard.push({ step, directory: folder }),
     onStep: ({ rank, loss }) => {
       losses[rank]?.push(loss ?? Number.NaN);
       act();
@@ -45,6 +61,9 @@ async function perform(task: Task): Promise<TaskReport> {
       loss: run.report.latest?.loss,
       html: await run.reportHtml(),
     },
+    stored: save === undefined ? [] : await listCheckpoints(directory),
+    archive: save === undefined ? undefined : await encode(await checkpointFile(directory)),
+    heard,
     endedAfterMs: performance.now() - (actedAt ?? performance.now()),
   };
 }

@@ -2,6 +2,9 @@ import {
   ddp,
   fsdp,
   init,
+  loadCheckpoint,
+  loadModel,
+  loadOptimizer,
   manualSeed,
   nn,
   optim,
@@ -63,11 +66,22 @@ async function prepare(): Promise<{
 
 const { parameters, backward } = await prepare();
 const optimizer = new optim.AdamW(parameters, { lr: 1e-2 });
-for (let step = 1; step <= task.steps; step++) {
+let first = 1;
+if (context.resumeDirectory !== undefined) {
+  const checkpoint = await loadCheckpoint(context.resumeDirectory);
+  await loadModel(checkpoint, model);
+  await loadOptimizer(checkpoint, model, optimizer);
+  first = checkpoint.step + 1;
+}
+for (let step = first; step <= task.steps; step++) {
   optimizer.zeroGrad();
   const loss = backward(step);
   await optimizer.step();
   context.report({ step, loss: await loss.item(), tokens: batch });
+  if (task.save?.steps.includes(step)) {
+    const { async, keep } = task.save;
+    await context.saveCheckpoint({ step, model, optimizer }, { async, keep });
+  }
   if (task.act === 'fail rank 1' && rank === 1 && step === 3)
     throw new RangeError('a bug of the script');
   if (await context.shouldStop(step)) break;

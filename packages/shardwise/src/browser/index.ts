@@ -15,5 +15,28 @@ export { init } from './init.ts';
 export type { PageRankContext } from './page-rank-context.ts';
 export type { StepMetrics } from '../rank/step-metrics.ts';
 export type { StepReport } from '../run-state/message.ts';
+// Checkpoints, which are those of `shardwise run`.
+export { checkpointFile } from './checkpoint/checkpoint-file.ts';
+export type { CheckpointSource } from './checkpoint/checkpoint-source.ts';
+export { download } from './checkpoint/download.ts';
+export { loadCheckpoint } from './checkpoint/load-checkpoint.ts';
+export type { PickedFiles } from './checkpoint/picked-files.ts';
+export { listCheckpoints, removeCheckpoints } from './checkpoint/stored-checkpoints.ts';
+export type { CheckpointContents } from '../checkpoint/checkpoint-contents.ts';
+export type { SaveOptions } from '../checkpoint/checkpoint-saver.ts';
+export { loadModel } from '../checkpoint/load-model.ts';
+export { loadOptimizer, type LoadedOptimizer } from '../checkpoint/load-optimizer.ts';
+export { loadStates, type LoadStatesOptions } from '../checkpoint/load-states.ts';
+export type { Checkpoint } from '../checkpoint/open-checkpoint.ts';
+export type { SavedOptimizer } from '../checkpoint/optimizer-chunks.ts';
+export type {
+  JsonValue,
+  StatePath,
+  StoredGroup,
+  StoredState,
+  StoredTensor,
+} from '../checkpoint/state-file.ts';
+export type { Stateful, Statefuls } from '../checkpoint/stateful.ts';
+export type { StoredTensors } from '../checkpoint/stored-tensors.ts';
 // What ranks called, for `blame`.
 export { type FlightDump, FlightRecorder, recordCalls } from '@shardwise/collectives';

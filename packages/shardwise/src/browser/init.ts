@@ -6,6 +6,7 @@ import {
   currentSession,
   type ProcessGroup,
 } from '@shardwise/core/extend';
+import type { CheckpointSaver } from '../checkpoint/checkpoint-saver.ts';
 import { StopWord } from '../launcher/stop-word.ts';
 import { AgreedStop } from '../rank/agreed-stop.ts';
 import { checkFacts } from '../rank/check-metrics.ts';
@@ -32,7 +33,7 @@ export async function init(): Promise<PageRankContext> {
   }
   reportFailures();
   const { order, onStop } = await joinOrder();
-  const { pageRank, transport, device: deviceChoice, data } = order;
+  const { pageRank, transport, device: deviceChoice, data, runDirectory, resume } = order;
   const { rank, size } = pageRank;
   const group = await join(order);
   const device = await createDevice(order);
@@ -42,6 +43,16 @@ export async function init(): Promise<PageRankContext> {
   onStop(() => stop.request());
   const send = (message: RankMessage): void => post({ kind: 'run', message });
   const memoryBytes = (): number | undefined => device.usage?.().bytesInUse;
+  /** Made for the first checkpoint: a rank that saves none does not load what it takes. */
+  let saver: Promise<CheckpointSaver> | undefined;
+  const makeSaver = async (): Promise<CheckpointSaver> => {
+    const { pageSaver } = await import('./checkpoint/page-saver.ts');
+    return pageSaver({
+      directory: `${runDirectory}/checkpoints`,
+      group,
+      onSaved: (saved) => send({ kind: 'checkpoint', rank, ...saved }),
+    });
+  };
   const recorder = new StepRecorder({ rank, send, memoryBytes });
   return {
     rank,
@@ -53,6 +64,8 @@ export async function init(): Promise<PageRankContext> {
     group,
     mesh,
     data,
+    runDirectory,
+    resumeDirectory: resume,
     report: (metrics) => recorder.report(metrics),
     describe: (facts) => {
       checkFacts(facts);
@@ -63,8 +76,12 @@ export async function init(): Promise<PageRankContext> {
     get stopRequested() {
       return stop.requested;
     },
+    async saveCheckpoint(contents, options) {
+      return (await (saver ??= makeSaver())).save(contents, options);
+    },
     async close() {
       await currentSession().finish();
+      await (await saver)?.close();
       recorder.close();
       group.close();
       post({ kind: 'closed' });

@@ -1,5 +1,6 @@
 import type { PageRank } from '@shardwise/collectives';
 import type { RankMessage } from '../run-state/message.ts';
+import type { CheckpointSource } from './checkpoint/checkpoint-source.ts';
 import type { PageDevice } from './choose-device.ts';
 
 /** What the page says to a rank's worker. */
@@ -15,6 +16,8 @@ export type PageOrder =
       readonly stop: SharedArrayBuffer | undefined;
       /** What the page gives to its ranks. */
       readonly data: unknown;
+      readonly runDirectory: string;
+      readonly resume: CheckpointSource | undefined;
     }
   | { readonly kind: 'stop' };
 

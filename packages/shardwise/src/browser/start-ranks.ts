@@ -1,8 +1,9 @@
 import { createPageWorld, type PageWorld } from '@shardwise/collectives';
 import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/extend';
 import { StopWord } from '../launcher/stop-word.ts';
-import type { Fact, RunMessage, StepReport } from '../run-state/message.ts';
+import type { CheckpointMessage, Fact, RunMessage, StepReport } from '../run-state/message.ts';
 import { initialRunState, reduceRun, type RunState } from '../run-state/run-state.ts';
+import type { CheckpointSource } from './checkpoint/checkpoint-source.ts';
 import { chooseDevice, type PageDevice } from './choose-device.ts';
 import { type PageAnswer, type RankEnd, unwrapAnswer, wrap } from './page-message.ts';
 import type { PageReport } from './page-report.ts';
@@ -21,12 +22,24 @@ export interface StartRanksOptions {
   readonly arenaBytes?: number;
   /** Given to every rank as `context.data`: whatever can be posted, such as texts, typed arrays, and files that a visitor picked. */
   readonly data?: unknown;
+  /**
+   * The folder of this run in the browser's storage for the page; checkpoints go to `checkpoints` in it. Default: 'shardwise'. Runs at
+   * the same time need folders of their own.
+   */
+  readonly runDirectory?: string;
+  /**
+   * The checkpoint to go on from, as `context.resumeDirectory`: a folder of the browser's storage, or files that the visitor has picked
+   * (an archive that checkpointFile made, or those of a checkpoint's folder).
+   */
+  readonly resume?: CheckpointSource;
   /** What a rank reports of an update. */
   readonly onStep?: (report: StepReport) => void;
   /** What a rank says of the model or the run. */
   readonly onFacts?: (facts: Readonly<Record<string, Fact>>, rank: number) => void;
   /** What a rank's script sends. */
   readonly onValue?: (value: unknown, rank: number) => void;
+  /** A checkpoint that is in the browser's storage. */
+  readonly onCheckpoint?: (checkpoint: CheckpointMessage) => void;
   /** The end of a rank, as soon as it is known. */
   readonly onEnd?: (end: RankEnd) => void;
 }
@@ -41,11 +54,23 @@ const startRules: OptionRules<StartRanksOptions> = {
   device: option.oneOf('auto', 'webgpu', 'wasm'),
   arenaBytes: option.integer(1),
   data: option.checkedLater(),
+  runDirectory: option.text,
+  resume: {
+    fits: (value): value is CheckpointSource =>
+      typeof value === 'string' || value instanceof Blob || isList(value),
+    is: "the name of a folder of the browser's storage, or files",
+  },
   onStep: option.callback(),
   onFacts: option.callback(),
   onValue: option.callback(),
+  onCheckpoint: option.callback(),
   onEnd: option.callback(),
 };
+
+/** Files by themselves, as an input of a page has them. */
+function isList(source: unknown): source is Iterable<File> {
+  return typeof source === 'object' && source !== null && Symbol.iterator in source;
+}
 
 /** Ranks that are workers of this page. */
 export interface PageRun {
@@ -187,7 +212,7 @@ class StartedRun implements PageRun {
   }
 
   #hear(rank: number, answer: PageAnswer): void {
-    const { onStep, onFacts, onValue } = this.#options;
+    const { onStep, onFacts, onValue, onCheckpoint } = this.#options;
     if (this.#ranks[rank]?.isOver !== false) return;
     switch (answer.kind) {
       case 'ready':
@@ -197,6 +222,7 @@ class StartedRun implements PageRun {
         const { message } = answer;
         this.#add(message);
         if (message.kind === 'step') onStep?.(message);
+        else if (message.kind === 'checkpoint') onCheckpoint?.(message);
         else if (message.kind === 'facts') onFacts?.(message.facts, rank);
         break;
       }
@@ -217,7 +243,7 @@ class StartedRun implements PageRun {
   #join(rank: number): void {
     const pageRank = this.#world.ranks[rank];
     if (pageRank === undefined) return;
-    const { arenaBytes, data } = this.#options;
+    const { arenaBytes, data, runDirectory = 'shardwise', resume } = this.#options;
     const order = wrap({
       kind: 'join',
       pageRank,
@@ -226,6 +252,9 @@ class StartedRun implements PageRun {
       arenaBytes,
       stop: this.#stop?.memory,
       data,
+      runDirectory,
+      // A list of a page's files can't be posted as it is.
+      resume: isList(resume) ? [...resume] : resume,
     });
     this.#ranks[rank]?.worker.postMessage(order, pageRank.ports);
   }

@@ -55,7 +55,9 @@ function describe(error: unknown): z.infer<typeof failureSchema> {
   if (ShardwiseError.isInstance(error)) return { found: error.message, todo: TODO };
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   const found = error instanceof Error ? error.message : String(error);
-  if (code === 'ENOSPC') return { found, todo: `Make room on the disk. ${TODO}` };
+  const isFull =
+    code === 'ENOSPC' || (error instanceof Error && error.name === 'QuotaExceededError');
+  if (isFull) return { found, todo: `Make room on the disk. ${TODO}` };
   return { found, todo: TODO };
 }
 

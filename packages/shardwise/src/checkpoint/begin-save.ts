@@ -1,20 +1,19 @@
-import { readdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import type { ProcessGroup } from '@shardwise/core/extend';
 import { z } from 'zod';
 import { onAllRanks, SaveFailure } from './all-ranks.ts';
 import type { Share } from './checkpoint-contents.ts';
 import { freeName, temporaryName } from './checkpoint-folders.ts';
-import type { DurableFiles } from './durable-files.ts';
+import type { CheckpointFiles } from './checkpoint-files.ts';
 import type { HeldChunk, TensorChunk } from './held-chunk.ts';
 import { planChunks } from './plan-chunks.ts';
 import { requireEqual } from './require-equal.ts';
 import { requireEqualSettings, settingsOf, settingsSchema } from './require-equal-settings.ts';
-import { chunkSchema, type SectionName, sectionNames } from './state-file.ts';
+import { readText } from './read-text.ts';
+import { chunkSchema, latestName, type SectionName, sectionNames } from './state-file.ts';
 import { type OwnChunk, ownChunks, stageChunks } from './write-chunks.ts';
 
 export interface SaveRequest {
-  readonly files: DurableFiles;
+  readonly files: CheckpointFiles;
   readonly directory: string;
   readonly step: number;
   /** Checkpoints that this run found there or began to write; grows on rank 0. */
@@ -67,7 +66,7 @@ export async function beginSave(group: ProcessGroup, request: SaveRequest): Prom
       model: model.map(chunkOf),
       optimizer: optimizer.map(chunkOf),
       states: states.map(chunkOf),
-      settings: share.groups.map(settingsOf),
+      settings: share.groups.map((each) => settingsOf(each, files)),
     };
   });
   requireEqualSettings(
@@ -76,7 +75,7 @@ export async function beginSave(group: ProcessGroup, request: SaveRequest): Prom
   );
   const chunksOfRanks = held.map((share) => sectionNames.flatMap((section) => share[section]));
   const own = shares.flatMap(({ heldChunks }) => sectionNames.flatMap((each) => heldChunks[each]));
-  await requireEqual(group, asked, chunksOfRanks, own);
+  await requireEqual(group, asked, files, chunksOfRanks, own);
   const [place] = await onAllRanks(group, asked, placeSchema.nullable(), async () =>
     group.rank === 0 ? makePlace(common) : null,
   );
@@ -115,10 +114,11 @@ export async function beginSave(group: ProcessGroup, request: SaveRequest): Prom
 
 /** Throws SaveFailure where another run writes to the folder too. */
 export async function checkSoleWriter(
+  files: CheckpointFiles,
   directory: string,
   known: ReadonlySet<string>,
 ): Promise<void> {
-  const latest = await latestIn(directory);
+  const latest = await latestIn(files, directory);
   if (latest === undefined || known.has(latest)) return;
   throw new SaveFailure(
     `another run has saved ${latest} there since this one began to`,
@@ -126,9 +126,9 @@ export async function checkSoleWriter(
   );
 }
 
-async function latestIn(directory: string): Promise<string | undefined> {
-  const latest = await readFile(join(directory, 'latest'), 'utf8').catch(() => undefined);
-  return latest?.trim();
+async function latestIn(files: CheckpointFiles, directory: string): Promise<string | undefined> {
+  const text = await readText(files, files.join(directory, latestName)).catch(() => undefined);
+  return text?.trim();
 }
 
 async function makePlace({
@@ -140,11 +140,11 @@ async function makePlace({
   z.infer<typeof placeSchema>
 > {
   await files.makeDirectory(directory);
-  if (known.size === 0) known.add((await latestIn(directory)) ?? '');
-  await checkSoleWriter(directory, known);
-  const name = freeName(step, await readdir(directory));
+  if (known.size === 0) known.add((await latestIn(files, directory)) ?? '');
+  await checkSoleWriter(files, directory, known);
+  const name = freeName(step, await files.list(directory));
   known.add(name);
-  const temporary = join(directory, temporaryName());
+  const temporary = files.join(directory, temporaryName(files));
   await files.makeDirectory(temporary);
   return { temporary, name };
 }

@@ -1,17 +1,14 @@
-import { randomUUID } from 'node:crypto';
-import { readdir, stat } from 'node:fs/promises';
-import { hostname } from 'node:os';
-import { join } from 'node:path';
-import type { DurableFiles } from './durable-files.ts';
+import type { CheckpointFiles } from './checkpoint-files.ts';
+import { stateName } from './state-file.ts';
 
-const TEMPORARY = /^\.writing-(.+)-(\d+)-[0-9a-f]{8}$/;
+const TEMPORARY = /^\.writing-(.+)-[0-9a-f]{8}$/;
 const NAME = /^step-\d{6,}(-\d+)?$/;
 /** Of what another host left behind nobody can say whether it is still written. */
 const STALE_MS = 24 * 60 * 60 * 1000;
 
-/** A name for what is not finished; it says which process writes it. */
-export function temporaryName(): string {
-  return `.writing-${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
+/** A name for what is not finished; it says who writes it. */
+export function temporaryName({ writer }: CheckpointFiles): string {
+  return `.writing-${writer}-${crypto.randomUUID().slice(0, 8)}`;
 }
 
 /** Whether a text is the name of a checkpoint's folder. */
@@ -30,24 +27,28 @@ export function freeName(step: number, existing: readonly string[]): string {
 }
 
 /** Removes what saves left behind that were broken off. */
-export async function removeLeftovers(files: DurableFiles, directory: string): Promise<void> {
-  for (const entry of await readdir(directory)) {
-    const [, host, pid] = TEMPORARY.exec(entry) ?? [];
-    if (host === undefined) continue;
-    const path = join(directory, entry);
-    const abandoned =
-      host === hostname()
-        ? Number(pid) === process.pid || !isAlive(Number(pid))
-        : Date.now() - (await modifiedMs(path)) > STALE_MS;
-    if (abandoned) await files.removeDirectory(path);
+export async function removeLeftovers(files: CheckpointFiles, directory: string): Promise<void> {
+  for (const entry of await files.list(directory)) {
+    const [, writer] = TEMPORARY.exec(entry) ?? [];
+    if (writer === undefined) continue;
+    const path = files.join(directory, entry);
+    const isWriting = await files.isWriting(writer);
+    const isAbandoned =
+      isWriting === undefined
+        ? Date.now() - (await modifiedMs(files, path)) > STALE_MS
+        : !isWriting;
+    if (isAbandoned) await files.removeDirectory(path);
   }
 }
 
 /** The names of the checkpoints in a folder, that written last first. */
-export async function checkpointNames(directory: string): Promise<readonly string[]> {
-  const names = (await readdir(directory)).filter(isCheckpointName);
+export async function checkpointNames(
+  files: CheckpointFiles,
+  directory: string,
+): Promise<readonly string[]> {
+  const names = (await files.list(directory)).filter(isCheckpointName);
   const dated = await Promise.all(
-    names.map(async (name) => ({ name, ms: await modifiedMs(join(directory, name)) })),
+    names.map(async (name) => ({ name, ms: await modifiedMs(files, files.join(directory, name)) })),
   );
   return dated
     .toSorted((a, b) => b.ms - a.ms || (a.name < b.name ? 1 : -1))
@@ -56,30 +57,26 @@ export async function checkpointNames(directory: string): Promise<readonly strin
 
 /** Leaves the `keep` checkpoints that were written last, `current` among them. */
 export async function prune(
-  files: DurableFiles,
+  files: CheckpointFiles,
   directory: string,
   keep: number,
   current: string,
 ): Promise<void> {
-  const others = (await checkpointNames(directory)).filter((name) => name !== current);
+  const others: string[] = [];
+  for (const name of await checkpointNames(files, directory)) {
+    const index = files.join(files.join(directory, name), stateName);
+    // A name that was given by half is no checkpoint to keep instead of a whole one.
+    if (name !== current && (await files.find(index)) !== undefined) others.push(name);
+  }
   for (const name of others.slice(keep - 1)) {
     // Gone at once: a checkpoint of which files are missing would look like one.
-    const doomed = join(directory, temporaryName());
-    await files.rename(join(directory, name), doomed);
+    const doomed = files.join(directory, temporaryName(files));
+    await files.withdraw(files.join(directory, name), doomed, stateName);
     await files.removeDirectory(doomed);
   }
 }
 
 /** Infinite where there is nothing. */
-async function modifiedMs(path: string): Promise<number> {
-  return (await stat(path).catch(() => undefined))?.mtimeMs ?? Infinity;
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch (error) {
-    // Another user's process cannot be signalled.
-    return error instanceof Error && 'code' in error && error.code === 'EPERM';
-  }
+async function modifiedMs(files: CheckpointFiles, path: string): Promise<number> {
+  return (await files.find(path))?.modifiedMs ?? Infinity;
 }

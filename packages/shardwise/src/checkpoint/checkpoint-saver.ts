@@ -1,4 +1,3 @@
-import { join } from 'node:path';
 import {
   checkOptions,
   currentSession,
@@ -14,7 +13,7 @@ import {
   checkStep,
   shareOf,
 } from './checkpoint-contents.ts';
-import { type DurableFiles, durableFiles } from './durable-files.ts';
+import type { CheckpointFiles } from './checkpoint-files.ts';
 import { finishSave } from './finish-save.ts';
 
 export interface SaveOptions {
@@ -38,8 +37,7 @@ export interface CheckpointSaverOptions {
   readonly group: ProcessGroup;
   /** Told on rank 0, when a checkpoint is on the disk. */
   readonly onSaved?: (saved: { readonly step: number; readonly directory: string }) => void;
-  /** Default: the disk. */
-  readonly files?: DurableFiles;
+  readonly files: CheckpointFiles;
 }
 
 /** Saves the checkpoints of a run to one folder, one after the other. */
@@ -75,7 +73,7 @@ export class CheckpointSaver {
   async #save(contents: CheckpointContents, options: SaveOptions): Promise<string> {
     checkOptions('saveCheckpoint', options, saveRules);
     checkContents(contents);
-    const { directory, group, files = durableFiles } = this.#options;
+    const { directory, group, files } = this.#options;
     const { step, model } = contents;
     checkStep(step, directory);
     await this.finish();
@@ -90,7 +88,7 @@ export class CheckpointSaver {
       share: () => shareOf(contents, group),
       stage: options.async ?? false,
     });
-    const folder = join(directory, begun.name);
+    const folder = files.join(directory, begun.name);
     if (options.async !== true) {
       await this.#complete(group, begun);
       return folder;

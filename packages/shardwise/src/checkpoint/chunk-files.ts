@@ -1,6 +1,3 @@
-import { open, type FileHandle } from 'node:fs/promises';
-import { join } from 'node:path';
-import { crc32 } from 'node:zlib';
 import {
   CheckpointError,
   type Chunk,
@@ -10,7 +7,7 @@ import {
   hostArray,
   wholeChunk,
 } from '@shardwise/core/extend';
-import { fillFromFile } from '@shardwise/core/node';
+import type { OpenFile, ReadableFiles } from './checkpoint-files.ts';
 import {
   CHECKSUM_BYTES,
   fileName,
@@ -28,11 +25,13 @@ const BLOCK_BYTES = 16 * CHECKSUM_BYTES;
  * storedChunk.
  */
 export class ChunkFiles implements AsyncDisposable {
+  readonly #files: ReadableFiles;
   readonly #pathOf: (file: number) => string;
-  readonly #handles = new Map<number, FileHandle>();
+  readonly #open = new Map<number, OpenFile>();
 
-  constructor(directory: string, section: SectionName, worldSize: number) {
-    this.#pathOf = (file) => join(directory, fileName(section, file, worldSize));
+  constructor(files: ReadableFiles, directory: string, section: SectionName, worldSize: number) {
+    this.#files = files;
+    this.#pathOf = (file) => files.join(directory, fileName(section, file, worldSize));
   }
 
   /** Shape: -> that of the whole tensor. Throws CheckpointError. */
@@ -75,7 +74,7 @@ export class ChunkFiles implements AsyncDisposable {
     storedChunk: StoredChunk,
     chunk: Chunk,
     elementBytes: number,
-    to: Uint8Array,
+    to: Uint8Array<ArrayBuffer>,
   ): Promise<void> {
     const pieceBytes = (storedChunk.stop - storedChunk.start) * elementBytes;
     // What a run has only a part of is read aside; the next run may have another part of it.
@@ -105,17 +104,21 @@ export class ChunkFiles implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const handle of this.#handles.values()) await handle.close();
-    this.#handles.clear();
+    for (const file of this.#open.values()) await file.close();
+    this.#open.clear();
   }
 
   /** Fills `bytes` with those of a storedChunk from byte `first` on; checksums begin and end there. */
-  async #readChecked(storedChunk: StoredChunk, first: number, bytes: Uint8Array): Promise<void> {
+  async #readChecked(
+    storedChunk: StoredChunk,
+    first: number,
+    bytes: Uint8Array<ArrayBuffer>,
+  ): Promise<void> {
     const path = this.#pathOf(storedChunk.file);
     await this.#readBytes(storedChunk.file, path, storedChunk.byteOffset + first, bytes);
     for (let at = 0; at < bytes.byteLength; at += CHECKSUM_BYTES) {
       const expected = storedChunk.checksums[(first + at) / CHECKSUM_BYTES];
-      const found = crc32(bytes.subarray(at, at + CHECKSUM_BYTES));
+      const found = this.#files.checksum(bytes.subarray(at, at + CHECKSUM_BYTES));
       if (found === expected) continue;
       const byteOffset = storedChunk.byteOffset + first + at;
       throw damaged(path, `expected CRC-32 ${expected} from byte ${byteOffset} on, found ${found}`);
@@ -126,21 +129,21 @@ export class ChunkFiles implements AsyncDisposable {
     file: number,
     path: string,
     byteOffset: number,
-    bytes: Uint8Array,
+    bytes: Uint8Array<ArrayBuffer>,
   ): Promise<void> {
-    const handle = this.#handles.get(file) ?? (await openFile(path));
-    this.#handles.set(file, handle);
+    const open = this.#open.get(file) ?? (await openFile(this.#files, path));
+    this.#open.set(file, open);
     const { byteLength } = bytes;
-    const filled = await fillFromFile(handle, bytes, byteOffset);
+    const filled = await open.read(bytes, byteOffset);
     if (filled < byteLength) {
       throw damaged(path, `expected ${byteLength} bytes at ${byteOffset}, found ${filled}`);
     }
   }
 }
 
-async function openFile(path: string): Promise<FileHandle> {
+async function openFile(files: ReadableFiles, path: string): Promise<OpenFile> {
   try {
-    return await open(path, 'r');
+    return await files.open(path);
   } catch (cause) {
     throw damaged(path, 'it cannot be opened', cause);
   }

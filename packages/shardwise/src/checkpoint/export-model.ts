@@ -1,6 +1,8 @@
 import { CheckpointError, encodeSafetensorsHeader } from '@shardwise/core/extend';
-import { type DurableFiles, durableFiles } from './durable-files.ts';
-import { type Checkpoint, loadCheckpoint } from './load-checkpoint.ts';
+import type { CheckpointFiles } from './checkpoint-files.ts';
+import { diskFiles } from './disk-files.ts';
+import { loadCheckpoint } from './load-checkpoint.ts';
+import type { Checkpoint } from './open-checkpoint.ts';
 import { replaceFile } from './replace-file.ts';
 import type { StoredTensor } from './state-file.ts';
 import { describeVarying } from './varying.ts';
@@ -13,7 +15,7 @@ import { describeVarying } from './varying.ts';
 export async function exportModel(
   checkpointDirectory: string,
   path: string,
-  files: DurableFiles = durableFiles,
+  files: CheckpointFiles = diskFiles,
 ): Promise<void> {
   const checkpoint = await loadCheckpoint(checkpointDirectory);
   const tensors = new Map<string, StoredTensor>();

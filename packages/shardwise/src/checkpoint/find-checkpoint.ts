@@ -1,8 +1,8 @@
-import { readFile, stat } from 'node:fs/promises';
-import { basename, dirname, join } from 'node:path';
 import { CheckpointError } from '@shardwise/core/extend';
+import type { ReadableFiles } from './checkpoint-files.ts';
 import { isCheckpointName } from './checkpoint-folders.ts';
-import { type CheckpointState, decodeState } from './state-file.ts';
+import { readText } from './read-text.ts';
+import { type CheckpointState, decodeState, latestName, stateName } from './state-file.ts';
 
 export interface FoundCheckpoint {
   readonly folder: string;
@@ -13,19 +13,23 @@ export interface FoundCheckpoint {
 const MAX_STATE_BYTES = 256 * 1024 * 1024;
 
 /**
- * Which checkpoint loadCheckpoint would open: that of `directory`, or the latest one of a folder of
+ * Which checkpoint openCheckpoint would open: that of `directory`, or the latest one of a folder of
  * checkpoints or of a run directory. Throws CheckpointError.
  */
-export async function findCheckpoint(directory: string): Promise<FoundCheckpoint> {
-  const found = await lookForCheckpoint(directory);
+export async function findCheckpoint(
+  files: ReadableFiles,
+  directory: string,
+): Promise<FoundCheckpoint> {
+  const found = await lookForCheckpoint(files, directory);
   if (found !== undefined) return found;
-  const isFile = (await stat(directory).catch(() => undefined))?.isFile() === true;
-  if (isFile && ['latest', 'state.json'].includes(basename(directory))) {
+  const isFile = (await files.find(directory))?.isFile === true;
+  const [, parent = '.'] = OF_CHECKPOINTS.exec(directory) ?? [];
+  if (isFile && OF_CHECKPOINTS.test(directory)) {
     throw new CheckpointError(
       {
         asked: `Loading a checkpoint from ${directory}`,
         found: 'it is a file of checkpoints, no folder',
-        todo: `Give the folder that has it: ${dirname(directory)}`,
+        todo: `Give the folder that has it: ${parent}`,
       },
       { directory },
     );
@@ -40,26 +44,35 @@ export async function findCheckpoint(directory: string): Promise<FoundCheckpoint
   );
 }
 
+/** The path of a file that checkpoints have, by its name. */
+const OF_CHECKPOINTS = /^(?:(.+)[\\/])?(?:latest|state\.json)$/;
+
 /** Undefined where there is none. Throws CheckpointError for a broken one. */
-export async function lookForCheckpoint(directory: string): Promise<FoundCheckpoint | undefined> {
+export async function lookForCheckpoint(
+  files: ReadableFiles,
+  directory: string,
+): Promise<FoundCheckpoint | undefined> {
   for (const folder of [
     directory,
-    await latestOf(directory),
-    await latestOf(join(directory, 'checkpoints')),
+    await latestOf(files, directory),
+    await latestOf(files, files.join(directory, 'checkpoints')),
   ]) {
     if (folder === undefined) continue;
-    const path = join(folder, 'state.json');
-    const text = await readSmallFile(path, MAX_STATE_BYTES);
+    const path = files.join(folder, stateName);
+    const text = await readText(files, path, MAX_STATE_BYTES);
     if (text !== undefined) return { folder, state: decodeState(text, path) };
   }
   return undefined;
 }
 
 /** What the file "latest" of a folder names; undefined where nothing was saved. Throws CheckpointError. */
-export async function latestOf(directory: string): Promise<string | undefined> {
-  const name = (await readSmallFile(join(directory, 'latest'), 256))?.trim();
+export async function latestOf(
+  files: ReadableFiles,
+  directory: string,
+): Promise<string | undefined> {
+  const name = (await readText(files, files.join(directory, latestName), 256))?.trim();
   if (name === undefined) return undefined;
-  if (isCheckpointName(name)) return join(directory, name);
+  if (isCheckpointName(name)) return files.join(directory, name);
   throw new CheckpointError(
     {
       asked: `Loading a checkpoint from ${directory}`,
@@ -68,20 +81,4 @@ export async function latestOf(directory: string): Promise<string | undefined> {
     },
     { directory },
   );
-}
-
-async function readSmallFile(path: string, limitBytes: number): Promise<string | undefined> {
-  const found = await stat(path).catch(() => undefined);
-  if (found === undefined || !found.isFile()) return undefined;
-  if (found.size > limitBytes) {
-    throw new CheckpointError(
-      {
-        asked: `Reading ${path}`,
-        found: `it has ${found.size} bytes, the limit is ${limitBytes}`,
-        todo: 'Load another checkpoint',
-      },
-      { path, foundBytes: found.size, limitBytes },
-    );
-  }
-  return readFile(path, 'utf8');
 }

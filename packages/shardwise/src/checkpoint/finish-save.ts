@@ -1,17 +1,18 @@
-import { stat } from 'node:fs/promises';
-import { basename, join } from 'node:path';
 import type { ProcessGroup } from '@shardwise/core/extend';
 import { z } from 'zod';
 import { onAllRanks, SaveFailure } from './all-ranks.ts';
 import { type BegunSave, checkSoleWriter } from './begin-save.ts';
+import type { CheckpointFiles } from './checkpoint-files.ts';
 import { prune, removeLeftovers, temporaryName } from './checkpoint-folders.ts';
 import {
   encodeState,
   fileName,
+  latestName,
   type SectionName,
   sectionNames,
   storedChunkSchema,
   type StoredSection,
+  stateName,
   storedStateSchema,
 } from './state-file.ts';
 import { writeChunks, type WrittenFile } from './write-chunks.ts';
@@ -46,14 +47,14 @@ export async function finishSave(group: ProcessGroup, save: BegunSave): Promise<
     if (group.rank === 0) await files.removeDirectory(temporary).catch(() => undefined);
     throw error;
   }
-  return join(directory, name);
+  return files.join(directory, name);
 }
 
 async function writeOwn({ rank, size }: ProcessGroup, save: BegunSave): Promise<Written> {
   const { files, temporary, chunks, share } = save;
   const write = async (section: SectionName): Promise<WrittenFile> => {
     if (chunks[section].length === 0) return { byteLength: 0, chunks: [] };
-    const path = join(temporary, fileName(section, rank, size));
+    const path = files.join(temporary, fileName(section, rank, size));
     return writeChunks(files, path, rank, chunks[section]);
   };
   const model = await write('model');
@@ -77,15 +78,15 @@ async function publish(save: BegunSave, written: readonly Written[]): Promise<vo
     rankExtras: written.map(({ rankExtra }) => rankExtra),
     rankStates: written.map(({ rankState }) => rankState),
   });
-  await checkPresence(temporary, written);
-  await files.writeFile(join(temporary, 'state.json'), [state]);
+  await checkPresence(files, temporary, written);
+  await files.writeFile(files.join(temporary, stateName), [state]);
   await files.syncDirectory(temporary);
 
-  await checkSoleWriter(directory, save.known);
-  await rename(save);
-  const pointer = join(directory, temporaryName());
+  await checkSoleWriter(files, directory, save.known);
+  await giveName(save);
+  const pointer = files.join(directory, temporaryName(files));
   await files.writeFile(pointer, [new TextEncoder().encode(`${name}\n`)]);
-  await files.rename(pointer, join(directory, 'latest'));
+  await files.rename(pointer, files.join(directory, latestName));
   await files.syncDirectory(directory);
 
   await removeLeftovers(files, directory);
@@ -117,30 +118,34 @@ function sectionOf(
 }
 
 /** Ranks on other hosts may write to a folder of theirs that has the same name. */
-async function checkPresence(temporary: string, written: readonly Written[]): Promise<void> {
+async function checkPresence(
+  files: CheckpointFiles,
+  temporary: string,
+  written: readonly Written[],
+): Promise<void> {
   for (const [rank, each] of written.entries()) {
     for (const section of sectionNames) {
       const { byteLength } = each[section];
       if (byteLength === 0) continue;
       const name = fileName(section, rank, written.length);
-      const found = await stat(join(temporary, name)).catch(() => undefined);
-      if (found?.size === byteLength) continue;
+      const found = await files.find(files.join(temporary, name));
+      if (found?.byteLength === byteLength) continue;
       throw new SaveFailure(
-        `rank ${rank} has written ${name} with ${byteLength} bytes, and rank 0 finds ${found === undefined ? 'no such file' : `${found.size} bytes`}`,
+        `rank ${rank} has written ${name} with ${byteLength} bytes, and rank 0 finds ${found === undefined ? 'no such file' : `${found.byteLength} bytes`}`,
         'Save to a folder that all hosts share',
       );
     }
   }
 }
 
-async function rename({ files, temporary, directory, name }: BegunSave): Promise<void> {
+async function giveName({ files, temporary, directory, name }: BegunSave): Promise<void> {
   try {
-    await files.rename(temporary, join(directory, name));
+    await files.publish(temporary, files.join(directory, name), stateName);
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : undefined;
     if (code !== 'ENOTEMPTY' && code !== 'EEXIST') throw error;
     throw new SaveFailure(
-      `another run has saved ${basename(name)} there meanwhile`,
+      `another run has saved ${name} there meanwhile`,
       'Give each run a folder of its own; that checkpoint is whole',
     );
   }

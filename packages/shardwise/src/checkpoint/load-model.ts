@@ -17,7 +17,7 @@ import {
   stateMismatch,
   Tensor,
 } from '@shardwise/core/extend';
-import type { Checkpoint } from './load-checkpoint.ts';
+import type { Checkpoint } from './open-checkpoint.ts';
 import { modelTensors } from './model-tensors.ts';
 import { damaged } from './chunk-files.ts';
 import { readHeld } from './read-held.ts';

@@ -14,7 +14,7 @@ import {
   stepName,
   type Tensor,
 } from '@shardwise/core/extend';
-import type { Checkpoint } from './load-checkpoint.ts';
+import type { Checkpoint } from './open-checkpoint.ts';
 import { modelTensors } from './model-tensors.ts';
 import { stepType } from './optimizer-chunks.ts';
 import { readHeld } from './read-held.ts';

@@ -13,7 +13,7 @@ import {
   stateMismatch,
 } from '@shardwise/core/extend';
 import { type JoinedState, joinState } from './join-state.ts';
-import type { Checkpoint } from './load-checkpoint.ts';
+import type { Checkpoint } from './open-checkpoint.ts';
 import { damaged } from './chunk-files.ts';
 import type { StatePath, StoredState } from './state-file.ts';
 import type { Stateful, Statefuls } from './stateful.ts';

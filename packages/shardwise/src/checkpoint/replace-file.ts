@@ -1,7 +1,7 @@
 import { dirname, join } from 'node:path';
 import { CheckpointError } from '@shardwise/core/extend';
 import { temporaryName } from './checkpoint-folders.ts';
-import type { DurableFiles } from './durable-files.ts';
+import type { CheckpointFiles } from './checkpoint-files.ts';
 
 /**
  * Writes a file whole or not at all, in the place of one that is there. Throws CheckpointError, naming `asked`, where
@@ -11,9 +11,9 @@ export async function replaceFile(
   asked: string,
   path: string,
   contents: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
-  files: DurableFiles,
+  files: CheckpointFiles,
 ): Promise<void> {
-  const temporary = join(dirname(path), temporaryName());
+  const temporary = join(dirname(path), temporaryName(files));
   try {
     await files.writeFile(temporary, contents);
     await files.rename(temporary, path);

@@ -1,6 +1,6 @@
-import { crc32 } from 'node:zlib';
 import { CheckpointError } from '@shardwise/core/extend';
 import { z } from 'zod';
+import type { CheckpointFiles } from './checkpoint-files.ts';
 import type { StoredGroup } from './state-file.ts';
 
 /** Settings of a parameter group, as ranks compare them. */
@@ -15,8 +15,9 @@ export const settingsSchema: z.ZodType<Settings> = z.object({
   settings: z.string(),
 });
 
-export function settingsOf({ params, settings }: StoredGroup): Settings {
-  return { parameters: crc32(params.join('\n')), settings: JSON.stringify(settings) };
+export function settingsOf({ params, settings }: StoredGroup, files: CheckpointFiles): Settings {
+  const names = new TextEncoder().encode(params.join('\n'));
+  return { parameters: files.checksum(names), settings: JSON.stringify(settings) };
 }
 
 /**

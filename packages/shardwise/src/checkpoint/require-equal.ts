@@ -1,7 +1,7 @@
-import { crc32 } from 'node:zlib';
 import { CheckpointError, type ProcessGroup } from '@shardwise/core/extend';
 import { z } from 'zod';
 import { onAllRanks } from './all-ranks.ts';
+import type { CheckpointFiles } from './checkpoint-files.ts';
 import { chunkKey, type HeldChunk, type TensorChunk } from './held-chunk.ts';
 
 const MAX_NAMES = 10;
@@ -13,6 +13,7 @@ const MAX_NAMES = 10;
 export async function requireEqual(
   group: ProcessGroup,
   asked: string,
+  files: CheckpointFiles,
   held: readonly (readonly TensorChunk[])[],
   heldChunks: readonly HeldChunk[],
 ): Promise<void> {
@@ -25,7 +26,7 @@ export async function requireEqual(
   if (![...holders.values()].some((count) => count > 1)) return;
   const checksums = await onAllRanks(group, asked, z.array(z.number()), async () => {
     const own: number[] = [];
-    for (const heldChunk of heldChunks.filter(shared)) own.push(crc32(await heldChunk.read()));
+    for (const each of heldChunks.filter(shared)) own.push(files.checksum(await each.read()));
     return own;
   });
   const first = new Map<string, { readonly rank: number; readonly checksum: number | undefined }>();

@@ -2,13 +2,14 @@ import { checkOptions, option, type OptionRules, type ProcessGroup } from '@shar
 import { singleGroup } from '@shardwise/collectives';
 import type { CheckpointContents } from './checkpoint-contents.ts';
 import { CheckpointSaver, saveRules } from './checkpoint-saver.ts';
-import type { DurableFiles } from './durable-files.ts';
+import type { CheckpointFiles } from './checkpoint-files.ts';
+import { diskFiles } from './disk-files.ts';
 
 export interface SaveCheckpointOptions {
   /** The ranks that save together. Default: this rank alone. */
   readonly group?: ProcessGroup;
   /** Default: the disk. */
-  readonly files?: DurableFiles;
+  readonly files?: CheckpointFiles;
   /** Leaves this many checkpoints in the folder, those written last. Default: all. */
   readonly keep?: number;
 }
@@ -29,11 +30,7 @@ export async function saveCheckpoint(
   options: SaveCheckpointOptions = {},
 ): Promise<string> {
   checkOptions('saveCheckpoint', options, saveCheckpointRules);
-  const { group = singleGroup(), files, keep } = options;
-  const saver = new CheckpointSaver({
-    directory,
-    group,
-    ...(files === undefined ? {} : { files }),
-  });
+  const { group = singleGroup(), files = diskFiles, keep } = options;
+  const saver = new CheckpointSaver({ directory, group, files });
   return saver.save(contents, keep === undefined ? {} : { keep });
 }

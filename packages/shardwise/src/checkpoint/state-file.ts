@@ -163,6 +163,11 @@ const stateSchema = z.object({
   rankStates: z.array(z.record(z.string(), storedStateSchema)),
 });
 
+/** The file of a checkpoint that describes it: a folder without it is none. */
+export const stateName = 'state.json';
+/** The file of a folder of checkpoints that names the latest one. */
+export const latestName = 'latest';
+
 /** `model-00002-of-00004.safetensors` for rank 1 of 4. */
 export function fileName(section: SectionName, rank: number, worldSize: number): string {
   const five = (value: number): string => String(value).padStart(5, '0');

@@ -1,20 +1,24 @@
 import { CheckpointError, type HostArray } from '@shardwise/core/extend';
+import type { ReadableFiles } from './checkpoint-files.ts';
 import { ChunkFiles } from './chunk-files.ts';
 import type { SectionName, StoredTensor } from './state-file.ts';
 
 /** The tensors of a checkpoint's model, optimizer or other states, which are read when they are asked for. */
 export class StoredTensors {
+  readonly #files: ReadableFiles;
   readonly #directory: string;
   readonly #section: SectionName;
   readonly #worldSize: number;
   readonly #tensors: ReadonlyMap<string, StoredTensor>;
 
   constructor(
+    files: ReadableFiles,
     directory: string,
     section: SectionName,
     worldSize: number,
     tensors: readonly StoredTensor[],
   ) {
+    this.#files = files;
     this.#directory = directory;
     this.#section = section;
     this.#worldSize = worldSize;
@@ -50,6 +54,6 @@ export class StoredTensors {
 
   /** For reading many. */
   open(): ChunkFiles {
-    return new ChunkFiles(this.#directory, this.#section, this.#worldSize);
+    return new ChunkFiles(this.#files, this.#directory, this.#section, this.#worldSize);
   }
 }

@@ -6,7 +6,7 @@ import {
   type HostArray,
   type HostArrays,
 } from '@shardwise/core/extend';
-import { durableFiles } from './durable-files.ts';
+import { diskFiles } from './disk-files.ts';
 import { replaceFile } from './replace-file.ts';
 
 export interface TensorFile {
@@ -25,7 +25,7 @@ export async function writeTensorFile(
   const { header, places } = encodeSafetensorsHeader(tensors, metadata);
   const arrays = places.map(({ name }): HostArray | undefined => tensors[name]);
   const contents = [header, ...arrays.map((array) => array?.bytes ?? new Uint8Array())];
-  await replaceFile(`Saving tensors to ${path}`, path, contents, durableFiles);
+  await replaceFile(`Saving tensors to ${path}`, path, contents, diskFiles);
 }
 
 /** Throws CheckpointError for a file that is missing, or is no whole safetensors file. */

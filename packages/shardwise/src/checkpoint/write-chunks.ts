@@ -1,4 +1,3 @@
-import { crc32 } from 'node:zlib';
 import {
   boxShape,
   dtypes,
@@ -7,7 +6,7 @@ import {
   sameBox,
   type Shape,
 } from '@shardwise/core/extend';
-import type { DurableFiles } from './durable-files.ts';
+import type { CheckpointFiles } from './checkpoint-files.ts';
 import { formatChunk } from './format-chunk.ts';
 import type { HeldChunk, TensorChunk } from './held-chunk.ts';
 import { CHECKSUM_BYTES, type StoredChunk } from './state-file.ts';
@@ -67,7 +66,7 @@ export async function stageChunks(chunks: readonly OwnChunk[]): Promise<readonly
  * their names, others as formatChunk names them.
  */
 export async function writeChunks(
-  files: DurableFiles,
+  files: CheckpointFiles,
   path: string,
   rank: number,
   chunks: readonly OwnChunk[],
@@ -96,7 +95,7 @@ export async function writeChunks(
         throw new RangeError(`${bytes.byteLength} bytes of ${place.name}, not ${place.byteLength}`);
       }
       const { byteOffset } = place;
-      const checksums = checksumsOf(bytes);
+      const checksums = checksumsOf(files, bytes);
       written.push({ name, chunk: { file: rank, box, start, stop, byteOffset, checksums } });
       byteLength += bytes.byteLength;
       yield bytes;
@@ -106,9 +105,9 @@ export async function writeChunks(
   return { byteLength, chunks: written };
 }
 
-function checksumsOf(bytes: Uint8Array): readonly number[] {
+function checksumsOf(files: CheckpointFiles, bytes: Uint8Array): readonly number[] {
   return Array.from({ length: Math.ceil(bytes.byteLength / CHECKSUM_BYTES) }, (_, index) =>
-    crc32(bytes.subarray(index * CHECKSUM_BYTES, (index + 1) * CHECKSUM_BYTES)),
+    files.checksum(bytes.subarray(index * CHECKSUM_BYTES, (index + 1) * CHECKSUM_BYTES)),
   );
 }
 

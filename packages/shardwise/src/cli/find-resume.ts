@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import { CheckpointError } from '@shardwise/core/extend';
+import { diskFiles } from '../checkpoint/disk-files.ts';
 import { findCheckpoint, lookForCheckpoint } from '../checkpoint/find-checkpoint.ts';
 import { earlierRuns } from '../run-state/run-directory.ts';
 
@@ -12,12 +13,12 @@ const LATEST = 'latest';
  */
 export async function findResume(asked: string, script: string): Promise<string> {
   if (asked !== LATEST) {
-    await findCheckpoint(asked);
+    await findCheckpoint(diskFiles, asked);
     return resolve(asked);
   }
   const runs = await earlierRuns(script);
   for (const run of runs) {
-    const found = await lookForCheckpoint(run);
+    const found = await lookForCheckpoint(diskFiles, run);
     if (found !== undefined) return resolve(found.folder);
   }
   throw new CheckpointError(

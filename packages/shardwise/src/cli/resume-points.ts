@@ -1,3 +1,4 @@
+import { diskFiles } from '../checkpoint/disk-files.ts';
 import { listCheckpoints } from '../checkpoint/list-checkpoints.ts';
 import { verifyCheckpoint } from '../checkpoint/verify-checkpoint.ts';
 import type { ResumePoint } from '../rendezvous/rendezvous.ts';
@@ -28,12 +29,13 @@ export class ResumePoints {
   /** `failure` ended the round before; where a rank could not read its checkpoint, all bytes are read here. */
   async next(failure: RoundFailure | undefined): Promise<ResumePoint> {
     const { runDirectory, resumeDirectory, onNotice } = this.#options;
-    const own = await listCheckpoints(runDirectory);
+    const own = await listCheckpoints(diskFiles, runDirectory);
     // Before the first failure it is as the user says.
     if (own.length === 0 && failure === undefined) {
       return { kind: 'from', directory: resumeDirectory };
     }
-    const begun = resumeDirectory === undefined ? [] : await listCheckpoints(resumeDirectory);
+    const begun =
+      resumeDirectory === undefined ? [] : await listCheckpoints(diskFiles, resumeDirectory);
     const folders = [...own, ...begun];
     const isSuspect = failure?.kind === 'checkpoint';
     for (const folder of folders) {

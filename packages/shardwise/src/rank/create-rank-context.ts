@@ -7,6 +7,7 @@ import {
   type ProcessGroup,
   TensorStateError,
 } from '@shardwise/core/extend';
+import { diskFiles } from '../checkpoint/disk-files.ts';
 import { CheckpointSaver } from '../checkpoint/checkpoint-saver.ts';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
 import { checkFacts } from './check-metrics.ts';
@@ -34,6 +35,7 @@ export function createRankContext(parts: RankParts): RankContext {
   const saver = new CheckpointSaver({
     directory: join(runDirectory, 'checkpoints'),
     group,
+    files: diskFiles,
     onSaved: (saved) => send({ kind: 'checkpoint', rank, ...saved }),
   });
   if (rank === 0 && device.description !== undefined) {

@@ -2,7 +2,7 @@ import { readFile, rename } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { decodeSafetensors, encodeSafetensors, hostArray } from '@shardwise/core/extend';
 import type { SnapshotStore } from '@shardwise/strategies';
-import { durableFiles } from '../../checkpoint/durable-files.ts';
+import { diskFiles } from '../../checkpoint/disk-files.ts';
 
 /** Snapshots of a parameter server in one file, which a new one takes the place of when it is on the disk. */
 export function fileSnapshots(path: string): SnapshotStore {
@@ -12,9 +12,9 @@ export function fileSnapshots(path: string): SnapshotStore {
         return [String(index), hostArray('u8', [bytes.byteLength], bytes)] as const;
       });
       const next = `${path}.next`;
-      await durableFiles.writeFile(next, [encodeSafetensors(Object.fromEntries(named), { head })]);
+      await diskFiles.writeFile(next, [encodeSafetensors(Object.fromEntries(named), { head })]);
       await rename(next, path);
-      await durableFiles.syncDirectory(dirname(path));
+      await diskFiles.syncDirectory(dirname(path));
     },
     async read() {
       const file = await readFile(path).catch((error: NodeJS.ErrnoException) => {

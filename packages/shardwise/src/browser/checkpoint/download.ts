@@ -1,0 +1,10 @@
+/** Has the browser save a file among the visitor's downloads. For a page; ranks have none. */
+export function download(file: File): void {
+  const address = URL.createObjectURL(file);
+  const link = document.createElement('a');
+  link.href = address;
+  link.download = file.name;
+  link.click();
+  // The browser has taken the file by then; a long one it reads on.
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
+}

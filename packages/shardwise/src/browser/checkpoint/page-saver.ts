@@ -1,0 +1,9 @@
+import { CheckpointSaver, type CheckpointSaverOptions } from '../../checkpoint/checkpoint-saver.ts';
+import { storageFiles } from './storage-files.ts';
+
+/** Saves a run's checkpoints to the browser's storage. Throws CheckpointError where there is none. */
+export async function pageSaver(
+  options: Omit<CheckpointSaverOptions, 'files'>,
+): Promise<CheckpointSaver> {
+  return new CheckpointSaver({ ...options, files: await storageFiles() });
+}

@@ -1,0 +1,144 @@
+import { CheckpointError } from '@shardwise/core/extend';
+
+// The headers of POSIX' ustar, which `tar` of every system reads and writes.
+const BLOCK_BYTES = 512;
+const fields = {
+  name: [0, 100],
+  mode: [100, 8],
+  uid: [108, 8],
+  gid: [116, 8],
+  size: [124, 12],
+  time: [136, 12],
+  checksum: [148, 8],
+  kind: [156, 1],
+  magic: [257, 6],
+  version: [263, 2],
+  prefix: [345, 155],
+} as const;
+/** Octal digits of a size. */
+const MAX_BYTES = 8 ** 11 - 1;
+
+export interface ArchivedFile {
+  readonly path: string;
+  readonly contents: Blob;
+}
+
+/** Files as an archive; their bytes stay where they are until it is read. Throws CheckpointError for one of 8 GiB and more. */
+export function tarOf(files: readonly ArchivedFile[], modifiedMs: number): Blob {
+  const parts: BlobPart[] = [];
+  for (const { path, contents } of files) {
+    parts.push(header(path, contents.size, modifiedMs), contents);
+    parts.push(new Uint8Array(paddingBytes(contents.size)));
+  }
+  // Two empty blocks end it.
+  parts.push(new Uint8Array(2 * BLOCK_BYTES));
+  return new Blob(parts, { type: 'application/x-tar' });
+}
+
+function paddingBytes(byteLength: number): number {
+  return (BLOCK_BYTES - (byteLength % BLOCK_BYTES)) % BLOCK_BYTES;
+}
+
+function header(path: string, byteLength: number, modifiedMs: number): Uint8Array<ArrayBuffer> {
+  if (byteLength > MAX_BYTES) {
+    throw new CheckpointError(
+      {
+        asked: `${path} in an archive`,
+        found: `${byteLength} bytes, where an archive takes ${MAX_BYTES} of a file`,
+        todo: 'Save on more ranks, each of which writes a file of its own',
+      },
+      { path, byteLength },
+    );
+  }
+  const block = new Uint8Array(BLOCK_BYTES);
+  const write = (field: keyof typeof fields, text: string): void => {
+    block.set(new TextEncoder().encode(text).subarray(0, fields[field][1]), fields[field][0]);
+  };
+  const octal = (field: keyof typeof fields, value: number): void =>
+    write(field, value.toString(8).padStart(fields[field][1] - 1, '0'));
+  write('name', path);
+  octal('mode', 0o644);
+  octal('uid', 0);
+  octal('gid', 0);
+  octal('size', byteLength);
+  octal('time', Math.floor(modifiedMs / 1000));
+  write('kind', '0');
+  write('magic', 'ustar');
+  write('version', '00');
+  write('checksum', `${checksumOf(block).toString(8).padStart(6, '0')}\0 `);
+  return block;
+}
+
+/** The sum of a header's bytes, those of the sum itself as spaces. */
+function checksumOf(block: Uint8Array): number {
+  const [start, length] = fields.checksum;
+  return block.reduce(
+    (sum, byte, index) => sum + (index >= start && index < start + length ? 0x20 : byte),
+    0,
+  );
+}
+
+/** The files of an archive. Throws CheckpointError for anything else, and for one that is cut. */
+export async function filesOfTar(archive: Blob, name: string): Promise<readonly ArchivedFile[]> {
+  const files: ArchivedFile[] = [];
+  let longPath: string | undefined;
+  for (let offset = 0; offset + BLOCK_BYTES <= archive.size;) {
+    const block = new Uint8Array(await archive.slice(offset, offset + BLOCK_BYTES).arrayBuffer());
+    if (block.every((byte) => byte === 0)) return files;
+    const { byteLength, kind, path } = parseHeader(block, name);
+    const start = offset + BLOCK_BYTES;
+    if (start + byteLength > archive.size) {
+      throw noArchive(name, `${archive.size} bytes, and ${path} in it ends after these`);
+    }
+    const contents = archive.slice(start, start + byteLength);
+    // A path of more than 100 bytes is the contents of an entry before.
+    if (kind === 'L') longPath = (await contents.text()).replace(/\0.*$/s, '');
+    else if (kind === 'x')
+      longPath = /(?:^|\n)\d+ path=([^\n]*)\n/.exec(await contents.text())?.[1];
+    else {
+      if (kind === '0' || kind === '\0' || kind === '') {
+        files.push({ path: longPath ?? path, contents });
+      }
+      longPath = undefined;
+    }
+    offset = start + byteLength + paddingBytes(byteLength);
+  }
+  throw noArchive(name, `${archive.size} bytes, without the end of an archive`);
+}
+
+interface Header {
+  readonly path: string;
+  readonly byteLength: number;
+  readonly kind: string;
+}
+
+function parseHeader(block: Uint8Array, archive: string): Header {
+  const read = (field: keyof typeof fields): string => {
+    const [start, length] = fields[field];
+    return new TextDecoder().decode(block.subarray(start, start + length)).replace(/\0.*$/s, '');
+  };
+  const octal = (field: 'size' | 'checksum'): number => Number.parseInt(read(field).trim(), 8);
+  if (!read('magic').startsWith('ustar') || octal('checksum') !== checksumOf(block)) {
+    throw noArchive(archive, 'something else');
+  }
+  const [byteLength, prefix] = [octal('size'), read('prefix')];
+  if (!Number.isSafeInteger(byteLength) || byteLength < 0) {
+    throw noArchive(archive, 'a size that is no number');
+  }
+  return {
+    path: prefix === '' ? read('name') : `${prefix}/${read('name')}`,
+    byteLength,
+    kind: read('kind'),
+  };
+}
+
+function noArchive(name: string, found: string): CheckpointError {
+  return new CheckpointError(
+    {
+      asked: `${name} as an archive (.tar) with a checkpoint`,
+      found,
+      todo: "Pick what checkpointFile() made, a .tar of a checkpoint's folder, or all files of that folder",
+    },
+    { name },
+  );
+}

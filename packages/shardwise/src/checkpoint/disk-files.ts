@@ -1,0 +1,81 @@
+import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { crc32 } from 'node:zlib';
+import { fillFromFile } from '@shardwise/core/node';
+import type { CheckpointFiles } from './checkpoint-files.ts';
+
+/** Node refuses calls of 2 GiB and more. */
+const MAX_WRITE_BYTES = 2 ** 30;
+const WRITER = /^(.+)-(\d+)$/;
+
+/** The disk. */
+export const diskFiles: CheckpointFiles = {
+  join,
+  checksum: (bytes) => crc32(bytes),
+
+  async find(path) {
+    const found = await stat(path).catch(() => undefined);
+    if (found === undefined) return undefined;
+    return { isFile: found.isFile(), byteLength: found.size, modifiedMs: found.mtimeMs };
+  },
+
+  async open(path) {
+    const handle = await open(path, 'r');
+    return {
+      read: (bytes, byteOffset) => fillFromFile(handle, bytes, byteOffset),
+      close: () => handle.close(),
+    };
+  },
+
+  list: (path) => readdir(path),
+
+  async makeDirectory(path) {
+    await mkdir(path, { recursive: true });
+  },
+
+  async writeFile(path, chunks) {
+    await using file = await open(path, 'w');
+    for await (const chunk of chunks) {
+      let written = 0;
+      while (written < chunk.byteLength) {
+        const length = Math.min(chunk.byteLength - written, MAX_WRITE_BYTES);
+        written += (await file.write(chunk, written, length)).bytesWritten;
+      }
+    }
+    await file.sync();
+  },
+
+  rename,
+  publish: rename,
+  withdraw: rename,
+
+  async removeDirectory(path) {
+    await rm(path, { recursive: true, force: true });
+  },
+
+  async syncDirectory(path) {
+    // Windows does not open directories, and needs no such call.
+    if (process.platform === 'win32') return;
+    await using directory = await open(path, 'r');
+    await directory.sync();
+  },
+
+  writer: `${hostname()}-${process.pid}`,
+
+  async isWriting(writer) {
+    const [, host, pid] = WRITER.exec(writer) ?? [];
+    if (host !== hostname()) return undefined;
+    // What this process has begun before is broken off: it writes one checkpoint after the other.
+    return Number(pid) !== process.pid && isAlive(Number(pid));
+  },
+};
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    // Another user's process cannot be signalled.
+    return error instanceof Error && 'code' in error && error.code === 'EPERM';
+  }
+}

@@ -1,0 +1,69 @@
+import type { ReadableFiles } from './checkpoint-files.ts';
+import { damaged } from './chunk-files.ts';
+import { findCheckpoint } from './find-checkpoint.ts';
+import {
+  fileName,
+  type JsonValue,
+  type SectionName,
+  sectionNames,
+  type StoredGroup,
+  type StoredState,
+} from './state-file.ts';
+import { StoredTensors } from './stored-tensors.ts';
+
+/** A checkpoint, as loadCheckpoint finds it; loadModel, loadOptimizer and loadStates read it. */
+export interface Checkpoint {
+  /** The folder that it is in. */
+  readonly directory: string;
+  readonly step: number;
+  /** Ranks that saved it. */
+  readonly worldSize: number;
+  readonly model: StoredTensors;
+  /** Other names of shared parameters, and under which they are stored. */
+  readonly aliases: ReadonlyMap<string, string>;
+  /** Under `parameter name.state name`. */
+  readonly optimizer: StoredTensors;
+  readonly optimizerGroups: readonly StoredGroup[];
+  readonly extra: JsonValue;
+  /** What each rank gave as `rankExtra`. */
+  readonly rankExtras: readonly JsonValue[];
+  /** What each rank gave as `states`, and the tensors in it. */
+  readonly rankStates: readonly Readonly<Record<string, StoredState>>[];
+  readonly states: StoredTensors;
+}
+
+/**
+ * Opens the checkpoint in `directory` of some place, or the latest one of a folder of checkpoints or of a run
+ * directory, whatever strategy and number of ranks saved it. Throws CheckpointError where files are
+ * missing or cut; tensors are checked when they are read.
+ */
+export async function openCheckpoint(files: ReadableFiles, directory: string): Promise<Checkpoint> {
+  const { folder, state } = await findCheckpoint(files, directory);
+  const { step, worldSize, extra, rankExtras } = state;
+  for (const section of sectionNames) {
+    for (const [rank, expected] of state[section].fileBytes.entries()) {
+      if (expected === 0) continue;
+      const path = files.join(folder, fileName(section, rank, worldSize));
+      const found = await files.find(path);
+      if (found === undefined) throw damaged(path, 'it is missing');
+      if (found.byteLength !== expected) {
+        throw damaged(path, `expected ${expected} bytes, found ${found.byteLength}`);
+      }
+    }
+  }
+  const tensorsOf = (section: SectionName): StoredTensors =>
+    new StoredTensors(files, folder, section, worldSize, state[section].tensors);
+  return {
+    directory: folder,
+    step,
+    worldSize,
+    model: tensorsOf('model'),
+    aliases: new Map(state.model.aliases),
+    optimizer: tensorsOf('optimizer'),
+    optimizerGroups: state.optimizer.groups,
+    extra,
+    rankExtras,
+    rankStates: state.rankStates,
+    states: tensorsOf('states'),
+  };
+}
