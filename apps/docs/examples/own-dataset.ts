@@ -1,9 +1,9 @@
 import { data, manualSeed } from '@shardwise/core';
 
 // A dataset is an object with a length and a function that returns the item at an index.
-const dataset: data.Dataset<{ x: data.NdArray; label: data.NdArray }> = {
+const dataset = {
   length: 6,
-  get: (index) => ({
+  get: (index: number) => ({
     x: data.ndArray(Float32Array.of(index, index * index), [2]),
     label: data.ndArray(Int32Array.of(index % 2), []),
   }),
