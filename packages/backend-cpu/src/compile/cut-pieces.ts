@@ -2,7 +2,7 @@ import { piecesOfAttention } from './attention-step.ts';
 import type { Dataflow } from './dataflow.ts';
 import type { KernelSupport } from './kernel-support.ts';
 import { schedule, type Piece } from './schedule.ts';
-import type { Segment, Step } from './step.ts';
+import { elementCount, type Segment, type Step, valueAt } from './step.ts';
 import { stepKinds } from './step-kinds.ts';
 
 /**
@@ -18,9 +18,11 @@ export function cutPieces(segment: Segment, flow: Dataflow, support: KernelSuppo
     steps.filter((step) => !last.has(step)),
     flow,
     (step) => kinds.get(step) ?? 'either',
-  ).flatMap((piece) =>
+  ).flatMap((piece, index, all) =>
     isAlone(piece)
-      ? piecesOfAttention(piece.steps).map((own) => ({ ...piece, steps: own }))
+      ? piecesOfAttention(beforeLoops(piece.steps, all[index + 1], segment, flow, support)).map(
+          (own) => ({ ...piece, steps: own }),
+        )
       : [piece],
   );
   if (last.size === 0) return pieces;
@@ -28,6 +30,32 @@ export function cutPieces(segment: Segment, flow: Dataflow, support: KernelSuppo
 }
 
 const isAlone = ({ kind }: Piece): boolean => kind === 'product' || kind === 'plain';
+
+/**
+ * Of products that follow each other, the one comes last whose elements the loops behind them read first: they become its
+ * epilogue. A layer's gradient by its input so comes behind that by its weights.
+ */
+function beforeLoops(
+  steps: readonly Step[],
+  next: Piece | undefined,
+  { values }: Segment,
+  flow: Dataflow,
+  support: KernelSupport,
+): readonly Step[] {
+  const loop = next?.kind === 'kernel' ? next.steps : [];
+  const readFirst = loop
+    .filter((step) => support.fuses(step, values))
+    .flatMap((step) =>
+      [...flow.sources(step)].filter(
+        (id) => elementCount(valueAt(values, id).shape) === elementCount(step.shape),
+      ),
+    )
+    .flatMap((id) => steps.filter(({ op, output }) => op === 'matmul' && output === id));
+  const [last] = readFirst;
+  if (last === undefined) return steps;
+  const isRead = steps.some((step) => flow.sources(step).has(last.output));
+  return isRead ? steps : [...steps.filter((step) => step !== last), last];
+}
 
 /** Elementwise steps whose results end in updates and nowhere else. */
 function updateCone(

@@ -129,6 +129,22 @@ describe('an epilogue', () => {
     expect(await run(program, {})).toEqual(await run(program, { loops: 'webassembly' }));
   });
 
+  it('is of the product that its loops read, which comes last of those that could', () => {
+    const narrowed = f32(M, M);
+    const instructions: Instruction[] = [
+      product,
+      { ...matmul(3, 3, narrowed), params: { transposeA: false, transposeB: true } },
+      { op: 'geluGrad', params: { approximate: 'tanh' }, inputs: [3, 4], ...result },
+    ];
+    const program = programOf({ inputs, instructions, outputs: [5, 6] });
+    const pieces = piecesOf(program);
+    expect(pieces).toMatchObject([
+      { kind: 'product', product: { columns: M }, epilogue: [] },
+      { kind: 'product', product: { columns: N }, epilogue: [{}] },
+      { kind: 'kernel', plan: { calls: [] } },
+    ]);
+  });
+
   it('is nothing that needs other rows, nor what reads a value that others make behind it', () => {
     const sum: Instruction = { op: 'sum', params: { dims: [0] }, inputs: [4], ...f32(N) };
     const instructions: Instruction[] = [
