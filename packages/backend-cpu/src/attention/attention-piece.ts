@@ -3,7 +3,7 @@ import type { AddressOf, CompiledPiece } from '../compile/compiled-piece.ts';
 import type { LoopCode } from '../loops/loop-code.ts';
 import { addressOf as hostAddress } from '../onnx/runtime/api.ts';
 import { longMs } from '../products/product-piece.ts';
-import { type ProductResources, runParts } from '../products/run-parts.ts';
+import { placeParts, type ProductResources, runParts } from '../products/run-parts.ts';
 import { type AttentionPlan, planAttention } from './plan-attention.ts';
 import type { AttentionWork } from './attention-work.ts';
 
@@ -13,6 +13,8 @@ export class AttentionPiece implements CompiledPiece {
   readonly #base: bigint;
   readonly #plan: AttentionPlan;
   readonly #resources: ProductResources;
+  #placed: AddressOf | undefined;
+  #addressOfPlace: AddressOf = () => 0;
 
   constructor(
     memory: WebAssembly.Memory,
@@ -27,23 +29,33 @@ export class AttentionPiece implements CompiledPiece {
   }
 
   async run(addressOf: AddressOf, overlap: boolean): Promise<void> {
-    const { places, zeroed, steps } = this.#plan;
+    const { zeroed, steps } = this.#plan;
+    if (addressOf !== this.#placed) this.#place(addressOf);
+    for (const { value, byteLength } of zeroed) {
+      new Uint8Array(this.#memory.buffer, addressOf(value), byteLength).fill(0);
+    }
+    let start = performance.now();
+    for (const step of steps) {
+      if (step.kind === 'loops') step.loops.run(this.#addressOfPlace);
+      else await runParts(step.parts, this.#resources, false);
+      if (!overlap || performance.now() - start < longMs) continue;
+      await nextTurn();
+      start = performance.now();
+    }
+  }
+
+  #place(addressOf: AddressOf): void {
+    const { places, steps } = this.#plan;
     const addresses = places.map(({ value, address, byteOffset }) =>
       address === undefined
         ? this.#base + BigInt(addressOf(value) + byteOffset)
         : address + BigInt(byteOffset),
     );
-    for (const { value, byteLength } of zeroed) {
-      new Uint8Array(this.#memory.buffer, addressOf(value), byteLength).fill(0);
-    }
     const at = (place: number): bigint => addresses[place] ?? 0n;
-    let start = performance.now();
     for (const step of steps) {
-      if (step.kind === 'loops') step.loops.run((place) => Number(at(place) - this.#base));
-      else await runParts(step.parts, step.operands.map(at), this.#resources, false);
-      if (!overlap || performance.now() - start < longMs) continue;
-      await nextTurn();
-      start = performance.now();
+      if (step.kind === 'products') placeParts(step.parts, step.operands.map(at));
     }
+    this.#addressOfPlace = (place) => Number(at(place) - this.#base);
+    this.#placed = addressOf;
   }
 }

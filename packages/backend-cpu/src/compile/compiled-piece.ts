@@ -3,7 +3,10 @@ export type AddressOf = (id: number) => number;
 
 /** A piece of a program that can be run. */
 export interface CompiledPiece {
-  /** With `overlap`, a piece leaves the event loop free where it can and where that is worth it. */
+  /**
+   * Where `addressOf` is the function of the run before, all addresses are what they were. With `overlap`, a piece leaves the
+   * event loop free where it can and where that is worth it.
+   */
   run(addressOf: AddressOf, overlap: boolean): Promise<void> | void;
   /** Frees what the piece keeps for its runs. It is called once, after the last run. */
   dispose?(): Promise<void> | void;

@@ -12,8 +12,9 @@ import type { ArenaBuffer } from '../memory/arena-buffer.ts';
 import type { Scratch } from '../memory/scratch.ts';
 import type { WorkQueue } from '../work-queue.ts';
 import type { LinkedProgram } from './link.ts';
+import { addressIn, Placement } from './placement.ts';
 import type { RestLeases } from './rest.ts';
-import type { Copy, Location, Locations } from './storage.ts';
+import type { Copy, Locations } from './storage.ts';
 
 /** Where buffers given to `run` may start: at whole SIMD vectors of 128 bits. */
 export const bufferAlignmentBytes = 16;
@@ -34,6 +35,7 @@ const mostLinked = 4;
 export class CpuExecutable implements Executable {
   readonly #host: Host;
   readonly #locations: Locations;
+  readonly #placement: Placement;
   readonly #leases: RestLeases;
   readonly #link: (sizes: Sizes) => LinkedProgram;
   /** By sizes, in the order of their last use. */
@@ -49,6 +51,7 @@ export class CpuExecutable implements Executable {
   ) {
     this.#host = host;
     this.#locations = locations;
+    this.#placement = new Placement(locations);
     this.#leases = leases;
     this.#link = link;
     host.scratch.reserve(locations.scratchBytes);
@@ -100,13 +103,8 @@ export class CpuExecutable implements Executable {
     outputs: readonly ArenaBuffer[],
     overlap: boolean,
   ): Promise<void> {
-    const { of, scratchBytes } = this.#locations;
-    const scratch = scratchBytes > 0 ? this.#host.scratch.address() : 0;
-    const addressOf = (id: number): number => {
-      const location = of.get(id);
-      if (location === undefined) throw new RangeError(`value ${id} is not in memory`);
-      return addressIn(location, inputs, outputs, scratch);
-    };
+    const scratch = this.#locations.scratchBytes > 0 ? this.#host.scratch.address() : 0;
+    const addressOf = this.#placement.at(inputs, outputs, scratch);
     const copy = ({ from, to, byteLength }: Copy): void => {
       const target = addressIn(to, inputs, outputs, scratch);
       const source = addressOf(from);
@@ -191,18 +189,6 @@ function checkBuffer(buffer: ArenaBuffer, neededBytes: number, role: string): vo
       { byteOffset, alignmentBytes: bufferAlignmentBytes },
     );
   }
-}
-
-function addressIn(
-  location: Location,
-  inputs: readonly ArenaBuffer[],
-  outputs: readonly ArenaBuffer[],
-  scratch: number,
-): number {
-  if (location.in === 'scratch') return scratch + location.byteOffset;
-  const buffer = (location.in === 'input' ? inputs : outputs)[location.index];
-  if (buffer === undefined) throw new RangeError(`no ${location.in} ${location.index}`);
-  return buffer.byteOffset;
 }
 
 function disposedError(): BackendError {

@@ -7,7 +7,10 @@ import { callWords } from './loop-frame.ts';
 export class CallList implements LinkedLoops {
   readonly #code: NativeCode;
   readonly #base: bigint;
+  /** What the code is called with, in which it moves addresses on. */
   readonly #words: BigUint64Array;
+  readonly #given: BigUint64Array;
+  #placed: ((value: number) => number) | undefined;
   /** The word of each address, and the value whose address it is. */
   readonly #places: readonly { readonly word: number; readonly value: number }[];
 
@@ -16,12 +19,13 @@ export class CallList implements LinkedLoops {
     this.#base = hostAddress(new Uint8Array(memory.buffer));
     const count = calls.reduce((sum, call) => sum + wordsOf(call), 1);
     this.#words = new BigUint64Array(new ArrayBuffer(8 * count));
+    this.#given = new BigUint64Array(count);
     let next = 0;
     this.#places = calls.flatMap((call) => {
       const { routine, rows, columns, values } = call;
       const start = next;
       const numbers = [8 * wordsOf(call), rows, columns, 0].map(BigInt);
-      this.#words.set([routine, ...numbers], start);
+      this.#given.set([routine, ...numbers], start);
       next += wordsOf(call);
       return values.map((value, operand) => ({
         word: start + callWords.addresses + operand,
@@ -31,9 +35,13 @@ export class CallList implements LinkedLoops {
   }
 
   run(addressOf: (value: number) => number): void {
-    for (const { word, value } of this.#places) {
-      this.#words[word] = this.#base + BigInt(addressOf(value));
+    if (addressOf !== this.#placed) {
+      for (const { word, value } of this.#places) {
+        this.#given[word] = this.#base + BigInt(addressOf(value));
+      }
+      this.#placed = addressOf;
     }
+    this.#words.set(this.#given);
     this.#code(this.#words);
   }
 }

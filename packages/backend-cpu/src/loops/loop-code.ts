@@ -12,6 +12,7 @@ export interface LoopCall {
 
 /** Calls that are carried out in one go. */
 export interface LinkedLoops {
+  /** Where `addressOf` is the function of the run before, all addresses are what they were. */
   run(addressOf: (value: number) => number): void;
 }
 

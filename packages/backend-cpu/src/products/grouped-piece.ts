@@ -3,7 +3,13 @@ import { addressOf as hostAddress } from '../onnx/runtime/api.ts';
 import { beginGroups } from './begin-groups.ts';
 import { type GroupedProduct, productsOfGroups } from './grouped-product.ts';
 import { longMs } from './product-piece.ts';
-import { type ProductPart, productParts, type ProductResources, runParts } from './run-parts.ts';
+import {
+  placeParts,
+  type ProductPart,
+  productParts,
+  type ProductResources,
+  runParts,
+} from './run-parts.ts';
 
 /** Makes products of rows in groups in the memory where values lie; each run says how many rows a group has. */
 export class GroupedPiece implements CompiledPiece {
@@ -30,7 +36,9 @@ export class GroupedPiece implements CompiledPiece {
     );
     const start = performance.now();
     const isLong = this.#fastestMs > longMs;
-    await runParts(this.#partsOf(counts), addresses, this.#resources, overlap && isLong);
+    const parts = this.#partsOf(counts);
+    placeParts(parts, addresses);
+    await runParts(parts, this.#resources, overlap && isLong);
     this.#fastestMs = Math.min(this.#fastestMs, performance.now() - start);
   }
 

@@ -6,6 +6,7 @@ import type { CallAddress, Epilogue } from './block-loops.ts';
 import { planTasksWithLoops } from './plan-tasks.ts';
 import {
   partOf,
+  placeParts,
   type ProductPart,
   productParts,
   type ProductResources,
@@ -24,6 +25,8 @@ export class ProductPiece implements CompiledPiece {
   /** Of the tasks of the only part; none where loops run behind all parts. */
   readonly #addresses: readonly CallAddress[];
   readonly #behind: LinkedLoops | undefined;
+  #placed: AddressOf | undefined;
+  #ofLoops: readonly bigint[] = [];
   #fastestMs = Number.POSITIVE_INFINITY;
 
   constructor(
@@ -51,17 +54,27 @@ export class ProductPiece implements CompiledPiece {
   }
 
   async run(addressOf: AddressOf, overlap: boolean): Promise<void> {
-    const { left, right, result, addend } = this.#product;
-    const values = [left.value, right.value, result, addend?.value ?? result];
-    const addresses = values.map((value) => this.#base + BigInt(addressOf(value)));
-    for (const { tasks } of this.#parts) {
-      for (const { word, value, byteOffset } of this.#addresses) {
-        tasks[word] = this.#base + BigInt(addressOf(value) + byteOffset);
-      }
+    if (addressOf !== this.#placed) this.#place(addressOf);
+    // Loops move addresses on that they are given.
+    for (const [at, { word }] of this.#addresses.entries()) {
+      for (const { tasks } of this.#parts) tasks[word] = this.#ofLoops[at] ?? 0n;
     }
     const start = performance.now();
-    await runParts(this.#parts, addresses, this.#resources, overlap && this.#fastestMs > longMs);
+    await runParts(this.#parts, this.#resources, overlap && this.#fastestMs > longMs);
     this.#fastestMs = Math.min(this.#fastestMs, performance.now() - start);
     this.#behind?.run(addressOf);
+  }
+
+  #place(addressOf: AddressOf): void {
+    const { left, right, result, addend } = this.#product;
+    const values = [left.value, right.value, result, addend?.value ?? result];
+    const addressAt = (value: number, byteOffset = 0): bigint =>
+      this.#base + BigInt(addressOf(value) + byteOffset);
+    placeParts(
+      this.#parts,
+      values.map((value) => addressAt(value)),
+    );
+    this.#ofLoops = this.#addresses.map(({ value, byteOffset }) => addressAt(value, byteOffset));
+    this.#placed = addressOf;
   }
 }

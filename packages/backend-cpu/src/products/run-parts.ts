@@ -50,14 +50,17 @@ export function partOf(
   return { frame, tasks, packed };
 }
 
-/** `addresses` are those of left, right, result and addend. With `elsewhere`, the event loop is left free meanwhile. */
+/** Says where left, right, result and addend lie, until it is said again. */
+export function placeParts(parts: readonly ProductPart[], addresses: readonly bigint[]): void {
+  for (const { frame } of parts) frame.set(addresses);
+}
+
+/** With `elsewhere`, the event loop is left free meanwhile. */
 export async function runParts(
   parts: readonly ProductPart[],
-  addresses: readonly bigint[],
   { code, canOverlap }: ProductResources,
   elsewhere: boolean,
 ): Promise<void> {
-  for (const { frame } of parts) frame.set(addresses);
   const leaves = elsewhere && canOverlap;
   const [first, ...others] = parts;
   const pending = (leaves ? parts : others).map(({ frame }) => runElsewhere(code, frame));

@@ -28,7 +28,7 @@ export interface KernelExecutable {
   readonly storage: readonly number[];
   /**
    * `address` gives the byte address of each value in `storage` and of each input. Throws IndexError where
-   * an index is out of range.
+   * an index is out of range. Where it is the function of the run before, all addresses are what they were.
    */
   run(address: (valueId: number) => number): void;
 }

@@ -26,10 +26,15 @@ export function linkKernels(target: KernelTarget, plan: KernelPlan): KernelExecu
   const { direct, copies, storage, inputCount } = plan;
   const { memory } = target;
   const parts = partsOf(plan.calls, target);
+  let placed: AddressOf | undefined;
+  let place: AddressOf = () => 0;
   return {
     storage,
     run(address) {
-      const place = (value: number): number => address(direct.get(value) ?? value);
+      if (address !== placed) {
+        place = (value) => address(direct.get(value) ?? value);
+        placed = address;
+      }
       let updated = false;
       for (const { calls, run } of parts) {
         const element = run(place);
@@ -89,6 +94,14 @@ function loopOf({ key, lanes, sizes, values }: KernelCall, loops: LoopCode): Loo
 function kernelOf(call: KernelCall, library: KernelLibrary): Part['run'] {
   const { key, build, sizes, values, byteOffsets } = call;
   const kernel: Kernel = library.kernel(key, build);
-  return (place) =>
-    kernel(...sizes, ...values.map((value, i) => place(value) + (byteOffsets?.[i] ?? 0)));
+  let placed: AddressOf | undefined;
+  let parameters: readonly number[] = [];
+  return (place) => {
+    if (place !== placed) {
+      const addresses = values.map((value, i) => place(value) + (byteOffsets?.[i] ?? 0));
+      parameters = [...sizes, ...addresses];
+      placed = place;
+    }
+    return kernel(...parameters);
+  };
 }

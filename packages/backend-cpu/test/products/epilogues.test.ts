@@ -130,10 +130,15 @@ describe('an epilogue', () => {
   });
 
   it('is of the product that its loops read, which comes last of those that could', () => {
-    const narrowed = f32(M, M);
+    const gram = f32(M, M);
     const instructions: Instruction[] = [
       product,
-      { ...matmul(3, 3, narrowed), params: { transposeA: false, transposeB: true } },
+      {
+        op: 'matmul',
+        params: { transposeA: false, transposeB: true },
+        inputs: [3, 3],
+        ...gram,
+      },
       { op: 'geluGrad', params: { approximate: 'tanh' }, inputs: [3, 4], ...result },
     ];
     const program = programOf({ inputs, instructions, outputs: [5, 6] });
