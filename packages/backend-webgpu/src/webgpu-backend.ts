@@ -10,7 +10,9 @@ import {
 import { GpuExecutable } from './compile/executable.ts';
 import { limits } from './limits.ts';
 import { planKernels } from './compile/plan-kernels.ts';
+import { TunedProducts } from './compile/tuned-products.ts';
 import { GpuMemory } from './device/gpu-memory.ts';
+import type { ProductTile } from './kernels/product-tile.ts';
 import { GpuSession, type SessionOptions } from './device/gpu-session.ts';
 
 export interface WebGpuBackendOptions extends SessionOptions {
@@ -29,6 +31,7 @@ export class WebGpuBackend implements Backend {
   readonly timing: 'device' | 'encoding';
   readonly #session: GpuSession;
   readonly #memory: GpuMemory;
+  readonly #products: TunedProducts;
 
   constructor(
     device: GPUDevice,
@@ -37,10 +40,15 @@ export class WebGpuBackend implements Backend {
     this.adapter = adapter;
     this.#session = new GpuSession(device, { submissionMs, timeoutMs });
     this.timing = this.#session.takesTimes ? 'device' : 'encoding';
-    const ofEncoding =
-      this.timing === 'encoding' ? ', without clock: times of compute are of encoding' : '';
-    this.description = `webgpu: ${adapter}${ofEncoding}`;
+    const got = [
+      `webgpu: ${adapter}`,
+      device.features.has('shader-f16') ? 'with f16' : 'f16 by conversion',
+      `bindings of ${device.limits.maxStorageBufferBindingSize} bytes`,
+      ...(this.timing === 'encoding' ? ['without clock: times of compute are of encoding'] : []),
+    ];
+    this.description = got.join(', ');
     this.#memory = new GpuMemory(device, memoryBytes, this.#session.fail, this.#session.destroy);
+    this.#products = new TunedProducts(this.#session, this.#memory);
   }
 
   usage(): MemoryUsage {
@@ -55,6 +63,11 @@ export class WebGpuBackend implements Backend {
   /** What was handed to the device so far: a program in one go, or in several where it takes long. */
   get submissions(): number {
     return this.#session.submissions;
+  }
+
+  /** How products of large matrices are shared out among threads; undefined until the first one has had the device tried. */
+  get tile(): ProductTile | undefined {
+    return this.#products.tile;
   }
 
   /** How often a program waited until the device had room for it: at most two steps are under way. */
@@ -102,8 +115,8 @@ export class WebGpuBackend implements Backend {
 
   async compile(program: Program): Promise<Executable> {
     this.#session.check();
-    const mostBuffers = this.#session.device.limits.maxStorageBuffersPerShaderStage;
-    return new GpuExecutable(this.#session, this.#memory, planKernels(program, mostBuffers));
+    const traits = await this.#products.traitsFor(program);
+    return new GpuExecutable(this.#session, this.#memory, planKernels(program, traits));
   }
 
   async sync(): Promise<void> {

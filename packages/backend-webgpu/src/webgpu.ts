@@ -50,7 +50,9 @@ export async function webgpu(options: WebGpuOptions = {}): Promise<WebGpuBackend
     });
   if (adapter === null) throw noAdapter(wanted);
   const { features, limits, info } = adapter;
-  const optional = (['timestamp-query'] as const).filter((feature) => features.has(feature));
+  const optional = (['timestamp-query', 'shader-f16'] as const).filter((feature) =>
+    features.has(feature),
+  );
   const device = await adapter.requestDevice({
     requiredFeatures: optional,
     requiredLimits: {

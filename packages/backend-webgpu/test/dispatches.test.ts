@@ -3,6 +3,7 @@ import { nn, noGrad, randn, setRank } from '@shardwise/core';
 import { interpreter } from '@shardwise/testing';
 import { describe, expect, it } from 'vitest';
 import { planKernels } from '../src/compile/plan-kernels.ts';
+import { leastTraits } from '../src/compile/device-traits.ts';
 import { limits } from '../src/limits.ts';
 
 /** A device that computes nothing, and tells which kernels a program would take. */
@@ -11,7 +12,9 @@ function planningDevice(onKernels: (labels: readonly string[]) => void): Backend
     ...interpreter(),
     limits,
     compile: async (program: Program) => {
-      onKernels(planKernels(program, 10).kernels.map(({ label }) => label));
+      onKernels(
+        planKernels(program, { ...leastTraits, mostBuffers: 10 }).kernels.map(({ label }) => label),
+      );
       return { run: async () => undefined, dispose: () => undefined };
     },
   };

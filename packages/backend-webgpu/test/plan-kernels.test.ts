@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { kernelText, slotsOf } from '../src/compile/kernel-text.ts';
 import { placeTemporaries } from '../src/compile/place-temporaries.ts';
 import { type KernelPlan, planKernels } from '../src/compile/plan-kernels.ts';
+import { leastTraits } from '../src/compile/device-traits.ts';
 
 const f32 = (...shape: number[]) => ({ shape, dtype: 'f32' }) as const;
 const unary = (op: 'neg' | 'exp', input: number, shape: Shape): Instruction => ({
@@ -28,7 +29,7 @@ const matmul = (a: number, b: number, shape: Shape): Instruction => ({
   dtype: 'f32',
 });
 const plan = (program: Partial<Program>): KernelPlan =>
-  planKernels({ inputs: [], instructions: [], outputs: [], updates: [], ...program }, 8);
+  planKernels({ inputs: [], instructions: [], outputs: [], updates: [], ...program }, leastTraits);
 const labels = ({ kernels }: KernelPlan): string[] => kernels.map(({ label }) => label);
 
 describe('planKernels', () => {

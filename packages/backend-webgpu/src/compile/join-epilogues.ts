@@ -1,5 +1,6 @@
 import { matmul } from '../kernels/matmul.ts';
 import { storageOf } from '../wgsl/registers.ts';
+import type { DeviceTraits } from './device-traits.ts';
 import type { Kernel } from './kernel.ts';
 import type { Reads } from './reads.ts';
 import { countOf, type Values } from './values.ts';
@@ -10,15 +11,14 @@ export interface EpilogueOptions {
   readonly roots: ReadonlySet<number>;
   /** Values that replace inputs: only pointwise kernels write them where they belong. */
   readonly updated: ReadonlySet<number>;
-  /** Buffers that one kernel may have. */
-  readonly mostBuffers: number;
+  readonly traits: DeviceTraits;
 }
 
 /** Has products compute what only one pointwise kernel makes of them: bias, activation and residual need no memory between. */
 export function joinEpilogues(
   values: Values,
   kernels: readonly Kernel[],
-  { reads, roots, updated, mostBuffers }: EpilogueOptions,
+  { reads, roots, updated, traits }: EpilogueOptions,
 ): Kernel[] {
   const readers = new Map<number, number>();
   for (const id of kernels.flatMap((kernel) => kernel.reads)) {
@@ -42,7 +42,7 @@ export function joinEpilogues(
       const together = new Set([...source.reads, ...kernel.reads, ...kernel.writes]);
       return (
         countOf(values.shape(id)) === kernel.pointwise?.count &&
-        together.size - 1 <= mostBuffers &&
+        together.size - 1 <= traits.mostBuffers &&
         made.every((root) => reads.ofInputs(root).get(id) !== 'any element')
       );
     });
@@ -52,7 +52,7 @@ export function joinEpilogues(
     const all = [...new Set([...source.reads, ...kernel.reads])].filter((id) => id !== product);
     replaced.set(source, undefined);
     replaced.set(kernel, {
-      ...matmul(values, product, instruction, all, made),
+      ...matmul(values, product, instruction, { reads: all, traits, epilogue: made }),
       label: `matmul ${kernel.label}`,
       terms: source.terms ?? 0,
     });

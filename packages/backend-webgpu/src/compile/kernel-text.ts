@@ -53,6 +53,7 @@ export function kernelText(
   const code = `${kernel.shared ?? ''}\n${emitter.text}`;
   return [
     `// ${kernel.label}`,
+    ...(/\bf16\b/.test(code) ? ['enable f16;'] : []),
     `@group(0) @binding(0) var<uniform> parameters: array<vec4<u32>, ${count}>;`,
     ...[...new Set(arrays)]
       .toSorted((a, b) => a - b)

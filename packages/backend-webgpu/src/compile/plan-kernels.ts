@@ -9,6 +9,7 @@ import { matmul } from '../kernels/matmul.ts';
 import { pointwise } from '../kernels/pointwise.ts';
 import { reduce } from '../kernels/reduce.ts';
 import { isRowInstruction, rows } from '../kernels/rows.ts';
+import type { DeviceTraits } from './device-traits.ts';
 import { checksFirst } from './checks-first.ts';
 import { joinAttention } from './join-attention.ts';
 import { joinEpilogues } from './join-epilogues.ts';
@@ -44,8 +45,8 @@ export interface KernelPlan {
   readonly checks: readonly Check[];
 }
 
-/** `mostBuffers` are those that one kernel may have. */
-export function planKernels(program: Program, mostBuffers: number): KernelPlan {
+export function planKernels(program: Program, traits: DeviceTraits): KernelPlan {
+  const { mostBuffers } = traits;
   checkDTypes(program);
   const { values, outputs, updates } = rewrite(program);
   const roots = new Set([...outputs, ...updates.map(({ value }) => value)]);
@@ -65,7 +66,7 @@ export function planKernels(program: Program, mostBuffers: number): KernelPlan {
     const read = [...reads.ofInputs(id).keys()];
     const terms = termsOf(values, instruction);
     if (!isAttention(instruction)) {
-      kernels.push({ ...kernelOf(values, id, instruction, read), terms });
+      kernels.push({ ...kernelOf(values, id, instruction, { reads: read, traits }), terms });
       continue;
     }
     const { roots: written, others } = joinAttention(values, needed, id, {
@@ -81,7 +82,7 @@ export function planKernels(program: Program, mostBuffers: number): KernelPlan {
     reads,
     roots,
     updated,
-    mostBuffers: mostBuffers - 1,
+    traits: { ...traits, mostBuffers: mostBuffers - 1 },
   });
   const placed = placeUpdates(values, checksFirst(withEpilogues), reads, {
     updates,
@@ -179,7 +180,7 @@ function kernelOf(
   values: Values,
   id: number,
   instruction: Instruction,
-  reads: readonly number[],
+  { reads, traits }: { readonly reads: readonly number[]; readonly traits: DeviceTraits },
 ): Kernel {
   if (isRowInstruction(instruction)) return rows(values, id, instruction, reads);
   switch (instruction.op) {
@@ -188,7 +189,7 @@ function kernelOf(
     case 'argMax':
       return reduce(values, id, instruction, reads);
     case 'matmul':
-      return matmul(values, id, instruction, reads);
+      return matmul(values, id, instruction, { reads, traits });
     case 'groupedMatmul':
       return groupedMatmul(values, id, instruction, reads);
     case 'groupedMatmulWeight':

@@ -1,18 +1,41 @@
-import type { Instruction } from '@shardwise/core/spec';
+import type { Instruction, Shape } from '@shardwise/core/spec';
+import type { DeviceTraits } from '../compile/device-traits.ts';
 import type { Emitter } from '../compile/emitter.ts';
-import type { Kernel } from '../compile/kernel.ts';
+import type { Kernel, KernelScope } from '../compile/kernel.ts';
 import { countOf, inputAt, type Values } from '../compile/values.ts';
 import { storageOf } from '../wgsl/registers.ts';
 import { pointwise, storeElements } from './pointwise.ts';
+import { type ProductTile, tileFor } from './product-tile.ts';
 
 export type MatmulInstruction = Extract<Instruction, { op: 'matmul' }>;
 
-/** Threads along both dims of a group, and how many outputs each makes along them. */
-const threads = 16;
-const depthTile = 16;
+/** An operand as a product sees it: its rows, or its columns, lie in the result; the sum is along the other dim. */
+interface Operand {
+  readonly id: number;
+  readonly name: 'left' | 'right';
+  /** Elements along the dim that lies in the result. */
+  readonly size: number;
+  /** Whether elements along the sum lie side by side. */
+  readonly depthIsLast: boolean;
+  /** The value of f16 that it is cast from, where the device holds f16 in workgroup memory. */
+  readonly half: number | undefined;
+  /** Elements of the tile along the dim that lies in the result, and of them those in a vector. */
+  readonly tile: number;
+  readonly lanes: 1 | 4;
+}
+
+interface Product {
+  readonly values: Values;
+  readonly instruction: MatmulInstruction;
+  readonly operands: readonly [Operand, Operand];
+  readonly depth: number;
+  readonly tile: ProductTile;
+  readonly lanes: 1 | 4;
+}
 
 /**
- * A product of matrices: a group of threads makes a tile of the result, and reads tiles of both operands into workgroup memory.
+ * A product of matrices: a group of threads makes a tile of the result, and reads tiles of both operands into workgroup memory, in
+ * vectors of four. Operands of f16 stay so there, where the device has the feature; terms and sums are f32 all the same.
  * `epilogue` are values of which each element follows from that of the product; then only these are written.
  * Shape: a [B, M, K], b [B', K, N] -> [B'', M, N].
  */
@@ -20,99 +43,211 @@ export function matmul(
   values: Values,
   root: number,
   instruction: MatmulInstruction,
-  reads: readonly number[],
-  epilogue: readonly number[] = [],
+  {
+    reads,
+    traits,
+    epilogue = [],
+  }: {
+    readonly reads: readonly number[];
+    readonly traits: DeviceTraits;
+    readonly epilogue?: readonly number[];
+  },
 ): Kernel {
   const { transposeA, transposeB } = instruction.params;
-  const [a, b] = [inputAt(instruction, 0), inputAt(instruction, 1)];
   const { shape, dtype } = instruction;
   const [rows = 1, columns = 1] = shape.slice(-2);
-  const batch = shape.slice(0, -2);
-  const depth = values.shape(a).at(transposeA ? -2 : -1) ?? 1;
+  const depth = values.shape(inputAt(instruction, 0)).at(transposeA ? -2 : -1) ?? 1;
   const { register } = storageOf[dtype];
   if (depth === 0) return pointwise(values, [root], [], 'matmul', () => `${register}(0)`);
-  const perThread = rows >= 48 && columns >= 48 ? 4 : rows >= 24 && columns >= 24 ? 2 : 1;
-  const tile = threads * perThread;
-  /** The element of an operand in row `at` and column `k`, as a product sees it; 0 outside. */
-  const operand = (
-    emitter: Emitter,
-    id: number,
-    [first, second]: readonly [string, string],
-    inside: string,
-  ): string => {
-    const sizes = values.shape(id).slice(0, -2);
-    const own = emitter.dims({ linear: 'group.z' }, batch).slice(batch.length - sizes.length);
-    const dims = [...own.map((at, dim) => (sizes[dim] === 1 ? '0u' : at)), first, second];
-    return `select(${register}(0), ${emitter.value(id, { dims })}, ${inside})`;
+  const tile = tileFor(rows, columns, traits.tile);
+  const lanes = tile.perThread.every((count) => count % 4 === 0) ? 4 : 1;
+  const tileRows = tile.threads[0] * tile.perThread[0];
+  const tileColumns = tile.threads[1] * tile.perThread[1];
+  const operandOf = (at: 0 | 1): Operand => {
+    const id = inputAt(instruction, at);
+    return {
+      id,
+      lanes,
+      half: traits.computesF16 ? halfOf(values, id) : undefined,
+      ...(at === 0
+        ? { name: 'left', size: rows, tile: tileRows, depthIsLast: !transposeA }
+        : { name: 'right', size: columns, tile: tileColumns, depthIsLast: transposeB }),
+    };
   };
+  const operands = [operandOf(0), operandOf(1)] as const;
+  const product: Product = { values, instruction, operands, depth, tile, lanes };
   return {
     label: 'matmul',
     reads,
     writes: epilogue.length === 0 ? [root] : epilogue,
     ...(epilogue.length === 0 ? { product: root } : {}),
-    workgroup: [threads, threads],
-    groups: [Math.ceil(columns / tile), Math.ceil(rows / tile), countOf(batch)],
+    workgroup: [tile.threads[1], tile.threads[0]],
+    groups: [
+      Math.ceil(columns / tileColumns),
+      Math.ceil(rows / tileRows),
+      countOf(shape.slice(0, -2)),
+    ],
     numbers: [],
-    shared: [
-      `var<workgroup> left: array<${register}, ${depthTile * tile}>;`,
-      `var<workgroup> right: array<${register}, ${depthTile * tile}>;`,
-    ].join('\n'),
+    shared: operands
+      .map((operand) => {
+        const type = vectorOf(lanes, operand.half === undefined ? register : 'f16');
+        return `var<workgroup> ${operand.name}: array<${type}, ${(tile.depth * operand.tile) / lanes}>;`;
+      })
+      .join('\n'),
     body: (scope) => {
       const { emitter } = scope;
-      const lane = emitter.let(`thread.x + thread.y * ${threads}u`);
-      const [firstRow, firstColumn] = [
-        emitter.let(`group.y * ${tile}u`),
-        emitter.let(`group.x * ${tile}u`),
-      ];
-      for (let i = 0; i < perThread * perThread; i++) emitter.line(`var sum${i} = ${register}(0);`);
-      const loop = emitter.inner();
-      // Threads that lie next to each other read elements that do, in either way of the operands.
-      const fill = (
-        name: 'left' | 'right',
-        id: number,
-        start: string,
-        size: number,
-        depthIsLast: boolean,
-      ): void => {
-        for (let part = 0; part < perThread; part++) {
-          const scope = loop.inner();
-          const at = scope.let(`${lane} + ${part * threads * threads}u`);
-          const k = scope.let(depthIsLast ? `${at} % ${depthTile}u` : `${at} / ${tile}u`);
-          const along = scope.let(depthIsLast ? `${at} / ${depthTile}u` : `${at} % ${tile}u`);
-          const [outer, inner] = [scope.let(`${start} + ${along}`), scope.let(`k0 + ${k}`)];
-          const order = depthIsLast ? ([outer, inner] as const) : ([inner, outer] as const);
-          const element = operand(scope, id, order, `${outer} < ${size}u && ${inner} < ${depth}u`);
-          scope.line(`${name}[${k} * ${tile}u + ${along}] = ${element};`);
-          loop.line(`{\n${scope.text}\n}`);
-        }
+      const first = {
+        left: emitter.let(`group.y * ${tileRows}u`),
+        right: emitter.let(`group.x * ${tileColumns}u`),
       };
-      fill('left', a, firstRow, rows, !transposeA);
-      fill('right', b, firstColumn, columns, transposeB);
+      const sums = declareSums(emitter, product);
+      const loop = emitter.inner();
+      for (const operand of operands) fill(loop, product, operand, first[operand.name]);
       loop.line('workgroupBarrier();');
-      const product = loop.inner();
-      for (let i = 0; i < perThread; i++) {
-        product.line(`let a${i} = left[k * ${tile}u + thread.y + ${i * threads}u];`);
-        product.line(`let b${i} = right[k * ${tile}u + thread.x + ${i * threads}u];`);
-      }
-      for (let i = 0; i < perThread; i++) {
-        for (let j = 0; j < perThread; j++)
-          product.line(`sum${i * perThread + j} += a${i} * b${j};`);
-      }
-      loop.line(`for (var k = 0u; k < ${depthTile}u; k++) {\n${product.text}\n}`);
+      multiply(loop, product, sums);
       loop.line('workgroupBarrier();');
-      emitter.line(`for (var k0 = 0u; k0 < ${depth}u; k0 += ${depthTile}u) {\n${loop.text}\n}`);
-      for (let i = 0; i < perThread; i++) {
-        for (let j = 0; j < perThread; j++) {
-          const row = emitter.let(`${firstRow} + thread.y + ${i * threads}u`);
-          const column = emitter.let(`${firstColumn} + thread.x + ${j * threads}u`);
-          emitter.line(`if (${row} < ${rows}u && ${column} < ${columns}u) {`);
-          const inner = emitter.inner();
-          const linear = inner.let(`(group.z * ${rows}u + ${row}) * ${columns}u + ${column}`);
-          inner.keep(root, { linear }, `sum${i * perThread + j}`);
-          storeElements(scope, values, epilogue.length === 0 ? [root] : epilogue, linear, inner);
-          emitter.line(`${inner.text}\n}`);
-        }
-      }
+      emitter.line(`for (var k0 = 0u; k0 < ${depth}u; k0 += ${tile.depth}u) {\n${loop.text}\n}`);
+      store(scope, product, {
+        sums,
+        first,
+        root,
+        roots: epilogue.length === 0 ? [root] : epilogue,
+      });
     },
   };
+}
+
+function halfOf(values: Values, id: number): number | undefined {
+  const instruction = values.instruction(id);
+  if (instruction?.op !== 'cast') return undefined;
+  const source = inputAt(instruction, 0);
+  return values.type(source).dtype === 'f16' ? source : undefined;
+}
+
+function vectorOf(lanes: 1 | 4, register: string): string {
+  return lanes === 1 ? register : `vec4<${register}>`;
+}
+
+/** The sums of a thread, by row and by vector of columns. */
+type Sums = readonly (readonly string[])[];
+
+function declareSums(emitter: Emitter, { instruction, tile, lanes }: Product): Sums {
+  const type = vectorOf(lanes, storageOf[instruction.dtype].register);
+  const [rows, columns] = tile.perThread;
+  return Array.from({ length: rows }, (_, row) =>
+    Array.from({ length: columns / lanes }, (_unused, column) => {
+      const name = `sum${row}_${column}`;
+      emitter.line(`var ${name} = ${type}(0);`);
+      return name;
+    }),
+  );
+}
+
+/** Reads a tile of an operand. Threads that lie next to each other read elements that do, in either way of the operand. */
+function fill(
+  loop: Emitter,
+  { values, instruction, depth, tile }: Product,
+  { id, name, size, depthIsLast, half, tile: along, lanes }: Operand,
+  start: string,
+): void {
+  const { register } = storageOf[instruction.dtype];
+  const [threadRows, threadColumns] = tile.threads;
+  const threads = threadRows * threadColumns;
+  const blocks = along / lanes;
+  const vector = vectorOf(lanes, half === undefined ? register : 'f16');
+  const scope = loop.inner();
+  const k = scope.let(depthIsLast ? `at % ${tile.depth}u` : `at / ${blocks}u`);
+  const block = scope.let(depthIsLast ? `at / ${tile.depth}u` : `at % ${blocks}u`);
+  const inner = scope.let(`k0 + ${k}`);
+  const elements = Array.from({ length: lanes }, (_, lane) => {
+    const outer = scope.let(`${start} + ${block} * ${lanes}u${lane === 0 ? '' : ` + ${lane}u`}`);
+    const order = depthIsLast ? ([outer, inner] as const) : ([inner, outer] as const);
+    const dims = [...batchDims(scope, values.shape(id), instruction.shape), ...order];
+    const inside = `${outer} < ${size}u && ${inner} < ${depth}u`;
+    if (half === undefined)
+      return `select(${register}(0), ${scope.value(id, { dims })}, ${inside})`;
+    return `bitcast<vec2<f16>>(select(0u, ${scope.value(half, { dims })}, ${inside})).x`;
+  });
+  const value = lanes === 1 ? (elements[0] ?? '') : `${vector}(${elements.join(', ')})`;
+  scope.line(`${name}[${k} * ${blocks}u + ${block}] = ${value};`);
+  // A loop, since drivers take long to compile what is written out.
+  const first = `thread.x + thread.y * ${threadColumns}u`;
+  loop.line(
+    `for (var at = ${first}; at < ${tile.depth * blocks}u; at += ${threads}u) {\n${scope.text}\n}`,
+  );
+}
+
+/** Where an operand's matrix lies, of which several may be multiplied with one. */
+function batchDims(emitter: Emitter, operand: Shape, result: Shape): readonly string[] {
+  const batch = result.slice(0, -2);
+  const sizes = operand.slice(0, -2);
+  const own = emitter.dims({ linear: 'group.z' }, batch).slice(batch.length - sizes.length);
+  return own.map((at, dim) => (sizes[dim] === 1 ? '0u' : at));
+}
+
+function multiply(
+  loop: Emitter,
+  { instruction, operands, tile, lanes }: Product,
+  sums: Sums,
+): void {
+  const inner = loop.inner();
+  const register = vectorOf(lanes, storageOf[instruction.dtype].register);
+  const [left, right] = operands.map(({ name, half, tile: along }, at) => {
+    const blocks = along / lanes;
+    const [axis, count] = at === 0 ? ['y', tile.threads[0]] : ['x', tile.threads[1]];
+    return Array.from({ length: (tile.perThread[at] ?? 1) / lanes }, (_, block) => {
+      const vector = `${name}[k * ${blocks}u + thread.${axis} + ${block * count}u]`;
+      return inner.let(half === undefined ? vector : `${register}(${vector})`);
+    });
+  });
+  for (const [row, ofRow] of sums.entries()) {
+    const vector = left?.[Math.floor(row / lanes)] ?? '';
+    const factor = lanes === 1 ? vector : `${vector}.${'xyzw'[row % 4] ?? 'x'}`;
+    for (const [column, sum] of ofRow.entries())
+      inner.line(`${sum} += ${factor} * ${right?.[column] ?? ''};`);
+  }
+  loop.line(`for (var k = 0u; k < ${tile.depth}u; k++) {\n${inner.text}\n}`);
+}
+
+interface Stored {
+  readonly sums: Sums;
+  readonly first: Readonly<Record<'left' | 'right', string>>;
+  readonly root: number;
+  /** What is written. */
+  readonly roots: readonly number[];
+}
+
+/** One text writes all vectors of a thread, since a driver takes long to compile an epilogue for each. */
+function store(
+  scope: KernelScope,
+  { values, instruction, tile, lanes }: Product,
+  { sums, first, root, roots }: Stored,
+): void {
+  const { emitter } = scope;
+  const [rows = 1, columns = 1] = instruction.shape.slice(-2);
+  const [threadRows, threadColumns] = tile.threads;
+  const vectors = sums.flat();
+  const perRow = (sums[0] ?? []).length;
+  const each = emitter.inner();
+  each.line(`var sum = ${vectors[0] ?? ''};`);
+  if (vectors.length > 1) {
+    const cases = vectors.map((name, number) => `case ${number}u: { sum = ${name}; }`);
+    each.line(`switch part {\n${cases.join('\n')}\ndefault: {}\n}`);
+  }
+  const [ownRow, ownColumn] = [each.let(`part / ${perRow}u`), each.let(`part % ${perRow}u`)];
+  const row = each.let(
+    `${first.left} + (thread.y + ${ownRow} / ${lanes}u * ${threadRows}u) * ${lanes}u + ${ownRow} % ${lanes}u`,
+  );
+  for (let lane = 0; lane < lanes; lane++) {
+    const column = each.let(
+      `${first.right} + (thread.x + ${ownColumn} * ${threadColumns}u) * ${lanes}u + ${lane}u`,
+    );
+    each.line(`if (${row} < ${rows}u && ${column} < ${columns}u) {`);
+    const inner = each.inner();
+    const linear = inner.let(`(group.z * ${rows}u + ${row}) * ${columns}u + ${column}`);
+    inner.keep(root, { linear }, lanes === 1 ? 'sum' : `sum.${'xyzw'[lane] ?? 'x'}`);
+    storeElements(scope, values, roots, linear, inner);
+    each.line(`${inner.text}\n}`);
+  }
+  emitter.line(`for (var part = 0u; part < ${vectors.length}u; part++) {\n${each.text}\n}`);
 }

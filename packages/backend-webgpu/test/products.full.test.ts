@@ -1,0 +1,103 @@
+import { manualSeed, rand, setRank } from '@shardwise/core';
+import type { Program } from '@shardwise/core/spec';
+import { reasonWithoutDevice } from '@shardwise/testing/node';
+import { describe, expect, test } from 'vitest';
+import { leastTraits } from '../src/compile/device-traits.ts';
+import { GpuExecutable } from '../src/compile/executable.ts';
+import { planKernels } from '../src/compile/plan-kernels.ts';
+import { GpuMemory } from '../src/device/gpu-memory.ts';
+import { GpuSession } from '../src/device/gpu-session.ts';
+import { findGpu } from '../src/find-gpu.ts';
+import { webgpu } from '../src/index.ts';
+import { largeTiles } from '../src/kernels/product-tile.ts';
+
+const reason = await reasonWithoutDevice(webgpu);
+
+describe.skipIf(reason !== undefined)(
+  `large products${reason ? ` (not here: ${reason})` : ''}`,
+  () => {
+    const cases = [
+      { transposeA: false, transposeB: false },
+      { transposeA: true, transposeB: true },
+    ];
+
+    test.each(cases)(
+      'have the same bits with every tile: %o',
+      async (params) => {
+        const adapter = await (await findGpu()).requestAdapter();
+        const gpu = await adapter?.requestDevice();
+        if (gpu === undefined) throw new Error('no device');
+        const session = new GpuSession(gpu, { submissionMs: 250, timeoutMs: 60_000 });
+        const memory = new GpuMemory(gpu, 2 ** 30, session.fail, session.destroy);
+        const [rows, depth, columns] = [133, 70, 99];
+        const f32 = (...shape: number[]) => ({ shape, dtype: 'f32' }) as const;
+        const inputs = [
+          params.transposeA ? f32(2, depth, rows) : f32(2, rows, depth),
+          params.transposeB ? f32(columns, depth) : f32(depth, columns),
+        ];
+        const type = f32(2, rows, columns);
+        const program: Program = {
+          inputs,
+          instructions: [
+            { op: 'matmul', params, inputs: [0, 1], ...type },
+            { op: 'relu', params: {}, inputs: [2], ...type },
+          ],
+          outputs: [3],
+          updates: [],
+        };
+        const numbers = inputs.map(({ shape }) =>
+          Float32Array.from({ length: shape.reduce((a, b) => a * b) }, (_, i) => Math.sin(i) * 2),
+        );
+        const buffers = numbers.map((values) => {
+          const buffer = memory.alloc(values.byteLength);
+          session.write(buffer, new Uint8Array(values.buffer));
+          return buffer;
+        });
+        const output = memory.alloc(8 * rows * columns);
+        const results: Uint8Array[] = [];
+        for (const tile of largeTiles) {
+          const plan = planKernels(program, { ...leastTraits, tile });
+          expect(plan.kernels.map(({ label }) => label)).toEqual(['matmul relu']);
+          const executable = new GpuExecutable(session, memory, plan);
+          await executable.run(buffers, [output]);
+          results.push(await session.read(output.memory, output.byteOffset, output.byteLength));
+          executable.dispose();
+        }
+        session.close();
+        for (const result of results) expect(result).toEqual(results[0]);
+        // The greatest elements are those of the product itself, since relu leaves positive numbers as they are.
+        const result = new Float32Array(results[0]?.slice().buffer ?? []);
+        const greatest = result.indexOf(result.reduce((a, b) => Math.max(a, b)));
+        const [row, column] = [Math.floor(greatest / columns), greatest % columns];
+        const [item, inside] = [Math.floor(row / rows), row % rows];
+        let sum = 0;
+        for (let k = 0; k < depth; k++) {
+          const at = params.transposeA ? (item * depth + k) * rows + inside : row * depth + k;
+          const other = params.transposeB ? column * depth + k : k * columns + column;
+          sum += (numbers[0]?.[at] ?? 0) * (numbers[1]?.[other] ?? 0);
+        }
+        expect(sum).toBeGreaterThan(1);
+        expect(result[greatest]).toBeCloseTo(sum, 3);
+      },
+      300_000,
+    );
+
+    test('have the device tried once, and then the tile that it was fastest with', async () => {
+      const device = await webgpu();
+      setRank({ device });
+      manualSeed(0);
+      const [x, y] = [rand([64, 64]), rand([512, 512])];
+      await Promise.all([x.matmul(x).realize(), y.realize()]);
+      expect(device.tile).toBeUndefined();
+      const first = await y.matmul(y).data();
+      const { tile } = device;
+      expect(largeTiles).toContain(tile);
+      const submissions = device.submissions;
+      const second = await y.matmul(y.add(0)).data();
+      expect(device.tile).toBe(tile);
+      expect(device.submissions - submissions).toBeLessThanOrEqual(3);
+      expect(second).toEqual(first);
+      device.close();
+    }, 300_000);
+  },
+);
