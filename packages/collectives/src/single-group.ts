@@ -1,7 +1,8 @@
 import type { ProcessGroup } from '@shardwise/core/spec';
-import { type AbortCause, abortedError, reasonText } from './call/aborted-error.ts';
+import { reasonText } from './call/aborted-error.ts';
 import type { Limits } from './call/call-options.ts';
-import { type GroupCall, labelOf, type Transfer } from './call/calls.ts';
+import type { GroupCall, Transfer } from './call/calls.ts';
+import { CallsOfOne } from './call/calls-of-one.ts';
 import { CheckedGroup } from './call/checked-group.ts';
 
 /** The world of one rank. Every call is checked as in any group, and nothing is communicated. */
@@ -43,26 +44,3 @@ function carryOut({ record, input, output }: GroupCall): Promise<void> {
 }
 
 const DONE: Promise<void> = Promise.resolve();
-
-/** The calls of one kind. They are carried out as they are issued: there is nobody to wait for. */
-class CallsOfOne<Call extends GroupCall | Transfer> {
-  readonly #run: (call: Call) => Promise<void>;
-  #issued = 0;
-  #ended: AbortCause | undefined;
-
-  constructor(run: (call: Call) => Promise<void>) {
-    this.#run = run;
-  }
-
-  issue(call: Call): Promise<void> {
-    const place = { call, sequence: this.#issued, rank: 0 };
-    this.#issued += 1;
-    if (this.#ended !== undefined) return Promise.reject(abortedError(labelOf(place), this.#ended));
-    return this.#run(call);
-  }
-
-  /** Rejects all later calls. The first cause stays. */
-  end(cause: AbortCause): void {
-    this.#ended ??= cause;
-  }
-}

@@ -19,6 +19,8 @@ const options: RunCommandOptions = {
   device: undefined,
   servers: undefined,
   serverReplicas: undefined,
+  snapshotEveryMs: undefined,
+  workerRestarts: undefined,
   ranks: undefined,
   nodes: undefined,
   nodeRank: undefined,

@@ -1,7 +1,7 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { runShardwise } from '../../../test/support/run-shardwise.ts';
 
 const script = join(import.meta.dirname, 'fixtures', 'parameter-server.ts');
@@ -38,4 +38,74 @@ it('servers of a run on several hosts are refused', async () => {
   const ended = await runShardwise(args, { cwd, variables });
   expect(ended.exitCode).toBe(2);
   expect(ended.output).toContain('--servers 1 in a run on several hosts');
+});
+
+it('servers of a run that has ended go on in another one, with other workers', async () => {
+  const faults = join(import.meta.dirname, 'fixtures', 'parameter-server-faults.ts');
+  const train = async (nproc: number, servers: number, ...more: readonly string[]) => {
+    const counts = ['--nproc', String(nproc), '--servers', String(servers)];
+    return runShardwise(['run', ...counts, ...more, '--plain', faults], { cwd });
+  };
+  const first = await train(1, 2, '--run-dir', 'first');
+  expect(first.exitCode, first.output).toBe(0);
+  expect(first.stdout).toContain('rank 0 begins anew');
+  const second = await train(2, 2, '--run-dir', 'second', '--resume', 'first');
+  expect(second.exitCode, second.output).toBe(0);
+  expect(second.output).toContain('Parameter servers go on from their snapshots in first');
+  for (const rank of [0, 1]) {
+    expect(second.stdout).toContain(`rank ${rank} begins with trained values`);
+  }
+  const other = await train(2, 1, '--run-dir', 'third', '--resume', 'second');
+  expect(other.exitCode).toBe(2);
+  expect(other.output).toMatch(/what 2 servers have left.*Give --servers 2/s);
+});
+
+describe('workers that come and go one by one', () => {
+  const faults = join(import.meta.dirname, 'fixtures', 'parameter-server-faults.ts');
+  const train = (restarts: number, what: string) => {
+    const options = ['--nproc', '2', '--servers', '1', '--worker-restarts', String(restarts)];
+    return runShardwise(['run', ...options, '--plain', faults, what], { cwd });
+  };
+  const begun = (stdout: string, rank: number): readonly (string | undefined)[] =>
+    [...stdout.matchAll(new RegExp(`rank ${rank} begins (.*)`, 'g'))].map(([, how]) => how);
+
+  it('cost their batch where they are killed: they join the servers again, and the others go on', async () => {
+    const ended = await train(1, 'worker');
+    expect(ended.exitCode, ended.output).toBe(0);
+    expect(ended.output).toContain('Worker 0 starts again, and the others go on');
+    expect(begun(ended.stdout, 0)).toEqual(['anew', 'with trained values']);
+    expect(begun(ended.stdout, 1)).toHaveLength(1);
+    const losses = [...ended.stdout.matchAll(/ends with loss (.*)/g)].map(([, loss]) =>
+      Number(loss),
+    );
+    expect(losses).toHaveLength(2);
+    for (const loss of losses) expect(loss).toBeLessThan(0.1);
+  });
+
+  it('let the others end where they do not come again, and the run fails', async () => {
+    const ended = await train(0, 'worker');
+    expect(ended.exitCode, ended.output).not.toBe(0);
+    expect(ended.output).toMatch(/Rank 0 failed.*SIGKILL/s);
+    expect(ended.stdout).toMatch(/rank 1 ends with loss/);
+    expect(begun(ended.stdout, 0)).toEqual(['anew']);
+  });
+
+  it('begin when they are there: nobody waits for who comes later', async () => {
+    const ended = await train(0, 'nobody-waits');
+    expect(ended.exitCode, ended.output).toBe(0);
+    expect(begun(ended.stdout, 0)).toEqual(['anew']);
+    expect(begun(ended.stdout, 1)).toEqual(['with trained values']);
+  });
+
+  it.each([
+    [['--worker-restarts', '1'], /without parameter servers.*--servers 1/s],
+    [
+      ['--servers', '1', '--worker-restarts', '1', '--ranks', 'threads'],
+      /threads, which end each other/,
+    ],
+  ])('are refused as %j', async (options, message) => {
+    const ended = await runShardwise(['run', ...options, '--plain', script], { cwd });
+    expect(ended.exitCode).toBe(2);
+    expect(ended.output).toMatch(message);
+  });
 });

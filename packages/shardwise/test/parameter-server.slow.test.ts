@@ -33,6 +33,28 @@ describe('what is killed at step 5 of 40', () => {
     expect(ended.output).toContain('neither a replica nor a snapshot');
   });
 
+  it('is a server without a copy: the run goes on from its snapshot', async () => {
+    const options = ['--nproc', '2', '--servers', '1', '--server-snapshots', '0', '--plain'];
+    const ended = await runShardwise(['run', ...options, faults, 'server'], { cwd });
+    expect(ended.exitCode, ended.output).toBe(0);
+    expect(ended.output).toContain('Parameter server 0 was lost, and starts again');
+    expect(losses(ended.stdout)).toHaveLength(2);
+    for (const loss of losses(ended.stdout)) expect(loss).toBeLessThan(0.1);
+  });
+
+  it('is all of the run: another one goes on from the snapshots', async () => {
+    const options = ['--nproc', '2', '--servers', '2', '--server-snapshots', '0', '--plain'];
+    const killed = [...options, '--run-dir', 'killed', faults, 'run'];
+    const ended = await runShardwise(['run', ...killed], { cwd });
+    expect(ended.exitCode, ended.output).not.toBe(0);
+    expect(losses(ended.stdout)).toEqual([]);
+    const again = [...options, '--run-dir', 'again', '--resume', 'killed', faults];
+    const resumed = await runShardwise(['run', ...again], { cwd });
+    expect(resumed.exitCode, resumed.output).toBe(0);
+    expect(resumed.stdout.match(/begins with trained values/g)).toHaveLength(2);
+    for (const loss of losses(resumed.stdout)) expect(loss).toBeLessThan(0.1);
+  });
+
   it('is a worker: it starts again with what the servers have', async () => {
     const options = [
       '--nproc',

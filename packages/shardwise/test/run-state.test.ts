@@ -23,6 +23,18 @@ describe('the state of a run', () => {
     expect(pending.size).toBe(0);
   });
 
+  it('waits for the other rank where one does a step again that only it has done', () => {
+    const before = [stepReport(0, 1), stepReport(0, 2), stepReport(1, 1)];
+    const again = runOf([...before, stepReport(0, 1), stepReport(0, 2, { loss: 8 })]);
+    expect(again.latest?.step).toBe(1);
+    const { latest } = runOf([
+      ...before,
+      stepReport(0, 2, { loss: 8 }),
+      stepReport(1, 2, { loss: 2 }),
+    ]);
+    expect(latest).toMatchObject({ step: 2, loss: 5 });
+  });
+
   it('takes the mean loss, the sum of tokens and the slowest rank of a step', () => {
     const { latest } = runOf([
       stepReport(1, 1, { loss: 3, tokens: 10, stepMs: 120, computeMs: 90 }),

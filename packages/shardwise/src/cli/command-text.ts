@@ -14,6 +14,12 @@ export function commandText(options: RunCommandOptions): string {
     ...(options.serverReplicas === undefined
       ? []
       : ['--server-replicas', String(options.serverReplicas)]),
+    ...(options.snapshotEveryMs === undefined
+      ? []
+      : ['--server-snapshots', seconds(options.snapshotEveryMs)]),
+    ...(options.workerRestarts === undefined
+      ? []
+      : ['--worker-restarts', String(options.workerRestarts)]),
     ...(nodeRank === undefined ? [] : ['--node-rank', String(nodeRank)]),
     ...(rendezvous === undefined ? [] : ['--rdzv', endpointText(rendezvous)]),
     ...(options.jobId === undefined ? [] : ['--rdzv-id', options.jobId]),

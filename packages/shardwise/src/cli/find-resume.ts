@@ -2,24 +2,42 @@ import { resolve } from 'node:path';
 import { CheckpointError } from '@shardwise/core/extend';
 import { diskFiles } from '../checkpoint/disk-files.ts';
 import { findCheckpoint, lookForCheckpoint } from '../checkpoint/find-checkpoint.ts';
+import { leftByServers } from '../launcher/servers/left-by-servers.ts';
 import { earlierRuns } from '../run-state/run-directory.ts';
 
 /** The word that stands for the newest checkpoint of the script. */
 const LATEST = 'latest';
 
+/** What a run goes on from. */
+export interface ResumePoint {
+  /** The folder that `--resume` names; undefined where it has no checkpoint. */
+  readonly checkpoint: string | undefined;
+  /** What parameter servers have left; undefined: nothing, or the run has no servers. */
+  readonly servers: string | undefined;
+}
+
 /**
- * The folder that `--resume` names: one with a checkpoint, or, for `latest`, the newest checkpoint
- * of the script's newest run that has one. Throws CheckpointError where there is none.
+ * What `--resume` names: a folder with a checkpoint, or with what parameter servers have left where the run has some, or, for
+ * `latest`, the newest of the script's newest run that has one. Throws CheckpointError where there is none.
  */
-export async function findResume(asked: string, script: string): Promise<string> {
+export async function findResume(
+  asked: string,
+  script: string,
+  hasServers: boolean,
+): Promise<ResumePoint> {
   if (asked !== LATEST) {
+    const servers = hasServers ? await leftByServers(asked) : undefined;
+    const found = servers === undefined ? undefined : await lookForCheckpoint(diskFiles, asked);
+    if (servers !== undefined && found === undefined) return { checkpoint: undefined, servers };
     await findCheckpoint(diskFiles, asked);
-    return resolve(asked);
+    return { checkpoint: resolve(asked), servers };
   }
   const runs = await earlierRuns(script);
   for (const run of runs) {
+    const servers = hasServers ? await leftByServers(run) : undefined;
     const found = await lookForCheckpoint(diskFiles, run);
-    if (found !== undefined) return resolve(found.folder);
+    if (found !== undefined) return { checkpoint: resolve(found.folder), servers };
+    if (servers !== undefined) return { checkpoint: undefined, servers };
   }
   throw new CheckpointError(
     {

@@ -41,7 +41,8 @@ export async function launchSettings(
     nproc: options.nproc ?? found?.ranksPerNode ?? 1,
     maxRestarts: options.maxRestarts ?? found?.maxRestarts ?? 0,
   };
-  if (nodes.max === 1) return { ...settings, form: options.ranks ?? 'threads', hosts: undefined };
+  if (nodes.max === 1)
+    return { ...settings, form: options.ranks ?? formOf(options), hosts: undefined };
   const place = options.nodeRank ?? found?.nodeRank;
   if (place !== undefined && place >= nodes.max) throw placeError(place, nodes);
   const port = found?.port;
@@ -87,4 +88,9 @@ function noEndpointError({ min, max }: NodeRange): ConfigError {
     },
     { minNodes: min, maxNodes: max },
   );
+}
+
+/** Workers that come and go one by one are processes, as threads end with their process. */
+function formOf({ workerRestarts }: RunCommandOptions): RankForm {
+  return workerRestarts === undefined ? 'threads' : 'processes';
 }

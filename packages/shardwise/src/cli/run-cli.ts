@@ -25,6 +25,8 @@ const optionsSchema = z.object({
   device: z.enum(deviceNames).optional(),
   servers: z.number().optional(),
   serverReplicas: z.number().optional(),
+  serverSnapshots: z.number().optional(),
+  workerRestarts: z.number().optional(),
   ranks: z.enum(['threads', 'processes']).optional(),
   nnodes: z.object({ min: z.number(), max: z.number() }).optional(),
   nodeRank: z.number().optional(),
@@ -73,6 +75,16 @@ export async function runCli(argv: readonly string[]): Promise<number> {
       parseReplicas,
     )
     .option(
+      '--server-snapshots <seconds>',
+      'how long it is from one snapshot of a server to the next (default: 10)',
+      parseSeconds,
+    )
+    .option(
+      '--worker-restarts <count>',
+      'workers of parameter servers come and go one by one, as processes; one that fails starts again so often',
+      parseCount,
+    )
+    .option(
       '--ranks <form>',
       'threads, or processes, which do not end each other (default: threads on one host)',
       parseForm,
@@ -110,6 +122,8 @@ export async function runCli(argv: readonly string[]): Promise<number> {
         device: parsed.device,
         servers: parsed.servers,
         serverReplicas: parsed.serverReplicas,
+        snapshotEveryMs: parsed.serverSnapshots,
+        workerRestarts: parsed.workerRestarts,
         ranks: parsed.ranks,
         nodes: parsed.nnodes,
         nodeRank: parsed.nodeRank,

@@ -32,17 +32,17 @@ const MEMORY_INTERVAL_MS = 1000;
 /** `shardwise run`; returns the exit code. Throws ShardwiseError before any rank has started. */
 export async function runCommand(options: RunCommandOptions): Promise<number> {
   const script = await findScript(options.script);
-  const resumeDirectory =
+  const resume =
     options.resumeDirectory === undefined
       ? undefined
-      : await findResume(options.resumeDirectory, script);
+      : await findResume(options.resumeDirectory, script, (options.servers ?? 0) > 0);
   const settings = await launchSettings(options, process.env);
   checkRanks(settings.nproc);
   checkServers(options, settings);
   const output = terminalOutput(options.plain);
   const { rendezvous, store, runDirectory } = await openRun({
     settings,
-    resumeDirectory,
+    resumeDirectory: resume?.checkpoint,
     makeRunDirectory: () => makeRunDirectory(options.runDirectory, script),
     onNotice: (text) => output.notice(text),
   });
@@ -56,7 +56,7 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
   };
   const record =
     runDirectory === undefined ? undefined : new RunRecord({ ...head, runDirectory }, output);
-  const servers = await startServers(options, runDirectory, output);
+  const servers = await startServers({ options, runDirectory, resume, output });
   let desk: RoundDesk | undefined;
   const add = (message: RunMessage): void => (desk ?? record)?.add(message);
   const stop = new AbortController();
@@ -110,6 +110,14 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
         ...(options.device !== undefined && { [deviceVariable]: options.device }),
       },
       servers: servers?.data,
+      apart:
+        options.workerRestarts === undefined
+          ? undefined
+          : {
+              restarts: options.workerRestarts,
+              onRestart: (rank, reason) =>
+                output.notice(`Worker ${rank} starts again, and the others go on: ${reason}`),
+            },
       stop: stop.signal,
       signal: interrupts.forced,
       onRound,

@@ -25,6 +25,10 @@ export interface RunCommandOptions {
   readonly servers: number | undefined;
   /** On how many servers each range is; undefined: on one. */
   readonly serverReplicas: number | undefined;
+  /** How often each worker of servers is started again by itself; undefined: ranks start again together. */
+  readonly workerRestarts: number | undefined;
+  /** How long it is from one snapshot of a server to the next, at least; undefined: 10 s. */
+  readonly snapshotEveryMs: number | undefined;
   readonly ranks: RankForm | undefined;
   readonly nodes: NodeRange | undefined;
   readonly nodeRank: number | undefined;

@@ -4,15 +4,19 @@ import { withoutRankVariables } from '../environment/without-rank-variables.ts';
 import { ServerProcesses } from '../launcher/servers/server-processes.ts';
 
 import type { Fact } from '../run-state/message.ts';
+import { displayPath } from '../text/display-path.ts';
+import type { RankForm } from '../launcher/transports/transport-choice.ts';
 import type { RunOutput } from '../terminal/run-output.ts';
+import type { ResumePoint } from './find-resume.ts';
 import type { RunCommandOptions } from './run-options.ts';
 import type { LaunchSettings } from './launch-settings.ts';
 
 /** Throws ConfigError for servers of a run on several hosts, and for more replicas than servers. */
 export function checkServers(
-  { servers: count = 0, serverReplicas = 1 }: RunCommandOptions,
-  { hosts }: LaunchSettings,
+  { servers: count = 0, serverReplicas = 1, workerRestarts }: RunCommandOptions,
+  { hosts, form }: LaunchSettings,
 ): void {
+  if (workerRestarts !== undefined) checkWorkers(count, form, workerRestarts);
   if (serverReplicas > Math.max(count, 1)) throw replicasError(count, serverReplicas);
   if (count === 0 || hosts === undefined) return;
   throw new ConfigError(
@@ -25,20 +29,58 @@ export function checkServers(
   );
 }
 
+export interface StartServersOptions {
+  readonly options: RunCommandOptions;
+  readonly runDirectory: string | undefined;
+  /** Undefined: the run begins anew. */
+  readonly resume: ResumePoint | undefined;
+  readonly output: RunOutput;
+}
+
+const SNAPSHOT_EVERY_MS = 10_000;
+
 /** Starts the parameter servers that a run asks for; undefined: it asks for none. */
-export async function startServers(
-  { servers: count = 0, serverReplicas = 1 }: RunCommandOptions,
-  runDirectory: string | undefined,
-  output: RunOutput,
-): Promise<ServerProcesses | undefined> {
+export async function startServers({
+  options: { servers: count = 0, serverReplicas = 1, snapshotEveryMs = SNAPSHOT_EVERY_MS },
+  runDirectory,
+  resume,
+  output,
+}: StartServersOptions): Promise<ServerProcesses | undefined> {
   if (count === 0 || runDirectory === undefined) return undefined;
+  if (resume !== undefined) {
+    output.notice(
+      resume.servers === undefined
+        ? 'Parameter servers begin with the values of worker 0: the run to go on from has left no snapshots of any'
+        : `Parameter servers go on from their snapshots in ${displayPath(resume.servers)}`,
+    );
+  }
   return ServerProcesses.start({
     count,
     areReplicated: serverReplicas === 2,
     runDirectory,
+    snapshotEveryMs,
+    resume: resume?.servers,
     environment: withoutRankVariables(process.env),
     onNotice: (text) => output.notice(text),
   });
+}
+
+function checkWorkers(servers: number, form: RankForm, restarts: number): void {
+  if (servers > 0 && form === 'processes') return;
+  throw new ConfigError(
+    {
+      asked: `--worker-restarts ${restarts}`,
+      found:
+        servers === 0
+          ? 'a run without parameter servers'
+          : 'ranks that are threads, which end each other',
+      todo:
+        servers === 0
+          ? 'Give --servers 1, or --max-restarts for ranks that start again together'
+          : 'Leave --ranks out, or give --ranks processes',
+    },
+    { servers, form },
+  );
 }
 
 function replicasError(count: number, replicas: number): ConfigError {

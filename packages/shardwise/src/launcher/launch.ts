@@ -10,6 +10,7 @@ import { describeEnd } from './failure.ts';
 import type { LaunchResult, RankEnd, RankHandle, RankStart } from './rank-handle.ts';
 import { RankProcess } from './processes/rank-process.ts';
 import { type LauncherOrder, rankDataMarker, type ServersData } from './rank-data.ts';
+import { type ApartOptions, RestartedRank } from './restarted-rank.ts';
 import { StopWord } from './stop-word.ts';
 import { RankWorker } from './threads/rank-worker.ts';
 import type { RankTransport } from './transports/create-rank-transport.ts';
@@ -26,6 +27,8 @@ export interface LaunchOptions {
   readonly maxRestarts: number;
   readonly environment: NodeJS.ProcessEnv;
   readonly transport: RankTransport;
+  /** Whether ranks come and go one by one; undefined: where one fails, all are ended. */
+  readonly apart?: ApartOptions | undefined;
   /** Default: none. */
   readonly servers?: ServersData | undefined;
   /** Asks the ranks to end after the same step. */
@@ -52,7 +55,7 @@ const GRACE_MS = 2000;
 
 /** Runs a script once on every rank of this host, and waits for all of them. */
 export async function launch(options: LaunchOptions): Promise<LaunchResult> {
-  const { round, form, transport, signal, stop, ended } = options;
+  const { round, form, transport, signal, stop, ended, apart } = options;
   const logDirectory = join(round.runDirectory, 'logs');
   await mkdir(logDirectory, { recursive: true });
   keepGenericWasmWrappers();
@@ -60,6 +63,7 @@ export async function launch(options: LaunchOptions): Promise<LaunchResult> {
   let blamed = false;
   let grace: NodeJS.Timeout | undefined;
   let isOver = false;
+  let sayLater: (() => void) | undefined;
   const handles: RankHandle[] = [];
   const failures: Promise<unknown>[] = [];
   const force = (): void => {
@@ -82,6 +86,11 @@ export async function launch(options: LaunchOptions): Promise<LaunchResult> {
     if (exitCode === 0 || terminated) return;
     // A rank that tells the others why it fails may be gone after them.
     if (culprit === undefined || (!blamed && !isAborted(error))) culprit = rank;
+    if (apart !== undefined) {
+      // The others go on; that one has failed is said when they have ended.
+      sayLater ??= () => options.onFailure?.(rank, end);
+      return;
+    }
     blamed ||= !isAborted(error);
     options.onFailure?.(rank, end);
     release(causeOf(rank, end));
@@ -90,7 +99,9 @@ export async function launch(options: LaunchOptions): Promise<LaunchResult> {
   const word = transport.choice.kind === 'threads' ? new StopWord() : undefined;
   const starts = startsOf(options, word, logDirectory, { onDoomed: release, onEnd });
   const create = { threads: RankWorker, processes: RankProcess }[form];
-  for (const start of starts) handles.push(new create(start));
+  for (const start of starts) {
+    handles.push(apart === undefined ? new create(start) : new RestartedRank(create, start, apart));
+  }
 
   const whenStopped = (): void =>
     word === undefined ? orderAll({ kind: 'stop' }) : word.request();
@@ -105,6 +116,7 @@ export async function launch(options: LaunchOptions): Promise<LaunchResult> {
   void ended?.then(release);
   try {
     const outcomes = await Promise.all(handles.map(({ outcome }) => outcome));
+    sayLater?.();
     return { outcomes, culprit };
   } finally {
     clearTimeout(grace);

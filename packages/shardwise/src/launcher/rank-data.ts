@@ -6,12 +6,17 @@ import type { TransportChoice } from './transports/transport-choice.ts';
 export const rankDataMarker = 'shardwise-rank-2';
 
 /** How a rank joins the others. */
-export type JoinWay = LocalWay | TcpWay | HostedWay;
+export type JoinWay = LocalWay | TcpWay | HostedWay | ApartWay;
 
 /** How ranks meet that are all on this host. */
 export type LocalWay =
   | { readonly kind: 'threads'; readonly world: ThreadsWorld }
   | { readonly kind: 'shm'; readonly world: ShmWorld };
+
+/** Workers of parameter servers, which come and go one by one. */
+export interface ApartWay {
+  readonly kind: 'apart';
+}
 
 export interface TcpWay {
   readonly kind: 'tcp';

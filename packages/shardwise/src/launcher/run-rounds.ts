@@ -1,3 +1,4 @@
+import { shmAvailability } from '@shardwise/collectives/node';
 import type { Rendezvous } from '../rendezvous/rendezvous.ts';
 import {
   hostsOf,
@@ -113,7 +114,12 @@ async function runRound(
   let transport: RankTransport | undefined;
   let settle: (() => Promise<void>) | undefined;
   try {
-    transport = await createRankTransport(round, options.form);
+    transport = await createRankTransport(
+      round,
+      options.form,
+      shmAvailability,
+      options.apart !== undefined,
+    );
     settle = await options.onRound({ round, choice: transport.choice, before });
     const result = await launch({
       ...options,

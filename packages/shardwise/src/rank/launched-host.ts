@@ -6,6 +6,7 @@ import { joinWorld } from './join/join-world.ts';
 import type { JoinedRank } from './join/joined-rank.ts';
 import type { LauncherLink } from './launcher-link.ts';
 import { checkOwnGroup, ownTransport } from './own-transport.ts';
+import { OwnStop } from './own-stop.ts';
 import type { RankHost } from './rank-host.ts';
 
 /**
@@ -38,8 +39,8 @@ export function launchedHost(link: LauncherLink, own?: ProcessGroup): RankHost {
         ? Promise.race([joinWorld(data), aborted.promise])
         : Promise.resolve({ group: own, arena: undefined }),
     enter: async ({ group }: JoinedRank) => {
-      const agreed = new AgreedStop(group);
-      void stopped.promise.then(() => agreed.request());
+      const asked = data.way.kind === 'apart' ? new OwnStop() : new AgreedStop(group);
+      void stopped.promise.then(() => asked.request());
       aborted.promise.catch((reason: unknown) => {
         if (isTold && reason instanceof Error) group.close(reason);
       });
@@ -50,7 +51,7 @@ export function launchedHost(link: LauncherLink, own?: ProcessGroup): RankHost {
         runDirectory,
         resumeDirectory,
         serversData: data.servers,
-        stop: data.stop === undefined ? agreed : new StopWord(data.stop),
+        stop: data.stop === undefined ? asked : new StopWord(data.stop),
         send: (message) => link.send(message),
         onClose: () => link.close(),
       };

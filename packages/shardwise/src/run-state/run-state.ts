@@ -116,9 +116,10 @@ function reduceRound(state: RunState, message: RoundMessage): RunState {
 
 function reduceStep(state: RunState, report: StepReport): RunState {
   const { worldSize } = state.head;
-  const ofStep = [...(state.pending.get(report.step) ?? []), report].sort(
-    (a, b) => a.rank - b.rank,
-  );
+  const { rank, step } = report;
+  // A worker that was started again by itself does steps once more that others have yet to do.
+  const others = (state.pending.get(step) ?? []).filter((each) => each.rank !== rank);
+  const ofStep = [...others, report].toSorted((a, b) => a.rank - b.rank);
   const totalSteps = report.totalSteps ?? state.totalSteps;
   const pending = new Map(state.pending);
   if (ofStep.length < worldSize) {

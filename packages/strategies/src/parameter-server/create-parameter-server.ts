@@ -41,6 +41,8 @@ export interface ParameterServerOptions {
   readonly openRows?: OpenRows;
   /** Whether it takes the place of one that was lost: it has what a snapshot or a copy gives it. Default: false. */
   readonly isAgain?: boolean;
+  /** Whether the snapshot is that of an earlier run, which this one goes on from, maybe with other workers. Default: false. */
+  readonly resumes?: boolean;
 }
 
 const serverRules: OptionRules<ParameterServerOptions> = {
@@ -53,6 +55,7 @@ const serverRules: OptionRules<ParameterServerOptions> = {
   snapshots: option.object('a store of snapshots'),
   snapshotEveryMs: option.nonNegative,
   isAgain: option.flag,
+  resumes: option.flag,
   openRows: option.callback(),
 };
 
@@ -93,7 +96,8 @@ export async function createParameterServer(
   const hosts = new Map([[server, own]]);
   if (connect !== undefined) hosts.set(before, hostOf(before, 'empty', before));
   // With copies, the copy is newer.
-  if (isAgain && connect === undefined) await own.restore();
+  if (isAgain && connect === undefined) await own.restore(false);
+  else if (options.resumes === true) await own.restore(true);
   return {
     handler: async (parts, client) => {
       const { request, arrays } = readRequest(parts);

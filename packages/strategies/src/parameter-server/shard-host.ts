@@ -101,10 +101,14 @@ export class ShardHost {
     if (this.#role === 'primary') await this.#options.snapshots?.finish(this.shard);
   }
 
-  /** Begins with a snapshot, if there is one. */
-  async restore(): Promise<void> {
-    const restored = await this.#options.snapshots?.restore(this.shard);
-    if (restored === true) this.#role = 'primary';
+  /** Begins with a snapshot, if there is one; `isOfEarlierRun`, so that its workers are not those of this one. */
+  async restore(isOfEarlierRun: boolean): Promise<void> {
+    const { snapshots } = this.#options;
+    if ((await snapshots?.restore(this.shard)) !== true) return;
+    this.#role = 'primary';
+    if (!isOfEarlierRun) return;
+    this.shard.forgetWorkers();
+    await snapshots?.writeNow(this.shard);
   }
 
   async #answerWorker(

@@ -81,7 +81,11 @@ export class Shard {
     readonly sequence: number;
     readonly isInitialised: boolean;
   } {
-    const [own, given] = [JSON.stringify(this.#job ?? job), JSON.stringify(job)];
+    // A run that goes on from a snapshot may have other workers, which wait for each other in another way.
+    const isFirst = this.#known.size === 0;
+    const comparable = (each: ServedJob): string =>
+      JSON.stringify(isFirst ? each.parameters : each);
+    const [own, given] = [comparable(this.#job ?? job), comparable(job)];
     if (own !== given) {
       throw refusal(
         'other-model',
@@ -136,6 +140,14 @@ export class Shard {
       );
     }
     if (member.session === session) return member;
+    if (session > member.session) {
+      throw refusal(
+        'unknown-worker',
+        `a request of worker ${worker}`,
+        `it is of start ${session}, and this server has begun again from before that`,
+        'Join again',
+      );
+    }
     throw refusal(
       'stale',
       `a request of worker ${worker}`,
@@ -309,6 +321,12 @@ export class Shard {
     ShardCounts.add(this.counts.lead, this.lead(worker));
     this.counts.sentBytes += values.reduce((sum, { byteLength }) => sum + byteLength, 0);
     return values;
+  }
+
+  /** Another run begins with the values and states. */
+  forgetWorkers(): void {
+    for (const worker of this.clock.workers) this.clock.remove(worker);
+    for (const each of [this.#members, this.#left, this.#known, this.#waiting]) each.clear();
   }
 
   async snapshot(): Promise<{ readonly head: ShardHead; readonly arrays: readonly Uint8Array[] }> {

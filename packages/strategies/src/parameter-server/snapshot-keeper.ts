@@ -28,13 +28,13 @@ export class SnapshotKeeper {
   /** To be called after each change: takes a snapshot if it is time, and leaves it to be written. */
   async note(shard: Shard): Promise<void> {
     if (this.#isWriting || performance.now() < this.#writtenMs + this.#everyMs) return;
-    await this.#write(shard);
+    await this.writeNow(shard);
   }
 
   /** The last one. Throws what an earlier one has failed with. */
   async finish(shard: Shard): Promise<void> {
     await this.#writing;
-    if (shard.isInitialised && shard.version !== this.#version) await this.#write(shard);
+    if (shard.isInitialised && shard.version !== this.#version) await this.writeNow(shard);
     await this.#writing;
     if (this.#failure !== undefined) throw this.#failure;
   }
@@ -50,7 +50,8 @@ export class SnapshotKeeper {
     return true;
   }
 
-  async #write(shard: Shard): Promise<void> {
+  /** Takes a snapshot, and leaves it to be written. */
+  async writeNow(shard: Shard): Promise<void> {
     this.#isWriting = true;
     const { head, arrays } = await shard.snapshot();
     this.#version = shard.version;

@@ -95,6 +95,54 @@ describe('a server without a copy', () => {
     expect(await push(1)).toBe(value - 1);
   });
 
+  it('goes on from a snapshot of before a worker was started again', async () => {
+    const kept = memorySnapshots();
+    let before: Awaited<ReturnType<SnapshotStore['read']>>;
+    const snapshots: SnapshotStore = {
+      write: (head, arrays) => kept.write(head, arrays),
+      read: async () => before,
+    };
+    const cluster = new ServerCluster(1, false, snapshots);
+    await cluster.start(0);
+    const job = { workers: 1, consistency: asynchronous };
+    const first = oneElementWorker(cluster.servers, 0, 0, job);
+    await first.begin();
+    await first.push(1);
+    before = await kept.read();
+    const again = oneElementWorker(cluster.servers, 0, 0, job);
+    await again.begin();
+    expect(await again.push(1)).toBe(-2);
+    cluster.kill(0);
+    await cluster.start(0, true);
+    expect([-1, -2]).toContain(await again.push(1));
+  });
+
+  it('goes on in another run, with other workers that wait in another way', async () => {
+    const snapshots = memorySnapshots();
+    const cluster = new ServerCluster(1, false, snapshots);
+    await cluster.start(0);
+    const first = oneElementWorker(cluster.servers, 0, 0, {
+      workers: 1,
+      consistency: asynchronous,
+    });
+    await first.begin();
+    for (let step = 1; step <= 3; step++) expect(await first.push(1)).toBe(-step);
+    cluster.kill(0);
+    const next = new ServerCluster(1, false, snapshots);
+    await next.start(0, 'resumes');
+    const job = { workers: 2, consistency: synchronous };
+    const workers = [0, 1].map((worker) => oneElementWorker(next.servers, 0, worker, job));
+    for (const { begin } of workers) await begin();
+    const values = await Promise.all(workers.map(({ push }, index) => push(1 + 2 * index)));
+    const [value = Number.NaN] = values;
+    // All that was in the last snapshot, and the mean of both.
+    expect([-4, -5]).toContain(value);
+    expect(values).toEqual([value, value]);
+    // From now on all workers say the same.
+    const other = oneElementWorker(next.servers, 0, 1, { workers: 3, consistency: synchronous });
+    await expect(other.begin()).rejects.toMatchObject({ fields: { refusal: 'other-model' } });
+  });
+
   it('and without a snapshot is an error that says so', async () => {
     const cluster = new ServerCluster(1, false);
     await cluster.start(0);

@@ -31,13 +31,15 @@ export class ServerCluster {
     this.#snapshots = snapshots;
   }
 
-  async start(server: number, isAgain = false): Promise<void> {
+  /** `how`: in the place of one that was lost, or after an earlier run. */
+  async start(server: number, how: boolean | 'resumes' = false): Promise<void> {
     const killed = new AbortController();
     const made = await createParameterServer({
       server,
       servers: this.#size,
       optimizers,
-      isAgain,
+      isAgain: how === true,
+      resumes: how === 'resumes',
       snapshotEveryMs: 0,
       ...(this.#snapshots && { snapshots: this.#snapshots }),
       ...(this.#areReplicated && {

@@ -15,8 +15,12 @@ export interface ServerStart {
   readonly secret: string;
   /** The file of its snapshots. */
   readonly snapshotPath: string;
+  /** How long it is from one snapshot to the next, at least. */
+  readonly snapshotEveryMs: number;
   /** Whether it takes the place of one that was lost. */
   readonly isAgain: boolean;
+  /** Whether the snapshot is that of an earlier run. */
+  readonly resumes: boolean;
 }
 
 /** Where all servers are, so that each finds the one that has its copy. */

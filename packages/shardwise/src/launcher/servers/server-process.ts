@@ -27,7 +27,8 @@ try {
 }
 
 async function serve(start: ServerStart): Promise<void> {
-  const { server, servers, areReplicated, host, port, secret, snapshotPath, isAgain } = start;
+  const { server, servers, areReplicated, host, port, secret, snapshotPath } = start;
+  const { snapshotEveryMs, isAgain, resumes } = start;
   setRank({ device: await cpu() });
   const peers = Promise.withResolvers<ServerPeers['addresses']>();
   const parameters = await createParameterServer({
@@ -36,7 +37,9 @@ async function serve(start: ServerStart): Promise<void> {
     optimizers: servedOptimizers,
     snapshots: fileSnapshots(snapshotPath),
     openRows: fileRows(dirname(snapshotPath), server),
+    snapshotEveryMs,
     isAgain,
+    resumes,
     ...(areReplicated && {
       connect: async (other) =>
         connectServers({ addresses: await peers.promise, secret }).connect(other),

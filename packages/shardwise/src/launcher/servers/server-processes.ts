@@ -1,12 +1,14 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdir, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { mkdir, readdir, rm } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
 import { ConfigError } from '@shardwise/core/extend';
 import { rankProcessOptions } from '@shardwise/core/node';
 import type { ShardStatistics } from '@shardwise/strategies';
 import type { ServersData } from '../rank-data.ts';
+import { copySparse } from './copy-sparse.ts';
+import { requireServers, serversDirectory, snapshotName } from './left-by-servers.ts';
 import { parseServerMessage, type ServerStart, type ToServer } from './server-message.ts';
 
 const HOST = '127.0.0.1';
@@ -20,6 +22,10 @@ export interface ServerProcessesOptions {
   /** Whether the next server has a copy of what each has. */
   readonly areReplicated: boolean;
   readonly runDirectory: string;
+  /** How long it is from one snapshot to the next, at least. */
+  readonly snapshotEveryMs: number;
+  /** What servers of an earlier run have left, to go on from; undefined: they begin anew. */
+  readonly resume: string | undefined;
   readonly environment: NodeJS.ProcessEnv;
   readonly onNotice: (text: string) => void;
 }
@@ -50,9 +56,7 @@ export class ServerProcesses {
   /** Throws ConfigError where a server does not start. */
   static async start(options: ServerProcessesOptions): Promise<ServerProcesses> {
     const secret = randomBytes(32).toString('hex');
-    // What an earlier run in the same directory has left is not of this one.
-    await rm(directoryOf(options), { recursive: true, force: true });
-    await mkdir(directoryOf(options), { recursive: true });
+    await prepareDirectory(options);
     const started: Started[] = [];
     try {
       for (let server = 0; server < options.count; server++) {
@@ -103,8 +107,23 @@ export class ServerProcesses {
   }
 }
 
+/** Throws ConfigError where what is to go on from is that of another number of servers. */
+async function prepareDirectory(options: ServerProcessesOptions): Promise<void> {
+  const { resume, count } = options;
+  const own = directoryOf(options);
+  if (resume !== undefined) await requireServers(resume, count);
+  if (resume !== undefined && resolve(resume) === resolve(own)) return;
+  // What an earlier run in the same directory has left is not of this one.
+  await rm(own, { recursive: true, force: true });
+  await mkdir(own, { recursive: true });
+  if (resume === undefined) return;
+  for (const file of await readdir(resume)) {
+    if (!file.endsWith('.next')) await copySparse(join(resume, file), join(own, file));
+  }
+}
+
 const directoryOf = ({ runDirectory }: ServerProcessesOptions): string =>
-  join(runDirectory, 'servers');
+  serversDirectory(runDirectory);
 
 async function startServer(
   options: ServerProcessesOptions,
@@ -126,7 +145,9 @@ async function startServer(
     servers: options.count,
     areReplicated: options.areReplicated,
     host: HOST,
-    snapshotPath: join(directoryOf(options), `server-${own.server}.safetensors`),
+    snapshotEveryMs: options.snapshotEveryMs,
+    resumes: options.resume !== undefined && !own.isAgain,
+    snapshotPath: join(directoryOf(options), snapshotName(own.server)),
   };
   child.send(start satisfies ToServer);
   const first = await Promise.race([said.then(([value]: readonly unknown[]) => value), ended]);

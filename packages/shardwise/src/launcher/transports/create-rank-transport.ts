@@ -14,9 +14,10 @@ export async function createRankTransport(
   round: Round,
   form: RankForm,
   shm: () => ShmAvailability = shmAvailability,
+  areApart = false,
 ): Promise<RankTransport> {
   const ranksPerHost = round.nodes.map(({ ranks }) => ranks);
-  const choice = chooseTransport({ form, ranksPerHost, shm });
+  const choice = chooseTransport({ form, areApart, ranksPerHost, shm });
   const own = ranksPerHost[round.nodeRank] ?? 1;
   switch (choice.kind) {
     case 'threads':
@@ -29,6 +30,8 @@ export async function createRankTransport(
         close: () => local.close(),
       };
     }
+    case 'apart':
+      return { choice, way: { kind: 'apart' }, abort: () => undefined, close: () => undefined };
     case 'hosted':
       return hosted(round, choice, form, own);
     case 'tcp':

@@ -1,7 +1,7 @@
 import type { ShmAvailability } from '@shardwise/collectives/node';
 
 /** What `shardwise run` can choose from. */
-export type LaunchedTransport = 'threads' | 'shm' | 'tcp' | 'hosted';
+export type LaunchedTransport = 'threads' | 'shm' | 'tcp' | 'hosted' | 'apart';
 
 /**
  * `mpi`: of ranks that mpirun or srun has started; `own`: of a group that the script has made; `none`: of a
@@ -20,6 +20,8 @@ export type RankForm = 'threads' | 'processes';
 export interface TransportSituation {
   /** What the ranks of this host are. */
   readonly form: RankForm;
+  /** Whether they come and go one by one. Default: false. */
+  readonly areApart?: boolean;
   /** Ranks of each host, by the host's place. */
   readonly ranksPerHost: readonly number[];
   readonly shm: () => ShmAvailability;
@@ -30,12 +32,13 @@ export interface TransportSituation {
  * itself whether its own ranks share memory; between hosts it is always TCP.
  */
 export function chooseTransport(situation: TransportSituation): TransportChoice<LaunchedTransport> {
-  const { form, ranksPerHost, shm } = situation;
+  const { form, areApart = false, ranksPerHost, shm } = situation;
   const ranks = ranksPerHost.reduce((sum, count) => sum + count, 0);
   const hosts = ranksPerHost.length;
   const where = hosts === 1 ? 'one host' : `${hosts} hosts`;
   const many =
     form === 'threads' ? amount(ranks, 'thread', 'threads') : amount(ranks, 'process', 'processes');
+  if (areApart) return { kind: 'apart', reason: `${many}, which share parameter servers alone` };
   if (hosts > 1 && ranksPerHost.every((count) => count === 1)) {
     return { kind: 'tcp', reason: `${many}, one on each of ${hosts} hosts` };
   }

@@ -1,4 +1,5 @@
 import type { RankData } from '../../launcher/rank-data.ts';
+import { joinApart } from './join-apart.ts';
 import { joinHosted } from './join-hosted.ts';
 import { joinShm, joinThreads } from './join-shared-memory.ts';
 import { joinTcp } from './join-tcp.ts';
@@ -14,6 +15,8 @@ export async function joinWorld(data: RankData): Promise<JoinedRank> {
       return joinShm(way.world, rank);
     case 'tcp':
       return joinTcp(way.meeting, { rank, size: worldSize }, way.hosts);
+    case 'apart':
+      return joinApart(rank, worldSize);
     case 'hosted':
       return joinHosted(way, rank);
     default:

@@ -1,0 +1,25 @@
+import { type AbortCause, abortedError } from './aborted-error.ts';
+import { type GroupCall, labelOf, type Transfer } from './calls.ts';
+
+/** The calls of one kind. They are carried out as they are issued: there is nobody to wait for. */
+export class CallsOfOne<Call extends GroupCall | Transfer> {
+  readonly #run: (call: Call) => Promise<void>;
+  #issued = 0;
+  #ended: AbortCause | undefined;
+
+  constructor(run: (call: Call) => Promise<void>) {
+    this.#run = run;
+  }
+
+  issue(call: Call): Promise<void> {
+    const place = { call, sequence: this.#issued, rank: 0 };
+    this.#issued += 1;
+    if (this.#ended !== undefined) return Promise.reject(abortedError(labelOf(place), this.#ended));
+    return this.#run(call);
+  }
+
+  /** Rejects all later calls. The first cause stays. */
+  end(cause: AbortCause): void {
+    this.#ended ??= cause;
+  }
+}
