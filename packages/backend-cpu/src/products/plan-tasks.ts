@@ -85,15 +85,20 @@ export function planTasks(products: readonly MatrixProduct[], code: ProductCode)
   return tasks.finish();
 }
 
-/** The tasks of a product, and of loops that run on each block of rows behind it; and where these take which addresses. */
+/**
+ * The tasks of a product, and of loops that run on each block of rows behind it; and where these take which addresses. The first row is
+ * that of the matrix on which the loops run.
+ */
 export function planTasksWithLoops(
   product: MatrixProduct,
   code: ProductCode,
   loops: readonly BlockLoop[],
+  firstRow: number,
 ): { readonly words: BigUint64Array; readonly addresses: readonly CallAddress[] } {
   const tasks = new TaskList();
   const addresses: CallAddress[] = [];
-  const addLoops = (block: Block): void => {
+  const addLoops = ({ start: own, size }: Block): void => {
+    const block = { start: firstRow + own, size };
     for (const loop of loops) {
       const call = callOnRows(loop, product.columns, block);
       const start = tasks.addCall(code.callLoop, call.words);

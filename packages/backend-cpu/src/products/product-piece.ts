@@ -2,10 +2,9 @@ import type { AddressOf, CompiledPiece } from '../compile/compiled-piece.ts';
 import type { LinkedLoops } from '../loops/loop-code.ts';
 import { addressOf as hostAddress } from '../onnx/runtime/api.ts';
 import { type BatchedProduct, productsOf } from './batched-product.ts';
-import type { CallAddress, Epilogue } from './block-loops.ts';
-import { planTasksWithLoops } from './plan-tasks.ts';
+import type { Epilogue } from './block-loops.ts';
+import { partsWithLoops, type PartWithLoops } from './parts-with-loops.ts';
 import {
-  partOf,
   placeParts,
   type ProductPart,
   productParts,
@@ -16,17 +15,18 @@ import {
 /** A call that takes longer than this leaves the event loop free where other work is to go on. */
 export const longMs = 20;
 
-/** Makes a product in the memory where values lie, and runs its epilogue: block by block where one thread makes all rows. */
+/** Makes a product in the memory where values lie, and runs its epilogue: block by block where each thread makes whole rows. */
 export class ProductPiece implements CompiledPiece {
   readonly #product: BatchedProduct;
   readonly #resources: ProductResources;
   readonly #base: bigint;
   readonly #parts: readonly ProductPart[];
-  /** Of the tasks of the only part; none where loops run behind all parts. */
-  readonly #addresses: readonly CallAddress[];
+  /** None where loops run behind all parts. */
+  readonly #withLoops: readonly PartWithLoops[];
   readonly #behind: LinkedLoops | undefined;
   #placed: AddressOf | undefined;
-  #ofLoops: readonly bigint[] = [];
+  /** Of each part, what its loops are given. */
+  #ofLoops: readonly (readonly bigint[])[] = [];
   #fastestMs = Number.POSITIVE_INFINITY;
 
   constructor(
@@ -39,25 +39,27 @@ export class ProductPiece implements CompiledPiece {
     this.#resources = resources;
     this.#base = hostAddress(new Uint8Array(memory.buffer));
     const products = productsOf(product);
-    const parts = productParts(products, resources);
     const [matrix, ...others] = products;
-    const isOne = parts.length === 1 && matrix !== undefined && others.length === 0;
-    if (epilogue !== undefined && isOne) {
-      const tasks = planTasksWithLoops(matrix, resources.code, epilogue.calls);
-      this.#parts = [partOf(products, tasks.words, 0, resources)];
-      this.#addresses = tasks.addresses;
-    } else {
-      this.#parts = parts;
-      this.#addresses = [];
+    const withLoops =
+      epilogue !== undefined && matrix !== undefined && others.length === 0
+        ? partsWithLoops(matrix, epilogue.calls, resources)
+        : undefined;
+    if (withLoops === undefined) {
+      this.#parts = productParts(products, resources);
+      this.#withLoops = [];
       this.#behind = epilogue?.loops.link(memory, epilogue.calls);
+    } else {
+      this.#parts = withLoops.map(({ part }) => part);
+      this.#withLoops = withLoops;
     }
   }
 
   async run(addressOf: AddressOf, overlap: boolean): Promise<void> {
     if (addressOf !== this.#placed) this.#place(addressOf);
     // Loops move addresses on that they are given.
-    for (const [at, { word }] of this.#addresses.entries()) {
-      for (const { tasks } of this.#parts) tasks[word] = this.#ofLoops[at] ?? 0n;
+    for (const [index, { part, addresses }] of this.#withLoops.entries()) {
+      const given = this.#ofLoops[index];
+      for (const [at, { word }] of addresses.entries()) part.tasks[word] = given?.[at] ?? 0n;
     }
     const start = performance.now();
     await runParts(this.#parts, this.#resources, overlap && this.#fastestMs > longMs);
@@ -74,7 +76,9 @@ export class ProductPiece implements CompiledPiece {
       this.#parts,
       values.map((value) => addressAt(value)),
     );
-    this.#ofLoops = this.#addresses.map(({ value, byteOffset }) => addressAt(value, byteOffset));
+    this.#ofLoops = this.#withLoops.map(({ addresses }) =>
+      addresses.map(({ value, byteOffset }) => addressAt(value, byteOffset)),
+    );
     this.#placed = addressOf;
   }
 }

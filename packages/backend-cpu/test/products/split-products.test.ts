@@ -2,6 +2,11 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { cpu } from '../../src/cpu.ts';
 import type { MatrixProduct } from '../../src/products/plan-tasks.ts';
+import { callWords } from '../../src/loops/loop-frame.ts';
+import type { BlockLoop } from '../../src/products/block-loops.ts';
+import { partsWithLoops } from '../../src/products/parts-with-loops.ts';
+import type { ProductCode } from '../../src/products/product-code.ts';
+import type { ProductResources } from '../../src/products/run-parts.ts';
 import { splitProducts } from '../../src/products/split-products.ts';
 import { download, f32, matmul, programOf, upload } from '../support.ts';
 import { codes } from './support.ts';
@@ -71,6 +76,71 @@ describe('products on several threads', () => {
         }),
         { numRuns: 50 },
       );
+    },
+  );
+});
+
+describe('loops behind a product on several threads', () => {
+  const of = (rows: number, columns: number): MatrixProduct => ({
+    kind: 'f32 to f32',
+    leftPacking: 'f32',
+    rightPacking: 'f32',
+    rows,
+    columns,
+    depth: 500,
+    left: { byteOffset: 0, rowStride: 500, columnStride: 1 },
+    right: { byteOffset: 0, rowStride: columns, columnStride: 1 },
+    result: { byteOffset: 0, rowStride: columns },
+    scale: 1,
+    addend: null,
+    rounds: false,
+  });
+  const loopOn = (rows: number, columns: number): BlockLoop => ({
+    routine: 1n,
+    rows,
+    columns,
+    values: [7],
+    operands: [{ dtype: 'f32', access: 'element', elementOffset: 0 }],
+  });
+  const resourcesOf = (code: ProductCode, threads: number): ProductResources => ({
+    code,
+    threads,
+    packedOf: (_, byteLength) => new Uint8Array(byteLength),
+    tile: (_, byteLength) => new Uint8Array(byteLength),
+    canOverlap: true,
+  });
+
+  it.each(Object.entries(codes))(
+    'by %s run on the rows of each thread, every row once and in order',
+    (_, code) => {
+      const [rows, columns] = [900, 300];
+      const parts = partsWithLoops(
+        of(rows, columns),
+        [loopOn(rows, columns)],
+        resourcesOf(code, 3),
+      );
+      expect(parts).toHaveLength(3);
+      let next = 0;
+      for (const { part, addresses } of parts ?? []) {
+        for (const { word, value, byteOffset } of addresses) {
+          const first = word - callWords.addresses;
+          const blockRows = Number(part.tasks[first + callWords.rows]);
+          expect([value, byteOffset]).toEqual([7, 4 * next * columns]);
+          expect(part.tasks[first + callWords.firstIndex]).toBe(BigInt(next * columns));
+          next += blockRows;
+        }
+      }
+      expect(next).toBe(rows);
+    },
+  );
+
+  it.each(Object.entries(codes))(
+    'by %s run behind all threads where these share out columns',
+    (_, code) => {
+      const [rows, columns] = [300, 900];
+      const loops = [loopOn(rows, columns)];
+      expect(partsWithLoops(of(rows, columns), loops, resourcesOf(code, 3))).toBeUndefined();
+      expect(partsWithLoops(of(rows, columns), loops, resourcesOf(code, 1))).toHaveLength(1);
     },
   );
 });

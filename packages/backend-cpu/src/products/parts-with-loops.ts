@@ -1,0 +1,33 @@
+import type { BlockLoop, CallAddress } from './block-loops.ts';
+import { type MatrixProduct, planTasksWithLoops } from './plan-tasks.ts';
+import { bytesOfResult } from './product-types.ts';
+import { partOf, type ProductPart, type ProductResources } from './run-parts.ts';
+import { splitProducts } from './split-products.ts';
+
+/** What a thread does of a product and of the loops on its rows; and which addresses the loops take, by words of its tasks. */
+export interface PartWithLoops {
+  readonly part: ProductPart;
+  readonly addresses: readonly CallAddress[];
+}
+
+/**
+ * A product as the parts that threads take, each with the loops that run on its rows, block by block. Undefined where threads
+ * share out columns: no block has whole rows then.
+ */
+export function partsWithLoops(
+  product: MatrixProduct,
+  loops: readonly BlockLoop[],
+  resources: ProductResources,
+): readonly PartWithLoops[] | undefined {
+  const { code, threads, canOverlap } = resources;
+  const split = splitProducts([product], canOverlap ? threads : 1, code);
+  const rowBytes = bytesOfResult(product.kind) * product.result.rowStride;
+  const parts: PartWithLoops[] = [];
+  for (const [thread, [own]] of split.entries()) {
+    if (own === undefined || own.columns !== product.columns) return undefined;
+    const firstRow = (own.result.byteOffset - product.result.byteOffset) / rowBytes;
+    const { words, addresses } = planTasksWithLoops(own, code, loops, firstRow);
+    parts.push({ part: partOf([own], words, thread, resources), addresses });
+  }
+  return parts;
+}
