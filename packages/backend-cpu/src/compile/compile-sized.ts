@@ -24,7 +24,7 @@ export async function compileSized(
   const pattern = analysis.pattern();
   const isSized = pattern.pieces.every((piece) => !isRest(piece) || rest.takesSizes(piece));
   if (!isSized) return undefined;
-  const leases = acquire(analysis.at(program.symbols.map(({ seen }) => seen)), pattern, rest);
+  const leases = await acquire(analysis.at(program.symbols.map(({ seen }) => seen)), pattern, rest);
   const locations = locate(analysis.most().storage);
   const target = targetOf(host);
   return new CpuExecutable(host, locations, leases, (sizes) =>

@@ -22,7 +22,7 @@ export interface CompileHost extends Host {
 /** Compiles a program to pieces, in dependency order. */
 export async function compile(program: Program, host: CompileHost): Promise<CpuExecutable> {
   const analysis = analyse(program, ownProducts(host, host.rest.kind === 'plain'), host.rest);
-  const leases = acquire(analysis, analysis, host.rest);
+  const leases = await acquire(analysis, analysis, host.rest);
   const parts = link(analysis, leases, targetOf(host));
   return new CpuExecutable(host, locate(analysis.storage), leases, () => parts);
 }
@@ -39,12 +39,17 @@ export function targetOf({ arena, products, loops }: CompileHost): LinkTarget {
   return { memory: arena.memory, products, loops };
 }
 
-export function acquire(analysis: Analysis, pattern: Analysis, rest: Rest): RestLeases {
+export async function acquire(
+  analysis: Analysis,
+  pattern: Analysis,
+  rest: Rest,
+): Promise<RestLeases> {
   const leases: (RestLease | null)[] = [];
   try {
     for (const [index, piece] of pattern.pieces.entries()) {
       const known = analysis.pieces[index];
-      const lease = isRest(piece) && known && isRest(known) ? rest.acquire(piece, known) : null;
+      const lease =
+        isRest(piece) && known && isRest(known) ? await rest.acquire(piece, known) : null;
       leases.push(lease);
     }
   } catch (error) {

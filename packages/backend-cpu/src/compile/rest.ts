@@ -17,7 +17,7 @@ export interface Rest {
   /** Whether a piece runs at all sizes, given one with NaN for what depends on them. */
   takesSizes(pattern: RestPiece): boolean;
   /** `known` is the piece at some sizes, for messages. */
-  acquire(pattern: RestPiece, known: RestPiece): RestLease;
+  acquire(pattern: RestPiece, known: RestPiece): Promise<RestLease>;
 }
 
 /** What runs pieces of one pattern. */

@@ -21,7 +21,7 @@ export function onnxRest(sessions: Sessions): Rest {
       description: describePiece(piece),
     }),
     takesSizes: (pattern) => !hasGivenAttributes(own(pattern).graph),
-    acquire: (given, known) => {
+    acquire: async (given, known) => {
       const pattern = own(given);
       const describe = (): string => formatPiece(own(known).description);
       const lease = sessions.acquire(sessionModel(pattern.graph), describe);

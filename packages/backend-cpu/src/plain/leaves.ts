@@ -1,9 +1,17 @@
-import { elementCount } from '../compile/step.ts';
+import { elementCount, type Step } from '../compile/step.ts';
+import type { Arena } from '../memory/arena.ts';
+import type { PlannedLoop } from './planned-loop.ts';
 import { viewAt } from './view-at.ts';
-import type { LinkLoop } from './run-loop.ts';
+import type { RunLoop } from './run-loop.ts';
 
-/** Values without inputs. */
-export const linkLeaf: LinkLoop<'constant' | 'iota'> = ({ memory }, step) => {
+/** Whether a step has no inputs. */
+export function isLeaf({ op }: Step): boolean {
+  return op === 'constant' || op === 'iota';
+}
+
+/** A loop that reads nothing. */
+export function linkLeaf({ memory }: Arena, { step }: PlannedLoop): RunLoop {
+  if (step.op !== 'constant' && step.op !== 'iota') throw new RangeError(`${step.op} has inputs`);
   const { output, shape } = step;
   const count = elementCount(shape);
   if (step.op === 'constant') {
@@ -22,4 +30,4 @@ export const linkLeaf: LinkLoop<'constant' | 'iota'> = ({ memory }, step) => {
       to.fill(place, first, first + inner);
     }
   };
-};
+}

@@ -2,7 +2,6 @@ import { BackendError } from '@shardwise/core/spec';
 import type { Arena } from '../memory/arena.ts';
 import { linkConvolution } from './convolution.ts';
 import { linkElementwise } from './elementwise.ts';
-import { linkLeaf } from './leaves.ts';
 import { linkMatmul } from './matmul.ts';
 import { linkMovement } from './movement.ts';
 import type { PlannedLoop } from './planned-loop.ts';
@@ -11,12 +10,9 @@ import type { RunLoop } from './run-loop.ts';
 import { linkArgSort } from './arg-sort.ts';
 import { linkWhere } from './where.ts';
 
-/** Throws BackendError for a step that it cannot compute. */
+/** A loop over what a step reads. Throws BackendError for a step that it cannot compute. */
 export function linkLoop(arena: Arena, { step, inputs }: PlannedLoop): RunLoop {
   switch (step.op) {
-    case 'constant':
-    case 'iota':
-      return linkLeaf(arena, step, inputs);
     case 'sin':
     case 'cos':
     case 'atan':

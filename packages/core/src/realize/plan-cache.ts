@@ -17,6 +17,7 @@ import { programKey } from './program-key.ts';
 import { type Signature, Signatures } from './signature.ts';
 import { PlanChurn } from './plan-churn.ts';
 import { tooLarge } from './too-large.ts';
+import { varyingSizesOf } from './varying-sizes.ts';
 import { Interned, type Key, KeyMap } from './words.ts';
 
 /** Plans that a rank keeps; the ones used longest ago go first. */
@@ -182,7 +183,8 @@ export class PlanCache {
     count('plansMade', 1);
     if (entry.relations !== null) {
       count('sizedPlansMade', 1);
-      const varying = entry.relations.varyingSizes(subgraph, family.observations);
+      const { related } = entry.relations;
+      const varying = varyingSizesOf(subgraph, related, family.observations);
       rankState.varyingSizes.set(entry, varying);
     }
     // What it takes needs no other plan.
@@ -372,7 +374,7 @@ function tighten(
   cause: OutOfMemoryError,
 ): boolean {
   if (relations === null || family.isTight) return false;
-  const declared = relations.limits.filter((limit) => limit !== null);
+  const declared = relations.related.limits.filter((limit) => limit !== null);
   if (declared.length > 0) throw tooLarge(declared, cause);
   family.isTight = true;
   return true;

@@ -1,26 +1,20 @@
-import type { RowCount, SizeLimit } from '../graph/node.ts';
+import type { RowCount } from '../graph/node.ts';
 import type { SizedProgram, Executable } from '../spec/backend.ts';
 import type { Sizes } from '../spec/sized.ts';
-import type { VaryingSize } from '../timeline-event.ts';
-import type { Subgraph } from './collect.ts';
 import type { Observation, RelatedSizes } from './related-sizes.ts';
 import { type NumberedAt, SizedGraph } from './sized-graph.ts';
-import { varyingSizesOf } from './varying-sizes.ts';
 
 /** How the sizes of a program follow from a few symbols. */
 export class SizeRelations {
-  /** What was declared of each symbol; null where it was only seen to vary. */
-  readonly limits: readonly (SizeLimit | null)[];
-  readonly #related: RelatedSizes;
+  readonly related: RelatedSizes;
 
   constructor(related: RelatedSizes) {
-    this.#related = related;
-    this.limits = related.limits;
+    this.related = related;
   }
 
   /** The number of each symbol for a run of these sizes; null where the relations do not give the sizes. */
   numbersOf(sizes: Observation): Sizes | null {
-    const { symbols, places, relationOf, fixed } = this.#related;
+    const { symbols, places, relationOf, fixed } = this.related;
     const numbers = places.map((place) => sizes[place] ?? 0);
     for (const [index, { max, seen, spacing }] of symbols.entries()) {
       const number = numbers[index] ?? 0;
@@ -36,7 +30,7 @@ export class SizeRelations {
 
   /** The sizes of a program where its symbols have these numbers. */
   sizesAt(numbers: Sizes): Observation {
-    const { fixed, relationOf } = this.#related;
+    const { fixed, relationOf } = this.related;
     const values = this.#valuesOf(numbers);
     return fixed.map((size, place) => values[relationOf[place] ?? -1] ?? size);
   }
@@ -50,7 +44,7 @@ export class SizeRelations {
     numbered: NumberedAt,
     compile: (program: SizedProgram) => Promise<Executable>,
   ): SizedGraph {
-    const { symbols } = this.#related;
+    const { symbols } = this.related;
     return new SizedGraph({ symbols, rowCounts, compile }, (numbers) =>
       numbered({
         sizes: this.sizesAt(numbers.slice(0, symbols.length)),
@@ -59,15 +53,10 @@ export class SizeRelations {
     );
   }
 
-  /** What of a subgraph varies, in runs with these sizes. */
-  varyingSizes(subgraph: Subgraph, observations: readonly Observation[]): readonly VaryingSize[] {
-    return varyingSizesOf(subgraph, this.#related, observations);
-  }
-
   #valuesOf(numbers: Sizes): readonly number[] {
     const values: number[] = [];
     const at = (index: number): number => values[index] ?? Number.NaN;
-    for (const relation of this.#related.relations) {
+    for (const relation of this.related.relations) {
       switch (relation.kind) {
         case 'symbol':
           values.push(numbers[relation.symbol] ?? Number.NaN);

@@ -1,6 +1,5 @@
 import { currentSession } from '../rank.ts';
 import type { HostArrays } from './host-array.ts';
-import { decodeSafetensors, encodeSafetensors } from './safetensors.ts';
 import type { Layout } from '../spec/layout.ts';
 
 /**
@@ -14,6 +13,7 @@ export async function arraysOfOnly(
   if (only === undefined) return own;
   const group = currentSession().mesh.group(only.axis);
   if (group.size === 1) return own;
+  const { decodeSafetensors, encodeSafetensors } = await import('./safetensors.ts');
   const isHere = group.rank === only.rank;
   const mine = isHere && own !== undefined ? encodeSafetensors(own) : new Uint8Array();
   const length = Float64Array.of(mine.byteLength);

@@ -1,7 +1,7 @@
 import { ConfigError, type Parameter } from '@shardwise/core/extend';
-import { ShardedParameter } from '../sharding/sharded-parameter.ts';
 
 const averagedBy = Symbol('averaged by');
+const isPart = Symbol('is a part');
 
 /**
  * Throws ConfigError for parameters that a strategy has shared out or averages the gradients of: a
@@ -13,12 +13,11 @@ export function requireUnaveraged(
 ): void {
   for (const [name, parameter] of named) {
     const other: unknown = Reflect.get(parameter, averagedBy);
-    const found =
-      parameter instanceof ShardedParameter
-        ? `parameter ${name} is a part already`
-        : typeof other === 'string'
-          ? `${other} averages the gradient of parameter ${name} already`
-          : null;
+    const found = Object.hasOwn(parameter, isPart)
+      ? `parameter ${name} is a part already`
+      : typeof other === 'string'
+        ? `${other} averages the gradient of parameter ${name} already`
+        : null;
     if (found === null) continue;
     throw new ConfigError(
       {
@@ -29,6 +28,11 @@ export function requireUnaveraged(
       { parameter: name },
     );
   }
+}
+
+/** Says that ranks each update a part of a parameter. */
+export function markPart(parameter: Parameter): void {
+  Object.defineProperty(parameter, isPart, { value: true });
 }
 
 /** Says that `strategy` averages the gradients of parameters. Returns how to take it back. */

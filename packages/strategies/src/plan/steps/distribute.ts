@@ -1,16 +1,8 @@
-import {
-  type CollectivePlan,
-  currentSession,
-  noGrad,
-  type Parameter,
-} from '@shardwise/core/extend';
+import { type CollectivePlan, currentSession, noGrad } from '@shardwise/core/extend';
 import { BufferSharing } from '../../buffer-sharing.ts';
 import { axisSize } from '../../layout/axis-size.ts';
-import { lowerPrecision } from '../../mixed-precision/lower-precision.ts';
 import { requireFloat32 } from '../../mixed-precision/require-float32.ts';
-import { GradientReducer } from '../../sharding/gradient-reducer.ts';
-import { shardedPart } from '../../sharding/sharded-part-of.ts';
-import { ShardedParameter } from '../../sharding/sharded-parameter.ts';
+import type { GradientReducer } from '../../sharding/gradient-reducer.ts';
 import { requireOneStep } from '../agreeing-steps.ts';
 import { markAveraged, requireUnaveraged } from '../averaged-parameters.ts';
 import { type BatchAxes, batchAxesOf } from '../batch-axes.ts';
@@ -98,27 +90,16 @@ export const distribute: StepKind<Distribute> = {
       for (const [, { part }] of whole) part.assign(ofRankZero(part, axes));
     });
     await session.realize([]);
-    const reducer = new GradientReducer(data);
-    const groups = stepsOver(plan, reduce, axis);
-    const replacements = new Map<Parameter, ShardedParameter>();
-    for (const [name, parameter] of sharded) {
-      const planned = context.plannedOf(name);
-      const { lowPrecision } = plan;
-      const part = await shardedPart(parameter, { axis, axes, planned, lowPrecision });
-      const group = groups.findIndex((step) => step.data.parameters.includes(name));
-      const replacement = new ShardedParameter(part, parameter, reducer.add(name, part, group));
-      parameter.dispose();
-      parameter.initialPart = null;
-      replacements.set(parameter, replacement);
-      await context.noteSharded(name, replacement);
-    }
-    model.replaceParameters(replacements);
     if (sharded.length > 0) {
+      const groups = stepsOver(plan, reduce, axis).map((step) => step.data.parameters);
+      const { shareOut } = await import('../../sharding/share-out.ts');
+      const reducer = await shareOut(sharded, { over: data, groups, context });
       context.gradientReducers.set(axis, reducer);
       hooks.push({ planned: (now) => withLatest(now, axis, reducer) });
     }
     const names = new Set(whole.map(([name]) => name));
     if (plan.lowPrecision !== undefined && names.size > 0) {
+      const { lowerPrecision } = await import('../../mixed-precision/lower-precision.ts');
       await lowerPrecision(model, names, plan.lowPrecision);
     }
     const averaged = context.parameters.filter(([name]) => names.has(name));

@@ -1,0 +1,40 @@
+import type { Parameter } from '@shardwise/core/extend';
+import { markPart } from '../plan/averaged-parameters.ts';
+import { type BatchAxes, batchAxesOf } from '../plan/batch-axes.ts';
+import type { PlanContext } from '../plan/plan-context.ts';
+import { GradientReducer } from './gradient-reducer.ts';
+import { shardedPart } from './sharded-part-of.ts';
+import { ShardedParameter } from './sharded-parameter.ts';
+
+export interface SharingOut {
+  /** The axis over which parameters are shared out, and that of replicas. */
+  readonly over: BatchAxes;
+  /** Names of parameters whose gradients are reduced together. */
+  readonly groups: readonly (readonly string[])[];
+  readonly context: PlanContext;
+}
+
+/** Puts parameters of which this rank updates a part in the place of the model's. Returns what averages their gradients. */
+export async function shareOut(
+  named: PlanContext['parameters'],
+  { over, groups, context }: SharingOut,
+): Promise<GradientReducer> {
+  const { axis } = over;
+  const { lowPrecision } = context.plan;
+  const axes = batchAxesOf(over);
+  const reducer = new GradientReducer(over);
+  const replacements = new Map<Parameter, ShardedParameter>();
+  for (const [name, parameter] of named) {
+    const planned = context.plannedOf(name);
+    const part = await shardedPart(parameter, { axis, axes, planned, lowPrecision });
+    const group = groups.findIndex((names) => names.includes(name));
+    const replacement = new ShardedParameter(part, parameter, reducer.add(name, part, group));
+    markPart(replacement);
+    parameter.dispose();
+    parameter.initialPart = null;
+    replacements.set(parameter, replacement);
+    await context.noteSharded(name, replacement);
+  }
+  context.model.replaceParameters(replacements);
+  return reducer;
+}
