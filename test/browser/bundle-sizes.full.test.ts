@@ -25,6 +25,7 @@ const output = z.object({
       isEntry: z.boolean(),
       imports: z.array(z.string()),
       dynamicImports: z.array(z.string()),
+      modules: z.record(z.string(), z.object({ code: z.string().nullable() })),
     }),
   ),
 });
@@ -37,6 +38,8 @@ interface Chunk {
   /** What it needs at once. */
   readonly imports: readonly string[];
   readonly dynamicImports: readonly string[];
+  /** Paths of the modules of which it has code. */
+  readonly modules: readonly string[];
 }
 
 async function chunksOf(program: string): Promise<readonly Chunk[]> {
@@ -63,12 +66,13 @@ async function chunksOf(program: string): Promise<readonly Chunk[]> {
   });
   return output.parse(Array.isArray(built) ? built[0] : built).output.map((chunk) => ({
     ...chunk,
+    modules: Object.keys(chunk.modules).filter((path) => chunk.modules[path]?.code),
     kilobytes: gzipSync(chunk.code, { level: 9 }).length / 1000,
   }));
 }
 
 /** What is loaded: of what an import() brings, all but `unused` and what only that needs. */
-function loadedKilobytes(chunks: readonly Chunk[], unused: RegExp): number {
+function loadedChunks(chunks: readonly Chunk[], unused: RegExp): readonly Chunk[] {
   const loaded = new Set<string>();
   const load = (fileName: string): void => {
     if (loaded.has(fileName)) return;
@@ -79,9 +83,11 @@ function loadedKilobytes(chunks: readonly Chunk[], unused: RegExp): number {
     chunk.dynamicImports.filter((name) => !unused.test(name)).forEach(load);
   };
   chunks.filter(({ isEntry }) => isEntry).forEach(({ fileName }) => load(fileName));
-  return chunks
-    .filter(({ fileName }) => loaded.has(fileName))
-    .reduce((sum, { kilobytes }) => sum + kilobytes, 0);
+  return chunks.filter(({ fileName }) => loaded.has(fileName));
+}
+
+function loadedKilobytes(chunks: readonly Chunk[], unused: RegExp): number {
+  return loadedChunks(chunks, unused).reduce((sum, { kilobytes }) => sum + kilobytes, 0);
 }
 
 /** The charts of a report, which come when it is asked for. */
@@ -95,7 +101,6 @@ const onDemand = {
   'link-loop': 'operations without kernels',
   safetensors: 'states that ranks send',
   'share-out': 'parameters in parts',
-  'lower-precision': 'parameters in fewer bits',
   'page-saver': 'checkpoints',
 };
 const unused = new RegExp(`/(${Object.keys(onDemand).join('|')})-`);
@@ -111,6 +116,16 @@ it('a page that starts ranks loads little, and a rank what it uses', async () =>
   ];
   expect(loadedKilobytes(page, report)).toBeLessThan(12);
   expect(loadedKilobytes(one, alone)).toBeLessThan(122);
-  expect(loadedKilobytes(ddp, sharing)).toBeLessThan(150);
-  expect(loadedKilobytes(ddp, sending)).toBeLessThan(155);
+  expect(loadedKilobytes(ddp, sharing)).toBeLessThan(153);
+  expect(loadedKilobytes(ddp, sending)).toBeLessThan(158);
+});
+
+it('ddp loads nothing of strategies and layers that a page does not import', async () => {
+  const loaded = loadedChunks(await chunksOf(programs.ddp), sending).flatMap(({ modules }) =>
+    modules.map((path) => path.replaceAll('\\', '/')),
+  );
+  expect(loaded).toContainEqual(expect.stringMatching(/distributed-data-parallel\/reducer\.ts$/));
+  const others =
+    /strategies\/src\/(sharding\/(?!intercept-forward)|fully-sharded|zero|pipeline|parameter-server|tensor-parallel\/(?!layer-parameter))|nn\/experts\/(?!sequence-axes)/;
+  expect(loaded.filter((path) => others.test(path))).toEqual([]);
 });

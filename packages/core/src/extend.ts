@@ -105,6 +105,7 @@ export { Embedding } from './nn/embedding.ts';
 export { LayerNorm } from './nn/layer-norm.ts';
 export { Linear } from './nn/linear.ts';
 export { MixtureOfExperts } from './nn/experts/mixture-of-experts.ts';
+export { sequenceAxesOf } from './nn/experts/sequence-axes.ts';
 export { MultiheadAttention } from './nn/multihead-attention.ts';
 export * as functional from './nn/functional.ts';
 export { checkpoint } from './nn/checkpoint.ts';

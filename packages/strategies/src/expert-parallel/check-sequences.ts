@@ -1,4 +1,4 @@
-import { type Module, MixtureOfExperts, type Plan } from '@shardwise/core/extend';
+import { type Module, type Plan, sequenceAxesOf } from '@shardwise/core/extend';
 import { planError } from '../plan/plan-error.ts';
 
 /**
@@ -9,8 +9,7 @@ export function checkSequences(plan: Plan, model: Module): void {
   const [batch = []] = plan.batch.dims;
   const split = new Set(plan.axes.filter(({ size }) => size > 1).map(({ name }) => name));
   for (const [path, module] of model.namedModules()) {
-    if (!(module instanceof MixtureOfExperts)) continue;
-    const axis = module.sequenceAxes?.find((each) => batch.includes(each) && split.has(each));
+    const axis = sequenceAxesOf(module)?.find((each) => batch.includes(each) && split.has(each));
     if (axis === undefined) continue;
     throw planError(
       plan,

@@ -3,6 +3,7 @@ import {
   LayoutError,
   MixtureOfExperts,
   type Parameter,
+  sequenceAxesOf,
   Tensor,
   withCoordinateKeys,
 } from '@shardwise/core/extend';
@@ -48,7 +49,7 @@ export function tokensStyle(input: ActivationLayout, over: string): ParallelStyl
       ];
     },
     check(module, path) {
-      const { sequenceAxes } = requireModule(module, MixtureOfExperts, path, name);
+      const sequenceAxes = sequenceAxesOf(requireModule(module, MixtureOfExperts, path, name));
       if (sequenceAxes === null || sequenceAxes.includes(over)) return;
       throw new LayoutError(
         {

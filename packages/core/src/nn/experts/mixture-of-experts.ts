@@ -23,6 +23,7 @@ import { type ExpertActivation, Experts, expertsRules } from './experts.ts';
 import type { Gate, Routing } from './gate.ts';
 import { randomShares } from './random-shares.ts';
 import { observe, readStatistics, type RouterStatistics } from './router-statistics.ts';
+import { defineSequenceAxes, sequenceAxesOf } from './sequence-axes.ts';
 import { sortRoutes, type SortedRoutes } from './sort-routes.ts';
 import { topKGate } from './top-k-gate.ts';
 
@@ -123,6 +124,8 @@ export class MixtureOfExperts extends Module {
     this.coefficient = residual === undefined ? null : new Linear(features, 2, { generator });
     this.gate = gate;
     this.balance = balance ?? null;
+    const { bySequence = false } = balance ?? {};
+    defineSequenceAxes(this, typeof bySequence === 'object' ? bySequence : bySequence ? [] : null);
     this.zLoss = zLoss;
     this.axes = axes;
   }
@@ -164,13 +167,6 @@ export class MixtureOfExperts extends Module {
       });
     }
     return readStatistics(Array.from(await this.#observed.data(), Number));
-  }
-
-  /** The mesh axes over whose ranks each sequence that is balanced by itself is spread; null where none is. */
-  get sequenceAxes(): readonly string[] | null {
-    const { bySequence = false } = this.balance ?? {};
-    if (bySequence === false) return null;
-    return bySequence === true ? [] : bySequence;
   }
 
   /** Moves the bias of each expert by what it was given since the last time. See `updateExpertBias`. */
@@ -260,11 +256,11 @@ export class MixtureOfExperts extends Module {
     const losses: Tensor[] = [];
     if (balance !== null && gate.k !== null && balance.coefficient > 0) {
       const { kind, coefficient } = balance;
-      const { sequenceAxes } = this;
-      const isSplit = sequenceAxes !== null && x.ndim > 2;
+      const spread = sequenceAxesOf(this);
+      const isSplit = spread !== null && x.ndim > 2;
       const sequences = isSplit ? elementCount(x.shape.slice(0, -2)) : 1;
       // Routes of other sequences count for these alone: the mean over ranks has them.
-      const counted = isSplit ? sequenceAxes : axes;
+      const counted = isSplit ? spread : axes;
       const options = { k: gate.k, sequences, axes: counted };
       losses.push(balanceLoss(routing, kind, options).mul(coefficient));
     }

@@ -1,6 +1,7 @@
 import { type CollectivePlan, currentSession, noGrad } from '@shardwise/core/extend';
 import { BufferSharing } from '../../buffer-sharing.ts';
 import { axisSize } from '../../layout/axis-size.ts';
+import { lowerPrecision } from '../../mixed-precision/lower-precision.ts';
 import { requireFloat32 } from '../../mixed-precision/require-float32.ts';
 import type { GradientReducer } from '../../sharding/gradient-reducer.ts';
 import { requireOneStep } from '../agreeing-steps.ts';
@@ -99,7 +100,6 @@ export const distribute: StepKind<Distribute> = {
     }
     const names = new Set(whole.map(([name]) => name));
     if (plan.lowPrecision !== undefined && names.size > 0) {
-      const { lowerPrecision } = await import('../../mixed-precision/lower-precision.ts');
       await lowerPrecision(model, names, plan.lowPrecision);
     }
     const averaged = context.parameters.filter(([name]) => names.has(name));

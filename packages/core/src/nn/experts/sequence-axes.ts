@@ -1,0 +1,20 @@
+const member: unique symbol = Symbol('sequence axes');
+
+/** A module that may balance experts by sequence. */
+interface Balancing {
+  readonly [member]: readonly string[] | null;
+}
+
+/** Says over which mesh axes' ranks each sequence that a module balances by itself is spread; null where it balances none. */
+export function defineSequenceAxes(module: object, axes: readonly string[] | null): void {
+  Object.defineProperty(module, member, { value: axes });
+}
+
+/** What `defineSequenceAxes` said of a module, else null. Who asks this of any module loads no experts for it. */
+export function sequenceAxesOf(module: object): readonly string[] | null {
+  return isBalancing(module) ? module[member] : null;
+}
+
+function isBalancing(module: object): module is Balancing {
+  return member in module;
+}
