@@ -87,10 +87,9 @@ interface Cursor {
 }
 
 /**
- * Batches of a dataset. Each iteration is an epoch: the first 0, every next one more, unless
- * `setEpoch` or `load` says otherwise; the sampler is told. Batches come in the sampler's order,
- * however many workers make them. Iterating throws DataError where an epoch has no batch at all: a loop
- * that goes on until some step would not end.
+ * Makes batches of a dataset. Each iteration is one epoch. Epochs count from 0, unless `setEpoch` or `load` sets
+ * another number, which the sampler is told. Batches come in the order of the sampler, for any number of workers.
+ * Iterating throws DataError if an epoch has no batch, because a loop up to a step would never end.
  */
 export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sample> {
   readonly #options: DataLoaderOptions<Sample>;

@@ -1,9 +1,10 @@
 import type { ArrayTree } from './nd-array.ts';
 
 /**
- * Items that come one after the other, and that nobody knows the number of. Each iteration starts anew: an object with
- * `*[Symbol.iterator]()` or `async *[Symbol.asyncIterator]()`, and not what a generator function returned, which can be read
- * once. Every rank iterates over its own: give each another part, as every size-th item from its rank on.
+ * Items that come one after another, in unknown number. Each iteration starts from the beginning: use an object with
+ * `*[Symbol.iterator]()` or `async *[Symbol.asyncIterator]()`, and not what a generator function returned, which can
+ * be read once. Every rank iterates over its own object, so give each rank a different part, for example every size-th
+ * item from its rank on.
  */
 export type IterableDataset<Sample extends ArrayTree = ArrayTree> = (
   | Iterable<Sample>

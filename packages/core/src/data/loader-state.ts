@@ -13,7 +13,10 @@ import { checkGeneratorState, type GeneratorState } from '../random/generator-st
 import { ConfigError } from '../spec/errors.ts';
 import type { SamplerSettings } from './resumable-sampler.ts';
 
-/** Where a data loader is, as plain data, which JSON keeps; the same on every rank of a DistributedSampler. */
+/**
+ * The position of a data loader, as plain data that JSON can store. It is the same on every rank of a
+ * DistributedSampler.
+ */
 // A type, not an interface: only a type is assignable to one of any JSON.
 export type LoaderState = {
   readonly version: 1;

@@ -1,10 +1,10 @@
 import type { Generator } from '../random/generator.ts';
 import type { Sampler } from '../spec/sampler.ts';
 
-/** What decides a sampler's order beside the epoch. Equal on all ranks; plain data. */
+/** The settings that, together with the epoch, decide the order of a sampler. Plain data, equal on all ranks. */
 export type SamplerSettings = Readonly<Record<string, string | number | boolean>>;
 
-/** A sampler whose order a data loader can take up again in the middle of an epoch. */
+/** A sampler with which a data loader can continue in the middle of an epoch. */
 export interface ResumableSampler extends Sampler {
   readonly settings: SamplerSettings;
   /**

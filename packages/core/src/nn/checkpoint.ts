@@ -34,12 +34,11 @@ const checkpointRules: OptionRules<CheckpointOptions> = {
 };
 
 /**
- * Activation checkpointing: what `forward` computes on the way to its results is made again in
- * backward and takes no memory until then (torch.utils.checkpoint). With `pages`, what backward
- * reads of it leaves the device meanwhile (DeepSpeed's cpu_checkpointing; with a policy that offloads
- * everything, PyTorch's save_on_cpu). Dropout draws the same numbers; results and gradients have the
- * same bits where the device rounds an expression alike in every program (ONNX Runtime fuses some).
- * A policy that offloads without `pages` is a ConfigError.
+ * Activation checkpointing (torch.utils.checkpoint): the backward pass computes the intermediate values of `forward`
+ * again, so that they take no memory until then. With `pages`, the values that the backward pass reads are moved off
+ * the device meanwhile (DeepSpeed's cpu_checkpointing; with a policy that offloads everything, PyTorch's save_on_cpu).
+ * Dropout draws the same numbers. Results and gradients have the same bits if the device rounds an expression in the
+ * same way in every program (ONNX Runtime fuses some). A policy that offloads without `pages` is a ConfigError.
  */
 export function checkpoint<T>(forward: () => T, options: CheckpointOptions = {}): T {
   checkOptions('checkpoint', options, checkpointRules);
@@ -60,7 +59,9 @@ export function checkpoint<T>(forward: () => T, options: CheckpointOptions = {})
   return result;
 }
 
-/** Keeps what is dear to make again, as products and what other ranks sent, and makes the rest again. */
+/**
+ * Keeps values that are expensive to compute again, such as products and received messages, and recomputes the rest.
+ */
 export const keepProducts: CheckpointPolicy = ({ op }) =>
   opFacts[op].isDear ? 'keep' : 'recompute';
 

@@ -225,7 +225,7 @@ export class BCEWithLogitsLoss extends Loss<LossOptions> {
   }
 }
 
-/** 1 - cos of vectors that are to be alike, and cos above the margin of others. */
+/** 1 - cos for pairs of vectors that should be similar, and the part of cos above the margin for others. */
 export class CosineEmbeddingLoss extends Loss<CosineEmbeddingLossOptions> {
   /** Throws ConfigError. */
   constructor(options: CosineEmbeddingLossOptions = {}) {

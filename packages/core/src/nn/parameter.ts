@@ -109,7 +109,7 @@ const bufferRules: OptionRules<BufferOptions> = {
   persistent: option.flag,
 };
 
-/** A leaf that a module keeps but does not train, as running statistics. */
+/** A tensor that a module keeps but does not train, such as running statistics. */
 export class BufferTensor extends Tensor {
   readonly kind = 'buffer';
   readonly persistent: boolean;

@@ -30,8 +30,8 @@ export class SyncBatchNorm extends BatchNorm {
 }
 
 /**
- * Has all batch norms of a model use the statistics of the whole batch, of which each rank of `axis` has a part
- * (torch.nn.SyncBatchNorm.convert_sync_batchnorm); they stay the modules that they are. Throws ConfigError.
+ * Makes all batch norms of a model use the statistics of the whole batch, of which each rank of `axis` has a part
+ * (torch.nn.SyncBatchNorm.convert_sync_batchnorm). The modules themselves are kept. Throws ConfigError.
  */
 export function convertSyncBatchNorm<M extends Module>(model: M, axis = 'dp'): M {
   checkOptions('convertSyncBatchNorm', { axis }, axisRules);

@@ -20,12 +20,12 @@ const tokenLossScaleRules: OptionRules<TokenLossScaleOptions> = {
 };
 
 /**
- * The factor of each microbatch's sum of token losses, so that the gradients are those of the mean
- * over all tokens of all microbatches and ranks; a mean of means weighs tokens of short batches
- * more. `tokenCounts` are this rank's, one for each microbatch of the step, without tokens that the
- * loss ignores. Strategies average gradients over ranks, so it is ranks / tokens. A rank may have no
- * tokens, as with [] and [0]; where no rank has any, it is `ranks`, for losses that are all 0. A collective.
- * Shape: -> []. Throws DataError for what is no list of counts.
+ * The factor for the sum of token losses of each microbatch, with which the gradients are those of the mean over all
+ * tokens of all microbatches and ranks. (A mean of means would give more weight to the tokens of short batches.)
+ * `tokenCounts` has one number for each microbatch of this rank in the step, without tokens that the loss ignores.
+ * Strategies average gradients over ranks, so the factor is ranks / tokens. A rank may have no tokens ([] or [0]). If
+ * no rank has any, the factor is `ranks`. This is a collective. Shape: -> []. Throws DataError for what is no list of
+ * counts.
  *
  * ```ts
  * const scale = nn.tokenLossScale(microbatches.map(({ tokens }) => tokens));

@@ -24,8 +24,8 @@ const rowName = 'row_var';
 const columnName = 'col_var';
 
 /**
- * torch.optim.Adafactor (Shazeer and Stern 2018): of the squared gradient of a matrix it keeps the means of rows and
- * columns alone; of more dims, of the last two. Where ranks share a matrix out, each collects its gradient for a
+ * torch.optim.Adafactor (Shazeer and Stern 2018): it keeps only the means of rows and columns of the squared gradient
+ * of a matrix; with more dims, those of the last two. If ranks divide a matrix, each collects the whole gradient for a
  * step, and all keep the same means.
  */
 export class Adafactor extends Optimizer<AdafactorSettings> {

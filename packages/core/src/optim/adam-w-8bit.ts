@@ -31,10 +31,10 @@ type Mean = keyof typeof stored;
 const means: readonly Mean[] = ['exp_avg', 'exp_avg_sq'];
 
 /**
- * AdamW whose running means take one byte an element each, in blocks of 256 with a scale of their own
- * (Dettmers et al. 2022). A step computes with f32 values of one update, and stores their codes.
- * Checkpoints have the f32 values, which any part of the parameter and AdamW can go on from; their codes
- * are those that were saved, where a rank has the same part.
+ * AdamW whose running means take one byte per element each, in blocks of 256 with one scale per block (Dettmers et al.
+ * 2022). A step converts the codes of one update to f32 and back. Checkpoints contain the f32 values, so that any
+ * other division of the parameter, and AdamW, can continue from them. If a rank has the same part again, it gets the
+ * same codes.
  */
 export class AdamW8bit extends Optimizer<AdamSettings> {
   static readonly typeName: string = 'AdamW8bit';

@@ -31,9 +31,9 @@ export interface AveragedWeightsState {
 const averageRules: OptionRules<AveragedWeightsOptions> = { decay: option.share };
 
 /**
- * An average of a model's parameters over a training (torch AveragedModel). Each rank keeps that of its parts. Make it
- * after parallelize(). Running statistics of batch norms are not averaged: the model's
- * latest are used, or those that updateBatchNorm makes inside of `use`.
+ * The average of the parameters of a model over a training (torch AveragedModel). Each rank keeps the average of its
+ * parts. Make it after parallelize(). Running statistics of batch norms are not averaged: the latest ones of the model
+ * are used, or those that updateBatchNorm computes inside `use`.
  */
 export class AveragedWeights {
   readonly #model: Module;

@@ -21,10 +21,10 @@ const gradNormRules: OptionRules<GradNormOptions> = {
 };
 
 /**
- * Scales the gradients so that their norm, taken together, is at most `maxNorm`
- * (torch.nn.utils.clip_grad_norm_). Builds graph only: call it between backward() and step().
- * Returns the norm before, which may be read after step(). Shape: -> []. Throws ConfigError for a maxNorm
- * that is no number from 0, and for what is no list of tensors.
+ * Scales the gradients so that their norm, taken together, is at most `maxNorm` (torch.nn.utils.clip_grad_norm_).
+ * Builds graph only: call it between backward() and step(). Returns the norm before scaling, which you can read after
+ * step(). Shape: -> []. Throws ConfigError if maxNorm is not a number from 0, or `parameters` is not a list of
+ * tensors.
  */
 export function clipGradNorm(
   parameters: Iterable<Tensor>,

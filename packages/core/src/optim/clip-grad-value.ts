@@ -13,8 +13,8 @@ const limitRules: OptionRules<{ clipValue: number }> = {
 
 /**
  * Brings each element of the gradients into [-clipValue, clipValue] (torch.nn.utils.clip_grad_value_). Builds graph
- * only: call it between backward() and step(). Throws ConfigError for a clipValue that is no number from 0, and for
- * what is no list of tensors.
+ * only: call it between backward() and step(). Throws ConfigError if clipValue is not a number from 0, or `parameters`
+ * is not a list of tensors.
  */
 export function clipGradValue(parameters: Iterable<Tensor>, clipValue: number): void {
   const list = tensorsOf('clipGradValue', parameters);

@@ -53,8 +53,8 @@ export interface DynamicLossScalerState {
 }
 
 /**
- * Halves the scale where gradients overflow, after as many overflows as `hysteresis` tolerates, and
- * doubles it after each `scaleWindow` steps without (DeepSpeed's rule, in its order).
+ * Halves the scale when gradients overflow, after the number of overflows that `hysteresis` tolerates, and doubles it
+ * after each `scaleWindow` steps without an overflow (DeepSpeed's rule).
  */
 export class DynamicLossScaler extends LossScaler {
   readonly #options: Required<DynamicLossScalerOptions>;

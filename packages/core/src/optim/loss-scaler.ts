@@ -19,10 +19,10 @@ type Progress =
   | { readonly kind: 'stepped' };
 
 /**
- * Multiplies the loss so that small gradients are not lost in f16, and divides the gradients again
- * before the update. A step whose gradients are not all finite on all ranks of the mesh is skipped, on all
- * ranks alike: parameters, states and counts of steps keep their bits. This one has a fixed scale, as
- * DeepSpeed's `loss_scale`; bf16 has the range of f32 and needs none.
+ * Multiplies the loss so that small gradients do not become 0 in f16, and divides the gradients again before the
+ * update. If the gradients are not finite on some rank of the mesh, all ranks skip the step: parameters, states and
+ * counts of steps keep their bits. The scale is fixed, as DeepSpeed's `loss_scale`. bf16 has the range of f32 and
+ * needs no scaler.
  *
  * ```ts
  * scaler.scale(loss).backward();

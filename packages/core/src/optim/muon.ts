@@ -40,9 +40,9 @@ export interface MuonSettings extends OptimizerSettings {
 }
 
 /**
- * torch.optim.Muon (Jordan et al. 2024): momentum whose singular values are made about 1. For the matrices of hidden
- * layers; biases, norms and embeddings go to another optimizer. It computes in f32 where PyTorch rounds to
- * bfloat16. Where ranks share a matrix out, each collects its momentum for a step.
+ * torch.optim.Muon (Jordan et al. 2024): momentum whose singular values are made about 1. Use it for the matrices of
+ * hidden layers, and another optimizer for biases, norms and embeddings. It computes in f32 where PyTorch rounds to
+ * bfloat16. If ranks divide a matrix, each collects the whole momentum for a step.
  */
 export class Muon extends Optimizer<MuonSettings> {
   static readonly typeName: string = 'Muon';

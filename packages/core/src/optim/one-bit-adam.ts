@@ -29,10 +29,10 @@ export interface OneBitAdamOptions {
 const optionRules: OptionRules<OneBitAdamOptions> = { axis: option.axisName };
 
 /**
- * 1-bit Adam (Tang et al. 2021). It averages over the ranks by itself, so it takes gradients of this
- * rank's batch: call backward() inside `noSync` of a model that is whole on every rank. Up to
- * `freezeStep` gradients are averaged in f32 and it is Adam; then momenta are, in one bit an element.
- * Unlike DeepSpeed's, it corrects the running means for their start at zero, as Adam does.
+ * 1-bit Adam (Tang et al. 2021). It averages over the ranks itself, so it needs the gradients of this rank's batch:
+ * call backward() inside `noSync` of a model that is whole on every rank. Up to `freezeStep` it is Adam, and averages
+ * gradients in f32. After that it averages momenta with one bit per element. Unlike DeepSpeed's, it corrects the
+ * running means for their start at zero, as Adam does.
  */
 export class OneBitAdam extends Optimizer<OneBitAdamSettings> {
   static readonly typeName: string = 'OneBitAdam';

@@ -69,7 +69,7 @@ export interface OptimizerStateDict<Settings extends OptimizerSettings> {
   readonly paramGroups: readonly (Settings & { readonly params: readonly number[] })[];
 }
 
-/** Updates parameters by their gradients; subclasses give the rule. */
+/** Updates parameters by their gradients. Subclasses define the rule. */
 export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSettings> {
   /** Settings may be changed at any time, for example by a schedule. */
   readonly paramGroups: ParamGroup<Settings>[];

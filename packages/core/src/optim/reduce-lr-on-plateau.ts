@@ -49,8 +49,8 @@ const plateauRules: OptionRules<ReduceLROnPlateauOptions> = {
 };
 
 /**
- * Makes learning rates smaller where a metric makes no progress (torch ReduceLROnPlateau). Its state has no learning
- * rates: those are the optimizer's.
+ * Reduces learning rates when a metric no longer improves (torch ReduceLROnPlateau). Its state does not contain the
+ * learning rates, which belong to the optimizer.
  */
 export class ReduceLROnPlateau {
   readonly #optimizer: ScheduledOptimizer;

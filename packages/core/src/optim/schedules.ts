@@ -45,25 +45,28 @@ export function linearSchedule(totalSteps: number, endFactor = 0): Schedule {
   return (step) => 1 + (endFactor - 1) * Math.min(1, step / totalSteps);
 }
 
-/** Times `gamma` every `stepSize` steps (torch StepLR). */
+/** Multiplies by `gamma` every `stepSize` steps (torch StepLR). */
 export function stepSchedule(stepSize: number, gamma = 0.1): Schedule {
   checkOptions('stepSchedule', { stepSize, gamma }, stepRules);
   return (step) => gamma ** Math.floor(step / stepSize);
 }
 
-/** Times `gamma` at each milestone (torch MultiStepLR). */
+/** Multiplies by `gamma` at each milestone (torch MultiStepLR). */
 export function multiStepSchedule(milestones: readonly number[], gamma = 0.1): Schedule {
   checkOptions('multiStepSchedule', { milestones, gamma }, multiStepRules);
   return (step) => gamma ** milestones.filter((milestone) => milestone <= step).length;
 }
 
-/** Times `gamma` at each step (torch ExponentialLR). */
+/** Multiplies by `gamma` at each step (torch ExponentialLR). */
 export function exponentialSchedule(gamma: number): Schedule {
   checkOptions('exponentialSchedule', { gamma }, exponentialRules);
   return (step) => gamma ** step;
 }
 
-/** Half a cosine from 1 to `minFactor` in `totalSteps` steps, then there (torch CosineAnnealingLR; Loshchilov and Hutter 2017). */
+/**
+ * Half a cosine from 1 to `minFactor` in `totalSteps` steps, then constant (torch CosineAnnealingLR; Loshchilov and
+ * Hutter 2017).
+ */
 export function cosineSchedule(totalSteps: number, minFactor = 0): Schedule {
   checkOptions('cosineSchedule', { totalSteps, minFactor }, cosineRules);
   return (step) => {

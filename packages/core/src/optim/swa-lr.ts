@@ -22,9 +22,9 @@ const swaRules: OptionRules<SWALROptions> = {
 };
 
 /**
- * Brings learning rates to those with which weights are averaged, and leaves them there (torch SWALR; Izmailov et al.
- * 2018). It goes on from the rates that the groups have: another scheduler may have had its steps before. Its state
- * has no learning rates: those are the optimizer's.
+ * Moves learning rates to the values with which weights are averaged, and keeps them there (torch SWALR; Izmailov et
+ * al. 2018). It begins with the current rates of the groups, so another scheduler can have changed them before. Its
+ * state does not contain the learning rates, which belong to the optimizer.
  */
 export class SWALR {
   readonly #optimizer: ScheduledOptimizer;

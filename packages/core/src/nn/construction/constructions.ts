@@ -152,9 +152,8 @@ function tryMembersOf(object: object, membersOf: MembersOf): readonly object[] {
 export const constructions: Constructions = new Constructions();
 
 /**
- * Modules that `body` constructs, in the constructor of another module, are not missed among its members:
- * the body takes something of them, as initial values, and drops them. Throws ConfigError for a body that
- * returns a promise.
+ * For a constructor that makes modules only temporarily, for example to take their initial values: modules that `body`
+ * constructs need not be members of the module. Throws ConfigError for a body that returns a promise.
  */
 export function constructTemporary<T>(body: () => T): T {
   return within('constructTemporary', { isTemporary: true }, body);

@@ -13,8 +13,8 @@ export function expertLayers(model: Module): readonly (readonly [string, Mixture
 }
 
 /**
- * The balance and z-losses of a model's layers of experts, of the passes since it was last called: a part of the loss,
- * `loss.add(nn.auxiliaryLoss(model))`. A layer whose losses a step went by without throws in its next pass. Shape: [].
+ * The balance and z-losses of the experts of a model, for the passes since the last call. Add it to your loss:
+ * `loss.add(nn.auxiliaryLoss(model))`. If a step leaves it out, the next pass of the layer throws an error. Shape: [].
  */
 export function auxiliaryLoss(model: Module): Tensor {
   return expertLayers(model).reduce((sum, [, layer]) => {

@@ -73,7 +73,10 @@ function factorOf(kind: BalanceLoss['kind'], experts: number, k: number): number
   return kind === 'switch' ? experts : 1 / experts;
 }
 
-/** The mean square of each token's logsumexp of logits, which keeps logits small (Zoph et al. 2022). Shape: logits [T, E] -> []. */
+/**
+ * The mean over tokens of the squared logsumexp of the logits. This loss keeps logits small (Zoph et al. 2022). Shape:
+ * logits [T, E] -> [].
+ */
 export function routerZLoss(logits: Tensor): Tensor {
   return logits.logSumExp(1).square().mean();
 }

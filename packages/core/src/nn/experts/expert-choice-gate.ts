@@ -12,8 +12,8 @@ export interface ExpertChoiceGateOptions {
 const expertChoiceRules: OptionRules<ExpertChoiceGateOptions> = { factor: option.positive };
 
 /**
- * Each expert takes the tokens that suit it best, all experts as many (Zhou et al. 2022). It sees all tokens of a pass
- * at once, those that come later in a text among them.
+ * Each expert chooses the tokens with the highest scores, and all experts choose the same number (Zhou et al. 2022).
+ * The choice depends on all tokens of a pass, including those that come later in a text.
  */
 export function expertChoiceGate(options: ExpertChoiceGateOptions = {}): Gate {
   checkOptions('expertChoiceGate', options, expertChoiceRules);

@@ -13,8 +13,8 @@ export interface GShardGateOptions {
 const gshardRules: OptionRules<GShardGateOptions> = { capacity: option.object('a capacity') };
 
 /**
- * Each token goes to two experts, whose weights sum to 1; in training the second one is left out at random, the more
- * often the less it weighs (Lepikhin et al. 2020, "GShard").
+ * Each token goes to two experts, whose weights sum to 1. In training the second expert is left out at random, more
+ * often if its weight is small (Lepikhin et al. 2020, "GShard").
  */
 export function gshardGate(options: GShardGateOptions = {}): Gate {
   checkOptions('gshardGate', options, gshardRules);

@@ -13,8 +13,8 @@ export interface RoundRobinGateOptions {
 const roundRobinRules: OptionRules<RoundRobinGateOptions> = { k: option.integer(1) };
 
 /**
- * All experts have as many tokens, whatever the router says, which weighs them alone: for measuring. Choice j of token i is expert
- * i k + j, counted around.
+ * For measurements: all experts get the same number of tokens. The router decides only about their weights. Choice j
+ * of token i is expert i k + j, counted around.
  */
 export function roundRobinGate(options: RoundRobinGateOptions = {}): Gate {
   checkOptions('roundRobinGate', options, roundRobinRules);

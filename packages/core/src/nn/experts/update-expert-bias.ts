@@ -8,9 +8,10 @@ const withOtherTokens: readonly string[] = ['dp', 'ep'];
 const withSameTokens: readonly string[] = ['tp', 'pp'];
 
 /**
- * Moves the biases of a model's experts by the routes of the passes that trained since it was last called, on the ranks of these
- * mesh axes: those whose ranks have other tokens. Call it once for each step of the optimizer, before it. Default: those of the
- * axes `dp` and `ep` that there are. Throws ConfigError for axes of other names, where none are given.
+ * Changes the biases of the experts of a model by the routes of the training passes since the last call, on the ranks
+ * of these mesh axes. Name the axes whose ranks have different tokens; the default is `dp` and `ep`, if they exist.
+ * Call it once in each step, before the step of the optimizer. Throws ConfigError if the axes have other names and
+ * none are given.
  */
 export function updateExpertBias(model: Module, axes?: readonly string[]): void {
   const over = axes ?? usualAxes();

@@ -16,11 +16,11 @@ import type { ModelSummary, ModuleSummary } from './model-summary.ts';
 import { type ModuleCall, recordCalls } from './record-calls.ts';
 
 /**
- * The modules of a model with the shapes that they return, their parameters, and the floating-point
- * operations of their forward passes: two for each product of two elements in matmul and conv2d, as
- * PyTorch's FlopCounterMode counts. Calls `forward` once, in evaluation mode, without gradients and with the
- * random numbers as they were after it, and computes nothing: inputs may be `zeros(shape)`. Without inputs
- * it lists parameters alone. Throws ConfigError for what a strategy has wrapped or shared out.
+ * A table of the modules of a model with the shapes of their results, their parameters, and the floating-point
+ * operations of their forward passes. These are two for each product of two elements in matmul and conv2d, as
+ * PyTorch's FlopCounterMode counts. It calls `forward` once, in evaluation mode and without gradients, restores the
+ * random numbers, and computes no values, so inputs can be `zeros(shape)`. Without inputs it lists only parameters.
+ * Throws ConfigError for a model that a strategy has wrapped or divided.
  */
 export function summary<Inputs extends readonly unknown[]>(
   model: Module & Model<Inputs, unknown>,
