@@ -12,7 +12,7 @@ import { checkOptions } from './spec/check-options.ts';
 import * as option from './spec/option-rules.ts';
 import type { OptionRules } from './spec/option-rules.ts';
 
-/** What a rank is: where its tensors are computed, and with whom it talks. */
+/** The device on which the tensors of a rank are computed, and the mesh of its group. */
 export interface Rank {
   readonly device: Backend;
   /** A world of one when absent. */
@@ -25,8 +25,8 @@ const rankRules: OptionRules<Rank> = {
 };
 
 /**
- * Makes this thread a rank; its tensors are realized there from now on. What an earlier rank of the thread
- * has not computed is forgotten.
+ * Makes this thread a rank. Its tensors are computed on the given device from now on. Values that an earlier rank of
+ * the thread has not computed are dropped.
  */
 export function setRank(rank: Rank): void {
   checkOptions('setRank', rank, rankRules);

@@ -3,12 +3,12 @@ import type { Statistics, TimelineEvent, VaryingSize } from './timeline-event.ts
 
 const { counters, timelineListeners: listeners } = rankState;
 
-/** A snapshot; subtract two to see what happened between. */
+/** A snapshot of counters. Subtract two snapshots to see what happened between them. */
 export function statistics(): Statistics {
   return { ...counters };
 }
 
-/** The sizes that vary in the plans that this rank keeps; others follow from them. */
+/** The sizes that vary in the plans of this rank. Other sizes follow from them. */
 export function varyingSizes(): readonly VaryingSize[] {
   return [...rankState.varyingSizes.values()].flat();
 }

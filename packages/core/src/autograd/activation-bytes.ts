@@ -10,9 +10,9 @@ import { gradientsOfNode } from './rules.ts';
 import { walkBackward } from './walk.ts';
 
 /**
- * Bytes that a backward pass from `loss` would read of what forward computes and the device keeps: its
- * activations. An estimate, as a backend may keep fewer by fusing operations. Computes nothing and
- * leaves no gradient; build `loss` of a model before a strategy is applied to it.
+ * The bytes of activations: values that the forward pass computes and that a backward pass from `loss` would read.
+ * This is an estimate, because a backend can keep fewer by fusing operations. It computes nothing and leaves no
+ * gradient. Build `loss` from a model before a strategy is applied to it.
  */
 export function activationBytes(loss: TensorHandle): number {
   const root = loss.node;

@@ -1,11 +1,11 @@
-/** The contents of a leaf, kept outside the device; each run that needs them reads them. */
+/** The contents of a leaf that are kept outside the device. Each run that needs them reads them. */
 export interface Page {
   readonly byteLength: number;
   /** `target` has as many bytes. */
   read(target: Uint8Array): Promise<void>;
 }
 
-/** Keeps pages. A page of a name takes the place of the earlier one. */
+/** Keeps pages. A page replaces the earlier page of the same name. */
 export interface PageStore {
   /** `bytes` may change once this has settled. */
   write(name: string, bytes: Uint8Array): Promise<Page>;

@@ -6,7 +6,7 @@ import type { Generator } from './generator.ts';
 import { RandomStreams, wrap } from './random-streams.ts';
 import { checkGeneratorState, type GeneratorState } from './generator-state.ts';
 
-/** Where this rank's random numbers stand, as plain data. */
+/** The state of this rank's random numbers, as plain data. */
 export type RandomState = {
   readonly generator: GeneratorState;
   /** First half of the keys. */
@@ -26,9 +26,8 @@ function streamsOfRank(): RandomStreams {
 }
 
 /**
- * Starts this rank's random numbers over: the default generator (torch.manual_seed) and the keys of
- * dropout. Ranks with one seed draw the same numbers. Throws ConfigError for a seed that is no
- * integer in [-2^63, 2^64).
+ * Restarts the random numbers of this rank: the default generator (torch.manual_seed) and the keys of dropout. Ranks
+ * with the same seed draw the same numbers. Throws ConfigError if the seed is not an integer in [-2^63, 2^64).
  */
 export function manualSeed(seed: number | bigint): Generator {
   const streams = streamsOfRank();
@@ -38,7 +37,7 @@ export function manualSeed(seed: number | bigint): Generator {
   return streams.generator;
 }
 
-/** The generator that layers draw their initial values from where none is given. */
+/** The generator from which layers draw their initial values if none is given. */
 export function defaultGenerator(): Generator {
   return streamsOfRank().generator;
 }
@@ -76,7 +75,7 @@ function foldSeed(seed: number, coordinate: number): number {
   return bits ^ (bits >>> 16);
 }
 
-/** This rank's random streams, to be saved; setRandomState restores them. */
+/** The state of this rank's random streams, for saving. setRandomState restores it. */
 export function randomState(): RandomState {
   const { generator, seed, counter } = streamsOfRank();
   return { generator: generator.getState(), seed, counter };

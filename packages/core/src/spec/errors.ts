@@ -7,8 +7,8 @@ export interface ErrorParts {
 }
 
 /**
- * Base of all errors that a user can cause or meet. `code` is stable; `fields` hold the numbers of
- * the message. Found across copies of the package by `ShardwiseError.isInstance`.
+ * The base class of all errors that a user can cause. `code` does not change between versions; `fields` contain the
+ * numbers of the message. To recognize errors of another copy of the package, use `ShardwiseError.isInstance`.
  */
 export abstract class ShardwiseError extends Error {
   override readonly name: string;
@@ -77,7 +77,7 @@ export interface IndexFault {
   readonly updated: boolean;
 }
 
-/** An index or a label that there is no place for; `fields` name it and the range. */
+/** An index or a label is out of range; `fields` name it and the range. */
 export class IndexError extends ShardwiseError {
   override readonly name: string = 'IndexError';
   readonly code = 'INDEX';
@@ -95,29 +95,28 @@ export class IndexError extends ShardwiseError {
   }
 }
 
-/** A device that has no room, or cannot compile or run a program. */
+/** A device has no memory left, or cannot compile or run a program. */
 export class BackendError extends ShardwiseError {
   override readonly name: string = 'BackendError';
   readonly code: string = 'BACKEND';
 }
 
 /**
- * A device that has no room. `alloc` throws it and changes nothing. A run that finds no room for its
- * temporaries rejects with it before it has updated anything. Core then has dropped tensors collected,
- * and tries once more.
+ * A device has no memory left. `alloc` throws this error and changes nothing. A run that finds no memory for its
+ * temporaries rejects with it before it has updated anything. Core then collects dropped tensors and tries once more.
  */
 export class OutOfMemoryError extends BackendError {
   override readonly name: string = 'OutOfMemoryError';
   override readonly code = 'OUT_OF_MEMORY';
 }
 
-/** Data that cannot be found or read. */
+/** Data cannot be found or read. */
 export class DataError extends ShardwiseError {
   override readonly name: string = 'DataError';
   readonly code = 'DATA';
 }
 
-/** A checkpoint that is missing, broken, or of another model. */
+/** A checkpoint is missing, damaged, or of another model. */
 export class CheckpointError extends ShardwiseError {
   override readonly name: string = 'CheckpointError';
   readonly code = 'CHECKPOINT';

@@ -1,6 +1,6 @@
 /**
- * What part of a tensor each rank of a mesh has. Of an axis that is named nowhere, all ranks have the same
- * value and use it alike (the type `invariant`).
+ * Says which part of a tensor each rank of a mesh has. Along an axis that is not named, all ranks have the same value
+ * and use it in the same way (the type `invariant`).
  */
 export interface Layout {
   /**

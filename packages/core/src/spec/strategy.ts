@@ -19,7 +19,7 @@ export interface BufferSpec {
   readonly dtype: DType;
 }
 
-/** What a plan needs to know of a model, before any rank starts work. */
+/** What a strategy needs to know of a model to make a plan. */
 export interface ModelSpec {
   readonly parameters: readonly ParameterSpec[];
   /** Default: none. */
@@ -65,8 +65,8 @@ export interface RedistributionSpec {
 }
 
 /**
- * Something that a plan does: data, and the code of its kind. A kind is one value; whoever needs another one
- * writes it, and puts steps of it into plans.
+ * A step of a plan: data, and the code of its kind. A kind is one value. You can write your own kind and put steps of
+ * it into plans.
  */
 export interface PlanStep<Context = unknown> {
   readonly kind: string;
@@ -81,8 +81,8 @@ export interface PlanStep<Context = unknown> {
 }
 
 /**
- * How a model's states lie on the ranks, and what is done so that it trains: it prints as tables, it can be
- * edited, and it is what runs.
+ * Says how the states of a model are placed on the ranks, and what is done to the model. A plan can be printed as
+ * tables and edited, and it is exactly what runs.
  */
 export interface Plan<Context = unknown> {
   readonly strategy: string;

@@ -54,7 +54,9 @@ const allReduceRules: OptionRules<AllReduceOptions> = {
   pass: option.count,
 };
 
-/** partial -> replicate (or invariant); of varying values their sum. Shape: N -> N. */
+/**
+ * Sums over the ranks of an axis. partial -> replicate (or invariant); varying values are summed too. Shape: N -> N.
+ */
 export function allReduce(x: Tensor, axis: string, options: AllReduceOptions = {}): Tensor {
   checkOptions('allReduce', options, allReduceRules);
   if (options.reduce !== 'avg') requireOwn('allReduce', x, axis, multiple);
@@ -122,8 +124,9 @@ export function sendRecv(x: Tensor, axis: string, destination: readonly number[]
 }
 
 /**
- * invariant -> varying: this rank's part of what all have alike. Its gradient is gathered, at half
- * the bytes of the all-reduce that a slice of a `reinterpret` value owes. Shape: [.., size*D, ..] -> [.., D, ..].
+ * invariant -> varying: this rank's part of a value that all ranks have in common. Its gradient is an all-gather,
+ * which sends half the bytes of the all-reduce for a slice of a `reinterpret` value. Shape: [.., size*D, ..] -> [..,
+ * D, ..].
  */
 export function localChunk(x: Tensor, axis: string, dim: number): Tensor {
   return new Tensor(
@@ -132,8 +135,8 @@ export function localChunk(x: Tensor, axis: string, dim: number): Tensor {
 }
 
 /**
- * Has a value lie otherwise without moving data: invariant -> replicate (Megatron's f), replicate -> varying or
- * partial, varying -> partial. Throws ConfigError for another change, which needs a collective. Shape: N -> N.
+ * Changes the axis type of a value without moving data: invariant -> replicate (Megatron's f), replicate -> varying or
+ * partial, varying -> partial. Throws ConfigError for other changes, which need a collective. Shape: N -> N.
  */
 export function reinterpret(x: Tensor, axis: string, from: AxisType, to: AxisType): Tensor {
   return new Tensor(build.reinterpret(x.node, axisParams(axis), from, to));

@@ -42,7 +42,7 @@ export interface MeshgridOptions {
 
 const meshgridRules: OptionRules<MeshgridOptions> = { indexing: option.oneOf('ij', 'xy') };
 
-/** The numbers 0, 1, … below end: i32, or f32 where end is no whole number. Shape: -> [⌈end⌉]. */
+/** The numbers 0, 1, … below end: i32, or f32 if end is not a whole number. Shape: -> [⌈end⌉]. */
 export function arange(end: number): Tensor;
 /**
  * The numbers start, start + step, … before end: i32 of whole numbers, else f32, unless a dtype is given. Throws
@@ -68,7 +68,7 @@ export function arange(first: number, second?: number, step = 1, dtype?: DType):
   );
 }
 
-/** So many numbers at equal distances, both ends among them. Shape: -> [steps]. */
+/** The given number of values at equal distances, including both ends. Shape: -> [steps]. */
 export function linspace(start: number, end: number, steps: number, dtype: DType = 'f32'): Tensor {
   checkOptions('linspace', { start, end, steps }, linspaceRules);
   requireDTypeName('linspace', dtype);

@@ -156,7 +156,7 @@ export function onesLike(like: Tensor, dtype: DType = like.dtype): Tensor {
   return full(like.shape, 1, dtype);
 }
 
-/** Joins along a dim that is there. Shape: [.., A, ..], [.., B, ..] -> [.., A+B, ..]. */
+/** Joins along an existing dim. Shape: [.., A, ..], [.., B, ..] -> [.., A+B, ..]. */
 export function concat(tensors: readonly Tensor[], dim = 0): Tensor {
   const [first] = tensors;
   if (first === undefined) throw noTensors('concat');

@@ -15,9 +15,9 @@ export interface DynamicOptions {
 const dynamicRules: OptionRules<DynamicOptions> = { max: option.required(option.integer(2)) };
 
 /**
- * Declares that a size of data is another one in other runs, so that the first run already makes a plan for all of
- * them. Without it, a size counts as varying once it has been two different numbers, and is planned for up to the next
- * power of two. Sizes of 0 and 1 have plans of their own. Returns `data`. Shape: data N -> N.
+ * Declares that a size of data varies between runs, so that the first run already makes a plan for all sizes. Without
+ * it, a size counts as varying when it has had two different values; the plan is then for sizes up to the next power
+ * of two. Sizes of 0 and 1 have their own plans. Returns `data`. Shape: data N -> N.
  *
  * Throws ShapeError where the size is beyond `max`, TensorStateError for a tensor that is not data but computed, and
  * ConfigError where another `max` was declared for it.

@@ -7,7 +7,7 @@ import { allToAll } from './collectives.ts';
 import { concat, fromData } from './create.ts';
 import { Tensor } from './tensor.ts';
 
-/** Rows of tensors that go to other ranks and come back, a number of its own from each rank to each. */
+/** Sends rows of tensors to other ranks and back, with a different number of rows for each pair of ranks. */
 export class RowExchange {
   readonly #axis: string;
   /** How many rows this rank sends to each rank of the axis, in their order. */
@@ -82,9 +82,10 @@ export class RowExchange {
 }
 
 /**
- * Has the ranks of an axis tell each other how many rows each is about to send to each, which all of them await; then rows
- * of any number of tensors travel by it, with gradients. Numbers of rows may change from step to step: programs are
- * not compiled anew. Shape: counts [ranks of the axis]. Throws ConfigError for other counts.
+ * Prepares an exchange of rows between the ranks of an axis: the ranks tell each other how many rows each sends to
+ * each, and all await this. The result then sends the rows of any number of tensors, with gradients. Numbers of rows
+ * may change from step to step without a new compilation. Shape: counts [ranks of the axis]. Throws ConfigError for
+ * other counts.
  */
 export function exchangeRows(
   axis: string,
@@ -114,9 +115,9 @@ export function sendRows(x: Tensor, axis: string, counts: RowCounts, rows: numbe
 }
 
 /**
- * The rows of all ranks of an axis, in their order, where ranks have numbers of rows of their own, which they tell each
- * other first. varying -> varying: all ranks have the same, and the gradient of a row is the sum of those of its copies.
- * Shape: [M of this rank, ..] -> [sum of M, ..].
+ * The rows of all ranks of an axis, in the order of the ranks. Each rank can have a different number of rows; the
+ * ranks first tell each other the numbers. varying -> varying: all ranks get the same rows, and the gradient of a row
+ * is the sum of the gradients of its copies. Shape: [M of this rank, ..] -> [sum of M, ..].
  */
 export async function allGatherRows(x: Tensor, axis: string): Promise<Tensor> {
   const { size } = axisOf(currentSession().mesh, axis);

@@ -7,15 +7,15 @@ import { requireTensors } from './check-arguments.ts';
 import { IndexingMethods } from './methods/indexing-methods.ts';
 
 /**
- * A tensor, or a number. A whole number is like an int of Python, also where it is written 1.0, any other
- * like a float: it makes floats of integers, and changes no other dtype.
+ * A tensor, or a number. A whole number is like an int of Python, also if it is written 1.0. Any other number is like
+ * a float: it turns integers into floats, and changes no other dtype.
  */
 export type Operand = Tensor | number;
 
 /**
- * A value of the lazy graph. Methods build graph and return at once; `data()`, `item()`,
- * `realize()` and an optimizer's step compute. Its operations stand in `methods/`, by what they do; its state is in
- * TensorHandle. Letters in shapes: N, N' any shape; binary methods broadcast.
+ * A value of the lazy graph. Methods add to the graph and return at once. `data()`, `item()`, `realize()` and the step
+ * of an optimizer compute. The operations are in `methods/`, and the state is in TensorHandle. Letters in shapes: N,
+ * N' any shape; binary methods broadcast.
  */
 export class Tensor extends IndexingMethods<Tensor> {
   /** What this rank keeps and updates of it: the tensor itself, where ranks do not share it out. */
