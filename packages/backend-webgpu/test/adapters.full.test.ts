@@ -14,6 +14,9 @@ describe.skipIf(reason !== undefined)(
       const [, name = ''] = /name: '([^']+)'/.exec(String(error)) ?? [];
       const device = await webgpu({ adapter: name.slice(0, 6) });
       expect(device.adapter).not.toBe('');
+      // The report of a run has this line.
+      expect(device.description).toContain(`webgpu: ${device.adapter}, `);
+      expect(device.description).toMatch(/(with f16|f16 by conversion), bindings of \d+ bytes/);
       device.close();
     });
   },

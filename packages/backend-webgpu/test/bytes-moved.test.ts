@@ -1,5 +1,5 @@
 import type { Backend, Program } from '@shardwise/core/spec';
-import { nn, rand, setRank, type Tensor } from '@shardwise/core';
+import { nn, optim, rand, setRank, type Tensor } from '@shardwise/core';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { leastTraits } from '../src/compile/device-traits.ts';
@@ -50,6 +50,18 @@ describe('words that fused kernels move', () => {
   };
 
   beforeEach(() => setRank({ device }));
+
+  it('are those of its parameter, gradient and states for an update of AdamW, in one kernel a parameter', async () => {
+    const parameter = new nn.Parameter(new Float32Array(4096), [64, 64]);
+    const optimizer = new optim.AdamW([parameter]);
+    parameter.square().sum().backward();
+    await parameter.grad?.realize();
+    const { kernels, words, least } = await measure(() => optimizer.step());
+    expect(kernels).toBe(1);
+    // Four are read, and three written.
+    expect(least).toBeGreaterThanOrEqual(7 * 4096);
+    expect(words / least).toBeLessThanOrEqual(1.1);
+  });
 
   const chains: readonly [name: string, build: () => Promise<() => Tensor>][] = [
     [

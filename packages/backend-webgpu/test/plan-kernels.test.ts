@@ -3,7 +3,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { kernelText, slotsOf } from '../src/compile/kernel-text.ts';
 import { placeTemporaries } from '../src/compile/place-temporaries.ts';
-import { type KernelPlan, planKernels } from '../src/compile/plan-kernels.ts';
+import { buffersOf, type KernelPlan, planKernels } from '../src/compile/plan-kernels.ts';
 import { leastTraits } from '../src/compile/device-traits.ts';
 
 const f32 = (...shape: number[]) => ({ shape, dtype: 'f32' }) as const;
@@ -120,6 +120,43 @@ describe('planKernels', () => {
     for (const kernel of plan({ inputs, instructions: [joined], outputs: [40] }).kernels) {
       expect(slotsOf(kernel, undefined).length).toBeLessThanOrEqual(8);
     }
+  });
+
+  it('counts numbers of a step as one buffer, and updates that are written elsewhere as buffers of their own', () => {
+    // p, g, m, v, and two numbers: m becomes m + g a, v becomes v + g b, and p becomes p + m v.
+    const shape = [4, 4];
+    const inputs = [...Array.from({ length: 4 }, () => f32(4, 4)), f32(1, 1), f32(1, 1)];
+    const expand = (input: number): Instruction => ({
+      op: 'expand',
+      params: { shape },
+      inputs: [input],
+      ...f32(4, 4),
+    });
+    const instructions = [
+      expand(4),
+      expand(5),
+      binary('mul', 1, 6, shape),
+      binary('add', 2, 8, shape),
+      binary('mul', 1, 7, shape),
+      binary('add', 3, 10, shape),
+      binary('mul', 9, 11, shape),
+      binary('add', 0, 12, shape),
+      matmul(0, 13, shape),
+      matmul(2, 9, shape),
+      matmul(3, 11, shape),
+    ];
+    const updates = [
+      { target: 0, value: 13 },
+      { target: 2, value: 9 },
+      { target: 3, value: 11 },
+    ];
+    const traits = { ...leastTraits, mostBuffers: 6 };
+    const step = planKernels({ inputs, instructions, outputs: [], updates }, traits);
+    expect(step.kernels.map((kernel) => buffersOf(step, kernel))).toEqual([5]);
+    // Products read what is to be replaced and what replaces it, which so is elsewhere until the end.
+    const read = planKernels({ inputs, instructions, outputs: [14, 15, 16], updates }, traits);
+    expect(read.kernels.length).toBeGreaterThan(6);
+    for (const kernel of read.kernels) expect(buffersOf(read, kernel)).toBeLessThanOrEqual(6);
   });
 
   it('has the same text for updates of any size, so that they share a pipeline', () => {

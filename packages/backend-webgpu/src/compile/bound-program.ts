@@ -4,7 +4,7 @@ import { divide } from './divide.ts';
 import { kernelText, slotsOf } from './kernel-text.ts';
 import { workOf } from './kernel-work.ts';
 import type { Kernel } from './kernel.ts';
-import type { KernelPlan } from './plan-kernels.ts';
+import { guardOf, type KernelPlan } from './plan-kernels.ts';
 import type { Values } from './values.ts';
 import { wordsOf } from './words.ts';
 
@@ -36,8 +36,6 @@ export interface BindOptions {
   /** Into how many dispatches each kernel is divided. */
   readonly parts: readonly number[];
   readonly locate: (id: number) => Located;
-  /** The value whose first word has a kernel do nothing. */
-  readonly guardOf: (kernel: Kernel) => number | undefined;
   /** Where the device has the parameters, and bytes between those of one dispatch and of the next. */
   readonly parameterBuffer: GPUBuffer;
   readonly stride: number;
@@ -46,17 +44,17 @@ export interface BindOptions {
 /** Finds pipelines and makes bindings for the buffers of a run. */
 export function bindProgram(
   session: GpuSession,
-  { plan, parts, locate, guardOf, parameterBuffer, stride }: BindOptions,
+  { plan, parts, locate, parameterBuffer, stride }: BindOptions,
 ): BoundProgram {
   const { values, kernels } = plan;
   const count = parts.reduce((sum, of) => sum + of, 0);
   const parameters = new Uint32Array((count * stride) / 4);
   const dispatches: Dispatch[] = [];
   for (const [position, kernel] of kernels.entries()) {
-    const located = slotsOf(kernel, guardOf(kernel)).map(locate);
+    const located = slotsOf(kernel, guardOf(plan, kernel)).map(locate);
     const buffers = [...new Set(located.map(({ memory }) => memory))];
     const arrays = located.map(({ memory }) => buffers.indexOf(memory));
-    const text = kernelText(values, kernel, arrays, guardOf(kernel));
+    const text = kernelText(values, kernel, arrays, guardOf(plan, kernel));
     const pipeline = session.pipeline(text, buffers.length, kernel.label);
     const resources = [
       { buffer: parameterBuffer, offset: 0, size: stride },

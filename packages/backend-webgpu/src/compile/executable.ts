@@ -16,9 +16,8 @@ import { bindProgram, type BoundProgram, chunksOf, type Located } from './bound-
 import { type Bounds, boundsOf } from './bounds.ts';
 import { parameterCount } from './kernel-text.ts';
 import { workOf } from './kernel-work.ts';
-import type { Kernel } from './kernel.ts';
 import { placeTemporaries } from './place-temporaries.ts';
-import { type KernelPlan } from './plan-kernels.ts';
+import { guardOf, type KernelPlan } from './plan-kernels.ts';
 import { bytesOf } from './values.ts';
 
 /** Parameters of one dispatch begin at a multiple of this. */
@@ -30,6 +29,8 @@ interface Bound extends BoundProgram {
   /** Work of a submission when it was made, at most. */
   readonly workLimit: number;
   readonly parts: readonly number[];
+  /** Where the inputs are that are copied side by side. */
+  readonly gathered: readonly Located[];
   /** Settles when the device has accepted its bindings. */
   readonly accepted: Promise<void>;
   /** Whether it has run. */
@@ -51,6 +52,8 @@ export class GpuExecutable implements Executable {
   readonly #scratch: readonly GpuBuffer[];
   readonly #scratchPlaces: ReadonlyMap<number, LifetimePlace>;
   readonly #faults: GpuBuffer | undefined;
+  /** Inputs of a word each, side by side. */
+  readonly #gathered: GpuBuffer | undefined;
   #parameters: GPUBuffer | undefined;
   /** Work of each kernel. */
   readonly #work: readonly number[];
@@ -74,7 +77,7 @@ export class GpuExecutable implements Executable {
     this.#work = kernels.map((kernel) => workOf(values, kernel));
     const most = Math.max(
       0,
-      ...kernels.map((kernel) => parameterCount(kernel, this.#guard(kernel))),
+      ...kernels.map((kernel) => parameterCount(kernel, guardOf(plan, kernel))),
     );
     this.#parameterStride = Math.ceil((most * 4) / parameterAlignment) * parameterAlignment;
     const { places, pageBytes } = placeTemporaries(
@@ -83,6 +86,7 @@ export class GpuExecutable implements Executable {
     );
     this.#scratchPlaces = places;
     this.#scratch = pageBytes.map((byteLength) => memory.alloc(byteLength));
+    this.#gathered = plan.gathered.size === 0 ? undefined : memory.alloc(4 * plan.gathered.size);
     this.#faults = plan.faults === undefined ? undefined : memory.alloc(bytesOfValue(plan.faults));
   }
 
@@ -150,6 +154,7 @@ export class GpuExecutable implements Executable {
     for (const [position, { dispatches, work, task, decides }] of chunks.entries()) {
       const encoder = device.createCommandEncoder();
       if (position === 0 && this.#faults !== undefined) encoder.clearBuffer(this.#faults.memory);
+      if (position === 0) this.#gather(encoder, bound);
       const pass = this.#session.beginPass(encoder, onPass);
       for (const { pipeline, bindings, parameterOffset, groups } of dispatches) {
         if (pipeline.compiled === undefined) throw new RangeError('a kernel is not compiled');
@@ -165,6 +170,13 @@ export class GpuExecutable implements Executable {
     return verdict;
   }
 
+  #gather(encoder: GPUCommandEncoder, { gathered }: Bound): void {
+    const target = this.#gathered;
+    if (target === undefined) return;
+    for (const [position, { memory, byteOffset }] of gathered.entries())
+      encoder.copyBufferToBuffer(memory, byteOffset, target.memory, 4 * position, 4);
+  }
+
   /** Asked for before anything is awaited: the next run writes these words anew. */
   async #readFaults({ memory, byteLength }: GpuBuffer): Promise<Int32Array> {
     const bytes = await this.#session.readNow(memory, 0, byteLength);
@@ -177,6 +189,7 @@ export class GpuExecutable implements Executable {
     const freed = this.#session.inOrder(() => {
       for (const page of this.#scratch) this.#memory.free(page);
       if (this.#faults !== undefined) this.#memory.free(this.#faults);
+      if (this.#gathered !== undefined) this.#memory.free(this.#gathered);
       this.#parameters?.destroy();
     });
     if (freed instanceof Promise) freed.catch(this.#session.fail);
@@ -204,12 +217,6 @@ export class GpuExecutable implements Executable {
       boundsOf(values, id, (input) => inputs[input]?.knownBounds()),
     ]);
     for (const [buffer, bounds] of written) buffer?.noteBounds(bounds);
-  }
-
-  /** A kernel that replaces inputs looks at the words of checks first. */
-  #guard({ writes }: Kernel): number | undefined {
-    const { faults, inPlace } = this.#plan;
-    return faults !== undefined && writes.some((id) => inPlace.has(id)) ? faults : undefined;
   }
 
   /** Programs usually run with the same buffers again: their bindings are kept. */
@@ -240,14 +247,14 @@ export class GpuExecutable implements Executable {
         plan: this.#plan,
         parts,
         locate: (id) => this.#locate(id, inputs, outputs),
-        guardOf: (kernel) => this.#guard(kernel),
         parameterBuffer,
         stride,
       }),
     );
     // The first run waits for it; one that fails before does not.
     accepted.catch(this.#session.fail);
-    this.#bound = { ...result, key, workLimit, parts, accepted, hasRun: false };
+    const gathered = [...this.#plan.gathered.keys()].flatMap((id) => inputs[id] ?? []);
+    this.#bound = { ...result, key, workLimit, parts, gathered, accepted, hasRun: false };
     return this.#bound;
   }
 
@@ -261,7 +268,10 @@ export class GpuExecutable implements Executable {
   }
 
   #locate(id: number, inputs: readonly GpuBuffer[], outputs: readonly GpuBuffer[]): Located {
-    const { inPlace, faults, outputs: outputIds, values } = this.#plan;
+    const { inPlace, faults, outputs: outputIds, values, gathered } = this.#plan;
+    const at = gathered.get(id);
+    if (at !== undefined && this.#gathered !== undefined)
+      return { memory: this.#gathered.memory, byteOffset: 4 * at };
     const input = id < values.inputCount ? id : inPlace.get(id);
     const output = outputIds.indexOf(id);
     const place = this.#scratchPlaces.get(id);

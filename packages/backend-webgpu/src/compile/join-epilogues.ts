@@ -1,5 +1,6 @@
 import { matmul } from '../kernels/matmul.ts';
 import { storageOf } from '../wgsl/registers.ts';
+import type { BufferCount } from './buffer-count.ts';
 import type { DeviceTraits } from './device-traits.ts';
 import type { Kernel } from './kernel.ts';
 import type { Reads } from './reads.ts';
@@ -12,13 +13,14 @@ export interface EpilogueOptions {
   /** Values that replace inputs: only pointwise kernels write them where they belong. */
   readonly updated: ReadonlySet<number>;
   readonly traits: DeviceTraits;
+  readonly buffers: BufferCount;
 }
 
 /** Has products compute what only one pointwise kernel makes of them: bias, activation and residual need no memory between. */
 export function joinEpilogues(
   values: Values,
   kernels: readonly Kernel[],
-  { reads, roots, updated, traits }: EpilogueOptions,
+  { reads, roots, updated, traits, buffers }: EpilogueOptions,
 ): Kernel[] {
   const readers = new Map<number, number>();
   for (const id of kernels.flatMap((kernel) => kernel.reads)) {
@@ -42,7 +44,7 @@ export function joinEpilogues(
       const together = new Set([...source.reads, ...kernel.reads, ...kernel.writes]);
       return (
         countOf(values.shape(id)) === kernel.pointwise?.count &&
-        together.size - 1 <= traits.mostBuffers &&
+        buffers(together) - 1 <= traits.mostBuffers &&
         made.every((root) => reads.ofInputs(root).get(id) !== 'any element')
       );
     });

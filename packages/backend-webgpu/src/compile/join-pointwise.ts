@@ -1,4 +1,5 @@
 import { pointwise } from '../kernels/pointwise.ts';
+import type { BufferCount } from './buffer-count.ts';
 import type { Kernel } from './kernel.ts';
 import type { Reads } from './reads.ts';
 import type { Values } from './values.ts';
@@ -6,19 +7,25 @@ import type { Values } from './values.ts';
 /** A kernel's text grows with its roots, and so does the time that a driver takes to compile it. */
 const mostRoots = 8;
 
+export interface JoinOptions {
+  /** Those that one kernel may have. */
+  readonly mostBuffers: number;
+  readonly buffers: BufferCount;
+}
+
 /**
  * Joins pointwise kernels of equally many elements to earlier ones: what both read is read once, and what one makes for the other stays in
- * a register. `mostBuffers` are those that one kernel may have.
+ * a register.
  */
 export function joinPointwise(
   values: Values,
   kernels: readonly Kernel[],
   reads: Reads,
-  mostBuffers: number,
+  { mostBuffers, buffers }: JoinOptions,
 ): Kernel[] {
   const joined: Kernel[] = [];
   for (const kernel of kernels) {
-    const position = placeToJoin(joined, kernel, reads, mostBuffers);
+    const position = placeToJoin(joined, kernel, reads, { mostBuffers, buffers });
     const earlier = position === undefined ? undefined : joined[position];
     if (
       position === undefined ||
@@ -41,7 +48,7 @@ function placeToJoin(
   earlier: readonly Kernel[],
   kernel: Kernel,
   reads: Reads,
-  mostBuffers: number,
+  { mostBuffers, buffers }: JoinOptions,
 ): number | undefined {
   if (kernel.pointwise === undefined) return undefined;
   const needed = new Set(kernel.reads);
@@ -61,7 +68,8 @@ function placeToJoin(
       const isSame = kernel.pointwise.roots.every((root) =>
         sources.every((id) => reads.ofInputs(root).get(id) !== 'any element'),
       );
-      if (shares && isSame && together.size <= mostBuffers && roots <= mostRoots) return position;
+      if (shares && isSame && buffers(together) <= mostBuffers && roots <= mostRoots)
+        return position;
     }
     if (sources.length > 0) return undefined;
   }

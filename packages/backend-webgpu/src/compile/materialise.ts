@@ -1,5 +1,6 @@
 import type { Instruction } from '@shardwise/core/spec';
 import { isRowInstruction, keepsRows } from '../kernels/rows.ts';
+import type { BufferCount } from './buffer-count.ts';
 import { countOf, inputAt, type Values } from './values.ts';
 
 /** Ops that read elements of their inputs again and again, so that these are computed before. */
@@ -44,8 +45,9 @@ export function isFree(instruction: Instruction | undefined, values: Values): bo
 export interface MaterialiseOptions {
   /** Values that must lie in memory, whoever reads them: outputs and updates. */
   readonly roots: ReadonlySet<number>;
-  /** Values in memory that one kernel may read. */
+  /** Buffers that one kernel may read. */
   readonly mostReads: number;
+  readonly buffers: BufferCount;
 }
 
 /**
@@ -55,7 +57,7 @@ export interface MaterialiseOptions {
 export function materialised(
   values: Values,
   needed: readonly number[],
-  { roots, mostReads }: MaterialiseOptions,
+  { roots, mostReads, buffers }: MaterialiseOptions,
 ): ReadonlySet<number> {
   const inMemory = new Set<number>();
   for (let id = 0; id < values.inputCount; id++) inMemory.add(id);
@@ -83,7 +85,7 @@ export function materialised(
       .filter((input) => !inMemory.has(input))
       .toSorted((a, b) => readsOf(b).size - readsOf(a).size);
     for (const input of candidates) {
-      if (union().size <= mostReads) break;
+      if (buffers(union()) <= mostReads) break;
       inMemory.add(input);
     }
     reads.set(id, union());

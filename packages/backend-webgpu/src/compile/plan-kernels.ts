@@ -10,11 +10,13 @@ import { pointwise } from '../kernels/pointwise.ts';
 import { reduce } from '../kernels/reduce.ts';
 import { isRowInstruction, rows } from '../kernels/rows.ts';
 import type { DeviceTraits } from './device-traits.ts';
+import { bufferCount, gatheredInputs } from './buffer-count.ts';
 import { checksFirst } from './checks-first.ts';
 import { joinAttention } from './join-attention.ts';
 import { joinEpilogues } from './join-epilogues.ts';
 import { joinPointwise } from './join-pointwise.ts';
 import type { Kernel } from './kernel.ts';
+import { slotsOf } from './kernel-text.ts';
 import { termsOf } from './kernel-work.ts';
 import { materialised } from './materialise.ts';
 import { placeUpdates } from './place-updates.ts';
@@ -43,16 +45,45 @@ export interface KernelPlan {
   /** The words that checks write: whether there is a fault, and `checkWords` for each check. Undefined without checks. */
   readonly faults: number | undefined;
   readonly checks: readonly Check[];
+  /** Inputs that a run copies side by side first, by where they then are. */
+  readonly gathered: ReadonlyMap<number, number>;
 }
 
 export function planKernels(program: Program, traits: DeviceTraits): KernelPlan {
-  const { mostBuffers } = traits;
   checkDTypes(program);
+  // What replaces an input where it lies takes no buffer of its own; which values do is known at the end.
+  const plan = planWith(program, traits, true);
+  return plan.kernels.every((kernel) => buffersOf(plan, kernel) <= traits.mostBuffers)
+    ? plan
+    : planWith(program, traits, false);
+}
+
+/** Buffers that a kernel takes, at most. */
+export function buffersOf(plan: KernelPlan, kernel: Kernel): number {
+  const { gathered, inPlace } = plan;
+  const alike = (id: number): number => inPlace.get(id) ?? (gathered.has(id) ? -1 : id);
+  return bufferCount(alike)(slotsOf(kernel, guardOf(plan, kernel)));
+}
+
+/** The value whose first word has a kernel do nothing: those that replace inputs look at the words of checks first. */
+export function guardOf(
+  { faults, inPlace }: Pick<KernelPlan, 'faults' | 'inPlace'>,
+  { writes }: Kernel,
+): number | undefined {
+  return faults !== undefined && writes.some((id) => inPlace.has(id)) ? faults : undefined;
+}
+
+function planWith(program: Program, traits: DeviceTraits, replaces: boolean): KernelPlan {
+  const { mostBuffers } = traits;
   const { values, outputs, updates } = rewrite(program);
+  const gathered = gatheredInputs(values, updates);
+  const targets = new Map(replaces ? updates.map(({ value, target }) => [value, target]) : []);
+  const buffers = bufferCount((id) => (gathered.has(id) ? -1 : id));
+  const joinedBuffers = bufferCount((id) => (gathered.has(id) ? -1 : (targets.get(id) ?? id)));
   const roots = new Set([...outputs, ...updates.map(({ value }) => value)]);
   const needed = neededFor(values, roots);
   // The result, and the words of checks, take a buffer each.
-  const inMemory = materialised(values, needed, { roots, mostReads: mostBuffers - 2 });
+  const inMemory = materialised(values, needed, { roots, mostReads: mostBuffers - 2, buffers });
   const reads = new Reads(values, inMemory);
   const { faults, checks, kernels: checking } = planChecks(values, needed, reads);
   const kernels: Kernel[] = [];
@@ -76,20 +107,24 @@ export function planKernels(program: Program, traits: DeviceTraits): KernelPlan 
     for (const other of others) made.add(other);
     kernels.push({ ...attention(values, instruction, written, read), terms });
   }
-  const joined = joinPointwise(values, kernels, reads, mostBuffers - 1);
+  const joined = joinPointwise(values, kernels, reads, {
+    mostBuffers: faults === undefined ? mostBuffers : mostBuffers - 1,
+    buffers: joinedBuffers,
+  });
   const updated = new Set(updates.map(({ value }) => value));
   const withEpilogues = joinEpilogues(values, joined, {
     reads,
     roots,
     updated,
     traits: { ...traits, mostBuffers: mostBuffers - 1 },
+    buffers,
   });
   const placed = placeUpdates(values, checksFirst(withEpilogues), reads, {
     updates,
     outputs,
     hasChecks: faults !== undefined,
   });
-  return { values, outputs, faults, checks, ...placed };
+  return { values, outputs, faults, checks, gathered, ...placed };
 }
 
 /** What is computed in 64 or 16 bits is refused; such values are moved and converted only. */
