@@ -1,57 +1,112 @@
-import { wasm } from '@shardwise/backend-cpu/wasm';
 import type { Bench } from './bench.ts';
-import { bestMs } from './matmul-limit.ts';
-import { flopsOf, matmulShapes } from './matmul-shapes.ts';
-import { prepareMatmul } from './prepare-matmul.ts';
+import { pageModels } from './page-models.ts';
+import { ours } from './page-ours.ts';
+import {
+  type PageContestant,
+  pagePeerNames,
+  type PageRequest,
+  startPagePeer,
+} from './page-peer.ts';
 import { roundsFlag, roundsOf } from './rounds.ts';
 import { round } from './summary.ts';
 import { wasmPeak } from './wasm-peak.ts';
 
 const ROUNDS = 3;
-const MOST_RUNS = 20;
+const SIZES = [256, 512, 1024, 2048] as const;
 const ROUND_FLOPS = 2e10;
-/** Rows of the squares that peers in pages are compared on. */
-const MOST_ROWS = 2048;
+const MOST_RUNS = 20;
+/** Of a model in a round. */
+const STEPS = 5;
 
-/** What a page has without a GPU: products by WebAssembly, in the engine that runs this. */
+/** What a contestant took at best for a product, in the median for a step; or why it did not. */
+type Figure =
+  | { readonly ms: number; readonly losses: readonly number[] }
+  | { readonly reason: string };
+
+/** What a page has without a GPU: WebAssembly, in the engine that runs this. */
 export const page: Bench = {
   about:
-    'products of matrices by WebAssembly on one thread, against a loop of multiply-adds in registers',
+    'products of matrices and training by WebAssembly on one thread, against jax-js, TensorFlow.js and multiply-adds in registers',
   flags: roundsFlag,
   run: async (values) => {
     const rounds = roundsOf(values, ROUNDS);
-    const device = await wasm();
-    const shapes = matmulShapes().filter(
-      ({ name, a: [rows = 0] }) => name === 'square' && rows <= MOST_ROWS,
-    );
-    const figures: { size: number; gigaflops: number; ofPeak: number | null }[] = [];
+    const contestants: (readonly [name: string, contestant: PageContestant | string])[] = [
+      ['shardwise', await ours()],
+    ];
+    for (const name of pagePeerNames) contestants.push([name, await startPagePeer(name)]);
+    const rows: (readonly [string, string])[] = [];
+    const squares = [];
     let highest = 0;
-    for (const shape of shapes) {
-      const flops = flopsOf(shape);
+    for (const size of SIZES) {
+      const flops = 2 * size ** 3;
       const runs = Math.max(3, Math.min(MOST_RUNS, Math.round(ROUND_FLOPS / flops)));
-      const { run, free } = await prepareMatmul(device, shape, 'f32');
-      let [ms, peak] = [Number.POSITIVE_INFINITY, 0];
+      let peak = 0;
       // The clock of a core changes: its peak is measured beside what is compared with it.
-      for (let index = 0; index < rounds; index++) {
+      const figures = await contest(contestants, { kind: 'matmul', size, runs }, rounds, () => {
         peak = Math.max(peak, wasmPeak() ?? 0);
-        ms = Math.min(ms, await bestMs(run, runs));
-      }
-      free();
-      highest = Math.max(highest, peak);
-      const gigaflops = flops / ms / 1e6;
-      figures.push({
-        size: shape.a[0] ?? 0,
-        gigaflops: round(gigaflops, 1),
-        ofPeak: peak === 0 ? null : round(gigaflops / peak, 3),
       });
-    }
-    const rows = figures.map(({ size, gigaflops, ofPeak }) => {
+      highest = Math.max(highest, peak);
+      const gigaflops = Object.fromEntries(
+        figures.map(([name, figure]) => [
+          name,
+          'reason' in figure ? figure : round(flops / figure.ms / 1e6, 1),
+        ]),
+      );
+      const own = gigaflops['shardwise'];
+      const ofPeak = peak === 0 || typeof own !== 'number' ? null : round(own / peak, 3);
+      squares.push({ size, gigaflops, ofPeak });
       const share = ofPeak === null ? '' : `, ${ofPeak.toFixed(2)} of the registers' peak`;
-      return [
-        `f32 ${size} x ${size} x ${size}`,
-        `${gigaflops.toFixed(0)} GFLOP/s${share}`,
-      ] as const;
-    });
-    return { rows, record: { peakGigaflops: round(highest, 1), squares: figures } };
+      const texts = Object.entries(gigaflops).map(([name, figure]) =>
+        typeof figure === 'number' ? `${name} ${figure.toFixed(0)}` : `${name}: ${figure.reason}`,
+      );
+      rows.push([`f32 ${size} x ${size} x ${size}, GFLOP/s`, `${texts.join(', ')}${share}`]);
+    }
+    const training = [];
+    for (const model of pageModels) {
+      const figures = await contest(contestants, { kind: 'train', model, runs: STEPS }, rounds);
+      training.push({ model: model.name, steps: Object.fromEntries(figures) });
+      const texts = figures.map(([name, figure]) =>
+        'reason' in figure ? `${name}: ${figure.reason}` : `${name} ${figure.ms.toFixed(1)}`,
+      );
+      rows.push([`${model.name}, ms a step`, texts.join(', ')]);
+    }
+    for (const [, contestant] of contestants) {
+      if (typeof contestant !== 'string') await contestant.close();
+    }
+    const about = Object.fromEntries(
+      contestants.map(([name, each]) => [name, typeof each === 'string' ? each : each.about]),
+    );
+    return { rows, record: { about, peakGigaflops: round(highest, 1), squares, training } };
   },
 };
+
+/** Has the contestants take turns; the first round only warms up. */
+async function contest(
+  contestants: readonly (readonly [string, PageContestant | string])[],
+  request: PageRequest,
+  rounds: number,
+  beforeRound: () => void = () => {},
+): Promise<(readonly [string, Figure])[]> {
+  const times = new Map<string, number[]>();
+  const losses = new Map<string, readonly number[]>();
+  const reasons = new Map<string, string>();
+  for (let index = 0; index <= rounds; index++) {
+    beforeRound();
+    for (const [name, contestant] of contestants) {
+      if (reasons.has(name)) continue;
+      const answer = typeof contestant === 'string' ? contestant : await contestant.ask(request);
+      if (typeof answer === 'string') reasons.set(name, answer);
+      else if ('reason' in answer) reasons.set(name, answer.reason);
+      else if (index > 0) times.set(name, [...(times.get(name) ?? []), ...answer.ms]);
+      else losses.set(name, answer.losses);
+    }
+  }
+  return contestants.map(([name]) => {
+    const reason = reasons.get(name);
+    if (reason !== undefined) return [name, { reason }] as const;
+    const sorted = (times.get(name) ?? []).toSorted((a, b) => a - b);
+    const place = request.kind === 'matmul' ? 0 : Math.floor(sorted.length / 2);
+    const figure = { ms: round(sorted[place] ?? Number.NaN, 2), losses: losses.get(name) ?? [] };
+    return [name, figure] as const;
+  });
+}
