@@ -18,8 +18,8 @@ export interface DataParallelOptions {
 const optionRules: OptionRules<DataParallelOptions> = { axis: option.axisName };
 
 /**
- * Data parallelism with a master, as torch.nn.DataParallel, with ranks in the place of threads. It shows why others
- * are faster: rank 0 has all of the gradients and the optimizer, sends all parameters in every pass, and waits.
+ * Data parallelism with a master, as torch.nn.DataParallel, with ranks instead of threads. It shows why other
+ * strategies are faster: rank 0 has all gradients and the optimizer, sends all parameters in every pass, and waits.
  */
 export function dataParallel(options: DataParallelOptions = {}): Strategy {
   checkOptions('dataParallel', options, optionRules);

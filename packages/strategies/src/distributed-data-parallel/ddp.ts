@@ -64,8 +64,8 @@ const optionRules: OptionRules<DistributedDataParallelOptions> = {
 };
 
 /**
- * Every rank holds the whole model and a part of the batch; gradients are averaged in buckets while backward
- * goes on. As torch.nn.parallel.DistributedDataParallel. Throws ConfigError for options out of range.
+ * Every rank holds the whole model and trains on a part of the batch. Gradients are averaged in buckets during the
+ * backward pass, as in torch.nn.parallel.DistributedDataParallel. Throws ConfigError for options out of range.
  */
 export function ddp(options: DistributedDataParallelOptions = {}): Strategy {
   checkOptions('ddp', options, optionRules);

@@ -4,9 +4,8 @@ import { subscribe } from '@shardwise/core/extend';
 export type CollectiveCounts = Readonly<Record<string, number>>;
 
 /**
- * Counts the collectives of the graph that run while `body` does, by kind, as PyTorch's
- * CommDebugMode. All-reduces that travel as one message count once. What `body` builds and does not
- * realize is not counted.
+ * Counts the collectives of the graph that run during `body`, by kind, as PyTorch's CommDebugMode. All-reduces that
+ * are sent as one message count once. Collectives that `body` builds but does not realize do not count.
  */
 export async function countCollectives(body: () => Promise<unknown>): Promise<CollectiveCounts> {
   const counts: Record<string, number> = {};

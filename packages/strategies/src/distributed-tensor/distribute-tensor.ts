@@ -3,8 +3,8 @@ import { DistributedTensor } from './distributed-tensor.ts';
 import { axisSize } from '../layout/axis-size.ts';
 
 /**
- * Each rank keeps its part of a tensor that all ranks have alike; nothing travels, but the gradient
- * of the whole is collected from the parts. Of a partial layout the first rank of the axis keeps the values.
+ * Each rank keeps its part of a tensor that all ranks have. Nothing is sent in the forward pass; the gradient of the
+ * whole is collected from the parts. For a partial layout, the first rank of the axis keeps the values.
  */
 export function distributeTensor(tensor: Tensor, layout: Layout): DistributedTensor {
   const dims = tensor.shape.map(() => []);

@@ -59,11 +59,12 @@ const optionRules: OptionRules<ExpertParallelOptions> = {
 };
 
 /**
- * Experts of `nn.MixtureOfExperts` shared out among ranks that have other tokens (Lepikhin et al. 2020): rows travel to their
- * experts and back. All else is on every rank, and its gradients are averaged over the axis while backward goes on; those of experts
- * are divided by as many ranks, whose tokens they have seen. So it shares out the batch, as ddp does, and goes before what does
- * so on other axes: `compose(expertParallel(), fsdp())`. With tensor parallelism of other layers experts may be shared out among its
- * ranks, too, so that there are more of them than shares of the batch:
+ * Divides the experts of `nn.MixtureOfExperts` among ranks that have different tokens (Lepikhin et al. 2020): rows are
+ * sent to their experts and back. Everything else is on every rank, and its gradients are averaged over the axis
+ * during the backward pass. Gradients of experts, which have seen the tokens of all these ranks, are divided by their
+ * number. So the strategy divides the batch, as ddp does. It comes before a strategy that does so on other axes:
+ * `compose(expertParallel(), fsdp())`. With tensor parallelism of other layers, its ranks can divide the experts too,
+ * so that more ranks divide the experts than divide the batch:
  *
  *     compose(tensorParallel(styles), expertParallel({ axis: ['tp', 'ep'], sameTokens: ['tp'] }), fsdp())
  *

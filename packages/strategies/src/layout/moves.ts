@@ -73,7 +73,7 @@ export function moveOver(
   return { operation, axis, from, to };
 }
 
-/** What the move and its gradient communicate, to be known without a tensor. */
+/** The collectives of the move and of its gradient. They are known without a tensor. */
 export function collectivesOfMove(
   move: RedistributionMove | null,
 ): Readonly<Record<'forward' | 'backward', string | null>> {

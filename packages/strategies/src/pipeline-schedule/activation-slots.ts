@@ -19,8 +19,8 @@ export interface RankSlots {
 }
 
 /**
- * Gives each stage and microbatch a slot of its rank from its forward until its backward or weight gradient, the
- * lowest that is free.
+ * Assigns to each stage and microbatch the lowest free slot of its rank, from its forward until its backward or weight
+ * gradient.
  *
  * Throws ConfigError for a schedule that ranks cannot run.
  */

@@ -74,11 +74,11 @@ const layerRules: OptionRules<LayerCosts> = {
 };
 
 /**
- * The schedule, the cut into stages and the number of microbatches that are fastest in the simulator among those for
- * which every rank has room; of equally fast ones that which needs least memory. Cuts are tried that balance the time
- * of stages, and their memory.
+ * Finds the schedule, the cut into stages and the number of microbatches that are fastest in the simulator, among
+ * those for which every rank has enough memory. Of equally fast ones it takes the one that needs least memory. It
+ * tries cuts that balance the time of stages, and cuts that balance their memory.
  *
- * Throws ConfigError where nothing fits, and says what the most frugal one needs.
+ * Throws ConfigError if nothing fits; the message says how much the smallest one needs.
  */
 export function automaticSchedule(options: AutomaticScheduleOptions): AutomaticSchedule {
   checkOptions('automaticSchedule', options, automaticRules);

@@ -2,8 +2,8 @@ import { ConfigError } from '@shardwise/core/extend';
 import { lightestPartition } from './lightest-partition.ts';
 
 /**
- * Cuts a chain into parts that follow each other such that the most expensive part is as cheap as can be; of the cuts
- * that do so, one whose parts are most alike (the least sum of squares). Costs are of any kind: parameters, operations,
+ * Cuts a chain into consecutive parts so that the most expensive part is as cheap as possible. Of several such cuts,
+ * it takes one with the most equal parts (the least sum of squares). Costs are of any kind: parameters, operations,
  * times, bytes. Part i is elements `boundaries[i]` to `boundaries[i + 1]` - 1 of what is returned; none is empty.
  *
  * Throws ConfigError for fewer elements than parts and for costs that are no finite numbers from 0.

@@ -15,8 +15,9 @@ export interface KnownOfRanks {
 }
 
 /**
- * A schedule in words, for each rank: its stages, how many microbatches it keeps at most and their bytes, what it
- * sends, how long it works and waits; and how long all takes. Times are those of `simulateSchedule`.
+ * Describes a schedule in words. For each rank it gives the stages, the most microbatches that it keeps and their
+ * bytes, what it sends, and how long it works and waits. It also gives the total time. Times are those of
+ * `simulateSchedule`.
  */
 export function explainSchedule(
   schedule: Schedule,

@@ -9,9 +9,9 @@ import { PlannedModel } from './planned-model.ts';
 import type { ModelPlan } from './step.ts';
 
 /**
- * Carries a plan out on this rank's model, whoever made or edited it. This is a collective. Throws LayoutError for a
- * plan whose steps do not fit each other, and LayoutError or ConfigError where they do not fit the model, before it
- * changes anything.
+ * Applies a plan to the model of this rank. The plan can be edited before. This is a collective. Before it changes
+ * anything, it throws LayoutError for a plan whose steps do not fit each other, and LayoutError or ConfigError if they
+ * do not fit the model.
  */
 export async function applyPlan<M extends Module, Inputs extends readonly unknown[], Output>(
   plan: ModelPlan,

@@ -16,11 +16,10 @@ import { shareBuffers } from './steps/share-buffers.ts';
 import type { StrategyWithLoss } from './strategy-with-loss.ts';
 
 /**
- * Strategies on one mesh, over different axes: `compose(tensorParallel(...), pipeline(...), fsdp())`. Each lays out what
- * those before it leave a rank; what shares out the batch comes last, and averages over its batches (`expertParallel`, which
- * averages within passes, before it). Planning throws
- * LayoutError where two use one axis, where one before the last shares out the batch, and where two cut a parameter to
- * compute with parts of it.
+ * Combines strategies on different axes of one mesh: `compose(tensorParallel(...), pipeline(...), fsdp())`. Each
+ * divides what the strategies before it leave to a rank. The strategy that divides the batch and averages gradients
+ * comes last; `expertParallel` comes before it. Planning throws LayoutError if two strategies use the same axis, if
+ * one before the last divides the batch, and if two cut the same parameter to compute with parts of it.
  */
 export function compose<Output, Targets extends readonly unknown[]>(
   first: StrategyWithLoss<Output, Targets>,

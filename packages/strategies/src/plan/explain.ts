@@ -82,10 +82,10 @@ function describeSize({ of, line, from, to, max, isDeclared }: VaryingSize): str
 }
 
 /**
- * A plan as tables: how each parameter and its gradient lie, what a step communicates for parameters
- * and to redistribute the activations of each layer (and by what, where `transport` tells), and what a
- * rank keeps, with the formula of its states. After some steps it also says which sizes vary in what this
- * rank runs. Bytes are per rank; those of a redistribution are of the whole activation.
+ * Prints a plan as tables: the layouts of each parameter and its gradient, the messages of a step for parameters and
+ * for redistributing the activations of each layer (with the `transport`, if given), and what a rank keeps, with the
+ * formula of its states. After some steps it also lists the sizes that vary on this rank. Bytes are per rank; those of
+ * a redistribution are of the whole activation.
  */
 export function explain(plan: Plan, options: ExplainOptions = {}): string {
   checkOptions('explain', options, explainRules);

@@ -21,15 +21,16 @@ import { modelSpec } from '../plan/model-spec.ts';
 import { requireStrategy } from '../plan/require-strategy.ts';
 
 /**
- * Builds a model of which this rank keeps alone what a strategy gives it, as a part of each parameter or the parameters
- * of its stages: no rank holds more than one whole parameter at a time. Then `parallelize` it with the same strategy. What
- * all ranks keep whole is built as ever. All ranks must draw the same initial values, so they call `manualSeed` with one
- * seed before: `parallelize` compares what they have drawn. `build` runs twice, first to learn the names of the parameters, and draws from the rank's own generator.
+ * Builds a model of which this rank keeps only what a strategy gives it: a part of each parameter, or the parameters
+ * of its stages. No rank holds more than one whole parameter at a time. Pass the result to `parallelize` with the same
+ * strategy. All ranks must draw the same initial values, so call `manualSeed` with the same seed before; `parallelize`
+ * compares what they have drawn. `build` runs twice, the first time to learn the names of the parameters, and draws
+ * from the default generator of the rank.
  *
  *     const strategy = compose(pipeline({ microbatches: 8 }), fsdp());
  *     const parallel = await parallelize(constructSharded(() => new GPT(sizes), strategy), strategy);
  *
- * Throws ConfigError for what is no strategy, and what its `plan` throws.
+ * Throws ConfigError if `strategy` is not a strategy, and what its `plan` throws.
  */
 export function constructSharded<M extends Module>(build: () => M, strategy: Strategy): M {
   requireStrategy(strategy);

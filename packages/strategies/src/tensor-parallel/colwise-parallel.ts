@@ -30,8 +30,8 @@ const colwiseParallelRules: OptionRules<ColwiseParallelOptions> = {
 const name = 'colwiseParallel';
 
 /**
- * A Linear of which each rank has a part of the output features (PyTorch's ColwiseParallel,
- * Megatron's ColumnParallelLinear). Planning throws LayoutError where they do not divide.
+ * A Linear of which each rank has a part of the output features (PyTorch's ColwiseParallel, Megatron's
+ * ColumnParallelLinear). Planning throws LayoutError if they cannot be divided evenly.
  */
 export function colwiseParallel(options: ColwiseParallelOptions = {}): ParallelStyle {
   checkOptions('colwiseParallel', options, colwiseParallelRules);

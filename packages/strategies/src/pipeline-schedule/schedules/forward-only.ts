@@ -8,7 +8,7 @@ export function forwardOnly(shape: FullShape): Schedule {
   return forwardsOf('forwardOnly', loopPlacement(shape), shape.ranks, shape.microbatches);
 }
 
-/** Forwards on the ranks where a schedule has its stages, of any number of microbatches. */
+/** A schedule of forwards only, on the ranks on which a schedule has its stages, for any number of microbatches. */
 export function evaluationOf(
   schedule: Schedule,
   microbatches: number = schedule.microbatches,

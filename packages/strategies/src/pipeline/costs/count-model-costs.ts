@@ -7,9 +7,9 @@ import { stageUse } from './stage-use.ts';
 import { bytesAcross, TracedModel } from './traced-model.ts';
 
 /**
- * What each module of a model costs for a batch: the inputs of a training pass, with the targets of the loss behind them.
- * Counts what the graph of the pass says and computes nothing, so inputs may be `zeros(shape)`; `measureModelCosts` adds
- * times. Ask for it before `parallelize`, with as many rows as a microbatch will have.
+ * Counts what each module of a model costs for a batch. Pass the inputs of a training pass, followed by the targets of
+ * the loss. It reads the graph of the pass and computes nothing, so inputs can be `zeros(shape)`; `measureModelCosts`
+ * adds times. Call it before `parallelize`, with the number of rows of a microbatch.
  *
  * Throws ConfigError for a pass without a loss.
  */
