@@ -9,6 +9,7 @@ import {
   expertParallel,
   fsdp,
   planFor,
+  rowwiseParallel,
   tensorParallel,
 } from '@shardwise/strategies';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -40,6 +41,19 @@ describe('a plan of expertParallel', () => {
     expect(planOn([{ name: 'dp', size: 2 }])).toThrow("'ep'");
     expect(() => planFor(new nn.Linear(2, 2), expertParallel({ axis: 'dp' }))).toThrow(LayoutError);
   });
+
+  it.each([colwiseParallel(), rowwiseParallel()])(
+    'is the way to share out experts: $name of their matrices is refused',
+    (style) => {
+      const axes = [{ name: 'tp', size: 2 }];
+      const cut = (): unknown =>
+        tensorParallel({ 'experts.experts': style }).plan({ parameters: specs() }, axes);
+      expect(cut).toThrow(LayoutError);
+      expect(cut).toThrow(
+        /'experts\.experts'.*expertParallel\(\{ axis: \['tp', 'ep'\], sameTokens: \['tp'\] \}\)/s,
+      );
+    },
+  );
 
   it('goes before what shares out the batch on other axes', () => {
     const axes = [

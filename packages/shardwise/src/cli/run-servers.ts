@@ -107,6 +107,7 @@ export function serverFacts(
     'updates of a server': Math.max(...known.map(({ updates }) => updates)),
     staleness: histogram(known.map(({ staleness }) => staleness)),
     'steps ahead': histogram(known.map(({ lead }) => lead)),
+    'waited for others': waits(known.map(({ waitedMs }) => waitedMs)),
     'gradients sent in backward': `${percent(
       sum(({ earlyBytes }) => earlyBytes),
       sum(({ receivedBytes }) => receivedBytes),
@@ -118,6 +119,19 @@ export function serverFacts(
 
 function percent(part: number, whole: number): string {
   return whole === 0 ? '0 %' : `${Math.round((100 * part) / whole)} %`;
+}
+
+/** How long the steps of each worker waited, for the server that had it wait longest: `worker 0: 1.2 s, worker 1: 0.0 s`. */
+function waits(servers: readonly Readonly<Record<string, number>>[]): string {
+  const longest = new Map<number, number>();
+  for (const [worker, ms] of servers.flatMap((each) => Object.entries(each))) {
+    longest.set(Number(worker), Math.max(longest.get(Number(worker)) ?? 0, ms));
+  }
+  const sorted = [...longest].toSorted(([a], [b]) => a - b);
+  return (
+    sorted.map(([worker, ms]) => `worker ${worker}: ${(ms / 1000).toFixed(1)} s`).join(', ') ||
+    'none'
+  );
 }
 
 /** How often each number came: `0: 120, 1: 30`. */

@@ -18,10 +18,17 @@ export function requireParameter(
     {
       asked: `${style}() of the module '${path}', by its '${name}' of ${ndim} dims`,
       found,
-      todo: 'Use a style for modules of this kind',
+      todo: isOfExperts(parameters)
+        ? "Experts' matrices are not cut; share out the experts: expertParallel({ axis: ['tp', 'ep'], sameTokens: ['tp'] })"
+        : 'Use a style for modules of this kind',
     },
     { path, name, style },
   );
+}
+
+/** Whether they are the matrices of `nn.Experts`. */
+function isOfExperts(parameters: ModuleSpec['parameters']): boolean {
+  return ['up', 'down'].every((name) => parameters.get(name)?.shape.length === 3);
 }
 
 /** Throws LayoutError for a module that is no `kind`. */
