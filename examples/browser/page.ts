@@ -8,6 +8,8 @@ import { batchSize, contextLength, isSample, parseSettings, strategyNames } from
 
 /** Steps whose median time is shown: those with a sample take longer. */
 const timedSteps = 9;
+/** What a text field can show without making the page slow. */
+const mostFileBytes = 4e6;
 
 const form = elementOf('settings', HTMLFormElement);
 const text = elementOf('text', HTMLTextAreaElement);
@@ -62,8 +64,22 @@ function chooseStrategies(): void {
 async function readFile(): Promise<void> {
   const [picked] = file.files ?? [];
   if (picked === undefined) return;
-  text.value = await picked.text();
+  const { name, size: byteLength } = picked;
+  if (byteLength === 0) return say(`${name} is empty: pick another file.`, true);
+  if (byteLength > mostFileBytes) {
+    const limit = `${mostFileBytes / 1e6} million bytes`;
+    return say(
+      `${name} has ${byteLength.toLocaleString('en')} bytes, more than ${limit}: pick a part of it.`,
+      true,
+    );
+  }
+  try {
+    text.value = new TextDecoder('utf-8', { fatal: true }).decode(await picked.arrayBuffer());
+  } catch {
+    return say(`${name} is no text in UTF-8, or can't be read: pick another file.`, true);
+  }
   describeText();
+  say(`The text is that of ${name}.`);
 }
 
 async function trainModel(): Promise<void> {
