@@ -1,3 +1,4 @@
+import { anchorsOf } from './anchors.ts';
 import { readGroups, type Entry, type Group, type Member } from './declarations.ts';
 import type { GeneratedPage } from './page.ts';
 import { inline, sourceLink } from './markdown.ts';
@@ -31,8 +32,10 @@ function inOrder(groups: readonly Group[]): readonly Group[] {
 export function apiPages(groups: readonly Group[] = readGroups()): readonly GeneratedPage[] {
   const homes = new Map<string, string>();
   for (const group of inOrder(groups)) {
-    for (const entry of group.entries) {
-      if (!homes.has(keyOf(entry))) homes.set(keyOf(entry), `${slugOf(group)}#${entry.name}`);
+    const own = group.entries.filter((entry) => !homes.has(keyOf(entry)));
+    const anchors = anchorsOf(own.map(({ name }) => name));
+    for (const entry of own) {
+      homes.set(keyOf(entry), `${slugOf(group)}#${anchors.get(entry.name) ?? ''}`);
     }
   }
   const exported = new Map(
@@ -40,10 +43,14 @@ export function apiPages(groups: readonly Group[] = readGroups()): readonly Gene
       entries.map((entry) => [entry.name, homes.get(keyOf(entry)) ?? ''] as const),
     ),
   );
-  const reference: Reference = { homes: exported, users: usersOf(groups) };
+  const reference: Reference = {
+    homes: exported,
+    anchorOf: (entry) => homes.get(keyOf(entry))?.replace(/^.*#/, '') ?? '',
+    users: usersOf(groups),
+  };
   const pages = groups.map((group): GeneratedPage => {
     const own = group.entries.filter(
-      (entry) => homes.get(keyOf(entry)) === `${slugOf(group)}#${entry.name}`,
+      (entry) => homes.get(keyOf(entry))?.startsWith(`${slugOf(group)}#`) === true,
     );
     const others = group.entries.filter((entry) => !own.includes(entry));
     const nested = groups.filter(
@@ -88,6 +95,8 @@ export function apiPages(groups: readonly Group[] = readGroups()): readonly Gene
 interface Reference {
   /** Where each name is described. */
   readonly homes: ReadonlyMap<string, string>;
+  /** Where an entry is described on its page. */
+  readonly anchorOf: (entry: Entry) => string;
   /** The functions and classes that name each type. */
   readonly users: ReadonlyMap<string, readonly string[]>;
 }
@@ -115,7 +124,7 @@ function section(
 
 const MOST_USERS = 12;
 
-function entryText(entry: Entry, { homes, users }: Reference): string {
+function entryText(entry: Entry, { homes, anchorOf, users }: Reference): string {
   const link = (name: string): string =>
     `[\`${name}\`](./${(homes.get(name) ?? '').replace('#', '.md#')})`;
   const isType = entry.kind === 'interface' || entry.kind === 'type';
@@ -133,7 +142,7 @@ function entryText(entry: Entry, { homes, users }: Reference): string {
     return `From ${link(parent)}: ${members.map(({ name }) => `\`${name}\``).join(', ')}.`;
   });
   return [
-    `### ${entry.name} {#${entry.name}}`,
+    `### ${entry.name} {#${anchorOf(entry)}}`,
     inline(entry.text),
     `\`\`\`ts\n${code}\n\`\`\``,
     ...parents,

@@ -1,3 +1,4 @@
+import { anchorOf } from './anchors.ts';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Group } from './declarations.ts';
@@ -86,7 +87,7 @@ export function errorsPage(groups: readonly Group[]): GeneratedPage {
         ? ''
         : `::: details ${messages.length} messages with this code\n\n${messages.join('\n')}\n\n:::`;
     return [
-      `## ${code} {#${code}}\n\n\`${name}\`: ${inline(text)}`,
+      `## ${code} {#${anchorOf(code)}}\n\n\`${name}\`: ${inline(text)}`,
       `**Cause.** ${remedy.cause}`,
       `**What to do.** ${remedy.todo}`,
       list,

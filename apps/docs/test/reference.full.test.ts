@@ -23,7 +23,7 @@ describe('the reference', () => {
     (slug, group) => {
       const text = pages.get(`reference/api/${slug}.md`) ?? '';
       const missing = group.entries.filter(
-        ({ name }) => !text.includes(`{#${name}}`) && !text.includes(`#${name})`),
+        ({ name }) => !text.includes(`### ${name} {#`) && !text.includes(`[\`${name}\`](./`),
       );
       expect(missing.map(({ name }) => name)).toEqual([]);
     },
@@ -31,7 +31,7 @@ describe('the reference', () => {
 
   test('links to names that there are', () => {
     const broken = [...pages].flatMap(([path, text]) =>
-      [...text.matchAll(/\]\(\.\/([\w-]+\.md)#(\w+)\)/g)]
+      [...text.matchAll(/\]\(\.\/([\w-]+\.md)#([\w-]+)\)/g)]
         .filter(([, page, name]) => !pages.get(`reference/api/${page}`)?.includes(`{#${name}}`))
         .map(([link]) => `${path}: ${link}`),
     );
@@ -50,7 +50,7 @@ describe('the reference', () => {
     const { text } = errorsPage(groups);
     const source = readFileSync(join(repository, 'packages/core/src/spec/errors.ts'), 'utf8');
     const codes = [...source.matchAll(/code(?:: string)? = '(\w+)'/g)].map(([, code]) => code);
-    expect(codes.filter((code) => !text.includes(`{#${code}}`))).toEqual([]);
+    expect(codes.filter((code) => !text.includes(`## ${code} {#`))).toEqual([]);
   });
 
   test('lists every environment variable that the sources read', () => {
