@@ -4,6 +4,7 @@ import { copyFile, mkdtemp, open, readFile, rm, symlink, writeFile } from 'node:
 import { createServer } from 'node:net';
 import { hostname, tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
+import { findMpis } from '@shardwise/testing/node';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 const repository = join(import.meta.dirname, '../../..');
@@ -24,6 +25,7 @@ const recordings = {
   ],
   'left-out-call': ['npx shardwise run --nproc 3 left-out-call.ts'],
   'goes-on': ['npx shardwise run --nproc 2 --max-restarts 3 goes-on.ts'],
+  'open-mpi': ['mpirun -n 2 node sine-on-ranks.ts'],
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 
 let folder = '';
@@ -45,9 +47,13 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-test.each(Object.entries(recordings))(
+const mpi = findMpis().find(({ name }) => name === 'Open MPI');
+
+test.for(Object.entries(recordings))(
   '%s prints what its page shows',
-  async (name, commands) => {
+  { timeout: 120_000 },
+  async ([name, commands], { skip }) => {
+    if (name === 'open-mpi' && mpi !== undefined && 'missing' in mpi) skip(mpi.missing);
     const outputs = await Promise.all(commands.map((command, index) => run(command, index)));
     const found = commands
       .map((command, index) => `$ ${command}\n${outputs[index]}`.trimEnd())
@@ -57,18 +63,27 @@ test.each(Object.entries(recordings))(
     const shown = await readFile(file, 'utf8');
     expect(comparable(found)).toEqual(comparable(shown));
   },
-  120_000,
 );
 
 /** What a command writes on both streams, in the order in which it does, without stacks and this machine's name. */
 async function run(command: string, index: number): Promise<string> {
   const words = command.replace('10.0.0.1:29400', meetingPoint).split(' ');
-  const args = words[0] === 'npx' ? [main, ...words.slice(2)] : words.slice(1);
+  const node = [process.execPath, '--conditions=@shardwise/source'];
+  const [program = '', ...args] =
+    words[0] === 'npx'
+      ? [...node, main, ...words.slice(2)]
+      : words[0] === 'node'
+        ? [...node, ...words.slice(1)]
+        : words.flatMap((word) => (word === 'node' ? node : word));
+  const launcher =
+    words[0] === 'mpirun' && mpi !== undefined && 'launcher' in mpi ? mpi.launcher : undefined;
   const path = join(folder, `output-${index}.txt`);
   await using file = await open(path, 'w');
-  const child = spawn(process.execPath, ['--conditions=@shardwise/source', ...args], {
+  // What a machine of tests needs beside the command that a reader types.
+  const options = launcher?.argumentsFor(2).slice(0, -2) ?? [];
+  const child = spawn(launcher?.command ?? program, [...options, ...args], {
     cwd: folder,
-    env: { ...process.env, NO_COLOR: '1' },
+    env: { ...process.env, ...launcher?.environment, NO_COLOR: '1' },
     stdio: ['ignore', file.fd, file.fd],
   });
   await once(child, 'close');
