@@ -1,16 +1,34 @@
 import type { ParameterSpec } from '@shardwise/core';
-import { ddp, fsdp, planMemory, zero, type PlanMemory } from '@shardwise/strategies';
-import { computed, defineComponent, h, ref, type VNode } from 'vue';
+import {
+  ddp,
+  fsdp,
+  planMemory,
+  zero,
+  type MixedPrecision,
+  type PlanMemory,
+} from '@shardwise/strategies';
+import { computed, defineComponent, h, ref, watch, type VNode } from 'vue';
 import { choice, explorer, slider, spoken, table } from './controls.ts';
 import { bytesText } from './quantities.ts';
 
+interface Precision {
+  readonly mixedPrecision?: MixedPrecision;
+}
+
 const strategies = {
-  ddp: () => ddp(),
-  'ZeRO-1': () => zero({ stage: 1 }),
-  'ZeRO-2': () => zero({ stage: 2 }),
-  'ZeRO-3': () => zero({ stage: 3 }),
-  fsdp: () => fsdp(),
+  ddp: (precision: Precision) => ddp(precision),
+  'ZeRO-1': (precision: Precision) => zero({ stage: 1, ...precision }),
+  'ZeRO-2': (precision: Precision) => zero({ stage: 2, ...precision }),
+  'ZeRO-3': (precision: Precision) => zero({ stage: 3, ...precision }),
+  fsdp: (precision: Precision) => fsdp(precision),
 } as const;
+const strategyNames = Object.keys(strategies) as readonly (keyof typeof strategies)[];
+/** bf16 has an f32 copy of each parameter beside it, which the optimizer updates. */
+const precisions: Readonly<Record<string, Precision>> = {
+  f32: {},
+  'bf16, with f32 copies': { mixedPrecision: { parameterDtype: 'bf16', computeDtype: 'bf16' } },
+};
+const precisionNames = Object.keys(precisions);
 const optimizers = { SGD: 0, 'SGD with momentum': 1, 'Adam, AdamW': 2 };
 const parts = [
   ['parameters', 'parameterBytes', 'var(--forward)'],
@@ -61,14 +79,29 @@ export const MemoryExplorer = defineComponent({
     const vocabulary = ref(50_257);
     const ranks = ref(8);
     const optimizerTensors = ref(2);
+    const precision = ref('f32');
+    const explained = ref<keyof typeof strategies>('fsdp');
 
-    const rows = computed(() => {
+    const plans = computed(() => {
       const parameters = gptParameters(layers.value, width.value, vocabulary.value);
       const axes = [{ name: 'dp', size: ranks.value }];
-      return Object.entries(strategies).map(([name, make]) => {
-        const plan = make().plan({ parameters }, axes);
-        return [name, planMemory(plan, { optimizerTensors: optimizerTensors.value })] as const;
+      return strategyNames.map((name) => {
+        const strategy = strategies[name](precisions[precision.value] ?? {});
+        return [name, strategy.plan({ parameters }, axes)] as const;
       });
+    });
+    const options = computed(() => ({ optimizerTensors: optimizerTensors.value }));
+    const rows = computed(() =>
+      plans.value.map(([name, plan]) => [name, planMemory(plan, options.value)] as const),
+    );
+    /** What the library prints; a text that few readers unfold is made for those who do. */
+    const explanation = ref('');
+    const isUnfolded = ref(false);
+    watch([plans, options, explained, isUnfolded], async () => {
+      if (!isUnfolded.value) return;
+      const { explain } = await import('./plan-text.ts');
+      const plan = plans.value.find(([name]) => name === explained.value)?.[1];
+      explanation.value = plan === undefined ? '' : explain(plan, options.value);
     });
     const elements = computed(() =>
       gptParameters(layers.value, width.value, vocabulary.value).reduce(
@@ -90,9 +123,10 @@ export const MemoryExplorer = defineComponent({
           }),
           choice('Ranks', ranks, [1, 2, 4, 8, 16, 64, 256]),
           choice('Optimizer', optimizerTensors, optimizers),
+          choice('Precision', precision, precisionNames),
         ]),
         spoken(
-          `${Number((elements.value / 1e6).toPrecision(3))} million parameters in f32. ${rows.value
+          `${Number((elements.value / 1e6).toPrecision(3))} million parameters, ${precision.value}. ${rows.value
             .map(([name, { statesBytes }]) => `${name} ${bytesText(statesBytes)}`)
             .join(', ')} a rank.`,
         ),
@@ -136,6 +170,15 @@ export const MemoryExplorer = defineComponent({
             memory.formula?.text ?? '–',
           ]),
         ),
+        h('details', { onToggle: () => (isUnfolded.value = true) }, [
+          h('summary', 'What explain prints of a plan'),
+          h('div', { class: 'controls' }, [choice('Plan', explained, strategyNames)]),
+          h(
+            'pre',
+            { class: 'scroller', tabindex: 0, 'aria-label': 'What explain prints' },
+            explanation.value,
+          ),
+        ]),
         h('p', [
           'Activations come on top. ',
           h('code', 'explain'),

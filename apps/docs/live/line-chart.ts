@@ -1,11 +1,11 @@
 import { h, type VNode } from 'vue';
 import { numbersOf } from '../explorers/controls.ts';
-import { rankMark } from './rank-mark.ts';
+import { markedName, rankMark } from './rank-mark.ts';
 
 /** One curve. */
 export interface Line {
   readonly name: string;
-  /** The rank whose colour and mark it has; undefined for a line of all ranks. */
+  /** The rank, or the run, whose colour and mark it has; undefined for a line of its own. */
   readonly rank?: number;
   readonly points: readonly (readonly [x: number, y: number])[];
 }
@@ -94,6 +94,15 @@ export function lineChart(chart: LineChart): VNode {
         h('text', { x: SIZE - 8, y: SIZE - 8, 'text-anchor': 'end' }, tickText(most)),
       ],
     ),
+    lines.length > 1
+      ? h(
+          'p',
+          { class: 'legend' },
+          lines.map(({ name, rank }) =>
+            rank === undefined ? h('span', name) : markedName(rank, name),
+          ),
+        )
+      : null,
     numbersOf(
       title,
       [{ title: 'curve' }, { title: xTitle, isNumber: true }, { title: 'value', isNumber: true }],

@@ -41,6 +41,8 @@ export interface Snapshot<Look> {
   readonly communicationMs: number;
   /** Parameters, gradients and optimizer states. */
   readonly statesBytes: number;
+  /** The same, as the strategy's plan says; undefined where there is no plan. */
+  readonly plannedBytes: number | undefined;
   /** The work of this step. */
   readonly spans: readonly Span[];
   readonly look: Look;

@@ -22,8 +22,13 @@ export function rankMark(rank: number, x: number, y: number, isFilled = true): V
 
 /** A rank's number with its mark. */
 export function rankLabel(rank: number, name = 'rank'): VNode {
+  return markedName(rank, `${name} ${rank}`);
+}
+
+/** A name with the mark of its number. */
+export function markedName(number: number, name: string): VNode {
   return h('span', { class: 'rank-label' }, [
-    h('svg', { width: 14, height: 14, 'aria-hidden': 'true' }, [rankMark(rank, 7, 7)]),
-    `${name} ${rank}`,
+    h('svg', { width: 14, height: 14, 'aria-hidden': 'true' }, [rankMark(number, 7, 7)]),
+    name,
   ]);
 }

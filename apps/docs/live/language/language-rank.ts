@@ -2,12 +2,14 @@
 import {
   ddp,
   fromData,
+  fsdp,
   Generator,
   nn,
   noGrad,
   optim,
   parallelize,
   type Tensor,
+  zero,
 } from 'shardwise/browser';
 import { GPT } from '../../../../examples/gpt/model.ts';
 import { LiveRank } from '../rank/live-rank.ts';
@@ -37,7 +39,8 @@ const network = new GPT({
   heads: 4,
   channels: 64,
 });
-const model = await parallelize(network, ddp());
+const strategies = { ddp: () => ddp(), 'zero-2': () => zero({ stage: 2 }), fsdp: () => fsdp() };
+const model = await parallelize(network, strategies[task.strategy]());
 const optimizer = new optim.AdamW(network.parameters(), { lr: LEARNING_RATE });
 const rate = optim.cosineSchedule(live.steps, 0.05);
 
@@ -146,6 +149,7 @@ async function writeText(text: Uint8Array, step: number): Promise<LanguageLook> 
 await live.train({
   network,
   optimizer,
+  plan: model.plan,
   update,
   look: (step) => (task.kind === 'sums' ? answerSums() : writeText(task.text, step)),
   lookSteps: 50,

@@ -1,7 +1,9 @@
 /** What the page asks its ranks to train: a small GPT on sums, or on a text. */
 export type LanguageTask =
-  | { readonly kind: 'sums' }
-  | { readonly kind: 'text'; readonly text: Uint8Array };
+  | { readonly kind: 'sums'; readonly strategy: LanguageStrategy }
+  | { readonly kind: 'text'; readonly strategy: LanguageStrategy; readonly text: Uint8Array };
+
+export type LanguageStrategy = 'ddp' | 'zero-2' | 'fsdp';
 
 /** What the model answers after some steps. */
 export type LanguageLook =

@@ -2,13 +2,14 @@ import { defineComponent, h, ref, type PropType, type VNode } from 'vue';
 import { bigramEntropy } from '../../../../examples/browser/entropy.ts';
 import { choice, slider } from '../../explorers/controls.ts';
 import { percentText } from '../../explorers/quantities.ts';
-import { lossChart } from '../line-chart.ts';
+import { useKeptRuns } from '../kept-runs.ts';
 import { useLiveRun } from '../use-live-run.ts';
 import { firstText } from './first-text.ts';
 import {
   CONTEXT,
   DIGITS,
   type LanguageLook,
+  type LanguageStrategy,
   type LanguageTask,
   SUMS,
   WINDOWS,
@@ -23,8 +24,10 @@ export const LiveLanguage = defineComponent({
   setup(props) {
     const text = ref(firstText);
     const size = ref(2);
+    const strategy = ref<LanguageStrategy>('ddp');
     const seed = ref(1);
     const bytes = (): Uint8Array => new TextEncoder().encode(text.value);
+    const stepTokens = props.task === 'sums' ? SUMS * DIGITS : WINDOWS * CONTEXT;
     const { state, frame } = useLiveRun<LanguageLook>({
       title: props.task === 'sums' ? 'Learning to add' : 'Learning a text',
       size,
@@ -34,22 +37,34 @@ export const LiveLanguage = defineComponent({
           throw new RangeError(`The text has ${own.length} bytes. Paste more than ${CONTEXT}.`);
         }
         const task: LanguageTask =
-          props.task === 'sums' ? { kind: 'sums' } : { kind: 'text', text: own };
+          props.task === 'sums'
+            ? { kind: 'sums', strategy: strategy.value }
+            : { kind: 'text', strategy: strategy.value, text: own };
         return {
           size: size.value,
           steps: STEPS[props.task],
           seed: seed.value,
-          stepTokens: props.task === 'sums' ? SUMS * DIGITS : WINDOWS * CONTEXT,
+          stepTokens,
           task,
           script: () =>
             new Worker(new URL('./language-rank.ts', import.meta.url), { type: 'module' }),
         };
       },
     });
+    const runs = useKeptRuns(state, {
+      name: () =>
+        `${strategy.value}, ${size.value} ${size.value === 1 ? 'rank' : 'ranks'}, seed ${seed.value}`,
+      steps: STEPS[props.task],
+      units: { name: 'tokens', perStep: stepTokens },
+    });
 
     return (): VNode =>
       frame(
-        [choice('Ranks', size, [1, 2, 4]), slider('Seed', seed, { min: 1, max: 20 })],
+        [
+          choice('Strategy', strategy, ['ddp', 'zero-2', 'fsdp'] as const),
+          choice('Ranks', size, [1, 2, 4]),
+          slider('Seed', seed, { min: 1, max: 20 }),
+        ],
         [
           props.task === 'text'
             ? h('label', { class: 'text' }, [
@@ -66,15 +81,16 @@ export const LiveLanguage = defineComponent({
             : null,
           h('div', { class: 'two' }, [
             lookOf(state.value?.ranks[0]?.snapshot?.look),
-            lossChart(state.value?.losses ?? [], {
+            runs.chart({
               title: props.task === 'sums' ? 'Loss of a digit' : 'Loss of a byte',
-              most: STEPS[props.task],
               isLogarithmic: props.task === 'sums',
               ...(props.task === 'text'
                 ? { mark: { name: 'pairs of bytes', value: bigramEntropy(bytes()) } }
                 : {}),
             }),
           ]),
+          h('div', { class: 'controls' }, [runs.control()]),
+          runs.comparison(),
         ],
       );
   },

@@ -1,9 +1,11 @@
 import { defineComponent, h, ref, type PropType, type VNode } from 'vue';
 import { choice, slider } from '../../explorers/controls.ts';
-import { lossChart } from '../line-chart.ts';
+import { percentText } from '../../explorers/quantities.ts';
+import { useKeptRuns } from '../kept-runs.ts';
+import type { LiveState } from '../live-run.ts';
 import { useLiveRun } from '../use-live-run.ts';
 import { fitDrawing } from './fit-drawing.ts';
-import type { PointLook, PointTask } from './point-task.ts';
+import { type PointLook, type PointTask, sineRows, spiralRows } from './point-task.ts';
 
 const STEPS = 400;
 
@@ -31,6 +33,12 @@ export const LiveTraining = defineComponent({
         script: () => new Worker(new URL('./point-rank.ts', import.meta.url), { type: 'module' }),
       }),
     });
+    const runs = useKeptRuns(state, {
+      name: () =>
+        `${model.value}, ${strategy.value}, ${size.value} ${size.value === 1 ? 'rank' : 'ranks'}, seed ${seed.value}`,
+      steps: STEPS,
+      units: { name: 'rows', perStep: sineRows().count },
+    });
 
     return (): VNode =>
       frame(
@@ -47,13 +55,27 @@ export const LiveTraining = defineComponent({
                 'figcaption',
                 model.value === 'sine'
                   ? 'Points, and what is learned'
-                  : 'Points by rank, and the boundary',
+                  : `Points by rank, and the boundary${rightText(state.value)}`,
               ),
-              fitDrawing(model.value, size.value, state.value?.ranks[0]?.snapshot?.look ?? []),
+              fitDrawing(
+                model.value,
+                size.value,
+                state.value?.ranks[0]?.snapshot?.look.values ?? [],
+              ),
             ]),
-            lossChart(state.value?.losses ?? [], { most: STEPS }),
+            runs.chart({ title: 'Loss', isLogarithmic: true }),
           ]),
+          h('div', { class: 'controls' }, [runs.control()]),
+          runs.comparison(),
         ],
       );
   },
 });
+
+/** How many of all points the model takes for their own spiral, when all ranks have said it. */
+function rightText(state: LiveState<PointLook> | undefined): string {
+  const looks = state?.ranks.map(({ snapshot }) => snapshot?.look.right) ?? [];
+  if (looks.length === 0 || looks.includes(undefined)) return '';
+  const right = looks.reduce<number>((sum, each) => sum + (each ?? 0), 0);
+  return `: ${percentText(right / spiralRows().count)} of points are right`;
+}

@@ -47,14 +47,20 @@ const optimizer = new optim.AdamW(network.parameters(), { lr: 0.01 });
 const asked = probes(task.model);
 const grid = fromData(asked, [asked.length / width, width], 'f32');
 
-/** What the model says of each point: its value, or how likely the second spiral is. A collective. */
+/** What the model says of each place: its value, or how likely the second spiral is. A collective. */
 async function look(): Promise<PointLook> {
   const output = noGrad(() => {
     const raw = model.forward(grid);
     return isSine ? raw : raw.softmax(-1).slice(1, 1, 2);
   });
   const values = await output.data();
-  return rank === 0 ? Array.from(values, Number) : [];
+  return { values: rank === 0 ? Array.from(values, Number) : [], right: await countRight() };
+}
+
+async function countRight(): Promise<number> {
+  if (isSine) return 0;
+  const classes = await noGrad(() => model.forward(x).argMax(1)).data();
+  return own.filter((row, index) => Number(classes[index]) === rows.y[row]).length;
 }
 
 async function update(): Promise<number> {
@@ -68,4 +74,12 @@ async function update(): Promise<number> {
   return loss.item();
 }
 
-await live.train({ network, optimizer, update, look, lookSteps: 10, checkpointSteps: 20 });
+await live.train({
+  network,
+  optimizer,
+  plan: model.plan,
+  update,
+  look,
+  lookSteps: 10,
+  checkpointSteps: 20,
+});

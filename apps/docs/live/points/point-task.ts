@@ -4,8 +4,13 @@ export interface PointTask {
   readonly strategy: 'ddp' | 'zero-2' | 'fsdp';
 }
 
-/** Of rank 0: the model's values on the points of `probes`; of the others empty. */
-export type PointLook = readonly number[];
+/** What the model says after some steps. */
+export interface PointLook {
+  /** Of rank 0: the model's values on the points of `probes`; of the others empty. */
+  readonly values: readonly number[];
+  /** How many points of this rank the model takes for their own spiral; 0 for a sine. */
+  readonly right: number;
+}
 
 export const GRID = 32;
 

@@ -2,11 +2,13 @@ import {
   init,
   manualSeed,
   memory,
+  planMemory,
   statistics,
   subscribe,
   type nn,
   type optim,
   type PageRankContext,
+  type Plan,
 } from 'shardwise/browser';
 
 import type { Checkpoint, LiveJob, LiveMessage, Snapshot, Span } from '../live-job.ts';
@@ -16,6 +18,8 @@ import { Gate } from './gate.ts';
 export interface LiveLoop<Look> {
   readonly network: nn.Module;
   readonly optimizer: optim.AdamW;
+  /** What the strategy does to the model; undefined where none does. */
+  readonly plan?: Plan;
   /** One update. Returns its loss on this rank. */
   readonly update: (step: number) => Promise<number>;
   /** What the page draws. Called by all ranks after the same steps. */
@@ -81,7 +85,7 @@ export class LiveRank {
   }
 
   async #snapshot<Look>(
-    { network, optimizer, look }: LiveLoop<Look>,
+    { network, optimizer, plan, look }: LiveLoop<Look>,
     step: number,
     spans: readonly Span[],
   ): Promise<Snapshot<Look>> {
@@ -92,6 +96,7 @@ export class LiveRank {
       computeMs,
       communicationMs,
       statesBytes: parameterBytes + gradientBytes + optimizerBytes,
+      plannedBytes: plan === undefined ? undefined : planMemory(plan).statesBytes,
       spans,
       look: await look(step),
     };

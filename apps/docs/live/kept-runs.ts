@@ -1,0 +1,127 @@
+import { ref, shallowRef, watch, type ShallowRef, type VNode } from 'vue';
+import { choice, table } from '../explorers/controls.ts';
+import { bytesText } from '../explorers/quantities.ts';
+import { lineChart, type LineChart, type Line } from './line-chart.ts';
+import type { LiveState, Report } from './live-run.ts';
+
+/** What is left of a run when another one begins. */
+interface KeptRun {
+  readonly name: string;
+  readonly losses: readonly number[];
+  /** From the beginning to the end of each step. */
+  readonly seconds: readonly number[];
+  /** What the rank that has most keeps, as it has measured, and as its plan says; undefined before it has said so. */
+  readonly keptBytes: number | undefined;
+  readonly plannedBytes: number | undefined;
+}
+
+const MOST_RUNS = 6;
+
+export interface KeptRuns {
+  /** What the curves are drawn over. */
+  readonly control: () => VNode;
+  /** The run's loss, over those of the runs before it. */
+  readonly chart: (options: Pick<LineChart, 'title' | 'isLogarithmic' | 'mark'>) => VNode;
+  /** The runs beside each other, from the second one on. */
+  readonly comparison: () => VNode | null;
+}
+
+/** Keeps the runs of a part of the page, so that the reader compares them. `steps` are those of a run, of `units` rows or tokens each. */
+export function useKeptRuns<Look>(
+  state: ShallowRef<LiveState<Look> | undefined>,
+  {
+    name,
+    steps,
+    units,
+  }: {
+    readonly name: () => string;
+    readonly steps: number;
+    readonly units: { readonly name: string; readonly perStep: number };
+  },
+): KeptRuns {
+  const runs = shallowRef<readonly KeptRun[]>([]);
+  const over = ref('steps');
+  watch(state, (now, before) => {
+    if (now?.status !== 'over' || before?.status === 'over' || now.losses.length === 0) return;
+    runs.value = [...runs.value, keptRunOf(now, name())].slice(-MOST_RUNS);
+  });
+
+  /** The runs that are drawn; the one that runs comes last. */
+  const drawn = (): readonly KeptRun[] => {
+    const now = state.value;
+    const runsNow = now === undefined || now.status === 'over' ? [] : [keptRunOf(now, name())];
+    return [...runs.value, ...runsNow];
+  };
+  const x = (run: KeptRun, index: number): number =>
+    over.value === 'steps'
+      ? index + 1
+      : over.value === 'seconds'
+        ? (run.seconds[index] ?? 0)
+        : (index + 1) * units.perStep;
+
+  return {
+    control: () => choice('Curves over', over, ['steps', 'seconds', units.name]),
+    chart: (options) => {
+      const all = drawn();
+      const lines = all.map((run, index): Line => ({
+        name: `${index + 1}: ${run.name}`,
+        ...(all.length > 1 ? { rank: index } : {}),
+        points: run.losses.map((loss, at) => [x(run, at), loss] as const),
+      }));
+      const longest = Math.max(0, ...all.map(({ seconds }) => seconds.at(-1) ?? 0));
+      return lineChart({
+        xTitle: over.value,
+        most:
+          over.value === 'seconds' ? longest : steps * (over.value === 'steps' ? 1 : units.perStep),
+        lines,
+        ...options,
+      });
+    },
+    comparison: () => (runs.value.length < 2 ? null : comparisonOf(runs.value)),
+  };
+}
+
+function keptRunOf<Look>({ losses, reports, ranks }: LiveState<Look>, name: string): KeptRun {
+  const most = (of: 'statesBytes' | 'plannedBytes'): number | undefined => {
+    const known = ranks.flatMap(({ snapshot }) => snapshot?.[of] ?? []);
+    return known.length === 0 ? undefined : Math.max(...known);
+  };
+  return {
+    name,
+    losses,
+    seconds: secondsOf(reports, losses.length),
+    keptBytes: most('statesBytes'),
+    plannedBytes: most('plannedBytes'),
+  };
+}
+
+/** When the last rank had done each step. */
+function secondsOf(reports: readonly Report[], steps: number): readonly number[] {
+  const seconds = Array.from({ length: steps }, () => 0);
+  for (const { step, atMs } of reports) {
+    if (step <= steps) seconds[step - 1] = Math.max(seconds[step - 1] ?? 0, atMs / 1000);
+  }
+  return seconds;
+}
+
+function comparisonOf(runs: readonly KeptRun[]): VNode {
+  const bytes = (value: number | undefined): string =>
+    value === undefined ? '–' : bytesText(value);
+  return table(
+    'The runs so far',
+    [
+      { title: 'run' },
+      { title: 'last loss', isNumber: true },
+      { title: 'a rank keeps', isNumber: true },
+      { title: 'its plan says', isNumber: true },
+      { title: 'took', isNumber: true },
+    ],
+    runs.map(({ name, losses, seconds, keptBytes, plannedBytes }, index) => [
+      `${index + 1}: ${name}`,
+      losses.at(-1)?.toPrecision(6) ?? '–',
+      bytes(keptBytes),
+      bytes(plannedBytes),
+      `${(seconds.at(-1) ?? 0).toFixed(1)} s`,
+    ]),
+  );
+}
