@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { defineConfig, type DefaultTheme } from 'vitepress';
 import { isolation } from './isolation.ts';
+import { accessibleMarkup } from './markup.ts';
 import { writeTwins } from './twins.ts';
 import { sections } from './sections.ts';
 
@@ -61,6 +62,8 @@ export default defineConfig({
   lang: 'en',
   srcDir: 'pages',
   cleanUrls: true,
+  // Pages of the reference are large: a phone loads what its reader opens, and not what a page has links to.
+  router: { prefetchLinks: false },
 
   head: [
     ['link', { rel: 'icon', href: `${base}mark.svg`, type: 'image/svg+xml' }],
@@ -98,7 +101,10 @@ export default defineConfig({
       message: `MIT licence · <a href="${base}changelog">Changelog</a> · <a href="${base}llms.txt">llms.txt</a>`,
     },
   },
-  markdown: { theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' } },
+  markdown: {
+    theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' },
+    config: accessibleMarkup,
+  },
   // Packages are found as sources, so that pages need no build of them.
   vite: {
     resolve: {

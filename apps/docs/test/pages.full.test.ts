@@ -3,21 +3,38 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { describeSite, layoutFaults, pathsOf, violationsOf } from './site/describe-site.ts';
+import {
+  describeSite,
+  focusFaults,
+  jumpFaults,
+  layoutFaults,
+  pathsOf,
+  scriptFaults,
+  violationsOf,
+} from './site/describe-site.ts';
 import { serveSite } from './site/serve-site.ts';
 
 describeSite('all pages in a browser', (site) => {
-  test('load without errors, and fit a phone of 360 px', async () => {
-    expect(await site.visit(pathsOf('all'), 360, layoutFaults)).toEqual([]);
-  }, 400_000);
-
-  test('have no violations that axe finds, in light and in dark', async () => {
-    const found = await site.visit(pathsOf('all'), 1280, async (page) => [
+  test('load without errors, fit a phone of 360 px, do not jump, load little, and have no violations that axe finds', async () => {
+    const found = await site.visit(pathsOf('all'), 360, async (page) => [
+      ...(await jumpFaults(page)),
+      ...(await scriptFaults(page)),
+      ...(await layoutFaults(page)),
       ...(await violationsOf(page, 'light')),
       ...(await violationsOf(page, 'dark')),
     ]);
     expect(found).toEqual([]);
-  }, 600_000);
+  }, 400_000);
+
+  test('that people wrote do the same on a wide screen, and show what has the focus', async () => {
+    const found = await site.visit(pathsOf('written'), 1280, async (page) => [
+      ...(await jumpFaults(page)),
+      ...(await layoutFaults(page)),
+      ...(await focusFaults(page)),
+      ...(await violationsOf(page, 'light')),
+    ]);
+    expect(found).toEqual([]);
+  }, 300_000);
 
   test('work below a path of a host that isolates no pages', async () => {
     const [folder, base] = [mkdtempSync(join(tmpdir(), 'below-')), '/shardwise/'];

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { gzipSync } from 'node:zlib';
 import type { Page } from 'playwright-core';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { isolation } from '../.vitepress/isolation.ts';
 import { buildSite } from './site/build-site.ts';
-import { describeSite, layoutFaults, pathsOf, violationsOf } from './site/describe-site.ts';
+import { describeSite } from './site/describe-site.ts';
+import { linkFaults } from './site/link-faults.ts';
 import { built, serveSite } from './site/serve-site.ts';
 
 beforeAll(buildSite, 300_000);
@@ -16,6 +16,10 @@ describe('the built site', () => {
     const twins = [...list.matchAll(/\]\((\/[^)]+\.md)\)/g)].map(([, path = '']) => path);
     expect(twins.length).toBeGreaterThan(60);
     for (const twin of twins) expect(readFileSync(join(built, twin), 'utf8')).toMatch(/^# /);
+  });
+
+  test('has no link to a page, a file or an anchor that there is not', () => {
+    expect(linkFaults()).toEqual([]);
   });
 
   test('tells its host to isolate pages, and has a service worker that sends the same headers', () => {
@@ -29,34 +33,6 @@ describe('the built site', () => {
 });
 
 describeSite('in a browser', (site) => {
-  test('pages load without errors, fit a phone of 360 px, and have no violations that axe finds', async () => {
-    const paths = [
-      ...pathsOf('written'),
-      '/reference/api/strategies',
-      '/how-it-works/architecture',
-    ];
-    const found = await site.visit(paths, 360, async (page) => [
-      ...(await layoutFaults(page)),
-      ...(await violationsOf(page, 'light')),
-    ]);
-    expect(found).toEqual([]);
-  }, 300_000);
-
-  test('the first view of a page loads less than 150 KB of script', async () => {
-    const { page } = await site.open('/guides/launch');
-    const scripts = await page.evaluate(() =>
-      performance
-        .getEntriesByType('resource')
-        .map(({ name }) => new URL(name).pathname)
-        .filter((path) => path.endsWith('.js')),
-    );
-    const bytes = scripts
-      .map((path) => gzipSync(readFileSync(join(built, path))).byteLength)
-      .reduce((sum, each) => sum + each, 0);
-    await page.close();
-    expect(bytes).toBeLessThan(150_000);
-  });
-
   test('a page that is not there searches for the words of its address', async () => {
     const { page } = await site.open('/pipeline-schedules');
     await page.getByRole('link', { name: 'Pipeline schedules' }).first().waitFor();
@@ -91,6 +67,27 @@ describeSite('in a browser', (site) => {
     expect(await page.locator('.explorer caption').first().textContent()).toBe(
       'Messages of round 2',
     );
+    expect(problems).toEqual([]);
+    await page.close();
+  });
+
+  test('the memory of a rank is what the plans say: 16 bytes of a parameter with Adam, shared out by stages', async () => {
+    const { page, problems } = await site.open('/explore/memory');
+    const formulas = async (): Promise<(string | undefined)[]> => {
+      const rows = page.getByRole('region', { name: 'What a rank keeps between two steps' });
+      const cells = await rows.locator('tbody tr').all();
+      return Promise.all(
+        cells.map(async (row) => (await row.locator('td').allInnerTexts()).at(-1)),
+      );
+    };
+    expect(await formulas()).toEqual(['16Ψ', '8Ψ + 8Ψ/N', '4Ψ + 12Ψ/N', '16Ψ/N', '16Ψ/N']);
+    await page.getByLabel('Precision', { exact: true }).selectOption('bf16, with f32 copies');
+    expect(await formulas()).toEqual(['16Ψ', '4Ψ + 12Ψ/N', '2Ψ + 14Ψ/N', '16Ψ/N', '16Ψ/N']);
+    await page.getByText('What explain prints of a plan').click();
+    await page.getByLabel('Plan', { exact: true }).selectOption('ddp');
+    const text = await page.locator('pre[aria-label="What explain prints"]').innerText();
+    expect(text).toMatch(/^ddp on dp=8; batch: shard\(0: dp\); products in bf16/);
+    expect(text).toContain('states: 16Ψ = 16 × ');
     expect(problems).toEqual([]);
     await page.close();
   });

@@ -96,14 +96,51 @@ describeSite('trainings in pages', (site) => {
     await page.close();
   }, 300_000);
 
-  test('a transformer learns more of a text than which byte follows which, and says how fast', async () => {
+  test('a sine is fitted, and two spirals are told apart, with the points of each rank in its mark', async () => {
+    const { page, problems } = await site.open('/explore/training');
+    expect(await train(page, { Task: 'sine', Ranks: '1' })).toBeLessThan(0.01);
+    await train(page, { Task: 'two spirals', Ranks: '2' });
+    const said = await page.getByText(/% of points are right/).textContent();
+    expect(Number(/([\d.]+) %/.exec(said ?? '')?.[1])).toBeGreaterThan(95);
+    expect(await page.locator('.plot rect[stroke="var(--rank-1)"]').count()).toBe(48);
+    expect(problems).toEqual([]);
+    await page.close();
+  }, 200_000);
+
+  test('a training pauses when nobody sees the page', async () => {
+    const { page } = await site.open('/explore/training');
+    await page.getByRole('button', { name: 'Train', exact: true }).click();
+    await page.locator('.summary', { hasText: /Training: [1-9]/ }).waitFor();
+    await page.evaluate(() => {
+      Object.defineProperty(document, 'hidden', { get: () => true });
+      document.dispatchEvent(new Event('visibilitychange'));
+    });
+    await page.locator('.summary', { hasText: /^Paused/ }).waitFor();
+    await page.close();
+  });
+
+  test('a transformer learns more of a text than which byte follows which, with FSDP as with DDP', async () => {
     const { page, problems } = await site.open('/explore/text');
-    const loss = await train(page, { Ranks: '2' });
+    const loss = await train(page, { Ranks: '2', Strategy: 'ddp' });
     const pairs = page.locator('.plot .mark');
     expect(await pairs.count()).toBe(1);
     expect(loss).toBeLessThan(1.5);
     expect(await page.locator('.summary').textContent()).toMatch(/[\d,]+ tokens\/s/);
     expect((await page.locator('.sample').textContent())?.length).toBeGreaterThan(40);
+    expect(await train(page, { Ranks: '2', Strategy: 'fsdp' })).toBeCloseTo(loss, 1);
+    // Each run: its name, its last loss, and what a rank keeps as it has measured, and as its plan says.
+    const runs = page.getByRole('region', { name: 'The runs so far' }).locator('tbody tr');
+    const rows = await Promise.all(
+      (await runs.all()).map((row) => row.locator('th, td').allInnerTexts()),
+    );
+    const megabytes = rows.map(([name = '', , keeps = '', plan = '']) => {
+      expect(keeps, name).toBe(plan);
+      return Number.parseFloat(keeps);
+    });
+    // The two ranks of FSDP share out all states.
+    expect(megabytes).toHaveLength(2);
+    expect((megabytes[0] ?? 0) / (megabytes[1] ?? 1)).toBeCloseTo(2, 1);
+    expect(await page.locator('.plot .line').count()).toBe(2);
     expect(problems).toEqual([]);
     await page.close();
   }, 300_000);

@@ -1,7 +1,16 @@
 import { useRoute } from 'vitepress';
 import DefaultTheme from 'vitepress/theme';
-import { defineComponent, h, nextTick, onMounted, watch, type VNode } from 'vue';
-import { NotFound } from './not-found.ts';
+import {
+  defineAsyncComponent,
+  defineComponent,
+  h,
+  nextTick,
+  onMounted,
+  watch,
+  type VNode,
+} from 'vue';
+
+const NotFound = defineAsyncComponent(async () => (await import('./not-found.ts')).NotFound);
 
 /** The theme's layout, whose home page lacks the landmark that says where its content is. */
 export const SiteLayout = defineComponent({

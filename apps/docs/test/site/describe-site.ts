@@ -1,5 +1,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { reasonWithoutBrowser, requireBrowser } from '@shardwise/testing/node';
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe } from 'vitest';
@@ -51,7 +53,7 @@ export function pathsOf(pages: 'all' | 'written'): string[] {
     : paths.filter((path) => !/^\/(reference\/api|how-it-works)\/./.test(path));
 }
 
-/** What axe finds in a page in light or in dark. */
+/** What axe finds in a page in light, and in dark, where only colours differ. */
 export async function violationsOf(page: Page, theme: 'light' | 'dark'): Promise<string[]> {
   const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
   await page.evaluate(
@@ -59,15 +61,20 @@ export async function violationsOf(page: Page, theme: 'light' | 'dark'): Promise
     theme === 'dark',
   );
   await page.evaluate(axe);
-  const found = await page.evaluate(async () => {
+  const rules = theme === 'dark' ? { runOnly: ['color-contrast'] } : {};
+  const found = await page.evaluate(async (options) => {
     const { axe: loaded } = globalThis as unknown as {
-      axe: { run: () => Promise<{ violations: { id: string; nodes: { html: string }[] }[] }> };
+      axe: {
+        run: (
+          options: object,
+        ) => Promise<{ violations: { id: string; nodes: { html: string }[] }[] }>;
+      };
     };
-    const { violations } = await loaded.run();
+    const { violations } = await loaded.run(options);
     return violations.flatMap(({ id, nodes }) =>
       nodes.slice(0, 3).map(({ html }) => `${id}: ${html.slice(0, 200)}`),
     );
-  });
+  }, rules);
   return found.map((violation) => `in ${theme}, ${violation}`);
 }
 
@@ -81,6 +88,83 @@ export async function layoutFaults(page: Page): Promise<string[]> {
     ...(overflow > 0 ? [`${overflow} px wider than the screen`] : []),
     ...(headings === 1 ? [] : [`${headings} headings of the first level`]),
   ];
+}
+
+/** More than this of a page's layout has moved by itself, as browsers count it (Cumulative Layout Shift), is bad. */
+const MOST_SHIFT = 0.1;
+
+/** Whether what a page shows has moved by itself since it was opened. */
+export async function jumpFaults(page: Page): Promise<string[]> {
+  const shift = await page.evaluate(async () => {
+    const entries = await new Promise<PerformanceEntry[]>((resolve) => {
+      const observer = new PerformanceObserver((list) => resolve(list.getEntries()));
+      observer.observe({ type: 'layout-shift', buffered: true });
+      setTimeout(() => resolve([]), 100);
+    });
+    // What follows an input is not counted, and the types of TypeScript do not have these entries.
+    const shifts = entries as unknown as {
+      readonly value: number;
+      readonly hadRecentInput: boolean;
+    }[];
+    return shifts
+      .filter(({ hadRecentInput }) => !hadRecentInput)
+      .reduce((sum, { value }) => sum + value, 0);
+  });
+  return shift > MOST_SHIFT ? [`its layout jumps by ${shift.toFixed(3)}`] : [];
+}
+
+const MOST_KEYS = 60;
+
+/** What the Tab key comes to in a page's explorers and nobody sees that it is there. */
+export async function focusFaults(page: Page): Promise<string[]> {
+  const faults = new Set<string>();
+  const first = page.locator('.explorer').first();
+  if ((await first.count()) === 0) return [];
+  await first.evaluate((explorer) => {
+    explorer.setAttribute('tabindex', '-1');
+    explorer.focus();
+  });
+  for (let key = 0; key < MOST_KEYS; key += 1) {
+    await page.keyboard.press('Tab');
+    const fault = await page.evaluate(() => {
+      const { activeElement: element } = document;
+      if (element === null || element.closest('.explorer') === null) return 'outside';
+      // An editor draws what has the focus around its text.
+      const seen = element.closest('.cm-editor') ?? element;
+      const { outlineStyle, outlineWidth } = getComputedStyle(seen);
+      const isSeen = outlineStyle !== 'none' && outlineWidth !== '0px';
+      return isSeen ? '' : `no focus is seen on ${element.outerHTML.slice(0, 120)}`;
+    });
+    if (fault === 'outside') break;
+    if (fault !== '') faults.add(fault);
+  }
+  return [...faults];
+}
+
+/** A page without an editor loads no more script than this in its first view, in bytes of gzip. */
+const MOST_SCRIPT_BYTES = 150_000;
+
+/** Whether a page has loaded more script than it may. */
+export async function scriptFaults(page: Page): Promise<string[]> {
+  if ((await page.locator('.cm-editor').count()) > 0) return [];
+  const scripts = await page.evaluate(() =>
+    performance
+      .getEntriesByType('resource')
+      .map(({ name }) => new URL(name).pathname)
+      .filter((path) => path.endsWith('.js')),
+  );
+  const bytes = [...new Set(scripts)].reduce((sum, path) => sum + gzipBytes(path), 0);
+  return bytes > MOST_SCRIPT_BYTES
+    ? [`${bytes} bytes of script before the reader does anything`]
+    : [];
+}
+
+const sizes = new Map<string, number>();
+
+function gzipBytes(path: string): number {
+  const known = sizes.get(path) ?? gzipSync(readFileSync(join(built, path))).byteLength;
+  sizes.set(path, known);
+  return known;
 }
 
 /** Tests of the built site in the Chromium that is installed here; skipped, with the reason, where there is none. */
