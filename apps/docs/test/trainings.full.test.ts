@@ -102,7 +102,9 @@ describeSite('trainings in pages', (site) => {
     await train(page, { Task: 'two spirals', Ranks: '2' });
     const said = await page.getByText(/% of points are right/).textContent();
     expect(Number(/([\d.]+) %/.exec(said ?? '')?.[1])).toBeGreaterThan(95);
-    expect(await page.locator('.plot rect[stroke="var(--rank-1)"]').count()).toBe(48);
+    expect(
+      await page.locator('.plot').first().locator('rect[stroke="var(--rank-1)"]').count(),
+    ).toBe(48);
     expect(problems).toEqual([]);
     await page.close();
   }, 200_000);
