@@ -12,7 +12,7 @@ import type { ArenaBuffer } from '../memory/arena-buffer.ts';
 import type { Scratch } from '../memory/scratch.ts';
 import type { WorkQueue } from '../work-queue.ts';
 import type { LinkedProgram } from './link.ts';
-import { addressIn, Placement } from './placement.ts';
+import { addressIn, RunAddresses } from './run-addresses.ts';
 import type { RestLeases } from './rest.ts';
 import type { Copy, Locations } from './storage.ts';
 
@@ -35,7 +35,7 @@ const mostLinked = 4;
 export class CpuExecutable implements Executable {
   readonly #host: Host;
   readonly #locations: Locations;
-  readonly #placement: Placement;
+  readonly #addresses: RunAddresses;
   readonly #leases: RestLeases;
   readonly #link: (sizes: Sizes) => LinkedProgram;
   /** By sizes, in the order of their last use. */
@@ -51,7 +51,7 @@ export class CpuExecutable implements Executable {
   ) {
     this.#host = host;
     this.#locations = locations;
-    this.#placement = new Placement(locations);
+    this.#addresses = new RunAddresses(locations);
     this.#leases = leases;
     this.#link = link;
     host.scratch.reserve(locations.scratchBytes);
@@ -104,7 +104,7 @@ export class CpuExecutable implements Executable {
     overlap: boolean,
   ): Promise<void> {
     const scratch = this.#locations.scratchBytes > 0 ? this.#host.scratch.address() : 0;
-    const addressOf = this.#placement.at(inputs, outputs, scratch);
+    const addressOf = this.#addresses.at(inputs, outputs, scratch);
     const copy = ({ from, to, byteLength }: Copy): void => {
       const target = addressIn(to, inputs, outputs, scratch);
       const source = addressOf(from);

@@ -85,7 +85,7 @@ function taskOf(values: Values, { label, reads, writes }: Kernel): Task {
 }
 
 /** Dispatches that are submitted together. */
-export interface Chunk {
+export interface Stretch {
   readonly dispatches: readonly Dispatch[];
   readonly work: number;
   readonly task: Task;
@@ -94,9 +94,12 @@ export interface Chunk {
 }
 
 /** Cuts dispatches where they are more than a submission may have, and behind the last check. */
-export function chunksOf(dispatches: readonly Dispatch[], workLimit: number): readonly Chunk[] {
+export function stretchesOf(
+  dispatches: readonly Dispatch[],
+  workLimit: number,
+): readonly Stretch[] {
   const lastCheck = dispatches.findLastIndex(({ check }) => check !== undefined);
-  const chunks: Chunk[] = [];
+  const stretches: Stretch[] = [];
   let [start, work] = [0, 0];
   for (const [position, dispatch] of dispatches.entries()) {
     work += dispatch.work;
@@ -106,8 +109,8 @@ export function chunksOf(dispatches: readonly Dispatch[], workLimit: number): re
     const own = dispatches.slice(start, position + 1);
     const largest = own.reduce((a, b) => (b.work > a.work ? b : a), dispatch);
     const task = { ...largest.task, others: own.length - 1 };
-    chunks.push({ dispatches: own, work, task, decides });
+    stretches.push({ dispatches: own, work, task, decides });
     [start, work] = [position + 1, 0];
   }
-  return chunks;
+  return stretches;
 }

@@ -12,7 +12,7 @@ import { bufferUsage } from '../device/gpu-constants.ts';
 import type { GpuBuffer } from '../device/gpu-buffer.ts';
 import type { GpuMemory } from '../device/gpu-memory.ts';
 import type { GpuSession } from '../device/gpu-session.ts';
-import { bindProgram, type BoundProgram, chunksOf, type Located } from './bound-program.ts';
+import { bindProgram, type BoundProgram, stretchesOf, type Located } from './bound-program.ts';
 import { type Bounds, boundsOf } from './bounds.ts';
 import { parameterCount } from './kernel-text.ts';
 import { workOf } from './kernel-work.ts';
@@ -147,11 +147,11 @@ export class GpuExecutable implements Executable {
     const needed = bound.dispatches.filter(
       ({ check }) => check === undefined || !proven.has(check),
     );
-    const chunks = chunksOf(needed, workLimit);
+    const stretches = stretchesOf(needed, workLimit);
     const isStep = this.#plan.inPlace.size > 0;
-    const onPass = inParts(onComputed, chunks.length);
+    const onPass = inParts(onComputed, stretches.length);
     let verdict: Promise<Int32Array> | undefined;
-    for (const [position, { dispatches, work, task, decides }] of chunks.entries()) {
+    for (const [position, { dispatches, work, task, decides }] of stretches.entries()) {
       const encoder = device.createCommandEncoder();
       if (position === 0 && this.#faults !== undefined) encoder.clearBuffer(this.#faults.memory);
       if (position === 0) this.#gather(encoder, bound);
@@ -163,7 +163,7 @@ export class GpuExecutable implements Executable {
         pass.dispatchWorkgroups(...groups);
       }
       pass.end();
-      const isLast = position === chunks.length - 1;
+      const isLast = position === stretches.length - 1;
       this.#session.submit(encoder.finish(), { isStep: isStep && isLast, work, task });
       if (decides && this.#faults !== undefined) verdict = this.#readFaults(this.#faults);
     }

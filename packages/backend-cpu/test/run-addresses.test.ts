@@ -1,6 +1,6 @@
 import type { Instruction } from '@shardwise/core/spec';
 import { describe, expect, it } from 'vitest';
-import { Placement } from '../src/compile/placement.ts';
+import { RunAddresses } from '../src/compile/run-addresses.ts';
 import { cpu } from '../src/cpu.ts';
 import { Arena } from '../src/memory/arena.ts';
 import { binary, download, f32, matmul, programOf, upload } from './support.ts';
@@ -65,11 +65,11 @@ describe('runs of one executable', () => {
   );
 });
 
-describe('a placement', () => {
+describe('addresses of a run', () => {
   it('gives the function of the run before where all buffers lie where they did, and else another one', () => {
     const arena = new Arena(new WebAssembly.Memory({ initial: 1 }));
     const [a, b, c] = [arena.alloc(64), arena.alloc(64), arena.alloc(64)];
-    const placement = new Placement({
+    const addresses = new RunAddresses({
       of: new Map([
         [0, { in: 'input', index: 0 }],
         [1, { in: 'output', index: 0 }],
@@ -77,12 +77,12 @@ describe('a placement', () => {
       ]),
       scratchBytes: 64,
     });
-    const first = placement.at([a], [b], 1024);
+    const first = addresses.at([a], [b], 1024);
     expect([0, 1, 2].map(first)).toEqual([a.byteOffset, b.byteOffset, 1056]);
-    expect(placement.at([a], [b], 1024)).toBe(first);
-    const moved = placement.at([c], [b], 1024);
+    expect(addresses.at([a], [b], 1024)).toBe(first);
+    const moved = addresses.at([c], [b], 1024);
     expect([0, 1, 2].map(moved)).toEqual([c.byteOffset, b.byteOffset, 1056]);
     expect([0, 1, 2].map(first)).toEqual([a.byteOffset, b.byteOffset, 1056]);
-    expect(placement.at([c], [b], 2048)(2)).toBe(2080);
+    expect(addresses.at([c], [b], 2048)(2)).toBe(2080);
   });
 });

@@ -6,7 +6,7 @@ import type { Location, Locations } from './storage.ts';
  * Where the values of a program's runs lie. Runs whose buffers lie where those of the last one did get the same function, by
  * which pieces see that the addresses they have are right: training steps find the places that the ones before gave back.
  */
-export class Placement {
+export class RunAddresses {
   readonly #locations: Locations;
   #starts: readonly number[] = [];
   #addressOf: AddressOf | undefined;
