@@ -1,4 +1,5 @@
-import DefaultTheme from 'vitepress/theme';
+// Fonts of the reader's system: text does not move when another font comes.
+import DefaultTheme from 'vitepress/theme-without-fonts';
 import type { Theme } from 'vitepress';
 import { defineAsyncComponent, type Component } from 'vue';
 import { RunExample } from '../../playground/run-example.ts';

@@ -1,5 +1,5 @@
 import { useRoute } from 'vitepress';
-import DefaultTheme from 'vitepress/theme';
+import DefaultTheme from 'vitepress/theme-without-fonts';
 import {
   defineAsyncComponent,
   defineComponent,
