@@ -85,7 +85,9 @@ describeSite('in a browser', (site) => {
     expect(await formulas()).toEqual(['16Ψ', '4Ψ + 12Ψ/N', '2Ψ + 14Ψ/N', '16Ψ/N', '16Ψ/N']);
     await page.getByText('What explain prints of a plan').click();
     await page.getByLabel('Plan', { exact: true }).selectOption('ddp');
-    const text = await page.locator('pre[aria-label="What explain prints"]').innerText();
+    const printed = page.locator('pre[aria-label="What explain prints"]', { hasText: 'ddp on' });
+    await printed.waitFor();
+    const text = await printed.innerText();
     expect(text).toMatch(/^ddp on dp=8; batch: shard\(0: dp\); products in bf16/);
     expect(text).toContain('states: 16Ψ = 16 × ');
     expect(problems).toEqual([]);

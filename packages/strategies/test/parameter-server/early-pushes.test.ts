@@ -243,8 +243,12 @@ describe('a server that is sent gradients before their push', () => {
         ),
       ).rejects.toMatchObject({ fields: { refusal: 'malformed' } });
     }
-    await expect(ask({ ...part, session: 7 }, [one])).rejects.toMatchObject({
+    await expect(ask({ ...part, session: 0 }, [one])).rejects.toMatchObject({
       fields: { refusal: 'stale' },
+    });
+    // Of a start that this server, begun again from an older snapshot, has not seen.
+    await expect(ask({ ...part, session: 7 }, [one])).rejects.toMatchObject({
+      fields: { refusal: 'unknown-worker' },
     });
   });
 
