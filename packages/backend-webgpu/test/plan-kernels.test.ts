@@ -5,6 +5,7 @@ import { kernelText, slotsOf } from '../src/compile/kernel-text.ts';
 import { placeTemporaries } from '../src/compile/place-temporaries.ts';
 import { buffersOf, type KernelPlan, planKernels } from '../src/compile/plan-kernels.ts';
 import { leastTraits } from '../src/compile/device-traits.ts';
+import { taskOf } from '../src/compile/task-of.ts';
 
 const f32 = (...shape: number[]) => ({ shape, dtype: 'f32' }) as const;
 const unary = (op: 'neg' | 'exp', input: number, shape: Shape): Instruction => ({
@@ -31,6 +32,21 @@ const matmul = (a: number, b: number, shape: Shape): Instruction => ({
 const plan = (program: Partial<Program>): KernelPlan =>
   planKernels({ inputs: [], instructions: [], outputs: [], updates: [], ...program }, leastTraits);
 const labels = ({ kernels }: KernelPlan): string[] => kernels.map(({ label }) => label);
+
+describe('a kernel in messages', () => {
+  it('reads and writes the bytes of its values, however much it computes', () => {
+    const inputs = [f32(20, 30), f32(30, 40)];
+    const { values, kernels } = plan({
+      inputs,
+      instructions: [matmul(0, 1, [20, 40])],
+      outputs: [2],
+    });
+    const [kernel] = kernels;
+    if (kernel === undefined) throw new Error('there is no kernel');
+    const byteLength = 4 * (20 * 30 + 30 * 40 + 20 * 40);
+    expect(taskOf(values, kernel)).toMatchObject({ shape: [20, 40], byteLength, others: 0 });
+  });
+});
 
 describe('planKernels', () => {
   it('makes one kernel of a chain of elementwise steps and views', () => {

@@ -78,6 +78,17 @@ describe('an archive', () => {
     });
   });
 
+  it.each(['L', 'x'])('whose path, of kind %s, is longer than any is refused', async (kind) => {
+    const path = new Blob([new Uint8Array(64 * 1024 + 1)]);
+    const bytes = await tarOf([{ path: 'long', contents: path }], 0).bytes();
+    // The header's kind, and the sum of its bytes.
+    const sum = Number.parseInt(new TextDecoder().decode(bytes.subarray(148, 154)), 8);
+    const changed = sum + kind.charCodeAt(0) - '0'.charCodeAt(0);
+    bytes.set(new TextEncoder().encode(changed.toString(8).padStart(6, '0')), 148);
+    bytes.set(new TextEncoder().encode(kind), 156);
+    await expect(filesOfTar(new Blob([bytes]), 'x.tar')).rejects.toThrow(/a path of 65537 bytes/);
+  });
+
   it('that is cut is refused', async () => {
     const archive = tarOf([{ path: 'model', contents }], 0);
     for (const length of [600, 1400, 1536]) {

@@ -63,7 +63,7 @@ describe('ranks that are processes', () => {
   it('meet over tcp where memory cannot be shared', async () => {
     const round = roundOf(2, cwd);
     const shm = () => ({ available: false, reason: 'there is none' }) as const;
-    const transport = await createRankTransport(round, 'processes', shm);
+    const transport = await createRankTransport(round, 'processes', { shm });
     expect(transport.choice).toEqual({
       kind: 'tcp',
       reason: '2 processes of one host, no shared memory: there is none',

@@ -33,6 +33,21 @@ async function productBy(threads: number, batch: number, M: number, N: number): 
   return download(backend, output);
 }
 
+const productOf = (rows: number, columns: number, depth: number): MatrixProduct => ({
+  kind: 'f32 to f32',
+  leftPacking: 'f32',
+  rightPacking: 'f32',
+  rows,
+  columns,
+  depth,
+  left: { byteOffset: 0, rowStride: depth, columnStride: 1 },
+  right: { byteOffset: 0, rowStride: columns, columnStride: 1 },
+  result: { byteOffset: 0, rowStride: columns },
+  scale: 1,
+  addend: null,
+  rounds: false,
+});
+
 describe('products on several threads', () => {
   it.each([
     { of: 'rows', batch: 1, M: 500, N: 300 },
@@ -49,20 +64,8 @@ describe('products on several threads', () => {
       const size = fc.integer({ min: 200, max: 2000 });
       fc.assert(
         fc.property(size, size, fc.integer({ min: 1, max: 6 }), (rows, columns, threads) => {
-          const product: MatrixProduct = {
-            kind: 'f32 to f32',
-            leftPacking: 'f32',
-            rightPacking: 'f32',
-            rows,
-            columns,
-            depth: 2000,
-            left: { byteOffset: 0, rowStride: 2000, columnStride: 1 },
-            right: { byteOffset: 0, rowStride: columns, columnStride: 1 },
-            result: { byteOffset: 0, rowStride: columns },
-            scale: 1,
-            addend: { byteOffset: 0, rowStride: columns },
-            rounds: false,
-          };
+          const addend = { byteOffset: 0, rowStride: columns };
+          const product = { ...productOf(rows, columns, 2000), addend };
           const parts = splitProducts([product], threads, code).flat();
           expect(parts.length).toBeLessThanOrEqual(threads);
           const elements = parts.reduce((sum, part) => sum + part.rows * part.columns, 0);
@@ -81,20 +84,6 @@ describe('products on several threads', () => {
 });
 
 describe('loops behind a product on several threads', () => {
-  const of = (rows: number, columns: number): MatrixProduct => ({
-    kind: 'f32 to f32',
-    leftPacking: 'f32',
-    rightPacking: 'f32',
-    rows,
-    columns,
-    depth: 500,
-    left: { byteOffset: 0, rowStride: 500, columnStride: 1 },
-    right: { byteOffset: 0, rowStride: columns, columnStride: 1 },
-    result: { byteOffset: 0, rowStride: columns },
-    scale: 1,
-    addend: null,
-    rounds: false,
-  });
   const loopOn = (rows: number, columns: number): BlockLoop => ({
     routine: 1n,
     rows,
@@ -115,7 +104,7 @@ describe('loops behind a product on several threads', () => {
     (_, code) => {
       const [rows, columns] = [900, 300];
       const parts = partsWithLoops(
-        of(rows, columns),
+        productOf(rows, columns, 500),
         [loopOn(rows, columns)],
         resourcesOf(code, 3),
       );
@@ -139,8 +128,12 @@ describe('loops behind a product on several threads', () => {
     (_, code) => {
       const [rows, columns] = [300, 900];
       const loops = [loopOn(rows, columns)];
-      expect(partsWithLoops(of(rows, columns), loops, resourcesOf(code, 3))).toBeUndefined();
-      expect(partsWithLoops(of(rows, columns), loops, resourcesOf(code, 1))).toHaveLength(1);
+      expect(
+        partsWithLoops(productOf(rows, columns, 500), loops, resourcesOf(code, 3)),
+      ).toBeUndefined();
+      expect(
+        partsWithLoops(productOf(rows, columns, 500), loops, resourcesOf(code, 1)),
+      ).toHaveLength(1);
     },
   );
 });

@@ -2,11 +2,8 @@ import type { GpuSession, Pipeline } from '../device/gpu-session.ts';
 import type { Task } from '../device/task.ts';
 import { divide } from './divide.ts';
 import { kernelText, slotsOf } from './kernel-text.ts';
-import { workOf } from './kernel-work.ts';
-import type { Kernel } from './kernel.ts';
 import { guardOf, type KernelPlan } from './plan-kernels.ts';
-import type { Values } from './values.ts';
-import { wordsOf } from './words.ts';
+import { taskOf } from './task-of.ts';
 
 /** The memory of a value during a run. */
 export interface Located {
@@ -33,6 +30,8 @@ export interface BoundProgram {
 
 export interface BindOptions {
   readonly plan: KernelPlan;
+  /** Of each kernel. */
+  readonly work: readonly number[];
   /** Into how many dispatches each kernel is divided. */
   readonly parts: readonly number[];
   readonly locate: (id: number) => Located;
@@ -44,7 +43,7 @@ export interface BindOptions {
 /** Finds pipelines and makes bindings for the buffers of a run. */
 export function bindProgram(
   session: GpuSession,
-  { plan, parts, locate, parameterBuffer, stride }: BindOptions,
+  { plan, work, parts, locate, parameterBuffer, stride }: BindOptions,
 ): BoundProgram {
   const { values, kernels } = plan;
   const count = parts.reduce((sum, of) => sum + of, 0);
@@ -67,21 +66,16 @@ export function bindProgram(
     });
     const numbers = [...located.map(({ byteOffset }) => byteOffset / 4), ...kernel.numbers];
     const ranges = divide(kernel.groups, parts[position] ?? 1);
-    const work = workOf(values, kernel) / ranges.length;
+    const share = (work[position] ?? 0) / ranges.length;
     const task = taskOf(values, kernel);
     for (const { first, groups } of ranges) {
       const parameterOffset = dispatches.length * stride;
       parameters.set([...numbers, ...first, ...kernel.groups], parameterOffset / 4);
       const { check } = kernel;
-      dispatches.push({ pipeline, bindings, parameterOffset, groups, check, work, task });
+      dispatches.push({ pipeline, bindings, parameterOffset, groups, check, work: share, task });
     }
   }
   return { dispatches, parameters };
-}
-
-function taskOf(values: Values, { label, reads, writes }: Kernel): Task {
-  const byteLength = [...reads, ...writes].reduce((sum, id) => sum + 4 * wordsOf(values, id), 0);
-  return { kernel: label, shape: values.shape(writes[0] ?? 0), byteLength, others: 0 };
 }
 
 /** Dispatches that are submitted together. */

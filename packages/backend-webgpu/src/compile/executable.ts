@@ -18,6 +18,7 @@ import { parameterCount } from './kernel-text.ts';
 import { workOf } from './kernel-work.ts';
 import { placeTemporaries } from './place-temporaries.ts';
 import { guardOf, type KernelPlan } from './plan-kernels.ts';
+import { taskOf } from './task-of.ts';
 import { bytesOf } from './values.ts';
 
 /** Parameters of one dispatch begin at a multiple of this. */
@@ -235,16 +236,14 @@ export class GpuExecutable implements Executable {
     }
     const stride = this.#parameterStride;
     const parameterBuffer = this.#parametersOf(parts.reduce((sum, count) => sum + count, 0));
-    const [first] = this.#plan.kernels;
-    const task = {
-      kernel: first?.label ?? 'a program',
-      shape: this.#plan.values.shape(first?.writes[0] ?? 0),
-      byteLength: 4 * (this.#work[0] ?? 0),
-      others: this.#work.length - 1,
-    };
+    const { kernels, values } = this.#plan;
+    const [first] = kernels;
+    if (first === undefined) throw new RangeError('a program without kernels has no bindings');
+    const task = taskOf(values, first, kernels.length - 1);
     const { result, accepted } = this.#session.checked(task, () =>
       bindProgram(this.#session, {
         plan: this.#plan,
+        work: this.#work,
         parts,
         locate: (id) => this.#locate(id, inputs, outputs),
         parameterBuffer,

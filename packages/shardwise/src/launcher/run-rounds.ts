@@ -1,4 +1,3 @@
-import { shmAvailability } from '@shardwise/collectives/node';
 import type { Rendezvous } from '../rendezvous/rendezvous.ts';
 import {
   hostsOf,
@@ -114,12 +113,9 @@ async function runRound(
   let transport: RankTransport | undefined;
   let settle: (() => Promise<void>) | undefined;
   try {
-    transport = await createRankTransport(
-      round,
-      options.form,
-      shmAvailability,
-      options.apart !== undefined,
-    );
+    transport = await createRankTransport(round, options.form, {
+      areApart: options.apart !== undefined,
+    });
     settle = await options.onRound({ round, choice: transport.choice, before });
     const result = await launch({
       ...options,

@@ -17,6 +17,8 @@ const fields = {
 } as const;
 /** Octal digits of a size. */
 const MAX_BYTES = 8 ** 11 - 1;
+/** Of what says a path of more than 100 bytes, which is read into memory. */
+const MAX_PATH_BYTES = 64 * 1024;
 
 export interface ArchivedFile {
   readonly path: string;
@@ -91,6 +93,9 @@ export async function filesOfTar(archive: Blob, name: string): Promise<readonly 
       throw noArchive(name, `${archive.size} bytes, and ${path} in it ends after these`);
     }
     const contents = archive.slice(start, start + byteLength);
+    if ((kind === 'L' || kind === 'x') && byteLength > MAX_PATH_BYTES) {
+      throw noArchive(name, `a path of ${byteLength} bytes, where ${MAX_PATH_BYTES} are taken`);
+    }
     // A path of more than 100 bytes is the contents of an entry before.
     if (kind === 'L') longPath = (await contents.text()).replace(/\0.*$/s, '');
     else if (kind === 'x')

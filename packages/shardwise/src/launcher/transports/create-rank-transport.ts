@@ -9,12 +9,18 @@ import type { JoinWay, TcpMeeting } from '../rank-data.ts';
 import { localTransport } from './local-transport.ts';
 import { chooseTransport, type RankForm, type TransportChoice } from './transport-choice.ts';
 
+export interface RankTransportOptions {
+  /** Whether ranks come and go one by one. Default: false. */
+  readonly areApart?: boolean;
+  /** Default: what this machine has. */
+  readonly shm?: () => ShmAvailability;
+}
+
 /** What the ranks of one start are given to reach each other. Throws ConfigError. */
 export async function createRankTransport(
   round: Round,
   form: RankForm,
-  shm: () => ShmAvailability = shmAvailability,
-  areApart = false,
+  { areApart = false, shm = shmAvailability }: RankTransportOptions = {},
 ): Promise<RankTransport> {
   const ranksPerHost = round.nodes.map(({ ranks }) => ranks);
   const choice = chooseTransport({ form, areApart, ranksPerHost, shm });
