@@ -70,7 +70,7 @@ describe('workers that come and go one by one', () => {
     [...stdout.matchAll(new RegExp(`rank ${rank} begins (.*)`, 'g'))].map(([, how]) => how);
 
   it('cost their batch where they are killed: they join the servers again, and the others go on', async () => {
-    const ended = await train(1, 'worker');
+    const ended = await train(1, 'lone-worker');
     expect(ended.exitCode, ended.output).toBe(0);
     expect(ended.output).toContain('Worker 0 starts again, and the others go on');
     expect(begun(ended.stdout, 0)).toEqual(['anew', 'with trained values']);
@@ -83,7 +83,7 @@ describe('workers that come and go one by one', () => {
   });
 
   it('let the others end where they do not come again, and the run fails', async () => {
-    const ended = await train(0, 'worker');
+    const ended = await train(0, 'lone-worker');
     expect(ended.exitCode, ended.output).not.toBe(0);
     expect(ended.output).toMatch(/Rank 0 failed.*SIGKILL/s);
     expect(ended.stdout).toMatch(/rank 1 ends with loss/);
