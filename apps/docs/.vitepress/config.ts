@@ -115,15 +115,13 @@ export default defineConfig({
     ssr: {
       resolve: { conditions: ['@shardwise/source', 'module', 'node', 'development|production'] },
     },
+    // Components are of functions: pages need no code for the other kind.
+    define: { __VUE_OPTIONS_API__: 'false' },
     server: { headers: isolation },
     preview: { headers: isolation },
-    // Classes keep their names, as errors and summaries say them.
+    // In workers, classes keep their names, as errors and summaries say them. Pages show messages of errors, and no names.
     worker: { format: 'es', rolldownOptions: { output: { keepNames: true } } },
-    build: {
-      rolldownOptions: { output: { keepNames: true } },
-      target: 'es2022',
-      chunkSizeWarningLimit: 1500,
-    },
+    build: { target: 'es2022', chunkSizeWarningLimit: 1500 },
   },
   async buildEnd(site) {
     await writeTwins(site);

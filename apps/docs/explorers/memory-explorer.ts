@@ -1,4 +1,3 @@
-import type { ParameterSpec } from '@shardwise/core';
 import {
   ddp,
   fsdp,
@@ -7,8 +6,9 @@ import {
   type MixedPrecision,
   type PlanMemory,
 } from '@shardwise/strategies';
-import { computed, defineComponent, h, ref, watch, type VNode } from 'vue';
+import { computed, defineComponent, h, onMounted, ref, watch, type VNode } from 'vue';
 import { choice, explorer, slider, spoken, table } from './controls.ts';
+import { gptParameters } from './gpt-parameters.ts';
 import { bytesText } from './quantities.ts';
 
 interface Precision {
@@ -34,43 +34,13 @@ const parts = [
   ['parameters', 'parameterBytes', 'var(--forward)'],
   ['gradients', 'gradientBytes', 'var(--backward)'],
   ['optimizer states', 'optimizerBytes', 'var(--weight-gradient)'],
+  ['activations', 'activationBytes', 'var(--input-gradient)'],
 ] as const satisfies readonly (readonly [string, keyof PlanMemory, string])[];
 
-/** The parameters of a GPT, as its modules name them. */
-export function gptParameters(
-  layers: number,
-  width: number,
-  vocabulary: number,
-): readonly ParameterSpec[] {
-  const spec = (name: string, ...shape: readonly number[]): ParameterSpec => ({
-    name,
-    shape,
-    dtype: 'f32',
-    requiresGrad: true,
-  });
-  const linear = (name: string, output: number, input: number): readonly ParameterSpec[] => [
-    spec(`${name}.weight`, output, input),
-    spec(`${name}.bias`, output),
-  ];
-  return [
-    spec('tokens.weight', vocabulary, width),
-    spec('positions.weight', 1024, width),
-    ...Array.from({ length: layers }, (_, layer) => [
-      spec(`blocks.${layer}.norm1.weight`, width),
-      spec(`blocks.${layer}.norm1.bias`, width),
-      ...linear(`blocks.${layer}.attention.qkv`, 3 * width, width),
-      ...linear(`blocks.${layer}.attention.out`, width, width),
-      spec(`blocks.${layer}.norm2.weight`, width),
-      spec(`blocks.${layer}.norm2.bias`, width),
-      ...linear(`blocks.${layer}.up`, 4 * width, width),
-      ...linear(`blocks.${layer}.down`, width, 4 * width),
-    ]).flat(),
-    spec('norm.weight', width),
-    spec('norm.bias', width),
-  ];
-}
+const recomputations = { nothing: false, 'each block': true } as const;
+type Recomputation = keyof typeof recomputations;
 
-/** What a rank keeps between two steps, by strategy. */
+/** What a rank keeps, by strategy: states between two steps, and activations until the backward pass reads them. */
 export const MemoryExplorer = defineComponent({
   name: 'MemoryExplorer',
   setup() {
@@ -80,17 +50,42 @@ export const MemoryExplorer = defineComponent({
     const ranks = ref(8);
     const optimizerTensors = ref(2);
     const precision = ref('f32');
+    const rowsAtOnce = ref(4);
+    const context = ref(1024);
+    const recomputed = ref<Recomputation>('nothing');
     const explained = ref<keyof typeof strategies>('fsdp');
 
+    const sizes = computed(() => ({
+      layers: layers.value,
+      width: width.value,
+      vocabulary: vocabulary.value,
+      context: context.value,
+    }));
     const plans = computed(() => {
-      const parameters = gptParameters(layers.value, width.value, vocabulary.value);
+      const parameters = gptParameters(sizes.value);
       const axes = [{ name: 'dp', size: ranks.value }];
       return strategyNames.map((name) => {
         const strategy = strategies[name](precisions[precision.value] ?? {});
         return [name, strategy.plan({ parameters }, axes)] as const;
       });
     });
-    const options = computed(() => ({ optimizerTensors: optimizerTensors.value }));
+    /** Undefined until the library has counted them; what counts them is loaded after what plans. */
+    const activations = ref<number>();
+    const count = async (): Promise<void> => {
+      const { countActivations } = await import('./count-activations.ts');
+      activations.value = countActivations({
+        ...sizes.value,
+        rows: rowsAtOnce.value,
+        recomputes: recomputations[recomputed.value],
+        isHalf: precision.value !== 'f32',
+      });
+    };
+    onMounted(count);
+    watch([sizes, rowsAtOnce, recomputed, precision], count);
+    const options = computed(() => ({
+      optimizerTensors: optimizerTensors.value,
+      ...(activations.value === undefined ? {} : { activationBytes: activations.value }),
+    }));
     const rows = computed(() =>
       plans.value.map(([name, plan]) => [name, planMemory(plan, options.value)] as const),
     );
@@ -104,14 +99,14 @@ export const MemoryExplorer = defineComponent({
       explanation.value = plan === undefined ? '' : explain(plan, options.value);
     });
     const elements = computed(() =>
-      gptParameters(layers.value, width.value, vocabulary.value).reduce(
+      gptParameters(sizes.value).reduce(
         (sum, { shape }) => sum + shape.reduce((product, size) => product * size, 1),
         0,
       ),
     );
 
     return (): VNode => {
-      const most = Math.max(...rows.value.map(([, { statesBytes }]) => statesBytes));
+      const most = Math.max(...rows.value.map(([, memory]) => sumOf(memory)));
       return explorer('Memory', [
         h('div', { class: 'controls' }, [
           slider('Layers', layers, { min: 1, max: 96 }),
@@ -124,10 +119,13 @@ export const MemoryExplorer = defineComponent({
           choice('Ranks', ranks, [1, 2, 4, 8, 16, 64, 256]),
           choice('Optimizer', optimizerTensors, optimizers),
           choice('Precision', precision, precisionNames),
+          slider('Rows at once', rowsAtOnce, { min: 1, max: 64 }),
+          choice('Tokens a row', context, [128, 512, 1024, 2048, 4096]),
+          choice('Recompute', recomputed, Object.keys(recomputations) as Recomputation[]),
         ]),
         spoken(
           `${Number((elements.value / 1e6).toPrecision(3))} million parameters, ${precision.value}. ${rows.value
-            .map(([name, { statesBytes }]) => `${name} ${bytesText(statesBytes)}`)
+            .map(([name, memory]) => `${name} ${bytesText(sumOf(memory))}`)
             .join(', ')} a rank.`,
         ),
         h(
@@ -141,7 +139,7 @@ export const MemoryExplorer = defineComponent({
                 parts.map(([title, key, color]) =>
                   h('i', {
                     title,
-                    style: { width: `${(100 * memory[key]) / most}%`, background: color },
+                    style: { width: `${(100 * (memory[key] ?? 0)) / most}%`, background: color },
                   }),
                 ),
               ),
@@ -156,7 +154,7 @@ export const MemoryExplorer = defineComponent({
           ),
         ),
         table(
-          'What a rank keeps between two steps',
+          'What a rank keeps',
           [
             { title: 'strategy' },
             ...parts.map(([title]) => ({ title, isNumber: true })),
@@ -165,8 +163,8 @@ export const MemoryExplorer = defineComponent({
           ],
           rows.value.map(([name, memory]) => [
             name,
-            ...parts.map(([, key]) => bytesText(memory[key])),
-            bytesText(memory.statesBytes),
+            ...parts.map(([, key]) => partText(memory[key])),
+            bytesText(sumOf(memory)),
             memory.formula?.text ?? '–',
           ]),
         ),
@@ -179,12 +177,13 @@ export const MemoryExplorer = defineComponent({
             explanation.value,
           ),
         ]),
-        h('p', [
-          'Activations come on top. ',
-          h('code', 'explain'),
-          ' counts those of your model; a strategy does not change them.',
-        ]),
       ]);
     };
   },
 });
+
+const sumOf = ({ statesBytes, activationBytes }: PlanMemory): number =>
+  statesBytes + (activationBytes ?? 0);
+
+/** Null is what is not known yet. */
+const partText = (bytes: number | null): string => (bytes === null ? '–' : bytesText(bytes));

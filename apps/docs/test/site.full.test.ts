@@ -73,9 +73,9 @@ describeSite('in a browser', (site) => {
 
   test('the memory of a rank is what the plans say: 16 bytes of a parameter with Adam, shared out by stages', async () => {
     const { page, problems } = await site.open('/explore/memory');
+    const rows = page.getByRole('region', { name: 'What a rank keeps' }).locator('tbody tr');
     const formulas = async (): Promise<(string | undefined)[]> => {
-      const rows = page.getByRole('region', { name: 'What a rank keeps between two steps' });
-      const cells = await rows.locator('tbody tr').all();
+      const cells = await rows.all();
       return Promise.all(
         cells.map(async (row) => (await row.locator('td').allInnerTexts()).at(-1)),
       );
@@ -83,6 +83,13 @@ describeSite('in a browser', (site) => {
     expect(await formulas()).toEqual(['16Ψ', '8Ψ + 8Ψ/N', '4Ψ + 12Ψ/N', '16Ψ/N', '16Ψ/N']);
     await page.getByLabel('Precision', { exact: true }).selectOption('bf16, with f32 copies');
     expect(await formulas()).toEqual(['16Ψ', '4Ψ + 12Ψ/N', '2Ψ + 14Ψ/N', '16Ψ/N', '16Ψ/N']);
+    // Of GPT-2 in 16 bits with 4 rows of 1024 tokens.
+    const activations = rows.first().locator('td').nth(3);
+    await activations.filter({ hasText: 'GiB' }).waitFor();
+    expect(Number.parseFloat(await activations.innerText())).toBeGreaterThan(2);
+    await page.getByLabel('Recompute', { exact: true }).selectOption('each block');
+    await activations.filter({ hasText: 'MiB' }).waitFor();
+    const recomputed = await activations.innerText();
     await page.getByText('What explain prints of a plan').click();
     await page.getByLabel('Plan', { exact: true }).selectOption('ddp');
     const printed = page.locator('pre[aria-label="What explain prints"]', { hasText: 'ddp on' });
@@ -90,6 +97,8 @@ describeSite('in a browser', (site) => {
     const text = await printed.innerText();
     expect(text).toMatch(/^ddp on dp=8; batch: shard\(0: dp\); products in bf16/);
     expect(text).toContain('states: 16Ψ = 16 × ');
+    const [, bytes] = /^activations +(\d+)$/m.exec(text) ?? [];
+    expect(`${Math.round(Number(bytes) / 2 ** 20)} MiB`).toBe(recomputed);
     expect(problems).toEqual([]);
     await page.close();
   });
