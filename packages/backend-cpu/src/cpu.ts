@@ -5,6 +5,7 @@ import { type InstructionSet, instructionSets } from './machine-code/instruction
 import { createMemory } from './memory/create-memory.ts';
 import { nativeOrWasm } from './native-or-wasm.ts';
 
+/** Options of `cpu`. */
 export interface CpuOptions {
   /** Where tensors live; must not grow afterwards. Default: a shared memory of its own. */
   readonly memory?: WebAssembly.Memory;

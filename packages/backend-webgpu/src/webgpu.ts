@@ -2,6 +2,7 @@ import { BackendError, checkOptions, option, type OptionRules } from '@shardwise
 import { findGpu } from './find-gpu.ts';
 import { WebGpuBackend } from './webgpu-backend.ts';
 
+/** Options of `webgpu`. */
 export interface WebGpuOptions {
   /** In Node the adapter whose name has this in it, such as 'NVIDIA' or 'Radeon': so each of several ranks takes a GPU of its own. */
   readonly adapter?: string;

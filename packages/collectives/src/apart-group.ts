@@ -6,8 +6,8 @@ import { CallsOfOne } from './call/calls-of-one.ts';
 import { CheckedGroup } from './call/checked-group.ts';
 
 /**
- * A group whose ranks are told how many they are, and share nothing: each comes and goes by itself. Every call rejects with
- * ConfigError, which says `advice`.
+ * A group of ranks that know how many they are and share nothing, since each comes and goes by itself. Every
+ * call rejects with a ConfigError that contains `advice`.
  */
 export function apartGroup(rank: number, size: number, advice: string): ProcessGroup {
   return new ApartGroup(rank, size, advice);

@@ -5,7 +5,7 @@ import type { GroupCall, Transfer } from './call/calls.ts';
 import { CallsOfOne } from './call/calls-of-one.ts';
 import { CheckedGroup } from './call/checked-group.ts';
 
-/** The world of one rank. Every call is checked as in any group, and nothing is communicated. */
+/** The world of one rank. It checks every call as any group does, and communicates nothing. */
 export function singleGroup(): ProcessGroup {
   return new SingleGroup(0, 1);
 }

@@ -3,7 +3,7 @@ import type { Suite, SuiteTest } from './suite/suite.ts';
 
 export { toBeAllclose } from './compare/to-be-allclose.ts';
 
-/** Makes the tests of a suite tests of vitest. Call it at the top level of a test file. */
+/** Makes vitest tests of a suite. Call it at the top level of a test file. */
 export function testSuite({ name, tests }: Suite): void {
   describe(name, () => testGroup(tests, 0));
 }

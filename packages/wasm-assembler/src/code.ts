@@ -1,6 +1,6 @@
 /**
- * Types of WebAssembly values that kernels use. A `usize` is an address, a count or a number of bytes: an unsigned
- * integer of as many bits as the memory's addresses have, which is decided when a module is encoded.
+ * Types of WebAssembly values that kernels use. A `usize` is an address, a count or a number of bytes. It is an
+ * unsigned integer with as many bits as the memory's addresses, which is decided when a module is encoded.
  */
 export type ValueKind = 'i32' | 'i64' | 'f32' | 'f64' | 'v128' | 'usize';
 
@@ -13,12 +13,12 @@ export type BytesByWidth = Readonly<Record<Width, Bytes>>;
 /** Encoded bytes, nested so that building an expression never copies its parts. */
 export type Bytes = readonly (number | Bytes | BytesByWidth)[];
 
-/** How a vector comes from others: for who compiles it to other instructions than WebAssembly's. */
+/** How a vector is computed from other vectors. This is for compilers to other instructions than WebAssembly's. */
 export interface Operation {
-  /** WebAssembly's name of the instruction, or `input` for a vector that whoever made it knows. */
+  /** WebAssembly's name of the instruction, or `input` for a vector that comes from outside. */
   readonly name: string;
   readonly inputs: readonly Code<'v128'>[];
-  /** The bits of a shift, the lanes of a constant, the number of an input. */
+  /** The bits of a shift, the lanes of a constant, or the number of an input. */
   readonly numbers: readonly number[];
 }
 
@@ -26,7 +26,7 @@ export interface Operation {
 export interface Code<K extends ValueKind | 'nothing'> {
   readonly kind: K;
   readonly bytes: Bytes;
-  /** Of vectors that lanes of vectors alone decide. */
+  /** The operation of a vector that is computed from lanes of other vectors alone. */
   readonly operation?: Operation;
 }
 

@@ -1,8 +1,8 @@
 import { narrowMemoryBytes, pageBytes } from './memory-limits.ts';
 
 /**
- * A shared memory that never grows, so that views of it stay valid. Its addresses have 32 bits where these suffice,
- * as kernels are faster with them. Throws RangeError where the system does not grant it.
+ * A shared memory that never grows, so views of it stay valid. Its addresses have 32 bits if these suffice,
+ * because kernels are faster with them. Throws RangeError if the system does not grant the memory.
  */
 export function createSharedMemory(byteLength: number): WebAssembly.Memory {
   const pages = byteLength / pageBytes;

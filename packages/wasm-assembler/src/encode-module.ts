@@ -9,7 +9,7 @@ const ADDRESSES_OF_64_BITS = 0x04;
 const MEMORY_IMPORT = 0x02;
 const FUNCTION_EXPORT = 0x00;
 
-/** The memory that a module imports, as it must say of it, whatever its size. */
+/** The type of the memory that a module imports. The module must state it, but not the size. */
 export interface MemoryType {
   readonly shared: boolean;
   readonly width: Width;

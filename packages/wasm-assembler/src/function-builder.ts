@@ -9,7 +9,7 @@ import {
 } from './code.ts';
 import { f32x4, i32, i32x4, usize, v128 } from './instructions.ts';
 
-/** A variable of a function; as an expression it is its value. */
+/** A variable of a function. As an expression it is the value of the variable. */
 export interface Local<K extends ValueKind> extends Code<K> {
   readonly index: number;
 }
@@ -56,62 +56,74 @@ export class FunctionBuilder {
     return this.#parameters;
   }
 
-  /** One of those that the function was made with. */
+  /** A parameter that the constructor has made. */
   parameter(index: number): Local<'usize'> {
     return this.#local('usize', index);
   }
 
-  /** One more parameter, of any kind. Throws RangeError after the first variable, whose number it would take. */
+  /**
+   * Adds a parameter of any kind. Throws RangeError after the first variable, because variables follow the
+   * parameters in number.
+   */
   addParameter<K extends ValueKind>(kind: K): Local<K> {
     if (this.#locals.length > 0) throw new RangeError('Parameters come before variables.');
     this.#parameters.push(kind);
     return this.#local(kind, this.#parameters.length - 1);
   }
 
-  /** A new variable, set to `value`. */
+  /** Declares a new variable and sets it to `value`. */
   let<K extends ValueKind>(value: Code<K>): Local<K> {
     const local = this.#declare(value.kind);
     this.set(local, value);
     return withOperation(local, value);
   }
 
+  /** Sets a variable to a value. */
   set<K extends ValueKind>(local: Local<K>, value: Code<K>): void {
     this.#body.push([value.bytes, LOCAL_SET, unsigned(local.index)]);
   }
 
+  /** Adds a statement. */
   do(statement: Code<'nothing'>): void {
     this.#body.push(statement.bytes);
   }
 
-  /** Ends the function. One that returns anywhere must do so at its end. */
+  /** Returns a value. A function that returns a value anywhere must do so at its end. */
   return(value: Code<ResultKind>): void {
     this.#result = value.kind;
     this.#body.push([value.bytes, RETURN]);
   }
 
-  /** The kind of the result; undefined where there is none. */
+  /** The kind of the result; undefined if there is none. */
   get result(): ResultKind | undefined {
     return this.#result;
   }
 
-  /** `value` in all lanes; set once at the start of the function, so loops find it in a register. */
+  /**
+   * A vector with the f32 `value` in all lanes. It is set once at the start of the function, so loops find it
+   * in a register.
+   */
   float(value: number): Local<'v128'> {
     return this.#constant(`f${Object.is(value, -0) ? '-0' : value}`, f32x4.const(value));
   }
 
+  /** A vector with the i32 `value` in all lanes, set once at the start of the function. */
   int(value: number): Local<'v128'> {
     return this.#constant(`i${value}`, i32x4.const(value));
   }
 
+  /** A vector of these four i32, set once at the start of the function. */
   lanes(lanes: readonly [number, number, number, number]): Local<'v128'> {
     return this.#constant(`l${lanes.join()}`, v128.constInt(lanes));
   }
 
+  /** Runs `then` if the condition is not 0. */
   if(condition: Code<'i32'>, then: () => void): void {
     const inner = this.#capture(then);
     this.#body.push([condition.bytes, IF, EMPTY_TYPE, inner, END]);
   }
 
+  /** Repeats `body` while the condition is not 0. */
   while(condition: Code<'i32'>, body: () => void): void {
     const inner = this.#capture(body);
     this.#body.push([
@@ -121,8 +133,8 @@ export class FunctionBuilder {
   }
 
   /**
-   * `body` for each whole `step` between `counter`, which goes up by `step`, and `end`.
-   * `step` is a power of two and divides `counter`.
+   * Repeats `body` while a whole `step` fits between `counter` and `end`; `counter` increases by `step` each
+   * time. `step` is a power of two and divides `counter`.
    */
   forSteps(counter: Local<'usize'>, step: number, end: Code<'usize'>, body: () => void): void {
     const stop = step === 1 ? end : this.let(usize.and(end, usize.const(-step)));
@@ -132,7 +144,7 @@ export class FunctionBuilder {
     });
   }
 
-  /** Locals and instructions, as they lie in the code section. */
+  /** Locals and instructions in the format of the code section. */
   encode(width: Width): number[] {
     const locals = this.#locals.map((kind) => [1, kindBytes[kind]]);
     return flatten([unsigned(locals.length), locals, this.#prologue, this.#body, END], width);

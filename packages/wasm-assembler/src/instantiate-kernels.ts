@@ -2,12 +2,12 @@ import type { ValueKind, Width } from './code.ts';
 import { encodeModule } from './encode-module.ts';
 import type { FunctionBuilder } from './function-builder.ts';
 
-/** Takes addresses in bytes, counts, and what else its function has as parameters. */
+/** A compiled function. Its parameters are addresses in bytes, counts, and the other parameters of the function. */
 export type Kernel = (...parameters: readonly number[]) => number | undefined;
 
 /**
- * The functions on a memory of any width, by the same names. Compiles at once, on this thread. Throws RangeError for
- * a memory that no module takes.
+ * Compiles the functions for a memory of either width and returns them by name. It compiles at once, on this
+ * thread. Throws RangeError for a memory that no module accepts.
  */
 export function instantiateKernels(
   functions: ReadonlyMap<string, FunctionBuilder>,

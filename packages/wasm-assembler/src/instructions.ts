@@ -70,6 +70,7 @@ function lane<R extends ValueKind>(result: R, opcode: number): (a: V128, lane: n
   return (a, index) => code(result, a.bytes, ...simd(opcode), index);
 }
 
+/** Instructions on integers of kind i32. */
 export const i32: {
   const: (value: number) => I32;
   load: Load<'i32'>;
@@ -95,6 +96,7 @@ export const i32: {
   truncSatF64S: unary('i32', 0xfc, 0x02),
 };
 
+/** Instructions on integers of kind i64. */
 export const i64: {
   const: (value: number) => I64;
   load: Load<'i64'>;
@@ -125,7 +127,7 @@ function usizeBinary<R extends ValueKind>(
   return (a, b) => code(result, a.bytes, b.bytes, byWidth([narrow], [wide]));
 }
 
-/** Addresses, counts and numbers of bytes. */
+/** Instructions on addresses, counts and numbers of bytes. */
 export const usize: {
   /** Of 32 bits; negative ones wrap around. */
   const: (value: number) => Usize;
@@ -153,7 +155,7 @@ export const usize: {
   shl: usizeBinary('usize', 0x74, 0x86),
 };
 
-/** `copy` of bytes between places that may overlap, and `fill` with one byte. */
+/** `copy` copies bytes between places that may overlap; `fill` sets all bytes to one value. */
 export const memory: {
   copy: (target: Usize, source: Usize, byteLength: Usize) => Code<'nothing'>;
   fill: (target: Usize, byte: I32, byteLength: Usize) => Code<'nothing'>;
@@ -164,6 +166,7 @@ export const memory: {
     code('nothing', target.bytes, byte.bytes, byteLength.bytes, 0xfc, 0x0b, 0),
 };
 
+/** Instructions on numbers of kind f32. */
 export const f32: {
   load: Load<'f32'>;
   store: Store<'f32'>;
@@ -182,6 +185,7 @@ export const f32: {
   convertUsize: (a) => code('f32', a.bytes, byWidth([0xb3], [0xb5])),
 };
 
+/** Instructions on numbers of kind f64. */
 export const f64: {
   const: (value: number) => F64;
   load: Load<'f64'>;
@@ -202,6 +206,7 @@ export const f64: {
   convertI64S: unary('f64', 0xb9),
 };
 
+/** Instructions on whole vectors of 128 bits. */
 export const v128: {
   load: Load<'v128'>;
   /** One 32-bit value in all lanes. */
@@ -272,6 +277,7 @@ type F32x4Binary =
   /** a < b ? b : a. */
   | 'pmax';
 
+/** Instructions on vectors of four f32. */
 export const f32x4: {
   const: (value: number) => V128;
   splat: Unary<'f32', 'v128'>;
@@ -310,6 +316,7 @@ export const f32x4: {
   demoteF64x2Zero: vectorUnary('f32x4.demoteF64x2Zero', 0x5e),
 };
 
+/** Instructions on vectors of two f64. */
 export const f64x2: {
   splat: Unary<'f64', 'v128'>;
   convertLowI32x4S: Unary<'v128', 'v128'>;
@@ -329,6 +336,7 @@ export const f64x2: {
 type I32x4Unary = 'abs' | 'neg' | 'truncSatF32x4S' | 'truncSatF64x2SZero' | 'extendLowI16x8U';
 type I32x4Binary = 'eq' | 'ne' | 'ltS' | 'leS' | 'add' | 'sub' | 'mul' | 'minS' | 'maxS';
 
+/** Instructions on vectors of four integers of 32 bits. */
 export const i32x4: {
   const: (value: number) => V128;
   splat: Unary<'i32', 'v128'>;
@@ -358,6 +366,7 @@ export const i32x4: {
   truncSatF64x2SZero: vectorUnary('i32x4.truncSatF64x2SZero', 0xfc),
 };
 
+/** Instructions on vectors of eight integers of 16 bits. */
 export const i16x8: {
   extendLowI8x16U: Unary<'v128', 'v128'>;
   narrowI32x4S: Binary<'v128', 'v128'>;
@@ -369,6 +378,7 @@ export const i16x8: {
   narrowI32x4U: vectorBinary('i16x8.narrowI32x4U', 0x86),
 };
 
+/** Instructions on vectors of sixteen integers of 8 bits. */
 export const i8x16: {
   narrowI16x8S: Binary<'v128', 'v128'>;
   /** Of signed lanes; values of 8 bits keep them. */

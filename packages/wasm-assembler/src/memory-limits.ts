@@ -1,9 +1,9 @@
 import { encodeModule } from './encode-module.ts';
 
-/** Memories are multiples of this. */
+/** The size of a WebAssembly page. The length of a memory is a multiple of it. */
 export const pageBytes = 65_536;
 
-/** What addresses of 32 bits reach, less one page so that a length fits 32 bits. */
+/** The most bytes of a memory with 32-bit addresses: 4 GiB less one page, so that a length fits into 32 bits. */
 export const narrowMemoryBytes: number = 2 ** 32 - pageBytes;
 
 /** The most that WebAssembly's interface for JavaScript grants a memory whose addresses have 64 bits. */
@@ -12,26 +12,27 @@ const wideMemoryBytes = 2 ** 34;
 /** Leaves some of the machine to others, and to what a process has beside the memory of its tensors. */
 const defaultShare = 3 / 4;
 
+/** How large a memory can be, and how large it is by default. */
 export interface MemoryLimits {
   /** The most that a memory can have. */
   readonly largestBytes: number;
-  /** What sets that limit, as `this machine has 8 GiB`. */
+  /** What sets this limit, such as `this machine has 8 GiB`. */
   readonly reason: string;
-  /** What is sensible for one process that is told nothing; what is not written to takes no memory. */
+  /** The default for one process. Bytes that are not written to take no memory. */
   readonly defaultBytes: number;
 }
 
-/** What decides how large memories are. */
+/** The facts that decide how large memories can be. */
 export interface MemoryHost {
-  /** What WebAssembly grants a memory. */
+  /** The most that WebAssembly grants a memory. */
   readonly engineBytes: number;
-  /** Of the machine, or of the container that this process is in; browsers do not tell. */
+  /** The memory of the machine, or of the container of this process. Browsers do not tell it. */
   readonly machineBytes: number | 'unknown';
-  /** Whether pages that nobody has written to take nothing from others. */
+  /** Whether pages that nobody has written to take no memory. */
   readonly lendsOnDemand: boolean;
 }
 
-/** How large a memory can be, and should be, on a host: by default on this one. */
+/** How large a memory can be on a host, and how large it is by default. Default: this host. */
 export function memoryLimits(host: MemoryHost = thisHost()): MemoryLimits {
   const { engineBytes, machineBytes, lendsOnDemand } = host;
   const isKnown = machineBytes !== 'unknown';

@@ -10,6 +10,7 @@ import { FreeList } from './free-list.ts';
 /** Start of every allocation: a cache line, and more than any SIMD load asks for. */
 export const alignmentBytes = 64;
 
+/** How many bytes of an arena are in use. */
 export interface ArenaUsage {
   readonly bytesInUse: number;
   /** The most that was ever in use at once. */

@@ -4,6 +4,7 @@ import { Arena } from '../memory/arena.ts';
 import { createMemory } from '../memory/create-memory.ts';
 import { wasmParts } from './wasm-parts.ts';
 
+/** Options of `wasm`. */
 export interface WasmOptions {
   /** Where tensors live; must not grow afterwards. Default: a memory of its own. */
   readonly memory?: WebAssembly.Memory;

@@ -1,12 +1,15 @@
-/** The ports of a world, to be posted to its workers. */
+/** The ports of a world. Post them to its workers. */
 export interface ConnectedPorts {
-  /** For each rank, the ports that portTransport takes there. */
+  /** For each rank, the ports that portTransport takes on it. */
   readonly ranks: readonly (readonly MessagePort[])[];
-  /** For each rank, the other end of the port that is in the rank's own place. */
+  /** For each rank, the other end of the port at the rank's own index. */
   readonly starter: readonly MessagePort[];
 }
 
-/** Makes a port between every two of `size` ranks, and one between each rank and whoever starts the ranks. */
+/**
+ * Makes a port between every two of `size` ranks, and one between each rank and the program that starts the
+ * ranks.
+ */
 export function connectPorts(size: number): ConnectedPorts {
   const ranks = Array.from({ length: size }, (): MessagePort[] => []);
   const starter: MessagePort[] = [];

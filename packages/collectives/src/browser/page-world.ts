@@ -10,13 +10,13 @@ import { connectPorts } from './connect-ports.ts';
 import type { PortMessage } from './port-message.ts';
 import { sharingAvailability } from './sharing-availability.ts';
 
-/** What one worker needs to join. Post it to the worker with `ports` as the transfer list. */
+/** The data that one worker needs to join. Post it to the worker with `ports` as the transfer list. */
 export interface PageRank {
   readonly rank: number;
   readonly size: number;
-  /** Undefined where the ranks share no memory. */
+  /** Undefined if the ranks share no memory. */
   readonly world: ThreadsWorld | undefined;
-  /** Empty where the ranks share memory. */
+  /** Empty if the ranks share memory. */
   readonly ports: MessagePort[];
 }
 
@@ -33,11 +33,11 @@ export interface PageWorld {
 }
 
 /**
- * Makes a world for the workers of a page, which join it by joinPageWorld. Where the page is isolated, the
- * ranks share memory, with an arena of `arenaBytes` for each rank's tensors; elsewhere they communicate over
- * ports. Throws ConfigError for options that do not fit.
+ * Makes a world for the workers of a page, which join it by joinPageWorld. If the page is isolated, the ranks
+ * share memory, with an arena of `arenaBytes` for each rank's tensors. Otherwise they communicate over ports.
+ * Throws ConfigError for options that do not fit.
  *
- *   worker.postMessage(world.ranks[rank], world.ranks[rank].ports)
+ *     worker.postMessage(world.ranks[rank], world.ranks[rank].ports)
  */
 export function createPageWorld(options: WorldOptions): PageWorld {
   checkOptions('createPageWorld', options, worldRules);

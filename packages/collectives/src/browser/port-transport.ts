@@ -12,17 +12,18 @@ import type { WatchedTransport } from '../transports/watched-transport.ts';
 import { PortLink } from './port-link.ts';
 import { StarterPort } from './starter-port.ts';
 
+/** Options of `portTransport`. */
 export interface PortTransportOptions {
   readonly rank: number;
   readonly size: number;
   /**
-   * For each rank, the port to that rank. The port in this rank's own place leads to whoever started the ranks,
-   * who may end the transport. This is a row of connectPorts.
+   * For each rank, the port to that rank. The port at this rank's own index leads to the program that started
+   * the ranks, which may end the transport. This is a row of connectPorts.
    */
   readonly ports: readonly MessagePort[];
   /**
-   * How many bytes a peer may have sent that this rank has not received yet; beyond that the peer waits. It is
-   * the same on every rank. Default: 64 MiB.
+   * The number of bytes that a peer may have sent and this rank has not received yet. Beyond it, the peer
+   * waits. It is the same on every rank. Default: 64 MiB.
    */
   readonly maxUnexpectedBytes?: number;
 }
@@ -36,9 +37,9 @@ const portRules: OptionRules<PortTransportOptions> = {
 
 /**
  * A transport for ranks that are workers of one page or process and share no memory. A message is copied once,
- * handed over, and copied to where it is received. Where the platform tells that ports have closed, the end of
- * a worker is noticed at once, and elsewhere by the time limits of calls. Throws ConfigError for options that
- * do not fit.
+ * posted, and copied to the receiver's buffer. If the platform reports closed ports, the end of a worker is
+ * noticed at once; otherwise the time limits of calls notice it. Throws ConfigError for options that do not
+ * fit.
  */
 export function portTransport(options: PortTransportOptions): WatchedTransport {
   checkOptions('portTransport', options, portRules);

@@ -1,13 +1,13 @@
 import { dtypes } from '@shardwise/core/spec';
 import type { CallRecord, Operation } from './record.ts';
 
-/** What is counted: operations of a group, and messages. */
+/** The operations that are counted: those of a group, and messages. */
 export type CountedOperation = Operation | 'send' | 'recv';
 
-/** How often an operation was called, and how much it moved. */
+/** How often an operation was called, and how many bytes it moved. */
 export interface OperationCount {
   readonly calls: number;
-  /** The sum over the calls of n of the operation's shape line, in bytes. */
+  /** The sum over all calls of n of the operation's shape line, in bytes. */
   readonly bytes: number;
 }
 

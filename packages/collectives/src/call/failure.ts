@@ -138,8 +138,9 @@ function listRanks(ranks: readonly number[]): string {
 }
 
 /**
- * The error with which a transport's pending calls reject when `rank` has closed it, or has passed on why it
- * must. The reason is that of `reason`, if this is itself the error of a closed transport or of a lost peer.
+ * The error with which a transport's pending calls reject when `rank` has closed the transport, or has passed
+ * on why it must close. If `reason` is itself the error of a closed transport or of a lost peer, the result has
+ * the reason of `reason`.
  */
 export function peerClosedError(rank: number, reason: Error | undefined): CollectiveError {
   const cause =

@@ -3,9 +3,9 @@ import { milliseconds } from './call-options.ts';
 import { CheckedGroup } from './checked-group.ts';
 
 /**
- * From now on the calls of this group, and of the groups that are split from it, have this time limit in
- * milliseconds, unless they give another. It works for groups of every kind that this package makes. Ranks may
- * have different limits. Throws ConfigError for groups of other packages, and for what is not a number of
+ * Sets the time limit in milliseconds for the later calls of this group, and of the groups that are split from
+ * it, that do not give their own. It works for all groups that this package makes. Ranks may have different
+ * limits. Throws ConfigError for groups of other packages, and for a limit that is not a number of
  * milliseconds.
  */
 export function limitCalls(group: ProcessGroup, timeoutMs: number): void {

@@ -16,16 +16,16 @@ import { defaultAlgorithmTable } from './selection/default-algorithm-table.ts';
 import { hostNumbers, ranksByHost } from './topology.ts';
 import { TransportGroup } from './transport-group.ts';
 
+/** Options of `createGroup`. */
 export interface CreateGroupOptions {
   /**
    * Whether ranks compare each call before its data moves. This takes one short message between every two
-   * ranks, and where calls differ it makes a CollectiveMismatchError of what would be wrong results. Default:
-   * true.
+   * ranks. If calls differ, it throws a CollectiveMismatchError instead of giving wrong results. Default: true.
    */
   readonly verify?: boolean;
   /**
-   * Milliseconds after which a call fails that has no limit of its own. It holds for groups split from this
-   * one, too. Default: 600,000.
+   * Milliseconds after which a call without its own limit fails. It applies to groups split from this one, too.
+   * Default: 600,000.
    */
   readonly timeoutMs?: number;
   /**
@@ -38,7 +38,7 @@ export interface CreateGroupOptions {
    * every rank. Default: the environment variable SHARDWISE_ALGORITHM, and without it the choice of the table.
    */
   readonly algorithm?: string;
-  /** Which algorithm was measured to be the fastest in which case. Default: the package's own table. */
+  /** The algorithm that was measured to be the fastest in each case. Default: the package's own table. */
   readonly algorithmTable?: AlgorithmTable;
 }
 

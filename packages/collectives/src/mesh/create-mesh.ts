@@ -9,15 +9,15 @@ import { groupAlong } from './grid.ts';
 import { formatGrid, MeshRanks } from './mesh-ranks.ts';
 
 /**
- * Lays the ranks of a group out as a grid, as PyTorch's init_device_mesh does: row-major, with the last axis
- * fastest, so that ranks along it are neighbours. With dp 2, tp 2:
+ * Arranges the ranks of a group as a grid, as PyTorch's init_device_mesh does: row-major, with the last axis
+ * fastest, so ranks along it are neighbours. With dp 2, tp 2:
  *
  *            tp 0  tp 1
  *     dp 0     0     1
  *     dp 1     2     3
  *
- * It is a collective: all ranks of the group call it with the same axes. Throws ConfigError where the product
- * of the sizes is not the size of the group.
+ * It is a collective: all ranks of the group call it with the same axes. Throws ConfigError if the product of
+ * the sizes is not the size of the group.
  */
 export async function createMesh(
   group: ProcessGroup,

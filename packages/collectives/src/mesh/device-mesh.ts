@@ -7,17 +7,17 @@ import {
 } from '@shardwise/core/spec';
 import { type Grid, groupAlong } from './grid.ts';
 
-/** A mesh from which others can be made, as from PyTorch's DeviceMesh. */
+/** A mesh from which other meshes can be made, as from PyTorch's DeviceMesh. */
 export interface DeviceMesh extends Mesh {
   /**
-   * The mesh of some of the axes, in the order given, with the same groups; `mesh['dp', 'tp']` in PyTorch.
+   * The mesh of some of the axes, in the given order, with the same groups; `mesh['dp', 'tp']` in PyTorch.
    * Throws ConfigError for axes that the mesh does not have.
    */
   select(...axes: readonly string[]): DeviceMesh;
   /**
-   * This mesh with a further name, which stands for several of its axes as if they were one, the last of them
-   * fastest. `axes` stay as they are. It is a collective: all ranks call it with the same names. Throws
-   * ConfigError for axes that the mesh does not have, and for a name that it has already.
+   * This mesh with an additional name, which stands for several of its axes as one axis. The last of them is
+   * the fastest. `axes` stay as they are. It is a collective: all ranks call it with the same names. Throws
+   * ConfigError for axes that the mesh does not have, and for a name that it already has.
    */
   flatten(axes: readonly string[], name: string, options?: CallOptions): Promise<DeviceMesh>;
 }

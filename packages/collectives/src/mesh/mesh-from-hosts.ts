@@ -6,6 +6,7 @@ import {
   type OptionRules,
 } from '@shardwise/core/spec';
 
+/** Options of `meshFromHosts`. */
 export interface HostMeshOptions {
   /** The name of the axis inside a host. Default: 'tp'. */
   readonly inner?: string;
@@ -26,8 +27,8 @@ const hostMeshRules: OptionRules<HostMeshOptions> = {
 
 /**
  * The axes of a mesh whose inner axis never leaves a host, as tensor parallelism needs it. `hosts` has the
- * number of each rank's host, as in the options of createGroup; the ranks of a host follow each other. Throws
- * ConfigError where a group of the inner axis would lie on two hosts.
+ * number of each rank's host, as in the options of createGroup. The ranks of a host have consecutive numbers.
+ * Throws ConfigError if a group of the inner axis would lie on two hosts.
  */
 export function meshFromHosts(
   hosts: readonly number[],

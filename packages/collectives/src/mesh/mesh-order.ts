@@ -8,9 +8,9 @@ import type { MeshAxis } from '@shardwise/core/spec';
 const megatronOrder = 'tp-cp-ep-dp-pp';
 
 /**
- * The axes of a mesh for createMesh, from an order as Megatron-LM writes it. The first name of the order is the
- * fastest axis, which is the last one of createMesh. Axes without a size have one rank. Throws ConfigError for
- * a name that is there twice, and for an axis with several ranks that the order lacks.
+ * The axes of a mesh for createMesh, from an order in the notation of Megatron-LM. The first name of the order
+ * is the fastest axis, which is the last one of createMesh. Axes without a size have one rank. Throws
+ * ConfigError for a name that occurs twice, and for an axis with several ranks that is not in the order.
  */
 export function meshOrder(
   order: string,

@@ -2,8 +2,8 @@ import { ConfigError } from '@shardwise/core/spec';
 import type { MeshAxis } from '@shardwise/core/spec';
 
 /**
- * Which rank is where on a mesh. This follows from the sizes alone, so plans and launchers can ask without a
- * world. Ranks are row-major with the last axis fastest, as in createMesh.
+ * Computes which rank is where on a mesh. This follows from the sizes alone, so plans and launchers can ask
+ * without a world. Ranks are row-major with the last axis fastest, as in createMesh.
  */
 export class MeshRanks {
   readonly axes: readonly MeshAxis[];

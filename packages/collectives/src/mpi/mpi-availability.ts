@@ -12,8 +12,8 @@ export type MpiAvailability =
   | { readonly available: false; readonly reason: string };
 
 /**
- * Whether this process can load an MPI library. It loads the library to find out, and keeps it. Whether a
- * launcher of MPI has started the process, its environment tells.
+ * Whether this process can load an MPI library. It loads the library to find out, and keeps it. It does not say
+ * whether an MPI launcher has started the process; the environment of the process does.
  */
 export function mpiAvailability(): MpiAvailability {
   try {

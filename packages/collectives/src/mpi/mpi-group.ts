@@ -6,9 +6,9 @@ import { MpiReducer } from './mpi-reducer.ts';
 import { MpiTransport } from './mpi-transport.ts';
 
 /**
- * The group of all processes that mpirun, mpiexec or srun has started, or of this process alone where none of
- * them has. Every rank calls it as often as the others; it waits for them and blocks the thread. MPI begins
- * with the first call and ends with the process. Throws ConfigError where no library of MPI can be loaded.
+ * The group of all processes that mpirun, mpiexec or srun has started, or of this process alone if none of them
+ * has started it. Every rank must call it equally often. It waits for the other ranks and blocks the thread.
+ * MPI begins with the first call and ends with the process. Throws ConfigError if no MPI library can be loaded.
  */
 export async function mpiGroup(): Promise<ProcessGroup> {
   const job = mpiJob();

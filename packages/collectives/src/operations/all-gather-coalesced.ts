@@ -5,8 +5,8 @@ import { packsOf, pairsOf } from './packs.ts';
 
 /**
  * Does an `allGather` of each input into the output at the same place of the list. Short ones share a call.
- * Shape: inputs [n] -> outputs [W*n]. Throws what `allGather` throws, and ConfigError where the lists have
- * different lengths.
+ * Throws what `allGather` throws, and ConfigError if the lists have different lengths.
+ * Shape: each input [n] -> output [W*n].
  */
 export async function allGatherCoalesced(
   group: ProcessGroup,

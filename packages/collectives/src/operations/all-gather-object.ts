@@ -5,9 +5,9 @@ import { hasRest, objectCall, restOf, type ObjectOptions } from './object-messag
 import type { PlainData } from './plain-data.ts';
 
 /**
- * Gives every rank's plain data to every rank, in rank order. Await it before the next call on the group:
- * objects of more than half a KiB take a second call. Rejects with ConfigError on the rank whose value is no
- * plain data, with CollectiveError on the others.
+ * Gives every rank's plain data to every rank, in rank order. Await it before the next call on the group,
+ * because objects of more than half a KiB take a second call. If a value is not plain data, it rejects with
+ * ConfigError on its rank and with CollectiveError on the others.
  */
 export async function allGatherObject(
   group: ProcessGroup,

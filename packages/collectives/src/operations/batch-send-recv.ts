@@ -10,8 +10,8 @@ export interface SendOrRecv {
 }
 
 /**
- * Issues all messages before it awaits any, so that their order does not matter, as PyTorch's
- * batch_isend_irecv. Each of them stays a message of its own, so its receiver need not use a batch.
+ * Issues all messages before it awaits any, so their order does not matter, as in PyTorch's batch_isend_irecv.
+ * Each stays a separate message, so the receiver need not use a batch.
  */
 export async function batchSendRecv(
   group: ProcessGroup,

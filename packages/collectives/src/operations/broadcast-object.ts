@@ -13,9 +13,9 @@ import {
 import type { PlainData } from './plain-data.ts';
 
 /**
- * Gives root's plain data to every rank, and to root a copy of it. The other ranks' `value` is not used. Await
- * it before the next call on the group: objects of more than half a KiB take a second call. Rejects with
- * ConfigError on root where the value is no plain data, with CollectiveError on the others.
+ * Gives root's plain data to every rank. Root gets a copy. The `value` of the other ranks is not used. Await it
+ * before the next call on the group, because objects of more than half a KiB take a second call. If the value
+ * is not plain data, it rejects with ConfigError on root and with CollectiveError on the others.
  */
 export async function broadcastObject(
   group: ProcessGroup,

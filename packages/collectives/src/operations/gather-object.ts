@@ -7,8 +7,8 @@ import type { PlainData } from './plain-data.ts';
 
 /**
  * Gives every rank's plain data to root, in rank order; the other ranks get undefined. Await it before the next
- * call on the group: objects of more than half a KiB take a second call. Rejects with ConfigError on the rank
- * whose value is no plain data, with CollectiveError on the others.
+ * call on the group, because objects of more than half a KiB take a second call. If a value is not plain data,
+ * it rejects with ConfigError on its rank and with CollectiveError on the others.
  */
 export async function gatherObject(
   group: ProcessGroup,

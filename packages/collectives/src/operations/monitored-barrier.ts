@@ -9,6 +9,7 @@ import {
 } from '@shardwise/core/spec';
 import { MAX_TAG } from '../call/checks.ts';
 
+/** Options of `monitoredBarrier`. */
 export interface MonitoredBarrierOptions {
   /** Milliseconds after which rank 0 gives up. Default: 30 minutes, as in gloo. */
   readonly timeoutMs?: number;
@@ -30,10 +31,10 @@ const GRACE_MS = 2000;
 
 /**
  * A barrier in which rank 0 waits for a message of every other rank, as in PyTorch's monitored_barrier. It is
- * slower than a barrier, but does not wait for the group's calls in flight, so it finds ranks that are stuck in
- * one. Where ranks do not come, rank 0 throws CollectiveTimeoutError with their numbers and closes the group
- * with it. Other ranks that wait get CollectiveAbortedError with that text. Throws ConfigError for a timeout
- * out of range.
+ * slower than a barrier, but it does not wait for calls in flight on the group, so it finds ranks that are
+ * stuck in one. If ranks do not come, rank 0 throws CollectiveTimeoutError with their numbers and closes the
+ * group with this error. Other ranks that wait get CollectiveAbortedError with its text. Throws ConfigError for
+ * a timeout out of range.
  */
 export async function monitoredBarrier(
   group: ProcessGroup,

@@ -7,10 +7,10 @@ import {
 
 /**
  * Makes groups that have no rank in common, in one call that all ranks of `group` make with the same lists.
- * Returns the group that this rank is in. As in PyTorch, the ranks of a group are sorted, whatever the order of
- * its list. A rank that is in none gets undefined, where PyTorch has GroupMember.NON_GROUP_MEMBER, so that
- * `part?.allReduce(...)` does nothing there. Throws ConfigError for lists with a wrong rank, and
- * CollectiveMismatchError where the ranks' lists differ.
+ * Returns the group of this rank, or undefined if it is in none, so that `part?.allReduce(...)` does nothing
+ * there. (PyTorch returns GroupMember.NON_GROUP_MEMBER.) As in PyTorch, the ranks of a group are sorted,
+ * whatever the order of its list. Throws ConfigError for lists with a wrong rank, and CollectiveMismatchError
+ * if the ranks' lists differ.
  */
 export async function newGroups(
   group: ProcessGroup,

@@ -10,8 +10,12 @@ import { callRules, type TransferOptions } from '../call/call-options.ts';
 import { brokenObjectError } from './byte-reader.ts';
 import { encodeObject } from './object-codec.ts';
 
+/** Options of the collectives of objects, such as `broadcastObject`. */
 export interface ObjectOptions extends CallOptions {
-  /** The length in bytes from which on objects are refused. It is the same on every rank. Default: 64 MiB. */
+  /**
+   * The largest length of an object in bytes. Longer objects are refused. It is the same on every rank.
+   * Default: 64 MiB.
+   */
   readonly maxBytes?: number;
 }
 

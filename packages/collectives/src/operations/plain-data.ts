@@ -11,6 +11,7 @@ export type PlainData =
   | readonly PlainData[]
   | { readonly [key: string]: PlainData };
 
+/** The typed arrays that operations on objects can send. */
 export type TypedArray =
   | Uint8Array
   | Int8Array

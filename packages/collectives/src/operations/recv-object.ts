@@ -11,9 +11,9 @@ import {
 import type { PlainData } from './plain-data.ts';
 
 /**
- * Receives plain data that rank `from` gives to `sendObject`. Await it before the next receive from that rank
- * with that tag. Rejects with ConfigError for an object of more than `maxBytes`; the object is then lost, and
- * so are later messages with that tag. Rejects with CollectiveError where the sender failed.
+ * Receives the plain data that rank `from` passes to `sendObject`. Await it before the next receive from that
+ * rank with that tag. For an object of more than `maxBytes` it rejects with ConfigError. Then the object is
+ * lost, and so are later messages with that tag. Rejects with CollectiveError if the sender failed.
  */
 export async function recvObject(
   group: ProcessGroup,

@@ -14,9 +14,9 @@ const OPERATION = 'reduceScatterCoalesced';
 
 /**
  * Does a `reduceScatter` of each input into the output at the same place of the list. Short ones share a call.
- * An input need not be a multiple of the group's size: parts are those of torch.chunk, ceil(n / W) elements,
- * and the last ones are shorter or empty (as in DeepSpeed's reduce_scatter_coalesced). Throws ShapeError for an
- * output of another length.
+ * The length n of an input need not be a multiple of the group's size W. Parts are those of torch.chunk: ceil(n
+ * / W) elements, and the last ones are shorter or empty (as in DeepSpeed's reduce_scatter_coalesced). Throws
+ * ShapeError for an output of another length.
  */
 export async function reduceScatterCoalesced(
   group: ProcessGroup,

@@ -15,9 +15,10 @@ import {
 import type { PlainData } from './plain-data.ts';
 
 /**
- * Gives each rank its one of root's plain data. `values` has one for each rank; the other ranks' `values` are
- * not used. Await it before the next call on the group: objects of more than half a KiB take a second call.
- * Rejects with ConfigError on root where a value is no plain data, with CollectiveError on the others.
+ * Gives each rank one item of root's plain data. `values` has one item for each rank. The `values` of the other
+ * ranks are not used. Await it before the next call on the group, because objects of more than half a KiB take
+ * a second call. If an item is not plain data, it rejects with ConfigError on root and with CollectiveError on
+ * the others.
  */
 export async function scatterObject(
   group: ProcessGroup,

@@ -11,8 +11,8 @@ import {
 } from './object-message.ts';
 
 /**
- * Sends plain data to a rank that calls `recvObject`. Objects of more than half a KiB go in two messages. Where
- * the value is no plain data, this rejects with ConfigError, and so does the receiver with CollectiveError.
+ * Sends plain data to a rank that calls `recvObject`. Objects of more than half a KiB take two messages. If the
+ * value is not plain data, it rejects with ConfigError, and the receiver's call rejects with CollectiveError.
  */
 export async function sendObject(
   group: ProcessGroup,

@@ -12,6 +12,7 @@ import { GroupRecording, type RecordingOwner } from './group-recording.ts';
 import type { NewCall, RecordedCall } from './recorded-call.ts';
 import { RingBuffer } from './ring-buffer.ts';
 
+/** Options of `FlightRecorder`. */
 export interface FlightRecorderOptions {
   /** This rank's number in the world. */
   readonly rank: number;
@@ -37,10 +38,7 @@ const MAX_SIZE = 100_000;
  */
 const KEPT_CALL_SITES = 64;
 
-/**
- * Records the latest calls of one rank on all its groups. A dump of it is compared with those of the other
- * ranks.
- */
+/** Records the latest calls of one rank on all its groups. Compare a dump of it with those of the other ranks. */
 export class FlightRecorder implements RecordingOwner {
   readonly rank: number;
   readonly worldSize: number;
@@ -82,6 +80,7 @@ export class FlightRecorder implements RecordingOwner {
     return group;
   }
 
+  /** Records a call that was issued. */
   add(call: NewCall): RecordedCall {
     const createdMs = performance.now();
     const recorded: RecordedCall = {
@@ -101,6 +100,7 @@ export class FlightRecorder implements RecordingOwner {
     return recorded;
   }
 
+  /** Records that a call has failed. */
   fail(call: RecordedCall, error: unknown): void {
     if (this.#failure !== null) return;
     this.#failure = {
@@ -113,6 +113,7 @@ export class FlightRecorder implements RecordingOwner {
     this.#onFailure(this);
   }
 
+  /** The recorded calls as plain data. */
   dump(): FlightDump {
     return {
       version: VERSION,

@@ -4,8 +4,8 @@ import type { FlightRecorder } from './flight-recorder.ts';
 
 /**
  * Records every call of a world's group, and of the groups that are split from it. Call it before the group's
- * first call, on all ranks or on none. Throws ConfigError for a group of another package, and for one that has
- * been used.
+ * first call, on all ranks or on none. Throws ConfigError for a group of another package, and for a group that
+ * has been used.
  */
 export function recordCalls(group: ProcessGroup, recorder: FlightRecorder): void {
   if (!(group instanceof CheckedGroup)) throw refusal('it is of another kind than those made here');

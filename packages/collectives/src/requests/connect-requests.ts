@@ -31,15 +31,16 @@ const READ_BYTES = 1 << 20;
 /** From messages of this length in bytes on, the two sides look for memory that they can share. */
 const LONG_BYTES = 1 << 16;
 
+/** Options of `connectRequests`. */
 export interface ConnectRequestsOptions {
   readonly host: string;
   readonly port: number;
   readonly secret: string;
   /** Whether all traffic is encrypted, as on the server. Default: false. */
   readonly encrypt?: boolean;
-  /** Milliseconds for the connection. Default: 10,000. */
+  /** Milliseconds that the connection may take. Default: 10,000. */
   readonly timeoutMs?: number;
-  /** Longer answers end the connection. Default: 1 GiB. */
+  /** A longer answer ends the connection. Default: 1 GiB. */
   readonly maxMessageBytes?: number;
 }
 
@@ -54,7 +55,10 @@ const connectRules: OptionRules<ConnectRequestsOptions> = {
 
 const requestRules: OptionRules<RequestOptions> = { ...callRules, onSent: option.callback() };
 
-/** Connects to a server of startRequestServer. Rejects with CollectiveError where nobody listens, or the secrets differ. */
+/**
+ * Connects to a server of startRequestServer. Rejects with CollectiveError if no server listens or the secrets
+ * differ.
+ */
 export async function connectRequests(options: ConnectRequestsOptions): Promise<RequestConnection> {
   checkOptions('connectRequests', options, connectRules);
   const { host, port, secret, encrypt = false, timeoutMs = 10_000 } = options;

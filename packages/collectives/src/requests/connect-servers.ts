@@ -7,21 +7,22 @@ import {
 } from '@shardwise/core/spec';
 import { connectRequests } from './connect-requests.ts';
 
-/** Where a server of requests listens. */
+/** The address of a request server. */
 export interface ServerAddress {
   readonly host: string;
   readonly port: number;
 }
 
+/** Options of `connectServers`. */
 export interface ConnectServersOptions {
-  /** Of every parameter server, in the same order on every worker. */
+  /** The addresses of all parameter servers, in the same order on every worker. */
   readonly addresses: readonly ServerAddress[];
   readonly secret: string;
-  /** Whether the next server has a copy of what each has. Default: false. */
+  /** Whether each server has a copy of the previous server's data. Default: false. */
   readonly areReplicated?: boolean;
   /** Whether all traffic is encrypted, as on the servers. Default: false. */
   readonly encrypt?: boolean;
-  /** Milliseconds for a connection. Default: 10,000. */
+  /** Milliseconds that a connection may take. Default: 10,000. */
   readonly timeoutMs?: number;
 }
 
@@ -35,11 +36,14 @@ const connectRules: OptionRules<ConnectServersOptions> = {
 
 /** The parameter servers at these addresses, for `parameterServer()`. */
 export interface ConnectedServers extends ParameterServers {
-  /** Says to the servers that this worker leaves. */
+  /** Tells the servers that this worker leaves. */
   close(): Promise<void>;
 }
 
-/** Throws ConfigError for options that do not fit; the servers are connected when they are needed. */
+/**
+ * Describes the parameter servers at these addresses. They are connected when they are needed. Throws
+ * ConfigError for options that do not fit.
+ */
 export function connectServers(options: ConnectServersOptions): ConnectedServers {
   checkOptions('connectServers', options, connectRules);
   const { addresses, areReplicated = false, ...common } = options;

@@ -25,8 +25,9 @@ import {
 /** The number of requests of one connection that may wait for their answers. */
 const MAX_PENDING = 1024;
 
+/** Options of `startRequestServer`. */
 export interface RequestServerOptions extends ServerOptions {
-  /** Longer requests end their connection. Default: 1 GiB. */
+  /** A longer request ends its connection. Default: 1 GiB. */
   readonly maxMessageBytes?: number;
   readonly handler: RequestHandler;
 }
@@ -38,8 +39,8 @@ const requestServerRules: OptionRules<RequestServerOptions> = {
 };
 
 /**
- * Answers requests of processes that have the secret, which use connectRequests. Rejects with ConfigError where the
- * address is taken or is not one of this host.
+ * Starts a server that answers requests of processes with the same secret, which use connectRequests. Rejects
+ * with ConfigError if the address is in use or does not belong to this host.
  */
 export async function startRequestServer(options: RequestServerOptions): Promise<Server> {
   checkOptions('startRequestServer', options, requestServerRules);

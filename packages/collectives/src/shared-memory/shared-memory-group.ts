@@ -62,8 +62,8 @@ export class SharedMemoryGroup extends CheckedGroup {
   }
 
   /**
-   * Moves pending calls of this rank without waiting. This is for a thread that computes between turns of its
-   * event loop. Calls also move whenever one is issued.
+   * Moves pending calls of this rank without waiting. A thread that computes between turns of its event loop
+   * calls it. Issuing a call also moves pending calls.
    */
   progress(): void {
     this.#context.progress.advance();
@@ -75,8 +75,8 @@ export class SharedMemoryGroup extends CheckedGroup {
   }
 
   /**
-   * Sends one message without the checks and counts of `send`. The tag is below 2^53. If the receiver wants
-   * another length, both calls reject with CollectiveMismatchError and the group goes on.
+   * Sends one message without the checks and counts of `send`. The tag is below 2^53. If the receiver expects
+   * another length, both calls reject with CollectiveMismatchError and the group can still be used.
    */
   sendBytes(to: number, tag: number, bytes: Uint8Array, options?: CallOptions): Promise<void> {
     return this.#messages.queue.issue(
@@ -93,7 +93,10 @@ export class SharedMemoryGroup extends CheckedGroup {
     );
   }
 
-  /** With a reason, ends the whole world, because groups that share ranks with a failed group fail with it. */
+  /**
+   * Closes this rank's group. With a reason it ends the whole world, because groups that share ranks with a
+   * failed group fail as well.
+   */
   override close(reason?: Error): void {
     if (reason !== undefined) {
       this.#abort(reason);

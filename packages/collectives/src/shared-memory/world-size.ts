@@ -17,14 +17,14 @@ export interface WorldSize {
   readonly byteLength: number;
 }
 
-/** What a world is to be like. */
+/** The sizes of a world. */
 export interface WorldOptions {
   /** The number of ranks. */
   readonly size: number;
   /**
    * The length of each rank's arena in bytes. Default: the ranks share out three quarters of the machine's
-   * memory, at most 16 GiB; 4 GiB on Windows and in browsers. Addresses have 32 bits, which is a little faster,
-   * while the world has up to 4 GiB.
+   * memory, at most 16 GiB (4 GiB on Windows and in browsers). While the world has up to 4 GiB, addresses have
+   * 32 bits, which is a little faster.
    */
   readonly arenaBytes?: number;
 }

@@ -7,7 +7,7 @@ import type { ShmWorld } from './shm-world.ts';
 /**
  * Ends every group of a world: each pending and future call, on every rank, rejects with
  * CollectiveAbortedError. It can be called from any process. `cause.rank` is the rank that failed, or undefined
- * if none did. The first cause stays. Throws ConfigError where the world has been closed.
+ * if none did. If it is called again, the first cause stays. Throws ConfigError if the world has been closed.
  */
 export function abortShmWorld(
   world: ShmWorld,

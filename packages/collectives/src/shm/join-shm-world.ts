@@ -7,7 +7,7 @@ import { openWorld } from './open-world.ts';
 import { ProcessPresence } from './process-presence.ts';
 import type { ShmWorld } from './shm-world.ts';
 
-/** What a process has of the world that it has joined. */
+/** The group and the memory of a process that has joined a world. */
 export interface ShmRank {
   /** The group of all ranks. */
   readonly group: SharedMemoryGroup;
@@ -18,8 +18,8 @@ export interface ShmRank {
 }
 
 /**
- * Joins a world as `rank`. Each rank's process calls it once. Throws ConfigError where another process is that
- * rank, and where the world has been closed.
+ * Joins a world as `rank`. Each rank's process calls it once. Throws ConfigError if another process is that
+ * rank, and if the world has been closed.
  */
 export function joinShmWorld(world: ShmWorld, rank: number): ShmRank {
   checkRank('joinShmWorld', 'rank', rank, world.size);

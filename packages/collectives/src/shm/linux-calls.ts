@@ -112,8 +112,8 @@ function refusedError(call: string, errno: number): ConfigError {
 }
 
 /**
- * A function that lets other threads run on this core. It is undefined on other systems than Linux, and without
- * the optional package koffi.
+ * A function that lets other threads run on this core. Undefined on other systems than Linux, and without the
+ * optional package koffi.
  */
 export function coreYielder(): (() => void) | undefined {
   try {
@@ -125,8 +125,8 @@ export function coreYielder(): (() => void) | undefined {
 }
 
 /**
- * From now on the kernel ends this process when its parent ends, also while it computes or is blocked. Returns
- * false where this cannot be had: on other systems than Linux, and without the optional package koffi.
+ * Makes the kernel end this process when its parent ends, even while the process computes or is blocked.
+ * Returns false if this is not possible: on other systems than Linux, and without the optional package koffi.
  */
 export function endWithParent(): boolean {
   const parent = process.ppid;

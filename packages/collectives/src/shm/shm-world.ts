@@ -12,11 +12,11 @@ import { memoryFileName } from './open-memory-file.ts';
 import { identityOf } from './process-identity.ts';
 
 /**
- * The processes of one host and the memory that they share. It is plain data, to be given to the ranks in a
- * message or, as JSON, in a variable of their environment.
+ * The processes of one host and the memory that they share. It is plain data; give it to the ranks in a message
+ * or, as JSON, in a variable of their environment.
  */
 export interface ShmWorld {
-  /** A name for the memory, so that no other memory is taken for it. */
+  /** A name for the memory, so that it cannot be confused with another one. */
   readonly id: string;
   readonly size: number;
   /** The length of each rank's region; a multiple of 64 KiB. */
@@ -29,10 +29,11 @@ export interface ShmWorld {
 
 /**
  * Makes the memory for `size` processes, each with an arena of `arenaBytes`. By default the arenas share out
- * three quarters of the machine's memory, at most 16 GiB, or less where the address space has no room for it.
- * Pages cost nothing until they are used. They are memory of the kernel, so /dev/shm need not have room. The
- * process that starts the ranks calls this, and must outlive them: if it ends, ranks that wait for others fail. Throws ConfigError for options that do not fit, and where
- * shmAvailability says that it is not available.
+ * three quarters of the machine's memory, at most 16 GiB, or less if the address space has no room for it.
+ * Pages cost nothing until they are used. The kernel keeps the memory, so /dev/shm needs no room for it. The
+ * process that starts the ranks calls this, and must live longer than they do: if it ends, ranks that wait for
+ * others fail. Throws ConfigError for options that do not fit, and if shmAvailability says that shared memory
+ * is not available.
  */
 export function createShmWorld(options: WorldOptions): ShmWorld {
   checkOptions('createShmWorld', options, worldRules);
@@ -53,7 +54,7 @@ export function createShmWorld(options: WorldOptions): ShmWorld {
 }
 
 /**
- * Gives up the launcher's hold on the memory: nobody can join any more, and the kernel frees the memory when
+ * Releases the launcher's hold on the memory. After that, nobody can join, and the kernel frees the memory when
  * the last rank has ended. Throws ConfigError in another process than the one that made the world.
  */
 export function closeShmWorld(world: ShmWorld): void {
@@ -76,7 +77,7 @@ export type ShmAvailability =
   | { readonly available: true }
   | { readonly available: false; readonly reason: string };
 
-/** Whether processes of this host can share memory, which takes Linux and the optional package koffi. */
+/** Whether processes of this host can share memory. It needs Linux and the optional package koffi. */
 export function shmAvailability(): ShmAvailability {
   try {
     closeSync(createShmWorld({ size: 1, arenaBytes: 1 }).fd);

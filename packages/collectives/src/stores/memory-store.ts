@@ -10,8 +10,8 @@ interface Waiter {
 }
 
 /**
- * A store for the ranks of one process; a store server has one, too. A counter is kept as its decimal digits,
- * so that `get` can read it.
+ * A store for the ranks of one process. A store server uses one, too. A counter is stored as decimal digits, so
+ * `get` can read it.
  */
 export class MemoryStore implements Store {
   readonly #values = new Map<string, Uint8Array>();

@@ -25,8 +25,8 @@ const MAX_PENDING = 1024;
 const MAX_UNREAD_BYTES = 16 << 20;
 
 /**
- * Serves a job's store to all its processes, which use connectStore. Rejects with ConfigError where the address
- * is taken or is not one of this host.
+ * Serves a job's store to all its processes, which use connectStore. Rejects with ConfigError if the address is
+ * in use or does not belong to this host.
  */
 export async function startStoreServer(options: ServerOptions): Promise<Server> {
   checkOptions('startStoreServer', options, serverRules);

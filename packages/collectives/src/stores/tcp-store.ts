@@ -29,11 +29,12 @@ import {
 const RETRY_MS = 50;
 const READ_BYTES = 16 * 1024;
 
+/** Options of `connectStore`. */
 export interface ConnectStoreOptions {
   readonly host: string;
   readonly port: number;
   readonly secret: string;
-  /** Milliseconds for which to try, as the server may start later. Default: 60,000. */
+  /** Milliseconds for which it tries to connect, because the server may start later. Default: 60,000. */
   readonly timeoutMs?: number;
   /** Whether all traffic is encrypted, as on the server. Default: false. */
   readonly encrypt?: boolean;
@@ -48,8 +49,8 @@ const connectRules: OptionRules<ConnectStoreOptions> = {
 };
 
 /**
- * Connects to the store of startStoreServer. Rejects with CollectiveError at once where the secrets differ, and
- * with CollectiveTimeoutError where nobody listens until the time is over.
+ * Connects to the store of startStoreServer. Rejects with CollectiveError at once if the secrets differ, and
+ * with CollectiveTimeoutError if no server listens within the time limit.
  */
 export async function connectStore(options: ConnectStoreOptions): Promise<Store> {
   checkOptions('connectStore', options, connectRules);

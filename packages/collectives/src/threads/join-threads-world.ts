@@ -7,9 +7,10 @@ import type { SharedMemoryGroup } from '../shared-memory/shared-memory-group.ts'
 import { ThreadPresence } from './thread-presence.ts';
 import type { ThreadsWorld } from './threads-world.ts';
 
+/** Options of `joinThreadsWorld`. */
 export interface JoinThreadsOptions {
   /**
-   * Lets other threads run on this core. Waiting ranks call it where they outnumber the cores; on Node
+   * Lets other threads run on this core. Waiting ranks call it if there are more ranks than cores. On Node,
    * `coreYielder()` returns such a function. Default: they sleep until they are woken, which takes longer.
    */
   readonly yieldCore?: (() => void) | undefined;

@@ -13,13 +13,13 @@ import {
 import { ThreadAlarm } from './thread-presence.ts';
 
 /**
- * The ranks of one process and the memory that they share. It is plain data, to be posted to worker threads.
- * The memory never grows, so views of it stay valid.
+ * The ranks of one process and the memory that they share. It is plain data; post it to worker threads. The
+ * memory never grows, so views of it stay valid.
  */
 export interface ThreadsWorld {
   readonly memory: WebAssembly.Memory;
   readonly size: number;
-  /** Where the control block begins, in which the ranks meet. Nothing else may write there. */
+  /** Where the control block begins, by which the ranks synchronize. Nothing else may write there. */
   readonly controlByteOffset: number;
   /** One region for each rank's tensors; their lengths are multiples of 64 KiB. */
   readonly regions: readonly MemoryRegion[];
@@ -27,8 +27,9 @@ export interface ThreadsWorld {
 
 /**
  * Makes the memory for `size` ranks, each with an arena of `arenaBytes`. By default the arenas share out three
- * quarters of the machine's memory, at most 16 GiB (4 GiB on Windows and in browsers), or less where the address
- * space has no room for it. Pages cost nothing until they are used. Throws ConfigError for options that do not fit, and where there is no room for `arenaBytes`.
+ * quarters of the machine's memory, at most 16 GiB (4 GiB on Windows and in browsers), or less if the address
+ * space has no room for it. Pages cost nothing until they are used. Throws ConfigError for options that do not
+ * fit, and if there is no room for `arenaBytes`.
  */
 export function createThreadsWorld(options: WorldOptions): ThreadsWorld {
   checkOptions('createThreadsWorld', options, worldRules);
@@ -40,7 +41,7 @@ export function createThreadsWorld(options: WorldOptions): ThreadsWorld {
 /**
  * Ends every group of a world: each pending and future call, on every rank, rejects with
  * CollectiveAbortedError. It can be called from any thread. `cause.rank` is the rank that failed, or undefined
- * if none did. The first cause stays.
+ * if none did. If it is called again, the first cause stays.
  */
 export function abortThreadsWorld(
   world: ThreadsWorld,

@@ -3,13 +3,13 @@ import { peerClosedError } from '../call/failure.ts';
 import { messageLengthError } from './message-errors.ts';
 import type { WatchedTransport } from './watched-transport.ts';
 
-/** What one rank has sent. */
+/** The messages that one rank has sent. */
 export interface Traffic {
   readonly messages: number;
   readonly bytes: number;
   /**
-   * The length of the longest chain of messages that ends in one of this rank's, each sent after the one before was
-   * received. A message waits only for messages with its tag or a lower one.
+   * The length of the longest chain of messages that ends in a message of this rank. Each message of a chain is
+   * sent after the previous one was received. A message waits only for messages with its tag or a lower one.
    */
   readonly rounds: number;
   /** For each rank, how many of `bytes` were sent to it. */
@@ -22,7 +22,8 @@ export interface LoopbackTransport extends WatchedTransport {
 }
 
 /**
- * The transports of all ranks of a world on one thread, for tests and for learning. Rank r's end is at index r.
+ * The transports of all ranks of a world on one thread, for tests and for learning. The transport of rank r is
+ * at index r.
  */
 export function createLoopbackTransports(size: number): readonly LoopbackTransport[] {
   const ends: LoopbackEnd[] = [];

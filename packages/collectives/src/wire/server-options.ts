@@ -1,12 +1,12 @@
 import { option, type OptionRules } from '@shardwise/core/spec';
 
-/** Where a server listens, and whom it lets in. */
+/** Where a server listens, and who may connect. */
 export interface ServerOptions {
-  /** The address to listen on. Default: 127.0.0.1, which only processes of this host reach. */
+  /** The address to listen on. Default: 127.0.0.1, which only processes of this host can reach. */
   readonly host?: string;
-  /** Default: 0, which means a free port. */
+  /** Default: 0, which means any free port. */
   readonly port?: number;
-  /** Whoever has the secret may connect. */
+  /** Every process that has the secret may connect. */
   readonly secret: string;
   /** Whether all traffic is encrypted (TLS with the secret as key). Default: false. */
   readonly encrypt?: boolean;
@@ -19,7 +19,7 @@ export const serverRules: OptionRules<ServerOptions> = {
   encrypt: option.flag,
 };
 
-/** A server that listens. */
+/** A running server. */
 export interface Server {
   readonly host: string;
   readonly port: number;

@@ -27,6 +27,7 @@ import { checkByRules } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRule, OptionRules } from '../spec/option-rules.ts';
 
+/** Options of `DataLoader`. */
 export interface DataLoaderOptions<Sample extends ArrayTree> {
   /**
    * The dataset; with `workers` the description of one, which each worker builds. Of a stream, batches come in its

@@ -6,6 +6,7 @@ import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 
+/** Options of `DistributedSampler`. */
 export interface DistributedSamplerOptions {
   /** Items of the dataset, or the dataset. */
   readonly dataset: number | { readonly length: number };

@@ -5,6 +5,7 @@ import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 
+/** Options of `RandomSampler`. */
 export interface RandomSamplerOptions {
   readonly length: number;
   /** Items an epoch; `length` by default. */

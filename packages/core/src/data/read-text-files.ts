@@ -5,6 +5,7 @@ import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 
+/** Options of `readTextFiles`. */
 export interface ReadTextFilesOptions {
   /** The folder that relative globs start from; the process's by default. */
   readonly cwd?: string;

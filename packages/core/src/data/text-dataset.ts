@@ -11,6 +11,7 @@ export type TextSample = {
   readonly y: NDArray<'i32'>;
 };
 
+/** Options of `TextDataset`. */
 export interface TextDatasetOptions {
   /** T, the bytes that a model sees at once. */
   readonly contextLength: number;

@@ -7,6 +7,7 @@ import type { OptionRules } from '../spec/option-rules.ts';
 import { checkInteger } from './check-integer.ts';
 import type { ResumableSampler, SamplerSettings } from './resumable-sampler.ts';
 
+/** Options of `WeightedRandomSampler`. */
 export interface WeightedRandomSamplerOptions {
   /** Of each item how often it is drawn, beside those of the others; their sum need not be 1. */
   readonly weights: ArrayLike<number>;

@@ -4,6 +4,7 @@ import type { HalfDType } from '../spec/dtype.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 
+/** Options of `autocast`. */
 export interface AutocastOptions {
   /** To what operands of products are rounded. Default: bf16. */
   readonly dtype?: HalfDType;

@@ -9,6 +9,7 @@ import type { Tensor } from '../tensor/tensor.ts';
 import { identity, leafOf, ofHost, readMatrices } from './host-matrices.ts';
 import { substitute } from './substitute.ts';
 
+/** Options of `solveTriangular`. */
 export interface SolveTriangularOptions {
   /** Whether the upper half of a is read, and not the lower one. */
   readonly upper: boolean;

@@ -22,6 +22,7 @@ import { imageHint } from './functional/conv2d.ts';
 import { Module } from './module.ts';
 import { BufferTensor, Parameter } from './parameter.ts';
 
+/** Options of the batch norms. */
 export interface BatchNormOptions {
   /** Added to the variance; default 1e-5. */
   readonly eps?: number;

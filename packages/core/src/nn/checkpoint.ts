@@ -18,6 +18,7 @@ export type CheckpointPolicy = (node: {
   readonly shape: readonly number[];
 }) => 'keep' | 'offload' | 'recompute';
 
+/** Options of `checkpoint`. */
 export interface CheckpointOptions {
   /** Default: everything is made again but the results (full checkpointing). */
   readonly policy?: CheckpointPolicy;

@@ -10,6 +10,7 @@ import {
 } from './functional/conv-transpose2d.ts';
 import { pair, type Size2d, size2d } from './functional/window-size.ts';
 
+/** Options of the layer `ConvTranspose2d`. */
 export interface ConvTranspose2dLayerOptions extends ConvTranspose2dOptions, ConvLayerOptions {}
 
 const layerRules: OptionRules<ConvTranspose2dLayerOptions> = {

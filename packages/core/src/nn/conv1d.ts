@@ -5,6 +5,7 @@ import type { Tensor } from '../tensor/tensor.ts';
 import { ConvLayer, type ConvLayerOptions, convLayerRules } from './conv-layer.ts';
 import { conv1d, conv1dRules, type Conv1dOptions } from './functional/conv1d.ts';
 
+/** Options of the layer `Conv1d`. */
 export interface Conv1dLayerOptions extends Conv1dOptions, ConvLayerOptions {}
 
 const layerRules: OptionRules<Conv1dLayerOptions> = {

@@ -6,6 +6,7 @@ import { ConvLayer, type ConvLayerOptions, convLayerRules } from './conv-layer.t
 import { conv2d, conv2dRules, type Conv2dOptions } from './functional/conv2d.ts';
 import { pair, type Size2d, size2d } from './functional/window-size.ts';
 
+/** Options of the layer `Conv2d`. */
 export interface Conv2dLayerOptions extends Conv2dOptions, ConvLayerOptions {}
 
 const layerRules: OptionRules<Conv2dLayerOptions> = {

@@ -6,6 +6,7 @@ import { ConvLayer, type ConvLayerOptions, convLayerRules } from './conv-layer.t
 import { conv3d, conv3dRules, type Conv3dOptions } from './functional/conv3d.ts';
 import { type Size3d, size3d, triple } from './functional/window-size.ts';
 
+/** Options of the layer `Conv3d`. */
 export interface Conv3dLayerOptions extends Conv3dOptions, ConvLayerOptions {}
 
 const layerRules: OptionRules<Conv3dLayerOptions> = {

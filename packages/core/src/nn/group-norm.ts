@@ -12,6 +12,7 @@ import { perChannel } from './batch-statistics.ts';
 import { Module } from './module.ts';
 import { Parameter } from './parameter.ts';
 
+/** Options of `GroupNorm`. */
 export interface GroupNormOptions {
   /** Added to the variance; default 1e-5. */
   readonly eps?: number;

@@ -15,6 +15,7 @@ import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 import { composed } from '../realize/small-values.ts';
 
+/** Options of `MultiheadAttention`. */
 export interface MultiheadAttentionOptions {
   /** Default true. */
   readonly bias?: boolean;
@@ -26,6 +27,7 @@ export interface MultiheadAttentionOptions {
   readonly generator?: Generator;
 }
 
+/** Options of one call of `MultiheadAttention`. */
 export interface MultiheadAttentionCall {
   /** Each position sees itself and earlier ones only; default false. */
   readonly causal?: boolean;

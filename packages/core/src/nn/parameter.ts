@@ -14,6 +14,7 @@ import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 
+/** Options of `Parameter`. */
 export interface ParameterOptions {
   /** Default f32. */
   readonly dtype?: DType;
@@ -59,6 +60,7 @@ export class Parameter extends Tensor {
   }
 }
 
+/** Options of `ParameterPart`. */
 export interface ParameterPartOptions extends ParameterOptions {
   readonly wholeShape: Shape;
   /** What part of the whole each rank has. */
@@ -97,6 +99,7 @@ export class ParameterPart extends Tensor {
   }
 }
 
+/** Options of `BufferTensor`. */
 export interface BufferOptions {
   /** Default f32. */
   readonly dtype?: DType;

@@ -15,6 +15,7 @@ import { Module } from './module.ts';
 import { Parameter } from './parameter.ts';
 import { requireShape } from './require-shape.ts';
 
+/** Options of `LSTM` and `GRU`. */
 export interface RecurrentOptions {
   /** Layers on top of each other; default 1. */
   readonly numLayers?: number;

@@ -16,6 +16,7 @@ import type { OptionRules } from '../spec/option-rules.ts';
 /** A model's parameters and persistent buffers on the host, under PyTorch's names and in its layouts. */
 export type StateDict = HostArrays;
 
+/** Options of `loadStateDict`. */
 export interface LoadOptions {
   /** Whether missing and unexpected names are errors; default true. */
   readonly strict?: boolean;

@@ -4,6 +4,7 @@ import type { OptionRules } from '../spec/option-rules.ts';
 import { BatchNorm, type BatchNormOptions, batchNormRules } from './batch-norm.ts';
 import type { Module } from './module.ts';
 
+/** Options of `SyncBatchNorm`. */
 export interface SyncBatchNormOptions extends BatchNormOptions {
   /** The mesh axis whose ranks have other items of the batch; default `dp`. */
   readonly axis?: string;

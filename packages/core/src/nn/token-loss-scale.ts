@@ -10,6 +10,7 @@ import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 
+/** Options of `tokenLossScale`. */
 export interface TokenLossScaleOptions {
   /** Mesh axes whose ranks have other parts of the batch. Default: `dp`, where the mesh has it. */
   readonly axes?: readonly string[];

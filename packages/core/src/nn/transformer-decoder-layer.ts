@@ -10,6 +10,7 @@ import { Module } from './module.ts';
 import { MultiheadAttention, type MultiheadAttentionCall } from './multihead-attention.ts';
 import { type TransformerLayerOptions, transformerSettings } from './transformer-layer-options.ts';
 
+/** Options of one call of `TransformerDecoderLayer`. */
 export interface TransformerDecoderCall extends MultiheadAttentionCall {
   /** Of the attention to the memory, as scaledDotProductAttention takes it. */
   readonly memoryMask?: Tensor;

@@ -5,6 +5,7 @@ import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 import { withDefaults } from '../spec/with-defaults.ts';
 
+/** Options of `TransformerEncoderLayer` and `TransformerDecoderLayer`. */
 export interface TransformerLayerOptions {
   /** Width between the two linear layers; default 2048. */
   readonly dimFeedforward?: number;

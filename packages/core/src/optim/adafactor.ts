@@ -9,6 +9,7 @@ import { Scalar } from './scalar.ts';
 import type { StateType } from './state-type.ts';
 import { sumOverParts } from './sum-over-parts.ts';
 
+/** Settings of `Adafactor`. */
 export interface AdafactorSettings extends OptimizerSettings {
   /** At step t the running mean square takes a share of t ** beta2Decay of the gradient's. */
   beta2Decay: number;

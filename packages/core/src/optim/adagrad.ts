@@ -2,6 +2,7 @@ import { Optimizer, type UpdateRule } from './optimizer.ts';
 import { checkSetting, type OptimizerInput, type OptimizerSettings } from './param-group.ts';
 import { Scalar } from './scalar.ts';
 
+/** Settings of `Adagrad`. */
 export interface AdagradSettings extends OptimizerSettings {
   /** The learning rate at step t is lr / (1 + (t - 1) lrDecay). */
   lrDecay: number;

@@ -3,6 +3,7 @@ import type { UpdateRule } from './optimizer.ts';
 import { checkSetting, type OptimizerSettings } from './param-group.ts';
 import { Scalar } from './scalar.ts';
 
+/** Settings of `Adam`, `AdamW`, `AdamW8bit` and `Lamb`. */
 export interface AdamSettings extends OptimizerSettings {
   /** Shares that the running means of gradient and squared gradient keep in a step. */
   betas: readonly [number, number];

@@ -14,6 +14,7 @@ import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 
+/** Options of `AdamW8bit`, beside its settings. */
 export interface AdamW8bitOptions {
   /** States of parameters of fewer elements stay f32. Default: 4096. */
   readonly minElements?: number;

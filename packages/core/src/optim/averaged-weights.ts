@@ -14,6 +14,7 @@ import { ParameterState } from './parameter-state.ts';
 import { readWhole } from './saved-arrays.ts';
 import { Scalar } from './scalar.ts';
 
+/** Options of `AveragedWeights`. */
 export interface AveragedWeightsOptions {
   /**
    * Share that the average keeps in an update: an exponential moving average, as 0.999. Default: all updates count

@@ -11,6 +11,7 @@ import type { OptionRules } from '../spec/option-rules.ts';
 import { tensorsOf } from './param-group.ts';
 import { composed, withoutValues } from '../realize/small-values.ts';
 
+/** Options of `clipGradNorm` and `totalGradNorm`. */
 export interface GradNormOptions {
   /** 2, or Infinity for the largest absolute value; default 2. */
   readonly normType?: number;

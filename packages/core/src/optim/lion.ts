@@ -2,6 +2,7 @@ import { Optimizer, type UpdateRule } from './optimizer.ts';
 import { checkSetting, type OptimizerInput, type OptimizerSettings } from './param-group.ts';
 import { Scalar } from './scalar.ts';
 
+/** Settings of `Lion`. */
 export interface LionSettings extends OptimizerSettings {
   /** Shares that the momentum has in the direction of a step, and that it keeps in a step. */
   betas: readonly [number, number];

@@ -25,6 +25,7 @@ const adjustments: Readonly<Record<MuonAdjustment, (rows: number, columns: numbe
   spectralUnclamped: (rows, columns) => Math.sqrt(rows / columns),
 };
 
+/** Settings of `Muon`. */
 export interface MuonSettings extends OptimizerSettings {
   /** Decoupled: shrinks the parameters directly. */
   weightDecay: number;

@@ -16,11 +16,13 @@ import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 
+/** Settings of `OneBitAdam`. */
 export interface OneBitAdamSettings extends AdamSettings {
   /** Steps of Adam before communication is compressed; from there `exp_avg_sq` stays as it is. */
   freezeStep: number;
 }
 
+/** Options of `OneBitAdam`, beside its settings. */
 export interface OneBitAdamOptions {
   /** The mesh axis whose ranks have other batches. Default: `dp`. */
   readonly axis?: string;

@@ -16,6 +16,7 @@ export interface OneCycleOptimizer {
   }[];
 }
 
+/** Options of `OneCycleScheduler`. */
 export interface OneCycleOptions {
   /** The highest learning rate, of all groups or of each. */
   readonly maxLr: number | readonly number[];

@@ -43,11 +43,13 @@ export type UpdateRule = (
   whole: Tensor,
 ) => void;
 
+/** Options of `Optimizer.step`. */
 export interface StepOptions {
   /** A step changes nothing where this is true, which the run of the step computes. Shape: bool []. */
   readonly skipIf?: Tensor;
 }
 
+/** Options of `Optimizer.buildStep`. */
 export interface BuildStepOptions extends StepOptions {
   /** Which of the parameters that have a gradient are updated; default: all. */
   readonly updates?: (parameter: Tensor) => boolean;

@@ -7,6 +7,7 @@ import { eachGroup } from './each-group.ts';
 import { requireOptimizer, type ScheduledOptimizer } from './learning-rate-scheduler.ts';
 import { requireSameOnRanks } from './same-on-ranks.ts';
 
+/** Options of `ReduceLROnPlateau`. */
 export interface ReduceLROnPlateauOptions {
   /** Whether the metric is to become smaller or larger; default min. */
   readonly mode?: 'min' | 'max';

@@ -2,6 +2,7 @@ import { Optimizer, type UpdateRule } from './optimizer.ts';
 import { checkSetting, type OptimizerInput, type OptimizerSettings } from './param-group.ts';
 import { Scalar } from './scalar.ts';
 
+/** Settings of `RMSprop`. */
 export interface RMSpropSettings extends OptimizerSettings {
   /** Share that the running mean of the squared gradient keeps in a step. */
   alpha: number;

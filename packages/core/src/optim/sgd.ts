@@ -3,6 +3,7 @@ import { Optimizer, type UpdateRule } from './optimizer.ts';
 import { checkSetting, type OptimizerInput, type OptimizerSettings } from './param-group.ts';
 import { Scalar } from './scalar.ts';
 
+/** Settings of `SGD`. */
 export interface SGDSettings extends OptimizerSettings {
   momentum: number;
   /** Share of the gradient that the momentum does not take in. */

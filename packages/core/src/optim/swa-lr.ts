@@ -6,6 +6,7 @@ import type { OptionRules } from '../spec/option-rules.ts';
 import { eachGroup } from './each-group.ts';
 import { requireOptimizer, type ScheduledOptimizer } from './learning-rate-scheduler.ts';
 
+/** Options of `SWALR`. */
 export interface SWALROptions {
   /** The learning rate in the end, of all groups or of each. */
   readonly swaLr: number | readonly number[];

@@ -14,6 +14,7 @@ export type FanMode = 'fanIn' | 'fanOut';
 /** Nonlinearities with a known gain. */
 export type Nonlinearity = 'linear' | 'sigmoid' | 'tanh' | 'relu' | 'leakyRelu' | 'selu';
 
+/** Options of `kaimingNormal` and `kaimingUniform`. */
 export interface KaimingOptions {
   /** Negative slope of the leaky ReLU that follows; 0 by default, sqrt(5) in linear layers. */
   readonly a?: number;

@@ -11,6 +11,7 @@ export interface UpdateGroup {
   readonly dropped: () => void;
 }
 
+/** A node that waits for a realization, and what becomes of it. */
 export interface PendingWork {
   readonly outcome: Outcome;
   readonly group: UpdateGroup | null;

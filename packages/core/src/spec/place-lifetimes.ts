@@ -12,6 +12,7 @@ export interface LifetimePlace {
   readonly byteOffset: number;
 }
 
+/** Where values lie, and how long their pages are. */
 export interface PlacedLifetimes {
   /** By the value's id. */
   readonly places: ReadonlyMap<number, LifetimePlace>;
@@ -19,6 +20,7 @@ export interface PlacedLifetimes {
   readonly pageBytes: readonly number[];
 }
 
+/** Options of `placeLifetimes`. */
 export interface PlaceLifetimesOptions {
   /** Values begin at multiples of it. */
   readonly alignmentBytes: number;

@@ -1,5 +1,6 @@
 import type { CallOptions } from './process-group.ts';
 
+/** Options of a request. */
 export interface RequestOptions extends CallOptions {
   /** Called when this side has handed over the whole request, which the other one may not have yet. */
   readonly onSent?: () => void;

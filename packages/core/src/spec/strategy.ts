@@ -31,6 +31,7 @@ export interface ModelSpec {
   readonly modules?: readonly string[];
 }
 
+/** What a plan says of one parameter. */
 export interface ParameterPlan extends ParameterSpec {
   readonly parameter: Layout;
   readonly gradient: Layout;

@@ -12,6 +12,7 @@ import type { Tensor } from './tensor.ts';
 // Numbers of PyTorch's streams, bit for bit: drawn when the function is called, on the host, and the same on all ranks
 // of one seed.
 
+/** Options of the functions that draw random numbers, such as `randn`. */
 export interface RandomOptions {
   /** Where the numbers come from; default that of the rank, which manualSeed() starts. */
   readonly generator?: Generator;

@@ -35,6 +35,7 @@ const eyeRules: OptionRules<{ rows: number; columns: number }> = {
   columns: option.required(option.count),
 };
 
+/** Options of `meshgrid`. */
 export interface MeshgridOptions {
   /** Whether the first tensor goes along dim 0 (`ij`, the default) or along dim 1, as columns of an image (`xy`). */
   readonly indexing?: 'ij' | 'xy';

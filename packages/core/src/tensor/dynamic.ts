@@ -7,6 +7,7 @@ import type { OptionRules } from '../spec/option-rules.ts';
 import { requireTensors } from './check-arguments.ts';
 import type { Tensor } from './tensor.ts';
 
+/** Options of `dynamic`. */
 export interface DynamicOptions {
   /** The largest number that the size becomes, in any run. Memory is planned for it; what a run does not use is not touched. */
   readonly max: number;

@@ -14,6 +14,7 @@ import type { OptionRules } from '../spec/option-rules.ts';
 import { requireTensors } from './check-arguments.ts';
 import { Tensor } from './tensor.ts';
 
+/** Options of `grad`. */
 export interface GradOptions {
   /** What the gradients of the outputs are, each of its shape; of scalars they are 1 where it is left out. */
   readonly gradOutputs?: readonly Tensor[];

@@ -16,11 +16,13 @@ import { combine, divide } from './arithmetic.ts';
 /** Which dims go: one, several, or all where it is undefined. */
 export type Dims = number | readonly number[] | undefined;
 
+/** Options of reductions, such as `sum`. */
 export interface ReduceOptions {
   /** Keep reduced dims with size 1. */
   readonly keepDim?: boolean;
 }
 
+/** Options of `variance` and `std`. */
 export interface VarianceOptions extends ReduceOptions {
   /** What is taken from the number of elements before the division by it; default 1. */
   readonly correction?: number;

@@ -10,6 +10,7 @@ export interface UpdateRequest {
   readonly updateHere: () => Promise<void>;
 }
 
+/** A parameter group of an `UpdateRequest`. */
 export interface UpdatedGroup {
   readonly params: readonly object[];
   readonly settings: Readonly<Record<string, unknown>>;

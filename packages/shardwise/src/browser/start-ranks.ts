@@ -8,6 +8,7 @@ import { chooseDevice, type PageDevice } from './choose-device.ts';
 import { type PageAnswer, type RankEnd, unwrapAnswer, wrap } from './page-message.ts';
 import type { PageReport } from './page-report.ts';
 
+/** Options of `startRanks`. */
 export interface StartRanksOptions {
   /** The number of ranks; each is a worker. */
   readonly size: number;

@@ -16,6 +16,7 @@ import {
 import type { CheckpointFiles } from './checkpoint-files.ts';
 import { finishSave } from './finish-save.ts';
 
+/** Options of `context.saveCheckpoint`. */
 export interface SaveOptions {
   /**
    * Writes while training goes on: returns when all is copied to host memory. The next save waits

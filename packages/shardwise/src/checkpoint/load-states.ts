@@ -18,6 +18,7 @@ import { damaged } from './chunk-files.ts';
 import type { StatePath, StoredState } from './state-file.ts';
 import type { Stateful, Statefuls } from './stateful.ts';
 
+/** Options of `loadStates`. */
 export interface LoadStatesOptions extends LoadOptions {
   /** Of the ranks that load; default: this rank alone. */
   readonly group?: Pick<ProcessGroup, 'rank' | 'size'>;

@@ -5,6 +5,7 @@ import { CheckpointSaver, saveRules } from './checkpoint-saver.ts';
 import type { CheckpointFiles } from './checkpoint-files.ts';
 import { diskFiles } from './disk-files.ts';
 
+/** Options of `saveCheckpoint`. */
 export interface SaveCheckpointOptions {
   /** The ranks that save together. Default: this rank alone. */
   readonly group?: ProcessGroup;

@@ -13,6 +13,7 @@ import { findHost } from './find-host.ts';
 import type { RankContext } from './rank-context.ts';
 import { rankDevice } from './rank-device.ts';
 
+/** Options of `init`. */
 export interface InitOptions {
   /**
    * All ranks, where the script connects them itself: `createGroup(transport)`, or a vendor's. Under

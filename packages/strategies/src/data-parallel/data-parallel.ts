@@ -10,6 +10,7 @@ import { type ModelPlan, Step } from '../plan/step.ts';
 import { master } from '../plan/steps/master.ts';
 import { master as masterRank } from './scatter-gather.ts';
 
+/** Options of `dataParallel`. */
 export interface DataParallelOptions {
   /** The mesh axis over which the batch is split. Default: `dp`. */
   readonly axis?: string;

@@ -21,6 +21,7 @@ import { allReduceHook } from './all-reduce-hook.ts';
 import { assignBuckets, bucketBytes, firstBucketBytes } from './buckets.ts';
 import type { CommHook } from './comm-hook.ts';
 
+/** Options of `ddp`. */
 export interface DistributedDataParallelOptions {
   /** The mesh axis over which the batch is split. Default: `dp`. */
   readonly axis?: string;

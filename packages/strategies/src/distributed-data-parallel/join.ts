@@ -13,6 +13,7 @@ import {
 } from '@shardwise/core/extend';
 import { bytesNow } from '../bytes-now.ts';
 
+/** Options of `join`. */
 export interface JoinOptions {
   /** The mesh axis whose ranks may have different numbers of batches. Default: `dp`. */
   readonly axis?: string;

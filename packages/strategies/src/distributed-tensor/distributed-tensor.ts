@@ -23,6 +23,7 @@ import { runOp, type Placed } from './run-op.ts';
 /** A distributed tensor, or a number. */
 export type DistributedOperand = DistributedTensor | number;
 
+/** Options of reductions of a `DistributedTensor`. */
 export interface DistributedReduceOptions {
   /** Keep reduced dims with size 1. */
   readonly keepDim?: boolean;
@@ -33,6 +34,7 @@ export interface DistributedMatmulOptions {
   readonly transposeB?: boolean;
 }
 
+/** Options of `DistributedTensor.crossEntropy`. */
 export interface DistributedCrossEntropyOptions {
   /** Default mean, over the targets that are not ignored. */
   readonly reduction?: 'mean' | 'sum' | 'none';

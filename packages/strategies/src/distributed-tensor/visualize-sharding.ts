@@ -17,6 +17,7 @@ import { drawBlocks } from './draw-blocks.ts';
 import type { PicturedPart, ShardingPicture } from './sharding-picture.ts';
 import { tabulateBlocks } from './tabulate-blocks.ts';
 
+/** Options of `visualizeSharding`. */
 export interface VisualizeOptions {
   /** Default 'text'. */
   readonly format?: 'text' | 'svg';

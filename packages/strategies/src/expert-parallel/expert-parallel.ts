@@ -24,6 +24,7 @@ import {
 import { expertsStyle, looksLikeExperts } from './experts-style.ts';
 import { tokensStyle } from './tokens-style.ts';
 
+/** Options of `expertParallel`. */
 export interface ExpertParallelOptions {
   /**
    * The mesh axes whose ranks share out the experts of each layer, and, but for those of `sameTokens`, the batch. With several,

@@ -10,6 +10,7 @@ import { checkMixedPrecision, type MixedPrecision } from '../mixed-precision/mix
 import { shardingPlan } from '../sharding/sharding-plan.ts';
 import { outermostListMember, type UnitOf } from '../sharding/unit-names.ts';
 
+/** Options of `fsdp`. */
 export interface FullyShardedDataParallelOptions {
   /** The mesh axis over which states and batch are shared out. Default: `dp`. */
   readonly axis?: string;

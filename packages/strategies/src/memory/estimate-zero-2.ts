@@ -1,6 +1,7 @@
 import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
 import { type Cluster, clusterRules, hostBufferFactor, type StatesEstimate } from './estimate.ts';
 
+/** Options of `estimateZero2`. */
 export interface Zero2EstimateOptions extends Cluster {
   /** Elements of the model's parameters. */
   readonly elements: number;

@@ -28,6 +28,7 @@ export interface MemoryUse {
   readonly peakBytes: number | null;
 }
 
+/** Options of `memory`. */
 export interface MemoryOptions {
   readonly model: Module;
   /** Whose states count; default: none. */

@@ -13,6 +13,7 @@ import { collectedShape, type State } from '../plan/planned-bytes.ts';
 import { localElements } from './local-bytes.ts';
 import { type ElementBytes, statesFormula, type StatesFormula } from './states-formula.ts';
 
+/** Options of `planMemory`. */
 export interface PlanMemoryOptions {
   /** Tensors of f32 that the optimizer keeps of each parameter. Default: 2, which are Adam's. */
   readonly optimizerTensors?: number;

@@ -20,6 +20,7 @@ import type { TableStatistics } from './table/served-table.ts';
 import { TableHost } from './table/table-host.ts';
 import type { TableRequest } from './table/table-request.ts';
 
+/** Options of `createParameterServer`. */
 export interface ParameterServerOptions {
   /** Which of the servers this is, from 0. */
   readonly server: number;

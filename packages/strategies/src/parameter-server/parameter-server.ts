@@ -13,6 +13,7 @@ import { type ModelPlan, Step } from '../plan/step.ts';
 import { serve } from '../plan/steps/serve.ts';
 import { type Consistency, consistencyRule } from './consistency.ts';
 
+/** Options of `parameterServer`. */
 export interface ParameterServerStrategyOptions {
   /** The servers: `context.servers` of a run with `--servers`. */
   readonly servers: ParameterServers;

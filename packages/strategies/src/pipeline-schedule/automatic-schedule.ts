@@ -21,6 +21,7 @@ export interface LayerCosts extends StageCosts {
   readonly stateBytes?: number;
 }
 
+/** Options of `automaticSchedule`. */
 export interface AutomaticScheduleOptions {
   readonly layers: readonly LayerCosts[];
   readonly ranks: number;

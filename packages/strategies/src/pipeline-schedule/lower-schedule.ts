@@ -16,6 +16,7 @@ import {
 } from './schedule.ts';
 import { scheduleError } from './schedule-error.ts';
 
+/** Options of `lowerSchedule`. */
 export interface LowerOptions {
   /** What crosses from stage to stage. Default: each stage takes what the one before it makes. */
   readonly edges?: readonly StageEdge[];

@@ -13,6 +13,7 @@ import {
   type StageEdge,
 } from './schedule.ts';
 
+/** Options of `readSchedule` and `readLoweredSchedule`. */
 export interface ReadScheduleOptions {
   /** As in errors and drawings; default 'from text'. */
   readonly name?: string;

@@ -8,6 +8,7 @@ import { scheduleError } from './schedule-error.ts';
 import { rowsOf, type SchedulePanel } from './schedule-picture.ts';
 import { simulateSchedule, type TimedAction } from './simulate-schedule.ts';
 
+/** Options of `visualizeSchedule`. */
 export interface VisualizeScheduleOptions {
   /** Default 'text'. */
   readonly format?: 'text' | 'svg';

@@ -27,6 +27,7 @@ import {
 import { WrappedOptimizer } from '../wrapped-optimizer.ts';
 import { bytesOf } from './message-bytes.ts';
 
+/** Options of `OptimisticOptimizer`. */
 export interface OptimisticOptimizerOptions {
   /** Gradients are clipped to this norm, as by `clipGradNorm`. Default: they are not. */
   readonly maxNorm?: number;

@@ -14,6 +14,7 @@ import type { PlannedModelWithLoss } from '../plan/planned-model-with-loss.ts';
 import { pipeline } from './pipeline.ts';
 import { refuseBackward } from './refuse-backward.ts';
 
+/** Options of `Pipe`. */
 export interface PipeOptions {
   /** In how many microbatches the rows of a batch pass through the stages. Default: 1. */
   readonly chunks?: number;

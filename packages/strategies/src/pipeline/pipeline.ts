@@ -38,6 +38,7 @@ import { lossOfPass } from './loss-of-pass.ts';
 import type { LossWeight } from './loss-weight.ts';
 import { stagesOfModules, stagesOfParameters } from './stages-of-parameters.ts';
 
+/** Options of `pipeline`. */
 export interface PipelineOptions {
   /**
    * When each rank computes what: a name, or a schedule of your own. With `automatic` the schedule, the cut and, where

@@ -20,6 +20,7 @@ import { textTable } from '../text-table.ts';
 import { redistributionRows } from './redistribution-rows.ts';
 import { collectivesOf, Step } from './step.ts';
 
+/** Options of `explain`. */
 export interface ExplainOptions extends PlanMemoryOptions {
   /** How the ranks reach each other, and why so: `transport` of what `init` returns. Default: not known. */
   readonly transport?: { readonly kind: string; readonly reason: string };

@@ -14,6 +14,7 @@ import {
 } from '@shardwise/core/extend';
 import { WrappedOptimizer } from '../wrapped-optimizer.ts';
 
+/** Options of `OffloadedOptimizer`. */
 export interface OffloadedOptimizerOptions {
   /** Where optimizer states are kept between updates, as by `hostPages()` or `filePages(directory)`. */
   readonly states: PageStore;

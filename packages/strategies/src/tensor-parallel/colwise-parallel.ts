@@ -8,6 +8,7 @@ import { evenSharding } from './even-sharding.ts';
 import { type ActivationLayout, activationRule, shard } from '../layout/axis-layout.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
+/** Options of `colwiseParallel`. */
 export interface ColwiseParallelOptions extends GatherAgainOptions {
   /** What the module is called with; it computes with all features on every rank. Default: invariant. */
   readonly input?: ActivationLayout;

@@ -7,6 +7,7 @@ import { sequenceParallel } from './sequence-parallel.ts';
 import type { StylePlan } from './styled-modules.ts';
 import { vocabParallelEmbedding } from './vocab-parallel-embedding.ts';
 
+/** Options of `gptTensorParallel`. */
 export interface GptTensorParallelOptions extends GatherAgainOptions {
   /** How many heads the attention was built with. */
   readonly heads: number;

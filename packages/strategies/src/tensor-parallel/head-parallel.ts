@@ -17,6 +17,7 @@ import { type ActivationLayout, activationRule, unsummedRule } from '../layout/a
 import { rowwiseParallel } from './rowwise-parallel.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
+/** Options of `headParallel`. */
 export interface HeadParallelOptions extends GatherAgainOptions {
   /** How many heads the module was built with. */
   readonly numHeads: number;

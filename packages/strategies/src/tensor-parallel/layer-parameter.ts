@@ -18,6 +18,7 @@ import {
 } from '@shardwise/core/extend';
 import { shardOf, unshard } from '../layout/redistribute.ts';
 
+/** Options of `LayerParameter`. */
 export interface LayerParameterOptions {
   readonly wholeShape: Shape;
   /** What part of the whole each rank computes with. */

@@ -20,6 +20,7 @@ import {
 import { sharedGradients } from './shared-gradients.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
+/** Options of `rowwiseParallel`. */
 export interface RowwiseParallelOptions {
   /** What the module is called with; it computes with a part of the features. Default: shard(-1). */
   readonly input?: ActivationLayout;

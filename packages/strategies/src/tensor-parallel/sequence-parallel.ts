@@ -7,6 +7,7 @@ import { sharedGradients } from './shared-gradients.ts';
 import { shareParameters } from './share-parameters.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
+/** Options of `sequenceParallel`. */
 export interface SequenceParallelOptions {
   /** Along which the ranks have parts. Default: 1, the tokens of [B, T, C]. */
   readonly dim?: number;

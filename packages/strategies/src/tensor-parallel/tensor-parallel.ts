@@ -19,6 +19,7 @@ import { shardLayers } from '../plan/steps/shard-layers.ts';
 import { matchesModule } from './module-pattern.ts';
 import { shardingsOf, styledModules, type StylePlan } from './styled-modules.ts';
 
+/** Options of `tensorParallel`. */
 export interface TensorParallelOptions {
   /** The mesh axis whose ranks share out each layer; they are given the same batch. Default: `tp`. */
   readonly axis?: string;

@@ -19,6 +19,7 @@ import {
   widened,
 } from '@shardwise/core/extend';
 
+/** Options of `vocabParallelCrossEntropy`. */
 export interface VocabParallelCrossEntropyOptions {
   /** The mesh axis whose ranks have parts of the vocabulary. Default: `tp`. */
   readonly axis?: string;

@@ -14,6 +14,7 @@ import { evenSharding } from './even-sharding.ts';
 import { type ActivationLayout, unsummedRule } from '../layout/axis-layout.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
+/** Options of `vocabParallelEmbedding`. */
 export interface VocabParallelEmbeddingOptions {
   /** Default: invariant, by an all-reduce. With sequence parallelism shard(1), by a reduce-scatter. */
   readonly output?: Exclude<ActivationLayout, 'partial'>;

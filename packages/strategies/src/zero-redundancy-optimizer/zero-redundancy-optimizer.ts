@@ -33,6 +33,7 @@ export type OptimizerClass<Settings extends OptimizerSettings> = new (
   settings?: Partial<Settings>,
 ) => Optimizer<Settings>;
 
+/** Options of `ZeroRedundancyOptimizer`. */
 export interface ZeroRedundancyOptions {
   /** The mesh axis whose ranks share out the parameters. Default: `dp`. */
   readonly axis?: string;

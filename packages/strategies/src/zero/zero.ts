@@ -13,6 +13,7 @@ import { oneUnit, outermostListMember, type UnitOf } from '../sharding/unit-name
 /** What the ranks share out: optimizer states; and gradients; and parameters. */
 export type ZeroStage = 1 | 2 | 3;
 
+/** Options of `zero`. */
 export interface ZeroOptions {
   readonly stage: ZeroStage;
   /** The mesh axis over which states and batch are shared out. Default: `dp`. */

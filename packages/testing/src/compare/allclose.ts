@@ -1,6 +1,6 @@
 import type { Shape } from '@shardwise/core/spec';
 
-/** How far values may be from what is expected. */
+/** How far values may be from the expected values. */
 export interface Tolerance {
   /** Relative to the expected value. Default 1e-5. */
   readonly rtol?: number;
@@ -8,7 +8,7 @@ export interface Tolerance {
   readonly atol?: number;
 }
 
-/** Elements in row-major order; a plain list is of shape [length]. */
+/** Elements in row-major order. A plain list has the shape [length]. */
 export type Comparable =
   | ArrayLike<number>
   | { readonly shape: Shape; readonly values: ArrayLike<number> };
@@ -17,9 +17,9 @@ export type Comparable =
 const LISTED = 5;
 
 /**
- * What is wrong with `actual`, or undefined where every element has
- * |actual - expected| <= atol + rtol * |expected| (torch.allclose with equal_nan: NaN equals NaN,
- * an infinity equals itself) and the shapes are equal.
+ * Says how `actual` differs, or returns undefined if it does not. Shapes must be equal, and every element must
+ * have |actual - expected| <= atol + rtol * |expected|. As in torch.allclose with equal_nan, NaN equals NaN and
+ * an infinity equals itself.
  */
 export function describeDifference(
   actual: Comparable,
@@ -47,7 +47,7 @@ export function describeDifference(
   return [title, ...lines, ...rest].join('\n');
 }
 
-/** Throws with the first differing elements and their indices; see describeDifference. */
+/** Throws an error with the first elements that differ and their indices, as describeDifference finds them. */
 export function assertAllclose(
   actual: Comparable,
   expected: Comparable,

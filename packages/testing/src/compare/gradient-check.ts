@@ -5,9 +5,10 @@ import type { Tolerance } from './allclose.ts';
 /** Values of f32 or f64. */
 export type FloatArray = Float32Array | Float64Array;
 
-/** A scalar of several arrays, which it must not keep or change. */
+/** A function of several arrays with a scalar result. It must not keep or change the arrays. */
 export type ScalarFunction = (inputs: readonly FloatArray[]) => Promise<number>;
 
+/** Options of `checkGradients`. */
 export interface GradientCheckOptions extends Tolerance {
   /** Distance of the sample points; default 2^-5 where an input is f32, else 2^-9. */
   readonly step?: number;
@@ -19,9 +20,9 @@ export interface GradientCheckOptions extends Tolerance {
 }
 
 /**
- * The derivative of t -> f(inputs + t * direction) at 0, by central differences of fourth order:
- * its error is O(step^4) from f's fifth derivative plus f's own rounding / step. Sums are f64; the
- * inputs are rounded to their own type, so a step is a power of two.
+ * The derivative of t -> f(inputs + t * direction) at 0, by central differences of fourth order. The error is
+ * O(step^4) from the fifth derivative of f, plus the rounding of f / step. Sums are computed in f64. The inputs
+ * are rounded to their own type, so a step is a power of two.
  */
 export async function finiteDifference(
   f: ScalarFunction,
@@ -42,9 +43,9 @@ export async function finiteDifference(
 }
 
 /**
- * Throws where `gradients`, of the inputs' lengths, are not the derivatives of f: in random
- * directions of signs, and for small inputs element by element. f must be smooth within two steps
- * of the inputs. Default tolerance: rtol 1e-3, atol 1e-3.
+ * Throws if `gradients` are not the derivatives of f. It compares random directions of signs, and small inputs
+ * element by element. f must be smooth within two steps of the inputs. Default tolerance: rtol 1e-3, atol 1e-3.
+ * Shape: each gradient has the length of its input.
  */
 export async function checkGradients(
   f: ScalarFunction,

@@ -8,7 +8,10 @@ declare module 'vitest' {
   }
 }
 
-/** A matcher: `expect.extend({ toBeAllclose })`, then `expect(actual).toBeAllclose(expected, { rtol })`. */
+/**
+ * A matcher for vitest: call `expect.extend({ toBeAllclose })`, then
+ * `expect(actual).toBeAllclose(expected, { rtol })`.
+ */
 export function toBeAllclose(
   actual: Comparable,
   expected: Comparable,

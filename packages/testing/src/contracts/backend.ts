@@ -3,17 +3,18 @@ import type { Suite, SuiteTest } from '../suite/suite.ts';
 import { listTests } from './backend/list-tests.ts';
 import type { Skip } from './backend/list-tests.ts';
 
+/** What `backendSuite` tests. */
 export interface BackendContract<B extends Backend> {
   readonly name: string;
   /** Called once, by the first test that runs. */
   readonly create: () => Promise<B>;
-  /** Bytes that are allocated and not freed, where the backend can tell; adds the test of leaks. */
+  /** Bytes that are allocated and not freed, if the backend can tell. With this, leaks are tested as well. */
   readonly bytesInUse?: (backend: B) => number;
   readonly skip?: readonly Skip[];
 }
 
 /**
- * What a Backend must keep: every primitive op, the composites that it lists in limits.native, whole programs,
+ * The tests of a Backend: every primitive op, the composites that it lists in limits.native, whole programs,
  * memory and order.
  */
 export function backendSuite<B extends Backend>(contract: BackendContract<B>): Suite {

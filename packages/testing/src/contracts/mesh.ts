@@ -3,11 +3,12 @@ import type { Mesh, MeshAxis } from '@shardwise/core/spec';
 import { equal, holds, throws } from '../suite/assertions.ts';
 import type { Suite } from '../suite/suite.ts';
 
+/** What `meshSuite` tests. */
 export interface MeshContract {
   readonly name: string;
-  /** A new mesh of these axes: as each rank of a new world sees it, all on this thread. */
+  /** Makes a new mesh with these axes and returns what each rank of a new world sees of it, all on this thread. */
   readonly create: (axes: readonly MeshAxis[]) => Promise<readonly Mesh[]>;
-  /** Which meshes are made. Default: of one, two and three axes. */
+  /** The meshes to make. Default: meshes of one, two and three axes. */
   readonly grids?: readonly (readonly MeshAxis[])[];
 }
 
@@ -25,7 +26,7 @@ const grids: readonly (readonly MeshAxis[])[] = [
   ],
 ];
 
-/** What a Mesh must keep. */
+/** The tests of a Mesh. */
 export function meshSuite({ name, create, grids: own = grids }: MeshContract): Suite {
   return {
     name: `${name} keeps the contract of meshes`,

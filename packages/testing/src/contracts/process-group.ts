@@ -7,22 +7,23 @@ import { type CallOutcome, mismatches, refusals } from './process-group/faults.t
 import { expectedOf, type RandomCall } from './process-group/random-call.ts';
 import { everyCall, randomCalls, randomWorlds } from './process-group/random-calls.ts';
 
+/** What `processGroupSuite` tests. */
 export interface ProcessGroupContract {
   readonly name: string;
   /**
-   * Makes a new world of `size` ranks, has each call runProcessGroupScenario with its group, and
-   * tells how each rank ended. The ranks may be threads or processes: a scenario is plain data.
+   * Makes a new world of `size` ranks, in which each calls runProcessGroupScenario with its group, and returns
+   * how each rank ended. Ranks may be threads or processes, because a scenario is plain data.
    */
   readonly run: (size: number, scenario: ProcessGroupScenario) => Promise<readonly RankOutcome[]>;
   /** Default: 1, 2, 3 and 5. */
   readonly sizes?: readonly number[];
   /** Random calls for each size. Default: 40, and fewer for more than 3 ranks. */
   readonly randomCalls?: number;
-  /** Of the random calls. Default: 1. */
+  /** The seed of the random calls. Default: 1. */
   readonly seed?: number;
 }
 
-/** What a ProcessGroup must keep. */
+/** The tests of a ProcessGroup. */
 export function processGroupSuite(contract: ProcessGroupContract): Suite {
   const sizes = contract.sizes ?? [1, 2, 3, 5];
   const size = sizes.find((count) => count >= 3) ?? Math.max(...sizes);
@@ -44,7 +45,7 @@ export function processGroupSuite(contract: ProcessGroupContract): Suite {
   };
 }
 
-/** Only the random calls of the contract: for groups that treat some memory in their own way. */
+/** Only the random calls of the contract, for groups that treat some memory in a special way. */
 export function randomCallsSuite(contract: ProcessGroupContract): Suite {
   return {
     name: `${contract.name} gives random calls of a process group the bits of the specification`,
@@ -55,7 +56,7 @@ export function randomCallsSuite(contract: ProcessGroupContract): Suite {
 }
 
 /**
- * Cases of one's own, for functions over a ProcessGroup. The ranks must pass the same cases to
+ * Your own cases, for functions that use a ProcessGroup. The ranks must pass the same cases to
  * runProcessGroupScenario.
  */
 export function groupCasesSuite(contract: ProcessGroupContract, cases: ConformanceCases): Suite {
@@ -68,8 +69,8 @@ export function groupCasesSuite(contract: ProcessGroupContract, cases: Conforman
 }
 
 /**
- * Random calls on worlds of random size, 1 to 8; what fails is shrunk to the fewest ranks and calls.
- * For groups of which many are made in a second.
+ * Random calls on worlds of random size, 1 to 8. A failing test is reduced to the fewest ranks and calls. The
+ * suite makes many groups, so it is for groups that are made quickly.
  */
 export function randomWorldsSuite(
   contract: Pick<ProcessGroupContract, 'name' | 'run' | 'seed'> & { readonly numRuns?: number },

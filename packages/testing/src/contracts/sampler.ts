@@ -2,17 +2,19 @@ import type { Sampler } from '@shardwise/core/spec';
 import { equal, holds } from '../suite/assertions.ts';
 import type { Suite } from '../suite/suite.ts';
 
+/** What `samplerSuite` tests. */
 export interface SamplerContract {
   readonly name: string;
-  /** New samplers of a dataset, each rank's at its index; equal ones every time. */
+  /** Makes new samplers of a dataset, the sampler of each rank at its index. They are equal every time. */
   readonly create: (items: number, ranks: number) => readonly Sampler[];
-  /** Default: 1, 2 and 3. A sampler that knows nothing of ranks is tried on 1. */
+  /** Default: 1, 2 and 3. A sampler that does not know ranks is tested on 1. */
   readonly ranks?: readonly number[];
-  /** Whether epochs have orders of their own. */
+  /** Whether each epoch has its own order. */
   readonly shuffles: boolean;
   /**
-   * What becomes of a dataset in an epoch. `all`: every item is visited, and some again where ranks do not divide
-   * them; `most`: no item is visited twice, and some are left out there; `any`: items are drawn. Default: all.
+   * How often an epoch visits the items of a dataset. `all`: every item, and some items again if the number of
+   * ranks does not divide that of the items; `most`: no item twice, and some items not at all in this case;
+   * `any`: items are drawn. Default: all.
    */
   readonly visits?: 'all' | 'most' | 'any';
 }
@@ -20,7 +22,7 @@ export interface SamplerContract {
 /** The fewest and odd numbers of items, and so many that two orders are hardly equal. */
 const datasets = [1, 7, 100];
 
-/** What a Sampler must keep, on every rank of a world. */
+/** The tests of a Sampler, on every rank of a world. */
 export function samplerSuite(contract: SamplerContract): Suite {
   const { name, ranks = [1, 2, 3] } = contract;
   return {

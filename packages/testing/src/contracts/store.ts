@@ -3,16 +3,17 @@ import type { Store } from '@shardwise/core/spec';
 import { equal, matches, rejects } from '../suite/assertions.ts';
 import type { Suite } from '../suite/suite.ts';
 
+/** What `storeSuite` tests. */
 export interface StoreContract {
   readonly name: string;
-  /** Two clients of one new store, which may be one object, and what ends it. */
+  /** Makes a new store. Returns two clients of it, which may be one object, and a function that ends it. */
   readonly open: () => Promise<{
     readonly clients: readonly [Store, Store];
     readonly end: () => void;
   }>;
 }
 
-/** What a Store must keep. */
+/** The tests of a Store. */
 export function storeSuite({ name, open }: StoreContract): Suite {
   return {
     name: `${name} keeps the contract of stores`,

@@ -13,18 +13,19 @@ import type { StrategyCases } from './strategy/strategy-case.ts';
 import type { StateBytes, StrategyReport } from './strategy/train.ts';
 import type { PhasedMessage } from './strategy/planned-messages.ts';
 
+/** What `strategySuite` tests. */
 export interface StrategyContract {
   readonly name: string;
-  /** The strategies; what the ranks give runStrategyScenario. */
+  /** The strategies. The ranks pass the same ones to runStrategyScenario. */
   readonly cases: StrategyCases;
   /**
-   * Makes a new world of `size` ranks, has each call runStrategyScenario with its group, and tells how each rank
-   * ended. A thread or a process each: a scenario is plain data.
+   * Makes a new world of `size` ranks, in which each calls runStrategyScenario with its group, and returns how
+   * each rank ended. Ranks may be threads or processes, because a scenario is plain data.
    */
   readonly run: (size: number, scenario: StrategyScenario) => Promise<readonly RankOutcome[]>;
   /** Default: 1, 2 and 4. */
   readonly sizes?: readonly number[];
-  /** Of losses, as sums in another order differ by rounding. Default: 1e-5. */
+  /** The tolerance of losses, because sums in another order round differently. Default: 1e-5. */
   readonly relativeTolerance?: number;
 }
 
@@ -42,8 +43,8 @@ interface Played {
 }
 
 /**
- * What a Strategy must keep: it trains as one rank does, on all ranks the same and every time the same, and its
- * plan is what happens: message by message, byte by byte.
+ * The tests of a Strategy. It trains as one rank does, with the same result on all ranks and in every run, and
+ * its plan lists what happens: message by message, byte by byte.
  */
 export function strategySuite(contract: StrategyContract): Suite {
   const { name, sizes = [1, 2, 4] } = contract;

@@ -3,11 +3,12 @@ import type { Transport } from '@shardwise/core/spec';
 import { equal, holds, matches, rejects } from '../suite/assertions.ts';
 import type { Suite } from '../suite/suite.ts';
 
+/** What `transportSuite` tests. */
 export interface TransportContract {
   readonly name: string;
-  /** A new world: the end of rank r at index r, all on this thread. */
+  /** Makes a new world, all on this thread. The end of rank r is at index r. */
   readonly open: (size: number) => Promise<readonly Transport[]>;
-  /** Has a rank disappear without a word. Default: that is not tried. */
+  /** Makes a rank disappear without a message. Default: this is not tested. */
   readonly lose?: (ends: readonly Transport[], rank: number) => Promise<void>;
 }
 
@@ -17,8 +18,8 @@ type Ends = readonly [Transport, Transport, Transport];
 const pendingMs = 50;
 
 /**
- * What a Transport must keep, on which a ProcessGroup of it relies: order, lengths, and how calls end. Ranks on
- * threads or hosts of their own are tried by processGroupSuite, with the group that `createGroup` makes of each.
+ * The tests of a Transport: order, lengths, and how calls end. A ProcessGroup relies on these. To test ranks on
+ * threads or hosts, use processGroupSuite with the groups that `createGroup` makes of the transports.
  */
 export function transportSuite({ name, open, lose }: TransportContract): Suite {
   const promises: Record<string, (ends: Ends) => Promise<void>> =

@@ -8,7 +8,7 @@ const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-s
 
 const missing = 'no Chromium is installed (SHARDWISE_BROWSER)';
 
-/** The path of a Chromium that is installed here: SHARDWISE_BROWSER, or one of the usual names. Throws where there is none. */
+/** The path of an installed Chromium: SHARDWISE_BROWSER, or one of the usual names. Throws if there is none. */
 export function requireBrowser(): string {
   const path = findBrowser();
   if (path === undefined) throw new Error(missing);
@@ -30,8 +30,8 @@ function findBrowser(): string | undefined {
 }
 
 /**
- * Why pages cannot be tested here, for the names of tests; undefined where they can. With SHARDWISE_REQUIRE_DEVICES=1 they run, and
- * fail, all the same.
+ * Why pages cannot be tested here, for the names of tests; undefined if they can. With
+ * SHARDWISE_REQUIRE_DEVICES=1 it is always undefined, so the tests run and fail.
  */
 export function reasonWithoutBrowser(): string | undefined {
   const isRequired = process.env['SHARDWISE_REQUIRE_DEVICES'] === '1';
@@ -39,8 +39,9 @@ export function reasonWithoutBrowser(): string | undefined {
   return missing;
 }
 
+/** Options of `openPage`. */
 export interface OpenPageOptions {
-  /** Has WebGPU compute on the CPU, by SwiftShader. Default: the page has no WebGPU. */
+  /** Makes WebGPU compute on the CPU, by SwiftShader. Default: the page has no WebGPU. */
   readonly withWebGpu?: boolean;
 }
 
@@ -53,7 +54,7 @@ const quiet = [
 ];
 const webGpu = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader'];
 
-/** Opens a page without a window, in a profile of its own, until it is disposed of. */
+/** Opens a page without a window, in a new browser profile, until it is disposed of. */
 export function openPage(
   url: string,
   { withWebGpu = false }: OpenPageOptions = {},

@@ -3,6 +3,7 @@ import { namespaceName, removeLeftNamespaces, removeNamespace } from './namespac
 import { networkCommand } from './network-command.ts';
 import { LINK, TestHost } from './test-host.ts';
 
+/** Hosts on one machine. When they are disposed of, their processes end. */
 export interface TestHosts extends AsyncDisposable {
   readonly hosts: readonly TestHost[];
 }
@@ -11,10 +12,11 @@ const MAX_HOSTS = 4;
 const BRIDGE = 'switch';
 
 /**
- * `count` hosts on one machine: network namespaces, linked by a bridge in a namespace of its own, so
- * that this machine's network stays as it is. They share its files, its /dev/shm and its process ids.
- * Disposing ends their processes and removes them; what a killed run has left goes with the next.
- * Needs Linux, root, and `ip` and `tc` of iproute2: hostsAvailability tells.
+ * Makes `count` hosts on one machine. They are network namespaces, linked by a bridge in a separate namespace,
+ * so the network of this machine does not change. They share its files, its /dev/shm and its process ids. When
+ * they are disposed of, their processes end and the namespaces are removed. Namespaces that a killed run has
+ * left are removed by the next run. Needs Linux, root, and `ip` and `tc` of iproute2; hostsAvailability tells
+ * whether they are there.
  *
  *     host0 10.77.0.1 ──┐
  *     host1 10.77.0.2 ──┼── switch

@@ -1,11 +1,12 @@
 import { once } from 'node:events';
 import { createHosts } from './create-hosts.ts';
 
+/** Whether test hosts can be made, and if not, why. */
 export type HostsAvailability =
   | { readonly available: true }
   | { readonly available: false; readonly reason: string };
 
-/** Whether this machine lets us make test hosts: makes one, and runs a program there. */
+/** Finds out whether test hosts can be made on this machine: it makes one and runs a program there. */
 export async function hostsAvailability(): Promise<HostsAvailability> {
   if (process.platform !== 'linux') {
     return { available: false, reason: `network namespaces need Linux, not ${process.platform}` };

@@ -1,6 +1,6 @@
 /**
- * Why tests cannot run on a device here, for their names; undefined where they can. With SHARDWISE_REQUIRE_DEVICES=1 they run, and fail,
- * all the same. `create` makes the device's backend.
+ * Why tests cannot run on a device here, for the names of tests; undefined if they can. `create` makes the
+ * backend of the device. With SHARDWISE_REQUIRE_DEVICES=1 it is always undefined, so the tests run and fail.
  */
 export async function reasonWithoutDevice(
   create: () => Promise<{ close(): void }>,

@@ -2,10 +2,10 @@ import { spawn, type ChildProcess, type SpawnOptions } from 'node:child_process'
 import { processIdsOf } from './namespaces.ts';
 import { networkCommand } from './network-command.ts';
 
-/** As `tc` writes it: `1gbit`, `200mbit`. */
+/** A rate in the notation of `tc`: `1gbit`, `200mbit`. */
 export type LinkRate = `${number}${'k' | 'm' | 'g'}bit`;
 
-/** Of a host's link since it was made: whole Ethernet frames. */
+/** The traffic of a host's link since it was made, counted in whole Ethernet frames. */
 export interface LinkTraffic {
   readonly sentBytes: number;
   readonly receivedBytes: number;
@@ -23,9 +23,9 @@ export const LINK = 'eth0';
 /** Gives the program its own host name, then becomes it, so that its process id is the program's. */
 const BECOME = 'echo "$0" > /proc/sys/kernel/hostname && exec "$@"';
 
-/** A host that is a network namespace of this one: an address, a link and a name of its own. */
+/** A host that is a network namespace of this machine, with its own address, link and name. */
 export class TestHost {
-  /** Which its processes are told by os.hostname(). */
+  /** The name that os.hostname() returns in its processes. */
   readonly name: string;
   readonly address: string;
   readonly #namespace: string;
@@ -38,13 +38,13 @@ export class TestHost {
     this.#port = port;
   }
 
-  /** Starts a program there; signals to the child reach the program itself. */
+  /** Starts a program on the host. Signals to the child process reach the program itself. */
   spawn(command: string, args: readonly string[], options: SpawnOptions = {}): ChildProcess {
     const enter = ['netns', 'exec', this.#namespace, 'unshare', '--uts'];
     return spawn('ip', [...enter, 'sh', '-c', BECOME, this.name, command, ...args], options);
   }
 
-  /** Limits what it sends, by a token bucket; without a rate the limit goes. */
+  /** Limits the rate at which it sends, by a token bucket. Without a rate, the limit is removed. */
   async setRate(rate: LinkRate | undefined): Promise<void> {
     const at = `dev ${LINK} root`;
     await networkCommand(
@@ -55,11 +55,12 @@ export class TestHost {
     );
   }
 
-  /** Unplugs it at the switch: connections stay, and nothing comes through. */
+  /** Unplugs the host at the switch. Connections stay, but nothing comes through. */
   async cut(): Promise<void> {
     await this.#setPort('down');
   }
 
+  /** Plugs the host in again. */
   async restore(): Promise<void> {
     await this.#setPort('up');
   }
@@ -73,7 +74,7 @@ export class TestHost {
     return { sentBytes, receivedBytes };
   }
 
-  /** Ids of the processes that run there. */
+  /** Ids of the processes that run on the host. */
   async processIds(): Promise<readonly number[]> {
     return processIdsOf(this.#namespace);
   }

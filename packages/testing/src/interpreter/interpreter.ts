@@ -10,23 +10,24 @@ import type {
 import { ALIGNMENT, type Bf16Sums, compile } from './executable.ts';
 import { HostBuffer } from './host-buffer.ts';
 
+/** Options of `interpreter`. */
 export interface InterpreterOptions {
-  /** `map` gives the bytes themselves; otherwise callers must stage through `write` and `read`. */
+  /** Whether `map` returns the bytes themselves. Otherwise callers must use `write` and `read`. */
   readonly mappable?: boolean;
-  /** Whether it compiles programs of any sizes; default: true. Otherwise each size takes a plan. */
+  /** Whether it compiles programs for varying sizes. Otherwise each size needs a plan. Default: true. */
   readonly sized?: boolean;
-  /** `alloc` beyond it throws OutOfMemoryError. */
+  /** `alloc` throws OutOfMemoryError beyond this number of bytes. */
   readonly capacityBytes?: number;
   /**
-   * How products of bf16 are summed: in f64, rounded once, or to the bits that AVX512-BF16 gives, and the CPU backend without AMX.
-   * Default: 'f64'.
+   * How products of bf16 are summed: in f64 and rounded once, or with the bits of AVX512-BF16, which the CPU
+   * backend without AMX also gives. Default: 'f64'.
    */
   readonly bf16Sums?: Bf16Sums;
 }
 
-/** A backend that computes in f64, slowly and by the definition of each op. */
+/** A slow backend that computes in f64, by the definition of each op. */
 export interface Interpreter extends Backend {
-  /** Allocated and not yet freed. */
+  /** Bytes that are allocated and not yet freed. */
   bytesInUse(): number;
 }
 
@@ -41,9 +42,9 @@ const computed: ReadonlySet<DType> = new Set<DType>([
 ]);
 
 /**
- * The slow plain backend: its definitions are what each primitive means, and every other backend
- * is compared with it. Float sums are added in f64 in index order and rounded once. Checks what
- * other backends may take on trust: ids, byte lengths, alignment, overlap, use after free.
+ * The reference backend, which is slow and simple. It defines what each primitive means, and every other
+ * backend is compared with it. Float sums are added in f64 in index order and rounded once. It checks what
+ * other backends may trust: ids, byte lengths, alignment, overlap, use after free.
  */
 export function interpreter(options: InterpreterOptions = {}): Interpreter {
   const { mappable = false, sized = true, capacityBytes = Infinity, bf16Sums = 'f64' } = options;

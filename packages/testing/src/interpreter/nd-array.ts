@@ -30,8 +30,8 @@ export function* indices(shape: Shape): Generator<readonly number[]> {
 }
 
 /**
- * A value of the interpreter. Elements of every dtype lie in f64, so that an op computes in f64;
- * what it computed is rounded to the dtype once, when it is complete.
+ * A value of the interpreter. Elements of every dtype are stored in f64, so an op computes in f64. Its result
+ * is rounded to the dtype once, when it is complete.
  */
 export class NdArray implements ValueType {
   readonly shape: Shape;

@@ -1,16 +1,18 @@
 import { spawnSync } from 'node:child_process';
 
+/** The implementations of MPI that tests use. */
 export type MpiName = 'Open MPI' | 'MPICH';
 
-/** How ranks are started under an MPI of this host: `command ...arguments program ...`. */
+/** How ranks are started by an MPI on this host: `command ...arguments program ...`. */
 export interface MpiLauncher {
   readonly name: MpiName;
   readonly command: string;
   readonly argumentsFor: (size: number) => readonly string[];
-  /** To be added to that of the command. */
+  /** Variables to add to the environment of the command. */
   readonly environment: Readonly<Record<string, string>>;
 }
 
+/** An MPI that can start ranks, or why it cannot. */
 export type MpiSearch =
   | { readonly name: MpiName; readonly launcher: MpiLauncher }
   | { readonly name: MpiName; readonly missing: string };
@@ -22,7 +24,7 @@ const commands: Record<MpiName, readonly string[]> = {
 };
 const marks: Record<MpiName, RegExp> = { 'Open MPI': /Open MPI|OpenRTE/, MPICH: /HYDRA/ };
 
-/** The MPIs that can start ranks here, and why the others can't. */
+/** Looks for the MPIs that can start ranks on this host, and says why others cannot. */
 export function findMpis(): readonly MpiSearch[] {
   return names.map((name) => {
     const command = commands[name].find((candidate) => {

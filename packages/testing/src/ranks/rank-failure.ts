@@ -1,4 +1,4 @@
-/** What an error says, as plain data that threads can post. */
+/** The contents of an error as plain data that can be posted between threads. */
 export interface ErrorReport {
   readonly name: string;
   readonly message: string;
@@ -8,7 +8,7 @@ export interface ErrorReport {
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
-/** A rank that threw or ended early; its stack begins with that of the rank's own error. */
+/** The failure of a rank that threw an error or ended early. Its stack begins with that of the rank's own error. */
 export class RankFailure extends Error {
   readonly rank: number;
   readonly report: ErrorReport;

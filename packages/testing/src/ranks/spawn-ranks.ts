@@ -3,23 +3,24 @@ import { keepGenericWasmWrappers } from '@shardwise/core/node';
 import { RankFailure, type RankOutcome, reportOf } from './rank-failure.ts';
 import type { RankMessage, RankTask } from './rank-task.ts';
 
+/** Options of `spawnRanks` and `settleRanks`. */
 export interface SpawnRanksOptions {
-  /** Which exported function of the module each rank calls. Default: main. */
+  /** The exported function of the module that each rank calls. Default: main. */
   readonly name?: string;
-  /** Posted to each rank, like `data`: what the ranks join, for instance a ThreadsWorld. */
+  /** What the ranks join, such as a ThreadsWorld. It is posted to each rank, like `data`. */
   readonly world?: unknown;
   readonly data?: unknown;
-  /** Called once for each rank that fails, before anything else is done about it. */
+  /** Called once for each rank that fails, before anything else happens. */
   readonly onFailure?: (rank: number, error: RankFailure) => void;
-  /** The ranks are ended after this. Default: 60 s. */
+  /** The ranks are ended after this time. Default: 60 s. */
   readonly timeoutMs?: number;
 }
 
 const DEFAULT_TIMEOUT_MS = 60_000;
 
 /**
- * Runs an exported function of a module on `size` worker threads and returns what each rank
- * returned, in rank order. The first RankFailure rejects and ends the other ranks.
+ * Runs an exported function of a module on `size` worker threads and returns the results of all ranks, in rank
+ * order. The first rank that fails ends the other ranks, and the call rejects with its RankFailure.
  */
 export async function spawnRanks(
   size: number,
@@ -42,7 +43,7 @@ export async function spawnRanks(
   }
 }
 
-/** As spawnRanks, but waits for every rank and tells how each one ended. */
+/** Like spawnRanks, but waits for every rank and returns how each one ended. */
 export async function settleRanks(
   size: number,
   moduleUrl: string | URL,

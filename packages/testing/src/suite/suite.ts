@@ -1,20 +1,20 @@
-/** One promise of an interface, and how to find out whether an implementation keeps it. */
+/** One promise of an interface, and a test of whether an implementation keeps it. */
 export interface SuiteTest {
-  /** What it is among, outermost first, such as `['2 ranks', 'fsdp']`. */
+  /** The groups of the test, outermost first, such as `['2 ranks', 'fsdp']`. */
   readonly groups: readonly string[];
   readonly name: string;
-  /** Rejects where the implementation does not keep it. */
+  /** Rejects if the implementation does not keep the promise. */
   readonly run: () => Promise<void | NotConcerned>;
-  /** Default: that of whoever runs it. */
+  /** Default: the time limit of the test runner. */
   readonly timeoutMs?: number;
 }
 
-/** A promise does not concern an implementation. */
+/** Says that a promise does not apply to an implementation. */
 export interface NotConcerned {
   readonly reason: string;
 }
 
-/** What an implementation of an interface must keep, as data: whoever has a suite can run it, a web page too. */
+/** The tests of an interface, as data. Any program can run a suite, a web page too. */
 export interface Suite {
   readonly name: string;
   readonly tests: readonly SuiteTest[];

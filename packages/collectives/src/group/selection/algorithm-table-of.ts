@@ -4,7 +4,7 @@ import type { AlgorithmMeasurement } from './measure-algorithms.ts';
 /** An algorithm takes over where its time is below this share of the other's: smaller differences are noise. */
 const MARGIN = 0.95;
 
-/** A table whose rules choose, at each size that was measured, the algorithm that was the fastest. */
+/** A table whose rules choose the fastest algorithm at each measured size. */
 export function algorithmTableOf(
   measurements: readonly AlgorithmMeasurement[],
   about: { readonly madeBy: string; readonly machine: string },

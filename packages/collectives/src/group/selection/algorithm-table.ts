@@ -1,19 +1,19 @@
 import type { Operation } from '../../call/record.ts';
 
-/** Which algorithm was the fastest in which case, as a benchmark has found. It is plain data. */
+/** The algorithm that was the fastest in each case of a benchmark. It is plain data. */
 export interface AlgorithmTable {
   /** The command that wrote the table. */
   readonly madeBy: string;
   readonly machine: string;
   /**
-   * Only rules for the operation and for as many hosts (one or several) count. Of these, the rules hold whose
-   * `ranks` is the largest that the group has, or else the smallest of all. Of these, the first one decides
-   * whose bytes fit and whose algorithm may be used.
+   * Rules are searched in this order. Only rules for the operation and for one or several hosts apply. Of
+   * these, only those with the largest `ranks` that the group has apply, or, if there are none, those with the
+   * smallest `ranks`. The first of these whose bytes fit and whose algorithm may be used decides.
    */
   readonly rules: readonly AlgorithmRule[];
 }
 
-/** Up to which length of a call which algorithm is taken. */
+/** The algorithm for calls of up to a certain length. */
 export interface AlgorithmRule {
   readonly operation: Operation;
   readonly hosts: 'one' | 'several';

@@ -11,7 +11,7 @@ import { createGroup } from '../create-group.ts';
 import { hostNumbers, ranksByHost } from '../topology.ts';
 import { algorithms } from './algorithms.ts';
 
-/** The time of one operation with one algorithm: the best of all rounds, as this rank has seen it. */
+/** The time of one operation with one algorithm: the best time of all rounds on this rank. */
 export interface AlgorithmMeasurement {
   readonly operation: Operation;
   readonly algorithm: string;
@@ -23,6 +23,7 @@ export interface AlgorithmMeasurement {
   readonly microseconds: number;
 }
 
+/** Options of `measureAlgorithms`. */
 export interface MeasureOptions {
   /** The number of each rank's host, as in the options of createGroup. */
   readonly hosts?: readonly number[];
@@ -49,8 +50,8 @@ const MAX_CALLS = 20;
 
 /**
  * Times every operation that has several algorithms, with each of them, round by round. All ranks of a
- * transport that nothing else uses call it, with the same options. Throws ConfigError for options that do not
- * fit.
+ * transport call it with the same options. Nothing else may use the transport. Throws ConfigError for options
+ * that do not fit.
  */
 export async function measureAlgorithms(
   transport: Transport,

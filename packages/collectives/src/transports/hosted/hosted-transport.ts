@@ -3,13 +3,14 @@ import type { SharedMemoryGroup } from '../../shared-memory/shared-memory-group.
 import type { WatchedTransport } from '../watched-transport.ts';
 import { HostedEnd } from './hosted-end.ts';
 
+/** Options of `hostedTransport`. */
 export interface HostedTransportOptions {
   /**
    * The group of this host's ranks, in the order of their ranks. Nothing else may send messages on it.
-   * Undefined where this rank is alone on its host.
+   * Undefined if this rank is alone on its host.
    */
   readonly local?: SharedMemoryGroup | undefined;
-  /** A transport over all ranks, which need only reach the ranks of other hosts. */
+  /** A transport over all ranks. It needs to reach only the ranks of other hosts. */
   readonly remote: WatchedTransport;
   /** For each rank, the number of its host. */
   readonly hosts: readonly number[];
@@ -23,8 +24,8 @@ const hostedRules: OptionRules<HostedTransportOptions> = {
 
 /**
  * A transport for several ranks on each of several hosts. Messages between ranks of one host go through their
- * shared memory, the others over `remote`. A failure of either ends both, with one cause, and so does closing
- * the transport. Throws ConfigError where the three options do not fit together.
+ * shared memory, the others over `remote`. A failure of either ends both with one cause, and so does closing
+ * the transport. Throws ConfigError if the three options do not fit together.
  */
 export function hostedTransport(options: HostedTransportOptions): WatchedTransport {
   checkOptions('hostedTransport', options, hostedRules);

@@ -15,25 +15,26 @@ export interface HeartbeatOptions {
   readonly limitMs?: number;
 }
 
+/** Options of `tcpTransport`. */
 export interface TcpTransportOptions {
   /** The store through which the ranks of this epoch find each other. */
   readonly store: Store;
   readonly rank: number;
   readonly size: number;
   /**
-   * The ranks with which to connect, each of which connects with this one. Other ranks are not reached.
+   * The ranks to connect with. Each of them must connect with this rank. Other ranks cannot be reached.
    * Default: all.
    */
   readonly peers?: readonly number[];
-  /** The number of the job's start. Ranks of another epoch are refused. Default: 0. */
+  /** The number of the start of the job. Ranks of another epoch are refused. Default: 0. */
   readonly epoch?: number;
-  /** Whoever has the secret may join. */
+  /** Every process that has the secret may join. */
   readonly secret: string;
-  /** The address to listen on. Default: 127.0.0.1, which only processes of this host reach. */
+  /** The address to listen on. Default: 127.0.0.1, which only processes of this host can reach. */
   readonly host?: string;
   /**
-   * The address by which the others reach this host. Default: `host`, or the first outer address where `host`
-   * is 0.0.0.0.
+   * The address by which other ranks reach this host. Default: `host`, or, if `host` is 0.0.0.0, the first
+   * outer address.
    */
   readonly advertisedHost?: string;
   /**
@@ -45,8 +46,8 @@ export interface TcpTransportOptions {
   readonly timeoutMs?: number;
   readonly heartbeat?: HeartbeatOptions;
   /**
-   * How many bytes a peer may have sent that this rank does not await yet; beyond that the peer waits. Default:
-   * 64 MiB.
+   * The number of bytes that a peer may have sent and this rank does not await yet. Beyond it, the peer waits.
+   * Default: 64 MiB.
    */
   readonly maxUnexpectedBytes?: number;
 }
@@ -72,10 +73,10 @@ const tcpRules: OptionRules<TcpTransportOptions> = {
 };
 
 /**
- * Joins the ranks of a job over TCP. Resolves when all are connected with their peers. If a rank is lost, every
- * pending and later call ends with a CollectiveError that names it. Rejects with CollectiveTimeoutError naming
- * the ranks that did not join, with CollectiveError where the secrets differ, and with ConfigError where
- * another process is this rank already or an option does not fit.
+ * Joins the ranks of a job over TCP. Resolves when this rank is connected with all its peers. If a rank is
+ * lost, every pending and later call rejects with a CollectiveError that names it. Rejects with a
+ * CollectiveTimeoutError that names the ranks that did not join, with CollectiveError if the secrets differ,
+ * and with ConfigError if another process already is this rank or an option does not fit.
  */
 export async function tcpTransport(options: TcpTransportOptions): Promise<WatchedTransport> {
   checkOptions('tcpTransport', options, tcpRules);

@@ -76,8 +76,10 @@ export const relu: Unary = unary('relu');
 export const silu: Unary = unary('silu');
 export const softplus: Unary = unary('softplus');
 
+/** Shape: N, N -> N. */
 export const add: Binary = binary('add');
 export const sub: Binary = binary('sub');
+/** Element by element. Shape: N, N -> N. */
 export const mul: Binary = binary('mul');
 export const div: Binary = binary('div');
 export const pow: Binary = binary('pow');

@@ -29,6 +29,7 @@ export const balanceRules: OptionRules<BalanceLoss> = {
   bySequence: option.either(option.flag, option.listOf(option.axisName)),
 };
 
+/** Options of `balanceLoss`. */
 export interface BalanceOptions {
   /** Routes of a token; with k the first of k is its first choice. */
   readonly k: number;

@@ -4,6 +4,7 @@ import type { OptionRules } from '../../spec/option-rules.ts';
 import type { Gate, GateInput, Routing } from './gate.ts';
 import { repeated } from './top-k-gate.ts';
 
+/** Options of `expertChoiceGate`. */
 export interface ExpertChoiceGateOptions {
   /** How many experts a token has on average. Default: 2. */
   readonly factor?: number;

@@ -14,6 +14,7 @@ import { requireShape } from '../require-shape.ts';
 /** What stands between the two products of an expert; `swiglu` multiplies with a third one (Shazeer 2020). */
 export type ExpertActivation = 'relu' | 'gelu' | 'silu' | 'swiglu';
 
+/** Options of `Experts`. */
 export interface ExpertsOptions {
   /** Default: gelu. */
   readonly activation?: ExpertActivation;

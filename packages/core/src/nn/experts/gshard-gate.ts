@@ -5,6 +5,7 @@ import type { Gate } from './gate.ts';
 import type { Capacity } from './limit-routes.ts';
 import { makeTopKGate } from './top-k-gate.ts';
 
+/** Options of `gshardGate`. */
 export interface GShardGateOptions {
   /** First choices always take places before second ones. Default: nothing is dropped for want of places. */
   readonly capacity?: Omit<Capacity, 'firstChoicesFirst'>;

@@ -27,6 +27,7 @@ import { defineSequenceAxes, sequenceAxesOf } from './sequence-axes.ts';
 import { sortRoutes, type SortedRoutes } from './sort-routes.ts';
 import { topKGate } from './top-k-gate.ts';
 
+/** Options of `MixtureOfExperts`. */
 export interface MixtureOfExpertsOptions {
   /** How tokens and experts find each other. Default: topKGate(), two experts a token and nothing dropped. */
   readonly gate?: Gate;

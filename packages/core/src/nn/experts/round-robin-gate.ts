@@ -5,6 +5,7 @@ import { arange } from '../../tensor/create-ranges.ts';
 import type { Gate } from './gate.ts';
 import { checkExperts, repeated } from './top-k-gate.ts';
 
+/** Options of `roundRobinGate`. */
 export interface RoundRobinGateOptions {
   /** Experts of each token. Default: 2. */
   readonly k?: number;

@@ -5,6 +5,7 @@ import type { Gate } from './gate.ts';
 import type { Capacity } from './limit-routes.ts';
 import { makeTopKGate } from './top-k-gate.ts';
 
+/** Options of `switchGate`. */
 export interface SwitchGateOptions {
   /** Default: nothing is dropped. */
   readonly capacity?: Capacity;

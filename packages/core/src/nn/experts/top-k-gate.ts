@@ -19,6 +19,7 @@ export interface ExpertGroups {
   readonly best?: number;
 }
 
+/** Options of `topKGate`. */
 export interface TopKGateOptions {
   /** Experts of each token. Default: 2. */
   readonly k?: number;

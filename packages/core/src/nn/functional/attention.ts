@@ -25,6 +25,7 @@ import * as option from '../../spec/option-rules.ts';
 import type { OptionRules } from '../../spec/option-rules.ts';
 import { composed } from '../../realize/small-values.ts';
 
+/** Options of `scaledDotProductAttention`. */
 export interface AttentionOptions {
   /** Query t sees the keys 0 … t only; default false. */
   readonly causal?: boolean;

@@ -10,16 +10,19 @@ import { reduceLosses } from './reduction.ts';
 import { requireSameShape } from './same-shape.ts';
 import { widened } from './widened.ts';
 
+/** Options of `binaryCrossEntropy`. */
 export interface BinaryCrossEntropyOptions extends LossOptions {
   /** Factor of each loss, broadcast to the losses. */
   readonly weight?: Tensor;
 }
 
+/** Options of `binaryCrossEntropyWithLogits`. */
 export interface BinaryCrossEntropyWithLogitsOptions extends BinaryCrossEntropyOptions {
   /** Factor of the losses of positive targets, broadcast to the losses: as [C] for C classes. */
   readonly posWeight?: Tensor;
 }
 
+/** Options of `sigmoidFocalLoss`. */
 export interface SigmoidFocalLossOptions extends LossOptions {
   /** Weight of positive targets, that of negative ones being 1 - alpha; -1 for no weights. Default 0.25. */
   readonly alpha?: number;

@@ -12,6 +12,7 @@ import { type Conv2dOptions, conv2dRules, imageHint } from './conv2d.ts';
 import { pair, type Size2d, size2d } from './window-size.ts';
 import { lowered } from './lowered.ts';
 
+/** Options of `convTranspose2d`. */
 export interface ConvTranspose2dOptions extends Conv2dOptions {
   /** Rows and columns more at the end, less than stride or dilation; default 0. */
   readonly outputPadding?: Size2d;

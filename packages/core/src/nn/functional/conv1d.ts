@@ -6,6 +6,7 @@ import type { Tensor } from '../../tensor/tensor.ts';
 import { requireShape } from '../require-shape.ts';
 import { conv2d } from './conv2d.ts';
 
+/** Options of `conv1d`. */
 export interface Conv1dOptions {
   /** Default 1. */
   readonly stride?: number;

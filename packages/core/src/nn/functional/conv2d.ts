@@ -9,6 +9,7 @@ import { pair, type Size2d, size2d } from './window-size.ts';
 import { composed } from '../../realize/small-values.ts';
 import { withBias } from './with-bias.ts';
 
+/** Options of `conv2d`. */
 export interface Conv2dOptions {
   /** Default 1. */
   readonly stride?: Size2d;

@@ -10,6 +10,7 @@ import { requireShape } from '../require-shape.ts';
 import { conv2d } from './conv2d.ts';
 import { type Size3d, size3d, triple } from './window-size.ts';
 
+/** Options of `conv3d`. */
 export interface Conv3dOptions {
   /** Default 1. */
   readonly stride?: Size3d;

@@ -16,6 +16,7 @@ import { requireShape } from '../require-shape.ts';
 import { type Reduction, reductionRule } from './reduction.ts';
 import { widened } from './widened.ts';
 
+/** Options of `nllLoss`. */
 export interface NllLossOptions {
   /** Default mean, over the targets that are not ignored; where classes have weights, over the weights of these. */
   readonly reduction?: Reduction;
@@ -27,6 +28,7 @@ export interface NllLossOptions {
   readonly dim?: number;
 }
 
+/** Options of `crossEntropy`. */
 export interface CrossEntropyOptions extends NllLossOptions {
   /** Share of the target's probability that is spread over all classes (Szegedy et al. 2016); default 0. */
   readonly labelSmoothing?: number;

@@ -14,6 +14,7 @@ import { requireShape } from '../require-shape.ts';
 import { lossRules, type LossOptions } from './losses.ts';
 import { widened } from './widened.ts';
 
+/** Options of `ctcLoss`. */
 export interface CtcLossOptions extends LossOptions {
   /** The class that stands for no label; default 0. */
   readonly blank?: number;

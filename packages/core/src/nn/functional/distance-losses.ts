@@ -12,11 +12,13 @@ import { reduceLosses } from './reduction.ts';
 import { requireSameShape } from './same-shape.ts';
 import { widened } from './widened.ts';
 
+/** Options of `cosineEmbeddingLoss`. */
 export interface CosineEmbeddingLossOptions extends LossOptions {
   /** Vectors that are to differ cost nothing below this cosine; default 0. */
   readonly margin?: number;
 }
 
+/** Options of `tripletMarginLoss`. */
 export interface TripletMarginLossOptions extends LossOptions {
   /** By how much the negative is to be farther away than the positive; default 1. */
   readonly margin?: number;

@@ -14,6 +14,7 @@ import { type InterpolationMode, type Tap, tapsOf } from './resample-taps.ts';
 /** One number for all dims, or one for each. */
 type PerDim = number | readonly number[];
 
+/** Options of `interpolate`. */
 export interface InterpolateOptions {
   /** The size of the result, behind batch and channels. This or scaleFactor must be given. */
   readonly size?: PerDim;

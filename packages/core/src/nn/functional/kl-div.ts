@@ -9,6 +9,7 @@ import { reduceLosses, type Reduction } from './reduction.ts';
 import { requireSameShape } from './same-shape.ts';
 import { widened } from './widened.ts';
 
+/** Options of `klDiv`. */
 export interface KlDivOptions {
   /**
    * `mean` (the default, as in PyTorch) is over all elements; `batchMean`, over the first dim alone, is the divergence

@@ -7,16 +7,19 @@ import { reduceLosses, type Reduction, reductionRule } from './reduction.ts';
 import { requireSameShape } from './same-shape.ts';
 import { widened } from './widened.ts';
 
+/** Options of the losses. */
 export interface LossOptions {
   /** Default mean. */
   readonly reduction?: Reduction;
 }
 
+/** Options of `smoothL1Loss`. */
 export interface SmoothL1Options extends LossOptions {
   /** Differences below it count their square; default 1. With 0 it is l1Loss. */
   readonly beta?: number;
 }
 
+/** Options of `huberLoss`. */
 export interface HuberOptions extends LossOptions {
   /** Differences up to it count their square; default 1. */
   readonly delta?: number;

@@ -6,6 +6,7 @@ import type { Tensor } from '../../tensor/tensor.ts';
 import { requireShape } from '../require-shape.ts';
 import { avgPool2d, maxPool2d } from './pool2d.ts';
 
+/** Options of `avgPool1d`. */
 export interface Pool1dOptions {
   /** Default: the kernel, so that windows do not overlap. */
   readonly stride?: number;
@@ -13,6 +14,7 @@ export interface Pool1dOptions {
   readonly padding?: number;
 }
 
+/** Options of `maxPool1d`. */
 export interface MaxPool1dOptions extends Pool1dOptions {
   /** Distance between the elements of a window; default 1. */
   readonly dilation?: number;

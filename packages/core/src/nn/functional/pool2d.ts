@@ -13,6 +13,7 @@ import * as option from '../../spec/option-rules.ts';
 import type { OptionRules } from '../../spec/option-rules.ts';
 import { composed } from '../../realize/small-values.ts';
 
+/** Options of `avgPool2d`. */
 export interface PoolOptions {
   /** Default: the kernel, so that windows do not overlap. */
   readonly stride?: Size2d;
@@ -20,6 +21,7 @@ export interface PoolOptions {
   readonly padding?: Size2d;
 }
 
+/** Options of `maxPool2d`. */
 export interface MaxPoolOptions extends PoolOptions {
   /** Distance between the elements of a window; default 1. */
   readonly dilation?: Size2d;

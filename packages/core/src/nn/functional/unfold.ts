@@ -7,6 +7,7 @@ import { requireShape } from '../require-shape.ts';
 import { shiftsOf } from './shifts-of.ts';
 import { pair, type Size2d, size2d } from './window-size.ts';
 
+/** Options of `unfold`. */
 export interface UnfoldOptions {
   /** Default 1. */
   readonly stride?: Size2d;

@@ -21,6 +21,7 @@ import { type NodeOrNumber, where } from '../arithmetic.ts';
 import { resultDType } from '../promotion.ts';
 import { linearIndex } from './linear-index.ts';
 
+/** Options of `indexPut`. */
 export interface IndexPutOptions {
   /** Adds values to the elements, also where one is indexed twice, instead of putting them in their place. Default false. */
   readonly accumulate?: boolean;

@@ -10,11 +10,13 @@ import { checkOptions } from '../../spec/check-options.ts';
 import * as option from '../../spec/option-rules.ts';
 import type { OptionRules } from '../../spec/option-rules.ts';
 
+/** Options of `div`. */
 export interface DivideOptions {
   /** Rounds the quotient to a whole number, towards zero or towards minus infinity. Default: no rounding. */
   readonly roundingMode?: RoundingMode;
 }
 
+/** Options of `addcmul` and `addcdiv`. */
 export interface AddProductOptions {
   /** What the product or quotient is multiplied by; default 1. */
   readonly value?: number;

@@ -9,6 +9,7 @@ import { requireTensors } from '../check-arguments.ts';
 import { norm } from '../reduce/norm.ts';
 import { Tensor } from '../tensor.ts';
 
+/** Options of `cdist`. */
 export interface CdistOptions {
   /** Of which norm; default 2. */
   readonly p?: number;

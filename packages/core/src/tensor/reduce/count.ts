@@ -30,6 +30,7 @@ import type { DType } from '../../spec/dtype.ts';
 import * as option from '../../spec/option-rules.ts';
 import type { OptionRules } from '../../spec/option-rules.ts';
 
+/** Options of `histogram`. */
 export interface HistogramOptions {
   /** Default 100. */
   readonly bins?: number;

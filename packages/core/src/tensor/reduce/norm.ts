@@ -35,6 +35,7 @@ import {
   type VarianceOptions,
 } from '../reductions.ts';
 
+/** Options of `norm`. */
 export interface NormOptions extends ReduceOptions {
   /** Which power is summed; 0 counts what is not 0, Infinity is the largest, -Infinity the smallest. Default 2. */
   readonly p?: number;

@@ -18,11 +18,13 @@ export interface NodesWithIndices {
   readonly indices: Node;
 }
 
+/** Options of `sort` and `argSort`. */
 export interface SortOptions {
   /** From the largest on; default false. */
   readonly descending?: boolean;
 }
 
+/** Options of `topK`. */
 export interface TopKOptions {
   /** The dim; default -1. */
   readonly dim?: number;

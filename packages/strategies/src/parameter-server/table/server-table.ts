@@ -22,6 +22,7 @@ import type { TableRequest, TableSpec } from './table-request.ts';
 
 const RETRY_MS = 50;
 
+/** Options of `ServerTable`. */
 export interface ServerTableOptions {
   /** `context.servers` of a run with `--servers`. */
   readonly servers: ParameterServers;

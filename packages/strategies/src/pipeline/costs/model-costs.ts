@@ -27,6 +27,7 @@ export interface ModelCosts {
   readonly modules: readonly ModuleCosts[];
 }
 
+/** Options of `countModelCosts` and `measureModelCosts`. */
 export interface ModelCostsOptions {
   /** As pipeline() is given it: it takes the model's output and the last inputs. Default: the model returns its loss. */
   readonly loss?: (output: never, ...targets: never[]) => Tensor;

@@ -3,6 +3,7 @@ import { gridSize } from './grid-size.ts';
 import type { RankGrid } from './rank-grid.ts';
 import { summa } from './summa.ts';
 
+/** Options of `twoAndAHalfDimensional`. */
 export interface TwoAndAHalfDimensionalOptions {
   /** Mesh axes. Default: `depth`, `row` and `column`. */
   readonly depth?: string;

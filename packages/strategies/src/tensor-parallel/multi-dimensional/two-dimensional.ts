@@ -3,6 +3,7 @@ import { gridSize } from './grid-size.ts';
 import type { RankGrid } from './rank-grid.ts';
 import { summa } from './summa.ts';
 
+/** Options of `twoDimensional`. */
 export interface TwoDimensionalOptions {
   /** Mesh axes of the grid's rows and columns. Default: `row` and `column`. */
   readonly row?: string;

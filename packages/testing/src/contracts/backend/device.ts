@@ -39,13 +39,14 @@ export function typeOf(program: Program, id: number): ValueType {
   return type;
 }
 
+/** What a program returned. */
 export interface Evaluated {
   readonly outputs: readonly NdArray[];
-  /** What the inputs hold afterwards: their updates, or what they held before. */
+  /** What the inputs hold afterwards: their updates, or their former contents. */
   readonly inputs: readonly NdArray[];
 }
 
-/** Runs a program once, in memory of its own, which it frees. */
+/** Runs a program once, in its own memory, and frees this memory. */
 export async function evaluate(
   backend: Backend,
   program: Program,

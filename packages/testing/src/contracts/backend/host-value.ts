@@ -6,22 +6,22 @@ import { roundToDType } from '../../interpreter/storage.ts';
 /** Row-major elements, or one number for all of them. */
 type Elements = readonly number[] | number;
 
-/** Values in f32, row by row; one number stands for all of them. */
+/** Values in f32, row by row. One number stands for all elements. */
 export function f32(shape: Shape, elements: Elements): NdArray {
   return hostValue(shape, 'f32', elements);
 }
 
-/** Values in i32, row by row; one number stands for all of them. */
+/** Values in i32, row by row. One number stands for all elements. */
 export function i32(shape: Shape, elements: Elements): NdArray {
   return hostValue(shape, 'i32', elements);
 }
 
-/** Values 0 or 1, row by row; one number stands for all of them. */
+/** Values 0 or 1, row by row. One number stands for all elements. */
 export function bool(shape: Shape, elements: Elements): NdArray {
   return hostValue(shape, 'bool', elements);
 }
 
-/** Values of any dtype, rounded to it. Throws RangeError where they are not as many as the shape has. */
+/** Values of any dtype, rounded to it. Throws RangeError if their number is not that of the shape. */
 export function hostValue(shape: Shape, dtype: DType, elements: Elements): NdArray {
   const count = elementCount(shape);
   const values =
@@ -36,7 +36,7 @@ export function hostValue(shape: Shape, dtype: DType, elements: Elements): NdArr
   return value;
 }
 
-/** f32, evenly spread over [low, high), the same on every machine. */
+/** Values in f32 that are evenly distributed over [low, high). They are the same on every machine. */
 export function uniform(shape: Shape, seed: number, low = -2, high = 2): NdArray {
   const unit = (i: number): number => (randomBits(seed, 1, i) >>> 8) * 2 ** -24;
   return f32(
@@ -51,7 +51,7 @@ interface IntegerRange {
   readonly dtype?: DType;
 }
 
-/** Integers of [low, high]. As f32 their sums and products are exact, in any order. */
+/** Random integers of [low, high]. Their sums and products are exact in f32, in any order. */
 export function integers(shape: Shape, seed: number, range: IntegerRange = {}): NdArray {
   const { low = -4, high = 4, dtype = 'f32' } = range;
   const pick = (i: number): number => low + ((randomBits(seed, 2, i) >>> 0) % (high - low + 1));

@@ -20,19 +20,21 @@ import { sizedTests } from './sized-tests.ts';
 import { halfProductTests } from './half-product-tests.ts';
 import { storedDTypeTests } from './stored-dtype-tests.ts';
 
-/** Known shortcomings; a test of them that passes all the same fails. */
+/** Tests that are known to fail. If one of them passes, this is a failure. */
 export interface Skip {
   /** Why, with a link to where it is followed up. */
   readonly reason: string;
-  /** Each as `group: title`; a group is an op, or `program`, `memory`, `order`, …. */
+  /** The tests, each as `group: title`. A group is an op, or `program`, `memory`, `order`, …. */
   readonly tests: readonly string[];
 }
 
+/** Options of `listTests`. */
 export interface ListOptions<B extends Backend> {
   readonly bytesInUse?: ((backend: B) => number) | undefined;
   readonly skip?: readonly Skip[];
 }
 
+/** A test of the contract of backends, with its group. */
 export interface ListedTest<B extends Backend> extends ContractTest<B> {
   readonly group: string;
 }
@@ -46,7 +48,7 @@ const primitiveCases: OpCases<PrimitiveOp> = {
   ...indexingCases,
 };
 
-/** Every test of the contract; throws ConfigError where `skip` names one that does not exist. */
+/** Every test of the contract of backends. Throws ConfigError if `skip` names a test that does not exist. */
 export function listTests<B extends Backend>(options: ListOptions<B> = {}): ListedTest<B>[] {
   const { bytesInUse, skip = [] } = options;
   const leaks = bytesInUse ? [flatMemoryTest(bytesInUse)] : [];

@@ -3,18 +3,18 @@ import type { Tolerance } from '../../compare/allclose.ts';
 import type { NdArray } from '../../interpreter/nd-array.ts';
 import type { Operation } from './program-builder.ts';
 
-/** One op on given inputs. */
+/** A test of one op on given inputs. */
 export interface OpCase {
   readonly title: string;
   readonly operation: Operation;
   readonly inputs: readonly NdArray[];
-  /** The result in closed form; where it is only a type, the interpreter says what the result is. */
+  /** The result in closed form. If it is only a type, the interpreter computes the result. */
   readonly expected: NdArray | ValueType;
   /** Default: exact. */
   readonly tolerance?: Tolerance;
 }
 
-/** Every op of a group has its cases. */
+/** The cases of every op of a group. */
 export type OpCases<K extends ComputeOp> = { readonly [P in K]: readonly OpCase[] };
 
 export function label(shape: Shape): string {

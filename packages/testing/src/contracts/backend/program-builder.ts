@@ -8,12 +8,12 @@ import type {
   ValueType,
 } from '@shardwise/core/spec';
 
-/** What an instruction does, without where its values come from. */
+/** What an instruction computes, without its inputs. */
 export type Operation = {
   [K in ComputeOp]: { readonly op: K; readonly params: ComputeParams[K] };
 }[ComputeOp];
 
-/** Writes programs by hand: declare the inputs first, then add ops; both give value ids. */
+/** Writes a program by hand. Declare the inputs first, then add ops. Both return value ids. */
 export class ProgramBuilder {
   readonly #inputs: ValueType[] = [];
   readonly #instructions: Instruction[] = [];
@@ -29,7 +29,7 @@ export class ProgramBuilder {
     return this.#inputs.length + this.#instructions.push(instruction) - 1;
   }
 
-  /** `value` replaces the contents of the input `target`. */
+  /** Replaces the contents of the input `target` by `value`. */
   update(target: number, value: number): this {
     this.#updates.push({ target, value });
     return this;

@@ -1,10 +1,11 @@
 import type { ProcessGroup } from '@shardwise/core/spec';
 
-/** What a rank does, and what it must come to, in closed form. R = rank, W = size. */
+/** What a rank does, and the result that it must have, in closed form. R is the rank and W the size. */
 export interface ConformanceCase {
-  /** What it returns can be posted. */
+  /** The result must be data that can be posted. */
   readonly run: (group: ProcessGroup) => Promise<unknown>;
   readonly expected: (rank: number, size: number) => unknown;
 }
 
+/** Cases by name. */
 export type ConformanceCases = Readonly<Record<string, ConformanceCase>>;

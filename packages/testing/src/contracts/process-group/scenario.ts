@@ -7,7 +7,7 @@ import { pointToPointCases } from './point-to-point.ts';
 import type { RandomCall } from './random-call.ts';
 import { subGroupCases } from './sub-groups.ts';
 
-/** What all ranks of a group are to do, as data that threads and processes can be sent. */
+/** What all ranks of a group do, as data that can be sent to threads and processes. */
 export type ProcessGroupScenario =
   | { readonly kind: 'conformance' }
   /** The cases that are given as an option: the same on all ranks. */

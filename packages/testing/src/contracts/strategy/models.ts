@@ -89,7 +89,7 @@ function classify(build: StrategyModel['build'], shape: readonly number[]): Stra
   };
 }
 
-/** On which every strategy is tried. */
+/** The models that every strategy is tested with. */
 export const contractModels: Readonly<Record<string, StrategyModel>> = {
   'an MLP of odd sizes': classify(() => new OddMlp(), [7]),
   'an MLP with frozen and shared weights': classify(() => new TiedMlp(), [7]),

@@ -5,7 +5,7 @@ import { type Message, RecordingMesh } from './recording-mesh.ts';
 import type { StrategyCases, StrategyModel } from './strategy-case.ts';
 import { expectedTraining, type StrategyReport, trainAlone, trainParallel } from './train.ts';
 
-/** What all ranks of a group are to do, as data that threads and processes can be sent. */
+/** What all ranks of a group do, as data that can be sent to threads and processes. */
 export type StrategyScenario =
   | { readonly kind: 'parallel'; readonly names: readonly string[] }
   | { readonly kind: 'alone'; readonly trainings: readonly LoneTraining[] };
@@ -18,14 +18,15 @@ export interface LoneTraining {
   readonly shares: number;
 }
 
+/** What a rank needs to run a scenario. */
 export interface StrategyRank {
   readonly group: ProcessGroup;
   readonly device: Backend;
-  /** A collective, such as `createMesh`. Default: meshes of one axis alone. */
+  /** A collective that makes meshes, such as `createMesh`. Default: it makes meshes of one axis only. */
   readonly createMesh?: (group: ProcessGroup, axes: readonly MeshAxis[]) => Promise<Mesh>;
 }
 
-/** How a strategy trained a model: twice the same, from the same start. */
+/** The results of a strategy that trained a model twice from the same start. */
 export interface PlayedTraining {
   readonly name: string;
   readonly model: string;

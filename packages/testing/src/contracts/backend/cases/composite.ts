@@ -18,7 +18,10 @@ const inf = Infinity;
 
 type Row = readonly number[];
 
-/** Formulas in f64, independent of the decompositions into primitives. */
+/**
+ * Cases of the composites. Their formulas are computed in f64 and do not use the decompositions into
+ * primitives.
+ */
 export const compositeCases: OpCases<CompositeOp> = {
   ...attentionCases,
   ...groupedCases,
