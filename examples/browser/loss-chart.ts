@@ -10,10 +10,13 @@ export class LossChart {
   readonly #line: SVGElement;
   readonly #labels: readonly SVGElement[];
   readonly #guess: number;
+  readonly #first: number;
   readonly #steps: number;
 
-  constructor(guess: number, steps: number) {
+  /** `first` is the first update that it is told of. */
+  constructor(guess: number, steps: number, first = 1) {
     this.#guess = guess;
+    this.#first = first;
     this.#steps = steps;
     this.element = document.createElementNS(namespace, 'svg');
     this.element.setAttribute('viewBox', `0 0 ${width} ${height}`);
@@ -43,7 +46,7 @@ export class LossChart {
     const placeY = (loss: number): number =>
       edge.top + (1 - loss / most) * (height - edge.top - edge.bottom);
     const placeX = (index: number): number =>
-      edge.left + ((index + 1) / this.#steps) * (width - edge.left - edge.right);
+      edge.left + ((this.#first + index) / this.#steps) * (width - edge.left - edge.right);
     const points = this.#losses.map(
       (loss, index) => `${placeX(index).toFixed(1)} ${placeY(loss).toFixed(1)}`,
     );
@@ -56,7 +59,7 @@ export class LossChart {
     if (last === undefined) return;
     this.element.setAttribute(
       'aria-label',
-      `The loss of each update: ${last.toFixed(2)} after ${this.#losses.length} of ${this.#steps}; pairs of bytes alone give ${this.#guess.toFixed(2)}`,
+      `The loss of each update: ${last.toFixed(2)} after ${this.#first + this.#losses.length - 1} of ${this.#steps}; pairs of bytes alone give ${this.#guess.toFixed(2)}`,
     );
   }
 

@@ -1,15 +1,16 @@
 import { type PageRun, type RankEnd, startRanks, type StepReport } from 'shardwise/browser';
 import firstText from '../../ARCHITECTURE.md?raw';
+import { CheckpointList } from './checkpoint-list.ts';
 import { chosenDevice, elementOf, say } from './elements.ts';
 import { bigramEntropy } from './entropy.ts';
 import { LossChart } from './loss-chart.ts';
 import { RankList } from './rank-list.ts';
 import { batchSize, contextLength, isSample, parseSettings, strategyNames } from './settings.ts';
+import { newRunDirectory, openOrigin, type Origin } from './stored-runs.ts';
+import { namesOf, textOf } from './text-files.ts';
 
 /** Steps whose median time is shown: those with a sample take longer. */
 const timedSteps = 9;
-/** What a text field can show without making the page slow. */
-const mostFileBytes = 4e6;
 
 const form = elementOf('settings', HTMLFormElement);
 const text = elementOf('text', HTMLTextAreaElement);
@@ -18,31 +19,49 @@ const ranks = elementOf('ranks', HTMLSelectElement);
 const strategy = elementOf('strategy', HTMLSelectElement);
 const size = elementOf('size', HTMLSelectElement);
 const steps = elementOf('steps', HTMLInputElement);
-const [train, stop, end] = ['train', 'stop', 'end'].map((id) => elementOf(id, HTMLButtonElement));
+const saveEvery = elementOf('save-every', HTMLInputElement);
+const checkpointFiles = elementOf('checkpoint-file', HTMLInputElement);
+const train = elementOf('train', HTMLButtonElement);
+const stop = elementOf('stop', HTMLButtonElement);
+const end = elementOf('end', HTMLButtonElement);
+const anew = elementOf('anew', HTMLButtonElement);
+const checkpoints = new CheckpointList(goOnFrom);
 const rankList = new RankList(elementOf('rank-list', HTMLElement));
 const encoder = new TextEncoder();
+/** What the next run goes on from. */
+let origin: Origin | undefined;
 
 strategy.append(...strategyNames.map((name) => new Option(name)));
 text.value = firstText;
 describeText();
 chooseStrategies();
 showChart(bigramEntropy(encoder.encode(text.value)), steps.valueAsNumber);
+void offerCheckpoints();
 
 text.addEventListener('input', describeText);
 ranks.addEventListener('change', chooseStrategies);
-file.addEventListener('change', () => void readFile());
+file.addEventListener('change', () => void readFiles());
+checkpointFiles.addEventListener('change', () => void pickCheckpoint());
+anew.addEventListener('click', beginAnew);
 form.addEventListener('submit', (event) => {
   event.preventDefault();
   void trainModel();
 });
+
+/** A browser that keeps nothing for this page trains all the same. */
+async function offerCheckpoints(): Promise<void> {
+  if (await checkpoints.refresh()) return;
+  saveEvery.value = '0';
+  saveEvery.disabled = true;
+}
 
 function show(id: string, value: string): void {
   elementOf(id, HTMLElement).textContent = value;
 }
 
 /** A new chart in the place of the one before. */
-function showChart(guess: number, count: number): LossChart {
-  const chart = new LossChart(guess, count);
+function showChart(guess: number, count: number, first = 1): LossChart {
+  const chart = new LossChart(guess, count, first);
   elementOf('chart', HTMLElement).replaceChildren(chart.element);
   return chart;
 }
@@ -61,25 +80,63 @@ function chooseStrategies(): void {
   strategy.disabled = ranks.value === '1';
 }
 
-async function readFile(): Promise<void> {
-  const [picked] = file.files ?? [];
-  if (picked === undefined) return;
-  const { name, size: byteLength } = picked;
-  if (byteLength === 0) return say(`${name} is empty: pick another file.`, true);
-  if (byteLength > mostFileBytes) {
-    const limit = `${mostFileBytes / 1e6} million bytes`;
-    return say(
-      `${name} has ${byteLength.toLocaleString('en')} bytes, more than ${limit}: pick a part of it.`,
-      true,
-    );
-  }
+async function readFiles(): Promise<void> {
+  const files = [...(file.files ?? [])];
+  if (files.length === 0) return;
   try {
-    text.value = new TextDecoder('utf-8', { fatal: true }).decode(await picked.arrayBuffer());
-  } catch {
-    return say(`${name} is no text in UTF-8, or can't be read: pick another file.`, true);
+    text.value = await textOf(files);
+  } catch (error) {
+    return say(messageOf(error), true);
   }
   describeText();
-  say(`The text is that of ${name}.`);
+  say(`The text is that of ${namesOf(files)}.`);
+}
+
+async function pickCheckpoint(): Promise<void> {
+  const files = [...(checkpointFiles.files ?? [])];
+  if (files.length === 0) return;
+  try {
+    goOnFrom(await openOrigin(files), namesOf(files));
+  } catch (error) {
+    checkpoints.say(messageOf(error));
+  }
+}
+
+/** Takes text, model and updates of a run; on how many ranks it goes on, and by which strategy, is free. */
+function goOnFrom(from: Origin, name: string): void {
+  const { checkpoint, progress } = from;
+  const isOver = checkpoint.step >= progress.steps;
+  origin = from;
+  text.value = progress.text;
+  size.value = progress.size;
+  size.disabled = true;
+  steps.min = String(checkpoint.step + 1);
+  steps.value = String(isOver ? checkpoint.step + progress.steps : progress.steps);
+  describeText();
+  show(
+    'origin',
+    `It goes on after update ${checkpoint.step} of ${name}${isOver ? ', its last one: choose how many more' : ''}.`,
+  );
+  train.textContent = `Go on after update ${checkpoint.step}`;
+  anew.hidden = false;
+  checkpoints.say('');
+  train.focus();
+}
+
+function beginAnew(): void {
+  origin = undefined;
+  size.disabled = false;
+  steps.min = '1';
+  checkpointFiles.value = '';
+  show('origin', 'It begins with new weights.');
+  train.textContent = 'Train';
+  // It is hidden while it has the focus.
+  train.focus();
+  anew.hidden = true;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 async function trainModel(): Promise<void> {
@@ -88,10 +145,12 @@ async function trainModel(): Promise<void> {
     text: bytes,
     strategy: strategy.value,
     size: size.value,
-    steps: Math.max(1, Math.floor(steps.valueAsNumber || 1)),
+    steps: steps.valueAsNumber,
+    saveEvery: saveEvery.valueAsNumber,
   });
   const count = Number(ranks.value);
-  const chart = showChart(bigramEntropy(bytes), settings.steps);
+  const first = (origin?.checkpoint.step ?? 0) + 1;
+  const chart = showChart(bigramEntropy(bytes), settings.steps, first);
   const times: number[] = [];
   /** The losses that the ranks have reported of the step that some have not. */
   const losses = new Map<number, number[]>();
@@ -117,6 +176,12 @@ async function trainModel(): Promise<void> {
       device: chosenDevice(),
       arenaBytes: 2 ** 28,
       data: settings,
+      runDirectory: newRunDirectory(),
+      ...(origin === undefined ? {} : { resume: origin.source }),
+      onCheckpoint: ({ step }) => {
+        checkpoints.say(`Update ${step} is saved.`);
+        void checkpoints.refresh();
+      },
       onStep,
       onValue: (value) => {
         if (isSample(value)) show('sample', `after update ${value.step}:\n\n${value.text}`);
@@ -125,9 +190,10 @@ async function trainModel(): Promise<void> {
     });
     await follow(run);
   } catch (error) {
-    say(error instanceof Error ? error.message : String(error), true);
+    say(messageOf(error), true);
   }
   setRunning(false);
+  void checkpoints.refresh();
 }
 
 /** Until the last rank has ended. */
@@ -142,8 +208,8 @@ async function follow(run: PageRun): Promise<void> {
   rankList.start(run);
   const over = new AbortController();
   const { signal } = over;
-  stop?.addEventListener('click', () => run.stop(), { signal });
-  end?.addEventListener('click', () => run.terminate(), { signal });
+  stop.addEventListener('click', () => run.stop(), { signal });
+  end.addEventListener('click', () => run.terminate(), { signal });
   say(`Training on ${run.size === 1 ? 'one rank' : `${run.size} ranks`}.`);
   const ends = await run.ended;
   over.abort();
@@ -162,8 +228,9 @@ function firstFailure(ends: readonly RankEnd[]): string | undefined {
 }
 
 function setRunning(isRunning: boolean): void {
-  if (train) train.disabled = isRunning;
-  for (const button of [stop, end]) if (button) button.disabled = !isRunning;
+  for (const control of [train, anew, checkpointFiles]) control.disabled = isRunning;
+  for (const button of [stop, end]) button.disabled = !isRunning;
+  checkpoints.setRunning(isRunning);
 }
 
 /** Bytes that all ranks train on in a second. */

@@ -17,6 +17,8 @@ import { batchSize, contextLength, type Settings, sizes, type StrategyName } fro
 
 /** How a model is trained and asked, whatever the strategy. Letters: B windows, T bytes, V the 256 bytes. */
 export interface Training {
+  /** As checkpoints have it, whatever the strategy. */
+  readonly model: GPT;
   readonly parameters: readonly nn.Parameter[];
   /** Which of an update's windows this rank is given. */
   readonly rows: { readonly from: number; readonly to: number };
@@ -41,6 +43,7 @@ export async function prepare(
   const all = { from: 0, to: batchSize };
   if (worldSize === 1) {
     return {
+      model,
       parameters: model.parameters(),
       rows: all,
       loss: (x, y) => crossEntropy(model.forward(x), y),
@@ -61,6 +64,7 @@ export async function prepare(
     });
     const parallel = await parallelize(model, stages);
     return {
+      model,
       parameters: parallel.module.parameters(),
       rows: all,
       loss: (x, y) => parallel.forward(x, y),
@@ -71,6 +75,7 @@ export async function prepare(
   const isWhole = strategy === 'tensor parallel';
   const parallel = await parallelize(model, strategies[strategy](sizes[size].heads));
   return {
+    model,
     parameters: model.parameters(),
     rows: isWhole ? all : { from: rank * share, to: (rank + 1) * share },
     loss: (x, y) => crossEntropy(parallel.forward(x), y),

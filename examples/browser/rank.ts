@@ -1,6 +1,19 @@
 // One rank of the page: the loop of examples/gpt/train.ts on the visitor's text.
-import { DataError, fromData, Generator, init, manualSeed, noGrad, optim } from 'shardwise/browser';
+import {
+  ConfigError,
+  DataError,
+  fromData,
+  Generator,
+  init,
+  loadCheckpoint,
+  loadModel,
+  loadOptimizer,
+  manualSeed,
+  noGrad,
+  optim,
+} from 'shardwise/browser';
 import { prepare } from './prepare.ts';
+import { progressOf } from './progress.ts';
 import { batchSize, contextLength, parseSettings, type Sample } from './settings.ts';
 
 const sampleBytes = 100;
@@ -12,7 +25,7 @@ const warmupSteps = 20;
 const context = await init();
 const { rank, worldSize } = context;
 const settings = parseSettings(context.data);
-const { text, steps } = settings;
+const { text, size, steps, saveEvery } = settings;
 if (text.length <= contextLength) {
   throw new DataError(
     {
@@ -25,7 +38,7 @@ if (text.length <= contextLength) {
 }
 
 manualSeed(1);
-const { parameters, rows, loss, logits } = await prepare(settings, rank, worldSize);
+const { model, parameters, rows, loss, logits } = await prepare(settings, rank, worldSize);
 const optimizer = new optim.AdamW(parameters, { lr: learningRate, betas: [0.9, 0.95] });
 const schedule = optim.warmupSchedule(
   Math.min(warmupSteps, steps - 1),
@@ -34,9 +47,31 @@ const schedule = optim.warmupSchedule(
 // The same on every rank: which windows an update takes, and how a sample goes on.
 const places = new Generator(1);
 const draws = new Generator(2);
-const decoder = new TextDecoder();
+// A mark of the byte order is text, too.
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
-for (let step = 1; step <= steps; step++) {
+let first = 1;
+if (context.resumeDirectory !== undefined) {
+  const checkpoint = await loadCheckpoint(context.resumeDirectory);
+  const progress = progressOf(checkpoint);
+  await loadModel(checkpoint, model);
+  await loadOptimizer(checkpoint, model, optimizer);
+  places.setState(progress.places);
+  draws.setState(progress.draws);
+  first = checkpoint.step + 1;
+  if (first > steps) {
+    throw new ConfigError(
+      {
+        asked: `to train to update ${steps}`,
+        found: `a checkpoint of update ${checkpoint.step}`,
+        todo: `Choose more updates than ${checkpoint.step}`,
+      },
+      { step: checkpoint.step, steps },
+    );
+  }
+}
+
+for (let step = first; step <= steps; step++) {
   for (const group of optimizer.paramGroups) group.lr = learningRate * schedule(step);
   const windows = Array.from(places.rand(batchSize), (share) =>
     Math.floor(share * (text.length - contextLength)),
@@ -52,10 +87,24 @@ for (let step = 1; step <= steps; step++) {
     tokens: batchSize * contextLength,
   });
   const stops = await context.shouldStop(step);
-  if (stops || step === 1 || step % sampleEvery === 0 || step === steps) await sendSample(step);
-  if (stops) break;
+  const isLast = stops || step === steps;
+  if (isLast || step === 1 || step % sampleEvery === 0) await sendSample(step);
+  if (saveEvery > 0 && (isLast || step % saveEvery === 0)) await save(step);
+  if (isLast) break;
 }
 await context.close();
+
+/** A collective. Training goes on while it is written, and the one before stays until it is. */
+async function save(step: number): Promise<void> {
+  const extra = {
+    text: decoder.decode(text),
+    size,
+    steps,
+    places: { ...places.getState() },
+    draws: { ...draws.getState() },
+  };
+  await context.saveCheckpoint({ step, model, optimizer, extra }, { async: true, keep: 2 });
+}
 
 /** Bytes of the text from these places on. Shape: -> i32 [B, T]. */
 function batchAt(windows: readonly number[], offset: number) {

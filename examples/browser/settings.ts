@@ -4,6 +4,8 @@ export interface Settings {
   readonly strategy: StrategyName;
   readonly size: SizeName;
   readonly steps: number;
+  /** Updates from one checkpoint to the next; 0 saves none. */
+  readonly saveEvery: number;
 }
 
 export const strategyNames = [
@@ -23,6 +25,10 @@ export const sizes = {
 } as const;
 export type SizeName = keyof typeof sizes;
 
+export function isSize(value: unknown): value is SizeName {
+  return typeof value === 'string' && Object.hasOwn(sizes, value);
+}
+
 /** Bytes that the model sees at once. */
 export const contextLength = 64;
 /** Windows of an update, of all ranks together: 1, 2, 3 and 4 ranks share them out evenly. */
@@ -31,14 +37,18 @@ export const batchSize = 24;
 /** The settings that a message is. Throws TypeError for anything else. */
 export function parseSettings(value: unknown): Settings {
   if (typeof value === 'object' && value !== null) {
-    const { text, strategy, size, steps } = { ...blank, ...value };
+    const { text, strategy, size, steps, saveEvery } = { ...blank, ...value };
     const name = strategyNames.find((known) => known === strategy);
-    const isSize = size === 'small' || size === 'medium' || size === 'large';
-    if (text instanceof Uint8Array && name !== undefined && isSize && Number.isInteger(steps)) {
-      return { text, strategy: name, size, steps: Number(steps) };
+    const hasCounts = isCount(steps) && isCount(saveEvery);
+    if (text instanceof Uint8Array && name !== undefined && isSize(size) && hasCounts) {
+      return { text, strategy: name, size, steps, saveEvery };
     }
   }
   throw new TypeError('no settings of this page');
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= 0;
 }
 
 const blank: { readonly [K in keyof Settings]: unknown } = {
@@ -46,6 +56,7 @@ const blank: { readonly [K in keyof Settings]: unknown } = {
   strategy: null,
   size: null,
   steps: null,
+  saveEvery: null,
 };
 
 /** What the model wrote after `step` updates. */

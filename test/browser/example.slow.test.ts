@@ -31,25 +31,6 @@ describeExample('the page of examples/browser', (open) => {
       }),
   );
 
-  it('takes a text file, and says why it does not take another', { timeout: minutes }, () =>
-    open({ path: '', width: 360 }, async (page) => {
-      const pick = async (name: string, buffer: Buffer): Promise<string | null> => {
-        await page.locator('#file').setInputFiles({ name, mimeType: 'text/plain', buffer });
-        await expect.poll(() => page.textContent('#status')).toContain(name);
-        return page.textContent('#status');
-      };
-      const before = await page.inputValue('#text');
-      expect(await pick('empty.txt', Buffer.alloc(0))).toContain('is empty');
-      expect(await pick('large.txt', Buffer.alloc(4e6 + 1, 'a'))).toContain('4,000,001 bytes');
-      expect(await pick('binary.txt', Buffer.of(0xff, 0xfe, 0x00))).toContain('no text in UTF-8');
-      expect(await page.inputValue('#text')).toBe(before);
-      expect(await pick('words.txt', Buffer.from('words für Bäume'))).toContain(
-        'The text is that of',
-      );
-      expect(await page.inputValue('#text')).toBe('words für Bäume');
-    }),
-  );
-
   it('says who was killed, and can train again', { timeout: 5 * minutes }, () =>
     open({ path: '', width: 360 }, async (page) => {
       await page.locator('#steps').fill('5000');

@@ -1,0 +1,107 @@
+import { checkpointFile, download, removeCheckpoints } from 'shardwise/browser';
+import { elementOf } from './elements.ts';
+import { type Origin, runName, type StoredRun, storedRuns } from './stored-runs.ts';
+
+/** The runs in the browser's storage, each with what can be done with its latest checkpoint. */
+export class CheckpointList {
+  readonly #list = elementOf('checkpoint-list', HTMLElement);
+  readonly #heading = elementOf('checkpoints-title', HTMLElement);
+  readonly #news = elementOf('checkpoint-news', HTMLElement);
+  readonly #goOn: (origin: Origin, name: string) => void;
+  #isRunning = false;
+  /** One after the other: the list is that of the last one. */
+  #refreshing: Promise<boolean> = Promise.resolve(true);
+
+  /** `goOn` is told from which checkpoint the visitor wants to go on. */
+  constructor(goOn: (origin: Origin, name: string) => void) {
+    this.#goOn = goOn;
+  }
+
+  /** Tells the visitor, also by a screen reader. */
+  say(news: string): void {
+    this.#news.textContent = news;
+  }
+
+  /** While ranks write to the storage, nothing is taken out of it. */
+  setRunning(isRunning: boolean): void {
+    this.#isRunning = isRunning;
+    for (const button of this.#list.querySelectorAll('button')) button.disabled = isRunning;
+  }
+
+  /** Whether checkpoints can be saved here; says why where they can't. */
+  refresh(): Promise<boolean> {
+    this.#refreshing = this.#refreshing.then(() => this.#load());
+    return this.#refreshing;
+  }
+
+  async #load(): Promise<boolean> {
+    try {
+      const runs = await storedRuns();
+      this.#list.replaceChildren(...runs.map((run) => this.#row(run)));
+      return true;
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      this.say(`This browser keeps no checkpoints of this page: ${reason}`);
+      return false;
+    }
+  }
+
+  #row({ directory, found }: StoredRun): HTMLElement {
+    const name = runName(directory);
+    const item = document.createElement('li');
+    const text = document.createElement('span');
+    text.textContent =
+      typeof found === 'string'
+        ? `Run of ${name}: ${found}`
+        : `Run of ${name}: update ${found.checkpoint.step} of ${found.progress.steps}`;
+    const buttons = document.createElement('div');
+    buttons.className = 'actions';
+    if (typeof found !== 'string') {
+      buttons.append(
+        this.#button('Go on', `Go on from the run of ${name}`, () =>
+          this.#goOn(found, `the run of ${name}`),
+        ),
+        this.#button('Download', `Download the run of ${name}`, () =>
+          this.#try(() => this.#download(found)),
+        ),
+      );
+    }
+    buttons.append(
+      this.#button('Remove', `Remove the run of ${name}`, () =>
+        this.#try(() => this.#remove(directory, name)),
+      ),
+    );
+    item.append(text, buttons);
+    return item;
+  }
+
+  #button(text: string, label: string, act: () => void): HTMLButtonElement {
+    const button = document.createElement('button');
+    button.type = 'button';
+    button.textContent = text;
+    button.setAttribute('aria-label', label);
+    button.disabled = this.#isRunning;
+    button.addEventListener('click', act);
+    return button;
+  }
+
+  async #download({ checkpoint }: Origin): Promise<void> {
+    const file = await checkpointFile(checkpoint.directory);
+    download(file);
+    this.say(`${file.name} is among your downloads.`);
+  }
+
+  async #remove(directory: string, name: string): Promise<void> {
+    await removeCheckpoints(directory);
+    await this.refresh();
+    this.say(`The run of ${name} is removed.`);
+    // The button that had the focus is gone.
+    this.#heading.focus();
+  }
+
+  #try(act: () => Promise<void>): void {
+    void act().catch((error: unknown) =>
+      this.say(error instanceof Error ? error.message : String(error)),
+    );
+  }
+}

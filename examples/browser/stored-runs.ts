@@ -1,0 +1,66 @@
+import { type Checkpoint, listCheckpoints, loadCheckpoint } from 'shardwise/browser';
+import { type Progress, progressOf } from './progress.ts';
+
+/** Where this page keeps its runs in the browser's storage. */
+const runsFolder = 'runs';
+
+/** A checkpoint that the page can go on from. */
+export interface Origin {
+  /** Of startRanks' `resume`. */
+  readonly source: string | readonly File[];
+  readonly checkpoint: Checkpoint;
+  readonly progress: Progress;
+}
+
+/** What the browser's storage has of a run of this page: its latest checkpoint that can be opened, or why there is none. */
+export interface StoredRun {
+  readonly directory: string;
+  readonly found: Origin | string;
+}
+
+/** A folder for a run that begins now. */
+export function newRunDirectory(): string {
+  return `${runsFolder}/${new Date().toISOString().replaceAll(':', '-')}`;
+}
+
+/** When a run has begun, for the visitor. */
+export function runName(directory: string): string {
+  const [date = '', time = ''] = (directory.split('/').at(-1) ?? '').split('T');
+  const begun = new Date(`${date}T${time.replaceAll('-', ':')}`);
+  return Number.isNaN(begun.getTime())
+    ? directory
+    : begun.toLocaleString('en', { dateStyle: 'medium', timeStyle: 'medium' });
+}
+
+/** Runs, the newest first. Throws where the browser has no storage for this page. */
+export async function storedRuns(): Promise<readonly StoredRun[]> {
+  const root = await navigator.storage.getDirectory();
+  const folder = await root.getDirectoryHandle(runsFolder, { create: true });
+  const names: string[] = [];
+  for await (const name of folder.keys()) names.push(name);
+  const directories = names.toSorted().toReversed();
+  return Promise.all(
+    directories.map(async (name) => {
+      const directory = `${runsFolder}/${name}`;
+      return { directory, found: await latestOf(directory) };
+    }),
+  );
+}
+
+async function latestOf(directory: string): Promise<StoredRun['found']> {
+  let problem = 'it has saved no checkpoint';
+  for (const folder of await listCheckpoints(directory)) {
+    try {
+      return await openOrigin(folder);
+    } catch (error) {
+      problem = error instanceof Error ? error.message : String(error);
+    }
+  }
+  return problem;
+}
+
+/** Throws CheckpointError for what is no checkpoint, or none of this page. */
+export async function openOrigin(source: string | readonly File[]): Promise<Origin> {
+  const checkpoint = await loadCheckpoint(source);
+  return { source, checkpoint, progress: progressOf(checkpoint) };
+}
