@@ -24,11 +24,12 @@ export function slider(
   ]);
 }
 
-/** One of several. */
+/** One of several. Those of `missing` cannot be chosen, and say why not. */
 export function choice<T extends string | number>(
   label: string,
   value: Ref<T>,
   choices: readonly T[] | Readonly<Record<string, T>>,
+  missing: ReadonlyMap<T, string> = new Map(),
 ): VNode {
   const entries: readonly (readonly [string, T])[] = isList(choices)
     ? choices.map((each) => [String(each), each])
@@ -47,9 +48,14 @@ export function choice<T extends string | number>(
           if (found !== undefined) value.value = found[1];
         },
       },
-      entries.map(([text, each]) =>
-        h('option', { value: each, selected: each === value.value }, text),
-      ),
+      entries.map(([text, each]) => {
+        const reason = missing.get(each);
+        return h(
+          'option',
+          { value: each, selected: each === value.value, disabled: reason !== undefined },
+          reason === undefined ? text : `${text}, not available: ${reason}`,
+        );
+      }),
     ),
   ]);
 }

@@ -2,7 +2,7 @@ import { ref, shallowRef, watch, type ShallowRef, type VNode } from 'vue';
 import { choice, table } from '../explorers/controls.ts';
 import { bytesText } from '../explorers/quantities.ts';
 import { lineChart, type LineChart, type Line } from './line-chart.ts';
-import type { LiveState, Report } from './live-run.ts';
+import { deviceTitle, type LiveState, type Report } from './live-run.ts';
 
 /** What is left of a run when another one begins. */
 interface KeptRun {
@@ -81,13 +81,16 @@ export function useKeptRuns<Look>(
   };
 }
 
-function keptRunOf<Look>({ losses, reports, ranks }: LiveState<Look>, name: string): KeptRun {
+function keptRunOf<Look>(
+  { losses, reports, ranks, device }: LiveState<Look>,
+  name: string,
+): KeptRun {
   const most = (of: 'statesBytes' | 'plannedBytes'): number | undefined => {
     const known = ranks.flatMap(({ snapshot }) => snapshot?.[of] ?? []);
     return known.length === 0 ? undefined : Math.max(...known);
   };
   return {
-    name,
+    name: device?.kind === 'webgpu' ? `${name}, ${deviceTitle(device)}` : name,
     losses,
     seconds: secondsOf(reports, losses.length),
     keptBytes: most('statesBytes'),

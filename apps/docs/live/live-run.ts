@@ -1,10 +1,12 @@
-import type { PageRun, RankEnd } from 'shardwise/browser';
+import type { PageDevice, PageRun, RankEnd } from 'shardwise/browser';
+import type { DeviceName } from './device-choice.ts';
 import type { Allowance, Checkpoint, LiveJob, LiveMessage, Snapshot } from './live-job.ts';
 
 export interface LiveOptions {
   readonly size: number;
   readonly steps: number;
   readonly seed: number;
+  readonly device: DeviceName;
   /** What the ranks' script trains. */
   readonly task: unknown;
   /** Tokens of a step, of all ranks; 0 where rows are no tokens. */
@@ -45,6 +47,8 @@ export interface LiveState<Look> {
   readonly status: 'starting' | 'running' | 'paused' | 'over';
   /** How the ranks talk and what they compute on, with the reasons. */
   readonly setting: string;
+  /** Undefined before the ranks start. */
+  readonly device: PageDevice | undefined;
   /** Mean of the ranks' losses, by step from 1. */
   readonly losses: readonly number[];
   readonly reports: readonly Report[];
@@ -82,6 +86,7 @@ export class LiveRun<Look> {
     this.#state = {
       status: 'starting',
       setting: '',
+      device: undefined,
       losses: [],
       reports: [],
       ranks: freshRanks(options.size),
@@ -100,14 +105,14 @@ export class LiveRun<Look> {
   async start(): Promise<void> {
     const { startRanks } = await import('shardwise/browser');
     if (this.#isDisposed) return;
-    const { size, script, task, seed, steps } = this.#options;
+    const { size, script, task, seed, steps, device } = this.#options;
     this.#workers = [];
     this.#ready = 0;
     this.#sums.length = this.#checkpoint?.step ?? 0;
     const run = await startRanks({
       size,
       data: { task, seed, steps, checkpoint: this.#checkpoint } satisfies LiveJob,
-      device: 'wasm',
+      device,
       arenaBytes: 48 << 20,
       script: () => {
         const worker = script();
@@ -120,10 +125,9 @@ export class LiveRun<Look> {
     });
     this.#run = run;
     if (this.#isDisposed) return run.terminate();
-    const way = run.transport.kind === 'threads' ? 'shared memory' : 'message ports';
-    const on = `${size} ${size === 1 ? 'rank' : 'ranks'} on WebAssembly (${run.device.reason})`;
     this.#change({
-      setting: size === 1 ? on : `${on}, by ${way} (${run.transport.reason})`,
+      device: run.device,
+      setting: settingText(run),
     });
   }
 
@@ -265,4 +269,16 @@ export class LiveRun<Look> {
 
 function freshRanks<Look>(size: number): readonly LiveRankState<Look>[] {
   return Array.from({ length: size }, () => ({ step: 0, snapshot: undefined, end: undefined }));
+}
+
+export function deviceTitle({ kind }: PageDevice): string {
+  return kind === 'webgpu' ? 'WebGPU' : 'WebAssembly';
+}
+
+/** What ranks compute on and how they talk, with the reasons. */
+export function settingText({ size, device, transport }: PageRun): string {
+  const on = `on ${deviceTitle(device)} (${device.reason})`;
+  if (size === 1) return `1 rank ${on}`;
+  const way = transport.kind === 'threads' ? 'shared memory' : 'message ports';
+  return `${size} ranks ${on}, by ${way} (${transport.reason})`;
 }

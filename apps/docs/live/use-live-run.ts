@@ -10,6 +10,7 @@ import {
 } from 'vue';
 import { explorer } from '../explorers/controls.ts';
 import { millisecondsText } from '../explorers/quantities.ts';
+import { useDeviceChoice } from './device-choice.ts';
 import { LiveRun, type LiveOptions, type LiveState } from './live-run.ts';
 import { usePortsNotice } from './ports-notice.ts';
 import { ranksTable } from './ranks-table.ts';
@@ -23,7 +24,7 @@ export interface LiveSettings {
   readonly title: string;
   readonly size: Ref<number>;
   /** Read when the reader starts. Throws what makes no training. */
-  readonly options: () => LiveOptions;
+  readonly options: () => Omit<LiveOptions, 'device'>;
   /** Whether the reader may end a rank. Default: true. */
   readonly kills?: boolean;
 }
@@ -39,6 +40,7 @@ export function useLiveRun<Look>(settings: LiveSettings): LiveView<Look> {
   const { title, size, options, kills = true } = settings;
   const state = shallowRef<LiveState<Look>>();
   const portsNotice = usePortsNotice();
+  const { device, control: deviceControl } = useDeviceChoice();
   const problem = ref('');
   const spoken = ref('');
   const canRun = ref(false);
@@ -74,7 +76,7 @@ export function useLiveRun<Look>(settings: LiveSettings): LiveView<Look> {
       const chosen = options();
       stepTokens = chosen.stepTokens ?? 0;
       steps = chosen.steps;
-      const started = new LiveRun<Look>(chosen, show);
+      const started = new LiveRun<Look>({ ...chosen, device: device.value }, show);
       run = started;
       if (paused) started.step();
       started.start().catch(fail);
@@ -122,6 +124,7 @@ export function useLiveRun<Look>(settings: LiveSettings): LiveView<Look> {
       h('fieldset', { class: 'controls', disabled: isAlive }, [
         h('legend', { class: 'visually-hidden' }, 'What is trained'),
         ...controls,
+        deviceControl(),
       ]),
       buttons(now),
       problem.value === '' ? null : h('p', { class: 'problem', role: 'alert' }, problem.value),

@@ -13,6 +13,7 @@ import {
 } from 'vue';
 import { withBase } from 'vitepress';
 import { choice, explorer } from '../explorers/controls.ts';
+import { useDeviceChoice } from '../live/device-choice.ts';
 import { createEditor } from './code-editor.ts';
 import { examples } from './examples.ts';
 import { ProgramRun, type Line } from './program-run.ts';
@@ -40,6 +41,7 @@ export const Playground = defineComponent({
   setup(props) {
     const name = ref(props.example ?? FIRST);
     const size = ref(2);
+    const { device, control: deviceControl } = useDeviceChoice();
     const source = ref(examples.get(name.value) ?? '');
     const lines = shallowRef<readonly Line[]>([]);
     const isRunning = ref(false);
@@ -67,7 +69,7 @@ export const Playground = defineComponent({
       const started = new ProgramRun(print);
       run = started;
       try {
-        await started.start(source.value, size.value);
+        await started.start(source.value, size.value, device.value);
       } catch (error) {
         print({ level: 'error', text: error instanceof Error ? error.message : String(error) });
         started.stop();
@@ -125,6 +127,7 @@ export const Playground = defineComponent({
         h('div', { class: 'controls' }, [
           props.example === undefined ? choice('Program', name, [...examples.keys()]) : null,
           choice('Ranks', size, [1, 2, 3, 4, 6, 8]),
+          deviceControl(),
         ]),
         h('div', { class: 'buttons' }, [
           isRunning.value

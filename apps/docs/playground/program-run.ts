@@ -1,4 +1,6 @@
 import type { PageRun } from 'shardwise/browser';
+import type { DeviceName } from '../live/device-choice.ts';
+import { settingText } from '../live/live-run.ts';
 import { isWorkerMessage, type ProgramMessage } from './messages.ts';
 import { importsOf, translate } from './translate.ts';
 
@@ -32,7 +34,7 @@ export class ProgramRun {
   }
 
   /** Throws SyntaxError, and what startRanks throws. */
-  async start(source: string, size: number): Promise<void> {
+  async start(source: string, size: number, device: DeviceName): Promise<void> {
     const program = translate(source);
     const isRank = importsOf(program).includes('shardwise') && /\binit\b/.test(source);
     if (!isRank) {
@@ -43,7 +45,7 @@ export class ProgramRun {
     if (this.#isOver) return;
     const run = await startRanks({
       size,
-      device: 'wasm',
+      device,
       arenaBytes: 64 << 20,
       script: () => {
         const rank = this.#workers.length;
@@ -59,7 +61,7 @@ export class ProgramRun {
     if (this.#isOver) return run.terminate();
     this.#onLine({
       level: 'notice',
-      text: `${size} ${size === 1 ? 'rank' : 'ranks'}, by ${run.transport.kind === 'threads' ? 'shared memory' : 'ports'}: ${run.transport.reason}`,
+      text: settingText(run),
     });
     void run.ended.then(() => this.stop());
   }

@@ -10,13 +10,16 @@ import { built, serveSite, type SiteServer } from './serve-site.ts';
 
 const flags = [
   '--headless=new',
-  '--disable-gpu',
   '--disable-quic',
   '--no-first-run',
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
 ];
+/** WebGPU computes on the CPU, by SwiftShader. */
+const webGpuFlags = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader'];
+/** What Chromium says by itself where a page asks for a GPU and it has none. */
+const NO_GPU = 'No available adapters.';
 /** How many pages are open at once: each waits a while for its network to be idle. */
 const pagesAtOnce = 3;
 
@@ -168,7 +171,11 @@ function gzipBytes(path: string): number {
 }
 
 /** Tests of the built site in the Chromium that is installed here; skipped, with the reason, where there is none. */
-export function describeSite(title: string, tests: (site: Site) => void): void {
+export function describeSite(
+  title: string,
+  tests: (site: Site) => void,
+  { withWebGpu = false }: { readonly withWebGpu?: boolean } = {},
+): void {
   const reason = reasonWithoutBrowser();
   const name = reason === undefined ? title : `${title}: ${reason}`;
   describe.skipIf(reason !== undefined)(name, () => {
@@ -181,7 +188,9 @@ export function describeSite(title: string, tests: (site: Site) => void): void {
       await buildSite();
       server = opened.use(await serveSite());
       // Its sandbox refuses root.
-      const args = process.getuid?.() === 0 ? [...flags, '--no-sandbox'] : flags;
+      const sandbox = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
+      const graphics = withWebGpu ? webGpuFlags : ['--disable-gpu'];
+      const args = [...flags, ...graphics, ...sandbox];
       browser = await chromium.launch({ executablePath: requireBrowser(), args });
       opened.defer(() => browser.close());
       visitor = await browser.newContext({ reducedMotion: 'reduce' });
@@ -193,8 +202,9 @@ export function describeSite(title: string, tests: (site: Site) => void): void {
       await page.setViewportSize({ width, height: 900 });
       const problems: string[] = [];
       page.on('console', (message) => {
-        if (message.type() === 'error' || message.type() === 'warning') {
-          problems.push(`${path}: ${message.text()}`);
+        const [type, text] = [message.type(), message.text()];
+        if ((type === 'error' || type === 'warning') && text !== NO_GPU) {
+          problems.push(`${path}: ${text}`);
         }
       });
       page.on('pageerror', (error) => problems.push(`${path}: ${error.message}`));

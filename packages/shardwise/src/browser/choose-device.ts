@@ -7,8 +7,10 @@ export interface PageDevice {
 }
 
 /**
- * The device for all ranks of a world: for 'auto' the GPU where one rank is alone and the browser has one, else WebAssembly. Several
- * ranks would share one GPU. Throws BackendError where 'webgpu' was asked for and there is none.
+ * The device that startRanks takes for all ranks of a world: for 'auto' the GPU where one rank is alone and the browser has one, else
+ * WebAssembly. Several ranks would share one GPU. A page calls it to offer only what there is.
+ *
+ * Throws BackendError where 'webgpu' was asked for and there is none; its field `reason` says why.
  */
 export async function chooseDevice(
   asked: 'auto' | 'webgpu' | 'wasm',
@@ -21,11 +23,14 @@ export async function chooseDevice(
   const found = await findAdapter();
   if (asked === 'webgpu') {
     if (found.kind !== 'none') return { kind: 'webgpu', reason: 'it was asked for' };
-    throw new BackendError({
-      asked: "ranks of a page on device: 'webgpu'",
-      found: found.reason,
-      todo: "Use device: 'auto', which takes WebAssembly then",
-    });
+    throw new BackendError(
+      {
+        asked: "ranks of a page on device: 'webgpu'",
+        found: found.reason,
+        todo: "Use device: 'auto', which takes WebAssembly then",
+      },
+      { device: asked, reason: found.reason },
+    );
   }
   if (found.kind === 'gpu') return { kind: 'webgpu', reason: found.reason };
   return { kind: 'wasm', reason: found.reason };

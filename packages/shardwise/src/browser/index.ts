@@ -6,7 +6,7 @@ export * from '@shardwise/core';
 export * from '@shardwise/strategies';
 // The page's side.
 export { startRanks, type PageRun, type StartRanksOptions } from './start-ranks.ts';
-export type { PageDevice } from './choose-device.ts';
+export { chooseDevice, type PageDevice } from './choose-device.ts';
 export type { PageReport } from './page-report.ts';
 export type { ErrorText, RankEnd } from './page-message.ts';
 export { blame } from './blame.ts';
