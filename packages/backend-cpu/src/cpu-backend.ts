@@ -54,7 +54,7 @@ export interface CpuParts {
   readonly rest: Rest;
 }
 
-/** Computes in the memory that its buffers lie in. */
+/** A backend that computes on the CPU, in the memory that holds its buffers. */
 export class CpuBackend implements Backend {
   readonly name: 'cpu' | 'wasm';
   readonly limits: BackendLimits;
@@ -87,17 +87,17 @@ export class CpuBackend implements Backend {
     return describe(this.name, this.#products.by, this.#loops.by);
   }
 
-  /** What makes products of matrices, and why machine code does not where it does not. */
+  /** What computes matrix products. If it is not machine code, the reason. */
   get products(): ProductsBy {
     return this.#products.by;
   }
 
-  /** What runs loops over elements, and why WebAssembly does where it does. */
+  /** What runs loops over elements. If it is WebAssembly, the reason. */
   get loops(): LoopsBy {
     return this.#loops.by;
   }
 
-  /** Bytes of the arena; temporaries of compiled programs count. */
+  /** How many bytes of the arena are in use. Temporary values of compiled programs count. */
   usage(): ArenaUsage {
     return this.#arena.usage();
   }
@@ -106,7 +106,7 @@ export class CpuBackend implements Backend {
     return this.#arena.alloc(byteLength);
   }
 
-  /** While runs are pending the memory stays in use until they are done. */
+  /** The memory stays in use until pending runs have ended. */
   free(buffer: DeviceBuffer): void {
     this.#enqueue(this.#arena.retire(buffer));
   }
@@ -138,7 +138,7 @@ export class CpuBackend implements Backend {
     return copy;
   }
 
-  /** The bytes show the result of a run once its promise, or `sync`, has settled. */
+  /** The bytes contain the result of a run when its promise, or `sync`, has settled. */
   map(buffer: DeviceBuffer): Uint8Array {
     return this.#arena.bytes(this.#arena.own(buffer));
   }

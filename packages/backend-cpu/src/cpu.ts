@@ -7,32 +7,35 @@ import { nativeOrWasm } from './native-or-wasm.ts';
 
 /** Options of `cpu`. */
 export interface CpuOptions {
-  /** Where tensors live; must not grow afterwards. Default: a shared memory of its own. */
+  /** The memory for tensors. It must not grow afterwards. Default: a new shared memory. */
   readonly memory?: WebAssembly.Memory;
-  /** Where the part of `memory` begins that is used; the rest is left alone. Default: 0. */
+  /** Where the part of `memory` begins that is used. The rest is left alone. Default: 0. */
   readonly byteOffset?: number;
   /**
-   * Bytes of that part, or of a memory of its own. Default: what `memory` has, or three quarters of what the
-   * machine has, at most 16 GiB (4 GiB on Windows); what is not used takes none of it. Up to 4 GiB addresses have 32 bits, which is
-   * a little faster.
+   * The length of this part, or of the new memory, in bytes. Default: all of `memory`; for a new memory three
+   * quarters of the machine's memory, at most 16 GiB (4 GiB on Windows). Bytes that are not used take no
+   * memory. Addresses of up to 4 GiB have 32 bits, which is a little faster.
    */
   readonly byteLength?: number;
-  /** Threads of products, and of ONNX Runtime's kernels. Default 1: ranks of one host share its cores. */
+  /**
+   * The number of threads for matrix products and ONNX Runtime's kernels. Default: 1, because the ranks of a
+   * host share its cores.
+   */
   readonly threads?: number;
   /**
-   * What makes products of matrices: machine code of ours, where the processor has AVX2 and the system runs it, or
-   * ONNX Runtime everywhere. Default: 'own'.
+   * What computes matrix products. 'own': machine code of this package, if the processor has AVX2 and the
+   * system can run it. 'onnxruntime': ONNX Runtime always. Default: 'own'.
    */
   readonly products?: 'own' | 'onnxruntime';
   /**
-   * The newest instructions that products and loops of ours are made of, where the processor has them. 'AVX512-BF16' and those behind it
-   * give products of bf16 the same bits as each other, AMX-BF16 gives others; products of f32 have the same bits by all.
-   * Default: 'AMX-BF16', which is all that there are.
+   * The newest instructions that machine code may use. Products of bf16 have other bits with AMX-BF16 than with
+   * all other instructions, which agree. Products of f32 always have the same bits. Default: 'AMX-BF16', which
+   * allows all instructions.
    */
   readonly instructions?: InstructionSet;
   /**
-   * What runs loops over elements and rows: machine code of ours, where the processor has AVX2 and the system runs it, or
-   * WebAssembly everywhere. Default: 'own'.
+   * What runs loops over elements and rows. 'own': machine code of this package, if the processor has AVX2 and
+   * the system can run it. 'webassembly': WebAssembly always. Default: 'own'.
    */
   readonly loops?: 'own' | 'webassembly';
 }
@@ -48,9 +51,10 @@ const cpuRules: OptionRules<CpuOptions> = {
 };
 
 /**
- * The CPU of this host: ONNX Runtime, machine code and WebAssembly SIMD kernels over one arena. Where native code does not load,
- * as on systems that ONNX Runtime has no library for, WebAssembly computes everything, after a notice. Throws ConfigError,
- * and BackendError where native code does not load and an option asks for it.
+ * The CPU of this host. It computes with ONNX Runtime, machine code and WebAssembly SIMD kernels in one arena.
+ * If native code does not load, for example on systems without a library of ONNX Runtime, WebAssembly computes
+ * everything, and a notice says so. Throws ConfigError for options that do not fit, and BackendError if native
+ * code does not load and an option asks for it.
  */
 export async function cpu(options: CpuOptions = {}): Promise<CpuBackend> {
   checkOptions('cpu', options, cpuRules);

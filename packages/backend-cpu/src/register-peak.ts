@@ -4,8 +4,8 @@ import type { RegisterPeak } from './products/measure-peak.ts';
 export type { RegisterPeak };
 
 /**
- * Measures the instruction that products with operands of `dtype` are made of, with no instructions before those that are named.
- * Undefined where this processor has none, or the system does not run machine code.
+ * Measures the instruction that computes products of `dtype`, with `instructions` as the newest ones allowed.
+ * Undefined if this processor has no such instruction, or the system does not run machine code.
  */
 export async function registerPeak(
   dtype: 'f32' | 'bf16',

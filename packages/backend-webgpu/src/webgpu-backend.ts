@@ -21,11 +21,11 @@ export interface WebGpuBackendOptions extends SessionOptions {
   readonly memoryBytes: number;
 }
 
-/** Computes on a device of WebGPU. */
+/** A backend that computes on a WebGPU device. */
 export class WebGpuBackend implements Backend {
   readonly name = 'webgpu';
   readonly limits: BackendLimits = limits;
-  /** What the adapter says of itself. */
+  /** The adapter's description of itself. */
   readonly adapter: string;
   readonly description: string;
   readonly timing: 'device' | 'encoding';
@@ -55,27 +55,33 @@ export class WebGpuBackend implements Backend {
     return this.#memory.usage();
   }
 
-  /** Kernels that were compiled so far. */
+  /** The number of kernels that were compiled so far. */
   get compiledPipelines(): number {
     return this.#session.compiledPipelines;
   }
 
-  /** What was handed to the device so far: a program in one go, or in several where it takes long. */
+  /** The number of submissions to the device so far. A program is one submission, or several if it takes long. */
   get submissions(): number {
     return this.#session.submissions;
   }
 
-  /** How products of large matrices are shared out among threads; undefined until the first one has had the device tried. */
+  /**
+   * How threads share out products of large matrices. Undefined before the first one, at which tiles are
+   * measured on the device.
+   */
   get tile(): ProductTile | undefined {
     return this.#products.tile;
   }
 
-  /** How often a program waited until the device had room for it: at most two steps are under way. */
+  /** How often a program waited because two steps were under way. */
   get waits(): number {
     return this.#session.waits;
   }
 
-  /** How often memory of the device was mapped to be read: for what is read, for collectives, and for indices that the device computed. */
+  /**
+   * How often memory of the device was mapped for reading: for values that are read, for collectives, and for
+   * indices that the device computed.
+   */
   get reads(): number {
     return this.#session.reads;
   }
@@ -108,7 +114,7 @@ export class WebGpuBackend implements Backend {
     return this.#session.read(memory, byteOffset, byteLength);
   }
 
-  /** A device has memory of its own. */
+  /** Always undefined, because the device has its own memory. */
   map(): undefined {
     return undefined;
   }
@@ -123,7 +129,7 @@ export class WebGpuBackend implements Backend {
     await this.#session.sync();
   }
 
-  /** Gives the device back. Nothing of this backend can be used afterwards. */
+  /** Releases the device. This backend cannot be used afterwards. */
   close(): void {
     this.#session.close();
   }

@@ -4,15 +4,18 @@ import { WebGpuBackend } from './webgpu-backend.ts';
 
 /** Options of `webgpu`. */
 export interface WebGpuOptions {
-  /** In Node the adapter whose name has this in it, such as 'NVIDIA' or 'Radeon': so each of several ranks takes a GPU of its own. */
+  /**
+   * A part of the adapter's name, such as 'NVIDIA' or 'Radeon', so that each of several ranks uses another GPU.
+   * Only in Node.
+   */
   readonly adapter?: string;
-  /** Which of several adapters; default: the one that the host gives first. */
+  /** Which of several adapters to use. Default: the first one of the host. */
   readonly powerPreference?: 'low-power' | 'high-performance';
-  /** Bytes of buffers, at most: no device says how much memory is free. Default: 4 GiB. */
+  /** The most bytes of all buffers. Devices do not tell how much memory is free. Default: 4 GiB. */
   readonly memoryBytes?: number;
-  /** Milliseconds that one submission is to take at most: longer work is divided. Default: 250. */
+  /** The most milliseconds that one submission should take. Longer work is divided. Default: 250. */
   readonly submissionMs?: number;
-  /** Milliseconds after which a device that is still at one submission is given up. Default: 60,000. */
+  /** Milliseconds after which a device that still works on one submission is given up. Default: 60,000. */
   readonly timeoutMs?: number;
 }
 
@@ -30,8 +33,8 @@ const defaultTimeoutMs = 60_000;
 const leastBuffers = 8;
 
 /**
- * A device of WebGPU: the browser's, or in Node that of the optional package `webgpu`. Throws ConfigError, and BackendError where
- * there is none.
+ * A WebGPU device: the one of the browser, or in Node the one of the optional package `webgpu`. Throws
+ * ConfigError for options that do not fit, and BackendError if there is no device.
  */
 export async function webgpu(options: WebGpuOptions = {}): Promise<WebGpuBackend> {
   checkOptions('webgpu', options, rules);

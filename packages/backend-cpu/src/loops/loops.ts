@@ -1,7 +1,7 @@
 import type { VectorInstructions } from '../machine-code/processor.ts';
 import type { LoopCode } from './loop-code.ts';
 
-/** What runs loops over elements and rows, and why WebAssembly does where it does. */
+/** What runs loops over elements and rows. If it is WebAssembly, the reason. */
 export type LoopsBy =
   | { readonly by: 'own'; readonly instructions: VectorInstructions }
   | { readonly by: 'webassembly'; readonly reason: string };

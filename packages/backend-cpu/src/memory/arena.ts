@@ -13,7 +13,7 @@ export const alignmentBytes = 64;
 /** How many bytes of an arena are in use. */
 export interface ArenaUsage {
   readonly bytesInUse: number;
-  /** The most that was ever in use at once. */
+  /** The most bytes that were in use at the same time. */
   readonly peakBytes: number;
   readonly capacityBytes: number;
 }

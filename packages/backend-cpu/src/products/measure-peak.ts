@@ -16,7 +16,7 @@ const ITERATIONS = 50_000;
 /** Sums that do not wait for each other, and leave registers for two operands. */
 const SUMS = { 'AVX-512': 24, AVX2: 12 } as const;
 
-/** What one core of this processor computes where nothing is read from memory, in GFLOP/s. */
+/** The speed of one core of this processor when it reads nothing from memory, in GFLOP/s. */
 export interface RegisterPeak {
   readonly instruction: 'vfmadd231ps' | 'vdpbf16ps' | 'tdpbf16ps';
   readonly gigaflops: number;

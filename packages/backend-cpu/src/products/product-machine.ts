@@ -15,11 +15,11 @@ import { type MatrixProduct, packedBytes, planTasks } from './plan-tasks.ts';
 import { createProductCode, type ProductCode } from './product-code.ts';
 import type { ProductKind } from './product-types.ts';
 
-/** The instructions that products are made of, by the dtype of their operands. */
+/** The instructions that compute products, by the dtype of their operands. */
 export interface ProductInstructions {
-  /** NEON on processors of AArch64, where machine code is not run yet. */
+  /** NEON is for AArch64 processors, on which machine code does not run yet. */
   readonly f32: VectorInstructions | 'NEON';
-  /** AVX-512 and AVX2 multiply f32 values, and give the bits of AVX512-BF16. BFMMLA is with NEON. */
+  /** AVX-512 and AVX2 multiply the values as f32 and give the bits of AVX512-BF16. BFMMLA is used with NEON. */
   readonly bf16: InstructionSet | 'BFMMLA';
 }
 

@@ -6,7 +6,7 @@ import type { Epilogue } from './block-loops.ts';
 import type { ProductInstructions } from './product-machine.ts';
 import type { GroupedProduct } from './grouped-product.ts';
 
-/** What makes products of matrices, and why machine code does not where it does not. */
+/** What computes matrix products. If it is not machine code, the reason. */
 export type ProductsBy =
   | { readonly by: 'own'; readonly instructions: ProductInstructions }
   | { readonly by: 'onnxruntime' | 'webassembly'; readonly reason: string };

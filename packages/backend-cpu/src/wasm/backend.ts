@@ -6,11 +6,14 @@ import { wasmParts } from './wasm-parts.ts';
 
 /** Options of `wasm`. */
 export interface WasmOptions {
-  /** Where tensors live; must not grow afterwards. Default: a memory of its own. */
+  /** The memory for tensors. It must not grow afterwards. Default: a new memory. */
   readonly memory?: WebAssembly.Memory;
-  /** Where the part of `memory` begins that is used; the rest is left alone. Default: 0. */
+  /** Where the part of `memory` begins that is used. The rest is left alone. Default: 0. */
   readonly byteOffset?: number;
-  /** Bytes of that part, or of a memory of its own. Default: what `memory` has, or 1 GiB. */
+  /**
+   * The length of this part, or of the new memory, in bytes. Default: all of `memory`, or 1 GiB for a new
+   * memory.
+   */
   readonly byteLength?: number;
 }
 
@@ -23,7 +26,10 @@ const wasmRules: OptionRules<WasmOptions> = {
 /** A page that asks for more may get nothing; what is not written to takes no memory. */
 const defaultBytes = 2 ** 30;
 
-/** The CPU by WebAssembly alone, in pages and wherever native code does not load. Throws ConfigError. */
+/**
+ * The CPU by WebAssembly alone, for pages and for systems where native code does not load. Throws ConfigError
+ * for options that do not fit.
+ */
 export async function wasm(options: WasmOptions = {}): Promise<CpuBackend> {
   checkOptions('wasm', options, wasmRules);
   const { memory, byteOffset, byteLength } = options;

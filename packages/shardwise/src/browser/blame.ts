@@ -4,9 +4,10 @@ import { describeVerdict } from '../blame/describe-verdict.ts';
 import { findBlame } from '../blame/find-blame.ts';
 
 /**
- * What `shardwise blame` prints, of the dumps of a page's ranks: which ranks did not do what the others did, and at which call.
- * Each rank records its calls by `recordCalls(context.group, recorder)` before its first one, and posts `recorder.dump()` to the
- * page; ranks that hang have none. Throws DataError where there is no dump, and for two of one rank.
+ * Returns the lines that `shardwise blame` prints, from the dumps of a page's ranks: which ranks did not do
+ * what the others did, and at which call. Each rank records its calls by `recordCalls(context.group, recorder)`
+ * before its first one, and posts `recorder.dump()` to the page. Ranks that hang post no dump. Throws DataError
+ * if there is no dump, or two of one rank.
  */
 export function blame(dumps: Iterable<FlightDump>): readonly string[] {
   const byRank = new Map<number, FlightDump>();

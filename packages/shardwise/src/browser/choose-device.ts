@@ -1,6 +1,6 @@
 import { BackendError } from '@shardwise/core/extend';
 
-/** Where ranks of a page compute, and why there. */
+/** The device of the ranks of a page, and why it was chosen. */
 export interface PageDevice {
   readonly kind: 'webgpu' | 'wasm';
   readonly reason: string;

@@ -20,8 +20,8 @@ type JoinOrder = Extract<PageOrder, { kind: 'join' }>;
 const post = (answer: PageAnswer): void => globalThis.postMessage(wrap(answer));
 
 /**
- * Makes this worker a rank of the page that has started it by startRanks. Tensors are computed on the rank's device from now on.
- * Throws ConfigError outside of a worker.
+ * Makes this worker a rank of the page that has started it by startRanks. From now on, tensors are computed on
+ * the rank's device. Throws ConfigError outside of a worker.
  */
 export async function init(): Promise<PageRankContext> {
   if (typeof document !== 'undefined' || typeof globalThis.postMessage !== 'function') {

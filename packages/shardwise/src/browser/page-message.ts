@@ -34,19 +34,22 @@ export type PageAnswer =
 /** An error of a rank, as it arrives in the page. */
 export interface ErrorText {
   readonly name: string;
-  /** What was asked, what was found, what to do. */
+  /** It says what was asked, what was found, and what to do. */
   readonly message: string;
   readonly stack: string | undefined;
-  /** Numbers and names, where it is one of ours. */
+  /** Numbers and names, if the error is one of this library. */
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
 /** How a rank ended. */
 export interface RankEnd {
   readonly rank: number;
-  /** Its script has called close(); it threw; `kill` ended it; `terminate` did. */
+  /**
+   * 'closed': its script has called close(). 'failed': the script threw an error. 'killed': `kill` ended it.
+   * 'terminated': `terminate` ended it.
+   */
   readonly status: 'closed' | 'failed' | 'killed' | 'terminated';
-  /** Of a rank that failed. */
+  /** The error of a rank that failed. */
   readonly error: ErrorText | undefined;
 }
 

@@ -1,4 +1,4 @@
 import type { RunState } from '../run-state/run-state.ts';
 
-/** What has come of a run of a page, as an object: plain data, for JSON or a chart of the page's own. */
+/** The state of a page's run as plain data, for JSON or for the page's own charts. */
 export type PageReport = Omit<RunState, 'pending' | 'processBytes'>;

@@ -10,38 +10,44 @@ import type { PageReport } from './page-report.ts';
 
 /** Options of `startRanks`. */
 export interface StartRanksOptions {
-  /** The number of ranks; each is a worker. */
+  /** The number of ranks. Each is a worker. */
   readonly size: number;
   /**
-   * The module that each rank runs, which calls `init()`. A function makes the worker itself, in the form that bundlers know:
-   * `() => new Worker(new URL('./rank.ts', import.meta.url), { type: 'module' })`.
+   * The module that each rank runs. It calls `init()`. A function may make the worker itself, in the form that
+   * bundlers recognise: `() => new Worker(new URL('./rank.ts', import.meta.url), { type: 'module' })`.
    */
   readonly script: string | URL | (() => Worker);
-  /** Where ranks compute. Default: 'auto', which takes the GPU for one rank where there is one, else WebAssembly. */
+  /**
+   * Where ranks compute. Default: 'auto', which uses the GPU for one rank if there is one, and otherwise
+   * WebAssembly.
+   */
   readonly device?: 'auto' | 'webgpu' | 'wasm';
-  /** Bytes of memory for the tensors of each rank on WebAssembly. Default: what there is, shared out. */
+  /** Bytes of memory for the tensors of each rank on WebAssembly. Default: the available memory, shared out. */
   readonly arenaBytes?: number;
-  /** Given to every rank as `context.data`: whatever can be posted, such as texts, typed arrays, and files that a visitor picked. */
+  /**
+   * Given to every rank as `context.data`. It may be anything that can be posted, such as texts, typed arrays,
+   * and files that a visitor picked.
+   */
   readonly data?: unknown;
   /**
-   * The folder of this run in the browser's storage for the page; checkpoints go to `checkpoints` in it. Default: 'shardwise'. Runs at
-   * the same time need folders of their own.
+   * The folder of this run in the browser's storage for the page. Checkpoints are stored in its folder
+   * `checkpoints`. Default: 'shardwise'. Runs at the same time need different folders.
    */
   readonly runDirectory?: string;
   /**
-   * The checkpoint to go on from, as `context.resumeDirectory`: a folder of the browser's storage, or files that the visitor has picked
-   * (an archive that checkpointFile made, or those of a checkpoint's folder).
+   * The checkpoint to continue from, as `context.resumeDirectory`: a folder of the browser's storage, or files
+   * that the visitor has picked (an archive that checkpointFile made, or those of a checkpoint's folder).
    */
   readonly resume?: CheckpointSource;
-  /** What a rank reports of an update. */
+  /** Called with the report of a rank about an update. */
   readonly onStep?: (report: StepReport) => void;
-  /** What a rank says of the model or the run. */
+  /** Called with facts of the model or the run that a rank describes. */
   readonly onFacts?: (facts: Readonly<Record<string, Fact>>, rank: number) => void;
-  /** What a rank's script sends. */
+  /** Called with a value that a rank's script sends. */
   readonly onValue?: (value: unknown, rank: number) => void;
-  /** A checkpoint that is in the browser's storage. */
+  /** Called when a checkpoint is stored in the browser's storage. */
   readonly onCheckpoint?: (checkpoint: CheckpointMessage) => void;
-  /** The end of a rank, as soon as it is known. */
+  /** Called when a rank has ended. */
   readonly onEnd?: (end: RankEnd) => void;
 }
 
@@ -76,20 +82,26 @@ function isList(source: unknown): source is Iterable<File> {
 /** Ranks that are workers of this page. */
 export interface PageRun {
   readonly size: number;
-  /** How the ranks reach each other, and why so. */
+  /** How the ranks reach each other, and why. */
   readonly transport: { readonly kind: 'threads' | 'ports'; readonly reason: string };
   readonly device: PageDevice;
-  /** How each rank ended, by rank, once all have. Never rejects. */
+  /** Resolves when all ranks have ended, with the end of each rank, by rank. It never rejects. */
   readonly ended: Promise<readonly RankEnd[]>;
-  /** What has come of the run so far: every step, facts, timelines, checkpoints and how ranks ended. A value: it does not change. */
+  /**
+   * The state of the run so far: every step, facts, timelines, checkpoints and how ranks ended. It is a value
+   * that does not change.
+   */
   readonly report: PageReport;
-  /** The same as a page of HTML with its charts, which needs no network and no other file. */
+  /** The report as an HTML page with charts. It needs no network and no other file. */
   reportHtml(): Promise<string>;
-  /** Asks for an end: `shouldStop` says so to all ranks after the same update. */
+  /** Asks for an end: `shouldStop` tells all ranks after the same update. */
   stop(): void;
-  /** Ends all ranks at once, whatever they are doing. */
+  /** Ends all ranks at once, whatever they do. */
   terminate(): void;
-  /** Ends one rank at once, as if its worker had crashed: what the others wait for rejects, and names it. */
+  /**
+   * Ends one rank at once, as if its worker had crashed. The calls of the other ranks that wait for it reject
+   * and name it.
+   */
   kill(rank: number): void;
 }
 
@@ -97,10 +109,10 @@ export interface PageRun {
 const lastWordsMs = 3000;
 
 /**
- * Starts ranks as workers of this page. They share memory where the page is isolated, and post messages where it is not. Throws
- * ConfigError, and BackendError for a device that there is not.
+ * Starts ranks as workers of this page. If the page is isolated, the ranks share memory; otherwise they post
+ * messages. Throws ConfigError for options that do not fit, and BackendError for a device that does not exist.
  *
- *   const run = await startRanks({ size: 2, script: () => new Worker(new URL('./rank.ts', import.meta.url), { type: 'module' }) });
+ *     const run = await startRanks({ size: 2, script: () => new Worker(new URL('./rank.ts', import.meta.url), { type: 'module' }) });
  */
 export async function startRanks(options: StartRanksOptions): Promise<PageRun> {
   checkOptions('startRanks', options, startRules);

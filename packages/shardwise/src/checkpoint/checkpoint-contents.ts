@@ -14,22 +14,23 @@ import { rankStates } from './rank-states.ts';
 import type { CheckpointState, JsonValue, SectionName, StoredState } from './state-file.ts';
 import type { Statefuls } from './stateful.ts';
 
-/** What a run needs to continue. */
+/** The data that a run needs to continue. */
 export interface CheckpointContents {
-  /** Updates done so far. */
+  /** The number of updates so far. */
   readonly step: number;
-  /** On every rank, whatever its strategy; or plain arrays, of which rank 0's are written. */
+  /** The model, on every rank, with any strategy. It may also be plain arrays; then those of rank 0 are written. */
   readonly model: Module | HostArrays;
-  /** Of the parameters of `model`. */
+  /** The optimizer of the parameters of `model`. */
   readonly optimizer?: SavedOptimizer;
   /**
-   * What else remembers between updates, under names of the script's choice: a loss scaler, a
-   * schedule, a communication hook, anything with stateDict and loadStateDict. Each rank's.
+   * Other objects that remember something between updates, under names that the script chooses: a loss scaler,
+   * a schedule, a communication hook, or any object with stateDict and loadStateDict. The states of each rank
+   * are saved.
    */
   readonly states?: Statefuls;
-  /** Whatever else the script keeps; rank 0's. */
+  /** Other data of the script. That of rank 0 is saved. */
   readonly extra?: JsonValue;
-  /** What differs from rank to rank, such as the states of generators. */
+  /** Data that differs from rank to rank, such as the states of random generators. */
   readonly rankExtra?: JsonValue;
 }
 

@@ -19,11 +19,11 @@ import { finishSave } from './finish-save.ts';
 /** Options of `context.saveCheckpoint`. */
 export interface SaveOptions {
   /**
-   * Writes while training goes on: returns when all is copied to host memory. The next save waits
-   * for this one, and throws what it failed with. Default false.
+   * Writes while training continues: the call returns when all is copied to host memory. The next save waits
+   * for this one, and throws its error if it failed. Default: false.
    */
   readonly async?: boolean;
-  /** Leaves this many checkpoints in the folder, those written last. Default: all. */
+  /** Keeps only this many checkpoints in the folder, the latest ones. Default: all. */
   readonly keep?: number;
 }
 

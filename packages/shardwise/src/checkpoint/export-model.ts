@@ -8,9 +8,9 @@ import type { StoredTensor } from './state-file.ts';
 import { describeVarying } from './varying.ts';
 
 /**
- * Writes the model of a checkpoint (found as loadCheckpoint finds it) to one safetensors file, in
- * which shared parameters stand under all their names, as PyTorch expects. Some megabytes of it are
- * in memory at a time. The file is there when it is whole. Throws CheckpointError.
+ * Writes the model of a checkpoint (found as by loadCheckpoint) to one safetensors file. As PyTorch expects,
+ * shared parameters are in the file under all their names. Only some megabytes of the model are in memory at a
+ * time. The file appears when it is complete. Throws CheckpointError.
  */
 export async function exportModel(
   checkpointDirectory: string,

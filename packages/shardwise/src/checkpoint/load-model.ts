@@ -35,10 +35,11 @@ interface Target {
 }
 
 /**
- * Overwrites a model's parameters and buffers, in place, whatever strategy has been applied to it:
- * each rank reads the parts that it keeps, and its own values of what varies over ranks. A collective for
- * models whose states are sharded. Throws CheckpointError, before anything changes, that lists missing and
- * unexpected names (where strict), differing shapes, and values of other ranks together, and for a damaged file.
+ * Overwrites a model's parameters and buffers in place, whatever strategy is applied to it. Each rank reads the
+ * parts that it keeps, and its own values of tensors that vary over ranks. It is a collective for models whose
+ * states are sharded. Throws CheckpointError for a damaged file, and, before anything changes, a
+ * CheckpointError that lists missing and unexpected names (if strict), differing shapes, and values of other
+ * ranks together.
  */
 export async function loadModel(
   checkpoint: Checkpoint,

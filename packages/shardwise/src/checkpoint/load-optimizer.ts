@@ -39,10 +39,10 @@ interface Slot {
 }
 
 /**
- * Overwrites the states and settings of an optimizer of the model's parameters, which are found by
- * name: whatever strategy has been applied to the model, in whatever order the groups are. Each
- * rank reads the parts that it keeps. Throws CheckpointError, before anything changes, that lists
- * missing, unexpected and differing parameters together, and for a damaged file.
+ * Overwrites the states and settings of an optimizer of the model's parameters. Parameters are found by name,
+ * whatever strategy is applied to the model and whatever the order of the groups is. Each rank reads the parts
+ * that it keeps. Throws CheckpointError for a damaged file, and, before anything changes, a CheckpointError
+ * that lists missing, unexpected and differing parameters together.
  */
 export async function loadOptimizer(
   checkpoint: Checkpoint,

@@ -6,8 +6,8 @@ import type { Stateful } from './stateful.ts';
 import { readTensorFile } from './tensor-file.ts';
 
 /**
- * Has an optimizer, a schedule, or anything else with loadStateDict(), take what saveState wrote of one. Throws
- * CheckpointError for another file, and what loadStateDict throws for a state that does not fit.
+ * Loads a file of saveState into an optimizer, a schedule, or any other object with loadStateDict(). Throws
+ * CheckpointError for another file, and the errors of loadStateDict for a state that does not fit.
  */
 export async function loadState(path: string, stateful: Stateful): Promise<void> {
   await stateful.loadStateDict(await readState(path));

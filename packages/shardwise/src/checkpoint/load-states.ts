@@ -20,7 +20,7 @@ import type { Stateful, Statefuls } from './stateful.ts';
 
 /** Options of `loadStates`. */
 export interface LoadStatesOptions extends LoadOptions {
-  /** Of the ranks that load; default: this rank alone. */
+  /** The ranks that load. Default: this rank alone. */
   readonly group?: Pick<ProcessGroup, 'rank' | 'size'>;
 }
 
@@ -30,9 +30,9 @@ const loadStatesRules: OptionRules<LoadStatesOptions> = {
 };
 
 /**
- * Gives each of `states` what was saved under its name: as many ranks as saved get their own, and
- * any number of ranks gets what was the same on all of them. Throws CheckpointError, before anything
- * is loaded, that lists missing and unexpected names (where strict) and states that belong to other
+ * Gives each of `states` the data that was saved under its name. If as many ranks load as have saved, each gets
+ * its own. Any number of ranks can load data that was the same on all ranks. Before anything is loaded, it
+ * throws a CheckpointError that lists missing and unexpected names (if strict) and states that belong to other
  * ranks together.
  */
 export async function loadStates(

@@ -11,23 +11,23 @@ import {
 } from './state-file.ts';
 import { StoredTensors } from './stored-tensors.ts';
 
-/** A checkpoint, as loadCheckpoint finds it; loadModel, loadOptimizer and loadStates read it. */
+/** A checkpoint, as loadCheckpoint returns it. loadModel, loadOptimizer and loadStates read it. */
 export interface Checkpoint {
-  /** The folder that it is in. */
+  /** The folder of the checkpoint. */
   readonly directory: string;
   readonly step: number;
-  /** Ranks that saved it. */
+  /** The number of ranks that saved it. */
   readonly worldSize: number;
   readonly model: StoredTensors;
-  /** Other names of shared parameters, and under which they are stored. */
+  /** Other names of shared parameters, and the names under which these are stored. */
   readonly aliases: ReadonlyMap<string, string>;
-  /** Under `parameter name.state name`. */
+  /** Tensors under `parameter name.state name`. */
   readonly optimizer: StoredTensors;
   readonly optimizerGroups: readonly StoredGroup[];
   readonly extra: JsonValue;
-  /** What each rank gave as `rankExtra`. */
+  /** The `rankExtra` of each rank. */
   readonly rankExtras: readonly JsonValue[];
-  /** What each rank gave as `states`, and the tensors in it. */
+  /** The `states` of each rank, and the tensors in them. */
   readonly rankStates: readonly Readonly<Record<string, StoredState>>[];
   readonly states: StoredTensors;
 }

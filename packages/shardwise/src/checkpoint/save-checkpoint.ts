@@ -9,9 +9,9 @@ import { diskFiles } from './disk-files.ts';
 export interface SaveCheckpointOptions {
   /** The ranks that save together. Default: this rank alone. */
   readonly group?: ProcessGroup;
-  /** Default: the disk. */
+  /** Where files are written. Default: the disk. */
   readonly files?: CheckpointFiles;
-  /** Leaves this many checkpoints in the folder, those written last. Default: all. */
+  /** Keeps only this many checkpoints in the folder, the latest ones. Default: all. */
   readonly keep?: number;
 }
 
@@ -22,8 +22,8 @@ const saveCheckpointRules: OptionRules<SaveCheckpointOptions> = {
 };
 
 /**
- * Saves a checkpoint to a folder of the script's choice, as `context.saveCheckpoint` does to the
- * run's: a collective of `group`, by default this rank alone. Returns its folder.
+ * Saves a checkpoint to a folder that the script chooses, as `context.saveCheckpoint` does to the folder of the
+ * run. It is a collective of `group`, by default this rank alone. Returns the folder of the checkpoint.
  */
 export async function saveCheckpoint(
   directory: string,

@@ -7,8 +7,9 @@ import { writeTensorFile } from './tensor-file.ts';
 export const stateKey = 'shardwise.state';
 
 /**
- * Writes the state of an optimizer, a schedule, or anything else with stateDict(), to one file, which loadState reads:
- * whole or not at all. Where ranks share states out, all call it. Throws CheckpointError.
+ * Writes the state of an optimizer, a schedule, or any other object with stateDict() to one file, which
+ * loadState reads. The file is written completely or not at all. If ranks share out states, all of them must
+ * call it. Throws CheckpointError.
  */
 export async function saveState(path: string, stateful: Stateful): Promise<void> {
   const { value, tensors } = splitState(path, await stateful.stateDict());

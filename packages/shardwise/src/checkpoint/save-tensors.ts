@@ -3,9 +3,9 @@ import { isHostArray } from './split-state.ts';
 import { writeTensorFile } from './tensor-file.ts';
 
 /**
- * Writes tensors, or a state dict, to one safetensors file, which any reader of them takes, PyTorch's among them: whole
- * or not at all, in the place of a file that is there. Of parameters that ranks share out the whole is written: all
- * ranks call it then, with a path that each may write. Throws CheckpointError.
+ * Writes tensors, or a state dict, to one safetensors file, which PyTorch and other readers can read. The file
+ * is written completely or not at all, and replaces a file that is there. Parameters that ranks share out are
+ * written whole. In this case all ranks must call it, with a path that each may write. Throws CheckpointError.
  */
 export async function saveTensors(
   path: string,

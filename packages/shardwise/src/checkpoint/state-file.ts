@@ -12,7 +12,7 @@ import { z } from 'zod';
 import { covers } from './covers.ts';
 import type { TensorChunk, VaryingAxis } from './held-chunk.ts';
 
-/** What JSON can hold. */
+/** A value that JSON can contain. */
 export type JsonValue =
   | string
   | number
@@ -31,14 +31,14 @@ export interface StoredChunk extends Chunk {
   readonly checksums: readonly number[];
 }
 
-/** A tensor of a checkpoint, as the file's list of contents describes it. */
+/** A tensor of a checkpoint, as the table of contents of the file describes it. */
 export interface StoredTensor {
   readonly name: string;
   readonly dtype: DType;
   readonly shape: Shape;
-  /** The first dims number the ranks of these axes. Absent where all ranks had the same. */
+  /** The first dims number the ranks of these axes. Absent if all ranks had the same values. */
   readonly varying?: readonly VaryingAxis[];
-  /** Each element is in one of them. */
+  /** The chunks of the tensor. Each element is in one of them. */
   readonly chunks: readonly StoredChunk[];
 }
 
@@ -55,10 +55,10 @@ export interface StoredGroup {
   readonly settings: Readonly<Record<string, JsonValue>>;
 }
 
-/** Where something stands in a state: names of fields, and numbers of items. */
+/** The place of something in a state: names of fields, and numbers of items. */
 export type StatePath = readonly (string | number)[];
 
-/** A state that was given under a name: plain data, and which tensors stand where it has null. */
+/** A state that was saved under a name: plain data, and which tensors belong at the places that contain null. */
 export interface StoredState {
   readonly value: JsonValue;
   readonly tensors: readonly { readonly path: StatePath; readonly name: string }[];

@@ -1,14 +1,17 @@
 /**
- * Something that remembers between updates and that a checkpoint keeps: a loss scaler, a schedule, a
- * communication hook, or the script's own. Its state is plain data (what JSON keeps exactly) in which
- * HostArrays may stand for tensors.
+ * An object that remembers something between updates and that a checkpoint keeps: a loss scaler, a schedule, a
+ * communication hook, or an object of the script. Its state is plain data that JSON keeps exactly. Instead of
+ * tensors it may contain HostArrays.
  */
 export interface Stateful {
-  /** This rank's; may be a promise. */
+  /** The state of this rank; may be a promise. */
   stateDict(): unknown;
-  /** Takes what stateDict gave, and throws for anything else before it changes. May be a promise. */
+  /**
+   * Loads a state that stateDict returned. For anything else it throws before it changes something. May return
+   * a promise.
+   */
   loadStateDict(state: unknown): unknown;
 }
 
-/** What a checkpoint holds, each under its name. */
+/** The objects whose states a checkpoint contains, each under its name. */
 export type Statefuls = Readonly<Record<string, Stateful>>;

@@ -3,7 +3,7 @@ import type { ReadableFiles } from './checkpoint-files.ts';
 import { ChunkFiles } from './chunk-files.ts';
 import type { SectionName, StoredTensor } from './state-file.ts';
 
-/** The tensors of a checkpoint's model, optimizer or other states, which are read when they are asked for. */
+/** The tensors of a checkpoint's model, optimizer or other states. They are read when they are asked for. */
 export class StoredTensors {
   readonly #files: ReadableFiles;
   readonly #directory: string;
@@ -25,7 +25,7 @@ export class StoredTensors {
     this.#tensors = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   }
 
-  /** In the order of the model. */
+  /** The dtype, the whole shape, and where the elements lie; undefined for an unknown name. */
   get names(): readonly string[] {
     return [...this.#tensors.keys()];
   }
@@ -35,7 +35,7 @@ export class StoredTensors {
     return this.#tensors.get(name);
   }
 
-  /** A whole tensor. Throws CheckpointError. */
+  /** Reads a whole tensor. Throws CheckpointError. */
   async read(name: string): Promise<HostArray> {
     const tensor = this.get(name);
     if (tensor === undefined) {
@@ -52,7 +52,7 @@ export class StoredTensors {
     return await files.read(tensor);
   }
 
-  /** For reading many. */
+  /** Opens the files, to read many tensors. */
   open(): ChunkFiles {
     return new ChunkFiles(this.#files, this.#directory, this.#section, this.#worldSize);
   }

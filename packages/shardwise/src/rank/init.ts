@@ -16,17 +16,21 @@ import { rankDevice } from './rank-device.ts';
 /** Options of `init`. */
 export interface InitOptions {
   /**
-   * All ranks, where the script connects them itself: `createGroup(transport)`, or a vendor's. Under
-   * `shardwise run` it has the run's ranks. `context.close()` closes it. Default: a group by the transport that
-   * suits how this rank was started.
+   * The group of all ranks, if the script connects them itself: `createGroup(transport)`, or a group of another
+   * package. Under `shardwise run` it must contain the run's ranks. `context.close()` closes it. Default: a
+   * group over the transport that fits how this rank was started.
    */
   readonly group?: ProcessGroup;
   /**
-   * Time limit of the group's calls, and of those of its parts, that say no other: after it a call rejects with
-   * CollectiveTimeoutError naming the ranks that have not come. Default: the group's, else 600,000.
+   * The time limit of calls of the group, and of the groups split from it, that have no limit of their own.
+   * After it, a call rejects with a CollectiveTimeoutError that names the ranks that have not come. Default:
+   * that of the group, or 600,000.
    */
   readonly timeoutMs?: number;
-  /** Computes this rank's tensors. Default: what `--device` names, else `cpu()`, over the memory that the ranks share. */
+  /**
+   * The device that computes this rank's tensors. Default: the one that `--device` names, or `cpu()` over the
+   * memory that the ranks share.
+   */
   readonly device?: Backend;
 }
 
@@ -45,10 +49,10 @@ const AXIS = 'dp';
 const STACK_FRAMES = 50;
 
 /**
- * Makes this thread a rank: under `shardwise run` one of its world; in a process that torchrun,
- * mpirun or srun has started, or that has their variables, the rank that they say; else
- * (`node train.ts`) a world of one. Without our launcher rank 0 prints its metrics as plain lines.
- * Tensors are computed on the rank's device from now on.
+ * Makes this thread a rank. Under `shardwise run` it is a rank of the run. In a process that torchrun, mpirun
+ * or srun has started, or that has their variables, it is the rank that these say. Otherwise (`node train.ts`)
+ * it is the only rank. Without the launcher of this library, rank 0 prints its metrics as plain lines. From now
+ * on, tensors are computed on the rank's device.
  */
 export async function init(options: InitOptions = {}): Promise<RankContext> {
   checkOptions('init', options, initRules);

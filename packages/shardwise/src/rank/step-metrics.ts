@@ -1,21 +1,21 @@
 import type { MemoryUse } from '@shardwise/strategies';
 
-/** What a training loop says of an update, once; `step` counts updates from 1, and ascends. */
+/** The metrics of one update. `step` counts updates from 1 and must ascend. */
 export interface StepMetrics {
   readonly step: number;
   readonly totalSteps?: number;
-  /** This rank's or the group's; shown as the mean over ranks. */
+  /** The loss of this rank or of the group. The report shows the mean over the ranks. */
   readonly loss?: number;
   readonly validationLoss?: number;
   readonly learningRate?: number;
   /**
-   * Whatever else is worth a curve, under names of the script's choice: `{ accuracy: 0.9 }`. Shown as the mean
-   * over the ranks that report it. Curves whose names agree up to a slash (`accuracy/train`,
-   * `accuracy/validation`) share a chart. Up to 64 names in a run.
+   * Other figures to draw, under names that the script chooses: `{ accuracy: 0.9 }`. The report shows the mean
+   * over the ranks that report them. Curves whose names agree up to a slash (`accuracy/train`,
+   * `accuracy/validation`) share a chart. A run may have up to 64 names.
    */
   readonly metrics?: Readonly<Record<string, number>>;
-  /** Tokens that this rank trained on; shown as the sum over ranks. */
+  /** The number of tokens that this rank trained on. The report shows the sum over the ranks. */
   readonly tokens?: number;
-  /** What `memory({ model, optimizer })` found on this rank; the report shows it by kind. */
+  /** The result of `memory({ model, optimizer })` on this rank. The report shows it by kind. */
   readonly memory?: MemoryUse;
 }

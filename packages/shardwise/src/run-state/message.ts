@@ -2,7 +2,7 @@ import type { MemoryUse } from '@shardwise/strategies';
 import { z } from 'zod';
 import { MAX_METRICS, METRIC_NAME, type NamedMetrics } from './named-metrics.ts';
 
-/** What one rank says of one step. */
+/** The report of one rank about one step. */
 export interface StepReport {
   readonly kind: 'step';
   readonly rank: number;
@@ -11,22 +11,22 @@ export interface StepReport {
   readonly loss?: number | undefined;
   readonly validationLoss?: number | undefined;
   readonly learningRate?: number | undefined;
-  /** Under names of the script's choice. */
+  /** Other figures, under names that the script chooses. */
   readonly metrics?: NamedMetrics | undefined;
   /** Tokens of this rank alone. */
   readonly tokens?: number | undefined;
   /** Milliseconds since the epoch, as all points in time here. */
   readonly endMs: number;
-  /** The time since the rank's report before this one, and what it went into. */
+  /** The time since the previous report of the rank. The following fields say what it was spent on. */
   readonly stepMs: number;
   readonly computeMs: number;
   readonly communicationMs: number;
   readonly dataMs: number;
-  /** Collecting graphs, planning and compiling. */
+  /** The time for collecting graphs, planning and compiling. */
   readonly graphMs: number;
-  /** Bytes in the rank's arena; absent where the device does not count them. */
+  /** Bytes in the rank's arena; absent if the device does not count them. */
   readonly memoryBytes?: number | undefined;
-  /** What the model and its optimizer keep of it, where the loop says so. */
+  /** The part of it that the model and its optimizer keep, if the training loop reports it. */
   readonly memory?: MemoryUse | undefined;
 }
 
@@ -48,7 +48,7 @@ export interface TimelineEntry {
   readonly detail?: string | undefined;
 }
 
-/** What a line of the report's head may show. */
+/** A value that a line of the report's head may show. */
 export type Fact = string | number | boolean;
 
 /** What the report's head shows of the model and the run. */

@@ -6,9 +6,10 @@ export interface AlgorithmTable {
   readonly madeBy: string;
   readonly machine: string;
   /**
-   * Rules are searched in this order. Only rules for the operation and for one or several hosts apply. Of
-   * these, only those with the largest `ranks` that the group has apply, or, if there are none, those with the
-   * smallest `ranks`. The first of these whose bytes fit and whose algorithm may be used decides.
+   * Rules are searched in this order. Only rules for the operation, for one or several hosts, and for one
+   * number of ranks apply. This number is the largest `ranks` of these rules that is not above the size of the
+   * group, or, if there is none, the smallest. The first rule whose bytes fit and whose algorithm may be used
+   * decides.
    */
   readonly rules: readonly AlgorithmRule[];
 }

@@ -9,7 +9,7 @@ import { stack } from '../../tensor/create.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import { requireShape } from '../require-shape.ts';
 
-/** The size of an output, for both dims or for each; null: that of the input. */
+/** The size of an output, for both dims or for each. null: the size of the input. */
 export type OutputSize2d = number | null | readonly [number | null, number | null];
 
 const size = option.integer(1);
@@ -31,7 +31,8 @@ export const output2dRules: OptionRules<{ outputSize: OutputSize2d }> = {
 };
 
 /**
- * Means of `outputSize` windows that cover a dim, of sizes as equal as can be (torch adaptive_avg_pool1d).
+ * The means of `outputSize` windows that cover a dim. The sizes of the windows are as equal as possible (torch
+ * adaptive_avg_pool1d).
  * Shape: x [N, C, L] -> [N, C, outputSize]. Throws ShapeError and ConfigError.
  */
 export function adaptiveAvgPool1d(x: Tensor, outputSize: number): Tensor {
@@ -42,7 +43,8 @@ export function adaptiveAvgPool1d(x: Tensor, outputSize: number): Tensor {
 }
 
 /**
- * Means of windows that cover the image, of sizes as equal as can be (torch adaptive_avg_pool2d).
+ * The means of windows that cover the image. The sizes of the windows are as equal as possible (torch
+ * adaptive_avg_pool2d).
  * Shape: x [N, C, H, W] -> [N, C, ...outputSize]. Throws ShapeError and ConfigError.
  */
 export function adaptiveAvgPool2d(x: Tensor, outputSize: OutputSize2d): Tensor {

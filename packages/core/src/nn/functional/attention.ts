@@ -27,13 +27,16 @@ import { composed } from '../../realize/small-values.ts';
 
 /** Options of `scaledDotProductAttention`. */
 export interface AttentionOptions {
-  /** Query t sees the keys 0 … t only; default false. */
+  /** Whether query t sees only the keys 0 to t. Default: false. */
   readonly causal?: boolean;
-  /** Bool (true: may see) or an additive mask, broadcast to [B, H, T, S]. */
+  /**
+   * A mask of bools (true: the query sees the key) or a mask that is added to the scores. It is broadcast to
+   * [B, H, T, S].
+   */
   readonly mask?: Tensor;
-  /** Probability of dropping an attention weight; default 0. */
+  /** The probability with which an attention weight is dropped. Default: 0. */
   readonly dropout?: number;
-  /** Factor of the scores; default 1 / sqrt(D). */
+  /** The factor of the scores. Default: 1 / sqrt(D). */
   readonly scale?: number;
 }
 
@@ -47,10 +50,10 @@ export const attentionRules: OptionRules<AttentionOptions> = {
 };
 
 /**
- * softmax(q kᵀ scale + mask) v (Vaswani et al. 2017). Where there are fewer key heads than query
- * heads, each serves H / G query heads that follow each other (Ainslie et al. 2023). A query that may see no key gets
- * zeros. Devices that can do not keep the weights for backward (Dao et al. 2022), unless some are dropped or the mask has
- * a gradient.
+ * softmax(q kᵀ scale + mask) v (Vaswani et al. 2017). If there are fewer key heads than query heads, each key
+ * head serves H / G consecutive query heads (Ainslie et al. 2023). A query that sees no key gets zeros. Devices
+ * with kernels for attention do not keep the weights for the backward pass (Dao et al. 2022), unless weights
+ * are dropped or the mask has a gradient.
  * Shape: q [B, H, T, D], k [B, G, S, D], v [B, G, S, E] -> [B, H, T, E]. Throws ShapeError.
  */
 export function scaledDotProductAttention(

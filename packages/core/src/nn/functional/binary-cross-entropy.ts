@@ -12,21 +12,21 @@ import { widened } from './widened.ts';
 
 /** Options of `binaryCrossEntropy`. */
 export interface BinaryCrossEntropyOptions extends LossOptions {
-  /** Factor of each loss, broadcast to the losses. */
+  /** The factor of each loss, broadcast to the losses. */
   readonly weight?: Tensor;
 }
 
 /** Options of `binaryCrossEntropyWithLogits`. */
 export interface BinaryCrossEntropyWithLogitsOptions extends BinaryCrossEntropyOptions {
-  /** Factor of the losses of positive targets, broadcast to the losses: as [C] for C classes. */
+  /** The factor of the losses of positive targets, broadcast to the losses; [C] for C classes. */
   readonly posWeight?: Tensor;
 }
 
 /** Options of `sigmoidFocalLoss`. */
 export interface SigmoidFocalLossOptions extends LossOptions {
-  /** Weight of positive targets, that of negative ones being 1 - alpha; -1 for no weights. Default 0.25. */
+  /** The weight of positive targets. Negative targets have the weight 1 - alpha. -1: no weights. Default: 0.25. */
   readonly alpha?: number;
-  /** Exponent of what a prediction is off by: the larger, the less easy targets count. Default 2. */
+  /** The exponent of 1 - p. The larger it is, the less easy targets count. Default: 2. */
   readonly gamma?: number;
 }
 
@@ -45,9 +45,10 @@ const focalRules: OptionRules<SigmoidFocalLossOptions> = {
 };
 
 /**
- * -(t log p + (1 - t) log(1 - p)) of probabilities p and targets t in [0, 1]. A logarithm is at least -100, and
- * its slope at most 1e12, as in PyTorch; a p outside [0, 1] gives NaN. From logits,
- * binaryCrossEntropyWithLogits is more exact. Shape: probabilities N, targets N -> [], or N for reduction 'none'.
+ * -(t log p + (1 - t) log(1 - p)) for probabilities p and targets t in [0, 1]. As in PyTorch, a logarithm is at
+ * least -100 and its slope at most 1e12. A p outside [0, 1] gives NaN. For logits, binaryCrossEntropyWithLogits
+ * is more exact.
+ * Shape: probabilities N, targets N -> [], or N for reduction 'none'.
  */
 export function binaryCrossEntropy(
   probabilities: Tensor,
@@ -68,8 +69,9 @@ export function binaryCrossEntropy(
 }
 
 /**
- * Cross-entropy of sigmoid(logits) and targets in [0, 1], exact for large logits: (1 - t) x +
- * log(1 + exp(-x)). Shape: logits N, targets N -> [], or N for reduction 'none'.
+ * The cross-entropy of sigmoid(logits) and targets in [0, 1], as (1 - t) x + log(1 + exp(-x)), which is exact
+ * for large logits.
+ * Shape: logits N, targets N -> [], or N for reduction 'none'.
  */
 export function binaryCrossEntropyWithLogits(
   logits: Tensor,
@@ -88,8 +90,8 @@ export function binaryCrossEntropyWithLogits(
 }
 
 /**
- * Binary cross-entropy of sigmoid(logits), times (1 - p)^gamma for the probability p that is given to the
- * target (Lin et al. 2017): torchvision's sigmoid_focal_loss, but for the mean by default.
+ * Binary cross-entropy of sigmoid(logits), multiplied by (1 - p)^gamma, where p is the probability of the
+ * target (Lin et al. 2017). This is torchvision's sigmoid_focal_loss, but with the mean by default.
  * Shape: logits N, targets N -> [], or N for reduction 'none'.
  */
 export function sigmoidFocalLoss(

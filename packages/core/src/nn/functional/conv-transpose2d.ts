@@ -14,7 +14,7 @@ import { lowered } from './lowered.ts';
 
 /** Options of `convTranspose2d`. */
 export interface ConvTranspose2dOptions extends Conv2dOptions {
-  /** Rows and columns more at the end, less than stride or dilation; default 0. */
+  /** The number of additional rows and columns at the end, less than stride or dilation. Default: 0. */
   readonly outputPadding?: Size2d;
 }
 

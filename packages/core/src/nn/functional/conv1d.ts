@@ -8,13 +8,13 @@ import { conv2d } from './conv2d.ts';
 
 /** Options of `conv1d`. */
 export interface Conv1dOptions {
-  /** Default 1. */
+  /** The distance between windows. Default: 1. */
   readonly stride?: number;
-  /** Zeros on each side; default 0. */
+  /** The number of zeros on each side. Default: 0. */
   readonly padding?: number;
-  /** Distance between the elements that a kernel touches; default 1. */
+  /** The distance between the elements that a kernel reads. Default: 1. */
   readonly dilation?: number;
-  /** Parts into which the channels fall, each convolved by itself; default 1. */
+  /** The number of groups of channels. Each group is convolved by itself. Default: 1. */
   readonly groups?: number;
 }
 

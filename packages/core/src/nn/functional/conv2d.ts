@@ -11,13 +11,13 @@ import { withBias } from './with-bias.ts';
 
 /** Options of `conv2d`. */
 export interface Conv2dOptions {
-  /** Default 1. */
+  /** The distance between windows. Default: 1. */
   readonly stride?: Size2d;
-  /** Zeros on each side; default 0. */
+  /** The number of zeros on each side. Default: 0. */
   readonly padding?: Size2d;
-  /** Distance between the elements that a kernel touches; default 1. */
+  /** The distance between the elements that a kernel reads. Default: 1. */
   readonly dilation?: Size2d;
-  /** Parts into which the channels fall, each convolved by itself; default 1. */
+  /** The number of groups of channels. Each group is convolved by itself. Default: 1. */
   readonly groups?: number;
 }
 
@@ -29,9 +29,9 @@ export const conv2dRules: OptionRules<Conv2dOptions> = {
 };
 
 /**
- * Cross-correlation, as torch.nn.functional.conv2d.
+ * Cross-correlation over two dims, as torch.nn.functional.conv2d.
  * Shape: x [N, C, H, W], weight [O, C/groups, R, S], bias [O] -> [N, O, H', W'].
- * Throws ShapeError, and ConfigError for options that are no such integers.
+ * Throws ShapeError, and ConfigError for options that are not such integers.
  */
 export function conv2d(
   x: Tensor,

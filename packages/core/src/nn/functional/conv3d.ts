@@ -12,13 +12,13 @@ import { type Size3d, size3d, triple } from './window-size.ts';
 
 /** Options of `conv3d`. */
 export interface Conv3dOptions {
-  /** Default 1. */
+  /** The distance between windows. Default: 1. */
   readonly stride?: Size3d;
-  /** Zeros on each side; default 0. */
+  /** The number of zeros on each side. Default: 0. */
   readonly padding?: Size3d;
-  /** Distance between the elements that a kernel touches; default 1. */
+  /** The distance between the elements that a kernel reads. Default: 1. */
   readonly dilation?: Size3d;
-  /** Parts into which the channels fall, each convolved by itself; default 1. */
+  /** The number of groups of channels. Each group is convolved by itself. Default: 1. */
   readonly groups?: number;
 }
 
@@ -30,10 +30,10 @@ export const conv3dRules: OptionRules<Conv3dOptions> = {
 };
 
 /**
- * Cross-correlation over three dims, as torch.nn.functional.conv3d: a convolution of images whose channels are those
- * of all layers that a kernel touches, which takes Q times the memory of x.
- * Shape: x [N, C, D, H, W], weight [O, C/groups, Q, R, S], bias [O] -> [N, O, D', H', W']. Throws ShapeError and
- * ConfigError.
+ * Cross-correlation over three dims, as torch.nn.functional.conv3d. It is computed as a convolution of images
+ * whose channels are those of all layers that a kernel reads, which takes Q times the memory of x.
+ * Shape: x [N, C, D, H, W], weight [O, C/groups, Q, R, S], bias [O] -> [N, O, D', H', W']. Throws ShapeError
+ * and ConfigError.
  */
 export function conv3d(
   x: Tensor,

@@ -18,19 +18,25 @@ import { widened } from './widened.ts';
 
 /** Options of `nllLoss`. */
 export interface NllLossOptions {
-  /** Default mean, over the targets that are not ignored; where classes have weights, over the weights of these. */
+  /**
+   * Default: the mean over the targets that are not ignored. If classes have weights, it is a mean with these
+   * weights.
+   */
   readonly reduction?: Reduction;
-  /** Targets of this value count nothing; default -100. */
+  /** Targets of this value do not count. Default: -100. */
   readonly ignoreIndex?: number;
-  /** Factor of the losses of each class; default 1. Shape: [V]. */
+  /** The factor of the losses of each class. Default: 1. Shape: [V]. */
   readonly weight?: Tensor;
-  /** The dim of the classes: 1 for what PyTorch takes, as [N, C, H, W]. Default: the last one. */
+  /** The dim of the classes: 1 for the layout of PyTorch, such as [N, C, H, W]. Default: the last one. */
   readonly dim?: number;
 }
 
 /** Options of `crossEntropy`. */
 export interface CrossEntropyOptions extends NllLossOptions {
-  /** Share of the target's probability that is spread over all classes (Szegedy et al. 2016); default 0. */
+  /**
+   * The share of the target's probability that is distributed over all classes (Szegedy et al. 2016). Default:
+   * 0.
+   */
   readonly labelSmoothing?: number;
 }
 
@@ -47,12 +53,14 @@ export const crossEntropyRules: OptionRules<CrossEntropyOptions> = {
 };
 
 /**
- * Cross-entropy of the softmax of logits, as torch.nn.functional.cross_entropy; classes are the last dim, or `dim`. Targets
- * are classes, or floats of the shape of the logits: the probability of each class. The mean of the latter is over the rows.
- * Shape: logits [N.., V], targets i32 [N..] or floats [N.., V] -> [], or [N..] for reduction 'none'; with dim 1 logits
- * [N, V, ..], targets i32 [N, ..] or floats [N, V, ..].
- * Throws ShapeError, DTypeError, and ConfigError for a labelSmoothing outside [0, 1], an ignoreIndex beside probabilities,
- * and probabilities of several dims without `dim`; a target that is no class is an IndexError of the run.
+ * The cross-entropy of the softmax of logits, as torch.nn.functional.cross_entropy. Classes are the last dim,
+ * or `dim`. Targets are classes, or floats of the shape of the logits: the probability of each class. The mean
+ * of probabilities is over the rows.
+ * Shape: logits [N.., V], targets i32 [N..] or floats [N.., V] -> [], or [N..] for reduction 'none'. With dim
+ * 1: logits [N, V, ..], targets i32 [N, ..] or floats [N, V, ..].
+ * Throws ShapeError, DTypeError, and ConfigError for a labelSmoothing outside [0, 1], for an ignoreIndex with
+ * probabilities, and for probabilities with several dims and without `dim`. If a target is not a class, the run
+ * rejects with IndexError.
  */
 export function crossEntropy(
   logits: Tensor,
@@ -76,8 +84,9 @@ export function crossEntropy(
 }
 
 /**
- * Negative log-likelihood of log-probabilities; classes are the last dim, or `dim`.
- * Shape: logProbabilities [N.., V], targets i32 [N..] -> [], or [N..] for reduction 'none'; with dim 1 [N, V, ..], [N, ..].
+ * The negative log-likelihood of log-probabilities. Classes are the last dim, or `dim`.
+ * Shape: logProbabilities [N.., V], targets i32 [N..] -> [], or [N..] for reduction 'none'. With dim 1: [N, V,
+ * ..], [N, ..].
  */
 export function nllLoss(
   logProbabilities: Tensor,

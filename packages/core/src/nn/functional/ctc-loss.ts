@@ -16,9 +16,9 @@ import { widened } from './widened.ts';
 
 /** Options of `ctcLoss`. */
 export interface CtcLossOptions extends LossOptions {
-  /** The class that stands for no label; default 0. */
+  /** The class that stands for no label. Default: 0. */
   readonly blank?: number;
-  /** Whether sequences that are too short for their labels cost 0 instead of infinity; default false. */
+  /** Whether sequences that are too short for their labels have a loss of 0 instead of infinity. Default: false. */
   readonly zeroInfinity?: boolean;
 }
 
@@ -34,13 +34,13 @@ const operation = 'ctcLoss';
 const impossible = -1e30;
 
 /**
- * Connectionist temporal classification (Graves et al. 2006), as torch.nn.functional.ctc_loss: the negative logarithm
- * of the probability of all alignments of labels to log-probabilities, which `logSoftmax()` gave. The mean is that
- * of losses that are each divided by the number of labels. Labels behind the length of a row count nothing; a label
- * that is no class is an IndexError of the run. A sequence that can't have its labels costs infinity and has no
- * gradient. Its graph grows with T.
- * Shape: logProbabilities [T, N, C], targets i32 [N, S], inputLengths N numbers from 1 to T, targetLengths N numbers
- * from 0 to S -> [], or [N] for reduction 'none'. Throws ShapeError, DTypeError and ConfigError.
+ * Connectionist temporal classification (Graves et al. 2006), as torch.nn.functional.ctc_loss: the negative
+ * logarithm of the probability of all alignments of the labels, computed from the log-probabilities that
+ * `logSoftmax()` gives. For the mean, each loss is first divided by its number of labels. Labels beyond the
+ * length of a row are ignored. If a label is not a class, the run rejects with IndexError. A sequence that is
+ * too short for its labels has a loss of infinity and no gradient. The graph grows with T.
+ * Shape: logProbabilities [T, N, C], targets i32 [N, S], inputLengths N numbers from 1 to T, targetLengths N
+ * numbers from 0 to S -> [], or [N] for reduction 'none'. Throws ShapeError, DTypeError and ConfigError.
  */
 export function ctcLoss(
   logProbabilities: Tensor,

@@ -14,19 +14,22 @@ import { widened } from './widened.ts';
 
 /** Options of `cosineEmbeddingLoss`. */
 export interface CosineEmbeddingLossOptions extends LossOptions {
-  /** Vectors that are to differ cost nothing below this cosine; default 0. */
+  /** Vectors that should differ have no loss below this cosine. Default: 0. */
   readonly margin?: number;
 }
 
 /** Options of `tripletMarginLoss`. */
 export interface TripletMarginLossOptions extends LossOptions {
-  /** By how much the negative is to be farther away than the positive; default 1. */
+  /** By how much farther away the negative should be than the positive. Default: 1. */
   readonly margin?: number;
-  /** Exponent of the norm, Infinity for the largest difference; default 2. */
+  /** The exponent of the norm; Infinity for the largest difference. Default: 2. */
   readonly p?: number;
-  /** Added to each difference; default 1e-6. */
+  /** Added to each difference. Default: 1e-6. */
   readonly eps?: number;
-  /** Whether the negative may as well be too near to the positive (Balntas et al. 2016); default false. */
+  /**
+   * Whether the distance of the negative from the positive counts if it is smaller than that from the anchor
+   * (Balntas et al. 2016). Default: false.
+   */
   readonly swap?: boolean;
 }
 
@@ -46,7 +49,8 @@ export const tripletRules: OptionRules<TripletMarginLossOptions> = {
 const smallestSquare = 1e-12;
 
 /**
- * Of two vectors: 1 - cos where the target is 1, max(0, cos - margin) where it is -1, and 0 for any other target.
+ * The loss of two vectors: 1 - cos if the target is 1, max(0, cos - margin) if it is -1, and 0 for any other
+ * target.
  * Shape: a [N, D], b [N, D], target [N] -> [], or [N] for reduction 'none'; also [D], [D], [].
  */
 export function cosineEmbeddingLoss(
@@ -74,7 +78,8 @@ export function cosineEmbeddingLoss(
 }
 
 /**
- * max(0, margin + |anchor - positive| - |anchor - negative|) (Balntas et al. 2016), with pairwiseDistance.
+ * max(0, margin + |anchor - positive| - |anchor - negative|) (Balntas et al. 2016), with the distances of
+ * pairwiseDistance.
  * Shape: each [N, D] (or [D]) -> [], or [N] for reduction 'none'.
  */
 export function tripletMarginLoss(

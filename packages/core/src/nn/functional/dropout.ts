@@ -8,9 +8,10 @@ import type { OptionRules } from '../../spec/option-rules.ts';
 import { composed } from '../../realize/small-values.ts';
 
 /**
- * Zeroes elements with `probability` and scales the others by 1 / (1 - probability) (Srivastava et
- * al. 2014). Which ones is a pure function of the key: i32 [2], by default the next one of this
- * rank. Shape: x N -> N. Throws ConfigError for a probability outside [0, 1].
+ * Sets elements to 0 with `probability` and multiplies the others by 1 / (1 - probability) (Srivastava et al.
+ * 2014). The key determines which elements are dropped. It is i32 [2]; by default it is the next key of this
+ * rank.
+ * Shape: x N -> N. Throws ConfigError for a probability outside [0, 1].
  */
 export function dropout(x: Tensor, probability = 0.5, key?: Tensor): Tensor {
   checkProbability(probability);

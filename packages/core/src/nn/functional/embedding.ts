@@ -6,8 +6,8 @@ import { Tensor } from '../../tensor/tensor.ts';
 import { composed } from '../../realize/small-values.ts';
 
 /**
- * Rows of `weight`. The row `paddingIdx` gets no gradient. An index out of range is an
- * IndexError of the run, a negative one too.
+ * Rows of `weight`. The row `paddingIdx` gets no gradient. If an index is out of range, also if it is negative,
+ * the run rejects with IndexError.
  * Shape: indices i32 N, weight [V, D] -> [N.., D].
  */
 export function embedding(indices: Tensor, weight: Tensor, paddingIdx?: number): Tensor {

@@ -16,13 +16,13 @@ type PerDim = number | readonly number[];
 
 /** Options of `interpolate`. */
 export interface InterpolateOptions {
-  /** The size of the result, behind batch and channels. This or scaleFactor must be given. */
+  /** The size of the result after batch and channels. Give either this or scaleFactor. */
   readonly size?: PerDim;
-  /** By what sizes are multiplied; the result is rounded down. */
+  /** The factor of the sizes. Products are rounded down. */
   readonly scaleFactor?: PerDim;
-  /** Linear is for 3 dims, bilinear and bicubic for 4, trilinear for 5; default nearest. */
+  /** Linear is for 3 dims, bilinear and bicubic for 4, trilinear for 5. Default: nearest. */
   readonly mode?: InterpolationMode;
-  /** Whether the centers of the first and last elements stay where they are; default false. */
+  /** Whether the centers of the first and last elements stay where they are. Default: false. */
   readonly alignCorners?: boolean;
 }
 
@@ -47,7 +47,8 @@ const dimsOf: Readonly<Record<InterpolationMode, readonly number[]>> = {
 
 /**
  * Makes signals, images or volumes larger or smaller, as torch.nn.functional.interpolate (without antialias).
- * Shape: x [N, C, ...sizes] -> [N, C, ...new sizes]. Throws DTypeError, and ConfigError for options that do not fit x.
+ * Shape: x [N, C, ...sizes] -> [N, C, ...new sizes]. Throws DTypeError, and ConfigError for options that do not
+ * fit x.
  */
 export function interpolate(x: Tensor, options: InterpolateOptions): Tensor {
   const operation = 'interpolate';

@@ -12,11 +12,11 @@ import { widened } from './widened.ts';
 /** Options of `klDiv`. */
 export interface KlDivOptions {
   /**
-   * `mean` (the default, as in PyTorch) is over all elements; `batchMean`, over the first dim alone, is the divergence
-   * as it is defined, where each item of the first dim is one distribution.
+   * `mean` (the default, as in PyTorch) is over all elements. `batchMean` is over the first dim alone. If each
+   * item of the first dim is one distribution, this is the divergence by its definition.
    */
   readonly reduction?: Reduction | 'batchMean';
-  /** Whether the target has log-probabilities, too; default false: probabilities. */
+  /** Whether the target contains log-probabilities, too. Default: false, which means probabilities. */
   readonly logTarget?: boolean;
 }
 
@@ -26,8 +26,9 @@ export const klDivRules: OptionRules<KlDivOptions> = {
 };
 
 /**
- * Kullback-Leibler divergence of the target from log-probabilities: target (log target - input), as
- * torch.nn.functional.kl_div. Shape: input N, target N -> [], or N for reduction 'none'.
+ * The Kullback-Leibler divergence of the target from log-probabilities: target (log target - input), as
+ * torch.nn.functional.kl_div.
+ * Shape: input N, target N -> [], or N for reduction 'none'.
  */
 export function klDiv(input: Tensor, target: Tensor, options: KlDivOptions = {}): Tensor {
   checkOptions('klDiv', options, klDivRules);

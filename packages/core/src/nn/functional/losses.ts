@@ -9,19 +9,19 @@ import { widened } from './widened.ts';
 
 /** Options of the losses. */
 export interface LossOptions {
-  /** Default mean. */
+  /** Default: 'mean'. */
   readonly reduction?: Reduction;
 }
 
 /** Options of `smoothL1Loss`. */
 export interface SmoothL1Options extends LossOptions {
-  /** Differences below it count their square; default 1. With 0 it is l1Loss. */
+  /** Differences below it are squared. Default: 1. With 0, the loss is l1Loss. */
   readonly beta?: number;
 }
 
 /** Options of `huberLoss`. */
 export interface HuberOptions extends LossOptions {
-  /** Differences up to it count their square; default 1. */
+  /** Differences up to it are squared. Default: 1. */
   readonly delta?: number;
 }
 
@@ -32,7 +32,10 @@ export const smoothL1Rules: OptionRules<SmoothL1Options> = {
 };
 export const huberRules: OptionRules<HuberOptions> = { ...lossRules, delta: option.positive };
 
-/** (input - target)². Shape: input N, target N -> [], or N for reduction 'none'. */
+/**
+ * The squared error (input - target)².
+ * Shape: input N, target N -> [], or N for reduction 'none'.
+ */
 export function mseLoss(input: Tensor, target: Tensor, options: LossOptions = {}): Tensor {
   checkOptions('mseLoss', options, lossRules);
   requireSameShape('mseLoss', input, target);
@@ -41,7 +44,10 @@ export function mseLoss(input: Tensor, target: Tensor, options: LossOptions = {}
   );
 }
 
-/** |input - target|. Shape: input N, target N -> [], or N for reduction 'none'. */
+/**
+ * The absolute error |input - target|.
+ * Shape: input N, target N -> [], or N for reduction 'none'.
+ */
 export function l1Loss(input: Tensor, target: Tensor, options: LossOptions = {}): Tensor {
   checkOptions('l1Loss', options, lossRules);
   requireSameShape('l1Loss', input, target);
@@ -49,7 +55,7 @@ export function l1Loss(input: Tensor, target: Tensor, options: LossOptions = {})
 }
 
 /**
- * With d = |input - target|: d² / (2 beta) below beta, else d - beta / 2 (Girshick 2015).
+ * With d = |input - target|: d² / (2 beta) below beta, otherwise d - beta / 2 (Girshick 2015).
  * Shape: input N, target N -> [], or N for reduction 'none'.
  */
 export function smoothL1Loss(input: Tensor, target: Tensor, options: SmoothL1Options = {}): Tensor {
@@ -65,7 +71,7 @@ export function smoothL1Loss(input: Tensor, target: Tensor, options: SmoothL1Opt
 }
 
 /**
- * With d = |input - target|: d² / 2 up to delta, else delta (d - delta / 2) (Huber 1964).
+ * With d = |input - target|: d² / 2 up to delta, otherwise delta (d - delta / 2) (Huber 1964).
  * Shape: input N, target N -> [], or N for reduction 'none'.
  */
 export function huberLoss(input: Tensor, target: Tensor, options: HuberOptions = {}): Tensor {

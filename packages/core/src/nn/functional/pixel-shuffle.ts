@@ -9,7 +9,10 @@ import { requireShape } from '../require-shape.ts';
 
 const factorRules: OptionRules<{ factor: number }> = { factor: option.required(option.integer(1)) };
 
-/** Channels become pixels (Shi et al. 2016). Shape: x [.., C factor², H, W] -> [.., C, H factor, W factor]. */
+/**
+ * Makes pixels of channels (Shi et al. 2016).
+ * Shape: x [.., C factor², H, W] -> [.., C, H factor, W factor].
+ */
 export function pixelShuffle(x: Tensor, factor: number): Tensor {
   checkOptions('pixelShuffle', { factor }, factorRules);
   requireShape({ operation: 'pixelShuffle', name: 'x', value: x }, ['..', 'C', 'H', 'W']);
@@ -28,7 +31,10 @@ export function pixelShuffle(x: Tensor, factor: number): Tensor {
   });
 }
 
-/** Undoes pixelShuffle. Shape: x [.., C, H factor, W factor] -> [.., C factor², H, W]. */
+/**
+ * Makes channels of pixels: the inverse of pixelShuffle.
+ * Shape: x [.., C, H factor, W factor] -> [.., C factor², H, W].
+ */
 export function pixelUnshuffle(x: Tensor, factor: number): Tensor {
   checkOptions('pixelUnshuffle', { factor }, factorRules);
   requireShape({ operation: 'pixelUnshuffle', name: 'x', value: x }, ['..', 'C', 'H', 'W']);

@@ -8,15 +8,15 @@ import { avgPool2d, maxPool2d } from './pool2d.ts';
 
 /** Options of `avgPool1d`. */
 export interface Pool1dOptions {
-  /** Default: the kernel, so that windows do not overlap. */
+  /** Default: the size of the kernel, so that windows do not overlap. */
   readonly stride?: number;
-  /** Padding on each side, at most half the kernel; default 0. */
+  /** The padding on each side, at most half the kernel. Default: 0. */
   readonly padding?: number;
 }
 
 /** Options of `maxPool1d`. */
 export interface MaxPool1dOptions extends Pool1dOptions {
-  /** Distance between the elements of a window; default 1. */
+  /** The distance between the elements of a window. Default: 1. */
   readonly dilation?: number;
 }
 
@@ -32,7 +32,10 @@ export const kernel1dRules: OptionRules<{ kernel: number }> = {
   kernel: option.required(option.integer(1)),
 };
 
-/** The maximum of each window, as maxPool2d. Shape: x [N, C, L] -> [N, C, L']. Throws ShapeError and ConfigError. */
+/**
+ * The maximum of each window, as in maxPool2d.
+ * Shape: x [N, C, L] -> [N, C, L']. Throws ShapeError and ConfigError.
+ */
 export function maxPool1d(x: Tensor, kernel: number, options: MaxPool1dOptions = {}): Tensor {
   checkOptions('maxPool1d', { kernel }, kernel1dRules);
   checkOptions('maxPool1d', options, maxPool1dRules);
@@ -47,7 +50,10 @@ export function maxPool1d(x: Tensor, kernel: number, options: MaxPool1dOptions =
   );
 }
 
-/** The mean of each window, as avgPool2d. Shape: x [N, C, L] -> [N, C, L']. Throws ShapeError and ConfigError. */
+/**
+ * The mean of each window, as in avgPool2d.
+ * Shape: x [N, C, L] -> [N, C, L']. Throws ShapeError and ConfigError.
+ */
 export function avgPool1d(x: Tensor, kernel: number, options: Pool1dOptions = {}): Tensor {
   checkOptions('avgPool1d', { kernel }, kernel1dRules);
   checkOptions('avgPool1d', options, pool1dRules);

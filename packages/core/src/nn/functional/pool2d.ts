@@ -15,15 +15,15 @@ import { composed } from '../../realize/small-values.ts';
 
 /** Options of `avgPool2d`. */
 export interface PoolOptions {
-  /** Default: the kernel, so that windows do not overlap. */
+  /** Default: the size of the kernel, so that windows do not overlap. */
   readonly stride?: Size2d;
-  /** Padding on each side, at most half the kernel; default 0. */
+  /** The padding on each side, at most half the kernel. Default: 0. */
   readonly padding?: Size2d;
 }
 
 /** Options of `maxPool2d`. */
 export interface MaxPoolOptions extends PoolOptions {
-  /** Distance between the elements of a window; default 1. */
+  /** The distance between the elements of a window. Default: 1. */
   readonly dilation?: Size2d;
 }
 
@@ -32,8 +32,9 @@ export const maxPoolRules: OptionRules<MaxPoolOptions> = { ...poolRules, dilatio
 export const kernelRules: OptionRules<{ kernel: Size2d }> = { kernel: option.required(size2d(1)) };
 
 /**
- * The maximum of each window; of equal ones the first in row order takes the gradient, as in
- * PyTorch. Shape: x [N, C, H, W] -> [N, C, H', W']. Throws ShapeError and ConfigError.
+ * The maximum of each window. If several elements are equal, the first one in row order gets the gradient, as
+ * in PyTorch.
+ * Shape: x [N, C, H, W] -> [N, C, H', W']. Throws ShapeError and ConfigError.
  */
 export function maxPool2d(x: Tensor, kernel: Size2d, options: MaxPoolOptions = {}): Tensor {
   checkOptions('maxPool2d', options, maxPoolRules);
@@ -60,7 +61,7 @@ export function maxPool2d(x: Tensor, kernel: Size2d, options: MaxPoolOptions = {
 }
 
 /**
- * The mean of each window; padding counts as zeros, as in PyTorch.
+ * The mean of each window. Padding counts as zeros, as in PyTorch.
  * Shape: x [N, C, H, W] -> [N, C, H', W']. Throws ShapeError and ConfigError.
  */
 export function avgPool2d(x: Tensor, kernel: Size2d, options: PoolOptions = {}): Tensor {

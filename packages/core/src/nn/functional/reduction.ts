@@ -2,7 +2,7 @@ import type { Tensor } from '../../tensor/tensor.ts';
 import * as option from '../../spec/option-rules.ts';
 import type { OptionRule } from '../../spec/option-rules.ts';
 
-/** What becomes of the losses of a batch's items. */
+/** How the losses of a batch's items are combined. 'none' returns each of them. */
 export type Reduction = 'mean' | 'sum' | 'none';
 
 export const reductionRule: OptionRule<Reduction> = option.oneOf('mean', 'sum', 'none');

@@ -1,4 +1,4 @@
-/** How `interpolate` makes a value from its neighbours; the names are PyTorch's. */
+/** How `interpolate` computes a value from its neighbours. The names are PyTorch's. */
 export type InterpolationMode =
   | 'nearest'
   | 'nearestExact'

@@ -9,11 +9,11 @@ import { pair, type Size2d, size2d } from './window-size.ts';
 
 /** Options of `unfold`. */
 export interface UnfoldOptions {
-  /** Default 1. */
+  /** The distance between windows. Default: 1. */
   readonly stride?: Size2d;
-  /** Zeros on each side; default 0. */
+  /** The number of zeros on each side. Default: 0. */
   readonly padding?: Size2d;
-  /** Distance between the elements of a window; default 1. */
+  /** The distance between the elements of a window. Default: 1. */
   readonly dilation?: Size2d;
 }
 
@@ -25,7 +25,8 @@ const unfoldRules: OptionRules<UnfoldOptions> = {
 const kernelRules: OptionRules<{ kernel: Size2d }> = { kernel: option.required(size2d(1)) };
 
 /**
- * The windows of images as columns (im2col), as torch.nn.functional.unfold; L counts windows, row by row.
+ * The windows of images as columns (im2col), as torch.nn.functional.unfold. L is the number of windows, row by
+ * row.
  * Shape: x [N, C, H, W], kernel [R, S] -> [N, C R S, L]. Throws ShapeError and ConfigError.
  */
 export function unfold(x: Tensor, kernel: Size2d, options: UnfoldOptions = {}): Tensor {

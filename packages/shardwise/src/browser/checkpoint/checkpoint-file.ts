@@ -4,8 +4,9 @@ import { storageFiles } from './storage-files.ts';
 import { type ArchivedFile, tarOf } from './tar.ts';
 
 /**
- * A checkpoint of the browser's storage (found as loadCheckpoint finds it) as one file, `step-000400.tar`, for `download`: unpacked, it
- * is a checkpoint of `shardwise run`. Its bytes are read when they are asked for. Throws CheckpointError.
+ * A checkpoint of the browser's storage as one file, `step-000400.tar`, for `download`. The checkpoint is found
+ * as by loadCheckpoint. When the file is unpacked, it is a checkpoint of `shardwise run`. Its bytes are read
+ * when they are asked for. Throws CheckpointError.
  */
 export async function checkpointFile(directory: string): Promise<File> {
   const files = await storageFiles();

@@ -1,4 +1,4 @@
-/** Has the browser save a file among the visitor's downloads. For a page; ranks have none. */
+/** Makes the browser save a file among the visitor's downloads. Only a page can call it, not a rank. */
 export function download(file: File): void {
   const address = URL.createObjectURL(file);
   const link = document.createElement('a');

@@ -4,9 +4,9 @@ import { pickedFiles } from './picked-files.ts';
 import { storageFiles } from './storage-files.ts';
 
 /**
- * Opens a checkpoint, or the latest one of a folder of checkpoints or of a run directory, whatever strategy and number of ranks saved
- * it, in a page or under `shardwise run`: loadModel, loadOptimizer and loadStates read it. Throws CheckpointError where files are
- * missing or cut; tensors are checked when they are read.
+ * Opens a checkpoint, or the latest one of a folder of checkpoints or of a run directory. It may come from any
+ * strategy and number of ranks, from a page or from `shardwise run`. loadModel, loadOptimizer and loadStates
+ * read it. Throws CheckpointError if files are missing or cut off. Tensors are checked when they are read.
  */
 export async function loadCheckpoint(source: CheckpointSource): Promise<Checkpoint> {
   if (typeof source === 'string') return openCheckpoint(await storageFiles(), source);
