@@ -1,4 +1,5 @@
-import type { Bench } from './bench.ts';
+import type { Bench, BenchResult } from './bench.ts';
+import { chosenOf } from './chosen.ts';
 import { pageModels } from './page-models.ts';
 import { ours } from './page-ours.ts';
 import {
@@ -7,16 +8,20 @@ import {
   type PageRequest,
   startPagePeer,
 } from './page-peer.ts';
+import { pageRanks } from './page-ranks.ts';
 import { roundsFlag, roundsOf } from './rounds.ts';
 import { round } from './summary.ts';
 import { wasmPeak } from './wasm-peak.ts';
 
 const ROUNDS = 3;
-const SIZES = [256, 512, 1024, 2048] as const;
+const SIZES = ['256', '512', '1024', '2048'] as const;
 const ROUND_FLOPS = 2e10;
 const MOST_RUNS = 20;
 /** Of a model in a round. */
 const STEPS = 5;
+
+const PARTS = ['squares', 'training', 'ranks'] as const;
+type Part = (typeof PARTS)[number];
 
 /** What a contestant took at best for a product, in the median for a step; or why it did not. */
 type Figure =
@@ -26,63 +31,100 @@ type Figure =
 /** What a page has without a GPU: WebAssembly, in the engine that runs this. */
 export const page: Bench = {
   about:
-    'products of matrices and training by WebAssembly on one thread, against jax-js, TensorFlow.js and multiply-adds in registers',
-  flags: roundsFlag,
+    'products of matrices and training by WebAssembly on one thread, against jax-js, TensorFlow.js and multiply-adds in registers; one and two ranks in a page',
+  flags: { ...roundsFlag, sizes: { type: 'string' }, parts: { type: 'string' } },
   run: async (values) => {
     const rounds = roundsOf(values, ROUNDS);
-    const contestants: (readonly [name: string, contestant: PageContestant | string])[] = [
-      ['shardwise', await ours()],
-    ];
-    for (const name of pagePeerNames) contestants.push([name, await startPagePeer(name)]);
-    const rows: (readonly [string, string])[] = [];
-    const squares = [];
-    let highest = 0;
-    for (const size of SIZES) {
-      const flops = 2 * size ** 3;
-      const runs = Math.max(3, Math.min(MOST_RUNS, Math.round(ROUND_FLOPS / flops)));
-      let peak = 0;
-      // The clock of a core changes: its peak is measured beside what is compared with it.
-      const figures = await contest(contestants, { kind: 'matmul', size, runs }, rounds, () => {
-        peak = Math.max(peak, wasmPeak() ?? 0);
-      });
-      highest = Math.max(highest, peak);
-      const gigaflops = Object.fromEntries(
-        figures.map(([name, figure]) => [
-          name,
-          'reason' in figure ? figure : round(flops / figure.ms / 1e6, 1),
-        ]),
-      );
-      const own = gigaflops['shardwise'];
-      const ofPeak = peak === 0 || typeof own !== 'number' ? null : round(own / peak, 3);
-      squares.push({ size, gigaflops, ofPeak });
-      const share = ofPeak === null ? '' : `, ${ofPeak.toFixed(2)} of the registers' peak`;
-      const texts = Object.entries(gigaflops).map(([name, figure]) =>
-        typeof figure === 'number' ? `${name} ${figure.toFixed(0)}` : `${name}: ${figure.reason}`,
-      );
-      rows.push([`f32 ${size} x ${size} x ${size}, GFLOP/s`, `${texts.join(', ')}${share}`]);
-    }
-    const training = [];
-    for (const model of pageModels) {
-      const figures = await contest(contestants, { kind: 'train', model, runs: STEPS }, rounds);
-      training.push({ model: model.name, steps: Object.fromEntries(figures) });
-      const texts = figures.map(([name, figure]) =>
-        'reason' in figure ? `${name}: ${figure.reason}` : `${name} ${figure.ms.toFixed(1)}`,
-      );
-      rows.push([`${model.name}, ms a step`, texts.join(', ')]);
-    }
-    for (const [, contestant] of contestants) {
-      if (typeof contestant !== 'string') await contestant.close();
-    }
-    const about = Object.fromEntries(
-      contestants.map(([name, each]) => [name, typeof each === 'string' ? each : each.about]),
-    );
-    return { rows, record: { about, peakGigaflops: round(highest, 1), squares, training } };
+    const parts = chosenOf(values, 'parts', PARTS);
+    const sizes = chosenOf(values, 'sizes', SIZES).map(Number);
+    const contests = parts.filter((part) => part !== 'ranks');
+    const found = contests.length === 0 ? [] : [await compare(contests, sizes, rounds)];
+    if (parts.includes('ranks')) found.push(await pageRanks(rounds));
+    return {
+      rows: found.flatMap(({ rows }) => rows),
+      record: Object.assign({}, ...found.map(({ record }) => record)),
+    };
   },
 };
 
+type Contestants = readonly (readonly [name: string, contestant: PageContestant | string])[];
+
+async function compare(
+  parts: readonly Part[],
+  sizes: readonly number[],
+  rounds: number,
+): Promise<BenchResult> {
+  const contestants: (readonly [name: string, contestant: PageContestant | string])[] = [
+    ['shardwise', await ours()],
+  ];
+  for (const name of pagePeerNames) contestants.push([name, await startPagePeer(name)]);
+  const results: BenchResult[] = [];
+  if (parts.includes('squares')) results.push(await multiply(contestants, sizes, rounds));
+  if (parts.includes('training')) results.push(await train(contestants, rounds));
+  for (const [, contestant] of contestants) {
+    if (typeof contestant !== 'string') await contestant.close();
+  }
+  const about = Object.fromEntries(
+    contestants.map(([name, each]) => [name, typeof each === 'string' ? each : each.about]),
+  );
+  return {
+    rows: results.flatMap(({ rows }) => rows),
+    record: Object.assign({ about }, ...results.map(({ record }) => record)),
+  };
+}
+
+async function multiply(
+  contestants: Contestants,
+  sizes: readonly number[],
+  rounds: number,
+): Promise<BenchResult> {
+  const rows: (readonly [string, string])[] = [];
+  const squares = [];
+  let highest = 0;
+  for (const size of sizes) {
+    const flops = 2 * size ** 3;
+    const runs = Math.max(3, Math.min(MOST_RUNS, Math.round(ROUND_FLOPS / flops)));
+    let peak = 0;
+    // The clock of a core changes: its peak is measured beside what is compared with it.
+    const figures = await contest(contestants, { kind: 'matmul', size, runs }, rounds, () => {
+      peak = Math.max(peak, wasmPeak() ?? 0);
+    });
+    highest = Math.max(highest, peak);
+    const gigaflops = Object.fromEntries(
+      figures.map(([name, figure]) => [
+        name,
+        'reason' in figure ? figure : round(flops / figure.ms / 1e6, 1),
+      ]),
+    );
+    const own = gigaflops['shardwise'];
+    const ofPeak = peak === 0 || typeof own !== 'number' ? null : round(own / peak, 3);
+    squares.push({ size, gigaflops, ofPeak });
+    const share = ofPeak === null ? '' : `, ${ofPeak.toFixed(2)} of the registers' peak`;
+    const texts = Object.entries(gigaflops).map(([name, figure]) =>
+      typeof figure === 'number' ? `${name} ${figure.toFixed(0)}` : `${name}: ${figure.reason}`,
+    );
+    rows.push([`f32 ${size} x ${size} x ${size}, GFLOP/s`, `${texts.join(', ')}${share}`]);
+  }
+  return { rows, record: { peakGigaflops: round(highest, 1), squares } };
+}
+
+async function train(contestants: Contestants, rounds: number): Promise<BenchResult> {
+  const rows: (readonly [string, string])[] = [];
+  const training = [];
+  for (const model of pageModels) {
+    const figures = await contest(contestants, { kind: 'train', model, runs: STEPS }, rounds);
+    training.push({ model: model.name, steps: Object.fromEntries(figures) });
+    const texts = figures.map(([name, figure]) =>
+      'reason' in figure ? `${name}: ${figure.reason}` : `${name} ${figure.ms.toFixed(1)}`,
+    );
+    rows.push([`${model.name}, ms a step`, texts.join(', ')]);
+  }
+  return { rows, record: { training } };
+}
+
 /** Has the contestants take turns; the first round only warms up. */
 async function contest(
-  contestants: readonly (readonly [string, PageContestant | string])[],
+  contestants: Contestants,
   request: PageRequest,
   rounds: number,
   beforeRound: () => void = () => {},
