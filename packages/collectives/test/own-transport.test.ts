@@ -79,7 +79,7 @@ describe('a transport that loses a message', () => {
     expect(first?.error).toMatchObject({
       code: 'COLLECTIVE_TIMEOUT',
       message: expect.stringMatching(
-        /allReduce #1 on rank 0.*not the messages to rank 0 from rank 1\. Where rank 1 went on.*look at the transport/,
+        /allReduce #1 on rank 0.*not the messages to rank 0 from rank 1\. If rank 1 went on.*look at the transport/,
       ),
     });
   });
@@ -90,7 +90,7 @@ describe('a transport that loses a message', () => {
     expect(first?.error).toMatchObject({
       code: 'COLLECTIVE',
       message: expect.stringMatching(
-        /allReduce #0 of rank 0 with rank 1: what rank 1 says of its call #1 came instead, so messages between them were lost\. Look at the transport/,
+        /allReduce #0 of rank 0 with rank 1: the record of call #1 of rank 1 came instead, so messages between them were lost\. Look at the transport/,
       ),
       fields: { lostBetween: [1, 0] },
     });

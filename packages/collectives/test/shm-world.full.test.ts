@@ -90,10 +90,10 @@ describe.skipIf(!shmAvailability().available)('a world of processes', () => {
     const world = makeWorld(2);
     const { group } = joinShmWorld(world, 1);
     expect(() => joinShmWorld(world, 1)).toThrow(
-      new RegExp(`as rank 1: process ${process.pid} has done so`),
+      new RegExp(`as rank 1: process ${process.pid} has joined as this rank already`),
     );
     group.close();
-    expect(() => joinShmWorld(world, 1)).toThrow(/another process has done so/);
+    expect(() => joinShmWorld(world, 1)).toThrow(/another process has joined as this rank already/);
     expect(() => joinShmWorld(world, 2)).toThrow(/ranks of the group are 0 to 1/);
   });
 

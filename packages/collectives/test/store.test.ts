@@ -57,7 +57,7 @@ describe('a store server', () => {
     const { host, port } = gone;
     gone.close();
     await expect(connectStore({ host, port, secret, timeoutMs: 100 })).rejects.toThrow(
-      `store at 127.0.0.1:${port}: nobody let us in within 100 ms`,
+      `store at 127.0.0.1:${port}: no store accepted the connection within 100 ms`,
     );
   });
 });

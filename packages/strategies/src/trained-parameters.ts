@@ -46,7 +46,7 @@ export class TrainedParameters {
     return new CollectiveMismatchError(
       {
         asked: 'to train the same parameters on all ranks',
-        found: `rank ${other} has frozen other ones than rank 0; frozen on this rank (${rank}): ${frozen.join(', ') || 'none'}`,
+        found: `rank ${other} has frozen other parameters than rank 0; frozen on this rank (${rank}): ${frozen.join(', ') || 'none'}`,
         todo: 'Call requiresGrad_ for the same parameters on every rank, before the same pass',
       },
       { rank: other, frozen },

@@ -32,9 +32,9 @@ describe('a model that is constructed in parts, for tensor parallelism too', () 
   it.each([
     [
       'without tensorParallel',
-      /ConfigError: a parameter .* as shard\(0: tp·dp\), by tensor-parallel × fsdp: it was constructed in parts, of which this rank kept its part of shard\(0: dp\)\. Give constructSharded the strategy/,
+      /ConfigError: a parameter .* as shard\(0: tp·dp\), by tensor-parallel × fsdp: it was constructed in parts, and this rank kept its part of shard\(0: dp\)\. Give constructSharded the strategy/,
     ],
-    ['other styles', /: it was constructed in parts, of which this rank kept its part of/],
+    ['other styles', /: it was constructed in parts, and this rank kept its part of/],
     [
       'whole parameters',
       /as shard\(0: tp\), by tensor-parallel × zero-1: it was constructed in parts/,

@@ -39,10 +39,10 @@ describe(`a plan that was edited, on ${size} ranks`, () => {
 
   it.each<[string, RegExp]>([
     ['a parameter that nothing reduces', /no step reduces its gradient over 'dp'/],
-    ['a parameter in two buckets', /two steps that do/],
+    ['a parameter in two buckets', /two steps that reduce it/],
     [
       'a layer whose parameters are not laid out for it',
-      /by which they have it as invariant.*Have the plan lay it out so/s,
+      /the plan gives it to them as invariant.*Change its layout in the plan/s,
     ],
     ['a part that nothing gathers', /to shard the module 'blocks\.9' as a unit/],
   ])('is refused before anything changes: %s', (name, says) => {

@@ -66,7 +66,7 @@ describe('a plan of expertParallel', () => {
     const up = plan.parameters.find(({ name }) => name === 'experts.experts.up');
     expect(up?.parameter.dims).toEqual([['ep', 'dp'], [], []]);
     expect(() => compose(ddp(), expertParallel()).plan({ parameters }, axes)).toThrow(
-      'Put what shares out the batch last',
+      'Put the strategy that shares out the batch last',
     );
   });
 
@@ -87,10 +87,10 @@ describe('a plan of expertParallel', () => {
   });
 
   it('names what is wrong with its axes', () => {
-    expect(() => expertParallel({ axis: [] })).toThrow('no axis, or one twice');
-    expect(() => expertParallel({ axis: ['ep', 'ep'] })).toThrow('no axis, or one twice');
+    expect(() => expertParallel({ axis: [] })).toThrow('no axis, or an axis twice');
+    expect(() => expertParallel({ axis: ['ep', 'ep'] })).toThrow('no axis, or an axis twice');
     expect(() => expertParallel({ sameTokens: ['tp'] })).toThrow(
-      "'tp', among whose ranks no experts are shared out",
+      "'tp', which is not an axis that shares out experts",
     );
     const axes = [
       { name: 'tp', size: 4 },

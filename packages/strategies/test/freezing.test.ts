@@ -52,7 +52,7 @@ it('ranks that freeze different parameters are told so, each with its own', () =
   const names = ['layers.0.bias', 'layers.1.bias'];
   ranks.forEach(({ disagreement }, rank) => {
     expect(disagreement).toContain('COLLECTIVE_MISMATCH to train the same parameters on all ranks');
-    expect(disagreement).toContain(`rank 1 has frozen other ones than rank 0`);
+    expect(disagreement).toContain(`rank 1 has frozen other parameters than rank 0`);
     expect(disagreement).toContain(`frozen on this rank (${rank}): ${names[rank]}.`);
   });
 });

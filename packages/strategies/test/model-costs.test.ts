@@ -142,7 +142,7 @@ describe('a pipeline that balances what modules cost', () => {
     expect(without({ cut: 'flops', costs: none })).toThrow(/modules all cost 0/);
     const six = { schedule: 'interleaved1f1b', stages: 6 } as const;
     expect(without({ cut: 'flops', ...six, costs })).toThrow(/a model of 4 modules in a row/);
-    expect(() => pipeline({ microbatches: 4, rows: 8 })).toThrow(/rows of a batch, and no costs/);
+    expect(() => pipeline({ microbatches: 4, rows: 8 })).toThrow(/rows, but no costs/);
     const [a] = costs.modules;
     const twice = a === undefined ? costs : { rows: 1, modules: [a, a] };
     expect(without({ cut: 'flops', costs: twice })).toThrow(/module 'a' twice/);
@@ -210,7 +210,7 @@ describe('a pipeline that chooses its schedule', () => {
     expect(() => pipeline({ schedule: 'automatic', costs }).plan(spec, axes)).toThrow(/no rows/);
     const given = pipeline({ microbatches: 2, memoryBytes: 10 });
     expect(() => given.plan(spec, axes)).toThrow(
-      /a schedule that was given, and is not chosen by it/,
+      /a schedule that was given, so memoryBytes has no effect/,
     );
   });
 

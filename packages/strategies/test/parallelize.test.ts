@@ -78,7 +78,7 @@ class OneRankMesh implements Mesh {
 describe('what is no strategy is refused', () => {
   it.each([
     ['a function that makes one', ddp, /by the function ddp: no strategy\. Call it: .*ddp\(\)/],
-    ['a name of one', 'ddp', /by 'ddp': no strategy\. Give what a function makes, as ddp\(\)/],
+    ['a name of one', 'ddp', /by 'ddp': no strategy\. Give a strategy, such as ddp\(\)/],
     ['nothing', undefined, /by undefined: no strategy/],
   ])('%s', async (_, strategy, says) => {
     const made = parallelize(new nn.Linear(3, 2), strategy as unknown as Strategy);

@@ -96,7 +96,7 @@ describe('a pipeline with a loss', () => {
     await expectSame(lossOf(3), expected.mul(3));
     await expectSame(lossOf(3, 2), expected.mul(6));
     expect(() => Reflect.apply(model.forward, model, [x(), x(), 1, 2, 3])).toThrow(
-      /5 inputs, of which the model takes 1 and the loss at most 3/,
+      /5 inputs; the model takes 1 of them and the loss at most 3/,
     );
   });
 
@@ -123,7 +123,7 @@ describe('a pipeline with a loss', () => {
       output.mul(2),
     );
     expect(() => Reflect.apply(model.forward, model, [x(), x()])).toThrow(
-      /2 inputs, which the model takes alone.*with undefined for optional ones/,
+      /2 inputs, and the model takes all of them.*with undefined for optional inputs/,
     );
   });
 

@@ -178,12 +178,12 @@ const refused: Readonly<Record<string, readonly [Strategy, Edit, message: string
   'a unit that is gathered twice': [
     fsdp(),
     and(new Step(steps.gather, { ...unit, unit: '0', parameters: [] })),
-    "gathers the unit '0': two steps that do. Join them",
+    "gathers the unit '0': two steps that gather it. Join them",
   ],
   'a parameter of two units': [
     fsdp(),
     and(new Step(steps.gather, { ...unit, parameters: ['0.weight'] })),
-    "gathers '0.weight': two steps that do. Name each parameter in one gather step",
+    "gathers '0.weight': two steps that gather it. Name each parameter in one gather step",
   ],
   'parts that are gathered over another axis': [
     fsdp({ unitOf: () => '' }),
@@ -198,7 +198,7 @@ const refused: Readonly<Record<string, readonly [Strategy, Edit, message: string
   'parts of parameters that are updated as wholes': [
     ddp(),
     laidOut(({ shape }) => ({ parameter: { ...replicated(shape), flat: ['dp'] } })),
-    "whose ranks of 'dp' have flat of '0.weight', invariant of its gradient, and update invariant: parts that are no parts of those that are updated. Share out updates; with them, gradients; with these, parameters; all in one way",
+    "whose ranks of 'dp' have flat of '0.weight', invariant of its gradient, and update invariant: states that are divided in ways that do not fit each other. Divide gradients only if updates are divided, parameters only if gradients are, and all in the same way",
   ],
   'whole gradients of parts': [
     fsdp(),
@@ -213,7 +213,7 @@ const refused: Readonly<Record<string, readonly [Strategy, Edit, message: string
   'a layer of whose parts others are updated': [
     layers,
     laidOut(({ shape }) => ({ optimizer: replicated(shape) })),
-    "whose ranks of 'tp' have shard(0) of '0.weight', shard(0) of its gradient, and update invariant: parts that are no parts of those that are updated",
+    "whose ranks of 'tp' have shard(0) of '0.weight', shard(0) of its gradient, and update invariant: states that are divided in ways that do not fit each other",
   ],
   'a page of a parameter that all ranks keep whole': [
     ddp(),

@@ -83,7 +83,7 @@ describe('the layouts of ops', () => {
 
   it('refuse a sharded dim that each rank needs whole, with the layouts and a remedy', () => {
     expect(() => rule({ op: 'softmax', dim: 1 }, [[8, 4], layoutOf(['dp', 'tp'])])).toThrow(
-      'softmax of [8, 4] shard(0: dp) shard(1: tp): dim 1 of input 0, of size 4, sharded over tp, where each rank needs all of it. Redistribute that input to shard(0: dp)',
+      'softmax of [8, 4] shard(0: dp) shard(1: tp): dim 1 of input 0, of size 4, is sharded over tp, and each rank needs all of it. Redistribute that input to shard(0: dp)',
     );
     expect(() =>
       rule(

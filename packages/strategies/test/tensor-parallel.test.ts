@@ -155,7 +155,7 @@ describe('the plan of tensor parallelism', () => {
           { ddp: ddp(), fsdp: fsdp(), zero: zero({ stage: 1 }) }[name],
           tensorParallel({ up: colwiseParallel() }),
         ).plan(specsOf(new Pair()), [{ name: 'dp', size: 2 }, ...tp(3)]),
-      /on a mesh of dp=2, tp=3: \S+ comes first, and shares out the batch over the 2 ranks of 'dp'\. Put what shares out the batch last, as in compose\(tensorParallel\(styles\), fsdp\(\)\)/,
+      /on a mesh of dp=2, tp=3: \S+ comes first, and shares out the batch over the 2 ranks of 'dp'\. Put the strategy that shares out the batch last, as in compose\(tensorParallel\(styles\), fsdp\(\)\)/,
     ]),
     [
       'two strategies that share out the batch',

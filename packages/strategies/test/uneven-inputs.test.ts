@@ -64,7 +64,7 @@ describe('ranks with different numbers of batches', () => {
     expect(all.map((each) => each?.steps)).toEqual([2, 3, 3]);
     for (const each of all) {
       expect(each?.error?.code).toBe('DATA');
-      expect(each?.error?.message).toContain('as many batches on each of 3 ranks');
+      expect(each?.error?.message).toContain('the same number of batches on each of 3 ranks');
     }
   });
 });

@@ -70,7 +70,7 @@ export function checkInput(operation: string, input: TypedBytes, buffer: TypedBy
     const expected = buffer.bytes.byteLength / dtypes[buffer.dtype].bytes;
     throw shapeError(operation, `an input of ${elements} elements`, {
       found: `the buffer has ${expected}`,
-      todo: 'Make them as long as each other',
+      todo: 'Give both the same length',
     });
   }
   checkPlace(operation, { name: 'input', buffer: input }, { name: 'buffer', buffer }, 0);

@@ -31,7 +31,7 @@ export function lostRecordError(
   return new CollectiveError(
     {
       asked: `${operation} #${sequence} of rank ${rank} with rank ${from}`,
-      found: `what rank ${from} says of its call #${found} came instead, so ${LOST}`,
+      found: `the record of call #${found} of rank ${from} came instead, so ${LOST}`,
       todo: 'Look at the transport',
     },
     { operation, sequence, lostBetween: [from, rank] },
@@ -70,7 +70,7 @@ export function timeoutError(
       asked: `${label.operation} #${label.sequence} on rank ${label.rank}, ${call}`,
       found: `after ${timeoutMs} ms ${who}`,
       todo: isAwaiting
-        ? `Where ${listRanks(awaited)} went on to the next call, messages were lost on the way: look at the transport; else raise timeoutMs`
+        ? `If ${listRanks(awaited)} went on to the next call, messages were lost on the way: look at the transport. Otherwise raise timeoutMs`
         : 'Check that they run and make the same calls, or raise timeoutMs',
     },
     { ...label, timeoutMs, ...ranks },

@@ -113,7 +113,7 @@ function tooManySplitsError(splits: number): ConfigError {
   return new ConfigError(
     {
       asked: `Split ${splits} of a group`,
-      found: `a group can be split ${MAX_SPLITS} times, its parts and theirs to a depth of 3`,
+      found: `a group can be split ${MAX_SPLITS} times, and its parts can be split again, to a depth of 3`,
       todo: 'Keep the groups of an earlier split',
     },
     { splits, maxSplits: MAX_SPLITS },

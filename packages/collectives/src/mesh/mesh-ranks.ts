@@ -18,8 +18,8 @@ export class MeshRanks {
       throw new ConfigError(
         {
           asked: `A mesh of ${formatGrid(axes) || 'no axes'}`,
-          found: 'axes have different names and at least one rank each',
-          todo: 'Name one axis at least, and each of them once',
+          found: 'no axis, a name that is empty or there twice, or an axis without ranks',
+          todo: 'Name at least one axis, each of them once, and give each at least one rank',
         },
         { axes },
       );

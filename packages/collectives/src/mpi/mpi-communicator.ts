@@ -138,7 +138,7 @@ function tooLongError({ byteLength }: Uint8Array): ConfigError {
     {
       asked: `A native allGather of ${byteLength} bytes of each rank`,
       found: `MPI counts no more than ${MAX_MESSAGE_BYTES}`,
-      todo: 'Choose no algorithm for allGather',
+      todo: 'Do not set an algorithm for allGather',
     },
     { byteLength, maxBytes: MAX_MESSAGE_BYTES },
   );

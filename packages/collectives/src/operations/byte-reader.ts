@@ -51,7 +51,7 @@ export class ByteReader {
 export function brokenObjectError(found: string): DataError {
   return new DataError({
     asked: 'An object from another rank',
-    found: `its bytes are none (${found})`,
+    found: `its bytes are not an object (${found})`,
     todo: 'Make every rank call the same operations in the same order',
   });
 }

@@ -109,7 +109,7 @@ function timeoutRangeError(timeoutMs: number): ConfigError {
     {
       asked: `monitoredBarrier with timeoutMs ${timeoutMs}`,
       found: `a timeout is more than 0 ms and at most ${MAX_TIMEOUT_MS}`,
-      todo: 'Pass one in between',
+      todo: 'Pass a timeout in this range',
     },
     { timeoutMs },
   );

@@ -52,7 +52,7 @@ function refusal(lists: readonly (readonly number[])[], found: string): ConfigEr
     {
       asked: `New groups of the ranks ${describeLists(lists)}`,
       found,
-      todo: 'Name each rank of a group once; groups with ranks in common take a call each',
+      todo: 'Name each rank once. Make groups that have ranks in common in separate calls',
     },
     { lists },
   );

@@ -173,7 +173,7 @@ function lateError(address: string, timeoutMs: number): CollectiveTimeoutError {
     {
       asked: `A request to ${address}`,
       found: `no answer within ${timeoutMs} ms`,
-      todo: 'Look for a worker that is stalled, or give more time',
+      todo: 'Look for a worker that has stalled, or raise the time limit',
     },
     { address, timeoutMs },
   );

@@ -156,7 +156,7 @@ export function lostError(address: string, reason: string, cause?: unknown): Col
     {
       asked: `A request to ${address}`,
       found: `the connection ended (${reason})`,
-      todo: 'Look at what became of that process',
+      todo: 'Find out why that process has ended the connection',
     },
     { lost: address },
     { cause },

@@ -45,7 +45,7 @@ function goneError(given: MemoryFile, found: string): ConfigError {
     {
       asked: `The memory that process ${given.pid} has made`,
       found,
-      todo: 'Start both processes on the same host, as the same user, and while that one holds the memory',
+      todo: 'Start both processes on the same host, as the same user, and join while the other process holds the memory',
     },
     { pid: given.pid, fd: given.fd },
   );

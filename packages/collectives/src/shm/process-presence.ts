@@ -82,7 +82,7 @@ export class ProcessPresence extends ProcessAlarm implements Presence {
     throw new ConfigError(
       {
         asked: `Process ${process.pid} joining a world as rank ${this.#rank}`,
-        found: `${by} has done so`,
+        found: `${by} has joined as this rank already`,
         todo: 'Join each rank once, and make a new world to start again',
       },
       { rank: this.#rank, pid: process.pid, joinedBy: before },

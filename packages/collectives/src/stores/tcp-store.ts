@@ -180,7 +180,7 @@ function unreachableError(
   return new CollectiveTimeoutError(
     {
       asked: `Connecting to the store at ${host}:${port}`,
-      found: `nobody let us in within ${timeoutMs} ms (${cause instanceof Error ? cause.message : String(cause)})`,
+      found: `no store accepted the connection within ${timeoutMs} ms (${cause instanceof Error ? cause.message : String(cause)})`,
       todo: 'Check that its process runs and that its address is reachable from here',
     },
     { host, port, timeoutMs },

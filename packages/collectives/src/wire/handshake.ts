@@ -167,7 +167,7 @@ export function wrongSecretError(found: string): CollectiveError {
   return handshakeError({
     asked: "A connection with the job's secret",
     found: `the secrets differ: ${found}`,
-    todo: 'Give every process of the job one secret, and every job its own port',
+    todo: 'Give every process of the job the same secret, and every job its own port',
   });
 }
 

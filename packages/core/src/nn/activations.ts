@@ -62,7 +62,7 @@ export class Tanh extends Module {
   }
 }
 
-/** x, and negativeSlope x below 0. */
+/** x if it is at least 0, otherwise negativeSlope x. */
 export class LeakyReLU extends Module {
   readonly negativeSlope: number;
 
@@ -83,7 +83,7 @@ export class LeakyReLU extends Module {
   }
 }
 
-/** x, and alpha (exp(x) - 1) below 0 (Clevert et al. 2016). */
+/** x if it is at least 0, otherwise alpha (exp(x) - 1) (Clevert et al. 2016). */
 export class ELU extends Module {
   readonly alpha: number;
 
@@ -120,7 +120,7 @@ export class Mish extends Module {
   }
 }
 
-/** Probabilities along a dim; of a loss, give logits to crossEntropy instead. */
+/** Probabilities along a dim. For a loss, pass logits to crossEntropy instead. */
 export class Softmax extends Module {
   readonly dim: number;
 
@@ -139,7 +139,7 @@ export class Softmax extends Module {
   }
 }
 
-/** Logarithms of probabilities along a dim, as nllLoss takes them. */
+/** Logarithms of probabilities along a dim, for nllLoss. */
 export class LogSoftmax extends Module {
   readonly dim: number;
 

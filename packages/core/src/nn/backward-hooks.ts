@@ -8,12 +8,13 @@ import { requireTensors } from '../tensor/check-arguments.ts';
 import { withOwnGradient } from '../tensor/own-gradient.ts';
 import { Tensor } from '../tensor/tensor.ts';
 
-/** Of each input or output; null for what is no tensor, or has no gradient. */
+/** For each input or output, its gradient; null if it is not a tensor, or has no gradient. */
 export type Gradients = readonly (Tensor | null)[];
 
 /**
- * Called in backward() when the gradients of what forward() was given are complete; what it returns, if anything, goes on in
- * their place. `gradOutput` is of the tensors that forward() returned, also those in lists, one after the other.
+ * Called in backward() when the gradients of the inputs of forward() are complete. If it returns gradients,
+ * these replace them. `gradOutput` contains those of the tensors that forward() returned, including tensors in
+ * lists, one after the other.
  */
 export type FullBackwardHook<M> = (
   module: M,

@@ -24,11 +24,14 @@ import { BufferTensor, Parameter } from './parameter.ts';
 
 /** Options of the batch norms. */
 export interface BatchNormOptions {
-  /** Added to the variance; default 1e-5. */
+  /** Added to the variance. Default: 1e-5. */
   readonly eps?: number;
-  /** Weight of the newest batch in the running statistics; null: all batches weigh alike. Default 0.1. */
+  /**
+   * The weight of the newest batch in the running statistics. null: all batches have the same weight. Default:
+   * 0.1.
+   */
   readonly momentum?: number | null;
-  /** Whether weight and bias are trained; default true. */
+  /** Whether there are a trained weight and bias. Default: true. */
   readonly affine?: boolean;
 }
 

@@ -12,7 +12,7 @@ import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 
-/** What becomes of forward's value of a node until backward reads it. */
+/** What happens to the value of a node between the forward pass and its use in the backward pass. */
 export type CheckpointPolicy = (node: {
   readonly op: Op;
   readonly shape: readonly number[];
@@ -20,11 +20,11 @@ export type CheckpointPolicy = (node: {
 
 /** Options of `checkpoint`. */
 export interface CheckpointOptions {
-  /** Default: everything is made again but the results (full checkpointing). */
+  /** Default: everything except the results is computed again (full checkpointing). */
   readonly policy?: CheckpointPolicy;
   /**
-   * Where results, and what the policy says `offload` of, are kept between forward and backward
-   * (`hostPages()`, `filePages(directory)`). Default: results stay on the device.
+   * Where results, and values for which the policy says `offload`, are kept between the forward and the
+   * backward pass (`hostPages()`, `filePages(directory)`). Default: results stay on the device.
    */
   readonly pages?: PageStore;
 }

@@ -25,7 +25,7 @@ const sizeRules: OptionRules<{ inChannels: number; outChannels: number; kernel: 
 
 /** Transposed 2-D convolution with torch.nn.ConvTranspose2d's initial values. Weight [in, out/groups, R, S], bias [out]. */
 export class ConvTranspose2d extends ConvLayer<ConvTranspose2dOptions> {
-  /** Throws ConfigError, also where the groups do not divide the channels. */
+  /** Throws ConfigError, also if the groups do not divide the channels. */
   constructor(
     inChannels: number,
     outChannels: number,

@@ -20,7 +20,7 @@ const sizeRules: OptionRules<{ inChannels: number; outChannels: number; kernel: 
 
 /** 1-D convolution with torch.nn.Conv1d's initial values. Weight [out, in/groups, K], bias [out]. */
 export class Conv1d extends ConvLayer<Conv1dOptions> {
-  /** Throws ConfigError, also where the groups do not divide the channels. */
+  /** Throws ConfigError, also if the groups do not divide the channels. */
   constructor(
     inChannels: number,
     outChannels: number,

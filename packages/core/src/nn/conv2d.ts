@@ -21,7 +21,7 @@ const sizeRules: OptionRules<{ inChannels: number; outChannels: number; kernel: 
 
 /** 2-D convolution with torch.nn.Conv2d's initial values. Weight [out, in/groups, R, S], bias [out]. */
 export class Conv2d extends ConvLayer<Conv2dOptions> {
-  /** Throws ConfigError, also where the groups do not divide the channels. */
+  /** Throws ConfigError, also if the groups do not divide the channels. */
   constructor(
     inChannels: number,
     outChannels: number,

@@ -21,7 +21,7 @@ const sizeRules: OptionRules<{ inChannels: number; outChannels: number; kernel: 
 
 /** 3-D convolution with torch.nn.Conv3d's initial values. Weight [out, in/groups, Q, R, S], bias [out]. */
 export class Conv3d extends ConvLayer<Conv3dOptions> {
-  /** Throws ConfigError, also where the groups do not divide the channels. */
+  /** Throws ConfigError, also if the groups do not divide the channels. */
   constructor(
     inChannels: number,
     outChannels: number,

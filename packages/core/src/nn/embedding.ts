@@ -25,7 +25,7 @@ const sizeRules: OptionRules<{ numEmbeddings: number; embeddingDim: number }> = 
   embeddingDim: option.required(option.count),
 };
 
-/** A table of vectors, standard normal at first. Weight [numEmbeddings, embeddingDim]. */
+/** A table of vectors with standard normal initial values. Weight [numEmbeddings, embeddingDim]. */
 export class Embedding extends Module {
   weight: Parameter;
   readonly paddingIdx: number | undefined;

@@ -2,13 +2,13 @@ import { synchronously } from '../ambient.ts';
 import { ConfigError } from '../spec/errors.ts';
 import { type FullBackwardHook, withBackwardHooks } from './backward-hooks.ts';
 
-/** Called with what forward() is given; what it returns, if anything, is given in its place. */
+/** Called with the inputs of forward(). If it returns a list, this list replaces the inputs. */
 export type ForwardPreHook<M> = (
   module: M,
   inputs: readonly unknown[],
 ) => readonly unknown[] | undefined | void;
 
-/** Called with what forward() was given and returned; what it returns, if anything, takes the place of that. */
+/** Called with the inputs and the output of forward(). If it returns a value, this value replaces the output. */
 export type ForwardHook<M> = (module: M, inputs: readonly unknown[], output: unknown) => unknown;
 
 /** What runs around forward() of a module. */

@@ -14,9 +14,9 @@ import { Parameter } from './parameter.ts';
 
 /** Options of `GroupNorm`. */
 export interface GroupNormOptions {
-  /** Added to the variance; default 1e-5. */
+  /** Added to the variance. Default: 1e-5. */
   readonly eps?: number;
-  /** Whether weight and bias are trained; default true. */
+  /** Whether there are a trained weight and bias. Default: true. */
   readonly affine?: boolean;
 }
 
@@ -37,7 +37,7 @@ export class GroupNorm extends Module {
   readonly numChannels: number;
   readonly eps: number;
 
-  /** Throws ConfigError, also where the groups do not divide the channels. */
+  /** Throws ConfigError, also if the groups do not divide the channels. */
   constructor(numGroups: number, numChannels: number, options: GroupNormOptions = {}) {
     super();
     const { name } = this.constructor;
@@ -54,7 +54,7 @@ export class GroupNorm extends Module {
     this.eps = eps;
   }
 
-  /** Statistics are f32, whatever x is. Shape: x [N, numChannels, ...] -> the same. Throws ShapeError. */
+  /** Statistics are f32 for every dtype of x. Shape: x [N, numChannels, ...] -> the same. Throws ShapeError. */
   forward(x: Tensor): Tensor {
     const { numGroups, numChannels, eps, weight, bias } = this;
     requireTensors('GroupNorm', { x });

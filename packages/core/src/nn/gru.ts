@@ -9,7 +9,7 @@ import {
   type RecurrentOptions,
 } from './recurrent.ts';
 
-/** torch.nn.GRU (Cho et al. 2014); rows of weights are those of the gates r, z, n. */
+/** torch.nn.GRU (Cho et al. 2014). The rows of weights are those of the gates r, z, n, in this order. */
 export class GRU extends Recurrent {
   /** Throws ConfigError. */
   constructor(inputSize: number, hiddenSize: number, options: RecurrentOptions = {}) {
@@ -17,8 +17,9 @@ export class GRU extends Recurrent {
   }
 
   /**
-   * The state is zeros where none is given. Shape: x [T, N, F] (batchFirst: [N, T, F]), hidden [L D, N, H] ->
-   * [T, N, D H] (batchFirst: [N, T, D H]), [L D, N, H]. Throws ShapeError.
+   * Without `hidden`, the state is zeros.
+   * Shape: x [T, N, F] (batchFirst: [N, T, F]), hidden [L D, N, H] -> [T, N, D H] (batchFirst: [N, T, D H]), [L
+   * D, N, H]. Throws ShapeError.
    */
   forward(x: Tensor, hidden?: Tensor): [output: Tensor, hidden: Tensor] {
     const { output, states } = composedAll(

@@ -65,7 +65,7 @@ abstract class Loss<O extends object> extends Module {
   }
 }
 
-/** The squares of input - target. */
+/** The squared error (input - target)². */
 export class MSELoss extends Loss<LossOptions> {
   /** Throws ConfigError. */
   constructor(options: LossOptions = {}) {
@@ -79,7 +79,7 @@ export class MSELoss extends Loss<LossOptions> {
   }
 }
 
-/** The sizes of input - target. */
+/** The absolute error |input - target|. */
 export class L1Loss extends Loss<LossOptions> {
   /** Throws ConfigError. */
   constructor(options: LossOptions = {}) {
@@ -93,7 +93,7 @@ export class L1Loss extends Loss<LossOptions> {
   }
 }
 
-/** Squares below beta, and sizes above (Girshick 2015). */
+/** The loss is squared below beta and linear above (Girshick 2015). */
 export class SmoothL1Loss extends Loss<SmoothL1Options> {
   /** Throws ConfigError. */
   constructor(options: SmoothL1Options = {}) {
@@ -107,7 +107,7 @@ export class SmoothL1Loss extends Loss<SmoothL1Options> {
   }
 }
 
-/** Squares up to delta, and sizes above (Huber 1964). */
+/** The loss is squared up to delta and linear above (Huber 1964). */
 export class HuberLoss extends Loss<HuberOptions> {
   /** Throws ConfigError. */
   constructor(options: HuberOptions = {}) {
@@ -225,7 +225,7 @@ export class BCEWithLogitsLoss extends Loss<LossOptions> {
   }
 }
 
-/** 1 - cos for pairs of vectors that should be similar, and the part of cos above the margin for others. */
+/** 1 - cos for pairs of vectors that should be similar, and max(0, cos - margin) for others. */
 export class CosineEmbeddingLoss extends Loss<CosineEmbeddingLossOptions> {
   /** Throws ConfigError. */
   constructor(options: CosineEmbeddingLossOptions = {}) {
@@ -239,7 +239,7 @@ export class CosineEmbeddingLoss extends Loss<CosineEmbeddingLossOptions> {
   }
 }
 
-/** By how much the negative is not farther from the anchor than the positive and the margin (Balntas et al. 2016). */
+/** max(0, margin + |anchor - positive| - |anchor - negative|) (Balntas et al. 2016). */
 export class TripletMarginLoss extends Loss<TripletMarginLossOptions> {
   /** Throws ConfigError. */
   constructor(options: TripletMarginLossOptions = {}) {

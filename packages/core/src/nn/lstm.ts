@@ -12,7 +12,10 @@ import {
 /** Hidden and cell state. Shape: each [layers times directions, N, H]. */
 export type LSTMState = readonly [hidden: Tensor, cell: Tensor];
 
-/** torch.nn.LSTM (Hochreiter and Schmidhuber 1997); rows of weights are those of the gates i, f, g, o. */
+/**
+ * torch.nn.LSTM (Hochreiter and Schmidhuber 1997). The rows of weights are those of the gates i, f, g, o, in
+ * this order.
+ */
 export class LSTM extends Recurrent {
   /** Throws ConfigError. */
   constructor(inputSize: number, hiddenSize: number, options: RecurrentOptions = {}) {
@@ -20,8 +23,9 @@ export class LSTM extends Recurrent {
   }
 
   /**
-   * States are zeros where none are given. Shape: x [T, N, F] (batchFirst: [N, T, F]), state each [L D, N, H] ->
-   * [T, N, D H] (batchFirst: [N, T, D H]), each [L D, N, H]. Throws ShapeError.
+   * Without `state`, both states are zeros.
+   * Shape: x [T, N, F] (batchFirst: [N, T, F]), state each [L D, N, H] -> [T, N, D H] (batchFirst: [N, T, D
+   * H]), each [L D, N, H]. Throws ShapeError.
    */
   forward(x: Tensor, state?: LSTMState): [output: Tensor, state: LSTMState] {
     const { output, states } = composedAll(

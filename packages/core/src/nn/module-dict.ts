@@ -6,7 +6,7 @@ import { Module, type Named } from './module.ts';
 export class ModuleDict<M extends Module = Module> extends Module implements Iterable<Named<M>> {
   readonly #modules = new Map<string, M>();
 
-  /** Throws ConfigError as set(). */
+  /** Throws the errors of set(). */
   constructor(modules: Readonly<Record<string, M>> = {}) {
     super();
     const given: unknown = modules;
@@ -26,7 +26,7 @@ export class ModuleDict<M extends Module = Module> extends Module implements Ite
     return this.#modules.get(name);
   }
 
-  /** Throws ConfigError for what is no module, and for names that state dicts can't have. */
+  /** Throws ConfigError for a value that is not a module, and for names that state dicts cannot have. */
   set(name: string, module: M): this {
     if (!(module instanceof Module)) throw noModule(`'${name}'`, module);
     if (name === '' || name.includes('.')) throw badName(name);
@@ -42,6 +42,7 @@ export class ModuleDict<M extends Module = Module> extends Module implements Ite
     return this.#modules[Symbol.iterator]();
   }
 
+  /** The modules of this dict. */
   override namedChildren(): Named<M>[] {
     return [...this.#modules];
   }

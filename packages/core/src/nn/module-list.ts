@@ -6,7 +6,7 @@ import { Module, type Named } from './module.ts';
 export class ModuleList<M extends Module = Module> extends Module implements Iterable<M> {
   readonly #modules: M[];
 
-  /** Throws ConfigError for what is no module. */
+  /** Throws ConfigError for a value that is not a module. */
   constructor(modules: Iterable<M> = []) {
     super();
     const { name } = this.constructor;
@@ -23,7 +23,7 @@ export class ModuleList<M extends Module = Module> extends Module implements Ite
     return this.#modules.at(index);
   }
 
-  /** Throws ConfigError for what is no module. */
+  /** Throws ConfigError for a value that is not a module. */
   append(module: M): this {
     this.#modules.push(required(this.constructor.name, module));
     return this;
@@ -33,6 +33,7 @@ export class ModuleList<M extends Module = Module> extends Module implements Ite
     return this.#modules[Symbol.iterator]();
   }
 
+  /** The modules of this list. */
   override namedChildren(): Named<M>[] {
     return this.#modules.map((module, index) => [String(index), module]);
   }

@@ -18,14 +18,14 @@ import {
   type StateDict,
 } from './state-dict.ts';
 
-/** A name and what it names. */
+/** A name and the object with this name. */
 export type Named<T> = readonly [name: string, value: T];
 
 /**
- * A part of a model. Its public fields that hold a Parameter, a BufferTensor or a Module are its
- * members, in the order in which they were declared or assigned; lists of modules go into a
- * ModuleList. Where a module holds others in `#private` fields, in arrays, Maps or plain objects, what
- * looks for members throws ConfigError. Subclasses have a `forward` of their own signature.
+ * A part of a model. The public fields that hold a Parameter, a BufferTensor or a Module are its members, in
+ * the order in which they were declared or assigned. Put lists of modules into a ModuleList. If a module holds
+ * others in `#private` fields, in arrays, Maps or plain objects, everything that looks for members throws
+ * ConfigError. Subclasses have a `forward` with their own signature.
  */
 export abstract class Module {
   static {
@@ -46,7 +46,7 @@ export abstract class Module {
     constructions.begin(this, { base: Module, type: new.target, membersOf });
   }
 
-  /** Whether layers like dropout behave as in training; true at first. */
+  /** Whether layers like dropout behave as in training. It is true at first. */
   get training(): boolean {
     return this.#training;
   }
@@ -62,7 +62,7 @@ export abstract class Module {
     return this.train(false);
   }
 
-  /** Modules that this one holds itself. */
+  /** The modules that are members of this module itself. */
   namedChildren(): Named<Module>[] {
     return this.#own(isModule);
   }
@@ -71,17 +71,17 @@ export abstract class Module {
     return this.namedChildren().map(([, child]) => child);
   }
 
-  /** This module under the name '' and all below it, parents first, each once. */
+  /** This module with the name '' and all modules below it, parents first, each once. */
   namedModules(): Named<Module>[] {
     return [...walk(this, '', new Set())];
   }
 
-  /** Parameters that this module holds itself. */
+  /** The parameters that are members of this module itself. */
   ownParameters(): Named<Parameter>[] {
     return this.#own((value) => value instanceof Parameter);
   }
 
-  /** The parameters with their names. One that modules share comes once, under its first name. */
+  /** The parameters with their names. A parameter that modules share occurs once, with its first name. */
   namedParameters(): Named<Parameter>[] {
     return firstNames(this.#all((module) => module.ownParameters()));
   }
@@ -94,7 +94,7 @@ export abstract class Module {
     return firstNames(this.#all((module) => module.#own((value) => value instanceof BufferTensor)));
   }
 
-  /** Parameters and persistent buffers; what is shared stands under all its names. */
+  /** Parameters and persistent buffers. Shared ones occur under all their names. */
   namedState(): Named<Parameter | BufferTensor>[] {
     const own = (module: Module): Named<Parameter | BufferTensor>[] => [
       ...module.#own((value) => value instanceof Parameter),
@@ -109,20 +109,23 @@ export abstract class Module {
     for (const parameter of this.parameters()) parameter.zeroGrad();
   }
 
-  /** Makes all parameters train, or none. */
+  /** Makes all parameters train, or none of them. */
   requiresGrad_(requiresGrad = true): this {
     for (const parameter of this.parameters()) parameter.requiresGrad_(requiresGrad);
     return this;
   }
 
-  /** Calls `visit` on every module below, children first, then on this. */
+  /** Calls `visit` on every module below this one, children first, and then on this one. */
   apply(visit: (module: Module) => void): this {
     for (const [, child] of this.namedChildren()) child.apply(visit);
     visit(this);
     return this;
   }
 
-  /** The module at a path of names, as `layers.0.attention`; '' for this one. Throws ConfigError where there is none. */
+  /**
+   * The module at a path of names, such as `layers.0.attention`; '' for this one. Throws ConfigError if there
+   * is none.
+   */
   getSubmodule(path: string): Module {
     const names = path === '' ? [] : path.split('.');
     return names.reduce<Module>((module, name) => {
@@ -134,9 +137,10 @@ export abstract class Module {
   }
 
   /**
-   * Puts parameters and buffers of another float dtype in the place of those of floats, as for an evaluation in fewer
-   * bits: call it before parallelize() and before the optimizer is made. Optimizers update parameters of f32, so
-   * train with the mixedPrecision of a strategy instead. Throws ConfigError for a dtype that is no float, and for parameters that ranks share out.
+   * Converts float parameters and buffers to another float dtype, for example for an evaluation in fewer bits.
+   * Call it before parallelize() and before you make the optimizer. Optimizers update parameters of f32, so to
+   * train, use the mixedPrecision of a strategy instead. Throws ConfigError for a dtype that is not a float,
+   * and for parameters that ranks share out.
    */
   async to(dtype: DType): Promise<this> {
     requireDTypeName(`${this.constructor.name}.to()`, dtype);
@@ -152,8 +156,8 @@ export abstract class Module {
   }
 
   /**
-   * `hook` runs before each call of forward(), with its inputs, and may return others in a list: torch.nn.Module's
-   * register_forward_pre_hook. Returns how to remove it.
+   * `hook` runs before each call of forward(), with its inputs, and may return a list of other inputs
+   * (torch.nn.Module's register_forward_pre_hook). Returns a function that removes the hook.
    */
   registerForwardPreHook(hook: ForwardPreHook<Module>): () => void {
     return (this.#hooks ??= new ForwardHooks()).addBefore(this, hook);
@@ -161,24 +165,24 @@ export abstract class Module {
 
   /**
    * `hook` runs after each call of forward(), with its inputs and output, and may return another output.
-   * Returns how to remove it.
+   * Returns a function that removes the hook.
    */
   registerForwardHook(hook: ForwardHook<Module>): () => void {
     return (this.#hooks ??= new ForwardHooks()).addAfter(this, hook);
   }
 
   /**
-   * `hook` runs in backward() with the gradients of this module's inputs and outputs, and may return others of the inputs in
-   * a list: torch.nn.Module's register_full_backward_hook. Where no input has a gradient it is given nulls, as soon as those
-   * of the outputs are there. Returns how to remove it.
+   * `hook` runs in backward() with the gradients of this module's inputs and outputs, and may return a list of
+   * other gradients of the inputs (torch.nn.Module's register_full_backward_hook). If no input has a gradient,
+   * it gets nulls as soon as the gradients of the outputs are there. Returns a function that removes the hook.
    */
   registerFullBackwardHook(hook: FullBackwardHook<Module>): () => void {
     return (this.#hooks ??= new ForwardHooks()).addBackward(this, hook);
   }
 
   /**
-   * Puts other parameters, by those in whose place they come, wherever this module or one below it holds those: they
-   * can't be used any more. The tree of modules is walked once, so replace all together.
+   * Replaces parameters by others, wherever this module or a module below it holds them. The replaced ones can
+   * no longer be used. The tree of modules is walked once for each call, so replace all parameters together.
    */
   replaceParameters(replacements: ReadonlyMap<Parameter, Parameter>): void {
     this.#replace(this.namedParameters(), replacements);
@@ -198,17 +202,17 @@ export abstract class Module {
   }
 
   /**
-   * Whole parameters and persistent buffers as copies on the host, whatever strategy was applied: a
-   * collective, where ranks share parameters out. What is shared stands under all its names, as in
-   * PyTorch. Computes what is pending.
+   * Copies of the whole parameters and persistent buffers on the host, with any strategy. If ranks share
+   * parameters out, it is a collective. As in PyTorch, shared ones occur under all their names. It computes
+   * pending values.
    */
   stateDict(): Promise<StateDict> {
     return readStateDict(this.namedState());
   }
 
   /**
-   * Overwrites parameters and buffers, in place, each rank its parts. Throws CheckpointError, before anything changes,
-   * listing missing and unexpected names (where strict) and differing shapes together.
+   * Overwrites parameters and buffers in place; each rank overwrites its parts. Throws a CheckpointError,
+   * before anything changes, that lists missing and unexpected names (if strict) and differing shapes together.
    */
   loadStateDict(dict: StateDict, options: LoadOptions = {}): Promise<LoadReport> {
     return writeStateDict(this.constructor.name, this.namedState(), dict, options);

@@ -19,17 +19,17 @@ import { composed } from '../realize/small-values.ts';
 export interface MultiheadAttentionOptions {
   /** Default true. */
   readonly bias?: boolean;
-  /** Probability of dropping an attention weight while training; default 0. */
+  /** The probability with which an attention weight is dropped while training. Default: 0. */
   readonly dropout?: number;
-  /** Heads of keys and values, each for numHeads / keyHeads query heads; default numHeads. */
+  /** The number of heads of keys and values. Each serves numHeads / keyHeads query heads. Default: numHeads. */
   readonly keyHeads?: number;
-  /** Source of initial values; default the rank's generator. */
+  /** The source of initial values. Default: the rank's generator. */
   readonly generator?: Generator;
 }
 
 /** Options of one call of `MultiheadAttention`. */
 export interface MultiheadAttentionCall {
-  /** Each position sees itself and earlier ones only; default false. */
+  /** Whether each position sees only itself and earlier ones. Default: false. */
   readonly causal?: boolean;
   /** The mask, as scaledDotProductAttention takes it. */
   readonly mask?: Tensor;
@@ -57,22 +57,25 @@ const torchNames: Readonly<Record<string, string>> = {
 };
 
 /**
- * torch.nn.MultiheadAttention with batch first (Vaswani et al. 2017), and grouped queries (Ainslie
- * et al. 2023). E = embedDim, D = E / numHeads. inProjWeight [E + 2 keyHeads D, E] holds the rows of
- * queries, keys, values in this order: PyTorch's layout where keyHeads is numHeads.
+ * torch.nn.MultiheadAttention with batch first (Vaswani et al. 2017), and with grouped queries (Ainslie et al.
+ * 2023). E = embedDim, D = E / numHeads. inProjWeight [E + 2 keyHeads D, E] contains the rows of queries, keys
+ * and values in this order. This is PyTorch's layout if keyHeads is numHeads.
  */
 export class MultiheadAttention extends Module {
   inProjWeight: Parameter;
   inProjBias: Parameter | null;
   outProj: Linear;
-  /** The heads whose rows this module holds: this rank's, where heads are shared out over ranks. */
+  /**
+   * The number of heads whose rows this module holds. If heads are shared out over ranks, it is that of this
+   * rank.
+   */
   numHeads: number;
   keyHeads: number;
-  /** Features of a head. */
+  /** The number of features of a head. */
   readonly headWidth: number;
   readonly dropout: number;
 
-  /** Throws ConfigError where heads do not divide. */
+  /** Throws ConfigError if the numbers of heads do not divide. */
   constructor(embedDim: number, numHeads: number, options: MultiheadAttentionOptions = {}) {
     super();
     checkOptions('MultiheadAttention', { embedDim, numHeads }, sizeRules);

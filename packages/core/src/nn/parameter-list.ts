@@ -5,7 +5,7 @@ import { Parameter } from './parameter.ts';
 
 /** Parameters in order, named 0, 1, …. */
 export class ParameterList extends Module implements Iterable<Parameter> {
-  /** Throws ConfigError for what is no parameter. */
+  /** Throws ConfigError for a value that is not a parameter. */
   constructor(parameters: Iterable<Parameter> = []) {
     super();
     for (const parameter of parameters) this.append(parameter);
@@ -20,7 +20,7 @@ export class ParameterList extends Module implements Iterable<Parameter> {
     return this.ownParameters().at(index)?.[1];
   }
 
-  /** Throws ConfigError for what is no parameter. */
+  /** Throws ConfigError for a value that is not a parameter. */
   append(parameter: Parameter): this {
     const given: unknown = parameter;
     if (!(given instanceof Parameter)) {

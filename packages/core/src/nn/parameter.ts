@@ -37,13 +37,13 @@ export function constructParts<T>(keepPart: KeepPart, body: () => T): T {
 }
 
 /**
- * A leaf that a module trains. It owns the typed array it is made of, which is empty from its first
- * use on: then it lives on the device. Throws ShapeError where the number of elements is not that of
- * the shape, TensorStateError for an array that another one has emptied.
+ * A leaf that a module trains. It owns the typed array that it is made of. After its first use, its values live
+ * on the device and the array is empty. Throws ShapeError if the number of elements is not that of the shape,
+ * and TensorStateError for an array that another parameter has emptied.
  */
 export class Parameter extends Tensor {
   readonly kind = 'parameter';
-  /** The part of its contents that was kept, where it was made inside constructParts. */
+  /** The part of its contents that was kept, if it was made inside constructParts. */
   initialPart: InitialPart | null = null;
 
   /** Without `data` it has no contents: a subclass says where they are. */
@@ -103,7 +103,7 @@ export class ParameterPart extends Tensor {
 export interface BufferOptions {
   /** Default f32. */
   readonly dtype?: DType;
-  /** Whether it is part of the state dict; default true. */
+  /** Whether it is part of the state dict. Default: true. */
   readonly persistent?: boolean;
 }
 

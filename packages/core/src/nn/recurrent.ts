@@ -17,17 +17,20 @@ import { requireShape } from './require-shape.ts';
 
 /** Options of `LSTM` and `GRU`. */
 export interface RecurrentOptions {
-  /** Layers on top of each other; default 1. */
+  /** The number of layers on top of each other. Default: 1. */
   readonly numLayers?: number;
   /** Default true. */
   readonly bias?: boolean;
-  /** Whether x is [N, T, F], and not [T, N, F]; default false, as in PyTorch. */
+  /** Whether x is [N, T, F] instead of [T, N, F]. Default: false, as in PyTorch. */
   readonly batchFirst?: boolean;
-  /** Probability of dropping what a layer gives to the next one, while training; only with several. Default 0. */
+  /**
+   * The probability with which elements are dropped between two layers while training. It needs several layers.
+   * Default: 0.
+   */
   readonly dropout?: number;
-  /** Whether a second row of layers reads from the end; default false. */
+  /** Whether a second row of layers reads from the end. Default: false. */
   readonly bidirectional?: boolean;
-  /** Source of initial values; default the rank's generator. */
+  /** The source of initial values. Default: the rank's generator. */
   readonly generator?: Generator;
 }
 

@@ -18,14 +18,14 @@ export type StateDict = HostArrays;
 
 /** Options of `loadStateDict`. */
 export interface LoadOptions {
-  /** Whether missing and unexpected names are errors; default true. */
+  /** Whether missing and unexpected names are errors. Default: true. */
   readonly strict?: boolean;
 }
 
 /** What the options of a load may be. */
 export const loadRules: OptionRules<LoadOptions> = { strict: option.flag };
 
-/** Names that a load did not use, and names it did not find. */
+/** Names of the dict that the load did not use, and names that it did not find. */
 export interface LoadReport {
   readonly missing: readonly string[];
   readonly unexpected: readonly string[];

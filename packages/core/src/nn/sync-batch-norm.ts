@@ -6,7 +6,7 @@ import type { Module } from './module.ts';
 
 /** Options of `SyncBatchNorm`. */
 export interface SyncBatchNormOptions extends BatchNormOptions {
-  /** The mesh axis whose ranks have other items of the batch; default `dp`. */
+  /** The mesh axis whose ranks have other items of the batch. Default: `dp`. */
   readonly axis?: string;
 }
 

@@ -12,7 +12,7 @@ import type { OptionRules } from '../spec/option-rules.ts';
 
 /** Options of `tokenLossScale`. */
 export interface TokenLossScaleOptions {
-  /** Mesh axes whose ranks have other parts of the batch. Default: `dp`, where the mesh has it. */
+  /** Mesh axes whose ranks have other parts of the batch. Default: `dp`, if the mesh has it. */
   readonly axes?: readonly string[];
 }
 

@@ -12,7 +12,7 @@ import { type TransformerLayerOptions, transformerSettings } from './transformer
 
 /** Options of one call of `TransformerDecoderLayer`. */
 export interface TransformerDecoderCall extends MultiheadAttentionCall {
-  /** Of the attention to the memory, as scaledDotProductAttention takes it. */
+  /** The mask of the attention to the memory, as scaledDotProductAttention takes it. */
   readonly memoryMask?: Tensor;
 }
 
@@ -28,8 +28,9 @@ const torchNames: Readonly<Record<string, string>> = {
 };
 
 /**
- * torch.nn.TransformerDecoderLayer with batch first (Vaswani et al. 2017): self-attention, attention to the memory of an
- * encoder, then two linear layers, each added to what it gets. Masks as in TransformerEncoderLayer.
+ * torch.nn.TransformerDecoderLayer with batch first (Vaswani et al. 2017): self-attention, attention to the
+ * memory of an encoder, and two linear layers. The result of each part is added to its input. Masks are as in
+ * TransformerEncoderLayer.
  */
 export class TransformerDecoderLayer extends Module {
   selfAttn: MultiheadAttention;

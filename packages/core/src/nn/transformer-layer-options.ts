@@ -7,17 +7,17 @@ import { withDefaults } from '../spec/with-defaults.ts';
 
 /** Options of `TransformerEncoderLayer` and `TransformerDecoderLayer`. */
 export interface TransformerLayerOptions {
-  /** Width between the two linear layers; default 2048. */
+  /** The width between the two linear layers. Default: 2048. */
   readonly dimFeedforward?: number;
-  /** Of attention weights, and of what each part of the layer gives; default 0.1. */
+  /** The dropout of attention weights, and of the result of each part of the layer. Default: 0.1. */
   readonly dropout?: number;
   /** Default relu. */
   readonly activation?: 'relu' | 'gelu';
   /** Default 1e-5. */
   readonly layerNormEps?: number;
-  /** Whether each part normalises what it gets, and not what it gives; default false. */
+  /** Whether each part normalises its input instead of its result. Default: false. */
   readonly normFirst?: boolean;
-  /** Source of initial values; default the rank's generator. */
+  /** The source of initial values. Default: the rank's generator. */
   readonly generator?: Generator;
 }
 

@@ -46,7 +46,7 @@ export function outputParts(
     {
       asked: `to gather outputs of shape ${formatShape(shape)} along dim 0`,
       found: `${rows} rows of a batch of ${stop - start}`,
-      todo: 'Return a scalar, or as many rows for each row of the batch',
+      todo: 'Return a scalar, or the same number of rows for each row of the batch',
     },
     { shape, batchRows: stop - start },
   );

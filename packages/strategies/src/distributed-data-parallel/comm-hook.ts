@@ -9,14 +9,14 @@ import {
 import type { GradBucket } from './grad-bucket.ts';
 
 /**
- * Gives a bucket's gradients as all ranks shall have them, as expressions: one for each parameter,
- * of its shape and dtype. All ranks must build the same collectives.
+ * Returns the gradients of a bucket as all ranks should get them, as expressions: one for each parameter, with
+ * its shape and dtype. All ranks must build the same collectives.
  */
 export interface CommHook {
   (bucket: GradBucket): readonly Tensor[];
   /**
-   * The dtype of the message, where the hook all-reduces each bucket as one: a plan then tells its bytes. 'own': the
-   * gradients'.
+   * The dtype of the message, if the hook all-reduces each bucket as one message. With it, a plan can tell the
+   * bytes. 'own': the dtype of the gradients.
    */
   readonly sentAs?: DType | 'own';
 }

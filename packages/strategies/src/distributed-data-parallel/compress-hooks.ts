@@ -3,10 +3,10 @@ import type { CommHook } from './comm-hook.ts';
 import type { GradBucket } from './grad-bucket.ts';
 import { reduceBucket } from './reduce-bucket.ts';
 
-/** Sends gradients as f16: half the bytes (PyTorch's fp16_compress_hook). */
+/** Sends gradients as f16, in half of the bytes (PyTorch's fp16_compress_hook). */
 export const f16CompressHook: CommHook = compressHook('f16');
 
-/** Sends gradients as bf16: half the bytes, the range of f32 (PyTorch's bf16_compress_hook). */
+/** Sends gradients as bf16, in half of the bytes and with the range of f32 (PyTorch's bf16_compress_hook). */
 export const bf16CompressHook: CommHook = compressHook('bf16');
 
 /** Divides before it rounds, so that a sum of f16 stays in range. */

@@ -25,30 +25,39 @@ import type { CommHook } from './comm-hook.ts';
 export interface DistributedDataParallelOptions {
   /** The mesh axis over which the batch is split. Default: `dp`. */
   readonly axis?: string;
-  /** Default: 25 MiB. The first bucket to leave holds at most 1 MiB, so that communication starts early. */
+  /**
+   * The size of a bucket. The first bucket holds at most 1 MiB, so that communication starts early. Default: 25
+   * MiB.
+   */
   readonly bucketBytes?: number;
   /**
-   * Rank 0's buffers (batch-norm statistics) go to all ranks before each forward pass that trains, and
+   * Whether all ranks get rank 0's buffers (batch-norm statistics) before each forward pass that trains, and
    * before the first one of an evaluation. Default: true.
    */
   readonly broadcastBuffers?: boolean;
   /**
-   * Parameters that no loss of a step uses count as zero. Default: false, and an update of a parameter
-   * without gradient is an error that names it.
+   * Whether parameters that no loss of a step uses count as zero. Default: false; then the update of a
+   * parameter without a gradient is an error that names it.
    */
   readonly findUnusedParameters?: boolean;
   /**
-   * Every step uses the parameters that the first one used; others count as zero. The update of a step
-   * that differs is an error that names what differs. Default: false.
+   * Whether every step uses the parameters that the first step used; the others count as zero. If a step
+   * differs, its update is an error that names the difference. Default: false.
    */
   readonly staticGraph?: boolean;
-  /** Gradients always are views of the message that they were averaged in; false is refused. */
+  /** Gradients always are views of the message in which they were averaged, so false is refused. */
   readonly gradientAsBucketView?: boolean;
   /** How a bucket is averaged. Default: an all-reduce of the gradients as they are. */
   readonly commHook?: CommHook;
-  /** What is stored and reduced in fewer bits; each rank updates all parameters in f32. Default: everything is f32. */
+  /**
+   * What is stored and reduced in fewer bits. Each rank updates all parameters in f32. Default: everything is
+   * f32.
+   */
   readonly mixedPrecision?: MixedPrecision;
-  /** Gradients are divided by this before the sum over the ranks, and by ranks / this after it. Default: 1. */
+  /**
+   * Gradients are divided by this factor before the sum over the ranks, and by the number of ranks over this
+   * factor after it. Default: 1.
+   */
   readonly gradientPredivideFactor?: number;
 }
 

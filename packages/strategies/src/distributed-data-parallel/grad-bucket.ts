@@ -10,21 +10,25 @@ export interface GradBucketOptions {
   readonly gradients: readonly Tensor[];
 }
 
-/** Gradients of one dtype that leave together: what a communication hook gets (PyTorch's GradBucket). */
+/** Gradients of one dtype that are sent together. A communication hook gets it (PyTorch's GradBucket). */
 export class GradBucket {
-  /** Buckets leave in the order of their numbers; also the number by which all-reduces share a message. */
+  /**
+   * The number of the bucket. Buckets are sent in the order of their numbers. All-reduces with the same number
+   * share a message.
+   */
   readonly index: number;
-  /** Whether it is the last one of this backward pass. */
+  /** Whether it is the last bucket of this backward pass. */
   readonly isLast: boolean;
   /** The mesh axis over which gradients are averaged. */
   readonly axis: string;
-  /** Which backward pass since the last update it is of, from 1; 0 where ranks do not count them alike (join). */
+  /** The number of the backward pass since the last update, from 1; 0 if ranks do not count passes alike (join). */
   readonly pass: number;
   /** The parameters' names in the model. */
   readonly names: readonly string[];
   readonly parameters: readonly Tensor[];
   /**
-   * The gradients of this rank's batch, with those of earlier passes inside noSync. Shapes: those of the parameters.
+   * The gradients of this rank's batch, including those of earlier passes inside noSync. Shapes: those of the
+   * parameters.
    */
   readonly gradients: readonly Tensor[];
   #buffer: Tensor | null = null;
@@ -39,12 +43,12 @@ export class GradBucket {
     this.gradients = gradients;
   }
 
-  /** How many ranks average. */
+  /** The number of ranks over which gradients are averaged. */
   get ranks(): number {
     return axisOf(currentSession().mesh, this.axis).size;
   }
 
-  /** All gradients in a row, as a copy. Shape: -> [elements of the bucket]. */
+  /** A copy of all gradients in a row. Shape: -> [elements of the bucket]. */
   get buffer(): Tensor {
     this.#buffer ??= concat(
       this.gradients.map((gradient) => gradient.reshape([gradient.numel])),
@@ -53,7 +57,10 @@ export class GradBucket {
     return this.#buffer;
   }
 
-  /** Cuts what `buffer` became into gradients. Shape: [elements of the bucket] -> those of the parameters. */
+  /**
+   * Cuts the result of `buffer` into gradients again. Shape: [elements of the bucket] -> those of the
+   * parameters.
+   */
   split(buffer: Tensor): Tensor[] {
     let start = 0;
     return this.gradients.map(({ numel, shape }) => {

@@ -18,11 +18,11 @@ export interface JoinOptions {
   /** The mesh axis whose ranks may have different numbers of batches. Default: `dp`. */
   readonly axis?: string;
   /**
-   * Whether gradients of steps that not all ranks take are still divided by the number of all ranks, and not by that
-   * of those that take part. Default: true.
+   * Whether gradients of steps in which not all ranks take part are still divided by the number of all ranks.
+   * Otherwise they are divided by the number of ranks that take part. Default: true.
    */
   readonly divideByInitialWorldSize?: boolean;
-  /** When a rank runs out of batches all stop, after that step, with a DataError. Default: false. */
+  /** Whether all ranks stop with a DataError after the step in which a rank runs out of batches. Default: false. */
   readonly throwOnEarlyTermination?: boolean;
 }
 
@@ -32,29 +32,29 @@ const joinRules: OptionRules<JoinOptions> = {
   throwOnEarlyTermination: option.flag,
 };
 
-/** What the ranks that have a batch do in a step, and others must do with them. */
+/** The collectives of a step of ranks that have a batch. The other ranks must take part in them. */
 export interface JoinedStep {
   readonly gradients: boolean;
   readonly buffers: boolean;
 }
 
-/** How something takes part in steps for which this rank has no batch. */
+/** How an object takes part in steps for which this rank has no batch. */
 export interface JoinHook {
-  /** All collectives of one step, in order. */
+  /** Takes part in all collectives of one step, in order. */
   shadow(step: JoinedStep): Promise<void>;
-  /** All ranks are out of batches; `root` was among the last ones. A collective. */
+  /** Called when all ranks are out of batches. `root` was among the last ones. It is a collective. */
   finish(root: number): Promise<void>;
-  /** All ranks train again. */
+  /** Called when all ranks train again. */
   leave(): void;
 }
 
-/** Something whose steps are collectives (PyTorch's Joinable). */
+/** An object whose steps are collectives (PyTorch's Joinable). */
 export interface Joinable {
-  /** Ranks may run out of batches from now on. */
+  /** Called before ranks may run out of batches. */
   joinHook(context: JoinContext): JoinHook;
 }
 
-/** Which ranks still have batches, as the program of each step knows it. */
+/** Knows which ranks still have batches, as values in the program of each step. */
 export class JoinContext {
   readonly divideByInitialWorldSize: boolean;
   readonly #axis: string;
@@ -75,15 +75,15 @@ export class JoinContext {
     this.divideByInitialWorldSize = divideByInitialWorldSize;
     this.#throws = throwOnEarlyTermination;
     this.#stopped = new DataError({
-      asked: `as many batches on each of ${this.#size} ranks`,
+      asked: `the same number of batches on each of ${this.#size} ranks`,
       found: 'a rank that has run out of them while others had more',
-      todo: 'Give all ranks as many (DistributedSampler pads), or leave throwOnEarlyTermination false',
+      todo: 'Give all ranks the same number of batches (DistributedSampler pads), or leave throwOnEarlyTermination false',
     });
   }
 
   /**
-   * Says in the program that this rank has a batch; only the first joinable's word counts. Throws
-   * DataError where another rank has run out and that shall end the training.
+   * Tells the program that this rank has a batch. Only the call of the first joinable counts. Throws DataError
+   * if another rank has run out of batches and this should end the training.
    */
   notify(joinable: Joinable, { gradients, buffers }: JoinedStep): void {
     if (joinable !== this.#leader) return;
@@ -94,7 +94,7 @@ export class JoinContext {
     this.#latest = this.#add(flags).retain();
   }
 
-  /** How many ranks have a batch in this step. Shape: -> []. */
+  /** The number of ranks that have a batch in this step. Shape: -> []. */
   get activeRanks(): Tensor {
     return this.#flags().slice(0, 0, this.#size).sum();
   }
@@ -106,12 +106,15 @@ export class JoinContext {
     return allReduce(isFirst.where(value, zeros(value.shape, value.dtype)), this.#axis);
   }
 
-  /** The same value, on a rank that has no batch. Shape: N -> N. */
+  /** The value of fromFirstActive on a rank that has no batch. Shape: N -> N. */
   fromOthers(value: Tensor): Tensor {
     return allReduce(zeros(value.shape, value.dtype), this.#axis);
   }
 
-  /** Runs the training of this rank, then takes part in the others' steps until all are out. */
+  /**
+   * Runs the training of this rank, and then takes part in the steps of the others until all have run out of
+   * batches.
+   */
   async run<T>(hooks: readonly JoinHook[], body: () => Promise<T>): Promise<T> {
     const outcome = await this.#outcomeOf(body);
     await currentSession().realize([]);
@@ -173,10 +176,10 @@ export class JoinContext {
 }
 
 /**
- * Trains on ranks that have different numbers of batches (PyTorch's Join): a rank whose `body` has
- * ended takes part in the others' collectives with zeros until all have ended; then every rank gets
- * the model of one that ended last. Each forward pass with gradients must have its backward pass
- * and be computed before the next. The first of `joinables` announces the steps.
+ * Trains on ranks that have different numbers of batches (PyTorch's Join). A rank whose `body` has ended takes
+ * part in the collectives of the others with zeros until all have ended. Then every rank gets the model of a
+ * rank that ended last. Each forward pass with gradients must have its backward pass and be computed before the
+ * next one. The first of `joinables` announces the steps.
  */
 export async function join<T>(
   joinables: readonly Joinable[],

@@ -6,11 +6,11 @@ import { PowerSgdState, type PowerSgdOptions, type PowerSgdStateDict } from './p
 import { reduceBucket } from './reduce-bucket.ts';
 
 /**
- * Sends two thin factors of each gradient instead of the gradient: Vogels et al. 2019, "PowerSGD:
- * practical low-rank gradient compression for distributed optimization", algorithms 1 and 2. Matches
- * PyTorch's powerSGD_hook, but that first factors share their message with gradients that are not
- * compressed, and that a column of zeros stays zero instead of becoming NaN. One hook belongs to one
- * model; throws ConfigError for options out of range.
+ * Sends two thin factors of each gradient instead of the gradient (Vogels et al. 2019, "PowerSGD: practical
+ * low-rank gradient compression for distributed optimization", algorithms 1 and 2). It matches PyTorch's
+ * powerSGD_hook with two exceptions: first factors share their message with gradients that are not compressed,
+ * and a column of zeros stays zero instead of becoming NaN. Each model needs its own hook. Throws ConfigError
+ * for options out of range.
  */
 export function powerSgdHook(options: PowerSgdOptions = {}): PowerSgdHook {
   const state = new PowerSgdState(options);
@@ -24,11 +24,14 @@ export function powerSgdHook(options: PowerSgdOptions = {}): PowerSgdHook {
   });
 }
 
-/** A communication hook whose state a checkpoint may keep, by itself on each rank. */
+/** A communication hook with a state that a checkpoint may keep, separately for each rank. */
 export interface PowerSgdHook extends CommHook {
   /** Copies on the host. */
   stateDict(): Promise<PowerSgdStateDict>;
-  /** Throws CheckpointError, before anything changes, for what no hook of these options gave. */
+  /**
+   * Throws CheckpointError, before anything changes, for a state that does not come from a hook with the same
+   * options.
+   */
   loadStateDict(dict: PowerSgdStateDict): void;
 }
 

@@ -18,17 +18,23 @@ import {
   withDefaults,
 } from '@shardwise/core/extend';
 
-/** PyTorch's PowerSGDState, with its defaults. */
+/** Options of `powerSgdHook`, with the defaults of PyTorch's PowerSGDState. */
 export interface PowerSgdOptions {
-  /** Columns of the factors; a larger one is more exact and sends more. Default: 1. */
+  /** The number of columns of the factors. More columns are more exact and need more bytes. Default: 1. */
   readonly matrixApproximationRank?: number;
-  /** Steps that average in full first; more than 1 with error feedback or warm start. Default: 1000. */
+  /**
+   * The number of steps that average gradients without compression first. It must be more than 1 with error
+   * feedback or warm start. Default: 1000.
+   */
   readonly startIteration?: number;
   /** A gradient is compressed if its factors have fewer elements by this factor. Default: 2. */
   readonly minCompressionRate?: number;
-  /** What compression lost is added to the next gradient. Costs the bytes of one gradient. Default: true. */
+  /**
+   * Whether the error of the compression is added to the next gradient. This takes the bytes of one gradient.
+   * Default: true.
+   */
   readonly useErrorFeedback?: boolean;
-  /** Each step begins with the last one's factor instead of a random one. Default: true. */
+  /** Whether each step begins with the factor of the last step instead of a random one. Default: true. */
   readonly warmStart?: boolean;
   /** A number that is added to the norms of columns. Default: 0. */
   readonly orthogonalizationEpsilon?: number;
@@ -36,13 +42,13 @@ export interface PowerSgdOptions {
   readonly seed?: number;
 }
 
-/** What PowerSGD remembers, on the host; errors are this rank's own. */
+/** The state of PowerSGD on the host. Errors belong to this rank. */
 export interface PowerSgdStateDict {
   readonly iteration: number;
   readonly random: GeneratorState;
   /** The factors, by the names of parameters. Shapes: [M, K]. */
   readonly factors: HostArrays;
-  /** What compression has lost, by the names of parameters. Shapes: [N, M]. */
+  /** The errors of the compression, by the names of parameters. Shapes: [N, M]. */
   readonly errors: HostArrays;
 }
 
@@ -199,7 +205,7 @@ function unfit(found: string): CheckpointError {
     {
       asked: 'to go on with a saved state of PowerSGD',
       found,
-      todo: 'Load what stateDict() of a hook of the same options and model gave',
+      todo: 'Load the result of stateDict() of a hook with the same options and model',
     },
     { found },
   );
@@ -211,7 +217,7 @@ function checkRanges(options: Required<PowerSgdOptions>): void {
     throw new ConfigError(
       {
         asked: `PowerSGD from step ${startIteration} on with error feedback or warm start`,
-        found: 'neither works before gradients have been averaged in full',
+        found: 'neither works before steps that average gradients without compression',
         todo: 'Use a startIteration of 2 or more, or set useErrorFeedback and warmStart to false',
       },
       { startIteration },

@@ -287,7 +287,7 @@ export class Reducer {
     return new TensorStateError(
       {
         asked: 'to update parameters by the means of their gradients over ranks',
-        found: `${local.length} of ${updated.length} parameters have gradients of this rank alone, which no backward pass outside of noSync has averaged: ${local.join(', ')}`,
+        found: `${local.length} of ${updated.length} parameters have gradients of this rank alone, because no backward pass outside of noSync has averaged them: ${local.join(', ')}`,
         todo: 'Call the last backward() of a step outside of noSync, before parameters of it are frozen',
       },
       { parameters: local },
@@ -298,7 +298,7 @@ export class Reducer {
 function unannouncedError(found: string): TensorStateError {
   return new TensorStateError({
     asked: 'one backward pass for each forward pass inside join',
-    found: `${found}, which ranks that have no batch would not take part in`,
+    found: `${found}, in which ranks without a batch would not take part`,
     todo: 'Add up the losses of a forward pass and call backward() once; evaluate inside noGrad',
   });
 }

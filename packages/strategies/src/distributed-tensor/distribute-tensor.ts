@@ -13,8 +13,9 @@ export function distributeTensor(tensor: Tensor, layout: Layout): DistributedTen
 }
 
 /**
- * A distributed tensor of the ranks' parts, as they are. `shape` is of the whole; without it all
- * parts are as large as this one. What ranks have alike by the layout must be alike.
+ * Makes a distributed tensor from the parts of the ranks, without changing them. `shape` is that of the whole;
+ * without it, all parts must be as large as this one. Values that the layout says to be equal on ranks must be
+ * equal.
  */
 export function fromLocal(local: Tensor, layout: Layout, shape?: Shape): DistributedTensor {
   const { axes } = currentSession().mesh;

@@ -25,7 +25,7 @@ export type DistributedOperand = DistributedTensor | number;
 
 /** Options of reductions of a `DistributedTensor`. */
 export interface DistributedReduceOptions {
-  /** Keep reduced dims with size 1. */
+  /** Whether reduced dims stay, with size 1. */
   readonly keepDim?: boolean;
 }
 
@@ -36,11 +36,11 @@ export interface DistributedMatmulOptions {
 
 /** Options of `DistributedTensor.crossEntropy`. */
 export interface DistributedCrossEntropyOptions {
-  /** Default mean, over the targets that are not ignored. */
+  /** Default: the mean over the targets that are not ignored. */
   readonly reduction?: 'mean' | 'sum' | 'none';
-  /** Targets of this value count nothing; default -100. */
+  /** Targets of this value do not count. Default: -100. */
   readonly ignoreIndex?: number;
-  /** Default 0. */
+  /** The share of the target's probability that is distributed over all classes. Default: 0. */
   readonly labelSmoothing?: number;
 }
 
@@ -53,10 +53,11 @@ const crossEntropyRules: OptionRules<DistributedCrossEntropyOptions> = {
 };
 
 /**
- * A tensor whose parts lie on the ranks of this rank's mesh, as PyTorch's DTensor. `shape` and ops
- * are of the whole; each rank holds and computes its part, and what must travel enters the graph.
- * All ranks call the same methods in the same order. Gradients are those of the whole, and lie as
- * their values do. Throws LayoutError where an op does not fit the layouts. Letters in shapes as in Tensor.
+ * A tensor whose parts lie on the ranks of this rank's mesh, as PyTorch's DTensor. `shape` and ops concern the
+ * whole tensor. Each rank holds and computes its part, and the necessary messages enter the graph. All ranks
+ * must call the same methods in the same order. Gradients are those of the whole, with the layouts of their
+ * values. Throws LayoutError if an op does not fit the layouts. Letters in shapes have the same meaning as in
+ * Tensor.
  */
 export class DistributedTensor {
   static {
@@ -72,7 +73,10 @@ export class DistributedTensor {
   readonly layout: Layout;
   readonly #local: Tensor;
 
-  /** `shape` is that of the whole. Throws LayoutError where the part is not what the layout gives this rank. */
+  /**
+   * `shape` is that of the whole. Throws LayoutError if the part is not the one that the layout gives to this
+   * rank.
+   */
   constructor({ shape, layout, local }: Placed) {
     const { mesh } = currentSession();
     checkLayout(layout, shape, mesh.axes);
@@ -103,7 +107,7 @@ export class DistributedTensor {
   toLocal(): Tensor {
     return this.#local;
   }
-  /** What `redistribute` would do; prints with formatRedistribution. */
+  /** The plan that `redistribute` would carry out. Print it with formatRedistribution. */
   planTo(layout: Layout): RedistributionPlan {
     const { axes } = currentSession().mesh;
     return planRedistribution(this.layout, layout, this.shape, axes, this.dtype);
@@ -181,7 +185,7 @@ export class DistributedTensor {
   }
 
   // Reductions over `dims` (all when absent). Shape: N -> N without dims.
-  /** Over sharded dims: a partial sum. */
+  /** Over sharded dims, the result is a partial sum. */
   sum(
     dims?: number | readonly number[],
     options: DistributedReduceOptions = {},

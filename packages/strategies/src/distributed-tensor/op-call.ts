@@ -1,6 +1,6 @@
 import type { DType } from '@shardwise/core/extend';
 
-/** Elementwise, of one tensor. */
+/** Elementwise ops of one tensor. */
 export type UnaryOp =
   | 'neg'
   | 'abs'
@@ -14,10 +14,10 @@ export type UnaryOp =
   | 'gelu'
   | 'silu';
 
-/** Elementwise, of two tensors that broadcast, or of a tensor and a number. */
+/** Elementwise ops of two tensors that broadcast, or of a tensor and a number. */
 export type BinaryOp = 'add' | 'sub' | 'mul' | 'div' | 'maximum' | 'minimum';
 
-/** An op on distributed tensors, without its inputs; dims count from the start. */
+/** An op on distributed tensors, without its inputs. Dims count from the start. */
 export type OpCall =
   | { readonly op: UnaryOp }
   | { readonly op: BinaryOp }

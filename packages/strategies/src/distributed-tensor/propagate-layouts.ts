@@ -20,13 +20,13 @@ import { firstPlace } from '../layout/axis-size.ts';
 export interface PlacedShape {
   readonly shape: Shape;
   readonly layout: Layout;
-  /** The dtype by which bytes are counted. Default: f32. */
+  /** The dtype for counting bytes. Default: f32. */
   readonly dtype?: DType;
 }
 
-/** What becomes of the inputs of an op, and how its output lies. */
+/** What happens to the inputs of an op, and the layout of its output. */
 export interface Propagation {
-  /** Each input's way into the layout in which the op is computed part by part. */
+  /** For each input, the plan for redistributing it into the layout in which the op is computed. */
   readonly inputs: readonly RedistributionPlan[];
   readonly output: PlacedShape;
   /** Axes along which ranks compute different parts. */
@@ -34,10 +34,10 @@ export interface Propagation {
 }
 
 /**
- * The rule of every op: layouts in, layouts out. Pure. The largest part keeps its shards, the other
- * inputs follow: a dim that two inputs have is sharded alike in both, a dim that is summed over
- * leaves a partial sum, and a partial sum stays one as long as the op is linear in it. Throws
- * LayoutError where the op needs a dim whole that is sharded, ShapeError for shapes that do not fit.
+ * The one rule of all ops: from the layouts of inputs it computes the layout of the output. The largest part
+ * keeps its shards, and the other inputs follow. A dim that two inputs have is sharded alike in both. A dim
+ * that is summed over leaves a partial sum. A partial sum stays one if the op is linear in it. Throws
+ * LayoutError if the op needs a sharded dim whole, and ShapeError for shapes that do not fit.
  */
 export function propagateLayouts(
   call: OpCall,
@@ -90,7 +90,7 @@ function checkWhole(
     throw new LayoutError(
       {
         asked: `${call.op} of ${inputs.map(formatPlaced).join(' and ')}`,
-        found: `dim ${dim} of input ${index}, of size ${shape[dim] ?? 0}, sharded over ${shards}, where each rank needs all of it`,
+        found: `dim ${dim} of input ${index}, of size ${shape[dim] ?? 0}, is sharded over ${shards}, and each rank needs all of it`,
         todo: `Redistribute that input to ${formatLayout(remedy)}`,
       },
       { call, inputs },

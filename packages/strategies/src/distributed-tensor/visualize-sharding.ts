@@ -28,9 +28,9 @@ const visualizeShardingRules: OptionRules<VisualizeOptions> = {
 };
 
 /**
- * Who holds what of a tensor in a layout, as a table or as a picture (PyTorch's visualize_sharding).
- * Ranks are those of the mesh, row-major. Of a tensor with more than two dims, shows the sharded
- * ones; throws LayoutError where more than two are.
+ * Shows which rank holds which part of a tensor in a layout, as a table or as a picture (PyTorch's
+ * visualize_sharding). Ranks are those of the mesh, row-major. For a tensor with more than two dims, it shows
+ * the sharded dims. Throws LayoutError if more than two dims are sharded.
  */
 export function visualizeSharding(
   layout: Layout,

@@ -15,7 +15,7 @@ export function checkSequences(plan: Plan, model: Module): void {
       plan,
       {
         asked: `with '${path}', which balances experts by sequences that are spread over '${axis}'`,
-        found: `the ranks of '${axis}' share out the batch, so that they have other sequences`,
+        found: `the ranks of '${axis}' share out the batch, so they have different sequences`,
         todo: `Leave '${axis}' out of bySequence: each rank balances its own sequences, and their mean is that of all`,
       },
       { path, axis },

@@ -27,22 +27,26 @@ import { tokensStyle } from './tokens-style.ts';
 /** Options of `expertParallel`. */
 export interface ExpertParallelOptions {
   /**
-   * The mesh axes whose ranks share out the experts of each layer, and, but for those of `sameTokens`, the batch. With several,
-   * rows travel over one after the other: first over the first, which is best inside a host. Default: `ep`.
+   * The mesh axes whose ranks share out the experts of each layer and, except for the axes in `sameTokens`, the
+   * batch. With several axes, rows are sent over one after the other, first over the first axis, which should
+   * be inside a host. Default: `ep`.
    */
   readonly axis?: string | readonly string[];
   /**
-   * Those of the axes whose ranks have the same tokens, as those of `tensorParallel`: each rank routes a part of them, so that one
-   * world has a grid for experts and another for other layers. Default: none.
+   * The axes whose ranks have the same tokens, as in `tensorParallel`. Each of these ranks routes a part of the
+   * tokens. So one mesh has one grid for experts and another one for other layers. Default: none.
    */
   readonly sameTokens?: readonly string[];
-  /** How tokens lie on the ranks of `sameTokens` around a layer: shard(1) between layers of sequence parallelism. Default: invariant. */
+  /**
+   * The layout of tokens on the ranks of `sameTokens` around a layer: shard(1) between layers of sequence
+   * parallelism. Default: invariant.
+   */
   readonly input?: Exclude<ActivationLayout, 'partial' | 'replicate'>;
-  /** Routes of a token, for the bytes in the plan. Default: 2, as of topKGate(). */
+  /** The number of routes of a token, for the bytes in the plan. Default: 2, as in topKGate(). */
   readonly k?: number;
   /**
-   * The most tokens of a rank's batch: ranks keep room for as many of each of the others, and bytes in the plan are those of so many.
-   * Default: no more than this rank's own, and 1 for the bytes.
+   * The most tokens of a rank's batch. Ranks keep room for so many tokens of each other rank, and the bytes in
+   * the plan are for so many. Default: the number of this rank's tokens, and 1 for the bytes.
    */
   readonly tokens?: number;
 }
@@ -60,17 +64,18 @@ const optionRules: OptionRules<ExpertParallelOptions> = {
 };
 
 /**
- * Divides the experts of `nn.MixtureOfExperts` among ranks that have different tokens (Lepikhin et al. 2020): rows are
- * sent to their experts and back. Everything else is on every rank, and its gradients are averaged over the axis
- * during the backward pass. Gradients of experts, which have seen the tokens of all these ranks, are divided by their
- * number. So the strategy divides the batch, as ddp does. It comes before a strategy that does so on other axes:
- * `compose(expertParallel(), fsdp())`. With tensor parallelism of other layers, its ranks can divide the experts too,
- * so that more ranks divide the experts than divide the batch:
+ * Divides the experts of `nn.MixtureOfExperts` among ranks that have different tokens (Lepikhin et al. 2020).
+ * Rows are sent to their experts and back. Everything else is on every rank, and its gradients are averaged
+ * over the axis during the backward pass. Gradients of experts, which have seen the tokens of all these ranks,
+ * are divided by the number of these ranks. So the strategy divides the batch, as ddp does. It comes before a
+ * strategy that divides the batch over other axes: `compose(expertParallel(), fsdp())`. If other layers use
+ * tensor parallelism, its ranks can divide the experts too. Then more ranks divide the experts than divide the
+ * batch:
  *
  *     compose(tensorParallel(styles), expertParallel({ axis: ['tp', 'ep'], sameTokens: ['tp'] }), fsdp())
  *
- * Carried out, it makes rank 0's parameters and buffers those of all ranks of the axis. Throws ConfigError for axes that stand twice,
- * and for axes of `sameTokens` that are none of `axis`.
+ * When it is applied, all ranks of the axis get rank 0's parameters and buffers. Throws ConfigError for axes
+ * that occur twice, and for axes of `sameTokens` that are not in `axis`.
  */
 export function expertParallel(options: ExpertParallelOptions = {}): Strategy {
   checkOptions('expertParallel', options, optionRules);
@@ -145,12 +150,12 @@ function requireOwnAxes(over: readonly string[], sameTokens: readonly string[]):
   const formatted = over.join("', '");
   throw new ConfigError(
     {
-      asked: `expertParallel() over '${formatted}', of which the ranks of '${sameTokens.join("', '")}' have the same tokens`,
+      asked: `expertParallel() over '${formatted}' with the same tokens on the ranks of '${sameTokens.join("', '")}'`,
       found:
         foreign === undefined
-          ? 'no axis, or one twice'
-          : `'${foreign}', among whose ranks no experts are shared out`,
-      todo: 'Name each axis once in `axis`, and those of them whose ranks have the same tokens once in `sameTokens`',
+          ? 'no axis, or an axis twice'
+          : `'${foreign}', which is not an axis that shares out experts`,
+      todo: 'Name each axis once in `axis`. In `sameTokens`, name each of these axes once whose ranks have the same tokens',
     },
     { axis: over, sameTokens },
   );

@@ -75,8 +75,8 @@ export function expertsStyle({ k, limit, before }: ExpertExchange): ParallelStyl
       throw new LayoutError(
         {
           asked: `${name}() of '${path}' with k: ${k}`,
-          found: `${gate.name} with k: ${gate.k}, by which rows travel`,
-          todo: `Give the plan the gate's: ${name}({ k: ${gate.k} })`,
+          found: `${gate.name} with k: ${gate.k}, which decides how many rows are sent`,
+          todo: `Give the plan the k of the gate: ${name}({ k: ${gate.k} })`,
         },
         { path, k, found: gate.k },
       );

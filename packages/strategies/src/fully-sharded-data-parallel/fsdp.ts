@@ -12,28 +12,28 @@ import { outermostListMember, type UnitOf } from '../sharding/unit-names.ts';
 
 /** Options of `fsdp`. */
 export interface FullyShardedDataParallelOptions {
-  /** The mesh axis over which states and batch are shared out. Default: `dp`. */
+  /** The mesh axis over which states and the batch are divided. Default: `dp`. */
   readonly axis?: string;
   /** A second mesh axis, whose ranks hold the same parts (hybrid sharding). */
   readonly replicas?: string;
   /**
-   * Whether a unit's whole parameters are freed after forward and collected again in backward
-   * (ZeRO-3) or kept until backward (ZeRO-2). A number k that divides the ranks: each keeps 1/k of
-   * them, and backward collects them from k neighbouring ranks. Default: true, but for the unit of the
-   * whole model, of which backward needs the last layers at once.
+   * Whether the whole parameters of a unit are freed after the forward pass and collected again in the backward
+   * pass (ZeRO-3), or kept until then (ZeRO-2). With a number k that divides the number of ranks, each rank
+   * keeps 1/k of them, and the backward pass collects them from k neighbouring ranks. Default: true, but false
+   * for the unit of the whole model, because the backward pass needs its last layers at once.
    */
   readonly reshardAfterForward?: boolean | number;
-  /** Which module's parameters are collected together. Default: members of the outermost lists. */
+  /** Which parameters are collected together. Default: those of each member of the outermost lists of modules. */
   readonly unitOf?: UnitOf;
-  /** How many units are collected ahead of their use, in forward and in backward. Default: 1. */
+  /** The number of units that are collected before they are used, in the forward and backward pass. Default: 1. */
   readonly prefetch?: number;
   /**
-   * Where parts of parameters are kept between their uses (`hostPages()`, `filePages(directory)`); an
-   * OffloadedOptimizer takes them back there after their update. Default: on the device.
+   * Where parts of parameters are kept between their uses (`hostPages()`, `filePages(directory)`). An
+   * OffloadedOptimizer puts them back there after their update. Default: on the device.
    */
   readonly pages?: PageStore;
   /**
-   * Rank 0's buffers (batch-norm statistics) go to all ranks before each forward pass that trains, and
+   * Whether all ranks get rank 0's buffers (batch-norm statistics) before each forward pass that trains, and
    * before the first one of an evaluation, as with ddp. Default: true.
    */
   readonly broadcastBuffers?: boolean;
@@ -53,9 +53,9 @@ const optionRules: OptionRules<FullyShardedDataParallelOptions> = {
 };
 
 /**
- * Parameters, gradients and optimizer states are cut along dim 0 and shared out; a unit's
- * parameters are whole while it runs. As PyTorch's fully_shard (FSDP2). Throws ConfigError for options
- * out of range, LayoutError for replicas over the axis of the parts.
+ * Fully sharded data parallelism, as PyTorch's fully_shard (FSDP2). Parameters, gradients and optimizer states
+ * are cut along dim 0 and divided among the ranks. The parameters of a unit are whole while the unit runs.
+ * Throws ConfigError for options out of range, and LayoutError for replicas over the axis of the parts.
  */
 export function fsdp(options: FullyShardedDataParallelOptions = {}): Strategy {
   checkOptions('fsdp', options, optionRules);

@@ -1,6 +1,6 @@
 import { formatLayout, type Layout, LayoutError, type OptionRule } from '@shardwise/core/extend';
 
-/** How a tensor lies on the ranks of one axis: what a Layout says of that axis. */
+/** The layout of a tensor on the ranks of one axis: the part of a Layout that concerns this axis. */
 export type AxisLayout =
   /** The value is the same on all ranks, and so is its gradient: as between two parallel regions. */
   | 'invariant'
@@ -13,24 +13,24 @@ export type AxisLayout =
 /** How an axis shards a tensor: along a dim, or row by row. */
 export type Sharding = DimSharding | 'flat';
 
-/** Each rank has one part along the dim; negative ones count from the end. */
+/** Each rank has one part along the dim. Negative dims count from the end. */
 export interface DimSharding {
   readonly shard: number;
-  /** Sizes of sections of the dim that are each sharded by itself. Default: the dim as one. */
+  /** Sizes of sections of the dim, each of which is sharded by itself. Default: one section. */
   readonly sections?: readonly number[];
 }
 
-/** Each rank has one part along `dim`; negative ones count from the end. */
+/** Each rank has one part along `dim`. Negative dims count from the end. */
 export function shard(dim: number): ActivationSharding {
   return { shard: dim };
 }
 
-/** How an axis shards an activation: along a dim as one. */
+/** How an axis shards an activation: along a dim, in one section. */
 export interface ActivationSharding extends DimSharding {
   readonly sections?: never;
 }
 
-/** How an activation lies on the ranks of one axis. */
+/** The layout of an activation on the ranks of one axis. */
 export type ActivationLayout = Exclude<AxisLayout, Sharding> | ActivationSharding;
 
 /** What an option that is the layout of an activation may be. */

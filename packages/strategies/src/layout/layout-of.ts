@@ -1,9 +1,9 @@
 import type { Layout } from '@shardwise/core/extend';
 
 /**
- * A layout by the axes that shard each dim, outermost first; null stands for none. `layoutOf(['dp', null])` shards
- * dim 0 of two over dp, and the ranks of other axes have the same. `layoutOf([['dp', 'tp']])` shards a vector over dp
- * and each part of it over tp.
+ * Makes a layout from the axes that shard each dim, outermost first; null means none. `layoutOf(['dp', null])`
+ * shards dim 0 of two dims over dp, and the ranks of other axes have the same. `layoutOf([['dp', 'tp']])`
+ * shards a vector over dp, and each part of it over tp.
  */
 export function layoutOf(
   dims: readonly (string | readonly string[] | null)[],

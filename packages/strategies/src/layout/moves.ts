@@ -93,7 +93,7 @@ function changeOf(from: AxisLayout, to: AxisLayout): Change {
     {
       asked: `a tensor that is ${formatAxisLayout(from)} as ${formatAxisLayout(to)}`,
       found: `no change of this kind; there are ${Object.keys(changes).join(', ')}`,
-      todo: 'Choose layouts on the two sides that one of these joins',
+      todo: 'Choose two layouts between which one of these changes leads',
     },
     { from, to },
   );

@@ -25,9 +25,9 @@ interface Route {
 }
 
 /**
- * The cheapest way from one layout into another: of a single axis its one collective, else fewest bytes
- * received, then fewest collectives, then fewest steps. Axes that stay where they are take no part.
- * Pure: the same on every rank.
+ * The cheapest way from one layout into another. For a single axis, this is its one collective. Otherwise it is
+ * the way with the fewest bytes received, then the fewest collectives, then the fewest steps. Axes that stay
+ * where they are take no part. The result is the same on every rank.
  * Throws LayoutError for a layout that does not fit the shape or the axes.
  */
 export function planRedistribution(

@@ -24,8 +24,8 @@ import { applyMove, moveOver } from './moves.ts';
 import type { RedistributionPlan } from './redistribution.ts';
 
 /**
- * Carries a plan out on this rank's part: adds its collectives to the graph. Values that all ranks of an axis
- * have alike are invariant there, if the plan does not say otherwise, so a gradient has the layout of its value.
+ * Applies a plan to this rank's part: it adds the collectives to the graph. If the plan does not say otherwise,
+ * values that are equal on all ranks of an axis are invariant there, so a gradient has the layout of its value.
  */
 export function redistribute(local: Tensor, plan: RedistributionPlan, mesh: Mesh): Tensor {
   const placeOf: PlaceOf = (axis) => mesh.group(axis);
@@ -40,8 +40,8 @@ export function redistribute(local: Tensor, plan: RedistributionPlan, mesh: Mesh
 }
 
 /**
- * Changes how an activation lies on the ranks of one axis. Throws LayoutError for a change that there is not,
- * ShapeError for a dim that `x` does not have and where the ranks can't have equal parts.
+ * Changes the layout of an activation on the ranks of one axis. Throws LayoutError for a change that does not
+ * exist, and ShapeError for a dim that `x` does not have and if the ranks cannot have equal parts.
  */
 export function redistributeOver(
   x: Tensor,

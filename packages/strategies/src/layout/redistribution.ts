@@ -27,11 +27,14 @@ export interface RedistributionStep {
   readonly move: RedistributionMove;
   /** The layout of the tensor after this step. */
   readonly layout: Layout;
-  /** What the rank receives that receives the most, by algorithms that send each byte once; with padding. */
+  /**
+   * The bytes that one rank receives, with padding, by algorithms that send each byte once. It is the rank that
+   * receives the most.
+   */
   readonly bytes: number;
 }
 
-/** How a tensor comes from one layout into another. */
+/** How a tensor gets from one layout into another. */
 export interface RedistributionPlan {
   readonly from: Layout;
   readonly to: Layout;

@@ -5,7 +5,7 @@ import { type Cluster, clusterRules, hostBufferFactor, type StatesEstimate } fro
 export interface Zero3EstimateOptions extends Cluster {
   /** Elements of the model's parameters. */
   readonly elements: number;
-  /** Elements of the layer that has most, which is whole while it runs. */
+  /** The number of elements of the largest layer, which is whole while it runs. */
   readonly largestLayerElements: number;
   /** What is kept on the host. */
   readonly offload: 'nothing' | 'optimizer' | 'optimizer and parameters';

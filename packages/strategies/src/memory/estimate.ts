@@ -1,6 +1,6 @@
 import { option, type OptionRules } from '@shardwise/core/extend';
 
-/** A cluster, as DeepSpeed's estimators ask for it. */
+/** A cluster, in the terms of DeepSpeed's estimators. */
 export interface Cluster {
   readonly nodes: number;
   readonly ranksPerNode: number;
@@ -11,7 +11,7 @@ export const clusterRules: OptionRules<Cluster> = {
   ranksPerNode: option.required(option.integer(1)),
 };
 
-/** What the states of a model in 16 bits take with Adam. */
+/** The memory that the states of a model take in 16 bits with Adam. */
 export interface StatesEstimate {
   /** Bytes on each rank's device. */
   readonly deviceBytes: number;

@@ -12,26 +12,26 @@ import {
 } from '@shardwise/core/extend';
 import { StoredPart } from '../stored-part.ts';
 
-/** What this rank keeps now, in bytes of its device. */
+/** The bytes that this rank keeps now on its device. */
 export interface MemoryUse {
   readonly parameterBytes: number;
   readonly gradientBytes: number;
   readonly optimizerBytes: number;
   readonly bufferBytes: number;
-  /** States that lie in memory of the host, and are not among those above. */
+  /** The bytes of states in host memory. They are not included above. */
   readonly hostBytes: number;
-  /** The rest of what is in use: activations and temporaries; null where the device does not count. */
+  /** The other bytes in use: activations and temporary values; null if the device does not count. */
   readonly otherBytes: number | null;
-  /** Null where the device does not count. */
+  /** All bytes in use; null if the device does not count. */
   readonly bytesInUse: number | null;
-  /** The most that was ever in use at once. */
+  /** The most bytes that were in use at the same time. */
   readonly peakBytes: number | null;
 }
 
 /** Options of `memory`. */
 export interface MemoryOptions {
   readonly model: Module;
-  /** Whose states count; default: none. */
+  /** The optimizer whose states count. Default: none. */
   readonly optimizer?: {
     stateOf(parameter: Tensor): Pick<ParameterState, 'tensors'> | undefined;
   };
@@ -43,8 +43,8 @@ const memoryRules: OptionRules<MemoryOptions> = {
 };
 
 /**
- * Asks model and optimizer what they keep on this rank's device, and the device what is in use. What
- * is pending, such as gradients between backward() and step(), is not there yet.
+ * Asks the model and the optimizer what they keep on this rank's device, and the device what is in use. Pending
+ * values, such as gradients between backward() and step(), are not included, because they do not exist yet.
  */
 export function memory(options: MemoryOptions): MemoryUse {
   checkOptions('memory', options, memoryRules);

@@ -15,9 +15,12 @@ import { type ElementBytes, statesFormula, type StatesFormula } from './states-f
 
 /** Options of `planMemory`. */
 export interface PlanMemoryOptions {
-  /** Tensors of f32 that the optimizer keeps of each parameter. Default: 2, which are Adam's. */
+  /** The number of f32 tensors that the optimizer keeps for each parameter. Default: 2, as in Adam. */
   readonly optimizerTensors?: number;
-  /** What backward reads of the forward pass, as `activationBytes` of core counts it. Default: not known. */
+  /**
+   * The bytes of the forward pass that the backward pass reads, as `activationBytes` of core counts them.
+   * Default: not known.
+   */
   readonly activationBytes?: number;
 }
 
@@ -26,21 +29,24 @@ export const planMemoryRules: OptionRules<PlanMemoryOptions> = {
   activationBytes: option.nonNegative,
 };
 
-/** Bytes on one rank. Where ranks do not divide a parameter, of the rank that has most. */
+/**
+ * Bytes on one rank. If ranks do not divide a parameter equally, these are the bytes of the rank that has the
+ * most.
+ */
 export interface PlanMemory {
   readonly parameterBytes: number;
   readonly gradientBytes: number;
   readonly optimizerBytes: number;
-  /** Null where the plan was made from parameters alone. */
+  /** Null if the plan was made from parameters alone. */
   readonly bufferBytes: number | null;
   readonly activationBytes: number | null;
   /** Parameters, gradients and optimizer states. */
   readonly statesBytes: number;
-  /** Null where parameters are not cut alike. */
+  /** Null if parameters are not all divided in the same way. */
   readonly formula: StatesFormula | null;
 }
 
-/** What the states of a plan take on each rank between two steps. */
+/** The bytes of the states of a plan on each rank between two steps. */
 export function planMemory(plan: Plan, options: PlanMemoryOptions = {}): PlanMemory {
   checkOptions('planMemory', options, planMemoryRules);
   const [first, ...others] = holdersOf(plan).map((holder) => statesOf(plan, holder, options));

@@ -8,16 +8,20 @@ export interface ElementBytes {
   readonly optimizer: number;
 }
 
-/** States of a rank as Rajbhandari et al. 2020 ("ZeRO", section 3) write them, of the parameters that train. */
+/**
+ * The bytes of a rank's states for the parameters that train, in the notation of Rajbhandari et al. 2020
+ * ("ZeRO", section 3).
+ */
 export interface StatesFormula {
   /** The formula as text, such as `4Ψ + 12Ψ/N`. */
   readonly text: string;
-  /** Ψ: elements of the parameters that train. */
+  /** Ψ: the number of elements of the parameters that train. */
   readonly elements: number;
-  /** N: parts in which states are shared out. */
+  /** N: the number of parts into which states are divided. */
   readonly parts: number;
-  /** Bytes of an element that every rank keeps, and bytes that the ranks share out. */
+  /** Bytes of an element that every rank keeps. */
   readonly wholeBytes: number;
+  /** Bytes of an element that the ranks divide. */
   readonly sharedBytes: number;
   /** The bytes that the formula gives. */
   readonly bytes: number;

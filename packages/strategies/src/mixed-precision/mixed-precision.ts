@@ -7,27 +7,34 @@ import {
   type Plan,
 } from '@shardwise/core/extend';
 
-/** As MixedPrecisionPolicy of PyTorch's fully_shard, torch.autocast, and DeepSpeed's fp16 and bf16. */
+/**
+ * Which values have fewer bits, as in MixedPrecisionPolicy of PyTorch's fully_shard, torch.autocast, and
+ * DeepSpeed's fp16 and bf16.
+ */
 export interface MixedPrecision {
   /**
-   * The dtype of products, as of core's `autocast`, inside of which the model's forward runs: operands of 16 bits, sums
-   * in f32; norms, softmax, losses, and what an optimizer updates, are f32. Default: f32.
+   * The dtype of products, as in core's `autocast`, inside which the model's forward pass runs: operands have
+   * 16 bits and sums are f32. Norms, softmax, losses, and the values that an optimizer updates are f32.
+   * Default: f32.
    */
   readonly computeDtype?: HalfDType;
   /**
-   * In which ranks store and collect parameters for forward and backward. Each rank keeps an f32
-   * part beside it, which the optimizer updates. Default: f32, and one copy.
+   * The dtype in which ranks store and collect parameters for forward and backward. In addition, each rank
+   * keeps an f32 part, which the optimizer updates. Default: f32, in one copy.
    */
   readonly parameterDtype?: HalfDType;
-  /** In which gradients are reduced over ranks, and kept. Default: parameterDtype. */
+  /** The dtype in which gradients are reduced over ranks, and kept. Default: parameterDtype. */
   readonly reduceDtype?: HalfDType | 'f32';
   /**
-   * Whether floating-point inputs of the model's forward, and of each unit's, are converted to
-   * parameterDtype, so that activations take its bytes and each operation's result is rounded to it,
-   * as PyTorch does by default. Default: false, and activations are f32, or what computeDtype makes of them.
+   * Whether floating-point inputs of the model's forward pass, and of that of each unit, are converted to
+   * parameterDtype. Then activations have this dtype, and the result of each operation is rounded to it, as in
+   * PyTorch by default. Default: false; then activations are f32, or follow from computeDtype.
    */
   readonly castForwardInputs?: boolean;
-  /** To what floating-point results of the model's forward are converted. Default: f32 with computeDtype, else as they were computed. */
+  /**
+   * The dtype to which floating-point results of the model's forward pass are converted. Default: f32 with
+   * computeDtype, otherwise they are not converted.
+   */
   readonly outputDtype?: HalfDType | 'f32';
 }
 

@@ -1,26 +1,30 @@
 import { ConfigError, describeValue } from '@shardwise/core/extend';
 
-/** Reads wait until no worker is more than `staleness` steps behind the reader (SSP). 0: all go in step. */
+/**
+ * Reads wait until no worker is more than `staleness` steps behind the reader (stale synchronous parallel).
+ * With 0, all workers make each step together.
+ */
 export interface BoundedStaleness {
   readonly staleness: number;
 }
 
-/** Synchronous, but a step waits for all workers except so many; what these send for it is dropped. */
+/** As synchronous, but a step does not wait for this number of workers. Their gradients for it are dropped. */
 export interface BackupWorkers {
   readonly backupWorkers: number;
 }
 
 /**
- * Elastic averaging (EASGD, Zhang, Choromanska, LeCun 2015): each worker trains by its own optimizer, and all
- * `everySteps` steps it and the servers' values move towards each other by `movingRate` of their difference.
+ * Elastic averaging (EASGD, Zhang, Choromanska, LeCun 2015). Each worker trains with its own optimizer. Every
+ * `everySteps` steps, its values and those of the servers move towards each other by `movingRate` of their
+ * difference.
  */
 export interface ElasticAveraging {
   readonly elastic: { readonly everySteps: number; readonly movingRate: number };
 }
 
 /**
- * When an update enters the parameters, and who waits for whom. `synchronous`: the mean of all workers' gradients, as
- * in DDP. `asynchronous`: each gradient at once (ASP).
+ * When an update enters the parameters, and which workers wait for others. `synchronous`: the mean of the
+ * gradients of all workers, as in DDP. `asynchronous`: each gradient at once.
  */
 export type Consistency =
   | 'synchronous'
@@ -29,7 +33,7 @@ export type Consistency =
   | BackupWorkers
   | ElasticAveraging;
 
-/** A consistency in one form. */
+/** A consistency in a normalized form. */
 export type ConsistencyRule =
   | { readonly kind: 'synchronous'; readonly backupWorkers: number }
   /** Null: nobody waits. */

@@ -22,27 +22,39 @@ import type { TableRequest } from './table/table-request.ts';
 
 /** Options of `createParameterServer`. */
 export interface ParameterServerOptions {
-  /** Which of the servers this is, from 0. */
+  /** The number of this server, from 0. */
   readonly server: number;
-  /** How many servers there are. Default: 1. */
+  /** The number of servers. Default: 1. */
   readonly servers?: number;
   /** The optimizers that workers may ask for, by name. */
   readonly optimizers: OptimizerTable;
-  /** How long a worker may be without a connection before it counts as lost. Default: 5000. */
+  /** Milliseconds that a worker may be without a connection before it counts as lost. Default: 5000. */
   readonly leaseMs?: number;
-  /** How long a worker waits for others before its step fails with their numbers. Default: 600,000. */
+  /**
+   * Milliseconds that a worker waits for others before its step fails with an error that names them. Default:
+   * 600,000.
+   */
   readonly waitMs?: number;
-  /** A connection to another server: then the next server has a copy of each range. Default: there are no copies. */
+  /**
+   * Connects to another server. With this, the next server has a copy of each range. Default: there are no
+   * copies.
+   */
   readonly connect?: (server: number) => Promise<RequestConnection>;
-  /** Where snapshots of this server's range are kept. Default: nowhere. */
+  /** Where snapshots of this server's range are kept. Default: there are no snapshots. */
   readonly snapshots?: SnapshotStore;
-  /** How long it is from one snapshot to the next, at least. Default: 10,000. */
+  /** The least number of milliseconds between two snapshots. Default: 10,000. */
   readonly snapshotEveryMs?: number;
   /** Where rows of tables are kept. Default: in memory. */
   readonly openRows?: OpenRows;
-  /** Whether it takes the place of one that was lost: it has what a snapshot or a copy gives it. Default: false. */
+  /**
+   * Whether this server replaces a lost one. Then it starts with the data of a snapshot or a copy. Default:
+   * false.
+   */
   readonly isAgain?: boolean;
-  /** Whether the snapshot is that of an earlier run, which this one goes on from, maybe with other workers. Default: false. */
+  /**
+   * Whether the snapshot comes from an earlier run that this run continues, possibly with other workers.
+   * Default: false.
+   */
   readonly resumes?: boolean;
 }
 
@@ -60,19 +72,22 @@ const serverRules: OptionRules<ParameterServerOptions> = {
   openRows: option.callback(),
 };
 
-/** A server of parameters, which computes on this thread's device. */
+/** A parameter server. It computes on this thread's device. */
 export interface ParameterServer {
-  /** What answers the requests of workers, and of other servers. */
+  /** Answers the requests of workers and of other servers. */
   readonly handler: RequestHandler;
-  /** Of this server's own range. */
+  /** The statistics of this server's own range. */
   readonly statistics: ShardStatistics;
-  /** Of this server's rows of each table. */
+  /** The statistics of this server's rows of each table. */
   readonly tables: Readonly<Record<string, TableStatistics>>;
-  /** Writes the last snapshot. */
+  /** Writes the last snapshot and ends the server. */
   close(): Promise<void>;
 }
 
-/** A server whose `handler` a listener gives requests to. Throws ConfigError for options out of range. */
+/**
+ * Makes a parameter server. A listener passes requests to its `handler`. Throws ConfigError for options out of
+ * range.
+ */
 export async function createParameterServer(
   options: ParameterServerOptions,
 ): Promise<ParameterServer> {

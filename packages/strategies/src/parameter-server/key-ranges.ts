@@ -1,15 +1,15 @@
 import { lightestPartition } from '../pipeline-schedule/lightest-partition.ts';
 
-/** Keys `start` to `end` - 1. */
+/** The keys from `start` to `end` - 1. */
 export interface KeyRange {
   readonly start: number;
   readonly end: number;
 }
 
 /**
- * The range of each server: keys in their order, each on one server, so that the server with the most bytes has as few as
- * can be. A key is one parameter, and stays whole: an optimizer may need all of it. Where there are more servers than
- * keys, the last servers have none.
+ * Divides keys among servers, in order, so that the server with the most bytes has as few as possible. A key is
+ * one parameter and stays whole, because an optimizer may need all of it. If there are more servers than keys,
+ * the last servers have none.
  */
 export function keyRanges(bytes: readonly number[], servers: number): readonly KeyRange[] {
   const used = Math.min(servers, bytes.length);
@@ -24,7 +24,7 @@ export function keyRanges(bytes: readonly number[], servers: number): readonly K
   }));
 }
 
-/** Equal ranges of rows: server i has rows [rows·i / n, rows·(i + 1) / n). */
+/** Divides rows equally: server i has the rows from rows·i / n to rows·(i + 1) / n - 1. */
 export function rowRange(rows: number, servers: number, server: number): KeyRange {
   return {
     start: Math.floor((rows * server) / servers),

@@ -17,17 +17,21 @@ import { type Consistency, consistencyRule } from './consistency.ts';
 export interface ParameterServerStrategyOptions {
   /** The servers: `context.servers` of a run with `--servers`. */
   readonly servers: ParameterServers;
-  /** When an update enters the parameters, and who waits for whom. Default: 'synchronous'. */
+  /** When an update enters the parameters, and which workers wait for others. Default: 'synchronous'. */
   readonly consistency?: Consistency;
-  /** To what gradients are rounded before they are sent; servers add and update in f32. Default: they are sent as f32. */
+  /**
+   * The dtype to which gradients are rounded before they are sent. Servers add and update in f32. Default: they
+   * are sent as f32.
+   */
   readonly compress?: 'f16' | 'bf16';
   /**
-   * Gradients leave in the backward pass as soon as so many bytes of them are there, the first 1 MiB earlier. Default: 4 MiB.
+   * Gradients are sent during the backward pass as soon as so many bytes of them are computed, the first time 1
+   * MiB. Default: 4 MiB.
    */
   readonly bucketBytes?: number;
   /** The mesh axis whose ranks are the workers. Default: `dp`. */
   readonly axis?: string;
-  /** How long a server may be away before a step fails. Default: 30,000. */
+  /** Milliseconds that a server may be unreachable before a step fails. Default: 30,000. */
   readonly timeoutMs?: number;
 }
 
@@ -44,9 +48,9 @@ const optionRules: OptionRules<ParameterServerStrategyOptions> = {
 const BUCKET_BYTES = 4 << 20;
 
 /**
- * Servers hold the parameters and the optimizer's states. Each worker has a batch of its own; `optimizer.step()` pushes
- * its gradients to the servers, which update by that optimizer, and pulls the parameters. Throws ConfigError for options
- * out of range, and for a run without servers.
+ * Training with parameter servers, which hold the parameters and the states of the optimizer. Each worker has
+ * its own batch. `optimizer.step()` pushes its gradients to the servers, which update by this optimizer, and
+ * pulls the parameters. Throws ConfigError for options out of range, and for a run without servers.
  */
 export function parameterServer(options: ParameterServerStrategyOptions): Strategy {
   if (options?.servers === undefined) throw noServersError();
@@ -105,7 +109,7 @@ function noServersError(): ConfigError {
 function compressError(compress: string): ConfigError {
   return new ConfigError({
     asked: `parameterServer() with compress: '${compress}' and elastic averaging`,
-    found: 'workers that send parameters, and no gradients',
+    found: 'elastic averaging, whose workers send parameters and no gradients',
     todo: 'Leave compress out, or use another consistency',
   });
 }
@@ -125,7 +129,7 @@ function tooManyBackups(backupWorkers: number, workers: number): ConfigError {
   return new ConfigError(
     {
       asked: `parameterServer() with ${backupWorkers} backup workers`,
-      found: `${workers} workers: a step would wait for none`,
+      found: `${workers} workers, so that a step would wait for no worker`,
       todo: `Give at most ${workers - 1}`,
     },
     { backupWorkers, workers },

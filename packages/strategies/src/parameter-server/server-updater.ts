@@ -86,7 +86,7 @@ export class ServerUpdater implements Updater {
     if (this.#isWriting || !this.keepsStates) return;
     throw new TensorStateError({
       asked: 'to write to a parameter',
-      found: 'parameter servers hold its value, which the next step would put back',
+      found: 'parameter servers hold its value, and the next step would restore it',
       todo: 'Load weights before parallelize(): the servers begin with those of worker 0',
     });
   }
@@ -219,7 +219,7 @@ export class ServerUpdater implements Updater {
     throw new TensorStateError({
       asked: 'a step on parameter servers',
       found: 'a parameter of the optimizer is not one of the model',
-      todo: 'Give it an optimizer of its own',
+      todo: 'Use a separate optimizer for that parameter',
     });
   }
 }

@@ -1,26 +1,29 @@
 import type { VectorClock } from './vector-clock.ts';
 
-/** What a server has counted since it began. */
+/** What a server has counted since it started. */
 export interface ShardStatistics {
   readonly updates: number;
-  /** Pushes that came a second time, and counted once. */
+  /** Pushes that arrived a second time and counted once. */
   readonly duplicates: number;
-  /** Pushes that came too late for their step, and were dropped. */
+  /** Pushes that arrived too late for their step and were dropped. */
   readonly late: number;
   /** Bytes of arrays that came, and that were sent. */
   readonly receivedBytes: number;
-  /** Those of them that came while their worker was still computing other gradients. */
+  /** The received bytes that arrived while their worker still computed other gradients. */
   readonly earlyBytes: number;
   readonly sentBytes: number;
-  /** How many pushes found so many updates of others between what their worker had read and them. */
+  /**
+   * By number of updates: how many pushes found so many updates of other workers since their worker had read
+   * the values.
+   */
   readonly staleness: Readonly<Record<number, number>>;
-  /** How many answers a worker got while it was so many steps ahead of the slowest one. */
+  /** By number of steps: how many answers a worker got while it was so many steps ahead of the slowest worker. */
   readonly lead: Readonly<Record<number, number>>;
-  /** How long the answers of each worker waited for others. */
+  /** By worker: how long its answers waited for other workers. */
   readonly waitedMs: Readonly<Record<number, number>>;
   /** Whether another server has a copy of the range now. */
   readonly isReplicated: boolean;
-  /** Steps of each worker. */
+  /** The number of steps of each worker. */
   readonly clock: ReturnType<VectorClock['toJSON']>;
 }
 

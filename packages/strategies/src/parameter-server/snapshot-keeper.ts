@@ -4,9 +4,9 @@ import type { Shard } from './shard.ts';
 
 /** Where snapshots of a server's range are kept. */
 export interface SnapshotStore {
-  /** Takes the place of the one before, at once or not at all. */
+  /** Replaces the previous snapshot, completely or not at all. */
   write(head: string, arrays: readonly Uint8Array[]): Promise<void>;
-  /** Undefined: there is none. */
+  /** Undefined if there is no snapshot. */
   read(): Promise<{ readonly head: string; readonly arrays: readonly Uint8Array[] } | undefined>;
 }
 
@@ -70,7 +70,7 @@ export class SnapshotKeeper {
 function malformedError(found: string): CheckpointError {
   return new CheckpointError({
     asked: 'to begin with a snapshot of a parameter server',
-    found: `${found}, so that it is not one of this version`,
+    found: `${found}, so the snapshot is not of this version`,
     todo: 'Remove the snapshot, and start the run again from a checkpoint',
   });
 }

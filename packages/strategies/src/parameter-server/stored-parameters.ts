@@ -20,7 +20,7 @@ import { type SentDtype, sentBytes } from './sent-gradients.ts';
 import type { ServedParameter, UpdateRecipe } from './served-job.ts';
 import type { StoredHead } from './shard-head.ts';
 
-/** Makes an optimizer of groups with their settings. */
+/** Makes an optimizer from parameter groups with their settings. */
 export type ServedOptimizer = (groups: OptimizerInput<OptimizerSettings>) => Optimizer;
 
 /** The optimizers of a server, by the names that workers ask for. */

@@ -1,4 +1,4 @@
-/** How many steps each worker has made: plain numbers by worker, of which the least is what all have made. */
+/** The number of steps of each worker. The least of them is the number of steps that all workers have made. */
 export class VectorClock {
   readonly #clocks = new Map<number, number>();
 
@@ -6,7 +6,7 @@ export class VectorClock {
     for (const [worker, clock] of clocks) this.#clocks.set(worker, clock);
   }
 
-  /** The steps of the worker that has made the fewest; Infinity where there is none. */
+  /** The steps of the worker that has made the fewest; Infinity if there is no worker. */
   get minimum(): number {
     return Math.min(Number.POSITIVE_INFINITY, ...this.#clocks.values());
   }
@@ -15,7 +15,7 @@ export class VectorClock {
     return [...this.#clocks.keys()].toSorted((a, b) => a - b);
   }
 
-  /** 0 for a worker that is not in it. */
+  /** The steps of a worker; 0 for an unknown worker. */
   of(worker: number): number {
     return this.#clocks.get(worker) ?? 0;
   }
@@ -24,7 +24,7 @@ export class VectorClock {
     return this.#clocks.has(worker);
   }
 
-  /** How many steps a worker is ahead of the one with the fewest. */
+  /** The number of steps that a worker is ahead of the one with the fewest. */
   lead(worker: number): number {
     return this.#clocks.size === 0 ? 0 : this.of(worker) - this.minimum;
   }
@@ -33,7 +33,10 @@ export class VectorClock {
     this.#clocks.set(worker, clock);
   }
 
-  /** Counts a step. Returns whether the minimum has moved: only the one that had the fewest, alone, moves it. */
+  /**
+   * Counts a step. Returns whether the minimum has changed, which happens only if this worker alone had the
+   * fewest steps.
+   */
   tick(worker: number): boolean {
     const before = this.minimum;
     this.set(worker, this.of(worker) + 1);

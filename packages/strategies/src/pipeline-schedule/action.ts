@@ -1,19 +1,19 @@
-/** What a stage computes of one microbatch. */
+/** What a stage computes for one microbatch. */
 export type ComputeKind = 'forward' | 'backward' | 'inputGradient' | 'weightGradient';
 
-/** What crosses from stage to stage, seen from either end. */
+/** A message between stages, as either end sees it. */
 export type TransferKind =
   | 'sendActivation'
   | 'receiveActivation'
   | 'sendGradient'
   | 'receiveGradient';
 
-/** What is done to the parameters of a stage, for all microbatches at once. */
+/** An operation on the parameters of a stage, once for all microbatches. */
 export type StageKind = 'unshard' | 'reshard' | 'reduceGradient';
 
 /**
- * A stage computes one microbatch. `inputGradient` makes the gradients of what the stage took, `weightGradient` those
- * of its parameters; `backward` is both at once.
+ * A stage computes one microbatch. `inputGradient` computes the gradients of the stage's inputs,
+ * `weightGradient` those of its parameters, and `backward` both.
  */
 export interface ComputeAction {
   readonly kind: ComputeKind;
@@ -21,7 +21,7 @@ export interface ComputeAction {
   readonly microbatch: number;
 }
 
-/** A forward of one stage and a backward of another that a rank may run at the same time. */
+/** A forward of one stage and a backward of another one that a rank may run at the same time. */
 export interface OverlapAction {
   readonly kind: 'overlap';
   readonly actions: readonly [ComputeAction, ComputeAction];
@@ -35,14 +35,14 @@ export interface TransferAction {
   readonly microbatch: number;
 }
 
-/** Parameters of a stage are gathered, dropped again, or their gradients are summed over data-parallel ranks. */
+/** The parameters of a stage are gathered or dropped, or their gradients are summed over data-parallel ranks. */
 export interface StageAction {
   readonly kind: StageKind;
   readonly stage: number;
 }
 
-/** What a schedule consists of: it says when what is computed. */
+/** An action of a schedule. */
 export type ScheduledAction = ComputeAction | OverlapAction;
 
-/** What a rank executes: a schedule's actions with the messages and the gathering between them. */
+/** An action that a rank executes: an action of the schedule, a message, or the gathering of parameters. */
 export type Action = ScheduledAction | TransferAction | StageAction;

@@ -1,7 +1,10 @@
 import { checkSchedule } from './check-schedule.ts';
 import { chainEdges, computationsOf, type Schedule, type StageEdge } from './schedule.ts';
 
-/** What a stage keeps of a microbatch has this slot while its rank does actions `from` to `to`, both included. */
+/**
+ * A slot for the activations that a stage keeps of a microbatch. They use it during the actions `from` to `to`
+ * of their rank, both included.
+ */
 export interface ActivationSlot {
   readonly stage: number;
   readonly microbatch: number;
@@ -10,9 +13,9 @@ export interface ActivationSlot {
   readonly to: number;
 }
 
-/** Where one rank keeps its activations. */
+/** The slots in which one rank keeps its activations. */
 export interface RankSlots {
-  /** How many slots the rank needs: as many as it keeps activations at once. */
+  /** The number of slots that the rank needs. It is the most activations that it keeps at the same time. */
   readonly slots: number;
   /** In the order of the forwards. */
   readonly activations: readonly ActivationSlot[];

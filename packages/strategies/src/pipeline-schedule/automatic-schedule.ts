@@ -13,11 +13,11 @@ import {
 } from './schedule-costs.ts';
 import { type ScheduleSimulation, simulateSchedule } from './simulate-schedule.ts';
 
-/** What a layer costs for all rows of a step together. */
+/** The costs of a layer for all rows of a step together. */
 export interface LayerCosts extends StageCosts {
-  /** What the next layer takes of it; default 0. */
+  /** The bytes that the next layer takes. Default: 0. */
   readonly outputBytes?: number;
-  /** Parameters, gradients and optimizer states, which its rank always keeps; default 0. */
+  /** The bytes of parameters, gradients and optimizer states, which the rank always keeps. Default: 0. */
   readonly stateBytes?: number;
 }
 
@@ -25,23 +25,29 @@ export interface LayerCosts extends StageCosts {
 export interface AutomaticScheduleOptions {
   readonly layers: readonly LayerCosts[];
   readonly ranks: number;
-  /** Rows of a step: there cannot be more microbatches. */
+  /** The rows of a step. There cannot be more microbatches than rows. */
   readonly rows: number;
-  /** What each rank has room for; default: without limit. */
+  /** The memory of each rank. Default: without limit. */
   readonly memoryBytes?: number;
   /** Default: messages take no time. */
   readonly link?: LinkCosts;
-  /** What each forward, input gradient and weight gradient takes more than its share of the layers' times; default 0. */
+  /**
+   * The time of each forward, input gradient and weight gradient in addition to its share of the layers' times.
+   * Default: 0.
+   */
   readonly overheadMs?: number;
-  /** Which schedules are tried; default: all that train. */
+  /** The schedules to try. Default: all that train. */
   readonly schedules?: readonly ScheduleName[];
-  /** Which numbers of microbatches; default: multiples of the ranks up to 8 times, and powers of 2 up to the same. */
+  /**
+   * The numbers of microbatches to try. Default: multiples of the number of ranks up to 8 times, and powers of
+   * 2 up to the same.
+   */
   readonly microbatches?: readonly number[];
-  /** Which numbers of stages per rank; default 1 to 4. */
+  /** The numbers of stages per rank to try. Default: 1 to 4. */
   readonly stagesPerRank?: readonly number[];
 }
 
-/** What was chosen, with what it was chosen for. */
+/** The chosen schedule, with the costs for which it was chosen. */
 export interface AutomaticSchedule {
   readonly schedule: Schedule;
   /** Stage i has layers `boundaries[i]` to `boundaries[i + 1]` - 1. */
@@ -49,10 +55,11 @@ export interface AutomaticSchedule {
   readonly costs: ScheduleCosts;
   readonly edges: readonly StageEdge[];
   readonly simulation: ScheduleSimulation;
-  /** States and peak activations of each rank. */
+  /** The states and peak activations of each rank. */
   readonly peakBytes: readonly number[];
-  /** How many others were simulated, and how many of all had no room. */
+  /** The number of candidates that were simulated. */
   readonly tried: number;
+  /** The number of simulated candidates that did not fit into memory. */
   readonly withoutRoom: number;
 }
 

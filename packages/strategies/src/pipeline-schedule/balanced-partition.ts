@@ -2,11 +2,12 @@ import { ConfigError } from '@shardwise/core/extend';
 import { lightestPartition } from './lightest-partition.ts';
 
 /**
- * Cuts a chain into consecutive parts so that the most expensive part is as cheap as possible. Of several such cuts,
- * it takes one with the most equal parts (the least sum of squares). Costs are of any kind: parameters, operations,
- * times, bytes. Part i is elements `boundaries[i]` to `boundaries[i + 1]` - 1 of what is returned; none is empty.
+ * Cuts a chain into consecutive parts so that the most expensive part is as cheap as possible. If several cuts
+ * do this, it takes one whose parts are the most equal (the least sum of squares). Costs may be parameters,
+ * operations, times or bytes. Part i consists of the elements `boundaries[i]` to `boundaries[i + 1]` - 1 of the
+ * result. No part is empty.
  *
- * Throws ConfigError for fewer elements than parts and for costs that are no finite numbers from 0.
+ * Throws ConfigError for fewer elements than parts, and for costs that are not finite numbers from 0.
  */
 export function balancedPartition(costs: readonly number[], parts: number): number[] {
   checkCosts(costs, parts);

@@ -10,10 +10,11 @@ import { scheduleError } from './schedule-error.ts';
 import { describeBlocked } from './blocked-rank.ts';
 
 /**
- * Throws ConfigError unless ranks can execute this: what they compute is a schedule, each message is of an edge
- * between two ranks and stands once at either end, behind what makes it and before what needs it,
- * parameters are there when they are used, gradients are reduced when they are complete, and no ranks wait for each
- * other. The error names the rank, its action and what this waits for.
+ * Throws ConfigError if ranks cannot execute the schedule. It checks that the computations are a schedule, and
+ * that each message belongs to an edge between two ranks and occurs once at either end, after the action that
+ * makes it and before the action that needs it. Parameters must be there when they are used, gradients must be
+ * reduced when they are complete, and no ranks may wait for each other. The error names the rank, its action,
+ * and what this action waits for.
  */
 export function checkLoweredSchedule(lowered: LoweredSchedule): void {
   checkSchedule({ ...lowered, actions: lowered.actions.map(scheduledOf) }, lowered.edges);

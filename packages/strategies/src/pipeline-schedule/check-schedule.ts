@@ -10,11 +10,10 @@ import { describeBlocked } from './blocked-rank.ts';
 import { sweepSchedule } from './sweep-schedule.ts';
 
 /**
- * Throws ConfigError unless ranks can run the schedule: each rank has a stage and each stage one rank; each stage does
- * each microbatch's forward and backward once, the backward whole or as input gradient and then weight gradient; and
- * no ranks wait for each other. The error names the rank, its action and what this waits for.
- *
- * @param edges What crosses from stage to stage; default: each stage takes what the one before it makes.
+ * Throws ConfigError if ranks cannot run the schedule. Each rank must have a stage, and each stage must have
+ * one rank. Each stage must do each microbatch's forward and backward once; the backward may be one action, or
+ * the input gradient and then the weight gradient. No ranks may wait for each other. The error names the rank,
+ * its action, and what this action waits for.
  */
 export function checkSchedule(
   schedule: Schedule,

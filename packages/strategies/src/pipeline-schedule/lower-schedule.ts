@@ -18,24 +18,24 @@ import { scheduleError } from './schedule-error.ts';
 
 /** Options of `lowerSchedule`. */
 export interface LowerOptions {
-  /** What crosses from stage to stage. Default: each stage takes what the one before it makes. */
+  /** The tensors that pass from stage to stage. Default: each stage takes the result of the stage before it. */
   readonly edges?: readonly StageEdge[];
   /**
-   * Which input gradients become whole backwards with the weight gradient directly behind them. Default 'unawaited':
-   * those for which no other rank waits. With 'all' other ranks wait for the weight gradients, too: V-Min on 8 ranks
-   * takes a third longer.
+   * Which input gradients are merged into one backward with the weight gradient that directly follows. Default:
+   * 'unawaited', which means those that no other rank waits for. With 'all', other ranks wait for the weight
+   * gradients, too: V-Min on 8 ranks then takes a third longer.
    */
   readonly mergeBackwards?: 'unawaited' | 'all' | 'none';
   /**
-   * Gathers a stage's parameters before they are used and drops them when this many other stages of the rank come
-   * first. Default: parameters are always there.
+   * Gathers the parameters of a stage before they are used, and drops them when this number of other stages of
+   * the rank come first. Default: parameters are always there.
    */
   readonly activeStages?: number;
-  /** Reduces a stage's gradients right after its last backward; default false. */
+  /** Whether the gradients of a stage are reduced right after its last backward. Default: false. */
   readonly reduceGradients?: boolean;
   /**
-   * Receives right before what needs the message, for less memory and less overlap; default false. Sends then may not
-   * wait for their receives.
+   * Whether a message is received right before the action that needs it, which takes less memory and overlaps
+   * less. Then sends must not wait for their receives. Default: false.
    */
   readonly lateReceives?: boolean;
 }
@@ -49,8 +49,9 @@ const lowerRules: OptionRules<LowerOptions> = {
 };
 
 /**
- * What ranks execute so that the schedule happens. Messages are in one order of all ranks: those that ranks send and receive one by
- * one, as they stand here, cannot wait for each other, even if each send waits for its receive.
+ * Adds to a schedule what ranks must execute for it. All ranks have the messages in one order. So ranks that
+ * send and receive them one by one, in the order given here, cannot wait for each other, even if each send
+ * waits for its receive.
  *
  * Throws ConfigError for a schedule that ranks cannot run.
  */

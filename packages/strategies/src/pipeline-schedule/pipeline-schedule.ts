@@ -11,7 +11,7 @@ import { oneForwardOneBackward } from './schedules/one-forward-one-backward.ts';
 import { vHalf, vMin } from './schedules/v-half-and-v-min.ts';
 import { zbv } from './schedules/zbv.ts';
 
-/** The schedules that have a name; docs/pipeline-schedules.md says what each is for. */
+/** The names of schedules. docs/pipeline-schedules.md says what each is for. */
 export type ScheduleName =
   | 'naive'
   | 'gpipe'
@@ -47,7 +47,7 @@ const makers: Readonly<Record<ScheduleName, ScheduleMaker>> = {
   forwardOnly: { make: forwardOnly, stagesPerRank: 1 },
 };
 
-/** All schedules that have a name. */
+/** All names of schedules. */
 export const scheduleNames: readonly ScheduleName[] = Object.keys(
   makers,
 ) as readonly ScheduleName[];
@@ -62,9 +62,9 @@ export function usualStagesPerRank(name: ScheduleName): number {
 }
 
 /**
- * The schedule of this name: what each rank computes in which order.
+ * The schedule with this name: what each rank computes, in which order.
  *
- * Throws ConfigError for a name that there is not, and for a shape that the schedule cannot have.
+ * Throws ConfigError for an unknown name, and for a shape that the schedule cannot have.
  */
 export function pipelineSchedule(name: ScheduleName, shape: ScheduleShape): Schedule {
   if (!isScheduleName(name)) throw unknownName(name);

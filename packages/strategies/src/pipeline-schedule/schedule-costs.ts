@@ -4,33 +4,39 @@ import { range } from './range.ts';
 import type { Schedule } from './schedule.ts';
 import { scheduleError } from './schedule-error.ts';
 
-/** What one microbatch costs in a stage. */
+/** The costs of one microbatch in a stage. */
 export interface StageCosts {
   readonly forwardMs: number;
   readonly inputGradientMs: number;
   readonly weightGradientMs: number;
-  /** Of a backward that is not split; default: the sum of the two. */
+  /** The time of a backward that is not split. Default: the sum of the two gradients. */
   readonly backwardMs?: number;
-  /** What is kept from the forward until the backward, or until the weight gradient; default 0. */
+  /** The bytes that are kept from the forward until the backward, or until the weight gradient. Default: 0. */
   readonly activationBytes?: number;
-  /** What is kept between the input gradient and the weight gradient, gradients included; default: as much. */
+  /**
+   * The bytes that are kept between the input gradient and the weight gradient, including gradients. Default:
+   * activationBytes.
+   */
   readonly weightGradientBytes?: number;
 }
 
-/** How messages between ranks take their time. Messages do not slow each other down. */
+/** The time of messages between ranks. Messages do not slow each other down. */
 export interface LinkCosts {
   readonly latencyMs: number;
   /** Default: without limit. */
   readonly bytesPerSecond?: number;
 }
 
-/** How long actions and messages take. */
+/** The times of actions and messages. */
 export interface ScheduleCosts {
-  /** One for each stage. Default: each forward, input gradient and weight gradient takes 1 ms. */
+  /** The costs of each stage. Default: each forward, input gradient and weight gradient takes 1 ms. */
   readonly stages?: readonly StageCosts[];
   /** Default: messages take no time. */
   readonly link?: LinkCosts;
-  /** What share of the shorter half of a pair hides behind the longer one; default 0. */
+  /**
+   * The share of the shorter action of an overlapping pair that takes no time, because the longer one hides it.
+   * Default: 0.
+   */
   readonly hiddenShare?: number;
 }
 

@@ -2,10 +2,10 @@ import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/
 import type { Schedule } from './schedule.ts';
 import type { ScheduledAction } from './action.ts';
 
-/** What a schedule is made for. */
+/** The numbers of ranks, stages and microbatches for which a schedule is made. */
 export interface ScheduleShape {
   readonly ranks: number;
-  /** Default 1, and 2 for schedules whose ranks have 2 stages each. */
+  /** Default: 1, or 2 for schedules whose ranks have 2 stages each. */
   readonly stagesPerRank?: number;
   readonly microbatches: number;
 }

@@ -15,7 +15,7 @@ import {
 
 /** Options of `readSchedule` and `readLoweredSchedule`. */
 export interface ReadScheduleOptions {
-  /** As in errors and drawings; default 'from text'. */
+  /** The name in errors and drawings. Default: 'from text'. */
   readonly name?: string;
 }
 
@@ -25,11 +25,12 @@ const mostCharacters = 2 ** 24;
 const mostRanks = 4096;
 
 /**
- * A schedule from text, as PyTorch reads and writes it: a row for each rank, cells between commas, empty cells for
- * waiting. Stages are of the ranks whose rows have them; their number and that of microbatches are the largest found.
+ * Reads a schedule in PyTorch's text format: a row for each rank, cells between commas, and empty cells for
+ * waiting. A stage belongs to the rank whose row contains it. The numbers of stages and microbatches are the
+ * largest that occur.
  *
- * Throws ConfigError for a cell that is no computation, with its row and cell counted from 1, and for a schedule that
- * ranks cannot run.
+ * Throws ConfigError for a cell that is not a computation, with its row and cell counted from 1, and for a
+ * schedule that ranks cannot run.
  */
 export function readSchedule(text: string, options: ReadScheduleOptions = {}): Schedule {
   const { actions, ...rest } = parseRows(text, options);
@@ -51,8 +52,9 @@ export function readSchedule(text: string, options: ReadScheduleOptions = {}): S
 }
 
 /**
- * The same for what ranks execute. Edges are those of the messages, and between stages of one rank that follow each
- * other. What PyTorch only waits with (`0WAIT_SEND_F0`, `0WAIT_REDUCE_GRAD`) is left out.
+ * Reads a lowered schedule, as readSchedule. Edges are those of the messages, and those between stages of one
+ * rank that follow each other. Cells that are only waiting in PyTorch (`0WAIT_SEND_F0`, `0WAIT_REDUCE_GRAD`)
+ * are left out.
  */
 export function readLoweredSchedule(
   text: string,
@@ -82,7 +84,7 @@ export function readLoweredSchedule(
   return lowered;
 }
 
-/** Rows of cells, which `readSchedule`, or for a lowered one `readLoweredSchedule`, reads again. */
+/** Writes the rows of cells that `readSchedule` reads, or `readLoweredSchedule` for a lowered schedule. */
 export function writeSchedule(schedule: Schedule | LoweredSchedule): string {
   const rows: readonly (readonly Action[])[] = schedule.actions;
   return rows.map((own) => `${own.map(formatAction).join(',')}\n`).join('');

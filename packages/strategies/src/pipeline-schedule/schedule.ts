@@ -1,13 +1,16 @@
 import type { Action, ComputeAction, ScheduledAction } from './action.ts';
 
-/** What ranks compute, in which order. Pure data: it can be printed, drawn, simulated, edited and written to a file. */
+/**
+ * What ranks compute, in which order. It is pure data: it can be printed, drawn, simulated, edited and written
+ * to a file.
+ */
 export interface Schedule {
-  /** As in errors and drawings; says nothing about what the schedule does. */
+  /** The name in errors and drawings. It does not determine what the schedule does. */
   readonly name: string;
   readonly ranks: number;
   readonly stages: number;
   readonly microbatches: number;
-  /** Stages only compute forwards, as in evaluation. */
+  /** Whether stages only compute forwards, as in evaluation. */
   readonly forwardOnly: boolean;
   /** The rank that has each stage. */
   readonly rankOfStage: readonly number[];
@@ -15,17 +18,23 @@ export interface Schedule {
   readonly actions: readonly (readonly ScheduledAction[])[];
 }
 
-/** What stage `from` makes and stage `to`, a later one, takes. There is one edge at most between two stages. */
+/**
+ * A tensor that stage `from` makes and stage `to`, a later one, takes. There is at most one edge between two
+ * stages.
+ */
 export interface StageEdge {
   readonly from: number;
   readonly to: number;
-  /** Whether a gradient comes back over it: not for integers, nor to stages where nothing is trained. */
+  /**
+   * Whether a gradient comes back over the edge. It does not for integers, and not to stages in which nothing
+   * is trained.
+   */
   readonly gradient: boolean;
-  /** What crosses for one microbatch, each way; only times and explanations ask for it. Default 0. */
+  /** The bytes of one microbatch in each direction. Only times and explanations use it. Default: 0. */
   readonly bytes?: number;
 }
 
-/** What ranks execute: a schedule with its messages, and with gathering and reductions where it was asked for. */
+/** A schedule as ranks execute it: with messages, and with gathering and reductions if these were requested. */
 export interface LoweredSchedule extends Omit<Schedule, 'actions'> {
   readonly edges: readonly StageEdge[];
   readonly actions: readonly (readonly Action[])[];

@@ -7,41 +7,47 @@ import { chainEdges, computationsOf, type Schedule, type StageEdge } from './sch
 import { type FullCosts, fullCosts, type ScheduleCosts } from './schedule-costs.ts';
 import { sweepSchedule } from './sweep-schedule.ts';
 
-/** An action with its time, from the beginning of the step. */
+/** An action with its times, from the beginning of the step. */
 export interface TimedAction {
   readonly action: ScheduledAction;
   readonly startMs: number;
   readonly endMs: number;
 }
 
-/** What the simulator says of one rank. */
+/** The result of the simulator for one rank. */
 export interface RankSimulation {
   readonly actions: readonly TimedAction[];
   readonly busyMs: number;
   /** The rest of the makespan. */
   readonly idleMs: number;
-  /** Of this, what lies between its own first and last action: all of it, where steps follow without a barrier. */
+  /**
+   * The part of idleMs between the first and the last action of the rank. If steps follow each other without a
+   * barrier, this is all of the waiting.
+   */
   readonly waitingMs: number;
-  /** How many pairs of stage and microbatch are kept at most, between forward and backward or weight gradient. */
+  /**
+   * The most pairs of stage and microbatch that are kept at the same time, between the forward and the backward
+   * or weight gradient.
+   */
   readonly peakMicrobatches: number;
-  /** What these keep at most, by the costs. */
+  /** The most bytes that these pairs take, by the costs. */
   readonly peakActivationBytes: number;
 }
 
-/** What a schedule costs by the simulator. */
+/** The cost of a schedule in the simulator. */
 export interface ScheduleSimulation {
-  /** From the first rank's first action to the last rank's last. */
+  /** The time from the first action of any rank to the last action of any rank. */
   readonly makespanMs: number;
-  /** The share of all ranks' time in which they wait. */
+  /** The share of the time of all ranks in which they wait. */
   readonly bubble: number;
   readonly ranks: readonly RankSimulation[];
 }
 
 /**
- * When ranks do what, if each action takes what the costs say and waits for nothing but its rank and the messages
- * that it needs.
+ * Computes when ranks do what, if each action takes the time that the costs say, and waits only for its rank
+ * and the messages that it needs.
  *
- * Throws ConfigError for a schedule that ranks cannot run, which names the ranks that wait for each other.
+ * Throws ConfigError for a schedule that ranks cannot run. The error names the ranks that wait for each other.
  */
 export function simulateSchedule(
   schedule: Schedule,

@@ -16,11 +16,11 @@ export interface VisualizeScheduleOptions {
   readonly costs?: ScheduleCosts;
   readonly edges?: readonly StageEdge[];
   /**
-   * What really happened, for each rank, in milliseconds of one clock of all ranks. It is drawn below what was
-   * simulated, on the same scale; its first action begins at 0.
+   * What really happened, for each rank, in milliseconds of one clock of all ranks. It is drawn below the
+   * simulation, on the same scale; its first action begins at 0.
    */
   readonly measured?: readonly (readonly TimedAction[])[];
-  /** How wide a text is at most; default 160. */
+  /** The largest width of a text. Default: 160. */
   readonly columns?: number;
 }
 
@@ -32,7 +32,10 @@ const visualizeScheduleRules: OptionRules<VisualizeScheduleOptions> = {
   columns: option.integer(20),
 };
 
-/** When which rank does what, simulated and, where times are given, as it was measured: as text, or as an SVG image. */
+/**
+ * Draws when which rank does what, as text or as an SVG image: the simulation and, if measured times are given,
+ * what was measured.
+ */
 export function visualizeSchedule(
   schedule: Schedule,
   options: VisualizeScheduleOptions = {},

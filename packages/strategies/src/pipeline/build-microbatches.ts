@@ -158,7 +158,7 @@ function lossOf(result: unknown): Node {
         result instanceof Tensor
           ? `an output of shape [${result.shape.join(', ')}]${result.requiresGrad ? '' : ' that requires no gradient'}, and not a loss`
           : 'an output that is no tensor, and not a loss',
-      todo: 'Give pipeline() a loss, or have the model return its loss: one that is built outside of the stages cannot reach them. Use noGrad() to evaluate',
+      todo: 'Give pipeline() a loss, or have the model return its loss, because a loss that is built outside of the stages cannot reach them. Use noGrad() to evaluate',
     },
     { shape: result instanceof Tensor ? result.shape : null },
   );

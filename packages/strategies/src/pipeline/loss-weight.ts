@@ -9,9 +9,9 @@ import {
 import type { MicrobatchInputs } from './split-microbatches.ts';
 
 /**
- * What the loss of a microbatch counts in that of the batch: `rows` where it is a mean over rows, `sum` where it is a
- * sum, or what a function of the microbatch's inputs says, as the number of its tokens. But for `sum`, the weights are
- * divided by their sum.
+ * The weight of the loss of a microbatch in the loss of the batch: `rows` if it is a mean over rows, `sum` if
+ * it is a sum, or the result of a function of the microbatch's inputs, such as the number of its tokens. Except
+ * for `sum`, the weights are divided by their sum.
  */
 export type LossWeight = 'rows' | 'sum' | ((...inputs: readonly unknown[]) => Tensor | number);
 

@@ -22,8 +22,9 @@ export function noteHolder(node: Node, holder: Holder): void {
 }
 
 /**
- * Gives all ranks of a pipeline an output of it that one of them has: a collective. Returns the output, which can be
- * read when this has settled. Throws ConfigError for what is no output of a pipeline.
+ * Gives an output of a pipeline, which one rank has, to all ranks. It is a collective. Returns the output,
+ * which can be read when the promise has resolved. Throws ConfigError for a tensor that is not an output of a
+ * pipeline.
  */
 export async function onEveryRank(output: Tensor): Promise<Tensor> {
   const { node } = output;
@@ -32,8 +33,8 @@ export async function onEveryRank(output: Tensor): Promise<Tensor> {
     throw new ConfigError(
       {
         asked: `onEveryRank of a tensor of shape [${output.shape.join(', ')}]`,
-        found: 'no output of a pipeline that one rank has',
-        todo: 'Give it what forward() of the model returned inside noGrad(), before anything is made of it',
+        found: 'a tensor that is not an output of a pipeline',
+        todo: "Give it the result of the model's forward() inside noGrad(), before you compute with it",
       },
       { shape: output.shape },
     );

@@ -29,13 +29,14 @@ import { bytesOf } from './message-bytes.ts';
 
 /** Options of `OptimisticOptimizer`. */
 export interface OptimisticOptimizerOptions {
-  /** Gradients are clipped to this norm, as by `clipGradNorm`. Default: they are not. */
+  /** Gradients are clipped to this norm, as by `clipGradNorm`. Default: they are not clipped. */
   readonly maxNorm?: number;
   /** Whether a step whose gradients are not all finite changes nothing. Default: false. */
   readonly skipNonFinite?: boolean;
   /**
-   * Scales losses, whose gradients are divided by the scale before they are clipped. A step whose gradients are not all finite
-   * changes nothing but the scale. The optimizer calls its step() and update(). Default: losses are as they are.
+   * Scales losses. Gradients are divided by the scale before they are clipped. A step whose gradients are not
+   * all finite changes only the scale. The optimizer calls the scaler's step() and update(). Default: losses
+   * are not scaled.
    */
   readonly scaler?: LossScaler;
 }
@@ -46,31 +47,32 @@ const optionRules: OptionRules<OptimisticOptimizerOptions> = {
   scaler: option.instanceOf(LossScaler),
 };
 
-/** What became of a step. */
+/** What happened to a step. */
 export interface Verdict {
-  /** Of all gradients, before they were clipped. */
+  /** The norm of all gradients before they were clipped. */
   readonly norm: number;
-  /** False where the step was taken back, as gradients were not finite. */
+  /** False if the step was undone because gradients were not finite. */
   readonly taken: boolean;
 }
 
 /**
- * Steps without waiting for the other ranks (Qi et al. 2023, "Zero Bubble Pipeline Parallelism", post-validation): the
- * norm of all gradients, for which clipping asks, is a barrier that would put the bubble of a pipeline back. So each rank
- * makes the update as if nothing were to be clipped or skipped, and begins with the next pass. Where the norm, when it is
- * known, says otherwise, the update is taken back, made as it should have been, and what the next pass had computed is
- * computed again: the bits are those of clipGradNorm and step(). Call it in their place:
+ * An optimizer whose steps do not wait for the other ranks (Qi et al. 2023, "Zero Bubble Pipeline Parallelism",
+ * post-validation). Clipping needs the norm of all gradients, which is a barrier that would bring back the
+ * bubble of a pipeline. So each rank makes the update as if nothing were to be clipped or skipped, and begins
+ * the next pass. If the norm, when it is known, says otherwise, the update is undone and made again correctly,
+ * and the results of the next pass are computed again. The bits are those of clipGradNorm and step(). Use it in
+ * their place:
  *
  *     const optimizer = new OptimisticOptimizer(new optim.AdamW(model.module.parameters()), { maxNorm: 1 });
  *     model.forward(x, y).backward();
  *     await optimizer.step();
  *
- * Losses may be scaled: `scaler.scale(loss).backward()` with `{ scaler }`, in the place of whose step() and update() this
- * optimizer's step() is called. The scale of the next loss is read when the verdict is there, which its first backward waits
- * for.
+ * Losses may be scaled with `{ scaler }` and `scaler.scale(loss).backward()`. Then call step() of this
+ * optimizer instead of step() and update() of the scaler. The scale of the next loss is read when the verdict
+ * is known; the first backward waits for it.
  *
- * Until then the former parameters and states are kept beside the new ones, and the gradients: `explain` says how much.
- * What reads tensors waits for the norm first.
+ * Until then, the former parameters and states are kept beside the new ones, and so are the gradients;
+ * `explain` says how much this is. Code that reads tensors waits for the norm first.
  */
 export class OptimisticOptimizer<Wrapped extends Optimizer> extends WrappedOptimizer<Wrapped> {
   readonly #options: OptimisticOptimizerOptions;
@@ -78,7 +80,10 @@ export class OptimisticOptimizer<Wrapped extends Optimizer> extends WrappedOptim
   #isOpen = false;
   #keptBytes = 0;
 
-  /** Throws ConfigError for options out of range, and for none: nothing is to be waited for then. */
+  /**
+   * Throws ConfigError for options out of range, and if no option is given, because then there is nothing to
+   * wait for.
+   */
   constructor(optimizer: Wrapped, options: OptimisticOptimizerOptions) {
     super(optimizer);
     checkOptions('OptimisticOptimizer', options, optionRules);
@@ -88,31 +93,34 @@ export class OptimisticOptimizer<Wrapped extends Optimizer> extends WrappedOptim
         asked: 'an OptimisticOptimizer',
         found:
           'no verdict that its steps would wait for: neither maxNorm nor skipNonFinite nor a scaler',
-        todo: 'Give one of them, or use the optimizer as it is, whose steps wait for nobody',
+        todo: 'Give one of them, or use the optimizer itself, whose steps do not wait for a verdict',
       });
     }
     this.#options = options;
   }
 
-  /** Throws TensorStateError while it is not known what becomes of the latest step, whose counts may be taken back. */
+  /** Throws TensorStateError while the latest step may still be undone. */
   override savedState(parameter: Tensor): SavedState | undefined {
     this.#requireVerdict();
     return super.savedState(parameter);
   }
 
-  /** Throws as savedState, and CheckpointError as Optimizer. */
+  /** Throws the errors of savedState, and CheckpointError as Optimizer does. */
   override restore(saved: ReadonlyMap<Tensor, HostArrays>, settings: readonly object[]): void {
     this.#requireVerdict();
     super.restore(saved, settings);
   }
 
-  /** Throws as restore. */
+  /** Throws the errors of restore. */
   override loadStateDict(dict: OptimizerStateDict<OptimizerSettings>): void {
     this.#requireVerdict();
     super.loadStateDict(dict);
   }
 
-  /** Updates as if the verdict were good. Throws as step() of the optimizer. A collective over all axes of the mesh. */
+  /**
+   * Updates as if the verdict were good. Throws the errors of step() of the optimizer. It is a collective over
+   * all axes of the mesh.
+   */
   async step(): Promise<void> {
     const session = currentSession();
     await session.realize([]);
@@ -165,7 +173,7 @@ export class OptimisticOptimizer<Wrapped extends Optimizer> extends WrappedOptim
     });
   }
 
-  /** What becomes of the latest step: waits for it. Throws TensorStateError before the first one. */
+  /** Waits for the verdict on the latest step. Throws TensorStateError before the first step. */
   async verdict(): Promise<Verdict> {
     const latest = this.#latest;
     if (latest === null) {
@@ -180,7 +188,10 @@ export class OptimisticOptimizer<Wrapped extends Optimizer> extends WrappedOptim
     return latest;
   }
 
-  /** What this rank keeps beside parameters, gradients and states between the latest step and its verdict. */
+  /**
+   * What this rank keeps between the latest step and its verdict, in addition to parameters, gradients and
+   * states.
+   */
   explain(): string {
     return `steps ahead of the verdict: former parameters and states, and gradients, are kept until it is there: ${this.#keptBytes} bytes`;
   }

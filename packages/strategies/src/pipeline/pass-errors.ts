@@ -15,7 +15,7 @@ export function elsewhere({ shape }: Node, axis: string, rank: number): NodeValu
   const error = new TensorStateError(
     {
       asked: `an output of a pipeline, of shape [${shape.join(', ')}]`,
-      found: `rank ${rank} of '${axis}' has it, as its stage is there`,
+      found: `only rank ${rank} of '${axis}' has it, because that rank computes its stage`,
       todo: 'Read it on that rank, or call await onEveryRank(output) on all ranks',
     },
     { axis, rank },
@@ -35,7 +35,7 @@ export function unknownLeaf({ shape }: Node): ConfigError {
   return new ConfigError(
     {
       asked: 'a training pass of a pipeline',
-      found: `a tensor of shape [${shape.join(', ')}] that requires a gradient and is no parameter of the model, so that each rank would have its own`,
+      found: `a tensor of shape [${shape.join(', ')}] that requires a gradient and is not a parameter of the model, so each rank would have its own copy`,
       todo: 'Make it a parameter of the model',
     },
     { shape },

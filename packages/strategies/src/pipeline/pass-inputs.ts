@@ -41,7 +41,7 @@ function inputsOf(model: Module): number {
   }
   throw new ConfigError(
     {
-      asked: `a pass of a pipeline of ${model.constructor.name}, whose loss takes targets behind the model's inputs`,
+      asked: `a pass of a pipeline of ${model.constructor.name}, whose loss takes targets after the model's inputs`,
       found: 'a forward() whose parameters cannot be counted',
       todo: 'Say how many inputs the model takes: pipeline({ inputs: 1, loss, … })',
     },
@@ -53,8 +53,8 @@ function tooMany(inputs: number, modelInputs: number, most: number): ConfigError
   return new ConfigError(
     {
       asked: 'a pass of a pipeline',
-      found: `${inputs} inputs, of which the model takes ${modelInputs} and the loss at most ${most} beside the model's output`,
-      todo: "Pass the model's inputs, and behind them the loss's. Where forward() does not have a parameter for each of its inputs, say how many they are: pipeline({ inputs: 2, … })",
+      found: `${inputs} inputs; the model takes ${modelInputs} of them and the loss at most ${most} in addition to the model's output`,
+      todo: "Pass the model's inputs and then those of the loss. If forward() does not have a parameter for each of its inputs, say how many there are: pipeline({ inputs: 2, … })",
     },
     { inputs, modelInputs, targets: most },
   );
@@ -64,8 +64,8 @@ function withoutTargets(inputs: number): ConfigError {
   return new ConfigError(
     {
       asked: 'a training pass of a pipeline whose loss takes targets',
-      found: `${inputs} ${inputs === 1 ? 'input' : 'inputs'}, which the model takes alone`,
-      todo: "Pass the targets behind all of the model's inputs, with undefined for optional ones that are left out. For the output alone use noGrad(), or eval() of the model",
+      found: `${inputs} ${inputs === 1 ? 'input' : 'inputs'}, and the model takes all of them`,
+      todo: "Pass the targets after all of the model's inputs, with undefined for optional inputs that are left out. To get only the output, use noGrad(), or eval() of the model",
     },
     { inputs },
   );

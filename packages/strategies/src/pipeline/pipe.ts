@@ -16,19 +16,25 @@ import { refuseBackward } from './refuse-backward.ts';
 
 /** Options of `Pipe`. */
 export interface PipeOptions {
-  /** In how many microbatches the rows of a batch pass through the stages. Default: 1. */
+  /** The number of microbatches into which the rows of a batch are cut. Default: 1. */
   readonly chunks?: number;
-  /** Paths of the modules with which stages 1 and later begin. Default: stages of as few parameters as can be. */
+  /**
+   * Paths of the modules with which stages 1 and later begin. Default: the largest stage has as few parameters
+   * as possible.
+   */
   readonly cut?: readonly string[];
-  /** Whether running statistics of batch norms move once a batch, and not by each microbatch. Default: false. */
+  /**
+   * Whether the running statistics of batch norms are updated once for each batch, and not for each microbatch.
+   * Default: false.
+   */
   readonly deferredBatchNorm?: boolean;
-  /** The mesh axis whose ranks have the stages; all are given the same batch. Default: `pp`. */
+  /** The mesh axis whose ranks have the stages. All of them get the same batch. Default: `pp`. */
   readonly axis?: string;
 }
 
-/** A Pipe that trains. */
+/** Options of a Pipe that trains. */
 export interface PipeWithLoss<Output, Targets extends readonly unknown[]> extends PipeOptions {
-  /** The loss of a microbatch, of which it is a mean over rows. Shape: -> []. */
+  /** The loss of a microbatch, which must be a mean over rows. Shape: -> []. */
   readonly loss: (output: Output, ...targets: Targets) => Tensor;
 }
 
@@ -45,9 +51,9 @@ const optionRules: OptionRules<PipeOptions & AnyLoss> = {
 };
 
 /**
- * A model whose microbatches pass through stages as in GPipe: torch.distributed.pipeline.sync.Pipe (Huang et al. 2019). It
- * is `parallelize` with the strategy `pipeline({ schedule: 'gpipe' })`, which the first pass carries out; so forward gives
- * a promise, where PyTorch gives a reference to a remote value.
+ * A model whose microbatches pass through stages as in GPipe: torch.distributed.pipeline.sync.Pipe (Huang et
+ * al. 2019). It is `parallelize` with the strategy `pipeline({ schedule: 'gpipe' })`, which the first pass
+ * applies. So forward returns a promise, where PyTorch returns a remote reference.
  *
  *     const model = new Pipe(new nn.Sequential(fc1, fc2), { chunks: 8 });
  *     const output = await model.forward(input);
@@ -74,8 +80,8 @@ export class Pipe<
   }
 
   /**
-   * The model in stages; of its parameters optimizers are made. A collective where it is called first. Throws LayoutError
-   * for a model that cannot be cut so.
+   * The model in stages. Make optimizers of its parameters. The first call is a collective. Throws LayoutError
+   * for a model that cannot be cut in this way.
    */
   ready(): Promise<PlannedModelWithLoss<M, Inputs, Output, Targets>>;
   ready(): Promise<PlannedModel<M, readonly unknown[], unknown>> {
@@ -84,9 +90,10 @@ export class Pipe<
   }
 
   /**
-   * With targets the loss of the batch, whose backward() trains; without, and in a Pipe that has no loss, what the model
-   * returns. Rank `size - 1` of the axis has it, and `onEveryRank` gives it to all; its backward() is refused, as no loss
-   * outside of the stages reaches them.
+   * With targets, it returns the loss of the batch, whose backward() trains. Without targets, and in a Pipe
+   * without a loss, it returns what the model returns. Rank `size - 1` of the axis has this output, and
+   * `onEveryRank` gives it to all ranks. Its backward() is refused, because a loss outside of the stages cannot
+   * reach them.
    */
   async forward(...inputs: [...Inputs, ...Targets]): Promise<Targets extends [] ? Output : Tensor>;
   async forward(...inputs: readonly unknown[]): Promise<unknown> {

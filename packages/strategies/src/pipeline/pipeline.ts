@@ -41,46 +41,53 @@ import { stagesOfModules, stagesOfParameters } from './stages-of-parameters.ts';
 /** Options of `pipeline`. */
 export interface PipelineOptions {
   /**
-   * When each rank computes what: a name, or a schedule of your own. With `automatic` the schedule, the cut and, where
-   * they are not given, the numbers of stages and microbatches are those that are fastest by measured `costs` for `rows`,
-   * among those for which each rank has room. Default: `1f1b`.
+   * When each rank computes what: a name, or your own schedule. With `automatic`, the schedule, the cut and, if
+   * they are not given, the numbers of stages and microbatches are the fastest ones by the measured `costs` for
+   * `rows`, among those for which each rank has enough memory. Default: `1f1b`.
    */
   readonly schedule?: ScheduleName | Schedule | 'automatic';
-  /** In how many parts the rows of a batch pass through the stages. Default: as many as the schedule has. */
+  /** The number of microbatches into which the rows of a batch are cut. Default: as many as the schedule has. */
   readonly microbatches?: number;
   /**
-   * Paths of the modules with which stages 1 and later begin, in the order in which the model calls them; or what stages
-   * are to have alike: with `parameters`, the stage with the most of them has as few as can be. So with `flops`, `time`
-   * and `memory`, of which `costs` tell: memory is states, and the activations that the schedule keeps there. Default:
-   * `parameters`.
+   * Paths of the modules with which stages 1 and later begin, in the order in which the model calls them; or
+   * the quantity to balance. With `parameters`, the largest stage has as few parameters as possible. With
+   * `flops`, `time` and `memory`, the same is true for the quantity that `costs` give; memory is that of states
+   * and of the activations that the schedule keeps. Default: `parameters`.
    */
   readonly cut?: readonly string[] | CutBy;
-  /** What modules cost: of `countModelCosts` or `measureModelCosts`, or written by hand. Default: not known. */
+  /**
+   * The costs of modules: from `countModelCosts` or `measureModelCosts`, or written by hand. Default: not
+   * known.
+   */
   readonly costs?: ModelCosts;
-  /** How messages take their time, for `explain` and an automatic schedule. Default: they take none. */
+  /** The time of messages, for `explain` and an automatic schedule. Default: they take no time. */
   readonly link?: LinkCosts;
-  /** What each rank has room for: states and activations of an automatic schedule. Default: without limit. */
+  /** The memory of each rank for states and activations of an automatic schedule. Default: without limit. */
   readonly memoryBytes?: number;
-  /** Rows of a batch. Default: as many for each microbatch as `costs` have. */
+  /** The rows of a batch. Default: for each microbatch, as many rows as `costs` have. */
   readonly rows?: number;
-  /** Into how many stages. Default: as `cut` or the schedule says; else one for each rank, or two where the schedule has two. */
+  /**
+   * The number of stages. Default: as `cut` or the schedule says; otherwise one for each rank, or two if the
+   * schedule has two.
+   */
   readonly stages?: number;
   /**
-   * What the loss of a microbatch counts in that of the batch: `rows` where it is a mean over rows, `sum` where it is a
-   * sum, or a function of the microbatch's inputs, as the number of its tokens. Default: `rows`.
+   * The weight of the loss of a microbatch in the loss of the batch: `rows` if it is a mean over rows, `sum` if
+   * it is a sum, or a function of the microbatch's inputs, such as the number of its tokens. Default: `rows`.
    */
   readonly weight?: LossWeight;
   /**
-   * What products compute in; parameters and their gradients are f32. What is f32 between stages, and its gradients,
-   * travel in the computeDtype between ranks. Default: everything is f32.
+   * The dtype of products. Parameters and their gradients are f32. Values between stages that are f32, and
+   * their gradients, are sent between ranks in the computeDtype. Default: everything is f32.
    */
   readonly mixedPrecision?: Pick<MixedPrecision, 'computeDtype' | 'outputDtype'>;
   /**
-   * Whether running statistics of batch norms move once a pass, by those of the whole batch, as they do on one rank that has it
-   * all; else each microbatch moves them. Microbatches are normalised by their own statistics in any case. Default: false.
+   * Whether the running statistics of batch norms are updated once per pass, with those of the whole batch, as
+   * on one rank that has the whole batch. Otherwise each microbatch updates them. Microbatches are normalised
+   * by their own statistics in any case. Default: false.
    */
   readonly deferredBatchNorm?: boolean;
-  /** The mesh axis whose ranks have the stages; all are given the same batch. Default: `pp`. */
+  /** The mesh axis whose ranks have the stages. All of them get the same batch. Default: `pp`. */
   readonly axis?: string;
 }
 
@@ -90,13 +97,13 @@ export interface PipelineWithLoss<
   Targets extends readonly unknown[],
 > extends PipelineOptions {
   /**
-   * The loss of a microbatch. A pass is then given the model's inputs and, behind them, the targets: what this takes
-   * beside the model's output. Without it the model returns its loss. Shape: -> [].
+   * The loss of a microbatch. A pass then takes the model's inputs and, after them, the targets: the parameters
+   * of this function after the model's output. Without it, the model returns its loss. Shape: -> [].
    */
   readonly loss: (output: Output, ...targets: Targets) => Tensor;
   /**
-   * How many of the inputs of a pass the model takes. Default: as many as its forward() has parameters; optional ones
-   * that are left out are given as undefined.
+   * The number of the inputs of a pass that the model takes. Default: the number of parameters of its
+   * forward(). Optional ones that are left out are undefined.
    */
   readonly inputs?: number;
 }
@@ -124,17 +131,18 @@ const optionRules: OptionRules<PipelineOptions & WithLoss> = {
 };
 
 /**
- * Pipeline parallelism: the model is cut into stages, which the ranks of an axis have, and microbatches pass through them
- * (Huang et al. 2019, "GPipe"; Narayanan et al. 2019, "PipeDream"). What crosses between stages is found in the graph:
- * several tensors, skip connections to any later stage, masks, shared parameters. All ranks call the model with the same
- * batch; the loss of a training pass is that of one rank that accumulates the same microbatches.
+ * Pipeline parallelism. The model is cut into stages, which the ranks of an axis have, and microbatches pass
+ * through them (Huang et al. 2019, "GPipe"; Narayanan et al. 2019, "PipeDream"). The graph shows which values
+ * pass between stages: several tensors, skip connections to any later stage, masks, shared parameters. All
+ * ranks call the model with the same batch. The loss of a training pass is that of one rank that accumulates
+ * the same microbatches.
  *
  *     pipeline({ schedule: '1f1b', microbatches: 8, cut: ['blocks.4'], loss: crossEntropy })
  *
- * Carried out, it gives the rank of each stage rank 0's parameters, and all ranks rank 0's keys of random numbers.
- * A loss that is not finite is told on the console, with the first stage whose output was not.
- * Throws ConfigError for options out of range; planning throws LayoutError for cuts that are no modules, and ConfigError
- * for a shape that the schedule cannot have.
+ * When it is applied, the rank of each stage gets rank 0's parameters, and all ranks get rank 0's keys of
+ * random numbers. If a loss is not finite, the console names the first stage whose output is not finite.
+ * Throws ConfigError for options out of range. Planning throws LayoutError for cuts that are not modules, and
+ * ConfigError for a shape that the schedule cannot have.
  */
 export function pipeline<Output, Targets extends readonly unknown[]>(
   options: PipelineWithLoss<Output, Targets>,
@@ -209,7 +217,7 @@ function stagesFor(
     throw new ConfigError(
       {
         asked: `a pipeline with room for ${memoryBytes} bytes on each rank`,
-        found: 'a schedule that was given, and is not chosen by it',
+        found: 'a schedule that was given, so memoryBytes has no effect',
         todo: "Use schedule: 'automatic', or leave memoryBytes out and read what explain(plan) prints",
       },
       { memoryBytes },
@@ -240,7 +248,7 @@ function scheduleOf(
       {
         asked: `a pipeline of ${asked} stages`,
         found: `cuts into ${cutStages}`,
-        todo: 'Give as many stages as cuts and one, or leave one of the two out',
+        todo: 'Give one stage more than cuts, or leave one of the two out',
       },
       { stages: asked, cuts: cutStages - 1 },
     );
@@ -253,8 +261,8 @@ function scheduleOf(
     throw new ConfigError(
       {
         asked: `a pipeline by the schedule ${found.name}`,
-        found: 'forwards only, so that nothing would be trained',
-        todo: 'Use a schedule with backwards: evaluation inside noGrad() leaves them out by itself',
+        found: 'it has only forward passes, so nothing would be trained',
+        todo: 'Use a schedule with backward passes: evaluation inside noGrad() leaves them out by itself',
       },
       { schedule: found.name },
     );
@@ -298,7 +306,7 @@ function named(
     throw new ConfigError({
       asked: `a pipeline by the schedule ${name}`,
       found: 'no number of microbatches',
-      todo: 'Say in how many parts a batch passes through the stages: microbatches: 4 × ranks, or more',
+      todo: 'Say into how many microbatches a batch is cut: 4 × ranks, or more',
     });
   }
   if (stages % ranks !== 0) {
@@ -342,7 +350,7 @@ function rowsWithoutCosts(rows: number): ConfigError {
   return new ConfigError(
     {
       asked: `a pipeline for batches of ${rows} rows`,
-      found: 'rows of a batch, and no costs that depend on them',
+      found: 'rows, but no costs that depend on them',
       todo: 'Give costs, too, or leave rows out: batches of any size pass through',
     },
     { rows },

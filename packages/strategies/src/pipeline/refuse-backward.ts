@@ -8,7 +8,7 @@ export function refuseBackward(output: Node): void {
       throw new ConfigError(
         {
           asked: 'backward() from an output of a pipeline',
-          found: `one of shape [${output.shape.join(', ')}] of an evaluation: a loss that is built outside of the stages cannot reach them`,
+          found: `one of shape [${output.shape.join(', ')}] of an evaluation; a loss that is built outside of the stages cannot reach them`,
           todo: 'Give the loss to the pipeline, and the targets to forward(): pipeline({ loss, … })',
         },
         { shape: output.shape },

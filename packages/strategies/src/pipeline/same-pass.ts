@@ -62,7 +62,7 @@ function otherBatch(rank: number, what: 'shape' | 'data'): CollectiveMismatchErr
   return new CollectiveMismatchError(
     {
       asked: 'to pass a batch through the stages of a pipeline',
-      found: `rank ${rank} was given a batch of other ${what} than rank 0`,
+      found: `the ${what} of the batch differs between rank ${rank} and rank 0`,
       todo: 'Give all ranks of the pipeline the same batch: share a dataset out over the ranks of dp alone',
     },
     { rank },
@@ -73,8 +73,8 @@ function otherCrossings(rank: number): CollectiveMismatchError {
   return new CollectiveMismatchError(
     {
       asked: 'to pass a batch through the stages of a pipeline',
-      found: `between the stages of rank ${rank}'s forward pass go other tensors, or tensors of other shapes, than between those of rank 0's`,
-      todo: 'Have forward() do the same on all ranks: it may not depend on the rank, or on random numbers of its own',
+      found: `the forward pass of rank ${rank} would send other tensors, or tensors of other shapes, between stages than that of rank 0`,
+      todo: 'Make forward() the same on all ranks: it must not depend on the rank, or on random numbers that differ between ranks',
     },
     { rank },
   );

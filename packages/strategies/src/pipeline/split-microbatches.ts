@@ -51,7 +51,7 @@ export function rowsOf(inputs: readonly unknown[]): number {
     {
       asked: 'a batch that a pipeline cuts into microbatches along dim 0',
       found: shapes === '' ? 'no tensor with rows' : `tensors of shapes ${shapes}`,
-      todo: 'Give tensors that all have one row for each element of the batch, and what is the same for all rows as a number or a tensor without dims',
+      todo: 'Give tensors that have one row for each element of the batch. Give values that are the same for all rows as numbers or as tensors without dims',
     },
     { shapes: tensors.map(({ shape }) => shape) },
   );

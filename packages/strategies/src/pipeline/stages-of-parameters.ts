@@ -58,8 +58,8 @@ function requireOrder(paths: readonly string[]): void {
       throw new LayoutError(
         {
           asked: 'stages of a model that is given by the paths of its modules',
-          found: `'${path}', which does not follow '${parent}' and what is inside of that`,
-          todo: 'List each module before those inside of it, and these before the next one',
+          found: `'${path}', which does not follow '${parent}' or a module inside of '${parent}'`,
+          todo: 'List each module, then the modules inside of it, and then the next module',
         },
         { path },
       );

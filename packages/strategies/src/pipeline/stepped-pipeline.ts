@@ -7,8 +7,8 @@ type ListOf<Values extends readonly unknown[]> = Values extends readonly [Tensor
   : Values;
 
 /**
- * Steps of a pipeline as torch.distributed.pipelining has them: a forward and a backward pass of all microbatches by the
- * pipeline's schedule, in one call.
+ * Steps of a pipeline as in torch.distributed.pipelining: one call does the forward and backward pass of all
+ * microbatches by the pipeline's schedule.
  *
  *     const parallel = await parallelize(model, pipeline({ schedule: '1f1b', microbatches: 8, loss }));
  *     const schedule = new SteppedPipeline(parallel);

@@ -17,7 +17,7 @@ export function checkInitialParts({ strategy, parameters }: Plan, model: Module)
     throw new ConfigError(
       {
         asked: `a parameter ${name} of shape ${formatShape(shape)} as ${given}, by ${strategy}`,
-        found: `it was constructed in parts, of which this rank kept its part of ${kept}`,
+        found: `it was constructed in parts, and this rank kept its part of ${kept}`,
         todo: 'Give constructSharded the strategy that the model is parallelized with, or build it without constructSharded',
       },
       { parameter: name, shape, expected: layout, found: initialPart.layout },

@@ -72,8 +72,8 @@ export function checkApplied(plan: Plan, model: Module): void {
     if (said === done) continue;
     throw planError(plan, {
       asked: `by which ranks share out the updates of '${name}' over ${said}`,
-      found: `they share them out over ${done} when it was carried out`,
-      todo: "Have plan() say of each parameter's optimizer states what apply() does",
+      found: `they share them out over ${done} after it was carried out`,
+      todo: 'Describe the optimizer states of each parameter in plan() in the way in which apply() divides them',
     });
   }
 }

@@ -131,7 +131,7 @@ function requireSameBatch(outer: Plan, second: string): void {
     {
       asked: `${outer.strategy} composed with ${second} on a mesh of ${formatMesh(outer)}`,
       found: `${outer.strategy} comes first, and shares out the batch over the ${ranksOf(batchAxes, outer.axes)} ranks of '${batchAxes.join("' × '")}'`,
-      todo: 'Put what shares out the batch last, as in compose(tensorParallel(styles), fsdp())',
+      todo: 'Put the strategy that shares out the batch last, as in compose(tensorParallel(styles), fsdp())',
     },
     { batchAxes, axes: outer.axes },
   );

@@ -22,7 +22,7 @@ import { collectivesOf, Step } from './step.ts';
 
 /** Options of `explain`. */
 export interface ExplainOptions extends PlanMemoryOptions {
-  /** How the ranks reach each other, and why so: `transport` of what `init` returns. Default: not known. */
+  /** How the ranks reach each other, and why: `transport` of the result of `init`. Default: not known. */
   readonly transport?: { readonly kind: string; readonly reason: string };
 }
 

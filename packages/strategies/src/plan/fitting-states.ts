@@ -30,11 +30,11 @@ export function requireFittingStates(
     plan,
     {
       asked: `whose ranks of '${axis}' have ${own} of '${name}', ${ofGradient} of its gradient, and update ${ofUpdate}`,
-      found: 'parts that are no parts of those that are updated',
+      found: 'states that are divided in ways that do not fit each other',
       todo:
         way === 'alike'
-          ? 'Share out all three in one way'
-          : 'Share out updates; with them, gradients; with these, parameters; all in one way',
+          ? 'Divide all three in the same way'
+          : 'Divide gradients only if updates are divided, parameters only if gradients are, and all in the same way',
     },
     { parameter: name, axis },
   );

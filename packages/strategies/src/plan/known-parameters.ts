@@ -20,7 +20,7 @@ export class KnownParameters {
     throw new ConfigError(
       {
         asked: `a forward pass of a model under ${this.#strategy}`,
-        found: `${names.join(', ')} was put into it after the strategy had been applied, so that each rank would train its own`,
+        found: `${names.join(', ')} was put into it after the strategy had been applied, so each rank would train its own copy`,
         todo: 'Put all parameters into the model before parallelize()',
       },
       { parameters: names },

@@ -8,8 +8,8 @@ import type { ModelPlan } from './step.ts';
 import type { StrategyWithLoss } from './strategy-with-loss.ts';
 
 /**
- * How a strategy would lay the model out on this rank's mesh; `explain` prints it. Throws ConfigError for what is no
- * strategy.
+ * The plan of a strategy for a model on this rank's mesh. `explain` prints it. Throws ConfigError for a value
+ * that is not a strategy.
  */
 export function planFor(model: Module, strategy: Strategy): ModelPlan {
   requireStrategy(strategy);
@@ -18,8 +18,8 @@ export function planFor(model: Module, strategy: Strategy): ModelPlan {
 }
 
 /**
- * Makes the plan of a strategy and carries it out: `applyPlan(planFor(model, strategy), model)`. A collective.
- * Make optimizers after it: parameters may be others then.
+ * Makes the plan of a strategy and applies it: `applyPlan(planFor(model, strategy), model)`. It is a
+ * collective. Make optimizers after it, because it may replace parameters.
  */
 export async function parallelize<
   M extends Module,

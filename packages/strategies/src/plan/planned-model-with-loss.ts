@@ -1,7 +1,10 @@
 import type { Model, Module, Tensor } from '@shardwise/core/extend';
 import type { PlannedModel } from './planned-model.ts';
 
-/** A model whose passes give their loss where they are given targets, and in evaluation without them the model's output. */
+/**
+ * A model whose passes return their loss if they get targets, and in evaluation without targets the model's
+ * output.
+ */
 export type PlannedModelWithLoss<
   M extends Module,
   Inputs extends readonly unknown[],

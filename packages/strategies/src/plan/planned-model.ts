@@ -17,7 +17,7 @@ import { ofRankZero } from './of-rank-zero.ts';
 import type { PassHooks, PlanContext } from './plan-context.ts';
 import type { ModelPlan } from './step.ts';
 
-/** A model that trains as a plan says: what `parallelize` gives. */
+/** A model that trains by a plan, as `parallelize` returns it. */
 export class PlannedModel<M extends Module, Inputs extends readonly unknown[], Output>
   implements ParallelModel<M, Inputs, Output>, Joinable
 {
@@ -28,7 +28,7 @@ export class PlannedModel<M extends Module, Inputs extends readonly unknown[], O
   /** False inside noSync. */
   #synchronizes = true;
 
-  /** `context` is that of a plan that has been carried out on the model. */
+  /** `context` belongs to a plan that has been applied to the model. */
   constructor(model: M & Model<Inputs, Output>, context: PlanContext) {
     this.module = model;
     this.#context = context;
@@ -36,15 +36,15 @@ export class PlannedModel<M extends Module, Inputs extends readonly unknown[], O
   }
 
   /**
-   * As it runs now: buckets of gradients are filled anew when the order is known in which they arrive, and
-   * what the latest passes did not read was not gathered or reduced.
+   * The plan as it runs now. Buckets of gradients are filled again when the order is known in which gradients
+   * arrive. Parameters that the latest passes did not read were not gathered or reduced.
    */
   get plan(): ModelPlan {
     const { hooks, plan } = this.#context;
     return hooks.reduce((latest, hook) => hook.planned?.(latest) ?? latest, plan);
   }
 
-  /** Throws ConfigError for a model that parameters were put into since. */
+  /** Throws ConfigError if the model got new parameters since `parallelize`. */
   forward(...inputs: Inputs): Output {
     this.#known.check();
     const { hooks, buffers, reducers } = this.#context;
@@ -81,14 +81,17 @@ export class PlannedModel<M extends Module, Inputs extends readonly unknown[], O
     }
   }
 
-  /** Gives all ranks what a master updates, which they otherwise have as of the latest forward pass. */
+  /**
+   * Gives all ranks the parameters that a master updates. Without it, they have those of the latest forward
+   * pass.
+   */
   replicate(): void {
     for (const hook of this.#context.hooks) hook.replicate?.();
   }
 
   /**
-   * Ends the training on many ranks: the module is an ordinary one again, but for mixed precision, in which it
-   * stays. Throws ConfigError where ranks have parts of it.
+   * Ends the training on many ranks. The module is an ordinary module again, except that mixed precision stays.
+   * Throws ConfigError if ranks have parts of it.
    */
   detach(): M {
     this.#requireWhole(
@@ -99,7 +102,7 @@ export class PlannedModel<M extends Module, Inputs extends readonly unknown[], O
     return this.module;
   }
 
-  /** See `join`. A rank without a batch gets the gradients that the others average, too. */
+  /** See `join`. A rank without a batch gets the averaged gradients of the others, too. */
   joinHook(context: JoinContext): JoinHook {
     this.#requireWhole('join of a model', 'Use ddp(), or give all ranks as many batches');
     this.#join = context;

@@ -11,7 +11,7 @@ export function requireStrategy(strategy: unknown): void {
       found: 'no strategy',
       todo: isFunction
         ? `Call it: parallelize(model, ${name}())`
-        : `Give what a function makes, as ddp(), zero({ stage: 2 }) or fsdp()`,
+        : `Give a strategy, such as ddp(), zero({ stage: 2 }) or fsdp()`,
     },
     {},
   );

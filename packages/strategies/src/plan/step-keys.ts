@@ -9,18 +9,18 @@ import type { StepKey } from './step.ts';
 
 // Steps that others look for in a plan. A page that has no such steps loads nothing of what they do.
 
-/** A unit: parameters that are whole together, while the forward or the backward pass of a module runs. */
+/** A unit: parameters that are whole at the same time, while the forward or the backward pass of a module runs. */
 export interface Gather {
   readonly axis: string;
-  /** Path of the module; '' for the model. */
+  /** The path of the module; '' for the model. */
   readonly unit: string;
   readonly parameters: readonly string[];
   /**
-   * Whether whole parameters are freed after forward, and gathered again in backward; a number: of how many
-   * neighbouring ranks each keeps a part then.
+   * Whether whole parameters are freed after the forward pass and gathered again in the backward pass. With a
+   * number, each rank keeps a part of them, and so many neighbouring ranks have all parts.
    */
   readonly reshardAfterForward: boolean | number;
-  /** How many units ahead of their use are gathered. The same in all units. */
+  /** The number of units that are gathered before they are used. It is the same in all units. */
   readonly prefetch: number;
   /**
    * How often the latest passes have gathered each: never what they do not read, more than once what a module
@@ -31,35 +31,33 @@ export interface Gather {
 
 export const gatherKey: StepKey<Gather> = { name: 'gather' };
 
-/**
- * The ranks of an axis share the passes of a module, as its style says, and redistribute activations at its boundary.
- */
+/** The ranks of an axis share the passes of a module by its style, and redistribute activations at its boundary. */
 export interface RunLayer {
   readonly axis: string;
-  /** The module's path. */
+  /** The path of the module. */
   readonly module: string;
   readonly style: ParallelStyle;
-  /** Parameters of the module, by their names within it: their names in the model. */
+  /** By the names of the parameters within the module: their names in the model. */
   readonly parameters: Readonly<Record<string, string>>;
-  /** How many tokens a rank's batch has, for the bytes. */
+  /** The number of tokens of a rank's batch, for the bytes. */
   readonly tokens: number;
 }
 
 export const runLayerKey: StepKey<RunLayer> = { name: 'runLayer' };
 
-/** The ranks of an axis each have stages of the model, and pass microbatches on as a schedule says. */
+/** The ranks of an axis each have stages of the model, and pass microbatches on by a schedule. */
 export interface RunStages {
   readonly axis: string;
   /** Paths of the modules with which stages 1 and later begin. */
   readonly cut: readonly string[];
   readonly schedule: Schedule;
-  /** The rank in whose stages each module runs, by its path. */
+  /** By the path of a module: the rank in whose stages it runs. */
   readonly rankOfModule: Readonly<Record<string, number>>;
   readonly loss: LossOfPass | null;
   readonly weight: LossWeight;
   /** Whether running statistics of batch norms move once a pass. Default: by each microbatch. */
   readonly deferredBatchNorm?: boolean;
-  /** What stages and messages cost, as far as it is known. */
+  /** The costs of stages and messages, as far as they are known. */
   readonly costs: ScheduleCosts;
   /**
    * What crossed between stages in the latest pass, of one microbatch; before the first one, what costs say. Default: not
@@ -77,8 +75,8 @@ export interface RunStages {
 export const runStagesKey: StepKey<RunStages> = { name: 'runStages' };
 
 /**
- * The ranks of an axis get rank 0's model, each with the part of every parameter
- * that it computes with, by the plan's layouts, and, with the same batch, rank 0's keys of random numbers.
+ * The ranks of an axis get rank 0's model: each rank gets the part of every parameter that it computes with, by
+ * the layouts of the plan. If they have the same batch, they also get rank 0's keys of random numbers.
  */
 export interface ShardLayers {
   readonly axis: string;

@@ -5,28 +5,28 @@ import { planError } from './plan-error.ts';
 /** A plan that `parallelize` carries out. */
 export type ModelPlan = Plan<PlanContext>;
 
-/** What steps of a kind are known by to those who look for them, and don't import what such steps do. */
+/** A key by which code finds the steps of a kind without importing what they do. */
 export interface StepKey<Data extends object> {
   readonly name: string;
-  /** Only a type: the data of such steps. */
+  /** The type of the data of such steps. It is only a type. */
   data?(data: Data): void;
 }
 
-/** What steps of one kind do. `data` is what is particular to a step. */
+/** What steps of one kind do. `data` is the data of one step. */
 export interface StepKind<Data extends object> extends StepKey<Data> {
-  /** What steps of this kind are known by. Default: the kind itself. */
+  /** The key by which steps of this kind are found. Default: the kind itself. */
   readonly key?: StepKey<Data>;
   collectives(data: Data, plan: Plan): readonly CollectivePlan[];
-  /** Whether another step of the plan takes what this one makes, and so has to stand behind it. Default: none. */
+  /** Whether another step of the plan uses the result of this one and so must come after it. Default: none. */
   precedes?(data: Data, other: PlanStep): boolean;
-  /** Throws where the step can't be carried out, before anything has changed. */
+  /** Throws if the step cannot be carried out, before anything changes. */
   check?(data: Data, context: PlanContext): void;
   apply(data: Data, context: PlanContext): void | Promise<void>;
-  /** What `explain` prints of it beside layouts and messages of parameters. Default: nothing. */
+  /** The text that `explain` prints in addition to layouts and messages of parameters. Default: nothing. */
   explain?(data: Data, plan: Plan): string;
 }
 
-/** A step of a kind. Edited copies are made by `with`. */
+/** A step of a kind. `with` makes edited copies. */
 export class Step<Data extends object> implements PlanStep<PlanContext> {
   readonly #kind: StepKind<Data>;
   readonly data: Data;
@@ -36,7 +36,7 @@ export class Step<Data extends object> implements PlanStep<PlanContext> {
     this.data = data;
   }
 
-  /** Whether a step is of a kind. */
+  /** Whether a step is of this kind. */
   static is<Data extends object>(step: PlanStep, kind: StepKey<Data>): step is Step<Data> {
     return step instanceof Step && step.#isOf(kind);
   }
@@ -66,7 +66,7 @@ export class Step<Data extends object> implements PlanStep<PlanContext> {
     return this.#kind.apply(this.data, context);
   }
 
-  /** Text for `explain`; '' where there is nothing to say. */
+  /** The text for `explain`; '' if there is none. */
   explain(plan: Plan): string {
     return this.#kind.explain?.(this.data, plan) ?? '';
   }
@@ -128,7 +128,7 @@ interface OverAxis {
   readonly axis: string;
 }
 
-/** What a plan communicates: at the start, and in each training step. */
+/** The messages of a plan, at the start and in each training step. */
 export function collectivesOf(plan: Plan): readonly CollectivePlan[] {
   return plan.steps.flatMap((step) => step.collectives(plan));
 }

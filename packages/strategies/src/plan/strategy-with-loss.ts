@@ -1,6 +1,9 @@
 import type { Strategy, Tensor } from '@shardwise/core/extend';
 
-/** A strategy that computes the loss by itself: passes are given targets behind the model's inputs, and return the loss. */
+/**
+ * A strategy that computes the loss itself. Passes take the targets after the model's inputs, and return the
+ * loss.
+ */
 export interface StrategyWithLoss<
   Output = never,
   Targets extends readonly unknown[] = never,

@@ -81,7 +81,7 @@ export class GradientReducer {
     throw new TensorStateError(
       {
         asked: 'to update parameters by the means of their gradients over ranks',
-        found: `${waiting.length} of ${updated.length} parameters have gradients of this rank alone, which no backward pass outside of noSync has averaged: ${waiting.join(', ')}`,
+        found: `${waiting.length} of ${updated.length} parameters have gradients of this rank alone, because no backward pass outside of noSync has averaged them: ${waiting.join(', ')}`,
         todo: 'Call the last backward() of a step outside of noSync',
       },
       { parameters: waiting },
@@ -94,7 +94,7 @@ export class GradientReducer {
       {
         asked: 'to reduce the gradients of one backward pass on all ranks',
         found: `in a pass before this update, ranks had gradients of different parameters, which may have been mixed (this is rank ${rank})`,
-        todo: 'Have the losses of all ranks depend on the same trained parameters, and freeze the same ones; start again from a checkpoint',
+        todo: 'Make the losses of all ranks depend on the same trained parameters, freeze the same parameters on all ranks, and start again from a checkpoint',
       },
       { rank },
     );

@@ -16,16 +16,19 @@ import { WrappedOptimizer } from '../wrapped-optimizer.ts';
 
 /** Options of `OffloadedOptimizer`. */
 export interface OffloadedOptimizerOptions {
-  /** Where optimizer states are kept between updates, as by `hostPages()` or `filePages(directory)`. */
+  /** Where optimizer states are kept between updates: `hostPages()` or `filePages(directory)`. */
   readonly states: PageStore;
   /** Where parameters are kept between their uses. Default: on the device. */
   readonly parameters?: PageStore;
   /**
-   * Where gradients are kept from when they are reduced until the update, accumulated over passes or
-   * not. Default: on the device.
+   * Where gradients are kept from their reduction until the update, even if they are accumulated over several
+   * passes. Default: on the device.
    */
   readonly gradients?: PageStore;
-  /** How many bytes of parameters are updated in one run, whose states are on the device at once. Default: 64 MiB. */
+  /**
+   * The bytes of parameters that one run updates. Their states are on the device at the same time. Default: 64
+   * MiB.
+   */
   readonly chunkBytes?: number;
 }
 
@@ -39,9 +42,9 @@ const optionRules: OptionRules<OffloadedOptimizerOptions> = {
 const defaultChunkBytes = 64 * 1024 * 1024;
 
 /**
- * Has an optimizer keep its states, and gradients if asked, outside the device (Ren et al. 2021,
- * "ZeRO-Offload"): a step updates some parameters at a time, each time in a run of its own. States that were loaded are outside
- * the device again after the next step.
+ * Makes an optimizer keep its states, and optionally gradients, outside the device (Ren et al. 2021,
+ * "ZeRO-Offload"). A step updates some parameters at a time, each time in a separate run. States that were
+ * loaded are outside the device again after the next step.
  */
 export class OffloadedOptimizer<Wrapped extends Optimizer> extends WrappedOptimizer<Wrapped> {
   /** The names of what the model has and of what the optimizer updates. */
@@ -49,7 +52,7 @@ export class OffloadedOptimizer<Wrapped extends Optimizer> extends WrappedOptimi
   readonly #options: OffloadedOptimizerOptions;
 
   /**
-   * Parameters have their names in `model`; the optimizer may update other tensors, too. Throws ConfigError for
+   * Parameters have their names in `model`. The optimizer may update other tensors, too. Throws ConfigError for
    * options out of range.
    */
   constructor(model: Module, optimizer: Wrapped, options: OffloadedOptimizerOptions) {
@@ -61,7 +64,10 @@ export class OffloadedOptimizer<Wrapped extends Optimizer> extends WrappedOptimi
     this.#nameOthers();
   }
 
-  /** Computes what is pending (loss, gradients), then the updates. Returns whether it made them, as Optimizer. */
+  /**
+   * Computes pending values (the loss, gradients) and then the updates. Returns whether it updated, as
+   * Optimizer does.
+   */
   async step(options: StepOptions = {}): Promise<boolean> {
     const session = currentSession();
     options.skipIf?.retain();

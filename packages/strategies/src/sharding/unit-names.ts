@@ -1,7 +1,7 @@
-/** The unit of a parameter by its name; '' is that of the whole model. */
+/** The unit of a parameter, from its name. '' is the unit of the whole model. */
 export type UnitOf = (parameterName: string) => string;
 
-/** Members of the outermost list of modules, such as the blocks of a transformer: `blocks.3`. */
+/** The member of the outermost list of modules, such as a block of a transformer: `blocks.3`. */
 export const outermostListMember: UnitOf = (name) =>
   /^(?:[^.]+\.)*?\d+(?=\.)/.exec(name)?.[0] ?? '';
 

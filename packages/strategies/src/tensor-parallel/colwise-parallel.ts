@@ -10,13 +10,13 @@ import { requireTensor, wrapMethod } from './wrap-method.ts';
 
 /** Options of `colwiseParallel`. */
 export interface ColwiseParallelOptions extends GatherAgainOptions {
-  /** What the module is called with; it computes with all features on every rank. Default: invariant. */
+  /** The layout in which the module is called. It computes with all features on every rank. Default: invariant. */
   readonly input?: ActivationLayout;
-  /** Default: shard(-1), each rank has its features. */
+  /** The layout of the result. Default: shard(-1), so each rank has its features. */
   readonly output?: ActivationLayout;
   /**
-   * For fused projections: how many heads stand in each section of the output features, for example
-   * [H, G, G] for queries, keys and values. Each rank has its share of each section, in whole heads.
+   * For fused projections: the number of heads in each section of the output features, for example [H, G, G]
+   * for queries, keys and values. Each rank has its share of each section, in whole heads.
    */
   readonly heads?: readonly number[];
 }

@@ -1,10 +1,10 @@
 import { type Op, option, type OptionRules, RecomputeRegion } from '@shardwise/core/extend';
 
-/** A style whose module is called with parts, and computes with the whole. */
+/** Options of a style whose module is called with parts and computes with the whole. */
 export interface GatherAgainOptions {
   /**
-   * Whether backward gathers an input that is a shard again, instead of keeping the whole for it
-   * (Korthikanti et al. 2022): a rank keeps its part, for one more all-gather. Default: false.
+   * Whether the backward pass gathers a sharded input again instead of keeping it whole (Korthikanti et al.
+   * 2022). A rank then keeps only its part, and there is one more all-gather. Default: false.
    */
   readonly gatherAgain?: boolean;
 }

@@ -9,9 +9,9 @@ import { vocabParallelEmbedding } from './vocab-parallel-embedding.ts';
 
 /** Options of `gptTensorParallel`. */
 export interface GptTensorParallelOptions extends GatherAgainOptions {
-  /** How many heads the attention was built with. */
+  /** The number of heads of the attention. */
   readonly heads: number;
-  /** Whether norms and residuals are shared out by tokens too. Default: false. */
+  /** Whether norms and residuals are divided by tokens as well. Default: false. */
   readonly sequenceParallel?: boolean;
   /**
    * Whether the model returns all logits on every rank, or each rank's part of the vocabulary, for
@@ -28,9 +28,9 @@ const gptTensorParallelRules: OptionRules<GptTensorParallelOptions> = {
 };
 
 /**
- * Styles for a GPT with the modules `tokens`, `positions`, `blocks.*.{norm1, attention.{qkv, projection},
- * norm2, up, down}`, `norm` and `head`: Megatron's, with two all-reduces per block and pass, or as
- * much in all-gathers and reduce-scatters.
+ * Megatron's styles for a GPT with the modules `tokens`, `positions`,
+ * `blocks.*.{norm1, attention.{qkv, projection}, norm2, up, down}`, `norm` and `head`. They need two
+ * all-reduces per block and pass, or the same bytes in all-gathers and reduce-scatters.
  */
 export function gptTensorParallel(options: GptTensorParallelOptions): StylePlan {
   checkOptions('gptTensorParallel', options, gptTensorParallelRules);

@@ -19,13 +19,16 @@ import { requireTensor, wrapMethod } from './wrap-method.ts';
 
 /** Options of `headParallel`. */
 export interface HeadParallelOptions extends GatherAgainOptions {
-  /** How many heads the module was built with. */
+  /** The number of heads of the module. */
   readonly numHeads: number;
-  /** Heads of keys and values. Default: numHeads. */
+  /** The number of heads of keys and values. Default: numHeads. */
   readonly keyHeads?: number;
-  /** What queries, keys and values are. Default: invariant. */
+  /** The layout of queries, keys and values. Default: invariant. */
   readonly input?: ActivationLayout;
-  /** Default: invariant, by an all-reduce. With sequence parallelism shard(1), by a reduce-scatter. */
+  /**
+   * The layout of the result. Default: invariant, by an all-reduce. With sequence parallelism it is shard(1),
+   * by a reduce-scatter.
+   */
   readonly output?: Exclude<ActivationLayout, 'partial'>;
 }
 
@@ -40,8 +43,8 @@ const headParallelRules: OptionRules<HeadParallelOptions> = {
 const name = 'headParallel';
 
 /**
- * A MultiheadAttention of which each rank computes some of the heads (Shoeybi et al. 2019). Planning
- * throws LayoutError where the ranks do not divide the heads of queries, or of keys and values.
+ * A MultiheadAttention in which each rank computes some of the heads (Shoeybi et al. 2019). Planning throws
+ * LayoutError if the ranks do not divide the heads of queries, or those of keys and values.
  */
 export function headParallel(options: HeadParallelOptions): ParallelStyle {
   checkOptions('headParallel', options, headParallelRules);

@@ -21,7 +21,7 @@ import { shardOf, unshard } from '../layout/redistribute.ts';
 /** Options of `LayerParameter`. */
 export interface LayerParameterOptions {
   readonly wholeShape: Shape;
-  /** What part of the whole each rank computes with. */
+  /** Which part of the whole each rank computes with. */
   readonly layout: Layout;
   readonly dtype: DType;
   readonly requiresGrad: boolean;
@@ -44,8 +44,8 @@ interface Seen {
 }
 
 /**
- * A parameter of whose layer each rank computes a part: within the forward pass of the layer it stands for
- * this rank's part, and elsewhere for the whole, which the ranks are taken to use all alike.
+ * A parameter of a layer in which each rank computes a part. Within the forward pass of the layer it stands for
+ * this rank's part. Elsewhere it stands for the whole, which all ranks must use in the same way.
  */
 export class LayerParameter extends DividedParameter {
   readonly #part: ParameterPart;
@@ -53,7 +53,10 @@ export class LayerParameter extends DividedParameter {
   readonly #batch: BatchRanks[] = [];
   #seen: Seen | null = null;
 
-  /** Without `data`, as all that there is of the part is a part of it (constructSharded). Shape: data part. */
+  /**
+   * Without `data`, the data of the part are already the data of the tensor (constructSharded). Shape: data
+   * part.
+   */
   constructor(data: HostData | null, options: LayerParameterOptions) {
     const { wholeShape, layout } = options;
     const part = new ParameterPart(data, localShape(wholeShape, layout, ownPlace), options);
@@ -65,6 +68,7 @@ export class LayerParameter extends DividedParameter {
     return this.#part;
   }
 
+  /** The whole, to which gradients flow. Shape: -> whole. */
   override get node(): Node {
     this.checkNotReplaced();
     return this.seen(this.#part.node);
@@ -80,7 +84,7 @@ export class LayerParameter extends DividedParameter {
     return this.#layers > 0 ? own : withoutValues(() => this.#join(new Tensor(own))).node;
   }
 
-  /** What ranks with other batches owe it becomes their mean before it arrives, from now on. */
+  /** From now on, gradients from ranks with other batches are averaged before they arrive. */
   shareBatch(ranks: BatchRanks): void {
     this.#batch.push(ranks);
   }
@@ -110,6 +114,10 @@ export class LayerParameter extends DividedParameter {
     return node;
   }
 
+  /**
+   * Collects the whole of a tensor that has the layout of the part, such as its gradient. No gradient flows
+   * through it. It is a collective. Shape: part -> whole.
+   */
   override wholeOf(part: Tensor): Tensor {
     return noGrad(() => this.#join(part));
   }
@@ -118,7 +126,7 @@ export class LayerParameter extends DividedParameter {
     return shardOf(whole, this.#part.layout);
   }
 
-  /** It stands for the part until `leaveLayer`; see `inLayer`. */
+  /** From now on it stands for the part, until `leaveLayer`. See `inLayer`. */
   enterLayer(): void {
     this.#layers++;
   }

@@ -5,13 +5,16 @@ import type { ParallelStyle, StyleCollective } from './parallel-style.ts';
 import { type ActivationLayout, activationRule } from '../layout/axis-layout.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
-/** A change of layout at a module's input or output. */
+/** A change of layout at the input or output of a module. */
 export interface ActivationChange {
-  /** How the activation lies before. */
+  /** The layout of the activation before the change. */
   readonly from: ActivationLayout;
-  /** How it lies after. */
+  /** The layout of the activation after the change. */
   readonly to: ActivationLayout;
-  /** Elements of the whole activation for each token, for the bytes in the plan. Default: not known, and not listed. */
+  /**
+   * The number of elements of the whole activation for each token, for the bytes in the plan. Default: not
+   * known, and the plan does not list the message.
+   */
   readonly features?: number;
 }
 
@@ -22,9 +25,9 @@ const changeRules: OptionRules<ActivationChange> = {
 };
 
 /**
- * Changes how the inputs of a module lie, before its forward pass: one change for each, undefined for
- * those that stay (PyTorch's PrepareModuleInput). Of modules with parameters a plan lists what the
- * changes communicate, where they say the sizes.
+ * Changes the layouts of the inputs of a module before its forward pass (PyTorch's PrepareModuleInput). Pass
+ * one change for each input, or undefined for inputs that do not change. For modules with parameters, a plan
+ * lists the messages of the changes that say the sizes.
  */
 export function prepareModuleInput(
   ...changes: readonly (ActivationChange | undefined)[]
@@ -54,7 +57,7 @@ export function prepareModuleInput(
   };
 }
 
-/** Changes how the output of a module lies (PyTorch's PrepareModuleOutput). */
+/** Changes the layout of the output of a module (PyTorch's PrepareModuleOutput). */
 export function prepareModuleOutput(change: ActivationChange): ParallelStyle {
   checkOptions('prepareModuleOutput', change, changeRules);
   const { from, to } = change;

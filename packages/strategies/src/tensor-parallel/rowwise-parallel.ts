@@ -22,9 +22,12 @@ import { requireTensor, wrapMethod } from './wrap-method.ts';
 
 /** Options of `rowwiseParallel`. */
 export interface RowwiseParallelOptions {
-  /** What the module is called with; it computes with a part of the features. Default: shard(-1). */
+  /** The layout in which the module is called. It computes with a part of the features. Default: shard(-1). */
   readonly input?: ActivationLayout;
-  /** Default: invariant, by an all-reduce. With sequence parallelism shard(1), by a reduce-scatter. */
+  /**
+   * The layout of the result. Default: invariant, by an all-reduce. With sequence parallelism it is shard(1),
+   * by a reduce-scatter.
+   */
   readonly output?: Exclude<ActivationLayout, 'partial'>;
 }
 
@@ -37,8 +40,8 @@ const name = 'rowwiseParallel';
 
 /**
  * A Linear of which each rank has a part of the input features (PyTorch's RowwiseParallel, Megatron's
- * RowParallelLinear). The bias is added once, to the sum. Planning throws LayoutError where they do
- * not divide.
+ * RowParallelLinear). The bias is added once, to the sum. Planning throws LayoutError if the features cannot be
+ * divided evenly.
  */
 export function rowwiseParallel(options: RowwiseParallelOptions = {}): ParallelStyle {
   checkOptions('rowwiseParallel', options, rowwiseParallelRules);

@@ -9,11 +9,11 @@ import { requireTensor, wrapMethod } from './wrap-method.ts';
 
 /** Options of `sequenceParallel`. */
 export interface SequenceParallelOptions {
-  /** Along which the ranks have parts. Default: 1, the tokens of [B, T, C]. */
+  /** The dim along which the ranks have parts. Default: 1, the tokens of [B, T, C]. */
   readonly dim?: number;
-  /** What the module is called with. Default: shard(dim). */
+  /** The layout in which the module is called. Default: shard(dim). */
   readonly input?: ActivationLayout;
-  /** Default: shard(dim). */
+  /** The layout of the result. Default: shard(dim). */
   readonly output?: ActivationLayout;
 }
 
@@ -24,11 +24,10 @@ const sequenceParallelRules: OptionRules<SequenceParallelOptions> = {
 };
 
 /**
- * A module that computes each token by itself (a norm, a dropout, an embedding of positions), of
- * which each rank has a part of the tokens (Korthikanti et al. 2022; PyTorch's SequenceParallel). Its
- * parameters are whole on every rank, their gradients are summed; random numbers differ between ranks.
- * A plan lists what changes of a norm's input and output communicate; of other modules it does not
- * know the sizes.
+ * A module that computes each token by itself (a norm, a dropout, an embedding of positions) and in which each
+ * rank has a part of the tokens (Korthikanti et al. 2022; PyTorch's SequenceParallel). Its parameters are whole
+ * on every rank, and their gradients are summed. Random numbers differ between ranks. For norms, a plan lists
+ * the messages of changes of the input and output. It does not know the sizes of other modules.
  */
 export function sequenceParallel(options: SequenceParallelOptions = {}): ParallelStyle {
   checkOptions('sequenceParallel', options, sequenceParallelRules);

@@ -3,7 +3,7 @@ import { type DimSharding, sameAxisLayout } from '../layout/axis-layout.ts';
 import { matchesModule } from './module-pattern.ts';
 import type { ModuleSpec, ParallelStyle } from './parallel-style.ts';
 
-/** Styles by patterns of modules' paths. */
+/** Styles by patterns of the paths of modules. */
 export type StylePlan = Readonly<Record<string, ParallelStyle>>;
 
 export interface StyledModule {
@@ -28,7 +28,7 @@ export function shardingsOf(
           {
             asked: `'${name}' sharded along ${describe(sharding)} by ${by}`,
             found: `it is sharded along ${describe(before.sharding)} by ${before.by}`,
-            todo: 'Use styles that cut a shared parameter alike',
+            todo: 'Use styles that cut a shared parameter in the same way',
           },
           { name },
         );

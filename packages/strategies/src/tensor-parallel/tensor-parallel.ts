@@ -21,11 +21,11 @@ import { shardingsOf, styledModules, type StylePlan } from './styled-modules.ts'
 
 /** Options of `tensorParallel`. */
 export interface TensorParallelOptions {
-  /** The mesh axis whose ranks share out each layer; they are given the same batch. Default: `tp`. */
+  /** The mesh axis whose ranks share out each layer. All of them get the same batch. Default: `tp`. */
   readonly axis?: string;
-  /** Tokens of a rank's batch, for the bytes in the plan. Default: 1. */
+  /** The number of tokens of a rank's batch, for the bytes in the plan. Default: 1. */
   readonly tokens?: number;
-  /** What products compute in; parameters and their gradients are f32. Default: everything is f32. */
+  /** The dtype of products. Parameters and their gradients are f32. Default: everything is f32. */
   readonly mixedPrecision?: Pick<MixedPrecision, 'computeDtype' | 'outputDtype'>;
 }
 
@@ -36,13 +36,13 @@ const optionRules: OptionRules<TensorParallelOptions> = {
 };
 
 /**
- * Tensor and sequence parallelism (Shoeybi et al. 2019; Korthikanti et al. 2022) as a strategy: a
- * style for each module that a pattern names, as PyTorch's parallelize_module. Between styled modules
+ * Tensor and sequence parallelism (Shoeybi et al. 2019; Korthikanti et al. 2022) as a strategy. As PyTorch's
+ * parallelize_module, it takes a style for each module that a pattern names. Between styled modules,
  * activations are the same on all ranks of the axis, unless the styles say otherwise.
  *
  *     tensorParallel({ 'blocks.*.up': colwiseParallel(), 'blocks.*.down': rowwiseParallel() })
  *
- * Carried out, it makes rank 0's parameters, buffers and keys of random numbers those of all ranks of the axis.
+ * When it is applied, all ranks of the axis get rank 0's parameters, buffers and keys of random numbers.
  */
 export function tensorParallel(styles: StylePlan, options: TensorParallelOptions = {}): Strategy {
   checkOptions('tensorParallel', options, optionRules);

@@ -23,13 +23,13 @@ import {
 export interface VocabParallelCrossEntropyOptions {
   /** The mesh axis whose ranks have parts of the vocabulary. Default: `tp`. */
   readonly axis?: string;
-  /** Default mean, over the targets that are not ignored. */
+  /** Default: the mean over the targets that are not ignored. */
   readonly reduction?: 'mean' | 'sum' | 'none';
-  /** Targets of this value count nothing; default -100. */
+  /** Targets of this value do not count. Default: -100. */
   readonly ignoreIndex?: number;
   /**
-   * Share of the target's probability that is spread over all classes; default 0. As in
-   * functional.crossEntropy: Megatron's `label_smoothing` a is a · V / (V - 1) here.
+   * The share of the target's probability that is distributed over all classes, as in functional.crossEntropy.
+   * A `label_smoothing` a of Megatron is a · V / (V - 1) here. Default: 0.
    */
   readonly labelSmoothing?: number;
 }
@@ -42,11 +42,12 @@ const vocabParallelCrossEntropyRules: OptionRules<VocabParallelCrossEntropyOptio
 };
 
 /**
- * Cross-entropy of logits of which each rank has a part of the classes, in rank order, and which are
- * never gathered (Megatron's vocab_parallel_cross_entropy): the ranks exchange one maximum, and one
- * message with the sum of exponentials and the target's logit of each row. The same on all ranks.
- * Shape: logits [N.., V / t], targets i32 [N..] -> [], or [N..] for reduction 'none'. Throws ShapeError;
- * a target that is no class is an IndexError of the run.
+ * The cross-entropy of logits of which each rank has a part of the classes, in rank order (Megatron's
+ * vocab_parallel_cross_entropy). Logits are never gathered: the ranks exchange one maximum for each row, and
+ * one message with the sum of exponentials and the target's logit of each row. The result is the same on all
+ * ranks.
+ * Shape: logits [N.., V / t], targets i32 [N..] -> [], or [N..] for reduction 'none'. Throws ShapeError. If a
+ * target is not a class, the run rejects with IndexError.
  */
 export function vocabParallelCrossEntropy(
   logits: Tensor,

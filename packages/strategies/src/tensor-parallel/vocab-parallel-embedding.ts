@@ -16,7 +16,10 @@ import { requireTensor, wrapMethod } from './wrap-method.ts';
 
 /** Options of `vocabParallelEmbedding`. */
 export interface VocabParallelEmbeddingOptions {
-  /** Default: invariant, by an all-reduce. With sequence parallelism shard(1), by a reduce-scatter. */
+  /**
+   * The layout of the result. Default: invariant, by an all-reduce. With sequence parallelism it is shard(1),
+   * by a reduce-scatter.
+   */
   readonly output?: Exclude<ActivationLayout, 'partial'>;
 }
 
@@ -27,9 +30,9 @@ const vocabParallelEmbeddingRules: OptionRules<VocabParallelEmbeddingOptions> = 
 const name = 'vocabParallelEmbedding';
 
 /**
- * An Embedding of which rank r of t has the rows [rV/t, (r+1)V/t) (Megatron's
- * VocabParallelEmbedding). Planning throws LayoutError for a vocabulary that t does not divide: pad
- * the model's vocabulary.
+ * An Embedding of which rank r of t has the rows from rV/t to (r+1)V/t - 1 (Megatron's VocabParallelEmbedding).
+ * Planning throws LayoutError for a vocabulary that t does not divide. Pad the vocabulary of the model in this
+ * case.
  */
 export function vocabParallelEmbedding(options: VocabParallelEmbeddingOptions = {}): ParallelStyle {
   checkOptions('vocabParallelEmbedding', options, vocabParallelEmbeddingRules);

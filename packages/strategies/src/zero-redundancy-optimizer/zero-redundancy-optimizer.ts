@@ -42,9 +42,9 @@ export interface ZeroRedundancyOptions {
 const optionRules: OptionRules<ZeroRedundancyOptions> = { axis: option.axisName };
 
 /**
- * Each rank keeps the optimizer's states of some parameters, updates these, and gives them to the
- * others: beside DistributedDataParallel, which averages the gradients. Matches
- * torch.distributed.optim.ZeroRedundancyOptimizer, its partition included.
+ * An optimizer for models under DDP. Each rank keeps the optimizer states of some parameters, updates these
+ * parameters, and gives them to the other ranks. It matches torch.distributed.optim.ZeroRedundancyOptimizer,
+ * including the partition.
  */
 export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> implements Joinable {
   readonly #optimizer: Optimizer<Settings>;
@@ -52,7 +52,10 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
   #owners = new Map<Tensor, number>();
   #consolidated: OptimizerStateDict<Settings> | null = null;
 
-  /** Throws ConfigError as the optimizer's constructor, and for parameters that are shared out over the axis. */
+  /**
+   * Throws the ConfigErrors of the optimizer's constructor, and ConfigError for parameters that are divided
+   * over the axis.
+   */
   constructor(
     params: OptimizerInput<Settings>,
     optimizerClass: OptimizerClass<Settings>,
@@ -70,12 +73,12 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
     return this.#optimizer.paramGroups;
   }
 
-  /** Which rank updates a parameter of this optimizer. */
+  /** The rank that updates a parameter of this optimizer. */
   ownerOf(parameter: Tensor): number | undefined {
     return this.#owners.get(parameter);
   }
 
-  /** A collective: every rank gets all parameters as their owners have updated them. */
+  /** A collective: every rank gets all parameters from the ranks that have updated them. */
   async step(options: StepOptions = {}): Promise<boolean> {
     const { rank } = this.#group();
     const updates = (parameter: Tensor): boolean => this.#owners.get(parameter) === rank;
@@ -90,7 +93,7 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
     return endStep(options, skipped);
   }
 
-  /** What this rank keeps of a parameter: undefined where another updates it. */
+  /** The states that this rank keeps of a parameter; undefined if another rank updates it. */
   stateOf(parameter: Tensor): ParameterState | undefined {
     return this.#optimizer.stateOf(parameter);
   }
@@ -103,7 +106,7 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
     return this.#optimizer.savedType(parameter, name);
   }
 
-  /** Keeps the states of parameters that this rank updates. Throws CheckpointError as Optimizer. */
+  /** Keeps the states of parameters that this rank updates. Throws CheckpointError as Optimizer does. */
   restore(saved: ReadonlyMap<Tensor, HostArrays>, settings: readonly object[]): void {
     const { rank } = this.#group();
     const own = [...saved].filter(([parameter]) => this.#owners.get(parameter) === rank);
@@ -115,8 +118,8 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
   }
 
   /**
-   * See `join`, to which it is given after the model: a rank without a batch goes on updating its
-   * parameters, with the gradients that DistributedDataParallel gives it.
+   * See `join`. Pass this optimizer after the model. A rank without a batch continues to update its parameters
+   * with the gradients that DDP gives it.
    */
   joinHook(): JoinHook {
     return {
@@ -128,13 +131,13 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
     };
   }
 
-  /** Parameters that are there already keep their owners. */
+  /** Existing parameters keep the ranks that update them. */
   addParamGroup(input: ParamGroupInput<Settings>): void {
     this.#optimizer.addParamGroup(input);
     this.#partition();
   }
 
-  /** A collective: gives the states of all ranks to rank `to`, where stateDict then has them. */
+  /** A collective: gives the states of all ranks to rank `to`, where stateDict then returns them. */
   async consolidateStateDict(to = 0): Promise<void> {
     const group = currentSession().mesh.group(this.#axis);
     const own = await this.#optimizer.stateDict();
@@ -151,7 +154,10 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
     this.#consolidated = group.rank === to ? { state, paramGroups: own.paramGroups } : null;
   }
 
-  /** The states of all ranks. Throws CheckpointError but on the rank to which they have been consolidated. */
+  /**
+   * The states of all ranks. Throws CheckpointError on all ranks except the one to which they have been
+   * consolidated.
+   */
   stateDict(): OptimizerStateDict<Settings> {
     if (this.#consolidated !== null) return this.#consolidated;
     throw new CheckpointError({
@@ -161,7 +167,7 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
     });
   }
 
-  /** Keeps this rank's part of a state dict. Throws CheckpointError as Optimizer. */
+  /** Keeps this rank's part of a state dict. Throws CheckpointError as Optimizer does. */
   loadStateDict(dict: OptimizerStateDict<Settings>): void {
     const { rank } = this.#group();
     const owners = [...this.#owners.values()];

@@ -10,22 +10,28 @@ import { checkMixedPrecision, type MixedPrecision } from '../mixed-precision/mix
 import { type ShardingOptions, shardingPlan } from '../sharding/sharding-plan.ts';
 import { oneUnit, outermostListMember, type UnitOf } from '../sharding/unit-names.ts';
 
-/** What the ranks share out: optimizer states; and gradients; and parameters. */
+/** What the ranks divide: 1: optimizer states; 2: gradients as well; 3: parameters as well. */
 export type ZeroStage = 1 | 2 | 3;
 
 /** Options of `zero`. */
 export interface ZeroOptions {
   readonly stage: ZeroStage;
-  /** The mesh axis over which states and batch are shared out. Default: `dp`. */
+  /** The mesh axis over which states and the batch are divided. Default: `dp`. */
   readonly axis?: string;
-  /** Gradients that are reduced together, in stages 1 and 2: twice as many are there at once. Default: 4 MiB. */
+  /**
+   * Stages 1 and 2: the bytes of gradients that are reduced together. Twice as many exist at the same time.
+   * Default: 4 MiB.
+   */
   readonly bucketBytes?: number;
-  /** Stage 3: which module's parameters are collected together. Default: members of the outermost lists. */
+  /**
+   * Stage 3: which parameters are collected together. Default: those of each member of the outermost lists of
+   * modules.
+   */
   readonly unitOf?: UnitOf;
-  /** Stage 3: how many units are collected ahead of their use. Default: 1. */
+  /** Stage 3: the number of units that are collected before they are used. Default: 1. */
   readonly prefetch?: number;
   /**
-   * Rank 0's buffers (batch-norm statistics) go to all ranks before each forward pass that trains, and
+   * Whether all ranks get rank 0's buffers (batch-norm statistics) before each forward pass that trains, and
    * before the first one of an evaluation, as with ddp. Default: true.
    */
   readonly broadcastBuffers?: boolean;
@@ -52,8 +58,8 @@ const shardedAt = {
 } as const satisfies Record<ZeroStage, ShardingOptions['sharded']>;
 
 /**
- * Model states without redundancy (Rajbhandari et al. 2020, "ZeRO"): each rank updates one part of
- * each parameter, its elements in a row, as DeepSpeed does. Throws ConfigError for options out of range.
+ * Model states without redundancy (Rajbhandari et al. 2020, "ZeRO"). Each rank updates one part of each
+ * parameter: a range of its elements in a row, as in DeepSpeed. Throws ConfigError for options out of range.
  */
 export function zero(options: ZeroOptions): Strategy {
   checkOptions('zero', options, optionRules);

@@ -43,7 +43,7 @@ describe('the plan of parameterServer()', () => {
       servers: await started(1),
       consistency: { backupWorkers: 2 },
     });
-    expect(() => backups.plan({ parameters }, axes)).toThrow(/would wait for none/);
+    expect(() => backups.plan({ parameters }, axes)).toThrow(/would wait for no worker/);
     const two = [...axes, { name: 'tp', size: 2 }];
     const strategy = parameterServer({ servers: await started(1) });
     expect(() => strategy.plan({ parameters }, two)).toThrow(/axis 'tp'/);

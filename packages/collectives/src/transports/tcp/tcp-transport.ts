@@ -123,6 +123,6 @@ function check(isValid: boolean, what: string, found: string): void {
   throw new ConfigError({
     asked: `A tcp transport with ${what}`,
     found,
-    todo: 'Pass what the launcher says',
+    todo: 'Pass the values that the launcher gives',
   });
 }

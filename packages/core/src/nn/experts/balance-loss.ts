@@ -6,19 +6,20 @@ import type { Tensor } from '../../tensor/tensor.ts';
 import type { Routing } from './gate.ts';
 
 /**
- * A loss that is smallest where experts have as many routes. With P the mean share of each expert, F the mean number of routes
- * that a token has to it before any are dropped (of first choices: F1), E experts and k choices of a token:
- * `switch`: E sum(P F1), of Switch, and of DeepSpeed for one and two choices;
- * `megatron`: E / k sum(P F), of Megatron, and of DeepSpeed for k choices;
- * `gshard`: sum(P F1) / E, of GShard and fairscale.
+ * A loss that is smallest if all experts have the same number of routes. P is the mean share of each expert,
+ * and F is its mean number of routes per token before any are dropped (F1: of first choices only). There are E
+ * experts, and a token has k choices:
+ * `switch`: E sum(P F1), as in Switch, and in DeepSpeed for one and two choices;
+ * `megatron`: E / k sum(P F), as in Megatron, and in DeepSpeed for k choices;
+ * `gshard`: sum(P F1) / E, as in GShard and fairscale.
  */
 export interface BalanceLoss {
   readonly kind: 'switch' | 'megatron' | 'gshard';
-  /** By what it is multiplied. */
+  /** The factor of the loss. */
   readonly coefficient: number;
   /**
-   * Whether it is the mean over sequences, each balanced by itself, of an input of 3 dims: true where each rank has whole ones, or the
-   * mesh axes whose ranks have parts of the same sequences. Default: false.
+   * Whether it is the mean over sequences, each balanced by itself, for an input of 3 dims. true if each rank
+   * has whole sequences; otherwise the mesh axes whose ranks have parts of the same sequences. Default: false.
    */
   readonly bySequence?: boolean | readonly string[];
 }
@@ -31,11 +32,11 @@ export const balanceRules: OptionRules<BalanceLoss> = {
 
 /** Options of `balanceLoss`. */
 export interface BalanceOptions {
-  /** Routes of a token; with k the first of k is its first choice. */
+  /** The number of routes of a token. The first of each k is its first choice. */
   readonly k: number;
-  /** Sequences that the tokens are of, one after the other, as many tokens each. Default: 1. */
+  /** The number of sequences. They follow each other, with the same number of tokens each. Default: 1. */
   readonly sequences?: number;
-  /** Mesh axes over whose ranks routes are counted. Default: none, those of this rank. */
+  /** Mesh axes over whose ranks routes are counted. Default: none, so the routes of this rank count. */
   readonly axes?: readonly string[];
 }
 
@@ -46,8 +47,9 @@ const optionRules: OptionRules<BalanceOptions> = {
 };
 
 /**
- * The loss of a routing whose routes stand token by token, without its coefficient. With axes it is the part that this
- * rank's tokens have in that of all: the mean over the ranks is the loss of all tokens. Shape: -> [].
+ * The loss of a routing, without its coefficient. Routes must be ordered by token. With axes, it is the part of
+ * this rank's tokens in the loss of all tokens: the mean over the ranks is the loss of all tokens. Shape: ->
+ * [].
  */
 export function balanceLoss(
   { experts, shares }: Pick<Routing, 'experts' | 'shares'>,

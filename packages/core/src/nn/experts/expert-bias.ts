@@ -6,13 +6,13 @@ import { allReduce } from '../../tensor/collectives.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import type { BufferTensor } from '../parameter.ts';
 
-/** How biases of experts move (Wang et al. 2024, "Auxiliary-loss-free load balancing"). */
+/** How the biases of experts are updated (Wang et al. 2024, "Auxiliary-loss-free load balancing"). */
 export interface BiasUpdate {
-  /** How far a bias moves in one update. Default: 1e-3. */
+  /** The size of one change of a bias. Default: 1e-3. */
   readonly rate?: number;
   /**
-   * `sign`: each up or down by the rate, as in Megatron. `zeroMean`: less the mean of these, so that the sum of the biases stays,
-   * as in torchtitan. Default: sign.
+   * `sign`: each bias goes up or down by the rate, as in Megatron. `zeroMean`: the mean of these changes is
+   * subtracted, so that the sum of the biases stays, as in torchtitan. Default: sign.
    */
   readonly rule?: 'sign' | 'zeroMean';
 }

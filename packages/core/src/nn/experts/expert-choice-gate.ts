@@ -6,7 +6,7 @@ import { repeated } from './top-k-gate.ts';
 
 /** Options of `expertChoiceGate`. */
 export interface ExpertChoiceGateOptions {
-  /** How many experts a token has on average. Default: 2. */
+  /** The mean number of experts of a token. Default: 2. */
   readonly factor?: number;
 }
 

@@ -11,7 +11,7 @@ import { Module } from '../module.ts';
 import { Parameter } from '../parameter.ts';
 import { requireShape } from '../require-shape.ts';
 
-/** What stands between the two products of an expert; `swiglu` multiplies with a third one (Shazeer 2020). */
+/** The activation between the two products of an expert. `swiglu` multiplies by a third product (Shazeer 2020). */
 export type ExpertActivation = 'relu' | 'gelu' | 'silu' | 'swiglu';
 
 /** Options of `Experts`. */
@@ -28,8 +28,8 @@ export const expertsRules: OptionRules<ExpertsOptions> = {
 };
 
 /**
- * Experts, each of which is two linear layers without bias that start as nn.Linear does. E experts, C features, H hidden ones:
- * up [E, C, H], down [E, H, C], and with swiglu gate [E, C, H].
+ * Experts, each of which consists of two linear layers without bias, with the initial values of nn.Linear. For
+ * E experts, C features and H hidden features: up [E, C, H], down [E, H, C], and with swiglu gate [E, C, H].
  */
 export class Experts extends Module {
   up: Parameter;
@@ -58,9 +58,10 @@ export class Experts extends Module {
   }
 
   /**
-   * Rows stand in the order of their experts, of which `counts` says how many rows each has; rows behind them give 0. No expert
-   * has more than `_most` rows, for which ranks keep room that share out experts; default: as many as there are. Where they do, rows
-   * travel while what `_meanwhile` builds is computed. Shape: x [N, C], counts i32 [E] -> [N, C].
+   * Rows are in the order of their experts; `counts` says how many rows each expert has. Rows after these give
+   * 0. No expert has more than `_most` rows; ranks that share out experts keep room for so many. Default: the
+   * number of rows. While rows are on their way to other ranks, the values that `_meanwhile` builds are
+   * computed. Shape: x [N, C], counts i32 [E] -> [N, C].
    */
   forward(x: Tensor, counts: Tensor, _most?: number, _meanwhile?: () => void): Tensor {
     const { up, gate, down, activation } = this;

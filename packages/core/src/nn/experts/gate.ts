@@ -1,40 +1,46 @@
 import type { Tensor } from '../../tensor/tensor.ts';
 
-/** What a gate chooses from. T tokens, E experts. */
+/** The input of a gate for T tokens and E experts. */
 export interface GateInput {
-  /** What the router says of each expert. Shape: f32 [T, E]. */
+  /** The output of the router for each expert. Shape: f32 [T, E]. */
   readonly logits: Tensor;
-  /** Added to scores where experts are chosen, and not where they are weighed. Shape: f32 [E]. */
+  /** Added to scores for the choice of experts, but not for their weights. Shape: f32 [E]. */
   readonly bias: Tensor | null;
   readonly training: boolean;
 }
 
-/** Which tokens go to which experts. A route is one token on its way to one expert; R routes. */
+/** Which tokens go to which experts. A route is the assignment of a token to an expert. There are R routes. */
 export interface Routing {
   /** The token of each route. Shape: i32 [R]. */
   readonly tokens: Tensor;
   /** The expert of each route. Shape: i32 [R]. */
   readonly experts: Tensor;
-  /** By what the expert's result is multiplied before it is added to the token's; 0 of routes that are dropped. Shape: f32 [R]. */
+  /**
+   * The factor of the expert's result before it is added to the token's result; 0 for dropped routes. Shape:
+   * f32 [R].
+   */
   readonly weights: Tensor;
-  /** Null where no route is ever dropped. Shape: bool [R]. */
+  /** Null if no route is ever dropped. Shape: bool [R]. */
   readonly kept: Tensor | null;
-  /** What each token's experts are chosen by, as shares of 1; balance losses average it. Shape: f32 [T, E]. */
+  /**
+   * The scores by which each token chooses experts, as shares of 1. Balance losses average them. Shape: f32 [T,
+   * E].
+   */
   readonly shares: Tensor;
 }
 
-/** How tokens choose experts, or experts tokens. */
+/** How tokens choose experts, or experts choose tokens. */
 export interface Gate {
   readonly name: string;
-  /** Routes that a token has before any are dropped; null where that differs between tokens. */
+  /** The number of routes of a token before any are dropped; null if it differs between tokens. */
   readonly k: number | null;
-  /** What the router reads is multiplied by numbers between 1 - jitter and 1 + jitter in training. */
+  /** In training, the input of the router is multiplied by random numbers between 1 - jitter and 1 + jitter. */
   readonly jitter: number;
-  /** Whether it takes a bias of experts. */
+  /** Whether it can use a bias for each expert. */
   readonly takesBias: boolean;
-  /** Throws ConfigError for a number of experts that it can't choose from. */
+  /** Throws ConfigError for a number of experts from which it cannot choose. */
   check(experts: number): void;
-  /** The most routes that one expert is given of so many tokens. */
+  /** The most routes that one expert can get from this number of tokens. */
   mostRoutes(tokens: number, experts: number, training: boolean): number;
   route(input: GateInput): Routing;
 }

@@ -7,7 +7,7 @@ import { makeTopKGate } from './top-k-gate.ts';
 
 /** Options of `gshardGate`. */
 export interface GShardGateOptions {
-  /** First choices always take places before second ones. Default: nothing is dropped for want of places. */
+  /** First choices always come before second ones. Default: no route is dropped for lack of capacity. */
   readonly capacity?: Omit<Capacity, 'firstChoicesFirst'>;
 }
 

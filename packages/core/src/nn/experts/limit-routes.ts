@@ -6,17 +6,26 @@ import { zeros } from '../../tensor/create.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import { randomShares } from './random-shares.ts';
 
-/** How many routes an expert takes, and which of them stay where it is given more. */
+/** How many routes an expert accepts, and which of them it keeps if there are more. */
 export interface Capacity {
-  /** Of the routes that each expert would have if all had as many; above 0. */
+  /**
+   * The capacity as a multiple of the routes that each expert would have if all had the same number. It is
+   * above 0.
+   */
   readonly factor: number;
   /** The factor in evaluation. Default: factor. */
   readonly evaluationFactor?: number;
-  /** An expert takes at least so many. Default: 1. */
+  /** The least number of routes that an expert accepts. Default: 1. */
   readonly minimum?: number;
-  /** `probs` keeps the routes of the largest scores, `position` those of the first tokens, `random` any. Default: position. */
+  /**
+   * `probs` keeps the routes with the largest scores, `position` those of the first tokens, and `random` any
+   * routes. Default: position.
+   */
   readonly drop?: 'probs' | 'position' | 'random';
-  /** Whether the first choices of all tokens come before all second ones, as with GShard. Default: false, token by token. */
+  /**
+   * Whether the first choices of all tokens come before all second ones, as in GShard. Default: false, which
+   * means token by token.
+   */
   readonly firstChoicesFirst?: boolean;
 }
 

@@ -29,24 +29,30 @@ import { topKGate } from './top-k-gate.ts';
 
 /** Options of `MixtureOfExperts`. */
 export interface MixtureOfExpertsOptions {
-  /** How tokens and experts find each other. Default: topKGate(), two experts a token and nothing dropped. */
+  /**
+   * How tokens and experts find each other. Default: topKGate(), with two experts for each token and nothing
+   * dropped.
+   */
   readonly gate?: Gate;
   /** Default: gelu. */
   readonly activation?: ExpertActivation;
-  /** A loss that balances experts, a part of `auxiliaryLoss`. Default: none. */
+  /** A loss that balances the experts. It is a part of `auxiliaryLoss`. Default: none. */
   readonly balance?: BalanceLoss;
-  /** The coefficient of routerZLoss, a part of `auxiliaryLoss`. Default: 0. */
+  /** The coefficient of routerZLoss, which is a part of `auxiliaryLoss`. Default: 0. */
   readonly zLoss?: number;
-  /** Balances experts without a loss, by a bias of each that `updateExpertBias` moves. Default: none. */
+  /** Balances experts without a loss, by a bias of each expert that `updateExpertBias` changes. Default: none. */
   readonly bias?: BiasUpdate;
-  /** Computes every token, beside the experts; its result is added. */
+  /** A layer that computes every token in addition to the experts. Its result is added. */
   readonly shared?: Layer;
-  /** Computes every token; what it and the experts give is weighed by what a linear layer says of the token (Rajbhandari et al. 2022). */
+  /**
+   * A layer that computes every token. Its result and that of the experts are weighted for each token by a
+   * linear layer (Rajbhandari et al. 2022).
+   */
   readonly residual?: Layer;
   /**
-   * Mesh axes whose ranks have other tokens of the same batch: balance losses are those of all their tokens, for a message of a few
-   * numbers in each pass, which plans do not list. By sequence, `bySequence` says over which ranks one is spread. Default: none, each
-   * rank balances its own tokens.
+   * Mesh axes whose ranks have other tokens of the same batch. Balance losses then count all of their tokens,
+   * with a message of a few numbers in each pass, which plans do not list. If losses are by sequence,
+   * `bySequence` names the axes instead. Default: none, so each rank balances its own tokens.
    */
   readonly axes?: readonly string[];
   /** Source of initial values; default the rank's generator. */
@@ -76,10 +82,10 @@ const sizeRules: OptionRules<Sizes> = {
 };
 
 /**
- * A layer of which each token is computed by some of many experts (Shazeer et al. 2017), in the place of the two linear layers of a
- * transformer. One path computes routes of any number: sorted by experts, one product for each expert that has any, and summed in
- * the order of a token's choices, so that results do not depend on where experts are computed. The router's weight is f32,
- * and so is what it computes, also inside autocast.
+ * A layer in which some of many experts compute each token (Shazeer et al. 2017). It replaces the two linear
+ * layers of a transformer block. Routes are sorted by expert, there is one product for each expert that has
+ * routes, and results are summed in the order of a token's choices. So results do not depend on where experts
+ * are computed. The weight of the router and its results are f32, also inside autocast.
  */
 export class MixtureOfExperts extends Module {
   router: Linear;
@@ -87,7 +93,7 @@ export class MixtureOfExperts extends Module {
   expertBias: BufferTensor | null;
   shared: Layer | null;
   residual: Layer | null;
-  /** Weighs experts and residual layer. */
+  /** The layer that computes the weights of the experts and of the residual layer. */
   coefficient: Linear | null;
   readonly gate: Gate;
   readonly balance: BalanceLoss | null;
@@ -98,7 +104,7 @@ export class MixtureOfExperts extends Module {
   #auxiliary: Tensor | null = null;
   #observed: Tensor | null = null;
 
-  /** Throws ConfigError, also where the gate can't choose from so many experts. */
+  /** Throws ConfigError, also if the gate cannot choose from this number of experts. */
   constructor(
     features: number,
     hiddenFeatures: number,
@@ -151,7 +157,7 @@ export class MixtureOfExperts extends Module {
     return made.result;
   }
 
-  /** The balance and z-losses of the passes since it was last taken, in training; null where there are none. Shape: []. */
+  /** The balance and z-losses of the training passes since the last call; null if there are none. Shape: []. */
   takeAuxiliaryLoss(): Tensor | null {
     const loss = this.#auxiliary;
     this.#auxiliary = null;
@@ -170,7 +176,7 @@ export class MixtureOfExperts extends Module {
     return readStatistics(Array.from(await this.#observed.data(), Number));
   }
 
-  /** Moves the bias of each expert by what it was given since the last time. See `updateExpertBias`. */
+  /** Changes the bias of each expert by the routes that it got since the last call. See `updateExpertBias`. */
   updateBias(axes: readonly string[]): void {
     if (this.expertBias !== null) this.#bias?.update(this.expertBias, axes);
   }

@@ -7,15 +7,15 @@ import { checkExperts, repeated } from './top-k-gate.ts';
 
 /** Options of `roundRobinGate`. */
 export interface RoundRobinGateOptions {
-  /** Experts of each token. Default: 2. */
+  /** The number of experts of each token. Default: 2. */
   readonly k?: number;
 }
 
 const roundRobinRules: OptionRules<RoundRobinGateOptions> = { k: option.integer(1) };
 
 /**
- * For measurements: all experts get the same number of tokens. The router decides only about their weights. Choice j
- * of token i is expert i k + j, counted around.
+ * All experts get the same number of tokens. This is for measurements. The router decides only about their
+ * weights. Choice j of token i is expert (i k + j) modulo the number of experts.
  */
 export function roundRobinGate(options: RoundRobinGateOptions = {}): Gate {
   checkOptions('roundRobinGate', options, roundRobinRules);

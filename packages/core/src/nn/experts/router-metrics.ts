@@ -5,10 +5,11 @@ import { expertLayers } from './auxiliary-loss.ts';
 const mostExperts = 16;
 
 /**
- * What the routers of a model did in the latest pass, as metrics of a step: `report({ step, metrics: await nn.routerMetrics(model) })`.
- * Means over its layers: `router/imbalance` (1 where all experts have as many routes), `router/dropped` (the share of routes),
- * `router/entropy` (of tokens' shares, from 0 to 1), and `experts/0`, `experts/1`, … the share of routes of each of the first
- * 16 experts. Over ranks that have other tokens, the mean is that of all tokens.
+ * What the routers of a model did in the latest pass, as metrics of a step:
+ * `report({ step, metrics: await nn.routerMetrics(model) })`. The metrics are means over the layers:
+ * `router/imbalance` (1 if all experts have the same number of routes), `router/dropped` (the share of dropped
+ * routes), `router/entropy` (of the shares of tokens, from 0 to 1), and `experts/0`, `experts/1`, … (the share
+ * of routes of each of the first 16 experts). The mean over ranks with different tokens is that of all tokens.
  */
 export async function routerMetrics(model: Module): Promise<Record<string, number>> {
   const layers = await Promise.all(

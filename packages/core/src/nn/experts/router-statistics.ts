@@ -4,9 +4,9 @@ import type { Routing } from './gate.ts';
 
 /** What the router of a layer did in a pass. */
 export interface RouterStatistics {
-  /** The share of all kept routes that each expert has. */
+  /** The share of each expert in all kept routes. */
   readonly load: readonly number[];
-  /** The largest load, times the number of experts: 1 where all have as many routes. */
+  /** The largest load, times the number of experts: 1 if all have the same number of routes. */
   readonly imbalance: number;
   /** The share of routes that were dropped. */
   readonly dropRate: number;

@@ -7,11 +7,17 @@ import { makeTopKGate } from './top-k-gate.ts';
 
 /** Options of `switchGate`. */
 export interface SwitchGateOptions {
-  /** Default: nothing is dropped. */
+  /** Default: no route is dropped. */
   readonly capacity?: Capacity;
-  /** What the router reads is multiplied by random numbers within this of 1 in training. Default: 0. */
+  /**
+   * In training, the input of the router is multiplied by random numbers between 1 - jitter and 1 + jitter.
+   * Default: 0.
+   */
   readonly jitter?: number;
-  /** Whether a token's expert is drawn by its probability in training, instead of the best one. Default: false. */
+  /**
+   * Whether, in training, a token's expert is drawn by its probability instead of taking the best one. Default:
+   * false.
+   */
   readonly gumbel?: boolean;
 }
 
@@ -21,7 +27,7 @@ const switchRules: OptionRules<SwitchGateOptions> = {
   gumbel: option.flag,
 };
 
-/** Each token goes to one expert, whose result counts as much as its probability (Fedus et al. 2021, "Switch"). */
+/** Each token goes to one expert, whose result is multiplied by its probability (Fedus et al. 2021, "Switch"). */
 export function switchGate(options: SwitchGateOptions = {}): Gate {
   checkOptions('switchGate', options, switchRules);
   const { gumbel = false, ...others } = options;

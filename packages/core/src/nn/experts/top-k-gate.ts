@@ -9,35 +9,44 @@ import type { Gate, GateInput, Routing } from './gate.ts';
 import { type Capacity, capacityOf, capacityRules, keptChoices } from './limit-routes.ts';
 import { gumbel, randomShares } from './random-shares.ts';
 
-/** Experts in groups, of which each token first chooses some (DeepSeek-V3, 2024). */
+/** Groups of experts. Each token first chooses some of the groups (DeepSeek-V3, 2024). */
 export interface ExpertGroups {
-  /** How many groups there are; they divide the experts. */
+  /** The number of groups. It divides the number of experts. */
   readonly count: number;
-  /** How many of them a token chooses. */
+  /** The number of groups that a token chooses. */
   readonly chosen: number;
-  /** A group is as good as the sum of so many of its best experts. Default: 2. */
+  /** The score of a group is the sum of the scores of this number of its best experts. Default: 2. */
   readonly best?: number;
 }
 
 /** Options of `topKGate`. */
 export interface TopKGateOptions {
-  /** Experts of each token. Default: 2. */
+  /** The number of experts of each token. Default: 2. */
   readonly k?: number;
   /**
-   * What of logits experts are weighed by: `softmax` over all experts; `softmaxOfChosen` over those that are chosen, after
-   * the choice; `sigmoid` and `sqrtSoftplus` of each by itself. Default: softmax.
+   * How logits become the weights of experts: `softmax` over all experts; `softmaxOfChosen` over the chosen
+   * experts, after the choice; `sigmoid` and `sqrtSoftplus` for each expert by itself. Default: softmax.
    */
   readonly scores?: 'softmax' | 'softmaxOfChosen' | 'sigmoid' | 'sqrtSoftplus';
-  /** Weights are divided by the sum of those that are chosen, or of those that are kept. Default: none. */
+  /** Whether weights are divided by the sum of the chosen ones, or of the kept ones. Default: none. */
   readonly normalize?: 'none' | 'chosen' | 'kept';
-  /** Weights are multiplied by this. Default: 1. */
+  /** The factor of weights. Default: 1. */
   readonly scale?: number;
   readonly groups?: ExpertGroups;
-  /** In training, Gumbel noise is added to logits where experts are chosen: all of them, or those after the first. Default: none. */
+  /**
+   * In training, Gumbel noise is added to the logits for the choice of experts: for all choices, or for those
+   * after the first. Default: none.
+   */
   readonly noise?: 'none' | 'all' | 'afterFirst';
-  /** In training, a second choice stays with a probability of twice its share of the two weights (Lepikhin et al. 2020). Default: false. */
+  /**
+   * In training, a second choice stays with a probability of twice its share of the two weights (Lepikhin et
+   * al. 2020). Default: false.
+   */
   readonly randomSecond?: boolean;
-  /** What the router reads is multiplied by random numbers within this of 1 in training. Default: 0. */
+  /**
+   * In training, the input of the router is multiplied by random numbers between 1 - jitter and 1 + jitter.
+   * Default: 0.
+   */
   readonly jitter?: number;
   /** Default: nothing is dropped. */
   readonly capacity?: Capacity;
@@ -61,8 +70,8 @@ const topKRules: OptionRules<TopKGateOptions> = {
 };
 
 /**
- * Each token goes to its k best experts. `switchGate` and `gshardGate` are settings of it; those of others are in
- * `docs/experts.md`. Throws ConfigError for options that it does not have.
+ * Each token goes to its k best experts. `switchGate` and `gshardGate` are special cases of it;
+ * `docs/experts.md` lists the options for other gates. Throws ConfigError for options that it does not have.
  */
 export function topKGate(options: TopKGateOptions = {}): Gate {
   return makeTopKGate('topKGate', options);

@@ -1,23 +1,23 @@
-/** A module and all below it. */
+/** A module with all modules below it. */
 export interface ModuleSummary {
-  /** The module's path in the model, as in the names of parameters; '' for the model. */
+  /** The path of the module in the model, as in the names of parameters; '' for the model. */
   readonly path: string;
   /** The name of its class. */
   readonly type: string;
-  /** The shapes that its first forward pass returns; '' where `forward` is not called. */
+  /** The shapes that its first forward pass returns; '' if `forward` is not called. */
   readonly output: string;
-  /** Forward passes of it in one of the model. */
+  /** The number of its forward passes in one forward pass of the model. */
   readonly calls: number;
-  /** Elements. What modules share counts in each of them, and once in the model. */
+  /** The number of elements. Shared parameters count in each module that has them, and once in the model. */
   readonly parameters: number;
-  /** Floating-point operations of all its forward passes. */
+  /** The floating-point operations of all its forward passes. */
   readonly flops: number;
 }
 
-/** Prints as a table. */
+/** The summary of a model. It prints as a table. */
 export interface ModelSummary {
   readonly modules: readonly ModuleSummary[];
-  /** Elements, what modules share once. */
+  /** The number of elements. Shared parameters count once. */
   readonly parameters: number;
   readonly trainedParameters: number;
   readonly parameterBytes: number;

@@ -1,13 +1,13 @@
-/** Rows of f32 values of one width, which are zeros until they are written. */
+/** Rows of f32 values with the same length. They are zeros until they are written. */
 export interface RowStore {
   /** Fills `values` with rows, one after the other. */
   read(rows: Int32Array, values: Float32Array): void;
-  /** When it returns, the end of the process does not undo it where the store outlives the process. */
+  /** If the store outlives the process, written rows are safe when this returns, even if the process ends. */
   write(rows: Int32Array, values: Float32Array): void;
   close(): void;
 }
 
-/** Opens the rows of a table; those of an earlier process are there again, where they outlive it. */
+/** Opens the rows of a table. If the store outlives processes, the rows of an earlier process are there again. */
 export type OpenRows = (table: string, rows: number, width: number) => RowStore;
 
 const PAGE_ROWS = 4096;

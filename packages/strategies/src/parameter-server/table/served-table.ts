@@ -4,7 +4,7 @@ import { fillInitialRow } from './initial-row.ts';
 import type { OpenRows, RowStore } from './row-store.ts';
 import type { PushRowsRequest, TableSpec } from './table-request.ts';
 
-/** What a server has counted of a table. */
+/** What a server has counted for a table. */
 export interface TableStatistics {
   readonly pulledRows: number;
   readonly pushedRows: number;

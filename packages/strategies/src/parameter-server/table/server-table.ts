@@ -26,24 +26,24 @@ const RETRY_MS = 50;
 export interface ServerTableOptions {
   /** `context.servers` of a run with `--servers`. */
   readonly servers: ParameterServers;
-  /** Its own among the tables of the servers: a letter or digit, then up to 63 letters, digits, - and _. */
+  /** A name that no other table of the servers has: a letter or digit, then up to 63 letters, digits, - and _. */
   readonly name: string;
   readonly rows: number;
-  /** Elements of a row. */
+  /** The number of elements of a row. */
   readonly dims: number;
   /** Default: SGD. */
   readonly optimizer?: 'SGD' | 'Adagrad';
-  /** Learning rate; `lr` of the table may be changed later. */
+  /** The learning rate. `lr` of the table may be changed later. */
   readonly lr: number;
-  /** Adagrad's term in the denominator. Default: 1e-10. */
+  /** The term in Adagrad's denominator. Default: 1e-10. */
   readonly epsilon?: number;
-  /** Of the initial values, whose mean is 0. Default: 1, as in nn.Embedding. */
+  /** The standard deviation of the initial values, whose mean is 0. Default: 1, as in nn.Embedding. */
   readonly standardDeviation?: number;
-  /** Of the initial values. Default: 0. */
+  /** The seed of the initial values. Default: 0. */
   readonly seed?: number;
-  /** Gradients are divided by it: the number of workers, where they are to count as a mean. Default: 1. */
+  /** Gradients are divided by this number. Pass the number of workers to get the effect of a mean. Default: 1. */
   readonly divideBy?: number;
-  /** How long a server may be away. Default: 30,000. */
+  /** Milliseconds that a server may be unreachable. Default: 30,000. */
   readonly timeoutMs?: number;
 }
 
@@ -80,7 +80,7 @@ interface Pulled {
   readonly positions: Tensor;
 }
 
-/** What a worker has moved of a table: bytes are of values and gradients, without numbers of rows. */
+/** What a worker has sent and received of a table. Bytes are those of values and gradients, without row numbers. */
 export interface TableTraffic {
   readonly pulledRows: number;
   readonly pulledBytes: number;
@@ -89,8 +89,8 @@ export interface TableTraffic {
 }
 
 /**
- * A table of vectors that is on the servers only: a step pulls the rows that it touches, and pushes their gradients.
- * Pushes enter as they come, each by itself.
+ * A table of vectors that only the servers keep. A step pulls the rows that it uses, and pushes their
+ * gradients. Each push is applied when it arrives, separately.
  *
  * ```ts
  * const x = await table.lookup(words, [batch, length]); // [batch, length, dims]
@@ -117,7 +117,10 @@ export class ServerTable {
     this.#connections = Array.from({ length: options.servers.size });
   }
 
-  /** Makes the table, or finds it. Throws ConfigError for options out of range, and for a run without servers. */
+  /**
+   * Makes the table, or finds an existing one. Throws ConfigError for options out of range, and for a run
+   * without servers.
+   */
   static async open(options: ServerTableOptions): Promise<ServerTable> {
     if (options?.servers === undefined || options.servers.size === 0) throw noServersError();
     checkOptions('ServerTable.open', options, tableRules);
@@ -139,9 +142,9 @@ export class ServerTable {
   }
 
   /**
-   * The rows of indices, for a step: their gradients are pushed by `step()`. Shape: -> [...shape, dims]; by default
-   * [indices.length, dims]. Throws ShapeError for indices that are not of the shape, RefusedError for those that are no
-   * rows, and TensorStateError where gradients of an earlier step were not pushed.
+   * The rows of indices, for a step: `step()` pushes their gradients. Shape: -> [...shape, dims]; by default
+   * [indices.length, dims]. Throws ShapeError if the number of indices is not that of the shape, RefusedError
+   * for indices that are not rows, and TensorStateError if gradients of an earlier step were not pushed.
    */
   async lookup(indices: Int32Array, shape: Shape = [indices.length]): Promise<Tensor> {
     this.#requireStep();
@@ -151,14 +154,17 @@ export class ServerTable {
     return functional.embedding(positions, weight);
   }
 
-  /** The rows of indices as they are now, without gradients. Shapes and errors: as of `lookup`. */
+  /** The rows of indices with their present values, without gradients. Shapes and errors are those of `lookup`. */
   async read(indices: Int32Array, shape: Shape = [indices.length]): Promise<Tensor> {
     const { values, positions } = await this.#pull(indices, shape);
     const weight = fromData(values, [indices.length, this.#spec.dims], 'f32');
     return functional.embedding(positions, weight);
   }
 
-  /** Pushes the gradients of what was looked up since the last step. What no loss has used is left. */
+  /**
+   * Pushes the gradients of the rows that were looked up since the last step. Rows that no loss has used are
+   * left out.
+   */
   async step(): Promise<void> {
     const { dims } = this.#spec;
     const { divideBy } = this.#options;
@@ -222,7 +228,7 @@ export class ServerTable {
     throw new TensorStateError(
       {
         asked: `a lookup in the table '${this.#spec.name}'`,
-        found: 'gradients of the step before, which were not pushed',
+        found: 'gradients of the previous step that were not pushed',
         todo: 'Call `await table.step()` after backward(), or evaluate with read()',
       },
       { table: this.#spec.name },

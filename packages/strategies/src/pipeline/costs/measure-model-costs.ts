@@ -15,9 +15,9 @@ import { TracedModel } from './traced-model.ts';
 const passes = 4;
 
 /**
- * `countModelCosts`, and how long each module takes on this machine: one rank computes a few passes, module by module. A
- * collective: ranks get the mean of what they have measured, so that all cut alike. Leaves no gradient, no update of a
- * buffer, and random numbers as they were.
+ * Does the same as `countModelCosts`, and measures how long each module takes on this machine. One rank
+ * computes a few passes, module by module. It is a collective: all ranks get the mean of the measured times, so
+ * that all cut alike. It leaves no gradients, does not update buffers, and restores random numbers.
  *
  *     const costs = await measureModelCosts(model, [ids, targets], { loss });
  *     const parallel = await parallelize(model, pipeline({ cut: 'time', costs, microbatches: 8, loss }));

@@ -1,26 +1,38 @@
 import { checkOptions, option, type OptionRules, type Tensor } from '@shardwise/core/extend';
 import type { StageCosts } from '../../pipeline-schedule/schedule-costs.ts';
 
-/** What a module costs that a stage may begin with, and all that is computed from it up to the next one. */
+/**
+ * The costs of a module with which a stage may begin, and of everything that is computed from its result up to
+ * the next such module.
+ */
 export interface ModuleCosts {
   readonly path: string;
-  /** Elements. */
+  /** The number of elements of the parameters. */
   readonly parameters: number;
-  /** Parameters, gradients and what the optimizer keeps of them. */
+  /** The bytes of parameters, gradients and optimizer states. */
   readonly stateBytes: number;
-  /** Floating-point operations of products, forward and backward. */
+  /** The floating-point operations of products in the forward and backward pass. */
   readonly flops: number;
-  /** What backward reads of the forward pass, and is kept until then; at most, as neighbours may keep one value. */
+  /**
+   * The bytes of the forward pass that are kept because the backward pass reads them. This is an upper bound,
+   * because neighbouring modules may keep the same value.
+   */
   readonly activationBytes: number;
-  /** What is kept between the gradients of inputs and those of weights: of the forward pass, and of these gradients. */
+  /**
+   * The bytes that are kept between the gradients of inputs and those of weights, from the forward pass and
+   * from these gradients.
+   */
   readonly weightGradientBytes: number;
-  /** What would be sent if the next module began a stage. */
+  /** The bytes that would be sent if the next module began a stage. */
   readonly outputBytes: number;
-  /** Null where nothing was measured. */
+  /** Null if nothing was measured. */
   readonly times: Pick<StageCosts, 'forwardMs' | 'inputGradientMs' | 'weightGradientMs'> | null;
 }
 
-/** What the modules of a model cost for a batch of so many rows. It is data: it prints as JSON, and can be written by hand. */
+/**
+ * The costs of the modules of a model for a batch of `rows` rows. It is data: it can be printed as JSON, or
+ * written by hand.
+ */
 export interface ModelCosts {
   readonly rows: number;
   /** In the order in which the model calls them. */
@@ -29,11 +41,17 @@ export interface ModelCosts {
 
 /** Options of `countModelCosts` and `measureModelCosts`. */
 export interface ModelCostsOptions {
-  /** As pipeline() is given it: it takes the model's output and the last inputs. Default: the model returns its loss. */
+  /**
+   * The loss, as for pipeline(). It takes the model's output and the last inputs. Default: the model returns
+   * its loss.
+   */
   readonly loss?: (output: never, ...targets: never[]) => Tensor;
-  /** How many of the inputs are the model's, as pipeline() is given it. Default: as many as forward() has parameters. */
+  /**
+   * The number of inputs that the model takes, as for pipeline(). Default: the number of parameters of
+   * forward().
+   */
   readonly inputs?: number;
-  /** Tensors of f32 that the optimizer keeps of each parameter. Default: 2, which are Adam's. */
+  /** The number of f32 tensors that the optimizer keeps for each parameter. Default: 2, as in Adam. */
   readonly optimizerTensors?: number;
 }
 

@@ -23,7 +23,10 @@ import { gatherKey } from '../step-keys.ts';
 import { mapStepsOver, type ModelPlan, Step, type StepKind, stepsOf, stepsOver } from '../step.ts';
 import { reduce } from './reduce.ts';
 
-/** The ranks of an axis, which have other batches, get the states of rank 0's model as the plan lays them out. */
+/**
+ * The ranks of an axis, which have different batches, get the states of rank 0's model in the layouts of the
+ * plan.
+ */
 export interface Distribute extends BatchAxes {
   /**
    * Of the parameters that all ranks keep and each updates a part of, those that had a gradient in the latest
@@ -32,7 +35,7 @@ export interface Distribute extends BatchAxes {
   readonly latest?: ReadonlySet<string>;
 }
 
-/** How plans describe, and apply, `Distribute`. */
+/** The kind of the step `Distribute`. */
 export const distribute: StepKind<Distribute> = {
   name: 'distribute',
   collectives({ axis, replicas, latest }, plan) {
@@ -149,7 +152,7 @@ function requireReduced(over: Distribute, context: PlanContext): void {
       plan,
       {
         asked: `that trains '${name}' on the ranks of '${axis}'`,
-        found: `no step reduces its gradient over '${axis}', so that each rank would train its own`,
+        found: `no step reduces its gradient over '${axis}', so each rank would train its own copy`,
         todo: 'Name it in a reduce step, or freeze it',
       },
       { parameter: name, axis },

@@ -20,7 +20,10 @@ import {
 import { gatherKey, type Gather } from '../step-keys.ts';
 import { mapStepsOver, type ModelPlan, type Step, type StepKind, stepsOver } from '../step.ts';
 
-/** Has a module compute with whole parameters that the ranks of an axis have in parts. */
+/**
+ * The kind of the step `Gather`: a module computes with whole parameters, of which the ranks of an axis have
+ * parts.
+ */
 export const gather: StepKind<Gather> = {
   name: gatherKey.name,
   key: gatherKey,
@@ -100,12 +103,16 @@ function requireApart(steps: readonly Step<Gather>[], plan: ModelPlan): void {
   const name = firstTwice(steps.flatMap(({ data }) => data.parameters));
   if (unit !== undefined) {
     const asked = `that gathers the unit '${unit}'`;
-    throw planError(plan, { asked, found: 'two steps that do', todo: 'Join them' }, { unit });
+    throw planError(
+      plan,
+      { asked, found: 'two steps that gather it', todo: 'Join them' },
+      { unit },
+    );
   }
   if (name !== undefined) {
     const todo = 'Name each parameter in one gather step';
     const asked = `that gathers '${name}'`;
-    throw planError(plan, { asked, found: 'two steps that do', todo }, { parameter: name });
+    throw planError(plan, { asked, found: 'two steps that gather it', todo }, { parameter: name });
   }
   requireSameSettings(plan, steps, ({ prefetch }) => ({ prefetch }));
 }

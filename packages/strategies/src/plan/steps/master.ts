@@ -39,10 +39,10 @@ export interface Master {
 }
 
 /**
- * In each forward pass the master gives all ranks its parameters and a part of the batch, and gets their
- * outputs, in backward their gradients. All ranks run the same program: what the others pass as a batch gives
- * only its shape, their outputs are zeros, their parameters have no gradient, and so their optimizers do
- * nothing and keep nothing.
+ * The kind of the step `Master`. In each forward pass the master gives all ranks its parameters and a part of
+ * the batch, and gets their outputs; in the backward pass it gets their gradients. All ranks run the same
+ * program. The batch that the other ranks pass gives only its shape, their outputs are zeros, and their
+ * parameters have no gradient, so their optimizers do nothing and keep nothing.
  */
 export const master: StepKind<Master> = {
   name: 'master',

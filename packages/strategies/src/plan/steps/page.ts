@@ -3,13 +3,16 @@ import { planError } from '../plan-error.ts';
 import { shardLayersKey } from '../step-keys.ts';
 import { type StepKind, stepsOf } from '../step.ts';
 
-/** Parts of parameters lie outside the device between their uses. */
+/** Parts of parameters that lie outside the device between their uses. */
 export interface PageOut {
   readonly parameters: readonly string[];
   readonly store: PageStore;
 }
 
-/** It best stands before the step that shards the parameters: then they are never all on the device. */
+/**
+ * The kind of the step `PageOut`. Place it before the step that shards the parameters; then they are never all
+ * on the device.
+ */
 export const page: StepKind<PageOut> = {
   name: 'page',
   collectives: () => [],

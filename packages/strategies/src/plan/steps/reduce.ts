@@ -17,24 +17,28 @@ import {
 } from '../planned-bytes.ts';
 import { type ModelPlan, type Step, type StepKind, stepsOf, stepsOver } from '../step.ts';
 
-/** Parameters whose gradients leave together, as soon as backward has come to the last of them. */
+/** Parameters whose gradients are sent together, as soon as the backward pass has reached the last of them. */
 export interface Reduce extends BatchAxes {
-  /** Names; those of which each rank updates a part have that part of the mean, others all of it. */
+  /**
+   * Names of parameters. If each rank updates a part of a parameter, it gets that part of the mean; otherwise
+   * it gets all of it.
+   */
   readonly parameters: readonly string[];
   /**
-   * Limits of the first and of the later buckets of whole gradients. Buckets that are filled by these are
-   * filled anew in the order in which gradients arrive; others stay as the plan says. Default: they stay.
+   * Limits of the first and of the later buckets of whole gradients. Buckets that were filled by these limits
+   * are filled again in the order in which gradients arrive. Other buckets stay as the plan says. Default: all
+   * stay.
    */
   readonly limitsBytes?: readonly number[];
   /** How whole gradients are averaged. Default: an all-reduce. */
   readonly hook?: CommHook;
-  /** Whether parameters that no loss uses are an error. Default: 'all' have to be used. */
+  /** Whether parameters that no loss uses are an error. Default: 'all' must be used. */
   readonly unused?: UnusedPolicy;
   /** The parameters in parts that the latest pass reduced. Default: not known, and all are listed. */
   readonly latest?: ReadonlySet<string>;
 }
 
-/** The means of gradients over ranks that have other batches. */
+/** The kind of the step `Reduce`: the means of gradients over ranks that have different batches. */
 export const reduce: StepKind<Reduce> = {
   name: 'reduce',
   collectives({ axis, replicas, parameters, hook, latest }, plan) {
@@ -112,7 +116,7 @@ function requireOneReduction(steps: readonly Step<Reduce>[], plan: ModelPlan): v
   if (twice !== undefined) {
     const todo = 'Name each parameter in one reduce step';
     const asked = `that reduces the gradient of '${twice}'`;
-    throw planError(plan, { asked, found: 'two steps that do', todo }, { parameter: twice });
+    throw planError(plan, { asked, found: 'two steps that reduce it', todo }, { parameter: twice });
   }
   requireSameSettings(plan, steps, ({ axis, replicas, hook, unused = 'all', limitsBytes }) => {
     return { axis, replicas, hook, unused, limitsBytes };

@@ -17,7 +17,7 @@ import { plannedParameters, shardingOf } from '../planned-bytes.ts';
 import { runLayerKey, runStagesKey, type RunLayer } from '../step-keys.ts';
 import { type StepKind, stepsOf } from '../step.ts';
 
-/** How plans describe, and apply, `RunLayer`. */
+/** The kind of the step `RunLayer`. */
 export const runLayer: StepKind<RunLayer> = {
   name: runLayerKey.name,
   key: runLayerKey,
@@ -69,8 +69,8 @@ export const runLayer: StepKind<RunLayer> = {
       throw new LayoutError(
         {
           asked: `${style.name}() of '${path}', by which the ranks of '${axis}' have '${name}' as ${formatAxisLayout(sharding)}`,
-          found: `a plan by which they have it as ${found === null ? 'invariant' : formatAxisLayout(found)}`,
-          todo: 'Have the plan lay it out so, or leave the step out',
+          found: `the plan gives it to them as ${found === null ? 'invariant' : formatAxisLayout(found)}`,
+          todo: 'Change its layout in the plan, or leave the step out',
         },
         { parameter: name, axis },
       );

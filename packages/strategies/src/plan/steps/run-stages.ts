@@ -31,7 +31,7 @@ import { runStagesKey, type RunStages } from '../step-keys.ts';
 import { type ModelPlan, Step, type StepKind } from '../step.ts';
 import { distribute } from './distribute.ts';
 
-/** How plans describe, and apply, `RunStages`. */
+/** The kind of the step `RunStages`. */
 export const runStages: StepKind<RunStages> = {
   name: runStagesKey.name,
   key: runStagesKey,
@@ -103,9 +103,10 @@ export const runStages: StepKind<RunStages> = {
 /** Each rank builds all stages, of which it has its own parameters in fewer bits, and the others' shapes in f32. */
 function castInputs(): ConfigError {
   return new ConfigError({
-    asked: 'a pipeline whose parameters are read in fewer bits, and its activations with them',
-    found: 'castForwardInputs: true, where each stage would have to know what the others cast',
-    todo: "Leave castForwardInputs out, or use mixedPrecision: { computeDtype: 'bf16' }, which also halves what crosses",
+    asked: 'a pipeline with parameters and activations in fewer bits',
+    found:
+      'castForwardInputs: true, for which each stage would have to know the casts of the others',
+    todo: "Leave castForwardInputs out, or use mixedPrecision: { computeDtype: 'bf16' }, which also halves the messages between stages",
   });
 }
 

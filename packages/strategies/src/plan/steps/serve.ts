@@ -12,7 +12,7 @@ import { textTable } from '../../text-table.ts';
 import { requireOneStep } from '../agreeing-steps.ts';
 import type { StepKind } from '../step.ts';
 
-/** Parameter servers hold the parameters, and carry out the steps of optimizers. */
+/** Parameter servers hold the parameters and carry out the steps of optimizers. */
 export interface Serve {
   /** The ranks of this axis are the workers. */
   readonly axis: string;
@@ -20,11 +20,11 @@ export interface Serve {
   readonly compress: 'f16' | 'bf16' | undefined;
   readonly bucketBytes: number;
   readonly timeoutMs: number;
-  /** How the servers are reached; does not print. */
+  /** How the servers are reached. This is not printed. */
   readonly servers: () => ParameterServers;
 }
 
-/** How plans describe, and apply, `Serve`. */
+/** The kind of the step `Serve`. */
 export const serve: StepKind<Serve> = {
   name: 'serve',
   // What goes to servers and comes from them are no collectives: the workers need not come together.

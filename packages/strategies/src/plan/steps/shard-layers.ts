@@ -30,7 +30,7 @@ import { runLayerKey, runStagesKey, shardLayersKey, type ShardLayers } from '../
 import { Step, type StepKind, stepsOf } from '../step.ts';
 import { distribute } from './distribute.ts';
 
-/** How plans describe, and apply, `ShardLayers`. */
+/** The kind of the step `ShardLayers`. */
 export const shardLayers: StepKind<ShardLayers> = {
   name: shardLayersKey.name,
   key: shardLayersKey,

@@ -4,13 +4,13 @@ import { axisSize } from '../../layout/axis-size.ts';
 import { requireOneStep } from '../agreeing-steps.ts';
 import type { StepKind } from '../step.ts';
 
-/** Rank 0's buffers, as statistics of batch norms, become those of all before each forward pass that trains. */
+/** All ranks get rank 0's buffers, such as statistics of batch norms, before each forward pass that trains. */
 export interface ShareBuffers {
-  /** The axes whose ranks have other batches. */
+  /** The axes whose ranks have different batches. */
   readonly axes: readonly string[];
 }
 
-/** How plans describe, and apply, `ShareBuffers`. */
+/** The kind of the step `ShareBuffers`. */
 export const shareBuffers: StepKind<ShareBuffers> = {
   name: 'shareBuffers',
   collectives({ axes }, { axes: mesh, buffers = [] }) {

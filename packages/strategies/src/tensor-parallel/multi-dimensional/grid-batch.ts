@@ -9,8 +9,8 @@ export function ownRows(batch: Tensor, grid: RankGrid): Tensor {
 }
 
 /**
- * The mean cross-entropy over the batch of all ranks, the same on each; logits are never gathered.
- * Shape: logits [B', .., V'] as they lie on `grid`, targets i32 [B', ..] -> [].
+ * The mean cross-entropy over the batch of all ranks. It is the same on each rank. Logits are never gathered.
+ * Shape: logits [B', .., V'] with the layout of `grid`, targets i32 [B', ..] -> [].
  */
 export function gridCrossEntropy(logits: Tensor, targets: Tensor, grid: RankGrid): Tensor {
   const own = vocabParallelCrossEntropy(logits, targets, { axis: grid.features });

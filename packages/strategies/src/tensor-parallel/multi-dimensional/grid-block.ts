@@ -10,7 +10,7 @@ import { GridLayerNorm } from './grid-layer-norm.ts';
 import { GridLinear } from './grid-linear.ts';
 import type { RankGrid } from './rank-grid.ts';
 
-/** The layers of a transformer block with the norms first. */
+/** The layers of a transformer block whose norms come first. */
 export interface BlockLayers {
   readonly norm1: LayerNorm;
   readonly attention: MultiheadAttention;
@@ -27,7 +27,7 @@ interface GridLayers {
   readonly down: GridLinear;
 }
 
-/** A transformer block on a grid; its parameters have the names that they have in `BlockLayers`. */
+/** A transformer block on a grid. Its parameters have the same names as in `BlockLayers`. */
 export class GridBlock extends Module {
   readonly norm1: GridLayerNorm;
   readonly attention: GridAttention;
@@ -44,7 +44,7 @@ export class GridBlock extends Module {
     this.down = layers.down;
   }
 
-  /** Cuts layers that all ranks hold alike. Throws LayoutError where sizes or heads do not divide. */
+  /** Cuts layers that all ranks hold alike. Throws LayoutError if sizes or heads cannot be divided. */
   static async from(layers: BlockLayers, grid: RankGrid): Promise<GridBlock> {
     return new GridBlock({
       norm1: await GridLayerNorm.from(layers.norm1, grid),
@@ -55,7 +55,7 @@ export class GridBlock extends Module {
     });
   }
 
-  /** Causal. Shape: x [B', T, C'] -> [B', T, C']. */
+  /** Attention is causal. Shape: x [B', T, C'] -> [B', T, C']. */
   forward(x: Tensor): Tensor {
     const attended = x.add(this.attention.forward(this.norm1.forward(x)));
     const hidden = this.up.forward(this.norm2.forward(attended)).gelu();

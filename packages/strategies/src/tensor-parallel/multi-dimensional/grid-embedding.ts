@@ -11,8 +11,8 @@ import { gridParameter } from './grid-parameter.ts';
 import type { RankGrid } from './rank-grid.ts';
 
 /**
- * Rows of a table of which each rank has a block; the vocabulary of a rank's features is gathered
- * for the look-up, and its gradient scattered.
+ * Rows of a table of which each rank has a block. For a look-up, the vocabulary of a rank's features is
+ * gathered; the gradient is scattered.
  */
 export class GridEmbedding extends Module {
   weight: Parameter;
@@ -24,7 +24,7 @@ export class GridEmbedding extends Module {
     this.weight = weight;
   }
 
-  /** Cuts a layer that all ranks hold alike. Throws LayoutError where its sizes do not divide. */
+  /** Cuts a layer that all ranks hold alike. Throws LayoutError if its sizes cannot be divided. */
   static async from(embedding: Embedding, grid: RankGrid): Promise<GridEmbedding> {
     return new GridEmbedding(
       grid,
@@ -32,7 +32,7 @@ export class GridEmbedding extends Module {
     );
   }
 
-  /** Shape: indices i32 N', this rank's rows -> [N'.., F']. */
+  /** Shape: indices i32 N', the rows of this rank -> [N'.., F']. */
   forward(indices: Tensor): Tensor {
     return inLayer([this.weight], () => {
       const table = this.#grid.rows.reduceRight(

@@ -12,8 +12,8 @@ import { gridParameter, shared } from './grid-parameter.ts';
 import type { RankGrid } from './rank-grid.ts';
 
 /**
- * Layer normalisation over features that the ranks of an axis share out: they exchange mean and
- * variance. Backward makes all but these again from the input.
+ * Layer normalisation over features that the ranks of an axis share out. The ranks exchange mean and variance.
+ * The backward pass computes everything else again from the input.
  */
 export class GridLayerNorm extends Module {
   weight: Parameter;

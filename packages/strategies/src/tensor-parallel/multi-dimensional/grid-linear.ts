@@ -4,7 +4,7 @@ import { gridParameter } from './grid-parameter.ts';
 import { gridProduct } from './grid-product.ts';
 import type { RankGrid } from './rank-grid.ts';
 
-/** x Wᵀ + b on a grid; a classifier too, whose output is one part of the classes a rank. */
+/** x Wᵀ + b on a grid. It can also be a classifier, where each rank has one part of the classes. */
 export class GridLinear extends Module {
   weight: Parameter;
   bias: Parameter | null;
@@ -17,7 +17,7 @@ export class GridLinear extends Module {
     this.bias = bias;
   }
 
-  /** Cuts a layer that all ranks hold alike. Throws LayoutError where its sizes do not divide. */
+  /** Cuts a layer that all ranks hold alike. Throws LayoutError if its sizes cannot be divided. */
   static async from(linear: Linear, grid: RankGrid): Promise<GridLinear> {
     const weight = await gridParameter(linear.weight, grid.weight);
     const bias =
@@ -25,7 +25,7 @@ export class GridLinear extends Module {
     return new GridLinear(grid, weight, bias);
   }
 
-  /** Lies as `grid.next` then. Shape: x [B', .., I'] -> [B'', .., O'']. */
+  /** The result has the layout of `grid.next`. Shape: x [B', .., I'] -> [B'', .., O'']. */
   forward(x: Tensor): Tensor {
     return inLayer([this.weight, this.bias], () => gridProduct(x, this, this.#grid));
   }

@@ -23,9 +23,10 @@ const threeDimensionalRules: OptionRules<ThreeDimensionalOptions> = {
 };
 
 /**
- * q × q × q ranks (Agarwal et al. 1995; Bian et al. 2021): each matrix is cut into q³ parts. A product
- * gathers x along one axis and W along another, and scatters its sum along the third; then the axes
- * have changed their roles, and two products bring them back. Throws LayoutError where they differ in size.
+ * A cube of q × q × q ranks (Agarwal et al. 1995; Bian et al. 2021). Each matrix is cut into q³ parts. A
+ * product gathers x along one axis and W along another one, and scatters its sum along the third. Then the axes
+ * have changed their roles; after two products they have their first roles again. Throws LayoutError if the
+ * axes differ in size.
  */
 export function threeDimensional(options: ThreeDimensionalOptions = {}): RankGrid {
   checkOptions('threeDimensional', options, threeDimensionalRules);

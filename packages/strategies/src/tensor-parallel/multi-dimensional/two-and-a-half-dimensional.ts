@@ -18,8 +18,9 @@ const twoAndAHalfDimensionalRules: OptionRules<TwoAndAHalfDimensionalOptions> = 
 };
 
 /**
- * d layers of q × q ranks (Wang et al. 2021, "Tesseract"): each layer has its part of the batch and all
- * weights, whose gradients are summed over the layers. Throws LayoutError where row and column differ in size.
+ * d layers of q × q ranks (Wang et al. 2021, "Tesseract"). Each layer has its part of the batch and all
+ * weights. Gradients of the weights are summed over the layers. Throws LayoutError if row and column differ in
+ * size.
  */
 export function twoAndAHalfDimensional(options: TwoAndAHalfDimensionalOptions = {}): RankGrid {
   checkOptions('twoAndAHalfDimensional', options, twoAndAHalfDimensionalRules);

@@ -15,7 +15,7 @@ const twoDimensionalRules: OptionRules<TwoDimensionalOptions> = {
   column: option.axisName,
 };
 
-/** q × q ranks, products by SUMMA (Xu et al. 2021). Throws LayoutError where the axes differ in size. */
+/** A grid of q × q ranks with products by SUMMA (Xu et al. 2021). Throws LayoutError if the axes differ in size. */
 export function twoDimensional(options: TwoDimensionalOptions = {}): RankGrid {
   checkOptions('twoDimensional', options, twoDimensionalRules);
   const { row = 'row', column = 'column' } = options;
