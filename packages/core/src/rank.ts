@@ -15,7 +15,7 @@ import type { OptionRules } from './spec/option-rules.ts';
 /** The device on which the tensors of a rank are computed, and the mesh of its group. */
 export interface Rank {
   readonly device: Backend;
-  /** A world of one when absent. */
+  /** Default: a world of one rank. */
   readonly mesh?: Mesh;
 }
 

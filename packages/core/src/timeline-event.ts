@@ -1,7 +1,10 @@
-/** One stretch of work of this rank. */
+/** One period of work of this rank. */
 export interface TimelineEvent {
   readonly name: string;
-  /** `stage`: one action of a pipeline's schedule, as `1F0`, without waiting for messages; others lie within it. */
+  /**
+   * `stage` is one action of a pipeline's schedule, such as `1F0`, without waiting for messages. Other events
+   * lie within it.
+   */
   readonly category: 'compute' | 'collective' | 'transfer' | 'data' | 'graph' | 'stage';
   /** Milliseconds since the epoch, with a fraction (performance.timeOrigin + performance.now()). */
   readonly startMs: number;
@@ -9,44 +12,45 @@ export interface TimelineEvent {
   readonly detail?: string;
 }
 
-/** Cumulative since the rank began. Times are milliseconds of this rank's thread. */
+/** Counters of this rank since it began. Times are milliseconds of this rank's thread. */
 export interface Statistics {
-  /** Time in compiled programs. */
+  /** The time in compiled programs. */
   readonly computeMs: number;
-  /** Waiting for collectives and transfers that compute did not hide. */
+  /** The time of waiting for collectives and transfers that computation did not hide. */
   readonly communicationMs: number;
-  /** Collecting the graph, its signature and the plan's look-up. */
+  /** The time for collecting the graph and its signature, and for finding its plan. */
   readonly graphMs: number;
-  /** Making plans and compiling programs. */
+  /** The time for making plans and compiling programs. */
   readonly compileMs: number;
   readonly plansMade: number;
-  /** Those of the plans made that take any sizes: sizes that were seen to vary, or declared to. */
+  /** The plans among these that work for any sizes, because sizes varied or were declared to vary. */
   readonly sizedPlansMade: number;
-  /** Plans that made room for others: `planLimit` are kept. */
+  /** Plans that were dropped because only `planLimit` plans are kept. */
   readonly plansDropped: number;
   readonly plansRun: number;
   readonly programsCompiled: number;
-  /** Compiled programs that no plan runs any more. */
+  /** Compiled programs that were disposed of because no plan runs them any more. */
   readonly programsDisposed: number;
   readonly collectives: number;
   /**
-   * Bytes of the collectives' inputs or outputs, whichever are more: for gathers and reductions to parts
-   * those of the whole.
+   * The bytes of the inputs or outputs of collectives, whichever have more. For gathers and reductions to
+   * parts, these are the bytes of the whole.
    */
   readonly collectiveBytes: number;
 }
 
-/** A size of a program for which one plan serves several numbers. */
+/** A size of a program that may have several values in one plan. */
 export interface VaryingSize {
-  /** Where it stands, as in `dim 1 of a tensor of shape [8, 240]`. */
+  /** The place of the size, such as `dim 1 of a tensor of shape [8, 240]`. */
   readonly of: string;
-  /** The line of user code that made what it stands in; null where it is not known. */
+  /** The line of user code that made this tensor; null if it is not known. */
   readonly line: string | null;
-  /** The smallest and the largest number that it had when the plan was made. */
+  /** The smallest value that it had when the plan was made. */
   readonly from: number;
+  /** The largest value that it had when the plan was made. */
   readonly to: number;
-  /** The largest number that the plan takes. */
+  /** The largest value that the plan supports. */
   readonly max: number;
-  /** Whether `dynamic` declared it; else it was seen to vary. */
+  /** Whether `dynamic` declared it. Otherwise it was seen to vary. */
   readonly isDeclared: boolean;
 }

@@ -4,12 +4,15 @@ import { checkIndex, type Dataset } from './dataset.ts';
 import { sampleFault } from './sample-fault.ts';
 import { type ArrayTree, mapArrays, type NDArray, ndArrayView } from './nd-array.ts';
 
-/** Items are the rows of arrays of equal length (torch's TensorDataset). Shape: each [N, ...] -> [...]. */
+/**
+ * A dataset whose items are the rows of arrays of equal length (torch's TensorDataset). Shape: each [N, ...] ->
+ * [...].
+ */
 export class ArrayDataset<Sample extends ArrayTree> implements Dataset<Sample> {
   readonly length: number;
   readonly #arrays: Sample;
 
-  /** Throws DataError for what is no array, ShapeError where the arrays differ in their first dim. */
+  /** Throws DataError for a value that is not an array, and ShapeError if the arrays differ in their first dim. */
   constructor(arrays: Sample) {
     const fault = sampleFault(arrays, '');
     if (fault !== undefined) {

@@ -1,7 +1,7 @@
 import type { Sampler } from '../spec/sampler.ts';
 import { checkInteger } from './check-integer.ts';
 
-/** The items of a sampler in groups of `batchSize`; the last may be smaller, or is left out. */
+/** The items of a sampler in groups of `batchSize`. The last group may be smaller, or is left out. */
 export class BatchSampler implements Iterable<number[]> {
   readonly sampler: Sampler;
   readonly batchSize: number;
@@ -14,7 +14,7 @@ export class BatchSampler implements Iterable<number[]> {
     this.dropLast = dropLast;
   }
 
-  /** Batches an epoch. */
+  /** The number of batches of an epoch. */
   get length(): number {
     const batches = this.sampler.length / this.batchSize;
     return this.dropLast ? Math.floor(batches) : Math.ceil(batches);

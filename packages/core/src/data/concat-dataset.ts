@@ -9,7 +9,7 @@ export class ConcatDataset<Sample extends ArrayTree> implements Dataset<Sample> 
   /** Where each dataset ends. */
   readonly #ends: readonly number[];
 
-  /** Throws ConfigError for no datasets, and for what is none. */
+  /** Throws ConfigError if there are no datasets, and for a value that is not a dataset. */
   constructor(datasets: Iterable<Dataset<Sample>>) {
     const list: readonly Dataset<Sample>[] = [...datasets];
     for (const dataset of list) requireDataset(dataset);

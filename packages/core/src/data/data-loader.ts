@@ -30,27 +30,27 @@ import type { OptionRule, OptionRules } from '../spec/option-rules.ts';
 /** Options of `DataLoader`. */
 export interface DataLoaderOptions<Sample extends ArrayTree> {
   /**
-   * The dataset; with `workers` the description of one, which each worker builds. Of a stream, batches come in its
-   * order, without sampler and workers.
+   * The dataset. With `workers` it is the description of a dataset that each worker builds. Batches of a stream
+   * come in its order, without sampler and workers.
    */
   readonly dataset: Dataset<Sample> | IterableDataset<Sample> | WorkerDataset;
-  /** 1 by default. */
+  /** Default: 1. */
   readonly batchSize?: number;
-  /** Leave out a last batch that is smaller. */
+  /** Whether a last batch that is smaller is left out. Default: false. */
   readonly dropLast?: boolean;
-  /** Which items, in which order; all in order by default. */
+  /** Which items to visit, in which order. Default: all, in order. */
   readonly sampler?: Sampler;
-  /** All items in random order, another one each epoch. */
+  /** Whether to visit all items in random order, which differs between epochs. Default: false. */
   readonly shuffle?: boolean;
-  /** Decides the order of `shuffle` together with the epoch; 0 by default. */
+  /** Together with the epoch, it determines the order of `shuffle`. Default: 0. */
   readonly seed?: number;
-  /** Draws the order of `shuffle` as torch's DataLoader with this generator does. */
+  /** Draws the order of `shuffle`, as torch's DataLoader does with this generator. */
   readonly generator?: Generator;
-  /** Makes a batch of samples; stacks them by default. On this thread: not with workers. */
+  /** Makes a batch of samples on this thread; it cannot be used with workers. Default: stacks them. */
   readonly collate?: Collate<Sample>;
-  /** Batches made ahead of the one in use; 2 for each worker by default, 0 without workers. */
+  /** The number of batches that are made before they are needed. Default: 2 for each worker, 0 without workers. */
   readonly prefetch?: number;
-  /** Threads that make batches; 0 by default: this one. */
+  /** The number of threads that make batches. Default: 0, which means this thread. */
   readonly workers?: number;
 }
 
@@ -111,7 +111,7 @@ export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sampl
     this.#workers = workers;
   }
 
-  /** Batches an epoch. Throws ConfigError for a stream, whose end nobody knows. */
+  /** The number of batches of an epoch. Throws ConfigError for a stream, whose end is not known. */
   get length(): number {
     if (this.#isStream) throw noLength();
     return this.#batches.length;
@@ -121,18 +121,18 @@ export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sampl
     return isIterableDataset(this.#options.dataset);
   }
 
-  /** The epoch that is under way, or that the next iteration is. */
+  /** The number of the present epoch, or of the next one. */
   get epoch(): number {
     return this.#cursor.epoch;
   }
 
-  /** The next iteration is this epoch: from its start, or from where `load` has put it. */
+  /** Makes the next iteration this epoch, from its start, or from where `load` has put it. */
   setEpoch(epoch: number): void {
     checkInteger('a data loader', 'epoch', epoch, 0);
     if (this.#cursor.begun || this.#cursor.epoch !== epoch) this.#cursor = cursorAt(epoch);
   }
 
-  /** The batches handed out so far, prefetched ones not counted. */
+  /** The position after the batches that were handed out. Prefetched batches do not count. */
   state(): LoaderState {
     const { epoch, batchesSeen, generator } = this.#cursor;
     return {
@@ -145,10 +145,10 @@ export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sampl
   }
 
   /**
-   * The next iteration continues after the batches that `state` counts. Other ranks of a
-   * DistributedSampler go on with the items that are left where all their batches together are as large:
-   * what 4 ranks saved with a batchSize of 8 continues on 2 with 16. Throws ConfigError where `state` is not
-   * one, or is of a loader with other batches (of all ranks), another length or another order.
+   * The next iteration continues after the batches that `state` counts. With a DistributedSampler, another
+   * number of ranks continues with the remaining items if all their batches together have the same size: what 4
+   * ranks saved with a batchSize of 8 continues on 2 ranks with 16. Throws ConfigError if `state` is not a
+   * state, or belongs to a loader with other batches (of all ranks), another length or another order.
    */
   load(state: unknown): void {
     const { epoch, batchesSeen: seen, generator, ...settings } = parseLoaderState(state);

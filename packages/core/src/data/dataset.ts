@@ -4,7 +4,7 @@ import type { ArrayTree } from './nd-array.ts';
 /** Items that are found by their index. */
 export interface Dataset<Sample extends ArrayTree = ArrayTree> {
   readonly length: number;
-  /** The item at an index in [0, length): the same whenever it is asked for. */
+  /** The item at an index in [0, length). It must be the same each time. */
   get(index: number): Sample | Promise<Sample>;
 }
 

@@ -8,18 +8,18 @@ import type { OptionRules } from '../spec/option-rules.ts';
 
 /** Options of `DistributedSampler`. */
 export interface DistributedSamplerOptions {
-  /** Items of the dataset, or the dataset. */
+  /** The dataset, or its number of items. */
   readonly dataset: number | { readonly length: number };
-  /** Ranks that share the items. */
+  /** The number of ranks that share the items. */
   readonly numReplicas: number;
   readonly rank: number;
-  /** True by default. */
+  /** Default: true. */
   readonly shuffle?: boolean;
-  /** The same on all ranks; 0 by default. */
+  /** The same on all ranks. Default: 0. */
   readonly seed?: number;
   /**
-   * Where the ranks do not divide the items: leave the last ones out, instead of giving some ranks
-   * items a second time. False by default. Either way all ranks get equally many.
+   * If the number of ranks does not divide that of the items: whether the last items are left out. Otherwise
+   * some ranks get items a second time. All ranks get the same number in both cases. Default: false.
    */
   readonly dropLast?: boolean;
 }
@@ -34,8 +34,8 @@ const samplerRules: OptionRules<DistributedSamplerOptions> = {
 };
 
 /**
- * This rank's share of a dataset: torch.utils.data.DistributedSampler, index for index. The order
- * of an epoch is a permutation seeded with seed + epoch; rank r takes items r, r + R, r + 2R, ...
+ * This rank's share of a dataset: torch.utils.data.DistributedSampler, index for index. The order of an epoch
+ * is a permutation seeded with seed + epoch. Rank r takes items r, r + R, r + 2R, ...
  */
 export class DistributedSampler implements ResumableSampler {
   readonly length: number;

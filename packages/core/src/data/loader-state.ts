@@ -21,14 +21,14 @@ import type { SamplerSettings } from './resumable-sampler.ts';
 export type LoaderState = {
   readonly version: 1;
   readonly epoch: number;
-  /** Batches of the epoch that have been handed out. */
+  /** The number of batches of the epoch that have been handed out. */
   readonly batchesSeen: number;
   readonly batchSize: number;
-  /** Ranks that take turns in the sampler's order. */
+  /** The number of ranks that take turns in the sampler's order. */
   readonly numReplicas: number;
   readonly dropLast: boolean;
   readonly sampler: SamplerSettings;
-  /** The sampler's stream at the start of the epoch, where it draws from one. */
+  /** The sampler's stream at the start of the epoch; null if it does not draw from one. */
   readonly generator: GeneratorState | null;
 };
 

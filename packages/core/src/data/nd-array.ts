@@ -4,7 +4,7 @@ import type { DType, Shape } from '../spec/dtype.ts';
 import { DTypeError, ShapeError } from '../spec/errors.ts';
 import { elementCount, formatShape } from '../shape.ts';
 
-/** The typed array that holds a dtype's elements; f16 and bf16 as their bits, bool as 0 and 1. */
+/** The typed array for the elements of a dtype. f16 and bf16 are stored as bits, and bool as 0 and 1. */
 export interface TypedArrays {
   f64: Float64Array;
   f32: Float32Array;
@@ -21,15 +21,15 @@ export type NDArray<D extends DType = DType> = {
   [K in D]: { readonly data: TypedArrays[K]; readonly shape: Shape; readonly dtype: K };
 }[D];
 
-/** Arrays by name or position, nested: what a sample and a batch are made of. */
+/** Arrays by name or position, nested. Samples and batches have this form. */
 export type ArrayTree = NDArray | readonly ArrayTree[] | { readonly [name: string]: ArrayTree };
 
 /** Typed arrays whose dtype is known from their class. */
 export type PlainTypedArray = Float64Array | Float32Array | BigInt64Array | Int32Array | Uint8Array;
 
 /**
- * The dtype follows from the class of `data` (Float32Array: f32, Int32Array: i32, Uint8Array: u8,
- * ...); the shape is [data.length] unless given. Throws ShapeError where they do not fit.
+ * An array. The dtype follows from the class of `data` (Float32Array: f32, Int32Array: i32, Uint8Array: u8,
+ * ...). The shape is [data.length] unless it is given. Throws ShapeError if they do not fit.
  */
 export function ndArray(data: Float64Array, shape?: Shape): NDArray<'f64'>;
 export function ndArray(data: Float32Array, shape?: Shape): NDArray<'f32'>;

@@ -8,15 +8,13 @@ import type { OptionRules } from '../spec/option-rules.ts';
 /** Options of `RandomSampler`. */
 export interface RandomSamplerOptions {
   readonly length: number;
-  /** Items an epoch; `length` by default. */
+  /** The number of items of an epoch. Default: `length`. */
   readonly numSamples?: number;
-  /** Draw each item from all, instead of permuting. */
+  /** Whether each item is drawn from all items, instead of permuting them. Default: false. */
   readonly replacement?: boolean;
-  /**
-   * Decides the order together with the epoch; 0 by default. It cannot be given together with a generator.
-   */
+  /** Together with the epoch, it determines the order. It cannot be given together with a generator. Default: 0. */
   readonly seed?: number;
-  /** The stream to draw the order of each epoch from, instead of the seed. */
+  /** The stream from which the order of each epoch is drawn, instead of the seed. */
   readonly generator?: Generator;
 }
 
@@ -29,10 +27,10 @@ const samplerRules: OptionRules<RandomSamplerOptions> = {
 };
 
 /**
- * Items in random order: torch's RandomSampler with `generator=`. Without a generator each epoch
- * gets a fresh one, seeded with seed + epoch (as DistributedSampler does), so the order depends on
- * nothing else; torch would seed it from its global generator, of which there is none here. With
- * one the stream goes on from epoch to epoch, and `setEpoch` has no effect.
+ * Items in random order: torch's RandomSampler with `generator=`. Without a generator, each epoch has a new one
+ * that is seeded with seed + epoch (as in DistributedSampler), so the order depends on nothing else. (torch
+ * seeds it from its global generator, which does not exist here.) With a generator, its stream continues from
+ * epoch to epoch, and `setEpoch` has no effect.
  */
 export class RandomSampler implements ResumableSampler {
   readonly length: number;

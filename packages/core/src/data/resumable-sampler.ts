@@ -8,11 +8,12 @@ export type SamplerSettings = Readonly<Record<string, string | number | boolean>
 export interface ResumableSampler extends Sampler {
   readonly settings: SamplerSettings;
   /**
-   * Ranks that take one order in turns, item by item: rank r the items r, r + numReplicas, … of it. A
-   * loader can then go on with other ranks, whose batches together are as large. Default: 1.
+   * The number of ranks that take one order in turns, item by item: rank r takes the items r, r + numReplicas,
+   * … of it. A loader can then continue with another number of ranks whose batches together have the same size.
+   * Default: 1.
    */
   readonly numReplicas?: number;
-  /** The stream that the order of each epoch is drawn from, where the epoch does not decide it. */
+  /** The stream from which the order of each epoch is drawn, if the epoch does not determine it. */
   readonly generator?: Generator | undefined;
 }
 

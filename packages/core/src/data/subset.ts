@@ -24,8 +24,8 @@ export class Subset<Sample extends ArrayTree> implements Dataset<Sample> {
 }
 
 /**
- * Cuts a dataset at random into parts of given lengths, or of fractions that sum to 1: torch's
- * random_split, index for index. Throws ConfigError where the parts do not make the whole.
+ * Cuts a dataset at random into parts of given lengths, or of fractions that sum to 1: torch's random_split,
+ * index for index. Throws ConfigError if the parts do not make the whole.
  */
 export function randomSplit<Sample extends ArrayTree>(
   generator: Generator,

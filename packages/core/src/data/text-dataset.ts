@@ -13,11 +13,11 @@ export type TextSample = {
 
 /** Options of `TextDataset`. */
 export interface TextDatasetOptions {
-  /** T, the bytes that a model sees at once. */
+  /** T, the number of bytes that a model sees at once. */
   readonly contextLength: number;
   /**
-   * Bytes from the start of one window to the start of the next; `contextLength` by default, so that windows
-   * do not overlap.
+   * The number of bytes from the start of one window to the start of the next. Default: `contextLength`, so
+   * that windows do not overlap.
    */
   readonly stride?: number;
 }
@@ -34,7 +34,7 @@ export class TextDataset implements Dataset<TextSample> {
   readonly #contextLength: number;
   readonly #stride: number;
 
-  /** Throws DataError where the text is shorter than a window, T + 1 bytes. */
+  /** Throws DataError if the text is shorter than a window, which has T + 1 bytes. */
   constructor(bytes: Uint8Array, options: TextDatasetOptions) {
     checkOptions('TextDataset', options, textRules);
     const { contextLength, stride = contextLength } = options;
@@ -66,8 +66,8 @@ export class TextDataset implements Dataset<TextSample> {
 }
 
 /**
- * The text's beginning for training and its end for validation; the two share no byte. The cut is
- * at floor(length * (1 - validationFraction)).
+ * The beginning of a text for training and its end for validation. The two share no byte. The cut is at
+ * floor(length * (1 - validationFraction)).
  */
 export function splitText(
   bytes: Uint8Array,

@@ -9,19 +9,19 @@ import type { ResumableSampler, SamplerSettings } from './resumable-sampler.ts';
 
 /** Options of `WeightedRandomSampler`. */
 export interface WeightedRandomSamplerOptions {
-  /** Of each item how often it is drawn, beside those of the others; their sum need not be 1. */
+  /** The weight of each item. An item is drawn in proportion to its weight. The sum need not be 1. */
   readonly weights: ArrayLike<number>;
-  /** Items that all ranks together draw in an epoch. */
+  /** The number of items that all ranks together draw in an epoch. */
   readonly numSamples: number;
-  /** Whether an item may be drawn again; default true. */
+  /** Whether an item may be drawn again. Default: true. */
   readonly replacement?: boolean;
-  /** Decides the order together with the epoch; 0 by default. It cannot be given together with a generator. */
+  /** Together with the epoch, it determines the order. It cannot be given together with a generator. Default: 0. */
   readonly seed?: number;
-  /** The stream to draw each epoch from, instead of the seed. */
+  /** The stream from which each epoch is drawn, instead of the seed. */
   readonly generator?: Generator;
-  /** Ranks that take what is drawn in turns; 1 by default. */
+  /** The number of ranks that take the drawn items in turns. Default: 1. */
   readonly numReplicas?: number;
-  /** Which of them this is; 0 by default. */
+  /** The number of this rank among them. Default: 0. */
   readonly rank?: number;
 }
 
@@ -36,9 +36,9 @@ const samplerRules: OptionRules<WeightedRandomSamplerOptions> = {
 };
 
 /**
- * Items drawn by their weights: torch's WeightedRandomSampler with `generator=`, index for index. Without a generator
- * each epoch gets a fresh one, seeded with seed + epoch, as RandomSampler's does. All ranks draw the same; with
- * `numReplicas` and `rank` each takes its items of it.
+ * Items drawn by their weights: torch's WeightedRandomSampler with `generator=`, index for index. Without a
+ * generator, each epoch has a new one that is seeded with seed + epoch, as in RandomSampler. All ranks draw the
+ * same items; with `numReplicas` and `rank`, each takes its share of them.
  */
 export class WeightedRandomSampler implements ResumableSampler {
   readonly length: number;
@@ -52,8 +52,8 @@ export class WeightedRandomSampler implements ResumableSampler {
   #epoch = 0;
 
   /**
-   * Throws ConfigError, also for weights that are negative, infinite or NaN, for fewer weights above 0 than items
-   * that are drawn without replacement, and for a number of items that the ranks do not divide.
+   * Throws ConfigError, also for weights that are negative, infinite or NaN, if fewer weights are above 0 than
+   * items are drawn without replacement, and for a number of items that the ranks do not divide.
    */
   constructor(options: WeightedRandomSamplerOptions) {
     checkOptions('WeightedRandomSampler', options, samplerRules);

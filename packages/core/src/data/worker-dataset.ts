@@ -3,14 +3,14 @@ export interface WorkerDataset {
   /** What the worker imports: `new URL('./dataset.ts', import.meta.url)`, or a package's name. */
   readonly module: URL | string;
   /**
-   * The module's export that is the dataset, or a function (of `arguments`) that makes it;
-   * `default` by default.
+   * The export of the module that is the dataset, or a function of `arguments` that makes it. Default:
+   * `default`.
    */
   readonly export?: string;
-  /** Plain data: copied to every worker. */
+  /** Plain data that is copied to every worker. */
   readonly arguments?: readonly unknown[];
-  /** Name of an export that is the collate function; samples are stacked by default. */
+  /** The name of an export that is the collate function. Default: samples are stacked. */
   readonly collate?: string;
-  /** Items of the dataset. A worker that finds another number fails. */
+  /** The number of items of the dataset. A worker that finds another number fails. */
   readonly length: number;
 }

@@ -6,9 +6,9 @@ import type { OptionRules } from '../spec/option-rules.ts';
 
 /** Options of `autocast`. */
 export interface AutocastOptions {
-  /** To what operands of products are rounded. Default: bf16. */
+  /** The dtype to which operands of products are rounded. Default: bf16. */
   readonly dtype?: HalfDType;
-  /** False: ops take what they are given, also inside another autocast. Default: true. */
+  /** False: ops use the dtypes of their inputs, also inside another autocast. Default: true. */
   readonly enabled?: boolean;
 }
 

@@ -54,7 +54,7 @@ export function joinLayouts(outer: Layout, inner: Layout): Layout {
 }
 
 /**
- * A layout as text: `replicate` where nothing differs between ranks, `shard(0: dp)`, `shard(0: dp by 5)` in
+ * A layout as text: `replicate` if nothing differs between ranks, `shard(0: dp)`, `shard(0: dp by 5)` for
  * chunks of 5, `shard(flat: dp)`, `varying(dp)`, `only(dp: 0)`, `partial(dp)`.
  */
 export function formatLayout(layout: Layout): string {

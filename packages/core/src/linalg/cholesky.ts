@@ -20,9 +20,9 @@ import {
 import { substitute } from './substitute.ts';
 
 /**
- * torch.linalg.cholesky: the lower triangle L with L Lᵀ = x, of matrices that are symmetric, of which the lower half is
- * read, and positive definite. Computed on the host in f64, so it waits for x. Throws ConfigError for a matrix that is not
- * positive definite. Shape: x f32 [.., N, N] -> [.., N, N].
+ * torch.linalg.cholesky: the lower triangle L with L Lᵀ = x, for symmetric positive definite matrices. Only the
+ * lower half of x is read. It is computed on the host in f64, so it waits for x. Throws ConfigError for a
+ * matrix that is not positive definite. Shape: x f32 [.., N, N] -> [.., N, N].
  */
 export async function cholesky(x: Tensor): Promise<Tensor> {
   if (x.shape.at(-1) !== x.shape.at(-2)) {

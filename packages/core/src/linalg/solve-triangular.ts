@@ -11,9 +11,9 @@ import { substitute } from './substitute.ts';
 
 /** Options of `solveTriangular`. */
 export interface SolveTriangularOptions {
-  /** Whether the upper half of a is read, and not the lower one. */
+  /** Whether the upper half of a is read instead of the lower one. */
   readonly upper: boolean;
-  /** Whether the diagonal of a is taken for ones; default false. */
+  /** Whether the diagonal of a counts as ones. Default: false. */
   readonly unitriangular?: boolean;
 }
 

@@ -22,9 +22,9 @@ export interface SVD {
 }
 
 /**
- * torch.linalg.svd with full_matrices=False, by one-sided Jacobi rotations. Computed on the host in f64, so it waits for
- * x. Signs of the vectors are not determined, nor are vectors of equal singular values: a loss must not depend on them,
- * and gradients by u and vh are infinite where singular values are equal.
+ * torch.linalg.svd with full_matrices=False, by one-sided Jacobi rotations. It is computed on the host in f64,
+ * so it waits for x. The signs of the vectors are not determined, and neither are the vectors of equal singular
+ * values, so a loss must not depend on them. Gradients by u and vh are infinite if singular values are equal.
  * Shape: x f32 [.., M, N] -> u [.., M, K], s [.., K], vh [.., K, N] with K = min(M, N).
  */
 export async function svd(x: Tensor): Promise<SVD> {

@@ -11,13 +11,13 @@ import { sumOverParts } from './sum-over-parts.ts';
 
 /** Settings of `Adafactor`. */
 export interface AdafactorSettings extends OptimizerSettings {
-  /** At step t the running mean square takes a share of t ** beta2Decay of the gradient's. */
+  /** At step t, the running mean square takes a share of t ** beta2Decay of the new squared gradient. */
   beta2Decay: number;
   /** The least root of a mean square, and the least root mean square of a parameter. */
   eps: readonly [number, number];
-  /** Largest root mean square of an update. */
+  /** The largest root mean square of an update. */
   d: number;
-  /** Decoupled: shrinks the parameters directly. */
+  /** Decoupled weight decay: it shrinks the parameters directly. */
   weightDecay: number;
 }
 

@@ -7,7 +7,7 @@ export interface AdagradSettings extends OptimizerSettings {
   /** The learning rate at step t is lr / (1 + (t - 1) lrDecay). */
   lrDecay: number;
   weightDecay: number;
-  /** What the sum of squared gradients begins with. */
+  /** The initial value of the sum of squared gradients. */
   initialAccumulatorValue: number;
   eps: number;
 }

@@ -5,7 +5,7 @@ import { Scalar } from './scalar.ts';
 
 /** Settings of `Adam`, `AdamW`, `AdamW8bit` and `Lamb`. */
 export interface AdamSettings extends OptimizerSettings {
-  /** Shares that the running means of gradient and squared gradient keep in a step. */
+  /** The shares that the running means of the gradient and the squared gradient keep in a step. */
   betas: readonly [number, number];
   eps: number;
   weightDecay: number;

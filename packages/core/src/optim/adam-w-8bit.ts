@@ -16,7 +16,7 @@ import type { OptionRules } from '../spec/option-rules.ts';
 
 /** Options of `AdamW8bit`, beside its settings. */
 export interface AdamW8bitOptions {
-  /** States of parameters of fewer elements stay f32. Default: 4096. */
+  /** The states of parameters with fewer elements stay f32. Default: 4096. */
   readonly minElements?: number;
 }
 

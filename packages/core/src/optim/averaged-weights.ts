@@ -17,13 +17,13 @@ import { Scalar } from './scalar.ts';
 /** Options of `AveragedWeights`. */
 export interface AveragedWeightsOptions {
   /**
-   * Share that the average keeps in an update: an exponential moving average, as 0.999. Default: all updates count
-   * alike (stochastic weight averaging: Izmailov et al. 2018).
+   * The share that the average keeps in an update: an exponential moving average, for example 0.999. Default:
+   * all updates have the same weight (stochastic weight averaging: Izmailov et al. 2018).
    */
   readonly decay?: number;
 }
 
-/** Of whole parameters, under their names in the model. */
+/** The averages of whole parameters, under their names in the model. */
 export interface AveragedWeightsState {
   readonly updates: number;
   readonly weights: HostArrays;
@@ -51,15 +51,15 @@ export class AveragedWeights {
     this.#decay = options.decay;
   }
 
-  /** How often it has been updated. */
+  /** The number of updates so far. */
   get updates(): number {
     return this.#updates;
   }
 
   /**
-   * Takes the parameters as they are now into the average; the first time it becomes them. Call it after the
-   * optimizer's step(). It is computed with the next step. Throws TensorStateError inside `use`, and for a model that
-   * has got other parameters since the first time.
+   * Adds the present parameters to the average. The first update makes them the average. Call it after the
+   * optimizer's step(). It is computed with the next step. Throws TensorStateError inside `use`, and for a
+   * model that has got other parameters since the first update.
    */
   update(): void {
     this.#requireOwnParameters('update');
@@ -81,8 +81,8 @@ export class AveragedWeights {
   }
 
   /**
-   * Runs `body` while the model has the average as its parameters, as for an evaluation. Nothing may be trained in it.
-   * Throws TensorStateError before the first update.
+   * Runs `body` while the model has the average as its parameters, for example for an evaluation. Do not train
+   * inside it. Throws TensorStateError before the first update.
    */
   async use<T>(body: () => T | Promise<T>): Promise<T> {
     this.#requireUpdates('use');
@@ -96,7 +96,7 @@ export class AveragedWeights {
     }
   }
 
-  /** Makes the average the model's parameters for good. Throws TensorStateError before the first update. */
+  /** Makes the average the parameters of the model permanently. Throws TensorStateError before the first update. */
   async apply(): Promise<void> {
     this.#requireUpdates('apply');
     withoutValues(() =>
@@ -109,7 +109,7 @@ export class AveragedWeights {
     await currentSession().realize([]);
   }
 
-  /** A collective, where ranks share parameters out. */
+  /** If ranks share parameters out, it is a collective. */
   async stateDict(): Promise<AveragedWeightsState> {
     const weights: Record<string, HostArray> = {};
     for (const [name, parameter] of this.#model.namedParameters()) {
@@ -120,7 +120,7 @@ export class AveragedWeights {
     return { updates: this.#updates, weights };
   }
 
-  /** Each rank takes its parts. Throws CheckpointError, before anything changes, for weights of another model. */
+  /** Each rank loads its parts. Throws CheckpointError, before anything changes, for weights of another model. */
   async loadStateDict({ updates, weights }: AveragedWeightsState): Promise<void> {
     if (!option.count.fits(updates)) {
       throw new CheckpointError(

@@ -13,7 +13,7 @@ import { composed, withoutValues } from '../realize/small-values.ts';
 
 /** Options of `clipGradNorm` and `totalGradNorm`. */
 export interface GradNormOptions {
-  /** 2, or Infinity for the largest absolute value; default 2. */
+  /** 2, or Infinity for the largest absolute value. Default: 2. */
   readonly normType?: number;
 }
 
@@ -41,8 +41,8 @@ export function clipGradNorm(
 }
 
 /**
- * The norm of all gradients together, those parts included that other ranks have of sharded
- * parameters: a collective for these. 0 where there are none. Shape: -> [].
+ * The norm of all gradients together, including the parts of sharded parameters on other ranks; for these it is
+ * a collective. 0 if there are no gradients. Shape: -> [].
  */
 export function totalGradNorm(parameters: Iterable<Tensor>, options: GradNormOptions = {}): Tensor {
   checkOptions('a gradient norm', options, gradNormRules);

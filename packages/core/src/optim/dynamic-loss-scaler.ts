@@ -5,21 +5,24 @@ import * as option from '../spec/option-rules.ts';
 import { withDefaults } from '../spec/with-defaults.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 
-/** DeepSpeed's names are in brackets. */
+/** Options of `DynamicLossScaler`. DeepSpeed's names are in brackets. */
 export interface DynamicLossScalerOptions {
   /** [2 ** initial_scale_power] Default: 2 ** 16. */
   readonly initialScale?: number;
-  /** [scale_factor] By what the scale grows and shrinks; default 2. */
+  /** [scale_factor] The factor by which the scale grows and shrinks. Default: 2. */
   readonly scaleFactor?: number;
-  /** [loss_scale_window] Steps without overflow until the scale grows; default 1000. */
+  /** [loss_scale_window] The number of steps without overflow until the scale grows. Default: 1000. */
   readonly scaleWindow?: number;
-  /** [hysteresis] Which overflow, counted since the scale last grew, first shrinks it; default 2. */
+  /**
+   * [hysteresis] The number of the overflow that first shrinks the scale, counted since it last grew. Default:
+   * 2.
+   */
   readonly hysteresis?: number;
-  /** [consecutive_hysteresis] Whether a step without overflow starts that count again; default false. */
+  /** [consecutive_hysteresis] Whether a step without overflow starts that count again. Default: false. */
   readonly consecutiveHysteresis?: boolean;
   /** [min_loss_scale] Default 1. */
   readonly minScale?: number;
-  /** [raise_error_at_min_scale] Whether an overflow at the smallest scale throws; default true. */
+  /** [raise_error_at_min_scale] Whether an overflow at the smallest scale throws. Default: true. */
   readonly throwAtMinScale?: boolean;
 }
 
@@ -75,8 +78,8 @@ export class DynamicLossScaler extends LossScaler {
   }
 
   /**
-   * DeepSpeed's rule, which update() calls. Throws TensorStateError for an overflow at the smallest scale,
-   * where that is not tolerated.
+   * Applies DeepSpeed's rule; update() calls it. Throws TensorStateError for an overflow at the smallest scale,
+   * unless throwAtMinScale is false.
    */
   override adjust(overflow: boolean): void {
     const { scaleFactor, scaleWindow, hysteresis, consecutiveHysteresis } = this.#options;
@@ -103,7 +106,7 @@ export class DynamicLossScaler extends LossScaler {
     };
   }
 
-  /** Throws CheckpointError, before anything changes, for numbers that no scaler has. */
+  /** Throws CheckpointError, before anything changes, for a state that no scaler can have. */
   loadStateDict(state: DynamicLossScalerState): void {
     const { scale, iteration, lastOverflowIteration, hysteresisLeft } = state;
     const counts =

@@ -8,9 +8,9 @@ import type { OptimizerInput } from './param-group.ts';
 import { Scalar } from './scalar.ts';
 
 /**
- * LAMB (You et al. 2020, algorithm 2): Adam's direction, with decoupled weight decay, whose length
- * for each parameter is the learning rate times that of the parameter. Norms are those of whole
- * parameters, also where ranks have parts of them; where one is 0, the direction keeps its length.
+ * LAMB (You et al. 2020, algorithm 2). The direction of an update is that of Adam with decoupled weight decay.
+ * Its length for each parameter is the learning rate times the norm of the parameter. Norms are those of whole
+ * parameters, even if ranks have parts of them. If a norm is 0, the direction keeps its length.
  */
 export class Lamb extends Optimizer<AdamSettings> {
   static readonly typeName: string = 'Lamb';

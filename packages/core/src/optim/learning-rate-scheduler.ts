@@ -2,7 +2,7 @@ import { describeValue } from '../spec/describe-value.ts';
 import { CheckpointError, ConfigError } from '../spec/errors.ts';
 import type { Schedule } from './schedules.ts';
 
-/** What a scheduler changes: the `lr` of each group. */
+/** The part of an optimizer that a scheduler changes: the `lr` of each group. */
 export interface ScheduledOptimizer {
   readonly paramGroups: readonly { lr: number }[];
 }
@@ -10,13 +10,13 @@ export interface ScheduledOptimizer {
 /** Plain data. */
 export interface LearningRateSchedulerState {
   readonly step: number;
-  /** Learning rate of each group at factor 1. */
+  /** The learning rate of each group at factor 1. */
   readonly baseLearningRates: readonly number[];
 }
 
 /**
- * Sets each group's learning rate to its rate at construction times the schedule's factor
- * (torch LambdaLR). Call step() after the optimizer's step().
+ * Sets the learning rate of each group to its rate at construction times the schedule's factor (torch
+ * LambdaLR). Call step() after the optimizer's step().
  */
 export class LearningRateScheduler {
   readonly #optimizer: ScheduledOptimizer;
@@ -24,7 +24,10 @@ export class LearningRateScheduler {
   #base: readonly number[];
   #step = 0;
 
-  /** One schedule for all groups, or one for each. Throws ConfigError for another number of them, and for what is none. */
+  /**
+   * Takes one schedule for all groups, or one for each group. Throws ConfigError for another number of
+   * schedules, and for values that are not schedules.
+   */
   constructor(optimizer: ScheduledOptimizer, schedule: Schedule | readonly Schedule[]) {
     requireOptimizer('LearningRateScheduler', optimizer);
     requireSchedules(schedule);
@@ -45,13 +48,13 @@ export class LearningRateScheduler {
     this.#apply();
   }
 
-  /** The next step's learning rates. */
+  /** Sets the learning rates of the next step. */
   step(): void {
     this.#step++;
     this.#apply();
   }
 
-  /** The learning rate of each group now. */
+  /** The present learning rate of each group. */
   get learningRates(): readonly number[] {
     return this.#optimizer.paramGroups.map(({ lr }) => lr);
   }
@@ -60,7 +63,7 @@ export class LearningRateScheduler {
     return { step: this.#step, baseLearningRates: this.#base };
   }
 
-  /** Throws CheckpointError for another number of groups, and for a step that is no count. */
+  /** Throws CheckpointError for another number of groups, and for a step that is not a count. */
   loadStateDict({ step, baseLearningRates }: LearningRateSchedulerState): void {
     if (baseLearningRates.length !== this.#base.length || !Number.isSafeInteger(step) || step < 0) {
       throw new CheckpointError(

@@ -4,9 +4,9 @@ import { Scalar } from './scalar.ts';
 
 /** Settings of `Lion`. */
 export interface LionSettings extends OptimizerSettings {
-  /** Shares that the momentum has in the direction of a step, and that it keeps in a step. */
+  /** The share of the momentum in the direction of a step, and the share that it keeps in a step. */
   betas: readonly [number, number];
-  /** Decoupled: shrinks the parameters directly. */
+  /** Decoupled weight decay: it shrinks the parameters directly. */
   weightDecay: number;
 }
 

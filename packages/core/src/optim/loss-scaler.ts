@@ -7,7 +7,7 @@ import { fromData, stack } from '../tensor/create.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import type { StepOptions } from './optimizer.ts';
 
-/** What a scaler needs of an optimizer. */
+/** The part of an optimizer that a scaler needs. */
 export interface ScaledOptimizer {
   readonly paramGroups: readonly { readonly params: readonly Tensor[] }[];
   step(options: StepOptions): Promise<boolean>;
@@ -61,7 +61,10 @@ export class LossScaler {
     this.#scale = scale;
   }
 
-  /** The loss to call backward() on; the step computes `loss` too, so that it can be read after it. Shape: N -> N. */
+  /**
+   * Multiplies the loss by the scale. Call backward() on the result. The step computes `loss` too, so you can
+   * read it after the step. Shape: N -> N.
+   */
   scale(loss: Tensor): Tensor {
     const scale = scalar(this.#scale);
     this.#waiting?.push(scale);
@@ -69,8 +72,8 @@ export class LossScaler {
   }
 
   /**
-   * Divides the gradients by the scale, in the graph; step() does it where this has not been called.
-   * Call it before gradients are clipped. Throws TensorStateError a second time before update().
+   * Divides the gradients by the scale, in the graph. step() does it if this was not called. Call it before you
+   * clip gradients. Throws TensorStateError if it is called twice before update().
    */
   unscale(optimizer: ScaledOptimizer): void {
     const { kind } = this.#progress.get(optimizer) ?? {};
@@ -85,7 +88,7 @@ export class LossScaler {
     this.unscaleGradients(params);
   }
 
-  /** Divides gradients by the scale, for an optimizer that itself finds out whether they are finite. */
+  /** Divides gradients by the scale, for an optimizer that finds out itself whether they are finite. */
   unscaleGradients(params: readonly Tensor[]): void {
     withoutValues(() =>
       noGrad(() => {
@@ -98,12 +101,15 @@ export class LossScaler {
     );
   }
 
-  /** For an optimizer that steps before it is known whether gradients are finite: losses wait with their scale for `settle`. */
+  /**
+   * For an optimizer that steps before it is known whether gradients are finite: losses wait for `settle` to
+   * get their scale.
+   */
   postpone(): void {
     this.#waiting = [];
   }
 
-  /** It is known: the rule's scale becomes that of the losses that have waited. Throws as adjust. */
+  /** Ends `postpone`: the losses that have waited get the scale of the rule. Throws the errors of adjust. */
   settle(overflow: boolean): void {
     const waiting = this.#waiting ?? [];
     this.#waiting = null;

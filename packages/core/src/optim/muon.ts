@@ -27,15 +27,15 @@ const adjustments: Readonly<Record<MuonAdjustment, (rows: number, columns: numbe
 
 /** Settings of `Muon`. */
 export interface MuonSettings extends OptimizerSettings {
-  /** Decoupled: shrinks the parameters directly. */
+  /** Decoupled weight decay: it shrinks the parameters directly. */
   weightDecay: number;
   momentum: number;
   nesterov: boolean;
-  /** Of the polynomial a x + b x³ + c x⁵ that singular values go through. */
+  /** The coefficients of the polynomial a x + b x³ + c x⁵ that is applied to singular values. */
   nsCoefficients: readonly [number, number, number];
-  /** The least norm that a momentum is divided by. */
+  /** The least norm by which a momentum is divided. */
   eps: number;
-  /** How often they go through it. */
+  /** How often the polynomial is applied. */
   nsSteps: number;
   adjustLrFn: MuonAdjustment;
 }
@@ -49,8 +49,8 @@ export class Muon extends Optimizer<MuonSettings> {
   static readonly typeName: string = 'Muon';
 
   /**
-   * Defaults: lr 1e-3, weightDecay 0.1, momentum 0.95, nesterov, nsCoefficients [3.4445, -4.775, 2.0315], eps 1e-7,
-   * nsSteps 5, adjustLrFn 'original'. Throws ConfigError, also for parameters that are no matrices.
+   * Defaults: lr 1e-3, weightDecay 0.1, momentum 0.95, nesterov, nsCoefficients [3.4445, -4.775, 2.0315], eps
+   * 1e-7, nsSteps 5, adjustLrFn 'original'. Throws ConfigError, also for parameters that are not matrices.
    */
   constructor(params: OptimizerInput<MuonSettings>, settings: Partial<MuonSettings> = {}) {
     super(params, settings, {
@@ -66,6 +66,7 @@ export class Muon extends Optimizer<MuonSettings> {
     this.#requireMatrices();
   }
 
+  /** Throws the errors of the constructor. */
   override addParamGroup(input: ParamGroupInput<MuonSettings>): void {
     const params = tensorsOf('Muon', input.params);
     for (const parameter of params) requireMatrix(parameter);

@@ -18,13 +18,13 @@ import type { OptionRules } from '../spec/option-rules.ts';
 
 /** Settings of `OneBitAdam`. */
 export interface OneBitAdamSettings extends AdamSettings {
-  /** Steps of Adam before communication is compressed; from there `exp_avg_sq` stays as it is. */
+  /** The number of steps of Adam before communication is compressed. After them, `exp_avg_sq` no longer changes. */
   freezeStep: number;
 }
 
 /** Options of `OneBitAdam`, beside its settings. */
 export interface OneBitAdamOptions {
-  /** The mesh axis whose ranks have other batches. Default: `dp`. */
+  /** The mesh axis whose ranks have different batches. Default: `dp`. */
   readonly axis?: string;
 }
 

@@ -7,7 +7,10 @@ import { withDefaults } from '../spec/with-defaults.ts';
 import { eachGroup } from './each-group.ts';
 import { requireOptimizer } from './learning-rate-scheduler.ts';
 
-/** What the scheduler changes: the learning rate of each group, and its momentum or first beta. */
+/**
+ * The part of an optimizer that the scheduler changes: the learning rate of each group, and its momentum or
+ * first beta.
+ */
 export interface OneCycleOptimizer {
   readonly paramGroups: readonly {
     lr: number;
@@ -18,25 +21,28 @@ export interface OneCycleOptimizer {
 
 /** Options of `OneCycleScheduler`. */
 export interface OneCycleOptions {
-  /** The highest learning rate, of all groups or of each. */
+  /** The highest learning rate, for all groups or for each. */
   readonly maxLr: number | readonly number[];
-  /** Steps of the cycle: step() may be called one time less. */
+  /** The number of steps of the cycle. step() may be called one time less. */
   readonly totalSteps: number;
-  /** Share of the steps in which the learning rate rises; default 0.3. */
+  /** The share of the steps in which the learning rate rises. Default: 0.3. */
   readonly pctStart?: number;
   /** Default cos. */
   readonly annealStrategy?: 'cos' | 'linear';
-  /** Whether momentum, or the first beta, falls while the learning rate rises; default true. */
+  /** Whether the momentum, or the first beta, falls while the learning rate rises. Default: true. */
   readonly cycleMomentum?: boolean;
-  /** The lowest momentum, of all groups or of each; default 0.85. */
+  /** The lowest momentum, for all groups or for each. Default: 0.85. */
   readonly baseMomentum?: number | readonly number[];
-  /** The highest momentum; default 0.95. */
+  /** The highest momentum. Default: 0.95. */
   readonly maxMomentum?: number | readonly number[];
-  /** The first learning rate is maxLr over this; default 25. */
+  /** The first learning rate is maxLr divided by this. Default: 25. */
   readonly divFactor?: number;
-  /** The last learning rate is the first one over this; default 1e4. */
+  /** The last learning rate is the first one divided by this. Default: 1e4. */
   readonly finalDivFactor?: number;
-  /** Whether the learning rate falls as long as it rose, and goes from there to the last one; default false. */
+  /**
+   * Whether the learning rate falls for as many steps as it rose, and goes from there to the last one. Default:
+   * false.
+   */
   readonly threePhase?: boolean;
 }
 
@@ -87,7 +93,7 @@ export class OneCycleScheduler {
   readonly #phases: readonly Phase[];
   #step = 0;
 
-  /** Throws ConfigError, also for an optimizer without momentum and betas where cycleMomentum is not false. */
+  /** Throws ConfigError, also for an optimizer without momentum and betas unless cycleMomentum is false. */
   constructor(optimizer: OneCycleOptimizer, options: OneCycleOptions) {
     requireOptimizer('OneCycleScheduler', optimizer);
     checkOptions('OneCycleScheduler', options, cycleRules);
@@ -97,7 +103,7 @@ export class OneCycleScheduler {
     this.#apply();
   }
 
-  /** The next step's learning rates and momenta. Throws ConfigError where the cycle is over. */
+  /** Sets the learning rates and momenta of the next step. Throws ConfigError if the cycle has ended. */
   step(): void {
     const { totalSteps } = this.#options;
     if (this.#step >= totalSteps) throw overError(totalSteps);
@@ -105,7 +111,7 @@ export class OneCycleScheduler {
     this.#apply();
   }
 
-  /** The learning rate of each group now. */
+  /** The present learning rate of each group. */
   get learningRates(): readonly number[] {
     return this.#optimizer.paramGroups.map(({ lr }) => lr);
   }
@@ -114,7 +120,7 @@ export class OneCycleScheduler {
     return { step: this.#step };
   }
 
-  /** Throws CheckpointError for a step that the cycle has not. */
+  /** Throws CheckpointError for a step that the cycle does not have. */
   loadStateDict({ step }: { readonly step: number }): void {
     const { totalSteps } = this.#options;
     if (!option.integer(0, totalSteps).fits(step)) {

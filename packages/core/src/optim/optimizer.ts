@@ -45,7 +45,7 @@ export type UpdateRule = (
 
 /** Options of `Optimizer.step`. */
 export interface StepOptions {
-  /** A step changes nothing where this is true, which the run of the step computes. Shape: bool []. */
+  /** If this value, which the run of the step computes, is true, the step changes nothing. Shape: bool []. */
   readonly skipIf?: Tensor;
 }
 
@@ -65,7 +65,10 @@ export interface SavedState {
   readonly tensors: ReadonlyMap<string, () => Tensor>;
 }
 
-/** Parameters are numbered through all groups, as in PyTorch; states are those of whole parameters. */
+/**
+ * The state of an optimizer. Parameters are numbered through all groups, as in PyTorch. States are those of
+ * whole parameters.
+ */
 export interface OptimizerStateDict<Settings extends OptimizerSettings> {
   readonly state: Readonly<Record<string, Readonly<Record<string, HostArray>>>>;
   readonly paramGroups: readonly (Settings & { readonly params: readonly number[] })[];
@@ -81,9 +84,9 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
   #isStepping = false;
 
   /**
-   * `defaults` has all settings that there are: others are refused, and those of another kind. Throws
-   * ConfigError, also for no parameters, parameters that stand twice, and settings out of range,
-   * TensorStateError for parameters that their model does not have any more.
+   * `defaults` contains all settings that exist. Other settings are refused, and so are values of another type.
+   * Throws ConfigError, also for no parameters, for parameters that occur twice, and for settings out of range.
+   * Throws TensorStateError for parameters that their model no longer has.
    */
   constructor(params: OptimizerInput<Settings>, settings: Partial<Settings>, defaults: Settings) {
     const name = this.typeName;
@@ -93,8 +96,8 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
   }
 
   /**
-   * The name of the class, in messages and for whoever updates in its place. Minifiers shorten the names of classes: one
-   * that says `static readonly typeName = 'Own'` keeps it.
+   * The name of the class in messages, and for parameter servers. Minifiers shorten the names of classes. A
+   * class with `static readonly typeName = 'Own'` keeps its name.
    */
   get typeName(): string {
     const own: unknown = Object.hasOwn(this.constructor, 'typeName')
@@ -104,8 +107,9 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
   }
 
   /**
-   * Updates every parameter that has a gradient, and computes all that is pending (loss, gradients,
-   * updates) in one run. Returns whether it did: not where `skipIf` is true. Throws as buildStep does.
+   * Updates every parameter that has a gradient, and computes all pending values (the loss, gradients, updates)
+   * in one run. Returns whether it updated, which it does not if `skipIf` is true. Throws the errors of
+   * buildStep.
    */
   async step(options: StepOptions = {}): Promise<boolean> {
     checkOptions(`${this.typeName}.step()`, options, stepRules);
@@ -124,10 +128,9 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
   }
 
   /**
-   * Adds the updates to the graph; the next realization carries out all of them or, where it fails, none.
-   * Returns what to call after it where `skipIf` was true, see `endStep`. Throws TensorStateError, before it
-   * adds any, for a parameter that the model does not have any more, and where a strategy has not made
-   * gradients of all parameters what an update takes.
+   * Adds the updates to the graph. The next realization makes all of them or, if it fails, none. Returns a
+   * function to call after it if `skipIf` was true; see `endStep`. Throws TensorStateError, before it adds any,
+   * for a parameter that the model no longer has, and if a strategy has not reduced all gradients.
    */
   buildStep(options: BuildStepOptions = {}): () => void {
     checkOptions(`${this.typeName}.buildStep()`, options, buildStepRules);
@@ -158,7 +161,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     for (const parameter of this.#params()) parameter.zeroGrad();
   }
 
-  /** Throws ConfigError as the constructor. */
+  /** Throws the errors of the constructor. */
   addParamGroup(input: ParamGroupInput<Settings>): void {
     const added = makeParamGroups(this.typeName, [input], this.#defaults);
     checkParams([...this.paramGroups, ...added]);
@@ -166,7 +169,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     this.paramGroups.push(...added);
   }
 
-  /** What is kept of a parameter; undefined before its first update. */
+  /** The state of a parameter; undefined before its first update. */
   stateOf(parameter: Tensor): ParameterState | undefined {
     return this.#states.get(parameter);
   }
@@ -180,7 +183,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     return { steps: state.steps, tensors: this.exportState(state, parameter.part) };
   }
 
-  /** How what is saved under a name lies. Throws CheckpointError for a name under which this optimizer keeps nothing. */
+  /** The layout of a saved state. Throws CheckpointError for a name that this optimizer does not use. */
   savedType(parameter: Tensor, name: string): SavedType {
     const { savedNames } = this;
     if (savedNames !== undefined && !savedNames.includes(name)) {
@@ -190,8 +193,8 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
   }
 
   /**
-   * Takes what this rank has of saved states, by parameter, with `step` beside the tensors, and the settings
-   * of the groups. Throws CheckpointError and ConfigError, before anything changes, for what does not fit.
+   * Loads this rank's part of saved states, by parameter, with `step` beside the tensors, and the settings of
+   * the groups. Throws CheckpointError and ConfigError, before anything changes, for data that do not fit.
    */
   restore(saved: ReadonlyMap<Tensor, HostArrays>, settings: readonly object[]): void {
     const own = this.typeName;
@@ -222,8 +225,9 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
   }
 
   /**
-   * Copies on the host, of whole parameters: a collective, where ranks share them out. Of what varies over
-   * ranks, this rank's. Throws TensorStateError for parameters that the model does not have any more.
+   * Copies on the host, for whole parameters. If ranks share parameters out, it is a collective. For states
+   * that vary over ranks, it has those of this rank. Throws TensorStateError for parameters that the model no
+   * longer has.
    */
   async stateDict(): Promise<OptimizerStateDict<Settings>> {
     const state: Record<string, HostArrays> = {};
@@ -251,7 +255,10 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     return arrays;
   }
 
-  /** Each rank takes its part. Throws CheckpointError, before anything changes, where groups, settings, names or shapes differ. */
+  /**
+   * Each rank loads its part. Throws CheckpointError, before anything changes, if groups, settings, names or
+   * shapes differ.
+   */
   loadStateDict(dict: OptimizerStateDict<Settings>): void {
     checkGroups(this.paramGroups, dict.paramGroups);
     const params = this.#params();

@@ -18,7 +18,7 @@ export type ParamGroup<Settings extends OptimizerSettings> = Settings & {
   readonly params: readonly Tensor[];
 };
 
-/** What a user gives: parameters, and the settings that differ from the optimizer's. */
+/** Parameters, and the settings that differ from those of the optimizer. */
 export type ParamGroupInput<Settings extends OptimizerSettings> = Partial<Settings> & {
   readonly params: Iterable<Tensor>;
 };

@@ -9,21 +9,21 @@ import { requireSameOnRanks } from './same-on-ranks.ts';
 
 /** Options of `ReduceLROnPlateau`. */
 export interface ReduceLROnPlateauOptions {
-  /** Whether the metric is to become smaller or larger; default min. */
+  /** Whether the metric should become smaller or larger. Default: min. */
   readonly mode?: 'min' | 'max';
-  /** By what learning rates are multiplied; default 0.1. */
+  /** The factor by which learning rates are reduced. Default: 0.1. */
   readonly factor?: number;
-  /** How many steps without progress are waited for; default 10. */
+  /** The number of steps without progress before a reduction. Default: 10. */
   readonly patience?: number;
-  /** The least change that is progress; default 1e-4. */
+  /** The least change that counts as progress. Default: 1e-4. */
   readonly threshold?: number;
-  /** Whether the threshold is a share of the best metric, or a difference; default rel. */
+  /** Whether the threshold is a share of the best metric, or a difference. Default: rel. */
   readonly thresholdMode?: 'rel' | 'abs';
-  /** Steps after a reduction in which none counts as one without progress; default 0. */
+  /** The number of steps after a reduction that do not count as steps without progress. Default: 0. */
   readonly cooldown?: number;
-  /** Least learning rate, of all groups or of each; default 0. */
+  /** The least learning rate, for all groups or for each. Default: 0. */
   readonly minLr?: number | readonly number[];
-  /** Changes of a learning rate up to this are left out; default 1e-8. */
+  /** Changes of a learning rate up to this size are left out. Default: 1e-8. */
   readonly eps?: number;
 }
 
@@ -80,8 +80,8 @@ export class ReduceLROnPlateau {
   }
 
   /**
-   * Takes a metric of an epoch, as the loss of validation: a collective, which throws ConfigError where ranks have
-   * different ones, as their learning rates would become different.
+   * Takes a metric of an epoch, such as the validation loss. It is a collective. Throws ConfigError if ranks
+   * have different metrics, because their learning rates would differ.
    */
   async step(metric: number | Tensor): Promise<void> {
     const value = metric instanceof Tensor ? await metric.item() : metric;
@@ -101,7 +101,7 @@ export class ReduceLROnPlateau {
     this.#badSteps = 0;
   }
 
-  /** The learning rate of each group now. */
+  /** The present learning rate of each group. */
   get learningRates(): readonly number[] {
     return this.#optimizer.paramGroups.map(({ lr }) => lr);
   }
@@ -110,7 +110,7 @@ export class ReduceLROnPlateau {
     return { best: this.#best, badSteps: this.#badSteps, cooldownLeft: this.#cooldownLeft };
   }
 
-  /** Throws CheckpointError, before anything changes, for what is no such state. */
+  /** Throws CheckpointError, before anything changes, for a value that is not such a state. */
   loadStateDict(state: ReduceLROnPlateauState): void {
     const { best, badSteps, cooldownLeft } = state;
     const fits = option.count.fits(badSteps) && option.count.fits(cooldownLeft);

@@ -4,12 +4,12 @@ import { Scalar } from './scalar.ts';
 
 /** Settings of `RMSprop`. */
 export interface RMSpropSettings extends OptimizerSettings {
-  /** Share that the running mean of the squared gradient keeps in a step. */
+  /** The share that the running mean of the squared gradient keeps in a step. */
   alpha: number;
   eps: number;
   weightDecay: number;
   momentum: number;
-  /** Whether gradients are divided by the root of their variance, instead of that of their mean square. */
+  /** Whether gradients are divided by the root of their variance instead of the root of their mean square. */
   centered: boolean;
 }
 

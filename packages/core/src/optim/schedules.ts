@@ -34,7 +34,7 @@ const warmupRules: OptionRules<{ warmupSteps: number; decay: Schedule }> = {
   }),
 };
 
-/** Always 1. */
+/** The factor is always 1. */
 export function constantSchedule(): Schedule {
   return () => 1;
 }
@@ -76,9 +76,9 @@ export function cosineSchedule(totalSteps: number, minFactor = 0): Schedule {
 }
 
 /**
- * Linearly from 0 at step 0 to 1 at step `warmupSteps`, then `decay`, which counts from there: with
- * cosineSchedule or linearSchedule what transformers' get_cosine_schedule_with_warmup and
- * get_linear_schedule_with_warmup give for totalSteps - warmupSteps.
+ * Rises linearly from 0 at step 0 to 1 at step `warmupSteps`, and then follows `decay`, which counts from
+ * there. With cosineSchedule or linearSchedule of totalSteps - warmupSteps, it is
+ * get_cosine_schedule_with_warmup or get_linear_schedule_with_warmup of transformers.
  */
 export function warmupSchedule(
   warmupSteps: number,

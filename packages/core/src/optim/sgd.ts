@@ -6,13 +6,13 @@ import { Scalar } from './scalar.ts';
 /** Settings of `SGD`. */
 export interface SGDSettings extends OptimizerSettings {
   momentum: number;
-  /** Share of the gradient that the momentum does not take in. */
+  /** The share of the gradient that does not enter the momentum. */
   dampening: number;
   nesterov: boolean;
   weightDecay: number;
 }
 
-/** torch.optim.SGD: gradient descent, with momentum (Sutskever et al. 2013) where it is not 0. */
+/** torch.optim.SGD: gradient descent, with momentum (Sutskever et al. 2013) if `momentum` is not 0. */
 export class SGD extends Optimizer<SGDSettings> {
   static readonly typeName: string = 'SGD';
 

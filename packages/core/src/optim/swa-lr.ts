@@ -8,9 +8,9 @@ import { requireOptimizer, type ScheduledOptimizer } from './learning-rate-sched
 
 /** Options of `SWALR`. */
 export interface SWALROptions {
-  /** The learning rate in the end, of all groups or of each. */
+  /** The final learning rate, for all groups or for each. */
   readonly swaLr: number | readonly number[];
-  /** Calls of step() until then; default 10. */
+  /** The number of calls of step() until then. Default: 10. */
   readonly annealEpochs?: number;
   /** Default cos. */
   readonly annealStrategy?: 'cos' | 'linear';
@@ -42,13 +42,13 @@ export class SWALR {
     if (options.annealEpochs === 0) this.#apply();
   }
 
-  /** The next learning rates. */
+  /** Sets the next learning rates. */
   step(): void {
     this.#step++;
     this.#apply();
   }
 
-  /** The learning rate of each group now. */
+  /** The present learning rate of each group. */
   get learningRates(): readonly number[] {
     return this.#optimizer.paramGroups.map(({ lr }) => lr);
   }
@@ -57,7 +57,7 @@ export class SWALR {
     return { step: this.#step };
   }
 
-  /** Throws CheckpointError for a step that is no count. */
+  /** Throws CheckpointError for a step that is not a count. */
   loadStateDict({ step }: { readonly step: number }): void {
     if (!option.count.fits(step)) {
       throw new CheckpointError(

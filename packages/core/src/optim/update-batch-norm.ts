@@ -6,9 +6,10 @@ import { DataError } from '../spec/errors.ts';
 import { ones, zeros } from '../tensor/create.ts';
 
 /**
- * Makes the running statistics of batch norms those of all batches together (torch.optim.swa_utils.update_bn), as for
- * weights that are an average, with which no batch was seen: call it inside `averaged.use`. `forward` runs the model on
- * a batch. Throws DataError for no batches, and ConfigError for a `forward` that returns a promise.
+ * Computes the running statistics of batch norms from all batches together (torch.optim.swa_utils.update_bn).
+ * Averaged weights need it, because no batch has passed through them: call it inside `averaged.use`. `forward`
+ * runs the model on a batch. Throws DataError if there are no batches, and ConfigError for a `forward` that
+ * returns a promise.
  */
 export async function updateBatchNorm<Batch>(
   model: Module,

@@ -17,9 +17,8 @@ const INT64_MIN = -(2n ** 63n);
 const INT64_MAX = 2n ** 63n - 1n;
 
 /**
- * A stream of random numbers: PyTorch's CPU generator (2.15, x86-64), bit for bit. Every method
- * takes from the stream what the PyTorch function of the same name takes, so sequences of calls
- * agree too.
+ * A stream of random numbers: PyTorch's CPU generator (2.15, x86-64), bit for bit. Every method takes from the
+ * stream what the PyTorch function of the same name takes, so sequences of calls agree too.
  */
 export class Generator {
   #engine: MersenneTwister;
@@ -32,7 +31,10 @@ export class Generator {
     this.#engine = engineOf(this.#seed);
   }
 
-  /** Starts over. A seed is an integer in [-2^63, 2^64); negative ones wrap; 32 bits have effect. */
+  /**
+   * Starts the stream again. A seed is an integer in [-2^63, 2^64). Negative seeds wrap. Only 32 bits have an
+   * effect.
+   */
   manualSeed(seed: number | bigint): this {
     this.#seed = toSeed(seed);
     this.#engine = engineOf(this.#seed);
@@ -55,7 +57,7 @@ export class Generator {
     };
   }
 
-  /** Throws ConfigError where `state` is not what `getState` returns. */
+  /** Throws ConfigError if `state` is not a result of `getState`. */
   setState(state: unknown): this {
     const { seed, words, position, nextNormal } = parseGeneratorState(state);
     this.#seed = toSeed(BigInt(seed));
@@ -154,9 +156,9 @@ export class Generator {
   }
 
   /**
-   * Float32 values in [from, to): PyTorch's `uniform_`. Scaled with one rounding, as PyTorch's AVX2
-   * code does since it was compiled with fused multiplications; older releases round twice and
-   * differ in the last bit.
+   * Float32 values in [from, to): PyTorch's `uniform_`. They are scaled with one rounding, as in PyTorch's AVX2
+   * code since it is compiled with fused multiplications. Older releases round twice and differ in the last
+   * bit.
    */
   uniform(count: number, from = 0, to = 1): Float32Array<ArrayBuffer> {
     checkCount('uniform', count);
@@ -180,9 +182,9 @@ export class Generator {
   }
 
   /**
-   * Float32 values: PyTorch's `normal_` of a contiguous tensor. Below 16 values it is computed in
-   * float64, a pair at a time, and half a pair is kept for the next call; from 16 on in blocks of
-   * 16 in float32, the last of which is drawn again where `count` is no multiple of 16.
+   * Float32 values: PyTorch's `normal_` of a contiguous tensor. Fewer than 16 values are computed in float64,
+   * in pairs, and half a pair is kept for the next call. From 16 on, they are computed in blocks of 16 in
+   * float32; if `count` is not a multiple of 16, the last block is drawn again.
    */
   normal(count: number, mean = 0, std = 1): Float32Array<ArrayBuffer> {
     checkCount('normal', count);
@@ -209,9 +211,8 @@ export class Generator {
   }
 
   /**
-   * 1 with the given probability, else 0: PyTorch's `bernoulli` of a float32 tensor of
-   * probabilities. (Its `bernoulli_(p)` with a number uses Intel MKL's stream where PyTorch is
-   * built with it.)
+   * 1 with the given probability, otherwise 0: PyTorch's `bernoulli` of a float32 tensor of probabilities.
+   * (PyTorch's `bernoulli_(p)` with a number uses Intel MKL's stream if PyTorch is built with it.)
    */
   bernoulli(count: number, probability: number): Uint8Array<ArrayBuffer> {
     checkCount('bernoulli', count);

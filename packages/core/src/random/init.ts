@@ -8,7 +8,7 @@ import type { OptionRules } from '../spec/option-rules.ts';
 // Initial values of parameters: torch.nn.init and the reset_parameters of torch.nn, value for value.
 // All return float32 values of `shape`, row-major. O out features, I in features.
 
-/** Which dim count keeps its variance: of the forward pass or of the backward pass. */
+/** Which count of dims keeps the variance: that of the forward pass, or that of the backward pass. */
 export type FanMode = 'fanIn' | 'fanOut';
 
 /** Nonlinearities with a known gain. */
@@ -16,7 +16,7 @@ export type Nonlinearity = 'linear' | 'sigmoid' | 'tanh' | 'relu' | 'leakyRelu' 
 
 /** Options of `kaimingNormal` and `kaimingUniform`. */
 export interface KaimingOptions {
-  /** Negative slope of the leaky ReLU that follows; 0 by default, sqrt(5) in linear layers. */
+  /** The negative slope of the leaky ReLU that follows. Default: 0. Linear layers use sqrt(5). */
   readonly a?: number;
   readonly mode?: FanMode;
   readonly nonlinearity?: Nonlinearity;
@@ -28,7 +28,7 @@ const kaimingRules: OptionRules<KaimingOptions> = {
   nonlinearity: option.oneOf('linear', 'sigmoid', 'tanh', 'relu', 'leakyRelu', 'selu'),
 };
 
-/** Where a truncated normal distribution lies. */
+/** The parameters of a truncated normal distribution. */
 export interface TruncNormalOptions {
   /** Default 0. */
   readonly mean?: number;
@@ -47,7 +47,7 @@ const truncNormalRules: OptionRules<TruncNormalOptions> = {
   high: option.number,
 };
 
-/** Weight and bias of a layer, drawn in this order. */
+/** The weight and the bias of a layer, drawn in this order. */
 export interface LayerInit {
   readonly weight: Float32Array<ArrayBuffer>;
   readonly bias: Float32Array<ArrayBuffer> | undefined;
@@ -62,12 +62,15 @@ const gains = {
   selu: () => 3 / 4,
 } satisfies Record<Nonlinearity, (slope: number) => number>;
 
-/** The factor that keeps the variance through a nonlinearity; `slope` is leakyRelu's negative one. */
+/** The factor that keeps the variance through a nonlinearity. `slope` is the negative slope of leakyRelu. */
 export function calculateGain(nonlinearity: Nonlinearity, slope = 0.01): number {
   return gains[nonlinearity](slope);
 }
 
-/** Shape: [O, I, ...kernel] -> how many inputs an output sums, how many outputs an input reaches. */
+/**
+ * The number of inputs that an output sums, and the number of outputs that an input reaches. Shape: [O, I,
+ * ...kernel].
+ */
 export function calculateFans(shape: Shape): { fanIn: number; fanOut: number } {
   const [out, input, ...kernel] = shape;
   if (out === undefined || input === undefined) {
@@ -120,8 +123,8 @@ export function normal(
 }
 
 /**
- * Normal values within [low, high]; those outside are drawn again. Throws ConfigError where less
- * than 30 % of the distribution is inside: there PyTorch has another algorithm.
+ * Normal values within [low, high]. Values outside are drawn again. Throws ConfigError if less than 30 % of the
+ * distribution is inside; there, PyTorch uses another algorithm.
  */
 export function truncNormal(
   generator: Generator,
@@ -192,7 +195,7 @@ export function xavierNormal(
   return normal(generator, shape, 0, xavierStd(shape, gain));
 }
 
-/** What `nn.Linear` starts with. Shape: weight [O, I], bias [O]. */
+/** The initial values of `nn.Linear`. Shape: weight [O, I], bias [O]. */
 export function linear(
   generator: Generator,
   inFeatures: number,
@@ -203,8 +206,8 @@ export function linear(
 }
 
 /**
- * What convolutions start with, with so many biases, or none for null. Shape: weight [O, I / groups, ...window], or [I, O / groups,
- * ...window] of a transposed one, bias [O].
+ * The initial values of convolutions, with this number of biases, or none for null. Shape: weight [O, I /
+ * groups, ...window], or [I, O / groups, ...window] for a transposed one, bias [O].
  */
 export function convolution(
   generator: Generator,
@@ -214,7 +217,7 @@ export function convolution(
   return weightAndBias(generator, weightShape, biases);
 }
 
-/** What `nn.Embedding` starts with: standard normal, and zeros in row `paddingIdx`. Shape: [V, C]. */
+/** The initial values of `nn.Embedding`: standard normal, and zeros in row `paddingIdx`. Shape: [V, C]. */
 export function embedding(
   generator: Generator,
   numEmbeddings: number,

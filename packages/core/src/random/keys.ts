@@ -81,7 +81,7 @@ export function randomState(): RandomState {
   return { generator: generator.getState(), seed, counter };
 }
 
-/** Throws ConfigError where `state` is not what randomState returns. */
+/** Restores a state. Throws ConfigError if `state` is not a result of randomState. */
 export function setRandomState(state: unknown): void {
   const { generator, seed, counter } = checkSavedData(
     checkRandomState,

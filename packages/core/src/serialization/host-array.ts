@@ -9,7 +9,7 @@ export interface HostArray {
   readonly bytes: Uint8Array;
 }
 
-/** Named values, the names being PyTorch's dotted paths (`blocks.0.attention.weight`). */
+/** Values by name. The names are PyTorch's dotted paths (`blocks.0.attention.weight`). */
 export type HostArrays = Readonly<Record<string, HostArray>>;
 
 const prints = printing<HostArray>((array, form) => describeArray('HostArray', array, form));

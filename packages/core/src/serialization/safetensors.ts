@@ -16,9 +16,9 @@ export interface SafetensorsHeader {
   readonly metadata: Readonly<Record<string, string>>;
 }
 
-/** What a file of safetensors has. */
+/** The contents of a safetensors file. */
 export interface SafetensorsContents {
-  /** The bytes are views of the file; those of a foreign file may lie unaligned. */
+  /** The bytes are views of the file. In files of other programs they may be unaligned. */
   readonly tensors: HostArrays;
   readonly metadata: Readonly<Record<string, string>>;
 }
@@ -112,7 +112,7 @@ export function encodeSafetensorsHeader(
   return { header, places };
 }
 
-/** A whole safetensors file. Throws CheckpointError also where bytes do not fit their shape. */
+/** A whole safetensors file. Throws CheckpointError, also if bytes do not fit their shape. */
 export function encodeSafetensors(
   tensors: HostArrays,
   metadata: Readonly<Record<string, string>> = {},
@@ -199,7 +199,7 @@ export function decodeSafetensorsHeader(start: Uint8Array, fileBytes: number): S
   };
 }
 
-/** Reads a whole file; errors as decodeSafetensorsHeader's. */
+/** Reads a whole file. Throws the errors of decodeSafetensorsHeader. */
 export function decodeSafetensors(file: Uint8Array): SafetensorsContents {
   const { entries, metadata } = decodeSafetensorsHeader(file, file.byteLength);
   const tensors = Object.fromEntries(

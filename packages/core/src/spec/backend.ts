@@ -94,32 +94,34 @@ export interface MemoryUsage {
 /** Executes programs on one device. Calls take effect in order. */
 export interface Backend {
   readonly name: string;
-  /** What computes, and why it does: a line of the run's report. */
+  /** What computes, and why it was chosen: a line of the run's report. */
   readonly description?: string;
   /**
-   * Of a backend whose runs settle before the device has computed: 'device' if it tells how long the device computed
-   * (`RunOptions.onComputed`); 'encoding' if it can't, so that the time of a run is the time that it takes to hand it over.
+   * For a backend whose runs settle before the device has computed. 'device': it tells how long the device
+   * computed (`RunOptions.onComputed`). 'encoding': it cannot tell, so the time of a run is the time that it
+   * takes to submit it.
    */
   readonly timing?: 'device' | 'encoding';
   readonly limits: BackendLimits;
-  /** Contents are unspecified. Throws OutOfMemoryError. */
+  /** The contents are unspecified. Throws OutOfMemoryError. */
   alloc(byteLength: number): DeviceBuffer;
   /** The contents stay until the runs that use them have ended. */
   free(buffer: DeviceBuffer): void;
-  /** `bytes` are as many as the buffer has. */
+  /** The length of `bytes` is that of the buffer. */
   write(buffer: DeviceBuffer, bytes: Uint8Array): void;
   /** A copy of the contents. */
   read(buffer: DeviceBuffer): Promise<Uint8Array>;
-  /** The bytes themselves where the device computes in host memory; undefined where it does not. */
+  /** The bytes themselves, if the device computes in host memory; otherwise undefined. */
   map(buffer: DeviceBuffer): Uint8Array | undefined;
   compile(program: Program): Promise<Executable>;
   /**
-   * Compiles a program for all numbers that its symbols may be. Undefined where the backend cannot: core then has
-   * the program compiled anew for other sizes. So it does where a backend has no such method.
+   * Compiles a program for all values of its symbols. Returns undefined if the backend cannot do this; then
+   * core has the program compiled again for each size. Core does the same if a backend does not have this
+   * method.
    */
   compileSized?(program: SizedProgram): Promise<Executable | undefined>;
   /** Settles when everything enqueued so far has been done. */
   sync(): Promise<void>;
-  /** Absent where the device does not count its memory. */
+  /** Absent if the device does not count its memory. */
   usage?(): MemoryUsage;
 }

@@ -66,14 +66,15 @@ export class TensorStateError extends ShardwiseError {
 /** What a backend knows of an index that is out of range. */
 export interface IndexFault {
   readonly op: string;
-  /** Which of the program's instructions met it. */
+  /** The number of the program's instruction that found it. */
   readonly instruction: number;
   /** The index, and where it stands among the indices, row by row. */
   readonly index: number;
+  /** The place of the index among the indices, row by row. */
   readonly element: number;
   /** Indices from 0 to `size` - 1 were in range. */
   readonly size: number;
-  /** Whether the run had already made an update: then it cannot be repeated. */
+  /** Whether the run had already made an update, so that it cannot be repeated. */
   readonly updated: boolean;
 }
 
@@ -82,7 +83,10 @@ export class IndexError extends ShardwiseError {
   override readonly name: string = 'IndexError';
   readonly code = 'INDEX';
 
-  /** The error with which a backend's run rejects. Core tells the user's operation and line instead. */
+  /**
+   * The error with which a run of a backend rejects. Core replaces it by one that names the user's operation
+   * and line.
+   */
   static ofRun(fault: IndexFault): IndexError {
     return new IndexError(
       {
@@ -146,7 +150,7 @@ export class CollectiveAbortedError extends CollectiveError {
   override readonly code = 'COLLECTIVE_ABORTED';
 }
 
-/** A server refused a request; `refusal` among the fields is the name of the reason. */
+/** A server refused a request. `refusal` among the fields names the reason. */
 export class RefusedError extends CollectiveError {
   override readonly code = 'REFUSED';
 }

@@ -2,14 +2,14 @@ import type { ProcessGroup } from './process-group.ts';
 
 /** The ranks of the world as a grid with named axes, seen from one rank. */
 export interface Mesh {
-  /** Outermost first; the product of sizes is the world size. */
+  /** Outermost first. The product of sizes is the world size. */
   readonly axes: readonly MeshAxis[];
   /**
-   * The ranks that differ from this one along an axis only, in the order of their coordinates;
-   * throws ConfigError for an unknown axis.
+   * The ranks that differ from this one along one axis only, in the order of their coordinates. Throws
+   * ConfigError for an unknown axis.
    */
   group(axis: string): ProcessGroup;
-  /** This rank's place along an axis; throws ConfigError for an unknown one. */
+  /** This rank's place along an axis. Throws ConfigError for an unknown axis. */
   coordinate(axis: string): number;
 }
 

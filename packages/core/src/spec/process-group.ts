@@ -1,12 +1,12 @@
 import type { DType } from './dtype.ts';
 
-/** Memory and what lies in it; `bytes.byteLength` is a multiple of the dtype's size. */
+/** Memory and its dtype. `bytes.byteLength` is a multiple of the dtype's size. */
 export interface TypedBytes {
   readonly bytes: Uint8Array;
   readonly dtype: DType;
 }
 
-/** Reductions go in rank order, so that every rank gets the same bits. */
+/** Reductions add in rank order, so every rank gets the same bits. */
 export type ReduceOp =
   | 'sum'
   | 'avg'
@@ -19,26 +19,24 @@ export type ReduceOp =
   /** Each rank's values times `factor`, then the sum. */
   | { readonly premultipliedSum: number };
 
-/** How long one call may take. */
+/** Limits of one call. */
 export interface CallOptions {
-  /**
-   * Milliseconds after which the call rejects with a CollectiveTimeoutError that names the ranks that are
-   * missing.
-   */
+  /** Milliseconds after which the call rejects with a CollectiveTimeoutError that names the missing ranks. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
   /**
-   * Which backward pass since the last update a collective belongs to, from 1: ranks must agree on it as on the
-   * operation, so that gradients of different passes are not mixed. Not of send and recv.
+   * The number of the backward pass since the last update that a collective belongs to, from 1. Ranks must
+   * agree on it as on the operation, so that gradients of different passes are not mixed. It is not for send
+   * and recv.
    */
   readonly pass?: number;
 }
 
-/** Options of calls that may read from another buffer than the one that gets the result. */
+/** Options of calls that may read from another buffer than the one for the result. */
 export interface InputOptions extends CallOptions {
   /**
-   * The call reads its input here and leaves it as it is; its dtype and size are those of the buffer. Without
-   * it the call is in place. Ranks need not do the same.
+   * The call reads its input here and does not change it. Its dtype and size are those of the buffer. Without
+   * it, the call is in place. Ranks may differ in this.
    */
   readonly input?: TypedBytes;
 }
@@ -106,18 +104,21 @@ export interface PointToPoint {
 }
 
 /**
- * A set of ranks that communicate. Calls may be issued without awaiting the earlier ones; they run
- * in the order of issue. A buffer belongs to the call until its promise settles.
+ * A set of ranks that communicate. Calls may be issued without awaiting earlier ones. They run in the order of
+ * issue. A buffer belongs to the call until its promise settles.
  */
 export interface ProcessGroup extends Collectives, PointToPoint {
   readonly rank: number;
   readonly size: number;
-  /** A collective: ranks with one colour form a group, ordered by key, then rank; undefined colour: in none. */
+  /**
+   * A collective: ranks with the same colour form a group, ordered by key and then by rank. A rank with an
+   * undefined colour is in no group.
+   */
   split(
     color: number | undefined,
     key: number,
     options?: CallOptions,
   ): Promise<ProcessGroup | undefined>;
-  /** Fails what is pending on every rank of the group with `reason`; without one, releases it. */
+  /** With a `reason`, all pending calls on every rank of the group fail. Without one, the group is released. */
   close(reason?: Error): void;
 }

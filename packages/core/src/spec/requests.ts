@@ -59,14 +59,17 @@ export interface ServerStep {
 
 /** The parameter servers of a run, as workers reach them. */
 export interface ParameterServers {
-  /** How many there are. */
+  /** The number of servers. */
   readonly size: number;
-  /** Whether the next server has a copy of what each has. Default: false. */
+  /** Whether each server has a copy of the previous server's data. Default: false. */
   readonly areReplicated?: boolean;
-  /** A new connection to a server. Rejects with CollectiveError where it can't be reached. */
+  /** Makes a new connection to a server. Rejects with CollectiveError if it cannot be reached. */
   connect(server: number): Promise<RequestConnection>;
-  /** Has a worker say that it leaves when it closes its part of the run. */
+  /**
+   * Registers a function by which a worker tells the servers that it leaves, when it closes its part of the
+   * run.
+   */
   whenClosed(leave: () => Promise<void>): void;
-  /** Is called after each step of this worker. */
+  /** Called after each step of this worker. */
   onStep?: (step: ServerStep) => void;
 }

@@ -1,7 +1,7 @@
-/** Which items of a dataset this rank visits in an epoch, in order. */
+/** The items of a dataset that this rank visits in an epoch, in order. */
 export interface Sampler extends Iterable<number> {
-  /** Items per epoch. */
+  /** The number of items of an epoch. */
   readonly length: number;
-  /** Call at the start of each epoch; a sampler that shuffles gives another order for another epoch. */
+  /** Call it at the start of each epoch. A sampler that shuffles has another order in each epoch. */
   setEpoch(epoch: number): void;
 }

@@ -2,17 +2,17 @@ import type { DType, HalfDType, Shape } from './dtype.ts';
 import type { Layout } from './layout.ts';
 import type { MeshAxis } from './mesh.ts';
 
-/** What a plan needs to know of a parameter. */
+/** The description of a parameter of the model in a plan. */
 export interface ParameterSpec {
   readonly name: string;
   readonly shape: Shape;
   readonly dtype: DType;
   readonly requiresGrad: boolean;
-  /** Under which a model holds it, where they are several; `name` is the first. */
+  /** The names under which a model holds the parameter, if there are several; `name` is the first. */
   readonly names?: readonly string[];
 }
 
-/** What a plan knows of a buffer of the model. */
+/** The description of a buffer of the model in a plan. */
 export interface BufferSpec {
   readonly name: string;
   readonly shape: Shape;
@@ -25,8 +25,8 @@ export interface ModelSpec {
   /** Default: none. */
   readonly buffers?: readonly BufferSpec[];
   /**
-   * Paths of all modules: the model's own path '' first, each before those inside of it, and these before the next one.
-   * Default: those that hold parameters.
+   * Paths of all modules. The path of the model, '', comes first. Each module comes before the modules inside
+   * it, and these before the next module. Default: the modules that hold parameters.
    */
   readonly modules?: readonly string[];
 }
@@ -38,20 +38,20 @@ export interface ParameterPlan extends ParameterSpec {
   readonly optimizer: Layout;
 }
 
-/** One message of a step on one rank, or of the start. */
+/** One message on one rank, in a step or at the start. */
 export interface CollectivePlan {
   readonly operation: string;
   readonly axis: string;
   readonly when: 'start' | 'forward' | 'backward' | 'optimizer';
   readonly parameters: readonly string[];
   /**
-   * Of what it takes or gives, whichever is larger: the whole, for gathers and reductions to parts. Without what a
-   * device leaves free between the tensors of one message.
+   * The bytes of the input or the output, whichever has more. For gathers and reductions to parts, these are
+   * the bytes of the whole. Gaps that a device leaves between the tensors of a message do not count.
    */
   readonly bytes: number;
-  /** The one rank of an axis that has a part in it, as a stage of a pipeline has. Default: all have. */
+  /** The one rank of an axis that takes part, such as the rank of a stage of a pipeline. Default: all ranks. */
   readonly only?: NonNullable<Layout['only']>;
-  /** For an activation that lies otherwise after it; absent for what concerns parameters. */
+  /** For an activation whose layout changes; absent for messages of parameters. */
   readonly redistribution?: RedistributionSpec;
 }
 
@@ -71,13 +71,13 @@ export interface RedistributionSpec {
  */
 export interface PlanStep<Context = unknown> {
   readonly kind: string;
-  /** What is particular to this step; prints as JSON. */
+  /** The data of this step. It can be printed as JSON. */
   readonly data: object;
-  /** What it communicates in a training step, and at the start. */
+  /** The messages of the step, in a training step and at the start. */
   collectives(plan: Plan<Context>): readonly CollectivePlan[];
-  /** Throws where it can't be carried out, before anything has changed. */
+  /** Throws if the step cannot be carried out, before anything changes. */
   check(context: Context): void;
-  /** Carries it out on this rank's model. A collective. */
+  /** Applies the step to this rank's model. It is a collective. */
   apply(context: Context): void | Promise<void>;
 }
 
@@ -90,16 +90,16 @@ export interface Plan<Context = unknown> {
   readonly axes: readonly MeshAxis[];
   readonly batch: Layout;
   readonly parameters: readonly ParameterPlan[];
-  /** Which every rank keeps. Absent where the plan was made from parameters alone. */
+  /** The buffers, which every rank keeps. Absent if the plan was made from parameters alone. */
   readonly buffers?: readonly BufferSpec[];
-  /** In the order in which they are carried out. */
+  /** In the order in which they are applied. */
   readonly steps: readonly PlanStep<Context>[];
   /**
-   * Mixed precision: in what parameters and gradients are stored, where an optimizer updates copies
-   * of the parameters that lie as its states.
+   * Mixed precision: the dtypes in which parameters and gradients are stored, if an optimizer updates copies of
+   * the parameters. The copies have the layouts of the states.
    */
   readonly lowPrecision?: LowPrecision;
-  /** Mixed precision of passes: the model's forward runs inside autocast. */
+  /** Mixed precision of passes: the model's forward pass runs inside autocast. */
   readonly autocast?: PlannedAutocast;
 }
 
@@ -121,20 +121,20 @@ export interface LowPrecision {
   readonly outputDtype?: DType;
 }
 
-/** Something with a forward pass. */
+/** An object with a forward pass. */
 export interface Model<Inputs extends readonly unknown[], Output> {
   forward(...inputs: Inputs): Output;
 }
 
-/** A model that trains on many ranks; `forward` takes this rank's part of the batch. */
+/** A model that trains on many ranks. `forward` takes this rank's part of the batch. */
 export interface ParallelModel<M, Inputs extends readonly unknown[], Output> extends Model<
   Inputs,
   Output
 > {
   readonly module: M;
   /**
-   * Gradients of backward passes built inside `body` stay on this rank and accumulate, until a pass outside
-   * of it reduces them all. Throws ConfigError for a body that returns a promise, as `synchronously` does.
+   * Gradients of backward passes that are built inside `body` stay on this rank and accumulate. The next pass
+   * outside of it reduces them all. Throws ConfigError for a body that returns a promise.
    */
   noSync<T>(body: () => T): T;
 }
@@ -142,6 +142,9 @@ export interface ParallelModel<M, Inputs extends readonly unknown[], Output> ext
 /** A way to train models on many ranks. */
 export interface Strategy<Context = unknown> {
   readonly name: string;
-  /** Pure: the same on every rank, before any rank starts work. Throws LayoutError where it does not fit. */
+  /**
+   * Makes the plan without side effects, before any rank starts work. It is the same on every rank. Throws
+   * LayoutError if it does not fit.
+   */
   plan(model: ModelSpec, axes: readonly MeshAxis[]): Plan<Context>;
 }

@@ -22,14 +22,15 @@ import type { CallOptions } from './process-group.ts';
 export interface Transport {
   readonly rank: number;
   readonly size: number;
-  /** Settles when `bytes` may be reused, which may be before they have arrived. */
+  /** Settles when `bytes` may be used again. This may be before they have arrived. */
   send(to: number, tag: number, bytes: Uint8Array, options?: CallOptions): Promise<void>;
-  /** Fills `bytes`; rejects with CollectiveMismatchError where the message that arrives has another length. */
+  /** Fills `bytes`. Rejects with CollectiveMismatchError if the message has another length. */
   recv(from: number, tag: number, bytes: Uint8Array, options?: CallOptions): Promise<void>;
   /**
-   * Ends this rank's part. With a reason every pending and later call fails, here and on the peers, with an
-   * error that has its text. Without one this rank leaves: the peers' calls that wait for it fail, their
-   * other calls go on, and peers can still receive what it has sent before. A second call does nothing.
+   * Ends this rank's part. With a reason, every pending and later call fails, here and on the peers, with an
+   * error that contains the text of the reason. Without one, this rank leaves: calls of the peers that wait for
+   * it fail, their other calls continue, and peers can still receive what it has sent before. A second call
+   * does nothing.
    */
   close(reason?: Error): void;
 }

@@ -68,7 +68,10 @@ export function sumOverAxes(x: Tensor, axes: readonly string[]): Tensor {
   return axes.reduce((sum, axis) => allReduce(sum, axis), x);
 }
 
-/** varying -> replicate (or invariant). Shape: [.., D, ..] -> [.., size*D, ..]. */
+/**
+ * varying -> replicate (or invariant): the values of all ranks along `dim`. Shape: [.., D, ..] -> [.., size*D,
+ * ..].
+ */
 export function allGather(
   x: Tensor,
   axis: string,
@@ -81,7 +84,10 @@ export function allGather(
   );
 }
 
-/** partial -> varying, of varying values of their sum; `pass` as of allReduce. Shape: [.., size*D, ..] -> [.., D, ..]. */
+/**
+ * partial -> varying: each rank gets a part of the sum over the ranks. Varying values are summed too. `pass` is
+ * as in allReduce. Shape: [.., size*D, ..] -> [.., D, ..].
+ */
 export function reduceScatter(
   x: Tensor,
   axis: string,
@@ -101,7 +107,10 @@ export function reduceScatter(
   );
 }
 
-/** varying -> varying. Shape: [.., size*S, .., C, ..] -> [.., S, .., size*C, ..]. */
+/**
+ * varying -> varying: cuts `splitDim` into a part for each rank, and joins the parts of all ranks along
+ * `concatDim`. Shape: [.., size*S, .., C, ..] -> [.., S, .., size*C, ..].
+ */
 export function allToAll(x: Tensor, axis: string, splitDim: number, concatDim: number): Tensor {
   const dims = [splitDim, concatDim].map((dim) => normalizeDim('allToAll', dim, x.ndim));
   return new Tensor(build.allToAll(x.node, axisParams(axis), dims[0] ?? 0, dims[1] ?? 0));
@@ -118,7 +127,10 @@ export function reduce(x: Tensor, axis: string, root = 0): Tensor {
   return new Tensor(build.reduceToRoot(x.node, axisParams(axis), root));
 }
 
-/** varying -> varying: rank r's value to rank destination[r], -1 for nowhere; zeros where nothing arrives. Shape: N -> N. */
+/**
+ * varying -> varying: sends the value of rank r to rank destination[r]; -1 means to no rank. A rank that gets
+ * nothing has zeros. Shape: N -> N.
+ */
 export function sendRecv(x: Tensor, axis: string, destination: readonly number[]): Tensor {
   return new Tensor(build.sendRecv(x.node, axisParams(axis), destination));
 }

@@ -14,24 +14,24 @@ import type { Tensor } from './tensor.ts';
 
 /** Options of the functions that draw random numbers, such as `randn`. */
 export interface RandomOptions {
-  /** Where the numbers come from; default that of the rank, which manualSeed() starts. */
+  /** The source of the numbers. Default: the generator of the rank, which manualSeed() starts. */
   readonly generator?: Generator;
 }
 
 const randomRules: OptionRules<RandomOptions> = { generator: option.instanceOf(Generator) };
 const lengthRules: OptionRules<{ length: number }> = { length: option.required(option.count) };
 
-/** f32 in [0, 1). Shape: -> shape. */
+/** Random f32 in [0, 1). Shape: -> shape. */
 export function rand(shape: Shape, options: RandomOptions = {}): Tensor {
   return fromData(generatorOf('rand', shape, options).rand(elementCount(shape)), shape, 'f32');
 }
 
-/** f32 of mean 0 and standard deviation 1. Shape: -> shape. */
+/** Random f32 with mean 0 and standard deviation 1. Shape: -> shape. */
 export function randn(shape: Shape, options: RandomOptions = {}): Tensor {
   return fromData(generatorOf('randn', shape, options).randn(elementCount(shape)), shape, 'f32');
 }
 
-/** i32 from low, and below high. Throws ConfigError where there is none. Shape: -> shape. */
+/** Random i32 from low, and below high. Throws ConfigError if there is no such number. Shape: -> shape. */
 export function randint(
   low: number,
   high: number,
@@ -42,19 +42,19 @@ export function randint(
   return fromData(generator.randint(low, high, elementCount(shape)), shape, 'i32');
 }
 
-/** i32; the numbers 0 to length - 1 in random order. Shape: -> [length]. */
+/** The i32 numbers 0 to length - 1 in random order. Shape: -> [length]. */
 export function randperm(length: number, options: RandomOptions = {}): Tensor {
   checkOptions('randperm', { length }, lengthRules);
   const order = generatorOf('randperm', [], options).randperm(length);
   return fromData(Int32Array.from(order), [length], 'i32');
 }
 
-/** As rand, in the shape of another tensor. Shape: like N -> f32 N. */
+/** As rand, with the shape of another tensor. Shape: like N -> f32 N. */
 export function randLike(like: Tensor, options: RandomOptions = {}): Tensor {
   return rand(like.shape, options);
 }
 
-/** As randn, in the shape of another tensor. Shape: like N -> f32 N. */
+/** As randn, with the shape of another tensor. Shape: like N -> f32 N. */
 export function randnLike(like: Tensor, options: RandomOptions = {}): Tensor {
   return randn(like.shape, options);
 }

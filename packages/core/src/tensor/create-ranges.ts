@@ -37,7 +37,10 @@ const eyeRules: OptionRules<{ rows: number; columns: number }> = {
 
 /** Options of `meshgrid`. */
 export interface MeshgridOptions {
-  /** Whether the first tensor goes along dim 0 (`ij`, the default) or along dim 1, as columns of an image (`xy`). */
+  /**
+   * Whether the first tensor varies along dim 0 (`ij`, the default) or along dim 1, as the columns of an image
+   * (`xy`).
+   */
   readonly indexing?: 'ij' | 'xy';
 }
 

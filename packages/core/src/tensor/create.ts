@@ -19,8 +19,8 @@ import { Tensor } from './tensor.ts';
 export type NestedNumbers = number | boolean | readonly NestedNumbers[];
 
 /**
- * A tensor of nested arrays: f32, or bool for booleans, or the dtype that is given.
- * Throws ShapeError for rows of different lengths. Shape: `[[1, 2], [3, 4]]` -> [2, 2].
+ * A tensor of nested arrays: f32, bool for booleans, or the given dtype. Throws ShapeError for rows of
+ * different lengths. Shape: `[[1, 2], [3, 4]]` -> [2, 2].
  */
 export function tensor(values: NestedNumbers, dtype?: 'f32' | 'i32' | 'bool'): Tensor {
   if (dtype !== undefined) checkOptions('tensor', { dtype }, dtypeRules);
@@ -67,7 +67,7 @@ function raggedError(shape: Shape, depth: number): ShapeError {
   );
 }
 
-/** A tensor over elements that are already in a typed array, which the tensor owns from now on. */
+/** A tensor with the elements of a typed array. From now on, the tensor owns the array. */
 export function fromData(data: HostData, shape: Shape, dtype: DType): Tensor {
   requireType('fromData', shape, dtype);
   const count = elementCount(shape);
@@ -94,7 +94,7 @@ export function fromData(data: HostData, shape: Shape, dtype: DType): Tensor {
   return new Tensor(inputNode(shape, dtype, { kind: 'host', bytes: toBytes(data) }));
 }
 
-/** A tensor over an array of a dataset or a batch. Shape: -> array.shape. */
+/** A tensor with the values of an array of a dataset or a batch. Shape: -> array.shape. */
 export function fromArray(array: NDArray): Tensor {
   const given: unknown = array;
   if (typeof given !== 'object' || given === null || !('shape' in given && 'dtype' in given)) {
@@ -107,19 +107,19 @@ export function fromArray(array: NDArray): Tensor {
   return fromData(array.data, array.shape, array.dtype);
 }
 
-/** Shape: -> shape. */
+/** A tensor whose elements are all `value`. Shape: -> shape. */
 export function full(shape: Shape, value: number, dtype: DType = 'f32'): Tensor {
   requireType('full', shape, dtype);
   return new Tensor(constant(value, shape, dtype));
 }
 
-/** Shape: -> shape. */
+/** A tensor of zeros. Shape: -> shape. */
 export function zeros(shape: Shape, dtype: DType = 'f32'): Tensor {
   requireType('zeros', shape, dtype);
   return full(shape, 0, dtype);
 }
 
-/** Shape: -> shape. */
+/** A tensor of ones. Shape: -> shape. */
 export function ones(shape: Shape, dtype: DType = 'f32'): Tensor {
   requireType('ones', shape, dtype);
   return full(shape, 1, dtype);
@@ -138,19 +138,19 @@ function requireType(operation: string, shape: Shape, dtype: DType): void {
   );
 }
 
-/** In the shape and the dtype of another tensor, unless a dtype is given. Shape: like N -> N. */
+/** As `full`, with the shape and the dtype of another tensor, unless a dtype is given. Shape: like N -> N. */
 export function fullLike(like: Tensor, value: number, dtype: DType = like.dtype): Tensor {
   requireTensors('fullLike', { like });
   return full(like.shape, value, dtype);
 }
 
-/** In the shape and the dtype of another tensor, unless a dtype is given. Shape: like N -> N. */
+/** As `zeros`, with the shape and the dtype of another tensor, unless a dtype is given. Shape: like N -> N. */
 export function zerosLike(like: Tensor, dtype: DType = like.dtype): Tensor {
   requireTensors('zerosLike', { like });
   return full(like.shape, 0, dtype);
 }
 
-/** In the shape and the dtype of another tensor, unless a dtype is given. Shape: like N -> N. */
+/** As `ones`, with the shape and the dtype of another tensor, unless a dtype is given. Shape: like N -> N. */
 export function onesLike(like: Tensor, dtype: DType = like.dtype): Tensor {
   requireTensors('onesLike', { like });
   return full(like.shape, 1, dtype);

@@ -9,21 +9,21 @@ import { requireTensors } from './check-arguments.ts';
 import { withOwnGradient } from './own-gradient.ts';
 import { Tensor } from './tensor.ts';
 
-/** What `backward` of a custom function may read. */
+/** The values that `backward` of a custom function may read. */
 export interface FunctionContext {
   readonly inputs: readonly Tensor[];
   readonly output: Tensor;
 }
 
-/** A function of tensors with a gradient of its own: torch.autograd.Function. */
+/** A function of tensors with its own gradient: torch.autograd.Function. */
 export interface FunctionDefinition {
-  /** For errors. */
+  /** The name in errors. */
   readonly name: string;
-  /** What is computed; its operations have no gradients here. */
+  /** The computation. Its operations have no gradients here. */
   readonly forward: (...inputs: Tensor[]) => Tensor;
   /**
-   * From the gradient of the output to that of each input, of its shape; null where none flows. One input may have its
-   * gradient without a list. What it builds of its inputs is differentiable, for second derivatives.
+   * Computes from the gradient of the output that of each input, with its shape; null if there is none. For one
+   * input, the list may be left out. Expressions of the inputs are differentiable, for second derivatives.
    */
   readonly backward: (
     gradient: Tensor,
@@ -38,8 +38,9 @@ const definitionRules: OptionRules<FunctionDefinition> = {
 };
 
 /**
- * Makes a function whose gradient is `backward`, and not that of the operations in `forward`, as for a rounding that
- * lets gradients pass. Calls throw ShapeError for a gradient of another shape than its input. Shape: any -> any.
+ * Makes a function whose gradient is `backward` instead of that of the operations in `forward`, for example a
+ * rounding that lets gradients pass. Calls throw ShapeError for a gradient whose shape is not that of its
+ * input. Shape: any -> any.
  */
 export function customFunction(definition: FunctionDefinition): (...inputs: Tensor[]) => Tensor {
   checkOptions('customFunction', definition, definitionRules);

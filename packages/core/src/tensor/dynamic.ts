@@ -9,7 +9,10 @@ import type { Tensor } from './tensor.ts';
 
 /** Options of `dynamic`. */
 export interface DynamicOptions {
-  /** The largest number that the size becomes, in any run. Memory is planned for it; what a run does not use is not touched. */
+  /**
+   * The largest value of the size in any run. Memory is planned for it. A run does not touch memory that it
+   * does not need.
+   */
   readonly max: number;
 }
 

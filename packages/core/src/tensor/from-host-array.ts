@@ -6,7 +6,10 @@ import { dtypes } from '../spec/dtype.ts';
 import { DTypeError, ShapeError } from '../spec/errors.ts';
 import { Tensor } from './tensor.ts';
 
-/** A tensor with the values of an array of a state dict, which are copied. Throws ShapeError and DTypeError. Shape: -> array.shape. */
+/**
+ * A tensor with a copy of the values of an array of a state dict. Throws ShapeError and DTypeError. Shape: ->
+ * array.shape.
+ */
 export function fromHostArray(array: HostArray): Tensor {
   const given: unknown = array;
   if (typeof given !== 'object' || given === null || !('bytes' in given && 'dtype' in given)) {

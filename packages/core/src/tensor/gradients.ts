@@ -16,11 +16,11 @@ import { Tensor } from './tensor.ts';
 
 /** Options of `grad`. */
 export interface GradOptions {
-  /** What the gradients of the outputs are, each of its shape; of scalars they are 1 where it is left out. */
+  /** The gradients of the outputs, each with its shape. Default for scalars: 1. */
   readonly gradOutputs?: readonly Tensor[];
-  /** Whether the gradients are differentiable themselves, as for gradient penalties and second derivatives; default false. */
+  /** Whether the gradients are differentiable, for gradient penalties and second derivatives. Default: false. */
   readonly createGraph?: boolean;
-  /** Whether an input that no output depends on has null, instead of being an error; default false. */
+  /** Whether the gradient of an input that no output depends on is null instead of an error. Default: false. */
   readonly allowUnused?: boolean;
 }
 
@@ -65,23 +65,23 @@ export function grad(
   });
 }
 
-/** What a function returns, and how it changes or is owed. */
+/** The value of a function, and the product of a vector with its Jacobian. */
 export interface Vjp {
   readonly output: Tensor;
-  /** One for each input, of its shape. */
+  /** One for each input, with its shape. */
   readonly gradients: readonly Tensor[];
 }
 
 /** A function's value, and its derivative in one direction. */
 export interface Jvp {
   readonly output: Tensor;
-  /** Of the output's shape. */
+  /** It has the shape of the output. */
   readonly tangent: Tensor;
 }
 
 /**
- * torch.autograd.functional.vjp: what the inputs of a function are owed where its output is owed `gradient`, which for a
- * scalar may be left out. Shape: gradient as the output -> gradients as the inputs.
+ * torch.autograd.functional.vjp: the gradients of the inputs of a function, given the `gradient` of its output,
+ * which may be left out for a scalar. Shape: gradient as the output -> gradients as the inputs.
  */
 export function vjp(
   f: (...inputs: Tensor[]) => Tensor,
@@ -97,9 +97,9 @@ export function vjp(
 }
 
 /**
- * torch.autograd.functional.jvp: how the output of a function changes where its inputs change along `tangents`. The
- * gradient of the gradient, which is linear in what it begins with (the "double backward trick").
- * Shape: tangents as the inputs -> tangent as the output.
+ * torch.autograd.functional.jvp: the change of the output of a function if its inputs change along `tangents`.
+ * It is computed as the gradient of a gradient (the "double backward trick"). Shape: tangents as the inputs ->
+ * tangent as the output.
  */
 export function jvp(
   f: (...inputs: Tensor[]) => Tensor,

@@ -3,8 +3,8 @@ import type { DType } from '../spec/dtype.ts';
 import { TensorStateError } from '../spec/errors.ts';
 
 /**
- * Elements on the host, as `fromData` takes and `data()` returns them. f16 and bf16 are their raw 16 bits, which no
- * typed array reads on every engine: convert with `.to('f32')` to look at them.
+ * Elements on the host, for `fromData` and from `data()`. f16 and bf16 are raw 16 bits, which not every engine
+ * has a typed array for. Convert with `.to('f32')` to read them.
  */
 export type HostData =
   | Float32Array

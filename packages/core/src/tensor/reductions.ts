@@ -18,13 +18,13 @@ export type Dims = number | readonly number[] | undefined;
 
 /** Options of reductions, such as `sum`. */
 export interface ReduceOptions {
-  /** Keep reduced dims with size 1. */
+  /** Whether reduced dims stay, with size 1. */
   readonly keepDim?: boolean;
 }
 
 /** Options of `variance` and `std`. */
 export interface VarianceOptions extends ReduceOptions {
-  /** What is taken from the number of elements before the division by it; default 1. */
+  /** The number that is subtracted from the number of elements before the division by it. Default: 1. */
   readonly correction?: number;
 }
 

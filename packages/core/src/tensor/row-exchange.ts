@@ -10,9 +10,9 @@ import { Tensor } from './tensor.ts';
 /** Sends rows of tensors to other ranks and back, with a different number of rows for each pair of ranks. */
 export class RowExchange {
   readonly #axis: string;
-  /** How many rows this rank sends to each rank of the axis, in their order. */
+  /** The number of rows that this rank sends to each rank of the axis, in their order. */
   readonly sent: readonly number[];
-  /** How many it receives of each. */
+  /** The number of rows that it receives from each. */
   readonly received: readonly number[];
   readonly #sentTensor: Tensor;
   readonly #receivedTensor: Tensor;
@@ -45,14 +45,14 @@ export class RowExchange {
   }
 
   /**
-   * varying -> varying: the first rows to rank 0, the next ones to rank 1, …; what arrives stands in the order of
-   * the ranks. Shape: [sum of sent, ..] -> [sum of received, ..].
+   * varying -> varying: sends the first rows to rank 0, the next ones to rank 1, and so on. Received rows are
+   * in the order of the ranks. Shape: [sum of sent, ..] -> [sum of received, ..].
    */
   send(x: Tensor): Tensor {
     return this.#move(x, this.sent, this.received, this.#sentTensor, this.#receivedTensor);
   }
 
-  /** Rows that were received, back to where they came from. Shape: [sum of received, ..] -> [sum of sent, ..]. */
+  /** Sends received rows back to where they came from. Shape: [sum of received, ..] -> [sum of sent, ..]. */
   sendBack(x: Tensor): Tensor {
     return this.#move(x, this.received, this.sent, this.#receivedTensor, this.#sentTensor);
   }

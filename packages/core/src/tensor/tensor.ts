@@ -7,8 +7,8 @@ import { requireTensors } from './check-arguments.ts';
 import { IndexingMethods } from './methods/indexing-methods.ts';
 
 /**
- * A tensor, or a number. A whole number is like an int of Python, also if it is written 1.0. Any other number is like
- * a float: it turns integers into floats, and changes no other dtype.
+ * A tensor, or a number. A whole number is like a Python int, even if it is written 1.0. Any other number is
+ * like a float: it turns integers into floats, and changes no other dtype.
  */
 export type Operand = Tensor | number;
 
@@ -18,22 +18,28 @@ export type Operand = Tensor | number;
  * N' any shape; binary methods broadcast.
  */
 export class Tensor extends IndexingMethods<Tensor> {
-  /** What this rank keeps and updates of it: the tensor itself, where ranks do not share it out. */
+  /** What this rank keeps and updates of it. If ranks do not share it out, this is the tensor itself. */
   get part(): Tensor {
     return this;
   }
 
-  /** The whole of something that lies as `part` does: itself, where ranks do not share it out. */
+  /**
+   * The whole of a tensor with the layout of `part`. If ranks do not share this one out, it is the tensor
+   * itself.
+   */
   wholeOf(part: Tensor): Tensor {
     return part;
   }
 
-  /** What this rank keeps of something as large as the whole: all of it, where ranks do not share it out. */
+  /**
+   * What this rank keeps of a tensor with the shape of the whole. If ranks do not share this one out, it is all
+   * of it.
+   */
   partOf(whole: Tensor): Tensor {
     return whole;
   }
 
-  /** The gradient after backward(); null before and after zeroGrad(). */
+  /** The gradient after backward(); null before it and after zeroGrad(). */
   get grad(): Tensor | null {
     const node = this.gradientNode;
     if (node === null) return null;
@@ -42,8 +48,9 @@ export class Tensor extends IndexingMethods<Tensor> {
   }
 
   /**
-   * torch.Tensor.register_hook: `hook` runs in backward() when the gradient of this tensor is complete, leaf or not, and
-   * may return another one in its place. It is that of this rank. Returns how to remove it. Shape: gradient N -> N.
+   * torch.Tensor.register_hook: `hook` runs in backward() when the gradient of this tensor is complete, for
+   * leaves and other tensors. It may return another gradient, which replaces it. The gradient is that of this
+   * rank. Returns a function that removes the hook. Shape: gradient N -> N.
    */
   registerHook(hook: (gradient: Tensor) => Tensor | undefined | void): () => void {
     return this.changeGradient((node) => {
@@ -63,9 +70,9 @@ export class Tensor extends IndexingMethods<Tensor> {
   }
 
   /**
-   * `hook` runs in backward(), in program order, each time this leaf's gradient has been accumulated, and before a
-   * strategy takes it: PyTorch's register_post_accumulate_grad_hook. It is given the leaf, whose `grad` it may read. It
-   * stays while the leaf does not train. Returns how to remove it.
+   * PyTorch's register_post_accumulate_grad_hook: `hook` runs in backward(), in program order, each time this
+   * leaf's gradient has been accumulated, before a strategy takes it. It gets the leaf and may read its `grad`.
+   * It stays while the leaf does not train. Returns a function that removes the hook.
    */
   registerPostAccumulateGradHook(hook: (leaf: Tensor) => void): () => void {
     return this.whenAccumulated(() => synchronously('a hook', () => hook(this)));

@@ -14,9 +14,9 @@ import { truePlaces } from './rows.ts';
 import { Slice } from './slice.ts';
 
 /**
- * An index, as between the brackets of Python's x[…]: an element of a dim, a slice(start, stop, step), ':' for all of
- * a dim, '...' for all dims that are not named, null for a new dim of size 1, an i32 tensor of elements, or a mask of
- * bools for as many dims as it has.
+ * An index, as between the brackets of Python's x[…]: an element of a dim, a slice(start, stop, step), ':' for
+ * all of a dim, '...' for all dims that are not named, null for a new dim of size 1, an i32 tensor of elements,
+ * or a mask of bools for as many dims as it has.
  */
 export type Index = number | Slice | ':' | '...' | null | TensorHandle;
 

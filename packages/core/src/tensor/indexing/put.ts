@@ -23,7 +23,7 @@ import { linearIndex } from './linear-index.ts';
 
 /** Options of `indexPut`. */
 export interface IndexPutOptions {
-  /** Adds values to the elements, also where one is indexed twice, instead of putting them in their place. Default false. */
+  /** Adds values to the elements instead of replacing them, also if an element is indexed twice. Default: false. */
   readonly accumulate?: boolean;
 }
 

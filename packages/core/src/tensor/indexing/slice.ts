@@ -23,7 +23,7 @@ export class Slice {
     this.#step = step;
   }
 
-  /** Of a dim of this size. */
+  /** The elements of a dim of this size. */
   of(size: number): { readonly start: number; readonly stop: number; readonly step: number } {
     const within = (end: number): number => Math.min(size, Math.max(0, end < 0 ? end + size : end));
     const start = within(this.#start ?? 0);
@@ -36,8 +36,8 @@ export class Slice {
 }
 
 /**
- * Elements start to stop of a dim, for `at`: Python's slice. Null is an open end, and ends below 0 count from the end.
- * Throws ShapeError for a step below 1.
+ * The elements from start to stop of a dim, for `at`: Python's slice. Null is an open end. Ends below 0 count
+ * from the end of the dim. Throws ShapeError for a step below 1.
  */
 export function slice(start: number | null, stop: number | null = null, step = 1): Slice {
   return new Slice(start, stop, step);

@@ -18,7 +18,7 @@ export interface DivideOptions {
 
 /** Options of `addcmul` and `addcdiv`. */
 export interface AddProductOptions {
-  /** What the product or quotient is multiplied by; default 1. */
+  /** The factor of the product or quotient. Default: 1. */
   readonly value?: number;
 }
 

@@ -19,7 +19,7 @@ import {
 import { dot, multiply, outer } from '../multiply.ts';
 import { MovementMethods } from './movement-methods.ts';
 
-/** Whether the last two dims are swapped before the product. */
+/** Whether the last two dims of an operand are swapped before the product. */
 export interface MatmulOptions {
   readonly transposeA?: boolean;
   readonly transposeB?: boolean;

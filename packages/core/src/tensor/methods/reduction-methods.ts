@@ -10,7 +10,7 @@ import * as reductions from '../reductions.ts';
 import type { ReduceOptions, VarianceOptions } from '../reductions.ts';
 import { UnaryMethods } from './unary-methods.ts';
 
-/** Elements, and i32 indices that say where they stood along the dim. */
+/** Elements, and i32 indices that say where they were along the dim. */
 export interface WithIndices<T> {
   readonly values: T;
   readonly indices: T;

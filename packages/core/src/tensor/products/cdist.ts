@@ -11,15 +11,16 @@ import { Tensor } from '../tensor.ts';
 
 /** Options of `cdist`. */
 export interface CdistOptions {
-  /** Of which norm; default 2. */
+  /** The exponent of the norm. Default: 2. */
   readonly p?: number;
 }
 
 const cdistRules: OptionRules<CdistOptions> = { p: option.nonNegative };
 
 /**
- * torch.cdist: the distance of each row of a and each row of b. Batch dims broadcast. The gradient is 0 where the
- * distance is. Shape: a [.., P, M], b [.., R, M] -> [.., P, R].
+ * torch.cdist: the distance of each row of a and each row of b. Batch dims broadcast. If a distance is 0, its
+ * gradient is 0.
+ * Shape: a [.., P, M], b [.., R, M] -> [.., P, R].
  */
 export function cdist(a: Tensor, b: Tensor, options: CdistOptions = {}): Tensor {
   requireTensors('cdist', { a, b });

@@ -20,9 +20,10 @@ interface Labelled {
 }
 
 /**
- * torch.einsum: products of elements with equal letters, summed over the letters that the result does not have. Operands
- * are multiplied from the left to the right, each time as one matmul. Throws ShapeError for an equation that does not
- * fit. Shape: 'bij,bjk->bik' of [B, I, J], [B, J, K] -> [B, I, K].
+ * torch.einsum: multiplies elements with equal letters, and sums over the letters that the result does not
+ * have. Operands are multiplied from left to right, each time as one matmul. Throws ShapeError for an equation
+ * that does not fit.
+ * Shape: 'bij,bjk->bik' of [B, I, J], [B, J, K] -> [B, I, K].
  */
 export function einsum(equation: string, ...operands: readonly Tensor[]): Tensor {
   requireTensors('einsum', Object.fromEntries(operands.entries()));

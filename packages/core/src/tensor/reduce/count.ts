@@ -32,9 +32,12 @@ import type { OptionRules } from '../../spec/option-rules.ts';
 
 /** Options of `histogram`. */
 export interface HistogramOptions {
-  /** Default 100. */
+  /** The number of bins. Default: 100. */
   readonly bins?: number;
-  /** From where to where; what lies outside is not counted. Default: from the smallest to the largest element. */
+  /**
+   * The smallest and the largest value. Elements outside are not counted. Default: from the smallest to the
+   * largest element.
+   */
   readonly range?: readonly [number, number];
 }
 

@@ -37,7 +37,10 @@ import {
 
 /** Options of `norm`. */
 export interface NormOptions extends ReduceOptions {
-  /** Which power is summed; 0 counts what is not 0, Infinity is the largest, -Infinity the smallest. Default 2. */
+  /**
+   * The exponent. 0 counts the elements that are not 0, Infinity gives the largest absolute value, and
+   * -Infinity the smallest. Default: 2.
+   */
   readonly p?: number;
 }
 

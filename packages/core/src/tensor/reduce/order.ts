@@ -20,15 +20,15 @@ export interface NodesWithIndices {
 
 /** Options of `sort` and `argSort`. */
 export interface SortOptions {
-  /** From the largest on; default false. */
+  /** Whether the largest element comes first. Default: false. */
   readonly descending?: boolean;
 }
 
 /** Options of `topK`. */
 export interface TopKOptions {
-  /** The dim; default -1. */
+  /** Default: -1. */
   readonly dim?: number;
-  /** The largest ones, or the smallest; default true. */
+  /** Whether to take the largest elements, or the smallest. Default: true. */
   readonly largest?: boolean;
 }
 
