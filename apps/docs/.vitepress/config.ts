@@ -47,7 +47,8 @@ const howItWorks: DefaultTheme.SidebarItem[] = [
   {
     text: 'Decisions',
     link: '/how-it-works/decisions/',
-    collapsed: false,
+    // It opens by itself where one of its pages is shown.
+    collapsed: true,
     items: generated('how-it-works/decisions'),
   },
 ];

@@ -44,6 +44,7 @@ export const sections: { readonly learn: Items; readonly guides: Items; readonly
     explore: group('Explore', 'explore', [
       ['What you can try', ''],
       ['Training', 'training'],
+      ['DDP beside FSDP', 'ddp-fsdp'],
       ['Learning to add', 'addition'],
       ['Learning a text', 'text'],
       ['Experts', 'experts'],

@@ -15,7 +15,6 @@ import {
   algorithmsOf,
   crosses,
   hostsOf,
-  leastSent,
   mostSent,
   operations,
   recordCollective,
@@ -24,6 +23,7 @@ import {
   type OperationName,
   type RecordedMessage,
 } from './record-collective.ts';
+import { leastSent } from './least-sent.ts';
 import { wantsNoMotion } from './reduced-motion.ts';
 import { ringOfRanks } from './ring-of-ranks.ts';
 

@@ -167,10 +167,3 @@ function sumsBy(
     own.reduce((sum, { bytes }) => sum + bytes, 0),
   );
 }
-
-/** Bytes that the busiest rank sends at least, whatever the algorithm (Patarasuk and Yuan 2009 for all-reduce). */
-export function leastSent(operation: OperationName, ranks: number, bytes: number): number {
-  if (operation === 'broadcast') return bytes;
-  const once = ((ranks - 1) / ranks) * bytes;
-  return operation === 'allReduce' ? 2 * once : once;
-}

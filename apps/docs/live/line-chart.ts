@@ -8,6 +8,8 @@ export interface Line {
   /** The rank, or the run, whose colour and mark it has; undefined for a line of its own. */
   readonly rank?: number;
   readonly points: readonly (readonly [x: number, y: number])[];
+  /** Drawn so that a line over it does not hide it. */
+  readonly isBroad?: boolean;
 }
 
 export interface LineChart {
@@ -44,7 +46,9 @@ export function lossChart(
 export function lineChart(chart: LineChart): VNode {
   const { title, xTitle, most, lines, mark } = chart;
   const values = lines.flatMap(({ points }) => points.map(([, y]) => y));
-  const scale = scaleOf(mark === undefined ? values : [...values, mark.value], chart.isLogarithmic);
+  const compared = mark === undefined ? values : [...values, mark.value];
+  const isEmpty = compared.length === 0;
+  const scale = scaleOf(compared, chart.isLogarithmic);
   const x = (value: number): number => LEFT + ((SIZE - LEFT - 8) * value) / Math.max(most, 1e-9);
   const y = (value: number): number => 10 + (SIZE - 40) * (1 - scale.share(value));
   const last = lines.map(
@@ -58,10 +62,12 @@ export function lineChart(chart: LineChart): VNode {
         class: 'plot',
         viewBox: `0 0 ${SIZE} ${SIZE}`,
         role: 'img',
-        'aria-label': `${title}. The last values: ${last.join(', ')}`,
+        'aria-label': isEmpty
+          ? `${title}: no values yet`
+          : `${title}. The last values: ${last.join(', ')}`,
       },
       [
-        ...scale.ticks.flatMap((tick) => [
+        ...(isEmpty ? [] : scale.ticks).flatMap((tick) => [
           h('line', { x1: LEFT, x2: SIZE - 8, y1: y(tick), y2: y(tick), class: 'tick' }),
           h('text', { x: 38, y: y(tick) + 4, 'text-anchor': 'end' }, tickText(tick)),
         ]),
@@ -77,11 +83,11 @@ export function lineChart(chart: LineChart): VNode {
               }),
               h('text', { x: SIZE - 8, y: y(mark.value) - 4, 'text-anchor': 'end' }, mark.name),
             ]),
-        ...lines.flatMap(({ points, rank }) => {
+        ...lines.flatMap(({ points, rank, isBroad = false }) => {
           const end = points.at(-1);
           return [
             h('polyline', {
-              class: 'line',
+              class: { line: true, broad: isBroad },
               style: rank === undefined ? {} : { stroke: `var(--rank-${rank % 8})` },
               points: thinned(points)
                 .map(([at, value]) => `${x(at)},${y(value)}`)
@@ -90,8 +96,12 @@ export function lineChart(chart: LineChart): VNode {
             rank === undefined || end === undefined ? null : rankMark(rank, x(end[0]), y(end[1])),
           ];
         }),
-        h('text', { x: LEFT, y: SIZE - 8 }, `${xTitle} 0`),
-        h('text', { x: SIZE - 8, y: SIZE - 8, 'text-anchor': 'end' }, tickText(most)),
+        ...(isEmpty
+          ? [h('text', { x: SIZE / 2, y: SIZE / 2, 'text-anchor': 'middle' }, 'no values yet')]
+          : [
+              h('text', { x: LEFT, y: SIZE - 8 }, `${xTitle} 0`),
+              h('text', { x: SIZE - 8, y: SIZE - 8, 'text-anchor': 'end' }, tickText(most)),
+            ]),
       ],
     ),
     lines.length > 1

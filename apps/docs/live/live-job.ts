@@ -32,6 +32,14 @@ export interface Checkpoint {
 /** A stretch of a rank's work. Milliseconds of the page's clock, which all workers share. */
 export type Span = Pick<TimelineEvent, 'category' | 'name' | 'startMs' | 'durationMs'>;
 
+/** Collectives of one kind in a step. */
+export interface MessageCount {
+  readonly operation: string;
+  readonly count: number;
+  /** What each takes or gives, whichever is larger, in sum. */
+  readonly bytes: number;
+}
+
 /** What a rank has measured of itself. `Look` is what the task adds. */
 export interface Snapshot<Look> {
   readonly step: number;
@@ -43,6 +51,10 @@ export interface Snapshot<Look> {
   readonly statesBytes: number;
   /** The same, as the strategy's plan says; undefined where there is no plan. */
   readonly plannedBytes: number | undefined;
+  /** The collectives of this step. */
+  readonly messages: readonly MessageCount[];
+  /** Those of a step, as the strategy's plan says. */
+  readonly plannedMessages: readonly MessageCount[] | undefined;
   /** The work of this step. */
   readonly spans: readonly Span[];
   readonly look: Look;

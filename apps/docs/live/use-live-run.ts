@@ -25,6 +25,8 @@ export interface LiveSettings {
   readonly size: Ref<number>;
   /** Read when the reader starts. Throws what makes no training. */
   readonly options: () => Omit<LiveOptions, 'device'>;
+  /** What is trained when a training has done its steps; undefined for nothing more. Default: nothing. */
+  readonly next?: () => Omit<LiveOptions, 'device'> | undefined;
   /** Whether the reader may end a rank. Default: true. */
   readonly kills?: boolean;
 }
@@ -37,7 +39,7 @@ export interface LiveView<Look> {
 
 /** A training that the reader starts, pauses, steps and ends. Nothing runs before, and it pauses when nobody sees the page. */
 export function useLiveRun<Look>(settings: LiveSettings): LiveView<Look> {
-  const { title, size, options, kills = true } = settings;
+  const { title, size, options, next: nextOptions, kills = true } = settings;
   const state = shallowRef<LiveState<Look>>();
   const portsNotice = usePortsNotice();
   const { device, control: deviceControl } = useDeviceChoice();
@@ -64,22 +66,33 @@ export function useLiveRun<Look>(settings: LiveSettings): LiveView<Look> {
       spokenAt = performance.now();
       spoken.value = status(next);
     }
+    if (next.status === 'over' && isDone(next)) goOn();
+  };
+
+  const fail = (error: unknown): void => {
+    reset();
+    problem.value = error instanceof Error ? error.message : String(error);
+  };
+
+  const launch = (chosen: Omit<LiveOptions, 'device'>, paused: boolean): void => {
+    run?.dispose();
+    stepTokens = chosen.stepTokens ?? 0;
+    steps = chosen.steps;
+    const started = new LiveRun<Look>({ ...chosen, device: device.value }, show);
+    run = started;
+    if (paused) started.step();
+    started.start().catch(fail);
+  };
+
+  const goOn = (): void => {
+    const chosen = nextOptions?.();
+    if (chosen !== undefined) launch(chosen, false);
   };
 
   const start = (paused: boolean): void => {
     reset();
-    const fail = (error: unknown): void => {
-      reset();
-      problem.value = error instanceof Error ? error.message : String(error);
-    };
     try {
-      const chosen = options();
-      stepTokens = chosen.stepTokens ?? 0;
-      steps = chosen.steps;
-      const started = new LiveRun<Look>({ ...chosen, device: device.value }, show);
-      run = started;
-      if (paused) started.step();
-      started.start().catch(fail);
+      launch(options(), paused);
     } catch (error) {
       fail(error);
     }
@@ -139,6 +152,11 @@ export function useLiveRun<Look>(settings: LiveSettings): LiveView<Look> {
     ]);
   };
   return { state, frame };
+}
+
+/** Whether all ranks have done all steps. */
+function isDone<Look>({ ranks }: LiveState<Look>): boolean {
+  return ranks.every(({ end }) => end?.status === 'closed');
 }
 
 function button(text: string, disabled: boolean, onClick: () => void, isPrimary = false): VNode {

@@ -1,12 +1,6 @@
-import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { describeSite } from './site/describe-site.ts';
-
-/** Texts of a table's body, by row. */
-async function rowsOf(page: Page, caption: string): Promise<string[][]> {
-  const rows = await page.getByRole('region', { name: caption }).locator('tbody tr').all();
-  return Promise.all(rows.map((row) => row.locator('th, td').allInnerTexts()));
-}
+import { rowsOf } from './site/rows-of.ts';
 
 describeSite('ranks of pages that do not only train', (site) => {
   test('two layers: columns then rows add partial sums once, and the result is that of one rank', async () => {

@@ -3,13 +3,13 @@ import {
   algorithmsOf,
   crosses,
   hostsOf,
-  leastSent,
   mostSent,
   operations,
   recordCollective,
   timeOf,
   type OperationName,
 } from '../explorers/record-collective.ts';
+import { leastSent } from '../explorers/least-sent.ts';
 
 const BYTES = 64 * 96;
 interface Cost {

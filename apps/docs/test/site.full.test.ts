@@ -124,6 +124,39 @@ describeSite('in a browser', (site) => {
     await page.close();
   }, 400_000);
 
+  test('the home page trains on four ranks, and its chart has no numbers before there are values', async () => {
+    const { page, problems } = await site.open('/', { width: 360 });
+    const chart = page.locator('figure', { hasText: /^Loss/ }).first();
+    expect(await chart.locator('svg text').allTextContents()).toEqual(['no values yet']);
+    expect(await chart.locator('.tick').count()).toBe(0);
+    await page.getByRole('button', { name: 'Step', exact: true }).click();
+    await page.locator('.summary', { hasText: 'Paused: 1 of' }).waitFor();
+    expect(await chart.locator('.tick').count()).toBeGreaterThan(1);
+    const ranks = page.getByRole('region', { name: 'The ranks' });
+    expect(await ranks.locator('tbody th').allInnerTexts()).toEqual(
+      [0, 1, 2, 3].map((rank) => `rank ${rank}`),
+    );
+    // Its table is wider than a phone: it scrolls in its own box, whose edges say so.
+    const box = await ranks.evaluate((element) => ({
+      isCut: element.scrollWidth > element.clientWidth,
+      edges: getComputedStyle(element).backgroundImage,
+    }));
+    expect(box.isCut).toBe(true);
+    expect(box.edges).toContain('linear-gradient');
+    expect(problems).toEqual([]);
+    await page.close();
+  });
+
+  test('the sidebar shows the decisions on their own pages alone', async () => {
+    const { page } = await site.open('/how-it-works/architecture');
+    const first = page.locator('.VPSidebar').getByRole('link', { name: /one lazy graph/i });
+    await page.locator('.VPSidebar').getByText('Decisions', { exact: true }).waitFor();
+    expect(await first.isVisible()).toBe(false);
+    await page.goto(`${site.url}/how-it-works/decisions/0002-two-tiers-of-ops`);
+    await first.waitFor();
+    await page.close();
+  });
+
   test('a training pauses, steps, and ends at once', async () => {
     const { page } = await site.open('/explore/training');
     await page.getByRole('button', { name: 'Step', exact: true }).click();

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { describeSite } from './site/describe-site.ts';
+import { rowsOf } from './site/rows-of.ts';
 
 /** Chooses, trains to the end, and returns the last loss. */
 async function train(page: Page, chosen: Readonly<Record<string, string>>): Promise<number> {
@@ -41,6 +42,48 @@ describeSite('trainings in pages', (site) => {
     const rows = (await readFile(await (await file).path(), 'utf8')).trim().split('\r\n');
     expect(rows[0]).toBe('rank,kind,what,begins (ms),takes (ms)');
     expect(rows.filter((row) => /^[01],collective,allReduce/.test(row)).length).toBeGreaterThan(1);
+    expect(problems).toEqual([]);
+    await page.close();
+  }, 200_000);
+
+  test('DDP beside FSDP: one press trains both, the losses coincide, a rank keeps half, and the messages are known', async () => {
+    const { page, problems } = await site.open('/explore/ddp-fsdp');
+    await page.getByRole('button', { name: 'Train', exact: true }).click();
+    const verdict = page.locator('.summary', { hasText: /^(?:All losses|The losses)/ });
+    await verdict.waitFor({ timeout: 170_000 });
+    const said = (await verdict.textContent()) ?? '';
+    expect(Number(/further apart than ([\d.e-]+)/.exec(said)?.[1] ?? 0)).toBeLessThan(1e-5);
+    expect(said).toMatch(/rank 0 keeps 50(?:\.\d)? % of what .* a step sends 1\.[1-5]\d* times/);
+    const lines = await page.locator('.plot .line').all();
+    const [ddp, fsdp] = await Promise.all(lines.map((line) => line.getAttribute('points')));
+    expect(ddp?.split(' ')).toHaveLength(100);
+    const heights = (points = ''): number[] =>
+      points.split(' ').map((at) => Number(at.split(',')[1]));
+    for (const [step, height] of heights(ddp ?? '').entries()) {
+      expect(heights(fsdp ?? '')[step]).toBeCloseTo(height, 2);
+    }
+    for (const [, kept, planned, part, plannedPart] of await rowsOf(
+      page,
+      /^Bytes that each rank/,
+    )) {
+      expect([kept, part]).toEqual([planned, plannedPart]);
+      expect(kept).not.toBe(part);
+    }
+    const messages = await rowsOf(page, 'Messages of a step');
+    expect(messages.map(([strategy, collective]) => `${strategy} ${collective}`)).toEqual([
+      'ddp allReduce',
+      'fsdp allGather',
+      'fsdp reduceScatter',
+    ]);
+    // The plan of FSDP also has what the backward pass need not collect.
+    const bytes = messages.map(([, , , found = '', planned = '']) =>
+      [found, planned].map((text) => Number.parseFloat(text)),
+    );
+    expect(bytes.map(([found = 0, planned = 0]) => Math.abs(found / planned - 1) < 0.01)).toEqual([
+      true,
+      true,
+      true,
+    ]);
     expect(problems).toEqual([]);
     await page.close();
   }, 200_000);

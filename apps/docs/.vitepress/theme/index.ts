@@ -34,6 +34,9 @@ const components = {
   LiveTraining: defineAsyncComponent(
     async () => (await import('../../live/points/live-training.ts')).LiveTraining,
   ),
+  LiveComparison: defineAsyncComponent(
+    async () => (await import('../../live/comparison/live-comparison.ts')).LiveComparison,
+  ),
   LiveExperts: defineAsyncComponent(
     async () => (await import('../../live/experts/live-experts.ts')).LiveExperts,
   ),

@@ -11,7 +11,14 @@ import {
   type Plan,
 } from 'shardwise/browser';
 
-import type { Checkpoint, LiveJob, LiveMessage, Snapshot, Span } from '../live-job.ts';
+import type {
+  Checkpoint,
+  LiveJob,
+  LiveMessage,
+  MessageCount,
+  Snapshot,
+  Span,
+} from '../live-job.ts';
 import { Gate } from './gate.ts';
 
 /** How a task is trained. */
@@ -67,14 +74,14 @@ export class LiveRank {
     for (let step = first; step <= steps; step += 1) {
       await gate.pass(step);
       const looks = step % lookSteps === 0 || step === steps || step === first;
-      const spans: Span[] = [];
-      const end = looks ? recordSpans(spans) : () => {};
+      const work: Work = { spans: [], messages: [] };
+      const end = looks ? recordWork(work) : () => {};
       const start = performance.now();
       const loss = await update(step);
       end();
       this.#send({ kind: 'step', step, loss, stepMs: performance.now() - start });
       if (looks) {
-        this.#send({ kind: 'snapshot', snapshot: await this.#snapshot(loop, step, spans) });
+        this.#send({ kind: 'snapshot', snapshot: await this.#snapshot(loop, step, work) });
       }
       if (checkpointSteps !== false && step % checkpointSteps === 0) {
         await this.#save(loop, step);
@@ -87,7 +94,7 @@ export class LiveRank {
   async #snapshot<Look>(
     { network, optimizer, plan, look }: LiveLoop<Look>,
     step: number,
-    spans: readonly Span[],
+    { spans, messages }: Work,
   ): Promise<Snapshot<Look>> {
     const { computeMs, communicationMs } = statistics();
     const { parameterBytes, gradientBytes, optimizerBytes } = memory({ model: network, optimizer });
@@ -97,6 +104,8 @@ export class LiveRank {
       communicationMs,
       statesBytes: parameterBytes + gradientBytes + optimizerBytes,
       plannedBytes: plan === undefined ? undefined : planMemory(plan).statesBytes,
+      messages: countedBy(messages),
+      plannedMessages: plan === undefined ? undefined : plannedMessages(plan),
       spans,
       look: await look(step),
     };
@@ -125,8 +134,33 @@ async function restore<Look>(
   optimizer.loadStateDict(states);
 }
 
-function recordSpans(spans: Span[]): () => void {
-  return subscribe(({ category, name, startMs, durationMs }) => {
+/** What a rank has done in a step. */
+interface Work {
+  readonly spans: Span[];
+  readonly messages: Message[];
+}
+
+type Message = Pick<MessageCount, 'operation' | 'bytes'>;
+
+function recordWork({ spans, messages }: Work): () => void {
+  return subscribe(({ category, name, startMs, durationMs, detail = '' }) => {
     if (spans.length < MOST_SPANS) spans.push({ category, name, startMs, durationMs });
+    if (category === 'collective') {
+      messages.push({ operation: name, bytes: Number.parseInt(detail, 10) });
+    }
   });
+}
+
+/** What is sent before the first step belongs to no step. */
+function plannedMessages(plan: Plan): readonly MessageCount[] {
+  const all = plan.steps.flatMap((step) => step.collectives(plan));
+  return countedBy(all.filter(({ when }) => when !== 'start'));
+}
+
+function countedBy(messages: readonly Message[]): readonly MessageCount[] {
+  return [...Map.groupBy(messages, ({ operation }) => operation)].map(([operation, own]) => ({
+    operation,
+    count: own.length,
+    bytes: own.reduce((sum, { bytes }) => sum + bytes, 0),
+  }));
 }
