@@ -140,8 +140,8 @@ export const rankState: RankState = {
 };
 
 /**
- * Runs a body whose scope ends when it returns. Throws ConfigError where it returns a promise: the code
- * behind its first `await` would run outside of the scope, and nobody would notice.
+ * Runs a body whose scope ends when it returns. Throws ConfigError if it returns a promise: the code after its
+ * first `await` would silently run outside of the scope.
  */
 export function synchronously<T>(scope: string, body: () => T): T {
   if (typeof body !== 'function') throw noBody(scope, body);

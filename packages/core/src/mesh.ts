@@ -74,7 +74,7 @@ export class ExtendedMesh implements Mesh {
   }
 }
 
-/** The parameters that collectives of the graph take, from a mesh. */
+/** The parameters of collectives of the graph, from a mesh. */
 export function axisOf(mesh: Mesh, axis: string): AxisParams {
   const group = mesh.group(axis);
   return { axis, size: group.size, rank: group.rank };

@@ -43,7 +43,7 @@ export function isComputing(): boolean {
   return rankState.session?.isComputing ?? false;
 }
 
-/** Throws ConfigError before setRank. */
+/** The session of this rank. Throws ConfigError before setRank. */
 export function currentSession(): Session {
   const { session } = rankState;
   if (session !== null) return session;
@@ -54,5 +54,5 @@ export function currentSession(): Session {
   });
 }
 
-/** This rank's place on an axis of its mesh. Throws ConfigError for an axis that there is not. */
+/** This rank's place on an axis of its mesh. Throws ConfigError for an unknown axis. */
 export const ownPlace: PlaceOf = (axis) => axisOf(currentSession().mesh, axis);

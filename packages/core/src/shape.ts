@@ -2,7 +2,7 @@ import { describeValue } from './spec/describe-value.ts';
 import type { Shape } from './spec/dtype.ts';
 import { ShapeError } from './spec/errors.ts';
 
-/** Number of elements; 1 for a scalar. */
+/** The number of elements; 1 for a scalar. */
 export function elementCount(shape: Shape): number {
   let count = 1;
   for (const size of shape) count *= size;
@@ -17,7 +17,7 @@ export function sameShape(a: Shape, b: Shape): boolean {
   return true;
 }
 
-/** A shape as messages print it: `[2, 3]`. */
+/** A shape as messages show it: `[2, 3]`. */
 export function formatShape(shape: Shape): string {
   return `[${shape.join(', ')}]`;
 }
@@ -29,7 +29,10 @@ export function sizeAt(shape: Shape, dim: number): number {
   return size;
 }
 
-/** A dim counted from the end becomes one counted from the start. Throws ShapeError out of range. */
+/**
+ * Converts a dim that counts from the end into one that counts from the start. Throws ShapeError if it is out
+ * of range.
+ */
 export function normalizeDim(operation: string, dim: number, ndim: number): number {
   const normalized = dim < 0 ? dim + ndim : dim;
   if (!Number.isInteger(dim) || normalized < 0 || normalized >= ndim) {

@@ -5,7 +5,7 @@
 const semiSpaceMebibytes = 4;
 
 /**
- * Limits for the worker thread of a rank. V8 counts three halves, as objects that survive move to a third
+ * Limits for the worker thread of a rank. V8 counts three halves, because objects that survive move to a third
  * one.
  */
 export const rankResourceLimits: { readonly maxYoungGenerationSizeMb: number } = {
@@ -18,10 +18,10 @@ export const rankProcessOptions: readonly string[] = [
 ];
 
 /**
- * Call before the first worker thread starts. Node strips TypeScript with a WebAssembly module whose
- * calls into JavaScript get a compiled wrapper after 1,000 calls; where several threads reach that at
- * once, V8 13.6 frees a wrapper that is in use and ends the process. With a budget that is never
- * reached the threads keep the generic wrapper, which is shared by design.
+ * Call this before the first worker thread starts. Node strips TypeScript with a WebAssembly module whose calls
+ * into JavaScript get a compiled wrapper after 1,000 calls. If several threads reach this number at the same
+ * time, V8 13.6 frees a wrapper that is in use and ends the process. With a budget that is never reached, the
+ * threads keep the generic wrapper, which is shared by design.
  */
 export function keepGenericWasmWrappers(): void {
   process

@@ -7,9 +7,9 @@ import { gradientsOfNode } from './rules.ts';
 import { type Seeded, walkBackward } from './walk.ts';
 
 /**
- * The gradients of a part of a model by the values that it begins with: `isFirst` says which these are, beside leaves.
- * Leaves collect nothing. What backward makes again in a checkpoint is made here, too. Values that no gradient
- * comes to are not in the map.
+ * The gradients of a part of a model by the values with which it begins. `isFirst` says which these are, in
+ * addition to leaves. Leaves do not accumulate them. Values of a checkpoint are computed again. Values without
+ * a gradient are not in the map.
  */
 export function backwardTo(
   outputs: readonly Seeded[],

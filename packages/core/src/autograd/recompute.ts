@@ -27,10 +27,10 @@ const regionRules: OptionRules<RecomputeOptions> = {
 const { enteredRegions: entered } = rankState;
 
 /**
- * A part of a forward pass of which backward makes some values again instead of having them kept
- * (Chen et al. 2016, "Training deep nets with sublinear memory cost"), as copies of its nodes.
- * Random numbers are the same, as they are functions of a key that is data; updates of buffers are
- * not repeated, as no gradient reads them.
+ * A part of a forward pass in which the backward pass computes some values again instead of keeping them (Chen
+ * et al. 2016, "Training deep nets with sublinear memory cost"), as copies of its nodes. Random numbers are the
+ * same, because they are functions of a key that is data. Updates of buffers are not repeated, because no
+ * gradient reads them.
  */
 export class RecomputeRegion implements Region {
   readonly #options: RecomputeOptions;
@@ -50,17 +50,17 @@ export class RecomputeRegion implements Region {
     return inRegion(this, body);
   }
 
-  /** Whatever `keeps` says: for what leaves the region. */
+  /** Keeps the value of a node that leaves the region, whatever `keeps` says. */
   keep(node: Node): void {
     this.#kept.add(node);
   }
 
-  /** Backward makes `node` again as another expression of the same value. */
+  /** The backward pass computes `node` again by another expression of the same value. */
   remake(node: Node, expression: () => Node): void {
     this.#remakes.set(node, expression);
   }
 
-  /** Makes nodes again ahead of their use, so that collectives among them start early. */
+  /** Computes nodes again before they are used, so that collectives among them start early. */
   prefetch(nodes: readonly Node[]): void {
     entered.add(this);
     for (const node of nodes) this.#copyOf(node);
@@ -76,7 +76,7 @@ export class RecomputeRegion implements Region {
     return this.#copyOf(node);
   }
 
-  /** Forgets the copies, when a backward pass is over. */
+  /** Drops the copies after a backward pass. */
   close(): void {
     this.#isOpen = false;
     this.#copies.clear();

@@ -23,7 +23,7 @@ export interface WalkOptions {
   readonly onLeaf: (leaf: Node, gradient: Node | null) => void;
 }
 
-/** An output, and the gradient that it begins with, of its shape. */
+/** An output, and the gradient from which it starts, with its shape. */
 export interface Seeded {
   readonly output: Node;
   readonly gradient: Node;

@@ -7,9 +7,9 @@ import type { OptionRules } from '../spec/option-rules.ts';
 
 /** Options of `readTextFiles`. */
 export interface ReadTextFilesOptions {
-  /** The folder that relative globs start from; the process's by default. */
+  /** The folder from which relative globs start. Default: that of the process. */
   readonly cwd?: string;
-  /** Fail rather than read more; 1 GiB by default. */
+  /** The most bytes to read. More bytes are an error. Default: 1 GiB. */
   readonly maxBytes?: number;
 }
 
@@ -19,9 +19,9 @@ const readRules: OptionRules<ReadTextFilesOptions> = {
 };
 
 /**
- * The bytes of all files that match, one after the other, in the order of their paths by UTF-16
- * unit: the same on every machine. A file that matches twice is read once. Node only. Throws
- * DataError where a glob matches no file, or the files exceed `maxBytes`.
+ * The bytes of all files that match, one after the other, in the order of their paths by UTF-16 unit, which is
+ * the same on every machine. A file that matches twice is read once. Node only. Throws DataError if a glob
+ * matches no file, or if the files exceed `maxBytes`.
  */
 export async function readTextFiles(
   globs: string | readonly string[],

@@ -65,7 +65,7 @@ function autocastInputs(op: Op, inputs: readonly Node[]): readonly Node[] {
   });
 }
 
-/** A leaf that holds `value`; with null whoever made it gives it one before anything reads it. */
+/** A leaf that holds `value`. With null, the caller must give it a value before anything reads it. */
 export function inputNode(
   shape: Shape,
   dtype: DType,
@@ -94,7 +94,7 @@ export function makeNode<K extends Op>(
   return node;
 }
 
-/** What nodes made now belong to. */
+/** The region that new nodes belong to. */
 export function currentRegion(): Region | null {
   return currentScope().region;
 }
@@ -104,7 +104,7 @@ export function inRegion<T>(region: Region | null, body: () => T): T {
   return within('a forward pass', { region }, body);
 }
 
-/** Nodes made from now on have larger ids. */
+/** The largest id so far. New nodes have larger ids. */
 export function newestNodeId(): number {
   return rankState.nextNodeId - 1;
 }
@@ -127,7 +127,7 @@ export function newWalk(): number {
   return rankState.nextWalk++;
 }
 
-/** False inside noGrad. */
+/** False inside noGrad, otherwise true. */
 export function isGradEnabled(): boolean {
   return currentScope().isGradEnabled;
 }

@@ -29,7 +29,7 @@ function weigh(node: Node, byteLength: number): void {
   rankState.unweighedBytes = 0;
 }
 
-/** Frees a node's memory; later uses of the node say who freed it. */
+/** Frees the memory of a node. Later uses of the node throw an error that names `by`. */
 export function freeNode(node: Node, by: string): void {
   releaseValue(node);
   node.value = { kind: 'freed', by };

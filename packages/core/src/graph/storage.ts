@@ -20,7 +20,10 @@ class Allocation {
   }
 }
 
-/** A node's part of device memory; the memory is free when all storages of its allocation are released. */
+/**
+ * The part of device memory that a node has. The memory is freed when all storages of its allocation are
+ * released.
+ */
 export class Storage {
   readonly backend: Backend;
   readonly buffer: DeviceBuffer;
@@ -39,7 +42,7 @@ export class Storage {
     return new Storage(allocation, allocation.buffer);
   }
 
-  /** A storage of some of these bytes; the memory is kept until both are released. */
+  /** A storage of some of these bytes. The memory is kept until both are released. */
   part(byteOffset: number, byteLength: number): Storage {
     return new Storage(this.#allocation, this.buffer.subBuffer(byteOffset, byteLength));
   }

@@ -2,13 +2,13 @@ import { elementCount } from '../shape.ts';
 import type { Shape } from '../spec/dtype.ts';
 import type { Layout } from '../spec/layout.ts';
 
-/** Indices from `start` up to, not including, `stop`, of a dim. */
+/** The indices of a dim from `start` to `stop` - 1. */
 export interface DimRange {
   readonly start: number;
   readonly stop: number;
 }
 
-/** Elements of a box of a tensor, row by row within the box: from `start` up to, not including, `stop`. */
+/** Elements of a box of a tensor, row by row within the box: those from `start` to `stop` - 1. */
 export interface Chunk {
   /** A range of each dim. */
   readonly box: readonly DimRange[];
@@ -16,10 +16,10 @@ export interface Chunk {
   readonly stop: number;
 }
 
-/** A rank's place on an axis: of how many ranks it is which one. */
+/** The place of a rank on an axis: the number of its ranks, and which of them it is. */
 export type PlaceOf = (axis: string) => { readonly size: number; readonly rank: number };
 
-/** All of a tensor. */
+/** A chunk with the whole tensor. */
 export function wholeChunk(shape: Shape): Chunk {
   return chunkOfBox(boxOf(shape));
 }
@@ -42,7 +42,10 @@ export function sameBox(a: readonly DimRange[], b: readonly DimRange[]): boolean
   );
 }
 
-/** torch.chunk's rule: ceil(size / parts) elements each, or `chunk`; the last parts may have fewer, or none. */
+/**
+ * torch.chunk's rule: each part has ceil(size / parts) elements, or `chunk`; the last parts may have fewer, or
+ * none.
+ */
 export function chunkRange(
   size: number,
   parts: number,
@@ -52,7 +55,7 @@ export function chunkRange(
   return { start: Math.min(size, index * chunk), stop: Math.min(size, (index + 1) * chunk) };
 }
 
-/** What a place has of a dim, in the order in which it has it; one empty range where it has nothing. */
+/** The ranges of a dim that a place has, in their order; one empty range if it has nothing. */
 export function dimRanges(
   size: number,
   axes: readonly string[],
@@ -87,7 +90,10 @@ function takeRanges(ranges: readonly DimRange[], start: number, stop: number): D
   });
 }
 
-/** The shape of what a place has, without padding; in a row along dim 0 where elements are shared out row by row. */
+/**
+ * The shape of what a place has, without padding. If elements are shared out row by row, they lie in a row
+ * along dim 0.
+ */
 export function localShape(shape: Shape, layout: Layout, placeOf: PlaceOf): Shape {
   const { dims } = layout;
   const local = shape.map((size, dim) =>
@@ -121,14 +127,14 @@ function flatRange(
   return own;
 }
 
-/** Whether a place has anything of a tensor that lies so; not where another rank has it alone. */
+/** Whether a place has anything of a tensor with this layout. It has nothing if another rank has it alone. */
 export function isHeldAt({ only }: Pick<Layout, 'only'>, placeOf: PlaceOf): boolean {
   return only === undefined || placeOf(only.axis).rank === only.rank;
 }
 
 /**
- * Which elements of a tensor a place has, in the order in which it has them. Every place has an empty tensor.
- * What it stores may be longer, by padding behind them.
+ * The elements of a tensor that a place has, in their order. Every place has an empty tensor. The stored array
+ * may be longer, by padding at its end.
  */
 export function chunksOf(shape: Shape, layout: Layout, placeOf: PlaceOf): readonly Chunk[] {
   if (elementCount(shape) === 0) return [wholeChunk(shape)];

@@ -9,7 +9,7 @@ export interface CommonRun {
   readonly count: number;
 }
 
-/** What two chunks of one tensor have in common, in the order of its elements. */
+/** The elements that two chunks of one tensor have in common, in the order of the tensor. */
 export function* commonRuns(first: Chunk, second: Chunk): Generator<CommonRun> {
   const common = first.box.map((range, dim) => overlap(range, second.box[dim] ?? range));
   if (elementCount(boxShape(common)) === 0) return;

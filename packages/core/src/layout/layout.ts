@@ -1,24 +1,24 @@
 import type { Shape } from '../spec/dtype.ts';
 import type { Layout } from '../spec/layout.ts';
 
-/** All ranks have the whole tensor. */
+/** A layout by which all ranks have the whole tensor. */
 export function replicated(shape: Shape): Layout {
   return { dims: shape.map(() => []), partial: [] };
 }
 
-/** The axes whose ranks have other parts of the tensor, in the order in which they shard it. */
+/** The axes whose ranks have different parts of the tensor, in the order in which they shard it. */
 export function shardedAxes({ dims, flat = [] }: Layout): readonly string[] {
   return [...dims.flat(), ...flat];
 }
 
-/** All axes that a layout says something of. */
+/** All axes that a layout names. */
 export function axesOfLayout(layout: Layout): readonly string[] {
   const { partial, replicate = [], varying = [], only } = layout;
   const alone = only === undefined ? [] : [only.axis];
   return [...shardedAxes(layout), ...partial, ...replicate, ...varying, ...alone];
 }
 
-/** The same, but that some axes do not shard the tensor. */
+/** The same layout, except that these axes do not shard the tensor. */
 export function unsharded(layout: Layout, axes: readonly string[]): Layout {
   const kept = (list: readonly string[]): readonly string[] =>
     list.filter((axis) => !axes.includes(axis));
@@ -27,7 +27,7 @@ export function unsharded(layout: Layout, axes: readonly string[]): Layout {
   return flat === undefined ? own : { ...own, flat: kept(flat) };
 }
 
-/** The layout of a tensor that `outer` lays out, and what each rank then has by `inner` once more. */
+/** The layout of a tensor that `outer` lays out first, and of which `inner` then lays out what each rank has. */
 export function joinLayouts(outer: Layout, inner: Layout): Layout {
   const count = Math.max(outer.dims.length, inner.dims.length);
   const joined = (key: 'flat' | 'replicate' | 'varying'): readonly string[] => [

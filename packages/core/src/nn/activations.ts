@@ -129,7 +129,7 @@ export class Softmax extends Module {
     this.dim = dim;
   }
 
-  /** Shape: x N -> N. Throws ShapeError for a dim that x has not. */
+  /** Shape: x N -> N. Throws ShapeError for a dim that x does not have. */
   forward(x: Tensor): Tensor {
     return x.softmax(this.dim);
   }
@@ -148,7 +148,7 @@ export class LogSoftmax extends Module {
     this.dim = dim;
   }
 
-  /** Shape: x N -> N. Throws ShapeError for a dim that x has not. */
+  /** Shape: x N -> N. Throws ShapeError for a dim that x does not have. */
   forward(x: Tensor): Tensor {
     return x.logSoftmax(this.dim);
   }

@@ -50,8 +50,8 @@ const torchNames: Readonly<Record<string, string>> = {
 };
 
 /**
- * Batch normalisation per channel (Ioffe and Szegedy 2015). Training uses the batch's statistics
- * and moves the running ones (variance over n - 1); evaluation uses the running ones.
+ * Batch normalisation for each channel (Ioffe and Szegedy 2015). Training uses the statistics of the batch and
+ * updates the running statistics (variance over n - 1). Evaluation uses the running statistics.
  */
 export abstract class BatchNorm extends Module {
   weight: Parameter | null = null;
@@ -63,7 +63,7 @@ export abstract class BatchNorm extends Module {
   momentum: number | null;
   /** Of a batch whose parts are given one after the other. */
   #parts: PartsOfBatch | null = null;
-  /** The mesh axis whose ranks have other items of the batch; null: statistics are of this rank's items. */
+  /** The mesh axis whose ranks have other items of the batch; null: statistics are those of this rank's items. */
   axis: string | null = null;
 
   /** Throws ConfigError. */
@@ -83,24 +83,27 @@ export abstract class BatchNorm extends Module {
   }
 
   /**
-   * Says that the next call is given a part of a batch (the batch norm of GPipe, which its libraries call deferred). A part is
-   * normalised by its own statistics; running ones move once, with the last part, by those of all parts. Null: each call is
-   * given a batch.
+   * Says that the next call gets a part of a batch (the deferred batch norm of GPipe). A part is normalised by
+   * its own statistics. Running statistics are updated once, with the last part, by the statistics of all
+   * parts. Null: each call gets a whole batch.
    */
   expectPart(part: BatchPart | null): void {
     const statistics = part === null || part.index === 0 ? null : (this.#parts?.statistics ?? null);
     this.#parts = part === null ? null : { ...part, statistics, isTracked: false };
   }
 
-  /** Of the parts so far, which the next call reads: whoever computes parts one by one keeps them. */
+  /**
+   * The statistics of the parts so far, which the next call reads. A program that computes parts one by one
+   * must keep them.
+   */
   get statisticsOfParts(): readonly Tensor[] {
     const { statistics = null } = this.#parts ?? {};
     return statistics === null ? [] : [statistics.mean, statistics.count, statistics.variance];
   }
 
   /**
-   * Statistics are f32, whatever x is, as in PyTorch. Shape: x [N, channels, ...] -> the same. Throws
-   * ShapeError, also in training for one value a channel.
+   * Statistics are f32 for every dtype of x, as in PyTorch. Shape: x [N, channels, ...] -> the same. Throws
+   * ShapeError, also in training for one value per channel.
    */
   forward(x: Tensor): Tensor {
     this.#requireInput(x);
@@ -197,7 +200,7 @@ function formatDims(channels: number, count: number): string {
   return `[${['N', channels, ...(count === 3 ? ['L'] : last)].slice(0, count).join(', ')}]`;
 }
 
-/** A part of a batch: which one of how many. */
+/** A part of a batch: its index, and the number of parts. */
 export interface BatchPart {
   readonly index: number;
   readonly count: number;

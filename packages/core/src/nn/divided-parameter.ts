@@ -10,9 +10,10 @@ import { Tensor } from '../tensor/tensor.ts';
 import { Parameter, type ParameterPart } from './parameter.ts';
 
 /**
- * A parameter that ranks share out. It stands for the whole: so do its shape, what expressions over it
- * read, `data()`, its gradient, and what is assigned to it. Whatever reads the whole is a collective: all
- * ranks do it, in the same order. What this rank keeps, and what optimizers update, is its `part`.
+ * A parameter that ranks share out. It stands for the whole: its shape, its value in expressions, `data()`, its
+ * gradient, and values that are assigned to it concern the whole. Everything that reads the whole is a
+ * collective: all ranks must do it, in the same order. Its `part` is what this rank keeps and optimizers
+ * update.
  */
 export abstract class DividedParameter extends Parameter {
   abstract override get part(): ParameterPart;

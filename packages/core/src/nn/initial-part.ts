@@ -1,12 +1,12 @@
 import type { DType, Shape } from '../spec/dtype.ts';
 import type { Layout } from '../spec/layout.ts';
 
-/** What a rank keeps of a new parameter's contents: a copy, as the contents are freed. */
+/** The part of a new parameter's contents that a rank keeps. It is a copy, because the contents are freed. */
 export interface InitialPart {
-  /** The elements that the layout gives this rank, and padding behind them. */
+  /** The elements that the layout gives to this rank, followed by padding. */
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly layout: Layout;
-  /** Tells apart what ranks have drawn of which they keep parts. */
+  /** A fingerprint of the drawn contents, by which ranks that keep parts compare them. */
   readonly drawn: number;
 }
 

@@ -28,9 +28,9 @@ const parameterRules: OptionRules<ParameterOptions> = {
 };
 
 /**
- * Parameters made inside `body` keep only a part of their initial values, one parameter at a time:
- * so that a model is built that no rank has room for. A strategy must make them whole before use.
- * Throws ConfigError for a body that returns a promise.
+ * Parameters made inside `body` keep only a part of their initial values, one parameter at a time. So a model
+ * can be built that no rank has room for. A strategy must make them whole before use. Throws ConfigError for a
+ * body that returns a promise.
  */
 export function constructParts<T>(keepPart: KeepPart, body: () => T): T {
   return within('constructParts', { keepPart }, body);
@@ -63,7 +63,7 @@ export class Parameter extends Tensor {
 /** Options of `ParameterPart`. */
 export interface ParameterPartOptions extends ParameterOptions {
   readonly wholeShape: Shape;
-  /** What part of the whole each rank has. */
+  /** Which part of the whole each rank has. */
   readonly layout: Layout;
 }
 
@@ -73,12 +73,12 @@ const partRules: OptionRules<ParameterPartOptions> = {
   layout: option.required(option.object('a Layout')),
 };
 
-/** The leaf that this rank keeps of a parameter which ranks share out: what optimizers update. */
+/** The leaf that this rank keeps of a parameter that ranks share out. Optimizers update it. */
 export class ParameterPart extends Tensor {
   readonly #wholeShape: Shape;
   readonly #layout: Layout;
 
-  /** Without `data`, as all that there is of it is a part of the part (constructParts). */
+  /** Without `data`, the part keeps only a part of its initial values (constructParts). */
   constructor(data: HostData | null, shape: Shape, options: ParameterPartOptions) {
     checkOptions('a ParameterPart', options, partRules);
     const { dtype = 'f32', requiresGrad = true, wholeShape, layout } = options;
@@ -89,10 +89,12 @@ export class ParameterPart extends Tensor {
     this.requiresGrad_(requiresGrad);
   }
 
+  /** The shape of the tensor that the ranks have together. For other tensors, it is their own shape. */
   override get wholeShape(): Shape {
     return this.#wholeShape;
   }
 
+  /** Which part it is of the tensor that the ranks have together. */
   override get layout(): Layout {
     const { varyingOver } = this;
     return varyingOver.length === 0 ? this.#layout : { ...this.#layout, varying: varyingOver };

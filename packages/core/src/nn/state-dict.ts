@@ -22,7 +22,7 @@ export interface LoadOptions {
   readonly strict?: boolean;
 }
 
-/** What the options of a load may be. */
+/** The rules of the options of a load. */
 export const loadRules: OptionRules<LoadOptions> = { strict: option.flag };
 
 /** Names of the dict that the load did not use, and names that it did not find. */

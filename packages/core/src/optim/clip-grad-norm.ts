@@ -50,15 +50,15 @@ export function totalGradNorm(parameters: Iterable<Tensor>, options: GradNormOpt
   return composed(() => normOf(list, options));
 }
 
-/** The part of a sum over gradients that this rank has. */
+/** The part of this rank in a sum over gradients. */
 export interface OwnSum {
   /** Shape: []. */
   readonly own: Tensor;
-  /** The mesh axes over which it is still to be summed. */
+  /** The mesh axes over which it must still be summed. */
   readonly axes: readonly string[];
 }
 
-/** Sums of squares of gradients, for those who add them up over the ranks by themselves, in this order. */
+/** Sums of squares of gradients. The caller must add them up over the ranks, in this order. */
 export function ownSquares(parameters: Iterable<Tensor>): readonly OwnSum[] {
   return withoutValues(() =>
     noGrad(() =>
@@ -70,12 +70,12 @@ export function ownSquares(parameters: Iterable<Tensor>): readonly OwnSum[] {
   );
 }
 
-/** The norm of gradients of which these are the sums of squares. Shapes: each [] -> []. */
+/** The norm of gradients, from their sums of squares. Shapes: each [] -> []. */
 export function normOfSquares(sums: readonly Tensor[]): Tensor {
   return sums.length === 0 ? zeros([]) : stack(sums).sum().sqrt();
 }
 
-/** What gradients of this norm are multiplied by to be clipped. Shape: [] -> []. */
+/** The factor that clips gradients of this norm. Shape: [] -> []. */
 export function clipFactor(norm: Tensor, maxNorm: number): Tensor {
   const limit = fromData(Float32Array.of(maxNorm), [], 'f32');
   return limit.div(norm.add(1e-6)).minimum(1);

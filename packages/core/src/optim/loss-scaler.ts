@@ -132,7 +132,7 @@ export class LossScaler {
     return taken;
   }
 
-  /** Call it once after the step() of all optimizers. Throws TensorStateError where there was none. */
+  /** Call it once after the step() of all optimizers. Throws TensorStateError if there was no step. */
   update(): void {
     const stepped = [...this.#progress.values()].some(({ kind }) => kind === 'stepped');
     if (!stepped) {
@@ -148,7 +148,7 @@ export class LossScaler {
     this.adjust(overflow);
   }
 
-  /** The rule: what steps of which one did or did not overflow make of the scale; a fixed one stays. */
+  /** The rule that changes the scale after steps with or without an overflow. A fixed scale does not change. */
   adjust(_overflow: boolean): void {}
 }
 

@@ -32,9 +32,10 @@ import { type SavedType, savedTypeOf, type StateType } from './state-type.ts';
 import { decodeStepCount, encodeStepCount } from './step-count.ts';
 
 /**
- * Assigns new contents to a parameter and its state; of one that ranks share out, to this rank's part. `whole` is the
- * parameter as the model has it: `whole.wholeOf(part)` and `whole.partOf(whole)` are for rules that need all of a
- * matrix. Shapes: all that of the parameter, or of its part; `whole` that of the whole.
+ * Assigns new contents to a parameter and its state. If ranks share the parameter out, these are this rank's
+ * parts. `whole` is the parameter of the model: `whole.wholeOf(part)` and `whole.partOf(whole)` are for rules
+ * that need a whole matrix. Shapes: all are that of the parameter, or of its part; `whole` has that of the
+ * whole.
  */
 export type UpdateRule = (
   parameter: Tensor,
@@ -51,7 +52,7 @@ export interface StepOptions {
 
 /** Options of `Optimizer.buildStep`. */
 export interface BuildStepOptions extends StepOptions {
-  /** Which of the parameters that have a gradient are updated; default: all. */
+  /** Which of the parameters with a gradient are updated. Default: all. */
   readonly updates?: (parameter: Tensor) => boolean;
 }
 
@@ -61,7 +62,7 @@ const buildStepRules: OptionRules<BuildStepOptions> = { ...stepRules, updates: o
 /** What checkpoints keep of a parameter on this rank. */
 export interface SavedState {
   readonly steps: number;
-  /** Under PyTorch's names; each call may make it anew. */
+  /** Tensors by PyTorch's names. Each call may compute a tensor again. */
   readonly tensors: ReadonlyMap<string, () => Tensor>;
 }
 
@@ -393,7 +394,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
   }
 }
 
-/** Whether a step was taken, after its run. `skipped` is what `buildStep` returned. */
+/** Whether a step was taken. Call it after the run, with the result of `buildStep` as `skipped`. */
 export async function endStep({ skipIf }: StepOptions, skipped: () => void): Promise<boolean> {
   if (skipIf === undefined || (await skipIf.item()) === 0) return true;
   skipped();

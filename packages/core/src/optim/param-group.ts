@@ -173,7 +173,10 @@ export function checkParams(groups: readonly { readonly params: readonly Tensor[
   );
 }
 
-/** Throws ConfigError for a setting that is no number, or outside [low, high); `high` itself is allowed where it is infinite. */
+/**
+ * Throws ConfigError for a setting that is not a number, or outside [low, high). If `high` is infinite,
+ * infinity is allowed.
+ */
 export function checkSetting(
   name: string,
   value: number,

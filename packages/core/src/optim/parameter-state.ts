@@ -5,18 +5,18 @@ import { dtypes } from '../spec/dtype.ts';
 import { Tensor } from '../tensor/tensor.ts';
 import type { StateType } from './state-type.ts';
 
-/** What an optimizer keeps of one parameter: how often it was updated, and tensors of its shape. */
+/** The state of one parameter in an optimizer: the number of its updates, and tensors. */
 export class ParameterState {
   steps = 0;
   readonly #typeOf: (name: string) => StateType;
   readonly #tensors = new Map<string, Tensor>();
 
-  /** `typeOf` says what a tensor of a name is; by default it is as the parameter. */
+  /** `typeOf` gives the type of the tensor with a name. Default: the type of the parameter. */
   constructor(typeOf: (name: string) => StateType) {
     this.#typeOf = typeOf;
   }
 
-  /** The tensor of a name, zeros before it is assigned to. */
+  /** The tensor with this name. It is zeros until it is assigned. */
   tensor(name: string): Tensor {
     const known = this.#tensors.get(name);
     if (known !== undefined) return known;
@@ -30,7 +30,7 @@ export class ParameterState {
     return this.#tensors;
   }
 
-  /** Keeps the array as the tensor of a name. */
+  /** Keeps the array as the tensor with this name. */
   set(name: string, { shape, dtype, bytes }: HostArray): Tensor {
     const tensor = new Tensor(
       inputNode(shape, dtype, { kind: 'host', bytes, owned: true }),

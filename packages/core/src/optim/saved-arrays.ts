@@ -10,7 +10,7 @@ import type { Tensor } from '../tensor/tensor.ts';
 import type { SavedType } from './state-type.ts';
 import { decodeStepCount } from './step-count.ts';
 
-/** Saved tensors are under their names, and the count of steps under this. */
+/** The name of the count of steps among the names of saved tensors. */
 export const stepName = 'step';
 
 /** A copy on the host. */

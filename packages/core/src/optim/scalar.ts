@@ -4,8 +4,8 @@ import { fromData } from '../tensor/create.ts';
 import { Tensor } from '../tensor/tensor.ts';
 
 /**
- * A number of one step as a leaf: steps with other numbers run the same plan. It is broadcast once
- * per shape, whatever the number of parameters.
+ * A number of one step, as a leaf. Steps with other numbers run the same plan. It is broadcast once for each
+ * shape, whatever the number of parameters.
  */
 export class Scalar {
   readonly #leaf: Tensor;

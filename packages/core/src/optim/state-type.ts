@@ -5,20 +5,23 @@ import { CheckpointError } from '../spec/errors.ts';
 import type { Layout } from '../spec/layout.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 
-/** What a tensor of an optimizer's state is, and how it lies on the ranks. */
+/** The type of a tensor of an optimizer's state, and its layout on the ranks. */
 export interface StateType extends ValueType {
   /**
-   * What part of a whole it is, but for padding behind that. Default: that of the parameter, where it has the
+   * Which part of a whole it is, without the padding at its end. Default: that of the parameter, if it has the
    * shape of this rank's part.
    */
   readonly layout?: Layout;
-  /** Of that whole. Default: that of the parameter. */
+  /** The shape of this whole. Default: that of the parameter. */
   readonly wholeShape?: Shape;
-  /** What ranks of another number begin with where each had an f32 value of its own. Default: they can't load it. */
+  /**
+   * If each rank had its own f32 value: what another number of ranks begins with. Default: another number of
+   * ranks cannot load it.
+   */
   readonly otherwise?: 'mean';
 }
 
-/** The same, with what was left to the defaults. */
+/** A StateType with all defaults filled in. */
 export type SavedType = StateType & Required<Pick<StateType, 'layout' | 'wholeShape'>>;
 
 /**

@@ -6,13 +6,13 @@ import type { Page, PageStore } from './page.ts';
 
 /** Pages in files. */
 export interface FilePages extends PageStore, AsyncDisposable {
-  /** The directory of these pages alone. */
+  /** The directory that contains only these pages. */
   readonly directory: string;
 }
 
 /**
- * Pages in files of a new directory below `directory`, one for each, which are written and read
- * whole; disposal removes them. Throws CheckpointError where a file cannot be written or read.
+ * Pages in files of a new directory below `directory`, one file for each page. Files are written and read as a
+ * whole. Disposal removes them. Throws CheckpointError if a file cannot be written or read.
  */
 export async function filePages(directory: string): Promise<FilePages> {
   await mkdir(directory, { recursive: true });

@@ -11,7 +11,10 @@ interface ReadableFile {
 /** Node ends the process at a call of 2 GiB or more. */
 const maxReadBytes = 2 ** 30;
 
-/** Fills `target` with a file's bytes from `byteOffset` on; returns how many there were, where it ends earlier. */
+/**
+ * Fills `target` with the bytes of a file from `byteOffset` on. Returns the number of bytes, which is smaller
+ * if the file ends earlier.
+ */
 export async function fillFromFile(
   file: ReadableFile,
   target: Uint8Array,

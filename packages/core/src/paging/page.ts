@@ -1,7 +1,7 @@
 /** The contents of a leaf that are kept outside the device. Each run that needs them reads them. */
 export interface Page {
   readonly byteLength: number;
-  /** `target` has as many bytes. */
+  /** `target` must have the length of the page. */
   read(target: Uint8Array): Promise<void>;
 }
 

@@ -43,8 +43,8 @@ export function defaultGenerator(): Generator {
 }
 
 /**
- * A key for random bits that was not given out before: data, not structure, so that steps that
- * draw new numbers run one plan. Shape: -> i32 [2].
+ * A new key for random bits. It is data and not structure, so steps that draw new numbers run one plan. Shape:
+ * -> i32 [2].
  */
 export function nextKey(): Tensor {
   const streams = streamsOfRank();
@@ -55,9 +55,9 @@ export function nextKey(): Tensor {
 }
 
 /**
- * Keys drawn inside `body` depend on this rank's coordinate along a mesh axis: ranks of one seed
- * draw different numbers for their parts of a value there, and go on with equal keys after it. Throws
- * ConfigError for a body that returns a promise.
+ * Keys drawn inside `body` depend on this rank's coordinate along a mesh axis. So ranks with the same seed draw
+ * different numbers for their parts of a value there, and equal keys after it. Throws ConfigError for a body
+ * that returns a promise.
  */
 export function withCoordinateKeys<T>(coordinate: number, body: () => T): T {
   const coordinates = [...currentScope().coordinates, coordinate];

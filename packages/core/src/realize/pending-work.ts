@@ -15,6 +15,9 @@ export interface UpdateGroup {
 export interface PendingWork {
   readonly outcome: Outcome;
   readonly group: UpdateGroup | null;
-  /** How many works have taken each other's place, this one included: as many uncomputed steps hang on it. */
+  /**
+   * How many pieces of work have replaced each other, including this one. It is the number of steps that are
+   * not computed yet.
+   */
   readonly depth: number;
 }

@@ -67,8 +67,8 @@ export function takePending(): ReadonlyMap<Node, PendingWork> {
 }
 
 /**
- * Runs `body` and takes out of what is pending what it has added: the caller computes that, and says what became of it,
- * or drops it by `dropWork`.
+ * Runs `body` and removes the work that it has added from the pending work. The caller must compute this work
+ * and report its outcome, or drop it by `dropWork`.
  */
 export function takingWork<T>(body: () => T): {
   readonly result: T;
@@ -86,7 +86,7 @@ export function takingWork<T>(body: () => T): {
   }
 }
 
-/** Has work never be done: tensors that it would update are as before it. */
+/** Gives up pending work. Tensors that it would update keep their values. */
 export function dropWork(work: ReadonlyMap<Node, PendingWork>): void {
   const before = takePending();
   restorePending(work);

@@ -27,8 +27,8 @@ interface Change {
 }
 
 /**
- * Updates that can be taken back to the bit, and made again: new contents are computed beside the former ones, which
- * are kept, with the gradients, until `keep`.
+ * Updates that can be undone, bit for bit, and made again. New contents are computed beside the former ones,
+ * which are kept with the gradients until `keep`.
  */
 export class ReversibleUpdate {
   readonly #work: ReadonlyMap<Node, PendingWork>;
@@ -37,7 +37,7 @@ export class ReversibleUpdate {
   readonly #read: readonly Node[];
   readonly #held = new Map<Node, Kept>();
 
-  /** `work` is what `takingWork` has taken out of what is pending. Throws TensorStateError for contents in a store. */
+  /** `work` is the work that `takingWork` has removed. Throws TensorStateError for contents in a store. */
   constructor(work: ReadonlyMap<Node, PendingWork>) {
     this.#work = work;
     this.#changes = [...work.keys()].flatMap((update) => {
@@ -50,7 +50,7 @@ export class ReversibleUpdate {
     this.#read = leavesOf(this.#changes).filter((leaf) => !updated.has(leaf));
   }
 
-  /** Of what is kept beside what the updates have made: the former contents, and gradients. */
+  /** The bytes of the former contents and of gradients. */
   get keptBytes(): number {
     const nodes = [...this.#changes.map(({ leaf }) => leaf), ...this.#held.keys()];
     return nodes.reduce(
@@ -59,7 +59,7 @@ export class ReversibleUpdate {
     );
   }
 
-  /** Makes the updates. Where that fails, none is. */
+  /** Makes the updates. If it fails, none of them is made. */
   async make(compute: Compute): Promise<void> {
     try {
       await this.#compute(compute);
@@ -74,7 +74,7 @@ export class ReversibleUpdate {
     for (const { outcome } of this.#work.values()) outcome.settled?.();
   }
 
-  /** Takes the updates back. */
+  /** Undoes the updates. */
   back(): void {
     for (const { update, leaf, former, formerlyUpdatedAt } of this.#changes) {
       if (former === null) continue;
@@ -84,7 +84,7 @@ export class ReversibleUpdate {
     }
   }
 
-  /** Makes updates that were taken back again, of what numbers in their expressions are now. */
+  /** Makes updates that were undone again, with the present numbers in their expressions. */
   async makeAgain(compute: Compute): Promise<void> {
     const freed = this.#read.filter(({ value }) => value?.kind === 'freed');
     for (const node of freed) {
@@ -95,7 +95,7 @@ export class ReversibleUpdate {
     for (const node of freed) freeNode(node, 'zeroGrad()');
   }
 
-  /** Frees what was kept: the updates stay as they are. */
+  /** Frees the former contents. The updates can no longer be undone. */
   keep(): void {
     const kept = [...this.#changes.map(({ former }) => former), ...this.#held.values()];
     for (const each of kept) if (each?.kind === 'device') each.storage.release();

@@ -5,10 +5,10 @@ import type { TensorStateError } from '../spec/errors.ts';
 import type { Mesh } from '../spec/mesh.ts';
 import type { ProcessGroup } from '../spec/process-group.ts';
 
-/** Computes these nodes, and nothing of what is pending beside them. */
+/** Computes these nodes, and no other pending work. */
 export type Compute = (nodes: readonly Node[]) => Promise<void>;
 
-/** Work that is done later; gives whether it has changed what was computed before it. */
+/** Work that is done later. Returns whether it has changed values that were computed before it. */
 export type Postponed = (compute: Compute) => Promise<boolean>;
 
 export interface WorkAheadOptions {

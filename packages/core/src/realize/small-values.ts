@@ -39,7 +39,10 @@ export function composedAll<T>(
   return made;
 }
 
-/** Nothing that `body` builds is the program's, so that no step computes it unasked. Throws ConfigError for a body that returns a promise. */
+/**
+ * Nodes that `body` builds do not count as the program's, so no step computes them unless something asks for
+ * them. Throws ConfigError for a body that returns a promise.
+ */
 export function withoutValues<T>(body: () => T): T {
   return within('a function of the library', { isInLibrary: true }, body);
 }

@@ -14,7 +14,7 @@ export type HostArrays = Readonly<Record<string, HostArray>>;
 
 const prints = printing<HostArray>((array, form) => describeArray('HostArray', array, form));
 
-/** Plain data, which prints its values; copies of it are as good, but print their fields. */
+/** An array as plain data that prints its values. Copies of it work as well, but print their fields. */
 export function hostArray(dtype: DType, shape: Shape, bytes: Uint8Array): HostArray {
   return Object.defineProperties({ dtype, shape, bytes }, prints);
 }

@@ -73,9 +73,9 @@ export interface SafetensorsPlace {
 }
 
 /**
- * The header of a file that holds `tensors`, and where their bytes follow it: by dtype, then by
- * name, which makes the file the reference writer's byte for byte. Throws CheckpointError for a
- * name that the format reserves, DTypeError.
+ * The header of a file that contains `tensors`, and where their bytes follow it: by dtype, then by name. So the
+ * file is byte for byte that of the reference writer. Throws CheckpointError for a name that the format
+ * reserves, and DTypeError.
  */
 export function encodeSafetensorsHeader(
   tensors: Readonly<Record<string, { readonly dtype: DType; readonly shape: Shape }>>,

@@ -1,6 +1,6 @@
 import type { Shape } from './dtype.ts';
 
-/** Attention, and what its gradients take. */
+/** Attention, and the ops of its gradients. */
 export type AttentionOp =
   | 'attention'
   | 'attentionLogSumExp'
@@ -8,7 +8,7 @@ export type AttentionOp =
   | 'attentionKeyGrad'
   | 'attentionValueGrad';
 
-/** Which input of an op is the mask, where it has one. */
+/** Which input of an op is the mask, if there is one. */
 export const attentionMaskInput: Readonly<Record<AttentionOp, number>> = {
   attention: 3,
   attentionLogSumExp: 2,
@@ -27,11 +27,15 @@ export interface AttentionDims {
   readonly queries: number;
   readonly keys: number;
   readonly width: number;
-  /** 0 where no values are read. */
+  /** 0 if no values are read. */
   readonly valueWidth: number;
 }
 
-/** Shape: q [batch, heads, queries, width], k [keyBatch, groups, keys, width], v [keyBatch, groups, keys, valueWidth]. */
+/**
+ * The sizes of attention, from the shapes of its inputs.
+ * Shape: q [batch, heads, queries, width], k [keyBatch, groups, keys, width], v [keyBatch, groups, keys,
+ * valueWidth].
+ */
 export function attentionDims(q: Shape, k: Shape, v: Shape | undefined): AttentionDims {
   const [batch = 0, heads = 0, queries = 0, width = 0] = q;
   const [keyBatch = 0, groups = 0, keys = 0] = k;

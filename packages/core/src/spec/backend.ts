@@ -14,25 +14,29 @@ export type Instruction = {
 }[ComputeOp];
 
 /**
- * A straight-line computation. Value ids: 0 … inputs.length-1 are the inputs, then one per
- * instruction, which reads only smaller ids. Shapes may have 0-size dims.
+ * A computation without branches. Value ids: 0 … inputs.length-1 are the inputs, followed by one for each
+ * instruction, which reads only smaller ids. Shapes may have dims of size 0.
  */
 export interface Program {
   readonly inputs: readonly ValueType[];
   readonly instructions: readonly Instruction[];
-  /** Value ids, each distinct and the id of an instruction or an input. */
+  /** Value ids, all different, each that of an instruction or an input. */
   readonly outputs: readonly number[];
   /**
-   * `value` (an instruction) replaces the contents of input `target` in place, as if after every
-   * other instruction had run; an output that is such an input has the old contents. Updates are not listed in `outputs` unless also wanted there.
+   * `value` (an instruction) replaces the contents of input `target` in place, as if after every other
+   * instruction had run. If such an input is also an output, the output has the old contents. An updated value
+   * is listed in `outputs` only if it is also an output.
    */
   readonly updates: readonly { readonly target: number; readonly value: number }[];
 }
 
-/** A program of which some sizes are not known before it runs. */
+/** A program with sizes that are not known before it runs. */
 export interface SizedProgram {
   readonly symbols: readonly SizeSymbol[];
-  /** The program at some sizes. Programs at different sizes differ in nothing but shapes, and parameters that are sizes. */
+  /**
+   * The program at these sizes. Programs at different sizes differ only in shapes, and in parameters that are
+   * sizes.
+   */
   at(sizes: Sizes): Program;
 }
 
@@ -44,11 +48,11 @@ export interface DeviceBuffer {
 
 /** What a backend can do. */
 export interface BackendLimits {
-  /** What the backend computes with; buffers may hold any dtype. */
+  /** The dtypes that the backend computes with. Buffers may have any dtype. */
   readonly dtypes: ReadonlySet<DType>;
-  /** Composites it runs without decomposition. */
+  /** The composites that it runs without decomposition. */
   readonly native: ReadonlySet<CompositeOp>;
-  /** Alignment in bytes that sub-buffers given to `run` keep. */
+  /** The alignment in bytes of sub-buffers that `run` gets. */
   readonly alignment: number;
 }
 
@@ -61,20 +65,21 @@ export interface RunOptions {
   readonly overlap?: boolean;
   /** One number for each symbol of a sized program. */
   readonly sizes?: Sizes;
-  /** Of a backend whose `timing` is 'device': called once it is known how long the device computed the run. */
+  /** For a backend whose `timing` is 'device': called when it is known how long the device computed the run. */
   readonly onComputed?: (durationMs: number) => void;
 }
 
 /** A compiled program. */
 export interface Executable {
   /**
-   * Buffers in the order of `program.inputs` and `program.outputs`; outputs do not overlap inputs
-   * or each other. Inputs that are update targets are written. Runs are ordered with every other
-   * call on the backend; the promise settles when it is safe to start the next. Rejects with
-   * IndexError.ofRun where an index of an instruction that the outputs or
-   * updates depend on is out of range: before any update where the indices can be known by then, and
-   * the backend goes on as before. Where it rejects when an update may have been made, the error is a
-   * ShardwiseError whose field `updated` is true: core then refuses to go on with this rank.
+   * Runs the program. Buffers are in the order of `program.inputs` and `program.outputs`. Outputs do not
+   * overlap inputs or each other. Inputs that are targets of updates are written. Runs are ordered with every
+   * other call on the backend. The promise settles when it is safe to start the next run.
+   *
+   * Rejects with IndexError.ofRun if an index of an instruction that outputs or updates depend on is out of
+   * range. If the indices can be known by then, it rejects before any update, and the backend can still be
+   * used. If it rejects when an update may have been made, the error is a ShardwiseError whose field `updated`
+   * is true; core then refuses further work on this rank.
    */
   run(
     inputs: readonly DeviceBuffer[],
@@ -84,10 +89,10 @@ export interface Executable {
   dispose(): void;
 }
 
-/** How much memory a backend's buffers take, temporaries of compiled programs included. */
+/** How much memory a backend's buffers take, including temporary values of compiled programs. */
 export interface MemoryUsage {
   readonly bytesInUse: number;
-  /** The most that was ever in use at once. */
+  /** The most bytes that were in use at the same time. */
   readonly peakBytes: number;
 }
 

@@ -4,9 +4,9 @@ import { nearestName } from './nearest-name.ts';
 import type { OptionRule, OptionRules } from './option-rules.ts';
 
 /**
- * Throws ConfigError for an option that `of` does not have, naming the nearest one, for a value that an
- * option cannot have, for one that must be given and is not, and for options that are no object.
- * Undefined counts as left out. Takes a tenth of a microsecond where all is well.
+ * Throws ConfigError for an option that `of` does not have, with the name of the nearest one; for a value that
+ * an option cannot have; for a required option that is missing; and for options that are not an object.
+ * Undefined counts as left out. It takes a tenth of a microsecond if there is no mistake.
  */
 export function checkOptions<Options extends object>(
   of: string,

@@ -32,7 +32,7 @@ export function isHalfDType(dtype: DType): dtype is HalfDType {
 /** All element types. */
 export const dtypeNames: readonly DType[] = Object.keys(dtypes).filter(isDType);
 
-/** Whether a name, as from a file, is that of an element type. */
+/** Whether a name, for example from a file, is that of an element type. */
 export function isDType(name: string): name is DType {
   return Object.hasOwn(dtypes, name);
 }
@@ -40,7 +40,7 @@ export function isDType(name: string): name is DType {
 /** Dims, outermost first; a scalar is `[]`. */
 export type Shape = readonly number[];
 
-/** What is known of a value before it is computed. */
+/** The shape and dtype of a value, which are known before it is computed. */
 export interface ValueType {
   readonly shape: Shape;
   readonly dtype: DType;

@@ -1,6 +1,6 @@
 /**
- * Settles in a later turn of the event loop, when timers, input and finalizers have had theirs: promises
- * alone never leave the turn.
+ * Settles in a later turn of the event loop, after timers, input and finalizers have run. Promises alone never
+ * leave the turn.
  */
 export function nextTurn(): Promise<void> {
   return new Promise((resolve) => {

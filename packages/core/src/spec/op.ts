@@ -3,9 +3,9 @@ import type { DType, HalfDType, Shape } from './dtype.ts';
 /** No parameters. */
 export type None = Readonly<Record<never, never>>;
 
-/** In what a product gives its sums. */
+/** The dtype of the sums of a product. */
 export interface SumParams {
-  /** As they are summed, also of operands of f16 and bf16. Default: the operands' dtype. */
+  /** 'f32': sums are f32, also of operands of f16 and bf16. Default: the dtype of the operands. */
   readonly sums?: 'f32';
 }
 
@@ -17,18 +17,18 @@ export interface Conv2dParams {
   readonly groups: number;
 }
 
-/** How queries meet keys. The scores are q kᵀ scale, and the weights their softmax over the keys. */
+/** How attention is computed. The scores are q kᵀ scale, and the weights are their softmax over the keys. */
 export interface AttentionParams {
-  /** Query t sees the keys 0 … t only. There is no mask then. */
+  /** Whether query t sees only the keys 0 to t. Then there is no mask. */
   readonly causal: boolean;
   readonly scale: number;
-  /** To what the weights, and the gradients of the scores, are rounded before they are multiplied. */
+  /** The dtype to which the weights, and the gradients of the scores, are rounded before they are multiplied. */
   readonly rounding: 'none' | HalfDType;
 }
 
 /**
- * How a value lies on one mesh axis (codified by spmd_types; the gradient's type is fixed by it). What nobody has said
- * anything of has none, and is trusted to be what an op needs.
+ * How a value lies on one mesh axis (codified by spmd_types). It determines the type of the gradient. A value
+ * without a declaration has no type, and is trusted to have the type that an op needs.
  */
 export type AxisType =
   /** The same on all ranks, each uses its copy its own way. Its gradient is partial. */
@@ -40,7 +40,7 @@ export type AxisType =
   /** The value is the sum over ranks. Its gradient is replicate. */
   | 'partial';
 
-/** Along which mesh axis, over how many ranks, and from which of them a collective is seen. */
+/** The mesh axis of a collective, its number of ranks, and the number of this rank. */
 export interface AxisParams {
   readonly axis: string;
   readonly size: number;
@@ -48,9 +48,9 @@ export interface AxisParams {
 }
 
 /**
- * Primitive ops: what every backend must run, and all that gradients and composites are made of.
- * Letters: N any shape; M, K, K' matrix dims; B batch dims. Binary ops take equal shapes: the
- * graph inserts `expand` where shapes broadcast.
+ * Primitive ops, which every backend must run. All gradients and composites consist of them. Letters: N any
+ * shape; M, K, K' matrix dims; B batch dims. Binary ops take equal shapes: the graph inserts `expand` if shapes
+ * broadcast.
  */
 export interface PrimitiveParams {
   // Leaves: values without inputs.
@@ -89,8 +89,8 @@ export interface PrimitiveParams {
   /** bool -> bool. */
   logicalNot: None;
   /**
-   * Float to int truncates towards zero, and what no int is near is unspecified; int to a smaller int
-   * wraps around; to a float rounds to nearest, ties to even; anything to bool is `!= 0`.
+   * Float to int truncates towards zero; values that are far from every int are unspecified. Int to a smaller
+   * int wraps around. Conversion to a float rounds to nearest, ties to even. Conversion to bool is `!= 0`.
    */
   cast: { readonly dtype: DType };
 
@@ -98,14 +98,14 @@ export interface PrimitiveParams {
   add: None;
   sub: None;
   mul: None;
-  /** i32 truncates towards zero; by 0 it is unspecified. */
+  /** i32 truncates towards zero. Division by 0 is unspecified for i32. */
   div: None;
-  /** 1 to any power is 1, also NaN. i32 wraps around, and is 0 for negative powers but of 1 and -1. */
+  /** 1 to any power is 1, even to NaN. i32 wraps around; negative powers of i32 are 0, except those of 1 and -1. */
   pow: None;
-  /** NaN propagates, here and in minimum and max. */
+  /** NaN propagates, also in minimum and max. */
   maximum: None;
   minimum: None;
-  /** Of floats: a - b trunc(a / b) without rounding, so with the sign of a; NaN where b is 0 or a infinite. */
+  /** For floats: a - b trunc(a / b) without rounding, so with the sign of a; NaN if b is 0 or a is infinite. */
   fmod: None;
   /** -> bool. NaN compares false. */
   equal: None;
@@ -124,12 +124,12 @@ export interface PrimitiveParams {
   /** i32; the first of equal maxima, or the first NaN. */
   argMax: { readonly dim: number };
   /**
-   * i32; element i is the place along `dim` of the element that is i-th in order. Equal elements keep their order, in
-   * a descending order, too; NaN is larger than all others. Shape: N -> N.
+   * i32; element i is the place along `dim` of the i-th element in order. Equal elements keep their order, also
+   * in descending order. NaN is larger than all others. Shape: N -> N.
    */
   argSort: { readonly dim: number; readonly descending: boolean };
   /**
-   * Inclusive running sum, from the end where it is reversed; added in f64 or, for i32, wrapping around.
+   * The inclusive running sum; from the end if `reverse`. It is added in f64, or, for i32, wraps around.
    * Shape: N -> N.
    */
   cumsum: { readonly dim: number; readonly reverse: boolean };
@@ -172,7 +172,7 @@ export interface PrimitiveParams {
   /** out = x; out[index[i][j]][j] += source[i][j] for dim 0. Shape: x N, index N', source N' -> N. */
   scatterAdd: { readonly dim: number };
   /**
-   * out = x; out[index[i][j]][j] = source[i][j] for dim 0; of equal indices the last one counts.
+   * out = x; out[index[i][j]][j] = source[i][j] for dim 0. If indices are equal, the last one counts.
    * Shape: x N, index N', source N' -> N.
    */
   scatter: { readonly dim: number };
@@ -183,8 +183,8 @@ export interface PrimitiveParams {
 }
 
 /**
- * Composite ops: each has a decomposition into primitives (graph/decompose.ts). A backend that
- * lists one in `limits.native` is given it whole; else it sees the decomposition.
+ * Composite ops. Each has a decomposition into primitives (graph/decompose.ts). A backend that lists one in
+ * `limits.native` gets it whole; otherwise it gets the decomposition.
  */
 export interface CompositeParams {
   /** 1 / (1 + exp(-x)). */
@@ -218,42 +218,47 @@ export interface CompositeParams {
   /** Shape: x [.., D], dy [.., D] -> [D]. */
   rmsNormWeightGrad: { readonly eps: number };
   /**
-   * Each row times the matrix of its group: the first counts[0] rows are of group 0, the next ones of group 1, …; rows
-   * that no group counts are 0. The transpose swaps the last two dims of w first.
+   * Each row times the matrix of its group. The first counts[0] rows belong to group 0, the next ones to group
+   * 1, and so on. Rows that no group counts give 0. With `transposeB`, the last two dims of w are swapped
+   * first.
    * Shape: x [N, K], w [G, K, M], counts i32 [G] -> [N, M].
    */
   groupedMatmul: { readonly transposeB: boolean };
-  /** For each group the product of its rows of a, transposed, and of b. Shape: a [N, K], b [N, M], counts i32 [G] -> [G, K, M]. */
+  /**
+   * For each group, the product of its rows of a, transposed, and of b. Shape: a [N, K], b [N, M], counts i32
+   * [G] -> [G, K, M].
+   */
   groupedMatmulWeight: None;
   /**
-   * The weights times v. H / G query heads that follow each other read one head of keys and
-   * values; B' is B or 1, for all items. The mask is added to the scores; its sizes are those of the scores or, but for S, 1. A query
-   * that sees no key has zeros. The mask is optional.
+   * The weights times v. H / G consecutive query heads read one head of keys and values. B' is B or 1, for all
+   * items. The mask is optional and is added to the scores. Each of its sizes, except S, may be 1. A query that
+   * sees no key gives zeros.
    * Shape: q [B, H, T, D], k [B', G, S, D], v [B', G, S, E], mask f32 [B|1, H|1, T|1, S] -> [B, H, T, E].
    */
   attention: AttentionParams;
   /**
-   * Of each query the logarithm of the sum of its scores' exponentials; infinite for one that sees no key, so that
-   * exp(score - it) is a weight for all.
+   * For each query, the logarithm of the sum of the exponentials of its scores. It is infinite for a query that
+   * sees no key, so that exp(score - it) is the weight in all cases.
    * Shape: q [B, H, T, D], k [B', G, S, D], mask -> [B, H, T], at least f32.
    */
   attentionLogSumExp: AttentionParams;
   /**
-   * Gradients of attention. logSumExp is that of the same queries and keys, delta [B, H, T] the sum over E of y dy: who
-   * would rather compute them may. What is made of one list of inputs may be made at once.
+   * The gradient of attention by q. logSumExp belongs to the same queries and keys, and delta [B, H, T] is the
+   * sum over E of y dy. A backend may compute both itself. It may compute ops with the same inputs together.
    * Shape: q, k, v as above, dy [B, H, T, E], logSumExp [B, H, T], delta [B, H, T], mask -> that of q.
    */
   attentionQueryGrad: AttentionParams;
-  /** Of the same inputs. Shape: that of k. */
+  /** The gradient of attention by k, from the same inputs. Shape: that of k. */
   attentionKeyGrad: AttentionParams;
-  /** Of the same inputs. Shape: that of v. */
+  /** The gradient of attention by v, from the same inputs. Shape: that of v. */
   attentionValueGrad: AttentionParams;
 }
 
-/** Collectives of the graph: run by a process group, between the segments that a backend runs. */
+/** Collectives of the graph. A process group runs them between the segments that a backend runs. */
 export interface CollectiveParams {
   /**
-   * partial -> `to`. `bucket` groups all-reduces that travel as one message; `pass`: of CallOptions, 0: none.
+   * partial -> `to`. All-reduces with the same `bucket` are sent as one message. `pass` is that of CallOptions;
+   * 0: none.
    * Shape: N -> N.
    */
   allReduce: AxisParams & {
@@ -270,11 +275,15 @@ export interface CollectiveParams {
     readonly reduce: 'sum' | 'avg';
     readonly pass: number;
   };
-  /** varying -> varying: splits `splitDim` over ranks, concatenates what arrives along `concatDim`. */
+  /**
+   * varying -> varying: cuts `splitDim` into a part for each rank, and joins the received parts along
+   * `concatDim`.
+   */
   allToAll: AxisParams & { readonly splitDim: number; readonly concatDim: number };
   /**
-   * varying -> varying: rows to ranks and rows of ranks, in their order, as many as the counts say. Rows of x behind those that
-   * are sent stay, and those of the result behind those that are received are 0.
+   * varying -> varying: sends rows to the ranks, in their order, and receives rows from them; the counts say
+   * how many. The rows of x after those to send are not sent, and the rows of the result after the received
+   * ones are 0.
    * Shape: x [M, ..], counts sent i32 [size], counts received i32 [size] -> shape [M', ..].
    */
   allToAllRows: AxisParams & { readonly shape: Shape };
@@ -282,7 +291,10 @@ export interface CollectiveParams {
   broadcast: AxisParams & { readonly root: number };
   /** partial -> varying: the sum on root, zeros elsewhere. Shape: N -> N. */
   reduce: AxisParams & { readonly root: number };
-  /** varying -> varying: rank r's value goes to rank destination[r] (-1: nowhere); zeros where nothing arrives. Shape: N -> N. */
+  /**
+   * varying -> varying: sends the value of rank r to rank destination[r] (-1: to no rank). A rank that gets
+   * nothing has zeros. Shape: N -> N.
+   */
   sendRecv: AxisParams & { readonly destination: readonly number[] };
   /** invariant -> varying: this rank's part along `dim`; moves no data. Shape: [.., size*D, ..] -> [.., D, ..]. */
   localChunk: AxisParams & { readonly dim: number };
@@ -290,34 +302,34 @@ export interface CollectiveParams {
   reinterpret: AxisParams & { readonly from: AxisType; readonly to: AxisType };
 }
 
-/** Moves between the device and a store of pages: run between the segments, beside the collectives. */
+/** Moves between the device and a store of pages. They run between the segments, beside the collectives. */
 export interface TransferParams {
   /**
-   * The same value, outside the device. `store` is a number of the session's; `name` is that of the
-   * page, null where only this run reads it. Shape: N -> N.
+   * The same value, outside the device. `store` is a number of the session. `name` is that of the page; null if
+   * only this run reads it. Shape: N -> N.
    */
   pageOut: { readonly store: number; readonly name: string | null };
-  /** Back on the device; the one op that takes what was paged out. Shape: N -> N. */
+  /** Back on the device. Only this op takes the result of pageOut. Shape: N -> N. */
   pageIn: None;
 }
 
 /** Nodes of the graph only; they never reach a backend as instructions. */
 export interface GraphParams {
-  /** A value that is there already: host data or a device buffer. */
+  /** A value that exists already: host data or a device buffer. */
   input: None;
-  /** The same value, outside the gradient. Shape: N -> N. */
+  /** The same value, without a gradient. Shape: N -> N. */
   detach: None;
   /**
-   * The first input's value. Its gradient goes to the other inputs, by a rule that the node has (`Node.ownGradient`).
+   * The first input's value. Its gradient goes to the other inputs, by a rule of the node (`Node.ownGradient`).
    * Shape: N, any ... -> N.
    */
   ownGradient: None;
   /**
-   * The first rows, as many as a number that the run computes; its size of dim 0 is NaN before.
+   * The first rows, as many as a number that the run computes. The size of dim 0 is NaN before the run.
    * Shape: x [N, ..], count i32 [] -> [count, ..].
    */
   takeRows: None;
-  /** Zeros behind the rows of x, up to `rows` in all. Shape: x [count, ..] -> [rows, ..]. */
+  /** The rows of x, followed by zeros, `rows` rows in all. Shape: x [count, ..] -> [rows, ..]. */
   fillRows: { readonly rows: number };
   /** Overwrites target's buffer with value at the end of the run. Shape: target N, value N -> N. */
   assign: None;
@@ -325,16 +337,16 @@ export interface GraphParams {
 
 /** Ops that every backend has. */
 export type PrimitiveOp = keyof PrimitiveParams;
-/** Ops that are decomposed where a backend has no kernel for them. */
+/** Ops that are decomposed if a backend has no kernel for them. */
 export type CompositeOp = keyof CompositeParams;
 /** Ops in which all ranks of an axis take part. */
 export type CollectiveOp = keyof CollectiveParams;
 /** Moves between the device and pages. */
 export type TransferOp = keyof TransferParams;
-/** Ops of the graph, which no backend sees. */
+/** Ops of the graph that no backend sees. */
 export type GraphOp = keyof GraphParams;
 
-/** What a backend may be given in a program. */
+/** The ops that a program for a backend may contain. */
 export type ComputeParams = PrimitiveParams & CompositeParams;
 /** Ops that backends compute. */
 export type ComputeOp = keyof ComputeParams;

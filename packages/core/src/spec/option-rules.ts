@@ -1,20 +1,20 @@
-/** What an option may be. */
+/** The values that an option may have. */
 export interface OptionRule<T> {
   readonly fits: (value: unknown) => value is T;
-  /** The words behind "a value that is not". */
+  /** The words after "a value that is not". */
   readonly is: string;
-  /** Whether it may not be left out; default false. */
+  /** Whether the option is required. Default: false. */
   readonly isRequired?: boolean;
 }
 
-/** The rule of an option that may not be left out. */
+/** The rule of a required option. */
 export interface RequiredRule<T> extends OptionRule<T> {
   readonly isRequired: true;
 }
 
 /**
- * A rule for each option. A table without a rule for an option does not compile, nor does one whose
- * rule lets another type pass, or lets an option be left out that must be given.
+ * A rule for each option. A table does not compile if it has no rule for an option, if a rule accepts another
+ * type, or if a required option may be left out.
  */
 export type OptionRules<Options> = {
   readonly [K in keyof Options]-?: Pick<Options, K> extends Required<Pick<Options, K>>
@@ -65,7 +65,7 @@ export function integer(least: number, most: number = Number.MAX_SAFE_INTEGER): 
 /** A whole number of 0 or more. */
 export const count: OptionRule<number> = integer(0);
 
-/** Any text, the empty one as well. */
+/** Any text, including the empty one. */
 export const text: OptionRule<string> = {
   fits: (value) => typeof value === 'string',
   is: 'a text',
@@ -89,12 +89,12 @@ export function oneOf<const T extends string | number>(...values: readonly T[]):
   return { fits: (value): value is T => known.has(value), is: `one of ${values.join(', ')}` };
 }
 
-/** What a function takes and returns shows when it is called. */
+/** A function. Its parameters and result are not checked. */
 export function callback<T extends (...inputs: never[]) => unknown>(): OptionRule<T> {
   return { fits: (value): value is T => typeof value === 'function', is: 'a function' };
 }
 
-/** What is inside of it is for its user to check. */
+/** An object. The function that uses it must check its fields. */
 export function object<T extends object>(is = 'an object'): OptionRule<T> {
   return { fits: (value): value is T => typeof value === 'object' && value !== null, is };
 }
@@ -104,7 +104,7 @@ export function instanceOf<T>(type: abstract new (...inputs: never[]) => T): Opt
   return { fits: (value): value is T => value instanceof type, is: `a ${type.name}` };
 }
 
-/** A list whose every value keeps the rule. */
+/** A list in which every value follows the rule. */
 export function listOf<T>(rule: OptionRule<T>): OptionRule<readonly T[]> {
   return {
     fits: (value): value is readonly T[] => Array.isArray(value) && value.every(rule.fits),
@@ -120,12 +120,12 @@ export function either<A, B>(a: OptionRule<A>, b: OptionRule<B>): OptionRule<A |
   };
 }
 
-/** The same rule, for an option that may not be left out. */
+/** The same rule for a required option. */
 export function required<T>(rule: OptionRule<T>): RequiredRule<T> {
   return { ...rule, isRequired: true };
 }
 
-/** What uses the option says more of its value. */
+/** Any value. The code that uses the option checks it. */
 export function checkedLater<T>(): OptionRule<T> {
   return { fits: (value): value is T => value !== undefined, is: 'any value' };
 }

@@ -6,7 +6,7 @@ export interface Lifetime {
   readonly last: number;
 }
 
-/** Where a value lies: in which page, and at which of its bytes. */
+/** The place of a value: its page, and its first byte there. */
 export interface LifetimePlace {
   readonly page: number;
   readonly byteOffset: number;
@@ -14,7 +14,7 @@ export interface LifetimePlace {
 
 /** Where values lie, and how long their pages are. */
 export interface PlacedLifetimes {
-  /** By the value's id. */
+  /** By the id of the value. */
   readonly places: ReadonlyMap<number, LifetimePlace>;
   /** The length of each page. */
   readonly pageBytes: readonly number[];
@@ -22,9 +22,9 @@ export interface PlacedLifetimes {
 
 /** Options of `placeLifetimes`. */
 export interface PlaceLifetimesOptions {
-  /** Values begin at multiples of it. */
+  /** Values begin at multiples of this number. */
   readonly alignmentBytes: number;
-  /** No page becomes longer, unless it holds one value alone. Without it there is one page. */
+  /** No page is longer, unless it contains only one value. Default: there is one page. */
   readonly mostPageBytes?: number;
 }
 
@@ -35,7 +35,10 @@ interface Placed extends LifetimePlace {
   readonly end: number;
 }
 
-/** Places values in memory such that those alive at once do not overlap: the largest first, each in the lowest gap. */
+/**
+ * Places values in memory so that values with overlapping lifetimes do not overlap: the largest first, each in
+ * the lowest gap.
+ */
 export function placeLifetimes(
   lifetimes: readonly Lifetime[],
   { alignmentBytes, mostPageBytes = Infinity }: PlaceLifetimesOptions,

@@ -2,7 +2,7 @@ import type { CallOptions } from './process-group.ts';
 
 /** Options of a request. */
 export interface RequestOptions extends CallOptions {
-  /** Called when this side has handed over the whole request, which the other one may not have yet. */
+  /** Called when this side has sent the whole request. The other side may not have it yet. */
   readonly onSent?: () => void;
 }
 
@@ -11,49 +11,50 @@ export interface RequestOptions extends CallOptions {
  * are multiples of 8. A request belongs to the call until its promise settles.
  */
 export interface RequestConnection {
-  /** Where it leads, for messages of errors. */
+  /** The address of the other side, for error messages. */
   readonly address: string;
   /**
-   * Sends a request, and gives the answer to `read`, whose result it returns. The answer may lie in memory that is used
-   * again: its bytes are valid until what `read` returns settles. Rejects with RefusedError where the other side refuses
-   * it, with CollectiveTimeoutError when the time is over, and with CollectiveError whose field `lost` is the address
-   * where the connection ends before the answer is there.
+   * Sends a request, passes the answer to `read`, and returns its result. The answer may lie in memory that is
+   * used again: its bytes are valid until the result of `read` settles. Rejects with RefusedError if the other
+   * side refuses the request, with CollectiveTimeoutError after the time limit, and, if the connection ends
+   * before the answer is there, with a CollectiveError whose field `lost` is the address.
    */
   request<T>(
     parts: readonly Uint8Array[],
     read: (answer: readonly Uint8Array[]) => T | Promise<T>,
     options?: RequestOptions,
   ): Promise<T>;
-  /** Ends it: pending and later requests reject. */
+  /** Ends the connection. Pending and later requests reject. */
   close(): void;
 }
 
-/** The side of a connection that answers. */
+/** The client of a connection, as the answering side sees it. */
 export interface RequestClient {
-  /** Connections are counted from 0. */
+  /** Connections are numbered from 0. */
   readonly number: number;
   /** Aborted when the connection ends. */
   readonly closed: AbortSignal;
 }
 
 /**
- * Answers requests; those of one connection in any order. The bytes of a request are valid until its answer is there, and
- * an answer is sent before it may change. What a handler throws, the other side's call rejects with.
+ * Answers requests. Those of one connection may be answered in any order. The bytes of a request are valid
+ * until its answer is there, and an answer is sent before it may change. If a handler throws an error, the call
+ * on the other side rejects with it.
  */
 export type RequestHandler = (
   parts: readonly Uint8Array[],
   client: RequestClient,
 ) => Promise<readonly Uint8Array[]>;
 
-/** What a worker has seen of a step on parameter servers; of several servers, the most. */
+/** What a worker has seen of a step on parameter servers. With several servers, it is the largest number. */
 export interface ServerStep {
-  /** How many steps it is ahead of the slowest worker. */
+  /** The number of steps by which it is ahead of the slowest worker. */
   readonly lead: number;
-  /** How many updates of others came between what it had read and its gradient. */
+  /** The number of updates of other workers between its reading of the values and its gradient. */
   readonly staleness: number;
-  /** How long it waited for other workers. */
+  /** The milliseconds that it waited for other workers. */
   readonly waitedMs: number;
-  /** Whether its gradient came too late for the step, and was dropped. */
+  /** Whether its gradient came too late for the step and was dropped. */
   readonly isLate: boolean;
 }
 

@@ -1,10 +1,13 @@
-/** A size that may be another number in each run: from 2 on, as 0 and 1 change what programs do. */
+/** A size that may be another number in each run. It is at least 2, because 0 and 1 change what programs do. */
 export interface SizeSymbol {
-  /** The largest number that it may be. Memory is planned for it. */
+  /** The largest value that it may have. Memory is planned for it. */
   readonly max: number;
-  /** The largest number that it was seen with. Programs are valid with it and with what is just below. */
+  /** The largest value that was seen. Programs are valid with it and with values just below it. */
   readonly seen: number;
-  /** It differs from what was seen by multiples of this, as where it is shared out evenly, or halved. */
+  /**
+   * It differs from the seen value by multiples of this number, for example because it is divided among ranks,
+   * or halved.
+   */
   readonly spacing: number;
 }
 
@@ -12,9 +15,9 @@ export interface SizeSymbol {
 export type Sizes = readonly number[];
 
 /**
- * Something that depends on sizes: each number in it is one, or has a formula in the sizes. The formulas are found by
- * looking at it at a few sizes, and checked at sizes that they were not made from (testing of polynomial identities:
- * Schwartz 1980, Zippel 1979).
+ * A value that depends on sizes. Each number in it either is constant or has a formula in the sizes. The
+ * formulas are found by looking at the value at a few sizes, and checked at sizes that they were not made from
+ * (testing of polynomial identities: Schwartz 1980, Zippel 1979).
  */
 export class Sized<T> {
   readonly #part: Part<T>;
@@ -27,8 +30,9 @@ export class Sized<T> {
   }
 
   /**
-   * What `look` sees at any sizes, which is to be plain data. Undefined where it sees several structures, and where a number has no
-   * such formula. What it throws at sizes that a program does not take counts as that.
+   * The result of `look` for all sizes. It must be plain data. Undefined if the results have several
+   * structures, or if a number has no such formula. An error of `look` at sizes that a program does not accept
+   * counts in the same way.
    */
   static of<T>(symbols: readonly SizeSymbol[], look: (sizes: Sizes) => T): Sized<T> | undefined {
     for (const points of samplePoints(symbols)) {
@@ -55,12 +59,12 @@ export class Sized<T> {
     return value;
   }
 
-  /** With NaN in the place of each number that depends on the sizes. */
+  /** The value with NaN in place of each number that depends on the sizes. */
   pattern(): T {
     return valueOf(this.#part, () => Number.NaN);
   }
 
-  /** Each number as large as it can be, by itself. */
+  /** The value in which each number is as large as it can be. */
   most(): T {
     return valueOf(this.#part, (formula) => largest(formula, this.#symbols));
   }
@@ -329,8 +333,9 @@ interface SizedValue {
 }
 
 /**
- * What `look` sees, with RangeError where other values have sizes of 0 and 1 than at the sizes seen: what is empty or
- * repeated is computed in another way, so a program is looked at only where they are those of its runs.
+ * The result of `look`. It throws a RangeError if other values have sizes of 0 and 1 than at the sizes seen.
+ * Empty and repeated values are computed in another way, so a program is looked at only at sizes where they are
+ * those of its runs.
  */
 export function whereUsual<T>(
   symbols: readonly SizeSymbol[],

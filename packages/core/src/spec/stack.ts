@@ -1,10 +1,10 @@
 /** One call on a stack. */
 export interface StackFrame {
-  /** The frame as the engine writes it. */
+  /** The frame in the engine's notation. */
   readonly text: string;
-  /** The name of the function; empty where it has none. */
+  /** The name of the function; empty if it has none. */
   readonly name: string;
-  /** The path of the file, or the URL of code that does not come from a file. */
+  /** The path of the file, or the URL if the code does not come from a file. */
   readonly path: string;
   readonly line: number;
   readonly column: number;
@@ -12,12 +12,12 @@ export interface StackFrame {
   readonly isOurs: boolean;
 }
 
-/** A stack whose text the engine makes when it is first read. */
+/** A stack. The engine makes its text when it is first read. */
 export interface CapturedStack {
   readonly stack?: string;
 }
 
-/** The stack from the caller on, of so many frames at most. Takes 5 to 10 µs for 40. */
+/** The stack from the caller on, with at most this number of frames. It takes 5 to 10 µs for 40 frames. */
 export function captureStack(frames: number): CapturedStack {
   // Only V8 makes the text of a captured stack when it is read; elsewhere an error has it at once.
   if (typeof Error.captureStackTrace !== 'function') return new Error('stack');
@@ -34,7 +34,7 @@ export function stackFrames(stack: string): readonly StackFrame[] {
   return stack.split('\n').flatMap((text) => frameOf(text) ?? []);
 }
 
-/** The innermost line of a stack outside these packages, as `path:line:column`; null where there is none. */
+/** The innermost line of a stack outside these packages, as `path:line:column`; null if there is none. */
 export function userLine(stack: string): string | null {
   const frame = stackFrames(stack).find(({ isOurs }) => !isOurs);
   return frame === undefined ? null : `${frame.path}:${frame.line}:${frame.column}`;

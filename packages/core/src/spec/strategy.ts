@@ -55,13 +55,13 @@ export interface CollectivePlan {
   readonly redistribution?: RedistributionSpec;
 }
 
-/** How an activation of a layer lies before and after, as text. */
+/** The layout of an activation before and after, as text. */
 export interface RedistributionSpec {
   /** The module's path. */
   readonly module: string;
   readonly from: string;
   readonly to: string;
-  /** Where batches pass through in parts: of which part. */
+  /** If batches pass in microbatches: the number of the microbatch. */
   readonly microbatch?: number;
 }
 
@@ -103,11 +103,11 @@ export interface Plan<Context = unknown> {
   readonly autocast?: PlannedAutocast;
 }
 
-/** The precision with which passes compute. */
+/** The precision in which passes compute. */
 export interface PlannedAutocast {
-  /** To what operands of products are rounded. */
+  /** The dtype to which operands of products are rounded. */
   readonly dtype: HalfDType;
-  /** To what the model's floating-point results are converted. */
+  /** The dtype to which floating-point results of the model are converted. */
   readonly outputDtype: DType;
 }
 
@@ -117,7 +117,7 @@ export interface LowPrecision {
   readonly gradientDtype: DType;
   /** Whether forward passes convert their floating-point inputs to parameterDtype. Default: false. */
   readonly castForwardInputs?: boolean;
-  /** To what the model's floating-point results are converted. Default: as they were computed. */
+  /** The dtype to which floating-point results of the model are converted. Default: they are not converted. */
   readonly outputDtype?: DType;
 }
 

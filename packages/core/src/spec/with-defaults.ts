@@ -1,4 +1,7 @@
-/** A copy of `defaults` with what is given of them; undefined counts as left out, as in checkOptions. */
+/**
+ * A copy of `defaults`, in which the given values replace the defaults. Undefined counts as left out, as in
+ * checkOptions.
+ */
 export function withDefaults<T extends object>(defaults: T, given: Partial<NoInfer<T>>): T {
   const set = Object.entries(given).filter(([, value]) => value !== undefined);
   return Object.assign({ ...defaults }, Object.fromEntries(set));

@@ -11,17 +11,18 @@ import * as option from '../spec/option-rules.ts';
 import type { AxisType } from '../spec/op.ts';
 import type { TensorHandle } from './handle.ts';
 
-/** Per mesh axis, how a value lies there; null withdraws what was declared. */
+/** By mesh axis: how a value lies there. null withdraws a declaration. */
 export type DeclaredAxisTypes = Readonly<Record<string, AxisType | null>>;
 
 const axisType = option.oneOf<AxisType>('replicate', 'invariant', 'varying', 'partial');
 
 /**
- * Says how a tensor lies on axes of the mesh, from now on. What is made of it then has types, and an expression whose
- * value or gradient would be wrong on several ranks is an error at its line. For leaves (parameters, inputs), and for
- * expressions of which it cannot be known, as they depend on the rank's number. Of other expressions it checks what
- * they are. `name` is what errors call it. Throws ConfigError for an axis that the mesh does not have and a type that
- * there is not, LayoutError where the tensor is known to be of another type.
+ * Declares how a tensor lies on axes of the mesh, from now on. Expressions of it then have types, and an
+ * expression whose value or gradient would be wrong on several ranks is an error at its line. Use it for leaves
+ * (parameters, inputs), and for expressions whose type cannot be inferred because they depend on the rank's
+ * number. For other expressions it checks the type. `name` is their name in errors. Throws ConfigError for an
+ * axis that the mesh does not have and for an unknown type, and LayoutError if the tensor is known to be of
+ * another type.
  *
  * ```ts fragment
  * declareAxisTypes(weight, { dp: 'replicate', tp: 'varying' }, 'up.weight');

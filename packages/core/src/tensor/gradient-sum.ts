@@ -17,7 +17,7 @@ export interface HandedOver {
 
 const reduction = 'the reduction of the gradient over the ranks';
 
-/** Gradients that are added up, in memory of their own, until they are cleared or handed over. */
+/** The sum of gradients, in its own memory, until it is cleared or handed over. */
 export class GradientSum {
   /** The store that keeps the sum; null for the device. */
   pages: TransferParams['pageOut'] | null = null;
@@ -31,19 +31,19 @@ export class GradientSum {
     return this.#kept === null;
   }
 
-  /** What expressions read of it. */
+  /** The sum as expressions read it. */
   get node(): Node | null {
     return this.#kept === null ? null : pageIn(this.#kept);
   }
 
-  /** `taken` is what the gradient is made of. */
+  /** Adds a gradient. `taken` is the sum that the gradient was made from. */
   add(gradient: Node, taken?: HandedOver): void {
     const { node } = this;
     const sum = node === null ? gradient : addParts(node, gradient);
     this.replace(sum, taken);
   }
 
-  /** The new node is computed by the next realization, whoever asks for it. */
+  /** The next realization computes the new node, even if nobody asks for it. */
   replace(node: Node, taken?: HandedOver): void {
     const replaced = this.#kept === null ? undefined : removePending(this.#kept);
     if (this.#kept !== null) this.#earlier.push(this.#kept);
@@ -86,7 +86,7 @@ export class GradientSum {
     this.#taken.delete(failed);
   }
 
-  /** Hands the sum over to an expression of this step; its memory is free after the run. */
+  /** Hands the sum over to an expression of this step. Its memory is free after the run. */
   take(): Node | null {
     const { node } = this;
     if (this.#kept !== null) freeAfterRun(this.#kept, reduction);
@@ -94,7 +94,7 @@ export class GradientSum {
     return node;
   }
 
-  /** Hands it over to another sum, which says what becomes of it; undefined where there is none. */
+  /** Hands it over to another sum, which must report what happens to it; undefined if there is none. */
   handOver(): HandedOver | undefined {
     const kept = this.#kept;
     if (kept === null) return undefined;

@@ -10,29 +10,32 @@ export type GradientHook = () => void;
 export interface Update {
   /** The tensors that are updated together. */
   readonly leaves: ReadonlySet<object>;
-  /** Whether it averages over the ranks by itself, and takes gradients of this rank alone. */
+  /** Whether it averages over the ranks itself, and so takes gradients of this rank alone. */
   readonly takesLocalGradients: boolean;
 }
 
-/** What a strategy makes of a leaf's gradients before an update uses them: means over the ranks. */
+/** What a strategy does with the gradients of a leaf before an update uses them: means over the ranks. */
 export interface GradientReduction {
-  /** A backward pass begins that comes to the leaf. */
+  /** Called when a backward pass begins that will reach the leaf. */
   expect(): void;
-  /** The gradient of this pass is in `Gradient.local`, and hooks have seen it. */
+  /** Called when the gradient of this pass is in `Gradient.local` and hooks have seen it. */
   arrive(): void;
-  /** Throws where the gradient of the leaf is not what `update` takes. */
+  /** Throws if the gradient of the leaf is not the one that `update` needs. */
   checkUpdate(update: Update): void;
 }
 
 /** The gradient that a leaf collects over backward passes, until it is cleared. */
 export class Gradient implements GradientSink {
   readonly hooks: Set<GradientHook> = new Set();
-  /** The gradient of this rank alone, as long as no reduction has taken it. */
+  /** The gradient of this rank alone, until a reduction takes it. */
   readonly local: GradientSum = new GradientSum();
   readonly #total = new GradientSum();
   #reduction: GradientReduction | null = null;
 
-  /** Has gradients go to `reduction`, which adds to the total what it makes of them; with null, to the total at once. */
+  /**
+   * From now on, gradients go to `reduction`, which adds its results to the total. With null, they go to the
+   * total directly.
+   */
   reduceBy(reduction: GradientReduction | null): void {
     this.#reduction = reduction;
   }
@@ -47,14 +50,14 @@ export class Gradient implements GradientSink {
     return this.#total.isEmpty && this.local.isEmpty;
   }
 
-  /** What expressions read of it: also what no reduction has taken yet. */
+  /** The gradient as expressions read it, including the part that no reduction has taken yet. */
   get node(): Node | null {
     const { node: total } = this.#total;
     const { node: local } = this.local;
     return total === null || local === null ? (total ?? local) : addParts(total, local);
   }
 
-  /** What is kept of it in memory. */
+  /** The nodes of the gradient that are kept in memory. */
   get kept(): readonly Node[] {
     return [this.#total.node, this.local.node].filter((node) => node !== null);
   }
@@ -74,12 +77,12 @@ export class Gradient implements GradientSink {
     for (const hook of this.hooks) hook();
   }
 
-  /** Adds what a reduction has made of what was local, and of that of other ranks. */
+  /** Adds the result of a reduction of this rank's gradient and those of other ranks. */
   addReduced(gradient: Node): void {
     this.#total.add(gradient, this.local.handOver());
   }
 
-  /** What is local in part is so as a whole. */
+  /** Replaces the whole gradient. If a part of it was local, the new one is local. */
   replace(node: Node): void {
     if (this.local.isEmpty) {
       this.#total.replace(node);

@@ -34,7 +34,7 @@ const nowhere: readonly string[] = [];
 
 const { afterBackward } = rankState;
 
-/** Runs `callback` when the backward pass that is under way is over; for hooks. */
+/** Runs `callback` when the current backward pass has ended. This is for hooks. */
 export function queueAfterBackward(callback: AfterBackward): void {
   afterBackward.push(callback);
 }

@@ -14,7 +14,7 @@ export type HostData =
   | Uint8Array
   | Uint16Array;
 
-/** A view of bytes as elements; copies where the bytes are not aligned. */
+/** A view of bytes as elements. It copies the bytes if they are not aligned. */
 export function fromBytes(bytes: Uint8Array, dtype: DType): HostData {
   switch (dtype) {
     case 'f32':

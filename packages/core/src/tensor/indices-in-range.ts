@@ -5,9 +5,9 @@ import { requireIndexDType } from '../graph/infer-indices.ts';
 import { Tensor } from './tensor.ts';
 
 /**
- * The indices themselves; a run that meets one outside of 0 to `size` - 1 rejects with IndexError. For
- * code that reads only some of them, as where other ranks have the rows. `operation` is what the user
- * called. Shape: indices i32 N -> N. Throws DTypeError.
+ * The indices themselves. A run with an index outside of 0 to `size` - 1 rejects with IndexError. This is for
+ * code that reads only some of the indices, for example because other ranks have the rows. `operation` is the
+ * operation that the user called. Shape: indices i32 N -> N. Throws DTypeError.
  */
 export function indicesInRange(indices: Tensor, size: number, operation: string): Tensor {
   requireIndexDType(operation, indices);

@@ -94,7 +94,10 @@ export function exchangeRows(
   return RowExchange.agree(axis, counts);
 }
 
-/** How many rows go from this rank to each rank of an axis, and come from each, as the run computes them. */
+/**
+ * The numbers of rows from this rank to each rank of an axis, and from each rank to this one, as the run
+ * computes them.
+ */
 export interface RowCounts {
   /** Shape: i32 [ranks of the axis]. */
   readonly sent: Tensor;
@@ -103,8 +106,9 @@ export interface RowCounts {
 }
 
 /**
- * varying -> varying: rows to the ranks of an axis and from them, in the order of the ranks. Rows of x behind those that are
- * sent stay, and zeros stand behind those that are received. With gradients, which go the other way.
+ * varying -> varying: sends rows to the ranks of an axis and receives rows from them, in the order of the
+ * ranks. The rows of x after those to send are not sent, and zeros follow the received ones. Gradients go the
+ * other way.
  * Shape: x [M, ..] -> [rows, ..].
  */
 export function sendRows(x: Tensor, axis: string, counts: RowCounts, rows: number): Tensor {

@@ -1,8 +1,8 @@
 import { TensorStateError } from '../spec/errors.ts';
 
-/** A step of an optimizer whose parameters somebody else updates, or sees updated. */
+/** A step of an optimizer whose parameters an updater updates or observes. */
 export interface UpdateRequest {
-  /** The class of the optimizer, by its name. */
+  /** The name of the class of the optimizer. */
   readonly optimizer: string;
   /** The parameters of each group, and its settings. */
   readonly groups: readonly UpdatedGroup[];
@@ -16,15 +16,15 @@ export interface UpdatedGroup {
   readonly settings: Readonly<Record<string, unknown>>;
 }
 
-/** Whoever carries out the steps of optimizers in their place, as parameter servers do. */
+/** An object that carries out the steps of optimizers in their place, such as parameter servers. */
 export interface Updater {
-  /** Who it is, for messages. */
+  /** The name in messages. */
   readonly name: string;
-  /** Whether the optimizer's states lie elsewhere, so that this rank has none to save. */
+  /** Whether the optimizer's states are elsewhere, so that this rank has none to save. */
   readonly keepsStates: boolean;
   /** Whether gradients of this rank are averaged with those of others after the step has begun. */
   readonly averagesLater: boolean;
-  /** Called before each `assign`. Throws where only the updater may write. */
+  /** Called before each `assign`. Throws if only the updater may write. */
   checkAssign(): void;
   step(request: UpdateRequest): Promise<void>;
 }

@@ -12,7 +12,7 @@ export function constant(
   return createNode('constant', { value, shape, dtype }, [], undefined, like);
 }
 
-/** Every element of the result is `value`, in the shape and dtype of `like`. */
+/** A node whose elements are all `value`, with the shape and dtype of `like`. */
 export function constantLike(like: Node, value: number): Node {
   return constant(value, like.shape, like.dtype, like);
 }

@@ -2,7 +2,7 @@ import type { TransferParams } from '../../spec/op.ts';
 import { createNode } from '../create-node.ts';
 import { isOp, none, type Node } from '../node.ts';
 
-/** The value in a page; pageIn reads it, nothing else does. */
+/** The value in a page. Only pageIn reads it. */
 export function pageOut(x: Node, params: TransferParams['pageOut']): Node {
   return createNode('pageOut', params, [x]);
 }

@@ -10,7 +10,10 @@ export function defineSequenceAxes(module: object, axes: readonly string[] | nul
   Object.defineProperty(module, member, { value: axes });
 }
 
-/** What `defineSequenceAxes` said of a module, else null. Who asks this of any module loads no experts for it. */
+/**
+ * The axes that `defineSequenceAxes` has set for a module; null if there are none. Code that asks this of any
+ * module does not load the code of experts.
+ */
 export function sequenceAxesOf(module: object): readonly string[] | null {
   return isBalancing(module) ? module[member] : null;
 }

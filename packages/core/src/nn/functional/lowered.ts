@@ -1,7 +1,7 @@
 import { lowered as loweredNode } from '../../graph/build/precision.ts';
 import { Tensor } from '../../tensor/tensor.ts';
 
-/** What a product is computed of: inside autocast in its dtype. Shape: N -> N. */
+/** The operand of a product: inside autocast it is converted to the dtype of autocast. Shape: N -> N. */
 export function lowered(x: Tensor): Tensor {
   const node = loweredNode(x.node);
   return node === x.node ? x : new Tensor(node);

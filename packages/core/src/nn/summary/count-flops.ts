@@ -3,11 +3,11 @@ import { elementCount, sizeAt } from '../../shape.ts';
 import type { Shape } from '../../spec/dtype.ts';
 
 /**
- * Floating-point operations of a node: two for each product of two elements, in matmul (2 M N K for each
- * batch), conv2d (2 R S C/groups for each element of the output) and transposed convolution (as many for each
- * element of the input), products of groups (as of all rows), attention (2 T S (D + E) for each
- * head), and in their gradients; what backward computes again does not count. Nothing else counts, as in PyTorch's FlopCounterMode: it is of another order, and bound by
- * memory.
+ * The floating-point operations of a node, two for each product of two elements: in matmul (2 M N K for each
+ * batch), conv2d (2 R S C/groups for each element of the output), transposed convolution (the same for each
+ * element of the input), products of groups (as for all rows), attention (2 T S (D + E) for each head), and in
+ * their gradients. Values that the backward pass computes again do not count. As in PyTorch's FlopCounterMode,
+ * nothing else counts, because it is of a lower order and bound by memory.
  */
 export function flopsOf(node: Node): number {
   const perElement = 2 * elementCount(node.shape);
