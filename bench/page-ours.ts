@@ -33,13 +33,15 @@ export async function ours(): Promise<PageContestant> {
           ? await make(`matmul ${request.size}`, () => multiplier(request.size))
           : await make(request.model.name, async () => stepper(request.model));
       const [ms, losses]: [number[], number[]] = [[], []];
+      const before = process.cpuUsage();
       for (let index = 0; index < request.runs; index++) {
         const start = performance.now();
         const loss = await run();
         ms.push(performance.now() - start);
         if (request.kind === 'train') losses.push(loss);
       }
-      return { ms, losses };
+      const { user, system } = process.cpuUsage(before);
+      return { ms, cpuMs: (user + system) / 1000 / request.runs, losses };
     },
     close: async () => {},
   };

@@ -6,7 +6,12 @@ import type { PageModel } from './page-models.ts';
 
 const about = z.object({ about: z.string() });
 const answer = z.union([
-  z.object({ ms: z.array(z.number().positive()), losses: z.array(z.number()) }),
+  z.object({
+    ms: z.array(z.number().positive()),
+    /** Of the processor, in the mean: other programs do not change it much. */
+    cpuMs: z.number(),
+    losses: z.array(z.number()),
+  }),
   z.object({ reason: z.string() }),
 ]);
 

@@ -10,7 +10,7 @@ import {
 } from './page-peer.ts';
 import { pageRanks } from './page-ranks.ts';
 import { roundsFlag, roundsOf } from './rounds.ts';
-import { round } from './summary.ts';
+import { median, round } from './summary.ts';
 import { wasmPeak } from './wasm-peak.ts';
 
 const ROUNDS = 3;
@@ -23,9 +23,9 @@ const STEPS = 5;
 const PARTS = ['squares', 'training', 'ranks'] as const;
 type Part = (typeof PARTS)[number];
 
-/** What a contestant took at best for a product, in the median for a step; or why it did not. */
+/** What a contestant took at best for a product, in the median for a step; or why it did not. `cpuMs`: median of the rounds. */
 type Figure =
-  | { readonly ms: number; readonly losses: readonly number[] }
+  | { readonly ms: number; readonly cpuMs: number; readonly losses: readonly number[] }
   | { readonly reason: string };
 
 /** What a page has without a GPU: WebAssembly, in the engine that runs this. */
@@ -96,10 +96,15 @@ async function multiply(
         'reason' in figure ? figure : round(flops / figure.ms / 1e6, 1),
       ]),
     );
-    const own = gigaflops['shardwise'];
-    const ofPeak = peak === 0 || typeof own !== 'number' ? null : round(own / peak, 3);
-    squares.push({ size, gigaflops, ofPeak });
-    const share = ofPeak === null ? '' : `, ${ofPeak.toFixed(2)} of the registers' peak`;
+    const [, own] = figures.find(([name]) => name === 'shardwise') ?? [];
+    const shareOf = (ms: number): number => round(flops / ms / 1e6 / peak, 3);
+    const isKnown = own !== undefined && !('reason' in own) && peak > 0;
+    const ofPeak = isKnown ? shareOf(own.ms) : null;
+    const ofPeakByCpuTime = isKnown ? shareOf(own.cpuMs) : null;
+    squares.push({ size, gigaflops, ofPeak, ofPeakByCpuTime });
+    const share = isKnown
+      ? `, ${ofPeak?.toFixed(2)} of the registers' peak (${ofPeakByCpuTime?.toFixed(2)} by processor time)`
+      : '';
     const texts = Object.entries(gigaflops).map(([name, figure]) =>
       typeof figure === 'number' ? `${name} ${figure.toFixed(0)}` : `${name}: ${figure.reason}`,
     );
@@ -115,9 +120,11 @@ async function train(contestants: Contestants, rounds: number): Promise<BenchRes
     const figures = await contest(contestants, { kind: 'train', model, runs: STEPS }, rounds);
     training.push({ model: model.name, steps: Object.fromEntries(figures) });
     const texts = figures.map(([name, figure]) =>
-      'reason' in figure ? `${name}: ${figure.reason}` : `${name} ${figure.ms.toFixed(1)}`,
+      'reason' in figure
+        ? `${name}: ${figure.reason}`
+        : `${name} ${figure.ms.toFixed(1)} (${figure.cpuMs.toFixed(1)})`,
     );
-    rows.push([`${model.name}, ms a step`, texts.join(', ')]);
+    rows.push([`${model.name}, ms a step (of the processor)`, texts.join(', ')]);
   }
   return { rows, record: { training } };
 }
@@ -130,6 +137,7 @@ async function contest(
   beforeRound: () => void = () => {},
 ): Promise<(readonly [string, Figure])[]> {
   const times = new Map<string, number[]>();
+  const cpuTimes = new Map<string, number[]>();
   const losses = new Map<string, readonly number[]>();
   const reasons = new Map<string, string>();
   for (let index = 0; index <= rounds; index++) {
@@ -139,8 +147,10 @@ async function contest(
       const answer = typeof contestant === 'string' ? contestant : await contestant.ask(request);
       if (typeof answer === 'string') reasons.set(name, answer);
       else if ('reason' in answer) reasons.set(name, answer.reason);
-      else if (index > 0) times.set(name, [...(times.get(name) ?? []), ...answer.ms]);
-      else losses.set(name, answer.losses);
+      else if (index > 0) {
+        times.set(name, [...(times.get(name) ?? []), ...answer.ms]);
+        cpuTimes.set(name, [...(cpuTimes.get(name) ?? []), answer.cpuMs]);
+      } else losses.set(name, answer.losses);
     }
   }
   return contestants.map(([name]) => {
@@ -148,7 +158,11 @@ async function contest(
     if (reason !== undefined) return [name, { reason }] as const;
     const sorted = (times.get(name) ?? []).toSorted((a, b) => a - b);
     const place = request.kind === 'matmul' ? 0 : Math.floor(sorted.length / 2);
-    const figure = { ms: round(sorted[place] ?? Number.NaN, 2), losses: losses.get(name) ?? [] };
+    const figure = {
+      ms: round(sorted[place] ?? Number.NaN, 2),
+      cpuMs: round(median(cpuTimes.get(name) ?? []), 2),
+      losses: losses.get(name) ?? [],
+    };
     return [name, figure] as const;
   });
 }

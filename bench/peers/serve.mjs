@@ -55,7 +55,7 @@ export const valuesOf = ({ shape, deviation, value }, seed) => {
 /**
  * Answers requests: `{ kind: 'matmul', size, runs }` by `matmul`, which makes a function that multiplies once, and
  * `{ kind: 'train', model, runs }` by `train`, which makes one that does a step and returns the loss. A model stays as it is from
- * request to request.
+ * request to request. The answer has the time of each run, and the mean time of the processor.
  */
 export async function serve({ about, matmul, train }) {
   console.log(JSON.stringify({ about }));
@@ -73,12 +73,15 @@ export async function serve({ about, matmul, train }) {
         kind === 'matmul'
           ? await get(`matmul ${size}`, () => matmul(size))
           : await get(`train ${model.name}`, () => train(model));
+      const before = process.cpuUsage();
       for (let index = 0; index < runs; index++) {
         const start = performance.now();
         const loss = await run();
         answer.ms.push(performance.now() - start);
         if (kind === 'train') answer.losses.push(loss);
       }
+      const { user, system } = process.cpuUsage(before);
+      answer.cpuMs = (user + system) / 1000 / runs;
       console.log(JSON.stringify(answer));
     } catch (error) {
       console.log(JSON.stringify({ reason: String(error?.message ?? error).split('\n')[0] }));
