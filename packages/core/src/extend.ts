@@ -91,8 +91,8 @@ export type { TimelineEvent, VaryingSize } from './timeline-event.ts';
 export { Generator } from './random/generator.ts';
 export type { GeneratorState } from './random/generator-state.ts';
 export { nextKey, randomState, setRandomState, withCoordinateKeys } from './random/keys.ts';
-export { pageOut } from './graph/build/transfer.ts';
-export type { Page, PageStore } from './paging/page.ts';
+export { pageOut, refresh } from './graph/build/transfer.ts';
+export type { Page, PageSource, PageStore } from './paging/page.ts';
 
 // Modules and their parameters.
 export { Module } from './nn/module.ts';

@@ -372,6 +372,7 @@ const elsewhere = {
   reinterpret: true,
   pageOut: true,
   pageIn: true,
+  refresh: true,
 } satisfies Record<GraphOp | CollectiveOp | TransferOp, true>;
 
 beforeEach(() => setRank({ device: interpreter() }));

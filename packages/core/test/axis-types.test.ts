@@ -155,6 +155,7 @@ const rows: {
 
   pageOut: { params: { store: 0, name: null }, inputs: [x], partial: ['p'] },
   pageIn: linear,
+  refresh: { params: { source: 0, name: 'a', bucket: 0 }, inputs: [x], partial: [] },
   detach: linear,
   ownGradient: { params: none, inputs: [x, x], partial: [] },
   takeRows: { params: none, inputs: [x, integers()], partial: ['pr'] },

@@ -200,6 +200,12 @@ const variants: { readonly [K in Op]: readonly OpParams[K][] } = {
     { store: 0, name: 'a' },
   ],
   pageIn: none,
+  refresh: [
+    { source: 0, name: 'a', bucket: 0 },
+    { source: 1, name: 'a', bucket: 0 },
+    { source: 0, name: 'b', bucket: 0 },
+    { source: 0, name: 'a', bucket: 1 },
+  ],
   input: none,
   detach: none,
   takeRows: none,

@@ -372,6 +372,7 @@ const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
 
   pageOut: (_, gy) => [gy],
   pageIn: (_, gy) => [gy],
+  refresh: () => [null],
 };
 
 /** The one gradient table: compute ops here, collectives in collective-rules.ts. A missing row does not compile. */

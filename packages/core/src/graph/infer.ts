@@ -395,6 +395,7 @@ export const infer: { readonly [K in Op]: Infer<K> } = {
 
   pageOut: same,
   pageIn: same,
+  refresh: same,
 };
 
 function divided(

@@ -162,6 +162,7 @@ export const opFacts: Readonly<Record<Op, OpFacts>> = {
 
   pageOut: { ...transfer, memory: 'none' },
   pageIn: transfer,
+  refresh: { ...transfer, worksInPlace: true, linearIn: [] },
 
   input: { ...graph, memory: 'none' },
   detach: { ...graph, memory: 'input', linearIn: 'all' },

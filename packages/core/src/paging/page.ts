@@ -11,6 +11,12 @@ export interface PageStore {
   write(name: string, bytes: Uint8Array): Promise<Page>;
 }
 
+/** Has contents for leaves of a device, which may still be on their way. */
+export interface PageSource {
+  /** Fills `target`, as soon as the contents of that name are there. */
+  read(name: string, target: Uint8Array): Promise<void>;
+}
+
 /** Pages in ordinary memory of this process, outside the device's. */
 export function hostPages(): PageStore {
   return {

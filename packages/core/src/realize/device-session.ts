@@ -3,7 +3,7 @@ import type { Node } from '../graph/node.ts';
 import { hostBytes, moveToHost, moveToPage } from '../graph/ownership.ts';
 import { targetOf } from '../graph/updated-leaves.ts';
 import { ExtendedMesh } from '../mesh.ts';
-import type { Page, PageStore } from '../paging/page.ts';
+import type { Page, PageSource, PageStore } from '../paging/page.ts';
 import { formatShape } from '../shape.ts';
 import type { Backend } from '../spec/backend.ts';
 import { TensorStateError } from '../spec/errors.ts';
@@ -23,7 +23,7 @@ export class DeviceSession implements Session {
   readonly backend: Backend;
   #mesh: Mesh;
   readonly #extensions = new Set<string>();
-  readonly #stores: PageStore[] = [];
+  readonly #stores: (PageStore | PageSource)[] = [];
   readonly #realization: Realization;
   #last: Promise<void> = Promise.resolve();
   /** The error of a run that nobody waited for; the next call throws it. */
@@ -73,7 +73,7 @@ export class DeviceSession implements Session {
     while (this.#callsUnderWay > 0) await Promise.all([this.#last, ...this.#readsUnderWay]);
   }
 
-  numberOf(store: PageStore): number {
+  numberOf(store: PageStore | PageSource): number {
     const known = this.#stores.indexOf(store);
     return known >= 0 ? known : this.#stores.push(store) - 1;
   }

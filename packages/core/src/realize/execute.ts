@@ -138,14 +138,21 @@ async function fill(
   buffer: DeviceBuffer,
   value: Extract<NodeValue, { kind: 'host' | 'paged' }>,
 ): Promise<void> {
+  if (value.kind === 'paged')
+    return fillBuffer(backend, buffer, (target) => value.page.read(target));
   const mapped = backend.map(buffer);
-  if (value.kind === 'host') {
-    if (mapped === undefined) backend.write(buffer, value.bytes);
-    else mapped.set(value.bytes);
-    return;
-  }
+  if (mapped === undefined) backend.write(buffer, value.bytes);
+  else mapped.set(value.bytes);
+}
+
+async function fillBuffer(
+  backend: Backend,
+  buffer: DeviceBuffer,
+  read: (target: Uint8Array) => Promise<void>,
+): Promise<void> {
+  const mapped = backend.map(buffer);
   const bytes = mapped ?? new Uint8Array(buffer.byteLength);
-  await value.page.read(bytes);
+  await read(bytes);
   if (mapped === undefined) backend.write(buffer, bytes);
 }
 
@@ -229,7 +236,12 @@ async function runStep(run: Run, step: PlanStep): Promise<void> {
       const { moved, values } = step;
       const { done } = isCollective(moved)
         ? await startCollective(run, values, moved, start)
-        : { done: transfer(run, values, moved, start) };
+        : {
+            done:
+              moved.op === 'refresh'
+                ? refreshed(run, values, start)
+                : paged(run, values, moved, start),
+          };
       void follow(run, done);
       for (const id of step.values) run.started.set(id, done);
       return;
@@ -284,18 +296,37 @@ async function follow({ inFlight }: Run, done: Promise<void>): Promise<void> {
   }
 }
 
+/** Fills the values of a bucket, each as soon as its source has it. */
+async function refreshed(run: Run, values: readonly number[], start: number): Promise<void> {
+  let byteLength = 0;
+  const fillOne = async (id: number): Promise<void> => {
+    const value = run.plan.graph.values[id];
+    if (value?.op !== 'refresh') throw new RangeError(`value ${id} is not refreshed`);
+    const { source: number, name } = value.params;
+    const { [number]: source } = run.stores;
+    if (source === undefined || !('read' in source)) throw new RangeError(`no source ${number}`);
+    const buffer = bufferOf(run, id);
+    byteLength += buffer.byteLength;
+    await fillBuffer(run.backend, buffer, (target) => source.read(name, target));
+  };
+  // All have ended before their memory is given back, also where one fails.
+  const ended = await Promise.allSettled(values.map(fillOne));
+  for (const each of ended) if (each.status === 'rejected') throw each.reason;
+  record('transfer', 'refresh', start, `${byteLength} bytes`);
+}
+
 /** Writes a value to its page, or reads it from there. */
-async function transfer(
+async function paged(
   run: Run,
   [id = -1]: readonly number[],
-  { op, params }: TransferValue,
+  { op, params }: Exclude<TransferValue, { op: 'refresh' }>,
   start: number,
 ): Promise<void> {
   const source = inputOf(run.plan, id);
   if (op === 'pageOut') {
     const { store: number, name } = params;
     const { [number]: store } = run.stores;
-    if (store === undefined) throw new RangeError(`no store ${number}`);
+    if (store === undefined || !('write' in store)) throw new RangeError(`no store ${number}`);
     const buffer = bufferOf(run, source);
     const bytes = run.backend.map(buffer) ?? (await run.backend.read(buffer));
     run.pages.set(id, await store.write(name ?? `value ${id}`, bytes));

@@ -124,8 +124,8 @@ export async function makePlan(
 type Update = ValueGraph['updates'][number];
 
 /**
- * An update happens in the segment that computes its value, or when the collective arrives whose
- * result it is, unless an old value is read later.
+ * An update happens in the segment that computes its value, or when what a collective or a source
+ * brings arrives, unless an old value is read later.
  */
 function placeUpdates(
   graph: ValueGraph,
@@ -154,8 +154,10 @@ function placeUpdates(
   for (const { value } of graph.updates) updatesBy.set(value, (updatesBy.get(value) ?? 0) + 1);
   const mayArriveIn = ({ target, value }: Update, { values }: DraftStep): boolean => {
     const result = graph.values[value];
-    if (result === undefined || !isCollective(result) || roots.has(value)) return false;
-    if (values.length > 1 || updatesBy.get(value) !== 1) return false;
+    if (result === undefined || roots.has(value) || updatesBy.get(value) !== 1) return false;
+    // Several values that are one message lie side by side.
+    const arrivesAlone = isCollective(result) ? values.length === 1 : result.op === 'refresh';
+    if (!arrivesAlone) return false;
     // A collective may write where it reads only if it works in place.
     return opFacts[result.op].worksInPlace || !sources.of(value).includes(target);
   };

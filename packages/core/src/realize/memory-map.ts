@@ -214,6 +214,11 @@ function overwrittenInputs(
   return overwritten;
 }
 
+/** Values of one message lie side by side; what a source brings does not. */
+function isOneMessage(graph: ValueGraph, [first = -1]: readonly number[]): boolean {
+  return graph.values[first]?.op !== 'refresh';
+}
+
 function blocksOf(
   graph: ValueGraph,
   draft: readonly DraftStep[],
@@ -247,7 +252,9 @@ function blocksOf(
       kept: values.some((id) => roots.has(id)),
     });
   };
-  for (const step of draft) if (step.kind === 'start' && step.values.length > 1) add(step.values);
+  for (const { kind, values } of draft) {
+    if (kind === 'start' && values.length > 1 && isOneMessage(graph, values)) add(values);
+  }
   for (let id = 0; id < placed.length; id++) {
     if (lives.to(id) >= 0 && placed[id] === 0) add([id]);
   }

@@ -1,7 +1,7 @@
 import { isOp, type Node } from '../graph/node.ts';
 import { adoptStorage, moveToHost, moveToPage } from '../graph/ownership.ts';
 import { dependsOnUpdated, hasGivenUpGraph, targetOf } from '../graph/updated-leaves.ts';
-import type { PageStore } from '../paging/page.ts';
+import type { PageSource, PageStore } from '../paging/page.ts';
 import type { Backend } from '../spec/backend.ts';
 import { OutOfMemoryError, TensorStateError } from '../spec/errors.ts';
 import type { Mesh } from '../spec/mesh.ts';
@@ -22,7 +22,7 @@ import { numberLeaf, varyingConstants } from './varying-numbers.ts';
 /** What a run takes place in. */
 export interface Surroundings {
   readonly mesh: Mesh;
-  readonly stores: readonly PageStore[];
+  readonly stores: readonly (PageStore | PageSource)[];
 }
 
 /** What is left to do by what a program has built so far. */

@@ -1,5 +1,5 @@
 import type { Storage } from '../graph/storage.ts';
-import type { Page, PageStore } from '../paging/page.ts';
+import type { Page, PageSource, PageStore } from '../paging/page.ts';
 import { elementCount } from '../shape.ts';
 import type { Backend, DeviceBuffer } from '../spec/backend.ts';
 import { dtypes, type Shape } from '../spec/dtype.ts';
@@ -23,7 +23,7 @@ export interface Run {
   readonly allocations: readonly Storage[];
   /** One object per place, so that an output that lies on its input is seen to do so. */
   readonly buffers: Map<Place, DeviceBuffer>;
-  readonly stores: readonly PageStore[];
+  readonly stores: readonly (PageStore | PageSource)[];
   /** What has been paged out, by value. */
   readonly pages: Map<number, Page>;
   readonly started: Map<number, Promise<void>>;

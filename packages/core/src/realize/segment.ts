@@ -6,7 +6,7 @@ import { isCompute, type ValueGraph } from './values.ts';
 /** A step of a plan before its program is compiled; numbers are value ids. */
 export type DraftStep =
   | { readonly kind: 'compute'; readonly values: readonly number[] }
-  /** Starts a collective, several all-reduces as one message, or a transfer, without waiting. */
+  /** Starts a collective, several all-reduces as one message, a transfer, or all of a bucket that is refreshed, without waiting. */
   | { readonly kind: 'start'; readonly values: readonly number[] }
   | { readonly kind: 'wait'; readonly values: readonly number[] }
   /** Reads one of the graph's numbers of rows, by its place among them. */
@@ -193,10 +193,19 @@ function byteLengthOf(value: ValueGraph['values'][number] | undefined): number {
   return value === undefined ? 0 : elementCount(value.shape) * dtypes[value.dtype].bytes;
 }
 
-/** All-reduces that follow each other with one bucket number travel together. */
+/** All-reduces that follow each other with one bucket number travel together, and so does what is refreshed. */
 function bucketFrom(graph: ValueGraph, id: number): number[] {
   const group = [id];
   const first = graph.values[id];
+  if (first?.op === 'refresh') {
+    for (let next = id + 1; next < graph.values.length; next++) {
+      const value = graph.values[next];
+      if (value?.op !== 'refresh' || value.params.bucket !== first.params.bucket) break;
+      if (value.params.source !== first.params.source) break;
+      group.push(next);
+    }
+    return group;
+  }
   if (first?.op !== 'allReduce' || first.params.bucket < 0) return group;
   for (let next = id + 1; next < graph.values.length; next++) {
     const value = graph.values[next];

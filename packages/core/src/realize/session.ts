@@ -1,5 +1,5 @@
 import type { Node } from '../graph/node.ts';
-import type { PageStore } from '../paging/page.ts';
+import type { PageSource, PageStore } from '../paging/page.ts';
 import type { Backend } from '../spec/backend.ts';
 import type { TensorStateError } from '../spec/errors.ts';
 import type { Mesh } from '../spec/mesh.ts';
@@ -38,7 +38,7 @@ export interface Session {
   finish(): Promise<void>;
 
   /** The number by which ops name a store. */
-  numberOf(store: PageStore): number;
+  numberOf(store: PageStore | PageSource): number;
 
   /** Computes `nodes` and all that is pending. */
   realize(nodes: readonly Node[]): Promise<void>;

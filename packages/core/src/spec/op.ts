@@ -311,6 +311,11 @@ export interface TransferParams {
   pageOut: { readonly store: number; readonly name: string | null };
   /** Back on the device. Only this op takes the result of pageOut. Shape: N -> N. */
   pageIn: None;
+  /**
+   * What a source has for x by now. `source` is a number of the session's, and `name` says to the source what is read.
+   * Neighbours of one bucket are waited for together. Shape: N -> N.
+   */
+  refresh: { readonly source: number; readonly name: string; readonly bucket: number };
 }
 
 /** Nodes of the graph only; they never reach a backend as instructions. */

@@ -50,7 +50,7 @@ const ofWorkers = {
     parts: list(count),
     dtype,
   },
-  pull: fromWorker,
+  pull: { ...fromWorker, parameters: list(count) },
   leave: fromWorker,
 } satisfies Record<ServerRequest['kind'], Fields>;
 

@@ -63,7 +63,7 @@ export function readJoined(parts: readonly Uint8Array[]): Joined {
   };
 }
 
-/** The answer to a push or a pull, and the values of the range. Throws RefusedError for what is none. */
+/** The answer to a push, with all values for elastic averaging, or to a pull, with those that it asks for. Throws RefusedError for what is none. */
 export function readAnswer(parts: readonly Uint8Array[]): ServerAnswer & {
   readonly values: readonly Uint8Array[];
 } {

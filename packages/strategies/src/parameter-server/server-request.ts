@@ -51,8 +51,11 @@ export interface PushRequest extends FromWorker {
   readonly dtype: SentDtype;
 }
 
+/** Is answered with the values of `parameters`, as they were when the worker's last push was answered. */
 export interface PullRequest extends FromWorker {
   readonly kind: 'pull';
+  /** Places of parameters in the range. */
+  readonly parameters: readonly number[];
 }
 
 export interface LeaveRequest extends FromWorker {

@@ -17,6 +17,7 @@ import { GradientParts } from './gradient-parts.ts';
 import { type KeyRange, keyRanges } from './key-ranges.ts';
 import type { SentDtype } from './sent-gradients.ts';
 import type { UpdateRecipe } from './served-job.ts';
+import { PulledValues } from './pulled-values.ts';
 import type { ServerAnswer } from './server-message.ts';
 import { ShardLink } from './shard-link.ts';
 
@@ -46,8 +47,9 @@ export class ServerUpdater implements Updater {
   readonly #parameters: readonly Parameter[];
   readonly #places: ReadonlyMap<object, number>;
   readonly #ranges: readonly Range[];
-  /** Null where workers send values. */
+  /** Null where workers send values, and so the next field. */
   #parts: GradientParts | null = null;
+  #pulled: PulledValues | null = null;
   #isWriting = false;
   #steps = 0;
 
@@ -75,10 +77,14 @@ export class ServerUpdater implements Updater {
       if (range.link.isInitialised || this.#options.worker !== 0) continue;
       await range.link.initialise(await bytesOf(this.#parameters.slice(range.start, range.end)));
     }
-    if (this.#options.consistency.kind !== 'elastic') this.#parts = this.#sendEarly();
-    await Promise.all(
-      this.#ranges.map((range) => range.link.pull(({ values }) => this.#write(range, values))),
-    );
+    if (this.#options.consistency.kind === 'elastic') {
+      await Promise.all(this.#ranges.map((range) => this.#pullNow(range, (values) => values)));
+      return;
+    }
+    this.#parts = this.#sendEarly();
+    this.#pulled = this.#pullLate();
+    this.#begin(this.#pulled);
+    await this.#pulled.arrived();
   }
 
   /** Throws TensorStateError where somebody else writes what the servers have. */
@@ -112,11 +118,9 @@ export class ServerUpdater implements Updater {
       const present = own.map((gradient) => gradient !== null);
       const arrays = await viewsOf(own.filter((gradient) => gradient !== null));
       const push = { recipe: partOf(recipe, start, end), present, dtype };
-      return link.push(push, arrays, async (pulled) => {
-        await this.#write(range, pulled.values);
-        return pulled;
-      });
+      return link.push(push, arrays);
     });
+    if (this.#pulled !== null) this.#begin(this.#pulled);
   }
 
   /** Leaves the parameters to this rank's optimizers. */
@@ -127,34 +131,23 @@ export class ServerUpdater implements Updater {
 
   /** In the reverse order of the parameters, as backward comes to them. */
   #sendEarly(): GradientParts {
-    const { bucketBytes } = this.#options;
     const dtype: SentDtype = this.#options.compress ?? 'f32';
-    const limits = [Math.min(firstBucketBytes, bucketBytes), bucketBytes];
-    const buckets = this.#ranges.flatMap(({ start, end }) => {
-      const places = this.#parameters.slice(start, end).map((_, index) => end - 1 - index);
-      const items = places.map((place) => {
-        const { shape = [] } = this.#parameters[place] ?? {};
-        return { shape, dtype };
-      });
-      return assignBuckets(items, limits).map(({ indices }) =>
-        indices.flatMap((index) => places[index] ?? []),
-      );
-    });
     return new GradientParts({
       parameters: this.#parameters,
-      buckets,
+      buckets: this.#bucketsOf((start, end) =>
+        Array.from({ length: end - start }, (_, index) => end - 1 - index),
+      ),
       dtype,
       send: async (places, arrays) => {
-        const range = this.#ranges.find(({ start, end }) =>
-          places.every((place) => place >= start && place < end),
-        );
-        const own = places.map((place) => place - (range?.start ?? 0));
-        await range?.link.sendPart(own, dtype, arrays);
+        const range = this.#rangeOf(places);
+        const own = places.map((place) => place - range.start);
+        await range.link.sendPart(own, dtype, arrays);
       },
     });
   }
 
   async leave(): Promise<void> {
+    this.#pulled?.release();
     await Promise.all(this.#ranges.map(({ link }) => link.leave()));
   }
 
@@ -164,14 +157,71 @@ export class ServerUpdater implements Updater {
       const own = this.#parameters.slice(range.start, range.end);
       const arrays = await bytesOf(own);
       const push = { recipe: null, present: own.map(() => true), dtype: 'f32' } as const;
-      return range.link.push(push, arrays, async (pulled) => {
-        const { values } = pulled;
-        await this.#write(
-          range,
-          arrays.map((bytes, index) => moved(bytes, values[index], movingRate)),
-        );
-        return pulled;
+      const answer = await range.link.push(push, arrays);
+      await this.#pullNow(range, (values) =>
+        arrays.map((bytes, index) => moved(bytes, values[index], movingRate)),
+      );
+      return answer;
+    });
+  }
+
+  /** Writes what comes of the values of a range. */
+  async #pullNow(
+    range: Range,
+    changed: (values: readonly Uint8Array[]) => readonly Uint8Array[],
+  ): Promise<void> {
+    const places = Array.from({ length: range.end - range.start }, (_, place) => place);
+    await range.link.pull(places, (values) => this.#write(range, changed(values)));
+  }
+
+  /** The forward pass comes to the parameters in their order. */
+  #pullLate(): PulledValues {
+    return new PulledValues({
+      parameters: this.#parameters,
+      buckets: this.#bucketsOf((start, end) =>
+        Array.from({ length: end - start }, (_, index) => start + index),
+      ),
+      pull: async (places, take) => {
+        const range = this.#rangeOf(places);
+        const own = places.map((place) => place - range.start);
+        await range.link.pull(own, take);
+      },
+    });
+  }
+
+  #begin(pulled: PulledValues): void {
+    this.#isWriting = true;
+    try {
+      pulled.begin();
+    } finally {
+      this.#isWriting = false;
+    }
+  }
+
+  #rangeOf(places: readonly number[]): Range {
+    const range = this.#ranges.find(({ start, end }) =>
+      places.every((place) => place >= start && place < end),
+    );
+    if (range === undefined) throw new RangeError('parameters of several servers in one bucket');
+    return range;
+  }
+
+  /** Of each range, in the order that `placesOf` gives, the first one small. */
+  #bucketsOf(
+    placesOf: (start: number, end: number) => readonly number[],
+  ): readonly (readonly number[])[] {
+    const { bucketBytes } = this.#options;
+    const dtype: SentDtype = this.#options.compress ?? 'f32';
+    const limits = [Math.min(firstBucketBytes, bucketBytes), bucketBytes];
+    return this.#ranges.flatMap(({ start, end }) => {
+      const places = placesOf(start, end);
+      const items = places.map((place) => {
+        const { shape = [] } = this.#parameters[place] ?? {};
+        return { shape, dtype };
       });
+      return assignBuckets(items, limits).map(({ indices }) =>
+        indices.flatMap((index) => places[index] ?? []),
+      );
     });
   }
 

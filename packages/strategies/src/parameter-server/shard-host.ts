@@ -244,7 +244,8 @@ export class ShardHost {
     const waitedMs = performance.now() - begin;
     ShardCounts.add(shard.counts.waitedMs, worker, waitedMs);
     return this.#inOrder(async () => {
-      const values = await shard.read(worker);
+      const values = request.kind === 'pull' ? await shard.pull(request) : [];
+      if (request.kind === 'push') await shard.keepFor(worker);
       const answer: ServerAnswer = {
         round: shard.round,
         version: shard.version,

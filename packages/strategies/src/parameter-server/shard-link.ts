@@ -10,6 +10,8 @@ import type { AnyRequest, PushRequest, ServerRequest } from './server-request.ts
 
 /** How long to wait before a server that did not answer is tried again. */
 const RETRY_MS = 50;
+/** What a server refuses that has begun again from a snapshot. */
+const forgotten = ['unknown-worker', 'gap'] as const;
 /** How long a server may take to hear that a worker leaves. */
 const LEAVE_MS = 2000;
 
@@ -22,14 +24,10 @@ export interface ShardLinkOptions {
   readonly timeoutMs: number;
 }
 
-/** What came back for a worker: the values of the range. */
-export interface PulledValues extends ServerAnswer {
-  readonly values: readonly Uint8Array[];
-}
-
 type ReadAnswer<T> = (parts: readonly Uint8Array[]) => T | Promise<T>;
 
-export type TakeValues<T> = (pulled: PulledValues) => T | Promise<T>;
+/** Takes one value for each parameter that was asked for. */
+export type TakeValues<T> = (values: readonly Uint8Array[]) => T | Promise<T>;
 
 /** What a push carries, beside what the link adds. */
 export type Push = Pick<PushRequest, 'recipe' | 'present' | 'dtype'>;
@@ -57,6 +55,8 @@ export class ShardLink {
   #partsSent = 0;
   /** What this connection has brought of the next push. */
   #parts: readonly SentPart[] = [];
+  /** Pulls that are asked for again, one after the other. */
+  #repairs: Promise<unknown> = Promise.resolve();
   /** Whether the server that has the copy answers. */
   #isAtCopy = false;
   /** Whether the other server did not answer. */
@@ -90,9 +90,26 @@ export class ShardLink {
     this.#isInitialised = true;
   }
 
-  /** The values are valid until what `take` returns settles. */
-  pull<T>(take: TakeValues<T>): Promise<T> {
-    return this.#pulled(() => this.#pullMessage(), take);
+  /**
+   * Asks for the values of some parameters. Several calls may be under way at once; what this connection does not bring is asked for
+   * again, and given to `take` again. The values are valid until what `take` returns settles.
+   */
+  async pull<T>(parameters: readonly number[], take: TakeValues<T>): Promise<T> {
+    const message = (): Message => this.#pullMessage(parameters);
+    const read: ReadAnswer<T> = (parts) => take(readAnswer(parts).values);
+    const connection = this.#connection;
+    if (connection !== null) {
+      try {
+        const { request } = message();
+        return await connection.request(withHead(request), read);
+      } catch (error) {
+        const isOver = isLost(error) || isRefused(error, 'no-state', 'not-primary', ...forgotten);
+        if (!isOver) throw error;
+      }
+    }
+    const again = this.#repairs.then(() => this.#rejoining(message, read));
+    this.#repairs = again.catch(() => undefined);
+    return again;
   }
 
   /**
@@ -131,11 +148,20 @@ export class ShardLink {
     await sent.promise;
   }
 
-  /** Pulls when the push has been counted, as `pull` does. `arrays` has one for each parameter that is present. */
-  async push<T>(push: Push, arrays: readonly Uint8Array[], take: TakeValues<T>): Promise<T> {
+  /**
+   * Settles when the push has been counted, and nobody is to be waited for; then there are values to pull. `arrays` has one for each
+   * parameter that is present.
+   */
+  async push(push: Push, arrays: readonly Uint8Array[]): Promise<ServerAnswer> {
     this.#sequence++;
+    const message = (): Message => this.#pushMessage(push, arrays);
     try {
-      return await this.#pulled(() => this.#pushMessage(push, arrays), take);
+      return await this.#rejoining(message, (parts) => {
+        const { values: _, ...answer } = readAnswer(parts);
+        // The values of the next pull are of this step.
+        this.#round = answer.round;
+        return answer;
+      });
     } finally {
       this.#parts = [];
     }
@@ -158,8 +184,8 @@ export class ShardLink {
     };
   }
 
-  #pullMessage(): Message {
-    return { request: { kind: 'pull', ...this.#from() }, arrays: [] };
+  #pullMessage(parameters: readonly number[]): Message {
+    return { request: { kind: 'pull', ...this.#from(), parameters }, arrays: [] };
   }
 
   /** Ends the connection without a word. */
@@ -182,20 +208,12 @@ export class ShardLink {
     }
   }
 
-  #pulled<T>(message: () => Message, take: TakeValues<T>): Promise<T> {
-    return this.#rejoining(message, async (parts) => {
-      const answer = readAnswer(parts);
-      this.#round = answer.round;
-      return take(answer);
-    });
-  }
-
   /** A server that has begun again from a snapshot knows an earlier state of this worker. */
   async #rejoining<T>(message: () => Message, read: ReadAnswer<T>): Promise<T> {
     try {
       return await this.#request(message, read);
     } catch (error) {
-      if (!isRefused(error, 'unknown-worker', 'gap')) throw error;
+      if (!isRefused(error, ...forgotten)) throw error;
       const { kind } = message().request;
       const sequence = this.#sequence;
       await this.join();
@@ -203,7 +221,7 @@ export class ShardLink {
       if (kind !== 'push') return this.#request(message, read);
       // It was counted before the server forgot this worker.
       const isCounted = this.#sequence >= sequence;
-      if (isCounted) return this.#request(() => this.#pullMessage(), read);
+      if (isCounted) return this.#request(() => this.#pullMessage([]), read);
       this.#sequence++;
       return this.#request(message, read);
     }

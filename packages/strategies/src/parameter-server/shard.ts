@@ -7,6 +7,7 @@ import type {
   JoinRequest,
   LeaveRequest,
   PartRequest,
+  PullRequest,
   PushRequest,
 } from './server-request.ts';
 import type { SavedMember, ShardHead } from './shard-head.ts';
@@ -20,6 +21,8 @@ interface Member extends SavedMember {
   read: number;
   /** What the centre was before the worker's last exchange with it (elastic averaging). */
   before?: readonly Uint8Array[];
+  /** What it has been told of and has not pulled yet, by place. */
+  unread?: Map<number, Uint8Array>;
 }
 
 interface WaitingPush {
@@ -178,7 +181,7 @@ export class Shard {
       arrays,
       dtype,
     );
-    this.counts.earlyBytes += arrays.reduce((sum, { byteLength }) => sum + byteLength, 0);
+    this.counts.earlyBytes += bytesIn(arrays);
   }
 
   async push(request: PushRequest, arrays: readonly Uint8Array[]): Promise<PushOutcome> {
@@ -207,7 +210,7 @@ export class Shard {
       );
     }
     requireArrays(parameters, present, arrays, dtype);
-    this.counts.receivedBytes += arrays.reduce((sum, { byteLength }) => sum + byteLength, 0);
+    this.counts.receivedBytes += bytesIn(arrays);
     const given = arrays.map((bytes) => receivedGradient(bytes, dtype));
     const staleness = this.#version - member.read;
     if (consistency.kind === 'elastic') {
@@ -313,14 +316,43 @@ export class Shard {
     await this.completeRound();
   }
 
-  /** The values, of which the worker now knows; after an elastic exchange, those before it. */
-  async read(worker: number): Promise<readonly Uint8Array[]> {
+  /** The worker is to pull the values that there are now, whatever others change before it does. */
+  async keepFor(worker: number): Promise<void> {
     const member = this.#members.get(worker);
-    const values = member?.before ?? (await this.#storedOf().values());
-    if (member !== undefined) member.read = this.#version;
+    if (member === undefined) return;
+    member.unread = new Map((await this.#valuesFor(member)).entries());
+    member.read = this.#version;
     ShardCounts.add(this.counts.lead, this.lead(worker));
-    this.counts.sentBytes += values.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  }
+
+  /** Values of some parameters that are kept for a worker. Throws RefusedError for places that are not there. */
+  async pull({ parameters: places, ...request }: PullRequest): Promise<readonly Uint8Array[]> {
+    const { worker } = request;
+    const member = this.check(request);
+    const { parameters } = this.job;
+    const outside = places.find((place) => place >= parameters.length);
+    if (outside !== undefined) {
+      throw refusal(
+        'malformed',
+        `a pull of worker ${worker}`,
+        `it asks for parameter ${outside} of ${parameters.length}`,
+        'Send what this version of Shardwise sends',
+      );
+    }
+    if (member.unread === undefined) await this.keepFor(worker);
+    const { unread = new Map<number, Uint8Array>() } = member;
+    // What is pulled again, as its answer was lost, comes as it is by now.
+    const isComplete = places.every((place) => unread.has(place));
+    const current = isComplete ? [] : await this.#valuesFor(member);
+    const values = places.map((place) => unread.get(place) ?? current[place] ?? new Uint8Array(0));
+    for (const place of places) unread.delete(place);
+    this.counts.sentBytes += bytesIn(values);
     return values;
+  }
+
+  /** After an elastic exchange, the values before it. */
+  async #valuesFor({ before }: Member): Promise<readonly Uint8Array[]> {
+    return before ?? (await this.#storedOf().values());
   }
 
   /** Another run begins with the values and states. */
@@ -444,6 +476,10 @@ function requireRecipe(recipe: UpdateRecipe | null, parameters: number): UpdateR
     'it does not say by which optimizer each parameter is updated',
     'Send what this version of Shardwise sends',
   );
+}
+
+function bytesIn(arrays: readonly Uint8Array[]): number {
+  return arrays.reduce((sum, { byteLength }) => sum + byteLength, 0);
 }
 
 function bytesOf({ buffer, byteOffset, byteLength }: Float32Array): Uint8Array {

@@ -43,10 +43,8 @@ async function workers(
     const link = links[worker];
     if (link === undefined) throw new Error('no such worker');
     const given = { recipe: sgd, present: [true], dtype: 'f32' } as const;
-    return link.push(given, [floats(...gradient)], (answer) => ({
-      ...answer,
-      values: numbers(answer.values[0]),
-    }));
+    const answer = await link.push(given, [floats(...gradient)]);
+    return { ...answer, values: await link.pull([0], ([value]) => numbers(value)) };
   };
   return { server, links, push };
 }

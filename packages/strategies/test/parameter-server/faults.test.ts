@@ -187,7 +187,7 @@ describe('workers', () => {
     const again = oneElementWorker(cluster.servers, 0, 1, job);
     await again.begin();
     expect(await again.push(1)).toBe(-7);
-    await expect(second.link.pull(() => undefined)).rejects.toMatchObject({
+    await expect(second.link.pull([0], () => undefined)).rejects.toMatchObject({
       fields: { refusal: 'stale' },
     });
   });

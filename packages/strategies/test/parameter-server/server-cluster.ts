@@ -125,12 +125,11 @@ export function oneElementWorker(
       await link.join();
       if (worker === 0) await link.initialise([bytes(0)]);
     },
-    push: (gradient) =>
-      link.push(
-        { recipe, present: [true], dtype: 'f32' },
-        [bytes(gradient)],
-        ({ values }) =>
-          new Float32Array(values[0]?.slice().buffer ?? new ArrayBuffer(0))[0] ?? Number.NaN,
-      ),
+    push: async (gradient) => {
+      await link.push({ recipe, present: [true], dtype: 'f32' }, [bytes(gradient)]);
+      return link.pull([0], ([value = new Uint8Array(4)]) => {
+        return new Float32Array(value.slice().buffer)[0] ?? Number.NaN;
+      });
+    },
   };
 }
