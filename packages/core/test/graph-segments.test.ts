@@ -44,6 +44,14 @@ const back = (of: number): Value => ({
   dtype: 'f32',
 });
 
+const refreshed = (of: number, bucket: number): Value => ({
+  op: 'refresh',
+  params: { source: 0, name: String(of), bucket },
+  inputs: [of],
+  shape,
+  dtype: 'f32',
+});
+
 function draftOf(graph: Omit<ValueGraph, 'eras'>): string[] {
   const whole = { ...graph, eras: graph.values.map(() => 0) };
   const draft = segment(whole, new Sources(whole));
@@ -59,6 +67,20 @@ describe('segments', () => {
       'wait 2',
       'wait 3',
       'compute 4 5',
+    ]);
+  });
+
+  it('begin before what a source brings is there, and wait for a bucket where it is needed first', () => {
+    const fresh = [refreshed(0, 0), refreshed(1, 0), refreshed(2, 1)];
+    const values = [input, input, input, ...fresh, add(3, 4), add(6, 5)];
+    const updates = [3, 4, 5].map((value, target) => ({ target, value }));
+    expect(draftOf({ values, leafCount: 3, roots: [7], updates, rowCounts: [] })).toEqual([
+      'start 3 4',
+      'start 5',
+      'wait 3 4',
+      'compute 6',
+      'wait 5',
+      'compute 7',
     ]);
   });
 
