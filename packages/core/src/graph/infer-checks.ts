@@ -156,3 +156,23 @@ export function requireSizes(op: string, shape: Shape): void {
     { op, shape },
   );
 }
+
+/** The shape of one of equal parts along a dim. Throws ShapeError where the dim is not a multiple of their number. */
+export function divided(
+  op: string,
+  inputs: readonly ValueType[],
+  dim: number,
+  parts: number,
+  shape: Shape,
+): Shape {
+  const size = sizeAt(shape, dim);
+  if (size % parts !== 0) {
+    throw shapeFault(
+      op,
+      inputs,
+      `dim ${dim} of size ${size} for ${parts} ranks`,
+      `Pad it to a multiple of ${parts}`,
+    );
+  }
+  return withSize(shape, dim, size / parts);
+}

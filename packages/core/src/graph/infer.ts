@@ -2,6 +2,7 @@ import { elementCount, formatShape, sameShape, sizeAt } from '../shape.ts';
 import type { Shape, ValueType } from '../spec/dtype.ts';
 import type { Op, OpParams } from '../spec/op.ts';
 import {
+  divided,
   at,
   binary,
   bools,
@@ -397,22 +398,3 @@ export const infer: { readonly [K in Op]: Infer<K> } = {
   pageIn: same,
   refresh: same,
 };
-
-function divided(
-  op: string,
-  inputs: readonly ValueType[],
-  dim: number,
-  parts: number,
-  shape: Shape,
-): Shape {
-  const size = sizeAt(shape, dim);
-  if (size % parts !== 0) {
-    throw shapeFault(
-      op,
-      inputs,
-      `dim ${dim} of size ${size} for ${parts} ranks`,
-      `Pad it to a multiple of ${parts}`,
-    );
-  }
-  return withSize(shape, dim, size / parts);
-}

@@ -1,3 +1,4 @@
+import { refusal } from './refusal.ts';
 import type { Shape } from '@shardwise/core/extend';
 import type { ConsistencyRule } from './consistency.ts';
 
@@ -24,4 +25,26 @@ export interface ServedJob {
   readonly consistency: ConsistencyRule;
   /** The parameters of this server's range. */
   readonly parameters: readonly ServedParameter[];
+}
+
+/** Throws RefusedError for a recipe that does not give each parameter at most one optimizer. */
+export function requireRecipe(recipe: UpdateRecipe | null, parameters: number): UpdateRecipe {
+  const places = recipe?.groups.flatMap(({ params }) => params) ?? [];
+  const isSound =
+    places.every((index) => index < parameters) && new Set(places).size === places.length;
+  if (recipe !== null && isSound) return recipe;
+  throw refusal(
+    'malformed',
+    'a push of gradients',
+    'it does not say by which optimizer each parameter is updated',
+    'Send what this version of Shardwise sends',
+  );
+}
+
+/** The first place at which two jobs differ, as text. */
+export function firstDifference(own: string, given: string): string {
+  let at = 0;
+  while (at < own.length && own[at] === given[at]) at++;
+  const from = Math.max(0, at - 20);
+  return `${own.slice(from, at + 40)} there, ${given.slice(from, at + 40)} here`;
 }

@@ -1,7 +1,7 @@
 import { fromBytes } from '@shardwise/core/extend';
 import { refusal } from './refusal.ts';
 import { receivedGradient } from './sent-gradients.ts';
-import type { ServedJob, UpdateRecipe } from './served-job.ts';
+import { firstDifference, requireRecipe, type ServedJob, type UpdateRecipe } from './served-job.ts';
 import type {
   InitialiseRequest,
   JoinRequest,
@@ -465,30 +465,10 @@ export class Shard {
   }
 }
 
-function requireRecipe(recipe: UpdateRecipe | null, parameters: number): UpdateRecipe {
-  const places = recipe?.groups.flatMap(({ params }) => params) ?? [];
-  const isSound =
-    places.every((index) => index < parameters) && new Set(places).size === places.length;
-  if (recipe !== null && isSound) return recipe;
-  throw refusal(
-    'malformed',
-    'a push of gradients',
-    'it does not say by which optimizer each parameter is updated',
-    'Send what this version of Shardwise sends',
-  );
-}
-
 function bytesIn(arrays: readonly Uint8Array[]): number {
   return arrays.reduce((sum, { byteLength }) => sum + byteLength, 0);
 }
 
 function bytesOf({ buffer, byteOffset, byteLength }: Float32Array): Uint8Array {
   return new Uint8Array(buffer, byteOffset, byteLength);
-}
-
-function firstDifference(own: string, given: string): string {
-  let at = 0;
-  while (at < own.length && own[at] === given[at]) at++;
-  const from = Math.max(0, at - 20);
-  return `${own.slice(from, at + 40)} there, ${given.slice(from, at + 40)} here`;
 }
