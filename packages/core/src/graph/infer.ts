@@ -1,12 +1,12 @@
 import { elementCount, formatShape, sameShape, sizeAt } from '../shape.ts';
-import type { Shape, ValueType } from '../spec/dtype.ts';
+import type { ValueType } from '../spec/dtype.ts';
 import type { Op, OpParams } from '../spec/op.ts';
 import {
-  divided,
   at,
   binary,
   bools,
   compare,
+  divided,
   first,
   floats,
   numbers,

@@ -1,7 +1,13 @@
 import { fromBytes } from '@shardwise/core/extend';
 import { refusal } from './refusal.ts';
 import { receivedGradient } from './sent-gradients.ts';
-import { firstDifference, requireRecipe, type ServedJob, type UpdateRecipe } from './served-job.ts';
+import {
+  firstDifference,
+  requireRecipe,
+  type ServedJob,
+  type ServedParameter,
+  type UpdateRecipe,
+} from './served-job.ts';
 import type {
   InitialiseRequest,
   JoinRequest,
@@ -165,16 +171,7 @@ export class Shard {
     arrays: readonly Uint8Array[],
   ): void {
     this.check(request);
-    const { parameters } = this.job;
-    const specs = places.flatMap((place) => parameters[place] ?? []);
-    if (specs.length !== places.length || new Set(places).size !== places.length) {
-      throw refusal(
-        'malformed',
-        `gradients of worker ${request.worker} before its push`,
-        `the parameters ${places.slice(0, 10).join(', ')} of ${parameters.length}, of which one is not there, or twice`,
-        'Send what this version of Shardwise sends',
-      );
-    }
+    const specs = this.#specsOf(`gradients of worker ${request.worker} before its push`, places);
     requireArrays(
       specs,
       specs.map(() => true),
@@ -329,16 +326,7 @@ export class Shard {
   async pull({ parameters: places, ...request }: PullRequest): Promise<readonly Uint8Array[]> {
     const { worker } = request;
     const member = this.check(request);
-    const { parameters } = this.job;
-    const outside = places.find((place) => place >= parameters.length);
-    if (outside !== undefined) {
-      throw refusal(
-        'malformed',
-        `a pull of worker ${worker}`,
-        `it asks for parameter ${outside} of ${parameters.length}`,
-        'Send what this version of Shardwise sends',
-      );
-    }
+    this.#specsOf(`a pull of worker ${worker}`, places);
     if (member.unread === undefined) await this.keepFor(worker);
     const { unread = new Map<number, Uint8Array>() } = member;
     // What is pulled again, as its answer was lost, comes as it is by now.
@@ -348,6 +336,19 @@ export class Shard {
     for (const place of places) unread.delete(place);
     this.counts.sentBytes += bytesIn(values);
     return values;
+  }
+
+  /** Throws RefusedError for places that are not there, or come twice. */
+  #specsOf(asked: string, places: readonly number[]): readonly ServedParameter[] {
+    const { parameters } = this.job;
+    const specs = places.flatMap((place) => parameters[place] ?? []);
+    if (specs.length === places.length && new Set(places).size === places.length) return specs;
+    throw refusal(
+      'malformed',
+      asked,
+      `the parameters ${places.slice(0, 10).join(', ')} of ${parameters.length}, of which one is not there, or twice`,
+      'Send what this version of Shardwise sends',
+    );
   }
 
   /** After an elastic exchange, the values before it. */
