@@ -25,3 +25,8 @@ export function receivedGradient(bytes: Uint8Array, dtype: SentDtype): Float32Ar
       return dtype satisfies never;
   }
 }
+
+/** Bytes of all arrays. */
+export function bytesIn(arrays: readonly Uint8Array[]): number {
+  return arrays.reduce((sum, { byteLength }) => sum + byteLength, 0);
+}

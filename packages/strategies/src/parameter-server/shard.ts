@@ -1,6 +1,7 @@
 import { fromBytes } from '@shardwise/core/extend';
+import { KeptValues } from './kept-values.ts';
 import { refusal } from './refusal.ts';
-import { receivedGradient } from './sent-gradients.ts';
+import { bytesIn, receivedGradient } from './sent-gradients.ts';
 import {
   firstDifference,
   requireRecipe,
@@ -28,7 +29,7 @@ interface Member extends SavedMember {
   /** What the centre was before the worker's last exchange with it (elastic averaging). */
   before?: readonly Uint8Array[];
   /** What it has been told of and has not pulled yet, by place. */
-  unread?: Map<number, Uint8Array>;
+  kept?: KeptValues;
 }
 
 interface WaitingPush {
@@ -317,7 +318,7 @@ export class Shard {
   async keepFor(worker: number): Promise<void> {
     const member = this.#members.get(worker);
     if (member === undefined) return;
-    member.unread = new Map((await this.#valuesFor(member)).entries());
+    member.kept = new KeptValues(await this.#valuesFor(member));
     member.read = this.#version;
     ShardCounts.add(this.counts.lead, this.lead(worker));
   }
@@ -327,13 +328,8 @@ export class Shard {
     const { worker } = request;
     const member = this.check(request);
     this.#specsOf(`a pull of worker ${worker}`, places);
-    if (member.unread === undefined) await this.keepFor(worker);
-    const { unread = new Map<number, Uint8Array>() } = member;
-    // What is pulled again, as its answer was lost, comes as it is by now.
-    const isComplete = places.every((place) => unread.has(place));
-    const current = isComplete ? [] : await this.#valuesFor(member);
-    const values = places.map((place) => unread.get(place) ?? current[place] ?? new Uint8Array(0));
-    for (const place of places) unread.delete(place);
+    if (member.kept === undefined) await this.keepFor(worker);
+    const values = (await member.kept?.take(places, () => this.#valuesFor(member))) ?? [];
     this.counts.sentBytes += bytesIn(values);
     return values;
   }
@@ -464,10 +460,6 @@ export class Shard {
       'Start the run again from a snapshot, or with replicas',
     );
   }
-}
-
-function bytesIn(arrays: readonly Uint8Array[]): number {
-  return arrays.reduce((sum, { byteLength }) => sum + byteLength, 0);
 }
 
 function bytesOf({ buffer, byteOffset, byteLength }: Float32Array): Uint8Array {
