@@ -5,26 +5,37 @@ import {
   visualizeSharding,
   type RedistributionPlan,
 } from '@shardwise/strategies';
-import type { Layout } from '@shardwise/core';
+import type { Layout, MeshAxis } from '@shardwise/core';
+import { dtypes, elementCount, localShape } from '@shardwise/core/extend';
 import { computed, defineComponent, h, ref, type VNode } from 'vue';
 import { choice, explorer, slider, spoken, table } from './controls.ts';
+import { elementPicture, placeOf } from './element-picture.ts';
 import { bytesText } from './quantities.ts';
 
-/** By what a reader chooses: which axes shard dim 0 and dim 1, and over which it is a partial sum. */
+/** By what a reader chooses: which axes shard dim 0, dim 1 or the elements, and over which it is a partial sum. */
 const layouts: Readonly<Record<string, Layout>> = {
   'the same everywhere': layoutOf([null, null]),
-  'rows over dp': layoutOf(['dp', null]),
+  'rows over dp (FSDP)': layoutOf(['dp', null]),
+  'elements over dp (ZeRO)': { ...layoutOf([null, null]), flat: ['dp'] },
+  'columns over tp, elements over dp': { ...layoutOf([null, 'tp']), flat: ['dp'] },
   'columns over tp': layoutOf([null, 'tp']),
   'rows over tp': layoutOf(['tp', null]),
   'rows over dp, columns over tp': layoutOf(['dp', 'tp']),
   'rows over dp and tp': layoutOf([['dp', 'tp'], null]),
+  'partial sums over dp': layoutOf([null, null], ['dp']),
   'partial sums over tp': layoutOf([null, null], ['tp']),
   'rows over dp, partial sums over tp': layoutOf(['dp', null], ['tp']),
 };
 const names = Object.keys(layouts);
 
 type Outcome =
-  | { readonly plan: RedistributionPlan; readonly before: string; readonly after: string }
+  | {
+      readonly plan: RedistributionPlan;
+      readonly before: string;
+      readonly after: string;
+      /** Elements of each rank before and after, by rank. */
+      readonly elements: readonly (readonly [before: number, after: number])[];
+    }
   | { readonly problem: string };
 
 /** Which rank has what of a matrix, and what it costs to have it lie otherwise. */
@@ -36,7 +47,7 @@ export const LayoutExplorer = defineComponent({
     const rows = ref(8);
     const columns = ref(6);
     const from = ref('rows over dp, columns over tp');
-    const to = ref('rows over dp');
+    const to = ref('rows over dp (FSDP)');
 
     const outcome = computed((): Outcome => {
       const axes = [
@@ -49,8 +60,15 @@ export const LayoutExplorer = defineComponent({
         if (source === undefined || target === undefined) return { problem: 'No such layout' };
         return {
           plan: planRedistribution(source, target, shape, axes),
-          before: visualizeSharding(source, shape, axes),
-          after: visualizeSharding(target, shape, axes),
+          before: pictureOf(source, shape, axes),
+          after: pictureOf(target, shape, axes),
+          elements: Array.from({ length: dp.value * tp.value }, (_, rank) => {
+            const place = placeOf(rank, axes);
+            return [
+              elementCount(localShape(shape, source, place)),
+              elementCount(localShape(shape, target, place)),
+            ] as const;
+          }),
         };
       } catch (error) {
         return { problem: error instanceof Error ? error.message : String(error) };
@@ -80,6 +98,7 @@ export const LayoutExplorer = defineComponent({
                 picture('From', shown.before),
                 picture('To', shown.after),
               ]),
+              sharesTable(shown.elements),
               table(
                 'The way',
                 [{ title: 'step' }, { title: 'bytes received by a rank', isNumber: true }],
@@ -96,6 +115,35 @@ export const LayoutExplorer = defineComponent({
     };
   },
 });
+
+/** Blocks, where dims are shared out; else each element. */
+function pictureOf(layout: Layout, shape: readonly number[], axes: readonly MeshAxis[]): string {
+  return layout.flat === undefined
+    ? visualizeSharding(layout, shape, axes)
+    : elementPicture(layout, shape, axes);
+}
+
+/** What each rank has: fewer elements, or none, where shares are uneven. */
+function sharesTable(elements: readonly (readonly [before: number, after: number])[]): VNode {
+  const bytes = (count: number): string => bytesText(count * dtypes.f32.bytes);
+  return table(
+    'What each rank has',
+    [
+      { title: 'rank' },
+      { title: 'elements before', isNumber: true },
+      { title: 'bytes before', isNumber: true },
+      { title: 'elements after', isNumber: true },
+      { title: 'bytes after', isNumber: true },
+    ],
+    elements.map(([before, after], rank) => [
+      `rank ${rank}`,
+      before,
+      bytes(before),
+      after,
+      bytes(after),
+    ]),
+  );
+}
 
 function picture(title: string, text: string): VNode {
   return h('figure', [

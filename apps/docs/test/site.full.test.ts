@@ -6,6 +6,7 @@ import { isolation } from '../.vitepress/isolation.ts';
 import { buildSite } from './site/build-site.ts';
 import { describeSite } from './site/describe-site.ts';
 import { linkFaults } from './site/link-faults.ts';
+import { rowsOf } from './site/rows-of.ts';
 import { built, serveSite } from './site/serve-site.ts';
 
 beforeAll(buildSite, 300_000);
@@ -67,6 +68,35 @@ describeSite('in a browser', (site) => {
     expect(await page.locator('.explorer caption').first().textContent()).toBe(
       'Messages of round 2',
     );
+    expect(problems).toEqual([]);
+    await page.close();
+  });
+
+  test('layouts of FSDP and ZeRO: uneven shares of rows, even ones of elements, and the collectives between', async () => {
+    const { page, problems } = await site.open('/explore/layouts');
+    const moves = async (from: string, to: string): Promise<(string | undefined)[]> => {
+      await page.getByLabel('From', { exact: true }).selectOption(from);
+      await page.getByLabel('To', { exact: true }).selectOption(to);
+      const steps = await rowsOf(page, 'The way');
+      return steps.map(([step]) => step?.split(' ')[0]);
+    };
+    await page.getByRole('slider', { name: 'dp' }).fill('3');
+    await page.getByRole('slider', { name: 'tp' }).fill('1');
+    expect(await moves('partial sums over dp', 'rows over dp (FSDP)')).toEqual(['reduceScatter']);
+    const shares = async (): Promise<(string | undefined)[]> =>
+      (await rowsOf(page, 'What each rank has')).map(([, , , after]) => after);
+    expect(await shares()).toEqual(['18', '18', '12']);
+    expect(await moves('partial sums over dp', 'elements over dp (ZeRO)')).toEqual([
+      'reduceScatter',
+    ]);
+    expect(await shares()).toEqual(['16', '16', '16']);
+    const picture = page.locator('pre[aria-label="Which rank has what: To"]');
+    expect((await picture.innerText()).split('\n').slice(2, 5)).toEqual([
+      '0 0 0 0 0 0',
+      '0 0 0 0 1 1',
+      '1 1 1 1 1 1',
+    ]);
+    expect(await moves('rows over dp (FSDP)', 'the same everywhere')).toEqual(['allGather']);
     expect(problems).toEqual([]);
     await page.close();
   });

@@ -138,7 +138,7 @@ const bytesOrNone = (bytes: number | undefined): string =>
 
 function keptBytes(states: States, size: number): VNode {
   return table(
-    'Bytes that each rank keeps: parameters, gradients and states of the optimizer',
+    'Bytes that each rank keeps',
     [
       { title: 'rank' },
       ...strategies.flatMap((strategy) => [
@@ -170,6 +170,7 @@ function messagesOf(states: States, size: number): VNode {
     ],
     strategies.flatMap((strategy) => {
       const { messages = [], plannedMessages } = snapshotOf(states[strategy], 0) ?? {};
+      if (messages.length === 0) return [[strategy, '–', '–', '–', '–', '–']];
       return messages.map(({ operation, count, bytes }) => [
         strategy,
         operation,
