@@ -202,7 +202,9 @@ describe('a pipeline that chooses its schedule', () => {
 
   it('says what it has to know', () => {
     const counted = { ...costs, modules: costs.modules.map((each) => ({ ...each, times: null })) };
-    expect(() => stepOf({ memoryBytes: 10 })).toThrow(/none of \d+ schedules and cuts with room/);
+    expect(() => stepOf({ memoryBytes: 10 })).toThrow(
+      /none of \d+ schedules and cuts fits into memory/,
+    );
     expect(() => stepOf({ costs: counted })).toThrow(/counted, without times.*measureModelCosts/);
     expect(() => stepOf({ cut: ['b'] })).toThrow(/a cut beside it/);
     expect(() => stepOf({ stages: 3 })).toThrow(/3 stages on 2 ranks/);

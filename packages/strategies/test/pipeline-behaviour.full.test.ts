@@ -162,7 +162,7 @@ describe('a pipeline of two ranks', () => {
     ['a cut that is no module', /^LAYOUT: a pipeline cut at 'blocks.9': no module of this name/],
     [
       'cuts in another order',
-      /^LAYOUT: a pipeline cut at 'blocks.1': it does not stand behind 'blocks.2'/,
+      /^LAYOUT: a pipeline cut at 'blocks.1': it does not come after 'blocks.2'/,
     ],
     [
       'ranks with other schedules',

@@ -162,7 +162,7 @@ describe('options', () => {
     [
       'mixedPrecision',
       { computeDtype: 'bf16', castForwardInputs: true },
-      /castForwardInputs, which has every operation in parameterDtype. Leave one of them out/,
+      /castForwardInputs, with which every operation computes in parameterDtype. Leave one of them out/,
     ],
     ['mixedPrecision', { computeDtype: 'f16' }, /parameters that would be rounded twice/],
     ['mixedPrecision', { computeDtype: 'f32' }, /computeDtype: 'f32': .* one of f16, bf16/],

@@ -39,8 +39,8 @@ describe('ranks with different numbers of batches', () => {
   });
 
   it.each([
-    ['evaluating between forward and backward', 'none before the next forward pass'],
-    ['with two backward passes for one forward pass', 'a second backward pass of it'],
+    ['evaluating between forward and backward', 'no backward pass before the next forward pass'],
+    ['with two backward passes for one forward pass', 'a second backward pass'],
   ])('are refused %s, which the others would not know of', (name, found) => {
     for (const rank of ranks) {
       expect(rank[name]?.error?.code).toBe('TENSOR_STATE');

@@ -140,7 +140,8 @@ export class Reducer {
    * the forward pass that begins will have one. Throws TensorStateError where the pass before had none.
    */
   announce(sends: boolean): void {
-    if (this.#announced === 'one') throw unannouncedError('none before the next forward pass');
+    if (this.#announced === 'one')
+      throw unannouncedError('no backward pass before the next forward pass');
     this.#announced = sends ? 'one' : 'none';
   }
 
@@ -268,7 +269,7 @@ export class Reducer {
   }
 
   #takeAnnounced(): void {
-    if (this.#announced === 'none') throw unannouncedError('a second backward pass of it');
+    if (this.#announced === 'none') throw unannouncedError('a second backward pass');
     if (this.#announced !== null) this.#announced = 'none';
   }
 
@@ -298,7 +299,7 @@ export class Reducer {
 function unannouncedError(found: string): TensorStateError {
   return new TensorStateError({
     asked: 'one backward pass for each forward pass inside join',
-    found: `${found}, in which ranks without a batch would not take part`,
+    found: `${found}, but ranks without a batch take part in exactly one`,
     todo: 'Add up the losses of a forward pass and call backward() once; evaluate inside noGrad',
   });
 }

@@ -86,8 +86,12 @@ export function checkMixedPrecision(policy: MixedPrecision | undefined): void {
     );
   }
   if (computeDtype !== undefined && castForwardInputs) {
-    const todo = 'Leave one of them out: computeDtype has norms and losses in f32';
-    throw unfit(policy, 'castForwardInputs, which has every operation in parameterDtype', todo);
+    const todo = 'Leave one of them out: with computeDtype, norms and losses are f32';
+    throw unfit(
+      policy,
+      'castForwardInputs, with which every operation computes in parameterDtype',
+      todo,
+    );
   }
   if (computeDtype !== undefined && (parameterDtype ?? computeDtype) !== computeDtype) {
     throw unfit(policy, 'parameters that would be rounded twice', 'Use one dtype for both');

@@ -87,7 +87,7 @@ function elasticRule(elastic: unknown): ConsistencyRule {
   if (!(typeof movingRate === 'number' && movingRate > 0 && movingRate <= 1)) {
     throw wrong(
       `elastic averaging with movingRate ${describeValue(movingRate)}`,
-      'a number above 0 and at most 1: beyond, nothing settles',
+      'a number above 0 and at most 1, because training does not settle beyond 1',
     );
   }
   return { kind: 'elastic', everySteps, movingRate };

@@ -310,7 +310,7 @@ export class ShardHost {
     throw refusal(
       'no-state',
       'a request for a range of parameters',
-      'this server has begun again, and has nothing of it',
+      'this server was restarted and has no data of this range',
       'Ask the server that has the copy',
     );
   }

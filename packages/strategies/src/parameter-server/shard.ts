@@ -154,14 +154,14 @@ export class Shard {
       throw refusal(
         'unknown-worker',
         `a request of worker ${worker}`,
-        `it is of start ${session}, and this server has begun again from before that`,
+        `it is from start ${session}, and this server was restarted from an earlier state`,
         'Join again',
       );
     }
     throw refusal(
       'stale',
       `a request of worker ${worker}`,
-      `it is of start ${session}, and start ${member.session} has joined since`,
+      `it is from start ${session}, and start ${member.session} has joined since`,
       'End the earlier start of this worker',
     );
   }
@@ -191,7 +191,7 @@ export class Shard {
       throw refusal(
         'stale',
         `push ${sequence} of worker ${worker}`,
-        `its push ${member.sequence} has come`,
+        `its push ${member.sequence} has arrived before`,
         'Send each push before the next one',
       );
     }
@@ -342,7 +342,7 @@ export class Shard {
     throw refusal(
       'malformed',
       asked,
-      `the parameters ${places.slice(0, 10).join(', ')} of ${parameters.length}, of which one is not there, or twice`,
+      `the parameters ${places.slice(0, 10).join(', ')} of ${parameters.length}, of which one does not exist or occurs twice`,
       'Send what this version of Shardwise sends',
     );
   }

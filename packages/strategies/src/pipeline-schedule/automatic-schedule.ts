@@ -124,7 +124,7 @@ export function automaticSchedule(options: AutomaticScheduleOptions): AutomaticS
   if (best === undefined) {
     throw failure(
       options,
-      `none of ${tried} schedules and cuts with room: the most frugal one needs ${leastBytes} bytes of a rank that has ${memoryBytes}`,
+      `none of ${tried} schedules and cuts fits into memory: the smallest one needs ${leastBytes} bytes on a rank that has ${memoryBytes}`,
       'Take more ranks, more microbatches or recomputed activations',
     );
   }

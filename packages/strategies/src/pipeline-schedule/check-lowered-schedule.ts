@@ -57,7 +57,7 @@ export function checkLoweredSchedule(lowered: LoweredSchedule): void {
   throw scheduleError(
     lowered,
     `no rank can go on: ${describeBlocked(blocked)}`,
-    'Move what is waited for before the action of its rank that waits itself',
+    'Move the action that others wait for before the waiting action of its own rank',
     { blocked },
   );
 }

@@ -28,7 +28,7 @@ export function checkSchedule(
   throw scheduleError(
     schedule,
     `no rank can go on: ${describeBlocked(blocked)}`,
-    'Move what is waited for before the action of its rank that waits itself',
+    'Move the action that others wait for before the waiting action of its own rank',
     { blocked },
   );
 }
@@ -84,7 +84,7 @@ function checkLength(schedule: Schedule): void {
   if (computations >= needed) return;
   throw scheduleError(
     schedule,
-    `${computations} actions where forwards alone are ${needed}`,
+    `${computations} actions, and the forwards alone are ${needed}`,
     'Let each stage do each microbatch once',
   );
 }

@@ -99,7 +99,7 @@ function refuseWidePairs(
   if (pair === undefined) return;
   throw scheduleError(
     schedule,
-    `${formatAction(pair)} uses 2 stages where ${activeStages} may be active`,
+    `${formatAction(pair)} uses 2 stages, and ${activeStages} may be active`,
     'Let 2 stages or more be active',
     { action: formatAction(pair), activeStages },
   );

@@ -57,7 +57,7 @@ export function requireTwoStages(name: string, shape: FullShape): void {
   throw refusal(
     name,
     shape,
-    `${count(shape.stagesPerRank, 'stage')} where a rank has one on the way down and one on the way up`,
+    `${count(shape.stagesPerRank, 'stage')}, and a rank has one on the way down and one on the way up`,
     'Take 2 stages per rank',
   );
 }

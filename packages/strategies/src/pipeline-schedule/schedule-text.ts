@@ -41,7 +41,7 @@ export function readSchedule(text: string, options: ReadScheduleOptions = {}): S
         row,
         cell,
         formatAction(action),
-        'what is added to a schedule when it is lowered',
+        'an action that is added when a schedule is lowered',
         'Leave it out, or use readLoweredSchedule',
       );
     }),
@@ -127,7 +127,7 @@ function parseRows(text: string, options: ReadScheduleOptions): Parsed {
   if (stages > rankOfStage.size) {
     const missing = range(stages).find((stage) => !rankOfStage.has(stage));
     throw textError(
-      `no row with stage ${missing}, but stage ${stages - 1}`,
+      `no row with stage ${missing}, but one with stage ${stages - 1}`,
       'Use all stages from 0',
     );
   }

@@ -32,7 +32,7 @@ export function stagesOfModules(
     if (before === undefined || before < place) continue;
     throw cutError(
       cut[index] ?? '',
-      `it does not stand behind '${cut[index - 1]}', the cut before it, in the model`,
+      `it does not come after '${cut[index - 1]}', the cut before it, in the model`,
       'Give the cuts in the order of the modules',
     );
   }

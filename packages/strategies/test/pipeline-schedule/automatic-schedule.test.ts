@@ -139,7 +139,7 @@ describe('the automatic schedule', () => {
   it.each([
     [
       { memoryBytes: 100 },
-      /none of \d+ schedules and cuts with room: the most frugal one needs \d+/,
+      /none of \d+ schedules and cuts fits into memory: the smallest one needs \d+/,
     ],
     [{ ranks: 9 }, '8 layers. Take fewer ranks, or name finer layers'],
     [{ schedules: ['zbv'], stagesPerRank: [1] }, 'no schedule that takes them'],

@@ -105,7 +105,7 @@ const mistakes: Readonly<Record<string, readonly [Schedule, string]>> = {
       () => edited(0, swapped(1, 2)).actions[0] ?? [],
       edited(1, (own) => [2, 3, 0, 1, 4, 5].flatMap((index) => own[index] ?? [])),
     ),
-    'no rank can go on: rank 0 at action 1, 0B0, waits for 1B0 of rank 1; rank 1 at action 0, 1F1, waits for 0F1 of rank 0. Move what is waited for',
+    'no rank can go on: rank 0 at action 1, 0B0, waits for 1B0 of rank 1; rank 1 at action 0, 1F1, waits for 0F1 of rank 0. Move the action that others wait for',
   ],
 };
 
@@ -188,7 +188,7 @@ describe('gathering', () => {
   it('takes a window of at least the stages of one action', () => {
     const pairs = pipelineSchedule('dualPipeV', { ranks: 2, microbatches: 4 });
     expect(() => lowerSchedule(pairs, { activeStages: 1 })).toThrow(
-      'uses 2 stages where 1 may be active',
+      'uses 2 stages, and 1 may be active',
     );
   });
 

@@ -30,7 +30,7 @@ function unequalRounds(p: number, _: number, m: number): string | undefined {
 function needsTwo(_: number, v: number): string | undefined {
   return v === 2
     ? undefined
-    : `${v} stage${v === 1 ? '' : 's'} where a rank has one on the way down and one on the way up`;
+    : `${v} stage${v === 1 ? '' : 's'}, and a rank has one on the way down and one on the way up`;
 }
 
 /** Expects that ranks can run the schedule, or the error with the numbers that it cannot take. */
