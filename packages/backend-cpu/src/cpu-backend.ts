@@ -33,9 +33,9 @@ const native: readonly CompositeOp[] = [
   'rmsNorm',
   'rmsNormInputGrad',
   'rmsNormWeightGrad',
+  'groupedMatmul',
+  'groupedMatmulWeight',
 ];
-/** Made as products of matrices are. */
-const grouped: readonly CompositeOp[] = ['groupedMatmul', 'groupedMatmulWeight'];
 /** Made of products and loops in machine code, block by block. */
 const attention: readonly CompositeOp[] = [
   'attention',
@@ -71,7 +71,6 @@ export class CpuBackend implements Backend {
       dtypes: new Set(['f32', 'i32', 'bool']),
       native: new Set([
         ...native,
-        ...(products.own === null ? [] : grouped),
         ...(products.by.by === 'own' && loops.code !== null ? attention : []),
       ]),
       alignment: bufferAlignmentBytes,

@@ -23,7 +23,7 @@ export function nativeParts(arena: Arena, options: NativeOptions): CpuParts {
   return {
     name: 'cpu',
     arena,
-    products: createProducts(options),
+    products: createProducts(arena, options),
     loops: createLoops(loops, instructions),
     rest: onnxRest(new Sessions(threads)),
   };

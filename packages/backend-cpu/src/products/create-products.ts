@@ -1,5 +1,6 @@
 import { AttentionPiece } from '../attention/attention-piece.ts';
 import type { InstructionSet } from '../machine-code/instruction-sets.ts';
+import type { Arena } from '../memory/arena.ts';
 import { callThreads } from '../onnx/runtime/call-threads.ts';
 import { packedBytes } from './plan-tasks.ts';
 import { alignedBytes, productMachine } from './product-machine.ts';
@@ -7,6 +8,7 @@ import { GroupedPiece } from './grouped-piece.ts';
 import { ProductPiece } from './product-piece.ts';
 import type { Products } from './products.ts';
 import type { ProductResources } from './run-parts.ts';
+import { wasmProducts } from '../wasm/multiply/wasm-products.ts';
 
 export interface ProductsOptions {
   readonly products: 'own' | 'onnxruntime';
@@ -16,10 +18,13 @@ export interface ProductsOptions {
   readonly instructions: InstructionSet;
 }
 
-export function createProducts({ products, threads, instructions }: ProductsOptions): Products {
-  if (products === 'onnxruntime') return withoutOwn('it was asked for');
+export function createProducts(
+  arena: Arena,
+  { products, threads, instructions }: ProductsOptions,
+): Products {
+  if (products === 'onnxruntime') return withoutOwn(arena, 'it was asked for');
   const machine = productMachine(instructions);
-  if (machine.kind === 'none') return withoutOwn(machine.reason);
+  if (machine.kind === 'none') return withoutOwn(arena, machine.reason);
   let made: ProductResources | undefined;
   const resources = (): ProductResources =>
     (made ??= {
@@ -50,7 +55,9 @@ function sharedMemory(leastBytes: number): ProductResources['packedOf'] {
   };
 }
 
-function withoutOwn(reason: string): Products {
+/** ONNX Runtime has no products of rows in groups: WebAssembly makes these. */
+function withoutOwn(arena: Arena, reason: string): Products {
+  const inGroups = wasmProducts(arena, reason);
   const link = (): never => {
     throw new RangeError('no products are ours');
   };
@@ -58,7 +65,7 @@ function withoutOwn(reason: string): Products {
     by: { by: 'onnxruntime', reason },
     own: null,
     link,
-    linkGrouped: link,
+    linkGrouped: (memory, product) => inGroups.linkGrouped(memory, product),
     linkAttention: link,
   };
 }
