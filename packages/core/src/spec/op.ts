@@ -312,8 +312,9 @@ export interface TransferParams {
   /** Back on the device. Only this op takes the result of pageOut. Shape: N -> N. */
   pageIn: None;
   /**
-   * What a source has for x by now. `source` is a number of the session's, and `name` says to the source what is read.
-   * Neighbours of one bucket are waited for together. Shape: N -> N.
+   * The contents that a source has for x at this time. `source` is a number of the session, and `name` tells
+   * the source which contents to read. Consecutive transfers of one bucket are waited for together. Shape: N ->
+   * N.
    */
   refresh: { readonly source: number; readonly name: string; readonly bucket: number };
 }
