@@ -1,7 +1,8 @@
 import type { BackendLimits } from '@shardwise/core/spec';
+import { bindingAlignmentBytes } from './device/gpu-constants.ts';
 
-/** Where sub-buffers may begin: at whole vectors of four words. */
-export const alignmentBytes = 16;
+/** Where sub-buffers may begin: where bindings may, so that those of one large buffer do not overlap. */
+export const alignmentBytes: number = bindingAlignmentBytes;
 
 export const limits: BackendLimits = {
   dtypes: new Set(['f32', 'i32', 'bool']),

@@ -11,14 +11,16 @@ import { GpuExecutable } from './compile/executable.ts';
 import { limits } from './limits.ts';
 import { planKernels } from './compile/plan-kernels.ts';
 import { TunedProducts } from './compile/tuned-products.ts';
-import { GpuMemory } from './device/gpu-memory.ts';
+import { bindingAlignmentBytes } from './device/gpu-constants.ts';
+import { GpuMemory, type MemoryLimits } from './device/gpu-memory.ts';
 import type { ProductTile } from './kernels/product-tile.ts';
 import { GpuSession, type SessionOptions } from './device/gpu-session.ts';
 
-export interface WebGpuBackendOptions extends SessionOptions {
+export interface WebGpuBackendOptions extends SessionOptions, MemoryLimits {
   /** What the adapter says of itself. */
   readonly adapter: string;
-  readonly memoryBytes: number;
+  /** Bytes of a buffer in one binding, where that is less than the device's own limit. */
+  readonly bindingBytes?: number | undefined;
 }
 
 /** A backend that computes on a WebGPU device. */
@@ -35,20 +37,23 @@ export class WebGpuBackend implements Backend {
 
   constructor(
     device: GPUDevice,
-    { adapter, memoryBytes, submissionMs, timeoutMs }: WebGpuBackendOptions,
+    { adapter, bindingBytes = Infinity, ...options }: WebGpuBackendOptions,
   ) {
+    const ownBytes = Math.min(bindingBytes, device.limits.maxStorageBufferBindingSize);
+    const wholeBytes = ownBytes - (ownBytes % bindingAlignmentBytes);
+
     this.adapter = adapter;
-    this.#session = new GpuSession(device, { submissionMs, timeoutMs });
+    this.#session = new GpuSession(device, options);
     this.timing = this.#session.takesTimes ? 'device' : 'encoding';
     const got = [
       `webgpu: ${adapter}`,
       device.features.has('shader-f16') ? 'with f16' : 'f16 by conversion',
-      `bindings of ${device.limits.maxStorageBufferBindingSize} bytes`,
+      `bindings of ${ownBytes} bytes`,
       ...(this.timing === 'encoding' ? ['without clock: times of compute are of encoding'] : []),
     ];
     this.description = got.join(', ');
-    this.#memory = new GpuMemory(device, memoryBytes, this.#session.fail, this.#session.destroy);
-    this.#products = new TunedProducts(this.#session, this.#memory);
+    this.#memory = new GpuMemory(device, options, this.#session.fail, this.#session.destroy);
+    this.#products = new TunedProducts(this.#session, this.#memory, wholeBytes);
   }
 
   usage(): MemoryUsage {

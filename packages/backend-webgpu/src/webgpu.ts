@@ -1,4 +1,5 @@
 import { BackendError, checkOptions, option, type OptionRules } from '@shardwise/core/spec';
+import { bindingAlignmentBytes } from './device/gpu-constants.ts';
 import { findGpu } from './find-gpu.ts';
 import { WebGpuBackend } from './webgpu-backend.ts';
 
@@ -13,6 +14,10 @@ export interface WebGpuOptions {
   readonly powerPreference?: 'low-power' | 'high-performance';
   /** The most bytes of all buffers. Devices do not tell how much memory is free. Default: 4 GiB. */
   readonly memoryBytes?: number;
+  /** The most bytes of one buffer, to try a program for a smaller device. Default: the limit of this device. */
+  readonly bufferBytes?: number;
+  /** The most bytes of a buffer that a kernel sees in one binding, likewise. */
+  readonly bindingBytes?: number;
   /** The most milliseconds that one submission should take. Longer work is divided. Default: 250. */
   readonly submissionMs?: number;
   /** Milliseconds after which a device that still works on one submission is given up. Default: 60,000. */
@@ -23,6 +28,8 @@ const rules: OptionRules<WebGpuOptions> = {
   adapter: option.nonEmptyText,
   powerPreference: option.oneOf('low-power', 'high-performance'),
   memoryBytes: option.count,
+  bufferBytes: option.integer(bindingAlignmentBytes),
+  bindingBytes: option.integer(bindingAlignmentBytes),
   submissionMs: option.count,
   timeoutMs: option.count,
 };
@@ -42,6 +49,8 @@ export async function webgpu(options: WebGpuOptions = {}): Promise<WebGpuBackend
     adapter: wanted,
     powerPreference,
     memoryBytes = defaultMemoryBytes,
+    bufferBytes,
+    bindingBytes,
     submissionMs = defaultSubmissionMs,
     timeoutMs = defaultTimeoutMs,
   } = options;
@@ -73,7 +82,14 @@ export async function webgpu(options: WebGpuOptions = {}): Promise<WebGpuBackend
   const name = [info.vendor, info.architecture, info.device, info.description]
     .filter(Boolean)
     .join(' ');
-  return new WebGpuBackend(device, { adapter: name, memoryBytes, submissionMs, timeoutMs });
+  return new WebGpuBackend(device, {
+    adapter: name,
+    memoryBytes,
+    bufferBytes,
+    bindingBytes,
+    submissionMs,
+    timeoutMs,
+  });
 }
 
 function noAdapter(wanted: string | undefined, cause?: unknown): BackendError {

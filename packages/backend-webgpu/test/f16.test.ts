@@ -37,7 +37,8 @@ function textsOf(program: Program, traits: DeviceTraits): { text: string; bindin
   const { values, kernels } = planKernels(program, traits);
   return kernels.map((kernel) => {
     const slots = slotsOf(kernel, undefined);
-    const text = kernelText(values, kernel, [...slots.keys()], undefined);
+    const windows = slots.map((_, slot) => [slot]);
+    const text = kernelText(values, kernel, { windows, windowWords: 0 }, undefined);
     return { text, bindings: slots.length };
   });
 }

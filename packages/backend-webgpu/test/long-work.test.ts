@@ -12,7 +12,7 @@ describe('groups of a dispatch that is divided', () => {
         fc.tuple(count, count, count),
         fc.integer({ min: 1, max: 40 }),
         (groups, parts) => {
-          const ranges = divide(groups, parts);
+          const ranges = divide({ first: [0, 0, 0], groups }, parts);
           const all = groups[0] * groups[1] * groups[2];
           expect(ranges).toHaveLength(Math.min(parts, all));
           const seen = new Set<string>();

@@ -3,7 +3,9 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { kernelText, slotsOf } from '../src/compile/kernel-text.ts';
 import { placeTemporaries } from '../src/compile/place-temporaries.ts';
-import { buffersOf, type KernelPlan, planKernels } from '../src/compile/plan-kernels.ts';
+import { buffersOf } from '../src/compile/binding-limit.ts';
+import type { KernelPlan } from '../src/compile/kernel-plan.ts';
+import { planKernels } from '../src/compile/plan-kernels.ts';
 import { leastTraits } from '../src/compile/device-traits.ts';
 import { taskOf } from '../src/compile/task-of.ts';
 
@@ -182,7 +184,9 @@ describe('planKernels', () => {
         instructions: [binary('mul', 0, 1, [size]), binary('add', 2, 0, [size])],
         updates: [{ target: 0, value: 3 }],
       });
-      return kernels.map((kernel) => kernelText(values, kernel, [0, 1, 0], undefined));
+      return kernels.map((kernel) =>
+        kernelText(values, kernel, { windows: [[0], [1], [0]], windowWords: 0 }, undefined),
+      );
     };
     expect(textOf(100)).toEqual(textOf(7));
   });

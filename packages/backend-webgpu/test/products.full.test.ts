@@ -28,7 +28,7 @@ describe.skipIf(reason !== undefined)(
         const gpu = await adapter?.requestDevice();
         if (gpu === undefined) throw new Error('no device');
         const session = new GpuSession(gpu, { submissionMs: 250, timeoutMs: 60_000 });
-        const memory = new GpuMemory(gpu, 2 ** 30, session.fail, session.destroy);
+        const memory = new GpuMemory(gpu, { memoryBytes: 2 ** 30 }, session.fail, session.destroy);
         const [rows, depth, columns] = [133, 70, 99];
         const f32 = (...shape: number[]) => ({ shape, dtype: 'f32' }) as const;
         const inputs = [

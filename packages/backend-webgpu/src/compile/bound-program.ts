@@ -1,9 +1,13 @@
 import type { GpuSession, Pipeline } from '../device/gpu-session.ts';
 import type { Task } from '../device/task.ts';
-import { divide } from './divide.ts';
+import { bindWindows, type Used } from './bind-windows.ts';
+import { divide, type GroupRange } from './divide.ts';
+import type { Kernel } from './kernel.ts';
 import { kernelText, slotsOf } from './kernel-text.ts';
-import { guardOf, type KernelPlan } from './plan-kernels.ts';
+import { guardOf } from './guard-of.ts';
+import type { KernelPlan } from './kernel-plan.ts';
 import { taskOf } from './task-of.ts';
+import { wordsOf } from './words.ts';
 
 /** The memory of a value during a run. */
 export interface Located {
@@ -32,50 +36,96 @@ export interface BindOptions {
   readonly plan: KernelPlan;
   /** Of each kernel. */
   readonly work: readonly number[];
-  /** Into how many dispatches each kernel is divided. */
-  readonly parts: readonly number[];
+  /** The dispatches of each kernel, by its slices. */
+  readonly ranges: readonly (readonly SliceRanges[])[];
+  /** Bytes of one binding, at most. */
+  readonly bindingBytes: number;
   readonly locate: (id: number) => Located;
   /** Where the device has the parameters, and bytes between those of one dispatch and of the next. */
   readonly parameterBuffer: GPUBuffer;
   readonly stride: number;
 }
 
+/** A slice of the groups of a kernel, which has bindings of its own, and the dispatches that it is divided into. */
+export interface SliceRanges {
+  readonly slice: GroupRange;
+  readonly dispatches: readonly GroupRange[];
+}
+
+/** Slices of a kernel, divided into so many dispatches together, if not into more. */
+export function rangesOf({ groups, slices }: Kernel, parts: number): readonly SliceRanges[] {
+  const first = [0, 0, 0] as const;
+  if (slices === undefined) {
+    const slice = { first, groups };
+    return [{ slice, dispatches: divide(slice, parts) }];
+  }
+  const { dim, groups: most } = slices;
+  const count = Math.ceil(groups[dim] / most);
+  const [x, y, z] = groups;
+  return Array.from({ length: count }, (_, number) => {
+    const begin = number * most;
+    const own = Math.min(most, groups[dim] - begin);
+    const slice: GroupRange =
+      dim === 1
+        ? { first: [0, begin, 0], groups: [x, own, z] }
+        : { first: [0, 0, begin], groups: [x, y, own] };
+    return { slice, dispatches: divide(slice, Math.ceil(parts / count)) };
+  });
+}
+
 /** Finds pipelines and makes bindings for the buffers of a run. */
 export function bindProgram(
   session: GpuSession,
-  { plan, work, parts, locate, parameterBuffer, stride }: BindOptions,
+  { plan, work, ranges, bindingBytes, locate, parameterBuffer, stride }: BindOptions,
 ): BoundProgram {
   const { values, kernels } = plan;
-  const count = parts.reduce((sum, of) => sum + of, 0);
+  const count = ranges.flat().reduce((sum, { dispatches }) => sum + dispatches.length, 0);
   const parameters = new Uint32Array((count * stride) / 4);
   const dispatches: Dispatch[] = [];
   for (const [position, kernel] of kernels.entries()) {
-    const located = slotsOf(kernel, guardOf(plan, kernel)).map(locate);
-    const buffers = [...new Set(located.map(({ memory }) => memory))];
-    const arrays = located.map(({ memory }) => buffers.indexOf(memory));
-    const text = kernelText(values, kernel, arrays, guardOf(plan, kernel));
-    const pipeline = session.pipeline(text, buffers.length, kernel.label);
-    const resources = [
-      { buffer: parameterBuffer, offset: 0, size: stride },
-      ...buffers.map((buffer) => ({ buffer })),
-    ];
-    const bindings = session.device.createBindGroup({
-      label: kernel.label,
-      layout: session.layout(buffers.length),
-      entries: resources.map((resource, binding) => ({ binding, resource })),
-    });
-    const numbers = [...located.map(({ byteOffset }) => byteOffset / 4), ...kernel.numbers];
-    const ranges = divide(kernel.groups, parts[position] ?? 1);
-    const share = (work[position] ?? 0) / ranges.length;
+    const guard = guardOf(plan, kernel);
+    const slots = slotsOf(kernel, guard);
+    const slices = ranges[position] ?? [];
+    const own = slices.reduce((sum, of) => sum + of.dispatches.length, 0);
+    const share = (work[position] ?? 0) / own;
     const task = taskOf(values, kernel);
-    for (const { first, groups } of ranges) {
-      const parameterOffset = dispatches.length * stride;
-      parameters.set([...numbers, ...first, ...kernel.groups], parameterOffset / 4);
-      const { check } = kernel;
-      dispatches.push({ pipeline, bindings, parameterOffset, groups, check, work: share, task });
+    for (const { slice, dispatches: divided } of slices) {
+      const used = slots.map((id) => usedOf(plan, kernel, id, slice, locate(id)));
+      const { bindings: buffers, windows, offsets } = bindWindows(used, bindingBytes);
+      const text = kernelText(values, kernel, { windows, windowWords: bindingBytes / 4 }, guard);
+      const pipeline = session.pipeline(text, buffers.length, kernel.label);
+      const resources = [{ buffer: parameterBuffer, offset: 0, size: stride }, ...buffers];
+      const bindings = session.device.createBindGroup({
+        label: kernel.label,
+        layout: session.layout(buffers.length),
+        entries: resources.map((resource, binding) => ({ binding, resource })),
+      });
+      const numbers = [...offsets, ...kernel.numbers];
+      for (const { first, groups } of divided) {
+        const parameterOffset = dispatches.length * stride;
+        parameters.set([...numbers, ...first, ...kernel.groups], parameterOffset / 4);
+        const { check } = kernel;
+        dispatches.push({ pipeline, bindings, parameterOffset, groups, check, work: share, task });
+      }
     }
   }
   return { dispatches, parameters };
+}
+
+/** What a slice of a kernel uses of a value. */
+function usedOf(
+  { values }: KernelPlan,
+  { slices }: Kernel,
+  id: number,
+  { first, groups }: GroupRange,
+  { memory, byteOffset }: Located,
+): Used {
+  const end = byteOffset + 4 * wordsOf(values, id);
+  const ofGroup = slices?.bytes.get(id);
+  if (slices === undefined || ofGroup === undefined)
+    return { memory, byteOffset, from: byteOffset, to: end };
+  const from = byteOffset + first[slices.dim] * ofGroup;
+  return { memory, byteOffset, from, to: Math.min(end, from + groups[slices.dim] * ofGroup) };
 }
 
 /** Dispatches that are submitted together. */

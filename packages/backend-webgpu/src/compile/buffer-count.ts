@@ -4,9 +4,15 @@ import { bytesOf, type Values } from './values.ts';
 /** How many buffers some values take as bindings of a kernel. */
 export type BufferCount = (ids: Iterable<number>) => number;
 
-/** Values for which `alike` gives the same number share a buffer. */
-export function bufferCount(alike: (id: number) => number): BufferCount {
-  return (ids) => new Set([...ids].map(alike)).size;
+/** Values for which `alike` gives the same number share a buffer. Each takes so many bindings as `bindings` says. */
+export function bufferCount(
+  alike: (id: number) => number,
+  bindings: (id: number) => number,
+): BufferCount {
+  return (ids) => {
+    const found = new Map([...ids].map((id) => [alike(id), bindings(id)]));
+    return [...found.values()].reduce((sum, count) => sum + count, 0);
+  };
 }
 
 /**

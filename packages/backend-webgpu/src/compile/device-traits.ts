@@ -4,6 +4,8 @@ import { largeTiles, type ProductTile } from '../kernels/product-tile.ts';
 export interface DeviceTraits {
   /** Buffers that one kernel may have. */
   readonly mostBuffers: number;
+  /** Bytes of a buffer that one kernel may have in one binding. A multiple of `bindingAlignmentBytes`. */
+  readonly bindingBytes: number;
   /** Whether kernels may hold f16, which is an optional feature. */
   readonly computesF16: boolean;
   /** How large products are shared out. */
@@ -13,6 +15,7 @@ export interface DeviceTraits {
 /** Those of a device that has nothing optional. */
 export const leastTraits: DeviceTraits = {
   mostBuffers: 8,
+  bindingBytes: 2 ** 27,
   computesF16: false,
   tile: largeTiles[0],
 };

@@ -6,9 +6,9 @@ export interface GroupRange {
   readonly groups: Counts;
 }
 
-/** Divides the groups of a dispatch into so many ranges, or into single groups where there are not so many. */
-export function divide(groups: Counts, parts: number): readonly GroupRange[] {
-  const ranges: GroupRange[] = [{ first: [0, 0, 0], groups }];
+/** Divides groups of a dispatch into so many ranges, or into single groups where there are not so many. */
+export function divide(whole: GroupRange, parts: number): readonly GroupRange[] {
+  const ranges: GroupRange[] = [whole];
   while (ranges.length < parts) {
     const at = largestOf(ranges);
     const range = ranges[at];

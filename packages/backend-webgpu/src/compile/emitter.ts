@@ -6,10 +6,12 @@ import { countOf, inputAt, type Values } from './values.ts';
 /** Which element of a value: its number, row by row, or its index along each dim. All are expressions of type u32. */
 export type Index = { readonly linear: string } | { readonly dims: readonly string[] };
 
-/** Where a value in memory lies: elements of an array of words, from an offset in words on. */
+/** Where a value in memory lies. Words are counted from its first one on. */
 export interface Place {
-  readonly array: string;
-  readonly offset: string;
+  /** An expression for a word. */
+  readonly read: (word: string) => string;
+  /** A statement that writes a word. */
+  readonly write: (word: string, value: string) => string;
 }
 
 export interface EmitterContext {
@@ -132,16 +134,15 @@ export class Emitter {
     const { shape, dtype } = values.type(id);
     const place = placeOf(id);
     if (place === undefined) throw new RangeError(`value ${id} is not in memory`);
-    const { array, offset } = place;
     const at = this.linear(index, shape);
     const { bytes, load } = storageOf[dtype];
-    if (bytes === 4) return this.let(load(`${array}[${offset} + ${at}]`));
+    if (bytes === 4) return this.let(load(place.read(at)));
     if (bytes === 8) {
-      const low = this.let(`${offset} + ${at} * 2u`);
-      return this.let(load(`vec2<u32>(${array}[${low}], ${array}[${low} + 1u])`));
+      const low = this.let(`${at} * 2u`);
+      return this.let(load(`vec2<u32>(${place.read(low)}, ${place.read(`${low} + 1u`)})`));
     }
     const [shift, last, mask] = bytes === 2 ? [1, 1, 65_535] : [2, 3, 255];
-    const word = `${array}[${offset} + (${at} >> ${shift}u)]`;
+    const word = place.read(`(${at} >> ${shift}u)`);
     return this.let(load(`((${word} >> ((${at} & ${last}u) * ${8 * bytes}u)) & ${mask}u)`));
   }
 

@@ -12,12 +12,19 @@ import { bufferUsage } from '../device/gpu-constants.ts';
 import type { GpuBuffer } from '../device/gpu-buffer.ts';
 import type { GpuMemory } from '../device/gpu-memory.ts';
 import type { GpuSession } from '../device/gpu-session.ts';
-import { bindProgram, type BoundProgram, stretchesOf, type Located } from './bound-program.ts';
+import {
+  bindProgram,
+  type BoundProgram,
+  type Located,
+  rangesOf,
+  stretchesOf,
+} from './bound-program.ts';
 import { type Bounds, boundsOf } from './bounds.ts';
 import { parameterCount } from './kernel-text.ts';
 import { workOf } from './kernel-work.ts';
 import { placeTemporaries } from './place-temporaries.ts';
-import { guardOf, type KernelPlan } from './plan-kernels.ts';
+import { guardOf } from './guard-of.ts';
+import type { KernelPlan } from './kernel-plan.ts';
 import { taskOf } from './task-of.ts';
 import { bytesOf } from './values.ts';
 
@@ -83,7 +90,7 @@ export class GpuExecutable implements Executable {
     this.#parameterStride = Math.ceil((most * 4) / parameterAlignment) * parameterAlignment;
     const { places, pageBytes } = placeTemporaries(
       plan,
-      session.device.limits.maxStorageBufferBindingSize,
+      Math.min(plan.bindingBytes, memory.largestBytes),
     );
     this.#scratchPlaces = places;
     this.#scratch = pageBytes.map((byteLength) => memory.alloc(byteLength));
@@ -235,8 +242,11 @@ export class GpuExecutable implements Executable {
       return this.#bound;
     }
     const stride = this.#parameterStride;
-    const parameterBuffer = this.#parametersOf(parts.reduce((sum, count) => sum + count, 0));
-    const { kernels, values } = this.#plan;
+    const { kernels, values, bindingBytes } = this.#plan;
+    const ranges = kernels.map((kernel, position) => rangesOf(kernel, parts[position] ?? 1));
+    const parameterBuffer = this.#parametersOf(
+      ranges.flat().reduce((sum, { dispatches }) => sum + dispatches.length, 0),
+    );
     const [first] = kernels;
     if (first === undefined) throw new RangeError('a program without kernels has no bindings');
     const task = taskOf(values, first, kernels.length - 1);
@@ -244,7 +254,8 @@ export class GpuExecutable implements Executable {
       bindProgram(this.#session, {
         plan: this.#plan,
         work: this.#work,
-        parts,
+        ranges,
+        bindingBytes,
         locate: (id) => this.#locate(id, inputs, outputs),
         parameterBuffer,
         stride,

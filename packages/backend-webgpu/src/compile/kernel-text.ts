@@ -3,6 +3,9 @@ import { Emitter, type Place } from './emitter.ts';
 import type { Kernel } from './kernel.ts';
 import type { Values } from './values.ts';
 
+/** The bindings, by number, that have the words of a value; all but the last one have `windowWords`. */
+export type Windows = readonly number[];
+
 /** Values in memory that a kernel has, each once, with the one that it is guarded by. */
 export function slotsOf({ reads, writes }: Kernel, guard: number | undefined): readonly number[] {
   return [...new Set([...reads, ...writes, ...(guard === undefined ? [] : [guard])])];
@@ -17,20 +20,20 @@ export function parameterCount(kernel: Kernel, guard: number | undefined): numbe
 }
 
 /**
- * The WGSL of a kernel. `arrays` says for each slot in which buffer it lies: WebGPU takes a buffer that is written once only, so slots
- * of one buffer are one binding. `guard` is the value whose first word, if it is not 0, has the kernel do nothing. The parameters are
+ * The WGSL of a kernel. `windows` says for each slot in which bindings it lies: WebGPU takes a buffer that is written once only, so slots
+ * of one buffer are one binding; and a slot that is larger than a binding has several. `guard` is the value whose first word, if it is not 0, has the kernel do nothing. The parameters are
  * where each slot begins, in words, then the kernel's own numbers, the first group of threads of a dispatch, and how many the kernel has.
  */
 export function kernelText(
   values: Values,
   kernel: Kernel,
-  arrays: readonly number[],
+  { windows, windowWords }: { readonly windows: readonly Windows[]; readonly windowWords: number },
   guard: number | undefined,
 ): string {
   const slots = slotsOf(kernel, guard);
   const number = (i: number): string => `parameters[${i >> 2}][${i & 3}]`;
   const places = new Map<number, Place>(
-    slots.map((id, slot) => [id, { array: `b${arrays[slot] ?? 0}`, offset: `o${slot}` }]),
+    slots.map((id, slot) => [id, placeIn(slot, windows[slot] ?? [])]),
   );
   const emitter = new Emitter({ values, placeOf: (id) => places.get(id) });
   const place = (id: number): Place => {
@@ -45,8 +48,7 @@ export function kernelText(
   emitter.line(`let groups = ${counts(own + 3)};`);
   for (const slot of slots.keys()) emitter.line(`let o${slot} = ${number(slot)};`);
   if (guard !== undefined) {
-    const { array, offset } = place(guard);
-    emitter.line(`if (${array}[${offset}] != 0u) { return; }`);
+    emitter.line(`if (${place(guard).read('0u')} != 0u) { return; }`);
   }
   kernel.body({ emitter, place, number: (i) => number(slots.length + i) });
   const count = Math.ceil((own + rangeNumbers) / 4);
@@ -55,12 +57,13 @@ export function kernelText(
     `// ${kernel.label}`,
     ...(/\bf16\b/.test(code) ? ['enable f16;'] : []),
     `@group(0) @binding(0) var<uniform> parameters: array<vec4<u32>, ${count}>;`,
-    ...[...new Set(arrays)]
+    ...[...new Set(windows.flat())]
       .toSorted((a, b) => a - b)
       .map(
         (array) =>
           `@group(0) @binding(${array + 1}) var<storage, read_write> b${array}: array<u32>;`,
       ),
+    ...windows.flatMap((own, slot) => (own.length < 2 ? [] : accessors(slot, own, windowWords))),
     kernel.shared ?? '',
     functionsOf(code),
     `@compute @workgroup_size(${kernel.workgroup.join(', ')})`,
@@ -68,4 +71,32 @@ export function kernelText(
     emitter.text,
     '}',
   ].join('\n');
+}
+
+function placeIn(slot: number, windows: Windows): Place {
+  if (windows.length > 1) {
+    return {
+      read: (word) => `read_${slot}(o${slot} + ${word})`,
+      write: (word, value) => `write_${slot}(o${slot} + ${word}, ${value});`,
+    };
+  }
+  const element = (word: string): string => `b${windows[0] ?? 0}[o${slot} + ${word}]`;
+  return { read: element, write: (word, value) => `${element(word)} = ${value};` };
+}
+
+/** Functions that find the binding of a word. */
+function accessors(slot: number, windows: Windows, windowWords: number): string[] {
+  const each = (use: (element: string) => string): string =>
+    windows
+      .map((binding, i) => {
+        const before = i * windowWords;
+        const used = use(`b${binding}[at${i === 0 ? '' : ` - ${before}u`}]`);
+        const isLast = i === windows.length - 1;
+        return isLast ? used : `if (at < ${before + windowWords}u) { ${used} }`;
+      })
+      .join('\n');
+  return [
+    `fn read_${slot}(at: u32) -> u32 {\n${each((element) => `return ${element};`)}\n}`,
+    `fn write_${slot}(at: u32, word: u32) {\n${each((element) => `${element} = word; return;`)}\n}`,
+  ];
 }

@@ -1,5 +1,5 @@
 import { type Lifetime, type PlacedLifetimes, placeLifetimes } from '@shardwise/core/spec';
-import type { KernelPlan } from './plan-kernels.ts';
+import type { KernelPlan } from './kernel-plan.ts';
 import { wordsOf } from './words.ts';
 
 const alignmentBytes = 16;

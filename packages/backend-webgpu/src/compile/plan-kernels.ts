@@ -10,76 +10,65 @@ import { pointwise } from '../kernels/pointwise.ts';
 import { reduce } from '../kernels/reduce.ts';
 import { isRowInstruction, rows } from '../kernels/rows.ts';
 import type { DeviceTraits } from './device-traits.ts';
+import { buffersOf, tooManyBindings } from './binding-limit.ts';
 import { bufferCount, gatheredInputs } from './buffer-count.ts';
 import { checksFirst } from './checks-first.ts';
 import { joinAttention } from './join-attention.ts';
 import { joinEpilogues } from './join-epilogues.ts';
 import { joinPointwise } from './join-pointwise.ts';
 import type { Kernel } from './kernel.ts';
-import { slotsOf } from './kernel-text.ts';
+import type { Check, KernelPlan } from './kernel-plan.ts';
 import { termsOf } from './kernel-work.ts';
 import { materialised } from './materialise.ts';
 import { placeUpdates } from './place-updates.ts';
 import { Reads } from './reads.ts';
 import { rewrite } from './rewrite.ts';
+import { bindingsOf, sliceKernel } from './slice-kernel.ts';
 import { countOf, inputAt, type Values } from './values.ts';
 
-/** An instruction whose indices are checked, and its number in the program. */
-export interface Check {
-  readonly op: Instruction['op'];
-  readonly instruction: number;
-  readonly size: number;
-  /** The value that has the indices. */
-  readonly index: number;
-}
-
-/** How a program runs. */
-export interface KernelPlan {
-  readonly values: Values;
-  /** In their order. */
-  readonly kernels: readonly Kernel[];
-  /** The value that lies in the buffer of each output. */
-  readonly outputs: readonly number[];
-  /** Values that lie in the buffer of an input, which they replace. */
-  readonly inPlace: ReadonlyMap<number, number>;
-  /** The words that checks write: whether there is a fault, and `checkWords` for each check. Undefined without checks. */
-  readonly faults: number | undefined;
-  readonly checks: readonly Check[];
-  /** Inputs that a run copies side by side first, by where they then are. */
-  readonly gathered: ReadonlyMap<number, number>;
-}
-
+/** Throws BackendError where a kernel would need more bindings than the device has. */
 export function planKernels(program: Program, traits: DeviceTraits): KernelPlan {
   checkDTypes(program);
-  // What replaces an input where it lies takes no buffer of its own; which values do is known at the end.
-  const plan = planWith(program, traits, true);
-  return plan.kernels.every((kernel) => buffersOf(plan, kernel) <= traits.mostBuffers)
-    ? plan
-    : planWith(program, traits, false);
+  let refused: BackendError | undefined;
+  for (const assumptions of attempts) {
+    const plan = planWith(program, traits, assumptions);
+    const { mostBuffers } = traits;
+    const large = plan.kernels.find((kernel) => buffersOf(plan, kernel) > mostBuffers);
+    if (large === undefined) return plan;
+    if (assumptions.cuts) refused = tooManyBindings(plan, large, mostBuffers);
+  }
+  throw refused;
 }
 
-/** Buffers that a kernel takes, at most. */
-export function buffersOf(plan: KernelPlan, kernel: Kernel): number {
-  const { gathered, inPlace } = plan;
-  const alike = (id: number): number => inPlace.get(id) ?? (gathered.has(id) ? -1 : id);
-  return bufferCount(alike)(slotsOf(kernel, guardOf(plan, kernel)));
+/** What is known at the end of planning only, and is assumed before. */
+interface Assumptions {
+  /** What replaces an input where it lies takes no buffer of its own. */
+  readonly replaces: boolean;
+  /** Kernels that meet a value larger than a binding are cut, so that they need a stretch of it at a time. */
+  readonly cuts: boolean;
 }
 
-/** The value whose first word has a kernel do nothing: those that replace inputs look at the words of checks first. */
-export function guardOf(
-  { faults, inPlace }: Pick<KernelPlan, 'faults' | 'inPlace'>,
-  { writes }: Kernel,
-): number | undefined {
-  return faults !== undefined && writes.some((id) => inPlace.has(id)) ? faults : undefined;
-}
+const attempts: readonly Assumptions[] = [
+  { replaces: true, cuts: true },
+  { replaces: false, cuts: true },
+  { replaces: false, cuts: false },
+];
 
-function planWith(program: Program, traits: DeviceTraits, replaces: boolean): KernelPlan {
-  const { mostBuffers } = traits;
+function planWith(
+  program: Program,
+  traits: DeviceTraits,
+  { replaces, cuts }: Assumptions,
+): KernelPlan {
+  const { mostBuffers, bindingBytes } = traits;
   const { values, outputs, updates } = rewrite(program);
   const gathered = gatheredInputs(values, updates);
   const targets = new Map(replaces ? updates.map(({ value, target }) => [value, target]) : []);
-  const buffers = bufferCount((id) => (gathered.has(id) ? -1 : id));
-  const joinedBuffers = bufferCount((id) => (gathered.has(id) ? -1 : (targets.get(id) ?? id)));
+  const bindings = (id: number): number => (cuts ? 1 : bindingsOf(values, {}, id, bindingBytes));
+  const buffers = bufferCount((id) => (gathered.has(id) ? -1 : id), bindings);
+  const joinedBuffers = bufferCount(
+    (id) => (gathered.has(id) ? -1 : (targets.get(id) ?? id)),
+    bindings,
+  );
   const roots = new Set([...outputs, ...updates.map(({ value }) => value)]);
   const needed = neededFor(values, roots);
   // The result, and the words of checks, take a buffer each.
@@ -124,7 +113,8 @@ function planWith(program: Program, traits: DeviceTraits, replaces: boolean): Ke
     outputs,
     hasChecks: faults !== undefined,
   });
-  return { values, outputs, faults, checks, gathered, ...placed };
+  const sliced = placed.kernels.map((kernel) => sliceKernel(values, kernel, reads, bindingBytes));
+  return { values, outputs, faults, checks, gathered, bindingBytes, ...placed, kernels: sliced };
 }
 
 /** What is computed in 64 or 16 bits is refused; such values are moved and converted only. */
@@ -204,7 +194,7 @@ function planChecks(values: Values, needed: readonly number[], reads: Reads): Ch
   });
   const checks = checked.map(({ id, instruction }) => ({
     op: instruction.op,
-    instruction: id - values.inputCount,
+    instruction: values.origin(id),
     size: values.shape(instruction.inputs[0] ?? 0)[instruction.params.dim] ?? 0,
     index: inputAt(instruction, 1),
   }));

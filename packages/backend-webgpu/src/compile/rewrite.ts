@@ -10,18 +10,22 @@ export interface Rewritten {
   readonly updates: Program['updates'];
 }
 
-/** What kernels are planned for: outputs that are inputs become copies of them, long concatenations trees, and gradients of norms' weights sums. */
+/** What kernels are planned for: outputs that are inputs become copies of them, long concatenations trees, some products sums, and gradients of norms' weights sums. */
 export function rewrite(program: Program): Rewritten {
   const { inputs } = program;
   const instructions: Instruction[] = [];
+  const origins: number[] = [];
+  let origin = 0;
   const renamed = new Map<number, number>();
   const rename = (id: number): number => renamed.get(id) ?? id;
   const add = (instruction: Instruction): number => {
     instructions.push(instruction);
+    origins.push(origin);
     return inputs.length + instructions.length - 1;
   };
   const sources = [...inputs, ...program.instructions];
   for (const [position, original] of program.instructions.entries()) {
+    origin = position;
     const instruction: Instruction = { ...original, inputs: original.inputs.map(rename) };
     renamed.set(inputs.length + position, replace(instruction));
   }
@@ -38,7 +42,7 @@ export function rewrite(program: Program): Rewritten {
     target,
     value: unreshaped(rename(value)),
   }));
-  return { values: new Values({ inputs, instructions }), outputs, updates };
+  return { values: new Values({ inputs, instructions }, origins), outputs, updates };
 
   /** What a result is reshaped from, which needs no kernel to copy it, unless it is a result itself. */
   function unreshaped(id: number): number {

@@ -23,13 +23,14 @@ export class TunedProducts {
   #tuning: Promise<ProductTile> | undefined;
   #tile: ProductTile | undefined;
 
-  constructor(session: GpuSession, memory: GpuMemory) {
+  constructor(session: GpuSession, memory: GpuMemory, bindingBytes: number) {
     this.#session = session;
     this.#memory = memory;
     const { features, limits } = session.device;
     this.#traits = {
       ...leastTraits,
       mostBuffers: limits.maxStorageBuffersPerShaderStage,
+      bindingBytes,
       computesF16: features.has('shader-f16'),
     };
   }

@@ -19,11 +19,17 @@ export class Values {
   readonly inputCount: number;
   readonly #types: ValueType[];
   readonly #instructions: Instruction[];
+  readonly #origins: readonly number[] | undefined;
 
-  constructor({ inputs, instructions }: Pick<Program, 'inputs' | 'instructions'>) {
+  /** `origins` are the numbers of the instructions of the program that these were made of; by default their own. */
+  constructor(
+    { inputs, instructions }: Pick<Program, 'inputs' | 'instructions'>,
+    origins?: readonly number[],
+  ) {
     this.inputCount = inputs.length;
     this.#types = [...inputs, ...instructions];
     this.#instructions = [...instructions];
+    this.#origins = origins;
   }
 
   get count(): number {
@@ -43,6 +49,14 @@ export class Values {
   /** The instruction that makes a value. Undefined for inputs. */
   instruction(id: number): Instruction | undefined {
     return this.#instructions[id - this.inputCount];
+  }
+
+  /** The number of the program's instruction that a value comes from: of one that was added, that of its first input. */
+  origin(id: number): number {
+    const number = id - this.inputCount;
+    const [input] = this.instruction(id)?.inputs ?? [];
+    const own = this.#origins === undefined ? number : this.#origins[number];
+    return own ?? (input === undefined ? number : this.origin(input));
   }
 
   /** Adds an instruction, and says which value is its result. */

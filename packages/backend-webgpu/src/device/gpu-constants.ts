@@ -9,3 +9,6 @@ export const bufferUsage = {
 } as const;
 
 export const mapModeRead = 0x1;
+
+/** Where bindings of storage may begin on every device. */
+export const bindingAlignmentBytes = 256;

@@ -12,10 +12,19 @@ import { GpuBuffer } from './gpu-buffer.ts';
 const keptBytes = 256 << 20;
 const leastBytes = 16;
 
+export interface MemoryLimits {
+  /** Bytes of all buffers together. */
+  readonly memoryBytes: number;
+  /** Bytes of one, where that is less than the device's own limit. */
+  readonly bufferBytes?: number | undefined;
+}
+
 /** Allocates buffers of a device, and counts their bytes, since a device does not tell what is free. */
 export class GpuMemory {
   readonly #device: GPUDevice;
   readonly #capacityBytes: number;
+  /** Bytes that one buffer may have. */
+  readonly largestBytes: number;
   readonly #free = new Map<number, GPUBuffer[]>();
   readonly #onFailure: (error: Error) => void;
   readonly #destroy: (buffer: GPUBuffer) => void;
@@ -29,12 +38,13 @@ export class GpuMemory {
    */
   constructor(
     device: GPUDevice,
-    capacityBytes: number,
+    { memoryBytes, bufferBytes = Infinity }: MemoryLimits,
     onFailure: (error: Error) => void,
     destroy: (buffer: GPUBuffer) => void,
   ) {
     this.#device = device;
-    this.#capacityBytes = capacityBytes;
+    this.#capacityBytes = memoryBytes;
+    this.largestBytes = Math.min(bufferBytes, device.limits.maxBufferSize);
     this.#onFailure = onFailure;
     this.#destroy = destroy;
   }
@@ -46,8 +56,7 @@ export class GpuMemory {
   /** Throws OutOfMemoryError where it is known at once that there is not so much memory. */
   alloc(byteLength: number): GpuBuffer {
     const sizeBytes = Math.max(leastBytes, Math.ceil(byteLength / 4) * 4);
-    const { maxBufferSize, maxStorageBufferBindingSize } = this.#device.limits;
-    const largest = Math.min(maxBufferSize, maxStorageBufferBindingSize);
+    const largest = this.largestBytes;
     if (sizeBytes > largest || this.#bytesInUse + sizeBytes > this.#capacityBytes) {
       throw new OutOfMemoryError(
         {

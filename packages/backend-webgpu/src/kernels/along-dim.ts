@@ -46,10 +46,7 @@ export function cumsum(
       } else {
         inner.line(`sum += ${term};`);
       }
-      const { array, offset } = place(root);
-      inner.line(
-        `${array}[${offset} + ${inner.linear({ dims }, shape)}] = ${store('sum + lost')};`,
-      );
+      inner.line(place(root).write(inner.linear({ dims }, shape), store('sum + lost')));
       emitter.line(`for (var step = 0u; step < ${size}u; step++) {\n${inner.text}\n}`);
     },
   };
@@ -93,9 +90,8 @@ export function argSort(
         : [less(other, own), less(own, other)];
       inner.line(`if (${before} || (!${after} && other < ${at})) { rank++; }`);
       emitter.line(`for (var other = 0u; other < ${size}u; other++) {\n${inner.text}\n}`);
-      const { array, offset } = place(root);
       const target = emitter.linear({ dims: dims.with(dim, 'rank') }, shape);
-      emitter.line(`${array}[${offset} + ${target}] = ${at};`);
+      emitter.line(place(root).write(target, at));
     },
   };
 }

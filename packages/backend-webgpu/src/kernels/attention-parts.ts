@@ -185,11 +185,11 @@ export function storeFeatures(
   root: number,
   { linear, features, factor, width }: StoredRow,
 ): void {
-  const { array, offset } = place(root);
-  const at = emitter.let(`${offset} + ${linear} * ${width}u`);
+  const { write } = place(root);
+  const at = emitter.let(`${linear} * ${width}u`);
   for (let feature = 0; feature < width; feature++) {
     const element = `${features[feature >> 2] ?? ''}.${'xyzw'[feature & 3] ?? ''}`;
-    emitter.line(`${array}[${at} + ${feature}u] = bitcast<u32>(${element} * ${factor});`);
+    emitter.line(write(`${at} + ${feature}u`, `bitcast<u32>(${element} * ${factor})`));
   }
 }
 
@@ -200,6 +200,5 @@ export function storeNumber(
   linear: string,
   value: string,
 ): void {
-  const { array, offset } = place(root);
-  emitter.line(`${array}[${offset} + ${linear}] = bitcast<u32>(${value});`);
+  emitter.line(place(root).write(linear, `bitcast<u32>(${value})`));
 }

@@ -56,14 +56,13 @@ export function checkIndices(
       emitter.line('workgroupBarrier();');
       emitter.line('let bad = atomicLoad(&least);');
       emitter.line('if (thread.x != 0u || bad == 0xffffffffu) { return; }');
-      const { array, offset } = place(faults);
-      const first = emitter.let(`${offset} + 1u + ${numberOf(1)} * ${checkWords}u`);
-      emitter.line(`${array}[${offset}] = 1u;`);
-      emitter.line(`${array}[${first}] = bad + 1u;`);
+      const { write } = place(faults);
+      const first = emitter.let(`1u + ${numberOf(1)} * ${checkWords}u`);
+      emitter.line(write('0u', '1u'));
+      emitter.line(write(first, 'bad + 1u'));
       const found = emitter.inner();
-      found.line(
-        `${array}[${first} + 1u] = bitcast<u32>(${found.value(index, { linear: 'bad' })});`,
-      );
+      const element = found.value(index, { linear: 'bad' });
+      found.line(write(`${first} + 1u`, `bitcast<u32>(${element})`));
       emitter.line(found.text);
     },
   };

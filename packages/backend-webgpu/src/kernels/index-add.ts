@@ -36,20 +36,21 @@ export function indexAdd(
     workgroup: [lanes, 1],
     groups: spread(groups),
     numbers: [groups],
+    along: { dim: 'all', elements: columns, root, inputs: new Map([[x, columns]]) },
     shared: `var<workgroup> hits: array<u32, ${lanes}>;\nvar<workgroup> hitCount: atomic<u32>;`,
     body: ({ emitter, place, number }) => {
       const group = emitter.let('group.x + group.y * groups.x');
       emitter.line(`if (${group} >= ${number(0)}) { return; }`);
       const row = emitter.let(`${group} % ${rows}u`);
       const before = emitter.dims({ linear: emitter.let(`${group} / ${rows}u`) }, outer);
-      const { array, offset } = place(root);
+      const { read, write } = place(root);
       const { load, store } = storageOf[dtype];
-      const target = `${array}[${offset} + ${group} * ${columns}u + column]`;
+      const target = `${group} * ${columns}u + column`;
       const eachColumn = (body: string): string =>
         `for (var column = thread.x; column < ${columns}u; column += ${lanes}u) {\n${body}\n}`;
       const start = emitter.inner();
       const own = start.value(x, { linear: `${group} * ${columns}u + column` });
-      start.line(`${target} = ${store(own)};`);
+      start.line(write(target, store(own)));
       emitter.line(eachColumn(start.text));
       const look = emitter.inner();
       look.line('if (thread.x == 0u) { atomicStore(&hitCount, 0u); }');
@@ -66,7 +67,7 @@ export function indexAdd(
       const add = look.inner();
       const columnDims = add.dims({ linear: 'column' }, inner);
       const element = add.value(source, { dims: [...before, 'found', ...columnDims] });
-      add.line(`${target} = ${store(`${load(target)} + ${element}`)};`);
+      add.line(write(target, store(`${load(read(target))} + ${element}`)));
       look.line('if (atomicLoad(&hitCount) > 0u) {');
       look.line(`for (var hit = 0u; hit < ${lanes}u; hit++) {`);
       look.line(

@@ -1,7 +1,7 @@
 import type { Instruction, Shape } from '@shardwise/core/spec';
 import type { DeviceTraits } from '../compile/device-traits.ts';
 import type { Emitter } from '../compile/emitter.ts';
-import type { Kernel, KernelScope } from '../compile/kernel.ts';
+import type { Along, Kernel, KernelScope } from '../compile/kernel.ts';
 import { countOf, inputAt, type Values } from '../compile/values.ts';
 import { storageOf } from '../wgsl/registers.ts';
 import { pointwise, storeElements } from './pointwise.ts';
@@ -88,6 +88,7 @@ export function matmul(
       countOf(shape.slice(0, -2)),
     ],
     numbers: [],
+    along: alongOf(values, product, root),
     shared: operands
       .map((operand) => {
         const type = vectorOf(lanes, operand.half === undefined ? register : 'f16');
@@ -115,6 +116,26 @@ export function matmul(
       });
     },
   };
+}
+
+/** Rows of one matrix, or matrices, lie one after the other in the result, and so do those of some operands. */
+function alongOf(
+  values: Values,
+  { instruction, operands: [left, right], tile, depth }: Product,
+  root: number,
+): Along {
+  const { shape } = instruction;
+  const [rows = 1, columns = 1] = shape.slice(-2);
+  const count = countOf(shape.slice(0, -2));
+  if (count > 1) {
+    const inputs = [left, right].flatMap(({ id, size }) =>
+      countOf(values.shape(id)) === count * size * depth ? [[id, size * depth] as const] : [],
+    );
+    return { dim: 2, elements: rows * columns, root, inputs: new Map(inputs) };
+  }
+  const tileRows = tile.threads[0] * tile.perThread[0];
+  const inputs = left.depthIsLast ? [[left.id, tileRows * depth] as const] : [];
+  return { dim: 1, elements: tileRows * columns, root, inputs: new Map(inputs) };
 }
 
 function halfOf(values: Values, id: number): number | undefined {

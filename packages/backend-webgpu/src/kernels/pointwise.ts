@@ -35,6 +35,7 @@ export function pointwise(
     workgroup: [lanes, 1],
     groups: spread(Math.ceil(threads / lanes)),
     numbers: [count],
+    along: { dim: 'all', elements: lanes * perThread },
     ...(elementOf === computed ? { pointwise: { roots, count } } : {}),
     body: (scope) => {
       const { emitter, number } = scope;
@@ -85,13 +86,13 @@ function storeElement(
   element: string,
   emitter: Emitter,
 ): void {
-  const { array, offset } = place(root);
+  const { write } = place(root);
   const { bytes, store } = storageOf[values.type(root).dtype];
   if (bytes === 8) {
-    emitter.line(`${array}[${offset} + ${at} * 2u] = ${element}.x;`);
-    emitter.line(`${array}[${offset} + ${at} * 2u + 1u] = ${element}.y;`);
+    emitter.line(write(`${at} * 2u`, `${element}.x`));
+    emitter.line(write(`${at} * 2u + 1u`, `${element}.y`));
   } else {
-    emitter.line(`${array}[${offset} + ${at}] = ${store(element)};`);
+    emitter.line(write(at, store(element)));
   }
 }
 
@@ -131,14 +132,13 @@ function storePacked(
   }
   for (const root of packed) {
     const perWord = 4 / storageOf[values.type(root).dtype].bytes;
-    const { array, offset } = place(root);
+    const { read, write } = place(root);
     for (let word = 0; word < perThread / perWord; word++) {
-      const at = `${offset} + ${first} / ${perWord}u + ${word}u`;
+      const at = `${first} / ${perWord}u + ${word}u`;
       const [bits, mask] = [`w${root}_${word}`, `m${root}_${word}`];
-      emitter.line(`if (${mask} == 0xffffffffu) { ${array}[${at}] = ${bits}; }`);
-      emitter.line(
-        `else if (${mask} != 0u) { ${array}[${at}] = (${array}[${at}] & ~${mask}) | ${bits}; }`,
-      );
+      emitter.line(`if (${mask} == 0xffffffffu) { ${write(at, bits)} }`);
+      const joined = write(at, `(${read(at)} & ~${mask}) | ${bits}`);
+      emitter.line(`else if (${mask} != 0u) { ${joined} }`);
     }
   }
 }

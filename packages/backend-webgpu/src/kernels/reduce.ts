@@ -57,6 +57,7 @@ export function reduce(
   // Threads that lie next to each other read elements that do.
   const columns = reduced.has(shape.length - 1) ? 1 : columnsTogether;
   const parts = threads / columns;
+  const isTrailing = shape.every((_, dim) => reduced.has(dim) || !reduced.has(dim - 1));
   return {
     label: instruction.op,
     reads,
@@ -64,6 +65,12 @@ export function reduce(
     workgroup: [columns, parts],
     groups: spread(Math.ceil(outputs / columns)),
     numbers: [outputs],
+    along: {
+      dim: 'all',
+      elements: columns,
+      root,
+      inputs: new Map(isTrailing ? [[input, terms]] : []),
+    },
     shared: [
       `var<workgroup> partial: array<${register(dtype)}, ${threads}>;`,
       ...(instruction.op === 'argMax' ? [`var<workgroup> places: array<u32, ${threads}>;`] : []),
@@ -89,11 +96,9 @@ export function reduce(
       emitter.line(`for (var half = ${threads / 2}u; half >= ${columns}u; half >>= 1u) {`);
       emitter.line(`if (slot < half) {\n${merge}\n}`);
       emitter.line('workgroupBarrier();\n}');
-      const { array, offset } = place(root);
       const result = instruction.op === 'argMax' ? 'bitcast<i32>(places[slot])' : 'partial[slot]';
-      emitter.line(
-        `if (thread.y == 0u && ${output} < ${number(0)}) { ${array}[${offset} + ${linear}] = ${storageOf[instruction.dtype].store(result)}; }`,
-      );
+      const stored = place(root).write(linear, storageOf[instruction.dtype].store(result));
+      emitter.line(`if (thread.y == 0u && ${output} < ${number(0)}) { ${stored} }`);
     },
   };
 }

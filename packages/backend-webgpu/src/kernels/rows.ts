@@ -43,6 +43,16 @@ export function rows(
     workgroup: [threads, 1],
     groups: spread(Math.ceil(rowCount / perGroup)),
     numbers: [rowCount],
+    along: {
+      dim: 'all',
+      elements: perGroup * width,
+      root,
+      inputs: new Map(
+        instruction.inputs
+          .filter((id) => values.shape(id).length > 1)
+          .map((id) => [id, perGroup * width]),
+      ),
+    },
     shared: `var<workgroup> partial: array<f32, ${threads}>;`,
     body: ({ emitter, place, number }) => {
       const lane = emitter.let(`thread.x % ${lanes}u`);
@@ -89,13 +99,12 @@ export function rows(
         input,
         fold,
       });
-      const { array, offset } = place(root);
+      const { write } = place(root);
       forEach((inner, column) => {
         const element = result(inner, column);
         const at = inner.let(`${valid} * ${width}u + ${column}`);
-        inner.line(
-          `if (${row} < ${number(0)} && ${column} < ${width}u) { ${array}[${offset} + ${at}] = bitcast<u32>(${element}); }`,
-        );
+        const stored = write(at, `bitcast<u32>(${element})`);
+        inner.line(`if (${row} < ${number(0)} && ${column} < ${width}u) { ${stored} }`);
       });
     },
   };

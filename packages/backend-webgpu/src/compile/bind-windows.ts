@@ -1,0 +1,81 @@
+import { bindingAlignmentBytes } from '../device/gpu-constants.ts';
+import type { Windows } from './kernel-text.ts';
+
+/** Bytes of a buffer that a dispatch uses for a value. */
+export interface Used {
+  readonly memory: GPUBuffer;
+  /** Where the value begins. */
+  readonly byteOffset: number;
+  /** What is used of it, from the beginning of the buffer. */
+  readonly from: number;
+  readonly to: number;
+}
+
+/** What a dispatch binds for some values. */
+export interface BoundWindows {
+  readonly bindings: readonly GPUBufferBinding[];
+  /** By value: its bindings, and where it begins in the first of them, in words. */
+  readonly windows: readonly Windows[];
+  readonly offsets: readonly number[];
+}
+
+interface Stretch {
+  from: number;
+  to: number;
+  /** Of one value that is larger than a binding. */
+  readonly isPiece: boolean;
+}
+
+/**
+ * Binds buffers as a whole where they are small enough, and otherwise windows of them. Windows of a buffer that is written must not
+ * overlap: what lies close together shares one, and a value that is larger than a window has several.
+ */
+export function bindWindows(used: readonly Used[], bindingBytes: number): BoundWindows {
+  const stretches = new Map<GPUBuffer, Stretch[]>();
+  for (const memory of new Set(used.map((each) => each.memory))) {
+    const ofMemory = used.filter((each) => each.memory === memory);
+    stretches.set(
+      memory,
+      memory.size <= bindingBytes
+        ? [{ from: 0, to: memory.size, isPiece: false }]
+        : windowsOf(ofMemory, bindingBytes),
+    );
+  }
+  const all = [...stretches].flatMap(([memory, own]) => own.map((window) => ({ memory, window })));
+  const located = used.map(({ memory, byteOffset, from, to }) => {
+    const own = all.flatMap(({ memory: other, window }, number) =>
+      other === memory && window.from < to && from < window.to ? [{ number, window }] : [],
+    );
+    const [first] = own;
+    return {
+      windows: own.map(({ number }) => number),
+      offset: (byteOffset - (first?.window.from ?? 0)) / 4,
+    };
+  });
+  return {
+    bindings: all.map(({ memory, window: { from, to } }) =>
+      from === 0 && to === memory.size
+        ? { buffer: memory }
+        : { buffer: memory, offset: from, size: to - from },
+    ),
+    windows: located.map(({ windows }) => windows),
+    offsets: located.map(({ offset }) => offset),
+  };
+}
+
+function windowsOf(used: readonly Used[], bindingBytes: number): Stretch[] {
+  const windows: Stretch[] = [];
+  for (const { from, to } of used.toSorted((a, b) => a.from - b.from || b.to - a.to)) {
+    const last = windows.at(-1);
+    const start = from - (from % bindingAlignmentBytes);
+    if (last !== undefined && to <= last.to) continue;
+    if (last !== undefined && !last.isPiece && to - last.from <= bindingBytes) {
+      last.to = to;
+      continue;
+    }
+    const isPiece = to - start > bindingBytes;
+    for (let piece = start; piece < to; piece += bindingBytes)
+      windows.push({ from: piece, to: Math.min(to, piece + bindingBytes), isPiece });
+  }
+  return windows;
+}

@@ -1,0 +1,92 @@
+import { bindingAlignmentBytes } from '../device/gpu-constants.ts';
+import { storageOf } from '../wgsl/registers.ts';
+import { type Kernel, mostGroups } from './kernel.ts';
+import { slotsOf } from './kernel-text.ts';
+import type { Reads } from './reads.ts';
+import { countOf, type Values } from './values.ts';
+import { wordsOf } from './words.ts';
+
+/**
+ * Cuts a kernel that has a value larger than a binding into slices of its groups of threads: of values that lie as the groups do, a slice
+ * needs a stretch only. The kernel is left as it is where nothing is so large, or where no stretch would be small enough.
+ */
+export function sliceKernel(
+  values: Values,
+  kernel: Kernel,
+  reads: Reads,
+  bindingBytes: number,
+): Kernel {
+  const { along } = kernel;
+  const isLarge = (id: number): boolean => 4 * wordsOf(values, id) > bindingBytes;
+  if (along === undefined || !slotsOf(kernel, undefined).some(isLarge)) return kernel;
+  const bytes = new Map(
+    [...elementsAlong(values, kernel, reads)].map(([id, elements]) => [
+      id,
+      elements * storageOf[values.type(id).dtype].bytes,
+    ]),
+  );
+  const most = Math.floor(bindingBytes / Math.max(...bytes.values()));
+  // Bindings begin at whole units of a device.
+  const unit = Math.max(...[...bytes.values()].map(groupsUntilAligned));
+  if (most < unit) return kernel;
+  if (along.dim !== 'all') {
+    return { ...kernel, slices: { dim: along.dim, groups: most - (most % unit), bytes } };
+  }
+  const [x, y] = kernel.groups;
+  const row = 2 ** Math.floor(Math.log2(Math.min(most, mostGroups)));
+  const ofRow = new Map([...bytes].map(([id, ofGroup]) => [id, ofGroup * row]));
+  return {
+    ...kernel,
+    groups: [row, Math.ceil((x * y) / row), 1],
+    slices: { dim: 1, groups: Math.floor(most / row), bytes: ofRow },
+  };
+}
+
+/** Elements per group of values of which consecutive groups touch consecutive stretches, and nothing else. */
+function elementsAlong(
+  values: Values,
+  { along, pointwise, writes }: Kernel,
+  reads: Reads,
+): ReadonlyMap<number, number> {
+  if (along === undefined) return new Map();
+  const { elements, root, inputs } = along;
+  const found = new Map<number, number | undefined>(writes.map((id) => [id, elements]));
+  const note = (id: number, ofGroup: number | undefined): void => {
+    found.set(id, found.has(id) && found.get(id) !== ofGroup ? undefined : ofGroup);
+  };
+  const noteAll = (
+    read: ReturnType<Reads['of']>,
+    reader: number,
+    ofGroup: number | undefined,
+  ): void => {
+    for (const [id, kind] of read) {
+      if (id === root) continue;
+      const isSame =
+        kind === 'same element' && countOf(values.shape(id)) === countOf(values.shape(reader));
+      note(id, isSame ? ofGroup : undefined);
+    }
+  };
+  for (const input of new Set(values.instruction(root ?? -1)?.inputs ?? []))
+    noteAll(reads.of(input), input, inputs?.get(input));
+  const others = pointwise?.roots ?? writes.filter((id) => root !== undefined && id !== root);
+  for (const id of others) noteAll(reads.ofInputs(id), id, elements);
+  return new Map([...found].flatMap(([id, of]) => (of === undefined ? [] : [[id, of]])));
+}
+
+/** So many groups, of so many bytes each, end where a binding may begin. A power of two. */
+function groupsUntilAligned(bytes: number): number {
+  let groups = 1;
+  while ((bytes * groups) % bindingAlignmentBytes !== 0) groups *= 2;
+  return groups;
+}
+
+/** Bindings that a value takes in a kernel, at most. */
+export function bindingsOf(
+  values: Values,
+  { slices }: Pick<Kernel, 'slices'>,
+  id: number,
+  bindingBytes: number,
+): number {
+  if (slices?.bytes.has(id) === true) return 1;
+  return Math.max(1, Math.ceil((4 * wordsOf(values, id)) / bindingBytes));
+}

@@ -1,0 +1,192 @@
+import {
+  concat,
+  manualSeed,
+  nn,
+  noGrad,
+  optim,
+  rand,
+  setRank,
+  type Tensor,
+  tensor,
+} from '@shardwise/core';
+import { BackendError, OutOfMemoryError } from '@shardwise/core/spec';
+import { assertAllclose, interpreter } from '@shardwise/testing';
+import { reasonWithoutDevice } from '@shardwise/testing/node';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { findGpu } from '../src/find-gpu.ts';
+import { webgpu } from '../src/index.ts';
+import { WebGpuBackend } from '../src/webgpu-backend.ts';
+
+const reason = await reasonWithoutDevice(webgpu);
+const bindingBytes = 16_384;
+
+describe.skipIf(reason !== undefined)(
+  `tensors that are larger than a binding${reason ? ` (not here: ${reason})` : ''}`,
+  () => {
+    let device: WebGpuBackend;
+    let gpu: GPUDevice;
+    let largestBinding = 0;
+
+    beforeAll(async () => {
+      const adapter = await (await findGpu()).requestAdapter();
+      if (adapter === null) throw new Error('the adapter is gone');
+      gpu = await adapter.requestDevice();
+      const bind = gpu.createBindGroup.bind(gpu);
+      gpu.createBindGroup = (descriptor) => {
+        for (const { resource } of descriptor.entries) {
+          if (!('buffer' in resource)) continue;
+          const size = resource.size ?? resource.buffer.size;
+          largestBinding = Math.max(largestBinding, size);
+        }
+        return bind(descriptor);
+      };
+      device = new WebGpuBackend(gpu, {
+        adapter: 'small bindings',
+        memoryBytes: 2 ** 30,
+        bindingBytes,
+        submissionMs: 250,
+        timeoutMs: 60_000,
+      });
+    });
+    afterAll(() => device.close());
+
+    /** What `compute` gives on the device, and on the interpreter. */
+    const onBoth = async <T>(compute: () => Promise<T>): Promise<readonly [T, T]> => {
+      const results: T[] = [];
+      for (const each of [device, interpreter()]) {
+        setRank({ device: each });
+        manualSeed(0);
+        results.push(await compute());
+      }
+      const [ours, theirs] = results;
+      if (ours === undefined || theirs === undefined) throw new Error('two results');
+      return [ours, theirs];
+    };
+
+    test('a GPT whose embedding, logits and optimizer states are larger has the losses of the interpreter', async () => {
+      const [vocabulary, width] = [160, 32];
+      const losses = (): Promise<number[]> => {
+        const table = new nn.Embedding(vocabulary, width);
+        const places = new nn.Embedding(16, width);
+        const block = new nn.TransformerEncoderLayer(width, 2, {
+          normFirst: true,
+          dropout: 0,
+          dimFeedforward: 64,
+        });
+        const head = new nn.Linear(width, vocabulary);
+        const parameters = [table, places, block, head].flatMap((each) => [...each.parameters()]);
+        const optimizer = new optim.AdamW(parameters, { lr: 0.01 });
+        const step = async (): Promise<number> => {
+          optimizer.zeroGrad();
+          const words = Array.from({ length: 66 }, (_, i) => (7 * i * i) % vocabulary);
+          const x = tensor(words.slice(0, 64), 'i32').reshape([4, 16]);
+          const y = tensor(words.slice(2), 'i32');
+          const positions = tensor(
+            Array.from({ length: 16 }, (_, i) => i),
+            'i32',
+          );
+          const hidden = block.forward(table.forward(x).add(places.forward(positions)));
+          const logits = head.forward(hidden).reshape([64, vocabulary]);
+          const loss = nn.functional.crossEntropy(logits, y);
+          loss.backward();
+          await optimizer.step();
+          return loss.item();
+        };
+        return Array.from({ length: 4 }).reduce<Promise<number[]>>(
+          async (before) => [...(await before), await step()],
+          Promise.resolve([]),
+        );
+      };
+      largestBinding = 0;
+      const [ours, theirs] = await onBoth(losses);
+      assertAllclose(ours, theirs, { rtol: 1e-4, atol: 1e-5 });
+      expect(theirs[3]).toBeLessThan(theirs[0] ?? 0);
+      expect(largestBinding).toBeLessThanOrEqual(bindingBytes);
+      expect(largestBinding).toBeGreaterThan(bindingBytes / 2);
+    }, 300_000);
+
+    // Values of 37 KB, which take three bindings.
+    const [rows, columns] = [150, 61];
+    const cases: readonly [name: string, compute: (x: Tensor, y: Tensor) => Tensor][] = [
+      ['a chain of elementwise steps', (x, y) => x.mul(y).exp().add(x)],
+      ['values of 1 byte, and of 8', (x, y) => x.lt(y).to('i64').to('f32')],
+      ['values of 2 bytes', (x, y) => x.to('f16').add(y.to('bf16').to('f16')).to('f32')],
+      ['what is read elsewhere than where it is written', (x, y) => x.add(y.flip([0]))],
+      ['a transposed copy', (x) => x.transpose(0, 1).exp()],
+      ['a concatenation', (x, y) => concat([x.mul(2), y], 0).slice(0, 140, 160)],
+      ['sums along rows', (x) => x.sum(1)],
+      ['sums along columns', (x) => x.sum(0)],
+      ['a sum of all', (x) => x.sum()],
+      ['maxima along rows', (x) => x.max(1)],
+      ['softmax', (x, y) => x.mul(y).softmax(1)],
+      ['a norm', (x, y) => x.layerNorm(y.select(0, 0), y.select(0, 1))],
+      ['products of matrices', (x, y) => x.matmul(y.slice(0, 0, 60).transpose(0, 1))],
+      ['products of transposed matrices', (x, y) => x.transpose(0, 1).matmul(y)],
+      [
+        'products with an epilogue',
+        (x, y) =>
+          x
+            .matmul(y.slice(0, 0, 60).transpose(0, 1))
+            .relu()
+            .add(x.slice(1, 0, 60)),
+      ],
+      [
+        'several products',
+        (x, y) =>
+          x
+            .pad([0, 0], [0, 3])
+            .reshape([6, 25, 64])
+            .matmul(y.pad([0, 0], [0, 3]).slice(0, 0, 64)),
+      ],
+      ['rows by index', (x) => x.indexSelect(0, tensor([149, 0, 70, 70], 'i32'))],
+      ['elements by index', (x) => x.gather(1, tensor([60, 1, 2], 'i32').reshape([3, 1]))],
+      ['sums by index', (x, y) => x.indexAdd(0, tensor([149, 0, 149], 'i32'), y.slice(0, 0, 3))],
+      ['running sums', (x) => x.cumsum(0)],
+      ['an order', (x) => x.slice(1, 0, 30).argSort(0).to('f32')],
+    ];
+
+    test.each(cases)('%s', async (_, compute) => {
+      largestBinding = 0;
+      const [ours, theirs] = await onBoth(async () => {
+        const [x, y] = [rand([rows, columns]), rand([rows, columns])];
+        // Of their own, in memory.
+        await Promise.all([x.realize(), y.realize()]);
+        return noGrad(() => compute(x, y)).data();
+      });
+      assertAllclose([...ours].map(Number), [...theirs].map(Number), { rtol: 1e-5, atol: 1e-5 });
+      expect(largestBinding).toBeLessThanOrEqual(bindingBytes);
+    });
+
+    test('that no kernel can have so many bindings of are refused with the operation, the shape, the bytes and the limit', async () => {
+      setRank({ device });
+      const [x, y] = [rand([600, 70]), rand([600, 70])];
+      await Promise.all([x.exp().realize(), y.realize()]);
+      const product = x.exp().transpose(0, 1).matmul(y.exp());
+      const error: unknown = await product.realize().catch((cause) => cause);
+      if (!(error instanceof BackendError)) throw error;
+      expect(error.message).toMatch(/matmul to \[70, 70\]/);
+      expect(error.message).toMatch(/\[600, 70\] has 168000 bytes/);
+      expect(error.message).toMatch(/bindings of 16384 bytes/);
+      expect(error.fields).toMatchObject({ kernel: 'matmul', largestBytes: 168_000, bindingBytes });
+    });
+
+    test('that exceed a buffer are refused with what was asked for, and the limit', async () => {
+      const small = new WebGpuBackend(gpu, {
+        adapter: 'small buffers',
+        memoryBytes: 2 ** 30,
+        bufferBytes: 100_000,
+        submissionMs: 250,
+        timeoutMs: 60_000,
+      });
+      setRank({ device: small });
+      const error: unknown = await rand([200, 200])
+        .exp()
+        .realize()
+        .catch((cause) => cause);
+      if (!(error instanceof OutOfMemoryError)) throw error;
+      expect(error.message).toMatch(/160000 bytes/);
+      expect(error.fields).toMatchObject({ largestBytes: 100_000 });
+      setRank({ device });
+    });
+  },
+);
