@@ -294,3 +294,34 @@ describe('results that are reshaped', () => {
     expect(new Set(outputs).size).toBe(3);
   });
 });
+
+describe('products of few elements', () => {
+  const product = (a: Shape, b: Shape, shape: Shape): KernelPlan => {
+    const instructions = [matmul(0, 1, shape), unary('exp', 2, shape)];
+    return plan({ inputs: [f32(...a), f32(...b)], instructions, outputs: [3] });
+  };
+  const written = ({ values, kernels }: KernelPlan) =>
+    kernels.map(({ label, writes }) => [label, ...writes.map((id) => values.shape(id))]);
+
+  it('and many terms are made in parts, which their reader adds', () => {
+    expect(written(product([60, 2048], [2048, 50], [60, 50]))).toEqual([
+      ['matmul', [8, 60, 50]],
+      ['exp', [60, 50]],
+    ]);
+    // 900 terms have no fourth part of 256, and 1,021 have no divisor.
+    expect(written(product([60, 900], [900, 50], [60, 50]))[0]).toEqual(['matmul', [3, 60, 50]]);
+    expect(written(product([60, 1021], [1021, 50], [60, 50]))).toEqual([['matmul exp', [60, 50]]]);
+  });
+
+  it('are sums where one operand is a vector', () => {
+    expect(written(product([1, 300], [300, 50], [1, 50]))[0]?.[0]).toBe('sum');
+    expect(written(product([60, 300], [300, 1], [60, 1]))[0]?.[0]).toBe('sum');
+  });
+
+  it('are as others with few terms, or many elements', () => {
+    expect(written(product([60, 256], [256, 50], [60, 50]))).toEqual([['matmul exp', [60, 50]]]);
+    expect(written(product([600, 2048], [2048, 500], [600, 500]))).toEqual([
+      ['matmul exp', [600, 500]],
+    ]);
+  });
+});

@@ -1,4 +1,5 @@
-import type { Instruction, Program } from '@shardwise/core/spec';
+import type { Instruction, Program, Shape } from '@shardwise/core/spec';
+import { rewriteProduct } from './rewrite-product.ts';
 import { Values } from './values.ts';
 
 /** Inputs that one concatenation reads; more are joined by several. */
@@ -44,6 +45,12 @@ export function rewrite(program: Program): Rewritten {
   }));
   return { values: new Values({ inputs, instructions }, origins), outputs, updates };
 
+  function shapeOf(id: number): Shape {
+    const type = id < inputs.length ? inputs[id] : instructions[id - inputs.length];
+    if (type === undefined) throw new RangeError(`no value ${id}`);
+    return type.shape;
+  }
+
   /** What a result is reshaped from, which needs no kernel to copy it, unless it is a result itself. */
   function unreshaped(id: number): number {
     const known = unreshapedTo.get(id);
@@ -62,6 +69,8 @@ export function rewrite(program: Program): Rewritten {
 
   function replace(instruction: Instruction): number {
     switch (instruction.op) {
+      case 'matmul':
+        return rewriteProduct(instruction, { shapeOf, add }) ?? add(instruction);
       case 'concat':
         return add(narrow(instruction));
       case 'layerNormWeightGrad':
