@@ -1,15 +1,43 @@
-/** What the worker measures, one after the other. */
-export interface Measurement {
-  readonly device: 'wasm' | 'webgpu';
+export type DeviceKind = 'wasm' | 'webgpu';
+
+/** A product of two square matrices. */
+export interface ProductFigure {
+  readonly kind: 'product';
+  readonly device: DeviceKind;
   /** Rows and columns of the two matrices. */
   readonly size: number;
   /** The best of several runs. */
   readonly milliseconds: number;
-  readonly gigaflops: number;
 }
 
+/** A training of the GPT of `bench/workload.ts`. */
+export interface TrainingFigure {
+  readonly kind: 'training';
+  readonly device: DeviceKind;
+  readonly ranks: number;
+  /** The median of the steps. */
+  readonly stepMs: number;
+  readonly tokensPerSecond: number;
+}
+
+/** An all-reduce between ranks. */
+export interface AllReduceFigure {
+  readonly kind: 'allReduce';
+  readonly ranks: number;
+  readonly bytes: number;
+  /** The best round, on the slowest rank. */
+  readonly milliseconds: number;
+}
+
+export type Figure = ProductFigure | TrainingFigure | AllReduceFigure;
+
+/** What the worker and the ranks send. */
 export type BenchmarkMessage =
-  | { readonly kind: 'measured'; readonly measurement: Measurement }
-  | { readonly kind: 'skipped'; readonly device: 'webgpu'; readonly reason: string }
+  | { readonly kind: 'figure'; readonly figure: Figure }
+  | { readonly kind: 'skipped'; readonly reason: string }
   | { readonly kind: 'failed'; readonly message: string }
   | { readonly kind: 'done' };
+
+export function gigaflops({ size, milliseconds }: ProductFigure): number {
+  return (2 * size ** 3) / milliseconds / 1e6;
+}

@@ -1,14 +1,16 @@
-// Measures products of matrices on the devices of this page.
+// Measures the devices of this page, alone: products of matrices, and a training of one rank.
 import { manualSeed, randn, setRank, type Backend } from '@shardwise/core';
-import type { BenchmarkMessage, Measurement } from './benchmark-messages.ts';
+import { chooseDevice } from 'shardwise/browser';
+import type { BenchmarkMessage, DeviceKind } from './benchmark-messages.ts';
+import { trainGpt } from './train-gpt.ts';
 
 const SIZES = [256, 512, 1024];
 const RUNS = 5;
 
 const post = (message: BenchmarkMessage): void => globalThis.postMessage(message);
 
-async function measure(device: Backend, kind: Measurement['device']): Promise<void> {
-  setRank({ device });
+async function measure(backend: Backend, device: DeviceKind): Promise<void> {
+  setRank({ device: backend });
   manualSeed(1);
   for (const size of SIZES) {
     const [a, b] = [randn([size, size]), randn([size, size])];
@@ -21,31 +23,21 @@ async function measure(device: Backend, kind: Measurement['device']): Promise<vo
       await a.matmul(b).slice(0, 0, 1).slice(1, 0, 1).data();
       milliseconds = Math.min(milliseconds, performance.now() - began);
     }
-    post({
-      kind: 'measured',
-      measurement: {
-        device: kind,
-        size,
-        milliseconds,
-        gigaflops: (2 * size ** 3) / milliseconds / 1e6,
-      },
-    });
+    post({ kind: 'figure', figure: { kind: 'product', device, size, milliseconds } });
   }
+  const trained = await trainGpt(0, 1, async (network) => network);
+  post({ kind: 'figure', figure: { kind: 'training', device, ranks: 1, ...trained } });
 }
 
 async function run(): Promise<void> {
   const { wasm } = await import('@shardwise/backend-cpu/wasm');
   await measure(await wasm(), 'wasm');
-  try {
+  // One that computes on the CPU would take minutes.
+  const { kind, reason } = await chooseDevice('auto', 1);
+  if (kind === 'webgpu') {
     const { webgpu } = await import('@shardwise/backend-webgpu');
     await measure(await webgpu(), 'webgpu');
-  } catch (error) {
-    post({
-      kind: 'skipped',
-      device: 'webgpu',
-      reason: error instanceof Error ? error.message : String(error),
-    });
-  }
+  } else post({ kind: 'skipped', reason });
   post({ kind: 'done' });
 }
 

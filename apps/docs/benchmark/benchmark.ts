@@ -1,60 +1,81 @@
 import { defineComponent, h, onBeforeUnmount, ref, shallowRef, type VNode } from 'vue';
-import { explorer, spoken, table } from '../explorers/controls.ts';
-import { millisecondsText } from '../explorers/quantities.ts';
-import type { BenchmarkMessage, Measurement } from './benchmark-messages.ts';
+import { explorer, spoken, table, type Cell } from '../explorers/controls.ts';
+import { bytesText, millisecondsText } from '../explorers/quantities.ts';
+import {
+  type AllReduceFigure,
+  type DeviceKind,
+  type Figure,
+  gigaflops,
+  type ProductFigure,
+} from './benchmark-messages.ts';
+import { published, type PublishedFigure } from './published.ts';
+import { deviceNames, gigabytesPerSecond, reportText } from './report.ts';
 
-const MOST_MS = 60_000;
+const MOST_MS = 180_000;
+const PRODUCT_SIZES = [256, 512, 1024];
+const REDUCED_BYTES = [64 << 10, 1 << 20, 64 << 20];
 
-/** How fast this device multiplies matrices, with a report to copy. */
+/** What this device does beside published figures of others, with a report to copy. */
 export const Benchmark = defineComponent({
   name: 'Benchmark',
   setup() {
-    const measured = shallowRef<readonly Measurement[]>([]);
-    const notice = ref('');
-    const isRunning = ref(false);
+    const figures = shallowRef<readonly Figure[]>([]);
+    const skipped = ref('');
+    const ranksSetting = ref('');
     const said = ref('Not measured.');
-    let worker: Worker | undefined;
-    let timer: ReturnType<typeof setTimeout> | undefined;
+    const isRunning = ref(false);
+    let ending = new AbortController();
 
     const stop = (text: string): void => {
-      clearTimeout(timer);
-      worker?.terminate();
-      worker = undefined;
+      ending.abort();
       isRunning.value = false;
       said.value = text;
     };
     onBeforeUnmount(() => stop(''));
 
-    const start = (): void => {
-      measured.value = [];
-      notice.value = '';
-      said.value = 'Measuring.';
+    const start = async (): Promise<void> => {
+      const own = new AbortController();
+      ending = own;
+      figures.value = [];
+      skipped.value = '';
+      ranksSetting.value = '';
+      said.value = 'Measuring: products, then a training of one rank, then two ranks.';
       isRunning.value = true;
-      worker = new Worker(new URL('./benchmark-worker.ts', import.meta.url), { type: 'module' });
-      timer = setTimeout(() => stop('Ended after a minute.'), MOST_MS);
-      worker.addEventListener('message', ({ data }: MessageEvent<BenchmarkMessage>) => {
-        if (data.kind === 'measured') measured.value = [...measured.value, data.measurement];
-        else if (data.kind === 'skipped') notice.value = `Not on WebGPU: ${data.reason}`;
-        else if (data.kind === 'failed') stop(data.message);
-        else stop(`Done: ${best(measured.value)} GFLOP/s at best.`);
-      });
+      const timer = setTimeout(() => stop(`Ended after ${MOST_MS / 60_000} minutes.`), MOST_MS);
+      try {
+        const { measurePage } = await import('./measure-page.ts');
+        await measurePage(
+          {
+            onFigure: (figure) => {
+              if (!own.signal.aborted) figures.value = [...figures.value, figure];
+            },
+            onSkipped: (reason) => (skipped.value = `Not on WebGPU: ${reason}.`),
+            onRanks: (setting) => (ranksSetting.value = setting),
+          },
+          own.signal,
+        );
+        if (!own.signal.aborted) stop('Done.');
+      } catch (error) {
+        if (!own.signal.aborted) stop(error instanceof Error ? error.message : String(error));
+      } finally {
+        clearTimeout(timer);
+      }
     };
 
+    const report = (): string =>
+      reportText({
+        browser: navigator.userAgent,
+        threads: navigator.hardwareConcurrency,
+        transport: ranksSetting.value,
+        date: new Date().toISOString().slice(0, 10),
+        figures: figures.value,
+      });
     const copy = async (): Promise<void> => {
-      const lines = measured.value.map(
-        ({ device, size, milliseconds, gigaflops }) =>
-          `${device} f32 ${size} x ${size}: ${milliseconds.toFixed(2)} ms, ${gigaflops.toFixed(1)} GFLOP/s`,
-      );
-      const report = [
-        navigator.userAgent,
-        `${navigator.hardwareConcurrency} threads`,
-        ...lines,
-      ].join('\n');
       try {
-        await navigator.clipboard.writeText(report);
+        await navigator.clipboard.writeText(report());
         said.value = 'The report is copied.';
       } catch {
-        said.value = report;
+        said.value = 'The browser does not let this page copy. The report stands below.';
       }
     };
 
@@ -67,34 +88,124 @@ export const Benchmark = defineComponent({
                 { type: 'button', class: 'primary', onClick: () => stop('Stopped.') },
                 'Stop',
               )
-            : h('button', { type: 'button', class: 'primary', onClick: start }, 'Measure'),
+            : h(
+                'button',
+                { type: 'button', class: 'primary', onClick: () => void start() },
+                'Measure',
+              ),
           h(
             'button',
-            { type: 'button', disabled: measured.value.length === 0, onClick: () => void copy() },
+            { type: 'button', disabled: figures.value.length === 0, onClick: () => void copy() },
             'Copy the report',
           ),
         ]),
         spoken(said.value),
-        notice.value === '' ? null : h('p', { class: 'setting' }, notice.value),
-        table(
-          'Product of two matrices in f32, best of 5',
-          [
-            { title: 'device' },
-            { title: 'size', isNumber: true },
-            { title: 'time', isNumber: true },
-            { title: 'GFLOP/s', isNumber: true },
-          ],
-          measured.value.map(({ device, size, milliseconds, gigaflops }) => [
-            device === 'wasm' ? 'WebAssembly, one thread' : 'WebGPU',
-            `${size} × ${size}`,
-            millisecondsText(milliseconds),
-            gigaflops.toFixed(1),
-          ]),
+        ...[skipped.value, ranksSetting.value].map((text) =>
+          text === '' ? null : h('p', { class: 'setting' }, text),
         ),
+        productsTable(figures.value),
+        trainingTable(figures.value),
+        allReduceTable(figures.value),
+        figures.value.length === 0
+          ? null
+          : h('details', [
+              h('summary', 'The report'),
+              h('pre', { class: 'scroller', tabindex: 0, 'aria-label': 'The report' }, report()),
+            ]),
       ]);
   },
 });
 
-function best(measured: readonly Measurement[]): string {
-  return Math.max(0, ...measured.map(({ gigaflops }) => gigaflops)).toFixed(1);
+const HERE = 'this device';
+
+/** Rows of other machines. */
+function rowsOf(what: PublishedFigure['what'], columns: number): readonly (readonly Cell[])[] {
+  return published
+    .filter((each) => each.what === what)
+    .map(({ by, figures, date }) => [
+      nameCell(by),
+      ...Array.from({ length: columns }, (_, column) => figures[column] || '–'),
+      date,
+    ]);
+}
+
+/** Long names take several lines. */
+function nameCell(text: string): Cell {
+  return { text, node: h('span', { class: 'rank-state' }, text) };
+}
+
+function productsTable(figures: readonly Figure[]): VNode {
+  const products = figures.filter((each): each is ProductFigure => each.kind === 'product');
+  const devices: readonly DeviceKind[] = products.some(({ device }) => device === 'webgpu')
+    ? ['wasm', 'webgpu']
+    : ['wasm'];
+  return table(
+    'Product of two matrices in f32, best of 5',
+    [
+      { title: 'by' },
+      ...PRODUCT_SIZES.map((size) => ({ title: `${size} × ${size}`, isNumber: true })),
+      { title: 'measured' },
+    ],
+    [
+      ...devices.map((device) => [
+        nameCell(`${HERE}, ${deviceNames[device]}`),
+        ...PRODUCT_SIZES.map((size) => {
+          const found = products.find((each) => each.device === device && each.size === size);
+          return found === undefined ? '–' : `${gigaflops(found).toFixed(1)} GFLOP/s`;
+        }),
+        'now',
+      ]),
+      ...rowsOf('product', PRODUCT_SIZES.length),
+    ],
+  );
+}
+
+function trainingTable(figures: readonly Figure[]): VNode {
+  const own = figures.flatMap((each) => {
+    if (each.kind !== 'training') return [];
+    const ranks = each.ranks === 1 ? 'one rank' : `${each.ranks} ranks with DDP`;
+    return [
+      [
+        nameCell(`${HERE}, ${deviceNames[each.device]}, ${ranks}`),
+        `${Math.round(each.tokensPerSecond)} tokens/s`,
+        millisecondsText(each.stepMs),
+        'now',
+      ],
+    ];
+  });
+  return table(
+    'Training of a GPT of 3.3 million parameters in f32, 1024 tokens a rank and step',
+    [
+      { title: 'by' },
+      { title: 'tokens', isNumber: true },
+      { title: 'a step', isNumber: true },
+      { title: 'measured' },
+    ],
+    [...(own.length === 0 ? [[nameCell(HERE), '–', '–', 'now']] : own), ...rowsOf('training', 2)],
+  );
+}
+
+function allReduceTable(figures: readonly Figure[]): VNode {
+  const reduced = figures.filter((each): each is AllReduceFigure => each.kind === 'allReduce');
+  return table(
+    'All-reduce between two ranks, best of 5 rounds',
+    [
+      { title: 'by' },
+      ...REDUCED_BYTES.map((bytes) => ({ title: bytesText(bytes), isNumber: true })),
+      { title: 'measured' },
+    ],
+    [
+      [
+        nameCell(HERE),
+        ...REDUCED_BYTES.map((bytes) => {
+          const found = reduced.find((each) => each.bytes === bytes);
+          return found === undefined
+            ? '–'
+            : `${millisecondsText(found.milliseconds)}, ${gigabytesPerSecond(found).toFixed(1)} GB/s`;
+        }),
+        'now',
+      ],
+      ...rowsOf('allReduce', REDUCED_BYTES.length),
+    ],
+  );
 }

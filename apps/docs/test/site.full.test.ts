@@ -288,12 +288,34 @@ describeSite('in a browser', (site) => {
     await page.close();
   });
 
-  test('the benchmark measures WebAssembly', async () => {
+  test('the benchmark measures products, a training and an all-reduce, beside published figures, and reports them', async () => {
     const { page, problems } = await site.open('/explore/benchmark');
-    await page.getByRole('button', { name: 'Measure' }).click();
-    await page.locator('.summary', { hasText: /^Done/ }).waitFor({ timeout: 60_000 });
-    expect(await page.locator('.explorer tbody tr').count()).toBeGreaterThanOrEqual(3);
+    const measure = page.getByRole('button', { name: 'Measure' });
+    await measure.click();
+    await page.getByRole('button', { name: 'Stop' }).click();
+    expect(await page.locator('.summary').textContent()).toBe('Stopped.');
+    await measure.click();
+    await page.locator('.summary', { hasText: /^Done/ }).waitFor({ timeout: 110_000 });
+    const own = async (caption: RegExp): Promise<string[][]> =>
+      (await rowsOf(page, caption)).filter(([by]) => by?.startsWith('this device'));
+    const [[, ...products] = []] = await own(/^Product/);
+    expect(products).toEqual([
+      ...[0, 1, 2].map(() => expect.stringMatching(/^\d+\.\d GFLOP\/s$/)),
+      'now',
+    ]);
+    const trainings = await own(/^Training/);
+    expect(trainings.map(([by]) => by)).toEqual([
+      expect.stringContaining('one rank'),
+      expect.stringContaining('2 ranks with DDP'),
+    ]);
+    for (const [, tokens] of trainings) expect(tokens).toMatch(/^\d+ tokens\/s$/);
+    const [[, ...reduced] = []] = await own(/^All-reduce/);
+    for (const time of reduced.slice(0, 3)) expect(time).toMatch(/s, \d+\.\d GB\/s$/);
+    await page.getByText('The report', { exact: true }).click();
+    const report = await page.locator('pre[aria-label="The report"]').innerText();
+    expect(report).toMatch(/^Shardwise in a page, \d{4}-\d\d-\d\d\n.*Chrome/);
+    expect(report.match(/GFLOP\/s|tokens\/s|GB\/s/g)).toHaveLength(8);
     expect(problems).toEqual([]);
     await page.close();
-  });
+  }, 120_000);
 });
