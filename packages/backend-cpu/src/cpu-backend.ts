@@ -130,11 +130,13 @@ export class CpuBackend implements Backend {
     }
   }
 
-  async read(buffer: DeviceBuffer): Promise<Uint8Array> {
+  async read(
+    buffer: DeviceBuffer,
+    target: Uint8Array = new Uint8Array(buffer.byteLength),
+  ): Promise<Uint8Array> {
     const own = this.#arena.own(buffer);
-    const copy = new Uint8Array(own.byteLength);
-    await this.#queue.run(async () => copy.set(this.#arena.bytes(own)));
-    return copy;
+    await this.#queue.run(async () => target.set(this.#arena.bytes(own)));
+    return target;
   }
 
   /** The bytes contain the result of a run when its promise, or `sync`, has settled. */

@@ -4,6 +4,7 @@ import {
   type BackendLimits,
   type DeviceBuffer,
   type Executable,
+  type HostMemory,
   type MemoryUsage,
   type Program,
 } from '@shardwise/core/spec';
@@ -13,6 +14,7 @@ import { planKernels } from './compile/plan-kernels.ts';
 import { TunedProducts } from './compile/tuned-products.ts';
 import { bindingAlignmentBytes } from './device/gpu-constants.ts';
 import { GpuMemory, type MemoryLimits } from './device/gpu-memory.ts';
+import { HostPool, type HostRegion } from './device/host-pool.ts';
 import type { ProductTile } from './kernels/product-tile.ts';
 import { GpuSession, type SessionOptions } from './device/gpu-session.ts';
 
@@ -21,6 +23,8 @@ export interface WebGpuBackendOptions extends SessionOptions, MemoryLimits {
   readonly adapter: string;
   /** Bytes of a buffer in one binding, where that is less than the device's own limit. */
   readonly bindingBytes?: number | undefined;
+  /** Where values wait that travel to other ranks. */
+  readonly host?: HostRegion | undefined;
 }
 
 /** A backend that computes on a WebGPU device. */
@@ -34,6 +38,7 @@ export class WebGpuBackend implements Backend {
   readonly #session: GpuSession;
   readonly #memory: GpuMemory;
   readonly #products: TunedProducts;
+  readonly #host: HostPool;
 
   constructor(
     device: GPUDevice,
@@ -52,6 +57,7 @@ export class WebGpuBackend implements Backend {
       ...(this.timing === 'encoding' ? ['without clock: times of compute are of encoding'] : []),
     ];
     this.description = got.join(', ');
+    this.#host = new HostPool(options.host);
     this.#memory = new GpuMemory(device, options, this.#session.fail, this.#session.destroy);
     this.#products = new TunedProducts(this.#session, this.#memory, wholeBytes);
   }
@@ -114,9 +120,13 @@ export class WebGpuBackend implements Backend {
     this.#session.write(own, bytes);
   }
 
-  async read(buffer: DeviceBuffer): Promise<Uint8Array> {
+  async read(buffer: DeviceBuffer, target?: Uint8Array): Promise<Uint8Array> {
     const { memory, byteOffset, byteLength } = this.#memory.own(buffer);
-    return this.#session.read(memory, byteOffset, byteLength);
+    return this.#session.read(memory, byteOffset, byteLength, target);
+  }
+
+  hostMemory(byteLength: number): HostMemory {
+    return this.#host.take(byteLength);
   }
 
   /** Always undefined, because the device has its own memory. */

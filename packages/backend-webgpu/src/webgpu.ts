@@ -18,6 +18,15 @@ export interface WebGpuOptions {
   readonly bufferBytes?: number;
   /** The most bytes of a buffer that a kernel sees in one binding, likewise. */
   readonly bindingBytes?: number;
+  /**
+   * Where values wait that travel to other ranks: in a shared memory, the region of this rank, which the others reach without
+   * a copy. Default: new memory of its own.
+   */
+  readonly memory?: WebAssembly.Memory;
+  /** Where the region begins. Default: 0. */
+  readonly byteOffset?: number;
+  /** The length of the region in bytes. Default: all of `memory`. */
+  readonly byteLength?: number;
   /** The most milliseconds that one submission should take. Longer work is divided. Default: 250. */
   readonly submissionMs?: number;
   /** Milliseconds after which a device that still works on one submission is given up. Default: 60,000. */
@@ -30,6 +39,9 @@ const rules: OptionRules<WebGpuOptions> = {
   memoryBytes: option.count,
   bufferBytes: option.integer(bindingAlignmentBytes),
   bindingBytes: option.integer(bindingAlignmentBytes),
+  memory: option.instanceOf(WebAssembly.Memory),
+  byteOffset: option.count,
+  byteLength: option.count,
   submissionMs: option.count,
   timeoutMs: option.count,
 };
@@ -51,6 +63,9 @@ export async function webgpu(options: WebGpuOptions = {}): Promise<WebGpuBackend
     memoryBytes = defaultMemoryBytes,
     bufferBytes,
     bindingBytes,
+    memory,
+    byteOffset,
+    byteLength,
     submissionMs = defaultSubmissionMs,
     timeoutMs = defaultTimeoutMs,
   } = options;
@@ -87,6 +102,7 @@ export async function webgpu(options: WebGpuOptions = {}): Promise<WebGpuBackend
     memoryBytes,
     bufferBytes,
     bindingBytes,
+    ...(memory === undefined ? {} : { host: { memory, byteOffset, byteLength } }),
     submissionMs,
     timeoutMs,
   });

@@ -31,16 +31,32 @@ describe.skipIf(reason !== undefined)(
       created.mockRestore();
     });
 
-    test('is not kept above 16 MiB, nor for more than four reads of a size', () => {
+    test('is kept for buckets of DDP, of 25 MiB and of sizes near it', () => {
       const created = vi.spyOn(device, 'createBuffer');
       const staging = new Staging(device);
-      for (let i = 0; i < 2; i++) staging.keep(staging.take(2 ** 24 + 4));
+      for (let step = 0; step < 3; step++) {
+        const taken = [staging.take(25 << 20), staging.take((25 << 20) + 400 * step)];
+        for (const buffer of taken) staging.keep(buffer);
+      }
       expect(created).toHaveBeenCalledTimes(2);
-      const six = () => Array.from({ length: 6 }, () => staging.take(256));
-      for (const buffer of six()) staging.keep(buffer);
+      created.mockRestore();
+    });
+
+    test('is not kept for more than four reads of a size, nor for more than 256 MiB', () => {
+      const created = vi.spyOn(device, 'createBuffer');
+      const staging = new Staging(device);
+      const take = (count: number, bytes: number) => {
+        const taken = Array.from({ length: count }, () => staging.take(bytes));
+        for (const buffer of taken) staging.keep(buffer);
+      };
+      take(6, 256);
+      expect(created).toHaveBeenCalledTimes(6);
+      take(6, 256);
       expect(created).toHaveBeenCalledTimes(8);
-      six();
-      expect(created).toHaveBeenCalledTimes(10);
+      // Of 96 MiB each, two are kept.
+      take(3, 96 << 20);
+      take(3, 96 << 20);
+      expect(created).toHaveBeenCalledTimes(12);
       created.mockRestore();
     });
   },

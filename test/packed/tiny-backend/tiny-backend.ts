@@ -39,7 +39,10 @@ export function tinyBackend(): Backend {
     // The garbage collector frees what nothing refers to.
     free: () => {},
     write: (buffer, bytes) => Memory.of(buffer).bytes.set(bytes),
-    read: async (buffer) => Memory.of(buffer).bytes.slice(),
+    read: async (buffer, target = new Uint8Array(buffer.byteLength)) => {
+      target.set(Memory.of(buffer).bytes);
+      return target;
+    },
     map: (buffer) => Memory.of(buffer).bytes,
     compile: async (program) => compile(program),
     sync: async () => {},

@@ -187,7 +187,7 @@ export class GpuExecutable implements Executable {
 
   /** Asked for before anything is awaited: the next run writes these words anew. */
   async #readFaults({ memory, byteLength }: GpuBuffer): Promise<Int32Array> {
-    const bytes = await this.#session.readNow(memory, 0, byteLength);
+    const bytes = await this.#session.readNow(memory, 0, new Uint8Array(byteLength));
     return new Int32Array(bytes.buffer, 0, byteLength / 4);
   }
 

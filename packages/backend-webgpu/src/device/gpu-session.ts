@@ -7,6 +7,9 @@ import { type SubmissionOptions, Submissions } from './submissions.ts';
 import type { Task } from './task.ts';
 import { WorkLimit } from './work-limit.ts';
 
+/** Memory for so much that is written is kept. */
+const mostUploadWords = 1 << 24;
+
 /** A kernel that is compiled, or is being compiled. */
 export interface Pipeline {
   compiled: GPUComputePipeline | undefined;
@@ -37,6 +40,8 @@ export class GpuSession {
   #waits = 0;
   #reads = 0;
   #isClosed = false;
+  /** What is written goes through here. */
+  #upload = new ArrayBuffer(0);
 
   constructor(device: GPUDevice, { submissionMs, timeoutMs }: SessionOptions) {
     this.device = device;
@@ -222,7 +227,7 @@ export class GpuSession {
     const times = this.#times;
     if (times === undefined || onComputed === undefined) return encoder.beginComputePass();
     // Nobody has read for long.
-    if (times.isFull) this.#readBoth(0, () => {}).catch(this.fail);
+    if (times.isFull) this.#readBoth(new Uint8Array(), 0, () => {}).catch(this.fail);
     return encoder.beginComputePass({ timestampWrites: times.writesOf(onComputed) });
   }
 
@@ -241,19 +246,24 @@ export class GpuSession {
   }
 
   /** The bytes as they are when all that was submitted so far is done. */
-  async read(memory: GPUBuffer, byteOffset: number, byteLength: number): Promise<Uint8Array> {
+  async read(
+    memory: GPUBuffer,
+    byteOffset: number,
+    byteLength: number,
+    target: Uint8Array = new Uint8Array(byteLength),
+  ): Promise<Uint8Array> {
     this.check();
-    if (byteLength === 0) return new Uint8Array();
-    const wordBytes = Math.ceil(byteLength / 4) * 4;
-    const bytes = await this.inOrder(() => this.readNow(memory, byteOffset, wordBytes));
-    return byteLength === wordBytes ? bytes : bytes.slice(0, byteLength);
+    if (byteLength > 0) await this.inOrder(() => this.readNow(memory, byteOffset, target));
+    return target;
   }
 
-  /** As `read`, where nothing waits that was called before. Whole words. */
-  readNow(memory: GPUBuffer, byteOffset: number, byteLength: number): Promise<Uint8Array> {
-    return this.#readBoth(byteLength, (encoder, staging) =>
-      encoder.copyBufferToBuffer(memory, byteOffset, staging, 0, byteLength),
+  /** As `read`, where nothing waits that was called before. WebGPU copies whole words. */
+  async readNow(memory: GPUBuffer, byteOffset: number, target: Uint8Array): Promise<Uint8Array> {
+    const words = Math.ceil(target.byteLength / 4) * 4;
+    await this.#readBoth(target, words, (encoder, staging) =>
+      encoder.copyBufferToBuffer(memory, byteOffset, staging, 0, words),
     );
+    return target;
   }
 
   /** Settles when everything that was called so far is done. */
@@ -264,11 +274,12 @@ export class GpuSession {
     this.check();
   }
 
-  /** Reads what `copy` copies to the beginning of memory, and the times of passes that are there by then. */
+  /** Reads what `copy` copies to the beginning of memory to `target`, and the times of passes that are there by then. */
   async #readBoth(
+    target: Uint8Array,
     byteLength: number,
     copy: (encoder: GPUCommandEncoder, staging: GPUBuffer) => void,
-  ): Promise<Uint8Array> {
+  ): Promise<void> {
     const timesAt = Math.ceil(byteLength / 8) * 8;
     const size = timesAt + (this.#times?.byteLength ?? 0);
     const staging = this.#staging.take(size);
@@ -281,12 +292,11 @@ export class GpuSession {
       await this.#unlessFailed(staging.mapAsync(mapModeRead, 0, size));
       this.check();
       const mapped = staging.getMappedRange(0, size);
-      const bytes = new Uint8Array(mapped.slice(0, byteLength));
+      target.set(new Uint8Array(mapped, 0, target.byteLength));
       const times = mapped.slice(timesAt);
       staging.unmap();
       this.#staging.keep(staging);
       tellTimes?.(times);
-      return bytes;
     } catch (error) {
       staging.destroy();
       this.check();
@@ -297,13 +307,21 @@ export class GpuSession {
   write({ memory, byteOffset, allocation }: GpuBuffer, bytes: Uint8Array): void {
     this.check();
     if (bytes.byteLength === 0) return;
-    const size = Math.ceil(bytes.byteLength / 4) * 4;
     // Not every implementation takes views of shared memory, and none takes parts of a word.
-    const words = new Uint8Array(size);
+    const words = this.#wordsFor(Math.ceil(bytes.byteLength / 4));
     words.set(bytes);
-    allocation.note(byteOffset, size, new Int32Array(words.buffer));
+    words.fill(0, bytes.byteLength);
+    const { byteLength } = words;
+    allocation.note(byteOffset, byteLength, new Int32Array(words.buffer, 0, byteLength / 4));
     const written = this.inOrder(() => this.device.queue.writeBuffer(memory, byteOffset, words));
     if (written instanceof Promise) written.catch(this.fail);
+  }
+
+  /** Memory from which words are written: the same again, but for writes that wait for others. */
+  #wordsFor(words: number): Uint8Array<ArrayBuffer> {
+    if (this.#last !== undefined || words > mostUploadWords) return new Uint8Array(4 * words);
+    if (this.#upload.byteLength < 4 * words) this.#upload = new ArrayBuffer(4 * words);
+    return new Uint8Array(this.#upload, 0, 4 * words);
   }
 }
 

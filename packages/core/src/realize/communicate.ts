@@ -4,22 +4,39 @@ import type { Mesh } from '../spec/mesh.ts';
 import type { CallOptions, ProcessGroup, TypedBytes } from '../spec/process-group.ts';
 import type { CollectiveValue } from './values.ts';
 
-/** Host bytes of a device buffer, and how to bring changes back. */
+/** Host bytes of a device buffer. */
 interface HostView {
   readonly typed: TypedBytes;
+  /** Brings changes back to the device. */
   readonly commit: () => void;
+  /** Gives the bytes back, of which nothing is needed any more. */
+  readonly free: () => void;
 }
 
+function mappedView(backend: Backend, buffer: DeviceBuffer, dtype: DType): HostView | undefined {
+  const mapped = backend.map(buffer);
+  if (mapped === undefined) return undefined;
+  return { typed: { bytes: mapped, dtype }, commit: () => {}, free: () => {} };
+}
+
+/** The read, if there is one, is asked for before anything is awaited. */
 async function hostView(
   backend: Backend,
   buffer: DeviceBuffer,
   dtype: DType,
   read: boolean,
 ): Promise<HostView> {
-  const mapped = backend.map(buffer);
-  if (mapped !== undefined) return { typed: { bytes: mapped, dtype }, commit: () => {} };
-  const bytes = read ? await backend.read(buffer) : new Uint8Array(buffer.byteLength);
-  return { typed: { bytes, dtype }, commit: () => backend.write(buffer, bytes) };
+  const mapped = mappedView(backend, buffer, dtype);
+  if (mapped !== undefined) return mapped;
+  const memory = backend.hostMemory?.(buffer.byteLength);
+  const bytes = read
+    ? await backend.read(buffer, memory?.bytes)
+    : (memory?.bytes ?? new Uint8Array(buffer.byteLength));
+  return {
+    typed: { bytes, dtype },
+    commit: () => backend.write(buffer, bytes),
+    free: () => memory?.free(),
+  };
 }
 
 /** What a collective reads and writes. In place, both are the same buffer; otherwise the input is left as it is. */
@@ -30,22 +47,74 @@ export interface Message {
   readonly splits?: { readonly inputSplits: number[]; readonly outputSplits: number[] };
 }
 
-/** A collective that the group knows of; `done` settles when the result is on the device. */
+/** A collective of the graph on its way. */
 export interface Issued {
+  /**
+   * Settles when the group knows of it. Where the device has memory of its own, that is when the input has been read: later programs
+   * are handed over meanwhile. Rejects where an earlier one was not called, since peers would take this one for it.
+   */
+  readonly called: Promise<void>;
+  /** Settles when the result is on the device. */
   readonly done: Promise<void>;
 }
 
-/** Issues one collective of the graph on device memory. */
-export async function issue(
+/**
+ * Issues one collective of the graph on device memory. The group is called after `before`, which is the call of the one before: ranks
+ * issue collectives in the order of the program.
+ */
+export function issue(
   backend: Backend,
   mesh: Mesh,
   collective: CollectiveValue,
   { input, output, splits }: Message,
-): Promise<Issued> {
+  before: Promise<void>,
+): Issued {
   const group = mesh.group(collective.params.axis);
-  const target = await hostView(backend, output, collective.dtype, input === output);
-  const source = input === output ? target : await hostView(backend, input, collective.dtype, true);
-  return { done: communicate(group, collective, source, target, splits) };
+  const isInPlace = input === output;
+  const views = [
+    hostView(backend, output, collective.dtype, isInPlace),
+    ...(isInPlace ? [] : [hostView(backend, input, collective.dtype, true)]),
+  ];
+  const calling = call(views, before, (source, target) =>
+    communicate(group, collective, source, target, splits),
+  );
+  return { called: settled(calling), done: ended(calling) };
+}
+
+interface Called {
+  readonly done: Promise<void>;
+}
+
+async function call(
+  views: readonly Promise<HostView>[],
+  before: Promise<void>,
+  start: (source: HostView, target: HostView) => Promise<void>,
+): Promise<Called> {
+  const [target, source = target] = await Promise.all(views);
+  await before;
+  if (target === undefined || source === undefined) throw new RangeError('a collective of nothing');
+  return { done: finish(start(source, target), source, target) };
+}
+
+/** Memory is not given back where a collective failed: others may still write to it. */
+async function finish(
+  communicating: Promise<void>,
+  source: HostView,
+  target: HostView,
+): Promise<void> {
+  await communicating;
+  target.commit();
+  target.free();
+  if (source !== target) source.free();
+}
+
+async function settled(calling: Promise<Called>): Promise<void> {
+  await calling;
+}
+
+async function ended(calling: Promise<Called>): Promise<void> {
+  const { done } = await calling;
+  await done;
 }
 
 /** Calls the group before anything is awaited. */
@@ -92,7 +161,6 @@ async function communicate(
     default:
       collective satisfies never;
   }
-  target.commit();
 }
 
 function passOf({ pass }: { readonly pass: number }): CallOptions {

@@ -74,6 +74,7 @@ export async function execute(
       buffers: new Map(),
       pages: new Map(),
       started,
+      called: Promise.resolve(),
       inFlight: new Set(),
     };
     for (const [index, step] of plan.steps.entries()) {

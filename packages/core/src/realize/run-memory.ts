@@ -27,6 +27,8 @@ export interface Run {
   /** What has been paged out, by value. */
   readonly pages: Map<number, Page>;
   readonly started: Map<number, Promise<void>>;
+  /** Settles when the group knows of the last collective that was started. */
+  called: Promise<void>;
   /** Collectives that have been issued and are not done. */
   readonly inFlight: Set<Promise<void>>;
 }

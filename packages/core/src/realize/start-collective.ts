@@ -7,16 +7,21 @@ import { issue, type Issued, type Message } from './communicate.ts';
 import { bufferOf, bytesOf, copy, inputOf, locate, placeOf, type Run } from './run-memory.ts';
 import type { CollectiveValue } from './values.ts';
 
-/** Starts a collective without waiting for it. */
+/** Starts a collective without waiting for it, nor for the device: its input is read while later programs are computed. */
 export async function startCollective(
   run: Run,
   values: readonly number[],
   collective: CollectiveValue,
   start: number,
-): Promise<Issued> {
+): Promise<Pick<Issued, 'done'>> {
   const message = await messageOf(run, values, collective);
   const { input, output } = message;
-  const { done } = await issue(run.backend, run.mesh, collective, message);
+  const { called, done } = issue(run.backend, run.mesh, collective, message, run.called);
+  run.called = called;
+  // Whoever waits for the collective hears of it.
+  called.catch(() => {});
+  // Where the device computes in host memory nothing is read, and the group is to hear of it before the next program.
+  if (run.backend.map(output) !== undefined) await called;
   const finish = async (): Promise<void> => {
     await done;
     count('collectives', 1);

@@ -96,6 +96,13 @@ export interface MemoryUsage {
   readonly peakBytes: number;
 }
 
+/** Memory of the host that is used again. */
+export interface HostMemory {
+  readonly bytes: Uint8Array;
+  /** Gives it back. */
+  free(): void;
+}
+
 /** Executes programs on one device. Calls take effect in order. */
 export interface Backend {
   readonly name: string;
@@ -114,8 +121,13 @@ export interface Backend {
   free(buffer: DeviceBuffer): void;
   /** The length of `bytes` is that of the buffer. */
   write(buffer: DeviceBuffer, bytes: Uint8Array): void;
-  /** A copy of the contents. */
-  read(buffer: DeviceBuffer): Promise<Uint8Array>;
+  /** A copy of the contents: `target`, if one is given, which has as many bytes as the buffer, and otherwise new memory. */
+  read(buffer: DeviceBuffer, target?: Uint8Array): Promise<Uint8Array>;
+  /**
+   * Memory of the host for values on their way between the device and other ranks: where the ranks share memory, of this rank's
+   * region. Absent where the device computes in host memory, or where new memory is as good.
+   */
+  hostMemory?(byteLength: number): HostMemory;
   /** The bytes themselves, if the device computes in host memory; otherwise undefined. */
   map(buffer: DeviceBuffer): Uint8Array | undefined;
   compile(program: Program): Promise<Executable>;

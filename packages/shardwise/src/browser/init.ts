@@ -121,13 +121,15 @@ async function join({ pageRank }: JoinOrder): Promise<ProcessGroup> {
 
 /** A page loads the device that its ranks use, and not the other one. */
 async function createDevice({ device, pageRank, arenaBytes }: JoinOrder): Promise<Backend> {
-  if (device.kind === 'webgpu') {
-    const { webgpu } = await import('@shardwise/backend-webgpu');
-    return webgpu();
-  }
-  const { wasm } = await import('@shardwise/backend-cpu/wasm');
   const { world, rank } = pageRank;
   const region = world?.regions[rank];
-  if (world !== undefined && region !== undefined) return wasm({ memory: world.memory, ...region });
+  const arena =
+    world === undefined || region === undefined ? undefined : { memory: world.memory, ...region };
+  if (device.kind === 'webgpu') {
+    const { webgpu } = await import('@shardwise/backend-webgpu');
+    return webgpu(arena);
+  }
+  const { wasm } = await import('@shardwise/backend-cpu/wasm');
+  if (arena !== undefined) return wasm(arena);
   return wasm(arenaBytes === undefined ? {} : { byteLength: arenaBytes });
 }

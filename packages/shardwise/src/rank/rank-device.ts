@@ -40,7 +40,7 @@ async function createDevice(name: DeviceName, arena: JoinedRank['arena']): Promi
     }
     case 'webgpu': {
       const { webgpu } = await import('@shardwise/backend-webgpu');
-      return webgpu();
+      return webgpu(arena);
     }
     default:
       return name satisfies never;

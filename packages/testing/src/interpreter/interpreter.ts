@@ -69,8 +69,12 @@ export function interpreter(options: InterpreterOptions = {}): Interpreter {
       if (bytes.byteLength !== buffer.byteLength) throw wrongLength(buffer, bytes);
       HostBuffer.from(buffer).bytes().set(bytes);
     },
-    read: async (buffer: DeviceBuffer): Promise<Uint8Array> =>
-      HostBuffer.from(buffer).bytes().slice(),
+    read: async (buffer: DeviceBuffer, target?: Uint8Array): Promise<Uint8Array> => {
+      const bytes = HostBuffer.from(buffer).bytes();
+      if (target === undefined) return bytes.slice();
+      target.set(bytes);
+      return target;
+    },
     map: (buffer: DeviceBuffer): Uint8Array | undefined =>
       mappable ? HostBuffer.from(buffer).bytes() : undefined,
     compile: async (program: Program): Promise<Executable> => compile(program, bf16Sums),

@@ -23,6 +23,20 @@ export const memoryTests: readonly ContractTest[] = [
     },
   },
   {
+    title: 'read fills memory that it is given, inside of other memory and shared memory, too',
+    check: async (backend) => {
+      for (const memory of [new ArrayBuffer(80), new SharedArrayBuffer(80)]) {
+        const target = new Uint8Array(memory, 5, 67);
+        const buffer = backend.alloc(67);
+        backend.write(buffer, ramp(67));
+        equal(await backend.read(buffer, target), target);
+        equal(plain(target), ramp(67));
+        equal([...new Uint8Array(memory, 0, 5), ...new Uint8Array(memory, 72)], Array(13).fill(0));
+        backend.free(buffer);
+      }
+    },
+  },
+  {
     title: 'buffers do not share bytes',
     check: async (backend) => {
       const buffers = [16, 1, 40, 4].map((length) => backend.alloc(length));
