@@ -20,6 +20,7 @@ const sessions = onnxRest(new Sessions(1));
 const support: KernelSupport = {
   computes: ({ op }) => op !== 'matmul' && op !== 'sin',
   fuses: ({ op }) => op !== 'matmul' && op !== 'sin',
+  piecesOf: (steps) => steps.map((step) => [step]),
   multiplies: () => false,
   rest: sessions,
 };
@@ -80,7 +81,9 @@ describe('cutPieces', () => {
     const bytesOf = (products: number): number => {
       const instructions = Array.from({ length: products }, (_, id) => matmul(id, id, type));
       const program = programOf({ inputs: [type], instructions, outputs: [products] });
-      return locate(analyse(program, { bf16: false, thin: true }, sessions).storage).scratchBytes;
+      return locate(
+        analyse(program, { bf16: false, thin: true, attention: null }, sessions).storage,
+      ).scratchBytes;
     };
     const aligned = bytesOf(2);
     expect(aligned).toBeGreaterThanOrEqual(100 * 100 * 4);

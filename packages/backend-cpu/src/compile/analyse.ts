@@ -4,7 +4,6 @@ import type { AnalysedPiece } from './analysed-piece.ts';
 import { cutPieces } from './cut-pieces.ts';
 import { resultsOf } from '../attention/attention-work.ts';
 import { isAttentionStep } from './attention-step.ts';
-import { attentionWorkOf } from './attention-work-of.ts';
 import { Dataflow } from './dataflow.ts';
 import { withEpilogues } from './epilogues.ts';
 import { kernelSupport } from './kernel-support.ts';
@@ -59,9 +58,9 @@ function analysePiece(
 ): AnalysedPiece {
   if (piece.kind === 'product') {
     const attention = piece.steps.filter(isAttentionStep);
-    if (attention.length > 0) {
-      const bf16 = own?.bf16 === true;
-      return { kind: 'attention', work: attentionWorkOf(attention, segment.values, flow, bf16) };
+    if (own?.attention && attention.length > 0) {
+      const work = own.attention.workOf(attention, segment.values, flow, own.bf16);
+      return { kind: 'attention', work };
     }
     const step = piece.steps.at(-1);
     if (step !== undefined && isGroupedStep(step)) {

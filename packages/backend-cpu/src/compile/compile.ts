@@ -28,7 +28,8 @@ export async function compile(program: Program, host: CompileHost): Promise<CpuE
 }
 
 export function ownProducts({ products }: CompileHost, thin: boolean): OwnProducts | null {
-  return products.own && { ...products.own, thin };
+  const attention = products.attention?.planning ?? null;
+  return products.own && { ...products.own, thin, attention };
 }
 
 export function isRest(piece: AnalysedPiece): piece is RestPiece {

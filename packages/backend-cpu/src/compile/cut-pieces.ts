@@ -1,4 +1,3 @@
-import { piecesOfAttention } from './attention-step.ts';
 import type { Dataflow } from './dataflow.ts';
 import type { KernelSupport } from './kernel-support.ts';
 import { schedule, type Piece } from './schedule.ts';
@@ -20,9 +19,9 @@ export function cutPieces(segment: Segment, flow: Dataflow, support: KernelSuppo
     (step) => kinds.get(step) ?? 'either',
   ).flatMap((piece, index, all) =>
     isAlone(piece)
-      ? piecesOfAttention(beforeLoops(piece.steps, all[index + 1], segment, flow, support)).map(
-          (own) => ({ ...piece, steps: own }),
-        )
+      ? support
+          .piecesOf(beforeLoops(piece.steps, all[index + 1], segment, flow, support))
+          .map((own) => ({ ...piece, steps: own }))
       : [piece],
   );
   if (last.size === 0) return pieces;

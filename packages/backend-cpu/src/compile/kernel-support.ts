@@ -15,6 +15,8 @@ export interface KernelSupport {
   fuses(step: Step, values: readonly ValueType[]): boolean;
   /** What computes what kernels and products of ours do not. */
   readonly rest: Pick<Rest, 'kind' | 'isChoice'>;
+  /** Products of ours that follow each other, in lists of those that one piece makes. */
+  piecesOf(steps: readonly Step[]): readonly (readonly Step[])[];
   /** Whether it is a product of ours. */
   multiplies(step: Step, values: readonly ValueType[], flow: Dataflow): boolean;
 }
@@ -32,6 +34,7 @@ export function kernelSupport(own: OwnProducts | null, rest: Rest): KernelSuppor
       return isFusable(step, types) || wasmHandles(step, types);
     },
     fuses: (step, values) => isFusable(step, inputTypes(step, values)),
+    piecesOf: (steps) => own?.attention?.piecesOf(steps) ?? steps.map((step) => [step]),
     multiplies: (step, values, flow) =>
       isGroupedStep(step) ||
       isAttentionStep(step) ||

@@ -35,8 +35,9 @@ export function link(
     }
     if (piece.kind === 'grouped') return products.linkGrouped(memory, piece.product);
     if (piece.kind === 'attention') {
-      if (loops === null) throw new RangeError('nothing runs loops of attention');
-      return products.linkAttention(memory, piece.work, loops);
+      const { attention } = products;
+      if (loops === null || attention === null) throw new RangeError('nothing makes attention');
+      return attention.link(memory, piece.work, loops);
     }
     const lease = leases[index];
     if (!lease) throw new RangeError(`nothing runs piece ${index}`);

@@ -1,6 +1,7 @@
 import type { ValueType } from '@shardwise/core/spec';
 import { type BatchedProduct, type BatchOperand, isThin } from '../products/batched-product.ts';
 import type { ProductKind } from '../products/product-types.ts';
+import type { AttentionPlanning } from './attention-planning.ts';
 import type { Dataflow } from './dataflow.ts';
 import { packingOf, viewOf } from './product-views.ts';
 import { inputAt, type Step, type StepMap, valueAt } from './step.ts';
@@ -11,6 +12,8 @@ export interface OwnProducts {
   readonly bf16: boolean;
   /** Also those of f32 that ONNX Runtime makes faster, as where sizes vary: what a product is made by may not depend on them. */
   readonly thin: boolean;
+  /** Null where attention is decomposed before. */
+  readonly attention: AttentionPlanning | null;
 }
 
 /** A step as a product of ours. Undefined where ONNX Runtime is to compute it. */

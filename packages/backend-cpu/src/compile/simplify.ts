@@ -1,5 +1,4 @@
 import type { Program, Shape, ValueType } from '@shardwise/core/spec';
-import { narrowAttention, narrowAttentionResult, withLogSums } from './attention-step.ts';
 import { castInSteps } from './cast-in-steps.ts';
 import { withoutEmptyInputs } from './empty-inputs.ts';
 import { fuseProducts, type Uses } from './fuse-products.ts';
@@ -17,6 +16,7 @@ import { elementCount, inputAt, sameShape, valueAt, type Segment, type Step } fr
  * whatever only renames dims is a `reshape`. `own` says which products there is machine code for.
  */
 export function simplify(program: Program, own: OwnProducts | null): Segment {
+  const attention = own?.attention ?? null;
   const inputCount = program.inputs.length;
   const values: ValueType[] = [
     ...program.inputs,
@@ -40,12 +40,14 @@ export function simplify(program: Program, own: OwnProducts | null): Segment {
     if (elementCount(instruction.shape) === 0) continue;
     const whole = joinPads(withoutEmptyInputs({ ...instruction, output }, values), rewriter);
     const rounded = roundAgain(whole, inputCount, rewriter);
+    const operands = own?.bf16 === true ? narrowOperands(rounded, rewriter) : rounded;
     const narrow =
-      own?.bf16 === true ? narrowAttention(narrowOperands(rounded, rewriter), rewriter) : rounded;
+      own?.bf16 === true && attention ? attention.narrow(operands, rewriter) : operands;
     const plain = absorbTransposes(asReshape(narrow, values), producers);
     const made = castInSteps(sumInSteps(plain, rewriter), rewriter);
-    const fused = narrowAttentionResult(fuseProducts(made, uses, rewriter), uses, rewriter);
-    const rounding = narrowResult(fused, uses, rewriter);
+    const fused = fuseProducts(made, uses, rewriter);
+    const attended = attention?.narrowResult(fused, uses, rewriter) ?? fused;
+    const rounding = narrowResult(attended, uses, rewriter);
     producers.set(output, widenResult(rounding, uses, given, rewriter));
   }
   const outputs = program.outputs.filter((id) => elementCount(valueAt(values, id).shape) > 0);
@@ -53,7 +55,8 @@ export function simplify(program: Program, own: OwnProducts | null): Segment {
     ({ target }) => elementCount(valueAt(values, target).shape) > 0,
   );
   const needed = reachable(producers, [...outputs, ...updates.map(({ value }) => value)]);
-  const steps = withLogSums([...producers.values()].filter((step) => needed.has(step.output)));
+  const live = [...producers.values()].filter((step) => needed.has(step.output));
+  const steps = attention?.withLogSums(live) ?? live;
   return { values, inputCount, steps, outputs, updates };
 }
 

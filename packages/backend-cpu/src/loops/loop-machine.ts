@@ -21,9 +21,10 @@ import { elementwiseLoop } from './elementwise-loop.ts';
 import { emitLoop } from './emit-loop.ts';
 import { NoLanesError } from './lane-graph.ts';
 import type { LaneLoop } from './lane-loop.ts';
-import type { LinkedLoops, LoopCall, LoopCode } from './loop-code.ts';
+import type { LinkedLoops, LoopCall, LoopCode, LoopSource } from './loop-code.ts';
 import { callWords } from './loop-frame.ts';
 import { type LoopVectors, loopVectors } from './loop-vectors.ts';
+import { rowLoop } from './row-loop.ts';
 
 /** What runs fused loops and kernels that walk over rows, and why WebAssembly does where it does. */
 export type LoopMachine =
@@ -70,6 +71,10 @@ export class PlacedLoops implements LoopCode {
 
   constructor(vectors: LoopVectors) {
     this.#vectors = vectors;
+  }
+
+  lanes(source: LoopSource): LaneLoop {
+    return source.kind === 'rows' ? rowLoop(source.program) : elementwiseLoop(source.spec);
   }
 
   routine(key: string, build: () => LaneLoop): Address | undefined {

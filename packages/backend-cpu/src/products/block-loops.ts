@@ -24,11 +24,11 @@ export function blockLoopsOf(
   calls: readonly KernelCall[],
   code: LoopCode,
 ): readonly BlockLoop[] | undefined {
-  const loops = calls.flatMap(({ key, lanes, sizes: [rows = 0, columns = 0], values }) => {
-    const routine = lanes && code.routine(key, lanes);
+  const loops = calls.flatMap(({ key, loop, sizes: [rows = 0, columns = 0], values }) => {
+    const routine = loop && code.routine(key, () => code.lanes(loop));
     const fits = callWords.addresses + values.length <= mostWords;
-    if (lanes === undefined || routine === undefined || !fits) return [];
-    return [{ routine, rows, columns, values, operands: lanes().operands }];
+    if (loop === undefined || routine === undefined || !fits) return [];
+    return [{ routine, rows, columns, values, operands: code.lanes(loop).operands }];
   });
   return loops.length === calls.length ? loops : undefined;
 }

@@ -1,4 +1,5 @@
 import { AttentionPiece } from '../attention/attention-piece.ts';
+import { attentionPlanning } from '../compile/plan-attention-steps.ts';
 import type { InstructionSet } from '../machine-code/instruction-sets.ts';
 import type { Arena } from '../memory/arena.ts';
 import { callThreads } from '../onnx/runtime/call-threads.ts';
@@ -39,7 +40,10 @@ export function createProducts(
     own: { bf16: true },
     link: (memory, product, epilogue) => new ProductPiece(memory, product, resources(), epilogue),
     linkGrouped: (memory, product) => new GroupedPiece(memory, product, resources()),
-    linkAttention: (memory, work, loops) => new AttentionPiece(memory, work, resources(), loops),
+    attention: {
+      planning: attentionPlanning,
+      link: (memory, work, loops) => new AttentionPiece(memory, work, resources(), loops),
+    },
   };
 }
 
@@ -64,8 +68,8 @@ function withoutOwn(arena: Arena, reason: string): Products {
   return {
     by: { by: 'onnxruntime', reason },
     own: null,
+    attention: null,
     link,
     linkGrouped: (memory, product) => inGroups.linkGrouped(memory, product),
-    linkAttention: link,
   };
 }

@@ -1,5 +1,4 @@
 import { dtypes } from '@shardwise/core/spec';
-import { elementwiseLoop } from '../loops/elementwise-loop.ts';
 import { clusterLoops } from './fuse/clusters.ts';
 import { elementwiseKernel } from './elementwise.ts';
 import { inPlaceWrites } from './fuse/in-place.ts';
@@ -95,7 +94,7 @@ function compileGroup(
   const call = {
     key: structureKey(loop.spec),
     build: () => elementwiseKernel(loop.spec),
-    lanes: () => elementwiseLoop(loop.spec),
+    loop: { kind: 'elements', spec: loop.spec } as const,
     reads: loop.spec.loads.map(({ access }) => access),
     sizes: [loop.rows, loop.columns],
     values: [...loop.loads.map(addressOf), ...loop.stores],

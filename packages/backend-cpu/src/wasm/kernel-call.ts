@@ -1,5 +1,5 @@
 import type { FunctionBuilder } from '@shardwise/wasm-assembler';
-import type { LaneLoop } from '../loops/lane-loop.ts';
+import type { LoopSource } from '../loops/loop-code.ts';
 import type { Access } from './loop-spec.ts';
 
 /** One kernel, and the values whose addresses it takes. */
@@ -7,8 +7,8 @@ export interface KernelCall {
   /** Kernels of one key are the same code, which `build` makes. */
   readonly key: string;
   readonly build: () => FunctionBuilder;
-  /** The same as a loop that machine code runs, where it is one. Sizes are rows and columns then. */
-  readonly lanes?: () => LaneLoop;
+  /** The same as a loop that machine code may run, where it is one. Sizes are rows and columns then. */
+  readonly loop?: LoopSource;
   /** Of a loop over elements: how it walks over what it reads, which are its first values. What it writes are elements. */
   readonly reads?: readonly Access['kind'][];
   readonly sizes: readonly number[];

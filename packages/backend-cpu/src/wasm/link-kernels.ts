@@ -85,8 +85,8 @@ function partsOf(calls: readonly KernelCall[], { memory, loops }: KernelTarget):
   return parts;
 }
 
-function loopOf({ key, lanes, sizes, values }: KernelCall, loops: LoopCode): LoopCall | undefined {
-  const routine = lanes && loops.routine(key, lanes);
+function loopOf({ key, loop, sizes, values }: KernelCall, loops: LoopCode): LoopCall | undefined {
+  const routine = loop && loops.routine(key, () => loops.lanes(loop));
   const [rows = 0, columns = 0] = sizes;
   return routine === undefined ? undefined : { routine, rows, columns, values };
 }

@@ -65,7 +65,7 @@ const programs: Readonly<Record<string, { instructions: Instruction[]; outputs: 
 };
 
 function piecesOf(program: Program): readonly AnalysedPiece[] {
-  return analyse(program, { bf16: true, thin: true }, sessions).pieces;
+  return analyse(program, { bf16: true, thin: true, attention: null }, sessions).pieces;
 }
 
 /** How many loops run with products, and how many behind. */

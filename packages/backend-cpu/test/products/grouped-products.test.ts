@@ -123,7 +123,11 @@ describe('products of bf16 in groups', () => {
       ],
       outputs: [8],
     });
-    const { pieces } = analyse(program, { bf16: true, thin: false }, onnxRest(new Sessions(1)));
+    const { pieces } = analyse(
+      program,
+      { bf16: true, thin: false, attention: null },
+      onnxRest(new Sessions(1)),
+    );
     expect(pieces).toMatchObject([
       {
         kind: 'grouped',

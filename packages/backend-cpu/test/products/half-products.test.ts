@@ -179,7 +179,7 @@ describe('a product of bf16 values', () => {
     'takes the values themselves, and no f32 copies of them',
     () => {
       for (const program of Object.values(programs)) {
-        const { steps, values } = simplify(program, { bf16: true, thin: false });
+        const { steps, values } = simplify(program, { bf16: true, thin: false, attention: null });
         for (const step of steps.filter(({ op }) => op === 'matmul')) {
           const operands = step.inputs.slice(0, 2).map((id) => values[id]?.dtype);
           expect(operands).toEqual(['bf16', 'bf16']);
@@ -194,9 +194,11 @@ describe('a rounded product that is given away in f32', () => {
 
   it('is stored once, by the product', () => {
     if (program === undefined) throw new Error('no program');
-    const pieces = analyse(program, { bf16: true, thin: false }, sessions).pieces.map(
-      ({ kind }) => kind,
-    );
+    const pieces = analyse(
+      program,
+      { bf16: true, thin: false, attention: null },
+      sessions,
+    ).pieces.map(({ kind }) => kind);
     expect(pieces).toEqual(['product']);
   });
 

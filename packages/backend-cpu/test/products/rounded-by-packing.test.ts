@@ -31,7 +31,9 @@ const rounded: readonly Instruction[] = [
 const inputs = [f32(M, K), f32(K, N)];
 
 function kindsOf(program: Program): string[] {
-  return analyse(program, { bf16: true, thin: false }, sessions).pieces.map(({ kind }) => kind);
+  return analyse(program, { bf16: true, thin: false, attention: null }, sessions).pieces.map(
+    ({ kind }) => kind,
+  );
 }
 
 async function run(program: Program, given: readonly Float32Array[]): Promise<number[][]> {

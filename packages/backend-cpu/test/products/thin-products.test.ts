@@ -24,7 +24,9 @@ function kindsOf(
     ],
     outputs: [2],
   });
-  return analyse(program, { bf16: false, thin }, sessions).pieces.map(({ kind }) => kind);
+  return analyse(program, { bf16: false, thin, attention: null }, sessions).pieces.map(
+    ({ kind }) => kind,
+  );
 }
 
 describe('a product of f32', () => {

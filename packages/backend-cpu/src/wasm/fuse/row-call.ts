@@ -1,4 +1,3 @@
-import { rowLoop } from '../../loops/row-loop.ts';
 import type { KernelCall } from '../kernel-call.ts';
 import type { LaneDType, LoopSpec } from '../loop-spec.ts';
 import { withEdges } from '../rows/row-edges.ts';
@@ -34,7 +33,7 @@ export function rowCall(
   const call: KernelCall = {
     key,
     build,
-    ...(program && { lanes: () => rowLoop(program) }),
+    ...(program && { loop: { kind: 'rows', program } }),
     sizes,
     values: [...read, ...[result, ...others].map(({ id }) => addressOf(id))],
   };
@@ -103,7 +102,7 @@ function callWithEdges(
   return {
     key: structureKey([kernel.key, edges]),
     build: byRows(whole).build,
-    lanes: () => rowLoop(whole),
+    loop: { kind: 'rows', program: whole },
     sizes,
     values: [
       ...sources.map(({ id }) => addressOf(id)),

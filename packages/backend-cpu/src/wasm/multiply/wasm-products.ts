@@ -39,6 +39,7 @@ export function wasmProducts(arena: Arena, reason: string): Products {
   return {
     by: { by: 'webassembly', reason },
     own: { bf16: false },
+    attention: null,
     link: (_, product): CompiledPiece => {
       const products = productsOf(product);
       const { left, right, result, addend } = product;
@@ -51,9 +52,6 @@ export function wasmProducts(arena: Arena, reason: string): Products {
             addend: addend === null ? 0 : addressOf(addend.value),
           }),
       };
-    },
-    linkAttention: (): never => {
-      throw new RangeError('no attention is ours');
     },
     linkGrouped: (memory, product): CompiledPiece => ({
       run: (addressOf) => {

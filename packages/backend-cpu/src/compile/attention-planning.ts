@@ -1,0 +1,26 @@
+import type { ValueType } from '@shardwise/core/spec';
+import type { AttentionWork } from '../attention/attention-work.ts';
+import type { AttentionStep } from './attention-step.ts';
+import type { Dataflow } from './dataflow.ts';
+import type { Uses } from './fuse-products.ts';
+import type { Rewriter } from './rewriter.ts';
+import type { Step } from './step.ts';
+
+/** What compiling attention takes. Backends that don't make it by themselves do not load it. */
+export interface AttentionPlanning {
+  /** Attention whose weights are rounded to bf16 reads values of bf16 where there are any. */
+  narrow(step: Step, rewriter: Rewriter): Step;
+  /** What of attention is only rounded to bf16 is stored so. */
+  narrowResult(step: Step, uses: Uses, rewriter: Rewriter): Step;
+  /** The steps with logarithms of sums behind the attention that makes them too. */
+  withLogSums(steps: readonly Step[]): readonly Step[];
+  /** Steps that follow each other, in lists of those that one piece makes. */
+  piecesOf(steps: readonly Step[]): readonly (readonly Step[])[];
+  /** Operands lie in memory, in one piece each. `bf16` says whether there are products of it. */
+  workOf(
+    steps: readonly AttentionStep[],
+    values: readonly ValueType[],
+    flow: Dataflow,
+    bf16: boolean,
+  ): AttentionWork;
+}
