@@ -15,9 +15,20 @@ const answer = z.union([
   z.object({ reason: z.string() }),
 ]);
 
-export type PageRequest =
-  | { readonly kind: 'matmul'; readonly size: number; readonly runs: number }
-  | { readonly kind: 'train'; readonly model: PageModel; readonly runs: number };
+/** What a contestant is asked for. */
+export type PageRequest = {
+  readonly runs: number;
+  /** No run begins after so many milliseconds. Default: all are made. */
+  readonly mostMs?: number;
+} & (
+  | {
+      readonly kind: 'matmul';
+      readonly size: number;
+      /** Products of a run, which are waited for together. Default: 1. */
+      readonly together?: number;
+    }
+  | { readonly kind: 'train'; readonly model: PageModel }
+);
 
 /** What one request took, run by run; or why it can't be carried out. */
 export type PageAnswer = z.infer<typeof answer>;
@@ -35,20 +46,29 @@ export type PagePeerName = keyof typeof programs;
 export const pagePeerNames: readonly PagePeerName[] = ['jax-js', 'TensorFlow.js'];
 
 /** Starts a peer in a process of its own, from the folder that SHARDWISE_PEER_PACKAGES names; a reason where it can't be. */
-export async function startPagePeer(name: PagePeerName): Promise<PageContestant | string> {
+export async function startPagePeer(
+  name: PagePeerName,
+  device: 'wasm' | 'webgpu' = 'wasm',
+): Promise<PageContestant | string> {
   const folder = process.env['SHARDWISE_PEER_PACKAGES'];
   if (folder === undefined || folder === '') {
     return 'SHARDWISE_PEER_PACKAGES is not set to a folder where it is installed';
   }
   const path = new URL(`./peers/${programs[name]}`, import.meta.url).pathname;
-  const child = spawn(process.execPath, [path, folder], { stdio: ['pipe', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, [path, folder, device], {
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
   const exited = once(child, 'exit');
   let complaints = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => (complaints += text));
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const nextLine = async (): Promise<unknown> => {
-    const { value, done } = await lines.next();
-    if (done !== true && value !== undefined) return JSON.parse(value);
+    for (;;) {
+      const { value, done } = await lines.next();
+      if (done === true || value === undefined) break;
+      // A driver writes there, too.
+      if (value.startsWith('{')) return JSON.parse(value);
+    }
     await exited;
     const found = complaints.split('\n').find((line) => /Error/.test(line)) ?? 'no word of why';
     throw new Error(`it ended: ${found}`);

@@ -1,3 +1,4 @@
+import { wasm } from '@shardwise/backend-cpu/wasm';
 import type { Bench, BenchResult } from './bench.ts';
 import { chosenOf } from './chosen.ts';
 import { pageModels } from './page-models.ts';
@@ -55,7 +56,7 @@ async function compare(
   rounds: number,
 ): Promise<BenchResult> {
   const contestants: (readonly [name: string, contestant: PageContestant | string])[] = [
-    ['shardwise', await ours()],
+    ['shardwise', ours(await wasm(), 'WebAssembly, one thread')],
   ];
   for (const name of pagePeerNames) contestants.push([name, await startPagePeer(name)]);
   const results: BenchResult[] = [];

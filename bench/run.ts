@@ -18,6 +18,7 @@ import { round } from './summary.ts';
 import { tensorParallel } from './tensor-parallel/tensor-parallel.ts';
 import { train } from './train.ts';
 import { UsageError } from './usage-error.ts';
+import { webgpu } from './webgpu.ts';
 
 // npm run -s bench -- NAME [--json] [options of the benchmark]
 // Prints a table; with --json the last line is the same and more as one JSON object.
@@ -27,6 +28,7 @@ const benches: Readonly<Record<string, Bench>> = {
   shares,
   matmul,
   page,
+  webgpu,
   ddp,
   lengths,
   memory,

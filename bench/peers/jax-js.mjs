@@ -1,5 +1,5 @@
-// jax-js on WebAssembly. An array is used up by what it is given to; `.ref` keeps it.
-import { load, serve, sizesOf, valuesOf } from './serve.mjs';
+// jax-js on WebAssembly or WebGPU. An array is used up by what it is given to; `.ref` keeps it.
+import { device, load, serve, sizesOf, valuesOf } from './serve.mjs';
 
 const {
   blockUntilReady,
@@ -11,8 +11,8 @@ const {
   tree,
   valueAndGrad,
 } = await load('@jax-js/jax');
-await init('wasm');
-defaultDevice('wasm');
+if (!(await init(device)).includes(device)) throw new Error(`jax-js has no device ${device} here`);
+defaultDevice(device);
 
 const arrayOf = (size, seed) => np.array(valuesOf(size, seed)).reshape(size.shape);
 const rate = 1e-3;
@@ -51,7 +51,7 @@ const stepper = (sizes, lossOf, data) => {
     );
     [weights, means, squares] = next;
     await blockUntilReady(tree.ref(weights));
-    return loss.js();
+    return await loss.jsAsync();
   };
 };
 
@@ -120,13 +120,13 @@ function gpt(model) {
 }
 
 await serve({
-  about: 'jax-js, WebAssembly',
-  matmul: (size) => {
+  about: `jax-js, ${device === 'wasm' ? 'WebAssembly' : 'WebGPU'}`,
+  matmul: (size, together) => {
     const [a, b] = [1, 2].map((seed) => arrayOf({ shape: [size, size], deviation: 1 }, seed));
     return async () => {
-      const product = np.matmul(a.ref, b.ref);
-      await blockUntilReady(product);
-      product.dispose();
+      const products = Array.from({ length: together }, () => np.matmul(a.ref, b.ref));
+      await blockUntilReady(products);
+      for (const product of products) product.dispose();
     };
   },
   train: (model) => (model.kind === 'mlp' ? mlp(model) : gpt(model)),

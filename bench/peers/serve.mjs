@@ -5,8 +5,20 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { pathToFileURL } from 'node:url';
 
-const [, , folder] = process.argv;
+const [, , folder, chosen = 'wasm'] = process.argv;
 const require = createRequire(join(folder, 'package.json'));
+
+/** 'wasm', or 'webgpu': Node has no navigator.gpu, so Dawn takes its place. */
+export const device = chosen;
+if (device === 'webgpu') {
+  const { create, globals } = await import('webgpu');
+  Object.assign(globalThis, globals);
+  Object.defineProperty(globalThis.navigator, 'gpu', { value: create([]) });
+}
+
+/** The standard output is for answers alone: what a library writes there goes elsewhere. */
+const say = (text) => process.stdout.write(`${text}\n`);
+for (const name of ['log', 'info', 'debug']) console[name] = console.error;
 
 /** The path of a file of a package that is installed in the folder. */
 export const resolve = (name) => require.resolve(name);
@@ -53,12 +65,12 @@ export const valuesOf = ({ shape, deviation, value }, seed) => {
 };
 
 /**
- * Answers requests: `{ kind: 'matmul', size, runs }` by `matmul`, which makes a function that multiplies once, and
+ * Answers requests: `{ kind: 'matmul', size, together, runs }` by `matmul`, which makes a function that multiplies so many times, and
  * `{ kind: 'train', model, runs }` by `train`, which makes one that does a step and returns the loss. A model stays as it is from
- * request to request. The answer has the time of each run, and the mean time of the processor.
+ * request to request. No run begins after `mostMs`. The answer has the time of each run, and the mean time of the processor.
  */
 export async function serve({ about, matmul, train }) {
-  console.log(JSON.stringify({ about }));
+  say(JSON.stringify({ about }));
   const made = new Map();
   const get = async (key, make) => {
     if (!made.has(key)) made.set(key, await make());
@@ -68,23 +80,27 @@ export async function serve({ about, matmul, train }) {
     const request = JSON.parse(line);
     const answer = { ms: [], losses: [] };
     try {
-      const { kind, size, model, runs } = request;
+      const { kind, size, together = 1, model, runs, mostMs = Infinity } = request;
       const run =
         kind === 'matmul'
-          ? await get(`matmul ${size}`, () => matmul(size))
+          ? await get(`matmul ${size} ${together}`, () => matmul(size, together))
           : await get(`train ${model.name}`, () => train(model));
       const before = process.cpuUsage();
+      const begun = performance.now();
       for (let index = 0; index < runs; index++) {
+        if (index > 0 && performance.now() - begun > mostMs) break;
         const start = performance.now();
         const loss = await run();
         answer.ms.push(performance.now() - start);
         if (kind === 'train') answer.losses.push(loss);
       }
       const { user, system } = process.cpuUsage(before);
-      answer.cpuMs = (user + system) / 1000 / runs;
-      console.log(JSON.stringify(answer));
+      answer.cpuMs = (user + system) / 1000 / answer.ms.length;
+      say(JSON.stringify(answer));
     } catch (error) {
-      console.log(JSON.stringify({ reason: String(error?.message ?? error).split('\n')[0] }));
+      say(JSON.stringify({ reason: String(error?.message ?? error).split('\n')[0] }));
     }
   }
+  // A device that is still open keeps the process alive.
+  if (device === 'webgpu') process.exit();
 }

@@ -1,12 +1,14 @@
-// TensorFlow.js on WebAssembly, one thread.
+// TensorFlow.js on WebAssembly, one thread, or on WebGPU.
 import { dirname } from 'node:path';
-import { load, resolve, serve, sizesOf, valuesOf } from './serve.mjs';
+import { device, load, resolve, serve, sizesOf, valuesOf } from './serve.mjs';
 
 const tf = await load('@tensorflow/tfjs');
-const { setThreadsCount, setWasmPaths } = await load('@tensorflow/tfjs-backend-wasm');
-setWasmPaths(`${dirname(resolve('@tensorflow/tfjs-backend-wasm'))}/`);
-setThreadsCount(1);
-await tf.setBackend('wasm');
+if (device === 'wasm') {
+  const { setThreadsCount, setWasmPaths } = await load('@tensorflow/tfjs-backend-wasm');
+  setWasmPaths(`${dirname(resolve('@tensorflow/tfjs-backend-wasm'))}/`);
+  setThreadsCount(1);
+} else await load('@tensorflow/tfjs-backend-webgpu');
+if (!(await tf.setBackend(device))) throw new Error(`TensorFlow.js has no device ${device} here`);
 await tf.ready();
 
 const variablesOf = (sizes) =>
@@ -96,13 +98,21 @@ function gpt(model) {
 }
 
 await serve({
-  about: `TensorFlow.js ${tf.version.tfjs}, WebAssembly, one thread`,
-  matmul: (size) => {
+  about: `TensorFlow.js ${tf.version.tfjs}, ${device === 'wasm' ? 'WebAssembly, one thread' : 'WebGPU'}`,
+  matmul: (size, together) => {
     const [a, b] = [1, 2].map((seed) =>
       tf.tensor(valuesOf({ shape: [size, size], deviation: 1 }, seed), [size, size]),
     );
-    // It is computed when the call returns.
-    return () => tf.matMul(a, b).dispose();
+    return async () => {
+      const products = Array.from({ length: together }, () => tf.matMul(a, b));
+      // On WebAssembly they are computed by now.
+      if (device === 'webgpu') {
+        tf.backend().endComputePassEncoder();
+        tf.backend().submitQueue();
+        await tf.backend().queue.onSubmittedWorkDone();
+      }
+      for (const product of products) product.dispose();
+    };
   },
   train: (model) => (model.kind === 'mlp' ? mlp(model) : gpt(model)),
 });
