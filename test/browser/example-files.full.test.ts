@@ -6,7 +6,8 @@ import { afterAll, expect, it } from 'vitest';
 import { describeExample } from './describe-example.ts';
 
 const minute = 60_000;
-const steps = 24;
+// A checkpoint is written in the background: half of a run takes longer.
+const steps = 40;
 const half = steps / 2;
 const ownText = 'the cat sat on the mat, the dog lay on the log. für Bäume\n'.repeat(8);
 
@@ -148,25 +149,29 @@ describeExample('the page of examples/browser and its files', (open) => {
     },
   );
 
-  it('trains without checkpoints where the browser keeps nothing for it, and says so', async () => {
-    await open({ path: '', width: 360 }, async (page) => {
-      await page.addInitScript(() => {
-        StorageManager.prototype.getDirectory = () =>
-          Promise.reject(new DOMException('not in this window', 'SecurityError'));
+  it(
+    'trains without checkpoints where the browser keeps nothing for it, and says so',
+    { timeout: minute },
+    async () => {
+      await open({ path: '', width: 360 }, async (page) => {
+        await page.addInitScript(() => {
+          StorageManager.prototype.getDirectory = () =>
+            Promise.reject(new DOMException('not in this window', 'SecurityError'));
+        });
+        await page.reload();
+        await expect
+          .poll(() => page.textContent('#checkpoint-news'))
+          .toBe('This browser keeps no checkpoints of this page: not in this window');
+        expect(await page.locator('#save-every').isDisabled()).toBe(true);
+        await page.locator('#text').fill(ownText);
+        await page.locator('#ranks').selectOption('1');
+        await page.locator('#steps').fill('1');
+        await train(page);
       });
-      await page.reload();
-      await expect
-        .poll(() => page.textContent('#checkpoint-news'))
-        .toBe('This browser keeps no checkpoints of this page: not in this window');
-      expect(await page.locator('#save-every').isDisabled()).toBe(true);
-      await page.locator('#text').fill(ownText);
-      await page.locator('#ranks').selectOption('1');
-      await page.locator('#steps').fill('1');
-      await train(page);
-    });
-  });
+    },
+  );
 
-  it('takes text files, and says why it does not take another', () =>
+  it('takes text files, and says why it does not take another', { timeout: minute }, () =>
     open({ path: '', width: 360 }, async (page) => {
       const pick = async (...files: (readonly [name: string, buffer: Buffer])[]) => {
         const picked = files.map(([name, buffer]) => ({ name, mimeType: 'text/plain', buffer }));
@@ -189,5 +194,6 @@ describeExample('the page of examples/browser and its files', (open) => {
         'The text is that of words.txt and more.md.',
       );
       expect(await page.inputValue('#text')).toBe('words für Bäume\nand more');
-    }));
+    }),
+  );
 });
