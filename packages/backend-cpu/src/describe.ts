@@ -14,7 +14,9 @@ function describeProducts(products: ProductsBy): string {
 
 function describeLoops(loops: LoopsBy): string {
   if (loops.by !== 'own') return `loops by ${names[loops.by]}, as ${loops.reason}`;
-  return `loops in machine code (${loops.instructions})`;
+  const { instructions, refusal } = loops;
+  const later = refusal === undefined ? '' : `, new ones by WebAssembly, as ${refusal}`;
+  return `loops in machine code (${instructions})${later}`;
 }
 
 const names = { onnxruntime: 'ONNX Runtime', webassembly: 'WebAssembly' } as const;

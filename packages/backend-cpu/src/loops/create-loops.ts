@@ -1,13 +1,24 @@
 import type { InstructionSet } from '../machine-code/instruction-sets.ts';
 import { loopMachine } from './loop-machine.ts';
-import type { Loops } from './loops.ts';
+import type { Loops, LoopsBy } from './loops.ts';
 
 /** No instructions before `newest` are used. */
-export function createLoops(choice: 'own' | 'webassembly', newest: InstructionSet): Loops {
+export function createLoops(
+  choice: 'own' | 'webassembly',
+  newest: InstructionSet,
+  machineOf: typeof loopMachine = loopMachine,
+): Loops {
   if (choice === 'webassembly') return withoutOwn('it was asked for');
-  const machine = loopMachine(newest);
+  const machine = machineOf(newest);
   if (machine.kind === 'webassembly') return withoutOwn(machine.reason);
-  return { by: { by: 'own', instructions: machine.instructions }, code: machine.code };
+  const { code, instructions } = machine;
+  return {
+    get by(): LoopsBy {
+      const { refusal } = code;
+      return { by: 'own', instructions, ...(refusal !== undefined && { refusal }) };
+    },
+    code,
+  };
 }
 
 function withoutOwn(reason: string): Loops {

@@ -3,9 +3,11 @@ import { Assembler } from '../machine-code/assembler.ts';
 import {
   type Address,
   codeAt,
+  type CodePages,
   type NativeCode,
   NoCodeError,
   placeCode,
+  systemPages,
 } from '../machine-code/code-pages.ts';
 import { emitCalls } from '../machine-code/emit-calls.ts';
 import { at, r15, rbp, rdi } from '../machine-code/operands.ts';
@@ -39,15 +41,20 @@ const known = new Map<InstructionSet, LoopMachine>();
 
 /** Found out once for each thread. No instructions before `newest` are used. */
 export function loopMachine(newest: InstructionSet = instructionSets[0]): LoopMachine {
-  const machine = known.get(newest) ?? findMachine(newest);
+  const machine = known.get(newest) ?? findLoopMachine(newest);
   known.set(newest, machine);
   return machine;
 }
 
-function findMachine(newest: InstructionSet): LoopMachine {
+/** Tries what this processor has, and says it where machine code does not run, or computes what it should not. */
+export function findLoopMachine(
+  newest: InstructionSet,
+  pages: CodePages = systemPages,
+  create: typeof createPlacedLoops = createPlacedLoops,
+): LoopMachine {
   try {
-    const instructions = requireVectors(upTo(newest, processorFeatures()));
-    const code = new PlacedLoops(loopVectors(instructions));
+    const instructions = requireVectors(upTo(newest, processorFeatures(pages)));
+    const code = create(instructions, pages);
     if (isRight(code)) return { kind: 'own', code, instructions };
     return unexpected('machine code does not compute what JavaScript does');
   } catch (error) {
@@ -57,20 +64,31 @@ function findMachine(newest: InstructionSet): LoopMachine {
 }
 
 /** A processor that has all it takes, and yet WebAssembly is to run loops: that is worth a word. */
-function unexpected(reason: string): LoopMachine {
+function unexpected(reason: string): Extract<LoopMachine, { kind: 'webassembly' }> {
   console.warn(`shardwise: WebAssembly runs loops over elements and rows, as ${reason}`);
   return { kind: 'webassembly', reason };
 }
 
+export function createPlacedLoops(instructions: VectorInstructions, pages: CodePages): PlacedLoops {
+  return new PlacedLoops(loopVectors(instructions), pages);
+}
+
 export class PlacedLoops implements LoopCode {
   /** Carries out calls that lie one behind the other (loop-frame.ts), up to one without a routine. */
-  readonly run: NativeCode = codeAt(placeCode(runCode()));
+  readonly run: NativeCode;
   readonly #vectors: LoopVectors;
   readonly #routines = new Map<string, Address | undefined>();
-  #isRefused = false;
+  readonly #pages: CodePages;
+  #refusal: string | undefined;
 
-  constructor(vectors: LoopVectors) {
+  constructor(vectors: LoopVectors, pages: CodePages) {
     this.#vectors = vectors;
+    this.#pages = pages;
+    this.run = codeAt(placeCode(runCode(), pages));
+  }
+
+  get refusal(): string | undefined {
+    return this.#refusal;
   }
 
   lanes(source: LoopSource): LaneLoop {
@@ -88,12 +106,12 @@ export class PlacedLoops implements LoopCode {
 
   #placed(build: () => LaneLoop): Address | undefined {
     const code = written(build, this.#vectors);
-    if (code === undefined || this.#isRefused) return undefined;
+    if (code === undefined || this.#refusal !== undefined) return undefined;
     try {
-      return placeCode(code);
+      return placeCode(code, this.#pages);
     } catch (error) {
-      this.#isRefused = true;
-      unexpected(error instanceof Error ? error.message : String(error));
+      const { reason } = unexpected(error instanceof Error ? error.message : String(error));
+      this.#refusal = reason;
       return undefined;
     }
   }

@@ -1,6 +1,6 @@
 import koffi from 'koffi';
 import { Assembler } from './assembler.ts';
-import { codeAt, NoCodeError, placeCode } from './code-pages.ts';
+import { codeAt, type CodePages, NoCodeError, placeCode } from './code-pages.ts';
 import { type InstructionSet, instructionSets } from './instruction-sets.ts';
 import { at, rax, rbx, rcx, rdi, rdx, rsi } from './operands.ts';
 
@@ -45,7 +45,7 @@ const AVX512_SAVED_BY_SYSTEM = 0xe6;
 const TILES_SAVED_BY_SYSTEM = 0x6_0000;
 
 /** Asks the processor. Throws an error that says why where machine code cannot be run. */
-export function processorFeatures(): ProcessorFeatures {
+export function processorFeatures(pages?: CodePages): ProcessorFeatures {
   const code = new Assembler();
   // Operands: the numbers of a question, then the places of its answers: four registers.
   code.push(rbx);
@@ -63,7 +63,7 @@ export function processorFeatures(): ProcessorFeatures {
   code.xgetbv();
   code.store(at(rdi), rax);
   code.ret();
-  const start = placeCode(code.finish());
+  const start = placeCode(code.finish(), pages);
 
   const ask = (leaf: number, part = 0): readonly number[] => {
     const operands = new BigUint64Array(new ArrayBuffer(48));

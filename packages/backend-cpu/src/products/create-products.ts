@@ -4,7 +4,8 @@ import type { InstructionSet } from '../machine-code/instruction-sets.ts';
 import type { Arena } from '../memory/arena.ts';
 import { callThreads } from '../onnx/runtime/call-threads.ts';
 import { packedBytes } from './plan-tasks.ts';
-import { alignedBytes, productMachine } from './product-machine.ts';
+import { alignedBytes } from './aligned-bytes.ts';
+import { productMachine } from './product-machine.ts';
 import { GroupedPiece } from './grouped-piece.ts';
 import { ProductPiece } from './product-piece.ts';
 import type { Products } from './products.ts';
@@ -22,9 +23,10 @@ export interface ProductsOptions {
 export function createProducts(
   arena: Arena,
   { products, threads, instructions }: ProductsOptions,
+  machineOf: typeof productMachine = productMachine,
 ): Products {
   if (products === 'onnxruntime') return withoutOwn(arena, 'it was asked for');
-  const machine = productMachine(instructions);
+  const machine = machineOf(instructions);
   if (machine.kind === 'none') return withoutOwn(arena, machine.reason);
   let made: ProductResources | undefined;
   const resources = (): ProductResources =>

@@ -1,6 +1,12 @@
 import { Assembler } from '../machine-code/assembler.ts';
 import type { Label } from '../machine-code/code.ts';
-import { type Address, codeAt, type NativeCode, placeCode } from '../machine-code/code-pages.ts';
+import {
+  type Address,
+  codeAt,
+  type CodePages,
+  type NativeCode,
+  placeCode,
+} from '../machine-code/code-pages.ts';
 import { emitCalls } from '../machine-code/emit-calls.ts';
 import { at, r15, rax, rbp, rdi } from '../machine-code/operands.ts';
 import { type ProcessorFeatures, requireVectors } from '../machine-code/processor.ts';
@@ -51,7 +57,7 @@ export interface Panels {
 }
 
 /** Assembles the routines for this processor. Throws an error that says why where they cannot be run. */
-export function createProductCode(features: ProcessorFeatures): ProductCode {
+export function createProductCode(features: ProcessorFeatures, pages?: CodePages): ProductCode {
   const code = new Assembler();
   const vectors = vectorsOf(code, features);
   const half = halfWayOf(features);
@@ -84,7 +90,7 @@ export function createProductCode(features: ProcessorFeatures): ProductCode {
     }
     labels.set(`multiply ${kind}`, emitMultiply(code, vectors, kind));
   }
-  const start = placeCode(code.finish());
+  const start = placeCode(code.finish(), pages);
   const addressOf = (label: Label | undefined): Address => {
     if (label?.byteOffset === undefined) throw new RangeError('no such routine');
     return start + BigInt(label.byteOffset);

@@ -1,7 +1,7 @@
 import { addressOf as hostAddress } from '../onnx/runtime/api.ts';
 import { type MatrixProduct, packedBytesOf, planTasks } from './plan-tasks.ts';
 import type { ProductCode } from './product-code.ts';
-import { createFrame, type Frame } from './product-machine.ts';
+import { createFrame, type Frame } from './frame.ts';
 import { splitProducts } from './split-products.ts';
 import { operandNames } from './task-layout.ts';
 

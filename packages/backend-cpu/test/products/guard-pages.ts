@@ -2,7 +2,8 @@
 // Whoever reads or writes one byte more ends this process.
 import koffi from 'koffi';
 import { type MatrixProduct, packedBytes, planTasks } from '../../src/products/plan-tasks.ts';
-import { alignedBytes, createFrame } from '../../src/products/product-machine.ts';
+import { alignedBytes } from '../../src/products/aligned-bytes.ts';
+import { createFrame } from '../../src/products/frame.ts';
 import type { Packing, ProductKind } from '../../src/products/product-types.ts';
 import { guardedMemory } from '../machine-code/guarded-memory.ts';
 import { codes } from './support.ts';

@@ -1,6 +1,8 @@
 import { addressOf } from '../../src/onnx/runtime/api.ts';
 import { type MatrixProduct, packedBytesOf, planTasks } from '../../src/products/plan-tasks.ts';
-import { alignedBytes, createFrame, productMachine } from '../../src/products/product-machine.ts';
+import { alignedBytes } from '../../src/products/aligned-bytes.ts';
+import { createFrame } from '../../src/products/frame.ts';
+import { productMachine } from '../../src/products/product-machine.ts';
 import { type InstructionSet, instructionSets } from '../../src/machine-code/instruction-sets.ts';
 import {
   type ProcessorFeatures,

@@ -1,7 +1,7 @@
 import { ArmAssembler } from '../../machine-code/arm/assembler.ts';
 import { stack, v, x } from '../../machine-code/arm/operands.ts';
 import type { Label } from '../../machine-code/code.ts';
-import { type Address, codeAt, placeCode } from '../../machine-code/code-pages.ts';
+import { type Address, codeAt, type CodePages, placeCode } from '../../machine-code/code-pages.ts';
 import type { Panels, ProductCode } from '../product-code.ts';
 import type { ProductKind } from '../product-types.ts';
 import { taskBytes } from '../task-layout.ts';
@@ -53,9 +53,9 @@ export function armPanels(kind: ProductKind): Panels {
 }
 
 /** Assembles the routines for this processor. Throws an error that says why where they cannot be run. */
-export function createArmProductCode(): ProductCode {
+export function createArmProductCode(pages?: CodePages): ProductCode {
   const { bytes, run, labels } = writeArmProducts();
-  const start = placeCode(bytes, 'arm64');
+  const start = placeCode(bytes, pages, 'arm64');
   const addressOf = (label: Label | undefined): Address => {
     if (label?.byteOffset === undefined) throw new RangeError('no such routine');
     return start + BigInt(label.byteOffset);
