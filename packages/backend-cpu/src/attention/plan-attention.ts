@@ -1,5 +1,5 @@
 import { BackendError } from '@shardwise/core/spec';
-import type { LinkedLoops, LoopCall, LoopCode } from '../loops/loop-code.ts';
+import { type LinkedLoops, type LoopCall, type LoopCode, loopNumbers } from '../loops/loop-code.ts';
 import type { LaneLoop } from '../loops/lane-loop.ts';
 import { addressOf as hostAddress } from '../onnx/runtime/api.ts';
 import type { MatrixProduct } from '../products/plan-tasks.ts';
@@ -182,7 +182,7 @@ class Planner {
           this.#moved(place, 4 * at * matrix),
           this.#moved(this.#value(result.value), 2 * (first + at) * matrix),
         ];
-        return { routine, rows: seen, columns: width, values };
+        return { routine, numbers: loopNumbers(seen, width), values };
       });
       this.#steps.push({ kind: 'loops', loops: this.#loops.link(this.#memory, calls) });
     };
@@ -264,14 +264,13 @@ class Planner {
     const calls = Array.from({ length: isWhole ? 1 : heads.count }, (_, at): LoopCall => {
       const first = at * block.rows * block.keys;
       const tileAt = (tile: number): number => this.#moved(tile, this.#bytesOfTile(tile) * first);
-      const numbers = 4 * ((heads.first + at) * queries + block.start);
+      const queryBytes = 4 * ((heads.first + at) * queries + block.start);
       return {
         routine,
-        rows: isWhole ? heads.count * queries : block.rows,
-        columns: block.keys,
+        numbers: loopNumbers(isWhole ? heads.count * queries : block.rows, block.keys),
         values: [
           ...tiles.map(tileAt),
-          ...ofRows.map((value) => this.#moved(this.#value(value), numbers)),
+          ...ofRows.map((value) => this.#moved(this.#value(value), queryBytes)),
           ...results.map(tileAt),
         ],
       };

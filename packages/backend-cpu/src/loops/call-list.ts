@@ -12,7 +12,11 @@ export class CallList implements LinkedLoops {
   readonly #given: BigUint64Array;
   #placed: ((value: number) => number) | undefined;
   /** The word of each address, and the value whose address it is. */
-  readonly #places: readonly { readonly word: number; readonly value: number }[];
+  readonly #places: readonly {
+    readonly word: number;
+    readonly value: number;
+    readonly byteOffset: number;
+  }[];
 
   constructor(memory: WebAssembly.Memory, code: NativeCode, calls: readonly LoopCall[]) {
     this.#code = code;
@@ -22,22 +26,22 @@ export class CallList implements LinkedLoops {
     this.#given = new BigUint64Array(count);
     let next = 0;
     this.#places = calls.flatMap((call) => {
-      const { routine, rows, columns, values } = call;
+      const { routine, numbers, values, byteOffsets } = call;
       const start = next;
-      const numbers = [8 * wordsOf(call), rows, columns, 0].map(BigInt);
-      this.#given.set([routine, ...numbers], start);
+      this.#given.set([routine, ...[8 * wordsOf(call), ...numbers].map(BigInt)], start);
       next += wordsOf(call);
       return values.map((value, operand) => ({
-        word: start + callWords.addresses + operand,
+        word: start + callWords.rows + numbers.length + operand,
         value,
+        byteOffset: byteOffsets?.[operand] ?? 0,
       }));
     });
   }
 
   run(addressOf: (value: number) => number): void {
     if (addressOf !== this.#placed) {
-      for (const { word, value } of this.#places) {
-        this.#given[word] = this.#base + BigInt(addressOf(value));
+      for (const { word, value, byteOffset } of this.#places) {
+        this.#given[word] = this.#base + BigInt(addressOf(value) + byteOffset);
       }
       this.#placed = addressOf;
     }
@@ -46,4 +50,5 @@ export class CallList implements LinkedLoops {
   }
 }
 
-const wordsOf = ({ values }: LoopCall): number => callWords.addresses + values.length;
+const wordsOf = ({ numbers, values }: LoopCall): number =>
+  callWords.rows + numbers.length + values.length;

@@ -34,6 +34,9 @@ export const callWords = {
 
 export const callWord = (word: number): Memory => at(rbp, 8 * word);
 
+/** A number that a call has, or an address behind the last one of them. */
+export const callNumber = (index: number): Memory => callWord(callWords.rows + index);
+
 const addressRegisters: readonly Register[] = [rsi, rdi, r8, r9, r10, r11];
 
 /** Numbers in the code of a loop: those of the lanes, all bits for as many, none for as many, then constants. */

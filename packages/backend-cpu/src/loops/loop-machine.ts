@@ -21,12 +21,15 @@ import {
 import { CallList } from './call-list.ts';
 import { elementwiseLoop } from './elementwise-loop.ts';
 import { emitLoop } from './emit-loop.ts';
+import { emitRowCopy } from './emit-row-copy.ts';
+import { emitRowSums } from './emit-row-sums.ts';
 import { NoLanesError } from './lane-graph.ts';
 import type { LaneLoop } from './lane-loop.ts';
-import type { LinkedLoops, LoopCall, LoopCode, LoopSource } from './loop-code.ts';
+import type { LinkedLoops, LoopCall, LoopCode, LoopSource, RoutineSource } from './loop-code.ts';
 import { callWords } from './loop-frame.ts';
 import { type LoopVectors, loopVectors } from './loop-vectors.ts';
 import { rowLoop } from './row-loop.ts';
+import type { WrittenRoutine } from './written-routine.ts';
 
 /** What runs fused loops and kernels that walk over rows, and why WebAssembly does where it does. */
 export type LoopMachine =
@@ -95,7 +98,13 @@ export class PlacedLoops implements LoopCode {
     return source.kind === 'rows' ? rowLoop(source.program) : elementwiseLoop(source.spec);
   }
 
-  routine(key: string, build: () => LaneLoop): Address | undefined {
+  written(source: RoutineSource): WrittenRoutine {
+    return source.kind === 'row copy'
+      ? { write: (code, vectors) => emitRowCopy(code, vectors, source.loops) }
+      : { write: (code, vectors) => emitRowSums(code, vectors, source.dtype) };
+  }
+
+  routine(key: string, build: () => LaneLoop | WrittenRoutine): Address | undefined {
     if (!this.#routines.has(key)) this.#routines.set(key, this.#placed(build));
     return this.#routines.get(key);
   }
@@ -104,7 +113,7 @@ export class PlacedLoops implements LoopCode {
     return new CallList(memory, this.run, calls);
   }
 
-  #placed(build: () => LaneLoop): Address | undefined {
+  #placed(build: () => LaneLoop | WrittenRoutine): Address | undefined {
     const code = written(build, this.#vectors);
     if (code === undefined || this.#refusal !== undefined) return undefined;
     try {
@@ -118,10 +127,15 @@ export class PlacedLoops implements LoopCode {
 }
 
 /** Undefined where WebAssembly alone has what a loop takes. */
-function written(build: () => LaneLoop, vectors: LoopVectors): Uint8Array | undefined {
+function written(
+  build: () => LaneLoop | WrittenRoutine,
+  vectors: LoopVectors,
+): Uint8Array | undefined {
   const code = new Assembler();
   try {
-    emitLoop(code, build(), vectors);
+    const routine = build();
+    if ('write' in routine) routine.write(code, vectors);
+    else emitLoop(code, routine, vectors);
   } catch (error) {
     if (error instanceof NoLanesError) return undefined;
     throw error;

@@ -1,5 +1,5 @@
 import type { LaneLoop } from '../loops/lane-loop.ts';
-import type { LoopCall, LoopCode } from '../loops/loop-code.ts';
+import { type LoopCall, type LoopCode, loopNumbers } from '../loops/loop-code.ts';
 import { callWords } from '../loops/loop-frame.ts';
 import { laneBytes } from '../wasm/loop-spec.ts';
 import type { KernelCall } from '../wasm/kernel-call.ts';
@@ -7,6 +7,7 @@ import { taskBytes } from './task-layout.ts';
 
 /** A loop over the elements of a product's result, which may run on some of its rows. */
 export interface BlockLoop extends LoopCall {
+  readonly columns: number;
   readonly operands: LaneLoop['operands'];
 }
 
@@ -28,7 +29,8 @@ export function blockLoopsOf(
     const routine = loop && code.routine(key, () => code.lanes(loop));
     const fits = callWords.addresses + values.length <= mostWords;
     if (loop === undefined || routine === undefined || !fits) return [];
-    return [{ routine, rows, columns, values, operands: code.lanes(loop).operands }];
+    const numbers = loopNumbers(rows, columns);
+    return [{ routine, numbers, columns, values, operands: code.lanes(loop).operands }];
   });
   return loops.length === calls.length ? loops : undefined;
 }

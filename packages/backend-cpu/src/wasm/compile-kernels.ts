@@ -116,6 +116,7 @@ function copyParts(
     return {
       key: `copy rows ${loops}`,
       build: () => rowCopyKernel(loops),
+      routine: { kind: 'row copy', loops } as const,
       sizes: copy.sizes,
       values: [addressOf(input.node), addressOf(id)],
       byteOffsets: [copy.sourceBytes, copy.targetBytes],

@@ -1,5 +1,5 @@
 import type { FunctionBuilder } from '@shardwise/wasm-assembler';
-import type { LoopSource } from '../loops/loop-code.ts';
+import type { LoopSource, RoutineSource } from '../loops/loop-code.ts';
 import type { Access } from './loop-spec.ts';
 
 /** One kernel, and the values whose addresses it takes. */
@@ -9,6 +9,8 @@ export interface KernelCall {
   readonly build: () => FunctionBuilder;
   /** The same as a loop that machine code may run, where it is one. Sizes are rows and columns then. */
   readonly loop?: LoopSource;
+  /** The same as another routine of machine code, where it is one. */
+  readonly routine?: RoutineSource;
   /** Of a loop over elements: how it walks over what it reads, which are its first values. What it writes are elements. */
   readonly reads?: readonly Access['kind'][];
   readonly sizes: readonly number[];

@@ -1,6 +1,6 @@
 import { IndexError } from '@shardwise/core/spec';
 import type { Kernel } from '@shardwise/wasm-assembler';
-import type { LoopCall, LoopCode } from '../loops/loop-code.ts';
+import { type LoopCall, type LoopCode, loopNumbers } from '../loops/loop-code.ts';
 import type { KernelPlan } from './compile-kernels.ts';
 import type { KernelCall } from './kernel-call.ts';
 import { type KernelLibrary, libraryOf } from './kernel-library.ts';
@@ -85,10 +85,14 @@ function partsOf(calls: readonly KernelCall[], { memory, loops }: KernelTarget):
   return parts;
 }
 
-function loopOf({ key, loop, sizes, values }: KernelCall, loops: LoopCode): LoopCall | undefined {
-  const routine = loop && loops.routine(key, () => loops.lanes(loop));
+function loopOf(call: KernelCall, loops: LoopCode): LoopCall | undefined {
+  const { key, loop, routine: source, sizes, values, byteOffsets } = call;
+  const build = loop ? () => loops.lanes(loop) : source && (() => loops.written(source));
+  const routine = build && loops.routine(key, build);
+  if (routine === undefined) return undefined;
   const [rows = 0, columns = 0] = sizes;
-  return routine === undefined ? undefined : { routine, rows, columns, values };
+  const numbers = loop === undefined ? sizes : loopNumbers(rows, columns);
+  return { routine, numbers, values, ...(byteOffsets && { byteOffsets }) };
 }
 
 function kernelOf(call: KernelCall, library: KernelLibrary): Part['run'] {

@@ -1,6 +1,8 @@
 // Runs loops whose operands lie directly before pages, or directly behind pages, that nobody may touch. Whoever reads or
 // writes one byte more ends this process.
 import { elementwiseLoop } from '../../src/loops/elementwise-loop.ts';
+import { emitRowCopy } from '../../src/loops/emit-row-copy.ts';
+import { emitRowSums } from '../../src/loops/emit-row-sums.ts';
 import type { LaneOperand } from '../../src/loops/lane-loop.ts';
 import { callWords } from '../../src/loops/loop-frame.ts';
 import { instructionSets } from '../../src/machine-code/instruction-sets.ts';
@@ -72,5 +74,40 @@ for (const [name, program] of Object.entries({ ...rowPrograms, ...rowProgramsWit
   const routine = code.routine(name, () => loop);
   if (routine === undefined) throw new Error(`no routine for ${name}`);
   run(routine, loop.operands);
+}
+
+/** Runs a routine on what is read from one place and written to another. */
+function runWritten(routine: bigint, numbers: readonly number[], bytes: readonly number[]): void {
+  for (const atEnd of [false, true]) {
+    const addresses = bytes.map((used, index) => {
+      const place = places[index];
+      if (place === undefined) throw new Error('more operands than places');
+      return place(used, atEnd);
+    });
+    const words = callWords.rows + numbers.length + addresses.length;
+    const call = new BigUint64Array(new ArrayBuffer(8 * (words + 1)));
+    call.set([routine, BigInt(8 * words), ...numbers.map(BigInt), ...addresses]);
+    code.run(call);
+    made++;
+  }
+}
+
+for (const dtype of ['f32', 'bf16'] as const) {
+  const routine = code.routine(`sums of ${dtype}`, () => ({
+    write: (assembler, vectors) => emitRowSums(assembler, vectors, dtype),
+  }));
+  if (routine === undefined) throw new Error(`no sums of ${dtype}`);
+  for (const columns of [1, 3, 4, 7, 8, 15, 16, 31, 33, 127, 128, 200]) {
+    for (const rows of [1, 3, 4, 6]) {
+      runWritten(routine, [rows, columns, 2], [2 * rows * columns * laneBytes[dtype], 8 * columns]);
+    }
+  }
+}
+const copy = code.routine('copies', () => ({
+  write: (assembler, vectors) => emitRowCopy(assembler, vectors, 1),
+}));
+if (copy === undefined) throw new Error('no copies');
+for (const bytes of [1, 7, 8, 15, 16, 31, 32, 63, 64, 127, 255, 256, 257, 700]) {
+  runWritten(copy, [2, bytes, bytes, bytes], [2 * bytes, 2 * bytes]);
 }
 process.send?.(made);

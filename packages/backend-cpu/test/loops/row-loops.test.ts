@@ -1,5 +1,6 @@
 import { instantiateKernels } from '@shardwise/wasm-assembler';
 import { describe, expect, it } from 'vitest';
+import { loopNumbers } from '../../src/loops/loop-code.ts';
 import { loopMachine, type PlacedLoops } from '../../src/loops/loop-machine.ts';
 import { rowLoop } from '../../src/loops/row-loop.ts';
 import { rowFunction } from '../../src/wasm/rows/row-writer.ts';
@@ -38,7 +39,9 @@ function runRows(
     const routine = by.routine(name, () => rowLoop(program));
     if (routine === undefined) throw new Error('machine code does not have all that it takes');
     const values = [...addresses.keys()];
-    by.link(memory, [{ routine, rows, columns, values }]).run((id) => addresses[id] ?? 0);
+    by.link(memory, [{ routine, numbers: loopNumbers(rows, columns), values }]).run(
+      (id) => addresses[id] ?? 0,
+    );
   }
   return numbers.slice();
 }

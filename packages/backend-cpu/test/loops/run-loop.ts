@@ -1,6 +1,6 @@
 import { instantiateKernels } from '@shardwise/wasm-assembler';
 import { elementwiseLoop } from '../../src/loops/elementwise-loop.ts';
-import type { LoopCode } from '../../src/loops/loop-code.ts';
+import { type LoopCode, loopNumbers } from '../../src/loops/loop-code.ts';
 import { elementwiseKernel } from '../../src/wasm/elementwise.ts';
 import { laneBytes, type LoopSpec } from '../../src/wasm/loop-spec.ts';
 import { sampleFloats, sharedMemory } from '../wasm/kernel-fixture.ts';
@@ -53,7 +53,7 @@ export function runLoop(
     if (routine === undefined)
       throw new Error('machine code does not have all that the loop takes');
     const values = [...addresses.keys()];
-    const list = by.link(memory, [{ routine, rows, columns, values }]);
+    const list = by.link(memory, [{ routine, numbers: loopNumbers(rows, columns), values }]);
     list.run((value) => addresses[value] ?? 0);
   }
   return bytes.slice();

@@ -1,4 +1,5 @@
 import * as fc from 'fast-check';
+import { loopNumbers } from '../../src/loops/loop-code.ts';
 import { describe, expect, it } from 'vitest';
 import { cpu } from '../../src/cpu.ts';
 import type { MatrixProduct } from '../../src/products/plan-tasks.ts';
@@ -86,7 +87,7 @@ describe('products on several threads', () => {
 describe('loops behind a product on several threads', () => {
   const loopOn = (rows: number, columns: number): BlockLoop => ({
     routine: 1n,
-    rows,
+    numbers: loopNumbers(rows, columns),
     columns,
     values: [7],
     operands: [{ dtype: 'f32', access: 'element', elementOffset: 0 }],

@@ -29,11 +29,12 @@ export function rowCall(
     return callWithEdges(work, loops, graph, stores, addressOf);
   }
   const read = inputs.map(addressOf);
-  const { key, build, program, sizes, indices } = kernel;
+  const { key, build, program, routine, sizes, indices } = kernel;
   const call: KernelCall = {
     key,
     build,
     ...(program && { loop: { kind: 'rows', program } }),
+    ...(routine && { routine }),
     sizes,
     values: [...read, ...[result, ...others].map(({ id }) => addressOf(id))],
   };

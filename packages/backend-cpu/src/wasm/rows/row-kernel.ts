@@ -1,5 +1,6 @@
 import type { Instruction, Shape, ValueType } from '@shardwise/core/spec';
 import type { FunctionBuilder } from '@shardwise/wasm-assembler';
+import type { RoutineSource } from '../../loops/loop-code.ts';
 import { castLong, castsLong } from '../cast-long.ts';
 import { argMax } from '../dims/arg-max.ts';
 import { cumsum } from '../dims/cumsum.ts';
@@ -19,6 +20,8 @@ export interface RowKernel {
   readonly build: () => FunctionBuilder;
   /** The same as what is done to each row, where it is that; sizes are rows and columns then. */
   readonly program?: RowProgram;
+  /** The same in machine code, where there is a routine of it. */
+  readonly routine?: RoutineSource;
   /** Which gradient of which norm it is: those of one norm can be made in one pass. */
   readonly gradient?: NormGradient;
   /** The indices of a kernel that returns the place of the first one that is out of range, or -1. */
@@ -51,7 +54,7 @@ const manyRows = 4096;
 /** The same sum of bf16 values, which it widens as it reads them; undefined for other kernels. */
 export function sumOfHalves({ key, sizes }: RowKernel): RowKernel | undefined {
   if (key !== sumRowsKey) return undefined;
-  return { key: sumHalvesKey, sizes, build: () => sumRows('bf16') };
+  return { key: sumHalvesKey, sizes, ...rowSums('bf16') };
 }
 
 /** The kernel of an instruction, where there is one for its op, dtype and dims. */
@@ -200,5 +203,12 @@ function sumKernel(shape: Shape, dims: readonly number[]): RowKernel | undefined
   if (summed > manyRows) {
     return { key: sumManyRowsKey, sizes: [outer, summed, inner], build: sumManyRows };
   }
-  return { key: sumRowsKey, sizes: [summed, inner, outer], build: () => sumRows() };
+  return { key: sumRowsKey, sizes: [summed, inner, outer], ...rowSums('f32') };
+}
+
+function rowSums(dtype: 'f32' | 'bf16'): Required<Pick<RowKernel, 'build' | 'routine'>> {
+  return {
+    build: () => sumRows(dtype),
+    routine: { kind: 'row sums', dtype },
+  };
 }
