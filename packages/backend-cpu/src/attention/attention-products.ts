@@ -9,9 +9,28 @@ export interface Part {
   readonly block: RowBlock;
 }
 
-/** Where the matrix of a head begins, in bytes. */
-export function headBytes({ packing }: HeadsInMemory, head: number, elements: number): number {
-  return bytesOfPacking(packing) * head * elements;
+/** The rows of a head from `row` on, of which each item has so many heads. */
+function rowsOf(
+  source: HeadsInMemory,
+  head: number,
+  headsOfItem: number,
+  row = 0,
+): Pick<MatrixLayout, 'byteOffset'> & { readonly stride: number } {
+  const { packing, elementOffset, itemStride, headStride, rowStride } = source;
+  const elements =
+    elementOffset +
+    Math.floor(head / headsOfItem) * itemStride +
+    (head % headsOfItem) * headStride +
+    row * rowStride;
+  return { byteOffset: bytesOfPacking(packing) * elements, stride: rowStride };
+}
+
+function straight({ byteOffset, stride }: ReturnType<typeof rowsOf>): MatrixLayout {
+  return { byteOffset, rowStride: stride, columnStride: 1 };
+}
+
+function transposed({ byteOffset, stride }: ReturnType<typeof rowsOf>): MatrixLayout {
+  return { byteOffset, rowStride: 1, columnStride: stride };
 }
 
 /** Which head of keys and values a head of queries reads. */
@@ -28,18 +47,6 @@ function each(work: AttentionWork, { heads }: Part): { head: number; at: number;
 }
 
 const plain = { scale: 1, addend: null, rounds: false } as const;
-
-/** Where the rows of a block lie in a matrix of a head: `width` elements each. */
-function rowsOf(
-  source: HeadsInMemory,
-  head: number,
-  { start }: RowBlock,
-  work: AttentionWork,
-  width: number,
-): MatrixLayout {
-  const first = (head * work.queries + start) * width;
-  return { byteOffset: bytesOfPacking(source.packing) * first, rowStride: width, columnStride: 1 };
-}
 
 /** The scores' addend: the mask's matrix of a head, or a staircase. */
 function addendOf(work: AttentionWork, { block }: Part, head: number): MatrixProduct['addend'] {
@@ -71,7 +78,7 @@ export function staircase(work: AttentionWork): Float32Array {
 
 /** Operands: q, k, the scores, the mask or the staircase. Scores lie head by head, row by row. */
 export function scoreProducts(work: AttentionWork, part: Part): MatrixProduct[] {
-  const { q, k, keys, width, isNarrow, params } = work;
+  const { q, k, width, isNarrow, params } = work;
   const { block } = part;
   return each(work, part).map(({ head, at, own }) => ({
     ...plain,
@@ -81,8 +88,8 @@ export function scoreProducts(work: AttentionWork, part: Part): MatrixProduct[] 
     rows: block.rows,
     columns: block.keys,
     depth: width,
-    left: rowsOf(q, head, block, work, width),
-    right: { byteOffset: headBytes(k, own, keys * width), rowStride: 1, columnStride: width },
+    left: straight(rowsOf(q, head, work.heads, block.start)),
+    right: transposed(rowsOf(k, own, work.groups)),
     result: { byteOffset: 4 * at * block.rows * block.keys, rowStride: block.keys },
     scale: params.scale,
     addend: addendOf(work, part, head),
@@ -94,7 +101,7 @@ export function owedProducts(
   work: Extract<AttentionWork, { kind: 'backward' }>,
   part: Part,
 ): MatrixProduct[] {
-  const { dy, v, keys, valueWidth, isNarrow } = work;
+  const { dy, v, valueWidth, isNarrow } = work;
   const { block } = part;
   return each(work, part).map(({ head, at, own }) => ({
     ...plain,
@@ -104,12 +111,8 @@ export function owedProducts(
     rows: block.rows,
     columns: block.keys,
     depth: valueWidth,
-    left: rowsOf(dy, head, block, work, valueWidth),
-    right: {
-      byteOffset: headBytes(v, own, keys * valueWidth),
-      rowStride: 1,
-      columnStride: valueWidth,
-    },
+    left: straight(rowsOf(dy, head, work.heads, block.start)),
+    right: transposed(rowsOf(v, own, work.groups)),
     result: { byteOffset: 4 * at * block.rows * block.keys, rowStride: block.keys },
   }));
 }
@@ -138,13 +141,7 @@ export function queryProducts(
   const { block } = part;
   const tilePacking: Packing = work.isNarrow ? 'bf16' : 'f32';
   return each(work, part).map(({ head, at, own }) => {
-    const result = rowsOf(
-      { value: -1, packing: isNarrowResult ? 'bf16' : 'f32' },
-      head,
-      block,
-      work,
-      width,
-    );
+    const firstRow = head * work.queries + block.start;
     return {
       ...plain,
       kind: kindOf(work, isNarrowResult),
@@ -158,12 +155,8 @@ export function queryProducts(
         rowStride: block.keys,
         columnStride: 1,
       },
-      right: {
-        byteOffset: headBytes(source, own, work.keys * width),
-        rowStride: width,
-        columnStride: 1,
-      },
-      result: { byteOffset: result.byteOffset, rowStride: width },
+      right: straight(rowsOf(source, own, work.groups)),
+      result: { byteOffset: (isNarrowResult ? 2 : 4) * firstRow * width, rowStride: width },
       scale,
     };
   });
@@ -210,7 +203,7 @@ export function keyProducts(
         rowStride: 1,
         columnStride: block.keys,
       },
-      right: rowsOf(source, head, block, work, width),
+      right: straight(rowsOf(source, head, work.heads, block.start)),
       result,
       scale,
       addend: adds ? result : null,

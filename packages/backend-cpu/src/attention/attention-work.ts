@@ -1,10 +1,15 @@
 import type { AttentionDims, AttentionParams } from '@shardwise/core/spec';
 import type { Packing } from '../products/product-types.ts';
 
-/** A value in memory that lies in one piece, with its heads one behind the other. */
+/** A value in memory, or a part of one. Elements of a row lie together; strides are in elements. */
 export interface HeadsInMemory {
   readonly value: number;
   readonly packing: Packing;
+  /** Where the first row begins. */
+  readonly elementOffset: number;
+  readonly itemStride: number;
+  readonly headStride: number;
+  readonly rowStride: number;
 }
 
 /** What is added to the scores, and in which dims it has a size of its own. */

@@ -34,7 +34,8 @@ export interface Analysis {
 export function analyse(program: Program, own: OwnProducts | null, rest: Rest): Analysis {
   const support = kernelSupport(own, rest);
   const segment = simplify(program, own);
-  const flow = new Dataflow(segment, storedValues(segment, support));
+  const heads = own?.attention?.headViews(segment);
+  const flow = new Dataflow(segment, storedValues(segment, support, heads), heads);
   const programs = piecePrograms(segment, cutPieces(segment, flow, support), flow);
   const inPlace = inPlaceUpdates(segment, programs, flow);
   const pieces = withEpilogues(

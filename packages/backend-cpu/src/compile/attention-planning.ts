@@ -4,7 +4,7 @@ import type { AttentionStep } from './attention-step.ts';
 import type { Dataflow } from './dataflow.ts';
 import type { Uses } from './fuse-products.ts';
 import type { Rewriter } from './rewriter.ts';
-import type { Step } from './step.ts';
+import type { Segment, Step } from './step.ts';
 
 /** What compiling attention takes. Backends that don't make it by themselves do not load it. */
 export interface AttentionPlanning {
@@ -16,7 +16,9 @@ export interface AttentionPlanning {
   withLogSums(steps: readonly Step[]): readonly Step[];
   /** Steps that follow each other, in lists of those that one piece makes. */
   piecesOf(steps: readonly Step[]): readonly (readonly Step[])[];
-  /** Operands lie in memory, in one piece each. `bf16` says whether there are products of it. */
+  /** Permutes and slices that attention reads through, by the ids of what they make. */
+  headViews(segment: Segment): ReadonlySet<number>;
+  /** Operands lie in memory, queries, keys and values perhaps as views. `bf16` says whether there are products of it. */
   workOf(
     steps: readonly AttentionStep[],
     values: readonly ValueType[],

@@ -7,9 +7,10 @@ import type {
 } from '../attention/attention-work.ts';
 import { type AttentionStep, isForward } from './attention-step.ts';
 import type { Dataflow } from './dataflow.ts';
+import { headViewOf } from './head-views.ts';
 import { inputAt, valueAt } from './step.ts';
 
-/** Their operands lie in memory, in one piece each: `storedValues` sees to it. `bf16` says whether there are products of it. */
+/** Their operands lie in memory, queries, keys and values perhaps as views: `storedValues` sees to it. `bf16` says whether there are products of it. */
 export function attentionWorkOf(
   steps: readonly AttentionStep[],
   values: readonly ValueType[],
@@ -25,10 +26,20 @@ export function attentionWorkOf(
   };
   const isNarrow = bf16 && first.params.rounding === 'bf16';
   const typeAt = (index: number): ValueType => valueAt(values, inputAt(first, index));
-  const headsAt = (index: number): HeadsInMemory => ({
-    value: placeOf(index),
-    packing: typeAt(index).dtype === 'bf16' ? 'bf16' : isNarrow ? 'f32 as bf16' : 'f32',
-  });
+  const headsAt = (index: number): HeadsInMemory => {
+    const found = headViewOf(inputAt(first, index), values, (id) => flow.lazy(id));
+    if (found === undefined) throw new RangeError(`input ${index} of ${first.op} has no rows`);
+    const { elementOffset, dims } = found.view;
+    const [item, head, row] = dims;
+    return {
+      value: found.root,
+      packing: typeAt(index).dtype === 'bf16' ? 'bf16' : isNarrow ? 'f32 as bf16' : 'f32',
+      elementOffset,
+      itemStride: item?.stride ?? 0,
+      headStride: head?.stride ?? 0,
+      rowStride: row?.stride ?? 0,
+    };
+  };
   const made = (op: AttentionStep['op']): AttentionStep | undefined =>
     steps.find((step) => step.op === op);
   const resultOf = (op: AttentionStep['op']): AttentionResult | null => {

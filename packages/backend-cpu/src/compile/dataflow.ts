@@ -3,24 +3,29 @@ import { roundedByPacking } from './rounded-by-packing.ts';
 import { repeatedWidenings } from './widening.ts';
 
 /** Steps that a piece repeats wherever it needs them, instead of reading their result from memory. */
-function isLazy(step: Step, conversions: ReadonlySet<number>): boolean {
+function isLazy(step: Step, repeated: ReadonlySet<number>): boolean {
   if (step.op === 'constant' || step.op === 'expand' || step.op === 'reshape') return true;
-  return conversions.has(step.output);
+  return repeated.has(step.output);
 }
 
 /**
- * Who makes and who reads the values of a segment. Lazy steps (constants, expands, reshapes, f32 values of 16-bit ones, and
- * inputs that products round as they pack them) are looked through, but for those in `stored`, which are computed into memory like any other step.
+ * Who makes and who reads the values of a segment. Lazy steps (constants, expands, reshapes, f32 values of 16-bit ones, inputs that
+ * products round as they pack them, and heads that attention reads where they lie) are looked through, but for those in `stored`, which are computed into memory like any other step.
  */
 export class Dataflow {
   readonly #producers: ReadonlyMap<number, Step>;
   readonly #stored: ReadonlySet<number>;
-  readonly #conversions: ReadonlySet<number>;
+  readonly #repeated: ReadonlySet<number>;
 
-  constructor(segment: Segment, stored: ReadonlySet<number>) {
+  /** `heads` are permutes and slices that attention reads through. */
+  constructor(
+    segment: Segment,
+    stored: ReadonlySet<number>,
+    heads: ReadonlySet<number> = new Set(),
+  ) {
     this.#producers = new Map(segment.steps.map((step) => [step.output, step]));
     this.#stored = stored;
-    this.#conversions = repeatedWidenings(segment).union(roundedByPacking(segment));
+    this.#repeated = repeatedWidenings(segment).union(roundedByPacking(segment)).union(heads);
   }
 
   /** undefined for an input. */
@@ -31,7 +36,7 @@ export class Dataflow {
   /** The step that a piece repeats to have the value, undefined where it reads memory. */
   lazy(id: number): Step | undefined {
     const step = this.#producers.get(id);
-    return step !== undefined && isLazy(step, this.#conversions) && !this.#stored.has(id)
+    return step !== undefined && isLazy(step, this.#repeated) && !this.#stored.has(id)
       ? step
       : undefined;
   }

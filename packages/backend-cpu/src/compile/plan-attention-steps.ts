@@ -2,17 +2,10 @@ import { attentionWorkOf } from './attention-work-of.ts';
 import type { AttentionPlanning } from './attention-planning.ts';
 import { type AttentionStep, isAttentionStep, isForward } from './attention-step.ts';
 import type { Uses } from './fuse-products.ts';
+import { headInputs } from './head-inputs.ts';
+import { headViews } from './head-views.ts';
 import type { Rewriter } from './rewriter.ts';
 import { inputAt, type Step, valueAt } from './step.ts';
-
-/** How many of the first inputs are queries, keys, values, and gradients of the result. */
-const headInputs = {
-  attention: 3,
-  attentionLogSumExp: 2,
-  attentionQueryGrad: 4,
-  attentionKeyGrad: 4,
-  attentionValueGrad: 4,
-} as const;
 
 /** Attention whose weights are rounded to bf16 reads values of bf16, of which its operands are copies in f32. */
 function narrowAttention(step: Step, rewriter: Rewriter): Step {
@@ -92,5 +85,6 @@ export const attentionPlanning: AttentionPlanning = {
   narrowResult: narrowAttentionResult,
   withLogSums,
   piecesOf: piecesOfAttention,
+  headViews,
   workOf: attentionWorkOf,
 };

@@ -11,10 +11,14 @@ import type { Segment, Step } from './step.ts';
  * the one reshape of a result that may stand in the output's place, and operands that the loop of
  * a kernel cannot repeat.
  */
-export function storedValues(segment: Segment, support: KernelSupport): ReadonlySet<number> {
+export function storedValues(
+  segment: Segment,
+  support: KernelSupport,
+  heads: ReadonlySet<number> = new Set(),
+): ReadonlySet<number> {
   const stored = new Set<number>();
   const readsMemory = support.rest.kind === 'plain';
-  const flow = new Dataflow(segment, stored);
+  const flow = new Dataflow(segment, stored, heads);
   const producers = new Map(segment.steps.map((step) => [step.output, step]));
   const taken = new Set(segment.outputs);
   for (const id of segment.outputs) {
@@ -45,6 +49,15 @@ export function storedValues(segment: Segment, support: KernelSupport): Readonly
     if (lazy === undefined) return;
     if (lazy.op === 'reshape') lazy.inputs.forEach(storeBelowReshapes);
     else store(id, lazy);
+  }
+
+  /** Attention reads heads where they lie. */
+  function storeBelowHeads(id: number): void {
+    const lazy = flow.lazy(id);
+    if (lazy === undefined) return;
+    if (lazy.op === 'reshape' || lazy.op === 'permute' || lazy.op === 'slice') {
+      lazy.inputs.forEach(storeBelowHeads);
+    } else store(id, lazy);
   }
 
   /** Packing rounds inputs of the program, which are in memory. */
@@ -79,7 +92,7 @@ export function storedValues(segment: Segment, support: KernelSupport): Readonly
       }
     }
     if (isGroupedStep(step)) step.inputs.forEach(storeUnpacked);
-    if (isAttentionStep(step)) step.inputs.forEach(storeBelowReshapes);
+    if (isAttentionStep(step)) step.inputs.forEach(storeBelowHeads);
     if (flow.lazy(step.output) !== undefined) continue;
     if (support.computes(step, segment.values)) step.inputs.forEach(storeUnrepeatable);
     else if (readsMemory && !support.multiplies(step, segment.values, flow)) {

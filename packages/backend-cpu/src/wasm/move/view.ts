@@ -1,7 +1,7 @@
 import type { Shape } from '@shardwise/core/spec';
 
 /** A dim of a view: how many places, and how many elements of memory from one to the next. */
-interface ViewDim {
+export interface ViewDim {
   readonly size: number;
   readonly stride: number;
 }

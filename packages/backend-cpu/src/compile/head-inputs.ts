@@ -1,0 +1,8 @@
+/** How many of the first inputs of attention are queries, keys, values, and gradients of the result. */
+export const headInputs = {
+  attention: 3,
+  attentionLogSumExp: 2,
+  attentionQueryGrad: 4,
+  attentionKeyGrad: 4,
+  attentionValueGrad: 4,
+} as const;
