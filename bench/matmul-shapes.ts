@@ -90,6 +90,29 @@ export function matmulShapes(): MatmulShape[] {
   return [...known.values()];
 }
 
+/** Numbers of rows, columns and terms around those from which on machine code computes a product of f32 with a large matrix. */
+const fewSizes = [1, 2, 4, 7, 8, 12, 16, 23, 24, 31, 32, 48] as const;
+const wide = 1024;
+
+/** Products with few rows, columns or terms, with a large matrix that lies both ways. */
+export function thinMatmulShapes(): Matmul[] {
+  const both = [false, true];
+  const large = [wide, wide];
+  return fewSizes
+    .flatMap((few) => [
+      ...both.map((transposeB) => ({ a: [few, wide], b: large, transposeA: false, transposeB })),
+      ...both.map((transposeA) => ({ a: large, b: [wide, few], transposeA, transposeB: false })),
+      { a: [wide, few], b: [few, wide], transposeA: false, transposeB: false },
+    ])
+    .map((shape) => ({ ...shape, count: 1 }));
+}
+
+export function shapeText({ a, b, transposeA, transposeB }: Matmul): string {
+  const text = (shape: readonly number[], transposed: boolean): string =>
+    `${shape.join('x')}${transposed ? 'ᵀ' : ''}`;
+  return `${text(a, transposeA)} · ${text(b, transposeB)}`;
+}
+
 export function outputShape({ a, b, transposeA, transposeB }: Matmul): number[] {
   const rows = a.at(transposeA ? -1 : -2) ?? 0;
   const columns = b.at(transposeB ? -2 : -1) ?? 0;

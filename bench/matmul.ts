@@ -3,7 +3,7 @@ import { cpu } from 'shardwise';
 import type { Bench, BenchResult } from './bench.ts';
 import { bestMs } from './matmul-limit.ts';
 import { type MatmulPeer, startMatmulPeer } from './matmul-peer.ts';
-import { flopsOf, type MatmulShape, matmulShapes } from './matmul-shapes.ts';
+import { flopsOf, type MatmulShape, matmulShapes, shapeText } from './matmul-shapes.ts';
 import { prepareMatmul } from './prepare-matmul.ts';
 import { roundsFlag, roundsOf } from './rounds.ts';
 import { median, round } from './summary.ts';
@@ -96,7 +96,7 @@ async function compare(
       const rate = (ms: number): number => flops / ms / 1e6;
       figures.push({
         name: shape.name,
-        shape: nameOf(shape),
+        shape: shapeText(shape),
         dtype,
         gigaflops: rate(own),
         ofPeak: peak === 0 ? null : rate(own) / peak,
@@ -105,12 +105,6 @@ async function compare(
     }
   }
   return { rows: rowsOf(figures, peaks, peer), record: recordOf(figures, peaks, peer) };
-}
-
-function nameOf({ a, b, transposeA, transposeB }: MatmulShape): string {
-  const text = (shape: readonly number[], transposed: boolean): string =>
-    `${shape.join('x')}${transposed ? 'ᵀ' : ''}`;
-  return `${text(a, transposeA)} · ${text(b, transposeB)}`;
 }
 
 function rowsOf(

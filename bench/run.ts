@@ -6,6 +6,7 @@ import { ddp } from './ddp.ts';
 import { expertLearning } from './expert-learning.ts';
 import { lengths } from './lengths.ts';
 import { matmul } from './matmul.ts';
+import { matmulRule } from './matmul-rule.ts';
 import { memory } from './memory.ts';
 import { moe } from './moe.ts';
 import { parameterServer } from './parameter-server/parameter-server.ts';
@@ -27,6 +28,7 @@ const benches: Readonly<Record<string, Bench>> = {
   train,
   shares,
   matmul,
+  'matmul-rule': matmulRule,
   page,
   webgpu,
   ddp,

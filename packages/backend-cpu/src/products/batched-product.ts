@@ -70,7 +70,7 @@ export function productsOf(product: BatchedProduct): MatrixProduct[] {
  * lies such that ONNX Runtime reads it in order.
  */
 const few = {
-  rows: { inOrder: 32, otherwise: 8 },
+  rows: { inOrder: 32, otherwise: 2 },
   columns: { inOrder: 32, otherwise: 16 },
   terms: 24,
 } as const;
@@ -78,9 +78,9 @@ const few = {
 const large = { right: 2 ** 18, left: 2 ** 16, result: 2 ** 20 } as const;
 
 /**
- * Whether ONNX Runtime makes a product in less time. Measured: 1 to 24 rows of 1024 x 1024 take it 0.4 to 0.8 times as long
- * where the sums read along the right operand, 1.1 to 1.3 times as long otherwise from 8 rows on; 1 to 24 columns 0.2 to 0.8
- * times, as many terms 0.7 to 1.
+ * Whether ONNX Runtime makes a product in less time. Measured on a Xeon with AMX: 1 to 24 rows of 1024 x 1024 take it 0.4 to 0.8 times as
+ * long where the sums read along the right operand, 1.1 to 1.3 times as long otherwise from 8 rows on; 1 to 24 columns 0.2 to 0.8
+ * times, as many terms 0.7 to 1. On a Zen 5, otherwise: one row a third, 2 to 7 rows 1.6 to 1.9 times as long. `bench matmul-rule` measures it.
  */
 export function isThin(product: BatchedProduct): boolean {
   const { kind, batch, rows, columns, depth, left, right } = withRowsOfBatch(product);
