@@ -37,7 +37,10 @@ export class AttentionPiece implements CompiledPiece {
     let start = performance.now();
     for (const step of steps) {
       if (step.kind === 'loops') step.loops.run(this.#addressOfPlace);
-      else await runParts(step.parts, this.#resources, false);
+      else {
+        const pending = runParts(step.parts, this.#resources, false);
+        if (pending !== undefined) await pending;
+      }
       if (!overlap || performance.now() - start < longMs) continue;
       await nextTurn();
       start = performance.now();

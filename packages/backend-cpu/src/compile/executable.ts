@@ -116,9 +116,10 @@ export class CpuExecutable implements Executable {
     };
     storage.copiesBefore.forEach(copy);
     for (const piece of pieces) {
-      const start = performance.now();
+      const start = overlap ? performance.now() : 0;
       try {
-        await piece.run(addressOf, overlap);
+        const pending = piece.run(addressOf, overlap);
+        if (pending !== undefined) await pending;
       } catch (error) {
         const mayUpdate = storage.updatesInPlace && piece === pieces.at(-1);
         throw mayUpdate && !(error instanceof IndexError) ? halfUpdated(error) : error;

@@ -55,17 +55,17 @@ export function placeParts(parts: readonly ProductPart[], addresses: readonly bi
   for (const { frame } of parts) frame.set(addresses);
 }
 
-/** With `elsewhere`, the event loop is left free meanwhile. */
-export async function runParts(
+/** Undefined where they have run when it returns. With `elsewhere`, the event loop is left free meanwhile. */
+export function runParts(
   parts: readonly ProductPart[],
   { code, canOverlap }: ProductResources,
   elsewhere: boolean,
-): Promise<void> {
+): Promise<unknown> | undefined {
   const leaves = elsewhere && canOverlap;
   const [first, ...others] = parts;
   const pending = (leaves ? parts : others).map(({ frame }) => runElsewhere(code, frame));
   if (first !== undefined && !leaves) code.run(first.frame);
-  if (pending.length > 0) await Promise.all(pending);
+  return pending.length > 0 ? Promise.all(pending) : undefined;
 }
 
 /** On a thread of Node's pool. */
