@@ -1,4 +1,4 @@
-import { type Bytes, flatten, unsigned, type Width } from './code.ts';
+import { type Bytes, flatten, unsigned, type ValueKind, type Width } from './code.ts';
 import { type FunctionBuilder, kindBytes } from './function-builder.ts';
 
 const MAX_PAGES: Readonly<Record<Width, number>> = { narrow: 2 ** 16, wide: 2 ** 18 };
@@ -8,6 +8,11 @@ const SHARED = 0x02;
 const ADDRESSES_OF_64_BITS = 0x04;
 const MEMORY_IMPORT = 0x02;
 const FUNCTION_EXPORT = 0x00;
+const END = 0x0b;
+const CALL = 0x10;
+const LOCAL_GET = 0x20;
+const I64_TRUNC_F64 = 0xb0;
+const F64_CONVERT_I64 = 0xb9;
 
 /** The type of the memory that a module imports. The module must state it, but not the size. */
 export interface MemoryType {
@@ -15,7 +20,10 @@ export interface MemoryType {
   readonly width: Width;
 }
 
-/** The bytes of a module that imports the memory `env.memory` and exports the functions by these names. */
+/**
+ * The bytes of a module that imports the memory `env.memory` and exports the functions by these names. JavaScript passes them
+ * addresses and counts as numbers.
+ */
 export function encodeModule(
   functions: ReadonlyMap<string, FunctionBuilder>,
   { shared, width }: MemoryType,
@@ -25,7 +33,15 @@ export function encodeModule(
     ? [addresses | HAS_MAXIMUM | SHARED, unsigned(0), unsigned(MAX_PAGES[width])]
     : [addresses, unsigned(0)];
   const builders = [...functions.values()];
-  const types = builders.map(({ parameters, result }) => [
+  const kernels = builders.map((builder): EncodedFunction => ({
+    parameters: builder.parameters,
+    result: builder.result,
+    body: builder.encode(width),
+  }));
+  const callers =
+    width === 'narrow' ? [] : kernels.map((kernel, index) => takingNumbers(kernel, index));
+  const all = [...kernels, ...callers];
+  const types = all.map(({ parameters, result }) => [
     FUNCTION_TYPE,
     vector(parameters.map((kind) => kindBytes[kind])),
     vector(result === undefined ? [] : [kindBytes[result]]),
@@ -33,12 +49,9 @@ export function encodeModule(
   const exports = [...functions.keys()].map((text, index) => [
     name(text),
     FUNCTION_EXPORT,
-    unsigned(index),
+    unsigned(index + callers.length),
   ]);
-  const bodies = builders.map((builder) => {
-    const body = builder.encode(width);
-    return [unsigned(body.length), body];
-  });
+  const bodies = all.map(({ body }) => [unsigned(body.length), body]);
   const section = (id: number, entries: readonly Bytes[]): Bytes => {
     const bytes = flatten(vector(entries), width);
     return [id, unsigned(bytes.length), bytes];
@@ -51,7 +64,7 @@ export function encodeModule(
         section(2, [[name('env'), name('memory'), MEMORY_IMPORT, limits]]),
         section(
           3,
-          builders.map((_, index) => unsigned(index)),
+          all.map((_, index) => unsigned(index)),
         ),
         section(7, exports),
         section(10, bodies),
@@ -59,6 +72,31 @@ export function encodeModule(
       width,
     ),
   );
+}
+
+interface EncodedFunction {
+  readonly parameters: readonly ValueKind[];
+  readonly result: ValueKind | undefined;
+  readonly body: readonly number[];
+}
+
+/**
+ * A function that JavaScript calls with numbers. It would have to pass addresses of 64 bits as BigInt, which takes longer than
+ * many kernels do.
+ */
+function takingNumbers({ parameters, result }: EncodedFunction, index: number): EncodedFunction {
+  const numberFor = (kind: ValueKind): ValueKind => (kind === 'usize' ? 'f64' : kind);
+  const operands = parameters.map((kind, place) => [
+    LOCAL_GET,
+    unsigned(place),
+    kind === 'usize' ? [I64_TRUNC_F64] : [],
+  ]);
+  const converted = result === 'usize' ? [F64_CONVERT_I64] : [];
+  return {
+    parameters: parameters.map(numberFor),
+    result: result && numberFor(result),
+    body: flatten([unsigned(0), operands, CALL, unsigned(index), converted, END], 'wide'),
+  };
 }
 
 function vector(entries: Bytes): Bytes {

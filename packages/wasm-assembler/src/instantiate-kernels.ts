@@ -1,4 +1,3 @@
-import type { ValueKind, Width } from './code.ts';
 import { encodeModule } from './encode-module.ts';
 import type { FunctionBuilder } from './function-builder.ts';
 
@@ -13,25 +12,20 @@ export function instantiateKernels(
   functions: ReadonlyMap<string, FunctionBuilder>,
   memory: WebAssembly.Memory,
 ): ReadonlyMap<string, Kernel> {
-  const { width, exports } = instantiate(functions, memory);
+  const exports = instantiate(functions, memory);
   const kernels = new Map<string, Kernel>();
-  for (const [name, { parameters }] of functions) {
+  for (const name of functions.keys()) {
     const run = exports[name];
     if (!isKernel(run)) throw new TypeError(`The module exports no function ${name}.`);
-    kernels.set(name, width === 'narrow' ? run : takingNumbers(run, parameters));
+    kernels.set(name, run);
   }
   return kernels;
-}
-
-interface Instantiated {
-  readonly width: Width;
-  readonly exports: WebAssembly.Exports;
 }
 
 function instantiate(
   functions: ReadonlyMap<string, FunctionBuilder>,
   memory: WebAssembly.Memory,
-): Instantiated {
+): WebAssembly.Exports {
   const { buffer } = memory;
   const shared = !(buffer instanceof ArrayBuffer);
   // No property of a memory tells its width: only a module of the same width links to it.
@@ -39,7 +33,7 @@ function instantiate(
   for (const width of widths) {
     const module = new WebAssembly.Module(encodeModule(functions, { shared, width }));
     try {
-      return { width, exports: new WebAssembly.Instance(module, { env: { memory } }).exports };
+      return new WebAssembly.Instance(module, { env: { memory } }).exports;
     } catch (error) {
       if (!(error instanceof WebAssembly.LinkError)) throw error;
     }
@@ -49,15 +43,4 @@ function instantiate(
 
 function isKernel(exported: WebAssembly.ExportValue | undefined): exported is Kernel {
   return typeof exported === 'function';
-}
-
-/** JavaScript passes integers of 64 bits as BigInt. */
-function takingNumbers(run: Kernel, kinds: readonly ValueKind[]): Kernel {
-  return (...parameters) => {
-    const values = parameters.map((value, index) =>
-      kinds[index] === 'usize' ? BigInt(value) : value,
-    );
-    const result: unknown = Reflect.apply(run, undefined, values);
-    return result === undefined ? undefined : Number(result);
-  };
 }
