@@ -30,7 +30,7 @@ export interface WebGpuBackendOptions extends SessionOptions, MemoryLimits {
 /** A backend that computes on a WebGPU device. */
 export class WebGpuBackend implements Backend {
   readonly name = 'webgpu';
-  readonly limits: BackendLimits = limits;
+  readonly limits: BackendLimits;
   /** The adapter's description of itself. */
   readonly adapter: string;
   readonly description: string;
@@ -59,6 +59,7 @@ export class WebGpuBackend implements Backend {
     this.description = got.join(', ');
     this.#host = new HostPool(options.host);
     this.#memory = new GpuMemory(device, options, this.#session.fail, this.#session.destroy);
+    this.limits = { ...limits, bufferBytes: this.#memory.largestBytes };
     this.#products = new TunedProducts(this.#session, this.#memory, wholeBytes);
   }
 

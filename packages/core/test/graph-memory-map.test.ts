@@ -40,7 +40,8 @@ function placesOf(
 
 /** Which memory a value lies in. */
 function memoryOf(place: Place | undefined): string | undefined {
-  return place?.kind === 'result' ? `result ${place.allocation}` : place?.kind;
+  if (place?.kind === 'result') return `result ${place.allocation}`;
+  return place?.kind === 'scratch' ? `scratch ${place.page}` : place?.kind;
 }
 
 function overlap(a: Place | undefined, b: Place | undefined): boolean {

@@ -27,6 +27,7 @@ import { guardOf } from './guard-of.ts';
 import type { KernelPlan } from './kernel-plan.ts';
 import { taskOf } from './task-of.ts';
 import { bytesOf } from './values.ts';
+import { checkBytes } from './check-bytes.ts';
 
 /** Parameters of one dispatch begin at a multiple of this. */
 const parameterAlignment = 256;
@@ -83,6 +84,7 @@ export class GpuExecutable implements Executable {
     this.#inputBytes = Array.from({ length: values.inputCount }, (_, id) => bytesOfValue(id));
     this.#outputBytes = plan.outputs.map(bytesOfValue);
     this.#work = kernels.map((kernel) => workOf(values, kernel));
+    for (const kernel of kernels) checkBytes(values, kernel, memory.largestBytes);
     const most = Math.max(
       0,
       ...kernels.map((kernel) => parameterCount(kernel, guardOf(plan, kernel))),

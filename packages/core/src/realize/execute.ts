@@ -50,7 +50,7 @@ export async function execute(
   leaves: readonly Node[],
   { backend, mesh, stores, sizes }: Pick<Run, 'backend' | 'mesh' | 'stores' | 'sizes'>,
 ): Promise<readonly RootResult[]> {
-  const temporary = new Map<Node | 'scratch', DeviceBuffer>();
+  const temporary = new Map<Node | number, DeviceBuffer>();
   const allocations: Storage[] = [];
   const started = new Map<number, Promise<void>>();
   try {
@@ -59,8 +59,12 @@ export async function execute(
       const bytes = of === null ? byteLength : bytesIn(plan, shapes, of);
       allocations.push(Storage.allocate(backend, bytes));
     }
-    const scratch = plan.memory.scratchBytes > 0 ? backend.alloc(plan.memory.scratchBytes) : null;
-    if (scratch !== null) temporary.set('scratch', scratch);
+    // A page that there is no memory for leaves the others to be freed.
+    const scratch = plan.memory.scratchPages.map((byteLength, page) => {
+      const buffer = backend.alloc(byteLength);
+      temporary.set(page, buffer);
+      return buffer;
+    });
     const run: Run = {
       backend,
       mesh,
@@ -110,7 +114,7 @@ export async function execute(
 async function leafBuffer(
   leaf: Node,
   backend: Backend,
-  temporary: Map<Node | 'scratch', DeviceBuffer>,
+  temporary: Map<Node | number, DeviceBuffer>,
 ): Promise<DeviceBuffer> {
   const { value } = leaf;
   if (value?.kind === 'device') return value.storage.buffer;

@@ -76,14 +76,14 @@ export async function makePlan(
   const lateValues = late.map(({ value }) => value);
   const kept: ValueGraph =
     lateValues.length === 0 ? graph : { ...graph, roots: [...graph.roots, ...lateValues] };
-  const { alignment } = backend.limits;
+  const { alignment, bufferBytes } = backend.limits;
   const varies = (value: number): boolean => sized?.varies(value) ?? false;
   if (
     draft.some(({ kind, values }) => kind === 'start' && values.length > 1 && values.some(varies))
   ) {
     throw new NotSizedError('a message of several values has a size that varies');
   }
-  const memory = mapMemory(kept, draft, { alignment, sources, arriving, varies });
+  const memory = mapMemory(kept, draft, { alignment, bufferBytes, sources, arriving, varies });
   const steps: PlanStep[] = [];
   const marks = new Marks(graph.values.length);
   const compiled = async (parts: ProgramParts): Promise<Compiled> => {

@@ -1,6 +1,7 @@
 import { opFacts } from '../graph/op-facts.ts';
 import { elementCount } from '../shape.ts';
 import { dtypes } from '../spec/dtype.ts';
+import { align, type Living, packScratch, type Space } from './pack-scratch.ts';
 import type { DraftStep } from './segment.ts';
 import type { Sources } from './sources.ts';
 import { isCompute, type ValueGraph } from './values.ts';
@@ -9,7 +10,12 @@ import { isCompute, type ValueGraph } from './values.ts';
 export type Place =
   | { readonly kind: 'leaf'; readonly leaf: number }
   /** The value lies in the plan's scratch memory. */
-  | { readonly kind: 'scratch'; readonly byteOffset: number; readonly byteLength: number }
+  | {
+      readonly kind: 'scratch';
+      readonly page: number;
+      readonly byteOffset: number;
+      readonly byteLength: number;
+    }
   /**
    * The value lies in an allocation that a node of the graph keeps after the run. Values that are read before
    * the node's is written may lie there, too.
@@ -24,7 +30,8 @@ export type Place =
 export interface MemoryMap {
   /** By value; undefined where it passes through no memory. */
   readonly places: readonly (Place | undefined)[];
-  readonly scratchBytes: number;
+  /** The length of each page of scratch memory. */
+  readonly scratchPages: readonly number[];
   readonly allocations: readonly Allocation[];
   /** Collective outputs that lie where their input lay: they run in place. */
   readonly inPlace: ReadonlySet<number>;
@@ -38,13 +45,9 @@ export interface Allocation {
 }
 
 /** Bytes that move together: one value, or a bucket of them. */
-interface Block {
+interface Block extends Living {
   readonly values: readonly number[];
   readonly offsets: readonly number[];
-  readonly byteLength: number;
-  /** Steps of the draft, from the first write to the last read. */
-  readonly from: number;
-  readonly to: number;
   readonly kept: boolean;
 }
 
@@ -57,6 +60,8 @@ function byteLengthOf(graph: ValueGraph, id: number): number {
 export interface MemoryMapOptions {
   /** Bytes. */
   readonly alignment: number;
+  /** The most bytes of a page of scratch memory, unless it has one block alone. Default: there is one page. */
+  readonly bufferBytes?: number | undefined;
   readonly sources: Sources;
   /** Results of collectives that arrive in the memory of the leaf that they update. */
   readonly arriving: ReadonlyMap<number, number>;
@@ -71,7 +76,7 @@ export interface MemoryMapOptions {
 export function mapMemory(
   graph: ValueGraph,
   draft: readonly DraftStep[],
-  { alignment, sources, arriving, varies }: MemoryMapOptions,
+  { alignment, bufferBytes = Infinity, sources, arriving, varies }: MemoryMapOptions,
 ): MemoryMap {
   const lives = livesOf(graph, draft, sources);
   const overwritten = overwrittenInputs(graph, draft, { lives, sources, arriving });
@@ -92,16 +97,21 @@ export function mapMemory(
     }
     const of = block.values.find(varies) ?? null;
     const allocation = allocations.push({ byteLength: block.byteLength, of }) - 1;
-    const space = { allocation, byteLength: block.byteLength, until: block.from, guests: [] };
+    const { byteLength, from: until } = block;
+    const space: Space = { memory: { allocation }, byteLength, until, guests: [] };
     if (of === null) results.push(space);
     place(graph, block, space, 0, places);
   }
-  const scratchBytes = packScratch(graph, scratch, results, places, alignment);
+  const scratchPages = packScratch(scratch, results, {
+    alignment,
+    bufferBytes,
+    put: (block, space, start) => place(graph, block, space, start, places),
+  });
   for (const [output, input] of overwritten) {
     const { [output]: shared } = places;
     if (shared !== undefined) places[input] = shared;
   }
-  return { places, scratchBytes, allocations, inPlace: new Set(overwritten.keys()) };
+  return { places, scratchPages, allocations, inPlace: new Set(overwritten.keys()) };
 }
 
 /** What is computed or arrives there; leaves have a place already, pages need none. */
@@ -261,117 +271,10 @@ function blocksOf(
   return blocks;
 }
 
-/** Memory that values whose lives do not meet share. */
-interface Space {
-  /** The allocation of the result that keeps it; null for the plan's scratch memory. */
-  readonly allocation: number | null;
-  readonly byteLength: number;
-  /** The step that writes the result; before it the memory serves as scratch. */
-  readonly until: number;
-  /** Values that lie in this memory at some time, sorted by where they begin. */
-  readonly guests: Guest[];
-}
-
-interface Guest {
-  readonly from: number;
-  readonly to: number;
-  readonly start: number;
-  readonly end: number;
-}
-
-/**
- * The largest blocks first, each in the first gap among those that live at its time (greedy by size:
- * Pisarchyk and Lee 2020, "Efficient memory management for deep neural net inference"), and first in
- * the memory of results that are not there yet: that of gradients, which come when activations go.
- * Returns the bytes needed beside it.
- */
-function packScratch(
-  graph: ValueGraph,
-  blocks: Block[],
-  results: readonly Space[],
-  places: (Place | undefined)[],
-  alignment: number,
-): number {
-  const scratch: Space = {
-    allocation: null,
-    byteLength: Number.POSITIVE_INFINITY,
-    until: Number.POSITIVE_INFINITY,
-    guests: [],
-  };
-  // The smallest that has room, so that large ones are left for large blocks; of equal ones the last to come.
-  const bySize = results.toSorted((a, b) => a.byteLength - b.byteLength || b.until - a.until);
-  const spaces = [...bySize, scratch];
-  const larger = firstLarger(spaces);
-  let total = 0;
-  blocks.sort((a, b) => b.byteLength - a.byteLength || a.from - b.from);
-  for (const block of blocks) {
-    // What has no elements has an address all the same.
-    const byteLength = align(Math.max(1, block.byteLength), alignment);
-    let next = spaces.length;
-    for (let at = firstWithRoom(spaces, block.byteLength); at < spaces.length; at = next) {
-      const space = spaces[at];
-      if (space === undefined) break;
-      // Others of this size are there even earlier.
-      const isThere = space.until <= block.to;
-      next = isThere ? (larger[at] ?? spaces.length) : at + 1;
-      if (isThere) continue;
-      const start = startIn(space, block, byteLength);
-      if (start + block.byteLength > space.byteLength) continue;
-      addGuest(space, { from: block.from, to: block.to, start, end: start + byteLength });
-      place(graph, block, space, start, places);
-      if (space === scratch) total = Math.max(total, start + byteLength);
-      break;
-    }
-  }
-  return total;
-}
-
-/** For each space the place of the first one that is larger. */
-function firstLarger(spaces: readonly Space[]): readonly number[] {
-  const found = spaces.map(() => spaces.length);
-  for (let at = spaces.length - 2; at >= 0; at--) {
-    const isSame = spaces[at]?.byteLength === spaces[at + 1]?.byteLength;
-    found[at] = isSame ? (found[at + 1] ?? 0) : at + 1;
-  }
-  return found;
-}
-
-/** The place of the first of spaces, sorted by size, that has so many bytes. */
-function firstWithRoom(spaces: readonly Space[], byteLength: number): number {
-  let [low, high] = [0, spaces.length];
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((spaces[middle]?.byteLength ?? 0) < byteLength) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
-/** The first gap that is large enough among those who are there at the same time. */
-function startIn({ guests }: Space, { from, to }: Block, byteLength: number): number {
-  let start = 0;
-  for (const guest of guests) {
-    if (guest.to < from || guest.from > to) continue;
-    if (guest.start - start >= byteLength) break;
-    start = Math.max(start, guest.end);
-  }
-  return start;
-}
-
-function addGuest({ guests }: Space, guest: Guest): void {
-  let [low, high] = [0, guests.length];
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((guests[middle]?.start ?? 0) <= guest.start) low = middle + 1;
-    else high = middle;
-  }
-  guests.splice(low, 0, guest);
-}
-
 function place(
   graph: ValueGraph,
   { values, offsets }: Block,
-  { allocation }: Space,
+  { memory }: Space,
   start: number,
   places: (Place | undefined)[],
 ): void {
@@ -379,12 +282,8 @@ function place(
     const byteOffset = start + (offsets[index] ?? 0);
     const byteLength = byteLengthOf(graph, id);
     places[id] =
-      allocation === null
-        ? { kind: 'scratch', byteOffset, byteLength }
-        : { kind: 'result', allocation, byteOffset, byteLength };
+      'page' in memory
+        ? { kind: 'scratch', ...memory, byteOffset, byteLength }
+        : { kind: 'result', ...memory, byteOffset, byteLength };
   });
-}
-
-function align(bytes: number, alignment: number): number {
-  return Math.ceil(bytes / alignment) * alignment;
 }

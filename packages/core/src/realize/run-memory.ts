@@ -19,7 +19,8 @@ export interface Run {
   shapes: readonly Shape[] | null;
   /** The leaves that are on the device now, by number. */
   readonly leaves: Map<number, DeviceBuffer>;
-  readonly scratch: DeviceBuffer | null;
+  /** By page. */
+  readonly scratch: readonly DeviceBuffer[];
   readonly allocations: readonly Storage[];
   /** One object per place, so that an output that lies on its input is seen to do so. */
   readonly buffers: Map<Place, DeviceBuffer>;
@@ -63,9 +64,9 @@ export function locate(run: Run, place: Place): DeviceBuffer {
     place.kind === 'leaf'
       ? run.leaves.get(place.leaf)
       : place.kind === 'scratch'
-        ? run.scratch
+        ? run.scratch[place.page]
         : run.allocations[place.allocation]?.buffer;
-  if (base === undefined || base === null) throw new RangeError(`no memory for a ${place.kind}`);
+  if (base === undefined) throw new RangeError(`no memory for a ${place.kind}`);
   return place.kind === 'leaf' ? base : base.subBuffer(place.byteOffset, place.byteLength);
 }
 

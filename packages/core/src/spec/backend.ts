@@ -54,6 +54,8 @@ export interface BackendLimits {
   readonly native: ReadonlySet<CompositeOp>;
   /** The alignment in bytes of sub-buffers that `run` gets. */
   readonly alignment: number;
+  /** The most bytes of one buffer, where there is such a limit besides that of all memory. */
+  readonly bufferBytes?: number;
 }
 
 /** How one program runs. */
