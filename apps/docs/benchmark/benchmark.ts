@@ -131,7 +131,7 @@ function rowsOf(what: PublishedFigure['what'], columns: number): readonly (reado
 
 /** Long names take several lines. */
 function nameCell(text: string): Cell {
-  return { text, node: h('span', { class: 'rank-state' }, text) };
+  return { text, node: h('span', { class: 'long-name' }, text) };
 }
 
 function productsTable(figures: readonly Figure[]): VNode {
@@ -140,7 +140,7 @@ function productsTable(figures: readonly Figure[]): VNode {
     ? ['wasm', 'webgpu']
     : ['wasm'];
   return table(
-    'Product of two matrices in f32, best of 5',
+    'Product of two matrices in f32, GFLOP/s, best of 5',
     [
       { title: 'by' },
       ...PRODUCT_SIZES.map((size) => ({ title: `${size} × ${size}`, isNumber: true })),
@@ -151,7 +151,7 @@ function productsTable(figures: readonly Figure[]): VNode {
         nameCell(`${HERE}, ${deviceNames[device]}`),
         ...PRODUCT_SIZES.map((size) => {
           const found = products.find((each) => each.device === device && each.size === size);
-          return found === undefined ? '–' : `${gigaflops(found).toFixed(1)} GFLOP/s`;
+          return found === undefined ? '–' : gigaflops(found).toFixed(1);
         }),
         'now',
       ]),
@@ -167,7 +167,7 @@ function trainingTable(figures: readonly Figure[]): VNode {
     return [
       [
         nameCell(`${HERE}, ${deviceNames[each.device]}, ${ranks}`),
-        `${Math.round(each.tokensPerSecond)} tokens/s`,
+        Math.round(each.tokensPerSecond),
         millisecondsText(each.stepMs),
         'now',
       ],
@@ -177,7 +177,7 @@ function trainingTable(figures: readonly Figure[]): VNode {
     'Training of a GPT of 3.3 million parameters in f32, 1024 tokens a rank and step',
     [
       { title: 'by' },
-      { title: 'tokens', isNumber: true },
+      { title: 'tokens/s', isNumber: true },
       { title: 'a step', isNumber: true },
       { title: 'measured' },
     ],

@@ -7,7 +7,7 @@ import {
 } from './benchmark-messages.ts';
 
 export const deviceNames: Readonly<Record<DeviceKind, string>> = {
-  wasm: 'WebAssembly, one thread a rank',
+  wasm: 'WebAssembly',
   webgpu: 'WebGPU',
 };
 

@@ -24,6 +24,9 @@ export function slider(
   ]);
 }
 
+/** Choices of more are given the room of two. */
+const NARROW_CHARACTERS = 16;
+
 /** One of several. Those of `missing` cannot be chosen, and say why not. */
 export function choice<T extends string | number>(
   label: string,
@@ -34,7 +37,8 @@ export function choice<T extends string | number>(
   const entries: readonly (readonly [string, T])[] = isList(choices)
     ? choices.map((each) => [String(each), each])
     : Object.entries(choices);
-  return h('label', { class: 'control' }, [
+  const isWide = entries.some(([text]) => text.length > NARROW_CHARACTERS);
+  return h('label', { class: { control: true, wide: isWide } }, [
     h('span', label),
     h(
       'select',
@@ -91,7 +95,7 @@ function bareTable(
 ): VNode {
   return h('div', { class: 'scroller', tabindex: 0, role: 'region', 'aria-label': caption }, [
     h('table', [
-      h('caption', caption),
+      h('caption', h('span', caption)),
       h(
         'thead',
         h(

@@ -92,7 +92,7 @@ export const LayoutExplorer = defineComponent({
               spoken(
                 shown.plan.steps.length === 0
                   ? 'The two layouts are the same: nothing is sent.'
-                  : `${shown.plan.steps.length} steps, a rank receives ${bytesText(shown.plan.bytes)}.`,
+                  : `${shown.plan.steps.length} ${shown.plan.steps.length === 1 ? 'step' : 'steps'}, a rank receives ${bytesText(shown.plan.bytes)}.`,
               ),
               h('div', { class: 'two' }, [
                 picture('From', shown.before),
@@ -101,7 +101,7 @@ export const LayoutExplorer = defineComponent({
               sharesTable(shown.elements),
               table(
                 'The way',
-                [{ title: 'step' }, { title: 'bytes received by a rank', isNumber: true }],
+                [{ title: 'step' }, { title: 'a rank receives', isNumber: true }],
                 formatRedistribution(shown.plan)
                   .split('\n')
                   .slice(1)

@@ -20,6 +20,8 @@ export function commandLinePage(): GeneratedPage {
   return {
     path: 'reference/generated/command-line.md',
     title: 'Command line',
+    // Its texts have lines of 80 characters.
+    isWide: true,
     text: [
       '# Command line',
       'The package `shardwise` brings the command `shardwise`. These are the texts that it prints. [Launching ranks](/guides/launch) shows how the options go together.',

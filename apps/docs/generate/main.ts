@@ -23,10 +23,15 @@ const written = [
   ...documentPages(),
   changelogPage(),
 ];
-for (const { path, title, text } of written) {
+for (const { path, title, text, isWide = false } of written) {
   const file = join(pages, path);
   mkdirSync(dirname(file), { recursive: true });
-  writeFileSync(file, `---\ntitle: ${JSON.stringify(title)}\neditLink: false\n---\n\n${text}\n`);
+  const head = [
+    `title: ${JSON.stringify(title)}`,
+    'editLink: false',
+    ...(isWide ? ['aside: false'] : []),
+  ];
+  writeFileSync(file, `---\n${head.join('\n')}\n---\n\n${text}\n`);
 }
 console.log(`${written.length} pages from the sources`);
 process.exit();

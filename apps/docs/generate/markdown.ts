@@ -1,8 +1,8 @@
 export const SOURCES = 'https://github.com/shardwise/shardwise/blob/main';
 
-/** A doc comment as Markdown of a page, where `<` would begin a tag and `{{` an expression. */
+/** A doc comment as Markdown of a page, where `<` would begin a tag, `{{` an expression and `*` emphasis. */
 export function inline(text: string): string {
-  return text
+  return fenced(text)
     .split(/(```[^]*?```|`[^`]*`)/)
     .map((part, index) =>
       index % 2 === 1
@@ -11,10 +11,25 @@ export function inline(text: string): string {
             .replaceAll('<', '&lt;')
             .replaceAll('{{', '&#123;&#123;')
             .replaceAll('|', '\\|')
-            .replaceAll('](', ']\\('),
+            .replaceAll('*', '\\*')
+            .replaceAll('](', ']\\(')
+            .replaceAll(/\n {2,}/g, (blanks) => `\n${'&nbsp;'.repeat(blanks.length - 1)}`),
     )
-    .join('')
-    .replaceAll(/^( {2,})/gm, (blanks) => '&nbsp;'.repeat(blanks.length));
+    .join('');
+}
+
+/** Indented lines between paragraphs are code or a drawing, which keeps its blanks. */
+function fenced(text: string): string {
+  return text.replaceAll(
+    /(^|\n\n)((?: {4,}.*(?:\n(?= {4})|(?=\n|$)))+)/g,
+    (_, before: string, lines: string) => {
+      const indent = Math.min(...lines.split('\n').map((line) => line.search(/\S|$/)));
+      const code = lines.split('\n').map((line) => line.slice(indent));
+      // A drawing has no calls.
+      const language = /[(;]/.test(lines) ? 'ts' : 'text';
+      return `${before}\`\`\`${language}\n${code.join('\n')}\n\`\`\``;
+    },
+  );
 }
 
 export function sourceLink(path: string, line: number): string {

@@ -81,7 +81,16 @@ export function lineChart(chart: LineChart): VNode {
                 y2: y(mark.value),
                 class: 'mark',
               }),
-              h('text', { x: SIZE - 8, y: y(mark.value) - 4, 'text-anchor': 'end' }, mark.name),
+              h(
+                'text',
+                {
+                  x: SIZE - 8,
+                  // Under a line at the top there is room.
+                  y: y(mark.value) + (y(mark.value) < 20 ? 14 : -4),
+                  'text-anchor': 'end',
+                },
+                mark.name,
+              ),
             ]),
         ...lines.flatMap(({ points, rank, isBroad = false }) => {
           const end = points.at(-1);

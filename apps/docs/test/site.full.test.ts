@@ -299,16 +299,13 @@ describeSite('in a browser', (site) => {
     const own = async (caption: RegExp): Promise<string[][]> =>
       (await rowsOf(page, caption)).filter(([by]) => by?.startsWith('this device'));
     const [[, ...products] = []] = await own(/^Product/);
-    expect(products).toEqual([
-      ...[0, 1, 2].map(() => expect.stringMatching(/^\d+\.\d GFLOP\/s$/)),
-      'now',
-    ]);
+    expect(products).toEqual([...[0, 1, 2].map(() => expect.stringMatching(/^\d+\.\d$/)), 'now']);
     const trainings = await own(/^Training/);
     expect(trainings.map(([by]) => by)).toEqual([
       expect.stringContaining('one rank'),
       expect.stringContaining('2 ranks with DDP'),
     ]);
-    for (const [, tokens] of trainings) expect(tokens).toMatch(/^\d+ tokens\/s$/);
+    for (const [, tokens] of trainings) expect(tokens).toMatch(/^\d+$/);
     const [[, ...reduced] = []] = await own(/^All-reduce/);
     for (const time of reduced.slice(0, 3)) expect(time).toMatch(/s, \d+\.\d GB\/s$/);
     await page.getByText('The report', { exact: true }).click();
