@@ -143,7 +143,8 @@ function productsTable(figures: readonly Figure[]): VNode {
     'Product of two matrices in f32, GFLOP/s, best of 5',
     [
       { title: 'by' },
-      ...PRODUCT_SIZES.map((size) => ({ title: `${size} × ${size}`, isNumber: true })),
+      // Blanks that break no line.
+      ...PRODUCT_SIZES.map((size) => ({ title: `${size}\u00A0×\u00A0${size}`, isNumber: true })),
       { title: 'measured' },
     ],
     [

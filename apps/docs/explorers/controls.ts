@@ -25,7 +25,7 @@ export function slider(
 }
 
 /** Choices of more are given the room of two. */
-const NARROW_CHARACTERS = 16;
+const NARROW_CHARACTERS = 17;
 
 /** One of several. Those of `missing` cannot be chosen, and say why not. */
 export function choice<T extends string | number>(
