@@ -169,7 +169,7 @@ function trainingTable(figures: readonly Figure[]): VNode {
       [
         nameCell(`${HERE}, ${deviceNames[each.device]}, ${ranks}`),
         Math.round(each.tokensPerSecond),
-        millisecondsText(each.stepMs),
+        Math.round(each.stepMs),
         'now',
       ],
     ];
@@ -179,7 +179,7 @@ function trainingTable(figures: readonly Figure[]): VNode {
     [
       { title: 'by' },
       { title: 'tokens/s', isNumber: true },
-      { title: 'a step', isNumber: true },
+      { title: 'ms a step', isNumber: true },
       { title: 'measured' },
     ],
     [...(own.length === 0 ? [[nameCell(HERE), '–', '–', 'now']] : own), ...rowsOf('training', 2)],
