@@ -122,6 +122,102 @@ describe('heads of attention', () => {
   );
 });
 
+describe('gradients of attention', () => {
+  const type = f32(B, H, T, D);
+  const rows = f32(B, H, T);
+  const inputs = [type, type, type, type, rows, rows];
+  const gradients = (['attentionQueryGrad', 'attentionKeyGrad', 'attentionValueGrad'] as const).map(
+    (op): Instruction => ({ op, params, inputs: [0, 1, 2, 3, 4, 5], ...type }),
+  );
+  const joined: readonly Instruction[] = [
+    ...gradients,
+    { op: 'concat', params: { dim: 1 }, inputs: [6, 7, 8], ...f32(B, 3 * H, T, D) },
+    { op: 'permute', params: { order: [0, 2, 1, 3] }, inputs: [9], ...f32(B, T, 3 * H, D) },
+    {
+      op: 'reshape',
+      params: { shape: [B * T, 3 * H * D] },
+      inputs: [10],
+      ...f32(B * T, 3 * H * D),
+    },
+  ];
+
+  it('are written where the program puts them together, and not copied', () => {
+    expect(copiesOf(programOf({ inputs, instructions: joined, outputs: [11] }))).toBe(0);
+  });
+
+  it('are copied where the program gives one of them away', () => {
+    const program = programOf({ inputs, instructions: joined, outputs: [11, 7] });
+    expect(copiesOf(program)).toBeGreaterThan(0);
+  });
+
+  /** By queries, keys and values; `joins` says whether these are parts of one tensor, of which this is the gradient then. */
+  async function gradientsOf(
+    queries: number,
+    keysOfAll: boolean,
+    joins: boolean,
+  ): Promise<number[]> {
+    setRank({ device: await cpu() });
+    const shape = [B, queries, 3 * H * D];
+    const length = B * queries * 3 * H * D;
+    const whole = fromData(
+      Float32Array.from({ length }, (_, i) => Math.sin(i * 1.7 + (i % 13))),
+      shape,
+      'f32',
+    );
+    const split = (x: Tensor): readonly Tensor[] =>
+      x
+        .reshape([B, queries, 3 * H, D])
+        .transpose(1, 2)
+        .split(H, 1);
+    const parts = split(joins ? whole.requiresGrad_() : whole);
+    const leaves = joins
+      ? parts
+      : await Promise.all(
+          parts.map(async (part) =>
+            fromData(
+              Float32Array.from(await part.data(), Number),
+              part.shape,
+              'f32',
+            ).requiresGrad_(),
+          ),
+        );
+    const [q, k, v] = leaves;
+    if (q === undefined || k === undefined || v === undefined) throw new RangeError('three parts');
+    const y = nn.functional.scaledDotProductAttention(q, k, v, { causal: keysOfAll });
+    y.square().sum().backward();
+    if (joins) return Array.from(await (whole.grad ?? whole).data(), Number);
+    // Which element of the whole each element of a part is.
+    const places = split(
+      fromData(
+        Float32Array.from({ length }, (_, i) => i),
+        shape,
+        'f32',
+      ),
+    );
+    const made = Array.from({ length }, () => NaN);
+    for (const [index, leaf] of leaves.entries()) {
+      const [at, values] = [await places[index]?.data(), await leaf.grad?.data()];
+      values?.forEach((value: number | bigint, element: number) => {
+        made[Number(at?.[element])] = Number(value);
+      });
+    }
+    return made;
+  }
+
+  it.skipIf(!isNative).each([
+    [10, true],
+    [10, false],
+    [300, true],
+  ])(
+    'of %d tokens have the same bits as those by tensors of their own',
+    async (queries, causal) => {
+      const joined = await gradientsOf(queries, causal, true);
+      expect(joined).toEqual(await gradientsOf(queries, causal, false));
+      expect(joined.every(Number.isFinite)).toBe(true);
+    },
+  );
+});
+
 describe('a view with other dims', () => {
   /** Where each element lies, in the order of its indices. */
   function placesOf({ elementOffset, dims }: View): number[] {

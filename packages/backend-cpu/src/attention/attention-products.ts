@@ -1,6 +1,6 @@
 import type { MatrixLayout, MatrixProduct } from '../products/plan-tasks.ts';
 import { bytesOfPacking, type Packing } from '../products/product-types.ts';
-import type { AttentionWork, HeadsInMemory } from './attention-work.ts';
+import type { AttentionWork, HeadPlaces, HeadsInMemory } from './attention-work.ts';
 import type { HeadRange, RowBlock } from './row-blocks.ts';
 
 /** Heads that are done at once, and their queries. */
@@ -16,13 +16,18 @@ function rowsOf(
   headsOfItem: number,
   row = 0,
 ): Pick<MatrixLayout, 'byteOffset'> & { readonly stride: number } {
-  const { packing, elementOffset, itemStride, headStride, rowStride } = source;
-  const elements =
-    elementOffset +
-    Math.floor(head / headsOfItem) * itemStride +
-    (head % headsOfItem) * headStride +
-    row * rowStride;
-  return { byteOffset: bytesOfPacking(packing) * elements, stride: rowStride };
+  const elements = elementsBefore(source, head, headsOfItem, row);
+  return { byteOffset: bytesOfPacking(source.packing) * elements, stride: source.rowStride };
+}
+
+function elementsBefore(
+  { elementOffset, itemStride, headStride, rowStride }: HeadPlaces,
+  head: number,
+  headsOfItem: number,
+  row = 0,
+): number {
+  const [item, ofItem] = [Math.floor(head / headsOfItem), head % headsOfItem];
+  return elementOffset + item * itemStride + ofItem * headStride + row * rowStride;
 }
 
 function straight({ byteOffset, stride }: ReturnType<typeof rowsOf>): MatrixLayout {
@@ -124,6 +129,8 @@ interface TileProduct {
   readonly width: number;
   readonly scale: number;
   readonly isNarrowResult: boolean;
+  /** Where the rows of the result lie. */
+  readonly result: HeadPlaces;
 }
 
 function kindOf(work: AttentionWork, isNarrowResult: boolean): MatrixProduct['kind'] {
@@ -137,11 +144,10 @@ export function queryProducts(
   part: Part,
   product: TileProduct,
 ): MatrixProduct[] {
-  const { source, width, scale, isNarrowResult } = product;
+  const { source, width, scale, isNarrowResult, result } = product;
   const { block } = part;
   const tilePacking: Packing = work.isNarrow ? 'bf16' : 'f32';
   return each(work, part).map(({ head, at, own }) => {
-    const firstRow = head * work.queries + block.start;
     return {
       ...plain,
       kind: kindOf(work, isNarrowResult),
@@ -156,7 +162,11 @@ export function queryProducts(
         columnStride: 1,
       },
       right: straight(rowsOf(source, own, work.groups)),
-      result: { byteOffset: (isNarrowResult ? 2 : 4) * firstRow * width, rowStride: width },
+      result: {
+        byteOffset:
+          (isNarrowResult ? 2 : 4) * elementsBefore(result, head, work.heads, block.start),
+        rowStride: result.rowStride,
+      },
       scale,
     };
   });
@@ -185,8 +195,9 @@ export function keyProducts(
   const tilePacking: Packing = work.isNarrow ? 'bf16' : 'f32';
   return each(work, part).map(({ head, at, own }) => {
     const result = {
-      byteOffset: (isNarrowResult ? 2 : 4) * (own - first) * work.keys * width,
-      rowStride: width,
+      byteOffset:
+        (isNarrowResult ? 2 : 4) * elementsBefore(product.result, own - first, work.groups),
+      rowStride: product.result.rowStride,
     };
     const adds = begun.has(own);
     begun.add(own);

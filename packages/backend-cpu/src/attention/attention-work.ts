@@ -1,15 +1,24 @@
 import type { AttentionDims, AttentionParams } from '@shardwise/core/spec';
 import type { Packing } from '../products/product-types.ts';
 
-/** A value in memory, or a part of one. Elements of a row lie together; strides are in elements. */
-export interface HeadsInMemory {
-  readonly value: number;
-  readonly packing: Packing;
+/** Where the rows of heads lie in a value, in elements. Those of a row lie together. */
+export interface HeadPlaces {
   /** Where the first row begins. */
   readonly elementOffset: number;
   readonly itemStride: number;
   readonly headStride: number;
   readonly rowStride: number;
+}
+
+/** A gradient of attention as a part of a value that has all of them. */
+export interface GatheredGradient extends HeadPlaces {
+  readonly op: 'attentionQueryGrad' | 'attentionKeyGrad' | 'attentionValueGrad';
+}
+
+/** Heads of a value in memory, or of a part of one. */
+export interface HeadsInMemory extends HeadPlaces {
+  readonly value: number;
+  readonly packing: Packing;
 }
 
 /** What is added to the scores, and in which dims it has a size of its own. */
@@ -20,10 +29,22 @@ export interface MaskInMemory {
   readonly hasQueries: boolean;
 }
 
-/** A result, and whether it is stored in bf16 instead of f32. */
-export interface AttentionResult {
+/** A result, perhaps a part of a value, and whether it is stored in bf16 instead of f32. */
+export interface AttentionResult extends HeadPlaces {
   readonly value: number;
   readonly isNarrow: boolean;
+  /** Of all of the value. */
+  readonly byteLength: number;
+}
+
+/** Heads that follow each other, of so many rows. */
+export function wholeHeads(heads: number, rows: number, width: number): HeadPlaces {
+  return {
+    elementOffset: 0,
+    itemStride: heads * rows * width,
+    headStride: rows * width,
+    rowStride: width,
+  };
 }
 
 interface Common extends AttentionDims {
@@ -64,5 +85,5 @@ export function resultsOf(work: AttentionWork): readonly number[] {
     work.kind === 'forward'
       ? [work.values?.y.value, work.logSumExp]
       : [work.dq?.value, work.dk?.value, work.dv?.value];
-  return made.filter((value) => value !== undefined && value !== null);
+  return [...new Set(made.filter((value) => value !== undefined && value !== null))];
 }

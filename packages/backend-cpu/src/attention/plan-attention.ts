@@ -4,11 +4,12 @@ import type { LaneLoop } from '../loops/lane-loop.ts';
 import { addressOf as hostAddress } from '../onnx/runtime/api.ts';
 import type { MatrixProduct } from '../products/plan-tasks.ts';
 import { type ProductPart, productParts, type ProductResources } from '../products/run-parts.ts';
-import type {
-  AttentionBackward,
-  AttentionForward,
-  AttentionResult,
-  AttentionWork,
+import {
+  type AttentionBackward,
+  type AttentionForward,
+  type AttentionResult,
+  type AttentionWork,
+  wholeHeads,
 } from './attention-work.ts';
 import {
   logSumsLoop,
@@ -113,6 +114,7 @@ class Planner {
           width: work.valueWidth,
           scale: 1,
           isNarrowResult: y.isNarrow,
+          result: y,
         };
         this.#multiply(queryProducts(work, part, product), [
           weights,
@@ -147,7 +149,7 @@ class Planner {
         this.#rows(part, routine, tiles.slice(0, 2), [logSumExp, delta], tiles.slice(2));
         sums.v?.add(part, { source: dy, tile: weights, scale: 1 });
         if (dq !== null) {
-          const product = { source: k, width, scale, isNarrowResult: dq.isNarrow };
+          const product = { source: k, width, scale, isNarrowResult: dq.isNarrow, result: dq };
           const places = [slopes, at.k, this.#value(dq.value)];
           this.#multiply(queryProducts(work, part, product), places);
         }
@@ -190,7 +192,7 @@ class Planner {
     return {
       whole: {
         value: result.value,
-        byteLength: (result.isNarrow ? 2 : 4) * keyBatch * groups * matrix,
+        byteLength: result.byteLength,
       },
       begin: (range) => {
         if (!isAside || isShared) return;
@@ -200,7 +202,13 @@ class Planner {
         first = next;
       },
       add: (part, { source, tile, scale }) => {
-        const product = { source, width, scale, isNarrowResult: result.isNarrow && !isAside };
+        const product = {
+          source,
+          width,
+          scale,
+          isNarrowResult: result.isNarrow && !isAside,
+          result: isAside ? wholeHeads(groups, keys, width) : result,
+        };
         const products = keyProducts(work, part, product, { first, begun });
         const places = [tile, this.#value(source.value), place, place];
         // Sums of several heads are made one after the other.

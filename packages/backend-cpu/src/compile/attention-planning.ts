@@ -16,6 +16,11 @@ export interface AttentionPlanning {
   withLogSums(steps: readonly Step[]): readonly Step[];
   /** Steps that follow each other, in lists of those that one piece makes. */
   piecesOf(steps: readonly Step[]): readonly (readonly Step[])[];
+  /** The steps with one step for all gradients of an attention, where the program puts them together. */
+  gathered(
+    steps: readonly Step[],
+    segment: Pick<Segment, 'values' | 'outputs' | 'updates'>,
+  ): readonly Step[];
   /** Permutes and slices that attention reads through, by the ids of what they make. */
   headViews(segment: Segment): ReadonlySet<number>;
   /** Operands lie in memory, queries, keys and values perhaps as views. `bf16` says whether there are products of it. */

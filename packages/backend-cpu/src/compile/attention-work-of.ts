@@ -1,14 +1,15 @@
 import { attentionDims, attentionMaskInput, type ValueType } from '@shardwise/core/spec';
-import type {
-  AttentionResult,
-  AttentionWork,
-  HeadsInMemory,
-  MaskInMemory,
+import {
+  type AttentionResult,
+  type AttentionWork,
+  type HeadsInMemory,
+  type MaskInMemory,
+  wholeHeads,
 } from '../attention/attention-work.ts';
 import { type AttentionStep, isForward } from './attention-step.ts';
 import type { Dataflow } from './dataflow.ts';
 import { headViewOf } from './head-views.ts';
-import { inputAt, valueAt } from './step.ts';
+import { byteLengthOf, inputAt, valueAt } from './step.ts';
 
 /** Their operands lie in memory, queries, keys and values perhaps as views: `storedValues` sees to it. `bf16` says whether there are products of it. */
 export function attentionWorkOf(
@@ -42,9 +43,26 @@ export function attentionWorkOf(
   };
   const made = (op: AttentionStep['op']): AttentionStep | undefined =>
     steps.find((step) => step.op === op);
+  const gathered = first.op === 'attentionQueryGrad' ? first.params.gathered : undefined;
   const resultOf = (op: AttentionStep['op']): AttentionResult | null => {
-    const step = made(op);
-    return step === undefined ? null : { value: step.output, isNarrow: step.dtype === 'bf16' };
+    const step = gathered === undefined ? made(op) : first;
+    if (step === undefined) return null;
+    const [, heads = 1, rows = 1, width = 1] = step.shape;
+    const places =
+      gathered === undefined
+        ? wholeHeads(heads, rows, width)
+        : gathered.find((gradient) => gradient.op === op);
+    if (places === undefined) return null;
+    const { elementOffset, itemStride, headStride, rowStride } = places;
+    return {
+      value: step.output,
+      isNarrow: step.dtype === 'bf16',
+      byteLength: byteLengthOf(step),
+      elementOffset,
+      itemStride,
+      headStride,
+      rowStride,
+    };
   };
   const mask = (): MaskInMemory | null => {
     const index = attentionMaskInput[first.op];

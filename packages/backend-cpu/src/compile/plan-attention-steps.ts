@@ -4,8 +4,10 @@ import { type AttentionStep, isAttentionStep, isForward } from './attention-step
 import type { Uses } from './fuse-products.ts';
 import { headInputs } from './head-inputs.ts';
 import { headViews } from './head-views.ts';
+import { gatherGradients } from './gather-gradients.ts';
 import type { Rewriter } from './rewriter.ts';
 import { inputAt, type Step, valueAt } from './step.ts';
+import { togetherAs } from './together-as.ts';
 
 /** Attention whose weights are rounded to bf16 reads values of bf16, of which its operands are copies in f32. */
 function narrowAttention(step: Step, rewriter: Rewriter): Step {
@@ -28,13 +30,6 @@ function narrowAttentionResult(step: Step, uses: Uses, rewriter: Rewriter): Step
   if (made === undefined || !isAttentionStep(made) || uses.get(input) !== 1) return step;
   if (made.params.rounding !== 'bf16' || made.dtype !== 'f32') return step;
   return { ...made, dtype: 'bf16', output: step.output };
-}
-
-/** Steps of one name are made together: those of one list of inputs. */
-function togetherAs(step: AttentionStep): string {
-  const { causal, scale, rounding } = step.params;
-  const own = step.op === 'attention' ? step.inputs.toSpliced(2, 1) : step.inputs;
-  return JSON.stringify([isForward(step), causal, scale, rounding, own]);
 }
 
 /**
@@ -86,5 +81,6 @@ export const attentionPlanning: AttentionPlanning = {
   withLogSums,
   piecesOf: piecesOfAttention,
   headViews,
+  gathered: gatherGradients,
   workOf: attentionWorkOf,
 };

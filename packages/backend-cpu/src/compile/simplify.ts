@@ -56,7 +56,8 @@ export function simplify(program: Program, own: OwnProducts | null): Segment {
   );
   const needed = reachable(producers, [...outputs, ...updates.map(({ value }) => value)]);
   const live = [...producers.values()].filter((step) => needed.has(step.output));
-  const steps = attention?.withLogSums(live) ?? live;
+  const arranged = attention?.withLogSums(live) ?? live;
+  const steps = attention?.gathered(arranged, { values, outputs, updates }) ?? arranged;
   return { values, inputCount, steps, outputs, updates };
 }
 

@@ -1,3 +1,4 @@
+import type { GatheredGradient } from '../attention/attention-work.ts';
 import {
   BackendError,
   dtypes,
@@ -15,6 +16,8 @@ interface StepParams {
    * result is rounded to what bf16 has.
    */
   readonly matmul: { readonly scale?: number; readonly rounds?: true };
+  /** The step makes all of these gradients, in one value. */
+  readonly attentionQueryGrad: { readonly gathered?: readonly GatheredGradient[] };
   readonly groupedMatmul: { readonly rounds?: true };
   readonly groupedMatmulWeight: { readonly rounds?: true };
 }

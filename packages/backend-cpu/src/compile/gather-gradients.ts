@@ -1,0 +1,145 @@
+import type { GatheredGradient } from '../attention/attention-work.ts';
+import { permutedView, slicedView, type View, wholeView } from '../wasm/move/view.ts';
+import { type AttentionStep, isAttentionStep, isForward } from './attention-step.ts';
+import { reshapedView } from './reshaped-view.ts';
+import { inputAt, type Segment, type Step, type StepMap } from './step.ts';
+import { togetherAs } from './together-as.ts';
+
+type GradientStep = Extract<
+  AttentionStep,
+  { op: 'attentionQueryGrad' | 'attentionKeyGrad' | 'attentionValueGrad' }
+>;
+
+/**
+ * Where a program only concatenates all gradients of an attention, and permutes what that gives, attention writes them there: one step
+ * makes the permuted value, and nothing is copied. Gradients of 16 bits may be sums that are rounded at the end, row by row: they
+ * are copied as before.
+ */
+export function gatherGradients(
+  steps: readonly Step[],
+  { values, outputs, updates }: Pick<Segment, 'values' | 'outputs' | 'updates'>,
+): readonly Step[] {
+  const gradients = steps.filter(isGradient);
+  if (gradients.length === 0) return steps;
+  const producers = new Map(steps.map((step) => [step.output, step]));
+  const given = new Set([...outputs, ...updates.map(({ value }) => value)]);
+  const readers = new Map<number, Step[]>();
+  for (const step of steps) {
+    for (const id of step.inputs) readers.set(id, [...(readers.get(id) ?? []), step]);
+  }
+  const onlyReader = (id: number): Step | undefined => {
+    const [reader, ...others] = readers.get(id) ?? [];
+    return others.length > 0 || given.has(id) ? undefined : reader;
+  };
+  const replaced = new Map<number, Step>();
+  const dropped = new Set<number>();
+  for (const concat of steps) {
+    if (concat.op !== 'concat') continue;
+    const parts = concat.inputs.map((id) => producers.get(id)).filter((step) => step !== undefined);
+    if (!isAllOfOne(parts, concat, gradients, onlyReader)) continue;
+    const above = movementsAbove(concat, onlyReader);
+    const top = above.at(-1) ?? concat;
+    const view = viewBelow(above, concat, values);
+    const gathered = view && partsOf(view, concat, parts);
+    const [first] = parts;
+    if (gathered === undefined || first === undefined) continue;
+    const { shape, dtype, output } = top;
+    const params = { ...first.params, gathered };
+    replaced.set(output, {
+      op: 'attentionQueryGrad',
+      params,
+      inputs: first.inputs,
+      shape,
+      dtype,
+      output,
+    });
+    for (const { output: id } of [...parts, concat, ...above]) dropped.add(id);
+  }
+  return steps.flatMap(
+    (step) => replaced.get(step.output) ?? (dropped.has(step.output) ? [] : [step]),
+  );
+}
+
+function isGradient(step: Step): step is GradientStep {
+  return isAttentionStep(step) && !isForward(step);
+}
+
+/** Whether the parts of a concatenation are all gradients of one attention that there are, in f32, each once, and read by it alone. */
+function isAllOfOne(
+  parts: readonly Step[],
+  concat: Step,
+  gradients: readonly GradientStep[],
+  onlyReader: (id: number) => Step | undefined,
+): parts is readonly GradientStep[] {
+  const [first] = parts;
+  if (first === undefined || !isGradient(first)) return false;
+  const name = togetherAs(first);
+  const all = gradients.filter((step) => togetherAs(step) === name);
+  return (
+    parts.length === concat.inputs.length &&
+    all.length === parts.length &&
+    all.every(
+      (step) => step.dtype === 'f32' && parts.includes(step) && onlyReader(step.output) === concat,
+    )
+  );
+}
+
+type Movement = StepMap['permute'] | StepMap['reshape'];
+
+/** Permutes of a value, and reshapes between them, each of which alone reads what the one before makes. */
+function movementsAbove(
+  from: Step,
+  onlyReader: (id: number) => Step | undefined,
+): readonly Movement[] {
+  const found: Movement[] = [];
+  for (let step = onlyReader(from.output); step !== undefined; step = onlyReader(step.output)) {
+    if (step.op !== 'permute' && step.op !== 'reshape') break;
+    found.push(step);
+  }
+  return found.slice(0, found.findLastIndex(({ op }) => op === 'permute') + 1);
+}
+
+/** How a value lies in the memory of what the last of these movements makes of it. */
+function viewBelow(
+  movements: readonly Movement[],
+  from: Step,
+  values: Segment['values'],
+): View | undefined {
+  const top = movements.at(-1) ?? from;
+  let view: View | undefined = wholeView(top.shape);
+  for (const step of movements.toReversed()) {
+    const { shape } = values[inputAt(step, 0)] ?? from;
+    if (view === undefined) return undefined;
+    if (step.op === 'reshape') view = reshapedView(view, shape);
+    else {
+      const { order } = step.params;
+      view = permutedView(
+        view,
+        shape.map((_, dim) => order.indexOf(dim)),
+      );
+    }
+  }
+  return view;
+}
+
+/** The parts of a concatenation that lies so. Undefined where rows of heads do not lie together. */
+function partsOf(
+  view: View,
+  { params: { dim } }: StepMap['concat'],
+  parts: readonly GradientStep[],
+): readonly GatheredGradient[] | undefined {
+  if (view.dims.at(-1)?.stride !== 1) return undefined;
+  let start = 0;
+  return parts.map(({ op, shape }) => {
+    const { elementOffset, dims } = slicedView(view, shape.map(() => 0).with(dim, start), shape);
+    start += shape[dim] ?? 0;
+    const [item, head, row] = dims;
+    return {
+      op,
+      elementOffset,
+      itemStride: item?.stride ?? 0,
+      headStride: head?.stride ?? 0,
+      rowStride: row?.stride ?? 0,
+    };
+  });
+}
