@@ -22,12 +22,18 @@ describePage('ranks in the workers of a page', (perform) => {
     expect(killed?.ends).toMatchObject([{ status: 'failed', abortedBy: 1 }, { status: 'killed' }]);
   });
 
-  it('train on WebGPU', async () => {
+  it('train on WebGPU, alone and with others', async () => {
     const expected = await lossesOfOneRank();
-    const [found] = await perform([task({ size: 1, strategy: 'none', device: 'webgpu' })], {
-      withWebGpu: true,
-    });
-    expect(found).toMatchObject({ device: 'webgpu', deviceReason: 'it was asked for' });
-    if (found !== undefined) expectLosses(found, expected);
+    const tasks = [
+      task({ size: 1, strategy: 'none', device: 'webgpu' }),
+      task({ size: 2, strategy: 'ddp', device: 'webgpu' }),
+      task({ size: 2, strategy: 'fsdp', device: 'webgpu' }),
+    ];
+    const found = await perform(tasks, { withWebGpu: true });
+    expect(found).toHaveLength(3);
+    for (const report of found) {
+      expect(report).toMatchObject({ device: 'webgpu', deviceReason: 'it was asked for' });
+      expectLosses(report, expected);
+    }
   });
 });
