@@ -1,6 +1,7 @@
 import type { GatheredGradient } from '../attention/attention-work.ts';
 import { permutedView, slicedView, type View, wholeView } from '../wasm/move/view.ts';
 import { type AttentionStep, isAttentionStep, isForward } from './attention-step.ts';
+import { readersOf } from './readers-of.ts';
 import { reshapedView } from './reshaped-view.ts';
 import { inputAt, type Segment, type Step, type StepMap } from './step.ts';
 import { togetherAs } from './together-as.ts';
@@ -23,10 +24,8 @@ export function gatherGradients(
   if (gradients.length === 0) return steps;
   const producers = new Map(steps.map((step) => [step.output, step]));
   const given = new Set([...outputs, ...updates.map(({ value }) => value)]);
-  const readers = new Map<number, Step[]>();
-  for (const step of steps) {
-    for (const id of step.inputs) readers.set(id, [...(readers.get(id) ?? []), step]);
-  }
+  const readers = readersOf(steps);
+  const groups = Map.groupBy(gradients, togetherAs);
   const onlyReader = (id: number): Step | undefined => {
     const [reader, ...others] = readers.get(id) ?? [];
     return others.length > 0 || given.has(id) ? undefined : reader;
@@ -36,7 +35,7 @@ export function gatherGradients(
   for (const concat of steps) {
     if (concat.op !== 'concat') continue;
     const parts = concat.inputs.map((id) => producers.get(id)).filter((step) => step !== undefined);
-    if (!isAllOfOne(parts, concat, gradients, onlyReader)) continue;
+    if (!isAllOfOne(parts, concat, groups, onlyReader)) continue;
     const above = movementsAbove(concat, onlyReader);
     const top = above.at(-1) ?? concat;
     const view = viewBelow(above, concat, values);
@@ -68,13 +67,12 @@ function isGradient(step: Step): step is GradientStep {
 function isAllOfOne(
   parts: readonly Step[],
   concat: Step,
-  gradients: readonly GradientStep[],
+  groups: ReadonlyMap<string, readonly GradientStep[]>,
   onlyReader: (id: number) => Step | undefined,
 ): parts is readonly GradientStep[] {
   const [first] = parts;
   if (first === undefined || !isGradient(first)) return false;
-  const name = togetherAs(first);
-  const all = gradients.filter((step) => togetherAs(step) === name);
+  const all = groups.get(togetherAs(first)) ?? [];
   return (
     parts.length === concat.inputs.length &&
     all.length === parts.length &&

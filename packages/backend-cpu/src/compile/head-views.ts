@@ -2,6 +2,7 @@ import type { ValueType } from '@shardwise/core/spec';
 import { permutedView, slicedView, type View, wholeView } from '../wasm/move/view.ts';
 import { type AttentionStep, isAttentionStep } from './attention-step.ts';
 import { headInputs } from './head-inputs.ts';
+import { readersOf } from './readers-of.ts';
 import { reshapedView } from './reshaped-view.ts';
 import { elementCount, inputAt, type Segment, type Step, valueAt } from './step.ts';
 
@@ -69,6 +70,7 @@ export function headViews(segment: Segment): ReadonlySet<number> {
   if (attention.length === 0) return new Set();
   const producers = new Map(segment.steps.map((step) => [step.output, step]));
   const stepOf = (id: number): Step | undefined => producers.get(id);
+  const readers = readersOf(segment.steps);
   const found = new Set<number>();
   const given = new Set([...segment.outputs, ...segment.updates.map(({ value }) => value)]);
   const operands = new Map<number, Set<number>>();
@@ -82,7 +84,11 @@ export function headViews(segment: Segment): ReadonlySet<number> {
     const read = [...ids].reduce((sum, id) => sum + sizeOf(id), 0);
     if (read < sizeOf(root)) continue;
     const moved = new Set([...ids].flatMap((id) => movementsBelow(id, stepOf)));
-    if (isReadByAlone(moved, ids, given, segment)) for (const id of moved) found.add(id);
+    const isAlone = [...moved].every(
+      (id) =>
+        !given.has(id) && (readers.get(id) ?? []).every((step) => reads(step, id, moved, ids)),
+    );
+    if (isAlone) for (const id of moved) found.add(id);
   }
   return found;
 }
@@ -98,17 +104,14 @@ function movementsBelow(id: number, stepOf: (id: number) => Step | undefined): n
   return [id, ...movementsBelow(inputAt(step, 0), stepOf)];
 }
 
-/** Whether nothing but attention, and these movements themselves, reads what they make. */
-function isReadByAlone(
+/** Whether a step that reads what a movement makes is one of these movements, or attention with this operand. */
+function reads(
+  step: Step,
+  id: number,
   moved: ReadonlySet<number>,
   operands: ReadonlySet<number>,
-  given: ReadonlySet<number>,
-  { steps }: Segment,
 ): boolean {
-  if ([...moved].some((id) => given.has(id))) return false;
-  return steps.every((step) => {
-    if (moved.has(step.output)) return true;
-    const heads = isAttentionStep(step) ? headInputs[step.op] : 0;
-    return step.inputs.every((id, index) => !moved.has(id) || (index < heads && operands.has(id)));
-  });
+  if (moved.has(step.output)) return true;
+  const heads = isAttentionStep(step) ? headInputs[step.op] : 0;
+  return operands.has(id) && step.inputs.every((input, index) => input !== id || index < heads);
 }
