@@ -173,6 +173,28 @@ describe.skipIf(reason !== undefined)(
       expect(error.fields).toMatchObject({ kernel: 'matmul', largestBytes: 140_000, bindingBytes });
     });
 
+    test('have no tiles of products tried that the bindings are too small for', async () => {
+      const small = new WebGpuBackend(gpu, {
+        adapter: 'small bindings',
+        memoryBytes: 2 ** 30,
+        bindingBytes: 2 ** 17,
+        submissionMs: 250,
+        timeoutMs: 60_000,
+      });
+      const f32 = (...shape: number[]) => ({ shape, dtype: 'f32' }) as const;
+      const params = { transposeA: false, transposeB: false };
+      // 2²⁷ terms, in rows of 32 KB.
+      const executable = await small.compile({
+        inputs: [f32(2 ** 14, 2 ** 13), f32(2 ** 13, 1)],
+        instructions: [{ op: 'matmul', params, inputs: [0, 1], ...f32(2 ** 14, 1) }],
+        outputs: [2],
+        updates: [],
+      });
+      expect(small.tile).toBeUndefined();
+      expect(small.submissions).toBe(0);
+      executable.dispose();
+    });
+
     test('may be too many for one buffer: what a plan keeps between its programs is then in several', async () => {
       const small = new WebGpuBackend(gpu, {
         adapter: 'small buffers',

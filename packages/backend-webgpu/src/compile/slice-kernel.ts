@@ -20,11 +20,11 @@ export function sliceKernel(
   const isLarge = (id: number): boolean => 4 * wordsOf(values, id) > bindingBytes;
   if (along === undefined || !slotsOf(kernel, undefined).some(isLarge)) return kernel;
   const bytes = new Map(
-    [...elementsAlong(values, kernel, reads)].map(([id, elements]) => [
-      id,
-      elements * storageOf[values.type(id).dtype].bytes,
-    ]),
+    [...elementsAlong(values, kernel, reads)].flatMap(([id, elements]) =>
+      isLarge(id) ? [[id, elements * storageOf[values.type(id).dtype].bytes]] : [],
+    ),
   );
+  if (bytes.size === 0) return kernel;
   const most = Math.floor(bindingBytes / Math.max(...bytes.values()));
   // Bindings begin at whole units of a device.
   const unit = Math.max(...[...bytes.values()].map(groupsUntilAligned));

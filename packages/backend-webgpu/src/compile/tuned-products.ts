@@ -46,7 +46,9 @@ export class TunedProducts {
     const isLarge = program.instructions.some(
       (instruction) => instruction.op === 'matmul' && termsOf(values, instruction) >= leastTerms,
     );
-    if (!isLarge) return this.#traits;
+    // A trial must not fail where the program itself would not.
+    const fits = this.#traits.bindingBytes >= 4 * largeSize ** 2;
+    if (!isLarge || !fits) return this.#traits;
     this.#tuning ??= this.#tune();
     this.#tile = await this.#tuning;
     return { ...this.#traits, tile: this.#tile };
