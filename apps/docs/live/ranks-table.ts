@@ -1,5 +1,5 @@
 import { h, type VNode } from 'vue';
-import { table } from '../explorers/controls.ts';
+import { table, type Cell } from '../explorers/controls.ts';
 import { bytesText, millisecondsText } from '../explorers/quantities.ts';
 import type { LiveState } from './live-run.ts';
 import { rankLabel } from './rank-mark.ts';
@@ -30,8 +30,17 @@ export function ranksTable<Look>(size: number, state: LiveState<Look> | undefine
         snapshot?.plannedBytes === undefined ? '–' : bytesText(snapshot.plannedBytes),
         snapshot === undefined ? '–' : millisecondsText(snapshot.computeMs),
         snapshot === undefined ? '–' : millisecondsText(snapshot.communicationMs),
-        { text: said, node: h('span', { class: 'rank-state' }, said) },
+        stateCell(said),
       ];
     }),
   );
+}
+
+/** Texts of more, as those of errors, have several lines. */
+const SHORT_CHARACTERS = 24;
+
+/** How a rank is, or what it ended with. */
+export function stateCell(text: string): Cell {
+  const isLong = text.length > SHORT_CHARACTERS;
+  return { text, node: h('span', { class: { 'rank-state': true, long: isLong } }, text) };
 }

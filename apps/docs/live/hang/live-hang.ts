@@ -2,6 +2,7 @@ import type { FlightDump } from 'shardwise/browser';
 import { computed, defineComponent, h, onBeforeUnmount, ref, watch, type VNode } from 'vue';
 import { choice, explorer, spoken, table, type Cell } from '../../explorers/controls.ts';
 import { rankLabel } from '../rank-mark.ts';
+import { stateCell } from '../ranks-table.ts';
 import { useRanks } from '../use-ranks.ts';
 import {
   CALL_LIMIT_MS,
@@ -129,7 +130,7 @@ export const LiveHang = defineComponent({
                   { text: `rank ${rank}`, node: rankLabel(rank) },
                   call?.kind === 'call' ? call.step : 0,
                   call?.kind === 'call' ? call.call : 'none',
-                  { text: said, node: h('span', { class: 'rank-state' }, said) },
+                  stateCell(said),
                 ];
               }),
             ),
