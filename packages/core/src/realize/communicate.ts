@@ -13,12 +13,6 @@ interface HostView {
   readonly free: () => void;
 }
 
-function mappedView(backend: Backend, buffer: DeviceBuffer, dtype: DType): HostView | undefined {
-  const mapped = backend.map(buffer);
-  if (mapped === undefined) return undefined;
-  return { typed: { bytes: mapped, dtype }, commit: () => {}, free: () => {} };
-}
-
 /** The read, if there is one, is asked for before anything is awaited. */
 async function hostView(
   backend: Backend,
@@ -26,8 +20,10 @@ async function hostView(
   dtype: DType,
   read: boolean,
 ): Promise<HostView> {
-  const mapped = mappedView(backend, buffer, dtype);
-  if (mapped !== undefined) return mapped;
+  const mapped = backend.map(buffer);
+  if (mapped !== undefined) {
+    return { typed: { bytes: mapped, dtype }, commit: () => {}, free: () => {} };
+  }
   const memory = backend.hostMemory?.(buffer.byteLength);
   const bytes = read
     ? await backend.read(buffer, memory?.bytes)

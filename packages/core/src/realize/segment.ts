@@ -1,7 +1,7 @@
 import { elementCount } from '../shape.ts';
 import { dtypes } from '../spec/dtype.ts';
 import type { Sources } from './sources.ts';
-import { isCompute, type ValueGraph } from './values.ts';
+import { isCompute, type Value, type ValueGraph } from './values.ts';
 
 /** A step of a plan before its program is compiled; numbers are value ids. */
 export type DraftStep =
@@ -193,26 +193,22 @@ function byteLengthOf(value: ValueGraph['values'][number] | undefined): number {
   return value === undefined ? 0 : elementCount(value.shape) * dtypes[value.dtype].bytes;
 }
 
-/** All-reduces that follow each other with one bucket number travel together, and so does what is refreshed. */
-function bucketFrom(graph: ValueGraph, id: number): number[] {
+/** What follows a value and travels with it: all-reduces, and what is refreshed, of one bucket. */
+function bucketFrom({ values }: ValueGraph, id: number): number[] {
   const group = [id];
-  const first = graph.values[id];
-  if (first?.op === 'refresh') {
-    for (let next = id + 1; next < graph.values.length; next++) {
-      const value = graph.values[next];
-      if (value?.op !== 'refresh' || value.params.bucket !== first.params.bucket) break;
-      if (value.params.source !== first.params.source) break;
-      group.push(next);
-    }
-    return group;
-  }
-  if (first?.op !== 'allReduce' || first.params.bucket < 0) return group;
-  for (let next = id + 1; next < graph.values.length; next++) {
-    const value = graph.values[next];
-    if (value?.op !== 'allReduce' || value.params.bucket !== first.params.bucket) break;
-    if (value.params.pass !== first.params.pass) break;
-    if (value.params.axis !== first.params.axis || value.dtype !== first.dtype) break;
-    group.push(next);
-  }
+  const first = values[id];
+  for (let next = id + 1; isOfBucket(first, values[next]); next++) group.push(next);
   return group;
+}
+
+function isOfBucket(first: Value | undefined, next: Value | undefined): boolean {
+  if (first?.op === 'refresh' && next?.op === 'refresh') {
+    const { source, bucket } = next.params;
+    return source === first.params.source && bucket === first.params.bucket;
+  }
+  if (first?.op !== 'allReduce' || next?.op !== 'allReduce' || next.dtype !== first.dtype)
+    return false;
+  const { axis, pass, bucket } = next.params;
+  const isSame = axis === first.params.axis && pass === first.params.pass;
+  return bucket >= 0 && bucket === first.params.bucket && isSame;
 }

@@ -96,7 +96,9 @@ export class PulledValues {
     const source: PageSource = {
       read: async (name, target) => {
         const place = Number(name);
-        await this.#buckets.get(place)?.read(place, target);
+        const bucket = this.#buckets.get(place);
+        if (bucket === undefined) throw new RangeError(`parameter ${name} is in no bucket`);
+        await bucket.read(place, target);
       },
     };
     this.#source = currentSession().numberOf(source);

@@ -134,14 +134,11 @@ export class ServerUpdater implements Updater {
     const dtype: SentDtype = this.#options.compress ?? 'f32';
     return new GradientParts({
       parameters: this.#parameters,
-      buckets: this.#bucketsOf((start, end) =>
-        Array.from({ length: end - start }, (_, index) => end - 1 - index),
-      ),
+      buckets: this.#bucketsOf((range) => placesIn(range).toReversed()),
       dtype,
       send: async (places, arrays) => {
-        const range = this.#rangeOf(places);
-        const own = places.map((place) => place - range.start);
-        await range.link.sendPart(own, dtype, arrays);
+        const { link, own } = this.#servedBy(places);
+        await link.sendPart(own, dtype, arrays);
       },
     });
   }
@@ -170,21 +167,18 @@ export class ServerUpdater implements Updater {
     range: Range,
     changed: (values: readonly Uint8Array[]) => readonly Uint8Array[],
   ): Promise<void> {
-    const places = Array.from({ length: range.end - range.start }, (_, place) => place);
-    await range.link.pull(places, (values) => this.#write(range, changed(values)));
+    const own = placesIn({ start: 0, end: range.end - range.start });
+    await range.link.pull(own, (values) => this.#write(range, changed(values)));
   }
 
   /** The forward pass comes to the parameters in their order. */
   #pullLate(): PulledValues {
     return new PulledValues({
       parameters: this.#parameters,
-      buckets: this.#bucketsOf((start, end) =>
-        Array.from({ length: end - start }, (_, index) => start + index),
-      ),
+      buckets: this.#bucketsOf(placesIn),
       pull: async (places, take) => {
-        const range = this.#rangeOf(places);
-        const own = places.map((place) => place - range.start);
-        await range.link.pull(own, take);
+        const { link, own } = this.#servedBy(places);
+        await link.pull(own, take);
       },
     });
   }
@@ -198,23 +192,25 @@ export class ServerUpdater implements Updater {
     }
   }
 
-  #rangeOf(places: readonly number[]): Range {
+  /** The link to the server of some parameters, and their places there. */
+  #servedBy(places: readonly number[]): {
+    readonly link: ShardLink;
+    readonly own: readonly number[];
+  } {
     const range = this.#ranges.find(({ start, end }) =>
       places.every((place) => place >= start && place < end),
     );
     if (range === undefined) throw new RangeError('parameters of several servers in one bucket');
-    return range;
+    return { link: range.link, own: places.map((place) => place - range.start) };
   }
 
   /** Of each range, in the order that `placesOf` gives, the first one small. */
-  #bucketsOf(
-    placesOf: (start: number, end: number) => readonly number[],
-  ): readonly (readonly number[])[] {
+  #bucketsOf(placesOf: (range: KeyRange) => readonly number[]): readonly (readonly number[])[] {
     const { bucketBytes } = this.#options;
     const dtype: SentDtype = this.#options.compress ?? 'f32';
     const limits = [Math.min(firstBucketBytes, bucketBytes), bucketBytes];
-    return this.#ranges.flatMap(({ start, end }) => {
-      const places = placesOf(start, end);
+    return this.#ranges.flatMap((range) => {
+      const places = placesOf(range);
       const items = places.map((place) => {
         const { shape = [] } = this.#parameters[place] ?? {};
         return { shape, dtype };
@@ -272,6 +268,11 @@ export class ServerUpdater implements Updater {
       todo: 'Use a separate optimizer for that parameter',
     });
   }
+}
+
+/** Places of a range, ascending. */
+function placesIn({ start, end }: KeyRange): readonly number[] {
+  return Array.from({ length: end - start }, (_, index) => start + index);
 }
 
 /** A gradient that the next run computes as it is sent. */
