@@ -41,7 +41,7 @@ function placesOf(
 /** Which memory a value lies in. */
 function memoryOf(place: Place | undefined): string | undefined {
   if (place?.kind === 'result') return `result ${place.allocation}`;
-  return place?.kind === 'scratch' ? `scratch ${place.page}` : place?.kind;
+  return place?.kind === 'scratch' ? `scratch ${place.buffer}` : place?.kind;
 }
 
 function overlap(a: Place | undefined, b: Place | undefined): boolean {

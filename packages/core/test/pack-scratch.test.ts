@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { type Living, packScratch } from '../src/realize/pack-scratch.ts';
 
 interface Placed extends Living {
-  readonly page: number;
+  readonly buffer: number;
   readonly start: number;
 }
 
@@ -11,14 +11,14 @@ const alignment = 64;
 
 function pack(blocks: readonly Living[], bufferBytes: number) {
   const placed: Placed[] = [];
-  const pages = packScratch(blocks, [], {
+  const buffers = packScratch(blocks, [], {
     alignment,
     bufferBytes,
     put: (block, { memory }, start) => {
-      if ('page' in memory) placed.push({ ...block, page: memory.page, start });
+      if ('buffer' in memory) placed.push({ ...block, buffer: memory.buffer, start });
     },
   });
-  return { placed, pages };
+  return { placed, buffers };
 }
 
 const someBlocks = fc.array(
@@ -29,18 +29,18 @@ const someBlocks = fc.array(
 );
 
 describe('scratch memory of a plan', () => {
-  it('has no two blocks in the same bytes that are needed at once, nor one beyond its page', () => {
+  it('has no two blocks in the same bytes that are needed at once, nor one beyond its buffer', () => {
     fc.assert(
       fc.property(someBlocks, fc.constantFrom(500, 1000, 3000, Infinity), (blocks, bufferBytes) => {
-        const { placed, pages } = pack(blocks, bufferBytes);
+        const { placed, buffers } = pack(blocks, bufferBytes);
         expect(placed).toHaveLength(blocks.length);
         for (const [number, block] of placed.entries()) {
           expect(block.start % alignment).toBe(0);
-          expect(block.start + block.byteLength).toBeLessThanOrEqual(pages[block.page] ?? -1);
+          expect(block.start + block.byteLength).toBeLessThanOrEqual(buffers[block.buffer] ?? -1);
           for (const other of placed.slice(number + 1)) {
             const isAtOnce = block.from <= other.to && other.from <= block.to;
             const isTogether =
-              block.page === other.page &&
+              block.buffer === other.buffer &&
               block.start < other.start + other.byteLength &&
               other.start < block.start + block.byteLength;
             expect(isAtOnce && isTogether).toBe(false);
@@ -51,13 +51,13 @@ describe('scratch memory of a plan', () => {
     );
   });
 
-  it('has pages of no more bytes than a buffer may have, but for a block that is larger itself', () => {
+  it('has buffers of no more bytes than a buffer may have, but for a block that is larger itself', () => {
     fc.assert(
       fc.property(someBlocks, (blocks) => {
-        const { placed, pages } = pack(blocks, 1000);
-        for (const [page, bytes] of pages.entries()) {
+        const { placed, buffers } = pack(blocks, 1000);
+        for (const [buffer, bytes] of buffers.entries()) {
           const largest = Math.max(
-            ...placed.filter((each) => each.page === page).map(({ byteLength }) => byteLength),
+            ...placed.filter((each) => each.buffer === buffer).map(({ byteLength }) => byteLength),
           );
           expect(bytes).toBeLessThanOrEqual(Math.max(1000, largest));
         }
@@ -66,10 +66,10 @@ describe('scratch memory of a plan', () => {
     );
   });
 
-  it('is one page where buffers have no limit', () => {
+  it('is one buffer where buffers have no limit', () => {
     const blocks = Array.from({ length: 5 }, () => ({ byteLength: 1000, from: 0, to: 1 }));
-    expect(pack(blocks, Infinity).pages).toEqual([5 * 1024]);
-    expect(pack(blocks, 2048).pages).toEqual([2048, 2048, 1024]);
-    expect(pack([], 2048).pages).toEqual([]);
+    expect(pack(blocks, Infinity).buffers).toEqual([5 * 1024]);
+    expect(pack(blocks, 2048).buffers).toEqual([2048, 2048, 1024]);
+    expect(pack([], 2048).buffers).toEqual([]);
   });
 });

@@ -59,10 +59,10 @@ export async function execute(
       const bytes = of === null ? byteLength : bytesIn(plan, shapes, of);
       allocations.push(Storage.allocate(backend, bytes));
     }
-    // A page that there is no memory for leaves the others to be freed.
-    const scratch = plan.memory.scratchPages.map((byteLength, page) => {
+    // Where there is no memory for one, those before it are freed.
+    const scratch = plan.memory.scratchBuffers.map((byteLength, number) => {
       const buffer = backend.alloc(byteLength);
-      temporary.set(page, buffer);
+      temporary.set(number, buffer);
       return buffer;
     });
     const run: Run = {

@@ -12,7 +12,7 @@ export type Place =
   /** The value lies in the plan's scratch memory. */
   | {
       readonly kind: 'scratch';
-      readonly page: number;
+      readonly buffer: number;
       readonly byteOffset: number;
       readonly byteLength: number;
     }
@@ -30,8 +30,8 @@ export type Place =
 export interface MemoryMap {
   /** By value; undefined where it passes through no memory. */
   readonly places: readonly (Place | undefined)[];
-  /** The length of each page of scratch memory. */
-  readonly scratchPages: readonly number[];
+  /** The length of each buffer of scratch memory. */
+  readonly scratchBuffers: readonly number[];
   readonly allocations: readonly Allocation[];
   /** Collective outputs that lie where their input lay: they run in place. */
   readonly inPlace: ReadonlySet<number>;
@@ -60,7 +60,7 @@ function byteLengthOf(graph: ValueGraph, id: number): number {
 export interface MemoryMapOptions {
   /** Bytes. */
   readonly alignment: number;
-  /** The most bytes of a page of scratch memory, unless it has one block alone. Default: there is one page. */
+  /** The most bytes of a buffer of scratch memory, unless it has one block alone. Default: there is one buffer. */
   readonly bufferBytes?: number | undefined;
   readonly sources: Sources;
   /** Results of collectives that arrive in the memory of the leaf that they update. */
@@ -102,7 +102,7 @@ export function mapMemory(
     if (of === null) results.push(space);
     place(graph, block, space, 0, places);
   }
-  const scratchPages = packScratch(scratch, results, {
+  const scratchBuffers = packScratch(scratch, results, {
     alignment,
     bufferBytes,
     put: (block, space, start) => place(graph, block, space, start, places),
@@ -111,7 +111,7 @@ export function mapMemory(
     const { [output]: shared } = places;
     if (shared !== undefined) places[input] = shared;
   }
-  return { places, scratchPages, allocations, inPlace: new Set(overwritten.keys()) };
+  return { places, scratchBuffers, allocations, inPlace: new Set(overwritten.keys()) };
 }
 
 /** What is computed or arrives there; leaves have a place already, pages need none. */
@@ -282,7 +282,7 @@ function place(
     const byteOffset = start + (offsets[index] ?? 0);
     const byteLength = byteLengthOf(graph, id);
     places[id] =
-      'page' in memory
+      'buffer' in memory
         ? { kind: 'scratch', ...memory, byteOffset, byteLength }
         : { kind: 'result', ...memory, byteOffset, byteLength };
   });

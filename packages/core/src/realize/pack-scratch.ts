@@ -8,8 +8,8 @@ export interface Living {
 
 /** Memory that values whose lives do not meet share. */
 export interface Space {
-  /** The allocation of the result that keeps it, or a page of the plan's scratch memory. */
-  readonly memory: { readonly allocation: number } | { readonly page: number };
+  /** The allocation of the result that keeps it, or a buffer of the plan's scratch memory. */
+  readonly memory: { readonly allocation: number } | { readonly buffer: number };
   readonly byteLength: number;
   /** The step that writes the result; before it the memory serves as scratch. */
   readonly until: number;
@@ -27,7 +27,7 @@ interface Guest {
 export interface PackOptions<Block> {
   /** Bytes. */
   readonly alignment: number;
-  /** The most bytes of a page, unless it has one block alone. */
+  /** The most bytes of a buffer, unless it has one block alone. */
   readonly bufferBytes: number;
   /** Is told where a block begins. */
   readonly put: (block: Block, space: Space, start: number) => void;
@@ -37,7 +37,7 @@ export interface PackOptions<Block> {
  * The largest blocks first, each in the first gap among those that live at its time (greedy by size:
  * Pisarchyk and Lee 2020, "Efficient memory management for deep neural net inference"), and first in
  * the memory of results that are not there yet: that of gradients, which come when activations go.
- * What needs memory beside it lies in pages; their lengths are returned.
+ * What needs memory beside it lies in buffers of scratch memory; their lengths are returned.
  */
 export function packScratch<Block extends Living>(
   blocks: readonly Block[],
@@ -47,8 +47,8 @@ export function packScratch<Block extends Living>(
   // The smallest that has room, so that large ones are left for large blocks; of equal ones the last to come.
   const spaces = results.toSorted((a, b) => a.byteLength - b.byteLength || b.until - a.until);
   const larger = firstLarger(spaces);
-  const pages: Space[] = [];
-  const pageBytes: number[] = [];
+  const buffers: Space[] = [];
+  const usedBytes: number[] = [];
   const take = (block: Block, byteLength: number, space: Space): number | undefined => {
     const start = startIn(space, block, byteLength);
     if (start + block.byteLength > space.byteLength) return undefined;
@@ -72,21 +72,24 @@ export function packScratch<Block extends Living>(
     // What has no elements has an address all the same.
     const byteLength = align(Math.max(1, block.byteLength), alignment);
     if (takeResult(block, byteLength)) continue;
-    for (let page = 0; ; page++) {
-      const space = (pages[page] ??= pageSpace(page, Math.max(bufferBytes, block.byteLength)));
+    for (let buffer = 0; ; buffer++) {
+      const space = (buffers[buffer] ??= emptyBuffer(
+        buffer,
+        Math.max(bufferBytes, block.byteLength),
+      ));
       const start = take(block, byteLength, space);
       if (start === undefined) continue;
       const end = start + byteLength;
       const used = end > bufferBytes ? start + block.byteLength : end;
-      pageBytes[page] = Math.max(pageBytes[page] ?? 0, used);
+      usedBytes[buffer] = Math.max(usedBytes[buffer] ?? 0, used);
       break;
     }
   }
-  return pageBytes;
+  return usedBytes;
 }
 
-function pageSpace(page: number, byteLength: number): Space {
-  return { memory: { page }, byteLength, until: Number.POSITIVE_INFINITY, guests: [] };
+function emptyBuffer(buffer: number, byteLength: number): Space {
+  return { memory: { buffer }, byteLength, until: Number.POSITIVE_INFINITY, guests: [] };
 }
 
 /** For each space the place of the first one that is larger. */

@@ -19,7 +19,7 @@ export interface Run {
   shapes: readonly Shape[] | null;
   /** The leaves that are on the device now, by number. */
   readonly leaves: Map<number, DeviceBuffer>;
-  /** By page. */
+  /** By the number of the buffer. */
   readonly scratch: readonly DeviceBuffer[];
   readonly allocations: readonly Storage[];
   /** One object per place, so that an output that lies on its input is seen to do so. */
@@ -64,7 +64,7 @@ export function locate(run: Run, place: Place): DeviceBuffer {
     place.kind === 'leaf'
       ? run.leaves.get(place.leaf)
       : place.kind === 'scratch'
-        ? run.scratch[place.page]
+        ? run.scratch[place.buffer]
         : run.allocations[place.allocation]?.buffer;
   if (base === undefined) throw new RangeError(`no memory for a ${place.kind}`);
   return place.kind === 'leaf' ? base : base.subBuffer(place.byteOffset, place.byteLength);
