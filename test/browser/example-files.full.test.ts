@@ -175,6 +175,8 @@ describeExample('the page of examples/browser and its files', (open) => {
     open({ path: '', width: 360 }, async (page) => {
       const pick = async (...files: (readonly [name: string, buffer: Buffer])[]) => {
         const picked = files.map(([name, buffer]) => ({ name, mimeType: 'text/plain', buffer }));
+        // What is said of these files, not what was said of those before them.
+        await page.locator('#status').evaluate((status) => (status.textContent = ''));
         await page.locator('#file').setInputFiles(picked);
         await expect.poll(() => page.textContent('#status')).toContain(files[0]?.[0]);
         return page.textContent('#status');
