@@ -21,6 +21,8 @@ import { GpuSession, type SessionOptions } from './device/gpu-session.ts';
 export interface WebGpuBackendOptions extends SessionOptions, MemoryLimits {
   /** What the adapter says of itself. */
   readonly adapter: string;
+  /** Whether a processor computes as a device, such as SwiftShader: products then use no workgroup memory. */
+  readonly isProcessor?: boolean;
   /** Bytes of a buffer in one binding, where that is less than the device's own limit. */
   readonly bindingBytes?: number | undefined;
   /** Where values wait that travel to other ranks. */
@@ -42,7 +44,7 @@ export class WebGpuBackend implements Backend {
 
   constructor(
     device: GPUDevice,
-    { adapter, bindingBytes = Infinity, ...options }: WebGpuBackendOptions,
+    { adapter, bindingBytes = Infinity, isProcessor = false, ...options }: WebGpuBackendOptions,
   ) {
     const ownBytes = Math.min(bindingBytes, device.limits.maxStorageBufferBindingSize);
     const wholeBytes = ownBytes - (ownBytes % bindingAlignmentBytes);
@@ -60,7 +62,10 @@ export class WebGpuBackend implements Backend {
     this.#host = new HostPool(options.host);
     this.#memory = new GpuMemory(device, options, this.#session.fail, this.#session.destroy);
     this.limits = { ...limits, bufferBytes: this.#memory.largestBytes };
-    this.#products = new TunedProducts(this.#session, this.#memory, wholeBytes);
+    this.#products = new TunedProducts(this.#session, this.#memory, {
+      bindingBytes: wholeBytes,
+      isProcessor,
+    });
   }
 
   usage(): MemoryUsage {
@@ -79,7 +84,7 @@ export class WebGpuBackend implements Backend {
 
   /**
    * How threads share out products of large matrices. Undefined before the first one, at which tiles are
-   * measured on the device.
+   * measured on the device; on a processor that computes as a device, it is known.
    */
   get tile(): ProductTile | undefined {
     return this.#products.tile;

@@ -99,6 +99,7 @@ export async function webgpu(options: WebGpuOptions = {}): Promise<WebGpuBackend
     .join(' ');
   return new WebGpuBackend(device, {
     adapter: name,
+    isProcessor: info.isFallbackAdapter || info.architecture === 'swiftshader',
     memoryBytes,
     bufferBytes,
     bindingBytes,

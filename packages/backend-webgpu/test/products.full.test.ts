@@ -9,27 +9,38 @@ import { GpuMemory } from '../src/device/gpu-memory.ts';
 import { GpuSession } from '../src/device/gpu-session.ts';
 import { findGpu } from '../src/find-gpu.ts';
 import { webgpu } from '../src/index.ts';
-import { largeTiles } from '../src/kernels/product-tile.ts';
+import { largeTiles, registersTile } from '../src/kernels/product-tile.ts';
+import { WebGpuBackend } from '../src/webgpu-backend.ts';
 
 const reason = await reasonWithoutDevice(webgpu);
 
 describe.skipIf(reason !== undefined)(
   `large products${reason ? ` (not here: ${reason})` : ''}`,
   () => {
+    const openGpu = async (): Promise<GPUDevice> => {
+      const adapter = await (await findGpu()).requestAdapter();
+      const gpu = await adapter?.requestDevice();
+      if (gpu === undefined) throw new Error('no device');
+      return gpu;
+    };
+    const settings = { adapter: '', memoryBytes: 2 ** 30, submissionMs: 250, timeoutMs: 60_000 };
+
+    const [plain, transposed] = [false, true].map((is) => ({ transposeA: is, transposeB: is }));
     const cases = [
-      { transposeA: false, transposeB: false },
-      { transposeA: true, transposeB: true },
-    ];
+      { params: plain, sizes: [133, 70, 99], tiles: largeTiles },
+      { params: transposed, sizes: [133, 70, 99], tiles: largeTiles },
+      // Smaller results have tiles of their own, with workgroup memory and without it.
+      { params: plain, sizes: [33, 70, 27], tiles: [largeTiles[0], registersTile] },
+      { params: transposed, sizes: [70, 19, 5], tiles: [largeTiles[0], registersTile] },
+    ] as const;
 
     test.each(cases)(
-      'have the same bits with every tile: %o',
-      async (params) => {
-        const adapter = await (await findGpu()).requestAdapter();
-        const gpu = await adapter?.requestDevice();
-        if (gpu === undefined) throw new Error('no device');
+      'have the same bits with every tile: $params of $sizes',
+      async ({ params, sizes: [rows, depth, columns], tiles }) => {
+        if (params === undefined) throw new Error('two of them');
+        const gpu = await openGpu();
         const session = new GpuSession(gpu, { submissionMs: 250, timeoutMs: 60_000 });
         const memory = new GpuMemory(gpu, { memoryBytes: 2 ** 30 }, session.fail, session.destroy);
-        const [rows, depth, columns] = [133, 70, 99];
         const f32 = (...shape: number[]) => ({ shape, dtype: 'f32' }) as const;
         const inputs = [
           params.transposeA ? f32(2, depth, rows) : f32(2, rows, depth),
@@ -55,7 +66,7 @@ describe.skipIf(reason !== undefined)(
         });
         const output = memory.alloc(8 * rows * columns);
         const results: Uint8Array[] = [];
-        for (const tile of largeTiles) {
+        for (const tile of tiles) {
           const plan = planKernels(program, { ...leastTraits, tile });
           expect(plan.kernels.map(({ label }) => label)).toEqual(['matmul relu']);
           const executable = new GpuExecutable(session, memory, plan);
@@ -83,7 +94,7 @@ describe.skipIf(reason !== undefined)(
     );
 
     test('have the device tried once, and then the tile that it was fastest with', async () => {
-      const device = await webgpu();
+      const device = new WebGpuBackend(await openGpu(), settings);
       setRank({ device });
       manualSeed(0);
       const [x, y] = [rand([64, 64]), rand([512, 512])];
@@ -99,5 +110,26 @@ describe.skipIf(reason !== undefined)(
       expect(second).toEqual(first);
       device.close();
     }, 300_000);
+
+    test('are computed by registers alone on a processor that computes as a device, and nothing is tried', async () => {
+      const device = new WebGpuBackend(await openGpu(), { ...settings, isProcessor: true });
+      setRank({ device });
+      manualSeed(0);
+      const y = rand([512, 512]);
+      await y.realize();
+      const { submissions, compiledPipelines } = device;
+      await y.matmul(y).realize();
+      expect(device.tile).toBe(registersTile);
+      expect(device.compiledPipelines - compiledPipelines).toBe(1);
+      expect(device.submissions - submissions).toBe(1);
+      device.close();
+    });
+
+    test('are those of a processor where the adapter says that it is one', async () => {
+      const adapter = await (await findGpu()).requestAdapter();
+      const device = await webgpu();
+      expect(device.tile === registersTile).toBe(adapter?.info.isFallbackAdapter);
+      device.close();
+    });
   },
 );

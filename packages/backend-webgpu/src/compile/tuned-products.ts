@@ -1,21 +1,24 @@
 import { OutOfMemoryError, type Program } from '@shardwise/core/spec';
+import type { GpuBuffer } from '../device/gpu-buffer.ts';
 import type { GpuMemory } from '../device/gpu-memory.ts';
 import type { GpuSession } from '../device/gpu-session.ts';
-import { largeTiles, type ProductTile } from '../kernels/product-tile.ts';
+import { largeTiles, type ProductTile, registersTile } from '../kernels/product-tile.ts';
 import { type DeviceTraits, leastTraits } from './device-traits.ts';
 import { GpuExecutable } from './executable.ts';
+import { fastestTile } from './fastest-tile.ts';
 import { termsOf } from './kernel-work.ts';
 import { planKernels } from './plan-kernels.ts';
 import { Values } from './values.ts';
 
 /** Programs with a product of so many terms have the tiles tried first. */
 const leastTerms = 2 ** 27;
-/** Sizes of the products that are tried: the larger one where the smaller one takes less than `quickMs`. */
-const [smallSize, largeSize] = [256, 1024];
-const quickMs = 10;
-const runs = 3;
+/** A product of as many terms is tried. Its result has tiles for each processor of a large device. */
+const tried = { rows: 1024, terms: 128, columns: 1024 } as const;
 
-/** Which tile of products a device is fastest with: found once, at the first program with a large product. */
+/**
+ * Which tile of products a device is fastest with: found once, at the first program with a large product. A processor that computes as a
+ * device is known to be fastest without workgroup memory, so that nothing is tried there.
+ */
 export class TunedProducts {
   readonly #session: GpuSession;
   readonly #memory: GpuMemory;
@@ -23,10 +26,15 @@ export class TunedProducts {
   #tuning: Promise<ProductTile> | undefined;
   #tile: ProductTile | undefined;
 
-  constructor(session: GpuSession, memory: GpuMemory, bindingBytes: number) {
+  constructor(
+    session: GpuSession,
+    memory: GpuMemory,
+    { bindingBytes, isProcessor }: { readonly bindingBytes: number; readonly isProcessor: boolean },
+  ) {
     this.#session = session;
     this.#memory = memory;
     const { features, limits } = session.device;
+    if (isProcessor) this.#tile = registersTile;
     this.#traits = {
       ...leastTraits,
       mostBuffers: limits.maxStorageBuffersPerShaderStage,
@@ -47,7 +55,7 @@ export class TunedProducts {
       (instruction) => instruction.op === 'matmul' && termsOf(values, instruction) >= leastTerms,
     );
     // A trial must not fail where the program itself would not.
-    const fits = this.#traits.bindingBytes >= 4 * largeSize ** 2;
+    const fits = this.#traits.bindingBytes >= 4 * tried.rows * tried.columns;
     if (!isLarge || !fits) return this.#traits;
     this.#tuning ??= this.#tune();
     this.#tile = await this.#tuning;
@@ -55,55 +63,45 @@ export class TunedProducts {
   }
 
   async #tune(): Promise<ProductTile> {
-    const [first] = largeTiles;
+    const { rows, terms, columns } = tried;
+    const buffers: GpuBuffer[] = [];
+    const executables = new Map<ProductTile, GpuExecutable>();
     try {
-      const size = (await this.#timeOf(first, smallSize)) < quickMs ? largeSize : smallSize;
-      let [fastest, leastMs] = [first, Infinity];
-      for (const tile of largeTiles) {
-        const durationMs = await this.#timeOf(tile, size);
-        if (durationMs < leastMs) [fastest, leastMs] = [tile, durationMs];
-      }
-      return fastest;
-    } catch (error) {
-      // What the program itself needs is not to be taken by a trial.
-      if (error instanceof OutOfMemoryError) return first;
-      throw error;
-    }
-  }
-
-  /** The shortest of some runs, after one in which the kernel is compiled. */
-  async #timeOf(tile: ProductTile, size: number): Promise<number> {
-    const shape = [size, size];
-    const type = { shape, dtype: 'f32' } as const;
-    const params = { transposeA: false, transposeB: false };
-    const plan = planKernels(
-      {
-        inputs: [type, type],
-        instructions: [{ op: 'matmul', params, inputs: [0, 1], ...type }],
-        outputs: [2],
-        updates: [],
-      },
-      { ...this.#traits, tile },
-    );
-    const buffers: ReturnType<GpuMemory['alloc']>[] = [];
-    const executable = new GpuExecutable(this.#session, this.#memory, plan);
-    try {
-      for (let i = 0; i < 3; i++) buffers.push(this.#memory.alloc(4 * size * size));
+      for (const elements of [rows * terms, terms * columns, rows * columns])
+        buffers.push(this.#memory.alloc(4 * elements));
       const [a, b, c] = buffers;
       if (a === undefined || b === undefined || c === undefined) throw new RangeError('3 buffers');
       for (const buffer of [a, b])
         this.#session.write(buffer, new Uint8Array(buffer.byteLength).fill(63));
-      let leastMs = Infinity;
-      for (let run = 0; run <= runs; run++) {
+      return await fastestTile(largeTiles, async (tile, runs) => {
+        const executable = executables.get(tile) ?? this.#executable(tile);
+        executables.set(tile, executable);
         const start = performance.now();
-        await executable.run([a, b], [c]);
+        for (let run = 0; run < runs; run++) await executable.run([a, b], [c]);
         await this.#session.sync();
-        if (run > 0) leastMs = Math.min(leastMs, performance.now() - start);
-      }
-      return leastMs;
+        return performance.now() - start;
+      });
+    } catch (error) {
+      // What the program itself needs is not to be taken by a trial.
+      if (error instanceof OutOfMemoryError) return largeTiles[0];
+      throw error;
     } finally {
-      executable.dispose();
+      for (const executable of executables.values()) executable.dispose();
       for (const buffer of buffers) this.#memory.free(buffer);
     }
+  }
+
+  #executable(tile: ProductTile): GpuExecutable {
+    const { rows, terms, columns } = tried;
+    const f32 = (...shape: number[]) => ({ shape, dtype: 'f32' }) as const;
+    const params = { transposeA: false, transposeB: false };
+    const program: Program = {
+      inputs: [f32(rows, terms), f32(terms, columns)],
+      instructions: [{ op: 'matmul', params, inputs: [0, 1], ...f32(rows, columns) }],
+      outputs: [2],
+      updates: [],
+    };
+    const plan = planKernels(program, { ...this.#traits, tile });
+    return new GpuExecutable(this.#session, this.#memory, plan);
   }
 }

@@ -34,8 +34,9 @@ interface Product {
 }
 
 /**
- * A product of matrices: a group of threads makes a tile of the result, and reads tiles of both operands into workgroup memory, in
- * vectors of four. Operands of f16 stay so there, where the device has the feature; terms and sums are f32 all the same.
+ * A product of matrices: a group of threads makes a tile of the result. It reads tiles of both operands into workgroup memory, in
+ * vectors of four, or each thread reads what it needs. Operands of f16 stay so there, where the device has the feature; terms and sums
+ * are f32 all the same.
  * `epilogue` are values of which each element follows from that of the product; then only these are written.
  * Shape: a [B, M, K], b [B', K, N] -> [B'', M, N].
  */
@@ -89,12 +90,16 @@ export function matmul(
     ],
     numbers: [],
     along: alongOf(values, product, root),
-    shared: operands
-      .map((operand) => {
-        const type = vectorOf(lanes, operand.half === undefined ? register : 'f16');
-        return `var<workgroup> ${operand.name}: array<${type}, ${(tile.depth * operand.tile) / lanes}>;`;
-      })
-      .join('\n'),
+    ...(tile.depth === 0
+      ? {}
+      : {
+          shared: operands
+            .map((operand) => {
+              const type = vectorOf(lanes, operand.half === undefined ? register : 'f16');
+              return `var<workgroup> ${operand.name}: array<${type}, ${(tile.depth * operand.tile) / lanes}>;`;
+            })
+            .join('\n'),
+        }),
     body: (scope) => {
       const { emitter } = scope;
       const first = {
@@ -102,12 +107,22 @@ export function matmul(
         right: emitter.let(`group.x * ${tileColumns}u`),
       };
       const sums = declareSums(emitter, product);
-      const loop = emitter.inner();
-      for (const operand of operands) fill(loop, product, operand, first[operand.name]);
-      loop.line('workgroupBarrier();');
-      multiply(loop, product, sums);
-      loop.line('workgroupBarrier();');
-      emitter.line(`for (var k0 = 0u; k0 < ${depth}u; k0 += ${tile.depth}u) {\n${loop.text}\n}`);
+      if (tile.depth === 0) {
+        const loop = emitter.inner();
+        multiply(loop, product, sums, (operand) =>
+          readVectors(emitter, loop, product, operand, first[operand.name]),
+        );
+        emitter.line(`for (var k = 0u; k < ${depth}u; k++) {\n${loop.text}\n}`);
+      } else {
+        const loop = emitter.inner();
+        for (const operand of operands) fill(loop, product, operand, first[operand.name]);
+        loop.line('workgroupBarrier();');
+        const inner = loop.inner();
+        multiply(inner, product, sums, (operand) => sharedVectors(inner, product, operand));
+        loop.line(`for (var k = 0u; k < ${tile.depth}u; k++) {\n${inner.text}\n}`);
+        loop.line('workgroupBarrier();');
+        emitter.line(`for (var k0 = 0u; k0 < ${depth}u; k0 += ${tile.depth}u) {\n${loop.text}\n}`);
+      }
       store(scope, product, {
         sums,
         first,
@@ -206,28 +221,66 @@ function batchDims(emitter: Emitter, operand: Shape, result: Shape): readonly st
   return own.map((at, dim) => (sizes[dim] === 1 ? '0u' : at));
 }
 
+/** Adds the k-th term to each sum of a thread. `vectorsOf` names the thread's elements of an operand, in vectors. */
 function multiply(
-  loop: Emitter,
-  { instruction, operands, tile, lanes }: Product,
+  inner: Emitter,
+  { operands: [left, right], lanes }: Product,
   sums: Sums,
+  vectorsOf: (operand: Operand) => readonly string[],
 ): void {
-  const inner = loop.inner();
-  const register = vectorOf(lanes, storageOf[instruction.dtype].register);
-  const [left, right] = operands.map(({ name, half, tile: along }, at) => {
-    const blocks = along / lanes;
-    const [axis, count] = at === 0 ? ['y', tile.threads[0]] : ['x', tile.threads[1]];
-    return Array.from({ length: (tile.perThread[at] ?? 1) / lanes }, (_, block) => {
-      const vector = `${name}[k * ${blocks}u + thread.${axis} + ${block * count}u]`;
-      return inner.let(half === undefined ? vector : `${register}(${vector})`);
-    });
-  });
+  const [ofLeft, ofRight] = [vectorsOf(left), vectorsOf(right)];
   for (const [row, ofRow] of sums.entries()) {
-    const vector = left?.[Math.floor(row / lanes)] ?? '';
+    const vector = ofLeft[Math.floor(row / lanes)] ?? '';
     const factor = lanes === 1 ? vector : `${vector}.${'xyzw'[row % 4] ?? 'x'}`;
     for (const [column, sum] of ofRow.entries())
-      inner.line(`${sum} += ${factor} * ${right?.[column] ?? ''};`);
+      inner.line(`${sum} += ${factor} * ${ofRight[column] ?? ''};`);
   }
-  loop.line(`for (var k = 0u; k < ${tile.depth}u; k++) {\n${inner.text}\n}`);
+}
+
+/** A thread's vectors of an operand: which thread it is along the operand, how many there are, and how many vectors each has. */
+function sharedOut({ tile, lanes }: Product, { name }: Operand) {
+  const [axis, dim] = name === 'left' ? (['y', 0] as const) : (['x', 1] as const);
+  return {
+    thread: `thread.${axis}`,
+    threads: tile.threads[dim],
+    vectors: tile.perThread[dim] / lanes,
+  };
+}
+
+/** From workgroup memory. */
+function sharedVectors(inner: Emitter, product: Product, operand: Operand): readonly string[] {
+  const { name, half, tile: along, lanes } = operand;
+  const { thread, threads, vectors } = sharedOut(product, operand);
+  const type = vectorOf(lanes, storageOf[product.instruction.dtype].register);
+  return Array.from({ length: vectors }, (_, vector) => {
+    const element = `${name}[k * ${along / lanes}u + ${thread} + ${vector * threads}u]`;
+    return inner.let(half === undefined ? element : `${type}(${element})`);
+  });
+}
+
+/** From memory. Where there are no elements, the last ones are read again: what is computed of them is not stored. */
+function readVectors(
+  outside: Emitter,
+  loop: Emitter,
+  product: Product,
+  operand: Operand,
+  start: string,
+): readonly string[] {
+  const { id, half, size, depthIsLast, lanes } = operand;
+  const { instruction, values } = product;
+  const { thread, threads, vectors } = sharedOut(product, operand);
+  const type = vectorOf(lanes, storageOf[instruction.dtype].register);
+  const batch = batchDims(outside, values.shape(id), instruction.shape);
+  return Array.from({ length: vectors }, (_, vector) => {
+    const elements = Array.from({ length: lanes }, (_unused, lane) => {
+      const own = `${start} + (${thread} + ${vector * threads}u) * ${lanes}u + ${lane}u`;
+      const outer = outside.let(`min(${own}, ${size - 1}u)`);
+      const dims = [...batch, ...(depthIsLast ? [outer, 'k'] : ['k', outer])];
+      if (half === undefined) return loop.value(id, { dims });
+      return `f32(bitcast<vec2<f16>>(${loop.value(half, { dims })}).x)`;
+    });
+    return loop.let(lanes === 1 ? (elements[0] ?? '') : `${type}(${elements.join(', ')})`);
+  });
 }
 
 interface Stored {
