@@ -29,9 +29,11 @@ export async function fastestTile(
     if (tried >= 2 && spentMs > mostMs) break;
     spentMs += await timeOf(tile, 1);
     let ms = await measure(tile);
-    while (best === undefined && ms < leastMs && together < mostTogether) {
-      together *= 4;
-      ms = await measure(tile);
+    if (best === undefined) {
+      while (ms < leastMs && together < mostTogether) {
+        together *= 4;
+        ms = await measure(tile);
+      }
     }
     for (let round = 1; round < rounds; round++) {
       if (best !== undefined && ms > hopeless * best.ms) break;
