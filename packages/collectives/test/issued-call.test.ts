@@ -19,7 +19,7 @@ function issue(
 ): IssuedCall<GroupCall, undefined> {
   const bytes = new Uint8Array(0);
   const call = { record: records[0]!, input: bytes, output: bytes };
-  return new IssuedCall({ call, sequence: 0, rank: 0 }, ofCall, interrupt, undefined);
+  return new IssuedCall(call, 0, ofCall, { rank: 0, interrupt }, undefined);
 }
 
 it('calls that are done when they are issued share one promise', async () => {

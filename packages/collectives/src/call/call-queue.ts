@@ -2,7 +2,7 @@ import type { Limits } from './call-options.ts';
 import { type GroupCall, labelOf, type Transfer } from './calls.ts';
 import { type AbortCause, abortedError } from './aborted-error.ts';
 import { type LateRanks, timeoutError } from './failure.ts';
-import { IssuedCall } from './issued-call.ts';
+import { type CallIssuer, IssuedCall } from './issued-call.ts';
 
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
@@ -32,9 +32,8 @@ export interface Movement<Call extends GroupCall | Transfer, State> {
  * group.
  */
 export class CallQueue<Call extends GroupCall | Transfer, State> {
-  readonly #rank: number;
   readonly #movement: Movement<Call, State>;
-  readonly #interrupt: (reason: unknown) => void;
+  readonly #issuer: CallIssuer;
   #oldest: IssuedCall<Call, State> | undefined;
   #newest: IssuedCall<Call, State> | undefined;
   #issued = 0;
@@ -46,9 +45,8 @@ export class CallQueue<Call extends GroupCall | Transfer, State> {
    * its owner calls `expire`.
    */
   constructor(rank: number, movement: Movement<Call, State>, { isTimed }: { isTimed: boolean }) {
-    this.#rank = rank;
     this.#movement = movement;
-    this.#interrupt = (reason) => movement.abort(reason);
+    this.#issuer = { rank, interrupt: (reason) => movement.abort(reason) };
     this.#isTimed = isTimed;
   }
 
@@ -63,15 +61,13 @@ export class CallQueue<Call extends GroupCall | Transfer, State> {
 
   /** Begins a call and returns its result. The promise rejects at once if the group has ended. */
   issue(call: Call, limits: Limits): Promise<void> {
-    const place = { call, sequence: this.#issued, rank: this.#rank };
-    this.#issued += 1;
-    if (this.#ended !== undefined) return Promise.reject(abortedError(labelOf(place), this.#ended));
-    const issued = new IssuedCall(
-      place,
-      limits,
-      this.#interrupt,
-      this.#movement.begin(call, place.sequence),
-    );
+    const sequence = this.#issued++;
+    if (this.#ended !== undefined) {
+      const { rank } = this.#issuer;
+      return Promise.reject(abortedError(labelOf({ call, sequence, rank }), this.#ended));
+    }
+    const state = this.#movement.begin(call, sequence);
+    const issued = new IssuedCall(call, sequence, limits, this.#issuer, state);
     issued.previous = this.#newest;
     if (this.#newest === undefined) this.#oldest = issued;
     else this.#newest.next = issued;

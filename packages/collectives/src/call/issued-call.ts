@@ -1,15 +1,17 @@
 import type { Limits } from './call-options.ts';
-import {
-  describeTransfer,
-  type GroupCall,
-  type IssuedPlace,
-  labelOf,
-  type Transfer,
-} from './calls.ts';
+import { describeTransfer, type GroupCall, labelOf, type Transfer } from './calls.ts';
 import type { CallLabel } from './aborted-error.ts';
 import { describeCall } from './record.ts';
 
 const DONE: Promise<void> = Promise.resolve();
+
+/** What the calls of a queue have in common. */
+export interface CallIssuer {
+  /** This rank's number in the group. */
+  readonly rank: number;
+  /** Called with a signal's reason when the signal of a call is given, or soon if it has been given already. */
+  readonly interrupt: (reason: unknown) => void;
+}
 
 /**
  * A call that was issued, and how it ends: with its result, with an error, or by its signal. Calls that are
@@ -21,39 +23,21 @@ export class IssuedCall<Call extends GroupCall | Transfer, State> {
   readonly sequence: number;
   /** What the group's movement remembers of the call. */
   readonly state: State;
-  readonly timeoutMs: number;
-  /**
-   * The time at which the call is too late, in milliseconds on the clock of performance.now(). It is infinite
-   * until somebody waits for the call.
-   */
-  deadline: number = Number.POSITIVE_INFINITY;
   /** The timer of the call, if its queue times calls. */
   timer: ReturnType<typeof setTimeout> | undefined;
   /** The neighbours in the queue, in the order of issue. */
   previous: IssuedCall<Call, State> | undefined;
   next: IssuedCall<Call, State> | undefined;
-  readonly #rank: number;
-  readonly #signal: AbortSignal | undefined;
-  readonly #interrupt: (reason: unknown) => void;
+  readonly #limits: Limits;
+  readonly #issuer: CallIssuer;
   #outcome: 'open' | 'done' | Error = 'open';
   #waiting: Waiting | undefined;
 
-  /**
-   * `interrupt` is called with the signal's reason when the signal is given, or soon if it has been given
-   * already.
-   */
-  constructor(
-    { call, sequence, rank }: IssuedPlace<Call>,
-    limits: Limits,
-    interrupt: (reason: unknown) => void,
-    state: State,
-  ) {
+  constructor(call: Call, sequence: number, limits: Limits, issuer: CallIssuer, state: State) {
     this.call = call;
     this.sequence = sequence;
-    this.#rank = rank;
-    this.timeoutMs = limits.timeoutMs;
-    this.#signal = limits.signal;
-    this.#interrupt = interrupt;
+    this.#limits = limits;
+    this.#issuer = issuer;
     this.state = state;
   }
 
@@ -61,8 +45,20 @@ export class IssuedCall<Call extends GroupCall | Transfer, State> {
     return this.#outcome === 'open';
   }
 
+  get timeoutMs(): number {
+    return this.#limits.timeoutMs;
+  }
+
+  /**
+   * The time at which the call is too late, in milliseconds on the clock of performance.now(). It is infinite
+   * until somebody waits for the call.
+   */
+  get deadline(): number {
+    return this.#waiting?.deadline ?? Number.POSITIVE_INFINITY;
+  }
+
   get label(): CallLabel {
-    return labelOf({ call: this.call, sequence: this.sequence, rank: this.#rank });
+    return labelOf({ call: this.call, sequence: this.sequence, rank: this.#issuer.rank });
   }
 
   /** The call with its arguments: `allReduce(sum, f32 [10])`. */
@@ -79,8 +75,10 @@ export class IssuedCall<Call extends GroupCall | Transfer, State> {
     if (this.#outcome === 'done') return DONE;
     if (this.#outcome !== 'open') return Promise.reject(this.#outcome);
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    this.deadline = performance.now() + this.timeoutMs;
-    this.#waiting = { resolve, reject, detach: this.#attach() };
+    const deadline = performance.now() + this.timeoutMs;
+    const { signal } = this.#limits;
+    const detach = signal === undefined ? undefined : attach(signal, this.#issuer);
+    this.#waiting = { resolve, reject, deadline, detach };
     return promise;
   }
 
@@ -97,19 +95,19 @@ export class IssuedCall<Call extends GroupCall | Transfer, State> {
     this.#waiting?.detach?.();
     this.#waiting?.reject(error);
   }
-
-  #attach(): (() => void) | undefined {
-    const signal = this.#signal;
-    if (signal === undefined) return undefined;
-    const onSignal = (): void => this.#interrupt(signal.reason);
-    signal.addEventListener('abort', onSignal, { once: true });
-    if (signal.aborted) queueMicrotask(onSignal);
-    return () => signal.removeEventListener('abort', onSignal);
-  }
 }
 
 interface Waiting {
   readonly resolve: () => void;
   readonly reject: (error: Error) => void;
+  readonly deadline: number;
   readonly detach: (() => void) | undefined;
+}
+
+/** Has the signal interrupt its calls. Returns a function that stops this. */
+function attach(signal: AbortSignal, issuer: CallIssuer): () => void {
+  const onSignal = (): void => issuer.interrupt(signal.reason);
+  signal.addEventListener('abort', onSignal, { once: true });
+  if (signal.aborted) queueMicrotask(onSignal);
+  return () => signal.removeEventListener('abort', onSignal);
 }
