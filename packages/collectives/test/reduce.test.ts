@@ -107,9 +107,11 @@ describe('the WebAssembly kernels', () => {
     reduceElements(inputs, [expected], 'f32', 'sum');
     for (const [i, input] of inputs.entries())
       shared.bytes.set(input, FIRST_BYTE + i * STRIDE_BYTES);
-    const output = new Uint8Array(4 * count);
-    shared.reduceOut([FIRST_BYTE, FIRST_BYTE + STRIDE_BYTES], output, 'f32', 'sum');
-    expect(output).toEqual(expected);
+    const output = new Uint8Array(4 * count + 16).fill(77);
+    const sources = [FIRST_BYTE, FIRST_BYTE + STRIDE_BYTES];
+    shared.reduceOut(sources, output, 8, 8 + 4 * count, 'f32', 'sum');
+    const untouched = new Uint8Array(8).fill(77);
+    expect([...output]).toEqual([...untouched, ...expected, ...untouched]);
   });
 });
 

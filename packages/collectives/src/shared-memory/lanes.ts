@@ -9,17 +9,6 @@ import { Lane, Slot, SlotNumbers, SLOTS } from './memory-map.ts';
  */
 const COMPLETED_INTERVAL = 16;
 
-/** What a rank lets its peers read during a call. */
-export interface Exposure {
-  /**
-   * A place in the shared memory: that of the bytes, or that of the staging area through which they pass in
-   * fragments.
-   */
-  readonly address: number;
-  readonly byteLength: number;
-  readonly staged: boolean;
-}
-
 /**
  * The slots in which the ranks of one group tell each other about their calls. Call n uses slot n modulo SLOTS
  * of each rank, and only that rank writes to it. Ranks are numbers of the group.
@@ -73,13 +62,22 @@ export class Lanes {
     return sequence - SLOTS < this.#leftByAll;
   }
 
-  publish(sequence: number, record: CallRecord, exposure: Exposure): void {
+  /**
+   * Writes what this rank lets its peers read during a call. `address` is a place in the shared memory: that of the
+   * bytes, or if they are staged, that of the staging area through which they pass in fragments.
+   */
+  expose(sequence: number, address: number, byteLength: number, isStaged: boolean): void {
     const { words, numbers } = this.control;
-    const index = this.#index(this.rank, sequence);
-    const slot = this.#slots[index] ?? 0;
-    words[slot + Slot.staged] = exposure.staged ? 1 : 0;
-    numbers[slot / 2 + SlotNumbers.address] = exposure.address;
-    numbers[slot / 2 + SlotNumbers.byteLength] = exposure.byteLength;
+    const slot = this.#slots[this.#index(this.rank, sequence)] ?? 0;
+    words[slot + Slot.staged] = isStaged ? 1 : 0;
+    numbers[slot / 2 + SlotNumbers.address] = address;
+    numbers[slot / 2 + SlotNumbers.byteLength] = byteLength;
+  }
+
+  /** Tells the others that this rank has come to a call, after it has exposed its bytes. */
+  publish(sequence: number, record: CallRecord): void {
+    const { words } = this.control;
+    const slot = this.#slots[this.#index(this.rank, sequence)] ?? 0;
     this.#writeRecord(sequence, record);
     words[slot + Slot.reached] = 0;
     Atomics.store(words, slot + Slot.arrived, sequence + 1);
@@ -119,24 +117,22 @@ export class Lanes {
     return this.#records[sequence % SLOTS] ?? [];
   }
 
-  /** Whether no rank lets the others read anything. It is valid once all ranks have arrived. */
-  nothingExposed(sequence: number): boolean {
-    const { numbers } = this.control;
-    for (let rank = 0; rank < this.size; rank++) {
-      const slot = this.#slots[this.#index(rank, sequence)] ?? 0;
-      if (numbers[slot / 2 + SlotNumbers.byteLength] !== 0) return false;
-    }
-    return true;
+  /** The address of what a rank exposes. It is valid once the rank has arrived, as what follows. */
+  address(rank: number, sequence: number): number {
+    const slot = this.#slots[this.#index(rank, sequence)] ?? 0;
+    return this.control.numbers[slot / 2 + SlotNumbers.address] ?? 0;
   }
 
-  exposure(rank: number, sequence: number): Exposure {
-    const { words, numbers } = this.control;
+  /** The length of what a rank exposes, in bytes. */
+  byteLength(rank: number, sequence: number): number {
     const slot = this.#slots[this.#index(rank, sequence)] ?? 0;
-    return {
-      address: numbers[slot / 2 + SlotNumbers.address] ?? 0,
-      byteLength: numbers[slot / 2 + SlotNumbers.byteLength] ?? 0,
-      staged: words[slot + Slot.staged] === 1,
-    };
+    return this.control.numbers[slot / 2 + SlotNumbers.byteLength] ?? 0;
+  }
+
+  /** Whether what a rank exposes passes through its staging area, in fragments. */
+  isStaged(rank: number, sequence: number): boolean {
+    const slot = this.#slots[this.#index(rank, sequence)] ?? 0;
+    return this.control.words[slot + Slot.staged] === 1;
   }
 
   /** Notes that this rank has left all calls before `sequence`, and tells the others from time to time. */

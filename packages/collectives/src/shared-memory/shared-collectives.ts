@@ -4,8 +4,8 @@ import { reasonText, type AbortCause } from '../call/aborted-error.ts';
 import type { LateRanks } from '../call/failure.ts';
 import type { GroupCall } from '../call/calls.ts';
 import type { IssuedCall } from '../call/issued-call.ts';
-import type { Exposure, Lanes } from './lanes.ts';
-import { doShare } from './shares.ts';
+import type { Lanes } from './lanes.ts';
+import { doShare, Window } from './shares.ts';
 import type { SharedMemory } from './shared-memory.ts';
 
 /**
@@ -14,7 +14,8 @@ import type { SharedMemory } from './shared-memory.ts';
  * buffers all are in the shared memory has one round, and nothing is staged.
  */
 interface CallProgress {
-  readonly exposure: Exposure;
+  /** Whether this rank's input passes through the staging area. It is known when the call is published. */
+  isStaged: boolean;
   phase: 'meeting' | 'filling' | 'working' | 'emptying';
   round: number;
   /** It is known when all ranks have arrived. */
@@ -25,18 +26,16 @@ type PendingCall = IssuedCall<GroupCall, CallProgress>;
 
 /**
  * The rounds of a call, one for each fragment. `count` is 0 where no rank exposes anything, as in a barrier.
- * `staged` says whether any rank stages its fragments; `exposures` are those of all ranks, by rank.
+ * `staged` says whether any rank stages its fragments. `longestBytes` is the length of the longest input.
  */
 interface Rounds {
   readonly count: number;
   readonly staged: boolean;
-  readonly exposures: readonly Exposure[];
   readonly longestBytes: number;
 }
 
-const NOTHING: Rounds = { count: 0, staged: false, exposures: [], longestBytes: 0 };
-const UNKNOWN: Rounds = { count: 1, staged: false, exposures: [], longestBytes: 0 };
-const NO_EXPOSURE: Exposure = { address: 0, byteLength: 0, staged: false };
+const NOTHING: Rounds = { count: 0, staged: false, longestBytes: 0 };
+const UNKNOWN: Rounds = { count: 1, staged: false, longestBytes: 0 };
 
 /** The group, as its two movements see it. */
 export interface MovementOwner {
@@ -58,6 +57,8 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
   readonly #lanes: Lanes;
   readonly #memory: SharedMemory;
   readonly #owner: MovementOwner;
+  readonly #window: Window;
+  readonly #stagingAddress: number;
   /** The first call that is not published, and the first one of which this rank's share is not done. */
   #toPublish: PendingCall | undefined;
   #toWork: PendingCall | undefined;
@@ -67,11 +68,14 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
     this.#lanes = lanes;
     this.#memory = memory;
     this.#owner = owner;
+    this.#window = new Window(lanes, memory);
+    const { control, channel, members, rank } = lanes;
+    this.#stagingAddress = control.map.staging(channel, members[rank] ?? 0, 'collective');
     this.queue = new CallQueue(lanes.rank, this, { isTimed: false });
   }
 
-  begin(call: GroupCall): CallProgress {
-    return { exposure: this.#expose(call), phase: 'meeting', round: 0, rounds: UNKNOWN };
+  begin(): CallProgress {
+    return { isStaged: false, phase: 'meeting', round: 0, rounds: UNKNOWN };
   }
 
   move(issued: PendingCall): void {
@@ -105,7 +109,7 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
     let moved = false;
     for (let issued = this.#toPublish; issued !== undefined; issued = this.#toPublish) {
       if (!this.#lanes.slotIsFree(issued.sequence)) break;
-      this.#lanes.publish(issued.sequence, issued.call.record, issued.state.exposure);
+      this.#publish(issued);
       this.#toPublish = issued.next;
       moved = true;
     }
@@ -134,7 +138,7 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
     const { state, sequence } = issued;
     if (state.phase === 'meeting') {
       if (!this.#allArrived(issued) || !this.#agree(issued)) return false;
-      state.rounds = this.#roundsOf(sequence);
+      state.rounds = this.#roundsOf(issued);
       issued.call.onStarted?.();
       state.phase = 'filling';
     }
@@ -143,7 +147,7 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
     for (;;) {
       if (state.phase === 'filling') {
         // The staging area still belongs to the call before.
-        if (state.exposure.staged && this.#completed < sequence) return false;
+        if (state.isStaged && this.#completed < sequence) return false;
         this.#fill(issued);
         if (staged) this.#lanes.setReached(sequence, 2 * state.round + 1);
         state.phase = 'working';
@@ -162,60 +166,50 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
     }
   }
 
-  #expose(call: GroupCall): Exposure {
-    const { input, record } = call;
-    if (input.byteLength === 0) return NO_EXPOSURE;
-    const address = this.#memory.addressOf(input, record.dtype);
-    if (address !== undefined) return { address, byteLength: input.byteLength, staged: false };
-    const { control, channel, members, rank } = this.#lanes;
-    return {
-      address: control.map.staging(channel, members[rank] ?? 0, 'collective'),
-      byteLength: input.byteLength,
-      staged: true,
-    };
+  #publish({ call: { input, record }, state, sequence }: PendingCall): void {
+    const { byteLength } = input;
+    const { dtype } = record;
+    state.isStaged = byteLength > 0 && !this.#memory.holds(input, dtype);
+    const address = state.isStaged ? this.#stagingAddress : input.byteOffset;
+    this.#lanes.expose(sequence, address, byteLength, state.isStaged);
+    this.#lanes.publish(sequence, record);
   }
 
-  #roundsOf(sequence: number): Rounds {
-    if (this.#lanes.nothingExposed(sequence)) return NOTHING;
-    const exposures: Exposure[] = [];
+  #roundsOf({ call, sequence }: PendingCall): Rounds {
+    // The ranks agree on the dtype. Without one no data moves.
+    if (call.record.dtype === undefined) return NOTHING;
+    const lanes = this.#lanes;
     let staged = false;
     let longestBytes = 0;
-    for (let rank = 0; rank < this.#lanes.size; rank++) {
-      const exposure = this.#lanes.exposure(rank, sequence);
-      exposures.push(exposure);
-      staged ||= exposure.staged;
-      longestBytes = Math.max(longestBytes, exposure.byteLength);
+    for (let rank = 0; rank < lanes.size; rank++) {
+      staged ||= lanes.isStaged(rank, sequence);
+      longestBytes = Math.max(longestBytes, lanes.byteLength(rank, sequence));
     }
+    if (longestBytes === 0) return NOTHING;
     const count = staged ? Math.ceil(longestBytes / this.#fragmentBytes()) : 1;
-    return { count, staged, exposures, longestBytes };
+    return { count, staged, longestBytes };
   }
 
   #doShare({ call, state: { rounds, round }, sequence }: PendingCall): void {
-    const { staged, exposures, longestBytes } = rounds;
+    const { staged, longestBytes } = rounds;
     const start = staged ? round * this.#fragmentBytes() : 0;
     const stop = staged ? Math.min(start + this.#fragmentBytes(), longestBytes) : longestBytes;
-    doShare(call, {
-      memory: this.#memory,
-      rank: this.#lanes.rank,
-      start,
-      stop,
-      addresses: exposures.map((one) => (one.staged ? one.address : one.address + start)),
-      records: this.#lanes.records(sequence),
-    });
+    this.#window.moveTo(sequence, start, stop);
+    doShare(call, this.#window);
   }
 
-  #fill({ call, state: { exposure, round } }: PendingCall): void {
-    if (exposure.staged) this.#memory.copyIn(this.#fragment(call.input, round), exposure.address);
+  #fill({ call: { input }, state: { isStaged, round } }: PendingCall): void {
+    if (!isStaged) return;
+    const start = round * this.#fragmentBytes();
+    this.#memory.copyIn(input.subarray(start, start + this.#fragmentBytes()), this.#stagingAddress);
   }
 
   /** Copies what peers have written to the staged fragment into the buffer of a call in place. */
-  #takeBack({ call, state: { exposure, round } }: PendingCall): void {
-    if (!exposure.staged || call.input.byteLength === 0 || call.input !== call.output) return;
-    this.#memory.copyOut(exposure.address, this.#fragment(call.output, round));
-  }
-
-  #fragment(bytes: Uint8Array, round: number): Uint8Array {
-    return bytes.subarray(round * this.#fragmentBytes(), (round + 1) * this.#fragmentBytes());
+  #takeBack({ call: { input, output }, state: { isStaged, round } }: PendingCall): void {
+    if (!isStaged || input !== output) return;
+    const start = round * this.#fragmentBytes();
+    const byteLength = Math.min(this.#fragmentBytes(), output.byteLength - start);
+    this.#memory.copyOut(this.#stagingAddress, output, start, byteLength);
   }
 
   #fragmentBytes(): number {

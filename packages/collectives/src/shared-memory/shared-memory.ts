@@ -15,6 +15,7 @@ import {
 /** The memory of a world, as one rank works on it. Addresses are byte offsets. */
 export class SharedMemory {
   readonly bytes: Uint8Array;
+  readonly #buffer: ArrayBufferLike;
   readonly #table: AddressTable;
   readonly #bounce: MemoryBlock;
   readonly #kernels: ReadonlyMap<string, Kernel>;
@@ -24,6 +25,7 @@ export class SharedMemory {
 
   /** `table` is this rank's place for addresses, `bounce` its place for results on their way to other memory. */
   constructor(memory: WebAssembly.Memory, table: number, bounce: MemoryBlock) {
+    this.#buffer = memory.buffer;
     this.bytes = new Uint8Array(memory.buffer);
     this.#table = new AddressTable(memory, table);
     this.#bounce = bounce;
@@ -31,23 +33,19 @@ export class SharedMemory {
     this.#copy = this.#kernel('copy');
   }
 
-  /**
-   * The address of bytes; undefined where they are in other memory, or where kernels cannot load whole
-   * elements.
-   */
-  addressOf(bytes: Uint8Array, dtype: DType | undefined): number | undefined {
-    if (bytes.buffer !== this.bytes.buffer) return undefined;
-    const alignment = dtype === undefined ? 1 : dtypes[dtype].bytes;
-    return bytes.byteOffset % alignment === 0 ? bytes.byteOffset : undefined;
+  /** Whether the bytes are in this memory, in a place from which kernels can load whole elements. */
+  holds({ buffer, byteOffset }: Uint8Array, dtype: DType | undefined): boolean {
+    if (buffer !== this.#buffer) return false;
+    return dtype === undefined || byteOffset % dtypes[dtype].bytes === 0;
   }
 
-  /** Copies from the shared memory to `to`, which may be in it, too. */
-  copyOut(address: number, to: Uint8Array): void {
-    if (to.byteLength === 0) return;
-    if (to.buffer !== this.bytes.buffer) {
-      to.set(this.bytes.subarray(address, address + to.byteLength));
-    } else if (to.byteOffset !== address) {
-      this.#copy(to.byteOffset, address, to.byteLength);
+  /** Copies `byteLength` bytes from the shared memory to byte `start` of `to`, which may be in it, too. */
+  copyOut(address: number, to: Uint8Array, start: number, byteLength: number): void {
+    if (byteLength === 0) return;
+    if (to.buffer !== this.#buffer) {
+      to.set(this.bytes.subarray(address, address + byteLength), start);
+    } else if (to.byteOffset + start !== address) {
+      this.#copy(to.byteOffset + start, address, byteLength);
     }
   }
 
@@ -91,19 +89,25 @@ export class SharedMemory {
     table(byteOffset, sourcesEnd, tableEnd, byteLength, scale);
   }
 
-  /** Reduces into bytes that may be outside of the shared memory. */
-  reduceOut(sources: readonly number[], to: Uint8Array, dtype: DType, op: ReduceOp): void {
-    const address = this.addressOf(to, dtype);
-    if (address !== undefined) {
-      this.reduce(sources, [address], to.byteLength, dtype, op);
+  /** Reduces into bytes `start` to `stop` of `to`, which may be outside of the shared memory. */
+  reduceOut(
+    sources: readonly number[],
+    to: Uint8Array,
+    start: number,
+    stop: number,
+    dtype: DType,
+    op: ReduceOp,
+  ): void {
+    if (this.holds(to, dtype)) {
+      this.reduce(sources, [to.byteOffset + start], stop - start, dtype, op);
       return;
     }
     const { byteOffset, byteLength } = this.#bounce;
-    for (let start = 0; start < to.byteLength; start += byteLength) {
-      const fragment = to.subarray(start, start + byteLength);
-      const from = sources.map((source) => source + start);
-      this.reduce(from, [byteOffset], fragment.byteLength, dtype, op);
-      this.copyOut(byteOffset, fragment);
+    for (let at = start; at < stop; at += byteLength) {
+      const from = sources.map((source) => source + at - start);
+      const fragmentBytes = Math.min(byteLength, stop - at);
+      this.reduce(from, [byteOffset], fragmentBytes, dtype, op);
+      this.copyOut(byteOffset, to, at, fragmentBytes);
     }
   }
 

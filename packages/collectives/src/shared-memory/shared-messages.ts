@@ -135,15 +135,16 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
     if (message === undefined) return false;
     const { buffer, peer, tag } = pending.call;
     const { words, numbers } = this.#lanes.control;
-    const address = this.#memory.addressOf(buffer.bytes, undefined);
+    const isStaged = !this.#memory.holds(buffer.bytes, undefined);
     words[message + Message.to] = peer;
     words[message + Message.tag] = tag | 0;
     words[message + Message.tagHigh] = highWord(tag);
     words[message + Message.order] = this.#order++ | 0;
     words[message + Message.dtype] = dtypeNames.indexOf(buffer.dtype);
-    words[message + Message.staged] = address === undefined ? 1 : 0;
-    numbers[message / 2 + MessageNumbers.address] =
-      address ?? this.#stagingAddress(this.#lanes.rank);
+    words[message + Message.staged] = isStaged ? 1 : 0;
+    numbers[message / 2 + MessageNumbers.address] = isStaged
+      ? this.#stagingAddress(this.#lanes.rank)
+      : buffer.bytes.byteOffset;
     numbers[message / 2 + MessageNumbers.sent] = buffer.bytes.byteLength;
     pending.state.message = message;
     this.#setState(message, State.posted);
@@ -177,8 +178,8 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
     if (this.#state(state.message) !== State.fragmentReady) return this.#checkClosed(pending);
     const { bytes } = pending.call.buffer;
     const start = state.fragment * this.#fragmentBytes();
-    const fragment = bytes.subarray(start, start + this.#fragmentBytes());
-    this.#memory.copyOut(this.#address(state.message), fragment);
+    const fragmentBytes = Math.min(this.#fragmentBytes(), bytes.byteLength - start);
+    this.#memory.copyOut(this.#address(state.message), bytes, start, fragmentBytes);
     state.fragment += 1;
     if (state.fragment * this.#fragmentBytes() >= bytes.byteLength) {
       this.#taken(pending, state.message);
@@ -204,7 +205,8 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
     if (words[message + Message.staged] === 1 && sentBytes > 0) {
       this.#wantFragment(pending, message);
     } else {
-      this.#memory.copyOut(this.#address(message), buffer.bytes);
+      const { bytes } = buffer;
+      this.#memory.copyOut(this.#address(message), bytes, 0, bytes.byteLength);
       this.#taken(pending, message);
     }
     return true;

@@ -2,18 +2,56 @@ import { dtypes } from '@shardwise/core/spec';
 import type { GroupCall } from '../call/calls.ts';
 import { elementsBefore } from '../call/record-codec.ts';
 import type { Operation } from '../call/record.ts';
+import type { Lanes } from './lanes.ts';
 import type { SharedMemory } from './shared-memory.ts';
 
-/** A fragment of what every rank exposes, from byte `start` to byte `stop`. */
-export interface Window {
+/**
+ * A fragment of what every rank exposes in a call, from byte `start` to byte `stop`. A group has one window, which
+ * moves from fragment to fragment: to make another for each call would take a noticeable part of a short call.
+ */
+export class Window {
   readonly memory: SharedMemory;
   readonly rank: number;
-  readonly start: number;
-  readonly stop: number;
-  /** For each rank, the address of its byte `start`. */
-  readonly addresses: readonly number[];
+  readonly size: number;
+  start = 0;
+  stop = 0;
+  readonly #lanes: Lanes;
+  readonly #addresses: number[];
+  #sequence = 0;
+
+  constructor(lanes: Lanes, memory: SharedMemory) {
+    this.memory = memory;
+    this.rank = lanes.rank;
+    this.size = lanes.size;
+    this.#lanes = lanes;
+    this.#addresses = lanes.members.map(() => 0);
+  }
+
+  /** Moves the window to bytes of the call with this number, at which all ranks have arrived. */
+  moveTo(sequence: number, start: number, stop: number): void {
+    this.#sequence = sequence;
+    this.start = start;
+    this.stop = stop;
+  }
+
+  /** Where a byte of the window is that `rank` exposes. A staging area has nothing but the window's bytes. */
+  address(rank: number, byte: number): number {
+    const first = this.#lanes.address(rank, this.#sequence);
+    return first + (this.#lanes.isStaged(rank, this.#sequence) ? byte - this.start : byte);
+  }
+
+  /** For each rank, where a byte of the window is. The next call writes to the same array. */
+  addresses(byte: number): readonly number[] {
+    for (let rank = 0; rank < this.size; rank++) {
+      this.#addresses[rank] = this.address(rank, byte);
+    }
+    return this.#addresses;
+  }
+
   /** The encoded record of each rank. */
-  readonly records: readonly Float64Array[];
+  get records(): readonly Float64Array[] {
+    return this.#lanes.records(this.#sequence);
+  }
 }
 
 /**
@@ -30,33 +68,34 @@ const SLICE_ALIGNMENT = 64;
 
 const shares: Record<Operation, Share> = {
   /** Rank r reduces slice r of the window, and writes the result to all buffers. */
-  allReduce: ({ record }, { memory, rank, start, stop, addresses }) => {
+  allReduce: ({ record }, window) => {
     const { dtype, reduce } = record;
     if (dtype === undefined || reduce === undefined) return;
-    const share = (stop - start) / addresses.length;
-    const sliceBytes = Math.ceil(share / SLICE_ALIGNMENT) * SLICE_ALIGNMENT;
-    const from = Math.min(rank * sliceBytes, stop - start);
-    const to = Math.min(from + sliceBytes, stop - start);
-    const slices = addresses.map((address) => address + from);
+    const { memory, rank, size, start, stop } = window;
+    const sliceBytes = Math.ceil((stop - start) / size / SLICE_ALIGNMENT) * SLICE_ALIGNMENT;
+    const from = Math.min(start + rank * sliceBytes, stop);
+    const to = Math.min(from + sliceBytes, stop);
+    const slices = window.addresses(from);
     memory.reduce(slices, slices, to - from, dtype, reduce);
   },
 
-  reduceScatter: ({ record, output }, { memory, rank, start, stop, addresses }) => {
+  reduceScatter: ({ record, output }, window) => {
     const { dtype, reduce } = record;
     if (dtype === undefined || reduce === undefined) return;
+    const { memory, rank, start, stop } = window;
     const mine = rank * output.byteLength;
     const from = Math.max(start, mine);
     const to = Math.min(stop, mine + output.byteLength);
     if (from >= to) return;
-    const sources = addresses.map((address) => address + from - start);
-    memory.reduceOut(sources, output.subarray(from - mine, to - mine), dtype, reduce);
+    memory.reduceOut(window.addresses(from), output, from - mine, to - mine, dtype, reduce);
   },
 
-  reduce: ({ record }, { memory, rank, start, stop, addresses }) => {
+  reduce: ({ record }, window) => {
     const { dtype, reduce, root } = record;
-    const mine = addresses[rank];
+    const { memory, rank, start, stop } = window;
     if (rank !== root || dtype === undefined || reduce === undefined) return;
-    if (mine !== undefined) memory.reduce(addresses, [mine], stop - start, dtype, reduce);
+    const mine = window.address(rank, start);
+    memory.reduce(window.addresses(start), [mine], stop - start, dtype, reduce);
   },
 
   allGather: (call, window) => {
@@ -68,11 +107,12 @@ const shares: Record<Operation, Share> = {
   },
 
   broadcast: ({ record, output }, window) => {
-    pull(window, record.root ?? 0, 0, output);
+    pull(window, record.root ?? 0, 0, output, 0, output.byteLength);
   },
 
   scatter: ({ record, output }, window) => {
-    pull(window, record.root ?? 0, window.rank * output.byteLength, output);
+    const { byteLength } = output;
+    pull(window, record.root ?? 0, window.rank * byteLength, output, 0, byteLength);
   },
 
   allToAll: ({ record, output }, window) => {
@@ -84,7 +124,7 @@ const shares: Record<Operation, Share> = {
       const fields = window.records[from] ?? new Float64Array(0);
       const sourceStart = elementsBefore(fields, window.rank) * elementBytes;
       const byteLength = elements * elementBytes;
-      pull(window, from, sourceStart, output.subarray(at, at + byteLength));
+      pull(window, from, sourceStart, output, at, byteLength);
       at += byteLength;
     }
   },
@@ -98,20 +138,29 @@ const shares: Record<Operation, Share> = {
  * different memory.
  */
 function pullAll({ output }: GroupCall, window: Window): void {
-  const size = window.addresses.length;
+  const { rank, size } = window;
   const partBytes = output.byteLength / size;
   for (let turn = 1; turn <= size; turn++) {
-    const from = (window.rank + turn) % size;
-    pull(window, from, 0, output.subarray(from * partBytes, (from + 1) * partBytes));
+    const from = (rank + turn) % size;
+    pull(window, from, 0, output, from * partBytes, partBytes);
   }
 }
 
-/** Copies the bytes of `from` from `sourceStart` on to `output`, as far as the window has them. */
-function pull(window: Window, from: number, sourceStart: number, output: Uint8Array): void {
+/**
+ * Copies `byteLength` bytes of `from` from `sourceStart` on to the output from `outputStart` on, as far as the
+ * window has them.
+ */
+function pull(
+  window: Window,
+  from: number,
+  sourceStart: number,
+  output: Uint8Array,
+  outputStart: number,
+  byteLength: number,
+): void {
   const start = Math.max(window.start, sourceStart);
-  const stop = Math.min(window.stop, sourceStart + output.byteLength);
-  const address = window.addresses[from];
-  if (start >= stop || address === undefined) return;
-  const fragment = output.subarray(start - sourceStart, stop - sourceStart);
-  window.memory.copyOut(address + start - window.start, fragment);
+  const stop = Math.min(window.stop, sourceStart + byteLength);
+  if (start >= stop) return;
+  const place = outputStart + start - sourceStart;
+  window.memory.copyOut(window.address(from, start), output, place, stop - start);
 }
