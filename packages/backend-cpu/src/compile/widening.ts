@@ -38,6 +38,11 @@ export function repeatedWidenings({ steps, values, inputCount }: Segment): Reado
     const step = producers.get(id);
     return step?.op === 'reshape' ? rootOf(inputAt(step, 0)) : id;
   };
+  // Sessions widen what stands for an expand. They do not expand 16 bits to reshape them.
+  const widenedRootOf = (id: number): number => {
+    const step = producers.get(id);
+    return step?.op === 'expand' ? widenedRootOf(inputAt(step, 0)) : rootOf(id);
+  };
   const readBySessions = new Set<number>();
   for (const step of steps) {
     if (step.op === 'reshape' || isOutsideSessions(step, values)) continue;
@@ -46,10 +51,11 @@ export function repeatedWidenings({ steps, values, inputCount }: Segment): Reado
   const repeated = new Set<number>();
   for (const step of steps) {
     if (!isWidening(step, values)) continue;
-    const root = rootOf(inputAt(step, 0));
+    const root = widenedRootOf(inputAt(step, 0));
     const maker = producers.get(root);
     const isOfKernels =
-      root < inputCount || (maker !== undefined && isOutsideSessions(maker, values));
+      root < inputCount ||
+      (maker !== undefined && maker.op !== 'expand' && isOutsideSessions(maker, values));
     if (isOfKernels && !readBySessions.has(root)) repeated.add(step.output);
   }
   return repeated;

@@ -21,15 +21,20 @@ export function sessionType(dtype: DType): TensorType {
 }
 
 /**
- * Inputs of which a session makes f32 values itself, and outputs that it makes of f32 values: they
- * are declared as what they are.
+ * Inputs of which a session makes f32 values itself, with the expands between, and outputs that it makes of f32
+ * values: they are declared as what they are.
  */
 export function convertedValues(
   steps: readonly Step[],
   values: readonly ValueType[],
 ): ReadonlyMap<number, TensorType> {
+  const producers = new Map(steps.map((step) => [step.output, step]));
+  const throughExpands = (id: number): number[] => {
+    const step = producers.get(id);
+    return [id, ...(step?.op === 'expand' ? step.inputs.flatMap(throughExpands) : [])];
+  };
   const converted = steps.flatMap((step) => {
-    if (isWidening(step, values)) return step.inputs;
+    if (isWidening(step, values)) return step.inputs.flatMap(throughExpands);
     return isNarrowing(step, values) ? [step.output] : [];
   });
   return new Map(converted.map((id) => [id, valueAt(values, id).dtype === 'f16' ? 'f16' : 'bf16']));

@@ -1,10 +1,13 @@
 import { elementOf, type Lowerings } from './lowering.ts';
 
 export const leaves: Lowerings<'constant' | 'iota'> = {
-  constant: (graph, step) => ({
-    name: graph.scalar(graph.typeOf(step), elementOf(step.dtype, step.params.value)),
-    shape: [],
-  }),
+  constant: (graph, step) => {
+    const type = graph.typeOf(step);
+    const { value } = step.params;
+    // The number itself where the session converts it.
+    const element = type === 'u16' ? elementOf(step.dtype, value) : value;
+    return { name: graph.scalar(type, element), shape: [] };
+  },
   iota: (graph, step) => {
     const { dim } = step.params;
     const size = step.shape[dim] ?? 1;

@@ -69,6 +69,38 @@ export const programTests: readonly ContractTest[] = [
     const x = b.op({ op: 'constant', params }, [], [2]);
     return [b.build(b.op(ADD, [x, x], [2])), { inputs: [], outputs: [f32([2], 6)] }];
   }),
+  ...(['f16', 'bf16'] as const).map((dtype) =>
+    test(`${dtype} values are converted behind what expands them`, () => {
+      const b = new ProgramBuilder();
+      const [x, row] = [b.input([2, 2]), b.input([1, 2], dtype)];
+      const grid = { op: 'expand', params: { shape: [2, 2] } } as const;
+      const powerOf = (exponent: number, shape: readonly number[]): number => {
+        const wide = b.op({ op: 'cast', params: { dtype: 'f32' } }, [exponent], shape);
+        const flat = b.op({ op: 'reshape', params: { shape } }, [x], shape);
+        return b.op({ op: 'pow', params: {} }, [flat, wide], shape);
+      };
+      const params = { value: 1.5, shape: [1, 1], dtype } as const;
+      const number = b.op({ op: 'constant', params }, [], [1, 1], dtype);
+      const rows = b.op(grid, [row], [2, 2], dtype);
+      const list = b.op({ op: 'reshape', params: { shape: [4] } }, [rows], [4], dtype);
+      const outputs = [
+        powerOf(b.op(grid, [row], [2, 2], dtype), [2, 2]),
+        powerOf(b.op(grid, [number], [2, 2], dtype), [2, 2]),
+        powerOf(list, [4]),
+      ];
+      return [
+        b.build(...outputs),
+        {
+          inputs: [f32([2, 2], [4, 9, 16, 25]), hostValue([1, 2], dtype, [1, 0.5])],
+          outputs: [
+            f32([2, 2], [4, 3, 16, 5]),
+            f32([2, 2], [8, 27, 64, 125]),
+            f32([4], [4, 3, 16, 5]),
+          ],
+        },
+      ];
+    }),
+  ),
   ...(['f16', 'bf16', 'u8'] as const).map((dtype) =>
     test(`${dtype} values are moved and chosen`, () => {
       const b = new ProgramBuilder();
