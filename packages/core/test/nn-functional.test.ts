@@ -311,6 +311,20 @@ describe('scaledDotProductAttention', () => {
     expect(both.every(Number.isFinite)).toBe(true);
   });
 
+  test('a query that may see no key gives none where the mask is learnt, too', async () => {
+    const [q, k, v] = [1, 2, 3].map((seed) => random([1, 1, 2, 2], seed).requiresGrad_());
+    if (q === undefined || k === undefined || v === undefined) throw new RangeError('three inputs');
+    const mask = tensor([
+      [0.5, -1],
+      [-Infinity, -Infinity],
+    ]).requiresGrad_();
+    scaledDotProductAttention(q, k, v, { mask }).square().sum().backward();
+    expect((await values(q.grad)).slice(2)).toEqual([0, 0]);
+    expect((await values(mask.grad)).slice(2)).toEqual([0, 0]);
+    const all = await Promise.all([q, k, v, mask].map(({ grad }) => values(grad)));
+    expect(all.flat().every(Number.isFinite)).toBe(true);
+  });
+
   test('a mask that is learnt has the gradient of its sum with the scores', async () => {
     const [q, k, v] = [1, 2, 3].map((seed) => random([1, 2, 3, 2], seed));
     if (q === undefined || k === undefined || v === undefined) throw new RangeError('three inputs');
