@@ -124,6 +124,14 @@ test('binaryCrossEntropy of small probabilities keeps their digits', async () =>
   expect((await loss.item()) / 1e-9).toBeCloseTo(1, 5);
 });
 
+test('binaryCrossEntropy of 16 bits is bounded as that of f32', async () => {
+  const probabilities = tensor([0, 1, 0.5]).to('f16');
+  const targets = tensor([1, 0, 1]).to('f16');
+  const loss = functional.binaryCrossEntropy(probabilities, targets, { reduction: 'sum' });
+  expect(loss.dtype).toBe('f16');
+  expect(await loss.item()).toBeCloseTo(200.7, 0);
+});
+
 test('binaryCrossEntropy of what is no probability is NaN, and not a number that looks right', async () => {
   const loss = functional.binaryCrossEntropy(tensor([1.5, -0.5]), tensor([1, 0]), {
     reduction: 'none',

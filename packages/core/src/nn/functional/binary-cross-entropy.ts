@@ -1,3 +1,4 @@
+import { computeDType } from '../../dtype.ts';
 import { composed } from '../../realize/small-values.ts';
 import { broadcastsTo, formatShape } from '../../shape.ts';
 import { checkOptions } from '../../spec/check-options.ts';
@@ -61,10 +62,13 @@ export function binaryCrossEntropy(
   const { weight, reduction } = options;
   requireBroadcast(operation, { weight }, probabilities);
   return composed(() => {
-    const [wide, wanted] = [widened(probabilities), widened(targets)];
+    const { dtype } = widened(probabilities);
+    // 16 bits do not hold the bounds of logarithms and slopes.
+    const [wide, wanted] = [inComputeDType(probabilities), inComputeDType(targets)];
     const present = wanted.mul(boundedLog(wide));
     const missing = wanted.neg().add(1).mul(boundedLogOfRest(wide));
-    return reduceLosses(weighted(present.add(missing).neg(), weight), reduction);
+    const losses = present.add(missing).neg().to(dtype);
+    return reduceLosses(weighted(losses, weight), reduction);
   });
 }
 
@@ -125,6 +129,10 @@ function logitsLoss(logits: Tensor, targets: Tensor, posWeight?: Tensor): Tensor
 
 function weighted(losses: Tensor, weight: Tensor | undefined): Tensor {
   return weight === undefined ? losses : losses.mul(weight);
+}
+
+function inComputeDType(x: Tensor): Tensor {
+  return x.to(computeDType(x.dtype));
 }
 
 /** What logarithms are at least, and their slopes at most. */
