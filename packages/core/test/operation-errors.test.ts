@@ -2,7 +2,7 @@ import { interpreter } from '@shardwise/testing';
 import { beforeEach, expect, test } from 'vitest';
 import { setRank } from '../src/rank.ts';
 import { ConfigError, DTypeError, ShapeError } from '../src/spec/errors.ts';
-import { ones, tensor, zeros } from '../src/tensor/create.ts';
+import { full, ones, tensor, zeros } from '../src/tensor/create.ts';
 import { cdist } from '../src/tensor/products/cdist.ts';
 import { einsum } from '../src/tensor/products/einsum.ts';
 import type { Tensor } from '../src/tensor/tensor.ts';
@@ -35,6 +35,21 @@ test.each([
     'two finite numbers',
   ],
   ['no chunks', () => x().chunk(0), ConfigError, 'chunk with chunks: 0'],
+  [
+    'a mask of f16 with the number of f32',
+    () => ones([2], 'f16').maskedFill(tensor([true, false]), -1e9),
+    DTypeError,
+    'f16 holds it as -Infinity',
+  ],
+  ['infinity in digits', () => full([2], 1e39), DTypeError, 'f32 holds it as Infinity'],
+  ['a dim summed twice', () => x().sum([1, -1]), ShapeError, 'a dim that is named twice'],
+  [
+    'a bound below all bytes',
+    () => ones([2], 'u8').clamp(2, -1),
+    DTypeError,
+    '-1 as an element of u8',
+  ],
+  ['a bound above all bytes', () => ones([2], 'u8').maximum(300), DTypeError, '300 as an element'],
   ['a dim flipped twice', () => x().flip([0, -2]), ShapeError, 'a dim that is named twice'],
   ['shifts without dims', () => x().roll([1, 2], [0]), ShapeError, '2 shifts for 1 dims'],
   ['too few counts', () => x().repeat([2]), ShapeError, '1 counts for 2 dims'],

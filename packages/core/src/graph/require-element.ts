@@ -24,3 +24,24 @@ export function requireElement(dtype: DType, value: number): void {
     { dtype, value },
   );
 }
+
+/** What a finite number must stay below to be finite in the dtype, where that is not as for f32. */
+const infiniteFrom: Readonly<Partial<Record<DType, number>>> = {
+  f64: Number.POSITIVE_INFINITY,
+  f16: 65_520,
+};
+
+/** As requireElement. Throws DTypeError, too, for a finite number that a float of few bits would hold as infinity. */
+export function requireFiniteElement(dtype: DType, value: number): void {
+  requireElement(dtype, value);
+  const isFinite = Math.abs(value) < (infiniteFrom[dtype] ?? 2 ** 128 - 2 ** 103);
+  if (isFinite || !Number.isFinite(value)) return;
+  throw new DTypeError(
+    {
+      asked: `${value} as an element of ${dtype}`,
+      found: `${dtype} holds it as ${value < 0 ? '-' : ''}Infinity`,
+      todo: 'Write Infinity where you mean it, or use a smaller number',
+    },
+    { dtype, value },
+  );
+}

@@ -12,6 +12,7 @@ import { describeValue } from '../spec/describe-value.ts';
 import { ShapeError } from '../spec/errors.ts';
 import { elementCount, formatShape, normalizeDim, sizeAt } from '../shape.ts';
 import { combine, divide } from './arithmetic.ts';
+import { differentDims } from './different-dims.ts';
 
 /** Which dims go: one, several, or all where it is undefined. */
 export type Dims = number | readonly number[] | undefined;
@@ -112,7 +113,7 @@ export function oneDim(op: string, x: Node, dim: unknown): number | undefined {
   return dimsOf(op, x, dim)[0];
 }
 
-/** Ascending, each once. A tensor without dims has the dims 0 and -1 all the same, as in PyTorch, and nothing goes. */
+/** Ascending. Throws ShapeError for a dim that is named twice. A tensor without dims has the dims 0 and -1 all the same, as in PyTorch, and nothing goes. */
 export function dimsOf(op: string, x: Node, dims: Dims): number[] {
   const ndim = x.shape.length;
   if (dims === undefined) return reduce.allDims(x);
@@ -122,7 +123,7 @@ export function dimsOf(op: string, x: Node, dims: Dims): number[] {
     for (const dim of list) normalizeDim(op, dim, 1);
     return [];
   }
-  return [...new Set(list.map((dim) => normalizeDim(op, dim, ndim)))].sort((a, b) => a - b);
+  return differentDims(op, x.shape, list).sort((a, b) => a - b);
 }
 
 function noDim(op: string, { shape }: Node, given: unknown): ShapeError {

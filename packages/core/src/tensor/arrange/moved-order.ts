@@ -1,7 +1,7 @@
 import { formatShape } from '../../shape.ts';
 import type { Shape } from '../../spec/dtype.ts';
 import { ShapeError } from '../../spec/errors.ts';
-import { differentDims } from './repeat.ts';
+import { differentDims } from '../different-dims.ts';
 
 /** The order of permute that moves dims to other places. Throws ShapeError. */
 export function movedOrder(

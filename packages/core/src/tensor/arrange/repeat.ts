@@ -10,6 +10,7 @@ import { ShapeError } from '../../spec/errors.ts';
 import * as option from '../../spec/option-rules.ts';
 import type { OptionRules } from '../../spec/option-rules.ts';
 import { requireList } from '../check-arguments.ts';
+import { differentDims } from '../different-dims.ts';
 
 const timesRules: OptionRules<{ repeats: number }> = { repeats: option.required(option.count) };
 
@@ -85,20 +86,6 @@ export function roll(x: Node, shifts: readonly number[], dims: readonly number[]
     const last = sliceDim(rolled, dim, size - moved, size);
     return concat([last, sliceDim(rolled, dim, 0, size - moved)], dim);
   }, x);
-}
-
-/** Counted from the start. Throws ShapeError for a dim that is named twice. */
-export function differentDims(op: string, shape: Shape, dims: readonly number[]): number[] {
-  const list = dims.map((dim) => normalizeDim(op, dim, shape.length));
-  if (new Set(list).size === list.length) return list;
-  throw new ShapeError(
-    {
-      asked: `${op} of shape ${formatShape(shape)} along [${dims.join(', ')}]`,
-      found: 'a dim that is named twice',
-      todo: 'Name each dim once',
-    },
-    { shape, dims },
-  );
 }
 
 function tooFew(op: string, shape: Shape, times: Shape): ShapeError {

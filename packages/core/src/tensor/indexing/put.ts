@@ -6,6 +6,7 @@ import { CallSite } from '../../graph/call-site.ts';
 import { bools, requireDType, shapeFault } from '../../graph/infer-checks.ts';
 import { requireIndexDType } from '../../graph/infer-indices.ts';
 import type { Node } from '../../graph/node.ts';
+import { requireFiniteElement } from '../../graph/require-element.ts';
 import {
   broadcastsTo,
   broadcastShapes,
@@ -123,7 +124,9 @@ export function takeAlongDim(x: Node, index: Node, dim: number | undefined): Nod
 function asElement(op: string, x: Node, value: NodeOrNumber): Node {
   const dtype = resultDType([x, value]);
   if (dtype !== x.dtype) throw otherDType(op, x, value);
-  return typeof value === 'number' ? constant(value, [], x.dtype) : cast(value, x.dtype);
+  if (typeof value !== 'number') return cast(value, x.dtype);
+  requireFiniteElement(x.dtype, value);
+  return constant(value, [], x.dtype);
 }
 
 function otherDType(op: string, x: Node, value: NodeOrNumber): DTypeError {

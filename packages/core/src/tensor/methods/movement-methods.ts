@@ -104,11 +104,13 @@ export abstract class MovementMethods<T extends TensorHandle> extends ReductionM
       this.slice(dim, i * size, (i + 1) * size),
     );
   }
-  /** At most so many parts of equal size, the last may be smaller, as torch.chunk. */
+  /** At most so many parts of equal size, the last may be smaller, as torch.chunk. An empty dim has so many empty ones. */
   chunk(parts: number, dim = 0): T[] {
     requirePartCount(parts);
     const total = sizeAt(this.shape, normalizeDim('chunk', dim, this.ndim));
-    return this.split(Math.max(1, Math.ceil(total / parts)), dim);
+    // Of no elements there are as many parts as of any other number.
+    if (total === 0) return Array.from({ length: parts }, () => this.slice(dim, 0));
+    return this.split(Math.ceil(total / parts), dim);
   }
   /** The elements of a dim, which disappears. */
   unbind(dim = 0): T[] {
