@@ -118,8 +118,18 @@ export default defineConfig({
     },
     // Components are of functions: pages need no code for the other kind.
     define: { __VUE_OPTIONS_API__: 'false' },
-    server: { headers: isolation },
-    preview: { headers: isolation },
+    // VitePress does not send the headers of `server.headers` with its pages.
+    plugins: [
+      {
+        name: 'isolation',
+        configureServer: ({ middlewares }) => {
+          middlewares.use((_request, response, next) => {
+            response.setHeaders(new Map(Object.entries(isolation)));
+            next();
+          });
+        },
+      },
+    ],
     // In workers, classes keep their names, as errors and summaries say them. Pages show messages of errors, and no names.
     worker: { format: 'es', rolldownOptions: { output: { keepNames: true } } },
     build: { target: 'es2022', chunkSizeWarningLimit: 1500 },

@@ -12,7 +12,7 @@ import {
   scriptFaults,
   violationsOf,
 } from './site/describe-site.ts';
-import { serveSite } from './site/serve-site.ts';
+import { serveSite } from '../.vitepress/serve-site.ts';
 
 describeSite('all pages in a browser', (site) => {
   test('load without errors, fit a phone of 360 px, do not jump, load little, and have no violations that axe finds', async () => {
@@ -38,8 +38,7 @@ describeSite('all pages in a browser', (site) => {
 
   test('work below a path of a host that isolates no pages', async () => {
     const [folder, base] = [mkdtempSync(join(tmpdir(), 'below-')), '/shardwise/'];
-    execFileSync('npx', ['vitepress', 'build', '--outDir', folder], {
-      cwd: join(import.meta.dirname, '..'),
+    execFileSync('node', [join(import.meta.dirname, 'site/build-below.ts'), folder], {
       env: { ...process.env, SHARDWISE_DOCS_BASE: base },
       stdio: 'pipe',
     });

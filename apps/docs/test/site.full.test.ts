@@ -1,13 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
+import { createServer } from 'vitepress';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { isolation } from '../.vitepress/isolation.ts';
 import { buildSite } from './site/build-site.ts';
 import { describeSite } from './site/describe-site.ts';
 import { linkFaults } from './site/link-faults.ts';
 import { rowsOf } from './site/rows-of.ts';
-import { built, serveSite } from './site/serve-site.ts';
+import { built, serveSite } from '../.vitepress/serve-site.ts';
 
 beforeAll(buildSite, 300_000);
 
@@ -29,6 +30,18 @@ describe('the built site', () => {
     for (const [name, value] of Object.entries(isolation)) {
       expect(headers).toContain(`${name}: ${value}`);
       expect(worker).toContain(`headers.set('${name}', '${value}')`);
+    }
+  });
+
+  test('isolates pages while they are written, too', async () => {
+    const development = await createServer(join(import.meta.dirname, '..'), { port: 0 });
+    try {
+      await development.listen();
+      const [url = ''] = development.resolvedUrls?.local ?? [];
+      const { headers } = await fetch(`${url}learn/pipelines`);
+      for (const [name, value] of Object.entries(isolation)) expect(headers.get(name)).toBe(value);
+    } finally {
+      await development.close();
     }
   });
 });

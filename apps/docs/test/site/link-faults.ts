@@ -1,6 +1,6 @@
 import { existsSync, globSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { built } from './serve-site.ts';
+import { built } from '../../.vitepress/serve-site.ts';
 
 const ORIGIN = 'http://site';
 

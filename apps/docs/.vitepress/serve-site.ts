@@ -2,9 +2,9 @@ import { once } from 'node:events';
 import { createReadStream, existsSync, statSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { extname, join, resolve, sep } from 'node:path';
-import { isolation } from '../../.vitepress/isolation.ts';
+import { isolation } from './isolation.ts';
 
-export const built: string = resolve(import.meta.dirname, '../../.vitepress/dist');
+export const built: string = join(import.meta.dirname, 'dist');
 
 const types: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
@@ -21,11 +21,15 @@ export interface SiteServer extends AsyncDisposable {
   readonly url: string;
 }
 
-/** Serves the built site as a host of static files does: `/learn/data` is `learn/data.html`. It isolates pages, or cannot. `base` is the path below which the site is. */
+/**
+ * Serves the built site as a host of static files does: `/learn/data` is `learn/data.html`. It isolates pages, or cannot. `base` is
+ * the path below which the site is. Port 0 is any that is free. Throws what `listen` reports, such as a port that is in use.
+ */
 export async function serveSite({
   isolated = true,
   folder = built,
   base = '/',
+  port = 0,
 } = {}): Promise<SiteServer> {
   const server = createServer((request, response) => {
     const path = decodeURIComponent(new URL(request.url ?? '/', 'http://localhost').pathname);
@@ -40,10 +44,14 @@ export async function serveSite({
     response.writeHead(found === undefined ? 404 : 200, {
       ...(isolated ? isolation : {}),
       'Content-Type': types[extname(target)] ?? 'application/octet-stream',
+      // Their names change with what is in them: `_headers` has hosts say the same.
+      ...(path.startsWith(`${base}assets/`)
+        ? { 'Cache-Control': 'public, max-age=31536000, immutable' }
+        : {}),
     });
     createReadStream(target).pipe(response);
   });
-  server.listen(0, '127.0.0.1');
+  server.listen(port, '127.0.0.1');
   await once(server, 'listening');
   const address = server.address();
   if (address === null || typeof address === 'string') throw new TypeError('no port');
