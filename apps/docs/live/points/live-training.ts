@@ -7,7 +7,7 @@ import { useLiveRun } from '../use-live-run.ts';
 import { fitDrawing } from './fit-drawing.ts';
 import { type PointLook, type PointTask, sineRows, spiralRows } from './point-task.ts';
 
-const STEPS = 400;
+const STEPS = 200;
 
 /** A sine or two spirals, learned by ranks that are workers of this page. */
 export const LiveTraining = defineComponent({
