@@ -6,6 +6,7 @@ export interface ProgramMessage {
 /** What the worker says of it. */
 export type WorkerMessage =
   | { readonly playground: 'line'; readonly level: 'log' | 'error'; readonly text: string }
+  | { readonly playground: 'failed'; readonly text: string }
   | { readonly playground: 'end' };
 
 export function isProgram(data: unknown): data is ProgramMessage {

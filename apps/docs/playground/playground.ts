@@ -55,15 +55,26 @@ export const Playground = defineComponent({
       source.value = text;
       editor?.dispatch({ changes: { from: 0, to: editor.state.doc.length, insert: text } });
     };
-    const print = (line: Line): void => {
-      lines.value = [...lines.value, line].slice(-MOST_LINES);
+    /** Lines that the next frame shows: a program can print faster than a page draws. */
+    let waiting: Line[] = [];
+    let printed = 0;
+    const draw = (): void => {
+      lines.value = [...lines.value, ...waiting].slice(-MOST_LINES);
+      waiting = [];
       void nextTick(() => output.value?.scrollTo(0, output.value.scrollHeight));
+    };
+    const print = (line: Line): void => {
+      printed += 1;
+      if (waiting.push(line) === 1) requestAnimationFrame(draw);
+      if (waiting.length > MOST_LINES) waiting.shift();
     };
     const stop = (): void => run?.stop('Stopped.');
 
     const start = async (): Promise<void> => {
       stop();
       lines.value = [];
+      waiting = [];
+      printed = 0;
       said.value = 'Running.';
       isRunning.value = true;
       const started = new ProgramRun(print);
@@ -76,8 +87,9 @@ export const Playground = defineComponent({
       }
       await started.ended;
       if (run !== started) return;
+      draw();
       isRunning.value = false;
-      said.value = `Ended after ${lines.value.length} lines.`;
+      said.value = endText(printed);
     };
 
     const share = async (): Promise<void> => {
@@ -158,3 +170,8 @@ export const Playground = defineComponent({
       ]);
   },
 });
+
+function endText(printed: number): string {
+  const lines = `Ended after ${printed} ${printed === 1 ? 'line' : 'lines'}`;
+  return printed > MOST_LINES ? `${lines}: the last ${MOST_LINES} are here.` : `${lines}.`;
+}

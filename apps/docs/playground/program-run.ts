@@ -22,6 +22,9 @@ export class ProgramRun {
   readonly #end: () => void;
   readonly #workers: Worker[] = [];
   readonly #timer: ReturnType<typeof setTimeout>;
+  /** Workers that have said what went wrong. */
+  readonly #failed = new Set<number>();
+  #hasRanks = false;
   #run: PageRun | undefined;
   #isOver = false;
 
@@ -41,6 +44,7 @@ export class ProgramRun {
       this.#startOne(program, '');
       return;
     }
+    this.#hasRanks = true;
     const { startRanks } = await import('shardwise/browser');
     if (this.#isOver) return;
     const run = await startRanks({
@@ -52,7 +56,7 @@ export class ProgramRun {
         return this.#startOne(program, size === 1 ? '' : `[rank ${rank}] `);
       },
       onEnd: ({ rank, status, error }) => {
-        if (status === 'failed') {
+        if (status === 'failed' && !this.#failed.has(rank)) {
           this.#onLine({ level: 'error', text: `rank ${rank} failed: ${error?.message ?? ''}` });
         }
       },
@@ -79,15 +83,26 @@ export class ProgramRun {
 
   #startOne(program: string, label: string): Worker {
     const worker = startWorker();
-    this.#workers.push(worker);
+    const index = this.#workers.push(worker) - 1;
     worker.addEventListener('message', ({ data }: MessageEvent<unknown>) => {
       if (!isWorkerMessage(data) || this.#isOver) return;
-      if (data.playground === 'line') this.#onLine({ level: data.level, text: label + data.text });
-      else if (this.#run === undefined && label === '' && this.#workers.length === 1) this.stop();
+      if (data.playground === 'end') {
+        if (!this.#hasRanks) this.stop();
+        return;
+      }
+      if (data.playground === 'failed') this.#failed.add(index);
+      const level = data.playground === 'failed' ? 'error' : data.level;
+      this.#onLine({ level, text: label + data.text });
     });
     worker.addEventListener('error', (event) => {
       event.preventDefault();
-      if (this.#run === undefined && !this.#isOver && event.message !== '') this.stop();
+      // A worker whose script runs has said it; where ranks run, their end says it.
+      if (this.#failed.has(index) || this.#hasRanks || this.#isOver) return;
+      this.#onLine({
+        level: 'error',
+        text: `The worker of the program did not start: ${event.message || 'its script could not be loaded'}. Load the page again`,
+      });
+      this.stop();
     });
     worker.postMessage({ program } satisfies ProgramMessage);
     return worker;

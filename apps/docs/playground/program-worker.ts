@@ -23,6 +23,11 @@ const modules: Readonly<Record<string, () => Promise<Exports>>> = {
   }),
 };
 
+/** The name of the program in stacks of errors. */
+const FILE = 'program.ts';
+/** Lines that AsyncFunction puts before a program. */
+const LINES_BEFORE = 2;
+
 const post = (message: WorkerMessage): void => globalThis.postMessage(message);
 
 const line =
@@ -38,6 +43,20 @@ const consoleOfPrograms = {
   error: line('error'),
 };
 
+/** What a program imports from a module. A name that the module does not have is an error, as in Node, and not undefined. */
+function importable(name: string, exports: Exports): Exports {
+  return new Proxy(exports, {
+    get(target, key) {
+      if (key in target || typeof key === 'symbol' || key === '__esModule') {
+        return Reflect.get(target, key);
+      }
+      throw new SyntaxError(
+        `import { ${key} } from '${name}': it exports no such name. The reference lists all names that there are`,
+      );
+    },
+  });
+}
+
 async function run(program: string): Promise<void> {
   const loaded = new Map<string, Exports>();
   for (const name of importsOf(program)) {
@@ -47,24 +66,38 @@ async function run(program: string): Promise<void> {
         `import '${name}': pages do not have it. Import one of ${Object.keys(modules).join(', ')}`,
       );
     }
-    loaded.set(name, await load());
+    loaded.set(name, importable(name, await load()));
   }
   const AsyncFunction = run.constructor as new (
     ...parts: string[]
   ) => (...values: unknown[]) => Promise<void>;
-  const body = new AsyncFunction('require', 'exports', 'console', program);
+  const body = new AsyncFunction(
+    'require',
+    'exports',
+    'console',
+    `${program}\n//# sourceURL=${FILE}`,
+  );
   await body((name: string) => loaded.get(name), {}, consoleOfPrograms);
 }
 
+/** What was thrown, and the line of the program that did it, where the browser says it. */
+function failureText(thrown: unknown): string {
+  if (!(thrown instanceof Error)) {
+    return `The program has thrown ${showValue(thrown, 1)}, which is no Error. Throw new Error(…), which says where it was thrown`;
+  }
+  const [, line] = new RegExp(`${FILE}:(\\d+):\\d+`).exec(thrown.stack ?? '') ?? [];
+  const place = line === undefined ? '' : `\n    in line ${Number(line) - LINES_BEFORE}`;
+  return `${String(thrown)}${place}`;
+}
+
+function fail(thrown: unknown): void {
+  post({ playground: 'failed', text: failureText(thrown) });
+  post({ playground: 'end' });
+}
+
+// What nothing in the program catches, also of promises that it does not await. A rank tells the others of it, too.
+globalThis.addEventListener('unhandledrejection', ({ reason }) => fail(reason));
+globalThis.addEventListener('error', ({ error }) => fail(error));
 globalThis.addEventListener('message', ({ data }: MessageEvent<unknown>) => {
-  if (!isProgram(data)) return;
-  run(data.program).then(
-    () => post({ playground: 'end' }),
-    (error: unknown) => {
-      post({ playground: 'line', level: 'error', text: String(error) });
-      post({ playground: 'end' });
-      // The other ranks hear of it.
-      throw error;
-    },
-  );
+  if (isProgram(data)) void run(data.program).then(() => post({ playground: 'end' }));
 });

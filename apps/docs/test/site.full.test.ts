@@ -265,6 +265,59 @@ describeSite('in a browser', (site) => {
     await page.close();
   });
 
+  test('a program that prints without an end can be stopped, and its last lines are there', async () => {
+    const { page } = await site.open('/explore/playground');
+    await page.locator('.cm-content').fill('for (let line = 1; ; line += 1) console.log(line);');
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    await page.locator('.output pre').nth(999).waitFor();
+    await page.getByRole('button', { name: 'Stop' }).click();
+    await page.getByText('Stopped.').waitFor();
+    expect(await page.locator('.said').textContent()).toMatch(
+      /^Ended after \d+ lines: the last 1000 are here\.$/,
+    );
+    await page.close();
+  });
+
+  test('a mistake in a program is said with its line, and a rank names the one that made it', async () => {
+    const { page } = await site.open('/explore/playground');
+    const says = async (...program: readonly string[]): Promise<string[]> => {
+      await page.locator('.cm-content').fill(program.join('\n'));
+      await page.getByRole('button', { name: 'Run', exact: true }).click();
+      await page.getByRole('button', { name: 'Run', exact: true }).waitFor();
+      return page.locator('.output pre').allInnerTexts();
+    };
+    expect(await says('let x = 1;', 'x = ;')).toEqual([
+      'The program was not run: Unexpected token in line 2, column 5. Correct it there, and run it again',
+    ]);
+    expect(
+      await says("import { notThere } from 'shardwise';", 'console.log(1);', 'notThere();'),
+    ).toEqual([
+      '1',
+      "SyntaxError: import { notThere } from 'shardwise': it exports no such name. The reference lists all names that there are\n    in line 3",
+    ]);
+    expect(await says('const deeper = () => deeper() + 1;', 'deeper();')).toEqual([
+      'RangeError: Maximum call stack size exceeded\n    in line 1',
+    ]);
+    expect(await says('throw { code: 3 };')).toEqual([
+      'The program has thrown { code: 3 }, which is no Error. Throw new Error(…), which says where it was thrown',
+    ]);
+    expect(
+      await says(
+        "setTimeout(() => { throw new Error('later'); });",
+        'await new Promise(() => {});',
+      ),
+    ).toEqual(['Error: later\n    in line 1']);
+    const lines = await says(
+      "import { init } from 'shardwise';",
+      'const { rank, group } = await init();',
+      "if (rank === 1) throw new Error('here');",
+      'await group.barrier();',
+    );
+    expect(lines).toContain('[rank 1] Error: here\n    in line 3');
+    expect(lines.filter((line) => line.includes('rank 1 of the world ended'))).toHaveLength(1);
+    await page.close();
+  });
+
   test('a program is shared by its link', async () => {
     const { page } = await site.open('/explore/playground');
     await page.locator('.cm-content').fill("console.log('by a link');");
