@@ -29,6 +29,7 @@ for (const { path, title, text, isWide = false } of written) {
   const head = [
     `title: ${JSON.stringify(title)}`,
     'editLink: false',
+    ...(path.startsWith('reference/api/') ? ['pageClass: signatures'] : []),
     ...(isWide ? ['aside: false'] : []),
   ];
   writeFileSync(file, `---\n${head.join('\n')}\n---\n\n${text}\n`);
