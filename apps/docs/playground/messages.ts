@@ -3,9 +3,15 @@ export interface ProgramMessage {
   readonly program: string;
 }
 
+/** A line that the program has printed. */
+export interface PrintedLine {
+  readonly level: 'log' | 'error';
+  readonly text: string;
+}
+
 /** What the worker says of it. */
 export type WorkerMessage =
-  | { readonly playground: 'line'; readonly level: 'log' | 'error'; readonly text: string }
+  | { readonly playground: 'lines'; readonly lines: readonly PrintedLine[] }
   | { readonly playground: 'failed'; readonly text: string }
   | { readonly playground: 'end' };
 

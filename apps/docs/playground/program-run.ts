@@ -90,9 +90,12 @@ export class ProgramRun {
         if (!this.#hasRanks) this.stop();
         return;
       }
-      if (data.playground === 'failed') this.#failed.add(index);
-      const level = data.playground === 'failed' ? 'error' : data.level;
-      this.#onLine({ level, text: label + data.text });
+      if (data.playground === 'failed') {
+        this.#failed.add(index);
+        this.#onLine({ level: 'error', text: label + data.text });
+        return;
+      }
+      for (const { level, text } of data.lines) this.#onLine({ level, text: label + text });
     });
     worker.addEventListener('error', (event) => {
       event.preventDefault();

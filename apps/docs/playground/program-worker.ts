@@ -1,6 +1,6 @@
 // Runs a program of the playground: alone, or as a rank, where the program calls init().
 import { importsOf } from './translate.ts';
-import { isProgram, type WorkerMessage } from './messages.ts';
+import { isProgram, type PrintedLine, type WorkerMessage } from './messages.ts';
 import { showValue } from './show-value.ts';
 
 type Exports = Readonly<Record<string, unknown>>;
@@ -30,10 +30,35 @@ const LINES_BEFORE = 2;
 
 const post = (message: WorkerMessage): void => globalThis.postMessage(message);
 
+/** So many messages with lines are sent in so much time. A program that prints more sends its lines together: the page stays free. */
+const MOST_MESSAGES = 100;
+const WINDOW_MS = 100;
+let waiting: PrintedLine[] = [];
+let sentMessages = 0;
+let windowStartMs = 0;
+
+function sendLines(): void {
+  if (waiting.length === 0) return;
+  post({ playground: 'lines', lines: waiting });
+  waiting = [];
+  sentMessages += 1;
+}
+
+function print(printed: PrintedLine): void {
+  const now = performance.now();
+  if (now - windowStartMs >= WINDOW_MS) {
+    windowStartMs = now;
+    sentMessages = 0;
+  }
+  if (waiting.push(printed) === 1 && sentMessages >= MOST_MESSAGES)
+    setTimeout(sendLines, WINDOW_MS);
+  if (sentMessages < MOST_MESSAGES) sendLines();
+}
+
 const line =
   (level: 'log' | 'error') =>
   (...values: readonly unknown[]): void =>
-    post({ playground: 'line', level, text: values.map((value) => showValue(value)).join(' ') });
+    print({ level, text: values.map((value) => showValue(value)).join(' ') });
 const consoleOfPrograms = {
   log: line('log'),
   info: line('log'),
@@ -90,14 +115,20 @@ function failureText(thrown: unknown): string {
   return `${String(thrown)}${place}`;
 }
 
-function fail(thrown: unknown): void {
-  post({ playground: 'failed', text: failureText(thrown) });
+function end(): void {
+  sendLines();
   post({ playground: 'end' });
+}
+
+function fail(thrown: unknown): void {
+  sendLines();
+  post({ playground: 'failed', text: failureText(thrown) });
+  end();
 }
 
 // What nothing in the program catches, also of promises that it does not await. A rank tells the others of it, too.
 globalThis.addEventListener('unhandledrejection', ({ reason }) => fail(reason));
 globalThis.addEventListener('error', ({ error }) => fail(error));
 globalThis.addEventListener('message', ({ data }: MessageEvent<unknown>) => {
-  if (isProgram(data)) void run(data.program).then(() => post({ playground: 'end' }));
+  if (isProgram(data)) void run(data.program).then(end);
 });
