@@ -53,16 +53,6 @@ export function pathsOf(pages: 'written' | 'generated'): string[] {
   return paths.filter((path) => isGenerated(path) === (pages === 'generated'));
 }
 
-/** Marks the words of code whose colours an earlier word has: of thousands in a page of the reference, one of each is looked at. */
-function markRepeatedWords(): void {
-  const seen = new Set<string | null>();
-  for (const word of document.querySelectorAll('.shiki .line span')) {
-    const colours = word.getAttribute('style');
-    if (seen.has(colours)) word.setAttribute('data-repeated', '');
-    seen.add(colours);
-  }
-}
-
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 /** What axe finds in a page in light, and in dark, where only colours differ. */
@@ -71,22 +61,18 @@ export async function violationsOf(page: Page, theme: 'light' | 'dark'): Promise
     (on) => document.documentElement.classList.toggle('dark', on),
     theme === 'dark',
   );
-  if (!(await page.evaluate(() => 'axe' in globalThis))) {
-    await page.evaluate(axe);
-    await page.evaluate(markRepeatedWords);
-  }
+  if (!(await page.evaluate(() => 'axe' in globalThis))) await page.evaluate(axe);
   const rules = theme === 'dark' ? { runOnly: ['color-contrast'] } : {};
   const found = await page.evaluate(
     async (options) => {
       const { axe: loaded } = globalThis as unknown as {
         axe: {
           run: (
-            context: object,
             options: object,
           ) => Promise<{ violations: { id: string; nodes: { html: string }[] }[] }>;
         };
       };
-      const { violations } = await loaded.run({ exclude: ['[data-repeated]'] }, options);
+      const { violations } = await loaded.run(options);
       return violations.flatMap(({ id, nodes }) =>
         nodes.slice(0, 3).map(({ html }) => `${id}: ${html.slice(0, 200)}`),
       );
