@@ -38,7 +38,7 @@ const transposes = [false, true].flatMap((transposeA) =>
  * Products of f16 and bf16, as core writes them: operands are cast to f32, which loses nothing, and the sum is rounded at
  * most once. Numbers are small integers, so that sums are exact in any order.
  */
-export const halfProductTests: readonly ContractTest[] = [
+export const halfProductTests = (): readonly ContractTest[] => [
   ...(['bf16', 'f16'] as const).flatMap((dtype) =>
     transposes.flatMap((flags) => sizes.map((each) => product({ dtype, ...flags, ...each }))),
   ),
@@ -49,11 +49,13 @@ export const halfProductTests: readonly ContractTest[] = [
     summed(dtype, [6, 7]),
     summed(dtype, [37, 130]),
   ]),
-  ...[...groupedCases.groupedMatmul, ...groupedCases.groupedMatmulWeight].map((one) =>
+  ...[...groupedCases.groupedMatmul(), ...groupedCases.groupedMatmulWeight()].map((one) =>
     grouped('bf16', one),
   ),
-  ...[groupedCases.groupedMatmul, groupedCases.groupedMatmulWeight].flatMap((cases) =>
-    cases.slice(0, 2).map((one) => grouped('f16', one)),
+  ...[groupedCases.groupedMatmul, groupedCases.groupedMatmulWeight].flatMap((casesOf) =>
+    casesOf()
+      .slice(0, 2)
+      .map((one) => grouped('f16', one)),
   ),
 ];
 

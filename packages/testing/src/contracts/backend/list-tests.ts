@@ -57,7 +57,7 @@ export function listTests<B extends Backend>(options: ListOptions<B> = {}): List
     ...listCases(compositeCases, compositeTest),
     ...listed('adjoint', adjointTests),
     ...listed('stored dtypes', storedDTypeTests),
-    ...listed('products of 16 bits', halfProductTests),
+    ...listed('products of 16 bits', halfProductTests()),
     ...listed('indices', indexTests),
     ...listed('program', programTests),
     ...listed('random programs', [...randomProgramTests, ...randomSizedProgramTests]),
@@ -88,8 +88,8 @@ function listCases<K extends PrimitiveOp | CompositeOp, B extends Backend>(
   cases: OpCases<K>,
   toTest: (opCase: OpCase) => ContractTest<B>,
 ): ListedTest<B>[] {
-  return Object.entries<readonly OpCase[]>(cases).flatMap(([op, list]) =>
-    listed(op, list.map(toTest)),
+  return Object.entries<() => readonly OpCase[]>(cases).flatMap(([op, casesOf]) =>
+    listed(op, casesOf().map(toTest)),
   );
 }
 

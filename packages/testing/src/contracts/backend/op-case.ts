@@ -14,8 +14,11 @@ export interface OpCase {
   readonly tolerance?: Tolerance;
 }
 
-/** The cases of every op of a group. */
-export type OpCases<K extends ComputeOp> = { readonly [P in K]: readonly OpCase[] };
+/**
+ * The cases of every op of a group. They are made when they are asked for, because to compute their closed forms takes most of
+ * a second, and every rank of a test loads this package.
+ */
+export type OpCases<K extends ComputeOp> = { readonly [P in K]: () => readonly OpCase[] };
 
 export function label(shape: Shape): string {
   return `[${shape.join(', ')}]`;

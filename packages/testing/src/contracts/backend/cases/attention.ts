@@ -72,11 +72,11 @@ const tolerance = { rtol: 2e-5, atol: 5e-6 };
 
 /** The definition in f64, one query at a time. */
 export const attentionCases: OpCases<AttentionOp> = {
-  attention: settings.map((setting) => caseOf('attention', setting)),
-  attentionLogSumExp: settings.map((setting) => caseOf('attentionLogSumExp', setting)),
-  attentionQueryGrad: settings.map((setting) => caseOf('attentionQueryGrad', setting)),
-  attentionKeyGrad: settings.map((setting) => caseOf('attentionKeyGrad', setting)),
-  attentionValueGrad: settings.map((setting) => caseOf('attentionValueGrad', setting)),
+  attention: () => settings.map((setting) => caseOf('attention', setting)),
+  attentionLogSumExp: () => settings.map((setting) => caseOf('attentionLogSumExp', setting)),
+  attentionQueryGrad: () => settings.map((setting) => caseOf('attentionQueryGrad', setting)),
+  attentionKeyGrad: () => settings.map((setting) => caseOf('attentionKeyGrad', setting)),
+  attentionValueGrad: () => settings.map((setting) => caseOf('attentionValueGrad', setting)),
 };
 
 function caseOf(op: AttentionOp, setting: Setting): OpCase {

@@ -25,19 +25,19 @@ type Row = readonly number[];
 export const compositeCases: OpCases<CompositeOp> = {
   ...attentionCases,
   ...groupedCases,
-  sigmoid: [
+  sigmoid: () => [
     ...elementwise({ op: 'sigmoid', params: {} }, sigmoid),
     values('sigmoid', [0, inf, -inf, 100, -100, NaN], [0.5, 1, 0, 1, 0, NaN]),
   ],
-  relu: [
+  relu: () => [
     ...elementwise({ op: 'relu', params: {} }, (x) => Math.max(x, 0)),
     values('relu', [0, -0, inf, -inf, -3, 3], [0, 0, inf, 0, 0, 3]),
   ],
-  silu: [
+  silu: () => [
     ...elementwise({ op: 'silu', params: {} }, (x) => x * sigmoid(x)),
     values('silu', [0, inf, -100, NaN], [0, inf, 0, NaN]),
   ],
-  softplus: [
+  softplus: () => [
     ...elementwise({ op: 'softplus', params: {} }, (x) => Math.log1p(Math.exp(x))),
     values('softplus', [inf, -inf, 100, NaN], [inf, 0, 100, NaN]),
     {
@@ -51,76 +51,80 @@ export const compositeCases: OpCases<CompositeOp> = {
       tolerance: { rtol: 1e-5, atol: 0 },
     },
   ],
-  gelu: [
+  gelu: () => [
     ...elementwise({ op: 'gelu', params: { approximate: 'none' } }, (x) => x * normalCdf(x)),
     ...elementwise({ op: 'gelu', params: { approximate: 'tanh' } }, (x) => x * tanhCdf(x)),
   ],
-  geluGrad: [
+  geluGrad: () => [
     ...elementwiseGrad(
       { op: 'geluGrad', params: { approximate: 'none' } },
       (x) => x * normalCdf(x),
     ),
     ...elementwiseGrad({ op: 'geluGrad', params: { approximate: 'tanh' } }, (x) => x * tanhCdf(x)),
   ],
-  softmax: [
+  softmax: () => [
     ...rows({ op: 'softmax', params: {} }, 1, ([x]) => softmax(x)),
     rowValues('large values', 'softmax', [1000, 1000, -1000], [0.5, 0.5, 0]),
     rowValues('masked values', 'softmax', [0, -inf, 0, -inf], [0.5, 0, 0.5, 0]),
   ],
-  softmaxGrad: rows(
-    { op: 'softmaxGrad', params: {} },
-    2,
-    ([x, dy]) => {
-      const y = softmax(x);
-      return y.map((yi, i) => yi * (at(dy, i) - dot(y, dy)));
-    },
-    softmax,
-  ),
-  logSoftmax: [
+  softmaxGrad: () =>
+    rows(
+      { op: 'softmaxGrad', params: {} },
+      2,
+      ([x, dy]) => {
+        const y = softmax(x);
+        return y.map((yi, i) => yi * (at(dy, i) - dot(y, dy)));
+      },
+      softmax,
+    ),
+  logSoftmax: () => [
     ...rows({ op: 'logSoftmax', params: {} }, 1, ([x]) => logSoftmax(x)),
     rowValues('large values', 'logSoftmax', [1000, 1000], [-Math.LN2, -Math.LN2]),
     rowValues('masked values', 'logSoftmax', [0, -inf], [0, -inf]),
   ],
-  logSoftmaxGrad: rows(
-    { op: 'logSoftmaxGrad', params: {} },
-    2,
-    ([x, dy]) => {
-      const total = dy.reduce((sum, d) => sum + d, 0);
-      return logSoftmax(x).map((yi, i) => at(dy, i) - Math.exp(yi) * total);
-    },
-    logSoftmax,
-  ),
-  layerNorm: weighted({ op: 'layerNorm', params: { eps: EPS } }, 'bias', (x, w, b) => {
-    const { normalized } = standardize(x);
-    return normalized.map((n, i) => n * at(w, i) + at(b, i));
-  }),
-  layerNormInputGrad: weighted(
-    { op: 'layerNormInputGrad', params: { eps: EPS } },
-    'dy',
-    (x, w, dy) => {
+  logSoftmaxGrad: () =>
+    rows(
+      { op: 'logSoftmaxGrad', params: {} },
+      2,
+      ([x, dy]) => {
+        const total = dy.reduce((sum, d) => sum + d, 0);
+        return logSoftmax(x).map((yi, i) => at(dy, i) - Math.exp(yi) * total);
+      },
+      logSoftmax,
+    ),
+  layerNorm: () =>
+    weighted({ op: 'layerNorm', params: { eps: EPS } }, 'bias', (x, w, b) => {
+      const { normalized } = standardize(x);
+      return normalized.map((n, i) => n * at(w, i) + at(b, i));
+    }),
+  layerNormInputGrad: () =>
+    weighted({ op: 'layerNormInputGrad', params: { eps: EPS } }, 'dy', (x, w, dy) => {
       const { normalized, inverse } = standardize(x);
       const g = dy.map((d, i) => d * at(w, i));
       return g.map(
         (gi, i) => inverse * (gi - mean(g) - at(normalized, i) * (dot(g, normalized) / g.length)),
       );
-    },
-  ),
-  layerNormWeightGrad: weightGrads(
-    { op: 'layerNormWeightGrad', params: { eps: EPS } },
-    (x) => standardize(x).normalized,
-  ),
-  rmsNorm: weighted({ op: 'rmsNorm', params: { eps: EPS } }, 'none', (x, w) =>
-    normalizeRms(x).normalized.map((n, i) => n * at(w, i)),
-  ),
-  rmsNormInputGrad: weighted({ op: 'rmsNormInputGrad', params: { eps: EPS } }, 'dy', (x, w, dy) => {
-    const { normalized, inverse } = normalizeRms(x);
-    const g = dy.map((d, i) => d * at(w, i));
-    return g.map((gi, i) => inverse * (gi - at(normalized, i) * (dot(g, normalized) / g.length)));
-  }),
-  rmsNormWeightGrad: weightGrads(
-    { op: 'rmsNormWeightGrad', params: { eps: EPS } },
-    (x) => normalizeRms(x).normalized,
-  ),
+    }),
+  layerNormWeightGrad: () =>
+    weightGrads(
+      { op: 'layerNormWeightGrad', params: { eps: EPS } },
+      (x) => standardize(x).normalized,
+    ),
+  rmsNorm: () =>
+    weighted({ op: 'rmsNorm', params: { eps: EPS } }, 'none', (x, w) =>
+      normalizeRms(x).normalized.map((n, i) => n * at(w, i)),
+    ),
+  rmsNormInputGrad: () =>
+    weighted({ op: 'rmsNormInputGrad', params: { eps: EPS } }, 'dy', (x, w, dy) => {
+      const { normalized, inverse } = normalizeRms(x);
+      const g = dy.map((d, i) => d * at(w, i));
+      return g.map((gi, i) => inverse * (gi - at(normalized, i) * (dot(g, normalized) / g.length)));
+    }),
+  rmsNormWeightGrad: () =>
+    weightGrads(
+      { op: 'rmsNormWeightGrad', params: { eps: EPS } },
+      (x) => normalizeRms(x).normalized,
+    ),
 };
 
 function sigmoid(x: number): number {

@@ -63,7 +63,7 @@ const REFERENCE = {
 };
 
 export const contractCases: OpCases<Contraction> = {
-  matmul: [
+  matmul: () => [
     product(
       'a known product',
       f32([2, 3], [1, 2, 3, 4, 5, 6]),
@@ -112,7 +112,7 @@ export const contractCases: OpCases<Contraction> = {
       tolerance: { rtol: 1e-5, atol: 1e-4 },
     },
   ],
-  conv2d: [
+  conv2d: () => [
     {
       title: 'a known image',
       operation: { op: 'conv2d', params: PLAIN },
@@ -138,7 +138,7 @@ export const contractCases: OpCases<Contraction> = {
       expected: { shape: outputShape(params, x, w), dtype: 'f32' },
     })),
   ],
-  conv2dInput: [
+  conv2dInput: () => [
     {
       title: 'ones count the windows that cover an element',
       operation: { op: 'conv2dInput', params: { ...PLAIN, inputShape: [1, 1, 3, 3] } },
@@ -161,7 +161,7 @@ export const contractCases: OpCases<Contraction> = {
       expected: { shape: x, dtype: 'f32' },
     })),
   ],
-  conv2dWeight: [
+  conv2dWeight: () => [
     {
       title: 'a gradient of ones sums the windows',
       operation: { op: 'conv2dWeight', params: { ...PLAIN, weightShape: [1, 1, 2, 2] } },

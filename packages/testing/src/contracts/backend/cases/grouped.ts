@@ -31,9 +31,9 @@ const widths = [
 
 /** The products of rows and matrices one by one; integers, whose sums are exact in any order. */
 export const groupedCases: Readonly<
-  Record<'groupedMatmul' | 'groupedMatmulWeight', readonly GroupedCase[]>
+  Record<'groupedMatmul' | 'groupedMatmulWeight', () => readonly GroupedCase[]>
 > = {
-  groupedMatmul: [
+  groupedMatmul: () => [
     ...groupings.flatMap((groups) =>
       widths.flatMap((width) => [
         multiplied(groups, width, false),
@@ -42,7 +42,8 @@ export const groupedCases: Readonly<
     ),
     besides(),
   ],
-  groupedMatmulWeight: groupings.flatMap((groups) => widths.map((width) => weights(groups, width))),
+  groupedMatmulWeight: () =>
+    groupings.flatMap((groups) => widths.map((width) => weights(groups, width))),
 };
 
 interface Width {

@@ -7,7 +7,7 @@ type Indexing = 'gather' | 'scatterAdd' | 'scatter' | 'indexSelect' | 'indexAdd'
 const MATRIX = f32([3, 2], [0, 1, 10, 11, 20, 21]);
 
 export const indexingCases: OpCases<Indexing> = {
-  gather: [
+  gather: () => [
     gather('along dim 0', 0, MATRIX, i32([2, 2], [2, 0, 1, 1]), f32([2, 2], [20, 1, 10, 11])),
     gather('along dim 1', 1, MATRIX, i32([3, 1], [1, 0, 1]), f32([3, 1], [1, 10, 21])),
     gather(
@@ -41,7 +41,7 @@ export const indexingCases: OpCases<Indexing> = {
       integers([2, 7, 3], 2, { low: 0, high: 4, dtype: 'i32' }),
     ),
   ],
-  scatterAdd: [
+  scatterAdd: () => [
     scatterAdd(
       'along dim 0',
       0,
@@ -90,7 +90,7 @@ export const indexingCases: OpCases<Indexing> = {
       integers([2, 7, 3], 3),
     ),
   ],
-  scatter: [
+  scatter: () => [
     scatter(
       'along dim 0',
       0,
@@ -134,7 +134,7 @@ export const indexingCases: OpCases<Indexing> = {
       integers([2, 7, 3], 3),
     ),
   ],
-  indexSelect: [
+  indexSelect: () => [
     indexSelect('rows', 0, MATRIX, i32([2], [2, 0]), f32([2, 2], [20, 21, 0, 1])),
     indexSelect('columns', 1, MATRIX, i32([1], [1]), f32([3, 1], [1, 11, 21])),
     indexSelect(
@@ -163,7 +163,7 @@ export const indexingCases: OpCases<Indexing> = {
       integers([300], 2, { low: 0, high: 49, dtype: 'i32' }),
     ),
   ],
-  indexAdd: [
+  indexAdd: () => [
     indexAdd(
       'rows',
       0,

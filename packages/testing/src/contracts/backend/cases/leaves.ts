@@ -5,7 +5,7 @@ import { SHAPES, label } from '../op-case.ts';
 import type { OpCase, OpCases } from '../op-case.ts';
 
 export const leafCases: OpCases<'constant' | 'iota' | 'random'> = {
-  constant: [
+  constant: () => [
     ...SHAPES.map((shape) => constant(shape, 'f32', -1.5)),
     ...SHAPES.map((shape) => constant(shape, 'i32', -7)),
     constant([2, 3], 'bool', 0),
@@ -16,7 +16,7 @@ export const leafCases: OpCases<'constant' | 'iota' | 'random'> = {
     constant([3], 'f32', 0.1),
     constant([1], 'i32', -(2 ** 31)),
   ],
-  iota: [
+  iota: () => [
     iota([4], 0, [0, 1, 2, 3]),
     iota([1], 0, [0]),
     iota([0], 0, []),
@@ -30,7 +30,7 @@ export const leafCases: OpCases<'constant' | 'iota' | 'random'> = {
       Array.from({ length: 517 }, (_, i) => i),
     ),
   ],
-  random: [
+  random: () => [
     ...SHAPES.map((shape) => random(shape, 1, 2)),
     random([5], 0, 0),
     random([5], -1, -1),

@@ -11,7 +11,7 @@ const WHOLE = i32([2, 3], [0, -1, 2, -3, 4, -5]);
 const BITS = bool([2, 3], [1, 0, 0, 1, 1, 0]);
 
 export const movementCases: OpCases<Movement> = {
-  reshape: [
+  reshape: () => [
     reshape(MATRIX, [3, 2]),
     reshape(MATRIX, [6]),
     reshape(MATRIX, [1, 2, 1, 3]),
@@ -23,7 +23,7 @@ export const movementCases: OpCases<Movement> = {
     reshape(f32([0, 3], []), [3, 0]),
     reshape(f32([2, 0], []), [0]),
   ],
-  permute: [
+  permute: () => [
     permute(MATRIX, [1, 0], f32([3, 2], [0, 3, 1, 4, 2, 5])),
     permute(MATRIX, [0, 1], MATRIX),
     permute(WHOLE, [1, 0], i32([3, 2], [0, -3, -1, 4, 2, -5])),
@@ -36,7 +36,7 @@ export const movementCases: OpCases<Movement> = {
     permute(counting([3, 1, 4]), [1, 2, 0]),
     permute(counting([33, 65]), [1, 0]),
   ],
-  expand: [
+  expand: () => [
     expand(f32([1, 3], [1, 2, 3]), f32([2, 3], [1, 2, 3, 1, 2, 3])),
     expand(f32([2, 1], [1, 2]), f32([2, 3], [1, 1, 1, 2, 2, 2])),
     expand(f32([1, 1], 4), f32([3, 5], 4)),
@@ -55,7 +55,7 @@ export const movementCases: OpCases<Movement> = {
       expected: { shape: [4, 5, 6, 3], dtype: 'f32' },
     },
   ],
-  slice: [
+  slice: () => [
     slice(
       'a block',
       counting([3, 4]),
@@ -117,7 +117,7 @@ export const movementCases: OpCases<Movement> = {
       f32([2, 2, 2], [5, 7, 9, 11, 17, 19, 21, 23]),
     ),
   ],
-  pad: [
+  pad: () => [
     pad(
       'a frame',
       MATRIX,
@@ -145,7 +145,7 @@ export const movementCases: OpCases<Movement> = {
       f32([1, 3, 2], [0, 0, 1, 2, 0, 0]),
     ),
   ],
-  concat: [
+  concat: () => [
     concat('rows', 0, [MATRIX, f32([1, 3], 9)], f32([3, 3], [0, 1, 2, 3, 4, 5, 9, 9, 9])),
     concat('columns', 1, [MATRIX, f32([2, 1], [8, 9])], f32([2, 4], [0, 1, 2, 8, 3, 4, 5, 9])),
     concat('three', 0, [f32([1], 1), f32([2], 2), f32([1], 3)], f32([4], [1, 2, 2, 3])),
