@@ -12,7 +12,12 @@ import {
   type Tensor,
   tensor,
 } from '@shardwise/core';
-import { type Backend, BackendError, OutOfMemoryError } from '@shardwise/core/spec';
+import {
+  type Backend,
+  BackendError,
+  OutOfMemoryError,
+  type ProcessGroup,
+} from '@shardwise/core/spec';
 import { assertAllclose, interpreter } from '@shardwise/testing';
 import { reasonWithoutDevice } from '@shardwise/testing/node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -221,23 +226,89 @@ describe.skipIf(reason !== undefined)(
       setRank({ device });
     });
 
-    test('that exceed a buffer are refused with what was asked for, and the limit', async () => {
-      const small = new WebGpuBackend(gpu, {
-        adapter: 'small buffers',
-        memoryBytes: 2 ** 30,
-        bufferBytes: 100_000,
-        submissionMs: 250,
-        timeoutMs: 60_000,
+    describe('that exceed a buffer', () => {
+      const largestBytes = 100_000;
+      let small: WebGpuBackend;
+      let peer: ProcessGroup;
+      const messages: number[] = [];
+      beforeAll(() => {
+        small = new WebGpuBackend(gpu, {
+          adapter: 'small buffers',
+          memoryBytes: 2 ** 30,
+          bufferBytes: largestBytes,
+          submissionMs: 250,
+          timeoutMs: 60_000,
+        });
+        const [own, other] = createLoopbackTransports(2).map((transport) => createGroup(transport));
+        if (own === undefined || other === undefined) throw new Error('two groups');
+        peer = other;
+        const call = own.allReduce.bind(own);
+        own.allReduce = (buffer, ...rest) => {
+          messages.push(buffer.bytes.byteLength);
+          return call(buffer, ...rest);
+        };
+        setRank({ device: small, mesh: new LineMesh('dp', own) });
       });
-      setRank({ device: small });
-      const error: unknown = await rand([200, 200])
-        .exp()
-        .realize()
-        .catch((cause) => cause);
-      if (!(error instanceof OutOfMemoryError)) throw error;
-      expect(error.message).toMatch(/160000 bytes/);
-      expect(error.fields).toMatchObject({ largestBytes: 100_000 });
-      setRank({ device });
+      afterAll(() => setRank({ device }));
+
+      /** The sum of what is all-reduced as one message. */
+      const inOneBucket = (values: readonly Tensor[]): Tensor =>
+        values
+          .map((value) => allReduce(value, 'dp', { bucket: 0 }))
+          .map((value) => value.sum())
+          .reduce((sum, value) => sum.add(value));
+      const refused: readonly [what: string, byteLength: number, compute: () => Tensor][] = [
+        [
+          'a value that is computed',
+          160_000,
+          () => rand([100, 100]).exp().expand([4, 100, 100]).exp(),
+        ],
+        [
+          'a value of the host',
+          160_000,
+          () =>
+            tensor(Array.from({ length: 40_000 }, () => 1))
+              .exp()
+              .sum(),
+        ],
+        [
+          'a bucket of values that would each fit',
+          120_320,
+          () => {
+            const [x, y] = [rand([15_000]), rand([15_000])];
+            return inOneBucket([x.exp(), y.exp()]);
+          },
+        ],
+      ];
+
+      test.each(refused)(
+        '%s, is refused with what was asked for and the limit, before anything is computed or sent',
+        async (_, byteLength, compute) => {
+          const { submissions } = small;
+          const { bytesInUse } = small.usage();
+          const error: unknown = await compute()
+            .data()
+            .catch((cause: unknown) => cause);
+          if (!(error instanceof OutOfMemoryError)) throw error;
+          expect(error.message).toContain(`${byteLength} bytes`);
+          expect(error.message).toContain(String(largestBytes));
+          expect(error.message).toMatch(/smaller batch.*, or divide the model over more ranks/);
+          expect(error.fields).toMatchObject({ byteLength, largestBytes });
+          expect(small.submissions).toBe(submissions);
+          expect(small.usage().bytesInUse).toBe(bytesInUse);
+          expect(messages).toEqual([]);
+        },
+      );
+
+      test('leave the device as it was: values that fit are computed', async () => {
+        // The second value begins where a binding may.
+        const bucketBytes = 40_192 + 40_000;
+        const values = [1, 2].map((value) => rand([10_000]).mul(0).add(value));
+        const sum = inOneBucket(values).item();
+        await peer.allReduce({ bytes: new Uint8Array(bucketBytes), dtype: 'f32' }, 'sum');
+        expect(await sum).toBe(30_000);
+        expect(messages).toEqual([bucketBytes]);
+      });
     });
   },
 );

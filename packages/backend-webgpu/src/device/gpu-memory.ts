@@ -56,20 +56,15 @@ export class GpuMemory {
   /** Throws OutOfMemoryError where it is known at once that there is not so much memory. */
   alloc(byteLength: number): GpuBuffer {
     const sizeBytes = Math.max(leastBytes, Math.ceil(byteLength / 4) * 4);
-    const largest = this.largestBytes;
-    if (sizeBytes > largest || this.#bytesInUse + sizeBytes > this.#capacityBytes) {
+    if (sizeBytes > this.largestBytes) throw tooLarge(byteLength, this.largestBytes);
+    if (this.#bytesInUse + sizeBytes > this.#capacityBytes) {
       throw new OutOfMemoryError(
         {
           asked: `a buffer of ${byteLength} bytes`,
-          found: `${this.#bytesInUse} of ${this.#capacityBytes} bytes are in use, and one buffer may have ${largest}`,
+          found: `${this.#bytesInUse} of ${this.#capacityBytes} bytes are in use`,
           todo: 'Free buffers, use a smaller batch, or divide the model over more ranks',
         },
-        {
-          byteLength,
-          bytesInUse: this.#bytesInUse,
-          capacityBytes: this.#capacityBytes,
-          largestBytes: largest,
-        },
+        { byteLength, bytesInUse: this.#bytesInUse, capacityBytes: this.#capacityBytes },
       );
     }
     const kept = this.#free.get(sizeBytes)?.pop();
@@ -125,6 +120,17 @@ export class GpuMemory {
       );
     return buffer;
   }
+}
+
+function tooLarge(byteLength: number, largestBytes: number): OutOfMemoryError {
+  return new OutOfMemoryError(
+    {
+      asked: `a buffer of ${byteLength} bytes`,
+      found: `one buffer of this device may have ${largestBytes}`,
+      todo: 'Use a smaller batch or smaller buckets, or divide the model over more ranks',
+    },
+    { byteLength, largestBytes },
+  );
 }
 
 function outOfMemory(byteLength: number, bytesInUse: number, error: GPUError): OutOfMemoryError {
