@@ -28,6 +28,7 @@ export async function writeTwins(site: SiteConfig): Promise<void> {
       .replaceAll(/^<([A-Z]\w+)[^>]*\/>$/gm, '(On the site, $1 stands here: it runs in the page.)')
       .replaceAll(/^<\/?RunExample[^>]*>\n+/gm, '')
       .replaceAll(/ \{#[\w-]+\}$/gm, '')
+      .replaceAll('{target="_self"}', '')
       .trim();
     const title = /^title: "?(.*?)"?$/m.exec(source)?.[1] ?? /^# (.*)$/m.exec(text)?.[1] ?? page;
     entries.push({ page, title, text });

@@ -1,10 +1,11 @@
-/** Writes all pages that are made from the sources into `pages/`, where git ignores them. */
+/** Writes all pages that are made from the sources, and the one that tries the visitor's device, into `pages/`, where git ignores them. */
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { apiPages } from './api-pages.ts';
 import { changelogPage } from './changelog-page.ts';
 import { commandLinePage } from './command-line-page.ts';
 import { readGroups } from './declarations.ts';
+import { buildContractPage } from './contract-page.ts';
 import { documentPages } from './documents.ts';
 import { errorsPage } from './errors-page.ts';
 import { limitsPage } from './limits-page.ts';
@@ -34,5 +35,6 @@ for (const { path, title, text, isWide = false } of written) {
   ];
   writeFileSync(file, `---\n${head.join('\n')}\n---\n\n${text}\n`);
 }
+await buildContractPage(join(pages, 'public', 'contract'));
 console.log(`${written.length} pages from the sources`);
 process.exit();

@@ -54,6 +54,18 @@ describeSite('in a browser', (site) => {
     await page.close();
   });
 
+  test('the reference leads to the page that tries the device, which runs the tests of backends', async () => {
+    const { page, problems } = await site.open('/reference/browsers');
+    await page.getByRole('link', { name: 'Try this device' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Try this device' }).waitFor();
+    await page.getByLabel('Device').selectOption('wasm');
+    await page.getByRole('button', { name: 'Run' }).click();
+    await page.locator('#passed', { hasText: /[1-9]/ }).waitFor();
+    expect(await page.textContent('#failed')).toBe('0');
+    expect(problems).toEqual([]);
+    await page.close();
+  });
+
   test('search finds a name of the reference', async () => {
     const { page, problems } = await site.open('/');
     await page
