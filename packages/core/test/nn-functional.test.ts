@@ -5,6 +5,7 @@ import { activationBytes } from '../src/autograd/activation-bytes.ts';
 import {
   binaryCrossEntropyWithLogits,
   crossEntropy,
+  embedding,
   l1Loss,
   mseLoss,
   nllLoss,
@@ -34,6 +35,14 @@ async function expectClose(actual: Tensor, expected: readonly number[]): Promise
     describeDifference(await values(actual), expected, { rtol: 1e-5, atol: 1e-5 }),
   ).toBeUndefined();
 }
+
+test('padding that counts from the end is the row that it names, as in PyTorch', async () => {
+  const weight = random([3, 2], 1).requiresGrad_();
+  embedding(tensor([0, 2, 2], 'i32'), weight, -1)
+    .sum()
+    .backward();
+  expect(await values(weight.grad)).toEqual([1, 1, 0, 0, 0, 0]);
+});
 
 describe('crossEntropy', () => {
   const logits = tensor([

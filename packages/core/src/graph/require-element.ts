@@ -1,3 +1,4 @@
+import { describeValue } from '../spec/describe-value.ts';
 import type { DType } from '../spec/dtype.ts';
 import { DTypeError } from '../spec/errors.ts';
 
@@ -9,38 +10,34 @@ const ranges: Readonly<Partial<Record<DType, readonly [number, number]>>> = {
   bool: [0, 1],
 };
 
-/** Throws DTypeError for a number that an integer or bool tensor would hold as another one. */
+/**
+ * Throws DTypeError for a number that an integer or bool tensor would hold as another one, and for what is no number, of
+ * which arithmetic would make NaN.
+ */
 export function requireElement(dtype: DType, value: number): void {
   const range = ranges[dtype];
-  if (range === undefined) return;
+  if (range === undefined) {
+    if (typeof value !== 'number') throw noElement(dtype, value, 'no number');
+    return;
+  }
   const [least, largest] = range;
   if (Number.isInteger(value) && value >= least && value <= largest) return;
-  throw new DTypeError(
-    {
-      asked: `${value} as an element of ${dtype}`,
-      found: `${dtype} holds whole numbers from ${least} to ${largest}`,
-      todo: 'Use such a number, or another dtype',
-    },
-    { dtype, value },
-  );
+  throw noElement(dtype, value, `${dtype} holds whole numbers from ${least} to ${largest}`);
 }
 
-/** What a finite number must stay below to be finite in the dtype, where that is not as for f32. */
-const infiniteFrom: Readonly<Partial<Record<DType, number>>> = {
-  f64: Number.POSITIVE_INFINITY,
-  f16: 65_520,
-};
+/** Throws DTypeError for a finite number that f16 would hold as infinity. */
+export function requireFinite(dtype: DType, value: number): void {
+  if (dtype === 'f16' && Number.isFinite(value) && Math.abs(value) >= 65_520) {
+    throw noElement(dtype, value, 'infinity');
+  }
+}
 
-/** As requireElement. Throws DTypeError, too, for a finite number that a float of few bits would hold as infinity. */
-export function requireFiniteElement(dtype: DType, value: number): void {
-  requireElement(dtype, value);
-  const isFinite = Math.abs(value) < (infiniteFrom[dtype] ?? 2 ** 128 - 2 ** 103);
-  if (isFinite || !Number.isFinite(value)) return;
-  throw new DTypeError(
+function noElement(dtype: DType, value: unknown, found: string): DTypeError {
+  return new DTypeError(
     {
-      asked: `${value} as an element of ${dtype}`,
-      found: `${dtype} holds it as ${value < 0 ? '-' : ''}Infinity`,
-      todo: 'Write Infinity where you mean it, or use a smaller number',
+      asked: `${describeValue(value)} as an element of ${dtype}`,
+      found,
+      todo: 'Use another number or dtype',
     },
     { dtype, value },
   );

@@ -22,7 +22,6 @@ import { constant, constantLike } from '../graph/build/leaf.ts';
 import { expandTo } from '../graph/build/movement.ts';
 import { createNode, noGrad } from '../graph/create-node.ts';
 import { none, type Node } from '../graph/node.ts';
-import { requireElement } from '../graph/require-element.ts';
 import { article } from '../graph/infer-checks.ts';
 import { broadcastShapes } from '../shape.ts';
 import type { DType } from '../spec/dtype.ts';
@@ -61,13 +60,7 @@ export function combine(op: ArithmeticOp, a: Node, b: NodeOrNumber): Node {
   }
   if (dtype === 'bool' && bools === null) throw noBools(op, "Convert one with .to('i32')");
   if (op === 'pow') checkPower(dtype, b);
-  if (dtype === 'u8' && typeof b === 'number' && isBeyondBytes(op, b)) requireElement(dtype, b);
   return operate(op, dtype === 'bool' && bools !== null ? bools : numbers, dtype, a, b);
-}
-
-/** Whether a bound is the result for every element of eight bits, which cannot hold it. */
-function isBeyondBytes(op: ArithmeticOp, bound: number): boolean {
-  return op === 'maximum' ? bound > 255 : op === 'minimum' && bound < 0;
 }
 
 const comparisons: Readonly<Record<'equal' | 'less' | 'lessEqual', Binary>> = {

@@ -1,7 +1,6 @@
 import { constant } from '../graph/build/leaf.ts';
 import { concat as concatNodes } from '../graph/build/movement.ts';
 import { inputNode } from '../graph/create-node.ts';
-import { requireFiniteElement } from '../graph/require-element.ts';
 import { requireDTypeName } from '../dtype-name.ts';
 import { elementCount, formatShape, normalizeDim, sameShape } from '../shape.ts';
 import { checkOptions } from '../spec/check-options.ts';
@@ -111,7 +110,6 @@ export function fromArray(array: NDArray): Tensor {
 /** A tensor whose elements are all `value`. Shape: -> shape. */
 export function full(shape: Shape, value: number, dtype: DType = 'f32'): Tensor {
   requireType('full', shape, dtype);
-  requireFiniteElement(dtype, value);
   return new Tensor(constant(value, shape, dtype));
 }
 

@@ -176,7 +176,7 @@ export class TensorHandle {
         {
           asked: `requiresGrad_ on a tensor computed by ${this.#node.op}`,
           found: 'only leaves (tensors made from data) collect gradients',
-          todo: 'Call it on the leaf, or use detach() first',
+          todo: 'Call it on the leaf',
         },
         { op: this.#node.op },
       );

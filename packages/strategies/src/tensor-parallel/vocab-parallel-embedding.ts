@@ -76,7 +76,9 @@ function ownRows(indices: Tensor, { weight, paddingIdx }: Embedding, rank: numbe
   const [rows = 0] = weight.shape;
   const own = indices.sub(rank * rows);
   const isOwn = own.ge(0).logicalAnd(own.lt(rows));
-  const padding = paddingIdx === undefined ? undefined : paddingIdx - rank * rows;
+  const place = paddingIdx === undefined ? -1 : paddingIdx - rank * rows;
+  // The row of another rank is none of these.
+  const padding = place >= 0 && place < rows ? place : undefined;
   const found = functional.embedding(isOwn.where(own, 0), weight, padding);
   return isOwn.unsqueeze(-1).where(found, 0);
 }

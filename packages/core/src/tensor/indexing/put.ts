@@ -6,7 +6,7 @@ import { CallSite } from '../../graph/call-site.ts';
 import { bools, requireDType, shapeFault } from '../../graph/infer-checks.ts';
 import { requireIndexDType } from '../../graph/infer-indices.ts';
 import type { Node } from '../../graph/node.ts';
-import { requireFiniteElement } from '../../graph/require-element.ts';
+import { requireFinite } from '../../graph/require-element.ts';
 import {
   broadcastsTo,
   broadcastShapes,
@@ -125,7 +125,7 @@ function asElement(op: string, x: Node, value: NodeOrNumber): Node {
   const dtype = resultDType([x, value]);
   if (dtype !== x.dtype) throw otherDType(op, x, value);
   if (typeof value !== 'number') return cast(value, x.dtype);
-  requireFiniteElement(x.dtype, value);
+  requireFinite(x.dtype, value);
   return constant(value, [], x.dtype);
 }
 
