@@ -3,6 +3,9 @@ export interface ProgramMessage {
   readonly program: string;
 }
 
+/** Lines that the page shows; of a program that prints more, the last ones. */
+export const MOST_LINES = 1000;
+
 /** A line that the program has printed. */
 export interface PrintedLine {
   readonly level: 'log' | 'error';

@@ -16,9 +16,9 @@ import { choice, explorer } from '../explorers/controls.ts';
 import { useDeviceChoice } from '../live/device-choice.ts';
 import { createEditor } from './code-editor.ts';
 import { examples } from './examples.ts';
+import { MOST_LINES } from './messages.ts';
 import { ProgramRun, type Line } from './program-run.ts';
 
-const MOST_LINES = 1000;
 const FIRST = 'sine-on-ranks';
 
 /** What a link to the playground asks for: `#example=NAME`, or `#code=…` of a program that somebody shares. */
@@ -172,6 +172,6 @@ export const Playground = defineComponent({
 });
 
 function endText(printed: number): string {
-  const lines = `Ended after ${printed} ${printed === 1 ? 'line' : 'lines'}`;
-  return printed > MOST_LINES ? `${lines}: the last ${MOST_LINES} are here.` : `${lines}.`;
+  if (printed > MOST_LINES) return `Ended. The last ${MOST_LINES} lines are here.`;
+  return `Ended after ${printed} ${printed === 1 ? 'line' : 'lines'}.`;
 }

@@ -1,6 +1,6 @@
 // Runs a program of the playground: alone, or as a rank, where the program calls init().
 import { importsOf } from './translate.ts';
-import { isProgram, type PrintedLine, type WorkerMessage } from './messages.ts';
+import { isProgram, MOST_LINES, type PrintedLine, type WorkerMessage } from './messages.ts';
 import { showValue } from './show-value.ts';
 
 type Exports = Readonly<Record<string, unknown>>;
@@ -30,7 +30,7 @@ const LINES_BEFORE = 2;
 
 const post = (message: WorkerMessage): void => globalThis.postMessage(message);
 
-/** So many messages with lines are sent in so much time. A program that prints more sends its lines together: the page stays free. */
+/** So many messages with lines are sent in so much time. A program that prints more sends its last lines together: the page stays free. */
 const MOST_MESSAGES = 100;
 const WINDOW_MS = 100;
 let waiting: PrintedLine[] = [];
@@ -52,6 +52,7 @@ function print(printed: PrintedLine): void {
   }
   if (waiting.push(printed) === 1 && sentMessages >= MOST_MESSAGES)
     setTimeout(sendLines, WINDOW_MS);
+  if (waiting.length > MOST_LINES) waiting.shift();
   if (sentMessages < MOST_MESSAGES) sendLines();
 }
 
