@@ -96,6 +96,9 @@ const report = /html-report-/;
 const onDemand = {
   src: "WebGPU's kernels",
   'reduce-elements': 'reductions that have factors',
+  'rows-of': 'messages of rows',
+  pieces: 'long programs',
+  'plan-difference': 'warnings of plans that serve one run each',
   'relate-sizes': 'plans for sizes that vary',
   'compile-sized': 'programs for sizes that vary',
   'link-loop': 'operations without kernels',

@@ -131,7 +131,7 @@ export class PlanCache {
     const compileStart = performance.now();
     const made = await this.#make(subgraph, outputs, family, signature, found?.entry ?? null);
     count('compileMs', record('graph', 'make a plan', compileStart, detail));
-    this.#churn.made(subgraph);
+    await this.#churn.made(subgraph);
     return made;
   }
 

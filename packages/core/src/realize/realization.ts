@@ -12,7 +12,6 @@ import { causeOf } from './index-error.ts';
 import { giveUp, goneWith, isInPart, isUnreadable, taintedBy } from './failed-run.ts';
 import { freeReleased, restorePending, takePending } from './pending.ts';
 import type { PendingWork } from './pending-work.ts';
-import { piecesOf } from './pieces.ts';
 import { PlanFailure } from './execution-plan.ts';
 import { collectGarbage } from './collect-garbage.ts';
 import { PlanCache } from './plan-cache.ts';
@@ -42,6 +41,9 @@ interface Work extends Backlog {
 }
 
 const leastHolders = 4096;
+
+/** Shorter programs are computed as they are. */
+const leastOpsInPieces = 4096;
 
 /** Realizes graphs on one device, one run after another. */
 export class Realization {
@@ -86,7 +88,7 @@ export class Realization {
     if (roots.length > 0) {
       const work = { ...backlog, roots };
       const subgraph = this.#collect(work);
-      const pieces = piecesOf(subgraph, roots);
+      const pieces = await piecesOf(subgraph, roots);
       if (pieces.length === 1) await this.#compute(work, subgraph, surroundings, start);
       else await this.#computePieces(pieces, work, surroundings);
     }
@@ -243,6 +245,16 @@ export class Realization {
       return false;
     });
   }
+}
+
+/** The roots of each piece of a program; what cuts programs is loaded with a long one. */
+async function piecesOf(
+  subgraph: Subgraph,
+  roots: readonly Node[],
+): Promise<readonly (readonly Node[])[]> {
+  if (subgraph.computed.length < leastOpsInPieces) return [roots];
+  const pieces = await import('./pieces.ts');
+  return pieces.piecesOf(subgraph, roots);
 }
 
 /** The lack of memory for which a run failed that has changed nothing, so that it may be tried again. */
