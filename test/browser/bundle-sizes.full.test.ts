@@ -107,7 +107,7 @@ const onDemand = {
   'page-saver': 'checkpoints',
 };
 const unused = new RegExp(`/(${Object.keys(onDemand).join('|')})-`);
-const alone = new RegExp(`${unused.source}|join-(ports|threads-world)-`);
+const alone = new RegExp(`${unused.source}|(aside|join-ports|join-threads-world)-`);
 const sharing = new RegExp(`${unused.source}|join-ports-`);
 const sending = new RegExp(`${unused.source}|join-threads-world-`);
 

@@ -93,6 +93,13 @@ describe(`DistributedDataParallel on ${size} ranks`, () => {
     }
   });
 
+  it('makes all plans of a model in parts in the first step, in which ranks tell each other what they reduce', () => {
+    for (const { madeInParts } of ranks) {
+      expect(madeInParts).toHaveLength(6);
+      expect(new Set(madeInParts.map((counts) => JSON.stringify(counts))).size).toBe(1);
+    }
+  });
+
   describe('refuses models that differ, on every rank, naming rank and tensor', () => {
     it.each([
       [

@@ -44,11 +44,23 @@ export class RunFailure extends Error {
   }
 }
 
+/** What is sent ahead of a step, or behind all of them. */
+interface Beside {
+  readonly step: number;
+  readonly send: () => Promise<void>;
+}
+
 /** Runs a plan on the values of its leaves; one result per root, in order. Throws RunFailure. */
 export async function execute(
   plan: ExecutionPlan,
   leaves: readonly Node[],
-  { backend, mesh, stores, sizes }: Pick<Run, 'backend' | 'mesh' | 'stores' | 'sizes'>,
+  {
+    backend,
+    mesh,
+    stores,
+    sizes,
+    beside,
+  }: Pick<Run, 'backend' | 'mesh' | 'stores' | 'sizes'> & { readonly beside: Beside | null },
 ): Promise<readonly RootResult[]> {
   const temporary = new Map<Node | number, DeviceBuffer>();
   const allocations: Storage[] = [];
@@ -81,8 +93,13 @@ export async function execute(
       called: Promise.resolve(),
       inFlight: new Set(),
     };
-    for (const [index, step] of plan.steps.entries()) {
+    for (const [index, step] of [...plan.steps, null].entries()) {
       try {
+        if (index === beside?.step) {
+          await run.called;
+          await beside.send();
+        }
+        if (step === null) break;
         for (const number of plan.leafUses.needed[index] ?? []) {
           const leaf = leaves[number];
           if (leaf === undefined || run.leaves.has(number)) continue;

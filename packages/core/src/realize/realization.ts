@@ -8,6 +8,7 @@ import type { Mesh } from '../spec/mesh.ts';
 import { count } from '../timeline.ts';
 import { collect, type Subgraph } from './collect.ts';
 import { execute, RunFailure, type RootResult } from './execute.ts';
+import type { Collected } from './aside.ts';
 import { causeOf } from './index-error.ts';
 import { giveUp, goneWith, isInPart, isUnreadable, taintedBy } from './failed-run.ts';
 import { freeReleased, restorePending, takePending } from './pending.ts';
@@ -87,9 +88,9 @@ export class Realization {
     const roots = [...new Set([...nodes, ...pending.keys()])].filter((node) => node.value === null);
     if (roots.length > 0) {
       const work = { ...backlog, roots };
-      const subgraph = this.#collect(work);
-      const pieces = await piecesOf(subgraph, roots);
-      if (pieces.length === 1) await this.#compute(work, subgraph, surroundings, start);
+      const collected = await this.#collect(work);
+      const pieces = await piecesOf(collected.subgraph, roots);
+      if (pieces.length === 1) await this.#compute(work, collected, surroundings, start);
       else await this.#computePieces(pieces, work, surroundings);
     }
     for (const { outcome } of pending.values()) outcome.settled?.();
@@ -112,7 +113,7 @@ export class Realization {
     for (const roots of pieces) {
       const start = performance.now();
       const piece = { ...work, roots: roots.filter(({ value }) => value === null) };
-      await this.#compute(piece, this.#collect(piece), surroundings, start);
+      await this.#compute(piece, await this.#collect(piece), surroundings, start);
       // What passes to the next piece is small, and nobody else is to free it.
       for (const node of roots) {
         const bytes = ofProgram.has(node) ? undefined : this.#bytesOf(node);
@@ -123,15 +124,17 @@ export class Realization {
 
   async #compute(
     work: Work,
-    subgraph: Subgraph,
+    collected: Collected,
     surroundings: Surroundings,
     start: number,
   ): Promise<void> {
     const { roots, offered } = work;
     const updates = roots.filter((root) => isOp(root, 'assign'));
-    const outputs = [...roots.filter((root) => root.op !== 'assign'), ...subgraph.taken];
+    const { subgraph, aside } = collected;
+    const isPlanned = (root: Node): boolean => root.op !== 'assign' && root !== aside?.root;
+    const outputs = [...roots.filter(isPlanned), ...subgraph.taken];
     try {
-      const results = await this.#runPlan(subgraph, outputs, surroundings, start);
+      const results = await this.#runPlan(collected, outputs, surroundings, start);
       count('plansRun', 1);
       this.#settle(outputs, results);
     } catch (failure) {
@@ -150,15 +153,25 @@ export class Realization {
    * dropped, and tries again; then once more with a plan that has no room for larger sizes.
    */
   async #runPlan(
-    subgraph: Subgraph,
+    collected: Collected,
     outputs: readonly Node[],
     surroundings: Surroundings,
     start: number,
   ): Promise<readonly RootResult[]> {
+    const { subgraph, aside } = collected;
     const found = await this.#plans.planFor(subgraph, outputs, start);
     const numbers = varyingConstants(subgraph, found.varying).map(numberLeaf);
     const leaves = [...subgraph.leaves, ...numbers];
-    const all = { backend: this.#backend, sizes: found.sizes, ...surroundings };
+    const beside = aside && {
+      step: aside.stepIn(found.plan, subgraph),
+      send: async () => {
+        // It may have been sent before memory ran short.
+        if (aside.root.value !== null) return;
+        const storage = await aside.send(this.#backend, surroundings.mesh);
+        this.#settle([aside.root], [{ kind: 'storage', storage }]);
+      },
+    };
+    const all = { backend: this.#backend, sizes: found.sizes, ...surroundings, beside };
     try {
       return await execute(found.plan, leaves, all);
     } catch (failure) {
@@ -170,15 +183,20 @@ export class Realization {
     } catch (failure) {
       const shortage = shortageOf(failure);
       if (shortage === null || !this.#plans.shrink(found, shortage)) throw failure;
-      return this.#runPlan(subgraph, outputs, surroundings, performance.now());
+      return this.#runPlan(collected, outputs, surroundings, performance.now());
     }
   }
 
-  #collect(work: Work): Subgraph {
+  async #collect(work: Work): Promise<Collected> {
+    const { roots, offered } = work;
     try {
-      return collect(work.roots, work.offered);
+      if (!roots.some(({ op }) => op === 'broadcast' || op === 'allGather')) {
+        return { subgraph: collect(roots, offered), aside: null };
+      }
+      const { collectApart } = await import('./aside.ts');
+      return collectApart(roots, offered, collect);
     } catch (error) {
-      throw this.#dropped(work.roots.filter(isUnreadable), work, error);
+      throw this.#dropped(roots.filter(isUnreadable), work, error);
     }
   }
 

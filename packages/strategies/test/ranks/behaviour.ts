@@ -8,11 +8,19 @@ import {
   optim,
   ShardwiseError,
   statistics,
+  type Strategy,
   subscribe,
   type Tensor,
   type TimelineEvent,
 } from '@shardwise/core';
-import { type PlannedModel, collectivesOf, ddp, parallelize, planFor } from '@shardwise/strategies';
+import {
+  type PlannedModel,
+  collectivesOf,
+  ddp,
+  fsdp,
+  parallelize,
+  planFor,
+} from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
@@ -37,6 +45,8 @@ export const observations = z.object({
   timeline: z.array(z.enum(['compute', 'collective'])),
   /** Plans made and programs compiled up to each step. */
   made: z.array(z.object({ plans: z.number(), programs: z.number() })),
+  /** The same of a model in parts. */
+  madeInParts: z.array(z.object({ plans: z.number(), programs: z.number() })),
   /** What `create` threw where models differ. */
   mismatches: z.record(
     z.string(),
@@ -226,9 +236,12 @@ async function timeline(): Promise<Observations['timeline']> {
     );
 }
 
-async function made(): Promise<Observations['made']> {
-  const parallel = await parallelize(new Deep(), ddp());
-  const optimizer = new optim.SGD(parallel.module.parameters(), { lr: 0.1, momentum: 0.9 });
+async function made(
+  strategy: Strategy,
+  optimizerOf: (parameters: nn.Parameter[]) => optim.Optimizer,
+): Promise<Observations['made']> {
+  const parallel = await parallelize(new Deep(), strategy);
+  const optimizer = optimizerOf(parallel.module.parameters());
   const counts: Observations['made'] = [];
   for (let step = 0; step < 6; step++) {
     optimizer.zeroGrad();
@@ -289,7 +302,8 @@ export async function main(context: RankContext): Promise<Observations> {
     evaluations: await evaluations(rank),
     traffic: await traffic(),
     timeline: await timeline(),
-    made: await made(),
+    made: await made(ddp(), (parameters) => new optim.SGD(parameters, { lr: 0.1, momentum: 0.9 })),
+    madeInParts: await made(fsdp(), (parameters) => new optim.AdamW(parameters)),
     mismatches: await mismatches(rank, size),
   };
 }
