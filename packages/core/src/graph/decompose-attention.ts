@@ -79,21 +79,16 @@ function stackedSlopes(params: AttentionParams, inputs: readonly Node[]): Node {
 }
 
 function attentionWeights(params: AttentionParams, operands: Operands): Node {
-  const { mask } = operands;
-  const scores = attentionScores(params, operands);
-  return weightsOf(scores, mask !== undefined, mask?.requiresGrad);
+  return weightsOf(attentionScores(params, operands), operands.mask);
 }
 
-/**
- * What queries see of keys; one whose scores are all masked sees nothing. `isTrained`: whether the mask has a gradient,
- * which comes through what is made here. Shape: [B, H, T, S] -> [B, H, T, S].
- */
-export function weightsOf(scores: Node, isMasked: boolean, isTrained = false): Node {
-  if (!isMasked || sizeAt(scores.shape, 3) === 0) return softmax(scores);
+/** What queries see of keys; one whose scores are all masked sees nothing. Shape: [B, H, T, S] -> [B, H, T, S]. */
+export function weightsOf(scores: Node, mask: Node | null | undefined): Node {
+  if (!mask || sizeAt(scores.shape, 3) === 0) return softmax(scores);
   const isBlind = expandReduced(largestOf(scores).isBlind, keyDim, scores);
   const nothing = constantLike(scores, 0);
-  // The softmax of a row that sees nothing is NaN, and so would be all that comes back through it.
-  const weights = softmax(isTrained ? where(isBlind, nothing, scores) : scores);
+  // The softmax of a row that sees nothing is NaN, and so is all that comes back through it to a mask that is learnt.
+  const weights = softmax(mask.requiresGrad ? where(isBlind, nothing, scores) : scores);
   return where(isBlind, nothing, weights);
 }
 

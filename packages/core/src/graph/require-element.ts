@@ -25,13 +25,6 @@ export function requireElement(dtype: DType, value: number): void {
   throw noElement(dtype, value, `${dtype} holds whole numbers from ${least} to ${largest}`);
 }
 
-/** Throws DTypeError for a finite number that f16 would hold as infinity. */
-export function requireFinite(dtype: DType, value: number): void {
-  if (dtype === 'f16' && Number.isFinite(value) && Math.abs(value) >= 65_520) {
-    throw noElement(dtype, value, 'infinity');
-  }
-}
-
 function noElement(dtype: DType, value: unknown, found: string): DTypeError {
   return new DTypeError(
     {

@@ -64,23 +64,13 @@ export function requireList(operation: string, what: string, list: unknown): voi
   );
 }
 
-const splitRules: OptionRules<{ size: number }> = { size: option.required(option.integer(1)) };
-
-/** Throws ConfigError for parts that would not get a tensor smaller. */
-export function requirePartSize(size: number): void {
-  checkOptions('split', { size }, splitRules);
-}
-
-const chunkRules: OptionRules<{ chunks: number }> = { chunks: option.required(option.integer(1)) };
-
-/** Throws ConfigError for no parts. */
-export function requirePartCount(chunks: number): void {
-  checkOptions('chunk', { chunks }, chunkRules);
-}
-
-/** Throws ConfigError for numbers that are not whole. */
-export function requireWhole(operation: string, numbers: Readonly<Record<string, number>>): void {
-  const rule = option.integer(Number.MIN_SAFE_INTEGER);
+/** Throws ConfigError for numbers that are not whole, or below `least`. */
+export function requireWhole(
+  operation: string,
+  numbers: Readonly<Record<string, number>>,
+  least: number = Number.MIN_SAFE_INTEGER,
+): void {
+  const rule = option.required(option.integer(least));
   const names = Object.keys(numbers);
   checkByRules(operation, numbers, Object.fromEntries(names.map((name) => [name, rule])));
 }

@@ -5,7 +5,7 @@ import { checkOptions } from '../spec/check-options.ts';
 import type { Shape } from '../spec/dtype.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
-import { requireList } from './check-arguments.ts';
+import { requireList, requireWhole } from './check-arguments.ts';
 import { fromData } from './create.ts';
 import type { Tensor } from './tensor.ts';
 
@@ -19,7 +19,6 @@ export interface RandomOptions {
 }
 
 const randomRules: OptionRules<RandomOptions> = { generator: option.instanceOf(Generator) };
-const lengthRules: OptionRules<{ length: number }> = { length: option.required(option.count) };
 
 /** Random f32 in [0, 1). Shape: -> shape. */
 export function rand(shape: Shape, options: RandomOptions = {}): Tensor {
@@ -44,7 +43,7 @@ export function randint(
 
 /** The i32 numbers 0 to length - 1 in random order. Shape: -> [length]. */
 export function randperm(length: number, options: RandomOptions = {}): Tensor {
-  checkOptions('randperm', { length }, lengthRules);
+  requireWhole('randperm', { length }, 0);
   const order = generatorOf('randperm', [], options).randperm(length);
   return fromData(Int32Array.from(order), [length], 'i32');
 }

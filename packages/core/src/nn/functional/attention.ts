@@ -112,7 +112,7 @@ function withDropout(
   const scores = attentionScores(params, { q: wide(q), k: wide(k), mask: mask ?? undefined });
   const weights = withOwnGradient(
     [scores],
-    () => cast(weightsOf(scores, mask !== null), v.dtype),
+    () => cast(weightsOf(scores, mask), v.dtype),
     (gradient, _, y) => [softmaxGrad(wide(y), wide(gradient))],
   );
   return new Tensor(weighted(dropout(new Tensor(weights), probability).node, v));

@@ -4,20 +4,15 @@ import { iota } from '../../graph/build/leaf.ts';
 import { offset, neg } from '../../graph/build/elementwise.ts';
 import type { Node } from '../../graph/node.ts';
 import { elementCount, formatShape, normalizeDim, sizeAt } from '../../shape.ts';
-import { checkOptions } from '../../spec/check-options.ts';
 import type { Shape } from '../../spec/dtype.ts';
 import { ShapeError } from '../../spec/errors.ts';
-import * as option from '../../spec/option-rules.ts';
-import type { OptionRules } from '../../spec/option-rules.ts';
-import { requireList } from '../check-arguments.ts';
+import { requireList, requireWhole } from '../check-arguments.ts';
 import { differentDims } from '../different-dims.ts';
-
-const timesRules: OptionRules<{ repeats: number }> = { repeats: option.required(option.count) };
 
 /** The tensor, so many times along each dim; counts before the tensor's dims add dims. Shape: [A, B], [r, s] -> [rA, sB]. */
 export function repeat(op: 'repeat' | 'tile', x: Node, times: Shape): Node {
   requireList(op, 'counts', times);
-  times.forEach((repeats) => checkOptions(op, { repeats }, timesRules));
+  times.forEach((repeats) => requireWhole(op, { repeats }, 0));
   const missing = times.length - x.shape.length;
   if (missing < 0) throw tooFew(op, x.shape, times);
   const shape = [...Array.from({ length: missing }, () => 1), ...x.shape];
@@ -44,7 +39,7 @@ export function tile(x: Node, times: Shape): Node {
 
 /** Each element `repeats` times in a row; of all elements in a row where no dim is given. Shape: [.., D, ..] -> [.., rD, ..]. */
 export function repeatInterleave(x: Node, repeats: number, dim: number | undefined): Node {
-  checkOptions('repeatInterleave', { repeats }, timesRules);
+  requireWhole('repeatInterleave', { repeats }, 0);
   if (dim === undefined) {
     return repeatInterleave(reshape(x, [elementCount(x.shape)]), repeats, 0);
   }

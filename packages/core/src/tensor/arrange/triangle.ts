@@ -3,17 +3,11 @@ import { constantLike, iota } from '../../graph/build/leaf.ts';
 import { expandTo } from '../../graph/build/movement.ts';
 import { shapeFault } from '../../graph/infer-checks.ts';
 import type { Node } from '../../graph/node.ts';
-import { checkOptions } from '../../spec/check-options.ts';
-import * as option from '../../spec/option-rules.ts';
-import type { OptionRules } from '../../spec/option-rules.ts';
-
-const diagonalRules: OptionRules<{ diagonal: number }> = {
-  diagonal: option.required(option.integer(Number.MIN_SAFE_INTEGER)),
-};
+import { requireWhole } from '../check-arguments.ts';
 
 /** Zeros above the diagonal, or below it; others count from it, upwards. Shape: [.., R, C] -> [.., R, C]. */
 export function triangle(op: 'tril' | 'triu', x: Node, diagonal: number): Node {
-  checkOptions(op, { diagonal }, diagonalRules);
+  requireWhole(op, { diagonal });
   const shape = x.shape.slice(-2);
   if (shape.length < 2) {
     throw shapeFault(

@@ -6,7 +6,6 @@ import { CallSite } from '../../graph/call-site.ts';
 import { bools, requireDType, shapeFault } from '../../graph/infer-checks.ts';
 import { requireIndexDType } from '../../graph/infer-indices.ts';
 import type { Node } from '../../graph/node.ts';
-import { requireFinite } from '../../graph/require-element.ts';
 import {
   broadcastsTo,
   broadcastShapes,
@@ -123,10 +122,11 @@ export function takeAlongDim(x: Node, index: Node, dim: number | undefined): Nod
 /** Throws DTypeError where x does not hold the value, as an integer a fraction. */
 function asElement(op: string, x: Node, value: NodeOrNumber): Node {
   const dtype = resultDType([x, value]);
-  if (dtype !== x.dtype) throw otherDType(op, x, value);
-  if (typeof value !== 'number') return cast(value, x.dtype);
-  requireFinite(x.dtype, value);
-  return constant(value, [], x.dtype);
+  // A number that is finite in f32 must not become infinite.
+  const number = typeof value === 'number' && Number.isFinite(value) ? value : 0;
+  const isInfinite = dtype === 'f16' && Math.abs(number) >= 65_520;
+  if (dtype !== x.dtype || isInfinite) throw otherDType(op, x, value);
+  return typeof value === 'number' ? constant(value, [], x.dtype) : cast(value, x.dtype);
 }
 
 function otherDType(op: string, x: Node, value: NodeOrNumber): DTypeError {

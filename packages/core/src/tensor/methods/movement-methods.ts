@@ -5,13 +5,8 @@ import { ShapeError } from '../../spec/errors.ts';
 import { movedOrder } from '../arrange/moved-order.ts';
 import { flip, repeat, repeatInterleave, roll, tile } from '../arrange/repeat.ts';
 import { triangle } from '../arrange/triangle.ts';
-import {
-  requireElementAt,
-  requireList,
-  requirePadding,
-  requirePartCount,
-  requirePartSize,
-} from '../check-arguments.ts';
+import { requireElementAt, requireList, requirePadding, requireWhole } from '../check-arguments.ts';
+import { differentDims } from '../different-dims.ts';
 import type { TensorHandle } from '../handle.ts';
 import { ReductionMethods } from './reduction-methods.ts';
 
@@ -42,17 +37,7 @@ export abstract class MovementMethods<T extends TensorHandle> extends ReductionM
   }
   permute(order: readonly number[]): T {
     requireList('permute', 'dims', order);
-    const dims = order.map((dim) => normalizeDim('permute', dim, this.ndim));
-    if (new Set(dims).size !== this.ndim) {
-      throw new ShapeError(
-        {
-          asked: `permute of shape ${formatShape(this.shape)} by [${order.join(', ')}]`,
-          found: `${new Set(dims).size} different dims of ${this.ndim}`,
-          todo: 'Name each dim once',
-        },
-        { order },
-      );
-    }
+    const dims = differentDims('permute', this.shape, order, this.ndim);
     return this.tensorOf(permute(this.node, dims));
   }
   transpose(dimA: number, dimB: number): T {
@@ -98,7 +83,7 @@ export abstract class MovementMethods<T extends TensorHandle> extends ReductionM
   }
   /** Parts of equal size, the last may be smaller, as torch.split. */
   split(size: number, dim = 0): T[] {
-    requirePartSize(size);
+    requireWhole('split', { size }, 1);
     const total = sizeAt(this.shape, normalizeDim('split', dim, this.ndim));
     return Array.from({ length: Math.max(1, Math.ceil(total / size)) }, (_, i) =>
       this.slice(dim, i * size, (i + 1) * size),
@@ -106,7 +91,7 @@ export abstract class MovementMethods<T extends TensorHandle> extends ReductionM
   }
   /** At most so many parts of equal size, the last may be smaller, as torch.chunk. An empty dim has so many empty ones. */
   chunk(parts: number, dim = 0): T[] {
-    requirePartCount(parts);
+    requireWhole('chunk', { chunks: parts }, 1);
     const total = sizeAt(this.shape, normalizeDim('chunk', dim, this.ndim));
     // Of no elements there are as many parts as of any other number.
     if (total === 0) return Array.from({ length: parts }, () => this.slice(dim, 0));

@@ -29,6 +29,7 @@ import { checkOptions } from '../../spec/check-options.ts';
 import type { DType } from '../../spec/dtype.ts';
 import * as option from '../../spec/option-rules.ts';
 import type { OptionRules } from '../../spec/option-rules.ts';
+import { requireWhole } from '../check-arguments.ts';
 
 /** Options of `histogram`. */
 export interface HistogramOptions {
@@ -41,7 +42,6 @@ export interface HistogramOptions {
   readonly range?: readonly [number, number];
 }
 
-const lengthRules: OptionRules<{ length: number }> = { length: option.required(option.count) };
 const histogramRules: OptionRules<HistogramOptions> = {
   bins: option.integer(1),
   range: {
@@ -55,7 +55,7 @@ const histogramRules: OptionRules<HistogramOptions> = {
  * another number rejects with IndexError. Shape: x i32 [N], weights [N] -> i32 [length], or that of the weights.
  */
 export function binCount(x: Node, length: number, weights: Node | null): Node {
-  checkOptions('binCount', { length }, lengthRules);
+  requireWhole('binCount', { length }, 0);
   requireIndexDType('binCount', x);
   const terms = weights ?? constant(1, x.shape, 'i32');
   if (x.shape.length !== 1 || !sameShape(terms.shape, x.shape)) {

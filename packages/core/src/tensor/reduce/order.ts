@@ -9,6 +9,7 @@ import { elementCount, sizeAt } from '../../shape.ts';
 import { checkOptions } from '../../spec/check-options.ts';
 import * as option from '../../spec/option-rules.ts';
 import type { OptionRules } from '../../spec/option-rules.ts';
+import { requireWhole } from '../check-arguments.ts';
 import { argMax, oneDim, type ReduceOptions, reduceRules } from '../reductions.ts';
 
 /** Elements, and where they stood along the dim. */
@@ -37,7 +38,6 @@ const topKRules: OptionRules<TopKOptions> = {
   dim: option.integer(Number.MIN_SAFE_INTEGER),
   largest: option.flag,
 };
-const countRules: OptionRules<{ k: number }> = { k: option.required(option.count) };
 
 /** Equal elements keep their order. Shape: N -> i32 N. */
 export function argSort(x: Node, dim: number, options: SortOptions): Node {
@@ -54,7 +54,7 @@ export function sort(x: Node, dim: number, options: SortOptions): NodesWithIndic
 /** Shape: [.., D, ..] -> [.., k, ..], i32 [.., k, ..]. */
 export function topK(x: Node, k: number, options: TopKOptions): NodesWithIndices {
   checkOptions('topK', options, topKRules);
-  checkOptions('topK', { k }, countRules);
+  requireWhole('topK', { k }, 0);
   const { dim = -1, largest = true } = options;
   const d = oneDim('topK', x, dim) ?? 0;
   const size = x.shape[d] ?? 1;
