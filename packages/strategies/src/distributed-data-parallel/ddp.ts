@@ -36,8 +36,9 @@ export interface DistributedDataParallelOptions {
    */
   readonly broadcastBuffers?: boolean;
   /**
-   * Whether parameters that no loss of a step uses count as zero. Default: false; then the update of a
-   * parameter without a gradient is an error that names it.
+   * Whether parameters that no loss of a step uses have a gradient of zeros, by which momentum and weight decay continue to
+   * change them. (In PyTorch they stay as they are.) Default: false; then the update of a parameter without a
+   * gradient is an error that names it.
    */
   readonly findUnusedParameters?: boolean;
   /**
