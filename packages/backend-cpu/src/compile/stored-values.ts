@@ -39,10 +39,11 @@ export function storedValues(
     else store(id, lazy);
   }
 
+  /** Products read through views, and packing rounds inputs of the program. */
   function storeBelowViews(id: number): void {
     const lazy = flow.lazy(id);
     if (lazy?.op === 'reshape' || lazy?.op === 'expand') lazy.inputs.forEach(storeBelowViews);
-    else if (lazy !== undefined) store(id, lazy);
+    else if (lazy !== undefined && !isNarrowing(lazy, segment.values)) store(id, lazy);
   }
   function storeBelowReshapes(id: number): void {
     const lazy = flow.lazy(id);

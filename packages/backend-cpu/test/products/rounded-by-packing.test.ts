@@ -55,6 +55,22 @@ describe('f32 inputs that are rounded to bf16 for a product', () => {
     ]);
   });
 
+  it('are rounded as they are packed beside a bias, which alone is rounded in memory', () => {
+    const bias: readonly Instruction[] = [
+      cast(2, [N], 'bf16'),
+      cast(8, [N], 'f32'),
+      { op: 'reshape', params: { shape: [1, N] }, inputs: [9], ...f32(1, N) },
+      { op: 'expand', params: { shape: [M, N] }, inputs: [10], ...f32(M, N) },
+      binary('add', 7, 11, f32(M, N)),
+    ];
+    const instructions = [...shifted(rounded), ...bias];
+    const program = programOf({ inputs: [...inputs, f32(N)], instructions, outputs: [12] });
+    const { pieces } = analyse(program, { bf16: true, thin: false, attention: null }, sessions);
+    const calls = pieces.flatMap((piece) => (piece.kind === 'kernel' ? piece.plan.calls : []));
+    expect(calls.map(({ sizes }) => sizes)).toEqual([[1, N]]);
+    expect(pieces.filter(({ kind }) => kind === 'product')).toHaveLength(1);
+  });
+
   it('give the bits that values of bf16 give', async () => {
     const program = programOf({ inputs, instructions: rounded, outputs: [6] });
     const [, , product] = await run(program, [x, w]);
