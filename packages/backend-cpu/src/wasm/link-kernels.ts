@@ -25,7 +25,11 @@ interface Part {
 export function linkKernels(target: KernelTarget, plan: KernelPlan): KernelExecutable {
   const { direct, copies, storage, inputCount } = plan;
   const { memory } = target;
-  const parts = partsOf(plan.calls, target);
+  const parts = partsOf(plan.calls, target).map(({ calls, run }) => ({
+    run,
+    indices: calls[0]?.indices,
+    updates: calls.some(({ values }) => values.some((value) => direct.has(value))),
+  }));
   let placed: AddressOf | undefined;
   let place: AddressOf = () => 0;
   return {
@@ -36,16 +40,15 @@ export function linkKernels(target: KernelTarget, plan: KernelPlan): KernelExecu
         placed = address;
       }
       let updated = false;
-      for (const { calls, run } of parts) {
+      for (const { run, indices, updates } of parts) {
         const element = run(place);
-        const indices = calls[0]?.indices;
         if (indices !== undefined && element !== undefined && element >= 0) {
           const [index = 0] = new Int32Array(memory.buffer, place(indices.value) + 4 * element, 1);
           const instruction = indices.reader - inputCount;
           const { op, size } = indices;
           throw IndexError.ofRun({ op, instruction, index, element, size, updated });
         }
-        updated ||= calls.some(({ values }) => values.some((value) => direct.has(value)));
+        updated ||= updates;
       }
       for (const { value, target: to, byteLength } of copies) {
         const from = address(value);
