@@ -123,40 +123,51 @@ describe('heads of attention', () => {
 });
 
 describe('gradients of attention', () => {
-  const type = f32(B, H, T, D);
-  const rows = f32(B, H, T);
-  const inputs = [type, type, type, type, rows, rows];
-  const gradients = (['attentionQueryGrad', 'attentionKeyGrad', 'attentionValueGrad'] as const).map(
-    (op): Instruction => ({ op, params, inputs: [0, 1, 2, 3, 4, 5], ...type }),
-  );
-  const joined: readonly Instruction[] = [
-    ...gradients,
-    { op: 'concat', params: { dim: 1 }, inputs: [6, 7, 8], ...f32(B, 3 * H, T, D) },
-    { op: 'permute', params: { order: [0, 2, 1, 3] }, inputs: [9], ...f32(B, T, 3 * H, D) },
-    {
-      op: 'reshape',
-      params: { shape: [B * T, 3 * H * D] },
-      inputs: [10],
-      ...f32(B * T, 3 * H * D),
-    },
-  ];
+  /** All gradients, put together, as value 11. */
+  function joined(dtype: 'f32' | 'bf16', outputs: readonly number[]): Program {
+    const typed = (...shape: number[]) => ({ shape, dtype });
+    const type = typed(B, H, T, D);
+    const rows = f32(B, H, T);
+    const rounding = dtype === 'bf16' ? dtype : 'none';
+    const gradients = (
+      ['attentionQueryGrad', 'attentionKeyGrad', 'attentionValueGrad'] as const
+    ).map((op): Instruction => ({
+      op,
+      params: { ...params, rounding },
+      inputs: [0, 1, 2, 3, 4, 5],
+      ...type,
+    }));
+    const instructions: readonly Instruction[] = [
+      ...gradients,
+      { op: 'concat', params: { dim: 1 }, inputs: [6, 7, 8], ...typed(B, 3 * H, T, D) },
+      { op: 'permute', params: { order: [0, 2, 1, 3] }, inputs: [9], ...typed(B, T, 3 * H, D) },
+      {
+        op: 'reshape',
+        params: { shape: [B * T, 3 * H * D] },
+        inputs: [10],
+        ...typed(B * T, 3 * H * D),
+      },
+    ];
+    return programOf({ inputs: [type, type, type, type, rows, rows], instructions, outputs });
+  }
 
   it('are written where the program puts them together, and not copied', () => {
-    expect(copiesOf(programOf({ inputs, instructions: joined, outputs: [11] }))).toBe(0);
+    expect(copiesOf(joined('f32', [11]))).toBe(0);
+    expect(copiesOf(joined('bf16', [11]))).toBe(0);
   });
 
   it('are copied where the program gives one of them away', () => {
-    const program = programOf({ inputs, instructions: joined, outputs: [11, 7] });
-    expect(copiesOf(program)).toBeGreaterThan(0);
+    expect(copiesOf(joined('f32', [11, 7]))).toBeGreaterThan(0);
   });
 
   /** By queries, keys and values; `joins` says whether these are parts of one tensor, of which this is the gradient then. */
   async function gradientsOf(
     queries: number,
-    keysOfAll: boolean,
-    joins: boolean,
+    causal: boolean,
+    { joins, half }: { readonly joins: boolean; readonly half: boolean },
   ): Promise<number[]> {
     setRank({ device: await cpu() });
+    const narrowed = (x: Tensor): Tensor => (half ? x.to('bf16') : x);
     const shape = [B, queries, 3 * H * D];
     const length = B * queries * 3 * H * D;
     const whole = fromData(
@@ -169,22 +180,24 @@ describe('gradients of attention', () => {
         .reshape([B, queries, 3 * H, D])
         .transpose(1, 2)
         .split(H, 1);
-    const parts = split(joins ? whole.requiresGrad_() : whole);
+    const parts = split(narrowed(joins ? whole.requiresGrad_() : whole));
     const leaves = joins
       ? parts
       : await Promise.all(
           parts.map(async (part) =>
             fromData(
-              Float32Array.from(await part.data(), Number),
+              Float32Array.from(await part.to('f32').data(), Number),
               part.shape,
               'f32',
             ).requiresGrad_(),
           ),
         );
-    const [q, k, v] = leaves;
+    const [q, k, v] = joins ? leaves : leaves.map(narrowed);
     if (q === undefined || k === undefined || v === undefined) throw new RangeError('three parts');
-    const y = nn.functional.scaledDotProductAttention(q, k, v, { causal: keysOfAll });
-    y.square().sum().backward();
+    const y = autocast({ enabled: half }, () =>
+      nn.functional.scaledDotProductAttention(q, k, v, { causal }),
+    );
+    y.to('f32').square().sum().backward();
     if (joins) return Array.from(await (whole.grad ?? whole).data(), Number);
     // Which element of the whole each element of a part is.
     const places = split(
@@ -211,9 +224,11 @@ describe('gradients of attention', () => {
   ])(
     'of %d tokens have the same bits as those by tensors of their own',
     async (queries, causal) => {
-      const joined = await gradientsOf(queries, causal, true);
-      expect(joined).toEqual(await gradientsOf(queries, causal, false));
-      expect(joined.every(Number.isFinite)).toBe(true);
+      for (const half of [false, true]) {
+        const together = await gradientsOf(queries, causal, { joins: true, half });
+        expect(together).toEqual(await gradientsOf(queries, causal, { joins: false, half }));
+        expect(together.every(Number.isFinite)).toBe(true);
+      }
     },
   );
 });

@@ -20,7 +20,8 @@ function rowsOf(
   return { byteOffset: bytesOfPacking(source.packing) * elements, stride: source.rowStride };
 }
 
-function elementsBefore(
+/** Where a row of a head begins, of which each item has so many, in elements. */
+export function elementsBefore(
   { elementOffset, itemStride, headStride, rowStride }: HeadPlaces,
   head: number,
   headsOfItem: number,

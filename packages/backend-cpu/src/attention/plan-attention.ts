@@ -19,6 +19,7 @@ import {
   weightsLoop,
 } from './attention-loops.ts';
 import {
+  elementsBefore,
   keyHead,
   keyProducts,
   owedProducts,
@@ -27,6 +28,7 @@ import {
   scoreProducts,
   staircase,
 } from './attention-products.ts';
+import { rowCopyKey } from '../wasm/move/row-copy.ts';
 import { type HeadRange, headRanges, rowBlocks } from './row-blocks.ts';
 
 /** Where an operand begins: in a value, or at an address outside of the memory of values. */
@@ -177,16 +179,27 @@ class Planner {
     const place = isAside ? this.#aside(4 * most * matrix) : this.#value(result.value);
     const begun = new Set<number>();
     const seen = work.params.causal ? Math.min(keys, work.queries) : keys;
-    const narrow = (first: number, heads: number): void => {
+    const narrow = (first: number, count: number): void => {
       const routine = this.#routine('narrowing', narrowingLoop);
-      const calls = Array.from({ length: heads }, (_, at): LoopCall => {
-        const values = [
-          this.#moved(place, 4 * at * matrix),
-          this.#moved(this.#value(result.value), 2 * (first + at) * matrix),
+      const numbers = loopNumbers(seen, width);
+      const calls = Array.from({ length: count }, (_, at): readonly LoopCall[] => {
+        const sum = this.#moved(place, 4 * at * matrix);
+        const target = this.#moved(
+          this.#value(result.value),
+          2 * elementsBefore(result, first + at, groups),
+        );
+        if (result.rowStride === width) return [{ routine, numbers, values: [sum, target] }];
+        // Rows that are apart are rounded where they were summed, and copied.
+        return [
+          { routine, numbers, values: [sum, sum] },
+          {
+            routine: this.#rowCopy(),
+            numbers: [seen, 2 * width, 2 * result.rowStride, 2 * width],
+            values: [sum, target],
+          },
         ];
-        return { routine, numbers: loopNumbers(seen, width), values };
       });
-      this.#steps.push({ kind: 'loops', loops: this.#loops.link(this.#memory, calls) });
+      this.#steps.push({ kind: 'loops', loops: this.#loops.link(this.#memory, calls.flat()) });
     };
     let first = 0;
     return {
@@ -249,13 +262,13 @@ class Planner {
 
   #routine(name: string, build: () => LaneLoop): bigint {
     const { rounding, isNarrow } = this.#tile;
-    const routine = this.#loops.routine(`attention ${name} ${rounding} ${isNarrow}`, build);
-    if (routine !== undefined) return routine;
-    throw new BackendError({
-      asked: 'attention in machine code',
-      found: 'a system that no longer gives executable memory',
-      todo: "Use cpu({ loops: 'webassembly' })",
-    });
+    return placed(this.#loops.routine(`attention ${name} ${rounding} ${isNarrow}`, build));
+  }
+
+  /** The routine that copies rows, as kernels have it. */
+  #rowCopy(): bigint {
+    const source = { kind: 'row copy', loops: 1 } as const;
+    return placed(this.#loops.routine(rowCopyKey(1), () => this.#loops.written(source)));
   }
 
   /** A loop over the rows of a tile. Values have one number of f32 for each query. */
@@ -340,6 +353,15 @@ class Planner {
   #finish(zeroed: AttentionPlan['zeroed']): AttentionPlan {
     return { places: this.#places, zeroed, steps: this.#steps, kept: this.#kept };
   }
+}
+
+function placed(routine: bigint | undefined): bigint {
+  if (routine !== undefined) return routine;
+  throw new BackendError({
+    asked: 'attention in machine code',
+    found: 'a system that no longer gives executable memory',
+    todo: "Use cpu({ loops: 'webassembly' })",
+  });
 }
 
 /** Sums over queries that are planned head range by head range. */

@@ -13,8 +13,7 @@ type GradientStep = Extract<
 
 /**
  * Where a program only concatenates all gradients of an attention, and permutes what that gives, attention writes them there: one step
- * makes the permuted value, and nothing is copied. Gradients of 16 bits may be sums that are rounded at the end, row by row: they
- * are copied as before.
+ * makes the permuted value, and nothing is copied.
  */
 export function gatherGradients(
   steps: readonly Step[],
@@ -63,7 +62,7 @@ function isGradient(step: Step): step is GradientStep {
   return isAttentionStep(step) && !isForward(step);
 }
 
-/** Whether the parts of a concatenation are all gradients of one attention that there are, in f32, each once, and read by it alone. */
+/** Whether the parts of a concatenation are all gradients of one attention that there are, each once, and read by it alone. */
 function isAllOfOne(
   parts: readonly Step[],
   concat: Step,
@@ -76,9 +75,7 @@ function isAllOfOne(
   return (
     parts.length === concat.inputs.length &&
     all.length === parts.length &&
-    all.every(
-      (step) => step.dtype === 'f32' && parts.includes(step) && onlyReader(step.output) === concat,
-    )
+    all.every((step) => parts.includes(step) && onlyReader(step.output) === concat)
   );
 }
 

@@ -1,7 +1,7 @@
 import { dtypes, type ValueType } from '@shardwise/core/spec';
 import { byteLengthOf, elementCount, inputAt, type StepMap } from '../compile/step.ts';
 import { libraryOf } from '../wasm/kernel-library.ts';
-import { rowCopyKernel, rowCopyOf } from '../wasm/move/row-copy.ts';
+import { rowCopyKernel, rowCopyKey, rowCopyOf } from '../wasm/move/row-copy.ts';
 import { permutedView, slicedView, type View, wholeView } from '../wasm/move/view.ts';
 import type { LinkLoop, RunLoop } from './run-loop.ts';
 import { viewAt } from './view-at.ts';
@@ -21,7 +21,7 @@ export const linkMovement: LinkLoop<Movement> = ({ memory }, step, inputs) => {
   const { bytes } = dtypes[step.dtype];
   const copies = copiesOf(step, inputs).map(({ input, from, to }): RunLoop => {
     const { loops, sizes, sourceBytes, targetBytes } = rowCopyOf(from, to, bytes);
-    const kernel = library.kernel(`copy rows ${loops}`, () => rowCopyKernel(loops));
+    const kernel = library.kernel(rowCopyKey(loops), () => rowCopyKernel(loops));
     return (addressOf) => {
       kernel(...sizes, addressOf(input) + sourceBytes, addressOf(step.output) + targetBytes);
     };

@@ -7,7 +7,7 @@ import { fuseLoop } from './fuse/fused-loop.ts';
 import { keptRows, rowCall } from './fuse/row-call.ts';
 import type { KernelCall } from './kernel-call.ts';
 import type { KernelProgram } from './kernel-program.ts';
-import { rowCopyOf, rowCopyKernel } from './move/row-copy.ts';
+import { rowCopyOf, rowCopyKernel, rowCopyKey } from './move/row-copy.ts';
 import { slicedView, wholeView } from './move/view.ts';
 import { structureKey } from './structure-key.ts';
 
@@ -114,7 +114,7 @@ function copyParts(
     const copy = rowCopyOf(source, slicedView(whole, starts, sizes), dtypes[dtype].bytes);
     const { loops } = copy;
     return {
-      key: `copy rows ${loops}`,
+      key: rowCopyKey(loops),
       build: () => rowCopyKernel(loops),
       routine: { kind: 'row copy', loops } as const,
       sizes: copy.sizes,

@@ -61,6 +61,11 @@ export function rowCopyOf(source: View, target: View, elementBytes: number): Row
   };
 }
 
+/** The key of kernels and routines with so many loops around a row. */
+export function rowCopyKey(loops: number): string {
+  return `copy rows ${loops}`;
+}
+
 /** Parameters: those of RowCopy.sizes, the source's address, the target's. */
 export function rowCopyKernel(loops: number): FunctionBuilder {
   const fn = new FunctionBuilder(3 * loops + 3);
