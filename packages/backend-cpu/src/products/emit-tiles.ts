@@ -252,9 +252,20 @@ const panels: readonly Panel[] = [
 ];
 const sums = [zmm(0), zmm(1)] as const;
 
+type Flag = keyof typeof taskFlags;
+
+/** What most products do with sums. Rows of these are finished without looking at flags, which takes as long as what they ask for. */
+const usual: readonly (readonly Flag[])[] = [
+  [],
+  ['addsAddend'],
+  ['scales'],
+  ['scales', 'addsAddend'],
+  ['rounds'],
+];
+
 /** Finishes the rows that there are, one after the other. rdi: their sums. */
 function emitRows(code: Assembler, kind: ProductKind): void {
-  const [whole, plain, next, done] = [code.label(), code.label(), code.label(), code.label()];
+  const [whole, done] = [code.label(), code.label()];
   code.mov(rcx, edge);
   code.cmp(r14, 1);
   code.jumpIf('greater', whole);
@@ -266,30 +277,43 @@ function emitRows(code: Assembler, kind: ProductKind): void {
   code.mov(r8, taskField('multiply', 'resultStrideBytes'));
   code.mov(r10, taskField('multiply', 'addendStrideBytes'));
   code.mov(r11, taskField('multiply', 'flags'));
-  code.cmp(r11, 0);
-  code.jumpIf('equal', plain);
-  code.place(next);
-  for (const panel of panels) emitRow(code, kind, panel, () => emitEpilogue(code, kind, panel));
-  code.add(rsi, amxSumRowBytes);
-  code.add(rdx, r8);
-  code.add(r9, r10);
-  code.sub(rcx, 1);
-  code.jumpIf('notEqual', next);
-  code.jump(done);
-  code.entry(plain);
-  for (const panel of panels) emitRow(code, kind, panel, () => {});
-  code.add(rsi, amxSumRowBytes);
-  code.add(rdx, r8);
-  code.sub(rcx, 1);
-  code.jumpIf('notEqual', plain);
+  for (const flags of usual) {
+    const others = code.label();
+    code.cmp(r11, bitsOf(flags));
+    code.jumpIf('notEqual', others);
+    emitRowLoop(code, kind, (flag, emit) => {
+      if (flags.includes(flag)) emit();
+    });
+    code.jump(done);
+    code.place(others);
+  }
+  emitRowLoop(code, kind, (flag, emit) => whenTask(code, flag, emit));
   code.place(done);
   code.store(resultRow, rdx);
   code.store(addendRow, r9);
 }
 
-function emitRow(code: Assembler, kind: ProductKind, panel: Panel, emitBetween: () => void): void {
+function bitsOf(flags: readonly Flag[]): number {
+  return flags.reduce((bits, flag) => bits | taskFlags[flag], 0);
+}
+
+/** Writes what is done where a task has a flag. */
+type When = (flag: Flag, emit: () => void) => void;
+
+function emitRowLoop(code: Assembler, kind: ProductKind, when: When): void {
+  const next = code.label();
+  code.entry(next);
+  for (const panel of panels) emitRow(code, kind, panel, when);
+  code.add(rsi, amxSumRowBytes);
+  code.add(rdx, r8);
+  code.add(r9, r10);
+  code.sub(rcx, 1);
+  code.jumpIf('notEqual', next);
+}
+
+function emitRow(code: Assembler, kind: ProductKind, panel: Panel, when: When): void {
   eachHalf(panel, (sum, offset) => code.binary('vmovups', sum, at(rsi, offset)));
-  emitBetween();
+  emitEpilogue(code, kind, panel, when);
   if (kind === 'bf16 to bf16') {
     // All 32 values in one vector, of which the first mask says all that there are.
     code.ternary('vcvtne2ps2bf16', zmm(2), zmm(1), zmm(0));
@@ -301,25 +325,25 @@ function emitRow(code: Assembler, kind: ProductKind, panel: Panel, emitBetween: 
   }
 }
 
-function emitEpilogue(code: Assembler, kind: ProductKind, panel: Panel): void {
-  whenTask(code, 'addsToResult', () => {
+function emitEpilogue(code: Assembler, kind: ProductKind, panel: Panel, when: When): void {
+  when('addsToResult', () => {
     if (kind === 'bf16 to bf16') return;
     eachHalf(panel, (sum, offset, there) => {
       code.binary('vmovups', zmm(2), at(rdx, offset), { mask: there, zero: true });
       code.ternary('vaddps', sum, zmm(2), sum);
     });
   });
-  whenTask(code, 'scales', () => {
+  when('scales', () => {
     const scale = at(r15, fieldOffset('multiply', 'scale'));
     for (const sum of sums) code.ternary('vmulps', sum, sum, scale, { broadcast: true });
   });
-  whenTask(code, 'addsAddend', () => {
+  when('addsAddend', () => {
     eachHalf(panel, (sum, offset, there) => {
       code.binary('vmovups', zmm(2), at(r9, offset), { mask: there, zero: true });
       code.ternary('vaddps', sum, sum, zmm(2));
     });
   });
-  whenTask(code, 'rounds', () => {
+  when('rounds', () => {
     if (kind === 'bf16 to bf16') return;
     for (const sum of sums) {
       code.binary('vcvtneps2bf16', ymm(2), sum);
@@ -340,7 +364,7 @@ function eachHalf(
 }
 
 /** What is done where the flags in r11 have this one. */
-function whenTask(code: Assembler, flag: keyof typeof taskFlags, emit: () => void): void {
+function whenTask(code: Assembler, flag: Flag, emit: () => void): void {
   const skipped = code.label();
   code.mov(rax, r11);
   code.and(rax, taskFlags[flag]);
