@@ -122,6 +122,70 @@ describe('heads of attention', () => {
   );
 });
 
+describe('the result of attention', () => {
+  const type = f32(B, H, T, D);
+  const byTokens = f32(B, T, H, D);
+  const inputs = [type, type, type, byTokens, f32(B, H, T)];
+  const swap = { order: [0, 2, 1, 3] } as const;
+  const instructions: readonly Instruction[] = [
+    { op: 'attention', params, inputs: [0, 1, 2], ...type },
+    { op: 'permute', params: swap, inputs: [5], ...byTokens },
+    { op: 'permute', params: swap, inputs: [3], ...type },
+    { op: 'mul', params: {}, inputs: [7, 5], ...type },
+    { op: 'sum', params: { dims: [3] }, inputs: [8], ...f32(B, H, T) },
+    { op: 'attentionQueryGrad', params, inputs: [0, 1, 2, 7, 4, 9], ...type },
+  ];
+
+  it('is written as the program permutes it, and not copied', () => {
+    const forward = programOf({ inputs, instructions: instructions.slice(0, 2), outputs: [6] });
+    expect(copiesOf(forward)).toBe(0);
+  });
+
+  it('is not copied for the backward pass either, nor is its gradient', () => {
+    expect(copiesOf(programOf({ inputs, instructions, outputs: [6, 10] }))).toBe(0);
+  });
+
+  it('is copied where the program gives it away, or another op reads it', () => {
+    const given = programOf({ inputs, instructions, outputs: [6, 10, 5] });
+    expect(copiesOf(given)).toBeGreaterThan(0);
+    const square: Instruction = { op: 'mul', params: {}, inputs: [5, 5], ...type };
+    const read = programOf({ inputs, instructions: [...instructions, square], outputs: [6, 11] });
+    expect(copiesOf(read)).toBeGreaterThan(0);
+  });
+
+  it.skipIf(!isNative).each([false, true])(
+    'has the same bits, and its gradients, in 16 bits: %s',
+    async (half) => {
+      async function attend(isGiven: boolean): Promise<readonly number[][]> {
+        setRank({ device: await cpu() });
+        const leaves = [0, 1, 2].map((part) => {
+          const data = Float32Array.from({ length: B * H * T * D }, (_, i) =>
+            Math.sin(i * 1.7 + (i % 13) + part),
+          );
+          return fromData(data, [B, H, T, D], 'f32').requiresGrad_();
+        });
+        const [q, k, v] = leaves;
+        if (!q || !k || !v) throw new RangeError('three inputs');
+        const y = autocast({ enabled: half }, () =>
+          nn.functional.scaledDotProductAttention(q, k, v, { causal: true }),
+        );
+        const joined = y.transpose(1, 2).reshape([B, T, H * D]);
+        joined.to('f32').square().sum().backward();
+        const wanted = [
+          joined,
+          ...leaves.flatMap(({ grad }) => grad ?? []),
+          ...(isGiven ? [y] : []),
+        ];
+        const read = await Promise.all(wanted.map((tensor) => tensor.to('f32').data()));
+        return read.slice(0, 4).map((values) => Array.from(values, Number));
+      }
+      const placed = await attend(false);
+      expect(placed).toEqual(await attend(true));
+      expect(placed.flat().every(Number.isFinite)).toBe(true);
+    },
+  );
+});
+
 describe('gradients of attention', () => {
   /** All gradients, put together, as value 11. */
   function joined(dtype: 'f32' | 'bf16', outputs: readonly number[]): Program {
