@@ -17,6 +17,7 @@ import { Sessions } from '../src/onnx/sessions.ts';
 import { createProducts } from '../src/products/create-products.ts';
 import { createProductCode, type ProductCode } from '../src/products/product-code.ts';
 import { findProductMachine, type ProductMachine } from '../src/products/product-machine.ts';
+import type { ProductKind } from '../src/products/product-types.ts';
 import { machine } from './products/support.ts';
 import { download, f32, matmul, programOf, unary, upload } from './support.ts';
 
@@ -53,12 +54,14 @@ function refusing(refuses: (page: number) => boolean): CodePages & { readonly he
   };
 }
 
-/** Code whose products of bf16 multiply by the kernels of f32. */
+/** Code whose products of bf16 with f32 sums round these, and store half as many bytes. */
 function wrongHalves(code: ProductCode): ProductCode {
+  const wrong = (kind: ProductKind): ProductKind =>
+    kind === 'bf16 to f32' ? 'bf16 to bf16' : kind;
   return {
     ...code,
-    multiply: () => code.multiply('f32 to f32'),
-    tile: (_, source, rows) => code.tile('f32 to f32', source, rows),
+    multiply: (kind) => code.multiply(wrong(kind)),
+    tile: (kind, source, rows) => code.tile(wrong(kind), source, rows),
   };
 }
 
