@@ -21,7 +21,7 @@ export function sessionType(dtype: DType): TensorType {
 }
 
 /**
- * Inputs of which a session makes f32 values itself, with the expands between, and outputs that it makes of f32
+ * Inputs of which a session makes f32 values itself, with the expands and reshapes between, and outputs that it makes of f32
  * values: they are declared as what they are.
  */
 export function convertedValues(
@@ -29,12 +29,13 @@ export function convertedValues(
   values: readonly ValueType[],
 ): ReadonlyMap<number, TensorType> {
   const producers = new Map(steps.map((step) => [step.output, step]));
-  const throughExpands = (id: number): number[] => {
+  const throughViews = (id: number): number[] => {
     const step = producers.get(id);
-    return [id, ...(step?.op === 'expand' ? step.inputs.flatMap(throughExpands) : [])];
+    const isView = step?.op === 'expand' || step?.op === 'reshape';
+    return [id, ...(isView ? step.inputs.flatMap(throughViews) : [])];
   };
   const converted = steps.flatMap((step) => {
-    if (isWidening(step, values)) return step.inputs.flatMap(throughExpands);
+    if (isWidening(step, values)) return step.inputs.flatMap(throughViews);
     return isNarrowing(step, values) ? [step.output] : [];
   });
   return new Map(converted.map((id) => [id, valueAt(values, id).dtype === 'f16' ? 'f16' : 'bf16']));

@@ -79,8 +79,9 @@ export const programTests: readonly ContractTest[] = [
         const flat = b.op({ op: 'reshape', params: { shape } }, [x], shape);
         return b.op({ op: 'pow', params: {} }, [flat, wide], shape);
       };
-      const params = { value: 1.5, shape: [1, 1], dtype } as const;
-      const number = b.op({ op: 'constant', params }, [], [1, 1], dtype);
+      const params = { value: 1.5, shape: [], dtype } as const;
+      const scalar = b.op({ op: 'constant', params }, [], [], dtype);
+      const number = b.op({ op: 'reshape', params: { shape: [1, 1] } }, [scalar], [1, 1], dtype);
       const rows = b.op(grid, [row], [2, 2], dtype);
       const list = b.op({ op: 'reshape', params: { shape: [4] } }, [rows], [4], dtype);
       const outputs = [
