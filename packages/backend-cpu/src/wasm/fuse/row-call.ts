@@ -86,7 +86,11 @@ function callWithEdges(
     const dtype: LaneDType = source !== undefined && node.kind === 'loop' ? node.inputDType : 'f32';
     return { id: source?.node ?? id, dtype };
   });
-  const after = loops.filter(({ id }) => !inputs.includes(id));
+  const readBehind = new Set(
+    loops.flatMap((loop) => (inputs.includes(loop.id) ? [] : loop.inputs.map(({ node }) => node))),
+  );
+  // What widens the rows as they are read is made again for what is done to the result, if that reads it, too.
+  const after = loops.filter(({ id }) => !inputs.includes(id) || readBehind.has(id));
   const fused = fuseLoop(graph, after, (id) => stores.get(id) ?? []);
   const loop = after.length === 0 ? nothing : fused.spec;
   const stored = stores.has(result.id) ? 'whole' : program.keeps === true ? 'row' : 'none';

@@ -102,6 +102,17 @@ export const programTests: readonly ContractTest[] = [
       ];
     }),
   ),
+  ...(['f16', 'bf16'] as const).map((dtype) =>
+    test(`${dtype} rows are added to what is made of them`, () => {
+      const b = new ProgramBuilder();
+      const x = b.input([2, 2], dtype);
+      const wide = b.op({ op: 'cast', params: { dtype: 'f32' } }, [x], [2, 2]);
+      const shares = b.op({ op: 'softmax', params: {} }, [wide], [2, 2]);
+      const inputs = [hostValue([2, 2], dtype, [1, 1, 2, 2])];
+      const outputs = [f32([2, 2], [1.5, 1.5, 2.5, 2.5])];
+      return [b.build(b.op(ADD, [shares, wide], [2, 2])), { inputs, outputs }];
+    }),
+  ),
   ...(['f16', 'bf16', 'u8'] as const).map((dtype) =>
     test(`${dtype} values are moved and chosen`, () => {
       const b = new ProgramBuilder();
