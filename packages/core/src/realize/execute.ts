@@ -7,9 +7,8 @@ import { ShapeError, ShardwiseError } from '../spec/errors.ts';
 import { count, record, recordOnDevice } from '../timeline.ts';
 import { failedValues, type ExecutionPlan } from './execution-plan.ts';
 import type { PlanStep } from './plan-step.ts';
-import { bufferOf, bytesIn, bytesOf, copy, inputOf, placeOf, type Run } from './run-memory.ts';
-import { startCollective } from './start-collective.ts';
-import { isCollective, type Numbering, type TransferValue } from './values.ts';
+import { bufferOf, bytesIn, bytesOf, copy, fillBuffer, placeOf, type Run } from './run-memory.ts';
+import type { Numbering } from './values.ts';
 
 /** What a root got: memory, or a page. */
 export type RootResult =
@@ -107,7 +106,7 @@ export async function execute(
         }
         await runStep(run, step);
       } catch (error) {
-        throw await failureOf(run, index, error);
+        throw await failureOf(run, plan, index, error);
       }
       for (const { leaf: number, last } of plan.leafUses.unused[index] ?? []) {
         const leaf = leaves[number];
@@ -167,17 +166,6 @@ async function fill(
   else mapped.set(value.bytes);
 }
 
-async function fillBuffer(
-  backend: Backend,
-  buffer: DeviceBuffer,
-  read: (target: Uint8Array) => Promise<void>,
-): Promise<void> {
-  const mapped = backend.map(buffer);
-  const bytes = mapped ?? new Uint8Array(buffer.byteLength);
-  await read(bytes);
-  if (mapped === undefined) backend.write(buffer, bytes);
-}
-
 function rootResult(run: Run, id: number): RootResult {
   const page = run.pages.get(id);
   if (page !== undefined) return { kind: 'page', page };
@@ -189,8 +177,13 @@ function rootResult(run: Run, id: number): RootResult {
   return { kind: 'storage', storage: allocation.part(place.byteOffset, byteLength) };
 }
 
-async function failureOf(run: Run, at: number, error: unknown): Promise<RunFailure> {
-  const { plan, started } = run;
+async function failureOf(
+  run: Run,
+  plan: ExecutionPlan,
+  at: number,
+  error: unknown,
+): Promise<RunFailure> {
+  const { started } = run;
   const made = new Set<number>();
   for (const step of plan.steps.slice(0, at)) {
     if (step.kind === 'compute') for (const id of step.outputs) made.add(id);
@@ -255,15 +248,7 @@ async function runStep(run: Run, step: PlanStep): Promise<void> {
     }
     case 'start': {
       // Issued before the next step begins: every rank issues collectives in the program's order.
-      const { moved, values } = step;
-      const { done } = isCollective(moved)
-        ? await startCollective(run, values, moved, start)
-        : {
-            done:
-              moved.op === 'refresh'
-                ? refreshed(run, values, start)
-                : paged(run, values, moved, start),
-          };
+      const { done } = await step.start(run, start);
       void follow(run, done);
       for (const id of step.values) run.started.set(id, done);
       return;
@@ -316,47 +301,4 @@ async function follow({ inFlight }: Run, done: Promise<void>): Promise<void> {
   } finally {
     inFlight.delete(done);
   }
-}
-
-/** Fills the values of a bucket, each as soon as its source has it. */
-async function refreshed(run: Run, values: readonly number[], start: number): Promise<void> {
-  let byteLength = 0;
-  const fillOne = async (id: number): Promise<void> => {
-    const value = run.plan.graph.values[id];
-    if (value?.op !== 'refresh') throw new RangeError(`value ${id} is not refreshed`);
-    const { source: number, name } = value.params;
-    const { [number]: source } = run.stores;
-    if (source === undefined || !('read' in source)) throw new RangeError(`no source ${number}`);
-    const buffer = bufferOf(run, id);
-    byteLength += buffer.byteLength;
-    await fillBuffer(run.backend, buffer, (target) => source.read(name, target));
-  };
-  // All have ended before their memory is given back, also where one fails.
-  const ended = await Promise.allSettled(values.map(fillOne));
-  for (const each of ended) if (each.status === 'rejected') throw each.reason;
-  record('transfer', 'refresh', start, `${byteLength} bytes`);
-}
-
-/** Writes a value to its page, or reads it from there. */
-async function paged(
-  run: Run,
-  [id = -1]: readonly number[],
-  { op, params }: Exclude<TransferValue, { op: 'refresh' }>,
-  start: number,
-): Promise<void> {
-  const source = inputOf(run.plan, id);
-  if (op === 'pageOut') {
-    const { store: number, name } = params;
-    const { [number]: store } = run.stores;
-    if (store === undefined || !('write' in store)) throw new RangeError(`no store ${number}`);
-    const buffer = bufferOf(run, source);
-    const bytes = run.backend.map(buffer) ?? (await run.backend.read(buffer));
-    run.pages.set(id, await store.write(name ?? `value ${id}`, bytes));
-    record('transfer', op, start, `${buffer.byteLength} bytes`);
-    return;
-  }
-  const page = run.pages.get(source);
-  if (page === undefined) throw new RangeError(`value ${source} is in no page`);
-  await fill(run.backend, bufferOf(run, id), { kind: 'paged', page });
-  record('transfer', op, start, `${page.byteLength} bytes`);
 }

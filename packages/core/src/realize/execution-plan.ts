@@ -1,6 +1,4 @@
 import type { Backend, Executable, Instruction, Program } from '../spec/backend.ts';
-import type { Shape } from '../spec/dtype.ts';
-import type { Sized } from '../spec/sized.ts';
 import type { Node } from '../graph/node.ts';
 import { opFacts } from '../graph/op-facts.ts';
 import { ShardwiseError } from '../spec/errors.ts';
@@ -8,7 +6,8 @@ import type { Subgraph } from './collect.ts';
 import { type ComputeLimits, expand } from './expand.ts';
 import { mapMemory, type MemoryMap } from './memory-map.ts';
 import { leafUsesOf, type LeafUses } from './leaf-uses.ts';
-import type { PlanStep } from './plan-step.ts';
+import type { PlanStep, Starter } from './plan-step.ts';
+import type { MappedGraph } from './run-memory.ts';
 import { segment, type DraftStep } from './segment.ts';
 import { NotSizedError } from './not-sized-error.ts';
 import type { NumberedAt, SizedGraph } from './sized-graph.ts';
@@ -24,12 +23,9 @@ import {
 } from './values.ts';
 
 /** How to run one structure of graph; made once, run at every step. */
-export interface ExecutionPlan extends Numbering {
-  readonly memory: MemoryMap;
+export interface ExecutionPlan extends MappedGraph {
   readonly steps: readonly PlanStep[];
   readonly leafUses: LeafUses;
-  /** The shapes of the values of a graph with sizes that vary; null where none does: `graph` has them. */
-  readonly shapes: Sized<readonly Shape[]> | null;
 }
 
 /** What a new plan is made for. */
@@ -108,7 +104,9 @@ export async function makePlan(
       const { symbol = 0, max = 0 } = sized?.symbolOf(step.rowCount) ?? {};
       steps.push({ kind: 'size', values: step.values, symbol, max });
     } else {
-      steps.push({ kind: 'start', values: step.values, moved: movedBy(graph, step.values) });
+      const { values } = step;
+      const moved = movedBy(graph, values);
+      steps.push({ kind: 'start', values, moved, start: await starterOf(values, moved) });
     }
   }
   for (const { target, value } of late) steps.push({ kind: 'copy', from: value, leaf: target });
@@ -321,6 +319,19 @@ function movedBy(graph: ValueGraph, values: readonly number[]): CollectiveValue 
   if (value === undefined || value.op === 'input' || isCompute(value))
     throw new RangeError('a collective or a transfer is expected');
   return value;
+}
+
+/** Loads what starts a collective, or a transfer: programs of one rank have no collectives, and most have no transfers. */
+async function starterOf(
+  values: readonly number[],
+  moved: CollectiveValue | TransferValue,
+): Promise<Starter> {
+  if (isCollective(moved)) {
+    const { startCollective } = await import('./start-collective.ts');
+    return (run, start) => startCollective(run, values, moved, start);
+  }
+  const { startTransfer } = await import('./start-transfer.ts');
+  return (run, start) => startTransfer(run, values, moved, start);
 }
 
 /** The program of a graph without collectives: for tests of backends and for looking at what is compiled. */

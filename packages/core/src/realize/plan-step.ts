@@ -1,5 +1,9 @@
 import type { Executable } from '../spec/backend.ts';
+import type { Run } from './run-memory.ts';
 import type { CollectiveValue, TransferValue } from './values.ts';
+
+/** Starts what a step moves, in a run that came to it at `start`. Settles when the next step may begin. */
+export type Starter = (run: Run, start: number) => Promise<{ readonly done: Promise<void> }>;
 
 /** A step of a plan; numbers are value ids, whose places the memory map gives. */
 export type PlanStep =
@@ -20,6 +24,7 @@ export type PlanStep =
       readonly kind: 'start';
       readonly values: readonly number[];
       readonly moved: CollectiveValue | TransferValue;
+      readonly start: Starter;
     }
   | { readonly kind: 'wait'; readonly values: readonly number[] }
   /** Reads a number of rows, which is from then on the number of a symbol. */

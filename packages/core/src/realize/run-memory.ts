@@ -4,15 +4,22 @@ import { elementCount } from '../shape.ts';
 import type { Backend, DeviceBuffer } from '../spec/backend.ts';
 import { dtypes, type Shape } from '../spec/dtype.ts';
 import type { Mesh } from '../spec/mesh.ts';
-import type { Sizes } from '../spec/sized.ts';
-import type { ExecutionPlan } from './execution-plan.ts';
-import type { Place } from './memory-map.ts';
+import type { Sized, Sizes } from '../spec/sized.ts';
+import type { MemoryMap, Place } from './memory-map.ts';
+import type { Numbering } from './values.ts';
+
+/** The values of a graph, and where they lie in the runs of its plan. */
+export interface MappedGraph extends Numbering {
+  readonly memory: MemoryMap;
+  /** The shapes of the values of a graph with sizes that vary; null where none does: `graph` has them. */
+  readonly shapes: Sized<readonly Shape[]> | null;
+}
 
 /** Memory of one run of a plan. */
 export interface Run {
   readonly backend: Backend;
   readonly mesh: Mesh;
-  readonly plan: ExecutionPlan;
+  readonly plan: MappedGraph;
   /** What the symbols of the plan are. */
   sizes: Sizes;
   /** The shape of each value; null where they are those of the plan's graph. */
@@ -34,14 +41,14 @@ export interface Run {
   readonly inFlight: Set<Promise<void>>;
 }
 
-export function placeOf(plan: ExecutionPlan, id: number): Place {
+export function placeOf(plan: MappedGraph, id: number): Place {
   const place = plan.memory.places[id];
   if (place === undefined) throw new RangeError(`value ${id} has no place`);
   return place;
 }
 
 /** Bytes of a value that has memory. */
-export function bytesIn(plan: ExecutionPlan, shapes: readonly Shape[] | null, id: number): number {
+export function bytesIn(plan: MappedGraph, shapes: readonly Shape[] | null, id: number): number {
   const value = plan.graph.values[id];
   if (value === undefined) throw new RangeError(`no value ${id}`);
   return elementCount(shapes?.[id] ?? value.shape) * dtypes[value.dtype].bytes;
@@ -70,7 +77,7 @@ export function locate(run: Run, place: Place): DeviceBuffer {
   return place.kind === 'leaf' ? base : base.subBuffer(place.byteOffset, place.byteLength);
 }
 
-export function inputOf(plan: ExecutionPlan, id: number): number {
+export function inputOf(plan: MappedGraph, id: number): number {
   const [input] = plan.graph.values[id]?.inputs ?? [];
   if (input === undefined) throw new RangeError(`value ${id} has no input`);
   return input;
@@ -86,4 +93,16 @@ export async function copy(backend: Backend, from: DeviceBuffer, to: DeviceBuffe
   // At once, as `fill`: a collective may be next.
   if (target === undefined) backend.write(to, bytes);
   else target.set(bytes);
+}
+
+/** Fills a buffer: at once where the device computes in host memory, else in the order of the device's queue. */
+export async function fillBuffer(
+  backend: Backend,
+  buffer: DeviceBuffer,
+  read: (target: Uint8Array) => Promise<void>,
+): Promise<void> {
+  const mapped = backend.map(buffer);
+  const bytes = mapped ?? new Uint8Array(buffer.byteLength);
+  await read(bytes);
+  if (mapped === undefined) backend.write(buffer, bytes);
 }
