@@ -14,7 +14,7 @@ export interface KernelSupport {
   /** Whether a loop over elements can contain it. */
   fuses(step: Step, values: readonly ValueType[]): boolean;
   /** What computes what kernels and products of ours do not. */
-  readonly rest: Pick<Rest, 'kind' | 'isChoice'>;
+  readonly rest: Pick<Rest, 'kind' | 'isChoice' | 'withPreferred'>;
   /** Products of ours that follow each other, in lists of those that one piece makes. */
   piecesOf(steps: readonly Step[]): readonly (readonly Step[])[];
   /** Whether it is a product of ours. */

@@ -2,7 +2,9 @@ import type { ValueType } from '@shardwise/core/spec';
 import type { PlannedOnnx } from '../onnx/planned-onnx.ts';
 import type { PlannedLoop } from '../plain/planned-loop.ts';
 import type { CompiledPiece } from './compiled-piece.ts';
+import type { Dataflow } from './dataflow.ts';
 import type { PieceProgram } from './piece-program.ts';
+import type { StepKind } from './schedule.ts';
 import type { Segment, Step } from './step.ts';
 
 /** A piece of a program that kernels do not compute, as plain data. */
@@ -13,6 +15,12 @@ export interface Rest {
   readonly kind: RestPiece['kind'];
   /** Whether it is a choice for a step that kernels compute, too. `inputs` are its types. */
   isChoice(step: Step, inputs: readonly ValueType[]): boolean;
+  /** Where steps, in program order, had best run, if kernels were to compute all that they can. */
+  withPreferred(
+    kinds: ReadonlyMap<Step, StepKind>,
+    values: readonly ValueType[],
+    flow: Dataflow,
+  ): ReadonlyMap<Step, StepKind>;
   plan(segment: Segment, piece: PieceProgram): RestPiece;
   /** Whether a piece runs at all sizes, given one with NaN for what depends on them. */
   takesSizes(pattern: RestPiece): boolean;

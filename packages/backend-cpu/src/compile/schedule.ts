@@ -4,6 +4,9 @@ import type { Step } from './step.ts';
 /** ONNX sessions or loops in JavaScript, WebAssembly kernels, and products of our own. */
 export type PieceKind = 'onnx' | 'plain' | 'kernel' | 'product';
 
+/** Where a step had best run. */
+export type StepKind = PieceKind | 'either';
+
 /** Steps that run together; they read only their own and earlier pieces' values. */
 export interface Piece {
   readonly kind: PieceKind;
@@ -41,7 +44,7 @@ class ReadyList {
 export function schedule(
   steps: readonly Step[],
   flow: Dataflow,
-  kindOf: (step: Step) => PieceKind | 'either',
+  kindOf: (step: Step) => StepKind,
 ): Piece[] {
   const graph = dependencies(steps, flow);
   const lists = (): ReadyList => new ReadyList();

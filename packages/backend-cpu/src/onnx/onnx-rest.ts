@@ -6,6 +6,7 @@ import { onnxComputes } from './lower/lowerings.ts';
 import { OnnxPiece } from './onnx-piece.ts';
 import { onnxSlots } from './onnx-slots.ts';
 import type { PlannedOnnx } from './planned-onnx.ts';
+import { withPreferredSteps } from './preferred-steps.ts';
 import { hasGivenAttributes, sessionModel, sizeInputs } from './session-model.ts';
 import type { Sessions } from './sessions.ts';
 
@@ -14,6 +15,7 @@ export function onnxRest(sessions: Sessions): Rest {
   return {
     kind: 'onnx',
     isChoice: onnxComputes,
+    withPreferred: withPreferredSteps,
     plan: (segment, piece): PlannedOnnx => ({
       kind: 'onnx',
       graph: onnxGraph(segment, piece),

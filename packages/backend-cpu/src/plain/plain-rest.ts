@@ -10,6 +10,7 @@ export function plainRest(arena: Arena): Rest {
   return {
     kind: 'plain',
     isChoice: () => false,
+    withPreferred: (kinds) => kinds,
     plan: ({ values }, { steps }): PlannedLoop => {
       const step = steps.at(-1);
       if (step === undefined) throw new RangeError('a piece without a step');

@@ -1,0 +1,70 @@
+import type { ValueType } from '@shardwise/core/spec';
+import type { Dataflow } from '../compile/dataflow.ts';
+import { isNarrowProduct } from '../compile/narrow-products.ts';
+import type { StepKind } from '../compile/schedule.ts';
+import { elementCount, valueAt, type Step } from '../compile/step.ts';
+import { isNarrowing } from '../compile/widening.ts';
+import { isFusable } from '../wasm/handles.ts';
+import { onnxComputes } from './lower/lowerings.ts';
+
+/** The kinds of steps, in program order, with those in ONNX Runtime that it computes better, or next to what it computes anyway. */
+export function withPreferredSteps(
+  own: ReadonlyMap<Step, StepKind>,
+  values: readonly ValueType[],
+  flow: Dataflow,
+): ReadonlyMap<Step, StepKind> {
+  const kinds = new Map(own);
+  const nextReader = new Map<number, Step>();
+  for (const step of [...kinds.keys()].toReversed()) {
+    const reader = nextReader.get(step.output);
+    const isBeforeOnnx = reader !== undefined && kinds.get(reader) === 'onnx';
+    const isFree = kinds.get(step) === 'kernel' && onnxComputes(step, inputsOf(step));
+    const gains = isBeforeOnnx ? isFree && gainsFromOnnx(step) : narrowsProduct(step, reader);
+    if (gains) kinds.set(step, 'onnx');
+    if (gains && reader === undefined) makersOf(step).forEach((maker) => kinds.set(maker, 'onnx'));
+    for (const source of flow.sources(step)) nextReader.set(source, step);
+  }
+  return kinds;
+
+  /** A gradient of 16 bits: its f32 values are gone when the session is done. */
+  function narrowsProduct(step: Step, reader: Step | undefined): boolean {
+    if (reader !== undefined || !isNarrowing(step, values)) return false;
+    const makers = makersOf(step);
+    const isWide = (maker: Step): boolean =>
+      maker.op === 'matmul' && !isNarrowProduct(maker, values);
+    return makers.length > 0 && makers.every(isWide);
+  }
+
+  function makersOf(step: Step): Step[] {
+    return [...flow.sources(step)].flatMap((id) => flow.producer(id) ?? []);
+  }
+
+  /**
+   * ONNX Runtime's softmax has wider vectors. An elementwise step between products has nothing to
+   * share a loop with, and saves two changes of kind.
+   */
+  function gainsFromOnnx(step: Step): boolean {
+    if (step.op === 'softmax') return true;
+    if (!isFusable(step, inputsOf(step)) || isWorseInOnnx(step)) return false;
+    const sources = [...flow.sources(step)].filter((id) => sizeOf(id) === elementCount(step.shape));
+    const makers = sources.flatMap((id) => flow.producer(id) ?? []);
+    return makers.length > 0 && makers.every((maker) => kinds.get(maker) === 'onnx');
+  }
+
+  function inputsOf(step: Step): ValueType[] {
+    return step.inputs.map((id) => valueAt(values, id));
+  }
+
+  function sizeOf(id: number): number {
+    return elementCount(valueAt(values, id).shape);
+  }
+}
+
+/**
+ * Whether the kernels compute a step better than ONNX Runtime: its tanh, which gelu's approximation uses, has
+ * fewer correct digits, and a sigmoid is four nodes there.
+ */
+function isWorseInOnnx(step: Step): boolean {
+  if (step.op === 'gelu') return step.params.approximate === 'tanh';
+  return step.op === 'sigmoid' || step.op === 'tanh';
+}
