@@ -1,6 +1,5 @@
 import { currentSession, type Model, type Module } from '@shardwise/core/extend';
 import { checkSequences } from '../expert-parallel/check-sequences.ts';
-import { runInAutocast } from '../mixed-precision/run-in-autocast.ts';
 import { checkInitialParts } from './check-initial-parts.ts';
 import { checkApplied, checkPlan } from './check-plan.ts';
 import { declareTypes } from './declare-types.ts';
@@ -23,7 +22,10 @@ export async function applyPlan<M extends Module, Inputs extends readonly unknow
   const context = new PlanContext(plan, model);
   for (const step of plan.steps) step.check(context);
   for (const step of plan.steps) await step.apply(context);
-  runInAutocast(plan, model);
+  if (plan.autocast !== undefined) {
+    const { runInAutocast } = await import('./loaded-on-demand.ts');
+    runInAutocast(plan.autocast, model);
+  }
   await currentSession().realize([]);
   checkApplied(plan, model);
   markVarying(plan, model);

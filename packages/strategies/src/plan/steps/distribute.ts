@@ -1,7 +1,6 @@
 import { type CollectivePlan, currentSession, noGrad } from '@shardwise/core/extend';
 import { BufferSharing } from '../../buffer-sharing.ts';
 import { axisSize } from '../../layout/axis-size.ts';
-import { lowerPrecision } from '../../mixed-precision/lower-precision.ts';
 import { requireFloat32 } from '../../mixed-precision/require-float32.ts';
 import type { GradientReducer } from '../../sharding/gradient-reducer.ts';
 import { requireOneStep } from '../agreeing-steps.ts';
@@ -96,13 +95,14 @@ export const distribute: StepKind<Distribute> = {
     await session.realize([]);
     if (sharded.length > 0) {
       const groups = stepsOver(plan, reduce, axis).map((step) => step.data.parameters);
-      const { shareOut } = await import('../../sharding/share-out.ts');
+      const { shareOut } = await import('../loaded-on-demand.ts');
       const reducer = await shareOut(sharded, { over: data, groups, context });
       context.gradientReducers.set(axis, reducer);
       hooks.push({ planned: (now) => withLatest(now, axis, reducer) });
     }
     const names = new Set(whole.map(([name]) => name));
     if (plan.lowPrecision !== undefined && names.size > 0) {
+      const { lowerPrecision } = await import('../loaded-on-demand.ts');
       await lowerPrecision(model, names, plan.lowPrecision);
     }
     const averaged = context.parameters.filter(([name]) => names.has(name));
