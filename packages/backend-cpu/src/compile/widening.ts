@@ -46,10 +46,7 @@ export function repeatedWidenings({ steps, values, inputCount }: Segment): Reado
   const readBySessions = new Set<number>();
   for (const step of steps) {
     if (step.op === 'reshape' || isOutsideSessions(step, values)) continue;
-    for (const id of step.inputs) {
-      readBySessions.add(rootOf(id));
-      readBySessions.add(widenedRootOf(id));
-    }
+    for (const id of step.inputs) readBySessions.add(rootOf(id)).add(widenedRootOf(id));
   }
   const repeated = new Set<number>();
   for (const step of steps) {

@@ -1,4 +1,3 @@
-import { describeValue } from '../spec/describe-value.ts';
 import type { DType } from '../spec/dtype.ts';
 import { DTypeError } from '../spec/errors.ts';
 
@@ -10,27 +9,17 @@ const ranges: Readonly<Partial<Record<DType, readonly [number, number]>>> = {
   bool: [0, 1],
 };
 
-/**
- * Throws DTypeError for a number that an integer or bool tensor would hold as another one, and for what is no number, of
- * which arithmetic would make NaN.
- */
+/** Throws DTypeError for a number that an integer or bool tensor would hold as another one. */
 export function requireElement(dtype: DType, value: number): void {
   const range = ranges[dtype];
-  if (range === undefined) {
-    if (typeof value !== 'number') throw noElement(dtype, value, 'no number');
-    return;
-  }
+  if (range === undefined) return;
   const [least, largest] = range;
   if (Number.isInteger(value) && value >= least && value <= largest) return;
-  throw noElement(dtype, value, `${dtype} holds whole numbers from ${least} to ${largest}`);
-}
-
-function noElement(dtype: DType, value: unknown, found: string): DTypeError {
-  return new DTypeError(
+  throw new DTypeError(
     {
-      asked: `${describeValue(value)} as an element of ${dtype}`,
-      found,
-      todo: 'Use another number or dtype',
+      asked: `${value} as an element of ${dtype}`,
+      found: `${dtype} holds whole numbers from ${least} to ${largest}`,
+      todo: 'Use such a number, or another dtype',
     },
     { dtype, value },
   );
