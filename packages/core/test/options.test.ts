@@ -10,6 +10,7 @@ interface BakeOptions {
   readonly minutesLeft?: number;
   readonly mode?: 'fan' | 'grill';
   readonly onDone?: (minutes: number) => void;
+  readonly oven?: object;
 }
 
 const rules: OptionRules<BakeOptions> = {
@@ -18,6 +19,7 @@ const rules: OptionRules<BakeOptions> = {
   minutesLeft: option.count,
   mode: option.oneOf('fan', 'grill'),
   onDone: option.callback(),
+  oven: option.object('an oven, as await heat()'),
 };
 
 /** As plain JavaScript gives them. */
@@ -45,13 +47,17 @@ describe('options', () => {
     [{ degree: 1 }, 'Write degrees; '],
     [
       { degrees: 1, colour: 'red' },
-      'no option of this name. Use degrees, topHeat, minutesLeft, mode, onDone',
+      'no option of this name. Use degrees, topHeat, minutesLeft, mode, onDone, oven',
     ],
     [{ degrees: 1, toString: 1 }, 'the option toString: no option of this name'],
     [{ degrees: 1, constructor: 1 }, 'the option constructor: no option of this name'],
     [
       { degrees: 1, topHeat: 'yes' },
       "bake with topHeat: 'yes': a value that is not true or false. Give true or false, or leave the option out",
+    ],
+    [
+      { degrees: 1, oven: Promise.resolve({}) },
+      'bake with oven: a Promise: a value that is not an oven, as await heat(). Give an oven',
     ],
     [{ degrees: 1, topHeat: 1 }, 'bake with topHeat: 1: a value that is not true or false'],
     [

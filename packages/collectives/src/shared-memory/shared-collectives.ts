@@ -208,7 +208,8 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
   #takeBack({ call: { input, output }, state: { isStaged, round } }: PendingCall): void {
     if (!isStaged || input !== output) return;
     const start = round * this.#fragmentBytes();
-    const byteLength = Math.min(this.#fragmentBytes(), output.byteLength - start);
+    // A buffer that is shorter than those of others has nothing in their last fragments.
+    const byteLength = Math.min(this.#fragmentBytes(), Math.max(output.byteLength - start, 0));
     this.#memory.copyOut(this.#stagingAddress, output, start, byteLength);
   }
 

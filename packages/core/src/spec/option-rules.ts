@@ -94,9 +94,14 @@ export function callback<T extends (...inputs: never[]) => unknown>(): OptionRul
   return { fits: (value): value is T => typeof value === 'function', is: 'a function' };
 }
 
-/** An object. The function that uses it must check its fields. */
+/**
+ * An object, which is not the promise of one: whoever gives that has left out `await`. The function that uses it must check
+ * its fields.
+ */
 export function object<T extends object>(is = 'an object'): OptionRule<T> {
-  return { fits: (value): value is T => typeof value === 'object' && value !== null, is };
+  const fits = (value: unknown): value is T =>
+    typeof value === 'object' && value !== null && !(value instanceof Promise);
+  return { fits, is };
 }
 
 /** An object of this class. */
