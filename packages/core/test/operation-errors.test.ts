@@ -3,7 +3,7 @@ import { beforeEach, expect, test } from 'vitest';
 import { embedding } from '../src/nn/functional/embedding.ts';
 import { setRank } from '../src/rank.ts';
 import { ConfigError, DTypeError, ShapeError } from '../src/spec/errors.ts';
-import { ones, tensor, zeros } from '../src/tensor/create.ts';
+import { full, ones, tensor, zeros } from '../src/tensor/create.ts';
 import { cdist } from '../src/tensor/products/cdist.ts';
 import { einsum } from '../src/tensor/products/einsum.ts';
 import type { Tensor } from '../src/tensor/tensor.ts';
@@ -11,6 +11,9 @@ import type { Tensor } from '../src/tensor/tensor.ts';
 beforeEach(() => setRank({ device: interpreter() }));
 
 const x = (): Tensor => ones([2, 3]);
+/** Calls a method with what its types do not allow. */
+const given = (method: string, ...inputs: readonly unknown[]): unknown =>
+  Reflect.apply(Reflect.get(x(), method), x(), inputs);
 const whole = (): Tensor => ones([2, 3], 'i32');
 
 test.each([
@@ -48,8 +51,15 @@ test.each([
     ConfigError,
     'embedding with paddingIdx: 2',
   ],
-  ['a dim summed twice', () => x().sum([1, -1]), ShapeError, '1 dims of 2'],
-  ['a dim flipped twice', () => x().flip([0, -2]), ShapeError, '1 dims of 2'],
+  [
+    'a tensor full of nothing',
+    () => Reflect.apply(full, undefined, [[2]]),
+    DTypeError,
+    'undefined as an element of f32',
+  ],
+  ['a slope in a text', () => given('leakyRelu', '0.1'), DTypeError, 'no number'],
+  ['a dim summed twice', () => x().sum([1, -1]), ShapeError, '1 different dims of 2'],
+  ['a dim flipped twice', () => x().flip([0, -2]), ShapeError, '1 different dims of 2'],
   ['shifts without dims', () => x().roll([1, 2], [0]), ShapeError, '2 shifts for 1 dims'],
   ['too few counts', () => x().repeat([2]), ShapeError, '1 counts for 2 dims'],
   ['a count below 0', () => x().tile([-1]), ConfigError, 'tile with repeats: -1'],

@@ -1,3 +1,4 @@
+import { describeValue } from '../spec/describe-value.ts';
 import type { DType } from '../spec/dtype.ts';
 import { DTypeError } from '../spec/errors.ts';
 
@@ -9,17 +10,27 @@ const ranges: Readonly<Partial<Record<DType, readonly [number, number]>>> = {
   bool: [0, 1],
 };
 
-/** Throws DTypeError for a number that an integer or bool tensor would hold as another one. */
+/**
+ * Throws DTypeError for a number that an integer or bool tensor would hold as another one, and for what is no number, of
+ * which arithmetic would make NaN.
+ */
 export function requireElement(dtype: DType, value: number): void {
   const range = ranges[dtype];
-  if (range === undefined) return;
+  if (range === undefined) {
+    if (typeof value !== 'number') throw noElement(dtype, value, 'no number');
+    return;
+  }
   const [least, largest] = range;
   if (Number.isInteger(value) && value >= least && value <= largest) return;
-  throw new DTypeError(
+  throw noElement(dtype, value, `${dtype} holds whole numbers from ${least} to ${largest}`);
+}
+
+function noElement(dtype: DType, value: unknown, found: string): DTypeError {
+  return new DTypeError(
     {
-      asked: `${value} as an element of ${dtype}`,
-      found: `${dtype} holds whole numbers from ${least} to ${largest}`,
-      todo: 'Use such a number, or another dtype',
+      asked: `${describeValue(value)} as an element of ${dtype}`,
+      found,
+      todo: 'Use another number or dtype',
     },
     { dtype, value },
   );

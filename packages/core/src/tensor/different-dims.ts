@@ -15,8 +15,8 @@ export function differentDims(
   throw new ShapeError(
     {
       asked: `${op} of shape ${formatShape(shape)} by [${dims.join(', ')}]`,
-      found: `${size} dims of ${count}`,
-      todo: 'Name each once',
+      found: `${size} different dims of ${count}`,
+      todo: 'Name each dim once',
     },
     { shape, dims },
   );
