@@ -16,12 +16,6 @@ export interface AttentionPlanning {
   withLogSums(steps: readonly Step[]): readonly Step[];
   /** Steps that follow each other, in lists of those that one piece makes. */
   piecesOf(steps: readonly Step[]): readonly (readonly Step[])[];
-  /** The steps with attention that writes its result as the program permutes it, where nothing else needs it otherwise. */
-  placed(
-    steps: readonly Step[],
-    segment: Pick<Segment, 'outputs' | 'updates'>,
-    rewriter: Rewriter,
-  ): readonly Step[];
   /** The steps with one step for all gradients of an attention, where the program puts them together. */
   gathered(
     steps: readonly Step[],

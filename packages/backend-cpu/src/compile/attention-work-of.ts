@@ -44,14 +44,13 @@ export function attentionWorkOf(
   const made = (op: AttentionStep['op']): AttentionStep | undefined =>
     steps.find((step) => step.op === op);
   const gathered = first.op === 'attentionQueryGrad' ? first.params.gathered : undefined;
-  const placed = first.op === 'attention' ? first.params.places : undefined;
   const resultOf = (op: AttentionStep['op']): AttentionResult | null => {
     const step = gathered === undefined ? made(op) : first;
     if (step === undefined) return null;
     const [, heads = 1, rows = 1, width = 1] = step.shape;
     const places =
       gathered === undefined
-        ? (placed ?? wholeHeads(heads, rows, width))
+        ? wholeHeads(heads, rows, width)
         : gathered.find((gradient) => gradient.op === op);
     if (places === undefined) return null;
     const { elementOffset, itemStride, headStride, rowStride } = places;

@@ -97,12 +97,11 @@ function headsOf(step: AttentionStep): readonly number[] {
   return step.inputs.slice(0, headInputs[step.op]);
 }
 
-/** The movements that a value is made by, by the ids of what they make, but for reshapes of what lies in memory: nobody copies these. */
+/** The movements that a value is made by, by the ids of what they make. */
 function movementsBelow(id: number, stepOf: (id: number) => Step | undefined): number[] {
   const step = stepOf(id);
   if (step === undefined || !isMovement(step)) return [];
-  const below = movementsBelow(inputAt(step, 0), stepOf);
-  return below.length === 0 && step.op === 'reshape' ? [] : [id, ...below];
+  return [id, ...movementsBelow(inputAt(step, 0), stepOf)];
 }
 
 /** Whether a step that reads what a movement makes is one of these movements, or attention with this operand. */

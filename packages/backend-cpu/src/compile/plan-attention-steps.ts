@@ -5,7 +5,6 @@ import type { Uses } from './fuse-products.ts';
 import { headInputs } from './head-inputs.ts';
 import { headViews } from './head-views.ts';
 import { gatherGradients } from './gather-gradients.ts';
-import { placeResults } from './place-results.ts';
 import type { Rewriter } from './rewriter.ts';
 import { inputAt, type Step, valueAt } from './step.ts';
 import { togetherAs } from './together-as.ts';
@@ -82,7 +81,6 @@ export const attentionPlanning: AttentionPlanning = {
   withLogSums,
   piecesOf: piecesOfAttention,
   headViews,
-  placed: placeResults,
   gathered: gatherGradients,
   workOf: attentionWorkOf,
 };

@@ -57,8 +57,7 @@ export function simplify(program: Program, own: OwnProducts | null): Segment {
   const needed = reachable(producers, [...outputs, ...updates.map(({ value }) => value)]);
   const live = [...producers.values()].filter((step) => needed.has(step.output));
   const arranged = attention?.withLogSums(live) ?? live;
-  const placed = attention?.placed(arranged, { outputs, updates }, rewriter) ?? arranged;
-  const steps = attention?.gathered(placed, { values, outputs, updates }) ?? placed;
+  const steps = attention?.gathered(arranged, { values, outputs, updates }) ?? arranged;
   return { values, inputCount, steps, outputs, updates };
 }
 

@@ -1,4 +1,4 @@
-import type { GatheredGradient, HeadPlaces } from '../attention/attention-work.ts';
+import type { GatheredGradient } from '../attention/attention-work.ts';
 import {
   BackendError,
   dtypes,
@@ -16,8 +16,6 @@ interface StepParams {
    * result is rounded to what bf16 has.
    */
   readonly matmul: { readonly scale?: number; readonly rounds?: true };
-  /** Where heads lie in what the step makes, which is a permute of its result. */
-  readonly attention: { readonly places?: HeadPlaces };
   /** The step makes all of these gradients, in one value. */
   readonly attentionQueryGrad: { readonly gathered?: readonly GatheredGradient[] };
   readonly groupedMatmul: { readonly rounds?: true };
