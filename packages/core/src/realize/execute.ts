@@ -94,10 +94,7 @@ export async function execute(
     };
     for (const [index, step] of [...plan.steps, null].entries()) {
       try {
-        if (index === beside?.step) {
-          await run.called;
-          await beside.send();
-        }
+        if (index === beside?.step) await sendBeside(run, beside);
         if (step === null) break;
         for (const number of plan.leafUses.needed[index] ?? []) {
           const leaf = leaves[number];
@@ -124,6 +121,17 @@ export async function execute(
     await Promise.allSettled(started.values());
     for (const buffer of temporary.values()) backend.free(buffer);
     for (const storage of allocations) storage.release();
+  }
+}
+
+async function sendBeside({ called, started }: Run, { send }: Beside): Promise<void> {
+  await called;
+  try {
+    await send();
+  } catch (error) {
+    // Where a collective that was called before has failed, as ranks called different ones, its error says why.
+    await Promise.all(started.values());
+    throw error;
   }
 }
 
