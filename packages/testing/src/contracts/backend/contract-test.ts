@@ -8,3 +8,9 @@ export interface ContractTest<B extends Backend = Backend> {
   /** Why the promise does not concern a backend; undefined where it does. */
   readonly reasonToSkip?: (backend: B) => string | undefined;
 }
+
+/** Why a test of an op does not concern a backend to which the op comes as primitives. */
+export function reasonNotNative({ limits }: Backend, op: string): string | undefined {
+  const native: ReadonlySet<string> = limits.native;
+  return native.has(op) ? undefined : `limits.native has no ${op}`;
+}

@@ -1,7 +1,7 @@
 import { assertAllclose } from '../../compare/allclose.ts';
 import type { NdArray } from '../../interpreter/nd-array.ts';
 import type { DType, HalfDType, Shape } from '@shardwise/core/spec';
-import type { ContractTest } from './contract-test.ts';
+import { type ContractTest, reasonNotNative } from './contract-test.ts';
 import { evaluate, pick } from './device.ts';
 import { type GroupedCase, groupedCases } from './cases/grouped.ts';
 import { hostValue, integers } from './host-value.ts';
@@ -115,10 +115,7 @@ function grouped(
   };
   return {
     title: `${operation.op} of ${dtype}: ${title}`,
-    reasonToSkip: ({ limits }) => {
-      const native: ReadonlySet<string> = limits.native;
-      return native.has(operation.op) ? undefined : `limits.native has no ${operation.op}`;
-    },
+    reasonToSkip: (backend) => reasonNotNative(backend, operation.op),
     check: async (backend) => {
       const stored = inputs.map((input, index) =>
         index > 1 ? input : hostValue(input.shape, dtype, [...input.values]),

@@ -8,7 +8,7 @@ import { indexingCases } from './cases/indexing.ts';
 import { leafCases } from './cases/leaves.ts';
 import { movementCases } from './cases/movement.ts';
 import { reduceCases } from './cases/reduce.ts';
-import type { ContractTest } from './contract-test.ts';
+import { type ContractTest, reasonNotNative } from './contract-test.ts';
 import { indexTests } from './index-tests.ts';
 import { memoryTests } from './memory-tests.ts';
 import type { OpCase, OpCases } from './op-case.ts';
@@ -102,10 +102,7 @@ function compositeTest(opCase: OpCase): ContractTest {
   const { op } = opCase.operation;
   return {
     ...primitiveTest(opCase),
-    reasonToSkip: ({ limits }) => {
-      const native: ReadonlySet<string> = limits.native;
-      return native.has(op) ? undefined : `limits.native has no ${op}`;
-    },
+    reasonToSkip: (backend) => reasonNotNative(backend, op),
   };
 }
 

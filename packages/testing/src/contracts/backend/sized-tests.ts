@@ -2,7 +2,7 @@ import type { DType, Shape, Sizes } from '@shardwise/core/spec';
 import { assertAllclose, type Tolerance } from '../../compare/allclose.ts';
 import { interpreter } from '../../interpreter/interpreter.ts';
 import type { NdArray } from '../../interpreter/nd-array.ts';
-import type { ContractTest } from './contract-test.ts';
+import { type ContractTest, reasonNotNative } from './contract-test.ts';
 import { compileSized, evaluate, pick, reasonNotSized, run } from './device.ts';
 import { i32, integers, uniform } from './host-value.ts';
 import { compositeCases } from './cases/composite.ts';
@@ -348,9 +348,8 @@ export const sizedTests: readonly ContractTest[] = cases.map(({ title, at }): Co
   title,
   reasonToSkip: (backend) => {
     const { op } = at(2, 2).operation;
-    const native: ReadonlySet<string> = backend.limits.native;
-    if (isComposite(op) && !native.has(op)) return `limits.native has no ${op}`;
-    return reasonNotSized(backend);
+    const notNative = isComposite(op) ? reasonNotNative(backend, op) : undefined;
+    return notNative ?? reasonNotSized(backend);
   },
   check: async (backend) => {
     const caseAt = ([n = 0, m = 0]: Sizes): OpCase => at(n, m);
