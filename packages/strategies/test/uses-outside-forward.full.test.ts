@@ -54,9 +54,7 @@ beforeAll(async () => {
 
 const meshes = [
   { dp: 1, tp: 1 },
-  { dp: 2, tp: 1 },
   { dp: 3, tp: 1 },
-  { dp: 4, tp: 1 },
   { dp: 1, tp: 2 },
   { dp: 2, tp: 2 },
 ];
