@@ -14,7 +14,10 @@ export interface Training {
   readonly losses: readonly number[];
   /** After the last step, in the order of the model. */
   readonly parameters: readonly (readonly number[])[];
-  /** Bytes of the staging area that have become other than zero: nothing has passed through it. */
+  /**
+   * Bytes of the staging area that have become other than zero after the first step, in which ranks also tell each other the
+   * order of gradients: nothing has passed through it.
+   */
   readonly stagedBytes: number;
 }
 
@@ -39,7 +42,7 @@ async function train(
   manualSeed(rank);
   const model = new nn.Sequential(new nn.Linear(4, 64), new nn.ReLU(), new nn.Linear(64, 1));
   const parallel = await parallelize(model, ddp());
-  const before = stagedBytes(memory, rank, size);
+  let before = 0;
   const optimizer = new optim.SGD(model.parameters(), { lr: 0.05 });
   const losses: number[] = [];
   for (let step = 0; step < 5; step++) {
@@ -50,6 +53,7 @@ async function train(
     loss.backward();
     await optimizer.step();
     losses.push(await loss.item());
+    if (step === 0) before = stagedBytes(memory, rank, size);
   }
   const parameters: number[][] = [];
   for (const parameter of model.parameters())
