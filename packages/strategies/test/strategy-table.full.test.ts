@@ -1,3 +1,3 @@
 import { testStrategyTable } from './strategy-table-worlds.ts';
 
-testStrategyTable([2, 3]);
+testStrategyTable([3]);

@@ -1,3 +1,3 @@
 import { testStrategyTable } from './strategy-table-worlds.ts';
 
-testStrategyTable([1, 4]);
+testStrategyTable([1, 2, 4]);
