@@ -9,28 +9,12 @@ import {
   jumpFaults,
   layoutFaults,
   pathsOf,
-  scriptFaults,
   violationsOf,
 } from './site/describe-site.ts';
 import { serveSite } from '../.vitepress/serve-site.ts';
 
-describeSite('all pages in a browser', (site) => {
-  test.each(['written', 'generated'] as const)(
-    'that are %s load without errors, fit a phone of 360 px, do not jump, load little, and have no violations that axe finds',
-    async (pages) => {
-      const found = await site.visit(pathsOf(pages), 360, async (page) => [
-        ...(await jumpFaults(page)),
-        ...(await scriptFaults(page)),
-        ...(await layoutFaults(page)),
-        ...(await violationsOf(page, 'light')),
-        ...(await violationsOf(page, 'dark')),
-      ]);
-      expect(found).toEqual([]);
-    },
-    400_000,
-  );
-
-  test('that are written do the same on a wide screen, and show what has the focus', async () => {
+describeSite('all pages on a wide screen', (site) => {
+  test('that are written load without errors, do not jump, show what has the focus, and have no violations that axe finds', async () => {
     const found = await site.visit(pathsOf('written'), 1280, async (page) => [
       ...(await jumpFaults(page)),
       ...(await layoutFaults(page)),
