@@ -13,12 +13,15 @@ const TESTS = FOLDERS.map((folder) => `${folder}/**/*.test.ts`);
 const FULL = FOLDERS.map((folder) => `${folder}/**/*.full.test.ts`);
 const SLOW = FOLDERS.map((folder) => `${folder}/**/*.slow.test.ts`);
 
+/** Of these, many take minutes. */
+const LONG = /\/strategies\/|\/docs\/test\/(pages-on-|trainings)/;
+
 /** Files that take minutes begin first, so that no worker is left with one when the others have ended. */
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
     const rank = ({ moduleId }: TestSpecification): number =>
-      !/\.(full|slow)\.test\.ts$/.test(moduleId) ? 2 : moduleId.includes('/strategies/') ? 0 : 1;
+      !/\.(full|slow)\.test\.ts$/.test(moduleId) ? 2 : LONG.test(moduleId) ? 0 : 1;
     return sorted.toSorted((a, b) => rank(a) - rank(b));
   }
 }
