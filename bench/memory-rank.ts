@@ -35,15 +35,16 @@ const region = world.regions[rank];
 if (region === undefined) throw new RangeError(`no region of rank ${rank}`);
 const mesh = new LineMesh('dp', group);
 
+const task: MemoryModel = memoryModels[modelName];
+const { strategy: makeStrategy, isConstructed = false } = strategyOf(strategyName);
+
 // Libraries are loaded and code is compiled before anything is counted.
 setRank({ device: await cpu({ memory: world.memory, ...region }), mesh });
-await new nn.Linear(8, 8).forward(ones([2, 8])).data();
+await trainSmallModel();
 setRank({ device: await cpu({ memory: world.memory, ...region }), mesh });
 
 await turn('ready');
 
-const task: MemoryModel = memoryModels[modelName];
-const { strategy: makeStrategy, isConstructed = false } = strategyOf(strategyName);
 manualSeed(0);
 const strategy = makeStrategy();
 const model = isConstructed ? constructSharded(task.build, strategy) : task.build();
@@ -81,6 +82,17 @@ parentPort?.postMessage({
   peakBytes,
 } satisfies MemoryOfRank);
 group.close();
+
+async function trainSmallModel(): Promise<void> {
+  const model = new nn.Sequential(new nn.Linear(8, 8), new nn.Linear(8, 8));
+  const parallel = await parallelize(model, makeStrategy());
+  const optimizer = new optim.AdamW(model.parameters());
+  parallel
+    .forward(ones([8, 8]))
+    .sum()
+    .backward();
+  await optimizer.step();
+}
 
 /** Tells the main thread, and waits for its word. */
 async function turn(message: string): Promise<void> {

@@ -1,3 +1,4 @@
+import type { CallSite } from './graph/call-site.ts';
 import type { Node, Region } from './graph/node.ts';
 import type { KeepPart } from './nn/initial-part.ts';
 import type { RandomStreams } from './random/random-streams.ts';
@@ -24,6 +25,8 @@ export interface Scope {
   readonly isTemporary: boolean;
   /** What backward may make again. */
   readonly region: Region | null;
+  /** Where nodes come from that have no line of their own; null where each takes its own. */
+  readonly site: CallSite | null;
   /** A scalar: where it is true in a run, tensors that are assigned to keep their contents. */
   readonly keptIf: Node | null;
   /** The group that updates belong to, of which a run makes either all or none. */
@@ -40,6 +43,7 @@ let scope: Scope = {
   isInLibrary: false,
   isTemporary: false,
   region: null,
+  site: null,
   keptIf: null,
   updateGroup: null,
   keepPart: null,

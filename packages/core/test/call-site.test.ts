@@ -1,4 +1,6 @@
-import { describe, expect, it } from 'vitest';
+import { interpreter } from '@shardwise/testing';
+import { manualSeed, nn, ones, optim, setRank } from '@shardwise/core';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { CallSite } from '../src/graph/call-site.ts';
 import { userLine } from '../src/spec/stack.ts';
 
@@ -15,6 +17,51 @@ describe('a call site', () => {
     const before = Error.stackTraceLimit;
     expect(new CallSite('gather').line).not.toBeNull();
     expect(Error.stackTraceLimit).toBe(before);
+  });
+});
+
+describe('stacks of a step whose plan is not made yet', () => {
+  const capture = vi.spyOn(Error, 'captureStackTrace');
+  afterEach(() => capture.mockClear());
+  beforeEach(() => {
+    setRank({ device: interpreter() });
+    manualSeed(0);
+  });
+
+  it('are taken of each operation of the forward pass, and of no gradient', () => {
+    const loss = new nn.Linear(2, 2)
+      .forward(ones([3, 2]))
+      .gelu()
+      .mean();
+    const ofForward = capture.mock.calls.length;
+    expect(ofForward).toBeGreaterThan(3);
+    loss.backward();
+    // Its own nodes: what the gradient begins with, and the sums of what several uses of a tensor give.
+    expect(capture.mock.calls.length - ofForward).toBeLessThan(4);
+  });
+
+  it('are taken of an update once, whatever the number of parameters', async () => {
+    const counts: number[] = [];
+    for (const layers of [1, 8]) {
+      const model = new nn.Sequential(...Array.from({ length: layers }, () => new nn.Linear(2, 2)));
+      const optimizer = new optim.AdamW(model.parameters());
+      model
+        .forward(ones([3, 2]))
+        .mean()
+        .backward();
+      capture.mockClear();
+      await optimizer.step();
+      counts.push(capture.mock.calls.length);
+    }
+    expect(counts[1]).toBe(counts[0]);
+  });
+
+  it('of a gradient are those of the operation that it belongs to', () => {
+    const { weight } = new nn.Linear(2, 2);
+    const y = weight.exp();
+    y.sum().backward();
+    expect(y.node.site?.line).toMatch(/call-site\.test\.ts/);
+    expect(weight.grad?.node.site).toBe(y.node.site);
   });
 });
 

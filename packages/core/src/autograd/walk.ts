@@ -1,5 +1,5 @@
 import { withoutAutocast } from '../graph/autocast.ts';
-import { newestNodeId, newWalk } from '../graph/create-node.ts';
+import { atCallSite, newestNodeId, newWalk } from '../graph/create-node.ts';
 import type { Node } from '../graph/node.ts';
 import {
   checkGradientsNotUpdated,
@@ -64,7 +64,8 @@ function walk(outputs: readonly Seeded[], options: WalkOptions): void {
   for (const node of order) {
     const gradient = takeGradient(node);
     const olderId = newestNodeId();
-    const inputGradients = gradient === null ? [] : options.gradientsOf(node, gradient);
+    const inputGradients =
+      gradient === null ? [] : atCallSite(node.site, () => options.gradientsOf(node, gradient));
     checkGradientsNotUpdated(node, inputGradients, olderId);
     node.inputs.forEach((input, index) => {
       if (!options.needs(input)) return;

@@ -86,11 +86,11 @@ export function makeNode<K extends Op>(
   dtype: DType,
   requiresGrad: boolean,
 ): Node<K> {
-  const { region } = currentScope();
+  const { region, site } = currentScope();
   const id = rankState.nextNodeId++;
   const { era } = rankState;
   const node = new Node(id, region, era, op, params, inputs, shape, dtype, requiresGrad);
-  if (rankState.tracesCallSites) node.site = new CallSite(op);
+  if (rankState.tracesCallSites) node.site = site ?? new CallSite(op);
   return node;
 }
 
@@ -151,4 +151,18 @@ export function withoutCallSites<T>(body: () => T): T {
   } finally {
     rankState.tracesCallSites = before;
   }
+}
+
+/**
+ * Nodes that `body` makes come from this call site. Null: each takes its own. Taking one costs more than making a
+ * node, and what a gradient or an update consists of has no line of its own.
+ */
+export function atCallSite<T>(site: CallSite | null, body: () => T): T {
+  return site === null ? body() : within('a call', { site }, body);
+}
+
+/** Like atCallSite, for the code that calls this function, if nodes keep their call sites. */
+export function atOneCallSite<T>(operation: string, body: () => T): T {
+  const site = rankState.tracesCallSites ? (currentScope().site ?? new CallSite(operation)) : null;
+  return atCallSite(site, body);
 }

@@ -1,5 +1,5 @@
 import { withoutAutocast } from '../graph/autocast.ts';
-import { noGrad } from '../graph/create-node.ts';
+import { atOneCallSite, noGrad } from '../graph/create-node.ts';
 import { isHeldAt } from '../layout/chunks.ts';
 import { currentSession, ownPlace } from '../rank.ts';
 import { asOneUpdate } from '../realize/pending.ts';
@@ -149,9 +149,10 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
       for (const state of states.splice(0)) state.steps--;
     };
     skipIf?.retain();
-    const build = (): void => {
-      for (const group of this.paramGroups) this.#updateGroup(group, updates, states);
-    };
+    const build = (): void =>
+      atOneCallSite('step', () => {
+        for (const group of this.paramGroups) this.#updateGroup(group, updates, states);
+      });
     withoutValues(() =>
       asOneUpdate(uncount, () => noGrad(() => keepingIf(skipIf?.node ?? null, build))),
     );
