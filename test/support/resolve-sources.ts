@@ -7,23 +7,33 @@ const repository = new URL('../../', import.meta.url).href;
 /** What the names of workspace packages mean, which is the same in all of their sources. */
 const workspacePackages = new Map<string, string>();
 
+/** Users' scripts that cannot be loaded say why in their stack, in which this file has no place. */
+function withoutThisFile(error: unknown): unknown {
+  if (error instanceof Error)
+    error.stack = error.stack?.replace(/\n.*\/resolve-sources\.ts:.*$/gm, '') ?? '';
+  return error;
+}
+
 registerHooks({
   resolve(specifier, context, nextResolve) {
     const { parentURL = '' } = context;
     const isOurs = parentURL.startsWith(repository) && !parentURL.includes('/node_modules/');
-    if (!isOurs) return nextResolve(specifier, context);
-    if (specifier.startsWith('.') && specifier.endsWith('.ts')) {
+    if (isOurs && specifier.startsWith('.') && specifier.endsWith('.ts')) {
       return {
         url: new URL(specifier, parentURL).href,
         format: 'module-typescript',
         shortCircuit: true,
       };
     }
-    if (!/^(@shardwise\/|shardwise(\/|$))/.test(specifier)) return nextResolve(specifier, context);
-    const known = workspacePackages.get(specifier);
+    const isWorkspacePackage = isOurs && /^(@shardwise\/|shardwise(\/|$))/.test(specifier);
+    const known = isWorkspacePackage ? workspacePackages.get(specifier) : undefined;
     if (known !== undefined) return { url: known, shortCircuit: true };
-    const found = nextResolve(specifier, context);
-    workspacePackages.set(specifier, found.url);
-    return found;
+    try {
+      const found = nextResolve(specifier, context);
+      if (isWorkspacePackage) workspacePackages.set(specifier, found.url);
+      return found;
+    } catch (error) {
+      throw withoutThisFile(error);
+    }
   },
 });

@@ -1,25 +1,13 @@
 import { readFile } from 'node:fs/promises';
-import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { describeSite } from './site/describe-site.ts';
 import { rowsOf } from './site/rows-of.ts';
-
-/** Chooses, trains to the end, and returns the last loss. */
-async function train(page: Page, chosen: Readonly<Record<string, string>>): Promise<number> {
-  for (const [label, option] of Object.entries(chosen)) {
-    await page.getByLabel(label, { exact: true }).selectOption(option);
-  }
-  await page.getByRole('button', { name: 'Train', exact: true }).click();
-  const summary = page.locator('.summary', { hasText: /^Over/ });
-  await summary.waitFor({ timeout: 170_000 });
-  const [, loss = 'none'] = /loss ([\d.e-]+)/.exec((await summary.textContent()) ?? '') ?? [];
-  return Number(loss);
-}
+import { trainInPage } from './site/train-in-page.ts';
 
 describeSite('trainings in pages', (site) => {
   test('a rank that is killed is named, and all go on from the last checkpoint to the loss of a run without it', async () => {
     const { page } = await site.open('/explore/training');
-    const undisturbed = await train(page, { Ranks: '3', Strategy: 'fsdp' });
+    const undisturbed = await trainInPage(page, { Ranks: '3', Strategy: 'fsdp' });
     await page.getByRole('button', { name: 'Train', exact: true }).click();
     await page.locator('.summary', { hasText: /Training: [3-9]\d of/ }).waitFor();
     await page.getByRole('button', { name: 'Kill rank 2' }).click();
@@ -33,7 +21,7 @@ describeSite('trainings in pages', (site) => {
 
   test('a timeline shows what each rank computes and sends, and its numbers are a file', async () => {
     const { page, problems } = await site.open('/explore/training');
-    await train(page, { Ranks: '2', Strategy: 'ddp' });
+    await trainInPage(page, { Ranks: '2', Strategy: 'ddp' });
     const timeline = page.locator('.timeline');
     expect(await timeline.locator('rect').count()).toBeGreaterThan(8);
     await timeline.getByText('Numbers').click();
@@ -91,7 +79,7 @@ describeSite('trainings in pages', (site) => {
   test('experts drop most tokens where nothing balances them, and few by a loss', async () => {
     const { page, problems } = await site.open('/explore/experts');
     const dropped = async (balance: string): Promise<number> => {
-      const loss = await train(page, { Balance: balance, Capacity: '1.25 shares' });
+      const loss = await trainInPage(page, { Balance: balance, Capacity: '1.25 shares' });
       expect(loss).toBeLessThan(balance === 'by nothing' ? 1 : 0.4);
       const text = await page.locator('.loads').textContent();
       return Number(/([\d.]+) % of tokens are dropped/.exec(text ?? '')?.[1]);
@@ -116,33 +104,24 @@ describeSite('trainings in pages', (site) => {
         await workers.locator('tbody tr').nth(worker).locator('td').nth(3).innerText(),
         10,
       );
-    expect(await train(page, { Consistency: 'synchronous' })).toBeLessThan(0.1);
+    expect(await trainInPage(page, { Consistency: 'synchronous' })).toBeLessThan(0.1);
     expect(await worst(0)).toBe(0);
     expect(await workers.locator('tbody tr').nth(1).locator('td').nth(4).innerText()).toMatch(
       / s$/,
     );
-    expect(await train(page, { Consistency: 'asynchronous' })).toBeLessThan(0.3);
+    expect(await trainInPage(page, { Consistency: 'asynchronous' })).toBeLessThan(0.3);
     expect(await worst(0)).toBeGreaterThan(3);
-    expect(await train(page, { Consistency: 'at most 4 steps stale' })).toBeLessThan(0.2);
+    expect(await trainInPage(page, { Consistency: 'at most 4 steps stale' })).toBeLessThan(0.2);
     const lead = await workers.locator('tbody tr').nth(1).locator('td').nth(1).innerText();
     expect(Number.parseInt(lead, 10)).toBeLessThanOrEqual(5);
     expect(problems).toEqual([]);
     await page.close();
   }, 400_000);
 
-  test('a transformer adds numbers that it has never seen', async () => {
-    const { page, problems } = await site.open('/explore/addition');
-    await train(page, { Ranks: '2' });
-    const said = await page.getByText(/of sums that it has never seen are right/).textContent();
-    expect(Number.parseFloat(said ?? '')).toBeGreaterThan(90);
-    expect(problems).toEqual([]);
-    await page.close();
-  }, 300_000);
-
   test('a sine is fitted, and two spirals are told apart, with the points of each rank in its mark', async () => {
     const { page, problems } = await site.open('/explore/training');
-    expect(await train(page, { Task: 'sine', Ranks: '1' })).toBeLessThan(0.01);
-    await train(page, { Task: 'two spirals', Ranks: '2' });
+    expect(await trainInPage(page, { Task: 'sine', Ranks: '1' })).toBeLessThan(0.01);
+    await trainInPage(page, { Task: 'two spirals', Ranks: '2' });
     const said = await page.getByText(/% of points are right/).textContent();
     expect(Number(/([\d.]+) %/.exec(said ?? '')?.[1])).toBeGreaterThan(95);
     expect(
@@ -166,13 +145,13 @@ describeSite('trainings in pages', (site) => {
 
   test('a transformer learns more of a text than which byte follows which, with FSDP as with DDP', async () => {
     const { page, problems } = await site.open('/explore/text');
-    const loss = await train(page, { Ranks: '2', Strategy: 'ddp' });
+    const loss = await trainInPage(page, { Ranks: '2', Strategy: 'ddp' });
     const pairs = page.locator('.plot .mark');
     expect(await pairs.count()).toBe(1);
     expect(loss).toBeLessThan(1.5);
     expect(await page.locator('.summary').textContent()).toMatch(/[\d,]+ tokens\/s/);
     expect((await page.locator('.sample').textContent())?.length).toBeGreaterThan(40);
-    expect(await train(page, { Ranks: '2', Strategy: 'fsdp' })).toBeCloseTo(loss, 1);
+    expect(await trainInPage(page, { Ranks: '2', Strategy: 'fsdp' })).toBeCloseTo(loss, 1);
     // Each run: its name, its last loss, and what a rank keeps as it has measured, and as its plan says.
     const runs = page.getByRole('region', { name: 'The runs so far' }).locator('tbody tr');
     const rows = await Promise.all(

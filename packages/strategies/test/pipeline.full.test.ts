@@ -1,3 +1,4 @@
 import { testSchedules } from './pipeline-table.ts';
 
-testSchedules((ranks) => (ranks === 2 ? [1, 4, 7] : ranks === 4 ? [4, 8] : [2, 7]));
+// The slow test has more.
+testSchedules((ranks) => (ranks === 2 ? [1, 7] : ranks === 4 ? [8] : [2]));

@@ -1,3 +1,3 @@
 import { testSchedules } from './pipeline-table.ts';
 
-testSchedules(() => [1, 2, 4, 7]);
+testSchedules(() => [1, 2, 4, 7, 8]);

@@ -5,12 +5,11 @@ import { strategyNames, trainAlone } from './ranks/reshard.ts';
 import { largestDifference, secondHalves } from './resharding.ts';
 import { reshardingOf, type StrategyResharding, url } from './strategy-resharding.ts';
 
-// Every strategy is saved and loaded on every number of ranks; all combinations are in the slow test.
+// Every strategy is saved and loaded on more ranks and on fewer; all combinations are in the slow test.
 const worlds = [
-  [3, 2],
-  [2, 4],
-  [4, 1],
-  [1, 3],
+  [3, 1],
+  [1, 4],
+  [4, 2],
 ] as const;
 
 const reshardings: readonly StrategyResharding[] = worlds.flatMap(([savedOn, loadedOn], shift) =>

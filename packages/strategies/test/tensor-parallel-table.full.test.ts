@@ -2,7 +2,6 @@ import { tensorParallelTable } from './tensor-parallel-meshes.ts';
 
 tensorParallelTable([
   { replicas: 1, dp: 1, tp: 2 },
-  { replicas: 1, dp: 1, tp: 4 },
   { replicas: 1, dp: 2, tp: 2 },
   { replicas: 2, dp: 1, tp: 2 },
 ]);

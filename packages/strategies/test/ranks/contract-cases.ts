@@ -182,8 +182,23 @@ export const strategyCases: StrategyCases = { ...batchCases, ...layerCases, ...s
 
 const isForTwo = ([, { mesh }]: readonly [string, StrategyCase]): boolean => mesh?.(2) !== null;
 
-/** Strategies that two ranks cannot have, and those that they can. */
-export const casesOfFour: { readonly only: StrategyCases; readonly also: StrategyCases } = {
-  only: Object.fromEntries(Object.entries(strategyCases).filter((entry) => !isForTwo(entry))),
-  also: Object.fromEntries(Object.entries(strategyCases).filter(isForTwo)),
+/** Compositions of a training: with what shares out the batch, and with FSDP in two kinds of replicas. */
+const compositionsOfTraining = Object.keys(beside).length + 2;
+const composed = Object.keys(layerCases).filter((name) => name.includes(' × '));
+
+/** Two compositions of each training, among which each composition occurs. */
+function isChosen(name: string): boolean {
+  const index = composed.indexOf(name);
+  const training = Math.floor(index / compositionsOfTraining);
+  return index < 0 || [0, 3].includes((index - training) % compositionsOfTraining);
+}
+
+const casesWhere = (holds: (entry: readonly [string, StrategyCase]) => boolean): StrategyCases =>
+  Object.fromEntries(Object.entries(strategyCases).filter(holds));
+
+/** Strategies that two ranks cannot have: some, and the others; and those that they can. */
+export const casesOfFour: Readonly<Record<'some' | 'others' | 'also', StrategyCases>> = {
+  some: casesWhere((entry) => !isForTwo(entry) && isChosen(entry[0])),
+  others: casesWhere((entry) => !isForTwo(entry) && !isChosen(entry[0])),
+  also: casesWhere(isForTwo),
 };

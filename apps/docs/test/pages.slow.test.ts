@@ -1,0 +1,25 @@
+import { expect, test } from 'vitest';
+import {
+  describeSite,
+  layoutFaults,
+  pathsOf,
+  scriptFaults,
+  violationsOf,
+} from './site/describe-site.ts';
+
+describeSite('all pages', (site) => {
+  test('that are generated fit a phone of 360 px, load little, and have no violations that axe finds', async () => {
+    const found = await site.visit(pathsOf('generated'), 360, async (page) => [
+      ...(await scriptFaults(page)),
+      ...(await layoutFaults(page)),
+      ...(await violationsOf(page, 'light')),
+      ...(await violationsOf(page, 'dark')),
+    ]);
+    expect(found).toEqual([]);
+  }, 600_000);
+
+  test('that are written have no violations that axe finds on a wide screen', async () => {
+    const found = await site.visit(pathsOf('written'), 1280, (page) => violationsOf(page, 'light'));
+    expect(found).toEqual([]);
+  }, 600_000);
+});

@@ -1,0 +1,3 @@
+import { onSquare, testRedistributions } from './redistribution-table.ts';
+
+testRedistributions(onSquare);

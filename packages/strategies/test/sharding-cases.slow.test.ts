@@ -1,0 +1,3 @@
+import { testShardingCases } from './sharding-cases-table.ts';
+
+testShardingCases([2, 3]);
