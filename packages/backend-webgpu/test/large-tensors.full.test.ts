@@ -21,9 +21,9 @@ import {
 import { assertAllclose, interpreter } from '@shardwise/testing';
 import { reasonWithoutDevice } from '@shardwise/testing/node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { findGpu } from '../src/find-gpu.ts';
 import { webgpu } from '../src/index.ts';
 import { WebGpuBackend } from '../src/webgpu-backend.ts';
+import { createSmallBindings, type DeviceOfSmallBindings } from './small-bindings.ts';
 
 const reason = await reasonWithoutDevice(webgpu);
 const bindingBytes = 16_384;
@@ -31,30 +31,13 @@ const bindingBytes = 16_384;
 describe.skipIf(reason !== undefined)(
   `tensors that are larger than a binding${reason ? ` (not here: ${reason})` : ''}`,
   () => {
+    let created: DeviceOfSmallBindings;
     let device: WebGpuBackend;
     let gpu: GPUDevice;
-    let largestBinding = 0;
 
     beforeAll(async () => {
-      const adapter = await (await findGpu()).requestAdapter();
-      if (adapter === null) throw new Error('the adapter is gone');
-      gpu = await adapter.requestDevice();
-      const bind = gpu.createBindGroup.bind(gpu);
-      gpu.createBindGroup = (descriptor) => {
-        for (const { resource } of descriptor.entries) {
-          if (!('buffer' in resource)) continue;
-          const size = resource.size ?? resource.buffer.size;
-          largestBinding = Math.max(largestBinding, size);
-        }
-        return bind(descriptor);
-      };
-      device = new WebGpuBackend(gpu, {
-        adapter: 'small bindings',
-        memoryBytes: 2 ** 30,
-        bindingBytes,
-        submissionMs: 250,
-        timeoutMs: 60_000,
-      });
+      created = await createSmallBindings(bindingBytes);
+      ({ device, gpu } = created);
     });
     afterAll(() => device.close());
 
@@ -105,12 +88,12 @@ describe.skipIf(reason !== undefined)(
           Promise.resolve([]),
         );
       };
-      largestBinding = 0;
+      created.largestBinding = 0;
       const [ours, theirs] = await onBoth(losses);
       assertAllclose(ours, theirs, { rtol: 1e-4, atol: 1e-5 });
       expect(theirs[3]).toBeLessThan(theirs[0] ?? 0);
-      expect(largestBinding).toBeLessThanOrEqual(bindingBytes);
-      expect(largestBinding).toBeGreaterThan(bindingBytes / 2);
+      expect(created.largestBinding).toBeLessThanOrEqual(bindingBytes);
+      expect(created.largestBinding).toBeGreaterThan(bindingBytes / 2);
     }, 300_000);
 
     // Values of 37 KB, which take three bindings.
@@ -154,7 +137,7 @@ describe.skipIf(reason !== undefined)(
     ];
 
     test.each(cases)('%s', async (_, compute) => {
-      largestBinding = 0;
+      created.largestBinding = 0;
       const [ours, theirs] = await onBoth(async () => {
         const [x, y] = [rand([rows, columns]), rand([rows, columns])];
         // Of their own, in memory.
@@ -162,7 +145,7 @@ describe.skipIf(reason !== undefined)(
         return noGrad(() => compute(x, y)).data();
       });
       assertAllclose([...ours].map(Number), [...theirs].map(Number), { rtol: 1e-5, atol: 1e-5 });
-      expect(largestBinding).toBeLessThanOrEqual(bindingBytes);
+      expect(created.largestBinding).toBeLessThanOrEqual(bindingBytes);
     });
 
     test('that no kernel can have so many bindings of are refused with the operation, the shape, the bytes and the limit', async () => {

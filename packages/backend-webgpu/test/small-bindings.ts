@@ -1,0 +1,40 @@
+import { bufferUsage } from '../src/device/gpu-constants.ts';
+import { findGpu } from '../src/find-gpu.ts';
+import { WebGpuBackend } from '../src/webgpu-backend.ts';
+
+/** A device whose bindings have at most so many bytes, and what its kernels have bound so far. */
+export interface DeviceOfSmallBindings {
+  readonly device: WebGpuBackend;
+  /** What the device is made of. */
+  readonly gpu: GPUDevice;
+  /** Bytes of the largest binding of storage. */
+  largestBinding: number;
+  /** Sets of bindings of which one has a part of a buffer. */
+  parts: number;
+}
+
+export async function createSmallBindings(bindingBytes: number): Promise<DeviceOfSmallBindings> {
+  const adapter = await (await findGpu()).requestAdapter();
+  if (adapter === null) throw new Error('the adapter is gone');
+  const gpu = await adapter.requestDevice();
+  const bind = gpu.createBindGroup.bind(gpu);
+  gpu.createBindGroup = (descriptor) => {
+    const bound = [...descriptor.entries].flatMap(({ resource }) =>
+      'buffer' in resource && (resource.buffer.usage & bufferUsage.storage) !== 0
+        ? [{ whole: resource.buffer.size, size: resource.size ?? resource.buffer.size }]
+        : [],
+    );
+    created.largestBinding = Math.max(created.largestBinding, ...bound.map(({ size }) => size));
+    if (bound.some(({ whole, size }) => size < whole)) created.parts += 1;
+    return bind(descriptor);
+  };
+  const device = new WebGpuBackend(gpu, {
+    adapter: 'small bindings',
+    memoryBytes: 2 ** 30,
+    bindingBytes,
+    submissionMs: 250,
+    timeoutMs: 60_000,
+  });
+  const created: DeviceOfSmallBindings = { device, gpu, largestBinding: 0, parts: 0 };
+  return created;
+}
