@@ -36,10 +36,10 @@ describe(`activations of a transformer layer on ${size} ranks`, () => {
     makesScores = !(await cpu({ byteLength: 1 << 20 })).limits.native.has('attention');
     const found = await spawnRanks(size, new URL('./ranks/activation-memory.ts', import.meta.url), {
       world: createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 }),
-      timeoutMs: 240_000,
+      timeoutMs: 900_000,
     });
     ranks = z.array(layerBytes).length(size).parse(found);
-  }, 250_000);
+  }, 920_000);
 
   it.each<keyof typeof variants>([
     'tensor parallelism',

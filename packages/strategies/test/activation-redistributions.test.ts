@@ -14,11 +14,11 @@ describe.each([2, 4])('redistributions of an activation on %i ranks', (size) => 
       new URL('./ranks/activation-redistributions.ts', import.meta.url),
       {
         world: createThreadsWorld({ size }),
-        timeoutMs: 300_000,
+        timeoutMs: 900_000,
       },
     );
     ranks = z.array(outcomes.length(16)).length(size).parse(found);
-  }, 320_000);
+  }, 920_000);
 
   it('have the derivatives of what they compute as gradients', () => {
     for (const { name, analytic, numeric } of ranks.flat()) {

@@ -16,10 +16,10 @@ beforeAll(async () => {
   const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
   const found = await spawnRanks(size, new URL('./ranks/communication-hooks.ts', import.meta.url), {
     world,
-    timeoutMs: 120_000,
+    timeoutMs: 900_000,
   });
   ranks = z.array(hookObservations).length(size).parse(found);
-}, 130_000);
+}, 920_000);
 
 describe("a hook gives the mean of the ranks' gradients", () => {
   // The loss is the mean of four elements p + x + rank: each has the gradient 1/4 on every rank.

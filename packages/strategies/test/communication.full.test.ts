@@ -10,10 +10,10 @@ describe.each([2, 3, 4])('bytes that a step of %i ranks communicates', (size) =>
   beforeAll(async () => {
     const found = await spawnRanks(size, new URL('./ranks/communication.ts', import.meta.url), {
       world: createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 }),
-      timeoutMs: 240_000,
+      timeoutMs: 900_000,
     });
     ranks = z.array(counts).length(size).parse(found);
-  }, 250_000);
+  }, 920_000);
 
   const possible = Object.entries(cases).filter(([, { ranks: only = size }]) => only === size);
 

@@ -23,8 +23,8 @@ beforeAll(async () => {
   for (const task of taskNames) alone.set(task, await trainAlone(task));
   const world = createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 });
   const url = new URL('./ranks/compressed-gradients.ts', import.meta.url);
-  ranks = z.array(results).parse(await spawnRanks(size, url, { world, timeoutMs: 240_000 }));
-}, 300_000);
+  ranks = z.array(results).parse(await spawnRanks(size, url, { world, timeoutMs: 900_000 }));
+}, 920_000);
 
 describe.each(Object.entries(tolerances))('DDP with %s', (hook, tolerance) => {
   it.each(taskNames)('trains %s nearly as one rank does, with the same bits on all', (task) => {

@@ -11,9 +11,9 @@ describe('a model that is constructed in parts, for tensor parallelism too', () 
     const size = dp * tp;
     const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
     const url = new URL('./ranks/construct-partitioned.ts', import.meta.url);
-    const found = await spawnRanks(size, url, { world, timeoutMs: 240_000 });
+    const found = await spawnRanks(size, url, { world, timeoutMs: 900_000 });
     ranks = z.array(outcome).length(size).parse(found);
-  }, 250_000);
+  }, 920_000);
 
   it.each(['fsdp', 'zero-3'] as const)('has the values of one that was built whole: %s', (name) => {
     for (const { whole, [name]: parts } of ranks) {

@@ -10,7 +10,7 @@ async function ranksOf(task: ConstructTask): Promise<Ranks> {
   const size = task.axes.reduce((product, axis) => product * axis.size, 1);
   const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
   const url = new URL('./ranks/construct-pipeline.ts', import.meta.url);
-  const found = await spawnRanks(size, url, { world, data: task, timeoutMs: 240_000 });
+  const found = await spawnRanks(size, url, { world, data: task, timeoutMs: 900_000 });
   return z.array(constructedPipeline).length(size).parse(found);
 }
 

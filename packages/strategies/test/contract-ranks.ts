@@ -11,6 +11,6 @@ export function runRanks(
   return settleRanks(size, new URL('./ranks/contract.ts', import.meta.url), {
     world: createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 }),
     data: scenario,
-    timeoutMs: 540_000,
+    timeoutMs: 900_000,
   });
 }

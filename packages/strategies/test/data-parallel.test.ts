@@ -18,10 +18,10 @@ describe.each([1, 2, 3])('DataParallel on %i ranks', (size) => {
     const found = await spawnRanks(size, new URL('./ranks/data-parallel.ts', import.meta.url), {
       world,
       data: batch,
-      timeoutMs: 120_000,
+      timeoutMs: 900_000,
     });
     ranks = z.array(observations).length(size).parse(found);
-  }, 130_000);
+  }, 920_000);
 
   const rows = Array.from({ length: batch }, (_, row) => row + 1);
   const mean = 4;

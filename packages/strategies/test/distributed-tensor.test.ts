@@ -22,10 +22,10 @@ describe('a distributed tensor on a 2 x 2 mesh', () => {
     const world = createThreadsWorld({ size: 4 });
     const results = await spawnRanks(4, new URL('./ranks/distributed-tensor.ts', import.meta.url), {
       world,
-      timeoutMs: 300_000,
+      timeoutMs: 900_000,
     });
     ranks = z.array(found).length(4).parse(results);
-  }, 320_000);
+  }, 920_000);
 
   it('has chunks of chunks of a dim over two axes: 5 rows as 2, 1 and 1, 1', () => {
     expect(ranks.map(({ partShape }) => partShape)).toEqual([

@@ -12,10 +12,10 @@ describe(`a plan that was edited, on ${size} ranks`, () => {
   beforeAll(async () => {
     const found = await spawnRanks(size, new URL('./ranks/edited-plans.ts', import.meta.url), {
       world: createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 }),
-      timeoutMs: 240_000,
+      timeoutMs: 900_000,
     });
     ranks = z.array(observations).length(size).parse(found);
-  }, 250_000);
+  }, 920_000);
 
   it.each(Object.keys(edits))('trains with the same losses: %s', (name) => {
     for (const { plain, edited } of ranks) {

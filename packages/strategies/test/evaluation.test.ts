@@ -10,10 +10,10 @@ let ranks: readonly z.infer<typeof evaluations>[] = [];
 beforeAll(async () => {
   const found = await spawnRanks(size, new URL('./ranks/evaluation.ts', import.meta.url), {
     world: createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 }),
-    timeoutMs: 120_000,
+    timeoutMs: 900_000,
   });
   ranks = z.array(evaluations).length(size).parse(found);
-}, 130_000);
+}, 920_000);
 
 describe.each(Object.keys(strategies))('batch normalisation under %s', (name) => {
   const each = (): readonly Evaluation[] => ranks.flatMap((rank) => rank[name] ?? []);

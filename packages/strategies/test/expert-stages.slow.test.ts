@@ -33,7 +33,7 @@ describe('experts in stages of a pipeline', () => {
       const found = await spawnRanks(size, new URL('./ranks/expert-stages.ts', import.meta.url), {
         world: createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 }),
         data: axes,
-        timeoutMs: 120_000,
+        timeoutMs: 900_000,
       });
       const ranks = z.array(outcome).length(size).parse(found);
       alone.forEach(({ loss, norm }, step) => {

@@ -22,12 +22,12 @@ describe.each(Object.keys(grids))(
       const found = await spawnRanks(4, new URL('./ranks/expert-states.ts', import.meta.url), {
         world: createThreadsWorld({ size: 4, arenaBytes: 16 * 1024 * 1024 }),
         data: { directory: join(directory, 'step'), grid },
-        timeoutMs: 120_000,
+        timeoutMs: 900_000,
       });
       const ranks = z.array(losses).length(4).parse(found);
       means = [0, 1, 2].map((step) => ranks.reduce((sum, own) => sum + (own[step] ?? NaN), 0) / 4);
       setRank({ device: await cpu() });
-    }, 130_000);
+    }, 920_000);
 
     afterAll(() => rm(directory, { recursive: true, force: true }));
 

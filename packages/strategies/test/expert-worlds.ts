@@ -24,10 +24,10 @@ export function testExpertWorld(size: number): void {
       alone = { steps, weights: Object.fromEntries(state) };
       const found = await spawnRanks(size, new URL('./ranks/experts.ts', import.meta.url), {
         world: createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 }),
-        timeoutMs: 120_000,
+        timeoutMs: 900_000,
       });
       ranks = z.array(outcomes).length(size).parse(found);
-    }, 130_000);
+    }, 920_000);
 
     it.each(Object.entries(cases[size] ?? {}))('%s train as on one rank', (name, own) => {
       const { tolerance = 5e-5 } = own;

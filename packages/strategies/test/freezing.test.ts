@@ -22,10 +22,10 @@ beforeAll(async () => {
   for (const name of Object.keys(cases)) alone.set(name, await trainAlone(name));
   const found = await spawnRanks(size, new URL('./ranks/freezing.ts', import.meta.url), {
     world: createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 }),
-    timeoutMs: 240_000,
+    timeoutMs: 900_000,
   });
   ranks = z.array(outcomes).length(size).parse(found);
-}, 360_000);
+}, 920_000);
 
 describe.each(Object.keys(variants))('%s', (variant) => {
   it.each(Object.keys(cases).filter((name) => isPossible(variant, name)))(

@@ -25,7 +25,7 @@ let alone: Run = { losses: [], norms: [] };
 beforeAll(async () => {
   setRank({ device: await cpu() });
   alone = await trainAlone();
-}, 60_000);
+}, 300_000);
 
 /** Elements of a rank's collectives in a product, forward and backward, on q = 2; a scatter counts what it scatters. */
 function elementsOf({ grid, axes }: GridTask): number {
@@ -48,12 +48,12 @@ function elementsOf({ grid, axes }: GridTask): number {
 describe.each(tasks)('$grid tensor parallelism on $axes.length axes of $axes.0.size', (task) => {
   const size = task.axes.reduce((product, axis) => product * axis.size, 1);
 
-  it('trains a GPT as one rank does', { timeout: 300_000 }, async () => {
+  it('trains a GPT as one rank does', { timeout: 920_000 }, async () => {
     const world = createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 });
     const found = await spawnRanks(size, new URL('./ranks/grid-table.ts', import.meta.url), {
       world,
       data: task,
-      timeoutMs: 280_000,
+      timeoutMs: 900_000,
     });
     const ranks = z.array(run).length(size).parse(found);
     expect(alone.losses).toHaveLength(steps);
@@ -71,10 +71,10 @@ describe.each(tasks)('$grid tensor parallelism on $axes.length axes of $axes.0.s
     for (const { losses } of others) expect(losses).toEqual(first?.losses);
   });
 
-  it('communicates as much as the papers say', { timeout: 120_000 }, async () => {
+  it('communicates as much as the papers say', { timeout: 920_000 }, async () => {
     const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
     const url = new URL('./ranks/grid-traffic.ts', import.meta.url);
-    const found = await spawnRanks(size, url, { world, data: task, timeoutMs: 100_000 });
+    const found = await spawnRanks(size, url, { world, data: task, timeoutMs: 900_000 });
     expect(found).toEqual(Array.from({ length: size }, () => 4 * elementsOf(task)));
   });
 });

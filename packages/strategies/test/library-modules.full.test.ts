@@ -17,8 +17,8 @@ beforeAll(async () => {
   alone = await train(model, (x) => model.forward(x), { rank: 0, size: 1 });
   const url = new URL('./ranks/library-modules.ts', import.meta.url);
   const world = createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 });
-  ranks = z.array(trainings).parse(await spawnRanks(size, url, { world, timeoutMs: 120_000 }));
-}, 130_000);
+  ranks = z.array(trainings).parse(await spawnRanks(size, url, { world, timeoutMs: 900_000 }));
+}, 920_000);
 
 it.each(Object.keys(strategies))(
   'recurrent, Transformer and convolution layers, norms and containers train under %s as on one rank',

@@ -14,9 +14,9 @@ describe('what a rank keeps of activations', () => {
     const size = 2;
     const world = createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 });
     const url = new URL('./ranks/live-activations.ts', import.meta.url);
-    const found = await spawnRanks(size, url, { world, data: schedules, timeoutMs: 240_000 });
+    const found = await spawnRanks(size, url, { world, data: schedules, timeoutMs: 900_000 });
     ranks = z.array(liveActivations).length(size).parse(found);
-  }, 250_000);
+  }, 920_000);
 
   it.each(schedules)('is never more than the checker counts: %s', (schedule) => {
     for (const rank of ranks) {

@@ -32,10 +32,10 @@ describe('memory() on two ranks', () => {
   beforeAll(async () => {
     const found = await spawnRanks(size, new URL('./ranks/memory.ts', import.meta.url), {
       world: createThreadsWorld({ size, arenaBytes: 8 * 1024 * 1024 }),
-      timeoutMs: 240_000,
+      timeoutMs: 900_000,
     });
     ranks = z.array(observations).length(size).parse(found);
-  }, 250_000);
+  }, 920_000);
 
   describe.each(Object.keys(strategies))('with %s', (name) => {
     const [parameters, gradients, optimizer] = expected[name] ?? [];

@@ -28,8 +28,8 @@ describe.each([2, 4])('on %i ranks', (size) => {
   beforeAll(async () => {
     const world = createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 });
     const url = new URL('./ranks/mixed-precision-memory.ts', import.meta.url);
-    ranks = z.array(measurements).parse(await spawnRanks(size, url, { world, timeoutMs: 120_000 }));
-  }, 130_000);
+    ranks = z.array(measurements).parse(await spawnRanks(size, url, { world, timeoutMs: 900_000 }));
+  }, 920_000);
 
   it.each(Object.entries(formulas))('%s keeps what the formula says', (name, bytesOf) => {
     const expected = bytesOf(size);

@@ -18,7 +18,7 @@ export function testMixedPrecision(sizes: readonly number[]): void {
   beforeAll(async () => {
     setRank({ device: await cpu() });
     for (const task of taskNames) alone.set(task, await trainAlone(task));
-  }, 120_000);
+  }, 920_000);
 
   describe.each(sizes)('on %i ranks', (size) => {
     let ranks: readonly z.infer<typeof results>[] = [];
@@ -27,10 +27,10 @@ export function testMixedPrecision(sizes: readonly number[]): void {
       const world = createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 });
       const found = await spawnRanks(size, new URL('./ranks/mixed-precision.ts', import.meta.url), {
         world,
-        timeoutMs: 240_000,
+        timeoutMs: 900_000,
       });
       ranks = z.array(results).parse(found);
-    }, 250_000);
+    }, 920_000);
 
     describe.each(Object.keys(variants))('%s', (variant) => {
       it.each(taskNames)(

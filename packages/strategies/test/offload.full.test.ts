@@ -40,11 +40,11 @@ describe.each(Object.entries(accumulations))(
       const found = await spawnRanks(size, new URL('./ranks/offload.ts', import.meta.url), {
         world: createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 }),
         data,
-        timeoutMs: 120_000,
+        timeoutMs: 900_000,
       });
       ranks = z.array(results).length(size).parse(found);
       left = await readdir(directory);
-    }, 130_000);
+    }, 920_000);
 
     afterAll(() => rm(directory, { recursive: true, force: true }));
 

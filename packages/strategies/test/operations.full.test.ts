@@ -21,7 +21,7 @@ beforeAll(async () => {
   ranks = z
     .array(z.record(z.string(), z.array(trained)))
     .parse(await spawnRanks(size, url, { world, timeoutMs: 600_000 }));
-}, 620_000);
+}, 920_000);
 
 describe.each(Object.keys(strategies))('under %s', (strategy) => {
   it('each operation has the values and gradients of one rank', () => {

@@ -56,9 +56,9 @@ describe('steps ahead of their verdict', () => {
   beforeAll(async () => {
     const world = createThreadsWorld({ size: 2, arenaBytes: 32 * 1024 * 1024 });
     const moduleUrl = new URL('./ranks/optimistic-optimizer.ts', import.meta.url);
-    const options = { world, data: tasks, timeoutMs: 200_000 };
+    const options = { world, data: tasks, timeoutMs: 900_000 };
     ranks = z.array(outcome).parse(await spawnRanks(2, moduleUrl, options));
-  }, 200_000);
+  }, 920_000);
 
   it.each(Object.keys(tasks))('have the bits of those that wait for it: %s', (name) => {
     for (const rank of ranks) {

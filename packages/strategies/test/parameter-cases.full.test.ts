@@ -17,7 +17,7 @@ const alone = new Map<string, Outcome>();
 beforeAll(async () => {
   setRank({ device: await cpu() });
   for (const name of Object.keys(models)) alone.set(name, await trainAlone(name));
-}, 120_000);
+}, 920_000);
 
 describe.each([2, 3, 4])('on %i ranks', (size) => {
   let ranks: readonly z.infer<typeof outcomes>[] = [];
@@ -25,10 +25,10 @@ describe.each([2, 3, 4])('on %i ranks', (size) => {
   beforeAll(async () => {
     const found = await spawnRanks(size, new URL('./ranks/parameter-cases.ts', import.meta.url), {
       world: createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 }),
-      timeoutMs: 240_000,
+      timeoutMs: 900_000,
     });
     ranks = z.array(outcomes).length(size).parse(found);
-  }, 250_000);
+  }, 920_000);
 
   describe.each(Object.keys(strategies))('%s', (strategy) => {
     it.each(Object.keys(models))('trains as one rank does: %s', (name) => {

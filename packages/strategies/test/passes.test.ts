@@ -11,10 +11,10 @@ beforeAll(async () => {
   const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
   const found = await spawnRanks(size, new URL('./ranks/passes.ts', import.meta.url), {
     world,
-    timeoutMs: 120_000,
+    timeoutMs: 900_000,
   });
   ranks = z.array(passObservations).length(size).parse(found);
-}, 130_000);
+}, 920_000);
 
 describe('buckets', () => {
   const declared = [['middle.weight'], ['first.weight'], ['last.weight']];

@@ -28,10 +28,10 @@ describe(`memory of ${size} ranks`, () => {
     const found = await spawnRanks(size, new URL('./ranks/peak-memory.ts', import.meta.url), {
       world: createThreadsWorld({ size, arenaBytes: 6 * modelBytes }),
       data: { width },
-      timeoutMs: 240_000,
+      timeoutMs: 900_000,
     });
     ranks = z.array(memories).length(size).parse(found);
-  }, 250_000);
+  }, 920_000);
 
   it.each(Object.keys(strategies))('%s keeps the states of the papers', (name) => {
     const expected = (statesOf[name] ?? NaN) * modelBytes;

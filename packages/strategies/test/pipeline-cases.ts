@@ -23,7 +23,7 @@ export async function expectSameAsOneRank(
   tasks: Readonly<Record<string, PipelineTask>>,
 ): Promise<void> {
   const world = createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 });
-  const options = { world, data: tasks, timeoutMs: 300_000 };
+  const options = { world, data: tasks, timeoutMs: 900_000 };
   const ranks = z.array(outcome).parse(await spawnRanks(size, moduleUrl, options));
   for (const [name, { schedule, cut, microbatches }] of Object.entries(tasks)) {
     const { alone } = ranks[0]?.[name] ?? expect.fail(name);

@@ -10,7 +10,7 @@ const moduleUrl = new URL('./ranks/pipeline-compositions.ts', import.meta.url);
 export async function expectComposed(task: CompositionTask): Promise<void> {
   const size = task.axes.reduce((product, axis) => product * axis.size, 1);
   const world = createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 });
-  const options = { world, data: task, timeoutMs: 380_000 };
+  const options = { world, data: task, timeoutMs: 900_000 };
   const ranks = z.array(compositions).parse(await spawnRanks(size, moduleUrl, options));
   for (const name of task.names) {
     const alone = ranks[0]?.[name]?.alone ?? expect.fail(name);

@@ -36,7 +36,7 @@ const tasks: Readonly<Record<string, CompositionTask>> = {
 };
 
 describe.each(Object.entries(tasks))('a pipeline composed with %s', (_, task) => {
-  it('trains as one rank', { timeout: 300_000 }, async () => {
+  it('trains as one rank', { timeout: 920_000 }, async () => {
     await expectComposed(task);
     expect.hasAssertions();
   });

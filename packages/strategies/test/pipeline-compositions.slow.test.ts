@@ -37,7 +37,7 @@ const ahead: Readonly<Record<string, CompositionTask>> = {
 };
 
 describe.each(Object.entries(ahead))('steps ahead of the norm, with %s', (_, task) => {
-  it('train as one rank that clips', { timeout: 300_000 }, async () => {
+  it('train as one rank that clips', { timeout: 920_000 }, async () => {
     await expectComposed(task);
     expect.hasAssertions();
   });
@@ -46,7 +46,7 @@ describe.each(Object.entries(ahead))('steps ahead of the norm, with %s', (_, tas
 describe.each(Object.entries(tasks))(
   'a head that shares the embedding of another stage, with %s',
   (_, task) => {
-    it('trains as one rank', { timeout: 300_000 }, async () => {
+    it('trains as one rank', { timeout: 920_000 }, async () => {
       await expectComposed(task);
       expect.hasAssertions();
     });

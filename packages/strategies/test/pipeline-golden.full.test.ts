@@ -18,7 +18,7 @@ const tasks = [
 test('pipelines on two ranks have the losses and gradients of PyTorch', async () => {
   const world = createThreadsWorld({ size: 2, arenaBytes: 16 * 1024 * 1024 });
   const moduleUrl = new URL('./ranks/pipeline-golden.ts', import.meta.url);
-  const found = await spawnRanks(2, moduleUrl, { world, data: tasks, timeoutMs: 120_000 });
+  const found = await spawnRanks(2, moduleUrl, { world, data: tasks, timeoutMs: 900_000 });
   const ranks = z.array(z.array(computed)).parse(found);
   for (const [index, { schedule }] of tasks.entries()) {
     const expected = golden.schedules[schedule];

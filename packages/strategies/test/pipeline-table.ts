@@ -13,7 +13,7 @@ function takes(schedule: ScheduleName, ranks: number, microbatches: number): boo
   return true;
 }
 
-const timeout = { timeout: 600_000 };
+const timeout = { timeout: 920_000 };
 
 /** Tests that each schedule trains as one rank on 1 to 4 ranks, with skips, ties and dropout, or is a named error. */
 export function testSchedules(microbatchesOf: (ranks: number) => readonly number[]): void {

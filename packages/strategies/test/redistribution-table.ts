@@ -46,7 +46,7 @@ export function testRedistributions(cases: readonly MatrixOnMesh[]): void {
       const results = await spawnRanks(
         size,
         new URL('./ranks/redistribution-gradients.ts', import.meta.url),
-        { world, data: { shape, axes }, timeoutMs: 300_000 },
+        { world, data: { shape, axes }, timeoutMs: 900_000 },
       );
       expect(results).toHaveLength(size);
       for (const rank of z.array(outcomes).parse(results)) {
@@ -57,6 +57,6 @@ export function testRedistributions(cases: readonly MatrixOnMesh[]): void {
           expect(error, `${name}: ${analytic} and ${numeric}`).toBeLessThan(2e-3);
         }
       }
-    }, 320_000);
+    }, 920_000);
   });
 }

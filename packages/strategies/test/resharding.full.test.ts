@@ -30,7 +30,7 @@ describe('a training that is saved and continued', () => {
     setRank({ device: await cpu() });
     for (const task of ['a GPT', 'an odd MLP'] as const) alone.set(task, await trainAlone(task));
     ({ losses } = await secondHalves(url, reshardings.map(reshardingOf)));
-  }, 600_000);
+  }, 920_000);
 
   it.each(reshardings.map((each, index) => ({ ...each, index })))(
     'with $saved on $savedOn ranks, then $loaded on $loadedOn, goes on as one rank does: $task',

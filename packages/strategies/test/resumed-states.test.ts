@@ -18,10 +18,10 @@ describe('a training that goes on from a checkpoint of all its states', () => {
     const found = await spawnRanks(size, new URL('./ranks/resumed-states.ts', import.meta.url), {
       world: createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 }),
       data: directory,
-      timeoutMs: 240_000,
+      timeoutMs: 900_000,
     });
     ranks = z.array(observations).length(size).parse(found);
-  }, 250_000);
+  }, 920_000);
 
   afterAll(() => rm(directory, { recursive: true, force: true }));
 

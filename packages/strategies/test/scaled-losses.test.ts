@@ -16,8 +16,8 @@ describe.each([2, 3])('on %i ranks', (size) => {
     expected = await oneBigBatch(size);
     const world = createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 });
     const url = new URL('./ranks/scaled-losses.ts', import.meta.url);
-    ranks = z.array(outcome).parse(await spawnRanks(size, url, { world, timeoutMs: 120_000 }));
-  }, 130_000);
+    ranks = z.array(outcome).parse(await spawnRanks(size, url, { world, timeoutMs: 900_000 }));
+  }, 920_000);
 
   describe.each(Object.keys(strategies))('%s', (name) => {
     it('skips a step on all ranks where one of them overflows, and changes nothing', () => {

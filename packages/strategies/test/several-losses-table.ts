@@ -20,7 +20,7 @@ export function severalLossesTable(sizes: readonly number[], programs: readonly 
   beforeAll(async () => {
     setRank({ device: interpreter() });
     for (const name of programs) alone.set(name, await trainAlone(name));
-  }, 120_000);
+  }, 920_000);
 
   describe.each(sizes)('on %i ranks', (size) => {
     let ranks: readonly z.infer<typeof outcomes>[] = [];
@@ -29,10 +29,10 @@ export function severalLossesTable(sizes: readonly number[], programs: readonly 
       const found = await spawnRanks(size, new URL('./ranks/several-losses.ts', import.meta.url), {
         world: createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 }),
         data: programs,
-        timeoutMs: 240_000,
+        timeoutMs: 900_000,
       });
       ranks = z.array(outcomes).length(size).parse(found);
-    }, 250_000);
+    }, 920_000);
 
     const possible = Object.entries(variants).filter(([, variant]) => isPossible(variant, size));
 

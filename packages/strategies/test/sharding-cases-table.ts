@@ -13,7 +13,7 @@ export function testShardingCases(sizes: readonly number[]): void {
   beforeAll(async () => {
     setRank({ device: await cpu() });
     for (const name of Object.keys(cases)) alone.set(name, await runAlone(name));
-  }, 120_000);
+  }, 920_000);
 
   describe.each(sizes)('on %i ranks', (size) => {
     let ranks: readonly z.infer<typeof outcomes>[] = [];
@@ -21,10 +21,10 @@ export function testShardingCases(sizes: readonly number[]): void {
     beforeAll(async () => {
       const found = await spawnRanks(size, new URL('./ranks/sharding-cases.ts', import.meta.url), {
         world: createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 }),
-        timeoutMs: 240_000,
+        timeoutMs: 900_000,
       });
       ranks = z.array(outcomes).length(size).parse(found);
-    }, 250_000);
+    }, 920_000);
 
     const possible = Object.entries(variants).filter(([, { ranks: only = size }]) => only === size);
 

@@ -21,9 +21,9 @@ describe('the state dict of a model that ranks share out', () => {
     whole = await hashOf(new Gpt());
     const url = new URL('./ranks/state-dict.ts', import.meta.url);
     const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
-    const found = await spawnRanks(size, url, { world, data: names, timeoutMs: 240_000 });
+    const found = await spawnRanks(size, url, { world, data: names, timeoutMs: 900_000 });
     ranks = z.array(z.record(z.string(), z.string())).length(size).parse(found);
-  }, 250_000);
+  }, 920_000);
 
   it.each(names)('has on every rank the names, shapes and values of an uncut model: %s', (name) => {
     for (const hashes of ranks) expect(hashes[name]).toBe(whole);

@@ -25,7 +25,7 @@ export function testStrategyTable(sizes: readonly number[]): void {
       oracles.PyTorch.set(task, losses[task] ?? []);
       oracles['one rank'].set(task, (await trainAlone(task)).losses);
     }
-  }, 120_000);
+  }, 920_000);
 
   it.each(taskNames)('one rank trains %s as PyTorch does', (task) => {
     expectSameLosses(oracles['one rank'].get(task), oracles.PyTorch.get(task));
@@ -38,10 +38,10 @@ export function testStrategyTable(sizes: readonly number[]): void {
       const world = createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 });
       const found = await spawnRanks(size, new URL('./ranks/strategy-table.ts', import.meta.url), {
         world,
-        timeoutMs: 240_000,
+        timeoutMs: 900_000,
       });
       ranks = z.array(results).parse(found);
-    }, 250_000);
+    }, 920_000);
 
     const possible = Object.entries(variants).filter(([, { ranks: only = size }]) => only === size);
 

@@ -18,7 +18,7 @@ beforeAll(async () => {
   const url = new URL('./ranks/sync-batch-norm.ts', import.meta.url);
   const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
   ranks = z.array(trainings).parse(await spawnRanks(size, url, { world, timeoutMs: 60_000 }));
-}, 70_000);
+}, 300_000);
 
 function close(found: readonly number[] = [], expected: readonly number[] = []): void {
   expect(found).toHaveLength(expected.length);

@@ -26,7 +26,7 @@ export function tensorParallelTable(meshes: readonly MeshSizes[]): void {
     for (const [name, training] of Object.entries(trainings)) {
       alone.set(name, await trainAlone(training));
     }
-  }, 120_000);
+  }, 920_000);
 
   describe.each(meshes)(
     'tensor parallelism on a mesh of replicas $replicas, dp $dp, tp $tp',
@@ -40,10 +40,10 @@ export function tensorParallelTable(meshes: readonly MeshSizes[]): void {
         const found = await spawnRanks(
           size,
           new URL('./ranks/tensor-parallel-table.ts', import.meta.url),
-          { world, data: mesh, timeoutMs: 540_000 },
+          { world, data: mesh, timeoutMs: 900_000 },
         );
         ranks = z.array(results).parse(found);
-      }, 550_000);
+      }, 920_000);
 
       const names = Object.keys(batchStrategies(mesh)).map((name) => `${name}: `);
       const over = names.length === 0 ? [''] : names;

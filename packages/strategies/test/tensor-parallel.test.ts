@@ -253,9 +253,9 @@ describe('tensor parallelism on 4 ranks', () => {
   beforeAll(async () => {
     const world = createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 });
     const url = new URL('./ranks/tensor-parallel-behaviour.ts', import.meta.url);
-    const found = await spawnRanks(size, url, { world, timeoutMs: 240_000 });
+    const found = await spawnRanks(size, url, { world, timeoutMs: 900_000 });
     ranks = z.array(observations).length(size).parse(found);
-  }, 250_000);
+  }, 920_000);
 
   it("has the cross-entropy of Megatron's test, and its gradient, without gathered logits", () => {
     for (const { crossEntropy } of ranks) {

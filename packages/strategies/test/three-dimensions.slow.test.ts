@@ -13,4 +13,4 @@ test('thirty-two ranks, in 4 stages of 4 parts of layers, twice, train as one ra
     cut: ['blocks.1', 'blocks.2', 'blocks.3'],
   });
   expect.hasAssertions();
-}, 400_000);
+}, 920_000);

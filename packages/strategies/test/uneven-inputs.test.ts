@@ -11,10 +11,10 @@ beforeAll(async () => {
   const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
   const found = await spawnRanks(size, new URL('./ranks/uneven-inputs.ts', import.meta.url), {
     world,
-    timeoutMs: 120_000,
+    timeoutMs: 900_000,
   });
   ranks = z.array(z.record(z.string(), ended)).length(size).parse(found);
-}, 130_000);
+}, 920_000);
 
 describe('ranks with different numbers of batches', () => {
   // A batch of rank r has the gradient r + 1; the learning rate is 1.

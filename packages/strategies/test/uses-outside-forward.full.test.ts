@@ -69,9 +69,9 @@ describe.each(meshes)(
       const url = new URL('./ranks/uses-outside-forward.ts', import.meta.url);
       const world = createThreadsWorld({ size, arenaBytes: 1024 * 1024 });
       const data = { ...mesh, programs };
-      const found = await spawnRanks(size, url, { world, data, timeoutMs: 240_000 });
+      const found = await spawnRanks(size, url, { world, data, timeoutMs: 900_000 });
       ranks = z.array(outcomesSchema).length(size).parse(found);
-    }, 250_000);
+    }, 920_000);
 
     it.each(Object.keys(strategiesFor(mesh)))('trains as one rank does: %s', (name) => {
       for (const [index, text] of texts.entries()) {

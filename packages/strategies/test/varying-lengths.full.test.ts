@@ -12,9 +12,9 @@ describe(`sequences of 20 lengths on ${size} ranks`, () => {
   beforeAll(async () => {
     const url = new URL('./ranks/varying-lengths.ts', import.meta.url);
     const world = createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 });
-    const found = await spawnRanks(size, url, { world, timeoutMs: 240_000 });
+    const found = await spawnRanks(size, url, { world, timeoutMs: 900_000 });
     ranks = z.array(observations).length(size).parse(found);
-  }, 250_000);
+  }, 920_000);
 
   it.each(Object.keys(cases))(
     '%s: make at most eight plans, with the losses of exact ones',

@@ -32,7 +32,7 @@ export interface StrategyContract {
 /** Strategies that one world trains with, one after the other: a world takes time to start. */
 const strategiesOfWorld = 6;
 /** Of all trainings of a world. */
-const worldTimeoutMs = 540_000;
+const worldTimeoutMs = 920_000;
 
 /** How a strategy trained a model in a world. */
 interface Played {
