@@ -25,8 +25,8 @@ export interface Scope {
   readonly isTemporary: boolean;
   /** What backward may make again. */
   readonly region: Region | null;
-  /** Where nodes come from that have no line of their own; null where each takes its own. */
-  readonly site: CallSite | null;
+  /** Where nodes come from that have no line of their own, or none; null where each takes its own. */
+  readonly site: CallSite | 'none' | null;
   /** A scalar: where it is true in a run, tensors that are assigned to keep their contents. */
   readonly keptIf: Node | null;
   /** The group that updates belong to, of which a run makes either all or none. */

@@ -86,11 +86,11 @@ export function makeNode<K extends Op>(
   dtype: DType,
   requiresGrad: boolean,
 ): Node<K> {
-  const { region, site } = currentScope();
+  const { region } = currentScope();
   const id = rankState.nextNodeId++;
   const { era } = rankState;
   const node = new Node(id, region, era, op, params, inputs, shape, dtype, requiresGrad);
-  if (rankState.tracesCallSites) node.site = site ?? new CallSite(op);
+  node.site = siteOf(op);
   return node;
 }
 
@@ -142,27 +142,16 @@ export function traceCallSites(on: boolean): void {
   rankState.tracesCallSites = on;
 }
 
-/** Nodes that `body` makes keep no call site, as no user code asked for them. */
-export function withoutCallSites<T>(body: () => T): T {
-  const { tracesCallSites: before } = rankState;
-  rankState.tracesCallSites = false;
-  try {
-    return body();
-  } finally {
-    rankState.tracesCallSites = before;
-  }
-}
-
 /**
- * Nodes that `body` makes come from this call site. Null: each takes its own. Taking one costs more than making a
+ * Nodes that `body` makes come from this call site, or from none. Null: each takes its own. Taking one costs more than making a
  * node, and what a gradient or an update consists of has no line of its own.
  */
-export function atCallSite<T>(site: CallSite | null, body: () => T): T {
+export function atCallSite<T>(site: CallSite | 'none' | null, body: () => T): T {
   return site === null ? body() : within('a call', { site }, body);
 }
 
-/** Like atCallSite, for the code that calls this function, if nodes keep their call sites. */
-export function atOneCallSite<T>(operation: string, body: () => T): T {
-  const site = rankState.tracesCallSites ? (currentScope().site ?? new CallSite(operation)) : null;
-  return atCallSite(site, body);
+/** Where an operation comes from that is asked for now; null where nodes keep no call sites. */
+export function siteOf(operation: string): CallSite | null {
+  const { site } = currentScope();
+  return site === 'none' || !rankState.tracesCallSites ? null : (site ?? new CallSite(operation));
 }

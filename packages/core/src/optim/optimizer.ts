@@ -1,5 +1,5 @@
 import { withoutAutocast } from '../graph/autocast.ts';
-import { atOneCallSite, noGrad } from '../graph/create-node.ts';
+import { atCallSite, noGrad, siteOf } from '../graph/create-node.ts';
 import { isHeldAt } from '../layout/chunks.ts';
 import { currentSession, ownPlace } from '../rank.ts';
 import { asOneUpdate } from '../realize/pending.ts';
@@ -150,7 +150,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     };
     skipIf?.retain();
     const build = (): void =>
-      atOneCallSite('step', () => {
+      atCallSite(siteOf('step'), () => {
         for (const group of this.paramGroups) this.#updateGroup(group, updates, states);
       });
     withoutValues(() =>

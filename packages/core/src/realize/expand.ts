@@ -1,7 +1,7 @@
 import { allGather, allToAll, reduceScatter } from '../graph/build/collective.ts';
 import { permute, reshape, sliceDim } from '../graph/build/movement.ts';
 import { withoutAutocast } from '../graph/autocast.ts';
-import { withoutCallSites, createNode, inputNode, noGrad, setEra } from '../graph/create-node.ts';
+import { atCallSite, createNode, inputNode, noGrad, setEra } from '../graph/create-node.ts';
 import { decompose } from '../graph/decompose.ts';
 import { isCompositeOp, opFacts } from '../graph/op-facts.ts';
 import { targetOf } from '../graph/updated-leaves.ts';
@@ -58,7 +58,7 @@ export function expand(
   options: ExpandOptions = {},
 ): Expanded {
   try {
-    return withoutCallSites(() =>
+    return atCallSite('none', () =>
       noGrad(() => withoutAutocast(() => expanded(subgraph, roots, limits, options))),
     );
   } finally {
