@@ -1,28 +1,15 @@
 import { expect, test } from 'vitest';
-import {
-  describeSite,
-  jumpFaults,
-  layoutFaults,
-  pathsOf,
-  scriptFaults,
-  violationsOf,
-} from './site/describe-site.ts';
+import { describeSite, pathsOf, phoneFaults, phoneWidth } from './site/describe-site.ts';
 
 /** One template makes many generated pages; the slow test visits all of them. */
 const every = { written: 1, generated: 5 } as const;
 
 describeSite('pages on a phone', (site) => {
   test.each(['written', 'generated'] as const)(
-    'that are %s load without errors, fit a phone of 360 px, do not jump, load little, and have no violations that axe finds',
+    `that are %s load without errors, fit a phone of ${phoneWidth} px, do not jump, load little, and have no violations that axe finds`,
     async (pages) => {
       const paths = pathsOf(pages).filter((_, index) => index % every[pages] === 0);
-      const found = await site.visit(paths, 360, async (page) => [
-        ...(await jumpFaults(page)),
-        ...(await scriptFaults(page)),
-        ...(await layoutFaults(page)),
-        ...(await violationsOf(page, 'light')),
-        ...(await violationsOf(page, 'dark')),
-      ]);
+      const found = await site.visit(paths, phoneWidth, phoneFaults);
       expect(paths.length).toBeGreaterThan(9);
       expect(found).toEqual([]);
     },

@@ -1,20 +1,15 @@
 import { expect, test } from 'vitest';
 import {
   describeSite,
-  layoutFaults,
   pathsOf,
-  scriptFaults,
+  phoneFaults,
+  phoneWidth,
   violationsOf,
 } from './site/describe-site.ts';
 
 describeSite('all pages', (site) => {
-  test('that are generated fit a phone of 360 px, load little, and have no violations that axe finds', async () => {
-    const found = await site.visit(pathsOf('generated'), 360, async (page) => [
-      ...(await scriptFaults(page)),
-      ...(await layoutFaults(page)),
-      ...(await violationsOf(page, 'light')),
-      ...(await violationsOf(page, 'dark')),
-    ]);
+  test('that are generated fit a phone, do not jump, load little, and have no violations that axe finds', async () => {
+    const found = await site.visit(pathsOf('generated'), phoneWidth, phoneFaults);
     expect(found).toEqual([]);
   }, 600_000);
 

@@ -166,7 +166,7 @@ export async function focusFaults(page: Page): Promise<string[]> {
 const MOST_SCRIPT_BYTES = 150_000;
 
 /** Whether a page has loaded more script than it may. */
-export async function scriptFaults(page: Page): Promise<string[]> {
+async function scriptFaults(page: Page): Promise<string[]> {
   if ((await page.locator('.cm-editor').count()) > 0) return [];
   const scripts = await page.evaluate(() =>
     performance
@@ -186,6 +186,20 @@ function gzipBytes(path: string): number {
   const known = sizes.get(path) ?? gzipSync(readFileSync(join(built, path))).byteLength;
   sizes.set(path, known);
   return known;
+}
+
+/** The width of a small phone, in CSS pixels. */
+export const phoneWidth = 360;
+
+/** What a page has wrong on a phone. */
+export async function phoneFaults(page: Page): Promise<string[]> {
+  return [
+    ...(await jumpFaults(page)),
+    ...(await scriptFaults(page)),
+    ...(await layoutFaults(page)),
+    ...(await violationsOf(page, 'light')),
+    ...(await violationsOf(page, 'dark')),
+  ];
 }
 
 /** What a page complains of from now on, with its path. */
