@@ -4,6 +4,7 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { layerBytes, sizes, type variants } from './ranks/activation-memory.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 const size = 2;
 
@@ -36,10 +37,10 @@ describe(`activations of a transformer layer on ${size} ranks`, () => {
     makesScores = !(await cpu({ byteLength: 1 << 20 })).limits.native.has('attention');
     const found = await spawnRanks(size, new URL('./ranks/activation-memory.ts', import.meta.url), {
       world: createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 }),
-      timeoutMs: 900_000,
+      timeoutMs: trainingMs,
     });
     ranks = z.array(layerBytes).length(size).parse(found);
-  }, 920_000);
+  }, testMs);
 
   it.each<keyof typeof variants>([
     'tensor parallelism',

@@ -3,6 +3,7 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { outcomes, type Outcomes } from './ranks/activation-redistributions.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 /** Changes of an activation's layout; on 2 x 2 ranks one along each axis. */
 describe.each([2, 4])('redistributions of an activation on %i ranks', (size) => {
@@ -14,11 +15,11 @@ describe.each([2, 4])('redistributions of an activation on %i ranks', (size) => 
       new URL('./ranks/activation-redistributions.ts', import.meta.url),
       {
         world: createThreadsWorld({ size }),
-        timeoutMs: 900_000,
+        timeoutMs: trainingMs,
       },
     );
     ranks = z.array(outcomes.length(16)).length(size).parse(found);
-  }, 920_000);
+  }, testMs);
 
   it('have the derivatives of what they compute as gradients', () => {
     for (const { name, analytic, numeric } of ranks.flat()) {

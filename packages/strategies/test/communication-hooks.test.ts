@@ -8,6 +8,7 @@ import {
   hooks,
   type HookObservations,
 } from './ranks/communication-hooks.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 const size = 2;
 let ranks: readonly HookObservations[] = [];
@@ -16,10 +17,10 @@ beforeAll(async () => {
   const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
   const found = await spawnRanks(size, new URL('./ranks/communication-hooks.ts', import.meta.url), {
     world,
-    timeoutMs: 900_000,
+    timeoutMs: trainingMs,
   });
   ranks = z.array(hookObservations).length(size).parse(found);
-}, 920_000);
+}, testMs);
 
 describe("a hook gives the mean of the ranks' gradients", () => {
   // The loss is the mean of four elements p + x + rank: each has the gradient 1/4 on every rank.

@@ -3,6 +3,7 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { cases, counts, modelBytes } from './ranks/communication.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 describe.each([2, 3, 4])('bytes that a step of %i ranks communicates', (size) => {
   let ranks: readonly z.infer<typeof counts>[] = [];
@@ -10,10 +11,10 @@ describe.each([2, 3, 4])('bytes that a step of %i ranks communicates', (size) =>
   beforeAll(async () => {
     const found = await spawnRanks(size, new URL('./ranks/communication.ts', import.meta.url), {
       world: createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 }),
-      timeoutMs: 900_000,
+      timeoutMs: trainingMs,
     });
     ranks = z.array(counts).length(size).parse(found);
-  }, 920_000);
+  }, testMs);
 
   const possible = Object.entries(cases).filter(([, { ranks: only = size }]) => only === size);
 

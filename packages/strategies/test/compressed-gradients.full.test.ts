@@ -7,6 +7,7 @@ import { z } from 'zod';
 import type { hooks } from './ranks/compressed-gradients.ts';
 import { taskNames } from './ranks/models.ts';
 import { results, steps, trainAlone, type Trained } from './ranks/strategy-table.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 /** Of the loss. Rounded gradients give nearly the same steps; PowerSGD takes steps of its own. */
 const tolerances: Readonly<Record<keyof typeof hooks, number>> = {
@@ -23,8 +24,8 @@ beforeAll(async () => {
   for (const task of taskNames) alone.set(task, await trainAlone(task));
   const world = createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 });
   const url = new URL('./ranks/compressed-gradients.ts', import.meta.url);
-  ranks = z.array(results).parse(await spawnRanks(size, url, { world, timeoutMs: 900_000 }));
-}, 920_000);
+  ranks = z.array(results).parse(await spawnRanks(size, url, { world, timeoutMs: trainingMs }));
+}, testMs);
 
 describe.each(Object.entries(tolerances))('DDP with %s', (hook, tolerance) => {
   it.each(taskNames)('trains %s nearly as one rank does, with the same bits on all', (task) => {

@@ -3,6 +3,7 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { dp, type Outcome, outcome, tp } from './ranks/construct-partitioned.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 describe('a model that is constructed in parts, for tensor parallelism too', () => {
   let ranks: readonly Outcome[] = [];
@@ -11,9 +12,9 @@ describe('a model that is constructed in parts, for tensor parallelism too', () 
     const size = dp * tp;
     const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
     const url = new URL('./ranks/construct-partitioned.ts', import.meta.url);
-    const found = await spawnRanks(size, url, { world, timeoutMs: 900_000 });
+    const found = await spawnRanks(size, url, { world, timeoutMs: trainingMs });
     ranks = z.array(outcome).length(size).parse(found);
-  }, 920_000);
+  }, testMs);
 
   it.each(['fsdp', 'zero-3'] as const)('has the values of one that was built whole: %s', (name) => {
     for (const { whole, [name]: parts } of ranks) {

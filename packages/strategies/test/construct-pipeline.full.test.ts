@@ -3,6 +3,7 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { constructedPipeline, type ConstructTask } from './ranks/construct-pipeline.ts';
+import { trainingMs } from './time-limits.ts';
 
 type Ranks = readonly z.infer<typeof constructedPipeline>[];
 
@@ -10,7 +11,7 @@ async function ranksOf(task: ConstructTask): Promise<Ranks> {
   const size = task.axes.reduce((product, axis) => product * axis.size, 1);
   const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
   const url = new URL('./ranks/construct-pipeline.ts', import.meta.url);
-  const found = await spawnRanks(size, url, { world, data: task, timeoutMs: 900_000 });
+  const found = await spawnRanks(size, url, { world, data: task, timeoutMs: trainingMs });
   return z.array(constructedPipeline).length(size).parse(found);
 }
 

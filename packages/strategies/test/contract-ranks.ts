@@ -2,6 +2,7 @@ import { createThreadsWorld } from '@shardwise/collectives';
 import { type StrategyScenario } from '@shardwise/testing';
 import { type RankOutcome } from '@shardwise/testing/ranks';
 import { settleRanks } from '@shardwise/testing/node';
+import { trainingMs } from './time-limits.ts';
 
 /** Plays a scenario of the contract of strategies on threads of their own. */
 export function runRanks(
@@ -11,6 +12,6 @@ export function runRanks(
   return settleRanks(size, new URL('./ranks/contract.ts', import.meta.url), {
     world: createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 }),
     data: scenario,
-    timeoutMs: 900_000,
+    timeoutMs: trainingMs,
   });
 }

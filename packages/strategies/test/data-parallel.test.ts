@@ -5,6 +5,7 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { observations, type Observations } from './ranks/data-parallel.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 const batch = 7;
 
@@ -18,10 +19,10 @@ describe.each([1, 2, 3])('DataParallel on %i ranks', (size) => {
     const found = await spawnRanks(size, new URL('./ranks/data-parallel.ts', import.meta.url), {
       world,
       data: batch,
-      timeoutMs: 900_000,
+      timeoutMs: trainingMs,
     });
     ranks = z.array(observations).length(size).parse(found);
-  }, 920_000);
+  }, testMs);
 
   const rows = Array.from({ length: batch }, (_, row) => row + 1);
   const mean = 4;

@@ -2,6 +2,7 @@ import { createThreadsWorld } from '@shardwise/collectives';
 import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { testMs, trainingMs } from './time-limits.ts';
 
 const numbers = z.array(z.number());
 const counts = z.record(z.string(), z.number());
@@ -22,10 +23,10 @@ describe('a distributed tensor on a 2 x 2 mesh', () => {
     const world = createThreadsWorld({ size: 4 });
     const results = await spawnRanks(4, new URL('./ranks/distributed-tensor.ts', import.meta.url), {
       world,
-      timeoutMs: 900_000,
+      timeoutMs: trainingMs,
     });
     ranks = z.array(found).length(4).parse(results);
-  }, 920_000);
+  }, testMs);
 
   it('has chunks of chunks of a dim over two axes: 5 rows as 2, 1 and 1, 1', () => {
     expect(ranks.map(({ partShape }) => partShape)).toEqual([

@@ -3,6 +3,7 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { edits, type Observations, observations } from './ranks/edited-plans.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 const size = 2;
 
@@ -12,10 +13,10 @@ describe(`a plan that was edited, on ${size} ranks`, () => {
   beforeAll(async () => {
     const found = await spawnRanks(size, new URL('./ranks/edited-plans.ts', import.meta.url), {
       world: createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 }),
-      timeoutMs: 900_000,
+      timeoutMs: trainingMs,
     });
     ranks = z.array(observations).length(size).parse(found);
-  }, 920_000);
+  }, testMs);
 
   it.each(Object.keys(edits))('trains with the same losses: %s', (name) => {
     for (const { plain, edited } of ranks) {

@@ -3,6 +3,7 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { type Evaluation, evaluations, strategies } from './ranks/evaluation.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 const size = 3;
 let ranks: readonly z.infer<typeof evaluations>[] = [];
@@ -10,10 +11,10 @@ let ranks: readonly z.infer<typeof evaluations>[] = [];
 beforeAll(async () => {
   const found = await spawnRanks(size, new URL('./ranks/evaluation.ts', import.meta.url), {
     world: createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 }),
-    timeoutMs: 900_000,
+    timeoutMs: trainingMs,
   });
   ranks = z.array(evaluations).length(size).parse(found);
-}, 920_000);
+}, testMs);
 
 describe.each(Object.keys(strategies))('batch normalisation under %s', (name) => {
   const each = (): readonly Evaluation[] => ranks.flatMap((rank) => rank[name] ?? []);

@@ -6,6 +6,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { rows, type Step } from './ranks/expert-models.ts';
 import { lossOf, outcome, stack, trainStack } from './ranks/expert-stages.ts';
+import { trainingMs } from './time-limits.ts';
 
 describe('experts in stages of a pipeline', () => {
   let alone: readonly Step[] = [];
@@ -33,7 +34,7 @@ describe('experts in stages of a pipeline', () => {
       const found = await spawnRanks(size, new URL('./ranks/expert-stages.ts', import.meta.url), {
         world: createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 }),
         data: axes,
-        timeoutMs: 900_000,
+        timeoutMs: trainingMs,
       });
       const ranks = z.array(outcome).length(size).parse(found);
       alone.forEach(({ loss, norm }, step) => {

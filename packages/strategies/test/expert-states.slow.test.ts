@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { batch, rows, settings } from './ranks/expert-models.ts';
 import { build, grids, losses, takeStep } from './ranks/expert-states.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 describe.each(Object.keys(grids))(
   'experts that four ranks build and train in parts: %s',
@@ -22,12 +23,12 @@ describe.each(Object.keys(grids))(
       const found = await spawnRanks(4, new URL('./ranks/expert-states.ts', import.meta.url), {
         world: createThreadsWorld({ size: 4, arenaBytes: 16 * 1024 * 1024 }),
         data: { directory: join(directory, 'step'), grid },
-        timeoutMs: 900_000,
+        timeoutMs: trainingMs,
       });
       const ranks = z.array(losses).length(4).parse(found);
       means = [0, 1, 2].map((step) => ranks.reduce((sum, own) => sum + (own[step] ?? NaN), 0) / 4);
       setRank({ device: await cpu() });
-    }, 920_000);
+    }, testMs);
 
     afterAll(() => rm(directory, { recursive: true, force: true }));
 

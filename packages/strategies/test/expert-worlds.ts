@@ -6,6 +6,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { balanced, ExpertModel, rows, type Step, trainSteps } from './ranks/expert-models.ts';
 import { cases, type Outcome, outcomes } from './ranks/experts.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 /** Adds the tests of a world of so many ranks. */
 export function testExpertWorld(size: number): void {
@@ -24,10 +25,10 @@ export function testExpertWorld(size: number): void {
       alone = { steps, weights: Object.fromEntries(state) };
       const found = await spawnRanks(size, new URL('./ranks/experts.ts', import.meta.url), {
         world: createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 }),
-        timeoutMs: 900_000,
+        timeoutMs: trainingMs,
       });
       ranks = z.array(outcomes).length(size).parse(found);
-    }, 920_000);
+    }, testMs);
 
     it.each(Object.entries(cases[size] ?? {}))('%s train as on one rank', (name, own) => {
       const { tolerance = 5e-5 } = own;

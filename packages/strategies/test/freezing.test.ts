@@ -12,6 +12,7 @@ import {
   trainAlone,
   variants,
 } from './ranks/freezing.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 const size = 2;
 const alone = new Map<string, Outcome>();
@@ -22,10 +23,10 @@ beforeAll(async () => {
   for (const name of Object.keys(cases)) alone.set(name, await trainAlone(name));
   const found = await spawnRanks(size, new URL('./ranks/freezing.ts', import.meta.url), {
     world: createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 }),
-    timeoutMs: 900_000,
+    timeoutMs: trainingMs,
   });
   ranks = z.array(outcomes).length(size).parse(found);
-}, 920_000);
+}, testMs);
 
 describe.each(Object.keys(variants))('%s', (variant) => {
   it.each(Object.keys(cases).filter((name) => isPossible(variant, name)))(

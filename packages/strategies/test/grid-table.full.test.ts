@@ -6,6 +6,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { matrix } from './ranks/grid-traffic.ts';
 import { type GridTask, type Run, run, steps, trainAlone } from './ranks/grid-table.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 const TOLERANCE = 1e-5;
 
@@ -48,12 +49,12 @@ function elementsOf({ grid, axes }: GridTask): number {
 describe.each(tasks)('$grid tensor parallelism on $axes.length axes of $axes.0.size', (task) => {
   const size = task.axes.reduce((product, axis) => product * axis.size, 1);
 
-  it('trains a GPT as one rank does', { timeout: 920_000 }, async () => {
+  it('trains a GPT as one rank does', { timeout: testMs }, async () => {
     const world = createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 });
     const found = await spawnRanks(size, new URL('./ranks/grid-table.ts', import.meta.url), {
       world,
       data: task,
-      timeoutMs: 900_000,
+      timeoutMs: trainingMs,
     });
     const ranks = z.array(run).length(size).parse(found);
     expect(alone.losses).toHaveLength(steps);
@@ -71,10 +72,10 @@ describe.each(tasks)('$grid tensor parallelism on $axes.length axes of $axes.0.s
     for (const { losses } of others) expect(losses).toEqual(first?.losses);
   });
 
-  it('communicates as much as the papers say', { timeout: 920_000 }, async () => {
+  it('communicates as much as the papers say', { timeout: testMs }, async () => {
     const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
     const url = new URL('./ranks/grid-traffic.ts', import.meta.url);
-    const found = await spawnRanks(size, url, { world, data: task, timeoutMs: 900_000 });
+    const found = await spawnRanks(size, url, { world, data: task, timeoutMs: trainingMs });
     expect(found).toEqual(Array.from({ length: size }, () => 4 * elementsOf(task)));
   });
 });

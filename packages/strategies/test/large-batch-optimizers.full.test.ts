@@ -13,6 +13,7 @@ import {
   wholeNames,
   wholeStrategies,
 } from './ranks/large-batch-optimizers.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 const expected = { whole: new Map<string, number[]>(), adam: new Array<number>() };
 
@@ -34,8 +35,8 @@ describe.each([
     const url = new URL('./ranks/large-batch-optimizers.ts', import.meta.url);
     ranks = z
       .array(outcome)
-      .parse(await spawnRanks(size, url, { world, data: { tp }, timeoutMs: 900_000 }));
-  }, 920_000);
+      .parse(await spawnRanks(size, url, { world, data: { tp }, timeoutMs: trainingMs }));
+  }, testMs);
 
   const meanLosses = (of: (rank: z.infer<typeof outcome>) => readonly number[]): number[] => {
     const lists = ranks.map(of);

@@ -6,6 +6,7 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, expect, it } from 'vitest';
 import { z } from 'zod';
 import { build, strategies, train, type Training, trainings } from './ranks/library-modules.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 const size = 2;
 let ranks: readonly z.infer<typeof trainings>[] = [];
@@ -17,8 +18,8 @@ beforeAll(async () => {
   alone = await train(model, (x) => model.forward(x), { rank: 0, size: 1 });
   const url = new URL('./ranks/library-modules.ts', import.meta.url);
   const world = createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 });
-  ranks = z.array(trainings).parse(await spawnRanks(size, url, { world, timeoutMs: 900_000 }));
-}, 920_000);
+  ranks = z.array(trainings).parse(await spawnRanks(size, url, { world, timeoutMs: trainingMs }));
+}, testMs);
 
 it.each(Object.keys(strategies))(
   'recurrent, Transformer and convolution layers, norms and containers train under %s as on one rank',

@@ -4,6 +4,7 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { liveActivations } from './ranks/live-activations.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 const schedules: readonly ScheduleName[] = scheduleNames.filter((name) => name !== 'forwardOnly');
 
@@ -14,9 +15,9 @@ describe('what a rank keeps of activations', () => {
     const size = 2;
     const world = createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 });
     const url = new URL('./ranks/live-activations.ts', import.meta.url);
-    const found = await spawnRanks(size, url, { world, data: schedules, timeoutMs: 900_000 });
+    const found = await spawnRanks(size, url, { world, data: schedules, timeoutMs: trainingMs });
     ranks = z.array(liveActivations).length(size).parse(found);
-  }, 920_000);
+  }, testMs);
 
   it.each(schedules)('is never more than the checker counts: %s', (schedule) => {
     for (const rank of ranks) {

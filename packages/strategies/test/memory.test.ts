@@ -6,6 +6,7 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { observations, strategies } from './ranks/memory.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 const size = 2;
 /** Of one model in f32; two matrices of 64 by 64. */
@@ -32,10 +33,10 @@ describe('memory() on two ranks', () => {
   beforeAll(async () => {
     const found = await spawnRanks(size, new URL('./ranks/memory.ts', import.meta.url), {
       world: createThreadsWorld({ size, arenaBytes: 8 * 1024 * 1024 }),
-      timeoutMs: 900_000,
+      timeoutMs: trainingMs,
     });
     ranks = z.array(observations).length(size).parse(found);
-  }, 920_000);
+  }, testMs);
 
   describe.each(Object.keys(strategies))('with %s', (name) => {
     const [parameters, gradients, optimizer] = expected[name] ?? [];

@@ -3,6 +3,7 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { elements, layers, measurements } from './ranks/mixed-precision-memory.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 /** Bytes of states by the 2/2/12 split of Rajbhandari et al. 2020: parameters, gradients, optimizer. */
 const formulas: Readonly<Record<string, (ranks: number) => number>> = {
@@ -28,8 +29,10 @@ describe.each([2, 4])('on %i ranks', (size) => {
   beforeAll(async () => {
     const world = createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 });
     const url = new URL('./ranks/mixed-precision-memory.ts', import.meta.url);
-    ranks = z.array(measurements).parse(await spawnRanks(size, url, { world, timeoutMs: 900_000 }));
-  }, 920_000);
+    ranks = z
+      .array(measurements)
+      .parse(await spawnRanks(size, url, { world, timeoutMs: trainingMs }));
+  }, testMs);
 
   it.each(Object.entries(formulas))('%s keeps what the formula says', (name, bytesOf) => {
     const expected = bytesOf(size);

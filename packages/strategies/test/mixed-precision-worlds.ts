@@ -7,6 +7,7 @@ import { z } from 'zod';
 import { variants } from './ranks/mixed-precision.ts';
 import { taskNames } from './ranks/models.ts';
 import { results, trainAlone, type Trained } from './ranks/strategy-table.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 /** A bf16 has 8 significant bits: one that is rounded is off by up to 2^-9 of itself. */
 const TOLERANCE = 2e-2;
@@ -18,7 +19,7 @@ export function testMixedPrecision(sizes: readonly number[]): void {
   beforeAll(async () => {
     setRank({ device: await cpu() });
     for (const task of taskNames) alone.set(task, await trainAlone(task));
-  }, 920_000);
+  }, testMs);
 
   describe.each(sizes)('on %i ranks', (size) => {
     let ranks: readonly z.infer<typeof results>[] = [];
@@ -27,10 +28,10 @@ export function testMixedPrecision(sizes: readonly number[]): void {
       const world = createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 });
       const found = await spawnRanks(size, new URL('./ranks/mixed-precision.ts', import.meta.url), {
         world,
-        timeoutMs: 900_000,
+        timeoutMs: trainingMs,
       });
       ranks = z.array(results).parse(found);
-    }, 920_000);
+    }, testMs);
 
     describe.each(Object.keys(variants))('%s', (variant) => {
       it.each(taskNames)(

@@ -6,6 +6,7 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { type Options, results } from './ranks/offload.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 const size = 2;
 const layers = 24;
@@ -40,11 +41,11 @@ describe.each(Object.entries(accumulations))(
       const found = await spawnRanks(size, new URL('./ranks/offload.ts', import.meta.url), {
         world: createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 }),
         data,
-        timeoutMs: 900_000,
+        timeoutMs: trainingMs,
       });
       ranks = z.array(results).length(size).parse(found);
       left = await readdir(directory);
-    }, 920_000);
+    }, testMs);
 
     afterAll(() => rm(directory, { recursive: true, force: true }));
 

@@ -3,6 +3,7 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { type OptimisticTask, optimizers, outcome } from './ranks/optimistic-optimizer.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 const two = { schedule: 'zb1p', cut: ['blocks.2'] } as const;
 const four = ['blocks.1', 'blocks.2', 'blocks.3'];
@@ -56,9 +57,9 @@ describe('steps ahead of their verdict', () => {
   beforeAll(async () => {
     const world = createThreadsWorld({ size: 2, arenaBytes: 32 * 1024 * 1024 });
     const moduleUrl = new URL('./ranks/optimistic-optimizer.ts', import.meta.url);
-    const options = { world, data: tasks, timeoutMs: 900_000 };
+    const options = { world, data: tasks, timeoutMs: trainingMs };
     ranks = z.array(outcome).parse(await spawnRanks(2, moduleUrl, options));
-  }, 920_000);
+  }, testMs);
 
   it.each(Object.keys(tasks))('have the bits of those that wait for it: %s', (name) => {
     for (const rank of ranks) {

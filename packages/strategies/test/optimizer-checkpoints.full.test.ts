@@ -6,13 +6,14 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { cases, keyOf, otherVariant, results } from './ranks/optimizer-checkpoints.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 type Results = z.infer<typeof results>;
 
 async function onRanks(size: number, data: object): Promise<readonly Results[]> {
   const url = new URL('./ranks/optimizer-checkpoints.ts', import.meta.url);
   const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
-  const found = await spawnRanks(size, url, { world, data, timeoutMs: 900_000 });
+  const found = await spawnRanks(size, url, { world, data, timeoutMs: trainingMs });
   return z.array(results).length(size).parse(found);
 }
 
@@ -34,7 +35,7 @@ describe('the checkpoint of an optimizer', () => {
     directory = await mkdtemp(join(tmpdir(), 'shardwise-optimizers-'));
     saved = await onRanks(saving, { directory, saves: true });
     for (const size of others) loaded.set(size, await onRanks(size, { directory, saves: false }));
-  }, 920_000);
+  }, testMs);
 
   afterAll(() => rm(directory, { recursive: true, force: true }));
 

@@ -5,6 +5,7 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { models, type Outcome, outcomes, strategies, trainAlone } from './ranks/parameter-cases.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 /** Parameters that keep their values, where a case has some. */
 const kept: Readonly<Record<string, readonly string[]>> = {
@@ -17,7 +18,7 @@ const alone = new Map<string, Outcome>();
 beforeAll(async () => {
   setRank({ device: await cpu() });
   for (const name of Object.keys(models)) alone.set(name, await trainAlone(name));
-}, 920_000);
+}, testMs);
 
 describe.each([2, 3, 4])('on %i ranks', (size) => {
   let ranks: readonly z.infer<typeof outcomes>[] = [];
@@ -25,10 +26,10 @@ describe.each([2, 3, 4])('on %i ranks', (size) => {
   beforeAll(async () => {
     const found = await spawnRanks(size, new URL('./ranks/parameter-cases.ts', import.meta.url), {
       world: createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 }),
-      timeoutMs: 900_000,
+      timeoutMs: trainingMs,
     });
     ranks = z.array(outcomes).length(size).parse(found);
-  }, 920_000);
+  }, testMs);
 
   describe.each(Object.keys(strategies))('%s', (strategy) => {
     it.each(Object.keys(models))('trains as one rank does: %s', (name) => {

@@ -3,6 +3,7 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { passObservations, type PassObservations } from './ranks/passes.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 const size = 3;
 let ranks: readonly PassObservations[] = [];
@@ -11,10 +12,10 @@ beforeAll(async () => {
   const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
   const found = await spawnRanks(size, new URL('./ranks/passes.ts', import.meta.url), {
     world,
-    timeoutMs: 900_000,
+    timeoutMs: trainingMs,
   });
   ranks = z.array(passObservations).length(size).parse(found);
-}, 920_000);
+}, testMs);
 
 describe('buckets', () => {
   const declared = [['middle.weight'], ['first.weight'], ['last.weight']];

@@ -3,6 +3,7 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { batch, layers, memories, strategies } from './ranks/peak-memory.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 const size = 4;
 const width = 512;
@@ -28,10 +29,10 @@ describe(`memory of ${size} ranks`, () => {
     const found = await spawnRanks(size, new URL('./ranks/peak-memory.ts', import.meta.url), {
       world: createThreadsWorld({ size, arenaBytes: 6 * modelBytes }),
       data: { width },
-      timeoutMs: 900_000,
+      timeoutMs: trainingMs,
     });
     ranks = z.array(memories).length(size).parse(found);
-  }, 920_000);
+  }, testMs);
 
   it.each(Object.keys(strategies))('%s keeps the states of the papers', (name) => {
     const expected = (statesOf[name] ?? NaN) * modelBytes;

@@ -4,6 +4,7 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { expect } from 'vitest';
 import { z } from 'zod';
 import { outcome, type PipelineTask } from './ranks/pipeline.ts';
+import { trainingMs } from './time-limits.ts';
 
 const moduleUrl = new URL('./ranks/pipeline.ts', import.meta.url);
 
@@ -23,7 +24,7 @@ export async function expectSameAsOneRank(
   tasks: Readonly<Record<string, PipelineTask>>,
 ): Promise<void> {
   const world = createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 });
-  const options = { world, data: tasks, timeoutMs: 900_000 };
+  const options = { world, data: tasks, timeoutMs: trainingMs };
   const ranks = z.array(outcome).parse(await spawnRanks(size, moduleUrl, options));
   for (const [name, { schedule, cut, microbatches }] of Object.entries(tasks)) {
     const { alone } = ranks[0]?.[name] ?? expect.fail(name);

@@ -3,6 +3,7 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { expect } from 'vitest';
 import { z } from 'zod';
 import { type CompositionTask, compositions } from './ranks/pipeline-compositions.ts';
+import { trainingMs } from './time-limits.ts';
 
 const moduleUrl = new URL('./ranks/pipeline-compositions.ts', import.meta.url);
 
@@ -10,7 +11,7 @@ const moduleUrl = new URL('./ranks/pipeline-compositions.ts', import.meta.url);
 export async function expectComposed(task: CompositionTask): Promise<void> {
   const size = task.axes.reduce((product, axis) => product * axis.size, 1);
   const world = createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 });
-  const options = { world, data: task, timeoutMs: 900_000 };
+  const options = { world, data: task, timeoutMs: trainingMs };
   const ranks = z.array(compositions).parse(await spawnRanks(size, moduleUrl, options));
   for (const name of task.names) {
     const alone = ranks[0]?.[name]?.alone ?? expect.fail(name);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { expectComposed } from './pipeline-composition-cases.ts';
 import type { CompositionTask } from './ranks/pipeline-compositions.ts';
+import { testMs } from './time-limits.ts';
 
 const tasks: Readonly<Record<string, CompositionTask>> = {
   'batches in two shares': {
@@ -36,7 +37,7 @@ const tasks: Readonly<Record<string, CompositionTask>> = {
 };
 
 describe.each(Object.entries(tasks))('a pipeline composed with %s', (_, task) => {
-  it('trains as one rank', { timeout: 920_000 }, async () => {
+  it('trains as one rank', { timeout: testMs }, async () => {
     await expectComposed(task);
     expect.hasAssertions();
   });

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { expectComposed } from './pipeline-composition-cases.ts';
 import type { CompositionTask } from './ranks/pipeline-compositions.ts';
+import { testMs } from './time-limits.ts';
 
 const four = [
   { name: 'pp', size: 2 },
@@ -37,7 +38,7 @@ const ahead: Readonly<Record<string, CompositionTask>> = {
 };
 
 describe.each(Object.entries(ahead))('steps ahead of the norm, with %s', (_, task) => {
-  it('train as one rank that clips', { timeout: 920_000 }, async () => {
+  it('train as one rank that clips', { timeout: testMs }, async () => {
     await expectComposed(task);
     expect.hasAssertions();
   });
@@ -46,7 +47,7 @@ describe.each(Object.entries(ahead))('steps ahead of the norm, with %s', (_, tas
 describe.each(Object.entries(tasks))(
   'a head that shares the embedding of another stage, with %s',
   (_, task) => {
-    it('trains as one rank', { timeout: 920_000 }, async () => {
+    it('trains as one rank', { timeout: testMs }, async () => {
       await expectComposed(task);
       expect.hasAssertions();
     });

@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import { z } from 'zod';
 import golden from './golden/pipelines.json' with { type: 'json' };
 import { computed, type GoldenTask } from './ranks/pipeline-golden.ts';
+import { trainingMs } from './time-limits.ts';
 
 const cuts = { two: ['2'], four: ['1', '2', '3'] };
 
@@ -18,7 +19,7 @@ const tasks = [
 test('pipelines on two ranks have the losses and gradients of PyTorch', async () => {
   const world = createThreadsWorld({ size: 2, arenaBytes: 16 * 1024 * 1024 });
   const moduleUrl = new URL('./ranks/pipeline-golden.ts', import.meta.url);
-  const found = await spawnRanks(2, moduleUrl, { world, data: tasks, timeoutMs: 900_000 });
+  const found = await spawnRanks(2, moduleUrl, { world, data: tasks, timeoutMs: trainingMs });
   const ranks = z.array(z.array(computed)).parse(found);
   for (const [index, { schedule }] of tasks.entries()) {
     const expected = golden.schedules[schedule];

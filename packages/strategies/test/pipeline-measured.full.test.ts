@@ -3,12 +3,13 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { expect, it } from 'vitest';
 import { z } from 'zod';
 import { measured } from './ranks/pipeline-measured.ts';
+import { trainingMs } from './time-limits.ts';
 
 it('a pipeline that was cut by what ranks have measured, or chose its schedule so, trains as one rank', async () => {
   const size = 2;
   const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
   const url = new URL('./ranks/pipeline-measured.ts', import.meta.url);
-  const found = await spawnRanks(size, url, { world, timeoutMs: 900_000 });
+  const found = await spawnRanks(size, url, { world, timeoutMs: trainingMs });
   const ranks = z.array(measured).length(size).parse(found);
   for (const { costs, alone, piped, explained } of ranks) {
     // To the last digit: ranks that cut otherwise would wait for each other.

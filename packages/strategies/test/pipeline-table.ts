@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { cuts, expectSameAsOneRank } from './pipeline-cases.ts';
 import type { PipelineTask } from './ranks/pipeline.ts';
 import { onePerRank, twoPerRank } from './ranks/schedule-names.ts';
+import { testMs } from './time-limits.ts';
 
 /** What interleaving needs of the number of microbatches, as the schedules' own table says. */
 function takes(schedule: ScheduleName, ranks: number, microbatches: number): boolean {
@@ -13,7 +14,7 @@ function takes(schedule: ScheduleName, ranks: number, microbatches: number): boo
   return true;
 }
 
-const timeout = { timeout: 920_000 };
+const timeout = { timeout: testMs };
 
 /** Tests that each schedule trains as one rank on 1 to 4 ranks, with skips, ties and dropout, or is a named error. */
 export function testSchedules(microbatchesOf: (ranks: number) => readonly number[]): void {

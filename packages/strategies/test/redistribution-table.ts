@@ -3,6 +3,7 @@ import { createThreadsWorld } from '@shardwise/collectives';
 import { spawnRanks } from '@shardwise/testing/node';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { testMs, trainingMs } from './time-limits.ts';
 
 const outcomes = z.array(
   z.object({
@@ -41,22 +42,26 @@ export function testRedistributions(cases: readonly MatrixOnMesh[]): void {
   describe.each(cases)('redistributions of a %j matrix on %j', (shape, axes, leastCases) => {
     const size = axes.reduce((product, axis) => product * axis.size, 1);
 
-    it('keep the values, and have the derivatives of the whole as gradients', async () => {
-      const world = createThreadsWorld({ size });
-      const results = await spawnRanks(
-        size,
-        new URL('./ranks/redistribution-gradients.ts', import.meta.url),
-        { world, data: { shape, axes }, timeoutMs: 900_000 },
-      );
-      expect(results).toHaveLength(size);
-      for (const rank of z.array(outcomes).parse(results)) {
-        expect(rank.length).toBeGreaterThanOrEqual(leastCases);
-        for (const { name, valueError, analytic, numeric } of rank) {
-          expect(valueError, name).toBeLessThan(1e-6);
-          const error = Math.abs(analytic - numeric) / Math.max(1, Math.abs(numeric));
-          expect(error, `${name}: ${analytic} and ${numeric}`).toBeLessThan(2e-3);
+    it(
+      'keep the values, and have the derivatives of the whole as gradients',
+      async () => {
+        const world = createThreadsWorld({ size });
+        const results = await spawnRanks(
+          size,
+          new URL('./ranks/redistribution-gradients.ts', import.meta.url),
+          { world, data: { shape, axes }, timeoutMs: trainingMs },
+        );
+        expect(results).toHaveLength(size);
+        for (const rank of z.array(outcomes).parse(results)) {
+          expect(rank.length).toBeGreaterThanOrEqual(leastCases);
+          for (const { name, valueError, analytic, numeric } of rank) {
+            expect(valueError, name).toBeLessThan(1e-6);
+            const error = Math.abs(analytic - numeric) / Math.max(1, Math.abs(numeric));
+            expect(error, `${name}: ${analytic} and ${numeric}`).toBeLessThan(2e-3);
+          }
         }
-      }
-    }, 920_000);
+      },
+      testMs,
+    );
   });
 }

@@ -12,6 +12,7 @@ import {
   trainAlone,
 } from './ranks/reshard-layouts.ts';
 import { largestDifference, secondHalves } from './resharding.ts';
+import { testMs } from './time-limits.ts';
 
 // Each is saved and loaded once; all combinations, and the other layouts, are in the slow test.
 const slow: readonly LayoutName[] = [
@@ -50,7 +51,7 @@ describe('a training that is saved in one layout and continued in another', () =
       await exportModel(folder, path);
       exported.set(layout, await readFile(path));
     }
-  }, 900_000);
+  }, testMs);
 
   it.each(pairs.map(([saved, loaded], index) => ({ saved, loaded, index })))(
     'goes on as one rank does: $saved, then $loaded',

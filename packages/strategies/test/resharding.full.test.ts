@@ -4,6 +4,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { strategyNames, trainAlone } from './ranks/reshard.ts';
 import { largestDifference, secondHalves } from './resharding.ts';
 import { reshardingOf, type StrategyResharding, url } from './strategy-resharding.ts';
+import { testMs } from './time-limits.ts';
 
 // Every strategy is saved and loaded on more ranks and on fewer; all combinations are in the slow test.
 const worlds = [
@@ -30,7 +31,7 @@ describe('a training that is saved and continued', () => {
     setRank({ device: await cpu() });
     for (const task of ['a GPT', 'an odd MLP'] as const) alone.set(task, await trainAlone(task));
     ({ losses } = await secondHalves(url, reshardings.map(reshardingOf)));
-  }, 920_000);
+  }, testMs);
 
   it.each(reshardings.map((each, index) => ({ ...each, index })))(
     'with $saved on $savedOn ranks, then $loaded on $loadedOn, goes on as one rank does: $task',

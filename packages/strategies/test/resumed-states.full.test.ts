@@ -6,6 +6,7 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { half, observations, trainingNames } from './ranks/resumed-states.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 const size = 2;
 
@@ -18,10 +19,10 @@ describe('a training that goes on from a checkpoint of all its states', () => {
     const found = await spawnRanks(size, new URL('./ranks/resumed-states.ts', import.meta.url), {
       world: createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 }),
       data: directory,
-      timeoutMs: 900_000,
+      timeoutMs: trainingMs,
     });
     ranks = z.array(observations).length(size).parse(found);
-  }, 920_000);
+  }, testMs);
 
   afterAll(() => rm(directory, { recursive: true, force: true }));
 

@@ -6,6 +6,7 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { oneBigBatch, outcome, strategies } from './ranks/scaled-losses.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 describe.each([2, 3])('on %i ranks', (size) => {
   let ranks: readonly z.infer<typeof outcome>[] = [];
@@ -16,8 +17,8 @@ describe.each([2, 3])('on %i ranks', (size) => {
     expected = await oneBigBatch(size);
     const world = createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 });
     const url = new URL('./ranks/scaled-losses.ts', import.meta.url);
-    ranks = z.array(outcome).parse(await spawnRanks(size, url, { world, timeoutMs: 900_000 }));
-  }, 920_000);
+    ranks = z.array(outcome).parse(await spawnRanks(size, url, { world, timeoutMs: trainingMs }));
+  }, testMs);
 
   describe.each(Object.keys(strategies))('%s', (name) => {
     it('skips a step on all ranks where one of them overflows, and changes nothing', () => {

@@ -12,6 +12,7 @@ import {
   trainAlone,
   variants,
 } from './ranks/several-losses.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 /** Every strategy with every program, on worlds of these sizes. */
 export function severalLossesTable(sizes: readonly number[], programs: readonly string[]): void {
@@ -20,7 +21,7 @@ export function severalLossesTable(sizes: readonly number[], programs: readonly 
   beforeAll(async () => {
     setRank({ device: interpreter() });
     for (const name of programs) alone.set(name, await trainAlone(name));
-  }, 920_000);
+  }, testMs);
 
   describe.each(sizes)('on %i ranks', (size) => {
     let ranks: readonly z.infer<typeof outcomes>[] = [];
@@ -29,10 +30,10 @@ export function severalLossesTable(sizes: readonly number[], programs: readonly 
       const found = await spawnRanks(size, new URL('./ranks/several-losses.ts', import.meta.url), {
         world: createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 }),
         data: programs,
-        timeoutMs: 900_000,
+        timeoutMs: trainingMs,
       });
       ranks = z.array(outcomes).length(size).parse(found);
-    }, 920_000);
+    }, testMs);
 
     const possible = Object.entries(variants).filter(([, variant]) => isPossible(variant, size));
 

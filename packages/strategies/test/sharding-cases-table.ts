@@ -5,6 +5,7 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { cases, type Outcome, outcomes, runAlone, variants } from './ranks/sharding-cases.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 /** Every strategy that shares states out trains models that are hard to cut, as one rank does, on worlds of these sizes. */
 export function testShardingCases(sizes: readonly number[]): void {
@@ -13,7 +14,7 @@ export function testShardingCases(sizes: readonly number[]): void {
   beforeAll(async () => {
     setRank({ device: await cpu() });
     for (const name of Object.keys(cases)) alone.set(name, await runAlone(name));
-  }, 920_000);
+  }, testMs);
 
   describe.each(sizes)('on %i ranks', (size) => {
     let ranks: readonly z.infer<typeof outcomes>[] = [];
@@ -21,10 +22,10 @@ export function testShardingCases(sizes: readonly number[]): void {
     beforeAll(async () => {
       const found = await spawnRanks(size, new URL('./ranks/sharding-cases.ts', import.meta.url), {
         world: createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 }),
-        timeoutMs: 900_000,
+        timeoutMs: trainingMs,
       });
       ranks = z.array(outcomes).length(size).parse(found);
-    }, 920_000);
+    }, testMs);
 
     const possible = Object.entries(variants).filter(([, { ranks: only = size }]) => only === size);
 

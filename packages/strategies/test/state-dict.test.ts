@@ -7,6 +7,7 @@ import { z } from 'zod';
 import { hashOf } from './ranks/state-dict.ts';
 import { Gpt } from './ranks/grid-table.ts';
 import { layoutNames, ranksOf } from './ranks/reshard-layouts.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 const size = 4;
 const names = layoutNames.filter((layout) => ranksOf(layout) === size);
@@ -21,9 +22,9 @@ describe('the state dict of a model that ranks share out', () => {
     whole = await hashOf(new Gpt());
     const url = new URL('./ranks/state-dict.ts', import.meta.url);
     const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
-    const found = await spawnRanks(size, url, { world, data: names, timeoutMs: 900_000 });
+    const found = await spawnRanks(size, url, { world, data: names, timeoutMs: trainingMs });
     ranks = z.array(z.record(z.string(), z.string())).length(size).parse(found);
-  }, 920_000);
+  }, testMs);
 
   it.each(names)('has on every rank the names, shapes and values of an uncut model: %s', (name) => {
     for (const hashes of ranks) expect(hashes[name]).toBe(whole);

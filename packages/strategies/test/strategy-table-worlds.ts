@@ -7,6 +7,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { taskNames } from './ranks/models.ts';
 import { results, steps, trainAlone, variants } from './ranks/strategy-table.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 /** Sums in another order differ by rounding. */
 const TOLERANCE = 1e-5;
@@ -25,7 +26,7 @@ export function testStrategyTable(sizes: readonly number[]): void {
       oracles.PyTorch.set(task, losses[task] ?? []);
       oracles['one rank'].set(task, (await trainAlone(task)).losses);
     }
-  }, 920_000);
+  }, testMs);
 
   it.each(taskNames)('one rank trains %s as PyTorch does', (task) => {
     expectSameLosses(oracles['one rank'].get(task), oracles.PyTorch.get(task));
@@ -38,10 +39,10 @@ export function testStrategyTable(sizes: readonly number[]): void {
       const world = createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 });
       const found = await spawnRanks(size, new URL('./ranks/strategy-table.ts', import.meta.url), {
         world,
-        timeoutMs: 900_000,
+        timeoutMs: trainingMs,
       });
       ranks = z.array(results).parse(found);
-    }, 920_000);
+    }, testMs);
 
     const possible = Object.entries(variants).filter(([, { ranks: only = size }]) => only === size);
 

@@ -13,6 +13,7 @@ import {
   trainAlone,
   type Trained,
 } from './ranks/tensor-parallel-table.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 /** Sums in another order differ by rounding. */
 const TOLERANCE = 1e-5;
@@ -26,7 +27,7 @@ export function tensorParallelTable(meshes: readonly MeshSizes[]): void {
     for (const [name, training] of Object.entries(trainings)) {
       alone.set(name, await trainAlone(training));
     }
-  }, 920_000);
+  }, testMs);
 
   describe.each(meshes)(
     'tensor parallelism on a mesh of replicas $replicas, dp $dp, tp $tp',
@@ -40,10 +41,10 @@ export function tensorParallelTable(meshes: readonly MeshSizes[]): void {
         const found = await spawnRanks(
           size,
           new URL('./ranks/tensor-parallel-table.ts', import.meta.url),
-          { world, data: mesh, timeoutMs: 900_000 },
+          { world, data: mesh, timeoutMs: trainingMs },
         );
         ranks = z.array(results).parse(found);
-      }, 920_000);
+      }, testMs);
 
       const names = Object.keys(batchStrategies(mesh)).map((name) => `${name}: `);
       const over = names.length === 0 ? [''] : names;

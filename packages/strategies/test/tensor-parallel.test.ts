@@ -25,6 +25,7 @@ import {
   type Observations,
 } from './ranks/tensor-parallel-behaviour.ts';
 import { sizes, TiedGpt, tiedStyles, trainings } from './ranks/tensor-parallel-models.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 beforeAll(async () => {
   setRank({ device: await cpu() });
@@ -253,9 +254,9 @@ describe('tensor parallelism on 4 ranks', () => {
   beforeAll(async () => {
     const world = createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 });
     const url = new URL('./ranks/tensor-parallel-behaviour.ts', import.meta.url);
-    const found = await spawnRanks(size, url, { world, timeoutMs: 900_000 });
+    const found = await spawnRanks(size, url, { world, timeoutMs: trainingMs });
     ranks = z.array(observations).length(size).parse(found);
-  }, 920_000);
+  }, testMs);
 
   it("has the cross-entropy of Megatron's test, and its gradient, without gathered logits", () => {
     for (const { crossEntropy } of ranks) {

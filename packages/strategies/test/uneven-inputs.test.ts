@@ -3,6 +3,7 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { cases, ended, type Ended } from './ranks/uneven-inputs.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 const size = 3;
 let ranks: readonly Record<string, Ended>[] = [];
@@ -11,10 +12,10 @@ beforeAll(async () => {
   const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
   const found = await spawnRanks(size, new URL('./ranks/uneven-inputs.ts', import.meta.url), {
     world,
-    timeoutMs: 900_000,
+    timeoutMs: trainingMs,
   });
   ranks = z.array(z.record(z.string(), ended)).length(size).parse(found);
-}, 920_000);
+}, testMs);
 
 describe('ranks with different numbers of batches', () => {
   // A batch of rank r has the gradient r + 1; the learning rate is 1.

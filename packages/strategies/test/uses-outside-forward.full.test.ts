@@ -16,6 +16,7 @@ import {
   trainAlone,
   useNames,
 } from './ranks/uses-outside-forward.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 const parameter = fc.nat(parameterCount - 1);
 const use = fc.record({ name: fc.constantFrom(...useNames), parameter });
@@ -69,9 +70,9 @@ describe.each(meshes)(
       const url = new URL('./ranks/uses-outside-forward.ts', import.meta.url);
       const world = createThreadsWorld({ size, arenaBytes: 1024 * 1024 });
       const data = { ...mesh, programs };
-      const found = await spawnRanks(size, url, { world, data, timeoutMs: 900_000 });
+      const found = await spawnRanks(size, url, { world, data, timeoutMs: trainingMs });
       ranks = z.array(outcomesSchema).length(size).parse(found);
-    }, 920_000);
+    }, testMs);
 
     it.each(Object.keys(strategiesFor(mesh)))('trains as one rank does: %s', (name) => {
       for (const [index, text] of texts.entries()) {

@@ -3,6 +3,7 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { cases, type Observations, observations } from './ranks/varying-lengths.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 const size = 2;
 
@@ -12,9 +13,9 @@ describe(`sequences of 20 lengths on ${size} ranks`, () => {
   beforeAll(async () => {
     const url = new URL('./ranks/varying-lengths.ts', import.meta.url);
     const world = createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 });
-    const found = await spawnRanks(size, url, { world, timeoutMs: 900_000 });
+    const found = await spawnRanks(size, url, { world, timeoutMs: trainingMs });
     ranks = z.array(observations).length(size).parse(found);
-  }, 920_000);
+  }, testMs);
 
   it.each(Object.keys(cases))(
     '%s: make at most eight plans, with the losses of exact ones',
