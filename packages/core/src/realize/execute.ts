@@ -92,10 +92,11 @@ export async function execute(
       called: Promise.resolve(),
       inFlight: new Set(),
     };
-    for (const [index, step] of [...plan.steps, null].entries()) {
+    for (let index = 0; index <= plan.steps.length; index++) {
+      const step = plan.steps[index];
       try {
         if (index === beside?.step) await sendBeside(run, beside);
-        if (step === null) break;
+        if (step === undefined) break;
         for (const number of plan.leafUses.needed[index] ?? []) {
           const leaf = leaves[number];
           if (leaf === undefined || run.leaves.has(number)) continue;
@@ -181,7 +182,7 @@ function rootResult(run: Run, id: number): RootResult {
   const allocation = place.kind === 'result' ? run.allocations[place.allocation] : undefined;
   if (place.kind !== 'result' || allocation === undefined)
     throw new RangeError('a root outside the results');
-  const byteLength = bytesIn(run.plan, run.shapes, id);
+  const byteLength = run.shapes === null ? place.byteLength : bytesIn(run.plan, run.shapes, id);
   return { kind: 'storage', storage: allocation.part(place.byteOffset, byteLength) };
 }
 

@@ -30,12 +30,27 @@ export function checkByRules(
     if (rule === undefined) throw unknownOption(of, option, Object.keys(rules));
     if (!rule.fits(value)) throw unfit(of, option, value, rule);
   }
-  for (const option in rules) {
-    const rule = rules[option];
-    if (rule?.isRequired === true && given[option] === undefined) {
-      throw missing(of, option, rule);
-    }
+  for (const { option, rule } of requiredBy(rules)) {
+    if (given[option] === undefined) throw missing(of, option, rule);
   }
+}
+
+interface Required {
+  readonly option: string;
+  readonly rule: OptionRule<unknown>;
+}
+
+/** Looked up once for each table: most have no required option, and each call would read all of their rules. */
+const requiredOptions = new WeakMap<object, readonly Required[]>();
+
+function requiredBy(rules: Readonly<Record<string, OptionRule<unknown>>>): readonly Required[] {
+  const known = requiredOptions.get(rules);
+  if (known !== undefined) return known;
+  const required = Object.entries(rules)
+    .map(([option, rule]) => ({ option, rule }))
+    .filter(({ rule }) => rule.isRequired === true);
+  requiredOptions.set(rules, required);
+  return required;
 }
 
 function unknownOption(of: string, option: string, names: readonly string[]): ConfigError {

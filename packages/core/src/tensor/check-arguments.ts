@@ -70,6 +70,8 @@ export function requireWhole(
   numbers: Readonly<Record<string, number>>,
   least: number = Number.MIN_SAFE_INTEGER,
 ): void {
+  const isWhole = (value: number): boolean => Number.isSafeInteger(value) && value >= least;
+  if (Object.values(numbers).every(isWhole)) return;
   const rule = option.required(option.integer(least));
   const names = Object.keys(numbers);
   checkByRules(operation, numbers, Object.fromEntries(names.map((name) => [name, rule])));
