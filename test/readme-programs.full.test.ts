@@ -7,8 +7,10 @@ import { expectRun } from './support/expect-run.ts';
 import { runCommand } from './support/run-command.ts';
 
 const blocks = documents.flatMap(blocksOf);
-const programs = blocks.filter(({ kind }) => kind === 'program');
-const ranksPrograms = programs.filter(({ code }) => /= await (\w+\.)?init\(/.test(code));
+/** `packages.full.test.ts` runs all programs on one rank. */
+const ranksPrograms = blocks.filter(
+  ({ kind, code }) => kind === 'program' && /= await (\w+\.)?init\(/.test(code),
+);
 
 /** In the repository, so that imports find the workspace packages; git ignores it. */
 const folder = join(repository, '.vitest', 'readme');
@@ -40,11 +42,6 @@ describe('the code of READMEs, CONTRIBUTING and docs', () => {
     const { output, exitCode } = await runCommand('tsc', ['-p', folder], { cwd: repository });
     expect(output.trim()).toBe('');
     expect(exitCode).toBe(0);
-  });
-
-  test.each(programs.map((block) => [block.name, block] as const))('%s runs', async (_, block) => {
-    const run = await runCommand('node', [join(folder, fileNameOf(block))], { cwd });
-    expectRun(run, block);
   });
 
   test.each(ranksPrograms.map((block) => [block.name, block] as const))(

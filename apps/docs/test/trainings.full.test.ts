@@ -142,30 +142,4 @@ describeSite('trainings in pages', (site) => {
     await page.locator('.summary', { hasText: /^Paused/ }).waitFor();
     await page.close();
   });
-
-  test('a transformer learns more of a text than which byte follows which, with FSDP as with DDP', async () => {
-    const { page, problems } = await site.open('/explore/text');
-    const loss = await trainInPage(page, { Ranks: '2', Strategy: 'ddp' });
-    const pairs = page.locator('.plot .mark');
-    expect(await pairs.count()).toBe(1);
-    expect(loss).toBeLessThan(1.5);
-    expect(await page.locator('.summary').textContent()).toMatch(/[\d,]+ tokens\/s/);
-    expect((await page.locator('.sample').textContent())?.length).toBeGreaterThan(40);
-    expect(await trainInPage(page, { Ranks: '2', Strategy: 'fsdp' })).toBeCloseTo(loss, 1);
-    // Each run: its name, its last loss, and what a rank keeps as it has measured, and as its plan says.
-    const runs = page.getByRole('region', { name: 'The runs so far' }).locator('tbody tr');
-    const rows = await Promise.all(
-      (await runs.all()).map((row) => row.locator('th, td').allInnerTexts()),
-    );
-    const megabytes = rows.map(([name = '', , keeps = '', plan = '']) => {
-      expect(keeps, name).toBe(plan);
-      return Number.parseFloat(keeps);
-    });
-    // The two ranks of FSDP share out all states.
-    expect(megabytes).toHaveLength(2);
-    expect((megabytes[0] ?? 0) / (megabytes[1] ?? 1)).toBeCloseTo(2, 1);
-    expect(await page.locator('.plot .line').count()).toBe(2);
-    expect(problems).toEqual([]);
-    await page.close();
-  }, 300_000);
 });

@@ -34,12 +34,20 @@ const ahead: Readonly<Record<string, CompositionTask>> = {
     names: ['alone'],
     ahead: true,
   },
+  'batches in two shares': { axes: four, names: ['DDP', 'ZeRO-2', 'ZeRO-3'], ahead: true },
   'three dimensions': { axes: layers, names: ['DDP', 'ZeRO-1', 'FSDP'], ahead: true },
 };
 
 describe.each(Object.entries(ahead))('steps ahead of the norm, with %s', (_, task) => {
   it('train as one rank that clips', { timeout: testMs }, async () => {
     await expectComposed(task);
+    expect.hasAssertions();
+  });
+});
+
+describe('a pipeline composed with three dimensions', () => {
+  it('trains as one rank', { timeout: testMs }, async () => {
+    await expectComposed({ axes: layers, names: ['ZeRO-1', 'ZeRO-3'] });
     expect.hasAssertions();
   });
 });

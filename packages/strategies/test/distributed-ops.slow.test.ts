@@ -1,0 +1,3 @@
+import { testDistributedOps } from './distributed-ops-table.ts';
+
+testDistributedOps(4);
