@@ -15,16 +15,11 @@ const collect: unknown = runInNewContext('gc');
 if (typeof collect !== 'function') throw new TypeError('no garbage collector');
 
 make(1, 30 * MIB);
-await leave();
-const before = residentBytes();
+const full = residentBytes();
+const before = await residentBytesOnce((bytes) => bytes < full - 20 * MIB);
 make(32, MIB);
 const most = residentBytes() - before;
-let left = most;
-// Freed array buffers are given back by another thread.
-for (let tries = 0; tries < 100 && left > 4 * MIB; tries++) {
-  await leave();
-  left = residentBytes() - before;
-}
+const left = (await residentBytesOnce((bytes) => bytes - before <= 4 * MIB)) - before;
 process.send?.({ most, left });
 
 /** Arrays whose every page is in memory, which nothing refers to. */
@@ -32,10 +27,16 @@ function make(count: number, byteLength: number): void {
   Array.from({ length: count }, () => new Uint8Array(byteLength).fill(1));
 }
 
-async function leave(): Promise<void> {
-  await setTimeout(20);
-  if (typeof collect === 'function') collect();
-  await setTimeout(20);
+/** Freed array buffers are given back by another thread, so this may take a while. It ends after four seconds in any case. */
+async function residentBytesOnce(isLow: (bytes: number) => boolean): Promise<number> {
+  let bytes = residentBytes();
+  for (let tries = 0; tries < 100 && !isLow(bytes); tries++) {
+    await setTimeout(20);
+    if (typeof collect === 'function') collect();
+    await setTimeout(20);
+    bytes = residentBytes();
+  }
+  return bytes;
 }
 
 function residentBytes(): number {
