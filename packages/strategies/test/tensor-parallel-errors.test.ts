@@ -75,6 +75,17 @@ describe('styles that a model does not fit', () => {
   });
 });
 
+it('a padding index behind the vocabulary is refused, as the whole Embedding refuses it', async () => {
+  const model = new TiedGpt();
+  Reflect.set(model.tokens, 'paddingIdx', 24);
+  expect(() => model.tokens.forward(ones([2]).to('i32'))).toThrow(/paddingIdx: 24/);
+  const refused = parallelize(model, tensorParallel(tiedStyles));
+  await expect(refused).rejects.toThrow(ConfigError);
+  await expect(refused).rejects.toThrow(
+    /vocabParallelEmbedding\(\) of 'tokens' with paddingIdx: 24: a value that is not a whole number from 0 to 23/,
+  );
+});
+
 describe('an activation', () => {
   it.each([2, -3])('of two dims is not sharded along dim %i', (dim) => {
     const x = ones([2, 3]);

@@ -1,5 +1,12 @@
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
 import type { Sampler } from '../spec/sampler.ts';
 import { checkInteger } from './check-integer.ts';
+
+const samplerRules = {
+  sampler: option.required(option.object<Sampler>('a sampler')),
+  dropLast: option.required(option.flag),
+};
 
 /** The items of a sampler in groups of `batchSize`. The last group may be smaller, or is left out. */
 export class BatchSampler implements Iterable<number[]> {
@@ -9,6 +16,7 @@ export class BatchSampler implements Iterable<number[]> {
 
   constructor(sampler: Sampler, batchSize: number, dropLast = false) {
     checkInteger('a batch sampler', 'batchSize', batchSize, 1);
+    checkOptions('BatchSampler', { sampler, dropLast }, samplerRules);
     this.sampler = sampler;
     this.batchSize = batchSize;
     this.dropLast = dropLast;

@@ -1,7 +1,20 @@
+import { checkByRules } from '../spec/check-options.ts';
 import { ConfigError } from '../spec/errors.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRule } from '../spec/option-rules.ts';
 import type { Generator } from '../random/generator.ts';
 import { checkIndex, type Dataset } from './dataset.ts';
 import type { ArrayTree } from './nd-array.ts';
+
+const indexList: OptionRule<ArrayLike<number>> = {
+  fits: (value): value is ArrayLike<number> =>
+    ArrayBuffer.isView(value) || (Array.isArray(value) && value.every(option.count.fits)),
+  is: 'a list of whole numbers from 0',
+};
+const subsetRules = {
+  dataset: option.required(option.object('a dataset')),
+  indices: option.required(indexList),
+};
 
 /** The items of a dataset at given indices, in their order. */
 export class Subset<Sample extends ArrayTree> implements Dataset<Sample> {
@@ -9,6 +22,7 @@ export class Subset<Sample extends ArrayTree> implements Dataset<Sample> {
   readonly indices: ArrayLike<number>;
 
   constructor(dataset: Dataset<Sample>, indices: ArrayLike<number>) {
+    checkByRules('Subset', { dataset, indices }, subsetRules);
     this.dataset = dataset;
     this.indices = indices;
   }

@@ -3,7 +3,7 @@ import { checkIndex, type Dataset } from './dataset.ts';
 import { type NDArray, ndArray } from './nd-array.ts';
 import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import type { OptionRule, OptionRules } from '../spec/option-rules.ts';
 
 /** `y` is `x` one byte later. Shape: x [T], y [T]. */
 export type TextSample = {
@@ -22,6 +22,11 @@ export interface TextDatasetOptions {
   readonly stride?: number;
 }
 
+const bytesRule: OptionRule<Uint8Array> = {
+  fits: (value): value is Uint8Array => ArrayBuffer.isView(value),
+  is: 'a Uint8Array',
+};
+const bytesRules = { bytes: option.required(bytesRule) };
 const textRules: OptionRules<TextDatasetOptions> = {
   contextLength: option.required(option.integer(1)),
   stride: option.integer(1),
@@ -37,6 +42,7 @@ export class TextDataset implements Dataset<TextSample> {
   /** Throws DataError if the text is shorter than a window, which has T + 1 bytes. */
   constructor(bytes: Uint8Array, options: TextDatasetOptions) {
     checkOptions('TextDataset', options, textRules);
+    checkOptions('TextDataset', { bytes }, bytesRules);
     const { contextLength, stride = contextLength } = options;
     if (bytes.length < contextLength + 1) {
       throw new DataError(
@@ -73,7 +79,8 @@ export function splitText(
   bytes: Uint8Array,
   validationFraction: number,
 ): { readonly train: Uint8Array; readonly validation: Uint8Array } {
-  if (!(validationFraction >= 0 && validationFraction <= 1)) {
+  const isShare = Number.isFinite(validationFraction) && validationFraction >= 0;
+  if (!isShare || validationFraction > 1) {
     throw new ConfigError(
       {
         asked: 'to split a text for validation',

@@ -4,6 +4,7 @@ import { concat, permute, sliceDim } from '../graph/build/movement.ts';
 import { constantLike } from '../graph/build/leaf.ts';
 import type { Node } from '../graph/node.ts';
 import { triangle } from '../tensor/arrange/triangle.ts';
+import { requireNoMore } from '../tensor/check-calls.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import {
   element,
@@ -27,7 +28,8 @@ export interface QR {
  * waits for x. Gradients are those of matrices whose first min(M, N) columns are independent.
  * Shape: x f32 [.., M, N] -> q [.., M, K], r [.., K, N] with K = min(M, N).
  */
-export async function qr(x: Tensor): Promise<QR> {
+export async function qr(x: Tensor, ...more: readonly never[]): Promise<QR> {
+  requireNoMore('qr', 1, more);
   const factors = (await readMatrices('qr', x)).map(reflected);
   const [rows = 0, columns = 0] = x.shape.slice(-2);
   const size = Math.min(rows, columns);

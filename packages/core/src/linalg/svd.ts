@@ -2,6 +2,7 @@ import { add, mul, neg, sub } from '../graph/build/elementwise.ts';
 import { matmul } from '../graph/build/contract.ts';
 import { expandTo, permute, reshape } from '../graph/build/movement.ts';
 import type { Node } from '../graph/node.ts';
+import { requireNoMore } from '../tensor/check-calls.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import {
   element,
@@ -27,7 +28,8 @@ export interface SVD {
  * values, so a loss must not depend on them. Gradients by u and vh are infinite if singular values are equal.
  * Shape: x f32 [.., M, N] -> u [.., M, K], s [.., K], vh [.., K, N] with K = min(M, N).
  */
-export async function svd(x: Tensor): Promise<SVD> {
+export async function svd(x: Tensor, ...more: readonly never[]): Promise<SVD> {
+  requireNoMore('svd', 1, more);
   const parts = (await readMatrices('svd', x)).map((matrix) => {
     if (matrix.rows >= matrix.columns) return jacobi(matrix);
     const { u, s, v } = jacobi(transposed(matrix));

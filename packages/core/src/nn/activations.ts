@@ -1,7 +1,8 @@
 import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
-import { requireApproximation } from '../tensor/check-arguments.ts';
+import { requireApproximation, requireWhole } from '../tensor/check-arguments.ts';
+import { requireNoMore } from '../tensor/check-calls.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { Module } from './module.ts';
 
@@ -106,6 +107,12 @@ export class ELU extends Module {
 
 /** log(1 + exp(x)). */
 export class Softplus extends Module {
+  /** Throws ConfigError for PyTorch's `beta` and `threshold`, which are always 1 and 20. */
+  constructor(...more: readonly never[]) {
+    super();
+    requireNoMore('Softplus', 0, more);
+  }
+
   /** Shape: x N -> N. */
   forward(x: Tensor): Tensor {
     return x.softplus();
@@ -126,6 +133,7 @@ export class Softmax extends Module {
 
   constructor(dim = -1) {
     super();
+    requireWhole('Softmax', { dim });
     this.dim = dim;
   }
 
@@ -145,6 +153,7 @@ export class LogSoftmax extends Module {
 
   constructor(dim = -1) {
     super();
+    requireWhole('LogSoftmax', { dim });
     this.dim = dim;
   }
 

@@ -1,3 +1,4 @@
+import { requireWhole } from '../tensor/check-arguments.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { Module } from './module.ts';
 
@@ -8,6 +9,7 @@ export class Flatten extends Module {
 
   constructor(startDim = 1, endDim = -1) {
     super();
+    requireWhole('Flatten', { startDim, endDim });
     this.startDim = startDim;
     this.endDim = endDim;
   }

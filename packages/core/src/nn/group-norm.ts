@@ -20,7 +20,7 @@ export interface GroupNormOptions {
   readonly affine?: boolean;
 }
 
-const groupNormRules: OptionRules<GroupNormOptions> = {
+export const groupNormRules: OptionRules<GroupNormOptions> = {
   eps: option.nonNegative,
   affine: option.flag,
 };

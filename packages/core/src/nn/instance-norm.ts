@@ -1,13 +1,15 @@
 import { elementCount, formatShape } from '../shape.ts';
+import { checkOptions } from '../spec/check-options.ts';
 import { ShapeError } from '../spec/errors.ts';
 import { requireTensors } from '../tensor/check-arguments.ts';
 import type { Tensor } from '../tensor/tensor.ts';
-import { GroupNorm, type GroupNormOptions } from './group-norm.ts';
+import { GroupNorm, type GroupNormOptions, groupNormRules } from './group-norm.ts';
 
 /** Normalisation of each channel of each item (Ulyanov et al. 2016): GroupNorm with a channel a group, not affine by default. */
 abstract class InstanceNorm extends GroupNorm {
   /** Throws ConfigError. */
   constructor(channels: number, options: GroupNormOptions = {}) {
+    checkOptions('InstanceNorm', options, groupNormRules);
     super(channels, channels, { ...options, affine: options.affine ?? false });
   }
 

@@ -4,6 +4,7 @@ import { inspecting } from '../print/inspect.ts';
 import type { DType } from '../spec/dtype.ts';
 import { ConfigError } from '../spec/errors.ts';
 import { brandMember } from '../member-brand.ts';
+import { checkCalls } from '../tensor/check-calls.ts';
 import type { FullBackwardHook } from './backward-hooks.ts';
 import { type ForwardHook, ForwardHooks, type ForwardPreHook } from './forward-hooks.ts';
 import { constructions } from './construction/constructions.ts';
@@ -34,6 +35,7 @@ export abstract class Module {
       inspecting<Module>((module) => module.toString()),
     );
     brandMember(this.prototype, 'module');
+    checkCalls<Module>(this.prototype, { loadStateDict: '..', requiresGrad_: 'f', train: 'f' });
   }
 
   #training = true;

@@ -1,3 +1,4 @@
+import { requireSizes } from '../graph/infer-checks.ts';
 import { inputNode } from '../graph/create-node.ts';
 import type { Node } from '../graph/node.ts';
 import { freeNode } from '../graph/ownership.ts';
@@ -133,6 +134,7 @@ function absent(shape: Shape, dtype: DType): Node {
 }
 
 function leaf(kind: string, data: HostData, shape: Shape, dtype: DType): Node {
+  requireSizes(kind, shape);
   const bytes = toBytes(data);
   const elements = bytes.byteLength / dtypes[dtype].bytes;
   if (elements !== elementCount(shape)) {

@@ -1,5 +1,6 @@
 import { describeValue } from '../spec/describe-value.ts';
 import { CheckpointError, ConfigError } from '../spec/errors.ts';
+import { requireNoMore } from '../tensor/check-calls.ts';
 import type { Schedule } from './schedules.ts';
 
 /** The part of an optimizer that a scheduler changes: the `lr` of each group. */
@@ -28,7 +29,12 @@ export class LearningRateScheduler {
    * Takes one schedule for all groups, or one for each group. Throws ConfigError for another number of
    * schedules, and for values that are not schedules.
    */
-  constructor(optimizer: ScheduledOptimizer, schedule: Schedule | readonly Schedule[]) {
+  constructor(
+    optimizer: ScheduledOptimizer,
+    schedule: Schedule | readonly Schedule[],
+    ...more: readonly never[]
+  ) {
+    requireNoMore('LearningRateScheduler', 2, more);
     requireOptimizer('LearningRateScheduler', optimizer);
     requireSchedules(schedule);
     const { paramGroups } = optimizer;

@@ -165,7 +165,7 @@ export class Generator {
     const start = fround(from);
     const end = fround(to);
     const width = fround(end - start);
-    if (!(start <= end) || !Number.isFinite(width)) {
+    if (!(start <= end) || ![from, to, width].every(Number.isFinite)) {
       throw rangeError('uniform', from, to, 'Make from at most to, and both finite');
     }
     const values = new Float32Array(count);
@@ -216,7 +216,7 @@ export class Generator {
    */
   bernoulli(count: number, probability: number): Uint8Array<ArrayBuffer> {
     checkCount('bernoulli', count);
-    if (!(probability >= 0 && probability <= 1)) {
+    if (!Number.isFinite(probability) || probability < 0 || probability > 1) {
       throw new ConfigError(
         {
           asked: 'Bernoulli values',

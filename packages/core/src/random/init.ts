@@ -22,11 +22,19 @@ export interface KaimingOptions {
   readonly nonlinearity?: Nonlinearity;
 }
 
+const nonlinearityRule = option.oneOf('linear', 'sigmoid', 'tanh', 'relu', 'leakyRelu', 'selu');
 const kaimingRules: OptionRules<KaimingOptions> = {
   a: option.number,
   mode: option.oneOf('fanIn', 'fanOut'),
-  nonlinearity: option.oneOf('linear', 'sigmoid', 'tanh', 'relu', 'leakyRelu', 'selu'),
+  nonlinearity: nonlinearityRule,
 };
+
+const gainRules: OptionRules<{ nonlinearity: Nonlinearity; slope: number }> = {
+  nonlinearity: option.required(nonlinearityRule),
+  slope: option.required(option.number),
+};
+const xavierRules: OptionRules<{ gain: number }> = { gain: option.required(option.number) };
+const valueRules: OptionRules<{ value: number }> = { value: option.required(option.number) };
 
 /** The parameters of a truncated normal distribution. */
 export interface TruncNormalOptions {
@@ -64,6 +72,7 @@ const gains = {
 
 /** The factor that keeps the variance through a nonlinearity. `slope` is the negative slope of leakyRelu. */
 export function calculateGain(nonlinearity: Nonlinearity, slope = 0.01): number {
+  checkOptions('calculateGain', { nonlinearity, slope }, gainRules);
   return gains[nonlinearity](slope);
 }
 
@@ -83,6 +92,7 @@ export function calculateFans(shape: Shape): { fanIn: number; fanOut: number } {
       { shape },
     );
   }
+  elementsOf(shape);
   const window = elementsOf(kernel);
   return { fanIn: input * window, fanOut: out * window };
 }
@@ -94,12 +104,13 @@ export function zeros(shape: Shape): Float32Array<ArrayBuffer> {
 
 /** Shape: shape N -> N elements of 1. */
 export function ones(shape: Shape): Float32Array<ArrayBuffer> {
-  return constant(shape, 1);
+  return zeros(shape).fill(1);
 }
 
 /** Shape: shape N -> N elements of `value`. */
 export function constant(shape: Shape, value: number): Float32Array<ArrayBuffer> {
-  return new Float32Array(elementsOf(shape)).fill(value);
+  checkOptions('constant', { value }, valueRules);
+  return zeros(shape).fill(value);
 }
 
 /** Uniform in [from, to). */
@@ -257,6 +268,7 @@ function kaimingStd(shape: Shape, options: KaimingOptions): number {
 }
 
 function xavierStd(shape: Shape, gain: number): number {
+  checkOptions('Xavier values', { gain }, xavierRules);
   if (elementsOf(shape) === 0) return 0;
   const { fanIn, fanOut } = calculateFans(shape);
   return gain * Math.sqrt(2 / (fanIn + fanOut));

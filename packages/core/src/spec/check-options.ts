@@ -10,7 +10,7 @@ import type { OptionRule, OptionRules } from './option-rules.ts';
  */
 export function checkOptions<Options extends object>(
   of: string,
-  options: Options,
+  options: Options | undefined,
   rules: OptionRules<Options>,
 ): void {
   checkByRules(of, options, rules);
@@ -19,7 +19,7 @@ export function checkOptions<Options extends object>(
 /** Does the same as checkOptions by rules that were not made from a type. */
 export function checkByRules(
   of: string,
-  given: unknown,
+  given: unknown = {},
   rules: Readonly<Record<string, OptionRule<unknown>>>,
 ): void {
   if (!isRecord(given)) throw notOptions(of, given, rules);
@@ -66,7 +66,13 @@ function unknownOption(of: string, option: string, names: readonly string[]): Co
   );
 }
 
-function unfit(of: string, option: string, value: unknown, rule: OptionRule<unknown>): ConfigError {
+/** The error for a value that an option cannot have. */
+export function unfit(
+  of: string,
+  option: string,
+  value: unknown,
+  rule: OptionRule<unknown>,
+): ConfigError {
   return new ConfigError(
     {
       asked: `${of} with ${option}: ${describeValue(value)}`,

@@ -52,6 +52,12 @@ export const share: OptionRule<number> = {
   is: 'a number from 0 to 1',
 };
 
+/** Any whole number. */
+export const whole: OptionRule<number> = {
+  fits: (value): value is number => Number.isSafeInteger(value),
+  is: 'a whole number',
+};
+
 /** A whole number from `least` to `most`, both included. */
 export function integer(least: number, most: number = Number.MAX_SAFE_INTEGER): OptionRule<number> {
   const upTo = most === Number.MAX_SAFE_INTEGER ? '' : ` to ${most}`;

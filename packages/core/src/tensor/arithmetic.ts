@@ -60,6 +60,10 @@ export function combine(op: ArithmeticOp, a: Node, b: NodeOrNumber): Node {
   }
   if (dtype === 'bool' && bools === null) throw noBools(op, "Convert one with .to('i32')");
   if (op === 'pow') checkPower(dtype, b);
+  // A bound that would wrap around, if elements became it, is an error; sums and products wrap around, as in PyTorch.
+  if (dtype === 'u8' && typeof b === 'number') {
+    if ((op === 'maximum' && b > 255) || (op === 'minimum' && b < 0)) operand(op, b, dtype, null);
+  }
   return operate(op, dtype === 'bool' && bools !== null ? bools : numbers, dtype, a, b);
 }
 

@@ -64,25 +64,34 @@ export function requireList(operation: string, what: string, list: unknown): voi
   );
 }
 
+/** One dim, or several, as a list. Throws ShapeError for what is neither. */
+export function listOf(operation: string, dims: number | readonly number[]): readonly number[] {
+  if (typeof dims === 'number') return [dims];
+  requireList(operation, 'dims', dims);
+  return dims;
+}
+
 /** Throws ConfigError for numbers that are not whole, or below `least`. */
 export function requireWhole(
   operation: string,
   numbers: Readonly<Record<string, number>>,
-  least: number = Number.MIN_SAFE_INTEGER,
+  least?: number,
 ): void {
-  const isWhole = (value: number): boolean => Number.isSafeInteger(value) && value >= least;
+  const isWhole = (value: number): boolean =>
+    Number.isSafeInteger(value) && (least === undefined || value >= least);
   if (Object.values(numbers).every(isWhole)) return;
-  const rule = option.required(option.integer(least));
+  const rule = option.required(least === undefined ? option.whole : option.integer(least));
   const names = Object.keys(numbers);
   checkByRules(operation, numbers, Object.fromEntries(names.map((name) => [name, rule])));
 }
 
-/** Throws ConfigError where there is neither a lower nor an upper bound. */
-export function requireBound(low: number | null, high: number | null): void {
-  if (low !== null || high !== null) return;
+/** Throws ConfigError where there is neither a lower nor an upper bound, or where one is no number. */
+export function requireBound(low: unknown, high: unknown): void {
+  const bounds = [low, high].filter((bound) => bound !== null);
+  if (bounds.length > 0 && bounds.every((bound) => typeof bound === 'number')) return;
   throw new ConfigError({
     asked: 'clamp',
-    found: 'no bound',
+    found: 'no bounds that are numbers',
     todo: 'Write clamp(0) for a lower bound, and clamp(null, 1) for an upper one',
   });
 }

@@ -1,3 +1,4 @@
+import { requireSizes } from '../graph/infer-checks.ts';
 import { constant } from '../graph/build/leaf.ts';
 import { concat as concatNodes } from '../graph/build/movement.ts';
 import { inputNode } from '../graph/create-node.ts';
@@ -70,6 +71,7 @@ function raggedError(shape: Shape, depth: number): ShapeError {
 /** A tensor with the elements of a typed array. From now on, the tensor owns the array. */
 export function fromData(data: HostData, shape: Shape, dtype: DType): Tensor {
   requireType('fromData', shape, dtype);
+  requireSizes('fromData', shape);
   const count = elementCount(shape);
   if (!ArrayBuffer.isView(data) || !holds(data, dtype)) {
     throw new DTypeError(

@@ -14,7 +14,7 @@ import { combine } from './arithmetic.ts';
  * torch.matmul: a vector is a row on the left and a column on the right, and its dim goes from the result.
  * Shape: a [.., M, K], b [.., K, N] -> [.., M, N]. Throws ShapeError.
  */
-export function multiply(x: Node, y: Node, transposeA: boolean, transposeB: boolean): Node {
+export function multiply(x: Node, y: Node, transposeA = false, transposeB = false): Node {
   const [a, b] = [lowered(x), lowered(y)];
   const [left, right] = [a.shape.length, b.shape.length];
   if ((left === 1 && transposeA) || (right === 1 && transposeB)) {

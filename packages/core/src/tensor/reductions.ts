@@ -51,7 +51,7 @@ export function min(x: Node, dims: Dims, options?: ReduceOptions): Node {
 }
 
 /** Divides by n - correction; computed in f32 where x has fewer bits. */
-export function variance(x: Node, dims: Dims, options: VarianceOptions): Node {
+export function variance(x: Node, dims: Dims, options: VarianceOptions = {}): Node {
   checkOptions('variance', options, varianceRules);
   const { correction = 1, ...reduceOptions } = options;
   requireDType('variance', x, floats);
@@ -101,7 +101,7 @@ export function cumsum(x: Node, dim: number): Node {
 }
 
 /** An op over the last dim, along any dim. Shape: N -> N. */
-export function alongDim(op: string, x: Node, dim: number, build: (x: Node) => Node): Node {
+export function alongDim(op: string, x: Node, dim = -1, build: (x: Node) => Node): Node {
   const d = oneDim(op, x, dim);
   if (d === undefined) return reshape(build(reshape(x, [1])), []);
   return reduce.alongLast(x, d, build);

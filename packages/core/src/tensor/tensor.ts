@@ -4,6 +4,7 @@ import { withoutValues } from '../realize/small-values.ts';
 import { formatShape, sameShape } from '../shape.ts';
 import { ShapeError } from '../spec/errors.ts';
 import { requireTensors } from './check-arguments.ts';
+import { checkCalls } from './check-calls.ts';
 import { IndexingMethods } from './methods/indexing-methods.ts';
 
 /**
@@ -18,6 +19,35 @@ export type Operand = Tensor | number;
  * N' any shape; binary methods broadcast.
  */
 export class Tensor extends IndexingMethods<Tensor> {
+  static {
+    checkCalls<Tensor>(this.prototype, {
+      assign: 'T',
+      at: '*',
+      backward: 't',
+      binCount: '..',
+      chunk: '..',
+      clamp: '..',
+      expand: 'S',
+      fillRows: 'I',
+      flatten: '..',
+      gelu: '.',
+      layerNorm: '..n',
+      logicalAnd: 'T',
+      logicalOr: 'T',
+      permute: 'D',
+      repeat: 'C',
+      requiresGrad_: 'f',
+      reshape: 'S',
+      rmsNorm: '.n',
+      round: '.',
+      slice: '.Iii',
+      split: '..',
+      tile: 'C',
+      toJSON: '*',
+      unbind: '.',
+    });
+  }
+
   /** What this rank keeps and updates of it. If ranks do not share it out, this is the tensor itself. */
   get part(): Tensor {
     return this;

@@ -3,6 +3,7 @@ import {
   Embedding,
   functional,
   indicesInRange,
+  option,
   type OptionRules,
   type Tensor,
 } from '@shardwise/core/extend';
@@ -54,7 +55,10 @@ export function vocabParallelEmbedding(options: VocabParallelEmbeddingOptions = 
       });
     },
     check(module, path) {
-      requireModule(module, Embedding, path, name);
+      const { weight, paddingIdx } = requireModule(module, Embedding, path, name);
+      if (paddingIdx === undefined) return;
+      const rule = option.required(option.integer(0, (weight.shape[0] ?? 0) - 1));
+      checkOptions(`${name}() of '${path}'`, { paddingIdx }, { paddingIdx: rule });
     },
     install(module, { axis, size, rank }, path) {
       const embedding = requireModule(module, Embedding, path, name);

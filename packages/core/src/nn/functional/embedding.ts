@@ -4,6 +4,7 @@ import { requireIndexDType } from '../../graph/infer-indices.ts';
 import { sizeAt } from '../../shape.ts';
 import { checkOptions } from '../../spec/check-options.ts';
 import * as option from '../../spec/option-rules.ts';
+import { requireNoMore } from '../../tensor/check-calls.ts';
 import { Tensor } from '../../tensor/tensor.ts';
 import { composed } from '../../realize/small-values.ts';
 
@@ -12,7 +13,13 @@ import { composed } from '../../realize/small-values.ts';
  * the run rejects with IndexError.
  * Shape: indices i32 N, weight [V, D] -> [N.., D].
  */
-export function embedding(indices: Tensor, weight: Tensor, paddingIdx?: number): Tensor {
+export function embedding(
+  indices: Tensor,
+  weight: Tensor,
+  paddingIdx?: number,
+  ...more: readonly never[]
+): Tensor {
+  requireNoMore('embedding', 3, more);
   requireIndexDType('embedding', indices);
   const padding =
     paddingIdx === undefined ? undefined : requirePadding(paddingIdx, sizeAt(weight.shape, 0));

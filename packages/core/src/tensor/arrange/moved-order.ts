@@ -1,3 +1,4 @@
+import { listOf } from '../check-arguments.ts';
 import { formatShape } from '../../shape.ts';
 import type { Shape } from '../../spec/dtype.ts';
 import { ShapeError } from '../../spec/errors.ts';
@@ -10,7 +11,7 @@ export function movedOrder(
   destination: number | readonly number[],
 ): number[] {
   const [from, to] = [source, destination].map((dims) =>
-    differentDims('movedim', shape, typeof dims === 'number' ? [dims] : dims),
+    differentDims('movedim', shape, listOf('movedim', dims)),
   );
   if (from === undefined || to === undefined || from.length !== to.length) {
     throw new ShapeError(

@@ -6,12 +6,11 @@ import type { Node } from '../../graph/node.ts';
 import { elementCount, formatShape, normalizeDim, sizeAt } from '../../shape.ts';
 import type { Shape } from '../../spec/dtype.ts';
 import { ShapeError } from '../../spec/errors.ts';
-import { requireList, requireWhole } from '../check-arguments.ts';
+import { requireWhole } from '../check-arguments.ts';
 import { differentDims } from '../different-dims.ts';
 
 /** The tensor, so many times along each dim; counts before the tensor's dims add dims. Shape: [A, B], [r, s] -> [rA, sB]. */
 export function repeat(op: 'repeat' | 'tile', x: Node, times: Shape): Node {
-  requireList(op, 'counts', times);
   times.forEach((repeats) => requireWhole(op, { repeats }, 0));
   const missing = times.length - x.shape.length;
   if (missing < 0) throw tooFew(op, x.shape, times);
@@ -32,7 +31,6 @@ export function repeat(op: 'repeat' | 'tile', x: Node, times: Shape): Node {
 
 /** As `repeat`, where counts that are missing are 1. */
 export function tile(x: Node, times: Shape): Node {
-  requireList('tile', 'counts', times);
   const missing = Math.max(0, x.shape.length - times.length);
   return repeat('tile', x, [...Array.from({ length: missing }, () => 1), ...times]);
 }

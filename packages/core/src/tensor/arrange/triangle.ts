@@ -6,7 +6,7 @@ import type { Node } from '../../graph/node.ts';
 import { requireWhole } from '../check-arguments.ts';
 
 /** Zeros above the diagonal, or below it; others count from it, upwards. Shape: [.., R, C] -> [.., R, C]. */
-export function triangle(op: 'tril' | 'triu', x: Node, diagonal: number): Node {
+export function triangle(op: 'tril' | 'triu', x: Node, diagonal = 0): Node {
   requireWhole(op, { diagonal });
   const shape = x.shape.slice(-2);
   if (shape.length < 2) {

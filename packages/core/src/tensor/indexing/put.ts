@@ -57,7 +57,7 @@ export function indexPut(
   x: Node,
   indices: readonly Node[],
   values: NodeOrNumber,
-  options: IndexPutOptions,
+  options: IndexPutOptions = {},
 ): Node {
   checkOptions('indexPut', options, putRules);
   if (indices.length === 0 || indices.length > x.shape.length) {

@@ -46,9 +46,9 @@ export abstract class BinaryMethods<T extends TensorHandle> extends TensorHandle
    * The quotient, f32 of integers too; a rounded one stays an integer, and has no gradient. Integers by an element that is 0
    * give no certain value (PyTorch raises). Throws ConfigError for an integer by 0, or an unknown mode.
    */
-  div(other: T | number, options: DivideOptions = {}): T {
+  div(other: T | number, options?: DivideOptions): T {
     checkOptions('div', options, divideRules);
-    return this.tensorOf(divide(this.node, operandOf(other), options.roundingMode));
+    return this.tensorOf(divide(this.node, operandOf(other), options?.roundingMode));
   }
   pow(exponent: T | number): T {
     return this.tensorOf(combine('pow', this.node, operandOf(exponent)));
@@ -71,16 +71,16 @@ export abstract class BinaryMethods<T extends TensorHandle> extends TensorHandle
     return this.tensorOf(lerp(this.node, end.node, operandOf(weight)));
   }
   /** this + value * a * b; three shapes broadcast. */
-  addcmul(a: T, b: T, options: AddProductOptions = {}): T {
+  addcmul(a: T, b: T, options?: AddProductOptions): T {
     requireTensors('addcmul', { a, b });
     checkOptions('addcmul', options, addProductRules);
-    return this.tensorOf(addcmul(this.node, a.node, b.node, options.value ?? 1));
+    return this.tensorOf(addcmul(this.node, a.node, b.node, options?.value ?? 1));
   }
   /** this + value * a / b; three shapes broadcast. */
-  addcdiv(a: T, b: T, options: AddProductOptions = {}): T {
+  addcdiv(a: T, b: T, options?: AddProductOptions): T {
     requireTensors('addcdiv', { a, b });
     checkOptions('addcdiv', options, addProductRules);
-    return this.tensorOf(addcdiv(this.node, a.node, b.node, options.value ?? 1));
+    return this.tensorOf(addcdiv(this.node, a.node, b.node, options?.value ?? 1));
   }
   maximum(other: T | number): T {
     return this.tensorOf(combine('maximum', this.node, operandOf(other)));

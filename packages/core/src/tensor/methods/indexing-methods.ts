@@ -4,7 +4,7 @@ import { normalizeDim } from '../../shape.ts';
 import { checkOptions } from '../../spec/check-options.ts';
 import * as option from '../../spec/option-rules.ts';
 import type { OptionRules } from '../../spec/option-rules.ts';
-import { operandOf, requireTensors } from '../check-arguments.ts';
+import { operandOf, requireList, requireTensors } from '../check-arguments.ts';
 import type { TensorHandle } from '../handle.ts';
 import { at, type Index } from '../indexing/at.ts';
 import { indexPut, type IndexPutOptions, maskedFill, put, takeAlongDim } from '../indexing/put.ts';
@@ -33,11 +33,10 @@ const matmulRules: OptionRules<MatmulOptions> = {
 /** Methods for products of tensors, and for elements by their indices. */
 export abstract class IndexingMethods<T extends TensorHandle> extends MovementMethods<T> {
   /** Batch dims broadcast; vectors as torch.matmul. Shape: this [.., M, K], other [.., K, N] -> [.., M, N]. */
-  matmul(other: T, options: MatmulOptions = {}): T {
+  matmul(other: T, options?: MatmulOptions): T {
     requireTensors('matmul', { other });
     checkOptions('matmul', options, matmulRules);
-    const { transposeA = false, transposeB = false } = options;
-    return this.tensorOf(multiply(this.node, other.node, transposeA, transposeB));
+    return this.tensorOf(multiply(this.node, other.node, options?.transposeA, options?.transposeB));
   }
   /**
    * Rows in groups, one after the other, each times the matrix of its group (torch._grouped_mm with offsets, here as
@@ -148,7 +147,8 @@ export abstract class IndexingMethods<T extends TensorHandle> extends MovementMe
    * x[indices] = values of PyTorch, as a new tensor; of equal places the last counts. Indices below 0 count from the end.
    * Shape: this [A.., R..], an index i32 for each A, values broadcast to [B.., R..] -> this.
    */
-  indexPut(indices: readonly T[], values: T | number, options: IndexPutOptions = {}): T {
+  indexPut(indices: readonly T[], values: T | number, options?: IndexPutOptions): T {
+    requireList('indexPut', 'indices', indices);
     requireTensors('indexPut', Object.fromEntries(indices.entries()));
     const nodes = indices.map(({ node }) => node);
     return this.tensorOf(indexPut(this.node, nodes, operandOf(values), options));

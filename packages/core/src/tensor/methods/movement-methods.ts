@@ -5,7 +5,7 @@ import { ShapeError } from '../../spec/errors.ts';
 import { movedOrder } from '../arrange/moved-order.ts';
 import { flip, repeat, repeatInterleave, roll, tile } from '../arrange/repeat.ts';
 import { triangle } from '../arrange/triangle.ts';
-import { requireElementAt, requireList, requirePadding, requireWhole } from '../check-arguments.ts';
+import { listOf, requireElementAt, requirePadding, requireWhole } from '../check-arguments.ts';
 import { differentDims } from '../different-dims.ts';
 import type { TensorHandle } from '../handle.ts';
 import { ReductionMethods } from './reduction-methods.ts';
@@ -14,7 +14,6 @@ import { ReductionMethods } from './reduction-methods.ts';
 export abstract class MovementMethods<T extends TensorHandle> extends ReductionMethods<T> {
   /** One size may be -1. */
   reshape(shape: Shape): T {
-    requireList('reshape', 'sizes', shape);
     return this.tensorOf(reshape(this.node, inferSize(this.shape, shape)));
   }
   /** Merges the dims from start to end. */
@@ -36,7 +35,6 @@ export abstract class MovementMethods<T extends TensorHandle> extends ReductionM
     return this.reshape([...this.shape.slice(0, start), merged, ...this.shape.slice(end + 1)]);
   }
   permute(order: readonly number[]): T {
-    requireList('permute', 'dims', order);
     const dims = differentDims('permute', this.shape, order, this.ndim);
     return this.tensorOf(permute(this.node, dims));
   }
@@ -49,7 +47,6 @@ export abstract class MovementMethods<T extends TensorHandle> extends ReductionM
     return this.tensorOf(permute(this.node, order));
   }
   expand(shape: Shape): T {
-    requireList('expand', 'sizes', shape);
     return this.tensorOf(expandTo(this.node, shape));
   }
   unsqueeze(dim: number): T {
@@ -121,13 +118,13 @@ export abstract class MovementMethods<T extends TensorHandle> extends ReductionM
   }
   /** From the last element to the first one along these dims. */
   flip(dims: number | readonly number[]): T {
-    return this.tensorOf(flip(this.node, typeof dims === 'number' ? [dims] : dims));
+    return this.tensorOf(flip(this.node, listOf('flip', dims)));
   }
   /** Elements move along the dims and come in again at the other end; of all in a row where no dim is given. */
   roll(shifts: number | readonly number[], dims?: number | readonly number[]): T {
-    const moves = typeof shifts === 'number' ? [shifts] : shifts;
+    const moves = listOf('roll', shifts);
     if (dims !== undefined) {
-      return this.tensorOf(roll(this.node, moves, typeof dims === 'number' ? [dims] : dims));
+      return this.tensorOf(roll(this.node, moves, listOf('roll', dims)));
     }
     const row = reshape(this.node, [this.numel]);
     return this.tensorOf(reshape(roll(row, moves, [0]), this.shape));
@@ -145,14 +142,14 @@ export abstract class MovementMethods<T extends TensorHandle> extends ReductionM
     return this.tensorOf(repeatInterleave(this.node, repeats, dim));
   }
   /** Zeros above the diagonal, or above another one, counted upwards. Shape: [.., R, C] -> [.., R, C]. */
-  tril(diagonal = 0): T {
+  tril(diagonal?: number): T {
     return this.tensorOf(triangle('tril', this.node, diagonal));
   }
   /** Zeros below the diagonal, or below another one, counted upwards. Shape: [.., R, C] -> [.., R, C]. */
-  triu(diagonal = 0): T {
+  triu(diagonal?: number): T {
     return this.tensorOf(triangle('triu', this.node, diagonal));
   }
-  pad(before: readonly number[], after: readonly number[], value = 0): T {
+  pad(before: readonly number[], after: readonly number[], value?: number): T {
     requirePadding(this.shape, { before, after });
     return this.tensorOf(pad(this.node, before, after, value));
   }

@@ -33,31 +33,31 @@ export abstract class ReductionMethods<T extends TensorHandle> extends UnaryMeth
     return this.tensorOf(reductions.min(this.node, dims, options));
   }
   /** Divides by n - correction, as torch.var. */
-  variance(dims?: number | readonly number[], options: VarianceOptions = {}): T {
+  variance(dims?: number | readonly number[], options?: VarianceOptions): T {
     return this.tensorOf(reductions.variance(this.node, dims, options));
   }
   /** i32 index of the first maximum, or of the first NaN; of all elements in a row where no dim is given. */
-  argMax(dim?: number, options: ReduceOptions = {}): T {
+  argMax(dim?: number, options?: ReduceOptions): T {
     return this.tensorOf(reductions.argMax(this.node, dim, options));
   }
   /** i32 index of the first minimum, or of the first NaN; of all elements in a row where no dim is given. */
-  argMin(dim?: number, options: ReduceOptions = {}): T {
+  argMin(dim?: number, options?: ReduceOptions): T {
     return this.tensorOf(order.argMin(this.node, dim, options));
   }
   /** The square root of the variance; its gradient is 0 where it is 0. */
-  std(dims?: number | readonly number[], options: VarianceOptions = {}): T {
+  std(dims?: number | readonly number[], options?: VarianceOptions): T {
     return this.tensorOf(std(this.node, dims, options));
   }
   /** i32 of integers and bools, where PyTorch has int64; it wraps around. */
-  prod(dims?: number | readonly number[], options: ReduceOptions = {}): T {
+  prod(dims?: number | readonly number[], options?: ReduceOptions): T {
     return this.tensorOf(prod(this.node, dims, options));
   }
   /** torch.linalg.vector_norm; its gradient is 0 where it is 0. */
-  norm(dims?: number | readonly number[], options: NormOptions = {}): T {
+  norm(dims?: number | readonly number[], options?: NormOptions): T {
     return this.tensorOf(norm(this.node, dims, options));
   }
   /** log(sum(exp(x))), without overflow. */
-  logSumExp(dims?: number | readonly number[], options: ReduceOptions = {}): T {
+  logSumExp(dims?: number | readonly number[], options?: ReduceOptions): T {
     return this.tensorOf(logSumExp(this.node, dims, options));
   }
   /** Whether one is not 0, as bool; false of none. */
@@ -69,27 +69,27 @@ export abstract class ReductionMethods<T extends TensorHandle> extends UnaryMeth
     return this.tensorOf(reductions.all(this.node, dims, options));
   }
   /** The maximum, and where the first one stands, which has all of its gradient: torch.max along a dim. */
-  maxWithIndices(dim: number, options: ReduceOptions = {}): WithIndices<T> {
+  maxWithIndices(dim: number, options?: ReduceOptions): WithIndices<T> {
     return this.#both(order.extremeWithIndices('maxWithIndices', this.node, dim, options));
   }
   /** The minimum, and where the first one stands, which has all of its gradient: torch.min along a dim. */
-  minWithIndices(dim: number, options: ReduceOptions = {}): WithIndices<T> {
+  minWithIndices(dim: number, options?: ReduceOptions): WithIndices<T> {
     return this.#both(order.extremeWithIndices('minWithIndices', this.node, dim, options));
   }
   /** The lower one of two in the middle, or the first NaN, and where it stands. Throws ShapeError for an empty dim. */
-  median(dim: number, options: ReduceOptions = {}): WithIndices<T> {
+  median(dim: number, options?: ReduceOptions): WithIndices<T> {
     return this.#both(order.median(this.node, dim, options));
   }
   /** The k largest elements, or the smallest, in order, and where they stand. Shape: [.., D, ..] -> [.., k, ..]. */
-  topK(k: number, options: TopKOptions = {}): WithIndices<T> {
+  topK(k: number, options?: TopKOptions): WithIndices<T> {
     return this.#both(order.topK(this.node, k, options));
   }
   /** In ascending order, NaN behind all numbers, and where elements stood; equal ones keep their order. Shape: N -> N. */
-  sort(dim = -1, options: SortOptions = {}): WithIndices<T> {
+  sort(dim?: number, options?: SortOptions): WithIndices<T> {
     return this.#both(order.sort(this.node, dim, options));
   }
   /** i32; where the elements stand that `sort` gives. Shape: N -> N. */
-  argSort(dim = -1, options: SortOptions = {}): T {
+  argSort(dim?: number, options?: SortOptions): T {
     return this.tensorOf(order.argSort(this.node, dim, options));
   }
   /** Running products; i32 of integers and bools, where PyTorch has int64. Shape: N -> N. */
@@ -102,10 +102,11 @@ export abstract class ReductionMethods<T extends TensorHandle> extends UnaryMeth
    * Shape: this i32 [N], weights [N] -> i32 [length], or the weights' dtype.
    */
   binCount(length: number, weights: T | null = null): T {
+    if (weights !== null) requireTensors('binCount', { weights });
     return this.tensorOf(binCount(this.node, length, weights?.node ?? null));
   }
   /** How many elements lie in each of equally wide bins; without a gradient. Shape: N -> counts [bins], edges [bins + 1]. */
-  histogram(options: HistogramOptions = {}): { readonly counts: T; readonly edges: T } {
+  histogram(options?: HistogramOptions): { readonly counts: T; readonly edges: T } {
     const { counts, edges } = histogram(this.node, options);
     return { counts: this.tensorOf(counts), edges: this.tensorOf(edges) };
   }
@@ -114,11 +115,11 @@ export abstract class ReductionMethods<T extends TensorHandle> extends UnaryMeth
     return this.tensorOf(reductions.cumsum(this.node, dim));
   }
   /** Shape: N -> N. */
-  softmax(dim = -1): T {
+  softmax(dim?: number): T {
     return this.tensorOf(reductions.alongDim('softmax', this.node, dim, softmax));
   }
   /** Shape: N -> N. */
-  logSoftmax(dim = -1): T {
+  logSoftmax(dim?: number): T {
     return this.tensorOf(reductions.alongDim('logSoftmax', this.node, dim, logSoftmax));
   }
   /** Shape: this [.., D], weight [D], bias [D] -> [.., D]. */

@@ -119,11 +119,11 @@ export abstract class UnaryMethods<T extends TensorHandle> extends BinaryMethods
     return this.tensorOf(elementwise.softplus(this.node));
   }
   /** x above 0, else negativeSlope * x. */
-  leakyRelu(negativeSlope = 0.01): T {
+  leakyRelu(negativeSlope?: number): T {
     return this.tensorOf(leakyRelu(this.node, negativeSlope));
   }
   /** x above 0, else alpha * (exp(x) - 1). */
-  elu(alpha = 1): T {
+  elu(alpha?: number): T {
     return this.tensorOf(elu(this.node, alpha));
   }
   /** x * tanh(softplus(x)). */
@@ -131,7 +131,7 @@ export abstract class UnaryMethods<T extends TensorHandle> extends BinaryMethods
     return this.tensorOf(mish(this.node));
   }
   /** Between low and high; its gradient is 0 at both of them. */
-  hardtanh(low = -1, high = 1): T {
+  hardtanh(low?: number, high?: number): T {
     return this.tensorOf(hardtanh(this.node, low, high));
   }
   gelu(approximate: 'none' | 'tanh' = 'none'): T {

@@ -24,13 +24,13 @@ import { inFloat } from './in-float.ts';
 // Activations of torch.nn.functional that are made of other ops. Shape: N -> N.
 
 /** x above 0, else negativeSlope * x. */
-export function leakyRelu(x: Node, negativeSlope: number): Node {
+export function leakyRelu(x: Node, negativeSlope = 0.01): Node {
   requireDType('leakyRelu', x, floats);
   return inFloat(x, (wide) => where(isPositive(wide), wide, scale(wide, negativeSlope)));
 }
 
 /** x above 0, else alpha * (exp(x) - 1). */
-export function elu(x: Node, alpha: number): Node {
+export function elu(x: Node, alpha = 1): Node {
   requireDType('elu', x, floats);
   const value = (wide: Node): Node => where(isPositive(wide), wide, scale(expm1(wide), alpha));
   const slope = (gy: Node, at: Node, y: Node): Node =>
@@ -51,7 +51,7 @@ export function mish(x: Node): Node {
 }
 
 /** Between low and high; its gradient is 0 at both of them. */
-export function hardtanh(x: Node, low: number, high: number): Node {
+export function hardtanh(x: Node, low = -1, high = 1): Node {
   requireDType('hardtanh', x, floats);
   const bound = (at: Node, value: number): Node => constantLike(at, value);
   const value = (wide: Node): Node => minimum(maximum(wide, bound(wide, low)), bound(wide, high));

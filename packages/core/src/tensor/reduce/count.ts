@@ -71,7 +71,7 @@ export function binCount(x: Node, length: number, weights: Node | null): Node {
  * How many elements lie in each of equally wide bins, which hold their lower edge, the last one its upper edge, too.
  * Without a gradient. Shape: N -> [bins], edges [bins + 1].
  */
-export function histogram(x: Node, options: HistogramOptions): { counts: Node; edges: Node } {
+export function histogram(x: Node, options: HistogramOptions = {}): { counts: Node; edges: Node } {
   checkOptions('histogram', options, histogramRules);
   requireDType('histogram', x, floats);
   const { bins = 100, range } = options;

@@ -47,7 +47,7 @@ export interface NormOptions extends ReduceOptions {
 const normRules: OptionRules<NormOptions> = { ...reduceRules, p: option.number };
 
 /** torch.linalg.vector_norm. Its gradient is 0 where the norm is. Shape: N -> N without dims. */
-export function norm(x: Node, dims: Dims, options: NormOptions): Node {
+export function norm(x: Node, dims: Dims, options: NormOptions = {}): Node {
   checkOptions('norm', options, normRules);
   requireDType('norm', x, floats);
   const { p = 2 } = options;
@@ -57,7 +57,7 @@ export function norm(x: Node, dims: Dims, options: NormOptions): Node {
 }
 
 /** The square root of the variance. Its gradient is 0 where it is 0. Shape: N -> N without dims. */
-export function std(x: Node, dims: Dims, options: VarianceOptions): Node {
+export function std(x: Node, dims: Dims, options: VarianceOptions = {}): Node {
   const root = (wide: Node): Node =>
     withSlope(variance(wide, dims, options), sqrt, (gy, _, y) =>
       whereNotZero(y, div(scale(gy, 0.5), y)),
@@ -67,7 +67,7 @@ export function std(x: Node, dims: Dims, options: VarianceOptions): Node {
 }
 
 /** log(sum(exp(x))), without overflow. Shape: N -> N without dims. */
-export function logSumExp(x: Node, dims: Dims, options: ReduceOptions): Node {
+export function logSumExp(x: Node, dims: Dims, options: ReduceOptions = {}): Node {
   checkOptions('logSumExp', options, reduceRules);
   const list = dimsOf('logSumExp', x, dims);
   const isEmpty = list.some((dim) => x.shape[dim] === 0);

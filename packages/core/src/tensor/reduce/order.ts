@@ -40,19 +40,19 @@ const topKRules: OptionRules<TopKOptions> = {
 };
 
 /** Equal elements keep their order. Shape: N -> i32 N. */
-export function argSort(x: Node, dim: number, options: SortOptions): Node {
+export function argSort(x: Node, dim = -1, options: SortOptions = {}): Node {
   checkOptions('argSort', options, sortRules);
   return orderOf('argSort', x, dim, options.descending === true).indices;
 }
 
 /** Shape: N -> N, i32 N. */
-export function sort(x: Node, dim: number, options: SortOptions): NodesWithIndices {
+export function sort(x: Node, dim = -1, options: SortOptions = {}): NodesWithIndices {
   checkOptions('sort', options, sortRules);
   return orderOf('sort', x, dim, options.descending === true);
 }
 
 /** Shape: [.., D, ..] -> [.., k, ..], i32 [.., k, ..]. */
-export function topK(x: Node, k: number, options: TopKOptions): NodesWithIndices {
+export function topK(x: Node, k: number, options: TopKOptions = {}): NodesWithIndices {
   checkOptions('topK', options, topKRules);
   requireWhole('topK', { k }, 0);
   const { dim = -1, largest = true } = options;
@@ -72,7 +72,7 @@ export function topK(x: Node, k: number, options: TopKOptions): NodesWithIndices
 }
 
 /** The lower one of two in the middle; NaN where there is one. Shape: N -> N without dim, i32 N without dim. */
-export function median(x: Node, dim: number, options: ReduceOptions): NodesWithIndices {
+export function median(x: Node, dim: number, options: ReduceOptions = {}): NodesWithIndices {
   checkOptions('median', options, reduceRules);
   const d = oneDim('median', x, dim);
   if (d === undefined) return { values: x, indices: constant(0, [], 'i32') };
@@ -92,7 +92,7 @@ export function extremeWithIndices(
   op: 'maxWithIndices' | 'minWithIndices',
   x: Node,
   dim: number,
-  options: ReduceOptions,
+  options: ReduceOptions = {},
 ): NodesWithIndices {
   checkOptions(op, options, reduceRules);
   const d = oneDim(op, x, dim);
@@ -104,7 +104,7 @@ export function extremeWithIndices(
 }
 
 /** The index of the first minimum, or of the first NaN. Shape: N -> i32 N without dim. */
-export function argMin(x: Node, dim: number | undefined, options: ReduceOptions): Node {
+export function argMin(x: Node, dim: number | undefined, options: ReduceOptions = {}): Node {
   return argMax(reduce.mirrored(x), dim, options, 'argMin');
 }
 

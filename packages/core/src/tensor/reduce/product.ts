@@ -17,7 +17,7 @@ import {
 // Products have no op of their own: pairs are multiplied, then pairs of pairs. So zeros need no care in the gradient.
 
 /** Of integers and bools it is i32, and wraps around. Shape: N -> N without dims. */
-export function prod(x: Node, dims: Dims, options: ReduceOptions): Node {
+export function prod(x: Node, dims: Dims, options: ReduceOptions = {}): Node {
   checkOptions('prod', options, reduceRules);
   const wide = widened(counted(x));
   const list = dimsOf('prod', wide, dims);
