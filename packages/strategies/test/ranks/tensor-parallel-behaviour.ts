@@ -13,6 +13,7 @@ import {
   LayerParameter,
   collectivesOf,
   gptTensorParallel,
+  headParallel,
   parallelize,
   planFor,
   redistributeOver,
@@ -35,6 +36,8 @@ export const observations = z.object({
   smoothed: z.array(z.number()),
   /** Of the rank's number, by what it is changed to. */
   placements: z.record(z.string(), z.array(z.number())),
+  /** The loss and the mask's gradient of attention with a mask that trains, in parts and alone. */
+  masks: z.record(z.string(), z.object({ parts: z.array(z.number()), alone: z.array(z.number()) })),
   dropout: z.object({ parts: z.array(z.number()), whole: z.array(z.number()) }),
   /** Same bits of what all ranks hold, with dropout on. */
   logits: z.array(z.number()),
@@ -59,6 +62,7 @@ export async function main(context: RankContext): Promise<Observations> {
     smoothedCrossEntropy: await crossEntropyOfMegatron(rank, megatronSmoothing),
     smoothed: await smoothed(rank),
     placements: await placements(rank),
+    masks: await masks(),
     dropout: await dropouts(rank),
     logits: await logitsWithDropout(rank),
     plain: await trafficOf('a GPT'),
@@ -126,6 +130,51 @@ async function placements(rank: number): Promise<Record<string, number[]>> {
   const found: Record<string, number[]> = {};
   for (const [name, tensor] of Object.entries(changed)) {
     found[name] = [...(await tensor.data())].map(Number);
+  }
+  return found;
+}
+
+/** Attention whose scores get a learned number each. */
+class Biased extends nn.Module {
+  readonly attention = new nn.MultiheadAttention(8, 8, { keyHeads: 4 });
+  readonly mask: nn.Parameter;
+
+  constructor(shape: readonly number[]) {
+    super();
+    const count = shape.reduce((product, each) => product * each, 1);
+    const values = Float32Array.from({ length: count }, (_, index) => Math.sin(index));
+    this.mask = new nn.Parameter(values, shape);
+  }
+
+  /** Shape: x [B, 3, 8] -> []. */
+  forward(x: Tensor): Tensor {
+    return this.attention.forward(x, { causal: true, mask: this.mask }).square().mean();
+  }
+}
+
+async function masks(): Promise<Observations['masks']> {
+  const values = Float32Array.from({ length: 2 * 3 * 8 }, (_, index) => Math.cos(index * 2));
+  const x = fromData(values, [2, 3, 8], 'f32');
+  const trained = async (loss: Tensor, mask: nn.Parameter): Promise<number[]> => {
+    loss.backward();
+    return [await loss.item(), ...(await (mask.grad ?? loss).data())].map(Number);
+  };
+  const found: Observations['masks'] = {};
+  for (const shape of [
+    [3, 3],
+    [1, 3, 3],
+    [8, 3, 3],
+    [2, 8, 1, 3],
+  ]) {
+    manualSeed(2);
+    const alone = new Biased(shape);
+    manualSeed(2);
+    const styles = { attention: headParallel({ numHeads: 8, keyHeads: 4 }) };
+    const parallel = await parallelize(new Biased(shape), tensorParallel(styles));
+    found[`[${shape.join(', ')}]`] = {
+      alone: await trained(alone.forward(x), alone.mask),
+      parts: await trained(parallel.forward(x), parallel.module.mask),
+    };
   }
   return found;
 }
