@@ -7,6 +7,7 @@ import {
   parallelize,
   rowwiseParallel,
   tensorParallel,
+  vocabParallelEmbedding,
 } from '@shardwise/strategies';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
@@ -27,6 +28,15 @@ class NormInside extends nn.Module {
 
   forward(x: Tensor): Tensor {
     return this.down.forward(this.norm.forward(this.up.forward(x)));
+  }
+}
+
+class Tokens extends nn.Module {
+  readonly tokens = new nn.Embedding(3, 2);
+
+  /** Shape: ids i32 [B] -> [B, 2]. */
+  forward(ids: Tensor): Tensor {
+    return this.tokens.forward(ids);
   }
 }
 
@@ -55,6 +65,19 @@ describe('tensor parallelism', () => {
     expect(norm.weight.grad?.node.axisTypes?.on('tp')).toBe('invariant');
     expect(up.weight.part.grad?.node.axisTypes?.on('tp')).toBe('varying');
     await new optim.SGD(model.module.parameters(), { lr: 0.1 }).step();
+  });
+
+  test('knows that ranks with parts of a vocabulary have other gradients, which make the whole one', async () => {
+    const embedding = { tokens: vocabParallelEmbedding() };
+    const model = await parallelize(new Tokens(), tensorParallel(embedding));
+    model
+      .forward(tensor([1, 0, 1], 'i32'))
+      .sum()
+      .backward();
+    const { weight } = model.module.tokens;
+    expect(weight.part.grad?.node.axisTypes?.on('tp')).toBe('varying');
+    await new optim.Adafactor(model.module.parameters()).step();
+    expect(await weight.grad?.data()).toEqual(Float32Array.of(1, 1, 2, 2, 0, 0));
   });
 
   test('beside data parallelism has types on both axes', async () => {
