@@ -1,20 +1,35 @@
 import { createMesh, singleGroup } from '@shardwise/collectives';
-import { LayoutError, nn, optim, setRank, tensor, type Tensor } from '@shardwise/core';
+import {
+  allGather,
+  allReduce,
+  LayoutError,
+  nn,
+  optim,
+  reinterpret,
+  setRank,
+  type Strategy,
+  tensor,
+  type Tensor,
+} from '@shardwise/core';
 import {
   colwiseParallel,
   compose,
   ddp,
+  fsdp,
   parallelize,
+  pipeline,
   rowwiseParallel,
+  sequenceParallel,
   tensorParallel,
   vocabParallelEmbedding,
+  zero,
 } from '@shardwise/strategies';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
 
 // What is refused does not depend on the number of ranks.
 beforeEach(async () => {
-  const axes = ['dp', 'tp'].map((name) => ({ name, size: 1 }));
+  const axes = ['dp', 'pp', 'tp'].map((name) => ({ name, size: 1 }));
   setRank({ device: interpreter(), mesh: await createMesh(singleGroup(), axes) });
 });
 
@@ -107,5 +122,67 @@ describe('data parallelism', () => {
     module.forward(data()).sum().backward();
     await new optim.SGD(module.parameters(), { lr: 0.1 }).step();
     expect(module.up.weight.node.axisTypes).toBeNull();
+  });
+});
+
+describe('a loss of a model in layers', () => {
+  const parts = { up: colwiseParallel() };
+  const up = (model: { readonly module: NormInside }): Tensor => model.module.up.forward(data());
+  const losses: readonly (readonly [string, (x: Tensor) => Tensor])[] = [
+    ['of parts', (x) => nn.functional.crossEntropy(x, tensor([0], 'i32'))],
+    ['that each rank has a copy of', (x) => allReduce(x.square().sum(), 'tp')],
+    [
+      'of logits that each rank uses in its own way',
+      (x) => nn.functional.crossEntropy(allGather(x, 'tp', 1), tensor([0], 'i32')),
+    ],
+  ];
+  const half = { parameterDtype: 'f16' } as const;
+  const strategies: readonly (readonly [string, () => Strategy])[] = [
+    ['alone', () => tensorParallel(parts)],
+    ['beside DDP', () => compose(tensorParallel(parts), ddp())],
+    ['beside FSDP', () => compose(tensorParallel(parts), fsdp())],
+    [
+      'beside ZeRO-3 in f16',
+      () => compose(tensorParallel(parts), zero({ stage: 3, mixedPrecision: half })),
+    ],
+  ];
+  const cases = losses.flatMap(([loss, of]) =>
+    strategies.map(([name, strategy]) => [loss, name, of, strategy] as const),
+  );
+
+  test.each(cases)('%s is refused %s', async (_, _name, of, strategy) => {
+    const model = await parallelize(new NormInside(), strategy());
+    const made = of(up(model));
+    const backward = (): void => made.backward();
+    expect(backward).toThrow(LayoutError);
+    expect(backward).toThrow(/^backward\(\) at .*'up\.\w+'.* one loss.*to: 'invariant'/u);
+    allReduce(up(model).sum(), 'tp', { to: 'invariant' }).backward();
+    expect(model.module.up.weight.part.grad).not.toBeNull();
+  });
+
+  test('of parts is refused in stages', async () => {
+    const inStages = pipeline({
+      schedule: 'interleaved1f1b',
+      microbatches: 1,
+      cut: ['norm'],
+      loss: (x: Tensor) => x.sum(),
+    });
+    const styles = { down: colwiseParallel() };
+    const model = await parallelize(new NormBefore(), compose(tensorParallel(styles), inStages));
+    const loss = model.forward(data());
+    expect(() => loss.backward()).toThrow(/^backward\(\) at .*'down\.weight'.* one loss/u);
+  });
+
+  test('is any if its gradient is given, and once the model is detached', async () => {
+    const model = await parallelize(new NormInside(), tensorParallel({ norm: sequenceParallel() }));
+    const { norm } = model.module;
+    const own = (): Tensor => reinterpret(norm.weight, 'tp', 'invariant', 'replicate').sum();
+    expect(() => own().backward()).toThrow(LayoutError);
+    own().backward(tensor(2));
+    expect(await norm.weight.grad?.data()).toEqual(Float32Array.of(2, 2, 2, 2));
+    const loss = own();
+    model.detach();
+    loss.backward();
+    expect(await norm.weight.grad?.data()).toEqual(Float32Array.of(3, 3, 3, 3));
   });
 });
