@@ -3,20 +3,25 @@ import {
   LineMesh,
   manualSeed,
   nn,
+  noGrad,
   ones,
   setRank,
+  ShardwiseError,
   subscribe,
+  tensor,
   type Tensor,
 } from '@shardwise/core';
 import { currentSession, dimRanges, ownPlace } from '@shardwise/core/extend';
 import {
   LayerParameter,
   collectivesOf,
+  colwiseParallel,
   gptTensorParallel,
   headParallel,
   parallelize,
   planFor,
   redistributeOver,
+  rowwiseParallel,
   sequenceParallel,
   shard,
   tensorParallel,
@@ -36,6 +41,8 @@ export const observations = z.object({
   smoothed: z.array(z.number()),
   /** Of the rank's number, by what it is changed to. */
   placements: z.record(z.string(), z.array(z.number())),
+  /** What is said of the pass after one with another batch on each rank: of one that trains, and of an evaluation. */
+  otherBatches: z.array(z.string()),
   /** The loss and the mask's gradient of attention with a mask that trains, in parts and alone. */
   masks: z.record(z.string(), z.object({ parts: z.array(z.number()), alone: z.array(z.number()) })),
   dropout: z.object({ parts: z.array(z.number()), whole: z.array(z.number()) }),
@@ -63,6 +70,7 @@ export async function main(context: RankContext): Promise<Observations> {
     smoothed: await smoothed(rank),
     placements: await placements(rank),
     masks: await masks(),
+    otherBatches: await otherBatches(rank),
     dropout: await dropouts(rank),
     logits: await logitsWithDropout(rank),
     plain: await trafficOf('a GPT'),
@@ -177,6 +185,40 @@ async function masks(): Promise<Observations['masks']> {
     };
   }
   return found;
+}
+
+class Perceptron extends nn.Module {
+  readonly up = new nn.Linear(2, 4);
+  readonly down = new nn.Linear(4, 2);
+
+  /** Shape: x [B, 2] -> []. */
+  forward(x: Tensor): Tensor {
+    return this.down.forward(this.up.forward(x).relu()).square().mean();
+  }
+}
+
+async function otherBatches(rank: number): Promise<string[]> {
+  const styles = { up: colwiseParallel(), down: rowwiseParallel() };
+  const said: string[] = [];
+  for (const evaluates of [false, true]) {
+    const parallel = await parallelize(new Perceptron(), tensorParallel(styles));
+    const pass = async (own: number): Promise<void> => {
+      const loss = parallel.forward(fromData(Float32Array.of(1, own), [1, 2], 'f32'));
+      if (loss.requiresGrad) loss.backward();
+      await loss.item();
+    };
+    await pass(evaluates ? 0 : rank);
+    if (evaluates) await pass(0);
+    try {
+      if (evaluates) await noGrad(() => parallel.forward(tensor([[1, rank]]))).item();
+      await pass(0);
+      said.push('nothing');
+    } catch (error) {
+      if (!ShardwiseError.isInstance(error)) throw error;
+      said.push(`${error.code}: ${error.message}`);
+    }
+  }
+  return said;
 }
 
 class TwoDropouts extends nn.Module {
