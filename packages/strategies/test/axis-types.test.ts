@@ -1,19 +1,35 @@
 import { createMesh, singleGroup } from '@shardwise/collectives';
-import { LayoutError, nn, optim, setRank, tensor, type Tensor } from '@shardwise/core';
+import {
+  allGather,
+  allReduce,
+  LayoutError,
+  nn,
+  optim,
+  reinterpret,
+  setRank,
+  type Strategy,
+  tensor,
+  type Tensor,
+} from '@shardwise/core';
 import {
   colwiseParallel,
   compose,
   ddp,
+  fsdp,
   parallelize,
+  pipeline,
   rowwiseParallel,
+  sequenceParallel,
   tensorParallel,
+  vocabParallelEmbedding,
+  zero,
 } from '@shardwise/strategies';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
 
 // What is refused does not depend on the number of ranks.
 beforeEach(async () => {
-  const axes = ['dp', 'tp'].map((name) => ({ name, size: 1 }));
+  const axes = ['dp', 'pp', 'tp'].map((name) => ({ name, size: 1 }));
   setRank({ device: interpreter(), mesh: await createMesh(singleGroup(), axes) });
 });
 
@@ -27,6 +43,15 @@ class NormInside extends nn.Module {
 
   forward(x: Tensor): Tensor {
     return this.down.forward(this.norm.forward(this.up.forward(x)));
+  }
+}
+
+class Tokens extends nn.Module {
+  readonly tokens = new nn.Embedding(3, 2);
+
+  /** Shape: ids i32 [B] -> [B, 2]. */
+  forward(ids: Tensor): Tensor {
+    return this.tokens.forward(ids);
   }
 }
 
@@ -57,6 +82,19 @@ describe('tensor parallelism', () => {
     await new optim.SGD(model.module.parameters(), { lr: 0.1 }).step();
   });
 
+  test('knows that ranks with parts of a vocabulary have other gradients, which make the whole one', async () => {
+    const embedding = { tokens: vocabParallelEmbedding() };
+    const model = await parallelize(new Tokens(), tensorParallel(embedding));
+    model
+      .forward(tensor([1, 0, 1], 'i32'))
+      .sum()
+      .backward();
+    const { weight } = model.module.tokens;
+    expect(weight.part.grad?.node.axisTypes?.on('tp')).toBe('varying');
+    await new optim.Adafactor(model.module.parameters()).step();
+    expect(await weight.grad?.data()).toEqual(Float32Array.of(1, 1, 2, 2, 0, 0));
+  });
+
   test('beside data parallelism has types on both axes', async () => {
     const model = await parallelize(new NormBefore(), compose(tensorParallel(styles), ddp()));
     const output = model.forward(data());
@@ -84,5 +122,67 @@ describe('data parallelism', () => {
     module.forward(data()).sum().backward();
     await new optim.SGD(module.parameters(), { lr: 0.1 }).step();
     expect(module.up.weight.node.axisTypes).toBeNull();
+  });
+});
+
+describe('a loss of a model in layers', () => {
+  const parts = { up: colwiseParallel() };
+  const up = (model: { readonly module: NormInside }): Tensor => model.module.up.forward(data());
+  const losses: readonly (readonly [string, (x: Tensor) => Tensor])[] = [
+    ['of parts', (x) => nn.functional.crossEntropy(x, tensor([0], 'i32'))],
+    ['that each rank has a copy of', (x) => allReduce(x.square().sum(), 'tp')],
+    [
+      'of logits that each rank uses in its own way',
+      (x) => nn.functional.crossEntropy(allGather(x, 'tp', 1), tensor([0], 'i32')),
+    ],
+  ];
+  const half = { parameterDtype: 'f16' } as const;
+  const strategies: readonly (readonly [string, () => Strategy])[] = [
+    ['alone', () => tensorParallel(parts)],
+    ['beside DDP', () => compose(tensorParallel(parts), ddp())],
+    ['beside FSDP', () => compose(tensorParallel(parts), fsdp())],
+    [
+      'beside ZeRO-3 in f16',
+      () => compose(tensorParallel(parts), zero({ stage: 3, mixedPrecision: half })),
+    ],
+  ];
+  const cases = losses.flatMap(([loss, of]) =>
+    strategies.map(([name, strategy]) => [loss, name, of, strategy] as const),
+  );
+
+  test.each(cases)('%s is refused %s', async (_, _name, of, strategy) => {
+    const model = await parallelize(new NormInside(), strategy());
+    const made = of(up(model));
+    const backward = (): void => made.backward();
+    expect(backward).toThrow(LayoutError);
+    expect(backward).toThrow(/^backward\(\) at .*'up\.\w+'.* one loss.*to: 'invariant'/u);
+    allReduce(up(model).sum(), 'tp', { to: 'invariant' }).backward();
+    expect(model.module.up.weight.part.grad).not.toBeNull();
+  });
+
+  test('of parts is refused in stages', async () => {
+    const inStages = pipeline({
+      schedule: 'interleaved1f1b',
+      microbatches: 1,
+      cut: ['norm'],
+      loss: (x: Tensor) => x.sum(),
+    });
+    const styles = { down: colwiseParallel() };
+    const model = await parallelize(new NormBefore(), compose(tensorParallel(styles), inStages));
+    const loss = model.forward(data());
+    expect(() => loss.backward()).toThrow(/^backward\(\) at .*'down\.weight'.* one loss/u);
+  });
+
+  test('is any if its gradient is given, and once the model is detached', async () => {
+    const model = await parallelize(new NormInside(), tensorParallel({ norm: sequenceParallel() }));
+    const { norm } = model.module;
+    const own = (): Tensor => reinterpret(norm.weight, 'tp', 'invariant', 'replicate').sum();
+    expect(() => own().backward()).toThrow(LayoutError);
+    own().backward(tensor(2));
+    expect(await norm.weight.grad?.data()).toEqual(Float32Array.of(2, 2, 2, 2));
+    const loss = own();
+    model.detach();
+    loss.backward();
+    expect(await norm.weight.grad?.data()).toEqual(Float32Array.of(3, 3, 3, 3));
   });
 });

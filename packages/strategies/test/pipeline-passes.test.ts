@@ -90,3 +90,46 @@ describe('what a pass frees itself', () => {
     expect(weights.count).toBe(0);
   });
 });
+
+/** Calls some of its layers, in any order. */
+class Chosen extends nn.Module {
+  readonly layers = new nn.ModuleList([0, 1, 2].map(() => new nn.Linear(2, 2)));
+  readonly #order: readonly number[];
+
+  constructor(order: readonly number[]) {
+    super();
+    this.#order = order;
+  }
+
+  /** Shape: x [B, 2] -> []. */
+  forward(x: Tensor): Tensor {
+    const layers = [...this.layers];
+    const called = this.#order.flatMap((index) => layers[index] ?? []);
+    return called.reduce((y, layer) => layer.forward(y), x).mean();
+  }
+}
+
+describe('a forward pass that does not call the cuts in their order', () => {
+  it.each<[string, readonly number[], string]>([
+    [
+      'two of them the other way round',
+      [0, 2, 1],
+      "a pipeline cut at 'layers.2': it is called before 'layers.1', the cut before it. Give the cuts in the order",
+    ],
+    [
+      'all but the first one',
+      [0, 2],
+      "a pipeline cut at 'layers.1': the forward pass did not call it. Cut at modules that every forward pass calls",
+    ],
+    [
+      'all but the last one',
+      [0, 1],
+      "a pipeline cut at 'layers.2': the forward pass did not call it. Cut at modules that every forward pass calls",
+    ],
+  ])('is refused by the cut that is at fault: %s', async (_, order, message) => {
+    const cut = ['layers.1', 'layers.2'];
+    const strategy = pipeline({ schedule: 'interleaved1f1b', microbatches: 2, cut });
+    const model = await parallelize(new Chosen(order), strategy);
+    expect(() => model.forward(tensor([1, 2, 3, 4]).reshape([2, 2]))).toThrow(message);
+  });
+});

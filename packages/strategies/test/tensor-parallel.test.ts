@@ -258,6 +258,24 @@ describe('tensor parallelism on 4 ranks', () => {
     ranks = z.array(observations).length(size).parse(found);
   }, testMs);
 
+  it('says on every rank that ranks of layers were given different batches', () => {
+    const said =
+      /^COLLECTIVE_MISMATCH: another pass of a model whose layers the ranks of 'tp' share out: an earlier batch of rank 1 of 'tp' was another one than that of rank 0\. Give all ranks of 'tp' the same batches/;
+    for (const { otherBatches } of ranks) {
+      expect(otherBatches).toEqual([expect.stringMatching(said), expect.stringMatching(said)]);
+    }
+  });
+
+  it('gives each rank the part of an attention mask that its heads read, and the mask its whole gradient', () => {
+    for (const { masks } of ranks) {
+      expect(Object.keys(masks)).toEqual(['[3, 3]', '[1, 3, 3]', '[8, 3, 3]', '[2, 8, 1, 3]']);
+      for (const [shape, { parts, alone }] of Object.entries(masks)) {
+        expect(parts.length, shape).toBe(alone.length);
+        parts.forEach((value, index) => expect(value, shape).toBeCloseTo(alone[index] ?? NaN, 6));
+      }
+    }
+  });
+
   it("has the cross-entropy of Megatron's test, and its gradient, without gathered logits", () => {
     for (const { crossEntropy } of ranks) {
       crossEntropy.losses.forEach((loss, row) =>

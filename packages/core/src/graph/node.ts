@@ -7,8 +7,8 @@ import type { Storage } from './storage.ts';
 
 /** Receives the gradient of a leaf during backward. */
 export interface GradientSink {
-  /** A backward pass begins that comes to the leaf. */
-  expect?(): void;
+  /** A backward pass begins that comes to the leaf, from a loss, or null where it begins with a gradient. */
+  expect?(loss: Node | null): void;
   /** Called once in a pass; not where the pass fails before, or no gradient flows. */
   accumulate(gradient: Node): void;
 }

@@ -1,3 +1,4 @@
+import { checkLossTypes } from '../autograd/check-loss-types.ts';
 import { addParts } from '../autograd/sum-parts.ts';
 import type { GradientSink, Node } from '../graph/node.ts';
 import type { TransferParams } from '../spec/op.ts';
@@ -30,6 +31,8 @@ export class Gradient implements GradientSink {
   /** The gradient of this rank alone, until a reduction takes it. */
   readonly local: GradientSum = new GradientSum();
   readonly #total = new GradientSum();
+  /** Axes of the mesh whose ranks train the leaf by one loss. */
+  oneLossOver: readonly string[] = [];
   #reduction: GradientReduction | null = null;
 
   /**
@@ -62,7 +65,8 @@ export class Gradient implements GradientSink {
     return [this.#total.node, this.local.node].filter((node) => node !== null);
   }
 
-  expect(): void {
+  expect(loss: Node | null): void {
+    if (loss !== null) checkLossTypes(loss, this.oneLossOver);
     this.#reduction?.expect();
   }
 

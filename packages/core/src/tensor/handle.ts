@@ -236,6 +236,14 @@ export class TensorHandle {
     return gradient;
   }
 
+  /**
+   * From now on, backward() from a loss that varies over the ranks of these axes, or of which each has a copy, is a
+   * LayoutError where it comes to this leaf. For strategies whose ranks compute parts of one loss.
+   */
+  requireOneLoss(axes: readonly string[]): void {
+    this.#collected().oneLossOver = axes;
+  }
+
   /** Throws TensorStateError where `update` would not use the gradient that it should. */
   checkUpdate(update: Update): void {
     this.checkNotReplaced();
@@ -293,7 +301,8 @@ export class TensorHandle {
    * until tensors of it are updated. Builds graph only; the next realization computes loss and gradients
    * together. Throws ShapeError for a tensor of several elements without `gradient`, or for one of another shape, TensorStateError where nothing
    * requires a gradient, where a gradient stands in the scalar, or where what a gradient reads was updated
-   * since the forward pass, LayoutError for a gradient that a leaf of declared axis types is not owed.
+   * since the forward pass, LayoutError for a gradient that a leaf of declared axis types is not owed,
+   * and for a loss that is not the same on all ranks that share out layers.
    */
   backward(gradient?: TensorHandle): void {
     const root = this.node;
@@ -319,7 +328,7 @@ export class TensorHandle {
         { op: root.op },
       );
     }
-    this.#walkBackward(root, gradient?.node ?? constantLike(root, 1));
+    this.#walkBackward(root, gradient?.node ?? null);
     if (root.value === null) addPending(root);
     if (isPiledUp()) currentSession().computeAhead();
   }
@@ -338,16 +347,17 @@ export class TensorHandle {
   }
 
   /** Hooks of a pass that fails on its way must not reach into the next one. */
-  #walkBackward(root: Node, seed: Node): void {
+  #walkBackward(root: Node, gradient: Node | null): void {
+    const loss = gradient === null ? root : null;
     try {
       withoutAutocast(() =>
         withoutValues(() => {
           noGrad(() =>
-            walkBackward([{ output: root, gradient: seed }], {
+            walkBackward([{ output: root, gradient: gradient ?? constantLike(root, 1) }], {
               needs: (node) => node.requiresGrad,
               isLeaf: (node) => node.sink !== null || node.op === 'input' || node.op === 'assign',
               onStart: (leaves) => {
-                for (const leaf of leaves) leaf.sink?.expect?.();
+                for (const leaf of leaves) leaf.sink?.expect?.(loss);
               },
               gradientsOf: recomputing(gradientsOfNode),
               onLeaf: (leaf, gradient) => {

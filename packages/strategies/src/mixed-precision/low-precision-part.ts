@@ -45,7 +45,7 @@ export class LowPrecisionPart extends StoredPart {
     if (!this.requiresGrad) return leaf;
     leaf.requiresGrad = true;
     leaf.sink = {
-      expect: () => this.contents.sink?.expect?.(),
+      expect: (loss) => this.contents.sink?.expect?.(loss),
       accumulate: (gradient) => {
         this.keepReplacement();
         this.contents.sink?.accumulate(this.narrow(gradient));

@@ -163,7 +163,7 @@ export class PipelinePasses {
     for (const [leaf] of finals) {
       // What a strategy puts in the place of a parameter hands its gradient on.
       if (leaf.op !== 'detach' && !known.has(leaf)) throw unknownLeaf(leaf);
-      leaf.sink?.expect?.();
+      leaf.sink?.expect?.(shares[0] ?? null);
     }
     const unfilled = [loss, ...gradients.values()];
     const first = mark === null ? null : { mark, sums: new Set([...work.sums, ...shares]) };

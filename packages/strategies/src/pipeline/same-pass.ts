@@ -1,11 +1,11 @@
 import { CollectiveMismatchError, dtypes, type ProcessGroup } from '@shardwise/core/extend';
+import { batchMark, isSameData } from '../batch-mark.ts';
 import { hashOffset, mixed } from '../hash-of.ts';
-import { forEachTensor } from '../map-tensors.ts';
 import type { Microbatch } from './microbatch.ts';
 import type { SharedParameter } from './shared-parameters.ts';
 
 /**
- * What tells passes apart: the shapes of their batches, their data where they lie on the host, 0 where they do not, and
+ * What tells passes apart: the shapes of their batches and their data, see batchMark, and
  * what crosses between stages, or is lent to them.
  */
 export function passMark(
@@ -13,12 +13,8 @@ export function passMark(
   microbatches: readonly Microbatch[],
   shared: readonly SharedParameter[],
 ): Int32Array<ArrayBuffer> {
-  let [shapes, data, crossings, isOnHost] = [hashOffset, hashOffset, hashOffset, true];
-  forEachTensor(inputs, ({ shape, node: { value } }) => {
-    for (const size of [shape.length, ...shape]) shapes = mixed(shapes, size);
-    if (value?.kind === 'host') for (const byte of value.bytes) data = mixed(data, byte);
-    else isOnHost = false;
-  });
+  const { shapes, data } = batchMark(inputs);
+  let crossings = hashOffset;
   for (const { graph } of microbatches) {
     for (const { node, from, to } of graph.crossings) {
       const { bytes } = dtypes[node.dtype];
@@ -31,7 +27,7 @@ export function passMark(
         crossings = mixed(crossings, each);
     }
   }
-  return Int32Array.of(shapes, isOnHost ? data : 0, crossings);
+  return Int32Array.of(shapes, data, crossings);
 }
 
 /**
@@ -51,9 +47,8 @@ export async function requireSamePass(
   const [shapes, data, crossings] = all;
   for (let rank = 1; rank < group.size; rank++) {
     const [ownShapes, ownData, ownCrossings] = all.subarray(mark.length * rank);
-    const bothKnown = data !== 0 && ownData !== 0;
     if (ownShapes !== shapes) throw otherBatch(rank, 'shape');
-    if (bothKnown && ownData !== data) throw otherBatch(rank, 'data');
+    if (!isSameData(data, ownData)) throw otherBatch(rank, 'data');
     if (ownCrossings !== crossings) throw otherCrossings(rank);
   }
 }

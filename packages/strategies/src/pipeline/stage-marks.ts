@@ -1,10 +1,18 @@
 import { currentRegion, LayoutError, type Module, newestNodeId } from '@shardwise/core/extend';
 
+/** A cut, and the first of those before it that had not been called. */
+interface Early {
+  readonly cut: number;
+  readonly before: number;
+}
+
 /** Where in a program stages begin: stage s + 1 where the s-th of some modules is called first. */
 export class StageMarks {
   readonly #model: Module;
   readonly #cuts: readonly string[];
   #starts: number[] | null = null;
+  /** The first cut that was called before the one before it. */
+  #early: Early | null = null;
   #remove: (() => void)[] | null = null;
 
   /** `cuts` are paths of modules, in the order in which the model calls them. */
@@ -23,8 +31,10 @@ export class StageMarks {
     );
     const starts: number[] = [];
     this.#starts = starts;
+    this.#early = null;
     try {
       const result = forward();
+      this.#requireOrder(starts);
       const missing = this.#cuts[starts.length];
       if (missing === undefined) return { result, starts };
       throw this.#error(
@@ -52,15 +62,25 @@ export class StageMarks {
     if (starts === null || cut < starts.length) return;
     const path = this.#cuts[cut] ?? '';
     if (cut > starts.length) {
-      const other = this.#cuts[starts.length] ?? '';
-      const todo = 'Give the cuts in the order in which forward() calls the modules';
-      throw this.#error(path, `it is called before '${other}', the cut before it`, todo);
+      this.#early ??= { cut, before: starts.length };
+      return;
     }
     if (currentRegion() !== null) {
       const todo = 'Put checkpoint() around modules within a stage, or cut elsewhere';
       throw this.#error(path, 'it is called inside a checkpoint, which backward runs again', todo);
     }
     starts.push(newestNodeId());
+  }
+
+  /** The module that was called early may stand behind one that this pass does not call at all. */
+  #requireOrder(starts: readonly number[]): void {
+    const early = this.#early;
+    if (early === null || starts.length <= early.before) return;
+    throw this.#error(
+      this.#cuts[early.cut] ?? '',
+      `it is called before '${this.#cuts[early.before] ?? ''}', the cut before it`,
+      'Give the cuts in the order in which forward() calls the modules',
+    );
   }
 
   #error(path: string, found: string, todo: string): LayoutError {

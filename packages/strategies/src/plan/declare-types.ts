@@ -16,7 +16,7 @@ import { distribute } from './steps/distribute.ts';
 /**
  * Says how parameters and inputs of a model lie on the axes of a plan, so that expressions over them are checked
  * when they are built, on one rank as on many. Ranks that have other batches each use whole parameters in their
- * own way; ranks that share layers all use alike what is not cut; where
+ * own way; ranks that share layers all use alike what is not cut, and train by one loss; where
  * these have other batches, an expression of its own says how.
  */
 export function declareTypes({ plan, parameters }: PlanContext): PassHooks {
@@ -25,6 +25,7 @@ export function declareTypes({ plan, parameters }: PlanContext): PassHooks {
   const ownBatch = new Set(
     stepsOf(plan, shardLayersKey).flatMap(({ data }) => (data.batch === 'own' ? [data.axis] : [])),
   );
+  const oneLossOver = layerAxes.filter((axis) => !ownBatch.has(axis));
   const planned = new Map(plan.parameters.map((each) => [each.name, each]));
   const declared = parameters.flatMap(([name, { part }]) => {
     const own = planned.get(name);
@@ -36,6 +37,7 @@ export function declareTypes({ plan, parameters }: PlanContext): PassHooks {
       ),
     };
     declareAxisTypes(part, types, name);
+    part.requireOneLoss(oneLossOver);
     return [{ part, types }];
   });
   const inputTypes: readonly (readonly [axis: string, type: AxisType])[] = [
@@ -52,6 +54,7 @@ export function declareTypes({ plan, parameters }: PlanContext): PassHooks {
     },
     detach() {
       for (const { part, types } of declared) {
+        part.requireOneLoss([]);
         declareAxisTypes(
           part,
           typesOn(Object.keys(types), () => null),

@@ -47,7 +47,8 @@ export class GradientGroup {
     if (!isGradEnabled() || !part.requiresGrad) return;
     whole.requiresGrad = true;
     whole.sink = {
-      expect: () => {
+      expect: (loss) => {
+        part.contents.sink?.expect?.(loss);
         this.#reducer.expect();
         this.#awaited++;
       },

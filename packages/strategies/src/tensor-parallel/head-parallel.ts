@@ -5,6 +5,7 @@ import {
   lowered,
   option,
   type OptionRules,
+  Tensor,
   withCoordinateKeys,
 } from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
@@ -13,7 +14,12 @@ import { type GatherAgainOptions, gatherAgainRules, sendingAgain } from './gathe
 import { requireModule, requireParameter } from './module-spec.ts';
 import type { ModuleSpec, ParallelStyle } from './parallel-style.ts';
 import { evenSharding } from './even-sharding.ts';
-import { type ActivationLayout, activationRule, unsummedRule } from '../layout/axis-layout.ts';
+import {
+  type ActivationLayout,
+  activationRule,
+  shard,
+  unsummedRule,
+} from '../layout/axis-layout.ts';
 import { rowwiseParallel } from './rowwise-parallel.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
@@ -43,8 +49,8 @@ const headParallelRules: OptionRules<HeadParallelOptions> = {
 const name = 'headParallel';
 
 /**
- * A MultiheadAttention in which each rank computes some of the heads (Shoeybi et al. 2019). Planning throws
- * LayoutError if the ranks do not divide the heads of queries, or those of keys and values.
+ * A MultiheadAttention in which each rank computes some of the heads (Shoeybi et al. 2019). All ranks give it the
+ * same mask, for all heads if it has a size for each. Planning throws LayoutError if the ranks do not divide the heads of queries, or those of keys and values.
  */
 export function headParallel(options: HeadParallelOptions): ParallelStyle {
   checkOptions('headParallel', options, headParallelRules);
@@ -124,14 +130,27 @@ export function headParallel(options: HeadParallelOptions): ParallelStyle {
             const copied = copiesOf(inputs.slice(0, tensors), (x) =>
               redistributeOver(lowered(requireTensor(x, path)), axis, input, 'replicate'),
             );
+            const calls = inputs.slice(tensors).map((call) => ofOwnHeads(call, axis, numHeads));
             // Each rank drops weights of other heads.
-            return withCoordinateKeys(rank, () => attend([...copied, ...inputs.slice(tensors)]));
+            return withCoordinateKeys(rank, () => attend([...copied, ...calls]));
           };
           return gatherAgain ? sendingAgain(attended) : attended();
         });
       }
     },
   };
+}
+
+/** The options of a call, with what this rank's heads read of a mask. Shape: mask [.., H, T, S] -> [.., H / t, T, S]. */
+function ofOwnHeads(call: unknown, axis: string, numHeads: number): unknown {
+  if (typeof call !== 'object' || call === null || !('mask' in call)) return call;
+  const { mask } = call;
+  if (!(mask instanceof Tensor)) return call;
+  if (mask.ndim > 2 && mask.shape.at(-3) === numHeads) {
+    return { ...call, mask: redistributeOver(mask, axis, 'invariant', shard(-3)) };
+  }
+  if (!mask.requiresGrad) return call;
+  return { ...call, mask: redistributeOver(mask, axis, 'invariant', 'replicate') };
 }
 
 /** One copy of what is given more than once, as the same keys and values. */

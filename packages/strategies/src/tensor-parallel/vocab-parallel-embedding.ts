@@ -8,6 +8,7 @@ import {
   type Tensor,
 } from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
+import { asVarying } from '../layout/equal-parts.ts';
 import { redistributeOver } from '../layout/redistribute.ts';
 import { requireModule, requireParameter } from './module-spec.ts';
 import type { ParallelStyle } from './parallel-style.ts';
@@ -68,14 +69,14 @@ export function vocabParallelEmbedding(options: VocabParallelEmbeddingOptions = 
           size * (embedding.weight.shape[0] ?? 0),
           'embedding',
         );
-        const rows = ownRows(inRange, embedding, rank);
+        const rows = ownRows(asVarying(inRange, axis), embedding, rank);
         return redistributeOver(rows, axis, 'partial', output);
       });
     },
   };
 }
 
-/** Zeros for tokens whose rows other ranks have. Shape: indices i32 N -> [N.., D]. */
+/** Zeros for tokens whose rows other ranks have. `indices` vary, as each rank looks for others among them. Shape: indices i32 N -> [N.., D]. */
 function ownRows(indices: Tensor, { weight, paddingIdx }: Embedding, rank: number): Tensor {
   const [rows = 0] = weight.shape;
   const own = indices.sub(rank * rows);

@@ -3,19 +3,25 @@ import {
   LineMesh,
   manualSeed,
   nn,
+  noGrad,
   ones,
   setRank,
+  ShardwiseError,
   subscribe,
+  tensor,
   type Tensor,
 } from '@shardwise/core';
 import { currentSession, dimRanges, ownPlace } from '@shardwise/core/extend';
 import {
   LayerParameter,
   collectivesOf,
+  colwiseParallel,
   gptTensorParallel,
+  headParallel,
   parallelize,
   planFor,
   redistributeOver,
+  rowwiseParallel,
   sequenceParallel,
   shard,
   tensorParallel,
@@ -35,6 +41,10 @@ export const observations = z.object({
   smoothed: z.array(z.number()),
   /** Of the rank's number, by what it is changed to. */
   placements: z.record(z.string(), z.array(z.number())),
+  /** What is said of the pass after one with another batch on each rank: of one that trains, and of an evaluation. */
+  otherBatches: z.array(z.string()),
+  /** The loss and the mask's gradient of attention with a mask that trains, in parts and alone. */
+  masks: z.record(z.string(), z.object({ parts: z.array(z.number()), alone: z.array(z.number()) })),
   dropout: z.object({ parts: z.array(z.number()), whole: z.array(z.number()) }),
   /** Same bits of what all ranks hold, with dropout on. */
   logits: z.array(z.number()),
@@ -59,6 +69,8 @@ export async function main(context: RankContext): Promise<Observations> {
     smoothedCrossEntropy: await crossEntropyOfMegatron(rank, megatronSmoothing),
     smoothed: await smoothed(rank),
     placements: await placements(rank),
+    masks: await masks(),
+    otherBatches: await otherBatches(rank),
     dropout: await dropouts(rank),
     logits: await logitsWithDropout(rank),
     plain: await trafficOf('a GPT'),
@@ -128,6 +140,85 @@ async function placements(rank: number): Promise<Record<string, number[]>> {
     found[name] = [...(await tensor.data())].map(Number);
   }
   return found;
+}
+
+/** Attention whose scores get a learned number each. */
+class Biased extends nn.Module {
+  readonly attention = new nn.MultiheadAttention(8, 8, { keyHeads: 4 });
+  readonly mask: nn.Parameter;
+
+  constructor(shape: readonly number[]) {
+    super();
+    const count = shape.reduce((product, each) => product * each, 1);
+    const values = Float32Array.from({ length: count }, (_, index) => Math.sin(index));
+    this.mask = new nn.Parameter(values, shape);
+  }
+
+  /** Shape: x [B, 3, 8] -> []. */
+  forward(x: Tensor): Tensor {
+    return this.attention.forward(x, { causal: true, mask: this.mask }).square().mean();
+  }
+}
+
+async function masks(): Promise<Observations['masks']> {
+  const values = Float32Array.from({ length: 2 * 3 * 8 }, (_, index) => Math.cos(index * 2));
+  const x = fromData(values, [2, 3, 8], 'f32');
+  const trained = async (loss: Tensor, mask: nn.Parameter): Promise<number[]> => {
+    loss.backward();
+    return [await loss.item(), ...(await (mask.grad ?? loss).data())].map(Number);
+  };
+  const found: Observations['masks'] = {};
+  for (const shape of [
+    [3, 3],
+    [1, 3, 3],
+    [8, 3, 3],
+    [2, 8, 1, 3],
+  ]) {
+    manualSeed(2);
+    const alone = new Biased(shape);
+    manualSeed(2);
+    const styles = { attention: headParallel({ numHeads: 8, keyHeads: 4 }) };
+    const parallel = await parallelize(new Biased(shape), tensorParallel(styles));
+    found[`[${shape.join(', ')}]`] = {
+      alone: await trained(alone.forward(x), alone.mask),
+      parts: await trained(parallel.forward(x), parallel.module.mask),
+    };
+  }
+  return found;
+}
+
+class Perceptron extends nn.Module {
+  readonly up = new nn.Linear(2, 4);
+  readonly down = new nn.Linear(4, 2);
+
+  /** Shape: x [B, 2] -> []. */
+  forward(x: Tensor): Tensor {
+    return this.down.forward(this.up.forward(x).relu()).square().mean();
+  }
+}
+
+async function otherBatches(rank: number): Promise<string[]> {
+  const styles = { up: colwiseParallel(), down: rowwiseParallel() };
+  const said: string[] = [];
+  for (const evaluates of [false, true]) {
+    const parallel = await parallelize(new Perceptron(), tensorParallel(styles));
+    const pass = async (own: number): Promise<void> => {
+      const loss = parallel.forward(fromData(Float32Array.of(1, own), [1, 2], 'f32'));
+      if (loss.requiresGrad) loss.backward();
+      await loss.item();
+    };
+    await pass(evaluates ? 0 : rank);
+    if (evaluates) await pass(0);
+    try {
+      if (evaluates) await noGrad(() => parallel.forward(tensor([[1, rank]]))).item();
+      await pass(0);
+      said.push('nothing');
+    } catch (error) {
+      if (!ShardwiseError.isInstance(error)) throw error;
+      said.push(`${error.code}: ${error.message}`);
+    }
+  }
+  return said;
 }
 
 class TwoDropouts extends nn.Module {

@@ -17,6 +17,7 @@ import {
 } from '@shardwise/core/extend';
 import { layoutOver } from '../../layout/axis-layout.ts';
 import { shardOf } from '../../layout/redistribute.ts';
+import { SameBatch } from '../../tensor-parallel/same-batch.ts';
 import { LayerParameter } from '../../tensor-parallel/layer-parameter.ts';
 import { requireUnaveraged } from '../averaged-parameters.ts';
 import { requireFittingStates } from '../fitting-states.ts';
@@ -83,6 +84,7 @@ export const shardLayers: StepKind<ShardLayers> = {
     }
     model.replaceParameters(replacements);
     for (const [, buffer] of buffers) shareValues(buffer, axis);
+    if (batch !== 'own' && group.size > 1) context.hooks.push(new SameBatch(axis));
   },
 };
 
