@@ -236,10 +236,7 @@ export class TensorHandle {
     return gradient;
   }
 
-  /**
-   * From now on, backward() from a loss that varies over the ranks of these axes, or of which each has a copy, is a
-   * LayoutError where it comes to this leaf. For strategies whose ranks compute parts of one loss.
-   */
+  /** Has backward() from a loss that the ranks of these axes do not have as one throw LayoutError where it comes to this leaf. For strategies. */
   requireOneLoss(axes: readonly string[]): void {
     this.#collected().oneLossOver = axes;
   }
@@ -299,10 +296,9 @@ export class TensorHandle {
    * Adds the gradients of a scalar, or of a tensor that is owed `gradient`, to the leaves that require them. Those of several losses, and of
    * one loss several times, add up in any order: the graph is kept as with PyTorch's `retain_graph`,
    * until tensors of it are updated. Builds graph only; the next realization computes loss and gradients
-   * together. Throws ShapeError for a tensor of several elements without `gradient`, or for one of another shape, TensorStateError where nothing
-   * requires a gradient, where a gradient stands in the scalar, or where what a gradient reads was updated
-   * since the forward pass, LayoutError for a gradient that a leaf of declared axis types is not owed,
-   * and for a loss that is not the same on all ranks that share out layers.
+   * together. Throws ShapeError for a tensor of several elements without `gradient`, or for one of another shape, TensorStateError where
+   * nothing requires a gradient, where a gradient stands in the scalar, or where what a gradient reads was updated since the forward pass,
+   * and LayoutError for a gradient that a leaf of declared axis types is not owed, or a loss that ranks which share out layers do not have as one.
    */
   backward(gradient?: TensorHandle): void {
     const root = this.node;
