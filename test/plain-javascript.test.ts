@@ -164,6 +164,7 @@ const others = [
   'markVarying',
   'setGradientNode',
   'reduceGradient',
+  'requireOneLoss',
   'checkUpdate',
   'pageGradient',
   'whenAccumulated',

@@ -1,3 +1,4 @@
+import { checkBackward } from '../autograd/check-backward.ts';
 import { checkGradientTypes } from '../autograd/check-gradient-types.ts';
 import { walkBackward } from '../autograd/walk.ts';
 import { endRecomputation, recomputing } from '../autograd/recompute.ts';
@@ -20,7 +21,7 @@ import { addPending, isPiledUp, removePending, restorePending } from '../realize
 import { noteValue, withoutValues } from '../realize/small-values.ts';
 import { type AfterBackward, currentScope, rankState, within } from '../ambient.ts';
 import { replicated, shardedAxes } from '../layout/layout.ts';
-import { elementCount, formatShape, sameShape } from '../shape.ts';
+import { elementCount, formatShape } from '../shape.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import type { Layout } from '../spec/layout.ts';
 import { DTypeError, ShapeError, TensorStateError } from '../spec/errors.ts';
@@ -302,44 +303,10 @@ export class TensorHandle {
    */
   backward(gradient?: TensorHandle): void {
     const root = this.node;
-    if (gradient !== undefined) this.#checkOwed(gradient);
-    else if (elementCount(root.shape) !== 1) {
-      throw new ShapeError(
-        {
-          asked: `backward() from a tensor of shape ${formatShape(root.shape)}`,
-          found: `${elementCount(root.shape)} elements`,
-          todo: 'Reduce it to a scalar first, for example with .mean() or .sum(), or give its gradient',
-        },
-        { shape: root.shape },
-      );
-    }
-    if (root.ofGradient) throw secondOrder(root);
-    if (!root.requiresGrad) {
-      throw new TensorStateError(
-        {
-          asked: 'backward()',
-          found: 'no tensor that requires a gradient below it',
-          todo: 'Check that parameters were used, and that it was not built under noGrad or after detach()',
-        },
-        { op: root.op },
-      );
-    }
+    checkBackward(root, gradient?.shape);
     this.#walkBackward(root, gradient?.node ?? null);
     if (root.value === null) addPending(root);
     if (isPiledUp()) currentSession().computeAhead();
-  }
-
-  #checkOwed(gradient: TensorHandle): void {
-    const { shape } = this;
-    if (sameShape(gradient.shape, shape)) return;
-    throw new ShapeError(
-      {
-        asked: `backward() from a tensor of shape ${formatShape(shape)}`,
-        found: `a gradient of shape ${formatShape(gradient.shape)}`,
-        todo: 'Give a gradient of the shape of the tensor',
-      },
-      { shape, gradient: gradient.shape },
-    );
   }
 
   /** Hooks of a pass that fails on its way must not reach into the next one. */
@@ -503,17 +470,6 @@ export class TensorHandle {
   [Symbol.dispose](): void {
     this.dispose();
   }
-}
-
-function secondOrder({ op }: Node): TensorStateError {
-  return new TensorStateError(
-    {
-      asked: 'backward() of a scalar in which a gradient stands (x.grad)',
-      found: 'that gradient is not differentiable: a gradient penalty would have no effect',
-      todo: 'Take it by autograd.grad(loss, [x], { createGraph: true }), or call detach() on it where it is meant as a number',
-    },
-    { op },
-  );
 }
 
 function leafOf(node: Node): Node {
