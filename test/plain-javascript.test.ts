@@ -164,7 +164,7 @@ const others = [
   'markVarying',
   'setGradientNode',
   'reduceGradient',
-  'requireOneLoss',
+  'checkLosses',
   'checkUpdate',
   'pageGradient',
   'whenAccumulated',

@@ -70,6 +70,7 @@ export { GradientSum } from './tensor/gradient-sum.ts';
 export { queueAfterBackward } from './tensor/handle.ts';
 export { RecomputeRegion } from './autograd/recompute.ts';
 export { backwardTo } from './autograd/backward-to.ts';
+export { checkLossTypes } from './autograd/check-loss-types.ts';
 export type { Seeded } from './autograd/walk.ts';
 export { constantLike } from './graph/build/leaf.ts';
 export { add as addNodes, mul as mulNodes } from './graph/build/elementwise.ts';

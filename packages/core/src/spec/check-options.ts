@@ -30,26 +30,22 @@ export function checkByRules(
     if (rule === undefined) throw unknownOption(of, option, Object.keys(rules));
     if (!rule.fits(value)) throw unfit(of, option, value, rule);
   }
-  for (const { option, rule } of requiredBy(rules)) {
+  for (const [option, rule] of requiredBy(rules)) {
     if (given[option] === undefined) throw missing(of, option, rule);
   }
 }
 
-interface Required {
-  readonly option: string;
-  readonly rule: OptionRule<unknown>;
-}
+type NamedRule = readonly [option: string, rule: OptionRule<unknown>];
 
 /** Looked up once for each table: most have no required option, and each call would read all of their rules. */
-const requiredOptions = new WeakMap<object, readonly Required[]>();
+const requiredOptions = new WeakMap<object, readonly NamedRule[]>();
 
-function requiredBy(rules: Readonly<Record<string, OptionRule<unknown>>>): readonly Required[] {
-  const known = requiredOptions.get(rules);
-  if (known !== undefined) return known;
-  const required = Object.entries(rules)
-    .map(([option, rule]) => ({ option, rule }))
-    .filter(({ rule }) => rule.isRequired === true);
-  requiredOptions.set(rules, required);
+function requiredBy(rules: Readonly<Record<string, OptionRule<unknown>>>): readonly NamedRule[] {
+  let required = requiredOptions.get(rules);
+  if (required === undefined) {
+    required = Object.entries(rules).filter(([, rule]) => rule.isRequired === true);
+    requiredOptions.set(rules, required);
+  }
   return required;
 }
 

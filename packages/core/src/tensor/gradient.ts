@@ -1,4 +1,3 @@
-import { checkLossTypes } from '../autograd/check-loss-types.ts';
 import { addParts } from '../autograd/sum-parts.ts';
 import type { GradientSink, Node } from '../graph/node.ts';
 import type { TransferParams } from '../spec/op.ts';
@@ -31,8 +30,8 @@ export class Gradient implements GradientSink {
   /** The gradient of this rank alone, until a reduction takes it. */
   readonly local: GradientSum = new GradientSum();
   readonly #total = new GradientSum();
-  /** Axes of the mesh whose ranks train the leaf by one loss. */
-  oneLossOver: readonly string[] = [];
+  /** Called with the loss of a backward pass that comes to the leaf. */
+  checkLoss: ((loss: Node) => void) | null = null;
   #reduction: GradientReduction | null = null;
 
   /**
@@ -66,7 +65,7 @@ export class Gradient implements GradientSink {
   }
 
   expect(loss: Node | null): void {
-    if (loss !== null) checkLossTypes(loss, this.oneLossOver);
+    if (loss !== null) this.checkLoss?.(loss);
     this.#reduction?.expect();
   }
 

@@ -237,9 +237,9 @@ export class TensorHandle {
     return gradient;
   }
 
-  /** Has backward() from a loss that the ranks of these axes do not have as one throw LayoutError where it comes to this leaf. For strategies. */
-  requireOneLoss(axes: readonly string[]): void {
-    this.#collected().oneLossOver = axes;
+  /** Has `check` look at the loss of each backward pass that comes to this leaf, before any gradient is computed. For strategies. */
+  checkLosses(check: ((loss: Node) => void) | null): void {
+    this.#collected().checkLoss = check;
   }
 
   /** Throws TensorStateError where `update` would not use the gradient that it should. */

@@ -1,5 +1,6 @@
 import {
   type AxisType,
+  checkLossTypes,
   declareAxisTypes,
   type DeclaredAxisTypes,
   type ParameterPlan,
@@ -37,7 +38,7 @@ export function declareTypes({ plan, parameters }: PlanContext): PassHooks {
       ),
     };
     declareAxisTypes(part, types, name);
-    part.requireOneLoss(oneLossOver);
+    if (oneLossOver.length > 0) part.checkLosses((loss) => checkLossTypes(loss, oneLossOver));
     return [{ part, types }];
   });
   const inputTypes: readonly (readonly [axis: string, type: AxisType])[] = [
@@ -54,7 +55,7 @@ export function declareTypes({ plan, parameters }: PlanContext): PassHooks {
     },
     detach() {
       for (const { part, types } of declared) {
-        part.requireOneLoss([]);
+        part.checkLosses(null);
         declareAxisTypes(
           part,
           typesOn(Object.keys(types), () => null),
