@@ -236,10 +236,7 @@ export class TensorHandle {
     return gradient;
   }
 
-  /**
-   * From now on, backward() from a loss that varies over the ranks of these axes, or of which each has a copy, is a
-   * LayoutError where it comes to this leaf. For strategies whose ranks compute parts of one loss.
-   */
+  /** Has backward() refuse losses that the ranks of these axes do not have as one. For strategies that divide layers. */
   requireOneLoss(axes: readonly string[]): void {
     this.#collected().oneLossOver = axes;
   }
@@ -334,21 +331,19 @@ export class TensorHandle {
   }
 
   #checkOwed(gradient: TensorHandle): void {
-    const { shape } = this;
-    if (sameShape(gradient.shape, shape)) return;
+    if (sameShape(gradient.shape, this.shape)) return;
     throw new ShapeError(
       {
-        asked: `backward() from a tensor of shape ${formatShape(shape)}`,
+        asked: `backward() from a tensor of shape ${formatShape(this.shape)}`,
         found: `a gradient of shape ${formatShape(gradient.shape)}`,
         todo: 'Give a gradient of the shape of the tensor',
       },
-      { shape, gradient: gradient.shape },
+      { shape: this.shape, gradient: gradient.shape },
     );
   }
 
   /** Hooks of a pass that fails on its way must not reach into the next one. */
   #walkBackward(root: Node, gradient: Node | null): void {
-    const loss = gradient === null ? root : null;
     try {
       withoutAutocast(() =>
         withoutValues(() => {
@@ -357,7 +352,7 @@ export class TensorHandle {
               needs: (node) => node.requiresGrad,
               isLeaf: (node) => node.sink !== null || node.op === 'input' || node.op === 'assign',
               onStart: (leaves) => {
-                for (const leaf of leaves) leaf.sink?.expect?.(loss);
+                for (const leaf of leaves) leaf.sink?.expect?.(gradient === null ? root : null);
               },
               gradientsOf: recomputing(gradientsOfNode),
               onLeaf: (leaf, gradient) => {
