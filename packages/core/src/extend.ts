@@ -138,6 +138,7 @@ export {
   clipFactor,
   normOfSquares,
   type OwnSum,
+  type OwnSums,
   ownSquares,
   scaleGradients,
 } from './optim/clip-grad-norm.ts';

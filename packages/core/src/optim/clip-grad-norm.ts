@@ -58,13 +58,20 @@ export interface OwnSum {
   readonly axes: readonly string[];
 }
 
+/** The parts of this rank in a sum over the gradients of some parameters. */
+export interface OwnSums {
+  readonly sums: readonly OwnSum[];
+  /** The mesh axis whose ranks have other parameters, over which what `sums` make together must still be summed. */
+  readonly over: string | undefined;
+}
+
 /** Sums of squares of gradients. The caller must add them up over the ranks, in this order. */
-export function ownSquares(parameters: Iterable<Tensor>): readonly OwnSum[] {
+export function ownSquares(parameters: Iterable<Tensor>): readonly OwnSums[] {
   return withoutValues(() =>
     noGrad(() =>
-      gradientsByAxes(parameters).map(({ axes, gradients }) => ({
-        axes,
-        own: squaresOf(gradients),
+      gradientsByOwners(parameters).map(({ groups, over }) => ({
+        sums: groups.map(({ axes, gradients }) => ({ axes, own: squaresOf(gradients) })),
+        over,
       })),
     ),
   );
@@ -72,7 +79,7 @@ export function ownSquares(parameters: Iterable<Tensor>): readonly OwnSum[] {
 
 /** The norm of gradients, from their sums of squares. Shapes: each [] -> []. */
 export function normOfSquares(sums: readonly Tensor[]): Tensor {
-  return sums.length === 0 ? zeros([]) : stack(sums).sum().sqrt();
+  return sumOf(sums).sqrt();
 }
 
 /** The factor that clips gradients of this norm. Shape: [] -> []. */
@@ -98,45 +105,73 @@ interface GradientsOfAxes {
   readonly gradients: Tensor[];
 }
 
-/** Gradients by the axes whose ranks have other parts, or other parameters. */
-function gradientsByAxes(parameters: Iterable<Tensor>): GradientsOfAxes[] {
-  const byAxes = new Map<string, GradientsOfAxes>();
+/** Gradients of parameters that all ranks have, or each others on the ranks of one axis. */
+interface GradientsOfOwners {
+  readonly groups: readonly GradientsOfAxes[];
+  readonly over: string | undefined;
+}
+
+/**
+ * Gradients by the axes whose ranks have other parts, apart for each axis whose ranks have other parameters: what these are
+ * cut over differs between the ranks, and all of them take part in one sum.
+ */
+function gradientsByOwners(parameters: Iterable<Tensor>): GradientsOfOwners[] {
+  const byOwners = new Map<string | undefined, Map<string, GradientsOfAxes>>();
   for (const { part } of parameters) {
-    const { grad, shardedOver } = part;
-    const { only } = part.layout;
+    const { grad, shardedOver: axes } = part;
+    const over = part.layout.only?.axis;
     // Ranks that do not have a parameter take part in the sum over those that do.
-    if (grad === null && only === undefined) continue;
-    const axes = only === undefined ? shardedOver : [...shardedOver, only.axis];
+    if (grad === null && over === undefined) continue;
+    const byAxes = byOwners.get(over) ?? new Map<string, GradientsOfAxes>();
+    byOwners.set(over, byAxes);
+    if (grad === null) continue;
     const key = axes.join(' ');
     const group = byAxes.get(key) ?? { axes, gradients: [] };
-    if (grad !== null) group.gradients.push(grad);
+    group.gradients.push(grad);
     byAxes.set(key, group);
   }
-  return [...byAxes.values()];
+  return [...byOwners].map(([over, byAxes]) => ({ groups: [...byAxes.values()], over }));
 }
 
 function normOf(parameters: Iterable<Tensor>, { normType = 2 }: GradNormOptions): Tensor {
   return noGrad(() => {
-    const groups = gradientsByAxes(parameters);
+    const all = gradientsByOwners(parameters);
     if (normType === 2) {
-      return normOfSquares(groups.map((each) => sumOverAxes(squaresOf(each.gradients), each.axes)));
+      return normOfSquares(
+        all.map(({ groups, over }) => {
+          const squares = groups.map((each) => sumOverAxes(squaresOf(each.gradients), each.axes));
+          return sumOverAxes(sumOf(squares), over === undefined ? [] : [over]);
+        }),
+      );
     }
-    const parts = groups.map(({ axes, gradients }) => largest(gradients, axes));
-    return parts.length === 0 ? zeros([]) : stack(parts).max();
+    const parts = all.map(({ groups, over }) =>
+      largestOver(
+        groups.map((each) => largestOver(each.gradients.map(largest), each.axes)),
+        over === undefined ? [] : [over],
+      ),
+    );
+    return largestOver(parts, []);
   });
 }
 
 /** The sum of the squares of gradients, computed in f32, as squares of f16 may exceed f16. Shape: -> []. */
 function squaresOf(gradients: readonly Tensor[]): Tensor {
-  const squares = gradients.map((gradient) => gradient.to('f32').square().sum());
-  return squares.length === 0 ? zeros([]) : stack(squares).sum();
+  return sumOf(gradients.map((gradient) => gradient.to('f32').square().sum()));
 }
 
-/** A gradient without elements has no largest one, and does not count. */
-function largest(gradients: readonly Tensor[], axes: readonly string[]): Tensor {
-  const filled = gradients.filter(({ numel }) => numel > 0);
-  const largestOf = filled.map((gradient) => gradient.abs().max().to('f32'));
-  const own = largestOf.length === 0 ? zeros([]) : stack(largestOf).max();
+/** Shapes: each [] -> []. */
+function sumOf(values: readonly Tensor[]): Tensor {
+  return values.length === 0 ? zeros([]) : stack(values).sum();
+}
+
+/** A gradient without elements has no largest one, and does not count. Shape: -> []. */
+function largest(gradient: Tensor): Tensor {
+  return gradient.numel === 0 ? zeros([]) : gradient.abs().max().to('f32');
+}
+
+/** The largest value of this rank, and of those of the axes. Shapes: each [] -> []. */
+function largestOver(values: readonly Tensor[], axes: readonly string[]): Tensor {
+  const own = values.length === 0 ? zeros([]) : stack(values).max();
   return axes.reduce((max, axis) => allGather(max.reshape([1]), axis, 0).max(), own);
 }
 

@@ -311,7 +311,6 @@ export class TensorHandle {
 
   /** Hooks of a pass that fails on its way must not reach into the next one. */
   #walkBackward(root: Node, gradient: Node | null): void {
-    const loss = gradient === null ? root : null;
     try {
       withoutAutocast(() =>
         withoutValues(() => {
@@ -320,7 +319,7 @@ export class TensorHandle {
               needs: (node) => node.requiresGrad,
               isLeaf: (node) => node.sink !== null || node.op === 'input' || node.op === 'assign',
               onStart: (leaves) => {
-                for (const leaf of leaves) leaf.sink?.expect?.(loss);
+                for (const leaf of leaves) leaf.sink?.expect?.(gradient === null ? root : null);
               },
               gradientsOf: recomputing(gradientsOfNode),
               onLeaf: (leaf, gradient) => {

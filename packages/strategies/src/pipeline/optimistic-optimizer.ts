@@ -16,6 +16,7 @@ import {
   type OptionRules,
   ownSquares,
   type OwnSum,
+  type OwnSums,
   ReversibleUpdate,
   type SavedState,
   scaleGradients,
@@ -138,7 +139,8 @@ export class OptimisticOptimizer<Wrapped extends Optimizer> extends WrappedOptim
     // Whoever asks for it is told.
     verdict.promise.catch(() => {});
     const step = async (compute: Compute): Promise<void> => {
-      await compute(sums.flatMap(({ own: { node } }) => (node.value === null ? [node] : [])));
+      const own = sums.flatMap((each) => each.sums.map(({ own: { node } }) => node));
+      await compute(own.filter(({ value }) => value === null));
       const added = addUp(sums);
       added.catch(() => {});
       await update.make(compute);
@@ -243,16 +245,27 @@ function verdictsOf(axis: string): string {
   return `${axis} verdicts`;
 }
 
-/** Sums over the ranks. Shapes: each [] -> one number each. */
-async function addUp(sums: readonly OwnSum[]): Promise<number[]> {
-  const { mesh } = currentSession();
-  const own = await Promise.all(sums.map(({ own: { node } }) => bytesOf(node)));
+/** Sums over the ranks. Shapes: each [] -> one number for each of `all`. */
+async function addUp(all: readonly OwnSums[]): Promise<number[]> {
+  const own = new Map<OwnSum, Uint8Array<ArrayBuffer>>();
+  for (const sum of all.flatMap(({ sums }) => sums)) {
+    own.set(sum, (await bytesOf(sum.own.node)).slice());
+  }
   const found: number[] = [];
-  for (const [index, { axes }] of sums.entries()) {
-    const bytes = own[index] ?? new Uint8Array(4);
-    for (const axis of axes)
-      await mesh.group(verdictsOf(axis)).allReduce({ bytes, dtype: 'f32' }, 'sum');
-    found.push(new Float32Array(bytes.buffer)[0] ?? 0);
+  for (const { sums, over } of all) {
+    const parts: number[] = [];
+    for (const sum of sums) parts.push(await sumOver(sum.axes, own.get(sum) ?? new Uint8Array(4)));
+    const together = Float32Array.of(parts.reduce((sum, part) => sum + part, 0));
+    found.push(await sumOver(over === undefined ? [] : [over], new Uint8Array(together.buffer)));
   }
   return found;
+}
+
+/** In place. Shape: bytes of one number -> that number's sum. */
+async function sumOver(axes: readonly string[], bytes: Uint8Array<ArrayBuffer>): Promise<number> {
+  const { mesh } = currentSession();
+  for (const axis of axes) {
+    await mesh.group(verdictsOf(axis)).allReduce({ bytes, dtype: 'f32' }, 'sum');
+  }
+  return new Float32Array(bytes.buffer)[0] ?? 0;
 }

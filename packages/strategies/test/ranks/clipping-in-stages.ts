@@ -1,0 +1,70 @@
+import { cpu } from '@shardwise/backend-cpu';
+import { createMesh, joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
+import { manualSeed, nn, optim, setRank, tensor, type Tensor } from '@shardwise/core';
+import {
+  colwiseParallel,
+  compose,
+  fsdp,
+  OptimisticOptimizer,
+  parallelize,
+  pipeline,
+  rowwiseParallel,
+  tensorParallel,
+} from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { z } from 'zod';
+
+/** Norms of all gradients: the root of the sum of squares, the largest value, and what the optimizer has clipped by. */
+export const norms = z.object({ sum: z.number(), largest: z.number(), ahead: z.number() });
+export type Norms = z.infer<typeof norms>;
+
+const axes = ['tp', 'dp', 'pp'].map((name) => ({ name, size: 2 }));
+const loss = (output: Tensor): Tensor => output.square().mean();
+const batch = (): Tensor => tensor([1, 2, 3, 4].map((row) => [row, 1 / row, -row, row * row]));
+
+/** The first stage has layers whose outputs and whose inputs are in parts, the second one no layer of the latter kind. */
+function build(): nn.Sequential {
+  manualSeed(3);
+  return new nn.Sequential(...[0, 1, 2, 3].map(() => new nn.Linear(4, 4)));
+}
+
+/** Each of a step whose norm is computed with the update. */
+async function normsOf(model: nn.Module, backward: () => void): Promise<Norms> {
+  const parameters = model.parameters();
+  const optimizer = new optim.SGD(parameters, { lr: 0.1 });
+  const clipped = async (normType: number): Promise<number> => {
+    optimizer.zeroGrad();
+    backward();
+    const norm = optim.clipGradNorm(parameters, 0.1, { normType });
+    await optimizer.step();
+    return norm.item();
+  };
+  const [sum, largest] = [await clipped(2), await clipped(Infinity)];
+  const optimistic = new OptimisticOptimizer(optimizer, { maxNorm: 0.1 });
+  optimizer.zeroGrad();
+  backward();
+  await optimistic.step();
+  return { sum, largest, ahead: (await optimistic.verdict()).norm };
+}
+
+export async function main({ rank, world }: RankContext<ThreadsWorld>): Promise<Norms> {
+  const region = world.regions[rank];
+  if (region === undefined) throw new RangeError(`no region for rank ${rank}`);
+  const mesh = await createMesh(joinThreadsWorld(world, rank), axes);
+  setRank({ device: await cpu({ memory: world.memory, ...region }), mesh });
+  const inParts = colwiseParallel({ output: 'invariant' });
+  const strategy = compose(
+    tensorParallel({ '0': inParts, '1': rowwiseParallel({ input: 'invariant' }), '3': inParts }),
+    pipeline({ schedule: 'gpipe', microbatches: 2, cut: ['2'], loss }),
+    fsdp(),
+  );
+  const model = await parallelize(build(), strategy);
+  const first = 2 * mesh.coordinate('dp');
+  const own = batch().slice(0, first, first + 2);
+  return normsOf(model.module, () => model.forward(own).backward());
+}
+
+export async function normsAlone(): Promise<Norms> {
+  const model = build();
+  return normsOf(model, () => loss(model.forward(batch())).backward());
+}
