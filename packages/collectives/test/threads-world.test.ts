@@ -186,6 +186,23 @@ describe('many ranks on one thread', () => {
     expect(other.status).toBe('rejected');
   });
 
+  it('say so on all ranks, though the first one that notices ends the world at once', async () => {
+    const world = createThreadsWorld({ size: 3, arenaBytes: PAGE_BYTES });
+    const [first, second, third] = [0, 1, 2].map((rank) => joinThreadsWorld(world, rank));
+    const buffer = { bytes: new Uint8Array(8), dtype: 'f32' } as const;
+    const calls = [
+      first!.allReduce(buffer, 'avg'),
+      third!.allReduce(buffer, 'avg'),
+      second!.barrier(),
+    ];
+    abortThreadsWorld(world, { rank: 1, reason: 'CollectiveMismatchError' });
+    for (const each of await Promise.allSettled(calls)) {
+      expect(each.status === 'rejected' ? String(each.reason) : '').toMatch(
+        /^CollectiveMismatchError: Call #0 on ranks 0, 2 is allReduce/,
+      );
+    }
+  });
+
   it('say who has not come in time', async () => {
     const world = createThreadsWorld({ size: 3, arenaBytes: PAGE_BYTES });
     const [first, second] = [0, 1].map((rank) => joinThreadsWorld(world, rank));

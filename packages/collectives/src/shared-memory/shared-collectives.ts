@@ -133,6 +133,19 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
     return moved;
   }
 
+  /**
+   * Rejects a call on which all ranks have come and do not agree. The rank that noticed it first may have ended the world,
+   * and each rank is to hear what the ranks called.
+   */
+  rejectDisagreement(): void {
+    const issued = this.#toWork;
+    if (issued?.state.phase !== 'meeting' || issued === this.#toPublish) return;
+    const { members } = this.#lanes;
+    const hasCome = (_: number, rank: number): boolean =>
+      this.#lanes.arrived(rank, issued.sequence);
+    if (members.every(hasCome)) this.#agree(issued);
+  }
+
   /** Works on a call as far as possible. Returns whether this rank's share of it is done. */
   #work(issued: PendingCall): boolean {
     const { state, sequence } = issued;

@@ -54,6 +54,7 @@ export class SharedMemoryGroup extends CheckedGroup {
         messages.expire(now);
       },
       fail: (cause) => {
+        this.#collectives.rejectDisagreement();
         this.#end(cause);
         for (const listener of this.#abortListeners.splice(0)) listener(cause);
       },
