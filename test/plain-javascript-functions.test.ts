@@ -284,52 +284,19 @@ const functions: readonly (readonly [string, Call])[] = [
   ...(['rand', 'randn', 'randperm', 'rand64'] as const).map(
     (name) => [`Generator.${name}`, methodOf(new sw.Generator(1), name, takes.whole(2))] as const,
   ),
-  [
-    'Generator.uniform',
-    methodOf(
-      new sw.Generator(1),
-      'uniform',
-      takes.whole(2),
-      optional(takes.setting(0)),
-      optional(takes.setting(1)),
-    ),
-  ],
-  [
-    'Generator.normal',
-    methodOf(
-      new sw.Generator(1),
-      'normal',
-      takes.whole(2),
-      optional(takes.setting(0)),
-      optional(takes.setting(1)),
-    ),
-  ],
+  ...(['uniform', 'normal'] as const).flatMap((name) => {
+    const two = [optional(takes.setting(0)), optional(takes.setting(1))];
+    return [
+      [`Generator.${name}`, methodOf(new sw.Generator(1), name, takes.whole(2), ...two)],
+      [`init.${name}`, list(sw.nn.init[name], generator, shape, ...two)],
+    ] satisfies [string, Call][];
+  }),
   [
     'Generator.bernoulli',
     methodOf(new sw.Generator(1), 'bernoulli', takes.whole(2), takes.setting(0.5)),
   ],
   ['init.zeros', list(sw.nn.init.zeros, shape)],
   ['init.constant', list(sw.nn.init.constant, shape, takes.setting(1))],
-  [
-    'init.uniform',
-    list(
-      sw.nn.init.uniform,
-      generator,
-      shape,
-      optional(takes.setting(0)),
-      optional(takes.setting(1)),
-    ),
-  ],
-  [
-    'init.normal',
-    list(
-      sw.nn.init.normal,
-      generator,
-      shape,
-      optional(takes.setting(0)),
-      optional(takes.setting(1)),
-    ),
-  ],
   ['init.truncNormal', list(sw.nn.init.truncNormal, generator, shape, opt({ std: 1 }))],
   [
     'init.kaimingUniform',

@@ -79,8 +79,7 @@ export function splitText(
   bytes: Uint8Array,
   validationFraction: number,
 ): { readonly train: Uint8Array; readonly validation: Uint8Array } {
-  const isShare = Number.isFinite(validationFraction) && validationFraction >= 0;
-  if (!isShare || validationFraction > 1) {
+  if (!option.share.fits(validationFraction)) {
     throw new ConfigError(
       {
         asked: 'to split a text for validation',

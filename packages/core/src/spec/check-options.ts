@@ -30,23 +30,12 @@ export function checkByRules(
     if (rule === undefined) throw unknownOption(of, option, Object.keys(rules));
     if (!rule.fits(value)) throw unfit(of, option, value, rule);
   }
-  for (const [option, rule] of requiredBy(rules)) {
-    if (given[option] === undefined) throw missing(of, option, rule);
+  for (const option in rules) {
+    const rule = rules[option];
+    if (rule?.isRequired === true && given[option] === undefined) {
+      throw missing(of, option, rule);
+    }
   }
-}
-
-type NamedRule = readonly [option: string, rule: OptionRule<unknown>];
-
-/** Looked up once for each table: most have no required option, and each call would read all of their rules. */
-const requiredOptions = new WeakMap<object, readonly NamedRule[]>();
-
-function requiredBy(rules: Readonly<Record<string, OptionRule<unknown>>>): readonly NamedRule[] {
-  let required = requiredOptions.get(rules);
-  if (required === undefined) {
-    required = Object.entries(rules).filter(([, rule]) => rule.isRequired === true);
-    requiredOptions.set(rules, required);
-  }
-  return required;
 }
 
 function unknownOption(of: string, option: string, names: readonly string[]): ConfigError {

@@ -1,14 +1,7 @@
-import {
-  allGather,
-  CollectiveMismatchError,
-  fromData,
-  isGradEnabled,
-  noGrad,
-  type Tensor,
-} from '@shardwise/core/extend';
+import { CollectiveMismatchError, isGradEnabled } from '@shardwise/core/extend';
 import { batchMark, isSameData } from '../batch-mark.ts';
-import { bytesNow } from '../bytes-now.ts';
 import type { PassHooks } from '../plan/plan-context.ts';
+import { ToldWords } from '../told-words.ts';
 
 /**
  * Compares the first batches of training and of evaluation, which the ranks of an axis have alike if they share out layers.
@@ -17,10 +10,11 @@ import type { PassHooks } from '../plan/plan-context.ts';
 export class SameBatch implements PassHooks {
   readonly #axis: string;
   readonly #compared = new Set<boolean>();
-  readonly #sent: Tensor[] = [];
+  readonly #marks: ToldWords;
 
   constructor(axis: string) {
     this.#axis = axis;
+    this.#marks = new ToldWords([axis]);
   }
 
   /** A collective of the graph in a first pass. Throws CollectiveMismatchError on all ranks. */
@@ -29,17 +23,12 @@ export class SameBatch implements PassHooks {
     if (this.#compared.has(isGradEnabled())) return;
     this.#compared.add(isGradEnabled());
     const { shapes, data } = batchMark(inputs);
-    const own = fromData(Int32Array.of(shapes, data), [2], 'i32');
-    this.#sent.push(noGrad(() => allGather(own, this.#axis, 0)).retain());
+    this.#marks.tell(Int32Array.of(shapes, data));
   }
 
   #compare(): void {
-    for (let [sent] = this.#sent; sent !== undefined; [sent] = this.#sent) {
-      const bytes = bytesNow(sent);
-      if (bytes === undefined) return;
-      const [shapes, data, ...others] = new Int32Array(bytes.slice().buffer);
-      this.#sent.shift();
-      sent.dispose();
+    for (let all = this.#marks.take(); all !== undefined; all = this.#marks.take()) {
+      const [shapes, data, ...others] = all;
       for (let rank = 1; 2 * rank - 2 < others.length; rank++) {
         const [otherShapes, otherData] = others.slice(2 * rank - 2);
         if (otherShapes !== shapes || !isSameData(data, otherData)) throw this.#otherBatch(rank);
