@@ -259,6 +259,14 @@ describe('TextDataset', () => {
     expect(train).toHaveLength(7);
     expect(() => splitText(bytes, 1.5)).toThrow(ConfigError);
   });
+
+  test('elements of more than a byte are refused, as they would be read as bytes', () => {
+    const words = new Uint16Array(20);
+    // @ts-expect-error: plain JavaScript can pass this.
+    expect(() => new TextDataset(words, { contextLength: 2 })).toThrow('Uint8Array');
+    // @ts-expect-error: plain JavaScript can pass this.
+    expect(() => splitText(words, 0.5)).toThrow('Uint8Array');
+  });
 });
 
 describe('readTextFiles', () => {

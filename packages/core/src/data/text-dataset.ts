@@ -1,4 +1,4 @@
-import { ConfigError, DataError } from '../spec/errors.ts';
+import { DataError } from '../spec/errors.ts';
 import { checkIndex, type Dataset } from './dataset.ts';
 import { type NDArray, ndArray } from './nd-array.ts';
 import { checkOptions } from '../spec/check-options.ts';
@@ -23,10 +23,11 @@ export interface TextDatasetOptions {
 }
 
 const bytesRule: OptionRule<Uint8Array> = {
-  fits: (value): value is Uint8Array => ArrayBuffer.isView(value),
+  fits: (value): value is Uint8Array => value instanceof Uint8Array,
   is: 'a Uint8Array',
 };
 const bytesRules = { bytes: option.required(bytesRule) };
+const splitRules = { ...bytesRules, validationFraction: option.required(option.share) };
 const textRules: OptionRules<TextDatasetOptions> = {
   contextLength: option.required(option.integer(1)),
   stride: option.integer(1),
@@ -79,16 +80,7 @@ export function splitText(
   bytes: Uint8Array,
   validationFraction: number,
 ): { readonly train: Uint8Array; readonly validation: Uint8Array } {
-  if (!option.share.fits(validationFraction)) {
-    throw new ConfigError(
-      {
-        asked: 'to split a text for validation',
-        found: `fraction ${validationFraction}`,
-        todo: 'Use a fraction in [0, 1]',
-      },
-      { validationFraction },
-    );
-  }
+  checkOptions('splitText', { bytes, validationFraction }, splitRules);
   const cut = Math.floor(bytes.length * (1 - validationFraction));
   return { train: bytes.subarray(0, cut), validation: bytes.subarray(cut) };
 }
