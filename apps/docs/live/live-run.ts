@@ -135,8 +135,10 @@ export class LiveRun<Look> {
     return this.#state;
   }
 
+  /** Ranks that have not begun yet wait before their first step. */
   pause(): void {
     if (this.#state.status === 'running') this.#allow(this.#furthest, 'paused');
+    else if (this.#state.status === 'starting') this.#allowed = 0;
   }
 
   resume(): void {
@@ -164,9 +166,9 @@ export class LiveRun<Look> {
     this.#options.onDispose?.();
   }
 
-  /** Steps that the rank furthest ahead has done. */
+  /** Steps that the rank furthest ahead has done, those before the checkpoint included. */
   get #furthest(): number {
-    return Math.max(...this.#state.ranks.map(({ step }) => step));
+    return Math.max(this.#checkpoint?.step ?? 0, ...this.#state.ranks.map(({ step }) => step));
   }
 
   #allow(steps: number, status: 'running' | 'paused'): void {

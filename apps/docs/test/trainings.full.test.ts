@@ -8,11 +8,14 @@ describeSite('trainings in pages', (site) => {
   test('a rank that is killed is named, and all go on from the last checkpoint to the loss of a run without it', async () => {
     const { page } = await site.open('/explore/training');
     const undisturbed = await trainInPage(page, { Ranks: '3', Strategy: 'fsdp' });
-    await page.getByRole('button', { name: 'Train', exact: true }).click();
-    await page.locator('.summary', { hasText: /Training: [3-9]\d of/ }).waitFor();
+    // Step by step, so that the training is not over before the rank is killed.
+    for (let step = 1; step <= 22; step++) {
+      await page.getByRole('button', { name: 'Step', exact: true }).click();
+      await page.locator('.summary', { hasText: `Paused: ${step} of` }).waitFor();
+    }
     await page.getByRole('button', { name: 'Kill rank 2' }).click();
     await page.getByText('rank 2 of the world ended the group').first().waitFor();
-    await page.getByText(/started again, from the checkpoint of step \d+0\./).waitFor();
+    await page.getByText(/started again, from the checkpoint of step 20\./).waitFor();
     const summary = page.locator('.summary', { hasText: /^Over/ });
     await summary.waitFor({ timeout: 120_000 });
     expect(await summary.textContent()).toContain(`loss ${undisturbed}`);
@@ -133,13 +136,22 @@ describeSite('trainings in pages', (site) => {
 
   test('a training pauses when nobody sees the page', async () => {
     const { page } = await site.open('/explore/training');
-    await page.getByRole('button', { name: 'Train', exact: true }).click();
-    await page.locator('.summary', { hasText: /Training: [1-9]/ }).waitFor();
+    // In the page, so that the training is not over before the page is hidden.
     await page.evaluate(() => {
-      Object.defineProperty(document, 'hidden', { get: () => true });
-      document.dispatchEvent(new Event('visibilitychange'));
+      new MutationObserver((_, observer) => {
+        if (!/Training: [1-9]/.test(document.querySelector('.summary')?.textContent ?? '')) return;
+        observer.disconnect();
+        Object.defineProperty(document, 'hidden', { get: () => true });
+        document.dispatchEvent(new Event('visibilitychange'));
+      }).observe(document.body, { subtree: true, childList: true, characterData: true });
     });
-    await page.locator('.summary', { hasText: /^Paused/ }).waitFor();
+    await page.getByRole('button', { name: 'Train', exact: true }).click();
+    await page.locator('.summary', { hasText: /^Paused: [1-9]/ }).waitFor();
+    // Now the page is hidden before ranks have started.
+    await page.getByRole('button', { name: 'Stop', exact: true }).click();
+    await page.getByRole('button', { name: 'Train', exact: true }).click();
+    await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')));
+    await page.locator('.summary', { hasText: 'Paused: 0 of' }).waitFor();
     await page.close();
   });
 });
