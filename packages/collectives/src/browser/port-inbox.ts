@@ -1,20 +1,8 @@
 import type { CallOptions } from '@shardwise/core/spec';
 import { limitMessage } from '../transports/limit-message.ts';
+import { Mailboxes, type Receiver } from '../transports/mailboxes.ts';
 import { messageLengthError, type MessageLabel } from '../transports/message-errors.ts';
 import { costOf } from './port-message.ts';
-
-interface Receiver {
-  readonly label: MessageLabel;
-  readonly bytes: Uint8Array;
-  readonly resolve: () => void;
-  readonly reject: (error: Error) => void;
-}
-
-/** The messages of one tag that have no receiver yet, or the receivers that have no message yet. */
-interface Mailbox {
-  readonly messages: Uint8Array[];
-  readonly receivers: Receiver[];
-}
 
 export interface PortInboxOptions {
   readonly rank: number;
@@ -26,7 +14,7 @@ export interface PortInboxOptions {
 /** Takes what one peer sends to this rank, and gives each message to the receiver of its tag, in order. */
 export class PortInbox {
   readonly #options: PortInboxOptions;
-  readonly #mailboxes = new Map<number, Mailbox>();
+  readonly #mailboxes = new Mailboxes();
   #waitingCost = 0;
   #ended: Error | undefined;
 
@@ -51,48 +39,39 @@ export class PortInbox {
     };
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const receiver: Receiver = { label, bytes, resolve, reject };
-    const mailbox = this.#mailbox(tag);
-    const message = mailbox.messages.shift();
+    const message = this.#mailboxes.takeMessage(tag);
     if (message !== undefined) {
       this.#waitingCost -= costOf(message.byteLength);
       this.#hand(message, receiver);
     } else if (this.#ended !== undefined) reject(this.#ended);
-    else mailbox.receivers.push(receiver);
-    this.#tidy(tag);
+    else this.#mailboxes.addReceiver(tag, receiver);
     if (options === undefined) return promise;
     return limitMessage(promise, label, options, (error) => {
-      const index = mailbox.receivers.indexOf(receiver);
-      if (index >= 0) mailbox.receivers.splice(index, 1);
-      this.#tidy(tag);
+      this.#mailboxes.removeReceiver(tag, receiver);
       reject(error);
     });
   }
 
   deliver(tag: number, message: Uint8Array): void {
     if (this.#ended !== undefined) return;
-    const mailbox = this.#mailbox(tag);
-    const receiver = mailbox.receivers.shift();
+    const receiver = this.#mailboxes.takeReceiver(tag);
     if (receiver !== undefined) this.#hand(message, receiver);
     else {
-      mailbox.messages.push(message);
+      this.#mailboxes.addMessage(tag, message);
       this.#waitingCost += costOf(message.byteLength);
     }
-    this.#tidy(tag);
   }
 
   /** Notes that no more messages will come. Those that are here can still be received. */
   end(error: Error): void {
     this.#ended ??= error;
-    for (const [tag, { receivers }] of this.#mailboxes) {
-      for (const { reject } of receivers.splice(0)) reject(error);
-      this.#tidy(tag);
-    }
+    this.#mailboxes.rejectReceivers(error);
   }
 
   /** Does what `end` does, and drops the messages that are here. */
   fail(error: Error): void {
     this.end(error);
-    this.#mailboxes.clear();
+    this.#mailboxes.dropMessages();
     this.#waitingCost = 0;
   }
 
@@ -102,21 +81,5 @@ export class PortInbox {
       bytes.set(message);
       resolve();
     } else reject(messageLengthError(label, message.byteLength));
-  }
-
-  #mailbox(tag: number): Mailbox {
-    const known = this.#mailboxes.get(tag);
-    if (known !== undefined) return known;
-    const mailbox: Mailbox = { messages: [], receivers: [] };
-    this.#mailboxes.set(tag, mailbox);
-    return mailbox;
-  }
-
-  /** Forgets an empty mailbox, as programs use ever new tags. */
-  #tidy(tag: number): void {
-    const mailbox = this.#mailboxes.get(tag);
-    if (mailbox?.messages.length === 0 && mailbox.receivers.length === 0) {
-      this.#mailboxes.delete(tag);
-    }
   }
 }

@@ -1,5 +1,6 @@
 import type { CallOptions, CollectiveError } from '@shardwise/core/spec';
 import { limitMessage } from '../limit-message.ts';
+import { Mailboxes, type Receiver } from '../mailboxes.ts';
 import { messageLengthError, type MessageLabel } from '../message-errors.ts';
 import type { Wakefulness } from './wakefulness.ts';
 
@@ -12,19 +13,6 @@ export interface Sink {
   readonly bytes: Uint8Array | undefined;
   /** Called when all bytes are there. */
   readonly done: () => void;
-}
-
-interface Receiver {
-  readonly label: MessageLabel;
-  readonly bytes: Uint8Array;
-  readonly resolve: () => void;
-  readonly reject: (error: Error) => void;
-}
-
-/** The messages of one tag that have no receiver yet, or the receivers that have no message yet. */
-interface Mailbox {
-  readonly messages: Uint8Array[];
-  readonly receivers: Receiver[];
 }
 
 export interface InboxOptions {
@@ -42,7 +30,7 @@ export class Inbox {
   /** Called when a message that was not accepted may be tried again. */
   onRoom: () => void = () => {};
   readonly #options: InboxOptions;
-  readonly #mailboxes = new Map<number, Mailbox>();
+  readonly #mailboxes = new Mailboxes();
   #unexpectedBytes = 0;
   /** The receiver whose memory is being filled. */
   #filling: Receiver | undefined;
@@ -62,11 +50,9 @@ export class Inbox {
       tag,
       byteLength: bytes.byteLength,
     };
-    const mailbox = this.#mailboxes.get(tag);
-    const message = mailbox?.messages.shift();
+    const message = this.#mailboxes.takeMessage(tag);
     if (message !== undefined) {
       this.#unexpectedBytes -= message.byteLength + MESSAGE_BYTES;
-      this.#tidy(tag);
       this.onRoom();
       if (message.byteLength !== bytes.byteLength) {
         return Promise.reject(messageLengthError(label, message.byteLength));
@@ -77,7 +63,7 @@ export class Inbox {
     if (this.#ended !== undefined) return Promise.reject(this.#ended);
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const receiver: Receiver = { label, bytes, resolve, reject };
-    this.#mailbox(tag).receivers.push(receiver);
+    this.#mailboxes.addReceiver(tag, receiver);
     this.onRoom();
     this.#options.wakefulness.wait();
     if (options === undefined) return promise;
@@ -86,10 +72,8 @@ export class Inbox {
 
   /** Where the body of a message goes that begins to arrive; undefined where nobody awaits it. */
   open(tag: number, length: number): Sink | undefined {
-    const mailbox = this.#mailboxes.get(tag);
-    const receiver = mailbox?.receivers.shift();
+    const receiver = this.#mailboxes.takeReceiver(tag);
     if (receiver === undefined) return undefined;
-    this.#tidy(tag);
     if (receiver.bytes.byteLength !== length) {
       receiver.reject(messageLengthError(receiver.label, length));
       return { bytes: undefined, done: () => {} };
@@ -116,16 +100,13 @@ export class Inbox {
     this.#ended ??= error;
     this.#filling?.reject(error);
     this.#filling = undefined;
-    for (const [tag, { receivers }] of this.#mailboxes) {
-      for (const { reject } of receivers.splice(0)) reject(error);
-      this.#tidy(tag);
-    }
+    this.#mailboxes.rejectReceivers(error);
   }
 
   /** Does what `end` does, and drops the messages that are here. */
   fail(error: Error): void {
     this.end(error);
-    this.#mailboxes.clear();
+    this.#mailboxes.dropMessages();
     this.#unexpectedBytes = 0;
   }
 
@@ -133,7 +114,7 @@ export class Inbox {
     if (this.#ended !== undefined) return;
     const sink = this.open(tag, bytes.byteLength);
     if (sink === undefined) {
-      this.#mailbox(tag).messages.push(bytes);
+      this.#mailboxes.addMessage(tag, bytes);
       return;
     }
     this.#unexpectedBytes -= bytes.byteLength + MESSAGE_BYTES;
@@ -142,27 +123,8 @@ export class Inbox {
   }
 
   #giveUp(tag: number, receiver: Receiver, error: CollectiveError): void {
-    const receivers = this.#mailboxes.get(tag)?.receivers ?? [];
-    const index = receivers.indexOf(receiver);
-    if (index >= 0) receivers.splice(index, 1);
-    else if (this.#filling === receiver) this.#options.interrupt(error);
-    this.#tidy(tag);
+    const waited = this.#mailboxes.removeReceiver(tag, receiver);
+    if (!waited && this.#filling === receiver) this.#options.interrupt(error);
     receiver.reject(error);
-  }
-
-  #mailbox(tag: number): Mailbox {
-    const known = this.#mailboxes.get(tag);
-    if (known !== undefined) return known;
-    const mailbox: Mailbox = { messages: [], receivers: [] };
-    this.#mailboxes.set(tag, mailbox);
-    return mailbox;
-  }
-
-  /** Forgets an empty mailbox, as programs use ever new tags. */
-  #tidy(tag: number): void {
-    const mailbox = this.#mailboxes.get(tag);
-    if (mailbox?.messages.length === 0 && mailbox.receivers.length === 0) {
-      this.#mailboxes.delete(tag);
-    }
   }
 }
