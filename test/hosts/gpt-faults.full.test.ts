@@ -70,7 +70,8 @@ describe.skipIf(unavailable !== undefined)(title, slowly, () => {
     const kill = { prints: 'step 1/', act: killLauncher };
     const [first] = await Promise.all(runs.onHosts(made.hosts, 'run', { when: kill }));
     expect(first?.exitCode, first?.output).toBe(1);
-    expect(first?.stderr).toMatch(/on node 1 \(host1\) failed: /);
+    // A rank of it may be missed first, or on a busy machine its launcher.
+    expect(first?.stderr).toMatch(/[Nn]ode 1 \(host1\) failed: /);
     await noProcesses(1);
   });
 });
