@@ -57,6 +57,7 @@ export default defineConfig(({ mode }) => {
       maxWorkers: 2,
       testTimeout: 60_000,
       hookTimeout: 60_000,
+      expect: { poll: { timeout: 30_000 } },
       // Worker threads and forks inherit execArgv, spawned processes inherit NODE_OPTIONS.
       execArgv: [CONDITION, RESOLVER],
       env: { NODE_OPTIONS: `${CONDITION} ${RESOLVER}`, NODE_COMPILE_CACHE: compiled },

@@ -46,6 +46,8 @@ export function describeExample(title: string, tests: (open: OpenExample) => voi
         });
         try {
           const page = await browser.newPage({ viewport: { width, height: 740 } });
+          // A busy machine takes many times as long as an idle one.
+          page.setDefaultTimeout(100_000);
           const errors: string[] = [];
           page.on('pageerror', ({ message }) => errors.push(message));
           await page.goto(new URL(path, server.url).href);

@@ -371,7 +371,7 @@ describeSite('in a browser', (site) => {
     await page.getByRole('button', { name: 'Stop' }).click();
     expect(await page.locator('.summary').textContent()).toBe('Stopped.');
     await measure.click();
-    await page.locator('.summary', { hasText: /^Done/ }).waitFor({ timeout: 110_000 });
+    await page.locator('.summary', { hasText: /^Done/ }).waitFor({ timeout: 300_000 });
     const own = async (caption: RegExp): Promise<string[][]> =>
       (await rowsOf(page, caption)).filter(([by]) => by?.startsWith('this device'));
     const [[, ...products] = []] = await own(/^Product/);
@@ -390,5 +390,5 @@ describeSite('in a browser', (site) => {
     expect(report.match(/GFLOP\/s|tokens\/s|GB\/s/g)).toHaveLength(8);
     expect(problems).toEqual([]);
     await page.close();
-  }, 120_000);
+  }, 400_000);
 });

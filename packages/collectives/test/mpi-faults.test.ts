@@ -106,8 +106,8 @@ function endsJobs(launcher: MpiLauncher): void {
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       for (const [, pid] of text.matchAll(/says pid (\d+)/g)) pids.push(Number(pid));
     });
-    await expect.poll(() => pids.length, { timeout: 30_000 }).toBe(size);
+    await expect.poll(() => pids.length).toBe(size);
     child.kill('SIGKILL');
-    await expect.poll(() => pids.filter(isThere), { timeout: 20_000 }).toEqual([]);
+    await expect.poll(() => pids.filter(isThere)).toEqual([]);
   });
 }

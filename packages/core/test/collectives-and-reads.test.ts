@@ -1,7 +1,7 @@
 import { createGroup, createLoopbackTransports } from '@shardwise/collectives';
 import type { ProcessGroup } from '@shardwise/core';
 import { interpreter } from '@shardwise/testing';
-import { beforeEach, describe, expect, test, vi } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { LineMesh } from '../src/mesh.ts';
 import { setRank } from '../src/rank.ts';
 import type { Backend, HostMemory } from '../src/spec/backend.ts';
@@ -77,7 +77,7 @@ describe('collectives of a device with memory of its own', () => {
     const x = tensor([1, 2]);
     const reduced = allReduce(x.mul(2), 'dp');
     const sum = reduced.add(x.add(5).retain()).data();
-    await vi.waitFor(() => expect(device.events).toEqual(['run', 'read', 'run']));
+    await expect.poll(() => device.events).toEqual(['run', 'read', 'run']);
     void peer.allReduce(peerBytes(10, 20), 'sum');
     device.endRead(0);
     expect([...(await sum)]).toEqual([10 + 2 + 6, 20 + 4 + 7]);
@@ -90,7 +90,7 @@ describe('collectives of a device with memory of its own', () => {
     const first = allReduce(x.mul(3), 'dp').retain();
     const second = allReduce(x.mul(7), 'dp').retain();
     const values = Promise.all([first.data(), second.data()]);
-    await vi.waitFor(() => expect(device.events).toEqual(['run', 'read', 'run', 'read']));
+    await expect.poll(() => device.events).toEqual(['run', 'read', 'run', 'read']);
     device.endRead(1);
     await settle();
     expect(device.events.filter((event) => event.startsWith('call'))).toEqual([]);

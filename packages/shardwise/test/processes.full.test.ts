@@ -158,7 +158,7 @@ describe('ranks that are processes', () => {
     expect(await living(pids)).toEqual(pids);
     run.kill('SIGKILL');
     await run.ended();
-    await expect.poll(() => living(pids), { timeout: 3000 }).toEqual([]);
+    await expect.poll(() => living(pids)).toEqual([]);
   });
 });
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Store } from '@shardwise/core';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import { openStore } from '../src/rendezvous/open-store.ts';
 import type { NextRound } from '../src/rendezvous/rendezvous.ts';
 import { decodeEnd, decodeState } from '../src/rendezvous/rendezvous-state.ts';
@@ -268,14 +268,12 @@ describe('a round', () => {
     if (first === undefined) throw new Error('no round');
     await b.end(first, failed(1));
     const next = a.next(never);
-    await vi.waitFor(
-      () =>
-        expect(hosts.notices).toContain(
-          'Rank 1 on node 1 (b) failed: it broke. Waiting up to 10 s for node 1 (b) or others in their place: ' +
-            '1 of 2 hosts have come.',
-        ),
-      { timeout: 5000 },
-    );
+    await expect
+      .poll(() => hosts.notices)
+      .toContain(
+        'Rank 1 on node 1 (b) failed: it broke. Waiting up to 10 s for node 1 (b) or others in their place: ' +
+          '1 of 2 hosts have come.',
+      );
     await gather([b]);
     expect(roundOf(await next)).toMatchObject({ epoch: 1, restarts: 1 });
   });
@@ -312,7 +310,7 @@ describe('a host that is cut off', () => {
       failure: { node: 'node 1 (b)', reason: expect.stringMatching(/no sign of life/) },
     });
     const next = gather([a, b]);
-    await vi.waitFor(() => expect(hosts.notices.join()).toMatch(/The store .* Waiting up to 10 s/));
+    await expect.poll(() => hosts.notices.join()).toMatch(/The store .* Waiting up to 10 s/);
     link.mend();
     for (const round of await next) expect(round).toMatchObject({ epoch: 1, restarts: 1 });
   });
@@ -347,9 +345,9 @@ describe('a host that is cut off', () => {
     if (first === undefined) throw new Error('no round');
     expect(a.isQuiet(first, 1)).toBe(false);
     link.cut();
-    await vi.waitFor(() => expect(a.isQuiet(first, 1)).toBe(true), { interval: 5 });
+    await expect.poll(() => a.isQuiet(first, 1), { interval: 5 }).toBe(true);
     link.mend();
-    await vi.waitFor(() => expect(a.isQuiet(first, 1)).toBe(false), { interval: 5 });
+    await expect.poll(() => a.isQuiet(first, 1), { interval: 5 }).toBe(false);
     expect(a.isQuiet(first, 0)).toBe(false);
   });
 });

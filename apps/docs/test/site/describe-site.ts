@@ -18,6 +18,8 @@ const flags = [
 ];
 /** WebGPU computes on the CPU, by SwiftShader. */
 const webGpuFlags = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader'];
+/** How long a test waits for something in a page. A busy machine takes many times as long as an idle one. */
+const WAIT_MS = 100_000;
 /** What Chromium says by itself where a page asks for a GPU and it has none. */
 const NO_GPU = 'No available adapters.';
 
@@ -222,7 +224,7 @@ export function describeSite(
 ): void {
   const reason = reasonWithoutBrowser();
   const name = reason === undefined ? title : `${title}: ${reason}`;
-  describe.skipIf(reason !== undefined)(name, () => {
+  describe.skipIf(reason !== undefined)(name, { timeout: 2 * WAIT_MS }, () => {
     const opened = new AsyncDisposableStack();
     let browser: Browser;
     let visitor: BrowserContext;
@@ -253,6 +255,7 @@ export function describeSite(
       },
       open: async (path, { width = 1280, serviceWorkers = 'allow' } = {}) => {
         const page = await browser.newPage({ reducedMotion: 'reduce', serviceWorkers });
+        page.setDefaultTimeout(WAIT_MS);
         const problems = problemsOf(page);
         await go(page, path, width);
         return { page, problems };
@@ -260,6 +263,7 @@ export function describeSite(
       visit: async (paths, width, look) => {
         // The next page in the same tab, as a reader has it: a tab of its own takes as much time as the page.
         const page = await visitor.newPage();
+        page.setDefaultTimeout(WAIT_MS);
         const found = problemsOf(page);
         for (const path of paths) {
           await go(page, path, width);
