@@ -11,8 +11,8 @@ describe('a GPT on three ranks, with products in bf16', () => {
   beforeAll(async () => {
     const world = createThreadsWorld({ size: 3, arenaBytes: 32 * 1024 * 1024 });
     const file = new URL('./golden/autocast-rank.ts', import.meta.url);
-    ranks = z.array(results).parse(await spawnRanks(3, file, { world, timeoutMs: 120_000 }));
-  }, 130_000);
+    ranks = z.array(results).parse(await spawnRanks(3, file, { world, timeoutMs: 600_000 }));
+  }, 620_000);
 
   it.each(Object.keys(strategies))(
     'has the losses of PyTorch’s autocast under %s, but for the noise of 16 bits',

@@ -6,7 +6,7 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { caseParts, strategies, trainAlone, type Trained, trained } from './ranks/operations.ts';
-import { testMs } from './time-limits.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 const size = 2;
 const tolerance = { rtol: 1e-3, atol: 1e-4 };
@@ -21,7 +21,7 @@ beforeAll(async () => {
   const world = createThreadsWorld({ size, arenaBytes: 128 * 1024 * 1024 });
   ranks = z
     .array(z.record(z.string(), z.array(trained)))
-    .parse(await spawnRanks(size, url, { world, timeoutMs: 600_000 }));
+    .parse(await spawnRanks(size, url, { world, timeoutMs: trainingMs }));
 }, testMs);
 
 describe.each(Object.keys(strategies))('under %s', (strategy) => {

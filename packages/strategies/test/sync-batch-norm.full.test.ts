@@ -6,6 +6,7 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { build, strategies, train, type Training, trainings } from './ranks/sync-batch-norm.ts';
+import { testMs, trainingMs } from './time-limits.ts';
 
 const size = 3;
 let ranks: readonly z.infer<typeof trainings>[] = [];
@@ -17,8 +18,8 @@ beforeAll(async () => {
   alone = await train(model, (x) => model.forward(x), { rank: 0, size: 1 });
   const url = new URL('./ranks/sync-batch-norm.ts', import.meta.url);
   const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
-  ranks = z.array(trainings).parse(await spawnRanks(size, url, { world, timeoutMs: 60_000 }));
-}, 300_000);
+  ranks = z.array(trainings).parse(await spawnRanks(size, url, { world, timeoutMs: trainingMs }));
+}, testMs);
 
 function close(found: readonly number[] = [], expected: readonly number[] = []): void {
   expect(found).toHaveLength(expected.length);
