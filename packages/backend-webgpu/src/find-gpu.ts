@@ -1,8 +1,9 @@
 import { BackendError, ConfigError } from '@shardwise/core/spec';
 
 /**
- * The implementation of WebGPU of this host: the browser's, or in Node that of the optional package `webgpu`, with all adapters or
- * with the one whose name has `adapter` in it. Throws BackendError, and ConfigError where a browser is to take an adapter by its name.
+ * The implementation of WebGPU of this host: the browser's, or in Node that of the optional package `webgpu`. There it
+ * has all adapters, or only the one whose name contains `adapter`. Throws BackendError if there is none, and
+ * ConfigError if a browser is asked for an adapter by its name.
  */
 export async function findGpu(adapter?: string): Promise<GPU> {
   const { gpu } = globalThis.navigator ?? {};
@@ -19,11 +20,11 @@ export async function findGpu(adapter?: string): Promise<GPU> {
   return known;
 }
 
-/** By its options, one for all devices of this thread: a device must not outlive it. */
+/** One GPU object for each set of options. All devices of the thread share it, because a device must not outlive it. */
 const dawn = new Map<string, Promise<GPU>>();
 
 async function loadDawn(options: string[]): Promise<GPU> {
-  // A name that bundlers of pages do not follow.
+  // Bundlers of pages do not follow a name that is in a variable.
   const name = 'webgpu';
   const loaded: unknown = await import(/* @vite-ignore */ name).catch((cause: unknown) => {
     throw notInstalled(cause);

@@ -1,7 +1,10 @@
 import type { BackendLimits } from '@shardwise/core/spec';
 import { bindingAlignmentBytes } from './device/gpu-constants.ts';
 
-/** Where sub-buffers may begin: where bindings may, so that those of one large buffer do not overlap. */
+/**
+ * Sub-buffers begin at multiples of this, where bindings may begin too, so that sub-buffers of one large buffer do not
+ * overlap.
+ */
 export const alignmentBytes: number = bindingAlignmentBytes;
 
 export const limits: BackendLimits = {

@@ -19,13 +19,13 @@ import type { ProductTile } from './kernels/product-tile.ts';
 import { GpuSession, type SessionOptions } from './device/gpu-session.ts';
 
 export interface WebGpuBackendOptions extends SessionOptions, MemoryLimits {
-  /** What the adapter says of itself. */
+  /** The adapter's description of itself. */
   readonly adapter: string;
-  /** Whether a processor computes as a device, such as SwiftShader: products then use no workgroup memory. */
+  /** Whether the device is emulated by a processor, as by SwiftShader. Products then use no workgroup memory. */
   readonly isProcessor?: boolean;
-  /** Bytes of a buffer in one binding, where that is less than the device's own limit. */
+  /** The most bytes of a buffer in one binding, if that is less than the device's own limit. */
   readonly bindingBytes?: number | undefined;
-  /** Where values wait that travel to other ranks. */
+  /** Where values wait that are sent to other ranks. */
   readonly host?: HostRegion | undefined;
 }
 
@@ -83,8 +83,8 @@ export class WebGpuBackend implements Backend {
   }
 
   /**
-   * How threads share out products of large matrices. Undefined before the first one, at which tiles are
-   * measured on the device; on a processor that computes as a device, it is known.
+   * How threads share out products of large matrices. Undefined before the first one, when tiles are measured on the
+   * device. On a processor that emulates a device, it is known from the start.
    */
   get tile(): ProductTile | undefined {
     return this.#products.tile;

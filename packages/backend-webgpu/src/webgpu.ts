@@ -12,15 +12,18 @@ export interface WebGpuOptions {
   readonly adapter?: string;
   /** Which of several adapters to use. Default: the first one of the host. */
   readonly powerPreference?: 'low-power' | 'high-performance';
-  /** The most bytes of all buffers. Devices do not tell how much memory is free. Default: 4 GiB. */
+  /** The most bytes of all buffers together. Devices do not tell how much memory is free. Default: 4 GiB. */
   readonly memoryBytes?: number;
   /** The most bytes of one buffer, to try a program for a smaller device. Default: the limit of this device. */
   readonly bufferBytes?: number;
-  /** The most bytes of a buffer that a kernel sees in one binding, likewise. */
+  /**
+   * The most bytes of a buffer that a kernel sees in one binding, to try a program for a smaller device. Default: the
+   * limit of this device.
+   */
   readonly bindingBytes?: number;
   /**
-   * Where values wait that travel to other ranks: in a shared memory, the region of this rank, which the others reach without
-   * a copy. Default: new memory of its own.
+   * The memory in which values wait that are sent to other ranks. In a shared memory, it is the region of this rank,
+   * which the other ranks read without a copy. Default: new memory of its own.
    */
   readonly memory?: WebAssembly.Memory;
   /** Where the region begins. Default: 0. */
@@ -73,7 +76,7 @@ export async function webgpu(options: WebGpuOptions = {}): Promise<WebGpuBackend
   const adapter = await gpu
     .requestAdapter(powerPreference === undefined ? {} : { powerPreference })
     .catch((cause: unknown) => {
-      // Dawn rejects where no name fits, and says which there are.
+      // Dawn rejects if no name fits, and says which names there are.
       throw noAdapter(wanted, cause);
     });
   if (adapter === null) throw noAdapter(wanted);

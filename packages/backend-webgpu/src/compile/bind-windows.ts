@@ -1,20 +1,20 @@
 import { bindingAlignmentBytes } from '../device/gpu-constants.ts';
 import type { Windows } from './kernel-text.ts';
 
-/** Bytes of a buffer that a dispatch uses for a value. */
+/** The bytes of a buffer that a dispatch uses for one value. */
 export interface Used {
   readonly memory: GPUBuffer;
-  /** Where the value begins. */
+  /** Where the value begins in the buffer. */
   readonly byteOffset: number;
-  /** What is used of it, from the beginning of the buffer. */
+  /** The dispatch uses bytes `from` to `to` of the buffer, both counted from its beginning. */
   readonly from: number;
   readonly to: number;
 }
 
-/** What a dispatch binds for some values. */
+/** The bindings of a dispatch for some values. */
 export interface BoundWindows {
   readonly bindings: readonly GPUBufferBinding[];
-  /** By value: its bindings, and where it begins in the first of them, in words. */
+  /** For each value: the numbers of its bindings, and in `offsets` where it begins in the first of them, in words. */
   readonly windows: readonly Windows[];
   readonly offsets: readonly number[];
 }
@@ -22,13 +22,14 @@ export interface BoundWindows {
 interface Stretch {
   from: number;
   to: number;
-  /** Of one value that is larger than a binding. */
+  /** Whether this is a part of one value that is larger than a binding. */
   readonly isPiece: boolean;
 }
 
 /**
- * Binds buffers as a whole where they are small enough, and otherwise windows of them. Windows of a buffer that is written must not
- * overlap: what lies close together shares one, and a value that is larger than a window has several.
+ * Binds each buffer as a whole if it is small enough, and otherwise binds windows of it. Windows of a buffer that is
+ * written must not overlap. Values that lie close together therefore share a window, and a value that is larger than a
+ * window has several.
  */
 export function bindWindows(used: readonly Used[], bindingBytes: number): BoundWindows {
   const stretches = new Map<GPUBuffer, Stretch[]>();

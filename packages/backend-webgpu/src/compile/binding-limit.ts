@@ -9,7 +9,7 @@ import { bindingsOf } from './slice-kernel.ts';
 import { taskOf } from './task-of.ts';
 import { wordsOf } from './words.ts';
 
-/** Bindings that a kernel takes, at most. */
+/** The most bindings that a kernel takes. */
 export function buffersOf(plan: KernelPlan, kernel: Kernel): number {
   const { gathered, inPlace, values, bindingBytes } = plan;
   const alike = (id: number): number => inPlace.get(id) ?? (gathered.has(id) ? -1 : id);
@@ -17,7 +17,7 @@ export function buffersOf(plan: KernelPlan, kernel: Kernel): number {
   return bufferCount(alike, bindings)(slotsOf(kernel, guardOf(plan, kernel)));
 }
 
-/** The error for a kernel that takes more of them than the device has. */
+/** The error for a kernel that takes more buffers than the device has. */
 export function tooManyBindings(
   plan: KernelPlan,
   kernel: Kernel,

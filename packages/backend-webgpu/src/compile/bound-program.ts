@@ -34,25 +34,25 @@ export interface BoundProgram {
 
 export interface BindOptions {
   readonly plan: KernelPlan;
-  /** Of each kernel. */
+  /** The work of each kernel, in the unit of `workOf`. */
   readonly work: readonly number[];
-  /** The dispatches of each kernel, by its slices. */
+  /** For each kernel, its slices with the dispatches of each. */
   readonly ranges: readonly (readonly SliceRanges[])[];
-  /** Bytes of one binding, at most. */
+  /** The most bytes of one binding. */
   readonly bindingBytes: number;
   readonly locate: (id: number) => Located;
-  /** Where the device has the parameters, and bytes between those of one dispatch and of the next. */
+  /** The uniform buffer with the parameters of all dispatches. They lie `stride` bytes apart. */
   readonly parameterBuffer: GPUBuffer;
   readonly stride: number;
 }
 
-/** A slice of the groups of a kernel, which has bindings of its own, and the dispatches that it is divided into. */
+/** A slice of the groups of a kernel, which has bindings of its own, and the dispatches into which it is divided. */
 export interface SliceRanges {
   readonly slice: GroupRange;
   readonly dispatches: readonly GroupRange[];
 }
 
-/** Slices of a kernel, divided into so many dispatches together, if not into more. */
+/** The slices of a kernel, divided into at least `parts` dispatches together, as far as there are groups. */
 export function rangesOf({ groups, slices }: Kernel, parts: number): readonly SliceRanges[] {
   const first = [0, 0, 0] as const;
   if (slices === undefined) {
@@ -73,7 +73,7 @@ export function rangesOf({ groups, slices }: Kernel, parts: number): readonly Sl
   });
 }
 
-/** Finds pipelines and makes bindings for the buffers of a run. */
+/** Looks up pipelines and creates bind groups for the buffers of a run. */
 export function bindProgram(
   session: GpuSession,
   { plan, work, ranges, bindingBytes, locate, parameterBuffer, stride }: BindOptions,
@@ -112,7 +112,7 @@ export function bindProgram(
   return { dispatches, parameters };
 }
 
-/** What a slice of a kernel uses of a value. */
+/** The bytes of a value that a slice of a kernel uses. */
 function usedOf(
   { values }: KernelPlan,
   { slices }: Kernel,
@@ -133,11 +133,13 @@ export interface Stretch {
   readonly dispatches: readonly Dispatch[];
   readonly work: number;
   readonly task: Task;
-  /** Behind it the words of checks are complete. */
+  /** Whether the words of all checks are complete after this stretch. */
   readonly decides: boolean;
 }
 
-/** Cuts dispatches where they are more than a submission may have, and behind the last check. */
+/**
+ * Cuts the dispatches so that none of the stretches has more work than a submission may have, and after the last check.
+ */
 export function stretchesOf(
   dispatches: readonly Dispatch[],
   workLimit: number,

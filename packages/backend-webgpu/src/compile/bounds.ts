@@ -1,18 +1,18 @@
 import type { Instruction } from '@shardwise/core/spec';
 import type { Values } from './values.ts';
 
-/** The least and the greatest that elements of an i32 value may be. */
+/** The least and the greatest number that the elements of an i32 value may be. */
 export interface Bounds {
   readonly least: number;
   readonly greatest: number;
 }
 
-/** What is known of inputs: undefined where nothing is. */
+/** What is known about the elements of an input. Undefined if nothing is known. */
 export type InputBounds = (input: number) => Bounds | undefined;
 
 /**
- * Bounds of an i32 value, as far as they follow from the sizes of a program and from bounds of its inputs. Undefined where they do
- * not: what floats become, and what may have wrapped around.
+ * The bounds of an i32 value, as far as they follow from the sizes in a program and from the bounds of its inputs.
+ * Undefined if they do not follow, as for a value that is cast from floats, or that may have wrapped around.
  */
 export function boundsOf(values: Values, id: number, ofInput: InputBounds): Bounds | undefined {
   const known = new Map<number, Bounds | undefined>();
@@ -90,7 +90,7 @@ function within(least: number, greatest: number): Bounds | undefined {
   return least < -(2 ** 31) || greatest >= 2 ** 31 ? undefined : { least, greatest };
 }
 
-/** What holds of elements of any of some values. */
+/** The bounds that hold for the elements of all of the given values. Undefined if one of them has unknown bounds. */
 function around(all: readonly (Bounds | undefined)[]): Bounds | undefined {
   const known = all.filter((bounds) => bounds !== undefined);
   if (known.length < all.length || known.length === 0) return undefined;

@@ -1,10 +1,13 @@
 import type { Program } from '@shardwise/core/spec';
 import { bytesOf, type Values } from './values.ts';
 
-/** How many buffers some values take as bindings of a kernel. */
+/** The number of bindings that some values take in a kernel. */
 export type BufferCount = (ids: Iterable<number>) => number;
 
-/** Values for which `alike` gives the same number share a buffer. Each takes so many bindings as `bindings` says. */
+/**
+ * Counts bindings. Values for which `alike` gives the same number share a buffer. `bindings` says how many bindings a
+ * value takes.
+ */
 export function bufferCount(
   alike: (id: number) => number,
   bindings: (id: number) => number,
@@ -16,8 +19,8 @@ export function bufferCount(
 }
 
 /**
- * Inputs of one word, such as the numbers of a step of an optimizer: a run copies them side by side, so that they are one binding.
- * None where a program updates nothing, or has one of them only.
+ * Inputs of one word, such as the numbers of an optimizer's step, with their positions. A run copies them side by side
+ * first, so that they take one binding. Empty if the program updates nothing, or if there is only one such input.
  */
 export function gatheredInputs(
   values: Values,

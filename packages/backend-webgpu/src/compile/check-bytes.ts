@@ -5,7 +5,7 @@ import { taskOf } from './task-of.ts';
 import type { Values } from './values.ts';
 import { wordsOf } from './words.ts';
 
-/** Throws OutOfMemoryError where what a kernel makes does not fit into a buffer. */
+/** Throws OutOfMemoryError if a value that a kernel writes does not fit into a buffer. */
 export function checkBytes(values: Values, kernel: Kernel, largestBytes: number): void {
   const large = kernel.writes.find((id) => 4 * wordsOf(values, id) > largestBytes);
   if (large === undefined) return;

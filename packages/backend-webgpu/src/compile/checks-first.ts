@@ -1,8 +1,8 @@
 import type { Kernel } from './kernel.ts';
 
 /**
- * Has checks of indices, and what they read, come before all other kernels: the host then hears of them while the device computes the
- * rest.
+ * Moves checks of indices, and the kernels that make what they read, before all other kernels. The host then hears of
+ * the checks while the device computes the rest.
  */
 export function checksFirst(kernels: readonly Kernel[]): readonly Kernel[] {
   const makers = new Map(kernels.flatMap((kernel) => kernel.writes.map((id) => [id, kernel])));

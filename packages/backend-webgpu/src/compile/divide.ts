@@ -1,12 +1,12 @@
 type Counts = readonly [number, number, number];
 
-/** Some groups of threads of a dispatch: along three dims, from the first on. */
+/** A box of the groups of threads of a dispatch, along three dims, from the group `first` on. */
 export interface GroupRange {
   readonly first: Counts;
   readonly groups: Counts;
 }
 
-/** Divides groups of a dispatch into so many ranges, or into single groups where there are not so many. */
+/** Divides the groups of a dispatch into `parts` ranges, or into single groups if there are fewer groups than that. */
 export function divide(whole: GroupRange, parts: number): readonly GroupRange[] {
   const ranges: GroupRange[] = [whole];
   while (ranges.length < parts) {
@@ -24,7 +24,10 @@ function largestOf(ranges: readonly GroupRange[]): number {
   return counts.indexOf(Math.max(...counts));
 }
 
-/** Cut across the dim that has most groups, of equal ones the last. Undefined for a single group. */
+/**
+ * The two halves of a range, cut across the dim that has most groups (the last one of equal dims). Undefined for a
+ * single group.
+ */
 function halved({ first, groups }: GroupRange): readonly [GroupRange, GroupRange] | undefined {
   const most = Math.max(...groups);
   if (most < 2) return undefined;

@@ -3,12 +3,15 @@ import { elementOf, isElementwise } from '../wgsl/elementwise.ts';
 import { literal, storageOf } from '../wgsl/registers.ts';
 import { countOf, inputAt, type Values } from './values.ts';
 
-/** Which element of a value: its number, row by row, or its index along each dim. All are expressions of type u32. */
+/**
+ * Names an element of a value by its number in row-major order, or by its index along each dim. All are expressions of
+ * type u32.
+ */
 export type Index = { readonly linear: string } | { readonly dims: readonly string[] };
 
-/** Where a value in memory lies. Words are counted from its first one on. */
+/** Where a value lies in memory. Words are counted from the first word of the value. */
 export interface Place {
-  /** An expression for a word. */
+  /** An expression that reads a word. */
   readonly read: (word: string) => string;
   /** A statement that writes a word. */
   readonly write: (word: string, value: string) => string;
@@ -16,11 +19,11 @@ export interface Place {
 
 export interface EmitterContext {
   readonly values: Values;
-  /** Where values in memory lie; undefined for values that a kernel computes where it reads them. */
+  /** Where a value lies in memory. Undefined for a value that the kernel computes where it reads it. */
   readonly placeOf: (id: number) => Place | undefined;
 }
 
-/** Writes WGSL that computes elements of values. What is known in a scope is computed once. */
+/** Writes WGSL that computes elements of values. A scope computes an expression once, and then uses its name again. */
 export class Emitter {
   readonly #context: EmitterContext;
   readonly #parent: Emitter | undefined;
@@ -42,12 +45,12 @@ export class Emitter {
     this.#lines.push(text);
   }
 
-  /** A scope inside this one: what is computed there is not known outside. */
+  /** A scope inside this one. What it computes is not known outside. */
   inner(): Emitter {
     return new Emitter(this.#context, this);
   }
 
-  /** A name for an expression. */
+  /** A name for the value of an expression. The first call declares it. */
   let(expression: string): string {
     const known = this.#find(expression);
     if (known !== undefined) return known;
@@ -61,7 +64,7 @@ export class Emitter {
     return `t${this.#names.next++}`;
   }
 
-  /** The element of a value at an index, as the name of a register. */
+  /** The name of a register that holds the element of a value at an index. */
   value(id: number, index: Index): string {
     const key = keyOf(id, index);
     const known = this.#find(key);
@@ -74,19 +77,19 @@ export class Emitter {
     return name;
   }
 
-  /** As `value`, but computes it although it has a place in memory. */
+  /** Does what `value` does, but computes the element even if the value lies in memory. */
   compute(id: number, index: Index): string {
     const instruction = this.#context.values.instruction(id);
     if (instruction === undefined) throw new RangeError(`input ${id} is not in memory`);
     return this.let(this.#expression(instruction, index));
   }
 
-  /** What `value` gives from now on for the value that this kernel has computed. */
+  /** Declares that the kernel has computed an element, so that `value` gives `name` for it from now on. */
   keep(id: number, index: Index, name: string): void {
     this.#known.set(keyOf(id, index), name);
   }
 
-  /** The name of what `keep` was told. */
+  /** The name that `keep` was given for an element. */
   known(id: number, index: Index): string | undefined {
     return this.#find(keyOf(id, index));
   }
@@ -232,7 +235,7 @@ export class Emitter {
     const inside: string[] = [];
     const dims = this.dims(index, instruction.shape).map((at, dim) => {
       if (before[dim] === 0 && after[dim] === 0) return at;
-      // What lies before the value wraps around to beyond its end.
+      // An index that lies before the value wraps around, so that it lies beyond the end of the value.
       const moved = this.let(`${at} - ${before[dim] ?? 0}u`);
       inside.push(`${moved} < ${sizes[dim] ?? 0}u`);
       return moved;
@@ -266,7 +269,7 @@ function keyOf(id: number, index: Index): string {
   return `${id}@${'linear' in index ? index.linear : `[${index.dims.join()}]`}`;
 }
 
-/** The two values before the condition. */
+/** The inputs of `where` in the order of `elementOf`: the two values, then the condition. */
 function whereInputs([condition = '', a = '', b = '']: readonly string[]): string[] {
   return [a, b, condition];
 }

@@ -29,26 +29,26 @@ import { taskOf } from './task-of.ts';
 import { bytesOf } from './values.ts';
 import { checkBytes } from './check-bytes.ts';
 
-/** Parameters of one dispatch begin at a multiple of this. */
+/** The parameters of each dispatch begin at a multiple of this number of bytes. */
 const parameterAlignment = 256;
 
-/** The dispatches for some buffers. */
+/** The dispatches for one set of buffers. */
 interface Bound extends BoundProgram {
   readonly key: readonly (GPUBuffer | number)[];
-  /** Work of a submission when it was made, at most. */
+  /** The most work of a submission at the time when this was made. */
   readonly workLimit: number;
   readonly parts: readonly number[];
-  /** Where the inputs are that are copied side by side. */
+  /** Where the inputs lie that a run copies side by side. */
   readonly gathered: readonly Located[];
-  /** Settles when the device has accepted its bindings. */
+  /** Settles when the device has accepted the bind groups. */
   readonly accepted: Promise<void>;
-  /** Whether it has run. */
+  /** Whether a run has used these dispatches. */
   hasRun: boolean;
 }
 
-/** What was handed over for a run. */
+/** What a run that was handed over still waits for. */
 interface Submitted {
-  /** The words of checks, where the device has to look at indices. */
+  /** The words of checks. Undefined if the device does not have to check any indices. */
   readonly verdict: Promise<Int32Array> | undefined;
   /** Settles when the device has accepted the commands. */
   readonly accepted: Promise<void> | undefined;
@@ -61,17 +61,17 @@ export class GpuExecutable implements Executable {
   readonly #scratch: readonly GpuBuffer[];
   readonly #scratchPlaces: ReadonlyMap<number, LifetimePlace>;
   readonly #faults: GpuBuffer | undefined;
-  /** Inputs of a word each, side by side. */
+  /** The buffer in which inputs of one word lie side by side. */
   readonly #gathered: GpuBuffer | undefined;
   #parameters: GPUBuffer | undefined;
-  /** Work of each kernel. */
+  /** The work of each kernel. */
   readonly #work: readonly number[];
-  /** Between the parameters of one dispatch and those of the next. */
+  /** The bytes from the parameters of one dispatch to those of the next. */
   readonly #parameterStride: number;
   readonly #inputBytes: readonly number[];
   readonly #outputBytes: readonly number[];
   #bound: Bound | undefined;
-  /** Those whose parameters the device has. */
+  /** The dispatches whose parameters are on the device. */
   #written: Bound | undefined;
   #disposed = false;
 
@@ -123,7 +123,10 @@ export class GpuExecutable implements Executable {
     await this.#session.room();
   }
 
-  /** The first run of a binding is looked at by the device before the run ends: it says late what it refuses. */
+  /**
+   * Submits a run. The device reports late what it refuses, so the first run of a binding waits until the device has
+   * accepted it.
+   */
   #submit(
     bound: Bound,
     proven: ReadonlySet<number>,
@@ -140,8 +143,8 @@ export class GpuExecutable implements Executable {
   }
 
   /**
-   * Hands a run over: in one go, or in several where one would take too long or a check of indices is to be heard of before the rest is
-   * done. Gives the words of checks.
+   * Hands a run over to the device. This takes several submissions if one would take too long, or if the host is to
+   * hear of a check of indices before the rest is done. Returns the words of checks.
    */
   #encode(
     bound: Bound,
@@ -187,7 +190,10 @@ export class GpuExecutable implements Executable {
       encoder.copyBufferToBuffer(memory, byteOffset, target.memory, 4 * position, 4);
   }
 
-  /** Asked for before anything is awaited: the next run writes these words anew. */
+  /**
+   * Reads the words of checks. The read is submitted before anything is awaited, because the next run overwrites these
+   * words.
+   */
   async #readFaults({ memory, byteLength }: GpuBuffer): Promise<Int32Array> {
     const bytes = await this.#session.readNow(memory, 0, new Uint8Array(byteLength));
     return new Int32Array(bytes.buffer, 0, byteLength / 4);
@@ -205,7 +211,10 @@ export class GpuExecutable implements Executable {
     if (freed instanceof Promise) freed.catch(this.#session.fail);
   }
 
-  /** Checks of indices that the host wrote, or whose bounds follow from sizes: the device need not look at them, nor the host wait. */
+  /**
+   * The checks that cannot fail, because the host wrote the indices or their bounds follow from sizes. The device skips
+   * them, and the host need not wait for them.
+   */
   #provenChecks(inputs: readonly GpuBuffer[]): ReadonlySet<number> {
     const { values, checks } = this.#plan;
     const proven = new Set<number>();
@@ -216,7 +225,10 @@ export class GpuExecutable implements Executable {
     return proven;
   }
 
-  /** What the program writes is no longer what the host wrote; of some of it bounds are known all the same. */
+  /**
+   * Notes that the program overwrites what the host wrote to these buffers. For some of the new values, bounds are
+   * known as well.
+   */
   #noteBounds(inputs: readonly GpuBuffer[], outputs: readonly GpuBuffer[]): void {
     const { values, outputs: ids, inPlace } = this.#plan;
     const written: [buffer: GpuBuffer | undefined, bounds: Bounds | undefined][] = [
@@ -229,7 +241,10 @@ export class GpuExecutable implements Executable {
     for (const [buffer, bounds] of written) buffer?.noteBounds(bounds);
   }
 
-  /** Programs usually run with the same buffers again: their bindings are kept. */
+  /**
+   * The dispatches for these buffers. A program usually runs with the same buffers again, so the last dispatches are
+   * kept.
+   */
   #bind(inputs: readonly GpuBuffer[], outputs: readonly GpuBuffer[]): Bound {
     const { workLimit } = this.#session;
     const key = [...inputs, ...outputs].flatMap((buffer) => [buffer.memory, buffer.byteOffset]);
@@ -263,14 +278,14 @@ export class GpuExecutable implements Executable {
         stride,
       }),
     );
-    // The first run waits for it; one that fails before does not.
+    // The first run awaits `accepted`. A run that fails earlier does not, and then nothing else handles the rejection.
     accepted.catch(this.#session.fail);
     const gathered = [...this.#plan.gathered.keys()].flatMap((id) => inputs[id] ?? []);
     this.#bound = { ...result, key, workLimit, parts, gathered, accepted, hasRun: false };
     return this.#bound;
   }
 
-  /** Memory of the device for the parameters of so many dispatches. */
+  /** A buffer of the device for the parameters of this many dispatches. */
   #parametersOf(dispatches: number): GPUBuffer {
     const size = dispatches * this.#parameterStride;
     if (this.#parameters !== undefined && this.#parameters.size >= size) return this.#parameters;
@@ -360,7 +375,7 @@ export class GpuExecutable implements Executable {
   }
 }
 
-/** Kernels are compiled in parallel. Undefined where all are. */
+/** Waits for kernels that are still being compiled, in parallel. Undefined if all of them are compiled. */
 function compiling({ dispatches }: Bound): Promise<unknown> | undefined {
   const missing = dispatches.filter(({ pipeline }) => pipeline.compiled === undefined);
   if (missing.length === 0) return undefined;
@@ -371,7 +386,7 @@ async function bothAccepted(first: Promise<void>, second: Promise<void>): Promis
   await Promise.all([first, second]);
 }
 
-/** Tells one time of all passes of a run, once all are known. */
+/** Calls `onComputed` once, with the total time of all passes of a run, when the last of them is known. */
 function inParts(onComputed: RunOptions['onComputed'], passes: number): RunOptions['onComputed'] {
   if (onComputed === undefined) return undefined;
   let [left, totalMs] = [passes, 0];

@@ -1,19 +1,19 @@
 import type { ProductTile } from '../kernels/product-tile.ts';
 
-/** Milliseconds of some runs of a product with a tile, which are waited for together. */
+/** Runs a product with a tile `runs` times, waits for all runs together, and gives the milliseconds that they took. */
 export type TimeOfRuns = (tile: ProductTile, runs: number) => Promise<number>;
 
-/** Runs of a fast device are waited for together until they take so long, since waiting takes time of its own. */
+/** More and more runs are waited for together until they take this long, because waiting itself takes time. */
 const leastMs = 8;
 const mostTogether = 64;
-/** How often each tile is measured, after the run in which its kernel is compiled. */
+/** How often each tile is measured. The run in which its kernel is compiled does not count. */
 const rounds = 3;
-/** A tile that takes so many times as long as the best one is not measured again. */
+/** A tile that takes this many times as long as the best one is not measured again. */
 const hopeless = 1.5;
-/** No further tile is tried after so long, compilation included, once two have been. */
+/** Once two tiles were tried and this much time has passed, compilation included, no further tile is tried. */
 const mostMs = 1000;
 
-/** The tile that a device is fastest with. Where trying all of them takes long, only some are tried, in their order. */
+/** The tile with which a device is fastest. If it takes long to try all of them, only the first ones are tried. */
 export async function fastestTile(
   tiles: readonly [ProductTile, ...ProductTile[]],
   timeOf: TimeOfRuns,

@@ -3,16 +3,17 @@ import { type AttentionRoots, isAttention } from '../kernels/attention.ts';
 import type { AttentionInstruction } from '../kernels/attention-parts.ts';
 import { countOf, type Values } from './values.ts';
 
-/** What one kernel makes. */
+/** The values that one kernel makes. */
 export interface JoinedAttention {
   readonly roots: AttentionRoots;
-  /** Values that another kernel than their own makes. */
+  /** The values among them that need no kernel of their own. */
   readonly others: readonly number[];
 }
 
 /**
- * Attention with the logarithms of its sums, and the gradients of keys with those of values, are made at once where a kernel may have
- * so many buffers. `id` is the first of them in the program.
+ * Finds out whether one kernel makes two values: attention with the logarithms of its sums, or the gradients of keys
+ * with those of values. It does if a kernel may have enough buffers. `id` is the first of the two values in the
+ * program.
  */
 export function joinAttention(
   values: Values,
@@ -36,7 +37,7 @@ export function joinAttention(
 
 const partners = {
   attention: 'attentionLogSumExp',
-  // Its kernel has no values to begin with.
+  // The instruction has no values (v) as an input, so its kernel cannot compute attention.
   attentionLogSumExp: null,
   attentionQueryGrad: null,
   attentionKeyGrad: 'attentionValueGrad',

@@ -8,15 +8,18 @@ import { countOf, type Values } from './values.ts';
 
 export interface EpilogueOptions {
   readonly reads: Reads;
-  /** Values that must lie in memory: outputs and updates. */
+  /** The values that must lie in memory, which are outputs and updates. */
   readonly roots: ReadonlySet<number>;
-  /** Values that replace inputs: only pointwise kernels write them where they belong. */
+  /** The values that replace inputs. Only pointwise kernels write them in place. */
   readonly updated: ReadonlySet<number>;
   readonly traits: DeviceTraits;
   readonly buffers: BufferCount;
 }
 
-/** Has products compute what only one pointwise kernel makes of them: bias, activation and residual need no memory between. */
+/**
+ * Has a product compute what a single pointwise kernel makes of it, so that bias, activation and residual need no
+ * memory in between.
+ */
 export function joinEpilogues(
   values: Values,
   kernels: readonly Kernel[],

@@ -4,18 +4,21 @@ import type { Kernel } from './kernel.ts';
 import type { Reads } from './reads.ts';
 import type { Values } from './values.ts';
 
-/** A kernel's text grows with its roots, and so does the time that a driver takes to compile it. */
+/**
+ * The most values that one kernel makes. Its text grows with them, and so does the time that a driver takes to compile
+ * it.
+ */
 const mostRoots = 8;
 
 export interface JoinOptions {
-  /** Those that one kernel may have. */
+  /** The most buffers that one kernel may have. */
   readonly mostBuffers: number;
   readonly buffers: BufferCount;
 }
 
 /**
- * Joins pointwise kernels of equally many elements to earlier ones: what both read is read once, and what one makes for the other stays in
- * a register.
+ * Joins each pointwise kernel to an earlier one of equally many elements. A value that both read is then read once, and
+ * a value that one makes for the other stays in a register.
  */
 export function joinPointwise(
   values: Values,
@@ -43,7 +46,7 @@ export function joinPointwise(
   return joined;
 }
 
-/** The last kernel that this one can join: no kernel behind it makes what this one reads. */
+/** The position of the last kernel that this one can join. No kernel after it may make a value that this one reads. */
 function placeToJoin(
   earlier: readonly Kernel[],
   kernel: Kernel,

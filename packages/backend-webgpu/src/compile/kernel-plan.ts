@@ -2,7 +2,7 @@ import type { Instruction } from '@shardwise/core/spec';
 import type { Kernel } from './kernel.ts';
 import type { Values } from './values.ts';
 
-/** An instruction whose indices are checked, and its number in the program. */
+/** An instruction whose indices are checked, with its number in the program. */
 export interface Check {
   readonly op: Instruction['op'];
   readonly instruction: number;
@@ -14,17 +14,20 @@ export interface Check {
 /** How a program runs. */
 export interface KernelPlan {
   readonly values: Values;
-  /** In their order. */
+  /** The kernels in the order in which they run. */
   readonly kernels: readonly Kernel[];
-  /** The value that lies in the buffer of each output. */
+  /** For each output, the value that lies in its buffer. */
   readonly outputs: readonly number[];
-  /** Values that lie in the buffer of an input, which they replace. */
+  /** Values that replace an input and lie in its buffer: value -> input. */
   readonly inPlace: ReadonlyMap<number, number>;
-  /** The words that checks write: whether there is a fault, and `checkWords` for each check. Undefined without checks. */
+  /**
+   * The value with the words that checks write: whether any index is out of range, then `checkWords` words for each
+   * check. Undefined without checks.
+   */
   readonly faults: number | undefined;
   readonly checks: readonly Check[];
-  /** Inputs that a run copies side by side first, by where they then are. */
+  /** The inputs that a run copies side by side first: input -> its position among them. */
   readonly gathered: ReadonlyMap<number, number>;
-  /** Bytes of one binding, at most. */
+  /** The most bytes of one binding. */
   readonly bindingBytes: number;
 }

@@ -3,15 +3,15 @@ import { Emitter, type Place } from './emitter.ts';
 import type { Kernel } from './kernel.ts';
 import type { Values } from './values.ts';
 
-/** The bindings, by number, that have the words of a value; all but the last one have `windowWords`. */
+/** The numbers of the bindings that hold the words of a value. Each but the last one has `windowWords` words. */
 export type Windows = readonly number[];
 
-/** Values in memory that a kernel has, each once, with the one that it is guarded by. */
+/** The values in memory that a kernel uses, each once, including the value that guards it. */
 export function slotsOf({ reads, writes }: Kernel, guard: number | undefined): readonly number[] {
   return [...new Set([...reads, ...writes, ...(guard === undefined ? [] : [guard])])];
 }
 
-/** Numbers of the groups of threads of a dispatch, behind a kernel's own. */
+/** How many numbers describe the groups of a dispatch. They come after a kernel's own numbers. */
 const rangeNumbers = 6;
 
 /** How many numbers a kernel has as parameters. */
@@ -20,9 +20,11 @@ export function parameterCount(kernel: Kernel, guard: number | undefined): numbe
 }
 
 /**
- * The WGSL of a kernel. `windows` says for each slot in which bindings it lies: WebGPU takes a buffer that is written once only, so slots
- * of one buffer are one binding; and a slot that is larger than a binding has several. `guard` is the value whose first word, if it is not 0, has the kernel do nothing. The parameters are
- * where each slot begins, in words, then the kernel's own numbers, the first group of threads of a dispatch, and how many the kernel has.
+ * The WGSL of a kernel. `windows` says for each slot in which bindings it lies. WebGPU lets a dispatch bind a written
+ * buffer only once, so slots of one buffer share a binding. A slot that is larger than a binding has several. If the
+ * first word of the value `guard` is not 0, the kernel does nothing. The parameters are where each slot begins, in
+ * words, then the kernel's own numbers, then the first group of threads of the dispatch, and how many groups the kernel
+ * has.
  */
 export function kernelText(
   values: Values,
@@ -84,7 +86,7 @@ function placeIn(slot: number, windows: Windows): Place {
   return { read: element, write: (word, value) => `${element(word)} = ${value};` };
 }
 
-/** Functions that find the binding of a word. */
+/** WGSL functions that read and write a word of a slot. They find the binding in which it lies. */
 function accessors(slot: number, windows: Windows, windowWords: number): string[] {
   const each = (use: (element: string) => string): string =>
     windows

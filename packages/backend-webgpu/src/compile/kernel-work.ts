@@ -3,12 +3,18 @@ import type { Kernel } from './kernel.ts';
 import { countOf, inputAt, type Values } from './values.ts';
 import { wordsOf } from './words.ts';
 
-/** Words that a kernel reads and writes, and the terms that it adds up: what its time grows with. */
+/**
+ * The work of a kernel: the words that it reads and writes, plus the terms that it adds up. Its time grows with that
+ * number.
+ */
 export function workOf(values: Values, { reads, writes, terms = 0 }: Kernel): number {
   return [...reads, ...writes].reduce((sum, id) => sum + wordsOf(values, id), terms);
 }
 
-/** Terms that a kernel of its own adds up, or compares, for the result of an instruction. 0 of those that walk over their inputs once. */
+/**
+ * The terms that a kernel adds up, or compares, to make the result of an instruction. 0 for instructions that read
+ * their inputs once.
+ */
 export function termsOf(values: Values, instruction: Instruction): number {
   const elements = countOf(instruction.shape);
   const sizesOf = (at: number): readonly number[] => values.shape(inputAt(instruction, at));
@@ -41,7 +47,7 @@ export function termsOf(values: Values, instruction: Instruction): number {
     case 'attentionQueryGrad':
     case 'attentionKeyGrad':
     case 'attentionValueGrad': {
-      // Each query meets each key; with a gradient, they meet twice.
+      // Each query meets each key, in two products for attention itself, and in three for the other ops.
       const [keys = 1, width = 1] = sizesOf(1).slice(-2);
       const queries = countOf(sizesOf(0).slice(0, -1));
       return queries * keys * width * (instruction.op === 'attention' ? 2 : 3);

@@ -3,7 +3,7 @@ import { isRowInstruction, keepsRows } from '../kernels/rows.ts';
 import type { BufferCount } from './buffer-count.ts';
 import { countOf, inputAt, type Values } from './values.ts';
 
-/** Ops that read elements of their inputs again and again, so that these are computed before. */
+/** Ops that read the elements of their inputs again and again, so the inputs are computed beforehand. */
 const rereading: ReadonlySet<string> = new Set<Instruction['op']>([
   'argSort',
   'cumsum',
@@ -22,7 +22,7 @@ const rereading: ReadonlySet<string> = new Set<Instruction['op']>([
   'scatter',
   'indexAdd',
 ]);
-/** Ops with kernels of their own: their results lie in memory. */
+/** Ops that have kernels of their own, so their results lie in memory. */
 const withKernels: ReadonlySet<string> = new Set([...rereading, 'sum', 'max', 'argMax']);
 const free: ReadonlySet<string> = new Set<Instruction['op']>([
   'reshape',
@@ -33,26 +33,27 @@ const free: ReadonlySet<string> = new Set<Instruction['op']>([
   'iota',
 ]);
 
-/** Whether an element costs nothing but a read, or nothing at all. */
+/** Whether computing an element costs no more than reading one. */
 export function isFree(instruction: Instruction | undefined, values: Values): boolean {
   if (instruction === undefined || free.has(instruction.op)) return true;
-  // Numbers of 16 bits are widened where they are read.
+  // Elements of 8 or 16 bits are widened where they are read.
   if (instruction.op !== 'cast') return false;
   const { dtype } = values.type(inputAt(instruction, 0));
   return dtype === 'f16' || dtype === 'bf16' || dtype === 'bool' || dtype === 'u8';
 }
 
 export interface MaterialiseOptions {
-  /** Values that must lie in memory, whoever reads them: outputs and updates. */
+  /** The values that must lie in memory, whoever reads them. They are outputs and updates. */
   readonly roots: ReadonlySet<number>;
-  /** Buffers that one kernel may read. */
+  /** The most buffers that one kernel may read. */
   readonly mostReads: number;
   readonly buffers: BufferCount;
 }
 
 /**
- * Which values lie in memory. All others are computed where they are read: those that cost nothing, and those that one kernel reads,
- * once an element. `needed` are the values that roots depend on, in their order.
+ * Chooses the values that lie in memory. All others are computed where they are read, which are values that cost
+ * nothing, and values of which one kernel reads each element once. `needed` are the values that roots depend on, in the
+ * order of the program.
  */
 export function materialised(
   values: Values,
@@ -80,7 +81,7 @@ export function materialised(
     }
     const union = (): Set<number> =>
       new Set(instruction.inputs.flatMap((input) => [...readsOf(input)]));
-    // The inputs that read most go to memory until a kernel can read what is left.
+    // The inputs that read most buffers go to memory, until the kernel can read the rest.
     const candidates = instruction.inputs
       .filter((input) => !inMemory.has(input))
       .toSorted((a, b) => readsOf(b).size - readsOf(a).size);
@@ -94,7 +95,7 @@ export function materialised(
   }
   return inMemory;
 
-  /** Views of it stay views. */
+  /** Puts the base of a view into memory. The views of that base stay views. */
   function materialiseBase(id: number): void {
     const instruction = values.instruction(id);
     if (instruction === undefined || inMemory.has(id)) return;
@@ -106,7 +107,7 @@ export function materialised(
   }
 }
 
-/** How many instructions read a value, through ops that cost nothing, too. */
+/** How many instructions read each value, directly or through ops that cost nothing. */
 function countReaders(values: Values, needed: readonly number[]): ReadonlyMap<number, number> {
   const readers = new Map<number, number>();
   const count = (id: number): void => {

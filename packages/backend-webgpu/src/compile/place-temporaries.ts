@@ -4,7 +4,7 @@ import { wordsOf } from './words.ts';
 
 const alignmentBytes = 16;
 
-/** Places values that only kernels use. There are several pages, since none may be larger than a binding. */
+/** Places the values that only kernels use. They take several pages, because no page may be larger than a binding. */
 export function placeTemporaries(plan: KernelPlan, mostPageBytes: number): PlacedLifetimes {
   return placeLifetimes(lifetimesOf(plan), { alignmentBytes, mostPageBytes });
 }

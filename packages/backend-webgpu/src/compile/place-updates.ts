@@ -7,7 +7,10 @@ import type { Values } from './values.ts';
 export interface UpdateOptions {
   readonly updates: Program['updates'];
   readonly outputs: readonly number[];
-  /** Kernels that write inputs then look first whether an index was out of range, which those that wait for each other cannot. */
+  /**
+   * Whether the program checks indices. Kernels that write inputs then look first whether an index was out of range,
+   * which kernels with barriers cannot do.
+   */
   readonly hasChecks: boolean;
 }
 
@@ -17,8 +20,8 @@ export interface PlacedUpdates {
 }
 
 /**
- * Decides which updates are written where they belong at once: those whose targets nobody reads any more, but element by element. The
- * others are copied at the end.
+ * Decides which updates a kernel writes in place. These are updates whose target no later kernel reads, and their own
+ * kernel only reads it element by element. The other updates are copied at the end.
  */
 export function placeUpdates(
   values: Values,
@@ -60,7 +63,7 @@ export function placeUpdates(
   return { kernels: [...ordered, ...copies], inPlace };
 }
 
-/** Kernels that make nothing but updates, which no other kernel reads, come last. */
+/** Moves kernels to the end if all that they make are updates that no other kernel reads. */
 function updatesLast(
   kernels: readonly Kernel[],
   updated: ReadonlySet<number>,

@@ -26,7 +26,7 @@ import { rewrite } from './rewrite.ts';
 import { bindingsOf, sliceKernel } from './slice-kernel.ts';
 import { countOf, inputAt, type Values } from './values.ts';
 
-/** Throws BackendError where a kernel would need more bindings than the device has. */
+/** Throws BackendError if a kernel would need more bindings than the device has. */
 export function planKernels(program: Program, traits: DeviceTraits): KernelPlan {
   checkDTypes(program);
   let refused: BackendError | undefined;
@@ -40,11 +40,14 @@ export function planKernels(program: Program, traits: DeviceTraits): KernelPlan 
   throw refused;
 }
 
-/** What is known at the end of planning only, and is assumed before. */
+/** Facts that are known only when planning ends, and are assumed before. */
 interface Assumptions {
-  /** What replaces an input where it lies takes no buffer of its own. */
+  /** A value that replaces an input in place takes no buffer of its own. */
   readonly replaces: boolean;
-  /** Kernels that meet a value larger than a binding are cut, so that they need a stretch of it at a time. */
+  /**
+   * A kernel with a value larger than a binding is cut into slices, so that it needs only a stretch of that value at a
+   * time.
+   */
   readonly cuts: boolean;
 }
 
@@ -71,7 +74,7 @@ function planWith(
   );
   const roots = new Set([...outputs, ...updates.map(({ value }) => value)]);
   const needed = neededFor(values, roots);
-  // The result, and the words of checks, take a buffer each.
+  // The result takes a buffer, and so do the words of checks.
   const inMemory = materialised(values, needed, { roots, mostReads: mostBuffers - 2, buffers });
   const reads = new Reads(values, inMemory);
   const { faults, checks, kernels: checking } = planChecks(values, needed, reads);
@@ -117,7 +120,7 @@ function planWith(
   return { values, outputs, faults, checks, gathered, bindingBytes, ...placed, kernels: sliced };
 }
 
-/** What is computed in 64 or 16 bits is refused; such values are moved and converted only. */
+/** Throws if the program computes in 64 or 16 bits. Values of these sizes are only moved and converted. */
 function checkDTypes({ inputs, instructions }: Program): void {
   const types = [...inputs, ...instructions];
   for (const [number, instruction] of instructions.entries()) {
@@ -171,7 +174,7 @@ function neededFor(values: Values, roots: Iterable<number>): number[] {
 interface Checks {
   readonly faults: number | undefined;
   readonly checks: readonly Check[];
-  /** By the value whose instruction they check. */
+  /** The kernels of the checks, by the value whose instruction they check. */
   readonly kernels: ReadonlyMap<number, Kernel>;
 }
 

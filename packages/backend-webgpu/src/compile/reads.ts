@@ -1,10 +1,13 @@
 import { isElementwise } from '../wgsl/elementwise.ts';
 import { countOf, type Values } from './values.ts';
 
-/** How a kernel reads a value in memory: each element where it makes the element of the same number, or others, too. */
+/**
+ * Whether a kernel that makes an element reads only the element of the same number of a value in memory, or also
+ * others.
+ */
 export type ReadKind = 'same element' | 'any element';
 
-/** What computing an element of a value reads from memory. */
+/** Finds out which values in memory the computation of a value's elements reads. */
 export class Reads {
   readonly #values: Values;
   readonly #inMemory: ReadonlySet<number>;
@@ -15,12 +18,12 @@ export class Reads {
     this.#inMemory = inMemory;
   }
 
-  /** Of a value where another one reads it. */
+  /** The reads of a kernel that reads a value. They are the value itself if it lies in memory. */
   of(id: number): ReadonlyMap<number, ReadKind> {
     return this.#inMemory.has(id) ? new Map([[id, 'same element']]) : this.ofInputs(id);
   }
 
-  /** Of what computes a value. */
+  /** The reads of a kernel that computes a value. */
   ofInputs(id: number): ReadonlyMap<number, ReadKind> {
     const known = this.#known.get(id);
     if (known !== undefined) return known;

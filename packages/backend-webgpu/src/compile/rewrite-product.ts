@@ -3,23 +3,24 @@ import { countOf } from './values.ts';
 
 type Matmul = Extract<Instruction, { op: 'matmul' }>;
 
-/** Of a result of more elements there are groups of threads enough, one for each tile. */
+/** A result with more elements than this has enough groups of threads, one for each tile. */
 const mostElements = 2 ** 15;
-/** Each part of a sum has so many terms at least; there are so many parts at most. */
+/** The terms of a product are divided into at most `mostParts` parts of at least `partTerms` terms each. */
 const partTerms = 256;
 const mostParts = 16;
 
 export interface ProductRewriter {
   readonly shapeOf: (id: number) => Shape;
-  /** Adds an instruction, and says which value is its result. */
+  /** Adds an instruction and returns the id of its result. */
   readonly add: (instruction: Instruction) => number;
 }
 
 /**
- * Products that tiles are no good for. One with a vector becomes a sum of products of elements, whose terms are shared out among the
- * threads of a group. One of few elements and many terms becomes several products, each of a part of the terms, whose results are added in
- * pairs: what reads the product adds them, so that there is no more than one kernel more. Undefined for others. The choice depends on
- * shapes only, so that a device gives the same bits each time.
+ * Replaces products for which tiles are slow. A product with a vector becomes a sum of products of elements, whose
+ * terms are shared out among the threads of a group. A product of few elements and many terms becomes several products,
+ * each of a part of the terms, whose results are added in pairs. The kernel that reads the product does these
+ * additions, so there is at most one kernel more. Returns undefined for other products. The choice depends on shapes
+ * only, so that a device gives the same bits each time.
  */
 export function rewriteProduct(product: Matmul, rewriter: ProductRewriter): number | undefined {
   const [rows = 1, columns = 1] = product.shape.slice(-2);
@@ -31,7 +32,7 @@ export function rewriteProduct(product: Matmul, rewriter: ProductRewriter): numb
   return parts === 1 ? undefined : inParts(product, { terms, parts }, rewriter);
 }
 
-/** Parts have equally many terms. */
+/** The number of parts, each of which has equally many terms. */
 function partsOf(elements: number, terms: number): number {
   if (elements > mostElements) return 1;
   let parts = Math.min(mostParts, Math.floor(terms / partTerms));
@@ -90,7 +91,10 @@ function inParts(
   const reshape = (id: number, to: Shape): number =>
     add({ op: 'reshape', params: { shape: to }, inputs: [id], shape: to, dtype });
   const each = terms / parts;
-  /** Shape: [size, terms] -> [parts, size, each], and [terms, size] -> [parts, each, size]. */
+  /**
+   * Divides the terms of an operand into parts.
+   * Shape: [size, terms] -> [parts, size, each], and [terms, size] -> [parts, each, size].
+   */
   const divided = (id: number, termsAreLast: boolean): number => {
     const size = countOf(shapeOf(id)) / terms;
     if (!termsAreLast) return reshape(id, [parts, each, size]);

@@ -2,7 +2,7 @@ import type { Instruction, Program, Shape } from '@shardwise/core/spec';
 import { rewriteProduct } from './rewrite-product.ts';
 import { Values } from './values.ts';
 
-/** Inputs that one concatenation reads; more are joined by several. */
+/** The most inputs that one concatenation reads. A longer one becomes several. */
 const widestConcat = 4;
 
 export interface Rewritten {
@@ -11,7 +11,10 @@ export interface Rewritten {
   readonly updates: Program['updates'];
 }
 
-/** What kernels are planned for: outputs that are inputs become copies of them, long concatenations trees, some products sums, and gradients of norms' weights sums. */
+/**
+ * The program for which kernels are planned. Outputs that are inputs become copies of them. Long concatenations become
+ * trees. Some products, and the gradients of norms' weights, become sums.
+ */
 export function rewrite(program: Program): Rewritten {
   const { inputs } = program;
   const instructions: Instruction[] = [];
@@ -51,7 +54,10 @@ export function rewrite(program: Program): Rewritten {
     return type.shape;
   }
 
-  /** What a result is reshaped from, which needs no kernel to copy it, unless it is a result itself. */
+  /**
+   * The value from which a result is reshaped. A reshape needs no kernel to copy it, unless its source is a result
+   * itself.
+   */
   function unreshaped(id: number): number {
     const known = unreshapedTo.get(id);
     if (known !== undefined) return known;
@@ -81,7 +87,7 @@ export function rewrite(program: Program): Rewritten {
     }
   }
 
-  /** The normalised rows, as of a norm whose weights are 1, times dy, summed over rows. */
+  /** The gradient of a norm's weight: the rows as normalised with a weight of 1, times dy, summed over rows. */
   function weightGradient(
     instruction: Extract<Instruction, { op: 'layerNormWeightGrad' | 'rmsNormWeightGrad' }>,
   ): number {

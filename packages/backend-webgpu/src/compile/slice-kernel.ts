@@ -7,8 +7,9 @@ import { countOf, type Values } from './values.ts';
 import { wordsOf } from './words.ts';
 
 /**
- * Cuts a kernel that has a value larger than a binding into slices of its groups of threads: of values that lie as the groups do, a slice
- * needs a stretch only. The kernel is left as it is where nothing is so large, or where no stretch would be small enough.
+ * Cuts a kernel with a value larger than a binding into slices of its groups of threads. A slice needs only a stretch
+ * of the values that lie as the groups do. The kernel is left as it is if no value is so large, or if no stretch would
+ * be small enough.
  */
 export function sliceKernel(
   values: Values,
@@ -26,7 +27,7 @@ export function sliceKernel(
   );
   if (bytes.size === 0) return kernel;
   const most = Math.floor(bindingBytes / Math.max(...bytes.values()));
-  // Bindings begin at whole units of a device.
+  // A binding may only begin at a multiple of the device's alignment.
   const unit = Math.max(...[...bytes.values()].map(groupsUntilAligned));
   if (most < unit) return kernel;
   if (along.dim !== 'all') {
@@ -42,7 +43,9 @@ export function sliceKernel(
   };
 }
 
-/** Elements per group of values of which consecutive groups touch consecutive stretches, and nothing else. */
+/**
+ * The elements for each group, of those values of which consecutive groups use consecutive stretches and nothing else.
+ */
 function elementsAlong(
   values: Values,
   { along, pointwise, writes }: Kernel,
@@ -73,14 +76,14 @@ function elementsAlong(
   return new Map([...found].flatMap(([id, of]) => (of === undefined ? [] : [[id, of]])));
 }
 
-/** So many groups, of so many bytes each, end where a binding may begin. A power of two. */
+/** The number of groups, of this many bytes each, after which a binding may begin. A power of two. */
 function groupsUntilAligned(bytes: number): number {
   let groups = 1;
   while ((bytes * groups) % bindingAlignmentBytes !== 0) groups *= 2;
   return groups;
 }
 
-/** Bindings that a value takes in a kernel, at most. */
+/** The most bindings that a value takes in a kernel. */
 export function bindingsOf(
   values: Values,
   { slices }: Pick<Kernel, 'slices'>,

@@ -3,7 +3,7 @@ import type { Kernel } from './kernel.ts';
 import type { Values } from './values.ts';
 import { wordsOf } from './words.ts';
 
-/** A kernel as messages name it, before `others` that are submitted with it. */
+/** The description of a kernel for messages. `others` is the number of kernels that are submitted with it. */
 export function taskOf(values: Values, { label, reads, writes }: Kernel, others = 0): Task {
   const byteLength = [...reads, ...writes].reduce((sum, id) => sum + 4 * wordsOf(values, id), 0);
   return { kernel: label, shape: values.shape(writes[0] ?? 0), byteLength, others };

@@ -10,14 +10,14 @@ import { termsOf } from './kernel-work.ts';
 import { planKernels } from './plan-kernels.ts';
 import { Values } from './values.ts';
 
-/** Programs with a product of so many terms have the tiles tried first. */
+/** Tiles are tried before the first program that has a product of at least this many terms. */
 const leastTerms = 2 ** 27;
-/** A product of as many terms is tried. Its result has tiles for each processor of a large device. */
+/** The product that is tried, which has that many terms. Its result has tiles for each processor of a large device. */
 const tried = { rows: 1024, terms: 128, columns: 1024 } as const;
 
 /**
- * Which tile of products a device is fastest with: found once, at the first program with a large product. A processor that computes as a
- * device is known to be fastest without workgroup memory, so that nothing is tried there.
+ * Finds the tile of products with which a device is fastest, once, at the first program with a large product. A
+ * processor that emulates a device is known to be fastest without workgroup memory, so nothing is tried there.
  */
 export class TunedProducts {
   readonly #session: GpuSession;
@@ -54,7 +54,7 @@ export class TunedProducts {
     const isLarge = program.instructions.some(
       (instruction) => instruction.op === 'matmul' && termsOf(values, instruction) >= leastTerms,
     );
-    // A trial must not fail where the program itself would not.
+    // A trial must not fail if the program itself would not.
     const fits = this.#traits.bindingBytes >= 4 * tried.rows * tried.columns;
     if (!isLarge || !fits) return this.#traits;
     this.#tuning ??= this.#tune();
@@ -82,7 +82,7 @@ export class TunedProducts {
         return performance.now() - start;
       });
     } catch (error) {
-      // What the program itself needs is not to be taken by a trial.
+      // A trial must not take the memory that the program itself needs.
       if (error instanceof OutOfMemoryError) return largeTiles[0];
       throw error;
     } finally {

@@ -21,7 +21,10 @@ export class Values {
   readonly #instructions: Instruction[];
   readonly #origins: readonly number[] | undefined;
 
-  /** `origins` are the numbers of the instructions of the program that these were made of; by default their own. */
+  /**
+   * `origins` gives, for each instruction, the number of the program's instruction of which it was made. Default: its
+   * own number.
+   */
   constructor(
     { inputs, instructions }: Pick<Program, 'inputs' | 'instructions'>,
     origins?: readonly number[],
@@ -51,7 +54,10 @@ export class Values {
     return this.#instructions[id - this.inputCount];
   }
 
-  /** The number of the program's instruction that a value comes from: of one that was added, that of its first input. */
+  /**
+   * The number of the program's instruction that a value comes from. An instruction that was added has the origin of
+   * its first input.
+   */
   origin(id: number): number {
     const number = id - this.inputCount;
     const [input] = this.instruction(id)?.inputs ?? [];
@@ -59,7 +65,7 @@ export class Values {
     return own ?? (input === undefined ? number : this.origin(input));
   }
 
-  /** Adds an instruction, and says which value is its result. */
+  /** Adds an instruction and returns the id of its result. */
   add(instruction: Instruction): number {
     this.#types.push(instruction);
     this.#instructions.push(instruction);

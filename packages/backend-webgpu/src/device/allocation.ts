@@ -1,7 +1,10 @@
-/** Words that are looked through when they are written, at most: indices are few, and other values are not asked for. */
+/**
+ * The most words that are looked through when they are written. Indices are few, and the bounds of other values are
+ * never needed.
+ */
 const mostWords = 1 << 20;
 
-/** The least and the greatest of the words that are somewhere, as signed integers. */
+/** The least and the greatest of the words in a range, as signed integers. */
 interface Known {
   readonly byteOffset: number;
   readonly byteLength: number;
@@ -9,18 +12,18 @@ interface Known {
   readonly greatest: number;
 }
 
-/** What a device keeps of an allocation, which its sub-buffers share. */
+/** A buffer of the device, which its sub-buffers share, and what is known of its contents. */
 export class Allocation {
   /** Undefined once it has been freed. */
   buffer: GPUBuffer | undefined;
-  /** Of ranges that do not overlap, and that nothing has written since. */
+  /** Ranges that do not overlap, and that nothing has written since. */
   #known: Known[] = [];
 
   constructor(buffer: GPUBuffer | undefined) {
     this.buffer = buffer;
   }
 
-  /** The host writes `words`. */
+  /** Notes that the host writes `words`. */
   note(byteOffset: number, byteLength: number, words: Int32Array): void {
     this.forget(byteOffset, byteLength);
     if (words.length === 0 || words.length > mostWords) return;
@@ -32,7 +35,7 @@ export class Allocation {
     this.noteBounds(byteOffset, byteLength, { least, greatest });
   }
 
-  /** A program writes words of which this is known. */
+  /** Notes the bounds of words that a program writes. */
   noteBounds(
     byteOffset: number,
     byteLength: number,
@@ -41,7 +44,7 @@ export class Allocation {
     this.#known.push({ byteOffset, byteLength, least, greatest });
   }
 
-  /** Something is written there that is not known. */
+  /** Notes that something unknown is written. */
   forget(byteOffset: number, byteLength: number): void {
     const end = byteOffset + byteLength;
     if (this.#known.length === 0) return;
@@ -50,7 +53,7 @@ export class Allocation {
     );
   }
 
-  /** Bounds of the words of a range that was written at once. */
+  /** The bounds of a range that lies inside one that was written at once. */
   bounds(byteOffset: number, byteLength: number): Known | undefined {
     return this.#known.find(
       (range) =>

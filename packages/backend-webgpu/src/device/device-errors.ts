@@ -3,7 +3,7 @@ import { describeTask, fieldsOf, type Task } from './task.ts';
 
 const startAgain = 'Start this rank again, from a checkpoint if there is one';
 
-/** Something went wrong on the device, which was at a task. */
+/** The error for something that went wrong on the device while it was at a task. */
 export function deviceError(message: string, task?: Task): ShardwiseError {
   if (task === undefined) {
     return new BackendError({ asked: 'the device to compute', found: message, todo: startAgain });

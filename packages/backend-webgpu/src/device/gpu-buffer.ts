@@ -1,7 +1,10 @@
 import { BackendError, type DeviceBuffer } from '@shardwise/core/spec';
 import type { Allocation } from './allocation.ts';
 
-/** Bytes of a device. WebGPU copies whole words: memory behind the last byte, up to a word, belongs to the buffer, too. */
+/**
+ * A buffer of a device. WebGPU copies whole words, so the memory after the last byte, up to a whole word, also belongs
+ * to the buffer.
+ */
 export class GpuBuffer implements DeviceBuffer {
   readonly allocation: Allocation;
   readonly byteOffset: number;
@@ -30,18 +33,21 @@ export class GpuBuffer implements DeviceBuffer {
     return new GpuBuffer(this.allocation, this.byteOffset + byteOffset, byteLength, false);
   }
 
-  /** The least and the greatest of the words, where they are known. */
+  /** The least and the greatest of the words, if they are known. */
   knownBounds(): { readonly least: number; readonly greatest: number } | undefined {
     return this.allocation.bounds(this.byteOffset, this.byteLength);
   }
 
-  /** Something else than the host writes to it: what, is known by these bounds, or not at all. */
+  /**
+   * Notes that something other than the host writes to the buffer. `bounds` are those of the new words, or undefined if
+   * they are unknown.
+   */
   noteBounds(bounds: { readonly least: number; readonly greatest: number } | undefined): void {
     this.allocation.forget(this.byteOffset, this.byteLength);
     if (bounds !== undefined) this.allocation.noteBounds(this.byteOffset, this.byteLength, bounds);
   }
 
-  /** The buffer of the device. Throws BackendError once it has been freed. */
+  /** The GPUBuffer. Throws BackendError after it has been freed. */
   get memory(): GPUBuffer {
     const { buffer } = this.allocation;
     if (buffer !== undefined) return buffer;

@@ -1,4 +1,4 @@
-/** What WebGPU calls GPUBufferUsage and GPUMapMode, which Node does not define. */
+/** The constants that WebGPU calls GPUBufferUsage and GPUMapMode. Node does not define them. */
 export const bufferUsage = {
   mapRead: 0x1,
   copySource: 0x4,
@@ -10,5 +10,5 @@ export const bufferUsage = {
 
 export const mapModeRead = 0x1;
 
-/** Where bindings of storage may begin on every device. */
+/** On every device, a storage binding may begin at each multiple of this many bytes. */
 export const bindingAlignmentBytes = 256;

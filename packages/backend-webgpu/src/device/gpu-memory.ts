@@ -8,14 +8,14 @@ import { Allocation } from './allocation.ts';
 import { bufferUsage } from './gpu-constants.ts';
 import { GpuBuffer } from './gpu-buffer.ts';
 
-/** Memory that is kept for the next buffer of its size. */
+/** The most bytes of freed buffers that are kept for the next buffer of the same size. */
 const keptBytes = 256 << 20;
 const leastBytes = 16;
 
 export interface MemoryLimits {
-  /** Bytes of all buffers together. */
+  /** The most bytes of all buffers together. */
   readonly memoryBytes: number;
-  /** Bytes of one, where that is less than the device's own limit. */
+  /** The most bytes of one buffer, if that is less than the device's own limit. */
   readonly bufferBytes?: number | undefined;
 }
 
@@ -23,7 +23,7 @@ export interface MemoryLimits {
 export class GpuMemory {
   readonly #device: GPUDevice;
   readonly #capacityBytes: number;
-  /** Bytes that one buffer may have. */
+  /** The most bytes of one buffer. */
   readonly largestBytes: number;
   readonly #free = new Map<number, GPUBuffer[]>();
   readonly #onFailure: (error: Error) => void;
@@ -33,8 +33,8 @@ export class GpuMemory {
   #peakBytes = 0;
 
   /**
-   * `onFailure` hears that the device had no memory, which it says late. `destroy` is to destroy a buffer when the calls that use it have
-   * taken effect.
+   * `onFailure` hears that the device had no memory, which a device reports late. `destroy` has to destroy a buffer
+   * once the calls that use it have taken effect.
    */
   constructor(
     device: GPUDevice,
@@ -53,7 +53,7 @@ export class GpuMemory {
     return { bytesInUse: this.#bytesInUse, peakBytes: this.#peakBytes };
   }
 
-  /** Throws OutOfMemoryError where it is known at once that there is not so much memory. */
+  /** Throws OutOfMemoryError if it is known at once that there is not enough memory. */
   alloc(byteLength: number): GpuBuffer {
     const sizeBytes = Math.max(leastBytes, Math.ceil(byteLength / 4) * 4);
     if (sizeBytes > this.largestBytes) throw tooLarge(byteLength, this.largestBytes);
@@ -75,7 +75,10 @@ export class GpuMemory {
     return new GpuBuffer(new Allocation(buffer), 0, byteLength, true);
   }
 
-  /** Commands that were submitted before still use the memory; those that come later may have it anew. */
+  /**
+   * Frees a buffer. Commands that were submitted before still use its memory, and later commands may get the same
+   * memory.
+   */
   free(buffer: GpuBuffer): void {
     if (!buffer.isWhole) {
       throw new BackendError({
@@ -97,7 +100,7 @@ export class GpuMemory {
     else ofSize.push(memory);
   }
 
-  /** The buffer of this kind of device behind the interface. */
+  /** The GpuBuffer behind the interface. Throws BackendError for a buffer of another kind of device. */
   own(buffer: DeviceBuffer): GpuBuffer {
     if (buffer instanceof GpuBuffer) return buffer;
     throw new BackendError({

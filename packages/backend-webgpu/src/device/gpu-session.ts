@@ -7,23 +7,23 @@ import { type SubmissionOptions, Submissions } from './submissions.ts';
 import type { Task } from './task.ts';
 import { WorkLimit } from './work-limit.ts';
 
-/** Memory for so much that is written is kept. */
+/** Up to this many words, the memory from which they are uploaded is kept for the next write. */
 const mostUploadWords = 1 << 24;
 
-/** A kernel that is compiled, or is being compiled. */
+/** A kernel that is compiled or being compiled. */
 export interface Pipeline {
   compiled: GPUComputePipeline | undefined;
   readonly ready: Promise<GPUComputePipeline>;
 }
 
 export interface SessionOptions {
-  /** How long one submission is to take: longer work is divided. */
+  /** How long one submission should take. Longer work is divided. */
   readonly submissionMs: number;
-  /** How long one may take, until the device is given up. */
+  /** How long one submission may take before the device is given up. */
   readonly timeoutMs: number;
 }
 
-/** A device with its queue, what was compiled for it, and what has gone wrong on it. */
+/** A device with its queue, the pipelines that were compiled for it, and the first failure on it. */
 export class GpuSession {
   readonly device: GPUDevice;
   readonly #pipelines = new Map<string, Pipeline>();
@@ -33,14 +33,14 @@ export class GpuSession {
   readonly #layouts = new Map<number, GPUBindGroupLayout>();
   readonly #times: PassTimes | undefined;
   #failure: Error | undefined;
-  /** Those that wait for the device, to be told of a failure. */
+  /** Callbacks of calls that wait for the device. A failure rejects them all. */
   readonly #waiting = new Set<(failure: Error) => void>();
-  /** Settles when the last call that waits has taken effect; undefined where none waits. */
+  /** Settles when the last waiting call has taken effect. Undefined if no call waits. */
   #last: Promise<void> | undefined;
   #waits = 0;
   #reads = 0;
   #isClosed = false;
-  /** What is written goes through here. */
+  /** The memory from which words are uploaded. */
   #upload = new ArrayBuffer(0);
 
   constructor(device: GPUDevice, { submissionMs, timeoutMs }: SessionOptions) {
@@ -65,7 +65,7 @@ export class GpuSession {
       this.fail(deviceError(`the device was lost: ${message}`, this.#submissions.oldest));
   }
 
-  /** The first thing that went wrong: all later calls end with it. */
+  /** Records the first thing that went wrong. All later calls end with it. */
   fail = (error: unknown): void => {
     const failure = error instanceof Error ? error : new Error(String(error));
     this.#failure ??= failure;
@@ -78,7 +78,7 @@ export class GpuSession {
     if (this.#failure !== undefined) throw this.#failure;
   }
 
-  /** Destroys memory when the calls that use it have taken effect. */
+  /** Destroys a buffer when the calls that use it have taken effect. */
   destroy = (buffer: GPUBuffer): void => {
     const destroyed = this.inOrder(() => buffer.destroy());
     if (destroyed instanceof Promise) destroyed.catch(this.fail);
@@ -91,7 +91,8 @@ export class GpuSession {
   }
 
   /**
-   * Has `call` take effect after all earlier calls: at once, unless one of them waits, or it has something of its own to wait for.
+   * Has `call` take effect after all earlier calls. That is at once, unless one of them waits or `call` has to wait for
+   * `before`.
    */
   inOrder<T>(call: () => T, before?: Promise<unknown>): T | Promise<T> {
     const last = this.#last;
@@ -106,8 +107,8 @@ export class GpuSession {
   }
 
   /**
-   * Pipelines are found by their text: kernels that differ in nothing else share one. Those that are asked for together are compiled
-   * in parallel. `ready` rejects with BackendError where the device refuses the text.
+   * The pipeline for a text. Kernels with the same text share one. Pipelines that are asked for together are compiled
+   * in parallel. `ready` rejects with BackendError if the device refuses the text.
    */
   pipeline(text: string, bindings: number, label: string): Pipeline {
     const known = this.#pipelines.get(text);
@@ -120,7 +121,7 @@ export class GpuSession {
       compute: { module, entryPoint: 'main' },
     });
     const pipeline: Pipeline = { compiled: undefined, ready: this.#compiled(compiling, label) };
-    // A run hears of it; a pipeline that was asked for by a run that failed before has no other listener.
+    // A run awaits `ready`. If that run failed earlier, nothing else handles the rejection.
     pipeline.ready.then(
       (compiled) => (pipeline.compiled = compiled),
       () => this.#pipelines.delete(text),
@@ -136,7 +137,7 @@ export class GpuSession {
     try {
       return await compiling;
     } catch (cause) {
-      // A device that was lost refuses all pipelines.
+      // A lost device refuses all pipelines, and then its failure is the error to report.
       this.check();
       throw refusedKernel(label, cause);
     }
@@ -150,7 +151,7 @@ export class GpuSession {
     return this.#submissions.count;
   }
 
-  /** Work of one submission, at most. */
+  /** The most work of one submission. */
   get workLimit(): number {
     return this.#limit.work;
   }
@@ -165,7 +166,7 @@ export class GpuSession {
     return this.#reads;
   }
 
-  /** Parameters, then buffers. */
+  /** The layout of a bind group: the parameters, then this many buffers. */
   layout(bindings: number): GPUBindGroupLayout {
     const known = this.#layouts.get(bindings);
     if (known !== undefined) return known;
@@ -181,7 +182,9 @@ export class GpuSession {
     return layout;
   }
 
-  /** Settles when the device may be given more: at most two steps are under way, so that it never idles. */
+  /**
+   * Settles when the device may be given more work. At most two steps are under way, so that the device never idles.
+   */
   async room(): Promise<void> {
     let done = this.#submissions.inTheWay();
     if (done !== undefined) this.#waits += 1;
@@ -189,7 +192,9 @@ export class GpuSession {
     this.check();
   }
 
-  /** What `waited` gives, or the failure of the device, which may never give it. */
+  /**
+   * Resolves to what `waited` gives, or rejects with the failure of the device, after which `waited` may never settle.
+   */
   async #unlessFailed<T>(waited: Promise<T>): Promise<T> {
     this.check();
     const { promise: failed, reject } = Promise.withResolvers<never>();
@@ -201,7 +206,7 @@ export class GpuSession {
     }
   }
 
-  /** What `call` gives, and a promise that rejects where the device refuses one of its calls. */
+  /** Returns what `call` gives, and a promise that rejects if the device refuses one of its commands. */
   checked<T>(task: Task, call: () => T): { readonly result: T; readonly accepted: Promise<void> } {
     this.device.pushErrorScope('validation');
     try {
@@ -219,14 +224,14 @@ export class GpuSession {
     this.check();
   }
 
-  /** A pass whose time `onComputed` is told with the next read, where the device takes times. */
+  /** Begins a pass. If the device has timestamps, `onComputed` is told the time of the pass with the next read. */
   beginPass(
     encoder: GPUCommandEncoder,
     onComputed: ((durationMs: number) => void) | undefined,
   ): GPUComputePassEncoder {
     const times = this.#times;
     if (times === undefined || onComputed === undefined) return encoder.beginComputePass();
-    // Nobody has read for long.
+    // All times are taken because nobody has read for long.
     if (times.isFull) this.#readBoth(new Uint8Array(), 0, () => {}).catch(this.fail);
     return encoder.beginComputePass({ timestampWrites: times.writesOf(onComputed) });
   }
@@ -245,7 +250,7 @@ export class GpuSession {
     this.#submissions.add(options, done);
   }
 
-  /** The bytes as they are when all that was submitted so far is done. */
+  /** Reads the bytes as they are when everything that was submitted so far is done. */
   async read(
     memory: GPUBuffer,
     byteOffset: number,
@@ -257,7 +262,7 @@ export class GpuSession {
     return target;
   }
 
-  /** As `read`, where nothing waits that was called before. WebGPU copies whole words. */
+  /** Does what `read` does, when no earlier call is still waiting. WebGPU copies whole words. */
   async readNow(memory: GPUBuffer, byteOffset: number, target: Uint8Array): Promise<Uint8Array> {
     const words = Math.ceil(target.byteLength / 4) * 4;
     await this.#readBoth(target, words, (encoder, staging) =>
@@ -266,7 +271,7 @@ export class GpuSession {
     return target;
   }
 
-  /** Settles when everything that was called so far is done. */
+  /** Settles when all calls so far are done. */
   async sync(): Promise<void> {
     await this.#unlessFailed(
       Promise.resolve(this.inOrder(() => this.device.queue.onSubmittedWorkDone())),
@@ -274,7 +279,10 @@ export class GpuSession {
     this.check();
   }
 
-  /** Reads what `copy` copies to the beginning of memory to `target`, and the times of passes that are there by then. */
+  /**
+   * Has `copy` copy to the beginning of mapped memory, and reads that into `target`. Also tells the times of passes
+   * that are known by then.
+   */
   async #readBoth(
     target: Uint8Array,
     byteLength: number,
@@ -307,7 +315,7 @@ export class GpuSession {
   write({ memory, byteOffset, allocation }: GpuBuffer, bytes: Uint8Array): void {
     this.check();
     if (bytes.byteLength === 0) return;
-    // Not every implementation takes views of shared memory, and none takes parts of a word.
+    // Some implementations refuse views of shared memory, and all of them write whole words.
     const words = this.#wordsFor(Math.ceil(bytes.byteLength / 4));
     words.set(bytes);
     words.fill(0, bytes.byteLength);
@@ -317,7 +325,7 @@ export class GpuSession {
     if (written instanceof Promise) written.catch(this.fail);
   }
 
-  /** Memory from which words are written: the same again, but for writes that wait for others. */
+  /** Memory from which words are written. It is reused, except for writes that have to wait for other calls. */
   #wordsFor(words: number): Uint8Array<ArrayBuffer> {
     if (this.#last !== undefined || words > mostUploadWords) return new Uint8Array(4 * words);
     if (this.#upload.byteLength < 4 * words) this.#upload = new ArrayBuffer(4 * words);

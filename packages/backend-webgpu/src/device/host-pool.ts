@@ -1,18 +1,20 @@
 import { ConfigError, type HostMemory } from '@shardwise/core/spec';
 
-/** Blocks begin and end at whole lines of a cache. */
+/** Blocks begin and end at whole cache lines. */
 const alignmentBytes = 64;
-/** Blocks of other memory than the region are kept up to so many bytes. */
+/** The most bytes of free blocks outside the region that are kept. */
 const mostKeptBytes = 256 << 20;
 
-/** A part of a memory, such as the region of a rank in the shared memory of its world. */
+/** A part of a memory, such as a rank's region of the shared memory of its world. */
 export interface HostRegion {
   readonly memory: WebAssembly.Memory;
   readonly byteOffset?: number | undefined;
   readonly byteLength?: number | undefined;
 }
 
-/** Memory of the host for values on their way to other ranks and back. What was freed is used again for the same size. */
+/**
+ * Memory of the host for values on their way to other ranks and back. Freed blocks are used again for the same size.
+ */
 export class HostPool {
   readonly #region: HostRegion | undefined;
   readonly #free = new Map<number, Uint8Array[]>();
@@ -20,7 +22,7 @@ export class HostPool {
   readonly #end: number;
   #keptBytes = 0;
 
-  /** Blocks are in the region while it has room. Throws ConfigError where it is not in its memory. */
+  /** Blocks lie in the region while it has room. Throws ConfigError if the region does not lie in its memory. */
   constructor(region?: HostRegion) {
     const whole = region?.memory.buffer.byteLength ?? 0;
     const byteOffset = region?.byteOffset ?? 0;

@@ -1,13 +1,13 @@
 import { bufferUsage } from './gpu-constants.ts';
 
-/** Passes whose times are not read yet, at most. */
+/** The most passes whose times are not read yet. */
 const mostPasses = 128;
 const bytesOfPass = 16;
 
-/** What is to hear how long a pass took. */
+/** Is called with the duration of a pass. */
 type Listener = (durationMs: number) => void;
 
-/** The times of passes on a device with `timestamp-query`: they are read together with the next value. */
+/** The times of passes on a device with `timestamp-query`. They are read together with the next value. */
 export class PassTimes {
   readonly #queries: GPUQuerySet;
   readonly #resolved: GPUBuffer;
@@ -25,12 +25,12 @@ export class PassTimes {
     return this.#listeners.length === mostPasses;
   }
 
-  /** Bytes that `encode` writes. */
+  /** The number of bytes that `encode` writes. */
   get byteLength(): number {
     return this.#listeners.length * bytesOfPass;
   }
 
-  /** What the next pass is to write. It must not be full. */
+  /** Where the next pass has to write its times. There must be room (`isFull`). */
   writesOf(listener: Listener): GPUComputePassTimestampWrites {
     const first = 2 * this.#listeners.length;
     this.#listeners.push(listener);
@@ -41,7 +41,10 @@ export class PassTimes {
     };
   }
 
-  /** Copies the times so far to `target`. The function that it returns is to be given the bytes there, and tells them to those who wait. */
+  /**
+   * Copies the times so far to `target`. Give the bytes that are there afterwards to the function that it returns,
+   * which calls the listeners.
+   */
   encode(
     encoder: GPUCommandEncoder,
     target: GPUBuffer,
@@ -57,7 +60,7 @@ export class PassTimes {
       const nanoseconds = new BigUint64Array(bytes);
       for (const [pass, listener] of listeners.entries()) {
         const [begin = 0n, end = 0n] = nanoseconds.subarray(2 * pass, 2 * pass + 2);
-        // Clocks of devices may be set back.
+        // The clock of a device may be set back.
         listener(end > begin ? Number(end - begin) / 1e6 : 0);
       }
     };

@@ -1,13 +1,16 @@
 import { bufferUsage } from './gpu-constants.ts';
 
 const leastBytes = 256;
-/** Sizes are powers of two up to this one, and then its multiples. */
+/** Sizes are powers of two up to this size, and multiples of it above. */
 const largeBytes = 1 << 24;
-/** So many are kept of a size, and so many bytes of all. */
+/** At most this many buffers of each size are kept, and at most `mostKeptBytes` bytes of all sizes. */
 const mostKept = 4;
 const mostKeptBytes = 256 << 20;
 
-/** Memory by which the host reads. A mapped buffer is not the device's, so reads that are under way have one each. */
+/**
+ * Memory through which the host reads. The device cannot use a mapped buffer, so each read under way has a buffer of
+ * its own.
+ */
 export class Staging {
   readonly #device: GPUDevice;
   readonly #kept = new Map<number, GPUBuffer[]>();
@@ -25,7 +28,7 @@ export class Staging {
     return kept;
   }
 
-  /** Gives memory back that is not mapped. */
+  /** Gives a buffer back, which must not be mapped. */
   keep(staging: GPUBuffer): void {
     const ofSize = this.#kept.get(staging.size) ?? [];
     if (ofSize.length >= mostKept || this.#keptBytes + staging.size > mostKeptBytes) {

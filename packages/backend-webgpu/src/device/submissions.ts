@@ -1,13 +1,13 @@
 import type { Task } from './task.ts';
 import type { WorkLimit } from './work-limit.ts';
 
-/** Submissions under way, at most: a queue that grows without bound makes a device slow. */
+/** The most submissions under way. A queue that grows without bound makes a device slow. */
 const mostSubmissions = 8;
-/** Of those, programs that update parameters. */
+/** The most programs under way that update parameters. */
 const mostSteps = 2;
 
 export interface SubmissionOptions {
-  /** It is the last one of a program that updates parameters. */
+  /** Whether this is the last submission of a program that updates parameters. */
   readonly isStep: boolean;
   readonly work: number;
   readonly task: Task;
@@ -19,20 +19,20 @@ interface Submission extends SubmissionOptions {
 
 export interface SubmissionsOptions {
   readonly limit: WorkLimit;
-  /** How long the device may be at one submission. */
+  /** How long the device may take for one submission. */
   readonly timeoutMs: number;
-  /** Hears of a submission that took longer. */
+  /** Is called for a submission that takes longer. */
   readonly onTimeout: (task: Task) => void;
 }
 
-/** What the device was given and has not done, in its order. */
+/** The submissions that the device was given and has not done yet, in order. */
 export class Submissions {
   readonly #limit: WorkLimit;
   readonly #timeoutMs: number;
   readonly #onTimeout: (task: Task) => void;
   readonly #underWay = new Set<Submission>();
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** When the device began with the oldest one. */
+  /** When the device began with the oldest submission. */
   #begun = 0;
   #count = 0;
 
@@ -42,18 +42,18 @@ export class Submissions {
     this.#onTimeout = onTimeout;
   }
 
-  /** All so far. */
+  /** The number of submissions so far, including those that are done. */
   get count(): number {
     return this.#count;
   }
 
-  /** What the device is at. */
+  /** The task that the device is computing. */
   get oldest(): Task | undefined {
     const [oldest] = this.#underWay;
     return oldest?.task;
   }
 
-  /** `done` settles when the device has done it. */
+  /** `done` settles when the device has done the submission. */
   add(options: SubmissionOptions, done: Promise<unknown>): void {
     this.#count += 1;
     const end = (): void => {
@@ -66,7 +66,7 @@ export class Submissions {
     if (this.#underWay.size === 1) this.#begin();
   }
 
-  /** The one that must end before the device is given more; undefined where there is room. */
+  /** Settles with the submission that must end before the device is given more. Undefined if there is room. */
   inTheWay(): Promise<void> | undefined {
     const underWay = [...this.#underWay];
     const steps = underWay.filter(({ isStep }) => isStep);
@@ -74,13 +74,13 @@ export class Submissions {
     return underWay.length >= mostSubmissions ? underWay[0]?.done : undefined;
   }
 
-  /** Nothing is waited for any more. */
+  /** Forgets all submissions, so that nothing is waited for any more. */
   end(): void {
     clearTimeout(this.#timer);
     this.#underWay.clear();
   }
 
-  /** The device begins with the oldest one. */
+  /** Notes that the device begins with the oldest submission. */
   #begin(): void {
     clearTimeout(this.#timer);
     this.#begun = performance.now();

@@ -1,11 +1,17 @@
-/** What the slowest devices do in a millisecond, such as processors that pretend to be one. */
+/**
+ * The work per millisecond of the slowest devices, such as processors that emulate one. The limit begins with this
+ * number.
+ */
 const firstPerMs = 1e6;
-/** Submissions of less than this part of the limit are not measured: their time is that of being handed over. */
+/**
+ * Submissions with less than this part of the limit are not measured, because their time is mostly that of handing them
+ * over.
+ */
 const leastPart = 1 / 64;
 
 /**
- * How much work one submission may have, so that it takes a stated time at the speed that the device has shown. Work is counted in
- * terms that are added and words that are moved (`workOf`).
+ * How much work one submission may have, so that it takes a stated time at the speed that the device has shown. Work is
+ * counted in terms that are added plus words that are moved (`workOf`).
  */
 export class WorkLimit {
   readonly #mostMs: number;
@@ -17,12 +23,18 @@ export class WorkLimit {
     this.#work = firstPerMs * mostMs;
   }
 
-  /** It is changed in steps of two, so that programs are not divided anew after each measurement. */
+  /**
+   * The most work of a submission. It only changes by a factor of two or more, so that programs are not divided again
+   * after each measurement.
+   */
   get work(): number {
     return this.#work;
   }
 
-  /** A submission took so long. One measurement alone changes little: the device, or the host, may have been busy with something else. */
+  /**
+   * Notes that a submission took so long. One measurement changes the speed at most by the factors 1/2 and 4, because
+   * the device or the host may have been busy with something else.
+   */
   note(work: number, durationMs: number): void {
     if (work < this.#work * leastPart) return;
     const ratio = work / Math.max(durationMs, 0.01) / this.#perMs;

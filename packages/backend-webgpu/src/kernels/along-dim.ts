@@ -8,7 +8,10 @@ type Along<Op extends Instruction['op']> = Extract<Instruction, { op: Op }>;
 
 const lanes = 64;
 
-/** Running sums: a thread for each line. What an addition loses is added to the next, since they are to have the digits of f64. */
+/**
+ * Running sums, with a thread for each line. The result has to be as exact as in f64, so what an addition rounds away
+ * is added to the next term.
+ */
 export function cumsum(
   values: Values,
   root: number,
@@ -52,7 +55,7 @@ export function cumsum(
   };
 }
 
-/** Places in order: a thread for each element counts those that come before it. */
+/** The order of elements along a dim. A thread for each element counts the elements that come before it. */
 export function argSort(
   values: Values,
   root: number,
@@ -96,7 +99,10 @@ export function argSort(
   };
 }
 
-/** Sums and replacements by index: a thread for each element of the result looks for the indices that mean it, in their order. */
+/**
+ * Sums and replacements by index. A thread for each element of the result looks for the indices that point to it, in
+ * their order.
+ */
 export function scatter(
   values: Values,
   root: number,
@@ -115,7 +121,7 @@ export function scatter(
     const result = emitter.fresh();
     emitter.line(`var ${result} = ${emitter.value(x, { linear })};`);
     if (countOf(sizes) === 0) return result;
-    // Off `dim` there may be fewer indices than elements.
+    // Along the dims other than `dim` there may be fewer indices than elements.
     const inside = isRows
       ? []
       : dims.flatMap((at, other) =>

@@ -13,13 +13,16 @@ import { inputAt, type Values } from '../compile/values.ts';
 
 export type AttentionInstruction = Extract<Instruction, { op: AttentionOp }>;
 
-/** Queries, or keys, of a group: each thread has one. */
+/** The number of queries, or of keys, of a group. Each thread has one. */
 export const threads = 64;
 
-/** The smallest number, which stands for no score yet: infinities may be assumed away. */
+/**
+ * The smallest number, which stands for no score yet. An infinity would not do, because WGSL compilers may assume that
+ * there are none.
+ */
 export const lowest = '-3.4028234e38f';
 
-/** Names of vectors of four features each; what is behind the last feature is 0. */
+/** The names of vectors of four features each. What comes after the last feature is 0. */
 export type Features = readonly string[];
 
 export interface AttentionShape extends AttentionDims, Pick<AttentionParams, 'causal' | 'scale'> {
@@ -39,7 +42,7 @@ export function shapeOf(values: Values, instruction: AttentionInstruction): Atte
   };
 }
 
-/** One row of a matrix, in registers. */
+/** Loads one row of a matrix into registers. */
 export function loadFeatures(
   emitter: Emitter,
   id: number,
@@ -72,7 +75,7 @@ export function zeros(emitter: Emitter, width: number): Features {
   });
 }
 
-/** sums += factor * features. */
+/** Emits sums += factor * features. */
 export function accumulate(
   emitter: Emitter,
   sums: Features,
@@ -82,7 +85,7 @@ export function accumulate(
   sums.forEach((sum, i) => emitter.line(`${sum} += ${factor} * ${features[i] ?? 'vec4<f32>(0)'};`));
 }
 
-/** Rows of a value that a group has in common memory. */
+/** Rows of a value that a group keeps in workgroup memory. */
 export interface RowTile {
   readonly name: 'first_tile' | 'second_tile';
   readonly id: number;
@@ -90,16 +93,16 @@ export interface RowTile {
 }
 
 interface Walk {
-  /** The first row, and the one behind the last. */
+  /** The first row, and one more than the last row. */
   readonly from: string;
   readonly to: string;
-  /** How many rows there are. */
+  /** How many rows the value has. */
   readonly rows: number;
-  /** How many are in common memory at once. */
+  /** How many rows are in workgroup memory at once. */
   readonly tile: number;
 }
 
-/** Rows of one head, one after the other; `write` is given the number of a row, and its features. */
+/** Visits the rows of one head, one after the other. `write` is given the number of a row and its features. */
 export function forEachRow(
   emitter: Emitter,
   tiles: readonly RowTile[],
@@ -146,7 +149,7 @@ export function forEachRow(
 
 interface Meeting {
   readonly shape: AttentionShape;
-  /** The item and the head of the query. */
+  /** The item of the batch and the head of the query. */
   readonly own: readonly [string, string];
   readonly query: string;
   readonly key: string;
@@ -154,7 +157,7 @@ interface Meeting {
   readonly k: Features;
 }
 
-/** The score of a query and a key, and whether the query sees the key. */
+/** The score of a query and a key, and whether the query sees the key. Both are expressions. */
 export function scoreOf(
   emitter: Emitter,
   { shape, own, query, key, q, k }: Meeting,

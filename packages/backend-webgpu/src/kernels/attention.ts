@@ -23,12 +23,12 @@ export function isAttention(instruction: Instruction): instruction is AttentionI
   return instruction.op.startsWith('attention');
 }
 
-/** What a kernel of attention makes, by what it is of: the values that it writes. */
+/** The values that a kernel of attention writes, by the op of each. */
 export type AttentionRoots = { readonly [Op in AttentionInstruction['op']]?: number };
 
 /**
- * Attention, or some of its gradients, of one list of inputs. Each thread has a query, or a key, and walks over all keys, or
- * queries, that it meets; a group has tiles of them in common memory. No scores are kept.
+ * Attention, or some of its gradients, for the same inputs. Each thread has a query (or a key) and walks over all keys
+ * (or queries) that it meets. A group has tiles of them in workgroup memory. Scores are not stored.
  */
 export function attention(
   values: Values,
@@ -79,7 +79,10 @@ interface Written {
   readonly tile: number;
 }
 
-/** Which row of which matrix a thread has. Threads behind the last row go along, since all of a group wait for each other. */
+/**
+ * The row of a matrix that a thread has. Threads after the last row take part with the last row, because all threads of
+ * a group wait for each other.
+ */
 interface Own {
   readonly matrix: string;
   readonly first: string;
@@ -87,13 +90,13 @@ interface Own {
   readonly valid: string;
 }
 
-/** Rows of both tiles that fit into the common memory that every device has. */
+/** The number of rows of both tiles that fit into the workgroup memory that every device has. */
 function tileOf({ width, valueWidth }: AttentionShape): number {
   const bytes = 16 * (Math.ceil(width / 4) + Math.ceil(valueWidth / 4));
   return Math.max(1, Math.min(16, Math.floor(16_384 / bytes)));
 }
 
-/** The item and the head of a query, and those of the keys that it meets. */
+/** The item and the head of a query (`own`), and of the keys that it meets (`met`). */
 function headsOf(
   emitter: Emitter,
   { heads, groups, keyBatch }: AttentionShape,
@@ -104,7 +107,7 @@ function headsOf(
   return { own: [item, head], met: [keyBatch === 1 ? '0u' : item, group] };
 }
 
-/** The keys that some query of a group sees. */
+/** An expression for the end of the keys that some query of a group sees. */
 function lastKey({ keys, causal }: AttentionShape, first: string): string {
   return causal ? `min(${keys}u, ${first} + ${threads}u)` : `${keys}u`;
 }
@@ -142,7 +145,7 @@ function forward({ scope, instruction, shape, roots, tile }: Written, place: Own
   const stored = emitter.inner();
   const linear = stored.let(`${place.matrix} * ${shape.queries}u + ${place.row}`);
   if (roots.attention !== undefined) {
-    // A query that sees no key has zeros.
+    // The result for a query that sees no key is 0.
     const factor = stored.let(`select(1f / ${sum}, 0f, ${sum} == 0f)`);
     storeFeatures(scope, stored, roots.attention, {
       linear,
@@ -160,7 +163,7 @@ function forward({ scope, instruction, shape, roots, tile }: Written, place: Own
   emitter.line(`${stored.text}\n}`);
 }
 
-/** The weight of a key for a query, and the gradient of their score without its factor. */
+/** The weight of a key for a query, and the gradient of their score, not yet multiplied by `scale`. */
 function slopeOf(
   inner: Emitter,
   score: string,
@@ -170,7 +173,7 @@ function slopeOf(
     owed,
   }: { readonly logSum: string; readonly delta: string; readonly owed: string },
 ): { readonly weight: string; readonly slope: string } {
-  // Where a query sees no key, the logarithm is infinite.
+  // If a query sees no key, the logarithm of its sum is infinite.
   const isBlind = `bitcast<u32>(${logSum}) == 0x7f800000u`;
   const weight = inner.let(`select(exp_of(${score} - ${logSum}), 0f, ${isBlind})`);
   return { weight, slope: inner.let(`${weight} * (${owed} - ${delta})`) };
@@ -221,7 +224,7 @@ function ofQueries({ scope, instruction, shape, roots, tile }: Written, place: O
   emitter.line(`${stored.text}\n}`);
 }
 
-/** Of all items and heads of queries that meet the keys. */
+/** Writes the gradients of keys and values, which are sums over all items and heads of queries that meet the keys. */
 function ofKeys({ scope, instruction, shape, roots, tile }: Written, place: Own): void {
   const { emitter } = scope;
   const { heads, groups, batch, keyBatch, width, valueWidth, queries, causal } = shape;
@@ -245,7 +248,7 @@ function ofKeys({ scope, instruction, shape, roots, tile }: Written, place: Own)
   const item = keyBatch === batch ? (met[0] ?? '0u') : loop.let(`${round} / ${perGroup}u`);
   const head = loop.let(`${met[1] ?? '0u'} * ${perGroup}u + ${round} % ${perGroup}u`);
   const own = [item, head] as const;
-  // Queries before the first key of a group see none of its keys.
+  // Queries before the first key of a group do not see any of its keys.
   const from = causal ? `${place.first} / ${tile}u * ${tile}u` : '0u';
   const walk = { from, to: `${queries}u`, rows: queries, tile };
   forEachRow(loop, tiles, own, walk, (inner, query, [q = [], dy = []]) => {

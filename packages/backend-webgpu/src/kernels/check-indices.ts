@@ -19,12 +19,18 @@ export function isIndexing(instruction: Instruction): instruction is IndexingIns
   return indexing.has(instruction.op);
 }
 
-/** Words that a check writes: the first element that is out of range, and its index. The first word of all says whether there is one. */
+/**
+ * The words that a check writes: one more than the number of the first element that is out of range (0 if there is
+ * none), and its index. The very first word of all checks says whether there is one.
+ */
 export const checkWords = 2;
 
 const lanes = 256;
 
-/** Looks for the first index that is out of range. One group of threads looks at all, so that there is a first one. */
+/**
+ * Looks for the first index that is out of range. One group of threads looks at all indices, so that it can tell which
+ * is first.
+ */
 export function checkIndices(
   values: Values,
   instruction: IndexingInstruction,

@@ -10,13 +10,16 @@ export type ConvolutionInstruction = Extract<
 >;
 
 interface Loops {
-  /** Sizes of the loops that a thread makes for an element, by name. */
+  /** The sizes of the loops that a thread makes for an element, by the names of their variables. */
   readonly sizes: Readonly<Record<string, number>>;
-  /** The index of x, of w and of dy or y where an element of each meets, and when it does. */
+  /**
+   * An expression for one product of the sum, in terms of the loops' variables. It is 0 where the window leaves the
+   * input.
+   */
   readonly term: (emitter: Emitter, at: readonly string[]) => string;
 }
 
-/** Convolutions and their gradients: a thread for each element sums its products. */
+/** Convolutions and their gradients. A thread for each element sums its products. */
 export function convolution(
   values: Values,
   root: number,
@@ -45,7 +48,10 @@ export function convolution(
 function loopsOf(values: Values, instruction: ConvolutionInstruction): Loops {
   const [first, second] = [inputAt(instruction, 0), inputAt(instruction, 1)];
   const { stride, padding, dilation, groups } = instruction.params;
-  /** Where in x the element `tap` of the window of output `at` lies; beyond its end where that is in the padding. */
+  /**
+   * The place in x of element `tap` of the window of output `at`. In the padding, it wraps around and lies beyond the
+   * end of x.
+   */
   const source = (emitter: Emitter, at: string, tap: string, axis: 0 | 1): string =>
     emitter.let(`${at} * ${stride[axis]}u + ${tap} * ${dilation[axis]}u - ${padding[axis]}u`);
   if (instruction.op === 'conv2d') {
@@ -68,7 +74,7 @@ function loopsOf(values: Values, instruction: ConvolutionInstruction): Loops {
     return {
       sizes: { output: outputs / groups, tall, wide },
       term: (emitter, [n = '0u', c = '0u', i = '0u', j = '0u']) => {
-        // The output whose window has this element at this tap, where the stride hits one.
+        // The output whose window has this element at this tap, and the condition that the stride leads to one.
         const reached = (at: string, tap: string, axis: 0 | 1): readonly [string, string] => {
           const ahead = emitter.let(`${at} + ${padding[axis]}u - ${tap} * ${dilation[axis]}u`);
           return [emitter.let(`${ahead} / ${stride[axis]}u`), `${ahead} % ${stride[axis]}u == 0u`];

@@ -6,7 +6,10 @@ import { pointwise } from './pointwise.ts';
 
 type Of<Op extends Instruction['op']> = Extract<Instruction, { op: Op }>;
 
-/** Rows times the matrices of their groups: each thread looks for the group of its row. Rows of no group are 0. */
+/**
+ * Multiplies each row with the matrix of its group, which each thread looks up for its row. The result is 0 for rows of
+ * no group.
+ */
 export function groupedMatmul(
   values: Values,
   root: number,
@@ -37,7 +40,10 @@ export function groupedMatmul(
   });
 }
 
-/** For each group the product of its rows of a, transposed, and of b: each thread sums over the rows of its group. */
+/**
+ * Multiplies, for each group, its rows of a, transposed, with its rows of b. Each thread sums over the rows of its
+ * group.
+ */
 export function groupedMatmulWeight(
   values: Values,
   root: number,
@@ -70,7 +76,7 @@ export function groupedMatmulWeight(
 
 interface GroupNames {
   readonly group: string;
-  /** Its first row, and the one behind its last row. */
+  /** The first row of the group, and one more than its last row. */
   readonly start: string;
   readonly end: string;
 }

@@ -7,9 +7,9 @@ import { scatter } from './along-dim.ts';
 const lanes = 64;
 
 /**
- * Adds rows to those that indices mean: a group of threads makes a row, looks for its number among the indices, as many at a time as
- * it has threads, and adds the rows that it finds in their order. So the gradient of an embedding reads each index once a row, and no
- * sum depends on the order of threads.
+ * Adds rows to the rows that indices point to. A group of threads makes a row of the result. It looks for the number of
+ * its row among the indices, as many at a time as it has threads, and adds the rows that it finds in their order. The
+ * gradient of an embedding therefore reads each index once for each row, and no sum depends on the order of threads.
  */
 export function indexAdd(
   values: Values,
@@ -26,7 +26,7 @@ export function indexAdd(
   const inner = shape.slice(dim + 1);
   const [rows, columns] = [shape[dim] ?? 1, countOf(inner)];
   const indices = countOf(values.shape(index));
-  // Threads would have nothing to do.
+  // With so few columns, or without indices, most threads would have nothing to do.
   if (columns < lanes / 4 || indices === 0) return scatter(values, root, instruction, reads);
   const groups = countOf(outer) * rows;
   return {

@@ -9,17 +9,20 @@ import { type ProductTile, tileFor } from './product-tile.ts';
 
 export type MatmulInstruction = Extract<Instruction, { op: 'matmul' }>;
 
-/** An operand as a product sees it: its rows, or its columns, lie in the result; the sum is along the other dim. */
+/**
+ * An operand of a product. Its rows (or its columns, on the right) lie in the result, and the sum runs along its other
+ * dim.
+ */
 interface Operand {
   readonly id: number;
   readonly name: 'left' | 'right';
-  /** Elements along the dim that lies in the result. */
+  /** The number of elements along the dim that lies in the result. */
   readonly size: number;
-  /** Whether elements along the sum lie side by side. */
+  /** Whether elements along the sum lie next to each other in memory. */
   readonly depthIsLast: boolean;
-  /** The value of f16 that it is cast from, where the device holds f16 in workgroup memory. */
+  /** The f16 value from which the operand is cast, if the device can hold f16 in workgroup memory. */
   readonly half: number | undefined;
-  /** Elements of the tile along the dim that lies in the result, and of them those in a vector. */
+  /** The elements of the tile along the dim that lies in the result, and in `lanes` how many of them a vector has. */
   readonly tile: number;
   readonly lanes: 1 | 4;
 }
@@ -34,10 +37,10 @@ interface Product {
 }
 
 /**
- * A product of matrices: a group of threads makes a tile of the result. It reads tiles of both operands into workgroup memory, in
- * vectors of four, or each thread reads what it needs. Operands of f16 stay so there, where the device has the feature; terms and sums
- * are f32 all the same.
- * `epilogue` are values of which each element follows from that of the product; then only these are written.
+ * A product of matrices. A group of threads makes a tile of the result. It reads tiles of both operands into workgroup
+ * memory, in vectors of four, or each thread reads for itself what it needs. Operands of f16 stay f16 in workgroup
+ * memory if the device has the feature, but terms and sums are always f32. `epilogue` are values of which each element
+ * follows from the same element of the product. If there are any, only these are written.
  * Shape: a [B, M, K], b [B', K, N] -> [B'', M, N].
  */
 export function matmul(
@@ -133,7 +136,10 @@ export function matmul(
   };
 }
 
-/** Rows of one matrix, or matrices, lie one after the other in the result, and so do those of some operands. */
+/**
+ * How the result lies along groups. The rows of one matrix, or the matrices of a batch, lie one after the other in it,
+ * and also in some operands.
+ */
 function alongOf(
   values: Values,
   { instruction, operands: [left, right], tile, depth }: Product,
@@ -164,7 +170,7 @@ function vectorOf(lanes: 1 | 4, register: string): string {
   return lanes === 1 ? register : `vec4<${register}>`;
 }
 
-/** The sums of a thread, by row and by vector of columns. */
+/** The names of a thread's sums, by row and by vector of columns. */
 type Sums = readonly (readonly string[])[];
 
 function declareSums(emitter: Emitter, { instruction, tile, lanes }: Product): Sums {
@@ -179,7 +185,10 @@ function declareSums(emitter: Emitter, { instruction, tile, lanes }: Product): S
   );
 }
 
-/** Reads a tile of an operand. Threads that lie next to each other read elements that do, in either way of the operand. */
+/**
+ * Reads a tile of an operand. Neighbouring threads read neighbouring elements, whether or not the operand is
+ * transposed.
+ */
 function fill(
   loop: Emitter,
   { values, instruction, depth, tile }: Product,
@@ -206,14 +215,14 @@ function fill(
   });
   const value = lanes === 1 ? (elements[0] ?? '') : `${vector}(${elements.join(', ')})`;
   scope.line(`${name}[${k} * ${blocks}u + ${block}] = ${value};`);
-  // A loop, since drivers take long to compile what is written out.
+  // This is a loop in WGSL, because drivers take long to compile an unrolled one.
   const first = `thread.x + thread.y * ${threadColumns}u`;
   loop.line(
     `for (var at = ${first}; at < ${tile.depth * blocks}u; at += ${threads}u) {\n${scope.text}\n}`,
   );
 }
 
-/** Where an operand's matrix lies, of which several may be multiplied with one. */
+/** The index of an operand's matrix in its batch. Several matrices of the result may use the same one. */
 function batchDims(emitter: Emitter, operand: Shape, result: Shape): readonly string[] {
   const batch = result.slice(0, -2);
   const sizes = operand.slice(0, -2);
@@ -221,7 +230,7 @@ function batchDims(emitter: Emitter, operand: Shape, result: Shape): readonly st
   return own.map((at, dim) => (sizes[dim] === 1 ? '0u' : at));
 }
 
-/** Adds the k-th term to each sum of a thread. `vectorsOf` names the thread's elements of an operand, in vectors. */
+/** Adds the k-th term to each sum of a thread. `vectorsOf` names the thread's elements of an operand, as vectors. */
 function multiply(
   inner: Emitter,
   { operands: [left, right], lanes }: Product,
@@ -237,7 +246,10 @@ function multiply(
   }
 }
 
-/** A thread's vectors of an operand: which thread it is along the operand, how many there are, and how many vectors each has. */
+/**
+ * How threads share out an operand: the thread's position along it, how many threads there are, and how many vectors
+ * each has.
+ */
 function sharedOut({ tile, lanes }: Product, { name }: Operand) {
   const [axis, dim] = name === 'left' ? (['y', 0] as const) : (['x', 1] as const);
   return {
@@ -247,7 +259,7 @@ function sharedOut({ tile, lanes }: Product, { name }: Operand) {
   };
 }
 
-/** From workgroup memory. */
+/** Reads a thread's vectors of an operand from workgroup memory. */
 function sharedVectors(inner: Emitter, product: Product, operand: Operand): readonly string[] {
   const { name, half, tile: along, lanes } = operand;
   const { thread, threads, vectors } = sharedOut(product, operand);
@@ -258,7 +270,10 @@ function sharedVectors(inner: Emitter, product: Product, operand: Operand): read
   });
 }
 
-/** From memory. Where there are no elements, the last ones are read again: what is computed of them is not stored. */
+/**
+ * Reads a thread's vectors of an operand from memory. Beyond the end, the last elements are read again, and what is
+ * computed of them is not stored.
+ */
 function readVectors(
   outside: Emitter,
   loop: Emitter,
@@ -287,11 +302,14 @@ interface Stored {
   readonly sums: Sums;
   readonly first: Readonly<Record<'left' | 'right', string>>;
   readonly root: number;
-  /** What is written. */
+  /** The values that are written. */
   readonly roots: readonly number[];
 }
 
-/** One text writes all vectors of a thread, since a driver takes long to compile an epilogue for each. */
+/**
+ * Writes a thread's results. One text serves for all its vectors, because a driver takes long to compile an epilogue
+ * for each.
+ */
 function store(
   scope: KernelScope,
   { values, instruction, tile, lanes }: Product,

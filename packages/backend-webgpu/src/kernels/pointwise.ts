@@ -6,14 +6,14 @@ import { storageOf } from '../wgsl/registers.ts';
 
 const lanes = 64;
 
-/** Computes an element of a root in the scope of an emitter, by default from its instruction. */
+/** Computes an element of a root in the scope of an emitter. By default it does so by the root's instruction. */
 export type ElementOf = (emitter: Emitter, root: number, linear: string) => string;
 
 const computed: ElementOf = (emitter, root, linear) => emitter.compute(root, { linear });
 const known: ElementOf = (emitter, root, linear) =>
   emitter.known(root, { linear }) ?? emitter.compute(root, { linear });
 
-/** Makes values of equally many elements, each element on a thread. */
+/** Makes values of equally many elements. A thread makes one element of each, or the elements of one word. */
 export function pointwise(
   values: Values,
   roots: readonly number[],
@@ -52,7 +52,10 @@ export function pointwise(
   };
 }
 
-/** Computes an element of each root, and writes it. All is read before anything is written: a value may be replaced where it lies. */
+/**
+ * Computes an element of each root, and writes it. Everything is read before anything is written, because a value may
+ * be replaced in place.
+ */
 export function storeElements(
   scope: KernelScope,
   values: Values,
@@ -96,7 +99,10 @@ function storeElement(
   }
 }
 
-/** Elements of fewer than 32 bits: those of a word, by one thread. What lies behind the last one stays as it is. */
+/**
+ * Stores elements of fewer than 32 bits. One thread writes all elements of a word. The bits after the last element keep
+ * their value.
+ */
 function storePacked(
   scope: KernelScope,
   values: Values,

@@ -8,14 +8,14 @@ import { pointwise } from './pointwise.ts';
 export type ReduceInstruction = Extract<Instruction, { op: 'sum' | 'max' | 'argMax' }>;
 
 const threads = 256;
-/** Where outputs that lie side by side are sums of terms that do, so many of them are made by one group. */
+/** If neighbouring outputs are sums of neighbouring terms, one group makes this many outputs. */
 const columnsTogether = 16;
-/** A block of terms is summed before it is added to the sum, which so keeps its digits. */
+/** This many terms are summed before they are added to the total, which loses fewer digits that way. */
 const blockTerms = 32;
-/** Shorter reductions are made by one thread each. */
+/** Reductions of fewer terms are made by one thread each. */
 const shortTerms = 64;
 
-/** Sums, maxima and their places, over some dims. */
+/** Sums, maxima and their indices, over some dims. */
 export function reduce(
   values: Values,
   root: number,
@@ -30,7 +30,7 @@ export function reduce(
   const sizes = shape.filter((_, dim) => reduced.has(dim));
   const terms = countOf(sizes);
   const outputs = countOf(instruction.shape);
-  /** The term `at` of output `linear`. */
+  /** The element that is term `at` of the output `linear`. */
   const termOf = (emitter: Emitter, linear: string, at: string): string => {
     const kept = [...emitter.dims({ linear }, instruction.shape)];
     const along = [...emitter.dims({ linear: at }, sizes)];
@@ -54,7 +54,7 @@ export function reduce(
       return names.result;
     });
   }
-  // Threads that lie next to each other read elements that do.
+  // Neighbouring threads read neighbouring elements.
   const columns = reduced.has(shape.length - 1) ? 1 : columnsTogether;
   const parts = threads / columns;
   const isTrailing = shape.every((_, dim) => reduced.has(dim) || !reduced.has(dim - 1));
@@ -77,7 +77,7 @@ export function reduce(
     ].join('\n'),
     body: ({ emitter, place, number }) => {
       const output = emitter.let(`(group.x + group.y * groups.x) * ${columns}u + thread.x`);
-      // Threads behind the last output go along, since all of a group wait for each other.
+      // Threads after the last output take part with the last one, because all threads of a group wait for each other.
       const linear = emitter.let(`min(${output}, ${number(0)} - 1u)`);
       emitter.line(`let slot = thread.y * ${columns}u + thread.x;`);
       const { names, declare, add, block, end, merge } = fold(emitter, dtype);
@@ -111,10 +111,10 @@ interface Fold {
   readonly names: { readonly value: string; readonly place: string; readonly result: string };
   readonly declare: () => void;
   readonly add: (inner: Emitter, term: string, at: string) => void;
-  /** After a term, whose number decides whether a block has ended. */
+  /** Is called after a term. The term's number among those of the thread says whether a block has ended. */
   readonly block: (inner: Emitter, number: string) => void;
   readonly end: (emitter: Emitter) => void;
-  /** Joins what `slot + half` has to what `slot` has. */
+  /** A statement that merges `slot + half` into `slot`. */
   readonly merge: string;
 }
 
@@ -153,7 +153,8 @@ const folds: Readonly<Record<ReduceInstruction['op'], (emitter: Emitter, dtype: 
   },
   argMax: (emitter, dtype) => {
     const [value, place] = [emitter.fresh(), emitter.fresh()];
-    // A NaN is larger than all others, and the first of equals counts; no place is beyond all.
+    // A NaN is larger than all other numbers, and the first of equal numbers counts. 0xffffffff means that there is no
+    // place yet.
     const before = (x: string, i: string, y: string, j: string): string => {
       const nan = (name: string): string => (dtype === 'f32' ? `is_nan(${name})` : 'false');
       const number = (name: string): string => (dtype === 'bool' ? `u32(${name})` : name);

@@ -13,25 +13,25 @@ export type RowOp = Extract<
   | 'rmsNormInputGrad'
 >;
 
-/** An expression for the element of a row in a column. */
+/** Writes an expression for the element of a row in a column. */
 export type RowElement = (inner: Emitter, column: string) => string;
 
-/** What a program of rows is written with. */
+/** What a row program writes its text with. */
 export interface RowScope {
   readonly emitter: Emitter;
-  /** Elements of a row. */
+  /** The number of elements of a row. */
   readonly width: number;
-  /** Of norms; 0 elsewhere. */
+  /** The eps of a norm. 0 for other ops. */
   readonly eps: number;
-  /** The element of an input: of the same row, or of the one row that all share. */
+  /** The element of an input, from the same row, or from the one row that all rows share. */
   readonly input: (at: number, inner: Emitter, column: string) => string;
-  /** The sum or the maximum over a row. */
+  /** The sum or the maximum of a term over a row. */
   readonly fold: (kind: 'sum' | 'max', term: RowElement) => string;
 }
 
 type RowProgram = (scope: RowScope) => RowElement;
 
-/** What each op makes of a row. Formulas as in core's decompositions. */
+/** What each op makes of a row. The formulas are those of core's decompositions. */
 export const rowPrograms: Readonly<Record<RowOp, RowProgram>> = {
   softmax: ({ input, fold }) => {
     const { exponential, sum } = exponentials({ input, fold });
@@ -66,7 +66,7 @@ export const rowPrograms: Readonly<Record<RowOp, RowProgram>> = {
   rmsNormInputGrad: (scope) => normGradient(scope, rootMeanSquared(scope), false),
 };
 
-/** e to the power of what is left of input 0 when its largest element is taken off. */
+/** The exponentials of input 0 minus its largest element, and their sum. */
 function exponentials({ input, fold }: Pick<RowScope, 'input' | 'fold'>): {
   readonly largest: string;
   readonly exponential: RowElement;
@@ -80,11 +80,11 @@ function exponentials({ input, fold }: Pick<RowScope, 'input' | 'fold'>): {
 
 interface Normalised {
   readonly element: RowElement;
-  /** What the elements were multiplied with. */
+  /** The factor by which the elements were multiplied. */
   readonly inverse: string;
 }
 
-/** Input 0 with mean 0 and variance 1. */
+/** Input 0, scaled to mean 0 and variance 1. */
 function standardized({ emitter, width, eps, input, fold }: RowScope): Normalised {
   const sum = fold('sum', (inner, column) => input(0, inner, column));
   const mean = emitter.let(`${sum} / ${width}f`);
@@ -100,7 +100,7 @@ function standardized({ emitter, width, eps, input, fold }: RowScope): Normalise
   };
 }
 
-/** Input 0 with mean square 1. */
+/** Input 0, scaled to mean square 1. */
 function rootMeanSquared({ emitter, width, eps, input, fold }: RowScope): Normalised {
   const squares = fold('sum', (inner, column) => {
     const x = input(0, inner, column);
@@ -117,7 +117,7 @@ function inverseRoot(emitter: Emitter, squares: string, width: number, eps: numb
   return emitter.let(`1.0 / square_root_of(${squares} / ${width}f + ${Math.fround(eps)}f)`);
 }
 
-/** Inputs: x, weight, dy. */
+/** The gradient of a norm's input. Its inputs are x, weight, dy. */
 function normGradient(
   { emitter, width, input, fold }: RowScope,
   { element, inverse }: Normalised,

@@ -13,15 +13,18 @@ export function isRowInstruction(instruction: Instruction): instruction is RowIn
 
 const mostLanes = 256;
 const leastThreads = 64;
-/** A thread keeps so many elements of a row in registers; of longer rows it computes them for each pass. */
+/**
+ * A thread keeps up to this many elements of a row in registers. The elements of a longer row are computed again for
+ * each pass.
+ */
 const mostKept = 8;
 
-/** Elements of a row that one thread has, for one after the other of which it writes text. */
+/** Calls `write` for each element of a row that one thread has. `write` emits the text for that element. */
 type ForEach = (write: (inner: Emitter, column: string) => void) => void;
 
 /**
- * Softmax, norms and their gradients: some threads share a row, which they walk over once for each sum or maximum, and once for the result.
- * What the inputs are computed from is read by this kernel, too.
+ * Softmax, norms and their gradients. Several threads share a row. They walk over it once for each sum or maximum, and
+ * once for the result. This kernel also computes inputs that do not lie in memory.
  */
 export function rows(
   values: Values,
@@ -59,7 +62,7 @@ export function rows(
       const row = emitter.let(
         `(group.x + group.y * groups.x) * ${perGroup}u + thread.x / ${lanes}u`,
       );
-      // Threads behind the last row go along, since all of a group wait for each other.
+      // Threads after the last row take part with the last one, because all threads of a group wait for each other.
       const valid = emitter.let(`min(${row}, ${number(0)} - 1u)`);
       const forEach = elementsOf(emitter, { lane, lanes, perThread, width });
       const input = (at: number, inner: Emitter, column: string): string => {
@@ -88,7 +91,7 @@ export function rows(
           emitter.line('workgroupBarrier();');
         }
         emitter.line(`${folded} = partial[thread.x - ${lane}];`);
-        // The next fold writes where others still read.
+        // The next fold overwrites `partial`, which other threads may still be reading.
         emitter.line('workgroupBarrier();');
         return folded;
       };
@@ -110,12 +113,12 @@ export function rows(
   };
 }
 
-/** Whether elements of such rows are computed once only. */
+/** Whether each element of rows of this shape is computed only once. */
 export function keepsRows(shape: Shape): boolean {
   return (shape.at(-1) ?? 1) <= mostKept * mostLanes;
 }
 
-/** A power of two, such that a thread has about four elements. */
+/** The number of threads of a row. It is a power of two, such that a thread has about four elements. */
 function lanesFor(width: number): number {
   return Math.min(mostLanes, 2 ** Math.ceil(Math.log2(Math.max(1, width / 4))));
 }
@@ -127,7 +130,10 @@ interface RowShape {
   readonly width: number;
 }
 
-/** Short rows are written out, so that what one pass has computed is known to the next. */
+/**
+ * Visits the elements of a thread. The loop over a short row is unrolled, so that a pass can use what an earlier one
+ * has computed.
+ */
 function elementsOf(emitter: Emitter, { lane, lanes, perThread, width }: RowShape): ForEach {
   if (perThread <= mostKept) {
     return (write) => {

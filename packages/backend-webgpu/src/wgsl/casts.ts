@@ -1,11 +1,12 @@
 /**
- * Conversions between dtypes, by integer arithmetic: WGSL computes neither with 64 bits nor, without a feature, with f16, and may flush
- * subnormal numbers. A number is a sign, a whole mantissa of 64 bits, and an exponent of two.
+ * Conversions between dtypes, by integer arithmetic. WGSL computes neither with 64 bits nor, without a feature, with
+ * f16, and it may flush subnormal numbers to 0. A number is taken apart into a sign, a whole mantissa of 64 bits, and
+ * an exponent of two.
  */
 export const castFunctions: Readonly<Record<string, string>> = {
   /**
-   * Rounds to the nearest number of a format, ties to even. \`digits\` are those of its mantissa, the hidden one included, \`least\` the
-   * exponent of its smallest number, and \`infinity\` the bits of that.
+   * Rounds to the nearest number of a format, ties to even. `digits` is the number of digits of its mantissa, including
+   * the hidden one, `least` is the exponent of its smallest number, and `infinity` has the bits of infinity.
    */
   round_to_format: `
 fn round_to_format(mantissa: vec2<u32>, exponent: i32, digits: u32, least: i32, infinity: u32) -> u32 {
@@ -57,7 +58,7 @@ fn bf16_from_f32(x: f32) -> u32 {
   if ((bits & 0x7fffffffu) > 0x7f800000u) { return (bits >> 16u) | 0x40u; }
   return (bits + 0x7fffu + ((bits >> 16u) & 1u)) >> 16u;
 }`,
-  /** The mantissa of an f32 that is finite. */
+  /** The mantissa of a finite f32. */
   mantissa_of: `
 fn mantissa_of(bits: u32) -> u32 {
   return (bits & 0x7fffffu) | select(0u, 0x800000u, (bits & 0x7f800000u) != 0u);
@@ -89,7 +90,7 @@ fn f16_from_i64(x: vec2<u32>) -> u32 {
 fn bf16_from_i64(x: vec2<u32>) -> u32 {
   return ((x.y >> 16u) & 0x8000u) | round_to_bf16(magnitude_of_i64(x), 0);
 }`,
-  /** The exponent of an f64's mantissa, and the mantissa of one that is finite. */
+  /** The exponent of an f64's mantissa. `mantissa_of_f64` gives the mantissa of a finite f64. */
   exponent_of_f64: `
 fn exponent_of_f64(x: vec2<u32>) -> i32 { return max(i32((x.y >> 20u) & 0x7ffu), 1) - 1075; }`,
   mantissa_of_f64: `
@@ -130,7 +131,7 @@ fn i64_from_f64(x: vec2<u32>) -> vec2<u32> {
   if (exponent < 0) { whole = shift_right(m, u32(-exponent)); }
   return select(whole, negate_long(whole), (x.y >> 31u) == 1u);
 }`,
-  /** Exact, also of subnormal numbers. */
+  /** Exact for all numbers, including subnormal ones. */
   f64_from_f32: `
 fn f64_from_f32(x: f32) -> vec2<u32> {
   let bits = bitcast<u32>(x);

@@ -1,6 +1,6 @@
 import type { DType } from '@shardwise/core/spec';
 
-/** Dtypes whose numbers a cast reads as those of another one, without loss. */
+/** Dtypes through which a cast reads smaller dtypes without loss. */
 type Source = 'f32' | 'i32' | 'i64' | 'f64';
 
 const widened: Readonly<
@@ -61,7 +61,7 @@ const conversions: Readonly<Record<Source, Readonly<Record<DType, Conversion>>>>
   },
 };
 
-/** `x`, the name of an element, as an element of another dtype. */
+/** The expression that converts `x`, the name of an element, to another dtype. */
 export function convert(x: string, from: DType, to: DType): string {
   if (from === to) return x;
   const { as, by } = widened[from];

@@ -13,7 +13,7 @@ const infix =
   (operator: string): Binary =>
   (a, b) =>
     `(${a} ${operator} ${b})`;
-/** Of floats a function that sees NaN; of integers an operator, or a function of WGSL. */
+/** For floats, a function that handles NaN. For integers, an operator or a function of WGSL. */
 const byDType =
   (float: string, integer: Binary): Binary =>
   (a, b, dtype) =>
@@ -110,7 +110,10 @@ export function isElementwise(instruction: Instruction): instruction is Elementw
   return op === 'cast' || op === 'where' || isUnary(op) || isBinary(op);
 }
 
-/** An element of the result, from the names of those of the inputs, which have dtype `from`, but for a condition. */
+/**
+ * An element of the result. `inputs` are the names of the elements of the inputs, which have dtype `from` (except a
+ * condition).
+ */
 export function elementOf(
   instruction: ElementwiseInstruction,
   inputs: readonly string[],

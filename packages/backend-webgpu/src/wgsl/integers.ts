@@ -1,4 +1,4 @@
-/** Arithmetic of 64 bits in pairs of words: x is the low one. */
+/** Arithmetic with 64 bits in pairs of words, of which x is the low word. */
 export const integerFunctions: Readonly<Record<string, string>> = {
   shift_left: `
 fn shift_left(a: vec2<u32>, n: u32) -> vec2<u32> {
@@ -23,14 +23,14 @@ fn negate_long(a: vec2<u32>) -> vec2<u32> {
 fn leading_zeros(a: vec2<u32>) -> u32 {
   return select(countLeadingZeros(a.y), 32u + countLeadingZeros(a.x), a.y == 0u);
 }`,
-  /** The high and the low word of a product. */
+  /** The high and the low word of the product of two words. */
   multiply_long: `
 fn multiply_long(a: u32, b: u32) -> vec2<u32> {
   let middle = (a >> 16u) * (b & 0xffffu) + (((a & 0xffffu) * (b & 0xffffu)) >> 16u);
   let cross = (a & 0xffffu) * (b >> 16u) + (middle & 0xffffu);
   return vec2<u32>(a * b, (a >> 16u) * (b >> 16u) + (middle >> 16u) + (cross >> 16u));
 }`,
-  /** An integer to a power, by squaring, so that it wraps around. */
+  /** An integer to a power, by repeated squaring. It wraps around on overflow. */
   whole_power: `
 fn whole_power(base: i32, exponent: i32) -> i32 {
   if (exponent < 0) {
@@ -48,7 +48,7 @@ fn whole_power(base: i32, exponent: i32) -> i32 {
   }
   return result;
 }`,
-  /** Random bits of an element: \`random\` of the ops says how. */
+  /** The random bits of an element. The op `random` defines how they are made. */
   random_bits: `
 fn random_bits(first: u32, second: u32, index: u32) -> i32 {
   var x = index * 0x9e3779b9u + first;

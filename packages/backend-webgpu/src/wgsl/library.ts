@@ -10,7 +10,7 @@ const functions: Readonly<Record<string, string>> = {
 };
 const names = Object.keys(functions);
 
-/** The text of the functions that some code calls, and of those that they call in turn. */
+/** The text of the functions that the code calls, and of the functions that these call in turn. */
 export function functionsOf(code: string): string {
   const needed = new Set<string>();
   const visit = (text: string): void => {

@@ -1,23 +1,29 @@
-/** What an odd rational gives where the function nears -1 and 1, which it has beyond its bound. */
+/**
+ * The result of an odd rational whose function approaches -1 and 1. Beyond the bound the function is exactly -1 or 1.
+ */
 const upToOne = 'select(clamp(ratio, -1.0, 1.0), select(1.0, -1.0, x < 0.0), abs(x) >= bound)';
 
 /**
- * Functions of f32. WGSL promises little of its own ones: sin is exact to 2^-11 and only near zero, tanh to 1e-5, and
- * an implementation may assume that no value is NaN or infinite. So these look at bits, and reduce and
- * approximate as the kernels of backend-cpu do: minimax polynomials, of the relative error, rounded to f32.
+ * Functions of f32. WGSL promises little of its own functions: sin is exact to 2^-11 and only near zero, tanh to 1e-5,
+ * and an implementation may assume that no value is NaN or infinite. The functions here therefore look at bits. They
+ * reduce and approximate as the kernels of backend-cpu do, with minimax polynomials of the relative error, rounded to
+ * f32.
  */
 export const mathFunctions: Readonly<Record<string, string>> = {
   is_nan: `
 fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }`,
   is_infinite: `
 fn is_infinite(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u; }`,
-  /** The number with these bits, which a compiler may not compute: literals of NaN and infinity are errors. */
+  /**
+   * The number with the given bits. It is read from a variable, because a compiler refuses literals of NaN and
+   * infinity.
+   */
   f32_of_bits: `
 fn f32_of_bits(bits: u32) -> f32 {
   var kept = bits;
   return bitcast<f32>(kept);
 }`,
-  /** WGSL's root may be off by several units in the last place; one step of Heron's is not. */
+  /** WGSL's square root may be off by several units in the last place. One step of Heron's method corrects it. */
   square_root_of: `
 fn square_root_of(x: f32) -> f32 {
   if (is_nan(x) || x < 0.0) { return f32_of_bits(0x7fc00000u); }
@@ -48,7 +54,7 @@ fn is_equal(a: f32, b: f32) -> bool { return a == b && !is_nan(a) && !is_nan(b);
 fn is_less(a: f32, b: f32) -> bool { return a < b && !is_nan(a) && !is_nan(b); }`,
   is_less_or_equal: `
 fn is_less_or_equal(a: f32, b: f32) -> bool { return a <= b && !is_nan(a) && !is_nan(b); }`,
-  /** 2^n for -126 <= n <= 127; -127 gives 0, 128 infinity. */
+  /** 2^n for -126 <= n <= 127. The result is 0 for n = -127, and infinity for n = 128. */
   power_of_two: `
 fn power_of_two(n: i32) -> f32 { return f32_of_bits(u32(n + 127) << 23u); }`,
   exp_of: `
@@ -130,7 +136,7 @@ fn log_of(x: f32) -> f32 {
   }),
   sigmoid_of: `
 fn sigmoid_of(x: f32) -> f32 { return 1.0 / (1.0 + exp_of(-x)); }`,
-  /** log(1 + e) for 0 <= e <= 1, as twice the area tangent of e / (2 + e): 1 + e would lose digits of e. */
+  /** log(1 + e) for 0 <= e <= 1, as twice the area tangent of e / (2 + e). Adding 1 + e would lose digits of e. */
   log1p_of: `
 fn log1p_of(e: f32) -> f32 {
   let z = e / (2.0 + e);
@@ -144,7 +150,7 @@ fn softplus_of(x: f32) -> f32 {
   if (is_nan(x)) { return x; }
   return max(x, 0.0) + log1p_of(exp_of(-abs(x)));
 }`,
-  /** The arc of |x| <= tan(pi/8) by a polynomial, others by the addition theorem. */
+  /** The arc tangent: by a polynomial for |x| <= tan(pi/8), and by the addition theorem for other x. */
   atan_of: `
 fn atan_of(x: f32) -> f32 {
   if (is_nan(x)) { return x; }
@@ -159,8 +165,8 @@ fn atan_of(x: f32) -> f32 {
   return select(p, -p, x < 0.0);
 }`,
   /**
-   * x as a quarter turn, and what is left of it within an eighth turn. Small arguments lose pi/2 in three parts, large ones by
-   * multiplying with as many binary digits of 2/pi as they need (Payne and Hanek 1983).
+   * x as a number of quarter turns, and the rest within an eighth turn. For small arguments pi/2 is subtracted in three
+   * parts. Large ones are multiplied with as many binary digits of 2/pi as they need (Payne and Hanek 1983).
    */
   reduce_turns: `
 struct Turn { quadrant: u32, rest: f32 }
@@ -230,7 +236,7 @@ fn cos_of(x: f32) -> f32 {
   if ((turn.quadrant & 1u) == 1u) { y = -sin_of_rest(turn.rest); }
   return select(y, -y, (turn.quadrant & 2u) == 2u);
 }`,
-  /** |a| modulo |b| by long division of the mantissas, which is exact. */
+  /** |a| modulo |b|, by long division of the mantissas, which is exact. */
   remainder_of: `
 fn remainder_of(a: f32, b: f32) -> f32 {
   if (is_nan(a) || is_nan(b) || is_infinite(a) || b == 0.0) { return f32_of_bits(0x7fc00000u); }
@@ -249,7 +255,10 @@ fn remainder_of(a: f32, b: f32) -> f32 {
   let rest = bitcast<f32>(round_to_f32(vec2<u32>(m, 0u), e));
   return select(rest, -rest, a < 0.0);
 }`,
-  /** A positive base, by its logarithm to base 2 in two parts, whose products with the exponent are exact to a few digits. */
+  /**
+   * A power of a positive base, by its logarithm to base 2. The logarithm has two parts, whose products with the
+   * exponent are exact to a few digits.
+   */
   positive_power: `
 fn positive_power(base: f32, exponent: f32) -> f32 {
   let bits = bitcast<u32>(base);
@@ -302,14 +311,14 @@ fn power_of(base: f32, exponent: f32) -> f32 {
 };
 
 interface OddRational {
-  /** Beyond it the function is what it is there, to the digits of f32. */
+  /** Beyond this |x| the function has the value that it has at the bound, to the digits of f32. */
   readonly bound: number;
-  /** Of x² in x · numerator / denominator, from the lowest power on. */
+  /** Coefficients of x² in x · numerator / denominator, from the lowest power on. */
   readonly numerator: readonly number[];
   readonly denominator: readonly number[];
 }
 
-/** A function of x by the `ratio` of two polynomials, which is odd. */
+/** The text of an odd function of x. `result` is an expression that uses `ratio`, the quotient of two polynomials. */
 function oddRational(
   name: string,
   result: string,
@@ -326,7 +335,7 @@ fn ${name}(x: f32) -> f32 {
 }`;
 }
 
-/** A polynomial of s. */
+/** The value of a polynomial of s, by Horner's scheme. */
 function horner(coefficients: readonly number[]): string {
   return coefficients.map(f32Literal).reduceRight((rest, c) => `(${c} + s * ${rest})`);
 }

@@ -1,12 +1,12 @@
 import type { DType } from '@shardwise/core/spec';
 
-/** The types of WGSL in which kernels hold an element of a dtype. */
+/** The WGSL types in which kernels hold an element of a dtype. */
 export type RegisterType = 'f32' | 'i32' | 'bool' | 'u32' | 'vec2<u32>';
 
 interface Storage {
   readonly register: RegisterType;
   readonly bytes: 1 | 2 | 4 | 8;
-  /** From the bits of a word, or of two words, to the register, and back. */
+  /** Converts the bits of a word, or of two words, to the register. `store` converts back. */
   readonly load: (bits: string) => string;
   readonly store: (value: string) => string;
 }
@@ -24,7 +24,7 @@ const raw = (register: 'u32' | 'vec2<u32>', bytes: 1 | 2 | 8): Storage => ({
   store: (value) => value,
 });
 
-/** How elements lie in memory, which kernels see as words of 32 bits. */
+/** How elements of each dtype lie in memory, which kernels see as words of 32 bits. */
 export const storageOf: Readonly<Record<DType, Storage>> = {
   f32: word('f32'),
   i32: word('i32'),
@@ -41,7 +41,7 @@ export const storageOf: Readonly<Record<DType, Storage>> = {
   i64: raw('vec2<u32>', 8),
 };
 
-/** A number as a literal of a dtype. Numbers that WGSL may not compute with are given by their bits. */
+/** A number as a literal of a dtype. Numbers with which WGSL may not compute are given by their bits. */
 export function literal(value: number, dtype: DType): string {
   return literals[dtype](value);
 }
