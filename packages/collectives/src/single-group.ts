@@ -31,7 +31,10 @@ class SingleGroup extends CheckedGroup {
   }
 }
 
-/** The reduction of one rank's values is these values, but for factors, whose arithmetic is loaded when it is asked for. */
+/**
+ * Carries out a call of one rank. The reduction of its values is these values, unless the reduction has a factor. The
+ * arithmetic for factors is only loaded when it is needed.
+ */
 function carryOut({ record, input, output }: GroupCall): Promise<void> {
   const { dtype, reduce } = record;
   if (dtype !== undefined && typeof reduce === 'object') {

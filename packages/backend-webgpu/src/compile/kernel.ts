@@ -1,6 +1,6 @@
 import type { Emitter, Place } from './emitter.ts';
 
-/** What writes the text of a kernel. */
+/** What a kernel writes its text with. */
 export interface KernelScope {
   readonly emitter: Emitter;
   /** Where a value that the kernel reads or writes lies. */

@@ -5,7 +5,7 @@
 export interface Communicator {
   readonly rank: number;
   readonly size: number;
-  /** The ranks of each host, ascending; the hosts stand in the order of their first ranks. */
+  /** The ranks of each host, ascending. The hosts stand in the order of their first ranks. */
   readonly hosts: readonly (readonly number[])[];
   /** Settles when `bytes` may be reused. Messages of one stream (default: 0) arrive in order. */
   send(to: number, bytes: Uint8Array, stream?: Stream): Promise<void>;
@@ -28,7 +28,7 @@ export interface Agreement {
   readonly agreed: Promise<void>;
 }
 
-/** For calls that all ranks have made already. */
+/** The agreement for a call that all ranks have made already. */
 export const agreedBefore: Agreement = { agreed: Promise.resolve() };
 
 /** The other ranks, beginning with the next one, so that ranks do not all send to the same rank first. */

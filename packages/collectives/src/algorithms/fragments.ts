@@ -7,7 +7,7 @@ export const FRAGMENT_BYTES: number = 1 << 20;
 /** The length in bytes of fragments that pass through many ranks: shorter ones keep more of the ranks busy. */
 export const PIPELINE_BYTES: number = 256 * 1024;
 
-/** Views of the bytes, in order; the last one may be shorter. */
+/** Views of the fragments of the bytes, in order. The last one may be shorter. */
 export function fragmentsOf(
   bytes: Uint8Array,
   fragmentBytes: number = FRAGMENT_BYTES,

@@ -7,8 +7,9 @@ import { partsOf } from './parts-of.ts';
 const LENGTH_BYTES = 8;
 
 /**
- * What goes to a rank of another host is collected first by one rank of the own host: the one whose place there is that of the
- * receiver. So two hosts exchange a message for each receiver, not for each pair of ranks, and as many bytes.
+ * What a host sends to a rank of another host is collected first by one of its ranks, the one whose place on its host
+ * is that of the receiver. Two hosts therefore exchange as many bytes, but one message for each receiver instead of one
+ * for each pair of ranks.
  * Specification: allToAllSpecification.
  *
  *   rank 0  a0 a1 a2 a3        a0 b0 a2 b2        a0 b0 c0 d0
@@ -44,7 +45,7 @@ export async function hierarchicalAllToAll(
       ...(parts.byteLength === 0 ? [] : [communicator.send(peer, parts)]),
     ]);
   };
-  /** What a rank of this host has for each of the receivers. */
+  /** Receives what a rank of this host sends to each of the receivers. */
   const take = async (peer: number): Promise<readonly Uint8Array[]> => {
     await communicator.recv(peer, incoming[peer]!);
     const lengths = new Float64Array(new ArrayBuffer(receivers.length * LENGTH_BYTES));
@@ -98,7 +99,7 @@ function sumOf(lengths: ArrayLike<number>): number {
   return Array.from(lengths).reduce((sum, length) => sum + length, 0);
 }
 
-/** The cost where all parts have one length; `bytes` is the length of the whole input. */
+/** The cost if all parts have the same length. `bytes` is the length of the whole input. */
 export const hierarchicalAllToAllCost: Cost = {
   rounds: () => 2,
   bytesPerRank: (size, bytes, hosts) => {

@@ -38,7 +38,7 @@ export async function hierarchicalReduce(
   await Promise.all([...received, ...sent]);
 }
 
-/** The cost where root is on the first host, which is the farthest from the last. */
+/** The cost if root is on the first host, which is the farthest from the last. */
 export const hierarchicalReduceCost: Cost = {
   rounds: (size, hosts) => (size > hosts ? 1 : 0) + hosts,
   bytesPerRank: (size, bytes, hosts) => {

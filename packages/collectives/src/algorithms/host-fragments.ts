@@ -27,8 +27,8 @@ export interface RankFragment extends HostFragment {
 }
 
 /**
- * The fragments of the parts of all ranks. Part r is added on each host by the rank that has the place there
- * that r has on its own host.
+ * The fragments of the parts of all ranks. On each host, part r is added by the rank whose place on that host is the
+ * place of rank r on its own host.
  */
 export function rankFragments(
   parts: readonly Uint8Array[],

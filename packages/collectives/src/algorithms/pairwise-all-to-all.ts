@@ -2,7 +2,7 @@ import type { Communicator } from './communicator.ts';
 import type { Cost } from './cost.ts';
 import { partsOf } from './parts-of.ts';
 
-/** The length in bytes of what goes to each rank, and of what comes from each rank. */
+/** The lengths in bytes of the parts that go to each rank, and of the parts that come from each rank. */
 export interface ByteSplits {
   readonly input: readonly number[];
   readonly output: readonly number[];
@@ -36,7 +36,7 @@ export async function pairwiseAllToAll(
   }
 }
 
-/** The cost where all parts have one length; `bytes` is the length of the whole input. */
+/** The cost if all parts have the same length. `bytes` is the length of the whole input. */
 export const pairwiseAllToAllCost: Cost = {
   rounds: (size) => size - 1,
   bytesPerRank: (size, bytes) => ((size - 1) * bytes) / size,

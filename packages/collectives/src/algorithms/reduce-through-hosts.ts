@@ -6,15 +6,16 @@ import { partialBytes, type Reduction } from './reduction.ts';
 export interface HostFragment {
   /** This rank's values. */
   readonly bytes: Uint8Array;
-  /** By host, the rank that adds its host's values. */
+  /** For each host, the rank that adds the values of that host. */
   readonly owners: readonly number[];
 }
 
 /**
- * What to do with a fragment when all ranks' values have been added. Only its owner on the last host is asked.
+ * What to do with a fragment when all ranks' values have been added. The functions are only called on its owner on the
+ * last host.
  */
 export interface ReducedFragments<Fragment extends HostFragment> {
-  /** The memory for the result; `done` is called when the result is there. */
+  /** The memory for the result. `done` is called when the result is there. */
   readonly destination: (fragment: Fragment) => Uint8Array;
   readonly done: (fragment: Fragment, result: Uint8Array) => void;
 }

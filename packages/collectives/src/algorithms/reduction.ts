@@ -24,8 +24,8 @@ export function partialBytes(dtype: DType, byteLength: number): number {
 }
 
 /**
- * One rank's values as a partial sum. They are returned themselves where the partial sum would be equal to
- * them; otherwise the partial sum is in memory of the reducer.
+ * One rank's values as a partial sum. Returns the values themselves if the partial sum would be equal to them.
+ * Otherwise the partial sum is in memory of the reducer.
  */
 export function asPartial({ dtype, op, reducer }: Reduction, bytes: Uint8Array): Uint8Array {
   if (partialDTypes[dtype] === dtype && typeof op === 'string') return bytes;
@@ -41,7 +41,7 @@ export function addPartials(
   into: Uint8Array,
   other: Uint8Array,
 ): void {
-  // Values have been multiplied when they became a partial sum, and an average is divided at the end.
+  // Values were multiplied by their factor when they became a partial sum, and an average is divided at the end.
   const combine = typeof op === 'object' ? 'sum' : op;
   const partialDType = partialDTypes[dtype];
   const fold = { dtype: partialDType, op: combine, total: undefined };

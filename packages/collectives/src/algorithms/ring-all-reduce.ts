@@ -23,7 +23,7 @@ export async function ringAllReduce(
   const next = (rank + 1) % size;
   const previous = (rank - 1 + size) % size;
   const slices = slicesOf(buffer, size, dtypes[reduction.dtype].bytes);
-  // The first result that comes is that of the rank before, the last one is that of the next rank.
+  // The first result that comes is that of the previous rank, and the last one is that of the next rank.
   const results = Array.from({ length: size - 1 }, (_, round) =>
     fragmentsOf(slices[(rank - 1 - round + size) % size]!).map((fragment) => ({
       fragment,

@@ -27,7 +27,7 @@ export function ringReduceScatter(
 }
 
 /**
- * Reduces this rank's part of `parts` into `output`. `done` is called for each fragment of it that is reduced.
+ * Reduces this rank's part of `parts` into `output`. `done` is called for each fragment of the part that is reduced.
  */
 export async function reduceRoundRing(
   communicator: Communicator,

@@ -11,23 +11,23 @@ export type PortMessage =
   | ({ readonly kind: 'abort' } & AbortCause);
 
 const MAX_REASON_LENGTH = 4096;
-/** What a message that nobody has received costs besides its bytes. */
+/** The cost of a message that nobody has received, in addition to its bytes. */
 const MESSAGE_COST = 64;
 
-/** The cost of a message that nobody has received: the sum of these costs is limited for each peer. */
+/** The cost of a message that nobody has received. The sum of these costs is limited for each peer. */
 export function costOf(byteLength: number): number {
   return byteLength + MESSAGE_COST;
 }
 
 /**
- * Whether one more message may be on its way. Where the waiting ones take less than half of what is allowed, a
- * message of any size may go, so that no size is refused for ever.
+ * Whether one more message may be on its way. If the waiting messages cost at most half of what is allowed, a message
+ * of any size may go, so that no size is refused for ever.
  */
 export function hasRoom(waitingCost: number, cost: number, maxCost: number): boolean {
   return waitingCost + cost <= maxCost || waitingCost <= maxCost / 2;
 }
 
-/** Undefined for what no end of a transport sends. */
+/** The message in these data. Undefined for data that no end of a transport sends. */
 export function parsePortMessage(data: unknown): PortMessage | undefined {
   if (typeof data !== 'object' || data === null || !('kind' in data)) return undefined;
   const { kind } = data;

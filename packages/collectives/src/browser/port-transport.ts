@@ -73,7 +73,7 @@ class PortEnd implements WatchedTransport {
     this.rank = rank;
     this.size = ports.length;
     this.ended = promise;
-    // Pending calls report the failure; this is for a program that awaits none.
+    // Pending calls report the failure, so a program need not await this promise. It is for one that awaits no call.
     promise.catch(() => {});
     this.#end = reject;
     const fail = (error: CollectiveError): void => this.#fail(error);

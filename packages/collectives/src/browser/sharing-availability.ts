@@ -4,7 +4,7 @@ export interface SharingAvailability {
   readonly reason: string;
 }
 
-/** Whether workers can share memory here. In a browser they can where the page is isolated from other sites. */
+/** Whether workers can share memory here. In a browser they can if the page is isolated from other sites. */
 export function sharingAvailability(): SharingAvailability {
   // Only browsers have this property.
   if ('crossOriginIsolated' in globalThis && !globalThis.crossOriginIsolated) {

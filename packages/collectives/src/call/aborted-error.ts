@@ -10,10 +10,7 @@ export interface CallLabel {
   readonly rank: number;
 }
 
-/**
- * Why a group ended. `rank` is the rank of the world that ended it, or undefined where whoever started the
- * ranks did.
- */
+/** Why a group ended. `rank` is the rank of the world that ended it, or undefined if whoever started the ranks did. */
 export interface AbortCause {
   readonly rank: number | undefined;
   readonly reason: string;
@@ -41,18 +38,17 @@ export function abortedError(
 }
 
 /**
- * Whether the reason is a disagreement of ranks that does not show which of them is wrong. Then the error names
- * nobody.
+ * Whether the reason is a disagreement of ranks that does not show which of them is wrong. The error then names nobody.
  */
 export function isBetweenRanks(reason: string): boolean {
   return reason.startsWith('CollectiveMismatchError: ') || reason.includes(LOST);
 }
 
 export const BETWEEN_RANKS = 'Look at these ranks: which of them is the cause is not known';
-/** What reasons of lost messages hold. */
+/** The text that the reasons of lost messages contain. */
 export const LOST = 'messages between them were lost';
 
-/** The reason as a text that another thread or host can be told. */
+/** The reason as a text for another thread or host. */
 export function reasonText(reason: unknown): string {
   return reason instanceof Error ? `${reason.name}: ${reason.message}` : String(reason);
 }

@@ -5,8 +5,8 @@ import type { IssuedCall } from './issued-call.ts';
 import { decodeRecord, findMismatch } from './record-codec.ts';
 
 /**
- * Compares what the ranks say of a call; `records` are their encoded records, by rank. Returns the error where
- * they differ. Otherwise tells the call all records and returns undefined.
+ * Compares the ranks' records of a call. `records` has the encoded records, by rank. Returns the error if they differ.
+ * Otherwise passes all records to the call and returns undefined.
  */
 export function agree(
   issued: IssuedCall<GroupCall, unknown>,

@@ -66,12 +66,12 @@ const rules: { readonly [Call in keyof CallKinds]: OptionRules<CallKinds[Call]> 
   recv: transferRules,
 };
 
-/** The limits of calls and groups for which nobody has set others. */
+/** The limits of calls and groups if nobody has set others. */
 export const DEFAULT_LIMITS: Limits = { timeoutMs: 600_000, signal: undefined };
 
 /**
- * The limits of a call: what its options leave out, the group decides. Throws ConfigError for options that the
- * call does not have.
+ * The limits of a call. The group's limits apply where the call's options set none. Throws ConfigError for options that
+ * the call does not have.
  */
 export function limitsOf<Call extends keyof CallKinds>(
   call: Call,

@@ -11,13 +11,12 @@ export interface Movement<Call extends GroupCall | Transfer, State> {
   /** Makes what the movement remembers of a call, of which nothing moves yet. */
   begin(call: Call, sequence: number): State;
   /**
-   * Moves what can move, now that a call was issued. The movement ends calls with `settle` and `reject` of the
-   * queue.
+   * Moves whatever can move after a call was issued. The movement ends calls with `settle` and `reject` of the queue.
    */
   move(issued: IssuedCall<Call, State>): void;
   /**
-   * Whether bytes of the call are moving. Then its caller may not have the buffers back before its messages
-   * have ended.
+   * Whether bytes of the call are moving. If so, its caller may not have the buffers back before its messages have
+   * ended.
    */
   isMoving(issued: IssuedCall<Call, State>): boolean;
   /** The ranks that a call has waited for in vain. */
@@ -41,8 +40,8 @@ export class CallQueue<Call extends GroupCall | Transfer, State> {
   readonly #isTimed: boolean;
 
   /**
-   * `rank` is this rank's number in the group. With `isTimed` the queue sets a timer for each call; without it,
-   * its owner calls `expire`.
+   * `rank` is this rank's number in the group. With `isTimed` the queue sets a timer for each call. Without it, the
+   * owner of the queue calls `expire`.
    */
   constructor(rank: number, movement: Movement<Call, State>, { isTimed }: { isTimed: boolean }) {
     this.#movement = movement;
@@ -54,7 +53,7 @@ export class CallQueue<Call extends GroupCall | Transfer, State> {
     return this.#oldest;
   }
 
-  /** Why the group has ended; undefined while it has not. */
+  /** Why the group has ended. Undefined if it has not. */
   get ended(): AbortCause | undefined {
     return this.#ended;
   }
@@ -102,7 +101,7 @@ export class CallQueue<Call extends GroupCall | Transfer, State> {
     return first;
   }
 
-  /** Fails a call whose time is over, and with it the group. `now` is on the clock of performance.now(). */
+  /** Fails a call that is past its deadline, and with it the group. `now` is on the clock of performance.now(). */
   expire(now: number): void {
     for (let issued = this.#oldest; issued !== undefined; issued = issued.next) {
       if (issued.deadline > now) continue;

@@ -1,7 +1,10 @@
 import { type AbortCause, abortedError } from './aborted-error.ts';
 import { type GroupCall, labelOf, type Transfer } from './calls.ts';
 
-/** The calls of one kind. They are carried out as they are issued: there is nobody to wait for. */
+/**
+ * The calls of one kind, in a group of one rank. A call is carried out as it is issued, because there is nobody to wait
+ * for.
+ */
 export class CallsOfOne<Call extends GroupCall | Transfer> {
   readonly #run: (call: Call) => Promise<void>;
   #issued = 0;

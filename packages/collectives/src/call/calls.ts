@@ -5,7 +5,7 @@ import type { CallRecord } from './record.ts';
 /** One rank's call of a collective, after its arguments were checked. */
 export interface GroupCall {
   readonly record: CallRecord;
-  /** What this rank contributes; empty if it contributes nothing. */
+  /** What this rank contributes. Empty if it contributes nothing. */
   readonly input: Uint8Array;
   /**
    * The memory for this rank's result. It is `input` itself for a call in place, and empty if the rank gets no

@@ -58,14 +58,14 @@ export abstract class CheckedGroup implements ProcessGroup {
     this.worldRanks = worldRanks ?? Array.from({ length: size }, (_, member) => member);
   }
 
-  /** From now on the calls of this group, and of groups split from it, are recorded. */
+  /** Records the calls of this group, and of groups split from it, from now on. */
   recordTo(recording: GroupRecording): void {
     this.#recording = recording;
   }
 
   /**
-   * From now on the calls of this group, and of groups split from it later, have this limit in milliseconds,
-   * unless they give another.
+   * Sets the time limit in milliseconds of later calls of this group, and of groups split from it later, that give no
+   * other limit.
    */
   limitTo(timeoutMs: number): void {
     this.#limits = { timeoutMs, signal: undefined };
@@ -349,7 +349,7 @@ function recordOf(
   };
 }
 
-/** Makes a promise that rejects of a call that is refused at once, as later failures do. */
+/** Returns a rejected promise if `issue` throws, so that a call which is refused at once fails like any other. */
 function issued(issue: () => Promise<void>): Promise<void> {
   try {
     return issue();

@@ -13,8 +13,8 @@ import { describeReduce, type Splits } from './record.ts';
 export const MAX_TAG: number = 1 << 20;
 
 /**
- * The number of elements of a buffer. Throws DTypeError for an unknown dtype, and ShapeError where the memory
- * does not hold a whole number of elements.
+ * The number of elements of a buffer. Throws DTypeError for an unknown dtype, and ShapeError if the memory does not
+ * hold a whole number of elements.
  */
 export function checkBuffer(operation: string, name: string, buffer: TypedBytes): number {
   if (!Object.hasOwn(dtypes, buffer.dtype)) {
@@ -76,13 +76,13 @@ export function checkInput(operation: string, input: TypedBytes, buffer: TypedBy
   checkPlace(operation, { name: 'input', buffer: input }, { name: 'buffer', buffer }, 0);
 }
 
-/** Throws ConfigError where the two share bytes. */
+/** Throws ConfigError if the two share bytes. */
 export function checkDisjoint(operation: string, input: TypedBytes, output: TypedBytes): void {
   if (!overlaps(input.bytes, output.bytes)) return;
   throw overlapError(operation, 'input and output', 'Give the output its own memory');
 }
 
-/** Throws ConfigError where `one` shares bytes with `many` and does not begin `byteOffset` bytes after it. */
+/** Throws ConfigError if `one` shares bytes with `many` and does not begin `byteOffset` bytes after its start. */
 function checkPlace(
   operation: string,
   one: { readonly name: string; readonly buffer: TypedBytes },

@@ -1,6 +1,6 @@
 import type { CallOptions } from '@shardwise/core/spec';
 
-/** Longer timers end at once, and stand for no limit. */
+/** The longest timer. A longer one would fire at once, so a longer limit counts as no limit. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** The errors with which a call ends early. */

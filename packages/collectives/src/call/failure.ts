@@ -19,8 +19,8 @@ import { describeCall } from './record.ts';
 const MAX_NAMED = 16;
 
 /**
- * The transport has lost the record of rank `from` for this call, or has brought another record twice: the
- * record of call `found` came instead.
+ * The error for a transport that has lost the record of rank `from` for this call, or has brought another record twice.
+ * The record of call `found` came instead.
  */
 export function lostRecordError(
   label: CallLabel,
@@ -38,7 +38,7 @@ export function lostRecordError(
   );
 }
 
-/** The ranks that a call has waited for when its time was over. */
+/** The ranks for which a call was still waiting when its time was over. */
 export interface LateRanks {
   /** Ranks that have not come to the call. */
   readonly missing: readonly number[];
@@ -48,7 +48,7 @@ export interface LateRanks {
   readonly awaited?: readonly number[];
 }
 
-/** `call` describes the call with its arguments. */
+/** The error of a call whose time is over. `call` describes the call with its arguments. */
 export function timeoutError(
   label: CallLabel,
   call: string,
@@ -78,9 +78,9 @@ export function timeoutError(
 }
 
 /**
- * The error for ranks whose calls do not fit together; `records` are their encoded records, by rank. It says
- * which ranks made which call. Where calls of all ranks differ by right, as splits do, or there are too many
- * different ones, it names only `pair`, the first two ranks that were found to differ.
+ * The error for ranks whose calls do not fit together. `records` are their encoded records, by rank. It says which
+ * ranks made which call. If the calls of all ranks may differ, as those with splits do, or there are too many different
+ * ones, it names only `pair`, the first two ranks that were found to differ.
  */
 export function mismatchError(
   label: CallLabel,
@@ -107,7 +107,7 @@ export interface Side {
   readonly call: string;
 }
 
-/** Groups the ranks by their calls; `calls` has the description of each rank's call. */
+/** Groups the ranks by their calls. `calls` has the description of each rank's call. */
 export function sidesOf(calls: readonly string[]): readonly Side[] {
   const ranksOf = Map.groupBy(calls.keys(), (rank) => calls[rank] ?? '');
   return [...ranksOf].map(([call, ranks]) => ({ ranks, call }));

@@ -68,7 +68,7 @@ export class IssuedCall<Call extends GroupCall | Transfer, State> {
   }
 
   /**
-   * The result of the call. It is asked for once, when the call has been issued, and the call's time begins
+   * The result of the call. It is asked for once, when the call has been issued, and the time limit of the call begins
    * then.
    */
   get promise(): Promise<void> {
@@ -104,7 +104,7 @@ interface Waiting {
   readonly detach: (() => void) | undefined;
 }
 
-/** Has the signal interrupt its calls. Returns a function that stops this. */
+/** Makes the signal interrupt the calls of the issuer. Returns a function that stops this. */
 function attach(signal: AbortSignal, issuer: CallIssuer): () => void {
   const onSignal = (): void => issuer.interrupt(signal.reason);
   signal.addEventListener('abort', onSignal, { once: true });

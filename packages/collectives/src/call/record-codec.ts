@@ -2,9 +2,9 @@ import { dtypeNames, type ReduceOp } from '@shardwise/core/spec';
 import { operations, type CallRecord } from './record.ts';
 
 /**
- * Where the parts of an encoded record are, in f64 numbers. The first parts must be equal on all ranks. They
- * fit into one line of the cache, so that peers which compare them read no more. `call` is a number that is
- * made of several small ones.
+ * Where the parts of an encoded record are, in f64 numbers. The first parts must be equal on all ranks. They fit into
+ * one cache line, so that peers which compare them read no more than that. `call` is a number that is made of several
+ * small ones.
  */
 const Field = {
   call: 0,
@@ -50,10 +50,7 @@ export function encodeRecord(record: CallRecord, size: number, fields: Float64Ar
   }
 }
 
-/**
- * The call of an encoded record; undefined for numbers that no call is encoded to, which a foreign peer may
- * send.
- */
+/** The call of an encoded record. Undefined for numbers to which no call is encoded, which a foreign peer may send. */
 export function decodeRecord(fields: Float64Array, size: number): CallRecord | undefined {
   const [call = -1, elements = 0, factor = 0, pass = 0, color = Number.NaN] = fields;
   const [key = 0, channel = -1] = fields.subarray(Field.key);
@@ -82,7 +79,7 @@ export function decodeRecord(fields: Float64Array, size: number): CallRecord | u
   };
 }
 
-/** The first pair of ranks whose calls do not belong together; `records` are the encoded records, by rank. */
+/** The first pair of ranks whose calls do not belong together. `records` are the encoded records, by rank. */
 export function findMismatch(
   records: readonly Float64Array[],
 ): readonly [number, number] | undefined {
@@ -107,7 +104,7 @@ export function elementsBefore(fields: Float64Array, to: number): number {
   return fields.subarray(Field.splits, Field.splits + to).reduce((sum, part) => sum + part, 0);
 }
 
-/** Finds two ranks of which one sends another number of elements than the other expects of it. */
+/** Finds two ranks of which one sends another number of elements than the other one expects from it. */
 function findSplitMismatch(
   records: readonly Float64Array[],
 ): readonly [number, number] | undefined {

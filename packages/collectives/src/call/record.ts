@@ -17,22 +17,20 @@ export const operations = [
 /** The name of a call in which all ranks of a group take part. */
 export type Operation = (typeof operations)[number];
 
-/**
- * What ranks must agree on in one call. They compare it when they meet, and errors print it where they differ.
- */
+/** What ranks must agree on in one call. They compare it when they meet, and errors print it if it differs. */
 export interface CallRecord {
   readonly operation: Operation;
-  /** Undefined where no data moves. */
+  /** Undefined if no data moves. */
   readonly dtype: DType | undefined;
   /** n of the operation's shape line. May differ between ranks in allToAll only. */
   readonly elements: number;
   readonly root: number | undefined;
   readonly reduce: ReduceOp | undefined;
-  /** Which backward pass since the last update the call belongs to, from 1; undefined: it belongs to none. */
+  /** The backward pass since the last update to which the call belongs, from 1. Undefined if it belongs to none. */
   readonly pass: number | undefined;
-  /** How many elements go to each rank and come from each rank; only allToAll has them. */
+  /** How many elements go to each rank and come from each rank. Only allToAll has them. */
   readonly splits: Splits | undefined;
-  /** This rank's colour and key, which may differ between ranks; only a split has them. */
+  /** This rank's colour and key, which may differ between ranks. Only a split has them. */
   readonly member: Member | undefined;
 }
 
@@ -44,7 +42,7 @@ export interface Splits {
 export interface Member {
   readonly color: number | undefined;
   readonly key: number;
-  /** Where the new groups will meet in shared memory, as rank 0 proposes it; -1: there is no place left. */
+  /** Where the new groups will meet in shared memory, as rank 0 proposes it. -1 if there is no place left. */
   readonly channel: number;
 }
 
@@ -68,8 +66,8 @@ export function describeReduce(op: ReduceOp): string {
 }
 
 /**
- * The ranks of the new group that a split puts `rank` in, ordered by key and then by rank; undefined where
- * `rank` has no colour.
+ * The ranks of the new group into which a split puts `rank`, ordered by key and then by rank. Undefined if `rank` has
+ * no colour.
  */
 export function membersOf(rank: number, members: readonly Member[]): readonly number[] | undefined {
   const color = members[rank]?.color;

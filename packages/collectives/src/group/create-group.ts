@@ -83,7 +83,7 @@ export function groupOver(
   return group;
 }
 
-/** The environment's choice of algorithms; browsers have no environment. */
+/** The environment's choice of algorithms. Browsers have no environment. */
 function environmentSetting(): string {
   return typeof process === 'undefined' ? '' : (process.env.SHARDWISE_ALGORITHM ?? '');
 }

@@ -9,9 +9,9 @@ import { ranksByHost } from './topology.ts';
  */
 export interface Membership {
   readonly transport: Transport;
-  /** By rank of the group, the rank of the transport. */
+  /** For each rank of the group, its rank in the transport. */
   readonly members: readonly number[];
-  /** By rank of the transport, the number of its host. */
+  /** For each rank of the transport, the number of its host. */
   readonly hosts: readonly number[];
   readonly id: number;
 }
@@ -28,8 +28,8 @@ export const CALL_TAGS = 256;
 const STREAMS = 2;
 
 /**
- * Group `id` has this many tags, from `id * TAGS_PER_GROUP` on: first those of its calls, then the one of the records
- * by which ranks compare calls, and from MAX_TAG on those of the user's messages.
+ * Group `id` has this many tags, from `id * TAGS_PER_GROUP` on. The first ones are those of its calls. Then comes the
+ * tag of the records by which ranks compare calls, and from MAX_TAG on the tags of the user's messages.
  */
 export const TAGS_PER_GROUP: number = 2 * MAX_TAG;
 const RECORDS = STREAMS * CALL_TAGS;
@@ -37,12 +37,12 @@ const RECORDS = STREAMS * CALL_TAGS;
 /** This rank's end of a group over a transport: what the messages of all calls of the group have in common. */
 export interface GroupEnd {
   readonly transport: Transport;
-  /** By rank of the group, the rank of the transport. */
+  /** For each rank of the group, its rank in the transport. */
   readonly members: readonly number[];
   /** This rank's number in the group. */
   readonly rank: number;
   readonly size: number;
-  /** The ranks of each host, ascending; the hosts stand in the order of their first ranks. */
+  /** The ranks of each host, ascending. The hosts stand in the order of their first ranks. */
   readonly hosts: readonly (readonly number[])[];
   readonly id: number;
   readonly firstTag: number;

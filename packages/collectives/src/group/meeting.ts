@@ -17,14 +17,11 @@ interface MeetingEvents {
 }
 
 /**
- * Every rank tells every other rank which call it makes, and by which algorithm. A meeting can serve a later
- * call when all ranks have told theirs and the call does not need them any more.
+ * Every rank tells every other rank which call it makes, and by which algorithm. A meeting can serve a later call once
+ * all ranks have told theirs and the call does not need the records any more.
  */
 export class Meeting {
-  /**
-   * For each rank what it has told, as numbers: the encoded record, the algorithm, the sequence number of its
-   * call.
-   */
+  /** What each rank has told, as numbers: the encoded record, the algorithm, and the sequence number of its call. */
   readonly records: readonly Float64Array[];
   readonly #group: GroupEnd;
   readonly #fields: number;

@@ -1,8 +1,8 @@
 import { ConfigError } from '@shardwise/core/spec';
 
 /**
- * The number of each rank's host, by rank of the transport: as given, or one host for all. Throws ConfigError
- * for a list that does not fit the transport.
+ * The number of each rank's host, by rank of the transport. Without `hosts`, all ranks are on one host. Throws
+ * ConfigError for a list that does not fit the transport.
  */
 export function hostNumbers(hosts: readonly number[] | undefined, size: number): readonly number[] {
   if (hosts === undefined) return Array.from({ length: size }, () => 0);
@@ -17,7 +17,7 @@ export function hostNumbers(hosts: readonly number[] | undefined, size: number):
   );
 }
 
-/** The ranks of each host, ascending; the hosts stand in the order of their first ranks. */
+/** The ranks of each host, ascending. The hosts stand in the order of their first ranks. */
 export function ranksByHost(hosts: readonly number[]): readonly (readonly number[])[] {
   const ranks = new Map<number, number[]>();
   for (const [rank, host] of hosts.entries()) {

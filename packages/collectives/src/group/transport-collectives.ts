@@ -45,15 +45,15 @@ interface CallProgress {
   /** The number of the algorithm among those of its operation. */
   readonly algorithmNumber: number;
   readonly communicator: CallCommunicator;
-  /** Undefined before the meeting begins, and where ranks do not compare the call. */
+  /** Undefined before the meeting begins, and if ranks do not compare the call. */
   meeting: Meeting | undefined;
   hasMet: boolean;
   hasAgreed: boolean;
-  /** Tells data that began to move before the ranks had agreed that they have agreed now. */
+  /** Is called when the ranks have agreed, if data began to move before. */
   onAgreed: (() => void) | undefined;
   data: 'here' | 'moving' | 'moved';
   /**
-   * Why data failed before the ranks had agreed. It is reported after they have agreed, as a difference between
+   * Why data failed before the ranks had agreed. It is reported after they have agreed, because a difference between
    * their calls explains more.
    */
   dataFailure: { readonly error: unknown } | undefined;
@@ -67,8 +67,8 @@ type PendingCall = IssuedCall<GroupCall, CallProgress>;
  */
 const AHEAD = CALL_TAGS - 1;
 /**
- * The most bytes of data that are sent before the ranks have agreed, which a peer that has not made the call
- * yet has to keep.
+ * The most bytes of data that are sent before the ranks have agreed. A peer that has not made the call yet has to keep
+ * them.
  */
 const EAGER_BYTES = 1 << 20;
 const AGREED: Promise<void> = Promise.resolve();
@@ -132,8 +132,8 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
   }
 
   /**
-   * Keeps calls within AHEAD of the oldest one. Otherwise the data of two calls would have one tag, and data of
-   * the one could fill a gap that lost data of the other has left.
+   * Begins the meetings of calls that are within AHEAD of the oldest one, and moves the data of the oldest one. Without
+   * this limit two calls would have the same tags, and data of one could fill a gap that lost data of the other has left.
    */
   #advance(): void {
     const { oldest } = this.queue;
@@ -148,7 +148,7 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
 
   #meet(issued: PendingCall): void {
     const { call, sequence, state } = issued;
-    // Ranks compare a split even without `verify`, as they learn its colours and keys that way.
+    // Ranks compare a split even without `verify`, because they learn its colours and keys that way.
     if (!this.#settings.verify && call.record.operation !== 'split') {
       state.hasMet = true;
       state.hasAgreed = true;
@@ -204,7 +204,7 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
     this.#advance();
   }
 
-  /** Whether all ranks are known to make this call. Where they differ, the call fails. */
+  /** Whether all ranks are known to make this call. If they differ, the call fails. */
   #agree(issued: PendingCall): boolean {
     const { call, state } = issued;
     const { meeting } = state;
@@ -231,7 +231,7 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
   }
 
   /**
-   * Finds a rank whose record is that of another call. Without `verify` this is no error, as the ranks do not
+   * Finds a rank whose record is that of another call. Without `verify` this is no error, because the ranks do not
    * compare all calls and may have made different numbers of them.
    */
   #lostRecord(issued: PendingCall, meeting: Meeting): CollectiveError | undefined {

@@ -81,7 +81,7 @@ export class TransportGroup extends CheckedGroup {
     return new TransportGroup({ transport, members, hosts, id }, this.#settings, choice);
   }
 
-  /** Fails a call, and with it the group: its ranks no longer agree on which call comes next. */
+  /** Fails a call, and with it the group, because its ranks no longer agree on which call comes next. */
   #fail<Call extends GroupCall | Transfer, State>(
     queue: CallQueue<Call, State>,
     issued: IssuedCall<Call, State>,

@@ -7,7 +7,7 @@ export interface Grid {
   readonly ranks: MeshRanks;
 }
 
-/** The group of the ranks that differ from this one along these axes of the grid only. */
+/** The group of the ranks that differ from this one only along these axes of the grid. */
 export async function groupAlong(
   { world, ranks }: Grid,
   names: readonly string[],

@@ -63,9 +63,8 @@ export class MeshRanks {
   }
 
   /**
-   * The groups of ranks that differ along these axes only, in the order of their first ranks. Several axes
-   * count as one, of which the last one named is the fastest. Throws ConfigError for axes that the mesh does
-   * not have.
+   * The groups of ranks that differ only along these axes, in the order of their first ranks. Several axes count as
+   * one, of which the last one named is the fastest. Throws ConfigError for axes that the mesh does not have.
    */
   groups(...names: readonly string[]): readonly (readonly number[])[] {
     if (new Set(names).size < names.length) {

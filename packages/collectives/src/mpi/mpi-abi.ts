@@ -7,7 +7,7 @@ export type Handle = bigint | number;
 export type NativeType = 'f64' | 'f32' | 'i64' | 'i32' | 'u8';
 export type NativeOp = 'sum' | 'product' | 'min' | 'max' | 'and' | 'or' | 'xor';
 
-/** What a library's mpi.h defines, as far as this package uses it. */
+/** The definitions of a library's mpi.h that this package uses. */
 export interface MpiAbi {
   readonly name: 'Open MPI' | 'MPICH';
   /** The C type of a handle. */
@@ -108,9 +108,9 @@ const intOps: readonly NativeOp[] = ['sum', 'product', 'min', 'max', 'and', 'or'
 const byteOps: readonly NativeOp[] = ['min', 'max', 'and', 'or', 'xor'];
 
 /**
- * What to ask MPI for to reduce values with the bits that every group gives; undefined where MPI cannot do it.
- * Its min and max of floats lose NaN, sums of bytes saturate in Open MPI with AVX, and it has no averages and
- * no factors.
+ * The type and operation with which MPI reduces values to the bits that every group gives. Undefined if MPI cannot do
+ * it. Its min and max of floats lose NaN, sums of bytes saturate in Open MPI with AVX, and it has no averages and no
+ * factors.
  */
 export function nativeReduction(
   dtype: DType,

@@ -5,7 +5,7 @@ import type { MpiLibrary } from './mpi-library.ts';
 /** The length of a status in C ints, which is enough for every library. */
 const STATUS_INTS = 16;
 const ERROR_TEXT_BYTES = 8192;
-/** MPI_THREAD_FUNNELED, which is the same in every library: other threads compute, and never call MPI. */
+/** MPI_THREAD_FUNNELED, which is the same in every library. Other threads may compute, but never call MPI. */
 const FUNNELED = 1;
 /** MPI_ANY_TAG, which is the same in every library. */
 const ANY_TAG = -1;
@@ -13,7 +13,7 @@ const ANY_TAG = -1;
 /** The memory of one handle, which MPI writes. */
 export type HandleMemory = BigInt64Array<ArrayBuffer> | Int32Array<ArrayBuffer>;
 
-/** MPI has refused a call. */
+/** The error of a call that MPI has refused. */
 export class MpiError extends CollectiveError {
   override readonly name: string = 'MpiError';
   override readonly code = 'COLLECTIVE';
@@ -93,7 +93,7 @@ export class MpiCalls {
     return handle;
   }
 
-  /** The communicator of the ranks with this colour, in the order of their keys; undefined without a colour. */
+  /** The communicator of the ranks with this colour, in the order of their keys. Undefined without a colour. */
   split(communicator: Handle, color: number | undefined, key: number): Handle | undefined {
     const made = this.handleMemory();
     const code = this.#functions.commSplit(
@@ -208,7 +208,7 @@ export class MpiCalls {
     return { from: this.#status[sourceIndex] ?? 0, byteLength: this.#receivedBytes() };
   }
 
-  /** Makes `into` the values `from` op `into`. The bits do not depend on which comes first. */
+  /** Replaces the values of `into` by `from` op `into`. The bits do not depend on which of them comes first. */
   reduceLocal(
     from: Uint8Array,
     into: Uint8Array,

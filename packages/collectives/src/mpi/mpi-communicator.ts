@@ -16,7 +16,7 @@ export class MpiCommunicator implements NativeCollectives {
   readonly handle: Handle;
   readonly #calls: MpiCalls;
   readonly #requests: Requests;
-  /** For each member, by its rank in the world, its rank in the communicator. */
+  /** Maps the rank of each member in the world to its rank in the communicator. */
   readonly #ranks: ReadonlyMap<number, number>;
   readonly #worldRank: number;
   #isSpoilt = false;
@@ -42,7 +42,7 @@ export class MpiCommunicator implements NativeCollectives {
     );
   }
 
-  /** Rejects with CollectiveMismatchError where a message of another length comes. */
+  /** Rejects with CollectiveMismatchError if a message of another length comes. */
   receive(from: number, tag: number, bytes: Uint8Array): Promise<void> {
     return inFragments(bytes, (fragment) =>
       this.#requests.start({
@@ -98,19 +98,21 @@ export class MpiCommunicator implements NativeCollectives {
     );
   }
 
-  /** Notes that messages may be left over that nobody will receive. */
+  /** Notes that there may be messages left over that nobody will receive. */
   spoil(): void {
     this.#isSpoilt = true;
   }
 
-  /** Rejects all requests. Returns the kinds of those that MPI does not give back. */
+  /** Rejects all requests. Returns the kinds of those that MPI still works on. */
   abandon(error: CollectiveError): readonly RequestKind[] {
     const { found, left } = this.#requests.withdraw(this, () => true, error);
     if (found) this.spoil();
     return left;
   }
 
-  /** Gives the communicator back to MPI, unless messages are left over: MPICH would end the process then. */
+  /**
+   * Gives the communicator back to MPI, unless messages are left over. With such messages MPICH would end the process.
+   */
   free(): void {
     if (this.#isSpoilt || this.#calls.probe(this.handle) !== undefined) return;
     this.#calls.free(this.handle);
@@ -144,10 +146,7 @@ function tooLongError({ byteLength }: Uint8Array): ConfigError {
   );
 }
 
-/**
- * Moves a message in one piece of memory after the other, as MPI counts no more bytes at once. Messages of one
- * tag arrive in order.
- */
+/** Moves a message in fragments, because MPI cannot count more bytes at once. Messages of one tag arrive in order. */
 function inFragments(
   bytes: Uint8Array,
   move: (fragment: Uint8Array) => Promise<void>,

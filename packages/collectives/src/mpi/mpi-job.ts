@@ -25,8 +25,8 @@ const FAREWELL_MS = 1000;
 const PAUSE_MS = 1;
 
 /**
- * What all worlds of this process have in common: the MPI job. A job that has failed can only end, as MPI
- * neither takes back what it has begun nor goes on with fewer ranks.
+ * The MPI job, which all worlds of this process share. A job that has failed can only end, because MPI neither takes
+ * back what it has begun nor goes on with fewer ranks.
  */
 export class MpiJob {
   readonly calls: MpiCalls;
@@ -80,7 +80,7 @@ export class MpiJob {
     if (this.#worlds.size === 0) this.requests.stopListening();
   }
 
-  /** Tells all other ranks. */
+  /** Sends a notice to all other ranks. */
   tell(notice: Notice): void {
     this.#notices.tell(notice);
   }

@@ -8,7 +8,7 @@ import { mpichAbi, openMpiAbi, type MpiAbi } from './mpi-abi.ts';
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * Names of the library, which are tried in turn. Debian calls MPICH by its own name, others by that of the
+ * Names of the library, which are tried in turn. Debian calls MPICH by its own name, and other systems by that of the
  * standard.
  */
 const OPEN_MPI = ['libmpi.so.40'];
@@ -21,7 +21,7 @@ const ASKED = 'A group over MPI';
 export interface MpiLibrary {
   /** The name of the file that was loaded. */
   readonly name: string;
-  /** What the library says of itself, in one line. */
+  /** The library's description of itself, in one line. */
   readonly version: string;
   readonly abi: MpiAbi;
   /** Returns the C function with this prototype, in which HANDLE stands for the type of handles. */
@@ -32,7 +32,7 @@ export interface MpiLibrary {
 
 /**
  * Loads the MPI library of the launcher that started this process, or the one in the environment variable
- * SHARDWISE_MPI_LIBRARY. Throws ConfigError where it is not there, or the optional package koffi is missing.
+ * SHARDWISE_MPI_LIBRARY. Throws ConfigError if it is not there, or if the optional package koffi is missing.
  */
 export function loadMpiLibrary(environment: Environment = process.env): MpiLibrary {
   if (!isMainThread) {

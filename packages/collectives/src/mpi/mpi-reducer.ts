@@ -4,8 +4,8 @@ import { nativeReduction } from './mpi-abi.ts';
 import type { MpiCalls } from './mpi-calls.ts';
 
 /**
- * Lets MPI reduce values where it knows their type. MPI works on the memory where they are, while the SIMD
- * kernels first copy values that are not in theirs.
+ * Has MPI reduce the values whose type it knows. MPI works on values in place, while the SIMD kernels first copy values
+ * that are not in their own memory.
  */
 export class MpiReducer extends SimdReducer {
   readonly #calls: MpiCalls;
@@ -31,7 +31,7 @@ export class MpiReducer extends SimdReducer {
       native !== undefined &&
       others.length > 0 &&
       [...sources, destination].every(({ byteOffset }) => byteOffset % elementBytes === 0) &&
-      // MPI overwrites one of each two values that it combines.
+      // MPI overwrites one of every two values that it combines.
       sources.filter((source) => !mayLose(source)).length <= 1;
     if (!isFit) {
       super.reduce(sources, destination, dtype, op);

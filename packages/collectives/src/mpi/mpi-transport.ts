@@ -11,7 +11,7 @@ import type { MpiJob, MpiWorld } from './mpi-job.ts';
 import type { Left } from './notice-board.ts';
 
 /**
- * A transport between all processes of a job, with one of MPI's communicators for each group: MPI does not have
+ * A transport between all processes of a job. Each group has an MPI communicator of its own, because MPI does not have
  * as many tags as groups need, and its collectives belong to communicators.
  */
 export class MpiTransport implements Transport, NativeGroups, MpiWorld {
@@ -52,8 +52,8 @@ export class MpiTransport implements Transport, NativeGroups, MpiWorld {
   }
 
   /**
-   * With a reason, ends the whole job: groups that share ranks with a failed group fail with it, and MPI cannot
-   * go on without a rank.
+   * With a reason, ends the whole job. Groups that share ranks with a failed group fail with it, and MPI cannot go on
+   * without a rank.
    */
   close(reason?: Error): void {
     if (reason === undefined) this.leave(0);
@@ -151,7 +151,7 @@ export class MpiTransport implements Transport, NativeGroups, MpiWorld {
 }
 
 /**
- * The tag within a communicator, the user's tags first: MPI need not have more tags than these and a few for
+ * The tag within a communicator. The user's tags come first, so that MPI only needs as many tags as these and a few for
  * calls.
  */
 function shortTag(tag: number): number {

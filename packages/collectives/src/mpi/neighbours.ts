@@ -31,15 +31,15 @@ export class Neighbours {
     }).filter((other) => other.rank !== rank && other.space === space && space !== 0);
   }
 
-  /** A neighbour whose process has ended; undefined if all are alive. */
+  /** A neighbour whose process has ended. Undefined if all are alive. */
   findDead(): { readonly rank: number; readonly pid: number } | undefined {
     return this.#others.find((other) => !isAlive(other));
   }
 }
 
 /**
- * The number of the namespace in which process ids are valid, as another container may use the same ids for
- * other processes; 0 where it is not known.
+ * The number of the namespace in which process ids are valid, because another container may use the same ids for other
+ * processes. 0 if it is not known.
  */
 function processSpace(): number {
   try {

@@ -62,7 +62,7 @@ export class NoticeBoard {
     this.#size = calls.size(communicator);
   }
 
-  /** Tells all other ranks. */
+  /** Sends a notice to all other ranks. */
   tell(notice: Notice): void {
     const bytes = encodeNotice(notice);
     for (let rank = 0; rank < this.#size; rank++) {
@@ -73,7 +73,7 @@ export class NoticeBoard {
     }
   }
 
-  /** Whether all ranks have called this. It is asked again until it is true. */
+  /** Whether all ranks have called this. The caller asks again until it is true. */
   haveMet(): boolean {
     if (this.#meeting === undefined) {
       const own = new Uint8Array(new ArrayBuffer(1));
@@ -112,7 +112,7 @@ export function encodeNotice(told: Notice): Uint8Array<ArrayBuffer> {
   return new TextEncoder().encode(JSON.stringify(short));
 }
 
-/** The notice in these bytes; undefined for bytes that are no notice. */
+/** The notice in these bytes. Undefined for bytes that are no notice. */
 export function decodeNotice(bytes: Uint8Array): Notice | undefined {
   try {
     return schema.safeParse(JSON.parse(new TextDecoder().decode(bytes))).data;

@@ -23,7 +23,7 @@ export interface RequestsOptions {
    */
   readonly localRanks: number;
   readonly yieldCore: () => void;
-  /** Reads what other ranks have told. Returns whether there was anything. */
+  /** Reads the notices of other ranks. Returns whether there were any. */
   readonly readNotices: () => boolean;
   /**
    * Checks whether other ranks are alive, and for whom requests wait. `now` is on the clock of
@@ -32,15 +32,15 @@ export interface RequestsOptions {
   readonly look: (now: number) => void;
 }
 
-/** What MPI is asked to do. */
+/** A request for MPI. */
 export type NewRequest = RequestParts &
   (
     | { readonly kind: 'send' | 'collective' }
     | {
         readonly kind: 'receive';
         /**
-         * Makes the error with which a receive rejects when another number of bytes comes; undefined: more
-         * bytes than these.
+         * Makes the error with which a receive rejects when another number of bytes comes. `receivedBytes` is undefined
+         * if it is only known that there were too many.
          */
         readonly mismatch: (receivedBytes: number | undefined) => Error;
       }
@@ -51,9 +51,9 @@ export type RequestKind = NewRequest['kind'];
 interface RequestParts {
   /** Requests with the same owner are withdrawn together. */
   readonly owner: object;
-  /** The rank of the world that the request waits for; undefined: it waits for all ranks. */
+  /** The rank of the world that the request waits for. Undefined if it waits for all ranks. */
   readonly peer: number | undefined;
-  /** The memory that MPI reads and writes, which must not be collected before. A receive has one. */
+  /** The memory that MPI reads and writes. It must not be collected before MPI is done. A receive has one. */
   readonly memory: readonly Uint8Array[];
   /** Hands the request to MPI, which writes its handle to this memory. */
   readonly start: (handle: HandleMemory) => void;
@@ -67,7 +67,7 @@ type OpenRequest = NewRequest & {
   readonly reject: (error: unknown) => void;
 };
 
-/** What `withdraw` knows of a request. */
+/** The parts of a request that `withdraw` shows to its caller. */
 type Waiting = Pick<OpenRequest, 'peer' | 'issuedAt'>;
 
 const DONE: Promise<void> = Promise.resolve();
@@ -105,8 +105,8 @@ export class Requests {
   }
 
   /**
-   * From now on a rank without calls learns as well that others have failed. This does not keep its process
-   * alive.
+   * Reads notices from time to time, so that a rank without calls also learns that others have failed. This does not
+   * keep its process alive.
    */
   listen(): void {
     this.#notices ??= setInterval(() => this.#readNotices(), NOTICES_EVERY_MS).unref();
@@ -256,7 +256,7 @@ export class Requests {
     }
   }
 
-  /** Whether MPI has finished with a request. One that failed is finished, too. */
+  /** Whether MPI has finished with a request. A request that failed is finished, too. */
   #isOver(request: OpenRequest): boolean {
     try {
       return this.#isDone(request, request.handle);

@@ -3,14 +3,14 @@ import { ConfigError } from '@shardwise/core/spec';
 import type koffi from 'koffi';
 
 /**
- * The stack of koffi's threads, in bytes. Native code that other packages call from this thread needs it;
+ * The stack of koffi's threads, in bytes. Native code that other packages call from this thread needs it, because
  * koffi's default is 128 KiB.
  */
 const CALL_STACK_BYTES = 4 << 20;
 
 /**
- * Loads the optional package koffi, which calls native libraries of Linux. `asked` says for messages what needs
- * it. Throws ConfigError where koffi cannot be loaded.
+ * Loads the optional package koffi, which calls native libraries of Linux. `asked` names in messages what needs it.
+ * Throws ConfigError if koffi cannot be loaded.
  */
 export function loadKoffi(asked: string): typeof koffi {
   const { platform } = process;
@@ -31,8 +31,8 @@ export function loadKoffi(asked: string): typeof koffi {
 }
 
 /**
- * Sets the size of stacks, which is fixed once a library has been loaded, for all code of the thread. With
- * small stacks a backend would have to compute on the thread that moves messages.
+ * Sets the size of stacks for all code of the thread. It is fixed once a library has been loaded. With small stacks a
+ * backend would have to compute on the thread that moves messages.
  */
 function growCallStacks({ config }: typeof koffi): void {
   try {

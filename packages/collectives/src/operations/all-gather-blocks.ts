@@ -7,7 +7,7 @@ import {
   type ObjectCall,
 } from './object-message.ts';
 
-/** What every rank knows of all objects when their first bytes have been exchanged. */
+/** What every rank knows of all objects when the first bytes of each have been exchanged. */
 export interface GatheredBlocks {
   /** This rank's object, encoded. */
   readonly own: Uint8Array;
@@ -16,8 +16,7 @@ export interface GatheredBlocks {
 }
 
 /**
- * Gives the first bytes of every rank's object to every rank. Throws on all ranks alike where an object cannot
- * be sent.
+ * Gives the first bytes of every rank's object to every rank. Throws on all ranks alike if an object cannot be sent.
  */
 export async function allGatherBlocks(
   group: ProcessGroup,

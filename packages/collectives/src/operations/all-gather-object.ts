@@ -17,7 +17,7 @@ export async function allGatherObject(
   const object = objectCall('allGatherObject', options);
   const blocks = await allGatherBlocks(group, value, object);
   const objects = blocks.objects.with(group.rank, blocks.own);
-  // Each object has a broadcast of its own, as padding all to the longest would take many times the memory.
+  // Each object has a broadcast of its own, because padding all to the longest would take many times the memory.
   const rests = objects.map(async (bytes, root) => {
     if (!hasRest(bytes.byteLength)) return;
     await group.broadcast({ bytes: restOf(bytes), dtype: 'u8' }, root, object.call);

@@ -1,6 +1,6 @@
 import { DataError } from '@shardwise/core/spec';
 
-/** Reads what a ByteWriter wrote. Throws DataError where fewer bytes are left than a value takes. */
+/** Reads what a ByteWriter wrote. Throws DataError if fewer bytes are left than a value takes. */
 export class ByteReader {
   readonly #bytes: Uint8Array;
   readonly #view: DataView;

@@ -1,6 +1,6 @@
 import { ConfigError } from '@shardwise/core/spec';
 
-/** Some browsers do not allow longer arrays of bytes. */
+/** The most bytes of the memory. Some browsers do not allow longer arrays of bytes. */
 const MAX_BYTES = 2 ** 31 - 1;
 
 /** Writes little-endian numbers and bytes one after the other into memory that grows. */
@@ -40,7 +40,7 @@ export class ByteWriter {
     this.#bytes.set(bytes, at);
   }
 
-  /** Makes room for so many bytes, maybe in new memory, and returns where they begin. */
+  /** Makes room for this many bytes, perhaps in new memory, and returns where they begin. */
   #take(byteLength: number): number {
     const start = this.#length;
     const needed = start + byteLength;

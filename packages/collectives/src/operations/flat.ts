@@ -9,7 +9,7 @@ export function concatenate(parts: readonly Uint8Array[]): Uint8Array {
   return whole;
 }
 
-/** Fills the parts with what lies one after the other. It is the inverse of concatenate. */
+/** Copies bytes that lie one after the other into the parts. It is the inverse of concatenate. */
 export function spread(whole: Uint8Array, parts: readonly Uint8Array[]): void {
   let start = 0;
   for (const part of parts) {

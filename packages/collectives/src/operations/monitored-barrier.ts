@@ -56,7 +56,7 @@ async function meetAll(
   const peers = Array.from({ length: group.size - 1 }, (_, index) => index + 1);
   const missing = new Set(peers);
   const words = peers.map(async (peer) => {
-    // The barrier itself keeps the time: a receive that ends at its own limit would not name the other ranks.
+    // The barrier itself keeps the time, because a receive that ends at its own limit would not name the other ranks.
     await group.recv(word(), peer, { tag: TAG, timeoutMs: Infinity });
     missing.delete(peer);
   });

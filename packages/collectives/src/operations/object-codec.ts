@@ -3,7 +3,7 @@ import { brokenObjectError, ByteReader } from './byte-reader.ts';
 import { ByteWriter } from './byte-writer.ts';
 import type { PlainData, TypedArray } from './plain-data.ts';
 
-/** The first byte of every value, and what follows it. */
+/** The first byte of every value. The comments say what follows it. */
 const codes = {
   undefined: 0,
   null: 1,
@@ -24,8 +24,8 @@ const codes = {
 } as const;
 
 /**
- * The typed arrays in the order of their codes. Constructors are looked up when they are needed, as some
- * browsers lack Float16Array.
+ * The typed arrays in the order of their codes. Constructors are looked up when they are needed, because some browsers
+ * lack Float16Array.
  */
 const typedArrays: readonly (readonly [string, (buffer: ArrayBuffer) => TypedArray])[] = [
   ['Uint8Array', (buffer) => new Uint8Array(buffer)],
@@ -42,15 +42,15 @@ const typedArrays: readonly (readonly [string, (buffer: ArrayBuffer) => TypedArr
   ['BigUint64Array', (buffer) => new BigUint64Array(buffer)],
 ];
 
-/** How many values may lie inside one another. What contains itself exceeds every limit. */
+/** How many values may lie inside one another. A value that contains itself exceeds every limit. */
 const MAX_DEPTH = 100;
 
 /** This key would set the prototype of objects to which the entries are copied. */
 const FORBIDDEN_KEY = '__proto__';
 
 /**
- * PlainData as bytes, the inverse of `decodeObject`. Throws ConfigError, which names the place, for
- * functions, symbols, instances of classes, text that is not well-formed, and what contains itself.
+ * Encodes PlainData as bytes. It is the inverse of `decodeObject`. Throws ConfigError, which names the place, for
+ * functions, symbols, instances of classes, text that is not well-formed, and values that contain themselves.
  */
 export function encodeObject(value: unknown): Uint8Array {
   const writer = new ByteWriter();
@@ -59,8 +59,8 @@ export function encodeObject(value: unknown): Uint8Array {
 }
 
 /**
- * The inverse of `encodeObject`. It only builds values: it looks nothing up by a name that it read, evaluates
- * nothing, and takes no more memory than a small multiple of the bytes. Throws DataError for other bytes.
+ * The inverse of `encodeObject`. It only builds values. It looks nothing up by a name that it read, evaluates nothing,
+ * and takes no more memory than a small multiple of the bytes. Throws DataError for other bytes.
  */
 export function decodeObject(bytes: Uint8Array): PlainData {
   const reader = new ByteReader(bytes);
@@ -197,7 +197,7 @@ function decodeRecord(reader: ByteReader, depth: number): { readonly [key: strin
   return Object.fromEntries(entries);
 }
 
-/** Refuses a count that cannot be true, as every value takes a byte or more. */
+/** Reads a count. Refuses one that cannot be true, because every value takes a byte or more. */
 function countOf(reader: ByteReader): number {
   const count = reader.u32();
   if (count <= reader.remainingBytes) return count;

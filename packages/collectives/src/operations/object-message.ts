@@ -23,7 +23,7 @@ export interface ObjectTransferOptions extends ObjectOptions {
   readonly tag?: number;
 }
 
-/** What an operation needs of its options: `call` are those of the calls that it makes. */
+/** What an operation needs of its options. `call` are the options of the calls that it makes. */
 export interface ObjectCall<Call extends CallOptions = CallOptions> {
   readonly operation: string;
   readonly call: Call;
@@ -65,7 +65,7 @@ const FAILED = -1;
 const DEFAULT_MAX_BYTES = 64 * 2 ** 20;
 
 /**
- * An object's bytes, or the error that made it fail to encode. Its rank throws the error when the others know
+ * An object's bytes, or the error with which encoding it failed. The sender throws the error once the other ranks know
  * of it.
  */
 export interface Outgoing {
@@ -73,9 +73,9 @@ export interface Outgoing {
   readonly error: unknown;
 }
 
-/** What a rank knows of an object when it has the block. */
+/** What a rank knows of an object when it has the object's block. */
 export interface Incoming {
-  /** Memory for the whole object. The bytes behind the inline part have not come yet. */
+  /** Memory for the whole object. The bytes after those of the block have not come yet. */
   readonly bytes: Uint8Array;
   readonly longest: number;
 }
@@ -105,8 +105,8 @@ export function blockOf(
 }
 
 /**
- * Reads a block. Throws for a sender that failed and for an object that is too long, on all ranks that have the
- * block.
+ * Reads a block. Throws for a sender that failed and for an object that is too long. It does so on all ranks that have
+ * the block.
  */
 export function openBlock(
   block: Uint8Array,

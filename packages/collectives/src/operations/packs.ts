@@ -46,7 +46,7 @@ export interface Pair {
   readonly output: TypedBytes;
 }
 
-/** Pairs inputs with their outputs. Throws ConfigError where the lists have different lengths. */
+/** Pairs inputs with their outputs. Throws ConfigError if the lists have different lengths. */
 export function pairsOf(
   operation: string,
   inputs: readonly TypedBytes[],
@@ -68,7 +68,7 @@ export function pairsOf(
   });
 }
 
-/** Checks each buffer as a call of its own would. */
+/** Checks each buffer as a separate call would. */
 export function checkAll(operation: string, buffers: readonly TypedBytes[]): void {
   for (const [index, buffer] of buffers.entries()) {
     checkBuffer(operation, `buffer ${index}`, buffer);

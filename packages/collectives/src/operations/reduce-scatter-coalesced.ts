@@ -57,7 +57,7 @@ function isEven({ input }: Pair, size: number): boolean {
   return chunkBytes(input, size) * size === input.bytes.byteLength;
 }
 
-/** Part `rank` of the input, filled up with zeros where it is shorter than the others. */
+/** Part `rank` of the input, padded with zeros if it is shorter than the others. */
 function paddedChunk(input: TypedBytes, rank: number, size: number): Uint8Array {
   const length = chunkBytes(input, size);
   const chunk = input.bytes.subarray(rank * length, (rank + 1) * length);

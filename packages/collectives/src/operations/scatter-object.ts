@@ -54,7 +54,7 @@ export async function scatterObject(
   return decodeObject(bytes);
 }
 
-/** If one of the values cannot be sent, none is. */
+/** The encoded values, or an error in the place of each if one of them cannot be sent. */
 function outgoingList(values: readonly unknown[], size: number): readonly Outgoing[] {
   const objects = Array.from({ length: size }, (_, rank) =>
     outgoingOf(() => {

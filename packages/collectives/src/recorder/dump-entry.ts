@@ -58,8 +58,7 @@ function nameOf({ operation, peer }: RecordedTransfer, rank: number): string {
 }
 
 /**
- * The sizes of input and output. A call in place shows its buffer as both, whichever of them moves on this
- * rank.
+ * The sizes of input and output. A call in place shows its buffer as both, no matter which of them moves on this rank.
  */
 function sizesOf(
   { what, input, output }: RecordedCall,

@@ -41,9 +41,9 @@ export interface FlightEntry {
   readonly pg_id: number;
   /** The name and the description of the group. */
   readonly process_group: readonly [string, string];
-  /** The sequence number of a collective; for a point-to-point message that of the next collective. */
+  /** The sequence number of a collective. A point-to-point message has that of the next collective. */
   readonly collective_seq_id: number;
-  /** The sequence number of a message; for a collective that of the next message. */
+  /** The sequence number of a message. A collective has that of the next message. */
   readonly p2p_seq_id: number;
   /** The number of the call among all calls on the group. */
   readonly op_id: number;

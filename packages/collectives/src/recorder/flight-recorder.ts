@@ -34,7 +34,7 @@ const VERSION = '1.0';
 const DEFAULT_SIZE = 2000;
 const MAX_SIZE = 100_000;
 /**
- * The number of stacks that are kept. They are few, as a stack keeps alive what its functions have closed over.
+ * The number of stacks that are kept. They are few, because a stack keeps alive what its functions have closed over.
  */
 const KEPT_CALL_SITES = 64;
 
@@ -71,8 +71,7 @@ export class FlightRecorder implements RecordingOwner {
   }
 
   /**
-   * A recording for one group. `name` is the same on all ranks of the group; `rank` is this rank's number in
-   * it.
+   * A recording for one group. `name` is the same on all ranks of the group. `rank` is this rank's number in the group.
    */
   group(name: string, rank: number, worldRanks: readonly number[]): GroupRecording {
     const group = new GroupRecording(this, { id: this.#groups.length, name, rank, worldRanks });
@@ -134,7 +133,7 @@ function toEpochNs(ms: number): number {
   return Math.round((performance.timeOrigin + ms) * 1e6);
 }
 
-/** The ranks that a timeout's error names, which are numbers of the group, as ranks of the world. */
+/** The missing ranks of a timeout error, as ranks of the world. The error has them as numbers of the group. */
 function missingRanks(error: unknown, group: GroupRecording | undefined): readonly number[] | null {
   if (!ShardwiseError.isInstance(error) || error.code !== 'COLLECTIVE_TIMEOUT') return null;
   const { missing } = error.fields;

@@ -3,7 +3,7 @@ import type { GroupCall } from '../call/calls.ts';
 import type { FlightGroup, FlightStatus } from './flight-dump.ts';
 import type { NewCall, RecordedCall, RecordedSize } from './recorded-call.ts';
 
-/** What a group's recording needs of its recorder. */
+/** The parts of a recorder that a group's recording uses. */
 export interface RecordingOwner {
   group(name: string, rank: number, worldRanks: readonly number[]): GroupRecording;
   add(call: NewCall): RecordedCall;

@@ -11,7 +11,7 @@ export interface RecordedTransfer extends FlightMessage {
   readonly operation: 'send' | 'recv';
 }
 
-/** A call as its group knows it. Nothing in it refers to the caller's memory. */
+/** A call before the recorder keeps it. Nothing in it refers to the caller's memory. */
 export interface NewCall {
   /** The number of the group on this rank. */
   readonly group: number;
@@ -20,7 +20,7 @@ export interface NewCall {
   /** The number of the call among the collectives and messages of the group. */
   readonly groupCall: number;
   readonly what: CallRecord | RecordedTransfer;
-  /** Undefined where no data moves. */
+  /** Undefined if no data moves. */
   readonly input: RecordedSize | undefined;
   readonly output: RecordedSize | undefined;
   readonly timeoutMs: number;
@@ -29,7 +29,7 @@ export interface NewCall {
 /** A call that the recorder keeps. */
 export interface RecordedCall extends NewCall {
   readonly id: number;
-  /** The time of the issue, in milliseconds on the clock of performance.now(), as the other times. */
+  /** The time of the issue. All times are in milliseconds on the clock of performance.now(). */
   readonly createdMs: number;
   startedMs: number | undefined;
   completedMs: number | undefined;

@@ -8,7 +8,7 @@ export class RingBuffer<T> {
     this.capacity = capacity;
   }
 
-  /** Adds a value. Returns the one that it replaced, if it did. */
+  /** Adds a value. Returns the value that it replaced, if there was one. */
   push(value: T): T | undefined {
     const replaced = this.#values[this.#next];
     this.#values[this.#next] = value;

@@ -2,7 +2,7 @@ import { type CapturedStack, captureStack, stackFrames } from '@shardwise/core/s
 import type { FlightFrame } from './flight-dump.ts';
 
 /**
- * The number of frames that are captured. Frames of these packages lie between the caller and the group, most
+ * The number of frames that are captured. Frames of this project's packages lie between the caller and the group, most
  * of all for calls of a graph.
  */
 const MAX_FRAMES = 20;
@@ -14,15 +14,15 @@ const CAPTURE_INTERVAL_MS = 0.5;
 const CAPTURES_AT_ONCE = 64;
 
 /**
- * Captures the stacks of calls at a bounded cost: those of all calls of a training loop, and of a few calls of
- * a loop that only communicates.
+ * Captures the stacks of calls at a bounded cost: all calls of a training loop, but only a few calls of a loop that
+ * does nothing but communicate.
  */
 export class StackSampler {
   #credit = CAPTURES_AT_ONCE;
   #lastMs = 0;
 
   /**
-   * The stack of the caller, or undefined where there have been too many of late. `nowMs` is on the clock of
+   * The stack of the caller, or undefined if too many were taken recently. `nowMs` is on the clock of
    * performance.now().
    */
   take(nowMs: number): CapturedStack | undefined {
@@ -35,7 +35,7 @@ export class StackSampler {
   }
 }
 
-/** The frames outside of these packages and Node, innermost first. */
+/** The frames outside of this project's packages and Node, innermost first. */
 export function userFrames({ stack = '' }: CapturedStack): readonly FlightFrame[] {
   return stackFrames(stack).flatMap(({ isOurs, name, path, line }) =>
     isOurs ? [] : [{ name: name === '' ? '<anonymous>' : name, filename: path, line }],

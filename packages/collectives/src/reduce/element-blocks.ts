@@ -1,6 +1,6 @@
 import type { DType } from '@shardwise/core/spec';
 
-/** The memory in which a block of elements is reduced: f32 for 16-bit floats, the dtype itself for others. */
+/** The memory in which a block of elements is reduced. It is f32 for 16-bit floats, and the dtype itself for others. */
 export type Accumulator = Float32Array | Float64Array | Int32Array | Uint8Array | BigInt64Array;
 
 /** Moves elements of a dtype between memory and accumulators. `start` and `count` are numbers of elements. */

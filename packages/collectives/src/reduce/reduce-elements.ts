@@ -3,7 +3,7 @@ import { elementBlocks, type Accumulator, type ElementView } from './element-blo
 
 const BLOCK_ELEMENTS = 4096;
 
-/** The dtype of partial sums, until the values of all ranks are added: f32 for 16-bit floats. */
+/** The dtype of partial sums until the values of all ranks are added. It is f32 for 16-bit floats. */
 export const partialDTypes: Readonly<Record<DType, DType>> = {
   f64: 'f64',
   f32: 'f32',
@@ -15,21 +15,21 @@ export const partialDTypes: Readonly<Record<DType, DType>> = {
   bool: 'bool',
 };
 
-/** A part of a reduction: it adds the sources, in their order, to what has been added before. */
+/** A part of a reduction. It adds the sources, in order, to the result of the folds before it. */
 export interface Fold {
-  /** The result of the folds before, in the partial dtype; undefined: this is the first fold. */
+  /** The result of the folds before, in the partial dtype. Undefined in the first fold. */
   readonly partial: Uint8Array | undefined;
   readonly sources: readonly Uint8Array[];
   readonly dtype: DType;
   readonly op: ReduceOp;
-  /** The number of sources of the whole reduction if this is its last fold; undefined: more folds follow. */
+  /** The number of sources of the whole reduction if this is its last fold. Undefined if more folds follow. */
   readonly total: number | undefined;
 }
 
 /**
- * Reduces the sources in the order given and writes the result to every destination, which may be one of the
- * sources. All have the same length. The result of each addition is rounded to the dtype; f16 and bf16 are
- * accumulated in f32 and rounded once.
+ * Reduces the sources in the order given and writes the result to every destination, which may be one of the sources.
+ * All have the same length. The result of each addition is rounded to the dtype. For f16 and bf16, sums are accumulated
+ * in f32 and rounded once.
  */
 export function reduceElements(
   sources: readonly Uint8Array[],

@@ -24,7 +24,7 @@ interface VectorInstructions {
   /** Loads one element into the lowest lane. */
   readonly loadOne: (address: Code<'usize'>) => Vector;
   readonly storeOne: (address: Code<'usize'>, value: Vector) => Code<'nothing'>;
-  /** Adds a parameter of the dtype's kind to the kernel, and returns a variable that has it in all lanes of the vector. */
+  /** Adds a parameter of the dtype's kind to the kernel. Returns a variable that has it in all lanes of the vector. */
   readonly splatParameter: (kernel: FunctionBuilder) => Local<'v128'>;
   readonly add: Combine;
   readonly mul: Combine;
@@ -40,7 +40,7 @@ export function isKernelDType(dtype: DType): dtype is KernelDType {
   return dtype === 'f32' || dtype === 'f64' || dtype === 'i32';
 }
 
-/** The name of a reduction among kernels; undefined if it has no kernel. */
+/** The kernel's name for a reduction. Undefined if no kernel does it. */
 export function kernelOpOf(op: ReduceOp): KernelOp | undefined {
   if (typeof op === 'object') return 'premultipliedSum';
   return op === 'and' || op === 'or' || op === 'xor' ? undefined : op;
@@ -73,7 +73,7 @@ const instructionsOf: Readonly<Record<KernelDType, VectorInstructions>> = {
   },
 };
 
-/** What a kernel does with a value that it loads, with two values, and with the result. */
+/** What a kernel does with each value that it loads, with two values, and with the result. */
 interface Recipe {
   readonly scaleLoads: boolean;
   readonly combine: 'add' | 'mul' | 'min' | 'max';
@@ -199,7 +199,7 @@ function arithmetic(
   };
 }
 
-/** Loads and stores a vector at an address, or at a fixed distance behind it. */
+/** Loads and stores a vector at an address, or at a fixed distance after it. */
 interface Place {
   readonly load: (address: Code<'usize'>) => Vector;
   readonly store: (address: Code<'usize'>, value: Vector) => Code<'nothing'>;
@@ -209,8 +209,7 @@ const VECTOR_BYTES = 16;
 const BLOCK_VECTORS = 8;
 
 /**
- * Emits `body` for blocks of eight whole vectors, and again for the single elements that are left. `offset` is
- * in bytes.
+ * Emits `body` for blocks of eight whole vectors, and again for the remaining single elements. `offset` is in bytes.
  */
 function forBlocks(
   kernel: FunctionBuilder,

@@ -9,7 +9,7 @@ import type { Reducer } from './reducer.ts';
 /** The number of fragments that can be lent at a time. */
 const FRAGMENTS = 32;
 const TABLE_BYTES = 64 * 1024;
-/** Values in other memory are copied here block by block; a block stays in the nearest cache. */
+/** Values in other memory are copied here block by block. A block stays in the nearest cache. */
 const BLOCK_BYTES = 32 * 1024;
 const BLOCKS = 64;
 const PAGE_BYTES = 64 * 1024;
@@ -25,14 +25,14 @@ interface Workspace {
 }
 
 /**
- * Reduces with SIMD in a WebAssembly.Memory of its own, of which the system gives only the pages that are used:
+ * Reduces with SIMD in a WebAssembly.Memory of its own, of which the system only gives the pages that are used:
  *
  *   addresses | blocks of sources and results that are in other memory | fragments that are lent
  */
 export class SimdReducer implements Reducer {
   readonly #free: number[] = [];
   #unused = 0;
-  /** It is made when it is first needed. */
+  /** The memory with its kernels and its table of addresses. It is made when it is first needed. */
   #lazyWorkspace: Workspace | undefined;
 
   borrow(byteLength: number): Uint8Array {
@@ -64,8 +64,7 @@ export class SimdReducer implements Reducer {
 
   fold(fold: Fold, destination: Uint8Array): void {
     const { partial, sources: own, dtype, total } = fold;
-    // Values were multiplied by the factor when they became a partial sum, and an average is divided at the
-    // end.
+    // Values were multiplied by the factor when they became a partial sum, and an average is divided at the end.
     const op = fold.op === 'avg' && total === undefined ? 'sum' : fold.op;
     const kernelOp = kernelOpOf(op);
     const sources = partial === undefined ? own : [partial, ...own];

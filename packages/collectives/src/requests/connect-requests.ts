@@ -40,7 +40,7 @@ export interface ConnectRequestsOptions {
   readonly encrypt?: boolean;
   /** Milliseconds that the connection may take. Default: 10,000. */
   readonly timeoutMs?: number;
-  /** A longer answer ends the connection. Default: 1 GiB. */
+  /** The longest answer. A longer one ends the connection. Default: 1 GiB. */
   readonly maxMessageBytes?: number;
 }
 
@@ -80,10 +80,10 @@ class Connection implements RequestConnection {
   readonly address: string;
   readonly caller: FrameCaller;
   #memory: MessageMemory | undefined;
-  /** Settles when it is known whether there is memory that both have; undefined: nobody has asked. */
+  /** Settles when it is known whether the two sides share memory. Undefined before the first long message. */
   #sharing: Promise<void> | undefined;
   #hasLongMessages = false;
-  /** Calls that are not answered, by their tags. */
+  /** Calls that have no answer yet, by their tags. */
   readonly #calls = new Map<number, OpenCall>();
 
   constructor(address: string, maxMessageBytes: number) {
@@ -131,7 +131,7 @@ class Connection implements RequestConnection {
     this.caller.close();
   }
 
-  /** Without memory that both have, everything is sent. */
+  /** Asks the server for memory that both sides can use. Without it, all parts are sent over the connection. */
   async #share(): Promise<void> {
     try {
       const [offer = new Uint8Array(0)] = await this.caller.call({
@@ -139,7 +139,7 @@ class Connection implements RequestConnection {
       });
       this.#memory = MessageMemory.open(offer);
     } catch (error) {
-      // A connection that has ended says so to the request.
+      // If the connection has ended, the request must fail with that error.
       if (CollectiveError.isInstance(error) && !RefusedError.isInstance(error)) throw error;
     }
   }
@@ -160,11 +160,11 @@ class Connection implements RequestConnection {
 }
 
 interface OpenCall {
-  /** Where its parts lie. */
+  /** Where the parts of the request lie in shared memory. Undefined for a part that is sent. */
   readonly places: readonly (number | undefined)[];
-  /** Whether nobody reads its answer any more. */
+  /** Whether nobody reads the answer any more. */
   isGivenUp: boolean;
-  /** Says that the answer, which lies in shared memory, has been read. */
+  /** Tells the server that an answer in shared memory has been read. */
   release?: () => void;
 }
 

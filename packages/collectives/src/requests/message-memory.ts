@@ -9,7 +9,7 @@ import { protocolError } from '../wire/wire-error.ts';
 /** The length of the memory in bytes. Pages cost nothing until they are used. */
 const MEMORY_BYTES = 1 << 30;
 const HALF_BYTES = MEMORY_BYTES / 2;
-/** Shorter parts are sent. */
+/** Parts shorter than this many bytes are sent over the connection. */
 export const LEAST_SHARED_BYTES: number = 1 << 14;
 const ALIGNMENT = 64;
 
@@ -29,13 +29,14 @@ interface Block {
 
 /**
  * Memory that both sides of a connection have, so that long parts of messages need no system calls. Each side writes to
- * its own half. What comes from the other one is data at any time: lengths and places travel in the message.
+ * its own half. The other half is never trusted to hold more than data, because the other side can write to it at any
+ * time. Lengths and places travel in the message.
  */
 export class MessageMemory {
   readonly #bytes: Uint8Array;
   readonly #own: number;
   readonly #other: number;
-  /** What is taken of the own half, in its order. */
+  /** The blocks of the own half that are taken, in the order of their places. */
   #taken: readonly Block[] = [];
 
   private constructor(memory: WebAssembly.Memory, half: 0 | 1) {
@@ -44,11 +45,11 @@ export class MessageMemory {
     this.#other = HALF_BYTES - this.#own;
   }
 
-  /** The server's side. Throws ConfigError where processes can't share memory. */
+  /** The server's side. Throws ConfigError if processes cannot share memory. */
   static create(): {
     readonly memory: MessageMemory;
     readonly offer: Uint8Array;
-    /** Has no other client find it. Those that have opened it keep it. */
+    /** Keeps further clients from finding the memory. Clients that have opened it keep it. */
     readonly withdraw: () => void;
   } {
     const id = randomBytes(16).toString('hex');
@@ -73,7 +74,7 @@ export class MessageMemory {
     };
   }
 
-  /** The client's side. Throws where the offer is malformed, or of another host. */
+  /** The client's side. Throws if the offer is malformed, or comes from another host. */
   static open(offer: Uint8Array): MessageMemory {
     const found = offerSchema.parse(JSON.parse(new TextDecoder().decode(offer)));
     const file = openMemoryFile(found, MEMORY_BYTES);
@@ -86,7 +87,7 @@ export class MessageMemory {
     }
   }
 
-  /** Copies bytes into the own half. Returns where they lie; undefined where there is no room. */
+  /** Copies bytes into the own half. Returns where they lie, or undefined if there is no room. */
   put(bytes: Uint8Array): number | undefined {
     let start = 0;
     let index = 0;
@@ -102,13 +103,13 @@ export class MessageMemory {
     return start;
   }
 
-  /** What lies at these places of the own half may be overwritten. */
+  /** Frees the blocks at these places of the own half, so that they may be overwritten. */
   free(places: readonly number[]): void {
     const given = new Set(places);
     this.#taken = this.#taken.filter(({ start }) => !given.has(start));
   }
 
-  /** What the other side has put there. Throws CollectiveError for bytes outside of its half. */
+  /** The bytes at a place of the other side's half. Throws CollectiveError for bytes outside of that half. */
   at(place: number, byteLength: number): Uint8Array {
     const isInside = place >= 0 && place % 8 === 0 && place + byteLength <= HALF_BYTES;
     if (isInside) return this.#bytes.subarray(this.#other + place).subarray(0, byteLength);

@@ -9,15 +9,15 @@ import { protocolError } from '../wire/wire-error.ts';
 import { LEAST_SHARED_BYTES, type MessageMemory } from './message-memory.ts';
 
 /**
- * The kinds of frames; the tag is the number of the call. `share` asks for memory that both have, and `release` says that
- * an answer in it has been read.
+ * The kinds of frames. The tag of a frame is the number of its call. `share` asks for memory that both sides can use,
+ * and `release` says that an answer in that memory has been read.
  */
 export const frameKinds = { request: 48, answer: 49, refusal: 50, share: 51, release: 52 } as const;
 
-/** Where a part lies that is sent. */
+/** Stands for the place of a part that is sent in the message. */
 const SENT = -1;
 
-/** The greatest length of a message in bytes, unless an option says another. */
+/** The greatest length of a message in bytes, if the options do not set another one. */
 export const DEFAULT_MESSAGE_BYTES: number = 1 << 30;
 const MAX_REFUSAL_BYTES = 1 << 16;
 const MAX_PARTS = 1 << 20;
@@ -38,9 +38,10 @@ export const answerLimits = (maxBytes: number): FrameLimits =>
 const aligned = (length: number): number => Math.ceil(length / 8) * 8;
 
 /**
- * A message as pieces of memory that are written one after the other, so that long parts are not copied. Its body is
- * the number of parts, the length of each and its place in the shared memory (f64), and those parts that are not there,
- * each up to a multiple of 8 bytes. `places` has an element for each part; undefined: none is in shared memory.
+ * A message as pieces of memory that are written one after the other, so that long parts are not copied. The body has
+ * the number of parts, then the length of each part and its place in the shared memory (f64), and then the parts that
+ * are not in the shared memory, each padded to a multiple of 8 bytes. `places` has an element for each part. Without
+ * it, no part is in shared memory.
  */
 export function encodeMessage(
   kind: number,
@@ -66,13 +67,16 @@ export function encodeMessage(
   return [head, ...padded];
 }
 
-/** What a message says, and whether some of it lies in shared memory. */
+/** The parts of a message, and whether some of them lie in shared memory. */
 export interface DecodedMessage {
   readonly parts: readonly Uint8Array[];
   readonly isShared: boolean;
 }
 
-/** The parts of a body, as views of it or of the shared memory. Throws CollectiveError where the lengths do not add up. */
+/**
+ * Reads the parts of a body, as views of it or of the shared memory. Throws CollectiveError if the lengths do not add
+ * up.
+ */
 export function decodeMessage(body: Uint8Array, memory?: MessageMemory): DecodedMessage {
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
   const count = body.byteLength < 8 ? Number.NaN : view.getFloat64(0, true);
@@ -111,7 +115,7 @@ interface Refusal extends ErrorParts {
   readonly refusal: string;
 }
 
-/** What a handler threw, as the parts of a refusal. Errors of other kinds than ours are not told outside. */
+/** The error of a handler as the parts of a refusal. The client is only told the errors of this project. */
 export function encodeRefusal(error: unknown): readonly Uint8Array[] {
   const isOurs = ShardwiseError.isInstance(error);
   const name = isOurs ? error.fields['refusal'] : undefined;
@@ -121,7 +125,9 @@ export function encodeRefusal(error: unknown): readonly Uint8Array[] {
   return texts.map((text) => new TextEncoder().encode(text.slice(0, 8000)));
 }
 
-/** Puts the long ones of the parts into memory. Returns where each lies; undefined for those that are to be sent. */
+/**
+ * Puts long parts into the shared memory. Returns where each part lies, or undefined for a part that has to be sent.
+ */
 export function placeParts(
   parts: readonly Uint8Array[],
   memory: MessageMemory | undefined,

@@ -27,7 +27,7 @@ const MAX_PENDING = 1024;
 
 /** Options of `startRequestServer`. */
 export interface RequestServerOptions extends ServerOptions {
-  /** A longer request ends its connection. Default: 1 GiB. */
+  /** The longest request. A longer one ends its connection. Default: 1 GiB. */
   readonly maxMessageBytes?: number;
   readonly handler: RequestHandler;
 }
@@ -69,7 +69,7 @@ class Service {
   readonly #client: RequestClient;
   readonly #pending = new Set<number>();
   #shared: ReturnType<typeof MessageMemory.create> | undefined;
-  /** Whether the client has shown that it has the memory. */
+  /** Whether the client has shown that it has opened the memory. */
   #isJoined = false;
   /** Where answers lie that the client has not read yet, by their tags. */
   readonly #placed = new Map<number, readonly (number | undefined)[]>();
@@ -120,7 +120,7 @@ class Service {
       this.#shared = MessageMemory.create();
       this.#reply(encodeMessage(frameKinds.answer, tag, [this.#shared.offer]), tag);
     } catch (error) {
-      // The client goes on without.
+      // The client goes on without shared memory.
       this.#reply(encodeMessage(frameKinds.refusal, tag, encodeRefusal(error)), tag);
     }
   }

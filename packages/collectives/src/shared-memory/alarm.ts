@@ -13,13 +13,13 @@ export interface Alarm {
 export interface Presence extends Alarm {
   /** Gives this core to others for at most `limitMs` milliseconds, or until a rank wakes this one. */
   nap(limitMs: number): void;
-  /** From now on `onWake` is called when a rank wakes this one. Sometimes it is called without a cause. */
+  /** Calls `onWake` from now on when a rank wakes this one. Sometimes it is called without a cause. */
   listen(onWake: () => void): void;
   /** Ends listening. It must be called before the rank listens again. */
   stopListening(): void;
   /** Milliseconds between two calls of `findFailure` while this rank waits. */
   readonly lookEveryMs: number;
-  /** Why the world cannot go on, such as the death of a rank; undefined if it can. */
+  /** Why the world cannot go on, such as the death of a rank. Undefined if it can. */
   findFailure(): AbortCause | undefined;
   /** Called when this rank has closed all its groups. */
   leave(): void;

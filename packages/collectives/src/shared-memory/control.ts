@@ -7,7 +7,7 @@ const CLAIMED = 1;
 const ABORTED = 2;
 const HOLDERS_LOCK = -1;
 
-/** The control block of a world: typed views of the memory, and what concerns all groups of the world. */
+/** The control block of a world. It has typed views of the memory, and what concerns all groups of the world. */
 export class Control {
   readonly map: MemoryMap;
   readonly words: Int32Array;

@@ -27,7 +27,7 @@ export class Lanes {
   /** The records that this rank has written to its slots. */
   readonly #written: (CallRecord | undefined)[] = Array.from({ length: SLOTS });
   readonly #laneWords: readonly number[];
-  /** All ranks have left the calls before this one, and may have left more. */
+  /** All ranks have left the calls before the call with this number, and may have left more. */
   #leftByAll = 0;
 
   constructor(control: Control, channel: number, members: readonly number[], rank: number) {
@@ -63,8 +63,8 @@ export class Lanes {
   }
 
   /**
-   * Writes what this rank lets its peers read during a call. `address` is a place in the shared memory: that of the
-   * bytes, or if they are staged, that of the staging area through which they pass in fragments.
+   * Writes where peers can read this rank's bytes during a call. `address` is a place in the shared memory. It is that
+   * of the bytes, or, if they are staged, that of the staging area through which they pass in fragments.
    */
   expose(sequence: number, address: number, byteLength: number, isStaged: boolean): void {
     const { words, numbers } = this.control;
@@ -100,7 +100,7 @@ export class Lanes {
     return Atomics.load(this.control.words, slot + Slot.arrived) === sequence + 1;
   }
 
-  /** How far a rank is in a call, as it has set by setReached. It is valid once the rank has arrived. */
+  /** How far a rank is in a call, as it has told by setReached. It is valid once the rank has arrived. */
   reached(rank: number, sequence: number): number {
     const slot = this.#slots[this.#index(rank, sequence)] ?? 0;
     return Atomics.load(this.control.words, slot + Slot.reached);
@@ -117,19 +117,19 @@ export class Lanes {
     return this.#records[sequence % SLOTS] ?? [];
   }
 
-  /** The address of what a rank exposes. It is valid once the rank has arrived, as what follows. */
+  /** The address of the bytes that a rank exposes. Like the following values, it is valid once the rank has arrived. */
   address(rank: number, sequence: number): number {
     const slot = this.#slots[this.#index(rank, sequence)] ?? 0;
     return this.control.numbers[slot / 2 + SlotNumbers.address] ?? 0;
   }
 
-  /** The length of what a rank exposes, in bytes. */
+  /** The length of the bytes that a rank exposes. */
   byteLength(rank: number, sequence: number): number {
     const slot = this.#slots[this.#index(rank, sequence)] ?? 0;
     return this.control.numbers[slot / 2 + SlotNumbers.byteLength] ?? 0;
   }
 
-  /** Whether what a rank exposes passes through its staging area, in fragments. */
+  /** Whether the bytes that a rank exposes pass through its staging area, in fragments. */
   isStaged(rank: number, sequence: number): boolean {
     const slot = this.#slots[this.#index(rank, sequence)] ?? 0;
     return this.control.words[slot + Slot.staged] === 1;

@@ -46,7 +46,7 @@ export const Message = {
   staged: 5,
   fragment: 6,
   wantedDType: 7,
-  /** The bits of the tag above the lower 32: tags have up to 53. */
+  /** The bits of the tag above the lower 32. Tags have up to 53 bits. */
   tagHigh: 8,
 } as const;
 const MESSAGE_BYTES = 64;
@@ -56,7 +56,7 @@ export const MessageNumbers = { address: 5, sent: 6, wanted: 7 } as const;
 /** The byte offsets of everything in the memory of a world. They follow from the number of ranks alone. */
 export class MemoryMap {
   readonly size: number;
-  /** The length of the fragments in which buffers pass that are outside of the shared memory. */
+  /** The length of the fragments in which buffers outside of the shared memory pass. */
   readonly stagingBytes: number;
   readonly #slotBytes: number;
   readonly #laneBytes: number;
@@ -67,7 +67,7 @@ export class MemoryMap {
   readonly #lanesByte: number;
   readonly #bouncesByte: number;
   readonly #stagingByte: number;
-  /** The length of the control block, behind which the arenas begin. */
+  /** The length of the control block. The arenas begin after it. */
   readonly byteLength: number;
 
   constructor(size: number) {
@@ -101,7 +101,7 @@ export class MemoryMap {
     return this.#channelsByte + channel * 4;
   }
 
-  /** Where the addresses for a reduction are: those of the sources, then those of the destinations. */
+  /** Where the addresses for a reduction are. Those of the sources come first, then those of the destinations. */
   table(rank: number): number {
     return this.#tablesByte + rank * this.#tableBytes;
   }

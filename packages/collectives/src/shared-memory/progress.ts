@@ -43,7 +43,7 @@ export class Progress {
   #state: 'idle' | 'spinning' | 'polling' | 'sleeping' = 'idle';
   #polls = 0;
   #pollingSince = 0;
-  /** The number of times that the rank has slept, by which a wake-up is recognised that comes too late. */
+  /** How often the rank has slept. It shows whether a wake-up was meant for an earlier sleep. */
   #sleep = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** When to check next whether the others are alive, on the clock of performance.now(). */
@@ -66,7 +66,7 @@ export class Progress {
     if (this.#groups.length === 0) this.#presence.leave();
   }
 
-  /** Called when calls were issued, or may have become possible. */
+  /** Is called when calls were issued, or when calls may have become possible. */
   poke(): void {
     this.#advance();
     if (!this.#isPending()) return;
@@ -87,8 +87,8 @@ export class Progress {
   }
 
   /**
-   * Spins for less than a microsecond, which is the most that ranks are apart that go in step. Returns whether
-   * nothing is pending any more.
+   * Spins for less than a microsecond. Ranks that run in step are not farther apart than that. Returns whether nothing
+   * is pending any more.
    */
   #spinBriefly(): boolean {
     for (let turn = 0; turn < BRIEF_TURNS; turn++) {
@@ -128,7 +128,7 @@ export class Progress {
     const end = performance.now() + NAP_MS;
     for (let leftMs = NAP_MS; leftMs > 0 && this.#isPending(); leftMs = end - performance.now()) {
       Atomics.store(words, this.#bell, 1);
-      // A peer has not rung that came before it could see the bell.
+      // A peer that came before it could see the bell has not rung, so this rank looks once more.
       if (!this.#advance()) this.#presence.nap(leftMs);
       Atomics.store(words, this.#bell, 0);
       this.#advance();
@@ -157,7 +157,7 @@ export class Progress {
   #fallAsleep(): void {
     const { words } = this.#control;
     Atomics.store(words, this.#bell, 1);
-    // A peer has not rung that came before it could see the bell, and what advances now may make more possible.
+    // A peer that came before it could see the bell has not rung, and what advances now may make more possible.
     while (this.#isPending() && this.#advance());
     this.#expire();
     if (!this.#isPending()) {

@@ -9,9 +9,9 @@ import { doShare, Window } from './shares.ts';
 import type { SharedMemory } from './shared-memory.ts';
 
 /**
- * How far a call has come. It is published; then all ranks arrive. Then, in each round, this rank stages its
- * fragment, does its share of the work and takes its fragment back. Then all ranks are done. A call whose
- * buffers all are in the shared memory has one round, and nothing is staged.
+ * How far a call has come. It is published, and then all ranks arrive. Then, in each round, this rank stages its
+ * fragment, does its share of the work and takes its fragment back. Then all ranks are done. A call whose buffers are
+ * all in the shared memory has one round, and nothing is staged.
  */
 interface CallProgress {
   /** Whether this rank's input passes through the staging area. It is known when the call is published. */
@@ -25,8 +25,8 @@ interface CallProgress {
 type PendingCall = IssuedCall<GroupCall, CallProgress>;
 
 /**
- * The rounds of a call, one for each fragment. `count` is 0 where no rank exposes anything, as in a barrier.
- * `staged` says whether any rank stages its fragments. `longestBytes` is the length of the longest input.
+ * The rounds of a call, one for each fragment. `count` is 0 if no rank exposes anything, as in a barrier. `staged` says
+ * whether any rank stages its fragments. `longestBytes` is the length of the longest input.
  */
 interface Rounds {
   readonly count: number;
@@ -59,7 +59,7 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
   readonly #owner: MovementOwner;
   readonly #window: Window;
   readonly #stagingAddress: number;
-  /** The first call that is not published, and the first one of which this rank's share is not done. */
+  /** The first call that is not published, and in `#toWork` the first one of which this rank's share is not done. */
   #toPublish: PendingCall | undefined;
   #toWork: PendingCall | undefined;
   #completed = 0;
@@ -84,7 +84,7 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
     this.#owner.poke();
   }
 
-  /** Peers read and write only the shared memory, and no call of a group that has ended. */
+  /** Always false. Peers read and write only the shared memory, and do nothing for calls of a group that has ended. */
   isMoving(): boolean {
     return false;
   }
@@ -134,8 +134,8 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
   }
 
   /**
-   * Rejects a call on which all ranks have come and do not agree. The rank that noticed it first may have ended the world,
-   * and each rank is to hear what the ranks called.
+   * Rejects a call at which all ranks have arrived and do not agree. The rank that noticed it first may have ended the
+   * world, but each rank has to hear which calls the ranks made.
    */
   rejectDisagreement(): void {
     const issued = this.#toWork;
@@ -221,7 +221,7 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
   #takeBack({ call: { input, output }, state: { isStaged, round } }: PendingCall): void {
     if (!isStaged || input !== output) return;
     const start = round * this.#fragmentBytes();
-    // A buffer that is shorter than those of others has nothing in their last fragments.
+    // A buffer that is shorter than those of other ranks has nothing in their last fragments.
     const byteLength = Math.min(this.#fragmentBytes(), Math.max(output.byteLength - start, 0));
     this.#memory.copyOut(this.#stagingAddress, output, start, byteLength);
   }

@@ -67,7 +67,7 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
     this.#owner.poke();
   }
 
-  /** Peers do not write to the caller's buffers: this rank itself copies what it receives. */
+  /** Always false. Peers do not write to the caller's buffers, because this rank itself copies what it receives. */
   isMoving(): boolean {
     return false;
   }
@@ -226,8 +226,8 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
 
   /** The first message that was posted for this rank with this tag. */
   #find(transfer: Transfer): number | undefined {
-    // The sender may post more while this rank looks. At the second look all messages are there that came
-    // before the one that was found.
+    // The sender may post more messages while this rank looks. The second look sees all messages that came before the
+    // one that the first look found.
     return this.#firstPosted(transfer) === undefined ? undefined : this.#firstPosted(transfer);
   }
 

@@ -7,7 +7,7 @@ import type { SharedMemory } from './shared-memory.ts';
 
 /**
  * A fragment of what every rank exposes in a call, from byte `start` to byte `stop`. A group has one window, which
- * moves from fragment to fragment: to make another for each call would take a noticeable part of a short call.
+ * moves from fragment to fragment. Making another one for each call would take a noticeable part of a short call.
  */
 export class Window {
   readonly memory: SharedMemory;
@@ -34,13 +34,15 @@ export class Window {
     this.stop = stop;
   }
 
-  /** Where a byte of the window is that `rank` exposes. A staging area has nothing but the window's bytes. */
+  /**
+   * The address of a byte of the window in the memory that `rank` exposes. A staging area has only the window's bytes.
+   */
   address(rank: number, byte: number): number {
     const first = this.#lanes.address(rank, this.#sequence);
     return first + (this.#lanes.isStaged(rank, this.#sequence) ? byte - this.start : byte);
   }
 
-  /** For each rank, where a byte of the window is. The next call writes to the same array. */
+  /** For each rank, the address of a byte of the window. The next call overwrites the same array. */
   addresses(byte: number): readonly number[] {
     for (let rank = 0; rank < this.size; rank++) {
       this.#addresses[rank] = this.address(rank, byte);
@@ -55,8 +57,7 @@ export class Window {
 }
 
 /**
- * Does one rank's share of the work of a call: it reads what its peers expose. No two ranks write to the same
- * memory.
+ * Does one rank's share of the work of a call, by reading what its peers expose. No two ranks write to the same memory.
  */
 export function doShare(call: GroupCall, window: Window): void {
   shares[call.record.operation](call, window);
@@ -147,8 +148,8 @@ function pullAll({ output }: GroupCall, window: Window): void {
 }
 
 /**
- * Copies `byteLength` bytes of `from` from `sourceStart` on to the output from `outputStart` on, as far as the
- * window has them.
+ * Copies `byteLength` bytes of `from`, beginning at `sourceStart`, to the output, beginning at `outputStart`. Bytes
+ * outside of the window are left out.
  */
 function pull(
   window: Window,

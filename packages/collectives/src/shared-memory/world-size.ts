@@ -11,7 +11,7 @@ export interface MemoryRegion {
 /** How a world's memory is divided: the control block, then an arena for each rank. */
 export interface WorldSize {
   readonly map: MemoryMap;
-  /** The length of each rank's arena; a multiple of PAGE_BYTES. */
+  /** The length of each rank's arena. It is a multiple of PAGE_BYTES. */
   readonly arenaBytes: number;
   /** The length of the whole memory. */
   readonly byteLength: number;
@@ -35,7 +35,7 @@ export const worldRules: OptionRules<WorldOptions> = {
 };
 
 /**
- * Divides the memory of a world. Throws ConfigError for sizes out of range, and where it would exceed what the
+ * Divides the memory of a world. Throws ConfigError for sizes out of range, and if the memory would exceed what the
  * machine and WebAssembly have.
  */
 export function worldSize({ size, arenaBytes }: WorldOptions): WorldSize {
@@ -74,8 +74,8 @@ export interface AllocatedWorld {
 }
 
 /**
- * Allocates the memory of a world: of what `options` ask, or by default of as much as the address space has room
- * for. Throws ConfigError for options that do not fit, and where there is no room for `arenaBytes`.
+ * Allocates the memory of a world. Its length is what `options` ask for, or by default as much as the address space has
+ * room for. Throws ConfigError for options that do not fit, and if there is no room for `arenaBytes`.
  */
 export function allocateWorld(options: WorldOptions): AllocatedWorld {
   const mayShrink = options.arenaBytes === undefined;
@@ -90,7 +90,7 @@ export function allocateWorld(options: WorldOptions): AllocatedWorld {
   }
 }
 
-/** The same world with arenas of half the length; undefined where they cannot be shorter. */
+/** The same world with arenas of half the length. Undefined if they cannot be shorter. */
 function halfWorldSize({ map, arenaBytes }: WorldSize): WorldSize | undefined {
   const pages = Math.floor(arenaBytes / PAGE_BYTES / 2);
   return pages >= 1 ? sizeOf(map, pages) : undefined;
@@ -105,8 +105,7 @@ export function regionsOf({ map, arenaBytes }: WorldSize): readonly MemoryRegion
 }
 
 /**
- * Allocates a shared memory that never grows, so that views of it stay valid. Throws ConfigError where there is
- * no room.
+ * Allocates a shared memory that never grows, so that views of it stay valid. Throws ConfigError if there is no room.
  */
 export function allocateMemory(byteLength: number): WebAssembly.Memory {
   try {
@@ -124,7 +123,7 @@ export function allocateMemory(byteLength: number): WebAssembly.Memory {
   }
 }
 
-/** Makes a world that ranks can join of memory that is all zeros. */
+/** Turns memory that is all zeros into a world that ranks can join. */
 export function initializeWorld(memory: WebAssembly.Memory, map: MemoryMap): void {
   const words = new Int32Array(memory.buffer);
   words[World.size] = map.size;

@@ -3,14 +3,16 @@ import { getSystemErrorName } from 'node:util';
 import { ConfigError } from '@shardwise/core/spec';
 import { loadKoffi } from '../native/load-koffi.ts';
 
-/** System calls for which Node has no function. Each throws ConfigError where the kernel refuses. */
+/** System calls for which Node has no function. Each throws ConfigError if the kernel refuses. */
 export interface LinuxCalls {
   /**
    * Makes a file in memory with `byteLength` zeros, whose length cannot change any more. Returns its
    * descriptor.
    */
   createMemoryFile(name: string, byteLength: number): number;
-  /** Closes a descriptor that one of these calls has made; threads get a warning where Node closes it. */
+  /**
+   * Closes a descriptor that one of these calls has made. In a worker thread, Node's own close would give a warning.
+   */
   close(descriptor: number): void;
   /** Makes a pipe whose descriptors never block. */
   createPipe(): { readonly readEnd: number; readonly writeEnd: number };
@@ -28,7 +30,9 @@ export interface LinuxCalls {
 const MFD_CLOEXEC = 1;
 const MFD_ALLOW_SEALING = 2;
 const F_ADD_SEALS = 1033;
-/** F_SEAL_SEAL, F_SEAL_SHRINK and F_SEAL_GROW: processes that map a file which shrinks would be killed. */
+/**
+ * F_SEAL_SEAL, F_SEAL_SHRINK and F_SEAL_GROW. Without them, processes that map a file which shrinks would be killed.
+ */
 const SEALS = 1 | 2 | 4;
 const O_NONBLOCK_CLOEXEC = 0o4000 | 0o2000000;
 const PROT_READ_WRITE = 1 | 2;
@@ -37,7 +41,7 @@ const PR_SET_PDEATHSIG = 1;
 const SIGKILL = 9;
 const ASKED = 'Memory that processes share';
 
-/** Throws ConfigError where this is not Linux, or the optional package koffi cannot be loaded. */
+/** Throws ConfigError if this is not Linux, or if the optional package koffi cannot be loaded. */
 export function linuxCalls(): LinuxCalls {
   const koffi = loadKoffi(ASKED);
   // The program itself has the C library, whatever that is called on this system.

@@ -13,15 +13,14 @@ export function memoryFileName(id: string): string {
   return `shardwise-${id}`;
 }
 
-/** Opens a file in memory of `byteLength`. Throws ConfigError where it is not there any more. */
+/** Opens a file in memory of `byteLength` bytes. Throws ConfigError if it is not there any more. */
 export function openMemoryFile(given: MemoryFile, byteLength: number): number {
   const path = `/proc/${given.pid}/fd/${given.fd}`;
   const expected = `/memfd:${memoryFileName(given.id)} (deleted)`;
   const found = readLink(path);
   if (found !== expected) throw goneError(given, `${path} is ${found}`);
   const file = openSync(path, 'r+');
-  // Both are checked again, now for the file that was opened. Behind the end of a shorter file there would be
-  // no memory.
+  // Both are checked again, now for the file that was opened. There would be no memory after the end of a shorter file.
   const opened = readLink(`/proc/self/fd/${file}`);
   const fileBytes = fstatSync(file).size;
   if (opened === expected && fileBytes === byteLength) return file;

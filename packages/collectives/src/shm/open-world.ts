@@ -17,8 +17,8 @@ const worldSchema: z.ZodType<ShmWorld> = z.strictObject({
 });
 
 /**
- * Maps the memory of a world into this process, all of it or only its control block. Throws ConfigError where
- * it is not there any more.
+ * Maps the memory of a world into this process, all of it or only its control block. Throws ConfigError if it is not
+ * there any more.
  */
 export function openWorld(
   given: ShmWorld,

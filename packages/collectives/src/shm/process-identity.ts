@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** Identifies a process for ever: another one may get its id, but not with the same start. */
+/** Identifies a process for ever. Another process may get the same id, but not with the same start. */
 export interface ProcessIdentity {
   readonly pid: number;
   /** Clock ticks from the boot of the host to the start of the process. */
@@ -14,8 +14,7 @@ export function identityOf(pid: number): ProcessIdentity {
 }
 
 /**
- * Whether the process is running or stopped. One that has ended is not alive, even if its parent has not
- * noticed.
+ * Whether the process is running or stopped. A process that has ended is not alive, even if its parent has not noticed.
  */
 export function isAlive({ pid, startTicks }: ProcessIdentity): boolean {
   try {
@@ -27,7 +26,7 @@ export function isAlive({ pid, startTicks }: ProcessIdentity): boolean {
   }
 }
 
-/** Reads the status of a process; undefined where there is no such process. Source: proc_pid_stat(5). */
+/** Reads the status of a process. Undefined if there is no such process. Source: proc_pid_stat(5). */
 function readStatus(
   pid: number,
 ): { readonly startTicks: number; readonly hasEnded: boolean } | undefined {

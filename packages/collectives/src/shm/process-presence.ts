@@ -23,7 +23,7 @@ export class ProcessPresence extends ProcessAlarm implements Presence {
   readonly #writeEnd: number;
   #onWake: (() => void) | undefined;
 
-  /** Throws ConfigError where another process is this rank. */
+  /** Throws ConfigError if another process is this rank. */
   constructor(memory: WebAssembly.Memory, map: MemoryMap, rank: number, launcher: ProcessIdentity) {
     super(memory, map);
     this.#rank = rank;
@@ -32,7 +32,7 @@ export class ProcessPresence extends ProcessAlarm implements Presence {
     this.#claim();
     this.#calls = linuxCalls();
     const { readEnd, writeEnd } = this.#calls.createPipe();
-    // A pipe has no end while somebody could still write to it, so this process keeps its writing end.
+    // A pipe does not end while somebody could still write to it, so this process keeps its writing end.
     this.#writeEnd = writeEnd;
     this.#pipe = new Socket({ fd: readEnd, readable: true, writable: false });
     this.#pipe.on('data', () => this.#onWake?.());

@@ -19,7 +19,7 @@ export interface ShmWorld {
   /** A name for the memory, so that it cannot be confused with another one. */
   readonly id: string;
   readonly size: number;
-  /** The length of each rank's region; a multiple of 64 KiB. */
+  /** The length of each rank's region. It is a multiple of 64 KiB. */
   readonly arenaBytes: number;
   /** The process that made the world. While ranks join, it holds the memory as descriptor `fd`. */
   readonly pid: number;

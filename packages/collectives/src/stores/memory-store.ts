@@ -56,7 +56,7 @@ export class MemoryStore implements Store {
         ? value === expected
         : Buffer.compare(value, expected) === 0;
     if (isExpected) this.#put(key, desired.slice());
-    // Where a value was expected and the key is not set, there is no value to return.
+    // If a value was expected and the key is not set, there is no value to return.
     return (isExpected ? desired : (value ?? new Uint8Array(0))).slice();
   }
 

@@ -21,7 +21,7 @@ export const replyKinds = { value: 32, refused: 33 } as const;
 
 const SLACK_BYTES = 4096;
 
-/** The length of the longest bodies, which are two values and a key, or many keys. */
+/** The length of the longest body, which has two values and a key, or many keys. */
 const MAX_BODY_BYTES = Math.max(
   2 * MAX_VALUE_BYTES + SLACK_BYTES,
   MAX_AWAITED_KEYS * (MAX_KEY_BYTES + 4) + SLACK_BYTES,
@@ -42,7 +42,7 @@ export function requestName(kind: number): RequestName | undefined {
     .find((name) => requestKinds[name] === kind);
 }
 
-/** Encodes a list of byte strings, each behind its length as u32. */
+/** Encodes a list of byte strings, each after its length as u32. */
 export function encodeParts(parts: readonly Uint8Array[]): Uint8Array {
   const byteLength = parts.reduce((sum, part) => sum + 4 + part.byteLength, 0);
   const body = new Uint8Array(byteLength);
@@ -56,7 +56,7 @@ export function encodeParts(parts: readonly Uint8Array[]): Uint8Array {
   return body;
 }
 
-/** The byte strings of a body, as views of it. Throws CollectiveError where the lengths do not add up. */
+/** The byte strings of a body, as views of it. Throws CollectiveError if the lengths do not add up. */
 export function decodeParts(body: Uint8Array): readonly Uint8Array[] {
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
   const parts: Uint8Array[] = [];

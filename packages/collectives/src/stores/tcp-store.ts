@@ -158,7 +158,7 @@ function first(parts: readonly Uint8Array[]): Uint8Array {
   return parts[0] ?? new Uint8Array(0);
 }
 
-/** Whether trying again may help, as the server may not run yet, or its host may not answer yet. */
+/** Whether trying again may help, because the server may not run yet, or its host may not answer yet. */
 function isUnreachable(error: unknown): boolean {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   return [

@@ -23,8 +23,8 @@ export class ThreadAlarm implements Alarm {
 }
 
 /**
- * A rank that is a thread. It need not look for failures, as whoever started the threads of a process hears of
- * their ends.
+ * A rank that is a thread. It need not look for failures, because whoever started the threads of a process hears when
+ * they end.
  */
 export class ThreadPresence extends ThreadAlarm implements Presence {
   readonly lookEveryMs: number = Number.POSITIVE_INFINITY;

@@ -19,9 +19,9 @@ import { ThreadAlarm } from './thread-presence.ts';
 export interface ThreadsWorld {
   readonly memory: WebAssembly.Memory;
   readonly size: number;
-  /** Where the control block begins, by which the ranks synchronize. Nothing else may write there. */
+  /** Where the control block begins, through which the ranks synchronize. Nothing else may write there. */
   readonly controlByteOffset: number;
-  /** One region for each rank's tensors; their lengths are multiples of 64 KiB. */
+  /** One region for each rank's tensors. Their lengths are multiples of 64 KiB. */
   readonly regions: readonly MemoryRegion[];
 }
 

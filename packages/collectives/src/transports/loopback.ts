@@ -91,7 +91,7 @@ class LoopbackEnd implements LoopbackTransport {
 
   async recv(from: number, tag: number, bytes: Uint8Array): Promise<void> {
     const mailbox = this.#mailbox(`${from}:${tag}`);
-    // Awaiting also a message that is there already makes what the rank does now come before it.
+    // Even a message that is there already is awaited, so that what the rank does now comes before it.
     const delivery = await (mailbox.deliveries.shift() ?? this.#next(mailbox, from));
     this.#chains.set(tag, Math.max(this.#chains.get(tag) ?? 0, delivery.round));
     if (delivery.bytes.byteLength !== bytes.byteLength) {
@@ -102,7 +102,7 @@ class LoopbackEnd implements LoopbackTransport {
     bytes.set(delivery.bytes);
   }
 
-  /** Peers can still receive what was sent before. */
+  /** Closes this rank's transport. Peers can still receive what was sent before. */
   close(reason?: Error): void {
     if (this.#closed !== undefined) return;
     const error = peerClosedError(this.rank, reason);

@@ -14,7 +14,10 @@ interface Mailbox {
   readonly receivers: Receiver[];
 }
 
-/** The mailboxes for what one peer sends to this rank. Those that are empty are forgotten, as programs use ever new tags. */
+/**
+ * The mailboxes for the messages of one peer to this rank. Empty ones are forgotten, because programs use ever new
+ * tags.
+ */
 export class Mailboxes {
   readonly #byTag = new Map<number, Mailbox>();
 
@@ -26,7 +29,7 @@ export class Mailboxes {
     this.#of(tag).messages.push(message);
   }
 
-  /** The receiver that has waited longest for a message of this tag, which then waits no more. */
+  /** Takes out and returns the receiver that has waited longest for a message of this tag. */
   takeReceiver(tag: number): Receiver | undefined {
     const mailbox = this.#byTag.get(tag);
     const receiver = mailbox?.receivers.shift();
@@ -34,7 +37,7 @@ export class Mailboxes {
     return receiver;
   }
 
-  /** The oldest message of this tag. */
+  /** Takes out and returns the oldest message of this tag. */
   takeMessage(tag: number): Uint8Array | undefined {
     const mailbox = this.#byTag.get(tag);
     const message = mailbox?.messages.shift();
@@ -42,7 +45,7 @@ export class Mailboxes {
     return message;
   }
 
-  /** Takes out a receiver that waits no more. Returns false if it did not wait. */
+  /** Takes out a receiver that no longer waits. Returns false if it did not wait. */
   removeReceiver(tag: number, receiver: Receiver): boolean {
     const mailbox = this.#byTag.get(tag);
     const index = mailbox?.receivers.indexOf(receiver) ?? -1;
@@ -52,7 +55,7 @@ export class Mailboxes {
     return true;
   }
 
-  /** Rejects all that wait. Messages stay. */
+  /** Rejects all receivers that wait. Messages stay. */
   rejectReceivers(error: Error): void {
     for (const [tag, mailbox] of this.#byTag) {
       for (const { reject } of mailbox.receivers.splice(0)) reject(error);

@@ -15,7 +15,10 @@ export interface MessageLabel {
   readonly byteLength: number;
 }
 
-/** `foundBytes` is undefined where it is only known that more bytes came than were expected. */
+/**
+ * The error for a message of another length than expected. `foundBytes` is undefined if it is only known that more
+ * bytes came than were expected.
+ */
 export function messageLengthError(
   label: MessageLabel,
   foundBytes: number | undefined,

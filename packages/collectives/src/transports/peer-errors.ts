@@ -1,7 +1,7 @@
 import { CollectiveAbortedError, type CollectiveError } from '@shardwise/core/spec';
 import type { AbortCause } from '../call/aborted-error.ts';
 
-/** The error of a transport where a rank is gone, or has ended by its own fault. `cause.rank` is that rank. */
+/** The error of a transport when a rank is gone, or has ended by its own fault. `cause.rank` is that rank. */
 export function peerLostError(cause: {
   readonly rank: number;
   readonly reason: string;

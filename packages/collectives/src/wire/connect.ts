@@ -7,7 +7,7 @@ import { protocolError } from './wire-error.ts';
 
 /** Takes what a connection receives, in memory that the reader chooses. */
 export interface StreamReader {
-  /** The memory for the next bytes; it is not empty. */
+  /** The memory for the next bytes. It is not empty. */
   target(): Uint8Array;
   /** `bytes` have come, at the start of the last target. Returns false to read no more until socket.resume(). */
   read(bytes: Uint8Array): boolean;
@@ -24,8 +24,8 @@ export interface ConnectOptions {
 }
 
 /**
- * Connects and proves that both sides have the secret. From then on `reader` gets what arrives, straight from
- * the kernel into its target. Rejects with CollectiveError where the secrets differ.
+ * Connects and proves that both sides have the secret. From then on `reader` gets what arrives, straight from the
+ * kernel into its target. Rejects with CollectiveError if the secrets differ.
  */
 export function connectPeer(options: ConnectOptions, reader: StreamReader): Promise<Socket> {
   const { host, port, secret, hello, encrypt, timeoutMs } = options;

@@ -10,9 +10,12 @@ export interface CallProtocol {
   readonly limits: FrameLimits;
   /** The length in bytes of the memory that receives. */
   readonly readBytes: number;
-  /** What a reply says: the parts of an answer, or the error of a refusal. Throws CollectiveError if it is malformed. */
+  /**
+   * Reads a reply, which is the parts of an answer, or the error of a refusal. Throws CollectiveError if it is
+   * malformed.
+   */
   readonly read: (reply: Frame) => readonly Uint8Array[] | Error;
-  /** The error of calls whose connection has ended; `reason` is undefined if this side has closed it. */
+  /** The error of calls whose connection has ended. `reason` is undefined if this side has closed it. */
   readonly ended: (reason: Error | undefined) => Error;
 }
 
@@ -23,7 +26,7 @@ export interface FrameCall {
   readonly watch?: (giveUp: (error: Error) => void) => () => void;
   /** Called when the call has left this process. */
   readonly sent?: (() => void) | undefined;
-  /** What tells the server that the call was given up. */
+  /** The frame that tells the server that the call was given up. */
   readonly cancel?: (tag: number) => Uint8Array;
 }
 

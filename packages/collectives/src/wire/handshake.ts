@@ -18,22 +18,22 @@ const MARK = new TextEncoder().encode('SHARDW 1');
 const OPENING_BYTES = MARK.byteLength + NONCE_BYTES;
 const CLAIM_BYTES = PROOF_BYTES + HELLO_BYTES;
 const REASON_BYTES = 254;
-/** A verdict is a status, the length of the reason, and the reason. */
+/** A verdict consists of a status, the length of the reason, and the reason. */
 const VERDICT_BYTES = 2 + REASON_BYTES;
 const ANSWER_BYTES = PROOF_BYTES + VERDICT_BYTES;
 
 const statuses = { welcome: 0, wrongSecret: 1, refused: 2 } as const;
 
-/** What to do about the bytes that have come. */
+/** What to do after the bytes that have come. */
 export interface HandshakeReply {
   readonly send?: Uint8Array;
-  /** The handshake is over, and these bytes came behind it. */
+  /** If it is given, the handshake is over, and these bytes came after it. */
   readonly rest?: Uint8Array;
-  /** The connection must be closed when `send` has been sent. */
+  /** If it is given, the connection must be closed when `send` has been sent. */
   readonly refused?: CollectiveError;
 }
 
-/** The side that connects. Its `push` throws CollectiveError where the other side refuses it. */
+/** The side that connects. Its `push` throws CollectiveError if the other side refuses it. */
 export class ConnectorHandshake {
   readonly opening: Uint8Array;
   readonly #secret: string;
@@ -79,8 +79,8 @@ export class ConnectorHandshake {
 }
 
 /**
- * The side that is connected to. `refusal` returns the reason why a hello is refused, or undefined if it is
- * not.
+ * The side that is connected to. `refusal` returns the reason for which a hello is refused, or undefined if it is
+ * accepted.
  */
 export class AcceptorHandshake {
   readonly #secret: string;
@@ -95,7 +95,7 @@ export class AcceptorHandshake {
     this.#refusal = refusal;
   }
 
-  /** What the connector says of the connection; undefined until it has proved that it has the secret. */
+  /** What the connector says of the connection. Undefined until it has proved that it has the secret. */
   get hello(): Hello | undefined {
     return this.#hello;
   }

@@ -15,11 +15,11 @@ export interface ListenOptions {
   readonly secret: string;
   readonly encrypt: boolean;
   readonly maxConnections: number;
-  /** Why a connection is refused although it has the secret; undefined if it is accepted. */
+  /** Why a connection is refused although it has the secret. Undefined if it is accepted. */
   readonly refusal: (hello: Hello) => string | undefined;
   /**
-   * Called with a connection that has passed the handshake; `rest` came behind it. The connection flows once it
-   * has a 'data' listener.
+   * Called with a connection that has passed the handshake. `rest` came after the handshake. The connection flows once
+   * it has a 'data' listener.
    */
   readonly accepted: (socket: Socket, hello: Hello, rest: Uint8Array) => void;
 }
@@ -32,8 +32,8 @@ export interface Listener {
 }
 
 /**
- * Accepts connections that have the secret. Rejects with ConfigError where the address is taken or is not one
- * of this host.
+ * Accepts connections that have the secret. Rejects with ConfigError if the address is taken or is not one of this
+ * host.
  */
 export async function listenForPeers(options: ListenOptions): Promise<Listener> {
   const { host, port, secret, encrypt, maxConnections } = options;

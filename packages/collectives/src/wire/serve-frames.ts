@@ -12,13 +12,16 @@ export interface FrameService {
   readonly purpose: Hello['purpose'];
   /** The greatest length of each kind of frame. */
   readonly limits: FrameLimits;
-  /** Takes a new client. Returns what takes its frames; a frame for which that throws ends the connection. */
+  /**
+   * Takes a new client. Returns a function that takes the client's frames. If it throws for a frame, the connection
+   * ends.
+   */
   readonly open: (socket: Socket) => (frame: Frame) => void;
 }
 
 /**
- * Serves processes that have the secret and connect for this purpose. Rejects with ConfigError where the address is
- * taken or is not one of this host.
+ * Serves processes that have the secret and connect for this purpose. Rejects with ConfigError if the address is taken
+ * or is not one of this host.
  */
 export async function serveFrames(options: ServerOptions, service: FrameService): Promise<Server> {
   const { host = '127.0.0.1', port = 0, secret, encrypt = false } = options;
@@ -60,7 +63,7 @@ function serve(socket: Socket, { limits, open }: FrameService, rest: Uint8Array)
     }
   };
   socket.on('data', receive);
-  // Nobody needs to be told of an error but the service, which hears of the close.
+  // Only the service needs to know of an error, and it hears of the close.
   socket.on('error', () => {});
   if (rest.byteLength > 0) receive(rest);
 }

@@ -11,10 +11,10 @@ interface Candidate {
 }
 
 /**
- * Which algorithm a group uses for each call: the one that the setting names; else the table's, if it adds in
- * rank order or the order does not matter; else the first algorithm of the operation. Algorithms that the
- * group's hosts do not allow are passed over. The choice depends only on what all ranks know, so that all make
- * the same.
+ * Chooses the algorithm of a group for each call. The setting decides if it names one. Otherwise the table decides, if
+ * its algorithm adds in rank order or the order does not matter. Otherwise it is the first algorithm of the operation.
+ * Algorithms that the group's hosts do not allow are skipped. The choice depends only on facts that all ranks know, so
+ * that all make the same one.
  */
 export class AlgorithmChoice {
   readonly #hosts: readonly (readonly number[])[];

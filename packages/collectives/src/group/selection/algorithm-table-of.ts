@@ -1,7 +1,7 @@
 import type { AlgorithmRule, AlgorithmTable } from './algorithm-table.ts';
 import type { AlgorithmMeasurement } from './measure-algorithms.ts';
 
-/** An algorithm takes over where its time is below this share of the other's: smaller differences are noise. */
+/** An algorithm takes over if its time is below this share of the other's. Smaller differences are noise. */
 const MARGIN = 0.95;
 
 /** A table whose rules choose the fastest algorithm at each measured size. */
@@ -17,7 +17,7 @@ export function algorithmTableOf(
 
 function rulesOf(measured: readonly AlgorithmMeasurement[]): readonly AlgorithmRule[] {
   const ordered = brackets(measured.filter(({ rankOrder }) => rankOrder));
-  // Where the order does not matter, algorithms that do not add in rank order compete as well.
+  // If the order does not matter, algorithms that do not add in rank order compete as well.
   const others = brackets(measured).filter((rule) =>
     measured.some(({ algorithm, rankOrder }) => algorithm === rule.algorithm && !rankOrder),
   );
@@ -42,7 +42,7 @@ function brackets(measured: readonly AlgorithmMeasurement[]): readonly Algorithm
   return winners.flatMap(({ operation, hosts, ranks, bytes, algorithm }, index) => {
     const next = winners[index + 1];
     if (next?.algorithm === algorithm) return [];
-    // The limit lies halfway, as factors go, to the size at which another algorithm was faster.
+    // The limit is the geometric mean of this size and the next one, at which another algorithm was faster.
     const upToBytes = next === undefined ? null : Math.round(Math.sqrt(bytes * next.bytes));
     return [{ operation, hosts, ranks, upToBytes, algorithm }];
   });

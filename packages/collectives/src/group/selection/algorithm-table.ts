@@ -19,7 +19,7 @@ export interface AlgorithmRule {
   readonly operation: Operation;
   readonly hosts: 'one' | 'several';
   readonly ranks: number;
-  /** The rule holds up to this n of the operation's shape line, in bytes; null: without limit. */
+  /** The rule holds up to this n of the operation's shape line, in bytes. null means that there is no limit. */
   readonly upToBytes: number | null;
   readonly algorithm: string;
 }

@@ -60,10 +60,10 @@ type Hosts = readonly (readonly number[])[];
 
 const everywhere = (): boolean => true;
 const severalHosts = (hosts: Hosts): boolean => hosts.length > 1;
-/** Whether there is a host with several ranks among several. */
+/** Whether there are several hosts, of which at least one has several ranks. */
 const sharedHosts = (hosts: Hosts): boolean =>
   severalHosts(hosts) && hosts.some((ranks) => ranks.length > 1);
-/** Whether adding host by host is rank order, which is so where the ranks of each host follow each other. */
+/** Whether adding host by host adds in rank order, which it does if the ranks of each host follow each other. */
 const hostsInOrder = (hosts: Hosts): boolean =>
   severalHosts(hosts) && hosts.flat().every((rank, index) => rank === index);
 

@@ -25,7 +25,7 @@ export function nativeOf({ native }: RunOptions): NativeCollectives {
   throw new TypeError('A native algorithm of a group that has none');
 }
 
-/** The memory that root gives and the others receive into. */
+/** The memory that root gives, and into which the other ranks receive. */
 export function rootBufferOf({ rank }: { readonly rank: number }, call: GroupCall): Uint8Array {
   return rank === rootOf(call) ? call.input : call.output;
 }

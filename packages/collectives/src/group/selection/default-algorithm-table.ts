@@ -4,11 +4,11 @@ const KiB = 1024;
 const MiB = 1024 * KiB;
 
 /**
- * Rules for one host come from measureAlgorithms over TCP on loopback. Limits are rounded to powers of two, and
- * set by hand where runs on a busy machine disagreed. For several hosts the rules were also measured on
- * loopback, which has no slow link between hosts: hierarchical algorithms are used from the size at which they
- * are no slower even there, as they send fewer bytes between hosts. That of all-to-all sends as many bytes in fewer messages: it is
- * used from as many ranks as make these a quarter, by count.
+ * Rules for one host come from measureAlgorithms over TCP on loopback. Limits are rounded to powers of two, and set by
+ * hand where runs on a busy machine disagreed. For several hosts the rules were also measured on loopback, which has no
+ * slow link between hosts. Hierarchical algorithms are used from the size at which they are no slower even there,
+ * because they send fewer bytes between hosts. The hierarchical all-to-all sends as many bytes in fewer messages. It is
+ * used from the number of ranks at which, by count, it sends a quarter of the messages.
  */
 export const defaultAlgorithmTable: AlgorithmTable = {
   madeBy: 'measureAlgorithms and algorithmTableOf, tcp, 2 and 4 ranks',

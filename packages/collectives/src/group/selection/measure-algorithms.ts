@@ -11,7 +11,7 @@ import { createGroup } from '../create-group.ts';
 import { hostNumbers, ranksByHost } from '../topology.ts';
 import { algorithms } from './algorithms.ts';
 
-/** The time of one operation with one algorithm: the best time of all rounds on this rank. */
+/** The time of one operation with one algorithm. It is the best time of all rounds on this rank. */
 export interface AlgorithmMeasurement {
   readonly operation: Operation;
   readonly algorithm: string;
@@ -27,7 +27,7 @@ export interface AlgorithmMeasurement {
 export interface MeasureOptions {
   /** The number of each rank's host, as in the options of createGroup. */
   readonly hosts?: readonly number[];
-  /** The sizes to measure, in bytes; multiples of 4. */
+  /** The sizes to measure, in bytes. They are multiples of 4. */
   readonly sizesBytes: readonly number[];
   readonly rounds: number;
   /** Allocates memory for the values. Default: on the heap. */
@@ -42,7 +42,7 @@ const measureRules: OptionRules<MeasureOptions> = {
 };
 
 /**
- * So many bytes and at most so many calls are timed together, so that the resolution of the clock does not
+ * Calls are timed together, up to this many bytes and this many calls, so that the resolution of the clock does not
  * matter.
  */
 const CALL_BYTES = 1 << 20;

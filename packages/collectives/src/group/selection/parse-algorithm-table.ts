@@ -25,7 +25,7 @@ const schema = z.strictObject({
   rules: z.array(rule).max(MAX_RULES),
 });
 
-/** Checks a table that was read from a file. Throws ConfigError for anything else than a table. */
+/** Checks a table that was read from a file. Throws ConfigError for anything that is not a table. */
 export function parseAlgorithmTable(value: unknown): AlgorithmTable {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;

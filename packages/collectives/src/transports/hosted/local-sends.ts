@@ -2,8 +2,8 @@ import type { CallOptions } from '@shardwise/core/spec';
 import type { SharedMemoryGroup } from '../../shared-memory/shared-memory-group.ts';
 
 /**
- * The number of messages of one receiver and tag that are in the shared memory at a time: when one has been
- * taken, the next one is there.
+ * The number of messages of one receiver and tag that are in the shared memory at a time. When one of them has been
+ * taken, the next one is already there.
  */
 const AHEAD = 2;
 
@@ -13,10 +13,9 @@ interface WaitingSends {
 }
 
 /**
- * Sends messages to ranks of this host, few at a time. A sender has few places for messages in the shared
- * memory, which messages that nobody takes would fill. Then the message that their receiver waits for first
- * could not get in. So only a few messages of one receiver and tag are there at a time, and the others wait
- * here, in order.
+ * Sends messages to ranks of this host, few at a time. A sender has few places for messages in the shared memory.
+ * Messages that nobody takes would fill them, and then the message for which their receiver waits first could not get
+ * in. So only a few messages of one receiver and tag are there at a time, and the others wait here, in order.
  */
 export class LocalSends {
   readonly #group: SharedMemoryGroup;

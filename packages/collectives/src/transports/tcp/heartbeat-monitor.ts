@@ -38,8 +38,8 @@ export class HeartbeatMonitor {
         socket.destroy();
       }
     });
-    // When a process ends, its other connections close as well and report it. Anything else that ends this one
-    // is a silence.
+    // When a process ends, its other connections close as well and report it. Anything else that ends this connection
+    // counts as silence.
     socket.on('error', () => {}).on('close', () => this.#sockets.delete(socket));
     socket.unref();
   }

@@ -15,9 +15,9 @@ export interface HeartbeatTask {
 }
 
 /**
- * Sends heartbeats from a thread of its own, because the rank's thread is blocked while it computes, and a rank
- * that computes is not lost. Returns a function that ends it. `onConnected` is called when all peers can hear
- * it, `onError` where it cannot connect.
+ * Sends heartbeats from a thread of its own, because the rank's thread is blocked while it computes, and a rank that
+ * computes is not lost. Returns a function that stops them. `onConnected` is called when all peers can hear the
+ * heartbeats, and `onError` if the thread cannot connect.
  */
 export function startHeartbeats(
   task: HeartbeatTask,

@@ -4,12 +4,12 @@ import { Mailboxes, type Receiver } from '../mailboxes.ts';
 import { messageLengthError, type MessageLabel } from '../message-errors.ts';
 import type { Wakefulness } from './wakefulness.ts';
 
-/** What a message that nobody awaits yet costs besides its bytes. */
+/** The cost of a message that nobody awaits yet, in addition to its bytes. */
 const MESSAGE_BYTES = 64;
 
 /** Where the body of a message goes. */
 export interface Sink {
-  /** Undefined where nobody can take the body, which is then skipped. */
+  /** The memory for the body. Undefined if nobody can take the body, which is then skipped. */
   readonly bytes: Uint8Array | undefined;
   /** Called when all bytes are there. */
   readonly done: () => void;
@@ -70,7 +70,7 @@ export class Inbox {
     return limitMessage(promise, label, options, (error) => this.#giveUp(tag, receiver, error));
   }
 
-  /** Where the body of a message goes that begins to arrive; undefined where nobody awaits it. */
+  /** Where the body of a message goes that begins to arrive. Undefined if nobody awaits the message. */
   open(tag: number, length: number): Sink | undefined {
     const receiver = this.#mailboxes.takeReceiver(tag);
     if (receiver === undefined) return undefined;
@@ -86,7 +86,7 @@ export class Inbox {
     return { bytes: receiver.bytes, done };
   }
 
-  /** Where to keep the body of a message that nobody awaits; undefined where there is no room for it. */
+  /** Where to keep the body of a message that nobody awaits. Undefined if there is no room for it. */
   openUnexpected(tag: number, length: number): Sink | undefined {
     const cost = length + MESSAGE_BYTES;
     if (this.#unexpectedBytes + cost > this.#options.maxUnexpectedBytes) return undefined;

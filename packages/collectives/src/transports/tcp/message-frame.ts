@@ -12,7 +12,7 @@ export const messageKinds = {
 const MAX_CAUSE_BYTES = 4096;
 
 /**
- * What the side that was connected to may send: messages, whose bodies go straight into their receivers'
+ * What the side that was connected to may send. These are messages, whose bodies go straight into their receivers'
  * memory.
  */
 export const messageLimits: FrameLimits = new Map([

@@ -10,7 +10,7 @@ const DIRECT_BYTES = 4 * 1024;
 /** A message up to this length is kept at once if nobody awaits it. */
 const SHORT_BYTES = 64 * 1024;
 
-/** A message whose header has come and that nobody takes yet, with the bytes that came behind the header. */
+/** A message whose header has come and that nobody takes yet, with the bytes that came after the header. */
 interface Waiting {
   readonly header: FrameHeader;
   rest: Uint8Array;
@@ -24,9 +24,9 @@ export interface ReaderEvents {
 }
 
 /**
- * Cuts a peer's stream into messages. The kernel reads long bodies straight into their receivers' memory. A
- * long message that nobody awaits stops the stream for one turn of the event loop, as its receiver is often
- * about to come. If it has not come then, the stream waits until there is room to keep the message.
+ * Cuts a peer's stream into messages. The kernel reads long bodies straight into their receivers' memory. A long
+ * message that nobody awaits stops the stream for one turn of the event loop, because its receiver often comes soon. If
+ * the receiver has not come then, the stream waits until there is room to keep the message.
  *
  *   head ──► body ──► head …
  *     └────► waiting ──► body
@@ -119,8 +119,7 @@ export class MessageReader implements StreamReader {
   }
 
   /**
-   * Begins the message whose header is complete; `rest` came behind the header. Returns false if the message
-   * must wait.
+   * Begins the message whose header is complete. `rest` came after the header. Returns false if the message must wait.
    */
   #open(rest: Uint8Array): boolean {
     const header = readHeader(this.#headView, messageLimits);

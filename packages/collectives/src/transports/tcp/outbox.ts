@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import { HEADER_BYTES, writeHeader, type FrameHeader } from '../../wire/frame-header.ts';
 import { messageKinds } from './message-frame.ts';
 
-/** Up to this length, copying a message behind its header is cheaper than writing the two one after the other. */
+/** Up to this length, copying a message after its header is cheaper than writing the two one after the other. */
 const SHORT_BYTES = 16 * 1024;
 /** The length in bytes of the batch in which short messages leave together. */
 const BATCH_BYTES = 64 * 1024;
@@ -55,13 +55,13 @@ export class Outbox {
     const { buffer } = this.#batch;
     const bytes = this.#take();
     this.#socket.write(bytes);
-    // Bytes that the system has not taken at once belong to the socket until it has.
+    // Bytes that the system has not taken at once belong to the socket until the system has taken them.
     if (bytes.buffer === buffer && this.#socket.writableLength > 0) {
       this.#batch = new DataView(new ArrayBuffer(BATCH_BYTES));
     }
   }
 
-  /** The batch, or a copy of it if it has to wait, because many small batches may wait. */
+  /** The batch. If it has to wait, this is a copy of it, because many small batches may wait. */
   #take(): Uint8Array {
     const bytes = new Uint8Array(this.#batch.buffer, 0, this.#filled);
     this.#filled = 0;

@@ -1,7 +1,7 @@
 import { networkInterfaces } from 'node:os';
 import { protocolError } from '../../wire/wire-error.ts';
 
-/** Where a rank listens. The others are told it as `host port`. */
+/** Where a rank listens. It is told to the other ranks as `host port`. */
 export interface RankAddress {
   readonly host: string;
   readonly port: number;

@@ -36,7 +36,8 @@ export class TcpEnd implements WatchedTransport {
     this.size = size;
     this.peers = peers;
     this.ended = promise;
-    // Pending calls report the failure; this is for code that waits for the ranks to join.
+    // Pending calls report the failure. Code that waits for the ranks to join awaits this promise, but nobody else
+    // need.
     promise.catch(() => {});
     this.#end = reject;
     const fail = (error: CollectiveError): void => this.#fail(error);
@@ -52,7 +53,7 @@ export class TcpEnd implements WatchedTransport {
     return this.peers.filter((peer) => !this.link(peer).isWhole || !this.#monitor.has(peer));
   }
 
-  /** Why a connection that is meant for this rank is one too many; undefined if it is not. */
+  /** Why a connection to this rank is one too many. Undefined if it is not. */
   refusal({ purpose, from }: Hello): string | undefined {
     if (this.#isOver) return `rank ${this.rank} has ended`;
     const isKnown = purpose === 'heartbeat' ? this.#monitor.has(from) : this.link(from).hasOutgoing;

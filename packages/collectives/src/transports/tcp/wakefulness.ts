@@ -1,15 +1,16 @@
 import { nextTurn } from '../../call/next-turn.ts';
 
 /**
- * This is longer than an exchange takes with a rank that sleeps; otherwise ranks would keep each other asleep.
+ * How long the event loop keeps turning, in milliseconds. This is longer than an exchange takes with a rank that
+ * sleeps. Otherwise ranks would keep each other asleep.
  */
 const AWAKE_MS = 0.1;
 const MAX_SKIPPED = 63;
 
 /**
- * Keeps the event loop turning for a moment while a message is awaited, because waking a thread that sleeps
- * takes longer than a short message does. Where this does not help, as the peer is late or needs this core, it
- * is done for fewer and fewer of the waits.
+ * Keeps the event loop turning for a moment while a message is awaited, because waking a thread that sleeps takes
+ * longer than a short message does. If this does not help, because the peer is late or needs this core, it is done for
+ * fewer and fewer of the waits.
  */
 export class Wakefulness {
   readonly #onTurn = (): void => this.#turn();
@@ -17,7 +18,7 @@ export class Wakefulness {
   #isAwaited = false;
   #until = 0;
   /**
-   * How many waits to sleep through after one in which turning did not help. `#toSkip` counts those that are
+   * How many waits to sleep through after a wait in which turning did not help. `#toSkip` counts the ones that are
    * left.
    */
   #penalty = 0;
