@@ -2,8 +2,8 @@ import type { BackendLimits } from '@shardwise/core/spec';
 import { bindingAlignmentBytes } from './device/gpu-constants.ts';
 
 /**
- * Sub-buffers begin at multiples of this, where bindings may begin too, so that sub-buffers of one large buffer do not
- * overlap.
+ * Sub-buffers begin at multiples of this. Bindings may begin there too, so the bindings of sub-buffers of one large
+ * buffer do not overlap.
  */
 export const alignmentBytes: number = bindingAlignmentBytes;
 

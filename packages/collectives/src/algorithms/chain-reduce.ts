@@ -19,7 +19,7 @@ export function chainReduce(
   reduction: Reduction,
 ): Promise<void> {
   const ranks = Array.from({ length: communicator.size }, (_, rank) => rank);
-  // The algorithm for several hosts is a chain where each rank is taken for a host.
+  // This is the algorithm for several hosts, with each rank taken for a host.
   const chain = subCommunicator(
     communicator,
     ranks,

@@ -37,8 +37,8 @@ export function peersOf({ rank, size }: Pick<Communicator, 'rank' | 'size'>): re
 }
 
 /**
- * A communicator of some of the ranks, among them this one. Its rank i is rank `members[i]` of the given one.
- * `hosts` are as in Communicator; by default all members are on one host.
+ * A communicator of some of the ranks, among them this one. Its rank i is rank `members[i]` of the given one. `hosts`
+ * are as in Communicator. By default all members are on one host.
  */
 export function subCommunicator(
   communicator: Communicator,

@@ -6,9 +6,9 @@ import { receiveAhead } from './receive-ahead.ts';
 import { reduceAll, type Reduction } from './reduction.ts';
 
 /**
- * Rank r reduces slice r of all ranks, then gives the result to all. This moves as many bytes as a ring, and
- * adds in rank order, so that every kind of group gives the same bits; in a ring each slice would be added in
- * another order. Specification: allReduceSpecification.
+ * Rank r reduces slice r of all ranks, then gives the result to all. This moves as many bytes as a ring. It adds in
+ * rank order, so that every kind of group gives the same bits. In a ring each slice would be added in another order.
+ * Specification: allReduceSpecification.
  *
  *   rank 0  a0 a1 a2          rank 0  Σ0 .  .           rank 0  Σ0 Σ1 Σ2
  *   rank 1  b0 b1 b2    =>    rank 1  .  Σ1 .     =>    rank 1  Σ0 Σ1 Σ2

@@ -48,7 +48,7 @@ export const callRules: OptionRules<CallOptions> = {
 };
 const inputRules: OptionRules<InputOptions> = { ...callRules, input: option.object('a buffer') };
 const splits = option.listOf(option.number);
-// Tags and splits are checked later, as that needs the group.
+// Tags and splits are checked later, because that needs the group.
 const transferRules: OptionRules<TransferOptions> = { ...callRules, tag: option.number };
 
 const rules: { readonly [Call in keyof CallKinds]: OptionRules<CallKinds[Call]> } = {

@@ -60,8 +60,8 @@ export function checkParts(
 }
 
 /**
- * Throws unless `input` can replace the values of `buffer`: it has the same dtype and length, and either shares
- * no bytes with the buffer or is the same memory.
+ * Throws unless `input` can replace the values of `buffer`. It must have the same dtype and length, and either share no
+ * bytes with the buffer or be the same memory.
  */
 export function checkInput(operation: string, input: TypedBytes, buffer: TypedBytes): void {
   const elements = checkBuffer(operation, 'input', input);

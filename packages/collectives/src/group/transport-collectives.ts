@@ -36,9 +36,9 @@ export interface MovementOwner {
 }
 
 /**
- * How far a call has come. It is issued; then all ranks meet; then, when it is the oldest call, they agree;
- * then its data moves. Short data may move while the ranks meet, by algorithms that write nothing before the
- * ranks have agreed.
+ * How far a call has come. First it is issued, and then all ranks meet. When it is the oldest call, they agree, and
+ * then its data moves. Short data may move while the ranks meet, by algorithms that write nothing before the ranks have
+ * agreed.
  */
 interface CallProgress {
   readonly algorithm: Algorithm;
@@ -133,7 +133,8 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
 
   /**
    * Begins the meetings of calls that are within AHEAD of the oldest one, and moves the data of the oldest one. Without
-   * this limit two calls would have the same tags, and data of one could fill a gap that lost data of the other has left.
+   * this limit the data of two calls would have the same tags, and data of one could fill a gap that lost data of the
+   * other has left.
    */
   #advance(): void {
     const { oldest } = this.queue;

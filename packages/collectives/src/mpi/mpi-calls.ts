@@ -79,8 +79,8 @@ export class MpiCalls {
   }
 
   /**
-   * A copy of the communicator whose errors are returned. It waits for the other ranks, as all calls do that
-   * make a communicator.
+   * A copy of the communicator whose errors are returned. Like all calls that make a communicator, it waits for the
+   * other ranks.
    */
   duplicate(communicator: Handle): Handle {
     const made = this.handleMemory();

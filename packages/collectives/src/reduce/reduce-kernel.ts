@@ -90,9 +90,8 @@ const recipes: Readonly<Record<KernelOp, Recipe>> = {
 };
 
 /**
- * The name of the kernel that reduces two buffers and writes the result to both. Its parameters are first,
- * second, byteLength and scale. Addresses are byte offsets; scale is the factor of premultipliedSum and the
- * divisor of avg.
+ * The name of the kernel that reduces two buffers and writes the result to both. Its parameters are first, second,
+ * byteLength and scale. Addresses are byte offsets. The scale is the factor of premultipliedSum and the divisor of avg.
  */
 export function pairKernelName(dtype: KernelDType, op: KernelOp): string {
   return `pair ${dtype} ${op}`;

@@ -85,7 +85,7 @@ export class Lanes {
   }
 
   /**
-   * Writes a call's record. If the slot has the same object already, as that of a barrier, nothing is written.
+   * Writes a call's record. Nothing is written if the slot already has the same object, as it often does for barriers.
    */
   #writeRecord(sequence: number, record: CallRecord): void {
     const slot = sequence % SLOTS;

@@ -25,7 +25,7 @@ export const MAGIC = 0x53485731;
  * processes also have their id there, and the descriptor of the pipe that wakes them.
  */
 export const Bell = { rings: 0, pid: 1, pipe: 2 } as const;
-/** The places of a rank's f64 numbers, behind its words. */
+/** The places of a rank's f64 numbers, which come after its words. */
 export const BellNumbers = { startTicks: 2, pipeInode: 3 } as const;
 /**
  * The places of i32 words at the start of a lane, in which one rank tells the others of one group about itself.
@@ -33,7 +33,7 @@ export const BellNumbers = { startTicks: 2, pipeInode: 3 } as const;
 export const Lane = { closed: 0, completed: 1 } as const;
 /** The places of i32 words in a slot, in which one rank tells about one call. The encoded record follows. */
 export const Slot = { arrived: 0, reached: 1, staged: 2 } as const;
-/** The places of f64 numbers in a slot, behind its words. */
+/** The places of f64 numbers in a slot, which come after its words. */
 export const SlotNumbers = { address: 2, byteLength: 3 } as const;
 const SLOT_RECORD_BYTE = 32;
 /** The places of i32 words in a message, which belongs to its sender. The f64 numbers of MessageNumbers follow. */

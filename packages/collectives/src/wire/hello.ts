@@ -8,7 +8,9 @@ export type Purpose = (typeof purposes)[number];
 /** What a connection says of itself when it has proved that it has the secret. */
 export interface Hello {
   readonly purpose: Purpose;
-  /** The rank that connects, the rank that is connected to, and the number of ranks. All are 0 for a store. */
+  /**
+   * The rank that connects, the rank that is connected to, and the number of ranks. All are 0 for stores and requests.
+   */
   readonly from: number;
   readonly to: number;
   readonly size: number;

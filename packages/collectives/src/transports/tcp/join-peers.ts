@@ -110,7 +110,7 @@ export async function joinPeers(options: JoinOptions): Promise<WatchedTransport>
   }
 }
 
-/** The number of connections besides those of the ranks that may be in their handshakes. */
+/** How many connections may be in their handshakes in addition to those of the ranks. */
 const SPARE_CONNECTIONS = 64;
 
 function refusalOf(
