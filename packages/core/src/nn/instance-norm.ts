@@ -5,7 +5,10 @@ import { requireTensors } from '../tensor/check-arguments.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { GroupNorm, type GroupNormOptions, groupNormRules } from './group-norm.ts';
 
-/** Normalisation of each channel of each item (Ulyanov et al. 2016): GroupNorm with a channel a group, not affine by default. */
+/**
+ * Normalisation of each channel of each item (Ulyanov et al. 2016): GroupNorm with a channel a group, not affine by
+ * default.
+ */
 abstract class InstanceNorm extends GroupNorm {
   /** Throws ConfigError. */
   constructor(channels: number, options: GroupNormOptions = {}) {

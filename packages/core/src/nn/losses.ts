@@ -41,8 +41,8 @@ import {
 } from './functional/losses.ts';
 import { Module } from './module.ts';
 
-// The losses of torch.nn as modules, with the options of their functions, whose comments say more. Tensors among the options
-// are fields: those that are BufferTensors stand in the state dict, as they do in PyTorch.
+// The losses of torch.nn as modules, with the options of their functions, whose comments say more. Tensors among the
+// options are fields: those that are BufferTensors stand in the state dict, as they do in PyTorch.
 
 abstract class Loss<O extends object> extends Module {
   /** All but tensors. */

@@ -59,9 +59,9 @@ export interface Cell {
 }
 
 /**
- * What LSTM and GRU have in common: layers, directions, and PyTorch's parameters, weight_ih_l0, weight_hh_l0, bias_ih_l0,
- * bias_hh_l0, …, those that read from the end with _reverse. The graph grows with T: sequences of one length share
- * a plan.
+ * What LSTM and GRU have in common: layers, directions, and PyTorch's parameters, weight_ih_l0, weight_hh_l0,
+ * bias_ih_l0, bias_hh_l0, …, those that read from the end with _reverse. The graph grows with T: sequences of one
+ * length share a plan.
  */
 export abstract class Recurrent extends Module {
   readonly inputSize: number;

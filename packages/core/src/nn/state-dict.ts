@@ -58,8 +58,8 @@ async function readArray(name: string, tensor: Tensor): Promise<HostArray> {
 type Target = ValueType & { assign(value: Tensor): unknown };
 
 /**
- * Overwrites tensors with the arrays of their names, converted where convertArray can. Throws CheckpointError, before anything
- * changes, that lists all missing and unexpected names and all arrays that do not fit.
+ * Overwrites tensors with the arrays of their names, converted where convertArray can. Throws CheckpointError, before
+ * anything changes, that lists all missing and unexpected names and all arrays that do not fit.
  */
 export async function writeStateDict(
   owner: string,

@@ -15,7 +15,10 @@ export function randomShares(shape: Shape): Tensor {
     .add(2 ** -23);
 }
 
-/** Numbers of the Gumbel distribution: the largest of logits with them added is drawn from their softmax. Shape: -> f32 shape. */
+/**
+ * Numbers of the Gumbel distribution: the largest of logits with them added is drawn from their softmax. Shape: -> f32
+ * shape.
+ */
 export function gumbel(shape: Shape): Tensor {
   return randomShares(shape).log().neg().log().neg();
 }

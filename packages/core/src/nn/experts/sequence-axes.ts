@@ -5,7 +5,10 @@ interface Balancing {
   readonly [member]: readonly string[] | null;
 }
 
-/** Says over which mesh axes' ranks each sequence that a module balances by itself is spread; null where it balances none. */
+/**
+ * Says over which mesh axes' ranks each sequence that a module balances by itself is spread; null where it balances
+ * none.
+ */
 export function defineSequenceAxes(module: object, axes: readonly string[] | null): void {
   Object.defineProperty(module, member, { value: axes });
 }

@@ -181,7 +181,10 @@ function inGroups(scores: Tensor, { count, chosen, best = 2 }: ExpertGroups): Te
   return isChosen.where(split, full([], -Infinity)).reshape([tokens, experts]);
 }
 
-/** The second of two experts is none, with a number behind all experts, for some tokens. Shape: i32 [T, 2] -> i32 [T, 2]. */
+/**
+ * The second of two experts is none, with a number behind all experts, for some tokens. Shape: i32 [T, 2] -> i32 [T,
+ * 2].
+ */
 function withoutSome(experts: Tensor, weights: Tensor, count: number): Tensor {
   const [tokens = 0] = experts.shape;
   const second = shareOfSum(weights).slice(1, 1, 2);

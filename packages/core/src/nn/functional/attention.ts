@@ -99,8 +99,8 @@ function roundingOf(dtype: DType): AttentionParams['rounding'] {
 }
 
 /**
- * What is dropped is drawn for each weight: all of them are made, and kept in the dtype of the values, which is all that
- * backward reads.
+ * What is dropped is drawn for each weight: all of them are made, and kept in the dtype of the values, which is all
+ * that backward reads.
  */
 function withDropout(
   params: AttentionParams,
@@ -119,8 +119,8 @@ function withDropout(
 }
 
 /**
- * What is added to the scores, with a size of 1 where it is the same for all. Queries that see only earlier keys have a mask
- * for it where there is another one. Null where there is none.
+ * What is added to the scores, with a size of 1 where it is the same for all. Queries that see only earlier keys have a
+ * mask for it where there is another one. Null where there is none.
  */
 function maskOf(
   { causal = false, mask }: AttentionOptions,

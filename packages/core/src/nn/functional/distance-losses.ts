@@ -103,7 +103,10 @@ export function tripletMarginLoss(
   });
 }
 
-/** The p-norm of a - b + eps over the last dim, as torch.nn.functional.pairwise_distance. Shape: N, N -> N without the last dim. */
+/**
+ * The p-norm of a - b + eps over the last dim, as torch.nn.functional.pairwise_distance. Shape: N, N -> N without the
+ * last dim.
+ */
 function distance(a: Tensor, b: Tensor, p: number, eps: number): Tensor {
   const difference = widened(a).sub(widened(b)).add(eps);
   if (p === 2) return safeRoot(difference.square().sum(-1));

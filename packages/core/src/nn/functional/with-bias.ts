@@ -14,7 +14,10 @@ export interface BiasedProduct {
   readonly sums: () => Node;
 }
 
-/** Of operands of 16 bits, the bias is added to the f32 sums, so that one rounding is left, as in PyTorch. Shape: -> that of the product. */
+/**
+ * Of operands of 16 bits, the bias is added to the f32 sums, so that one rounding is left, as in PyTorch. Shape: ->
+ * that of the product.
+ */
 export function withBias({ x, bias, rounded, sums }: BiasedProduct): Tensor {
   const half = autocastDType();
   if (half === null && !isHalfDType(x.dtype)) return new Tensor(rounded()).add(bias);
