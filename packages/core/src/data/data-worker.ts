@@ -12,7 +12,8 @@ const port = parentPort;
 
 // Requests can arrive while the dataset is being built. Each waits until it is built.
 const opened = open();
-opened.catch(() => {}); // Every request that waits for it reports its failure.
+// A failure is reported by every request that waits. Here it must not be an unhandled rejection.
+opened.catch(() => {});
 port?.on('message', (request: BatchRequest) => void answer(request));
 
 async function answer({ id, indices }: BatchRequest): Promise<void> {

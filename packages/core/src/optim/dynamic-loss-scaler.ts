@@ -14,8 +14,8 @@ export interface DynamicLossScalerOptions {
   /** [loss_scale_window] The number of steps without overflow until the scale grows. Default: 1000. */
   readonly scaleWindow?: number;
   /**
-   * [hysteresis] Which overflow shrinks the scale, counted from 1 since the scale last grew. Earlier ones are
-   * tolerated. Default: 2.
+   * [hysteresis] The number of the first overflow that shrinks the scale, counted since the scale last grew. Earlier
+   * ones are tolerated. Default: 2.
    */
   readonly hysteresis?: number;
   /**

@@ -134,9 +134,8 @@ export function clamp(x: Node, low: number | null, high: number | null): Node {
 
 /**
  * Runs a computation of several ops on two operands. They are promoted, broadcast and computed with in at least 32
- * bits. With `kind` 'float', integers become f32. Throws DTypeError for bools, and ConfigError for an integer by the
- * number 0.
- * Shape: N, N' -> broadcast(N, N').
+ * bits. With `kind` 'float', integers and bools become f32. Without it, throws DTypeError for bools, and ConfigError
+ * for integers by the number 0. Shape: N, N' -> broadcast(N, N').
  */
 export function inSteps(
   op: string,

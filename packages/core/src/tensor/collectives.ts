@@ -128,8 +128,8 @@ export function reduce(x: Tensor, axis: string, root = 0): Tensor {
 }
 
 /**
- * varying -> varying: sends the value of rank r to rank destination[r]; -1 means to no rank. A rank that gets
- * nothing has zeros. Shape: N -> N.
+ * varying -> varying: sends the value of rank r to rank destination[r]. -1 means that it is sent to no rank. A rank
+ * that receives nothing gets zeros. Shape: N -> N.
  */
 export function sendRecv(x: Tensor, axis: string, destination: readonly number[]): Tensor {
   return new Tensor(build.sendRecv(x.node, axisParams(axis), destination));

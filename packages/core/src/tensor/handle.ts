@@ -41,10 +41,9 @@ export function queueAfterBackward(callback: AfterBackward): void {
 }
 
 /**
- * Makes the assignments inside `body` conditional: a tensor keeps its old contents if `condition` turns out to be true
- * in the run that computes the assignment. Optimizers skip a step this way, on all ranks alike. Null means no
- * condition.
- * Shape: condition bool [].
+ * Makes the assignments inside `body` conditional: a tensor keeps its old contents if `condition` turns out to be true.
+ * The run that computes the assignment also computes the condition. Optimizers skip a step this way, on all ranks
+ * alike. Null means no condition. Shape: condition bool [].
  */
 export function keepingIf<T>(condition: Node | null, body: () => T): T {
   return within('keepingIf', { keptIf: condition }, body);

@@ -88,7 +88,9 @@ function coside(x: Node): Node {
   return sqrt(mul(sub(constantLike(x, 1), x), offset(x, 1)));
 }
 
-/** Computes sinh. The factor exp(x / 2) is applied twice, because exp(x) overflows before exp(x) / 2 does. */
+/**
+ * Computes sinh. The factor exp(x / 2) is applied twice, because exp(x) overflows for a smaller x than exp(x) / 2 does.
+ */
 function sinhOf(x: Node): Node {
   const size = abs(x);
   const small = expm1(size);

@@ -82,7 +82,7 @@ function summed({ node, labels }: Labelled, needed: ReadonlySet<string>): Labell
 
 /**
  * The labels that both operands have with the same size. Any other label is summed in its own operand before the
- * product.
+ * product, unless it is needed later.
  */
 function meetingLabels(a: Labelled, b: Labelled): readonly string[] {
   const sizeIn = ({ node, labels }: Labelled, label: string): number | undefined =>
