@@ -5,8 +5,8 @@ import { sampleFault } from './sample-fault.ts';
 import { type ArrayTree, mapArrays, type NDArray, ndArrayView } from './nd-array.ts';
 
 /**
- * A dataset whose items are the rows of arrays of equal length (torch's TensorDataset). Shape: each [N, ...] ->
- * [...].
+ * A dataset whose items are the rows of arrays of equal length (torch's TensorDataset).
+ * Shape: each [N, ...] -> [...].
  */
 export class ArrayDataset<Sample extends ArrayTree> implements Dataset<Sample> {
   readonly length: number;

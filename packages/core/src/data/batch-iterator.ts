@@ -9,8 +9,8 @@ export interface Epoch<Batch> {
 const unreachable = new FinalizationRegistry<BatchSource<unknown>>((source) => void source.close());
 
 /**
- * An epoch that is begun by its first `next`. Its workers keep the process alive only while somebody waits
- * for a batch, and end with the epoch, by `return`, or once nobody has the iterator any more.
+ * An iterator over an epoch, which begins with the first `next`. The workers of the epoch keep the process alive only
+ * while somebody waits for a batch. They end with the epoch, after `return`, or when the iterator is garbage-collected.
  */
 export class BatchIterator<Batch> implements AsyncIterableIterator<Batch, undefined, undefined> {
   readonly #begin: () => Epoch<Batch>;

@@ -8,7 +8,10 @@ const samplerRules = {
   dropLast: option.required(option.flag),
 };
 
-/** The items of a sampler in groups of `batchSize`. The last group may be smaller, or is left out. */
+/**
+ * Groups the items of a sampler into batches of `batchSize`. The last batch may be smaller. With `dropLast`, it is then
+ * left out.
+ */
 export class BatchSampler implements Iterable<number[]> {
   readonly sampler: Sampler;
   readonly batchSize: number;

@@ -1,18 +1,21 @@
 import type { Dataset } from './dataset.ts';
 import type { ArrayTree } from './nd-array.ts';
 
-/** What is in the place of a batch where a stream has no more. */
+/** The value that `fetch` returns instead of a batch when a stream has no more batches. */
 export const endOfData: unique symbol = Symbol('the end of the data');
 
-/** Makes batches of indices; several may be under way at once. */
+/** Makes the batches of lists of indices. Several calls of `fetch` may be under way at once. */
 export interface BatchSource<Batch> {
   fetch(indices: readonly number[]): Promise<Batch | typeof endOfData>;
-  /** Whether somebody waits for a batch: else none that is under way keeps the process alive. */
+  /**
+   * Tells the source whether somebody waits for a batch. If nobody does, fetches under way must not keep the process
+   * alive.
+   */
   setAwaited(isAwaited: boolean): void;
   close(): Promise<void>;
 }
 
-/** Makes a batch of samples; `indices` are theirs in the dataset. */
+/** Makes a batch of samples. `indices` are the indices of the samples in the dataset. */
 export type Collate<Sample> = (samples: readonly Sample[], indices: readonly number[]) => Sample;
 
 /** Reads a dataset on this thread. */

@@ -5,9 +5,9 @@ import { type ArrayTree, isNDArray, type NDArray, ndArrayView } from './nd-array
 import { sampleFault } from './sample-fault.ts';
 
 /**
- * Stacks samples that have the same structure into new arrays. Shape: B times [...] -> [B, ...]. `indices` are those
- * of the samples in their dataset, for errors. Throws ShapeError or DataError where the samples differ, and DataError
- * for a sample that is not made of arrays.
+ * Stacks samples that have the same structure into new arrays. `indices` are the indices of the samples in their
+ * dataset, which errors name. Throws ShapeError or DataError if the samples differ, and DataError for a sample that is
+ * not made of arrays. Shape: B times [...] -> [B, ...].
  */
 export function collate<Sample extends ArrayTree>(
   samples: readonly Sample[],

@@ -6,7 +6,7 @@ import type { ArrayTree } from './nd-array.ts';
 /** The items of several datasets, one after the other. */
 export class ConcatDataset<Sample extends ArrayTree> implements Dataset<Sample> {
   readonly datasets: readonly Dataset<Sample>[];
-  /** Where each dataset ends. */
+  /** The index after the last item of each dataset. */
   readonly #ends: readonly number[];
 
   /** Throws ConfigError if there are no datasets, and for a value that is not a dataset. */

@@ -30,15 +30,15 @@ import type { OptionRule, OptionRules } from '../spec/option-rules.ts';
 /** Options of `DataLoader`. */
 export interface DataLoaderOptions<Sample extends ArrayTree> {
   /**
-   * The dataset. With `workers` it is the description of a dataset that each worker builds. Batches of a stream
-   * come in its order, without sampler and workers.
+   * The dataset. With `workers` it is the description of a dataset that each worker builds. It can also be a stream.
+   * The batches of a stream have its order, and cannot be made with a sampler or workers.
    */
   readonly dataset: Dataset<Sample> | IterableDataset<Sample> | WorkerDataset;
-  /** Default: 1. */
+  /** The number of items of a batch. Default: 1. */
   readonly batchSize?: number;
   /** Whether a last batch that is smaller is left out. Default: false. */
   readonly dropLast?: boolean;
-  /** Which items to visit, in which order. Default: all, in order. */
+  /** Determines which items are visited, and in which order. Default: all items, in order. */
   readonly sampler?: Sampler;
   /** Whether to visit all items in random order, which differs between epochs. Default: false. */
   readonly shuffle?: boolean;
@@ -54,7 +54,7 @@ export interface DataLoaderOptions<Sample extends ArrayTree> {
   readonly workers?: number;
 }
 
-/** An array has a length too, and items, but no get(). */
+/** The rule for datasets. It refuses an array, which has a length and items, but no get(). */
 const aDataset: OptionRule<Dataset | IterableDataset | WorkerDataset> = {
   fits: (value): value is Dataset | IterableDataset | WorkerDataset =>
     typeof value === 'object' &&
@@ -78,12 +78,14 @@ const loaderRules: OptionRules<DataLoaderOptions<ArrayTree>> = {
   workers: option.count,
 };
 
-/** An epoch, and how far it has been handed out. */
+/** An epoch, and the number of batches of it that have been handed out. */
 interface Cursor {
   readonly epoch: number;
   batchesSeen: number;
   begun: boolean;
-  /** The sampler's stream at the epoch's start, once that is known. */
+  /**
+   * The state of the sampler's generator at the start of the epoch. Null before it is known, and without a generator.
+   */
   generator: GeneratorState | null;
 }
 
@@ -121,7 +123,7 @@ export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sampl
     return isIterableDataset(this.#options.dataset);
   }
 
-  /** The number of the present epoch, or of the next one. */
+  /** The number of the present epoch. Between epochs, the number of the next one. */
   get epoch(): number {
     return this.#cursor.epoch;
   }
@@ -154,7 +156,7 @@ export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sampl
     const { epoch, batchesSeen: seen, generator, ...settings } = parseLoaderState(state);
     const own = this.#settings();
     checkSameSettings(settings, own);
-    // Ranks that leave out a last small batch may have fewer batches than others.
+    // With another number of ranks, an epoch may have fewer batches if a last small batch is left out.
     const { length } = this.#batches;
     const batchesSeen = settings.numReplicas === own.numReplicas ? seen : Math.min(seen, length);
     const drawn = generator === null ? 'without' : 'with';
@@ -191,7 +193,8 @@ export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sampl
           const next = wanted.next();
           if (next.done === true) break;
           const batch = source.fetch(next.value);
-          // Its failure is the consumer's, but only when its turn comes.
+          // The consumer gets the failure of a batch when the batch's turn comes. Until then, it is not an unhandled
+          // rejection.
           batch.catch(() => {});
           ahead.push(batch);
         }
@@ -204,7 +207,7 @@ export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sampl
           if (cursor.batchesSeen === 0) throw emptyStream();
           break;
         }
-        // Plain JavaScript may return nothing.
+        // A collate function in plain JavaScript may return nothing.
         if (batch === undefined) throw noBatch(cursor.batchesSeen);
         cursor.batchesSeen++;
         yield batch;
@@ -229,7 +232,7 @@ export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sampl
     const { generator } = this.#sampler;
     if (cursor.generator !== null) generator?.setState(cursor.generator);
     cursor.generator = generator?.getState() ?? null;
-    // torch's loader draws a seed for its workers here.
+    // torch's loader draws a seed for its workers here, so the stream of the generator must advance in the same way.
     this.#options.generator?.random64();
     this.#sampler.setEpoch(cursor.epoch);
     return this.#batches[Symbol.iterator]().drop(cursor.batchesSeen);
@@ -323,7 +326,7 @@ function itemsOf(dataset: DataLoaderOptions<ArrayTree>['dataset']): number {
   return isIterableDataset(dataset) ? Number.POSITIVE_INFINITY : dataset.length;
 }
 
-/** Batches without end, of indices that nobody asks for. */
+/** A sampler for streams. Its length is infinite, and its indices are ignored. */
 function streamSampler(dataset: IterableDataset): ResumableSampler {
   return {
     length: Number.POSITIVE_INFINITY,
@@ -335,7 +338,7 @@ function streamSampler(dataset: IterableDataset): ResumableSampler {
   };
 }
 
-/** Throws ConfigError where options contradict each other. */
+/** Throws ConfigError if options contradict each other. */
 function checkConflicts<Sample extends ArrayTree>(options: DataLoaderOptions<Sample>): void {
   const { dataset, sampler, shuffle = false, seed, generator, workers = 0 } = options;
   const described = 'module' in dataset;

@@ -1,4 +1,4 @@
-// The entry of a data loader's worker thread: builds the dataset, then answers requests for batches.
+// This is the entry of a data loader's worker thread. It builds the dataset, and then answers requests for batches.
 import { parentPort, workerData } from 'node:worker_threads';
 import { DataError } from '../spec/errors.ts';
 import type { Collate } from './batch-source.ts';
@@ -10,16 +10,18 @@ import { type BatchReply, type BatchRequest, reportOf, type WorkerTask } from '.
 const task: WorkerTask = workerData;
 const port = parentPort;
 
-// Requests can arrive while the dataset is being built: each waits for it.
+// Requests can arrive while the dataset is being built. Each waits until it is built.
 const opened = open();
-opened.catch(() => {}); // Every request that waits for it reports its failure.
+// A failure is reported by every request that waits. Here it must not be an unhandled rejection.
+opened.catch(() => {});
 port?.on('message', (request: BatchRequest) => void answer(request));
 
 async function answer({ id, indices }: BatchRequest): Promise<void> {
   try {
     const { dataset, collate } = await opened;
     const samples = await Promise.all(indices.map(async (index) => dataset.get(index)));
-    // What a user's function returns may lie in memory that the dataset still needs: it is copied.
+    // The memory of a batch from a user's function is copied, because the dataset may still need it. The memory of a
+    // batch that was stacked here is moved to the other thread.
     if (collate !== undefined) send({ kind: 'batch', id, batch: collate(samples, indices) });
     else sendMoved(id, stack(samples, indices));
   } catch (error) {

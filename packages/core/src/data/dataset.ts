@@ -1,14 +1,14 @@
 import { DataError } from '../spec/errors.ts';
 import type { ArrayTree } from './nd-array.ts';
 
-/** Items that are found by their index. */
+/** A list of items that are read by their index. */
 export interface Dataset<Sample extends ArrayTree = ArrayTree> {
   readonly length: number;
   /** The item at an index in [0, length). It must be the same each time. */
   get(index: number): Sample | Promise<Sample>;
 }
 
-/** Throws DataError where a dataset of `length` items has no item `index`. */
+/** Throws DataError if a dataset of `length` items has no item `index`. */
 export function checkIndex(index: number, length: number): void {
   if (Number.isInteger(index) && index >= 0 && index < length) return;
   throw new DataError(

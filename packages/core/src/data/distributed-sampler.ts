@@ -13,13 +13,13 @@ export interface DistributedSamplerOptions {
   /** The number of ranks that share the items. */
   readonly numReplicas: number;
   readonly rank: number;
-  /** Default: true. */
+  /** Whether the order is random. Default: true. */
   readonly shuffle?: boolean;
-  /** The same on all ranks. Default: 0. */
+  /** The seed of the random order. It must be the same on all ranks. Default: 0. */
   readonly seed?: number;
   /**
-   * If the number of ranks does not divide that of the items: whether the last items are left out. Otherwise
-   * some ranks get items a second time. All ranks get the same number in both cases. Default: false.
+   * Whether the last items are left out if the number of ranks does not divide the number of items. Otherwise, some
+   * ranks get items a second time. In both cases, all ranks get the same number of items. Default: false.
    */
   readonly dropLast?: boolean;
 }
@@ -91,7 +91,7 @@ export class DistributedSampler implements ResumableSampler {
       ? new Generator(this.#seed + this.#epoch).randperm(this.#items)
       : undefined;
     for (let i = 0; i < this.length; i++) {
-      // Past the end the order starts again, as often as it takes.
+      // Past its end, the order starts again, as often as necessary.
       const position = (this.rank + i * this.numReplicas) % this.#items;
       yield order?.[position] ?? position;
     }

@@ -1,20 +1,20 @@
 import type { ArrayTree } from './nd-array.ts';
 
 /**
- * Items that come one after another, in unknown number. Each iteration starts from the beginning: use an object with
- * `*[Symbol.iterator]()` or `async *[Symbol.asyncIterator]()`, and not what a generator function returned, which can
- * be read once. Every rank iterates over its own object, so give each rank a different part, for example every size-th
- * item from its rank on.
+ * A stream: items that come one after another, and whose number is unknown. Each iteration must start from the
+ * beginning: use an object with `*[Symbol.iterator]()` or `async *[Symbol.asyncIterator]()`, and not the result of a
+ * generator function, which can be read only once. Every rank iterates over its own object, so give each rank a
+ * different part, for example every size-th item from its rank on.
  */
 export type IterableDataset<Sample extends ArrayTree = ArrayTree> = (
   | Iterable<Sample>
   | AsyncIterable<Sample>
 ) & {
-  /** Is called before each iteration, where it is there: for another order in another epoch. */
+  /** If this method exists, it is called before each iteration, so that another epoch can have another order. */
   setEpoch?(epoch: number): void;
 };
 
-/** What has a length, as an array, is no stream. */
+/** Whether a value is a stream. A value with a length or a size, such as an array, is not. */
 export function isIterableDataset(value: unknown): value is IterableDataset {
   if (typeof value !== 'object' || value === null || 'length' in value || 'size' in value) {
     return false;

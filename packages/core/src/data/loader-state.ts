@@ -17,7 +17,7 @@ import type { SamplerSettings } from './resumable-sampler.ts';
  * The position of a data loader, as plain data that JSON can store. It is the same on every rank of a
  * DistributedSampler.
  */
-// A type, not an interface: only a type is assignable to one of any JSON.
+// This is a type and not an interface, because only a type is assignable to a type of JSON values.
 export type LoaderState = {
   readonly version: 1;
   readonly epoch: number;
@@ -28,7 +28,7 @@ export type LoaderState = {
   readonly numReplicas: number;
   readonly dropLast: boolean;
   readonly sampler: SamplerSettings;
-  /** The sampler's stream at the start of the epoch; null if it does not draw from one. */
+  /** The state of the sampler's generator at the start of the epoch. Null if the sampler does not draw from one. */
   readonly generator: GeneratorState | null;
 };
 
@@ -48,7 +48,7 @@ const checkLoaderState: Check<LoaderState> = object<LoaderState>({
   generator: nullable(checkGeneratorState),
 });
 
-/** Throws ConfigError where `value` is not a data loader's state. */
+/** Throws ConfigError if `value` is not the state of a data loader. */
 export function parseLoaderState(value: unknown): LoaderState {
   return checkSavedData(
     checkLoaderState,
@@ -58,13 +58,16 @@ export function parseLoaderState(value: unknown): LoaderState {
   );
 }
 
-/** What two loaders must have in common for one to continue the other's epoch. */
+/** The settings that two loaders must have in common for one to continue the other's epoch. */
 export type LoaderSettings = Pick<
   LoaderState,
   'batchSize' | 'numReplicas' | 'dropLast' | 'sampler'
 >;
 
-/** Throws ConfigError that names what differs. Other ranks go on where their batches together are as large. */
+/**
+ * Throws ConfigError, which names the settings that differ. Another number of ranks can continue if the batches of all
+ * ranks together have the same size.
+ */
 export function checkSameSettings(saved: LoaderSettings, own: LoaderSettings): void {
   checkSameItems(saved, own);
   const before = flatten(saved);
@@ -84,7 +87,7 @@ export function checkSameSettings(saved: LoaderSettings, own: LoaderSettings): v
   );
 }
 
-/** Throws ConfigError where a step of all ranks takes another number of items. */
+/** Throws ConfigError if the batches of all ranks together have another number of items. */
 function checkSameItems(saved: LoaderSettings, own: LoaderSettings): void {
   const items = saved.batchSize * saved.numReplicas;
   if (items === own.batchSize * own.numReplicas) return;

@@ -28,8 +28,8 @@ export type ArrayTree = NDArray | readonly ArrayTree[] | { readonly [name: strin
 export type PlainTypedArray = Float64Array | Float32Array | BigInt64Array | Int32Array | Uint8Array;
 
 /**
- * An array. The dtype follows from the class of `data` (Float32Array: f32, Int32Array: i32, Uint8Array: u8,
- * ...). The shape is [data.length] unless it is given. Throws ShapeError if they do not fit.
+ * Makes an array. The dtype follows from the class of `data` (Float32Array: f32, Int32Array: i32, Uint8Array: u8, ...).
+ * The shape is [data.length] unless it is given. Throws ShapeError if it does not fit the number of elements.
  */
 export function ndArray(data: Float64Array, shape?: Shape): NDArray<'f64'>;
 export function ndArray(data: Float32Array, shape?: Shape): NDArray<'f32'>;
@@ -67,12 +67,15 @@ const prints = printing<NDArray>(({ dtype, shape, data }, form) => {
   return describeArray('NDArray', { dtype, shape, bytes }, form);
 });
 
-/** Plain data, which prints its values. */
+/** Makes plain data print its values. */
 function printed(array: NDArray): NDArray {
   return Object.defineProperties(array, prints);
 }
 
-/** Has arrays that were copied from elsewhere print as those made here; leaves all else as it is. */
+/**
+ * Makes arrays that were copied from another thread print like arrays that were made here. Other values stay as they
+ * are.
+ */
 export function printArrays<Tree>(tree: Tree): Tree {
   if (typeof tree !== 'object' || tree === null || ArrayBuffer.isView(tree)) return tree;
   const value: object = tree;
@@ -104,7 +107,7 @@ const views: { [K in DType]: View<K> } = {
   bool: (buffer, at, n, shape) => ({ data: new Uint8Array(buffer, at, n), shape, dtype: 'bool' }),
 };
 
-/** An array over memory that is there already; `byteOffset` is a multiple of the element's size. */
+/** Makes an array over existing memory. `byteOffset` must be a multiple of the element's size. */
 export function ndArrayView(
   dtype: DType,
   shape: Shape,
@@ -114,7 +117,7 @@ export function ndArrayView(
   return printed(views[dtype](buffer, byteOffset, elementCount(shape), shape));
 }
 
-/** The same tree with every array replaced. */
+/** Returns the same tree with every array replaced by the result of `map`. */
 export function mapArrays<Tree extends ArrayTree>(
   tree: Tree,
   map: (array: NDArray, path: string) => NDArray,

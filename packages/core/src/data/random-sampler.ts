@@ -27,10 +27,10 @@ const samplerRules: OptionRules<RandomSamplerOptions> = {
 };
 
 /**
- * Items in random order: torch's RandomSampler with `generator=`. Without a generator, each epoch has a new one
- * that is seeded with seed + epoch (as in DistributedSampler), so the order depends on nothing else. (torch
- * seeds it from its global generator, which does not exist here.) With a generator, its stream continues from
- * epoch to epoch, and `setEpoch` has no effect.
+ * Visits items in random order: torch's RandomSampler with `generator=`. Without a generator, each epoch has a new one
+ * that is seeded with seed + epoch (as in DistributedSampler), so the order depends on nothing else. (torch seeds it
+ * from its global generator, which does not exist here.) With a generator, its stream continues from epoch to epoch,
+ * and `setEpoch` has no effect.
  */
 export class RandomSampler implements ResumableSampler {
   readonly length: number;
@@ -73,7 +73,8 @@ export class RandomSampler implements ResumableSampler {
     }
     const whole = Math.floor(this.length / this.#items);
     for (let i = 0; i < whole; i++) yield* generator.randperm(this.#items);
-    // Drawn even where nothing is left to take, as torch does: the stream goes on after it.
+    // As in torch, a permutation is drawn even if none of its items are taken, so that the stream continues at the same
+    // place.
     yield* generator.randperm(this.#items).subarray(0, this.length % this.#items);
   }
 }

@@ -7,7 +7,7 @@ import type { OptionRules } from '../spec/option-rules.ts';
 
 /** Options of `readTextFiles`. */
 export interface ReadTextFilesOptions {
-  /** The folder from which relative globs start. Default: that of the process. */
+  /** The folder that globs are relative to. Default: the process's working folder. */
   readonly cwd?: string;
   /** The most bytes to read. More bytes are an error. Default: 1 GiB. */
   readonly maxBytes?: number;

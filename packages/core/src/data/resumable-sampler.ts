@@ -17,7 +17,7 @@ export interface ResumableSampler extends Sampler {
   readonly generator?: Generator | undefined;
 }
 
-/** Any sampler: one that does not say its settings is known by its length alone. */
+/** Makes any sampler resumable. A sampler without `settings` is identified by its length alone. */
 export function resumable(sampler: Sampler): ResumableSampler {
   if (isResumable(sampler)) return sampler;
   const { length } = sampler;

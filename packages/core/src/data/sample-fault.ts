@@ -4,7 +4,9 @@ import { isDType } from '../spec/dtype.ts';
 import { type HostData, holds } from '../tensor/host-data.ts';
 import { Tensor } from '../tensor/tensor.ts';
 
-/** What is wrong with what a dataset returned as a sample; undefined for arrays, nested in lists and records. */
+/**
+ * Says what is wrong with a sample that a dataset returned. Undefined for arrays, and for lists and records of them.
+ */
 export function sampleFault(value: unknown, path: string): string | undefined {
   const at = path === '' ? '' : ` at ${path}`;
   if (value instanceof Tensor) return `a tensor${at}, which belongs to one rank and one thread`;
@@ -26,7 +28,7 @@ export function sampleFault(value: unknown, path: string): string | undefined {
   return undefined;
 }
 
-/** What is wrong with an array that was written by hand. */
+/** Says what is wrong with an array that was not made by ndArray. Undefined if nothing is. */
 function arrayFault(data: unknown, shape: unknown, dtype: unknown): string | undefined {
   if (typeof dtype !== 'string' || !isDType(dtype))
     return `an array of the dtype ${describeValue(dtype)}`;

@@ -1,7 +1,7 @@
 import type { ResumableSampler, SamplerSettings } from './resumable-sampler.ts';
 import { checkInteger } from './check-integer.ts';
 
-/** Every item once, in order. */
+/** Visits every item once, in order. */
 export class SequentialSampler implements ResumableSampler {
   readonly length: number;
 

@@ -2,12 +2,15 @@ import { type BatchSource, type Collate, endOfData } from './batch-source.ts';
 import type { IterableDataset } from './iterable-dataset.ts';
 import type { ArrayTree } from './nd-array.ts';
 
-/** Where a stream is read, and how. */
+/** How a stream is read. */
 export interface StreamOptions<Sample> {
   readonly batchSize: number;
   readonly dropLast: boolean;
   readonly collate: Collate<Sample>;
-  /** Batches that are read and passed over: those of an epoch that is gone on with. */
+  /**
+   * The number of batches that are read and dropped first. They are those that were already handed out in an epoch that
+   * is continued.
+   */
   readonly skip: number;
 }
 
@@ -18,7 +21,7 @@ export class StreamSource<Sample extends ArrayTree> implements BatchSource<Sampl
   #items: Iterator<Sample> | AsyncIterator<Sample> | undefined;
   #read = 0;
   #isOver = false;
-  /** Fetches come in turns. */
+  /** The last fetch. The next one waits for it, so that batches are read in order. */
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(dataset: IterableDataset<Sample>, options: StreamOptions<Sample>) {

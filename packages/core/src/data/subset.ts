@@ -16,7 +16,7 @@ const subsetRules = {
   indices: option.required(indexList),
 };
 
-/** The items of a dataset at given indices, in their order. */
+/** The items of a dataset at given indices, in the order of the indices. */
 export class Subset<Sample extends ArrayTree> implements Dataset<Sample> {
   readonly dataset: Dataset<Sample>;
   readonly indices: ArrayLike<number>;
@@ -66,7 +66,8 @@ export function randomSplit<Sample extends ArrayTree>(
 
 function lengthsOf(parts: readonly number[], length: number): number[] {
   const sum = parts.reduce((total, part) => total + part, 0);
-  // Python's math.isclose, and at most 1: rounding must not give away more than there is.
+  // This is Python's math.isclose, and demands a sum of at most 1: rounding must not give away more items than there
+  // are.
   const fractions = sum <= 1 && 1 - sum <= 1e-9 && parts.every((part) => part >= 0);
   if (!fractions) return [...parts];
   const lengths = parts.map((part) => Math.floor(length * part));

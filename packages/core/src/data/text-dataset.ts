@@ -5,7 +5,7 @@ import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRule, OptionRules } from '../spec/option-rules.ts';
 
-/** `y` is `x` one byte later. Shape: x [T], y [T]. */
+/** A window of a text. `y` is the window one byte later. Shape: x [T], y [T]. */
 export type TextSample = {
   readonly x: NDArray<'i32'>;
   readonly y: NDArray<'i32'>;
@@ -33,7 +33,7 @@ const textRules: OptionRules<TextDatasetOptions> = {
   stride: option.integer(1),
 };
 
-/** Windows of a long text, byte by byte: the vocabulary is the 256 bytes. */
+/** Windows of a long text. Each byte is a token, so the vocabulary is the 256 bytes. */
 export class TextDataset implements Dataset<TextSample> {
   readonly length: number;
   readonly #bytes: Uint8Array;
@@ -73,7 +73,7 @@ export class TextDataset implements Dataset<TextSample> {
 }
 
 /**
- * The beginning of a text for training and its end for validation. The two share no byte. The cut is at
+ * Splits a text into its beginning for training and its end for validation. The two share no byte. The cut is at
  * floor(length * (1 - validationFraction)).
  */
 export function splitText(

@@ -21,7 +21,7 @@ export interface WeightedRandomSamplerOptions {
   readonly generator?: Generator;
   /** The number of ranks that take the drawn items in turns. Default: 1. */
   readonly numReplicas?: number;
-  /** The number of this rank among them. Default: 0. */
+  /** The number of this rank among the replicas. Default: 0. */
   readonly rank?: number;
 }
 
@@ -36,9 +36,9 @@ const samplerRules: OptionRules<WeightedRandomSamplerOptions> = {
 };
 
 /**
- * Items drawn by their weights: torch's WeightedRandomSampler with `generator=`, index for index. Without a
- * generator, each epoch has a new one that is seeded with seed + epoch, as in RandomSampler. All ranks draw the
- * same items; with `numReplicas` and `rank`, each takes its share of them.
+ * Draws items by their weights: torch's WeightedRandomSampler with `generator=`, index for index. Without a generator,
+ * each epoch has a new one that is seeded with seed + epoch, as in RandomSampler. All ranks draw the same items. With
+ * `numReplicas` and `rank`, each rank takes its share of them.
  */
 export class WeightedRandomSampler implements ResumableSampler {
   readonly length: number;
@@ -94,9 +94,9 @@ export class WeightedRandomSampler implements ResumableSampler {
     for (let i = this.#rank; i < drawn.length; i += this.numReplicas) yield drawn[i] ?? 0;
   }
 
-  /** torch.multinomial, of f64 weights. */
+  /** torch.multinomial of f64 weights. */
   #draw(generator: Generator): ArrayLike<number> {
-    // PyTorch draws a single item as without replacement.
+    // PyTorch draws a single item in the same way as items without replacement.
     if (this.#replacement && this.#samples > 1) {
       return drawAgain(generator, this.#weights, this.#samples);
     }
@@ -104,12 +104,12 @@ export class WeightedRandomSampler implements ResumableSampler {
   }
 }
 
-/** Each item by a number in [0, 1), looked up in the running sum of weights. */
+/** Draws with replacement. Each item is found by looking up a number from [0, 1) in the running sum of the weights. */
 function drawAgain(generator: Generator, weights: Float64Array, count: number): number[] {
   let total = 0;
   const sums = weights.map((weight) => (total += weight));
   const ends = sums.map((sum) => sum / total);
-  // Rounding must not leave anything behind the last one.
+  // Rounding must not leave numbers that lie behind the last end.
   ends[ends.length - 1] = 1;
   return Array.from(generator.rand64(count), (value) => {
     let [low, high] = [0, ends.length];
@@ -122,7 +122,10 @@ function drawAgain(generator: Generator, weights: Float64Array, count: number): 
   });
 }
 
-/** The largest of weights that are each divided by an exponentially distributed number (Efraimidis and Spirakis 2006). */
+/**
+ * Draws without replacement. Each weight is divided by an exponentially distributed number, and the items with the
+ * largest quotients are taken (Efraimidis and Spirakis 2006).
+ */
 function drawOnce(generator: Generator, weights: Float64Array, count: number): number[] {
   const values = generator.rand64(weights.length);
   const keys = weights.map((weight, i) => weight / -Math.log1p(-(values[i] ?? 0)));
@@ -149,7 +152,10 @@ function checkedWeights(weights: ArrayLike<number>, least: number): Float64Array
   );
 }
 
-/** Tells weights apart that a saved epoch was not drawn by. FNV-1a of their bytes. */
+/**
+ * Returns the FNV-1a hash of the bytes of the weights, by which a loader notices that a saved epoch was drawn by other
+ * weights.
+ */
 function digest(weights: Float64Array): number {
   let hash = 0x811c9dc5 | 0;
   for (const byte of new Uint8Array(weights.buffer)) hash = Math.imul(hash ^ byte, 0x01000193);

@@ -3,11 +3,11 @@ export interface WorkerDataset {
   /** What the worker imports: `new URL('./dataset.ts', import.meta.url)`, or a package's name. */
   readonly module: URL | string;
   /**
-   * The export of the module that is the dataset, or a function of `arguments` that makes it. Default:
+   * The name of the module's export that is the dataset, or a function that makes it from `arguments`. Default:
    * `default`.
    */
   readonly export?: string;
-  /** Plain data that is copied to every worker. */
+  /** The arguments of the exported function: plain data that is copied to every worker. */
   readonly arguments?: readonly unknown[];
   /** The name of an export that is the collate function. Default: samples are stacked. */
   readonly collate?: string;

@@ -1,6 +1,6 @@
 import type { ArrayTree } from './nd-array.ts';
 
-/** What a worker of a data loader is started with. */
+/** The data that a worker of a data loader is started with. */
 export interface WorkerTask {
   readonly module: string;
   readonly exportName: string;
@@ -18,7 +18,7 @@ export type BatchReply<Batch extends ArrayTree> =
   | { readonly kind: 'batch'; readonly id: number; readonly batch: Batch }
   | { readonly kind: 'error'; readonly id: number; readonly error: ErrorReport };
 
-/** An error as it travels between threads, whatever class it was of. */
+/** The form in which an error of any class travels between threads. */
 export interface ErrorReport {
   readonly name: string;
   readonly message: string;

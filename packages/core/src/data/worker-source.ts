@@ -17,7 +17,7 @@ const workerDatasetRules: OptionRules<WorkerDataset> = {
   length: option.required(option.count),
 };
 
-/** Makes batches on worker threads, in turns. It needs Node. */
+/** Makes batches on worker threads. The threads take requests in turns. It needs Node. */
 export class WorkerSource<Batch extends ArrayTree> implements BatchSource<Batch> {
   readonly #workers: readonly WorkerThread<Batch>[];
   #requests = 0;
@@ -33,7 +33,7 @@ export class WorkerSource<Batch extends ArrayTree> implements BatchSource<Batch>
       collateName: dataset.collate ?? null,
       length: dataset.length,
     };
-    // Beside this file, with its ending: TypeScript from the sources, JavaScript from the package.
+    // The entry lies beside this file and has the same ending: TypeScript in the sources, JavaScript in the package.
     const entry = new URL(import.meta.url.replace(/[^/]*(\.[jt]s)$/, 'data-worker$1'));
     this.#workers = Array.from({ length: workers }, (_, index) => {
       const worker = new threads.Worker(entry, { name: `data-${index}`, workerData: task });
@@ -138,7 +138,10 @@ function specifierOf(module: URL | string): string {
   );
 }
 
-/** Not an import: this file is also bundled for browsers, where only `workers: 0` is possible. */
+/**
+ * Loads node:worker_threads at runtime. It cannot be imported, because this file is also bundled for browsers, where
+ * only `workers: 0` is possible.
+ */
 function builtinThreads(): typeof workerThreads {
   if (typeof process !== 'undefined' && typeof process.getBuiltinModule === 'function') {
     return process.getBuiltinModule('node:worker_threads');

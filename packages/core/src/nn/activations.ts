@@ -11,7 +11,7 @@ const slopeRules: OptionRules<{ negativeSlope: number }> = {
 };
 const alphaRules: OptionRules<{ alpha: number }> = { alpha: option.required(option.number) };
 
-/** max(x, 0). */
+/** The rectifier: max(x, 0). */
 export class ReLU extends Module {
   /** Shape: x N -> N. */
   forward(x: Tensor): Tensor {
@@ -55,7 +55,7 @@ export class Sigmoid extends Module {
   }
 }
 
-/** Hyperbolic tangent. */
+/** The hyperbolic tangent. */
 export class Tanh extends Module {
   /** Shape: x N -> N. */
   forward(x: Tensor): Tensor {

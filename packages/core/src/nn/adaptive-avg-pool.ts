@@ -9,7 +9,7 @@ import {
 } from './functional/adaptive-avg-pool.ts';
 import { Module } from './module.ts';
 
-/** The means of windows that cover one dim; you give the number of windows. */
+/** The means of windows that cover one dim. The number of windows is given. */
 export class AdaptiveAvgPool1d extends Module {
   readonly outputSize: number;
 
@@ -30,7 +30,7 @@ export class AdaptiveAvgPool1d extends Module {
   }
 }
 
-/** The means of windows that cover an image; you give the number of windows. 1 gives the mean of each channel. */
+/** The means of windows that cover an image. The number of windows is given. 1 gives the mean of each channel. */
 export class AdaptiveAvgPool2d extends Module {
   readonly outputSize: OutputSize2d;
 

@@ -8,13 +8,13 @@ import { requireTensors } from '../tensor/check-arguments.ts';
 import { withOwnGradient } from '../tensor/own-gradient.ts';
 import { Tensor } from '../tensor/tensor.ts';
 
-/** For each input or output, its gradient; null if it is not a tensor, or has no gradient. */
+/** The gradient of each input or output. It is null for a value that is not a tensor or has no gradient. */
 export type Gradients = readonly (Tensor | null)[];
 
 /**
- * Called in backward() when the gradients of the inputs of forward() are complete. If it returns gradients,
- * these replace them. `gradOutput` contains those of the tensors that forward() returned, including tensors in
- * lists, one after the other.
+ * A function that is called in backward() when the gradients of the inputs of forward() are complete. If it returns
+ * gradients, they replace those of the inputs. `gradOutput` contains the gradients of the tensors that forward()
+ * returned. Tensors in lists are included, one after the other.
  */
 export type FullBackwardHook<M> = (
   module: M,
@@ -22,7 +22,7 @@ export type FullBackwardHook<M> = (
   gradOutput: Gradients,
 ) => Gradients | undefined | void;
 
-/** Runs `forward` such that the gradients of its inputs and outputs come to the hooks that there are then. */
+/** Runs `forward` so that backward() passes the gradients of its inputs and outputs to the hooks that exist by then. */
 export function withBackwardHooks<M extends object>(
   module: M,
   hooks: ReadonlySet<FullBackwardHook<M>>,
@@ -53,8 +53,9 @@ export function withBackwardHooks<M extends object>(
 }
 
 /**
- * The same values; `complete` is called once in a backward pass, when the gradients of all of them are there, and what
- * it returns goes on. What is no tensor, or has no gradient, is left as it is.
+ * Passes values through nodes that observe their gradients. In a backward pass, `complete` is called once, when the
+ * gradients of all values are there, and the gradients that it returns flow on. A value that is not a tensor, or has no
+ * gradient, stays as it is.
  */
 function gates(values: readonly unknown[], complete: (found: Gradients) => Gradients): unknown[] {
   const nodes = values.map((value) =>
@@ -64,7 +65,7 @@ function gates(values: readonly unknown[], complete: (found: Gradients) => Gradi
   const [some] = trained;
   if (some === undefined) return [...values];
   const found = new Map<number, Tensor>();
-  // Older than the gates, which all tell it that they were there: backward comes to it last.
+  // This node is older than the gates, and each gate sends it a gradient. So backward comes to it after all gates.
   const last = withOwnGradient(
     trained,
     () => some,
@@ -89,13 +90,13 @@ function gates(values: readonly unknown[], complete: (found: Gradients) => Gradi
   });
 }
 
-/** PyTorch's gradient of an input that forward() did not use. */
+/** As in PyTorch, the gradient of an input that forward() did not use is zeros. */
 function zerosOf(input: unknown): Tensor | null {
   if (!(input instanceof Tensor && input.node.requiresGrad)) return null;
   return new Tensor(constantLike(input.node, 0));
 }
 
-/** The tensors of an output, also those in lists. */
+/** The tensors of an output, including those in lists. */
 function tensorsIn(value: unknown): readonly Tensor[] {
   if (value instanceof Tensor) return [value];
   return Array.isArray(value) ? value.flatMap(tensorsIn) : [];
@@ -106,7 +107,7 @@ function replaced(value: unknown, by: ReadonlyMap<unknown, unknown>): unknown {
   return by.get(value) ?? value;
 }
 
-/** Throws ShapeError for other gradients than those in whose place they are. */
+/** Checks gradients that a hook returned. Throws ShapeError if they do not match those that they replace. */
 function checked(module: object, before: Gradients, changed: Gradients): Gradients {
   const { name } = module.constructor;
   const fits =

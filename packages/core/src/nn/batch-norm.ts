@@ -24,7 +24,7 @@ import { BufferTensor, Parameter } from './parameter.ts';
 
 /** Options of the batch norms. */
 export interface BatchNormOptions {
-  /** Added to the variance. Default: 1e-5. */
+  /** The number that is added to the variance. Default: 1e-5. */
   readonly eps?: number;
   /**
    * The weight of the newest batch in the running statistics. null: all batches have the same weight. Default:
@@ -61,9 +61,9 @@ export abstract class BatchNorm extends Module {
   numBatchesTracked: BufferTensor;
   readonly eps: number;
   momentum: number | null;
-  /** Of a batch whose parts are given one after the other. */
+  /** The state of a batch whose parts are given one after the other. Null for whole batches. */
   #parts: PartsOfBatch | null = null;
-  /** The mesh axis whose ranks have other items of the batch; null: statistics are those of this rank's items. */
+  /** The mesh axis whose ranks have other items of the batch. null: the statistics are those of this rank's items. */
   axis: string | null = null;
 
   /** Throws ConfigError. */
@@ -83,9 +83,9 @@ export abstract class BatchNorm extends Module {
   }
 
   /**
-   * Says that the next call gets a part of a batch (the deferred batch norm of GPipe). A part is normalised by
-   * its own statistics. Running statistics are updated once, with the last part, by the statistics of all
-   * parts. Null: each call gets a whole batch.
+   * Declares that the next call gets a part of a batch (the deferred batch norm of GPipe). A part is normalised by its
+   * own statistics. The running statistics are updated once, with the last part, by the statistics of all parts. Null
+   * declares that each call gets a whole batch.
    */
   expectPart(part: BatchPart | null): void {
     const statistics = part === null || part.index === 0 ? null : (this.#parts?.statistics ?? null);
@@ -110,10 +110,10 @@ export abstract class BatchNorm extends Module {
     return composed(() => this.#normalize(x));
   }
 
-  /** How many dims an input has, batch and channels included. */
+  /** The numbers of dims that an input may have, including batch and channels. */
   protected abstract get inputDims(): readonly number[];
 
-  /** Shape: x f32 [N, channels, ...]. */
+  /** The statistics that x is normalised by in training. Shape: x f32 [N, channels, ...]. */
   #statistics(x: Tensor): BatchStatistics {
     const { axis } = this;
     if (axis !== null && ranksOf(axis) > 1) return sharedStatistics(x, axis);
@@ -207,9 +207,9 @@ export interface BatchPart {
 }
 
 interface PartsOfBatch extends BatchPart {
-  /** Of the parts so far. */
+  /** The statistics of the parts so far. */
   statistics: BatchStatistics | null;
-  /** Whether the part was given. */
+  /** Whether the part has been given to forward(). */
   isTracked: boolean;
 }
 
@@ -224,7 +224,7 @@ function partTwice(layer: string, shape: Shape): TensorStateError {
   );
 }
 
-/** Less its mean, a single value is 0: nothing would be left of x. */
+/** The error for a single value per channel. It equals its mean, so normalisation would leave nothing of x. */
 function oneValue(layer: string, shape: Shape): ShapeError {
   return new ShapeError(
     {

@@ -6,23 +6,23 @@ import { concat, full } from '../tensor/create.ts';
 import { noGrad } from '../graph/create-node.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 
-/** Of all items of a batch, for each channel. Shape: each [channels], count [1]. */
+/** The statistics of all items of a batch for each channel. Shape: each [channels], count [1]. */
 export interface BatchStatistics {
   readonly mean: Tensor;
-  /** How many values each channel has. */
+  /** The number of values of each channel. */
   readonly count: Tensor;
   readonly variance: Tensor;
-  /** Over n - 1. */
+  /** The variance with the divisor n - 1. */
   readonly unbiased: Tensor;
 }
 
-/** How many ranks have a part of the batch. Throws ConfigError for a mesh that has axes, and not this one. */
+/** The number of ranks that have a part of the batch. Throws ConfigError if the mesh has axes, but not this one. */
 export function ranksOf(axis: string | null): number {
   const { mesh } = currentSession();
   return axis === null || mesh.axes.length === 0 ? 1 : axisOf(mesh, axis).size;
 }
 
-/** Of this rank's batch. Shape: x f32 [N, channels, ...]. */
+/** The statistics of this rank's batch. Shape: x f32 [N, channels, ...]. */
 export function ownStatistics(x: Tensor): BatchStatistics {
   const count = valuesPerChannel(x);
   const mean = x.mean(itemDims(x));
@@ -32,8 +32,8 @@ export function ownStatistics(x: Tensor): BatchStatistics {
 }
 
 /**
- * Of the batches of all ranks of an axis, which may be of different sizes: two all-reduces of a few numbers for each
- * channel. A collective of the graph. Shape: x f32 [N, channels, ...].
+ * The statistics of the batches of all ranks of an axis together. The batches may differ in size. The cost is two
+ * all-reduces of a few numbers for each channel. This is a collective of the graph. Shape: x f32 [N, channels, ...].
  */
 export function sharedStatistics(x: Tensor, axis: string): BatchStatistics {
   const channels = sizeAt(x.shape, 1);
@@ -46,7 +46,7 @@ export function sharedStatistics(x: Tensor, axis: string): BatchStatistics {
   return { mean, count, variance: sum.div(count), unbiased: sum.div(count.sub(1)) };
 }
 
-/** Of two batches together (Chan, Golub, LeVeque 1983), without gradients. */
+/** The statistics of two batches together (Chan, Golub, LeVeque 1983), without gradients. */
 export function togetherWith(first: BatchStatistics, second: BatchStatistics): BatchStatistics {
   return noGrad(() => {
     const count = first.count.add(second.count);
@@ -59,17 +59,20 @@ export function togetherWith(first: BatchStatistics, second: BatchStatistics): B
   });
 }
 
-/** As x broadcasts with it. Shape: value [channels], x [N, channels, ...] -> [channels, 1, ...]. */
+/**
+ * Reshapes a value for each channel so that it broadcasts with x. Shape: value [channels], x [N, channels, ...] ->
+ * [channels, 1, ...].
+ */
 export function perChannel(value: Tensor, x: Tensor): Tensor {
   return value.reshape([value.numel, ...x.shape.slice(2).map(() => 1)]);
 }
 
-/** Of x [N, channels, ...]. */
+/** The number of values that each channel has. Shape: x [N, channels, ...]. */
 export function valuesPerChannel({ shape, numel }: Tensor): number {
   return numel / Math.max(1, sizeAt(shape, 1));
 }
 
-/** All but that of the channels. */
+/** All dims but that of the channels. */
 function itemDims({ shape }: Tensor): number[] {
   return shape.map((_, dim) => dim).filter((dim) => dim !== 1);
 }

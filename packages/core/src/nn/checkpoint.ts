@@ -12,7 +12,7 @@ import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 
-/** What happens to the value of a node between the forward pass and its use in the backward pass. */
+/** Decides what happens to the value of a node between the forward pass and its use in the backward pass. */
 export type CheckpointPolicy = (node: {
   readonly op: Op;
   readonly shape: readonly number[];
@@ -20,11 +20,11 @@ export type CheckpointPolicy = (node: {
 
 /** Options of `checkpoint`. */
 export interface CheckpointOptions {
-  /** Default: everything except the results is computed again (full checkpointing). */
+  /** What to do with each intermediate value. Default: all of them are computed again (full checkpointing). */
   readonly policy?: CheckpointPolicy;
   /**
-   * Where results, and values for which the policy says `offload`, are kept between the forward and the
-   * backward pass (`hostPages()`, `filePages(directory)`). Default: results stay on the device.
+   * Where results, and values for which the policy says `offload`, are kept between the forward and the backward pass
+   * (`hostPages()`, `filePages(directory)`). Default: results stay on the device.
    */
   readonly pages?: PageStore;
 }
@@ -51,7 +51,7 @@ export function checkpoint<T>(forward: () => T, options: CheckpointOptions = {})
   const members = policy === undefined ? results : membersOf(results, olderId);
   for (const node of members) {
     const isResult = results.has(node);
-    // Those of regions inside it are theirs.
+    // Nodes of a checkpoint inside this one are handled by that checkpoint.
     if (node.region !== region && !isResult) continue;
     const leaves = isResult ? pages !== undefined : policy?.(node) === 'offload';
     if (leaves) offload(region, node, pages);
@@ -83,7 +83,7 @@ function offload(region: RecomputeRegion, node: Node, pages: PageStore | undefin
   region.remake(node, () => noGrad(() => pageIn(page)));
 }
 
-/** What results are made of, up to nodes that are older. */
+/** The nodes that results are computed from, up to nodes that existed before. */
 function membersOf(results: Iterable<Node>, olderId: number): ReadonlySet<Node> {
   const seen = new Set(results);
   for (const node of seen) {

@@ -8,20 +8,20 @@ import type { OptionRules } from '../spec/option-rules.ts';
 import { Module } from './module.ts';
 import { Parameter } from './parameter.ts';
 
-/** How large a convolution is. */
+/** The sizes of a convolution. */
 export interface ConvSize {
   readonly inChannels: number;
   readonly outChannels: number;
   readonly window: readonly number[];
-  /** Whether the weight has the input channels first; default false. */
+  /** Whether the weight has the input channels first. Default: false. */
   readonly isTransposed?: boolean;
 }
 
-/** The options that a layer has beside those of its function. */
+/** The options of a convolution layer in addition to those of its function. */
 export interface ConvLayerOptions {
-  /** Default true. */
+  /** Whether there is a bias. Default: true. */
   readonly bias?: boolean;
-  /** Source of initial values; default the rank's generator. */
+  /** The source of initial values. Default: the rank's generator. */
   readonly generator?: Generator;
 }
 
@@ -32,14 +32,17 @@ export const convLayerRules: OptionRules<ConvLayerOptions> = {
 
 type Given<Options> = { readonly [K in keyof Options]-?: Options[K] | undefined };
 
-/** What convolutions have in common. Weight [out, in/groups, ...window], or [in, out/groups, ...window]; bias [out]. */
+/**
+ * The base class of convolutions. Weight [out, in/groups, ...window] or, if transposed, [in, out/groups, ...window],
+ * bias [out].
+ */
 export abstract class ConvLayer<Options extends { readonly groups?: number }> extends Module {
   weight: Parameter;
   bias: Parameter | null;
   readonly options: Options;
   readonly #size: ConvSize;
 
-  /** Throws ConfigError where the groups do not divide the channels. */
+  /** Throws ConfigError if the groups do not divide the channels. */
   constructor(
     size: ConvSize,
     options: Options,

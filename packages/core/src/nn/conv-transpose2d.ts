@@ -23,7 +23,9 @@ const sizeRules: OptionRules<{ inChannels: number; outChannels: number; kernel: 
   kernel: option.required(size2d(1)),
 };
 
-/** Transposed 2-D convolution with torch.nn.ConvTranspose2d's initial values. Weight [in, out/groups, R, S], bias [out]. */
+/**
+ * Transposed 2-D convolution with torch.nn.ConvTranspose2d's initial values. Weight [in, out/groups, R, S], bias [out].
+ */
 export class ConvTranspose2d extends ConvLayer<ConvTranspose2dOptions> {
   /** Throws ConfigError, also if the groups do not divide the channels. */
   constructor(

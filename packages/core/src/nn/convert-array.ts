@@ -4,9 +4,9 @@ import { fromBytes, toBytes } from '../tensor/host-data.ts';
 import { widenFloats } from '../tensor/host-data.ts';
 
 /**
- * An array in another dtype, for the conversions that checkpoints need: smaller floats and f64 to f32
- * (published weights), i64 to i32 (PyTorch's counters). Undefined for other pairs, and if a number does not
- * fit.
+ * Converts an array to another dtype, for the conversions that checkpoints need: smaller floats and f64 to f32
+ * (published weights), and i64 to i32 (PyTorch's counters). Returns undefined for other pairs of dtypes, and if a
+ * number does not fit.
  */
 export function convertArray(array: HostArray, dtype: DType): HostArray | undefined {
   if (array.dtype === dtype) return array;

@@ -11,23 +11,22 @@ import { Parameter, type ParameterPart } from './parameter.ts';
 
 /**
  * A parameter that ranks share out. It stands for the whole: its shape, its value in expressions, `data()`, its
- * gradient, and values that are assigned to it concern the whole. Everything that reads the whole is a
- * collective: all ranks must do it, in the same order. Its `part` is what this rank keeps and optimizers
- * update.
+ * gradient, and values that are assigned to it are those of the whole. Everything that reads the whole is a collective:
+ * all ranks must do it, in the same order. Its `part` is what this rank keeps and what optimizers update.
  */
 export abstract class DividedParameter extends Parameter {
   abstract override get part(): ParameterPart;
 
-  /** The whole, at which gradients arrive. Shape: -> whole. */
+  /** The node of the whole. Gradients arrive at it. Shape: -> whole. */
   abstract override get node(): Node;
 
   /**
-   * The whole of a tensor that lies as the part does, such as its gradient. No gradient flows through it. A
-   * collective. Shape: part -> whole.
+   * Returns the whole of a tensor with the layout of the part, such as its gradient. No gradient flows through it. This
+   * is a collective. Shape: part -> whole.
    */
   abstract override wholeOf(part: Tensor): Tensor;
 
-  /** Shape: whole -> part. */
+  /** Cuts this rank's part from a whole. Shape: whole -> part. */
   abstract override partOf(whole: Tensor): Tensor;
 
   constructor(shape: Shape, { dtype }: Pick<ParameterPart, 'dtype'>) {
@@ -65,7 +64,7 @@ export abstract class DividedParameter extends Parameter {
     return grad === null ? null : withoutValues(() => this.wholeOf(grad)).node;
   }
 
-  /** Shape: whole. */
+  /** Replaces the gradient of the part by its part of a whole gradient. Shape: whole. */
   override setGradientNode(node: Node): void {
     this.#own.setGradientNode(this.#partOf(node));
   }
@@ -111,7 +110,7 @@ export abstract class DividedParameter extends Parameter {
     return this;
   }
 
-  /** Shape: value whole. */
+  /** Stores this rank's part of new contents. Shape: value whole. */
   override store(value: Node): this {
     this.#own.store(this.#partOf(value));
     return this;

@@ -2,7 +2,7 @@ import type { Tensor } from '../tensor/tensor.ts';
 import { checkProbability, dropout } from './functional/dropout.ts';
 import { Module } from './module.ts';
 
-/** Drops elements while training, and none in evaluation. */
+/** Drops elements while training. In evaluation, it drops none. */
 export class Dropout extends Module {
   readonly probability: number;
 

@@ -10,9 +10,9 @@ import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 
 export interface EmbeddingOptions {
-  /** A row that starts as zeros and gets no gradient. */
+  /** The index of a row that starts as zeros and gets no gradient. */
   readonly paddingIdx?: number;
-  /** Source of initial values; default the rank's generator. */
+  /** The source of initial values. Default: the rank's generator. */
   readonly generator?: Generator;
 }
 

@@ -2,7 +2,7 @@ import { requireWhole } from '../tensor/check-arguments.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { Module } from './module.ts';
 
-/** Merges dims; by default all but the first. */
+/** Merges dims into one. By default, these are all dims but the first. */
 export class Flatten extends Module {
   readonly startDim: number;
   readonly endDim: number;

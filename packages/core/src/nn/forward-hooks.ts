@@ -2,16 +2,18 @@ import { synchronously } from '../ambient.ts';
 import { ConfigError } from '../spec/errors.ts';
 import { type FullBackwardHook, withBackwardHooks } from './backward-hooks.ts';
 
-/** Called with the inputs of forward(). If it returns a list, this list replaces the inputs. */
+/** A function that is called with the inputs of forward(). If it returns a list, this list replaces the inputs. */
 export type ForwardPreHook<M> = (
   module: M,
   inputs: readonly unknown[],
 ) => readonly unknown[] | undefined | void;
 
-/** Called with the inputs and the output of forward(). If it returns a value, this value replaces the output. */
+/**
+ * A function that is called with the inputs and the output of forward(). If it returns a value, it replaces the output.
+ */
 export type ForwardHook<M> = (module: M, inputs: readonly unknown[], output: unknown) => unknown;
 
-/** What runs around forward() of a module. */
+/** The hooks that run around forward() of a module. */
 export class ForwardHooks<M extends object> {
   readonly #before = new Set<ForwardPreHook<M>>();
   readonly #after = new Set<ForwardHook<M>>();
@@ -36,7 +38,9 @@ export class ForwardHooks<M extends object> {
     return () => hooks.delete(hook);
   }
 
-  /** Stays for good, as others may have put something around it meanwhile. */
+  /**
+   * Puts the hooks around forward(). They are never taken off again, because others may have wrapped forward() since.
+   */
   #install(module: M): void {
     if (this.#isInstalled) return;
     const forward: unknown = Reflect.get(module, 'forward');
@@ -65,7 +69,7 @@ export class ForwardHooks<M extends object> {
       }
       return output;
     };
-    // Not enumerable: a member is what a field holds.
+    // The property must not be enumerable: the enumerable fields of a module are searched for members.
     Object.defineProperty(module, 'forward', { value, configurable: true, enumerable: false });
   }
 }

@@ -1,4 +1,4 @@
-// The functions of torch.nn.functional, as one namespace for the package's entry point.
+// This file collects the functions of torch.nn.functional as one namespace for the package's entry point.
 export {
   adaptiveAvgPool1d,
   adaptiveAvgPool2d,

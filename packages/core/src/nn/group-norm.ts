@@ -14,7 +14,7 @@ import { Parameter } from './parameter.ts';
 
 /** Options of `GroupNorm`. */
 export interface GroupNormOptions {
-  /** Added to the variance. Default: 1e-5. */
+  /** The number that is added to the variance. Default: 1e-5. */
   readonly eps?: number;
   /** Whether there are a trained weight and bias. Default: true. */
   readonly affine?: boolean;
@@ -29,7 +29,7 @@ const sizeRules: OptionRules<{ numGroups: number; numChannels: number }> = {
   numChannels: option.required(option.integer(1)),
 };
 
-/** Normalisation of each item over the channels of a group (Wu and He 2018). Weight and bias [numChannels]. */
+/** Normalises each item over the channels of a group (Wu and He 2018). Weight and bias [numChannels]. */
 export class GroupNorm extends Module {
   weight: Parameter | null = null;
   bias: Parameter | null = null;

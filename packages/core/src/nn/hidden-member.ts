@@ -5,16 +5,16 @@ import { BufferTensor, Parameter } from './parameter.ts';
 
 /** A value that looks like a member of a module, but is not found as one. */
 export interface HiddenMember {
-  /** A text such as "a Linear inside an array". */
+  /** A description such as "a Linear inside an array". */
   readonly what: string;
   readonly todo: string;
 }
 
-/** The most entries of a container that are looked at: members rarely stand behind so many others. */
+/** The largest number of entries of a container that are searched. Members are rarely preceded by so many others. */
 const mostItems = 100;
 const mostDepth = 4;
 
-/** The first member that the value of a field hides, of those for which `isFound` is false. */
+/** Returns the first member that the value of a field hides, of those that are not found elsewhere (`isFound`). */
 export function hiddenMember(
   value: unknown,
   isFound: (member: object) => boolean,
@@ -59,14 +59,17 @@ function isOwnedTensor(value: object): boolean {
   return value instanceof Parameter || value instanceof BufferTensor;
 }
 
-/** A tensor that trains by itself; not what is computed from such. */
+/** Whether a value is a leaf that trains. Tensors that are computed from such leaves do not count. */
 function isTrainedLeaf(value: object): boolean {
   if (!(value instanceof Tensor) || value instanceof Parameter) return false;
   const { op, requiresGrad } = value.contents;
   return requiresGrad && (op === 'input' || op === 'assign');
 }
 
-/** Objects of classes keep what they like; plain ones are there to be looked into. */
+/**
+ * The values inside a container or a plain object. Objects of classes are not searched, because what they hold is their
+ * own business.
+ */
 function itemsOf(value: object): Iterable<unknown> {
   if (Array.isArray(value)) return value.slice(0, mostItems);
   if (value instanceof Map)

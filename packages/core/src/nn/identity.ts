@@ -1,7 +1,7 @@
 import type { Tensor } from '../tensor/tensor.ts';
 import { Module } from './module.ts';
 
-/** Returns its input. Use it in the place of a layer that a model leaves out. */
+/** Returns its input. It takes the place of a layer that a model leaves out. */
 export class Identity extends Module {
   /** Shape: x N -> N. */
   forward(x: Tensor): Tensor {

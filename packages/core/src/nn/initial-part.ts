@@ -10,7 +10,7 @@ export interface InitialPart {
   readonly drawn: number;
 }
 
-/** What a rank is to keep of a parameter whose contents are `bytes`; null: all of it. */
+/** Returns the part that a rank keeps of a parameter whose contents are `bytes`. Null means all of it. */
 export type KeepPart = (
   bytes: Uint8Array,
   parameter: { readonly shape: Shape; readonly dtype: DType },

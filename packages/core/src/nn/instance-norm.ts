@@ -5,7 +5,10 @@ import { requireTensors } from '../tensor/check-arguments.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { GroupNorm, type GroupNormOptions, groupNormRules } from './group-norm.ts';
 
-/** Normalisation of each channel of each item (Ulyanov et al. 2016): GroupNorm with a channel a group, not affine by default. */
+/**
+ * Normalises each channel of each item (Ulyanov et al. 2016). It is a GroupNorm with one channel per group, and by
+ * default not affine.
+ */
 abstract class InstanceNorm extends GroupNorm {
   /** Throws ConfigError. */
   constructor(channels: number, options: GroupNormOptions = {}) {
@@ -13,7 +16,10 @@ abstract class InstanceNorm extends GroupNorm {
     super(channels, channels, { ...options, affine: options.affine ?? false });
   }
 
-  /** Shape: as inputDims. Throws ShapeError, also for one value a channel, of which nothing would be left. */
+  /**
+   * The number of dims is inputDims. Throws ShapeError, also for one value per channel, of which normalisation would
+   * leave nothing. Shape: x [N, channels, ...] -> the same.
+   */
   override forward(x: Tensor): Tensor {
     const { name } = this.constructor;
     requireTensors(name, { x });
@@ -37,25 +43,25 @@ abstract class InstanceNorm extends GroupNorm {
     return `${this.numChannels}, eps=${this.eps}, affine=${this.weight !== null}`;
   }
 
-  /** How many dims an input has, batch and channels included. */
+  /** The number of dims of an input, including batch and channels. */
   protected abstract get inputDims(): number;
 }
 
-/** Shape: x [N, channels, L] -> the same. */
+/** Instance normalisation of sequences. Shape: x [N, channels, L] -> the same. */
 export class InstanceNorm1d extends InstanceNorm {
   protected override get inputDims(): number {
     return 3;
   }
 }
 
-/** Shape: x [N, channels, H, W] -> the same. */
+/** Instance normalisation of images. Shape: x [N, channels, H, W] -> the same. */
 export class InstanceNorm2d extends InstanceNorm {
   protected override get inputDims(): number {
     return 4;
   }
 }
 
-/** Shape: x [N, channels, D, H, W] -> the same. */
+/** Instance normalisation of volumes. Shape: x [N, channels, D, H, W] -> the same. */
 export class InstanceNorm3d extends InstanceNorm {
   protected override get inputDims(): number {
     return 5;

@@ -8,7 +8,7 @@ import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 
 export interface LayerNormOptions {
-  /** Added to the variance; default 1e-5. */
+  /** The number that is added to the variance. Default: 1e-5. */
   readonly eps?: number;
 }
 

@@ -10,9 +10,9 @@ import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 
 export interface LinearOptions {
-  /** Default true. */
+  /** Whether there is a bias. Default: true. */
   readonly bias?: boolean;
-  /** Source of initial values; default the rank's generator. */
+  /** The source of initial values. Default: the rank's generator. */
   readonly generator?: Generator;
 }
 

@@ -41,11 +41,12 @@ import {
 } from './functional/losses.ts';
 import { Module } from './module.ts';
 
-// The losses of torch.nn as modules, with the options of their functions, whose comments say more. Tensors among the options
-// are fields: those that are BufferTensors stand in the state dict, as they do in PyTorch.
+// These are the losses of torch.nn as modules. They take the options of the functional losses, which describe them in
+// more detail. Tensors among the options become fields. As in PyTorch, fields that are BufferTensors are part of the
+// state dict.
 
 abstract class Loss<O extends object> extends Module {
-  /** All but tensors. */
+  /** The options that are not tensors. */
   readonly options: Readonly<O>;
 
   constructor(options: O) {
@@ -121,7 +122,7 @@ export class HuberLoss extends Loss<HuberOptions> {
   }
 }
 
-/** Kullback-Leibler divergence of the target from log-probabilities. */
+/** The Kullback-Leibler divergence of the target from log-probabilities. */
 export class KLDivLoss extends Loss<KlDivOptions> {
   /** Throws ConfigError. */
   constructor(options: KlDivOptions = {}) {
@@ -135,7 +136,7 @@ export class KLDivLoss extends Loss<KlDivOptions> {
   }
 }
 
-/** Cross-entropy of the softmax of logits. */
+/** The cross-entropy of the softmax of logits. */
 export class CrossEntropyLoss extends Loss<Omit<CrossEntropyOptions, 'weight'>> {
   readonly weight: Tensor | null;
 
@@ -154,7 +155,7 @@ export class CrossEntropyLoss extends Loss<Omit<CrossEntropyOptions, 'weight'>> 
   }
 }
 
-/** Negative log-likelihood of log-probabilities. */
+/** The negative log-likelihood of log-probabilities. */
 export class NLLLoss extends Loss<Omit<NllLossOptions, 'weight'>> {
   readonly weight: Tensor | null;
 
@@ -173,7 +174,7 @@ export class NLLLoss extends Loss<Omit<NllLossOptions, 'weight'>> {
   }
 }
 
-/** Binary cross-entropy of probabilities. */
+/** The binary cross-entropy of probabilities. */
 export class BCELoss extends Loss<Omit<BinaryCrossEntropyOptions, 'weight'>> {
   readonly weight: Tensor | null;
 
@@ -196,7 +197,7 @@ export class BCELoss extends Loss<Omit<BinaryCrossEntropyOptions, 'weight'>> {
   }
 }
 
-/** Binary cross-entropy of the sigmoid of logits. */
+/** The binary cross-entropy of the sigmoid of logits. */
 export class BCEWithLogitsLoss extends Loss<LossOptions> {
   readonly weight: Tensor | null;
   readonly posWeight: Tensor | null;

@@ -9,7 +9,7 @@ import {
   type RecurrentOptions,
 } from './recurrent.ts';
 
-/** Hidden and cell state. Shape: each [layers times directions, N, H]. */
+/** The hidden state and the cell state. Shape: each [layers times directions, N, H]. */
 export type LSTMState = readonly [hidden: Tensor, cell: Tensor];
 
 /**

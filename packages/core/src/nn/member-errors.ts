@@ -17,7 +17,9 @@ export function hiddenError(
   );
 }
 
-/** The error for members that a constructor has made and that are not found; `classes` are theirs. */
+/**
+ * The error for members that a constructor has made and that are not found. `classes` are the names of their classes.
+ */
 export function missingError(module: object, classes: readonly string[]): ConfigError {
   const { name } = module.constructor;
   const list = [...new Set(classes)].join(', ');

@@ -2,7 +2,7 @@ import { describeValue } from '../spec/describe-value.ts';
 import { ConfigError } from '../spec/errors.ts';
 import { Module, type Named } from './module.ts';
 
-/** Modules by name, in the order in which they were set. */
+/** Modules by name, in the order in which the names were set. */
 export class ModuleDict<M extends Module = Module> extends Module implements Iterable<Named<M>> {
   readonly #modules = new Map<string, M>();
 

@@ -2,7 +2,7 @@ import { describeValue } from '../spec/describe-value.ts';
 import { ConfigError } from '../spec/errors.ts';
 import { Module, type Named } from './module.ts';
 
-/** Modules in order, named 0, 1, …. */
+/** A list of modules, named 0, 1, …. */
 export class ModuleList<M extends Module = Module> extends Module implements Iterable<M> {
   readonly #modules: M[];
 
@@ -18,7 +18,7 @@ export class ModuleList<M extends Module = Module> extends Module implements Ite
     return this.#modules.length;
   }
 
-  /** Negative indices count from the end. */
+  /** The module at an index. Negative indices count from the end. */
   at(index: number): M | undefined {
     return this.#modules.at(index);
   }

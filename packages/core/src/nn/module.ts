@@ -40,7 +40,9 @@ export abstract class Module {
 
   #training = true;
   #hooks: ForwardHooks<Module> | null = null;
-  /** A container's own list of its modules may begin with those of its fields. */
+  /**
+   * Whether the search for hidden members is running. It calls namedChildren(), which in a subclass may call it again.
+   */
   #isLooking = false;
 
   constructor() {
@@ -96,7 +98,7 @@ export abstract class Module {
     return firstNames(this.#all((module) => module.#own((value) => value instanceof BufferTensor)));
   }
 
-  /** Parameters and persistent buffers. Shared ones occur under all their names. */
+  /** The parameters and the persistent buffers. Shared ones occur under all their names. */
   namedState(): Named<Parameter | BufferTensor>[] {
     const own = (module: Module): Named<Parameter | BufferTensor>[] => [
       ...module.#own((value) => value instanceof Parameter),
@@ -204,17 +206,16 @@ export abstract class Module {
   }
 
   /**
-   * Copies of the whole parameters and persistent buffers on the host, with any strategy. If ranks share
-   * parameters out, it is a collective. As in PyTorch, shared ones occur under all their names. It computes
-   * pending values.
+   * Copies the whole parameters and persistent buffers to the host, with any strategy. If ranks share parameters out,
+   * this is a collective. As in PyTorch, shared tensors occur under all their names. Pending values are computed.
    */
   stateDict(): Promise<StateDict> {
     return readStateDict(this.namedState());
   }
 
   /**
-   * Overwrites parameters and buffers in place; each rank overwrites its parts. Throws a CheckpointError,
-   * before anything changes, that lists missing and unexpected names (if strict) and differing shapes together.
+   * Overwrites parameters and buffers in place. Each rank overwrites its parts. Throws a CheckpointError, before
+   * anything changes, that lists missing and unexpected names (if strict) and differing shapes together.
    */
   loadStateDict(dict: StateDict, options: LoadOptions = {}): Promise<LoadReport> {
     return writeStateDict(this.constructor.name, this.namedState(), dict, options);
@@ -230,12 +231,12 @@ export abstract class Module {
     return `${this.constructor.name}(\n  ${body}\n)`;
   }
 
-  /** What stands between the parentheses of `toString()`. */
+  /** The text between the parentheses of `toString()`. */
   protected describe(): string {
     return '';
   }
 
-  /** The name of a member where PyTorch's differs from the field's. */
+  /** Returns the name of a member, which in PyTorch may differ from the name of its field. */
   protected nameOf(field: string): string {
     return field;
   }
@@ -250,13 +251,13 @@ export abstract class Module {
     return fields.flatMap(([field, value]) => (is(value) ? [[this.nameOf(field), value]] : []));
   }
 
-  /** Whatever else this module holds. */
+  /** The children without a check for hidden members. */
   #childrenAsTheyAre(): Named<Module>[] {
     const isContainer = this.namedChildren !== Module.prototype.namedChildren;
     return isContainer ? this.namedChildren() : this.#fields(isModule);
   }
 
-  /** Throws ConfigError for what looks like a member of this module and would not be found. */
+  /** Throws ConfigError if this module hides a member, which would not be found. */
   #requireMembers(): void {
     if (this.#isLooking) return;
     this.#isLooking = true;
@@ -302,7 +303,7 @@ export abstract class Module {
   }
 }
 
-/** Without `seen`, a module that is held twice is visited twice. */
+/** Walks the tree of modules. Without `seen`, a module that is held twice is visited twice. */
 function* walk(module: Module, path: string, seen: Set<Module> | null): Generator<Named<Module>> {
   if (seen?.has(module)) return;
   seen?.add(module);
@@ -328,7 +329,7 @@ function isOwnedTensor(value: unknown): value is Parameter | BufferTensor {
   return value instanceof Parameter || value instanceof BufferTensor;
 }
 
-/** With the same values, rounded, and the same options. */
+/** Makes a tensor of another dtype with the same values, rounded, and the same options. */
 async function inDType(
   tensor: Parameter | BufferTensor,
   dtype: DType,

@@ -17,7 +17,7 @@ import { composed } from '../realize/small-values.ts';
 
 /** Options of `MultiheadAttention`. */
 export interface MultiheadAttentionOptions {
-  /** Default true. */
+  /** Whether the projections have biases. Default: true. */
   readonly bias?: boolean;
   /** The probability with which an attention weight is dropped while training. Default: 0. */
   readonly dropout?: number;
@@ -65,10 +65,7 @@ export class MultiheadAttention extends Module {
   inProjWeight: Parameter;
   inProjBias: Parameter | null;
   outProj: Linear;
-  /**
-   * The number of heads whose rows this module holds. If heads are shared out over ranks, it is that of this
-   * rank.
-   */
+  /** The number of heads whose rows this module holds. If heads are shared out over ranks, it is this rank's number. */
   numHeads: number;
   keyHeads: number;
   /** The number of features of a head. */
@@ -137,7 +134,7 @@ export class MultiheadAttention extends Module {
     requireShape({ operation: 'MultiheadAttention', name, value }, ['B', 'T', features]);
   }
 
-  /** Shape: [B, T, heads*D] -> [B, heads, T, D]. */
+  /** Splits the features into heads. Shape: [B, T, heads*D] -> [B, heads, T, D]. */
   #heads(x: Tensor): Tensor {
     const [batch = 0, length = 0] = x.shape;
     return x.reshape([batch, length, -1, this.headWidth]).permute([0, 2, 1, 3]);

@@ -3,7 +3,7 @@ import { ConfigError } from '../spec/errors.ts';
 import { Module } from './module.ts';
 import { Parameter } from './parameter.ts';
 
-/** Parameters in order, named 0, 1, …. */
+/** A list of parameters, named 0, 1, …. */
 export class ParameterList extends Module implements Iterable<Parameter> {
   /** Throws ConfigError for a value that is not a parameter. */
   constructor(parameters: Iterable<Parameter> = []) {
@@ -15,7 +15,7 @@ export class ParameterList extends Module implements Iterable<Parameter> {
     return this.ownParameters().length;
   }
 
-  /** Negative indices count from the end. */
+  /** The parameter at an index. Negative indices count from the end. */
   at(index: number): Parameter | undefined {
     return this.ownParameters().at(index)?.[1];
   }
@@ -30,7 +30,7 @@ export class ParameterList extends Module implements Iterable<Parameter> {
         todo: 'Give it a list of parameters: new nn.ParameterList([a, b])',
       });
     }
-    // Fields, in whose place strategies put others.
+    // The parameters are kept as fields, so that strategies can replace them.
     Reflect.set(this, String(this.length), parameter);
     return this;
   }

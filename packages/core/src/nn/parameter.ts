@@ -17,9 +17,9 @@ import type { OptionRules } from '../spec/option-rules.ts';
 
 /** Options of `Parameter`. */
 export interface ParameterOptions {
-  /** Default f32. */
+  /** The dtype. Default: f32. */
   readonly dtype?: DType;
-  /** Default true. */
+  /** Whether the parameter trains. Default: true. */
   readonly requiresGrad?: boolean;
 }
 
@@ -44,10 +44,10 @@ export function constructParts<T>(keepPart: KeepPart, body: () => T): T {
  */
 export class Parameter extends Tensor {
   readonly kind = 'parameter';
-  /** The part of its contents that was kept, if it was made inside constructParts. */
+  /** The part of the contents that was kept, if the parameter was made inside constructParts. */
   initialPart: InitialPart | null = null;
 
-  /** Without `data` it has no contents: a subclass says where they are. */
+  /** Without `data`, the parameter has no contents of its own. A subclass then determines where they are. */
   constructor(data: HostData | null, shape: Shape, options: ParameterOptions = {}) {
     checkOptions('a Parameter', options, parameterRules);
     const { dtype = 'f32' } = options;
@@ -64,7 +64,7 @@ export class Parameter extends Tensor {
 /** Options of `ParameterPart`. */
 export interface ParameterPartOptions extends ParameterOptions {
   readonly wholeShape: Shape;
-  /** Which part of the whole each rank has. */
+  /** How the part lies on the mesh: which part of the whole each rank has. */
   readonly layout: Layout;
 }
 
@@ -79,7 +79,10 @@ export class ParameterPart extends Tensor {
   readonly #wholeShape: Shape;
   readonly #layout: Layout;
 
-  /** Without `data`, the part keeps only a part of its initial values (constructParts). */
+  /**
+   * Without `data`, the part has no contents: another rank holds the values, or only a part of them was kept
+   * (constructParts).
+   */
   constructor(data: HostData | null, shape: Shape, options: ParameterPartOptions) {
     checkOptions('a ParameterPart', options, partRules);
     const { dtype = 'f32', requiresGrad = true, wholeShape, layout } = options;
@@ -90,12 +93,12 @@ export class ParameterPart extends Tensor {
     this.requiresGrad_(requiresGrad);
   }
 
-  /** The shape of the tensor that the ranks have together. For other tensors, it is their own shape. */
+  /** The shape of the tensor that the ranks hold together. */
   override get wholeShape(): Shape {
     return this.#wholeShape;
   }
 
-  /** Which part it is of the tensor that the ranks have together. */
+  /** How this part lies on the mesh. */
   override get layout(): Layout {
     const { varyingOver } = this;
     return varyingOver.length === 0 ? this.#layout : { ...this.#layout, varying: varyingOver };
@@ -104,9 +107,9 @@ export class ParameterPart extends Tensor {
 
 /** Options of `BufferTensor`. */
 export interface BufferOptions {
-  /** Default f32. */
+  /** The dtype. Default: f32. */
   readonly dtype?: DType;
-  /** Whether it is part of the state dict. Default: true. */
+  /** Whether the buffer is part of the state dict. Default: true. */
   readonly persistent?: boolean;
 }
 

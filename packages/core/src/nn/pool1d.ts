@@ -11,7 +11,7 @@ import {
 } from './functional/pool1d.ts';
 import { Module } from './module.ts';
 
-/** What pools over one dim have in common. */
+/** The base class of pools over one dim. */
 abstract class Pool1d<Options extends object> extends Module {
   readonly kernel: number;
   readonly options: Options;

@@ -19,7 +19,7 @@ import { requireShape } from './require-shape.ts';
 export interface RecurrentOptions {
   /** The number of layers on top of each other. Default: 1. */
   readonly numLayers?: number;
-  /** Default true. */
+  /** Whether there are biases. Default: true. */
   readonly bias?: boolean;
   /** Whether x is [N, T, F] instead of [T, N, F]. Default: false, as in PyTorch. */
   readonly batchFirst?: boolean;
@@ -28,7 +28,7 @@ export interface RecurrentOptions {
    * Default: 0.
    */
   readonly dropout?: number;
-  /** Whether a second row of layers reads from the end. Default: false. */
+  /** Whether each layer also has a second cell that reads from the end. Default: false. */
   readonly bidirectional?: boolean;
   /** The source of initial values. Default: the rank's generator. */
   readonly generator?: Generator;
@@ -47,10 +47,10 @@ const sizeRules: OptionRules<{ inputSize: number; hiddenSize: number }> = {
   hiddenSize: option.required(option.integer(1)),
 };
 
-/** What a cell remembers; the first is what it gives. Shape: each [N, H]. */
+/** The states of a cell. The first one is its output. Shape: each [N, H]. */
 export type CellState = readonly Tensor[];
 
-/** The parameters of a direction of a layer. G gates. Shape: [G H, I], [G H, H], [G H], [G H]. */
+/** The parameters of one direction of a layer, for G gates. Shape: [G H, I], [G H, H], [G H], [G H]. */
 export interface Cell {
   readonly inputWeight: Parameter;
   readonly hiddenWeight: Parameter;
@@ -59,9 +59,9 @@ export interface Cell {
 }
 
 /**
- * What LSTM and GRU have in common: layers, directions, and PyTorch's parameters, weight_ih_l0, weight_hh_l0, bias_ih_l0,
- * bias_hh_l0, …, those that read from the end with _reverse. The graph grows with T: sequences of one length share
- * a plan.
+ * The base class of LSTM and GRU, with layers, directions and PyTorch's parameters: weight_ih_l0, weight_hh_l0,
+ * bias_ih_l0, bias_hh_l0, …. The names of cells that read from the end have the suffix _reverse. The graph grows with
+ * T. Sequences of the same length share a plan.
  */
 export abstract class Recurrent extends Module {
   readonly inputSize: number;
@@ -105,7 +105,7 @@ export abstract class Recurrent extends Module {
         ];
         for (const [kind, shape] of shapes) {
           const values = init.uniform(generator, shape, -bound, bound);
-          // Fields under PyTorch's names, in whose place strategies put others.
+          // The parameters are fields with PyTorch's names, so that strategies can replace them.
           Reflect.set(this, fieldName(kind, layer, direction), new Parameter(values, shape));
         }
       }
@@ -117,7 +117,7 @@ export abstract class Recurrent extends Module {
   }
 
   /**
-   * All layers over all steps. Shape: x [T, N, F] (or [N, T, F]), initial states [L D, N, H] -> the last layer's
+   * Runs all layers over all steps. Shape: x [T, N, F] (or [N, T, F]), initial states [L D, N, H] -> the last layer's
    * [T, N, D H] (or [N, T, D H]), final states [L D, N, H].
    */
   protected run(
@@ -163,10 +163,10 @@ export abstract class Recurrent extends Module {
     return { output: this.batchFirst ? sequence.transpose(0, 1) : sequence, states };
   }
 
-  /** One step. Shape: gates of the input [N, G H], each state [N, H] -> each [N, H]. */
+  /** Computes one step of a cell. Shape: gates of the input [N, G H], each state [N, H] -> each [N, H]. */
   protected abstract step(gates: Tensor, state: CellState, cell: Cell): CellState;
 
-  /** Shape: [T, N, I], each state [N, H] -> [T, N, H], each state [N, H]. */
+  /** Runs one cell over all steps. Shape: [T, N, I], each state [N, H] -> [T, N, H], each state [N, H]. */
   #runCell(
     sequence: Tensor,
     layer: number,
@@ -175,7 +175,7 @@ export abstract class Recurrent extends Module {
   ): { readonly steps: Tensor; readonly state: CellState } {
     const cell = this.#cell(layer, direction);
     const length = sizeAt(sequence.shape, 0);
-    // The input's part of all gates is one product.
+    // The input's contribution to all gates in all steps is computed as one product.
     const gates = linear(sequence, cell.inputWeight, cell.inputBias);
     const steps: Tensor[] = [];
     let state = first;
@@ -212,7 +212,7 @@ export abstract class Recurrent extends Module {
   }
 }
 
-/** PyTorch warns. */
+/** The error for dropout with a single layer. PyTorch only warns. */
 function noLayerBetween(name: string, dropout: number): ConfigError {
   return new ConfigError(
     {
@@ -228,7 +228,7 @@ function fieldName(kind: string, layer: number, direction: number): string {
   return `${kind}_l${layer}${direction === 0 ? '' : '_reverse'}`;
 }
 
-/** A state that every cell of a kind has. */
+/** Returns a state of a cell. It must exist. */
 export function elementOf(state: CellState, index: number): Tensor {
   const element = state[index];
   if (element === undefined) throw new RangeError(`state ${index} of a cell`);

@@ -4,10 +4,10 @@ import { ShapeError } from '../spec/errors.ts';
 import { requireTensors } from '../tensor/check-arguments.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 
-/** A letter for any size, or a size and what it counts. `..` at the beginning stands for any dims. */
+/** An expected dim: a letter for any size, or a size and what it counts. `..` at the beginning stands for any dims. */
 export type ExpectedDim = string | readonly [counts: string, size: number];
 
-/** An argument of an operation, as messages name it. */
+/** An argument of an operation, with the names for messages. */
 export interface Argument {
   readonly operation: string;
   readonly name: string;
@@ -15,8 +15,8 @@ export interface Argument {
 }
 
 /**
- * Throws DTypeError for what is no tensor, and ShapeError for another number of dims and for other sizes
- * than those expected. `hint` goes before what to do.
+ * Throws DTypeError for a value that is not a tensor, and ShapeError for another number of dims or other sizes than
+ * expected. `hint` returns advice for a shape, which is added to the message.
  */
 export function requireShape(
   { operation, name, value }: Argument,

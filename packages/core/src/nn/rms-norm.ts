@@ -8,14 +8,14 @@ import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 
 export interface RMSNormOptions {
-  /** Added to the mean square; default 2^-23, the float32 epsilon, as in PyTorch. */
+  /** The number that is added to the mean square. Default: 2^-23, the float32 epsilon, as in PyTorch. */
   readonly eps?: number;
 }
 
 const rmsNormRules: OptionRules<RMSNormOptions> = { eps: option.nonNegative };
 const sizeRules: OptionRules<{ size: number }> = { size: option.required(option.count) };
 
-/** Division by the root mean square over the last dim (Zhang and Sennrich 2019). Weight [size] of ones. */
+/** Divides by the root mean square over the last dim (Zhang and Sennrich 2019). Weight [size] of ones. */
 export class RMSNorm extends Module {
   weight: Parameter;
   readonly eps: number;

@@ -5,7 +5,7 @@ import { ModuleList } from './module-list.ts';
 /** A module from one tensor to one tensor. */
 export type Layer = Module & { forward(x: Tensor): Tensor };
 
-/** Layers one after another, named 0, 1, …. */
+/** Layers that are applied one after another, named 0, 1, …. */
 export class Sequential extends ModuleList<Layer> {
   constructor(...layers: Layer[]) {
     super(layers);

@@ -25,13 +25,13 @@ export interface LoadOptions {
 /** The rules of the options of a load. */
 export const loadRules: OptionRules<LoadOptions> = { strict: option.flag };
 
-/** Names of the dict that the load did not use, and names that it did not find. */
+/** The names that the load did not find (`missing`), and the names of the dict that it did not use (`unexpected`). */
 export interface LoadReport {
   readonly missing: readonly string[];
   readonly unexpected: readonly string[];
 }
 
-/** Reads tensors to the host; what has several names is read once and shared. */
+/** Reads tensors to the host. A tensor with several names is read once and shared. */
 export async function readStateDict(
   entries: readonly (readonly [string, Tensor])[],
 ): Promise<StateDict> {
@@ -45,7 +45,7 @@ export async function readStateDict(
   return dict;
 }
 
-/** What one rank has alone it gives to the others. */
+/** Reads a tensor to the host. If only one rank holds it, that rank sends it to the others. */
 async function readArray(name: string, tensor: Tensor): Promise<HostArray> {
   const { layout } = tensor.part;
   const read = async (): Promise<HostArray> =>
@@ -54,12 +54,12 @@ async function readArray(name: string, tensor: Tensor): Promise<HostArray> {
   return (await arraysOfOnly(layout, own))?.[name] ?? read();
 }
 
-/** What a name of a state dict is loaded into. */
+/** The destination of an array of a state dict. */
 type Target = ValueType & { assign(value: Tensor): unknown };
 
 /**
- * Overwrites tensors with the arrays of their names, converted where convertArray can. Throws CheckpointError, before anything
- * changes, that lists all missing and unexpected names and all arrays that do not fit.
+ * Overwrites tensors with the arrays of the same names. Arrays are converted if convertArray can do it. Throws
+ * CheckpointError, before anything changes, that lists all missing and unexpected names and all arrays that do not fit.
  */
 export async function writeStateDict(
   owner: string,

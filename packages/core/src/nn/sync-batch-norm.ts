@@ -14,8 +14,8 @@ const syncRules: OptionRules<SyncBatchNormOptions> = { ...batchNormRules, axis: 
 const axisRules: OptionRules<{ axis: string }> = { axis: option.required(option.axisName) };
 
 /**
- * Batch normalisation with the statistics of the whole batch, of which each rank of an axis has a part. On one rank it
- * is BatchNorm.
+ * Normalises with the statistics of the whole batch, of which each rank of an axis has a part. On one rank it is
+ * BatchNorm.
  */
 export class SyncBatchNorm extends BatchNorm {
   /** Throws ConfigError. */

@@ -48,7 +48,7 @@ export function tokenLossScale(
   return noGrad(() => {
     const local = fromData(Int32Array.of(own), [], 'i32');
     const all = sumOverAxes(local, axes);
-    // Where no rank has a token, all losses are sums of nothing.
+    // If no rank has a token, all losses are empty sums.
     return fromData(Float32Array.of(ranks), [], 'f32').div(all.maximum(1).to('f32'));
   });
 }

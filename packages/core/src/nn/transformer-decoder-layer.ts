@@ -28,8 +28,8 @@ const torchNames: Readonly<Record<string, string>> = {
 };
 
 /**
- * torch.nn.TransformerDecoderLayer with batch first (Vaswani et al. 2017): self-attention, attention to the
- * memory of an encoder, and two linear layers. The result of each part is added to its input. Masks are as in
+ * torch.nn.TransformerDecoderLayer with batch first (Vaswani et al. 2017): self-attention, attention to the memory of
+ * an encoder, and two linear layers. The result of each of these is added to its input. Masks are as in
  * TransformerEncoderLayer.
  */
 export class TransformerDecoderLayer extends Module {

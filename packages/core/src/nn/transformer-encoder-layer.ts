@@ -10,9 +10,9 @@ import { type TransformerLayerOptions, transformerSettings } from './transformer
 const torchNames: Readonly<Record<string, string>> = { selfAttn: 'self_attn' };
 
 /**
- * torch.nn.TransformerEncoderLayer with batch first (Vaswani et al. 2017): self-attention and two linear
- * layers. The result of each part is added to its input. Masks are those of scaledDotProductAttention: in a
- * mask of bools, true marks a key that may be seen. In PyTorch's layer it is the opposite.
+ * torch.nn.TransformerEncoderLayer with batch first (Vaswani et al. 2017): self-attention and two linear layers. The
+ * result of each of these is added to its input. Masks are those of scaledDotProductAttention: in a mask of bools, true
+ * marks a key that may be seen. In PyTorch's layer it is the opposite.
  */
 export class TransformerEncoderLayer extends Module {
   selfAttn: MultiheadAttention;

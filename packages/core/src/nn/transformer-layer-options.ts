@@ -11,9 +11,9 @@ export interface TransformerLayerOptions {
   readonly dimFeedforward?: number;
   /** The dropout of attention weights, and of the result of each part of the layer. Default: 0.1. */
   readonly dropout?: number;
-  /** Default relu. */
+  /** The activation between the two linear layers. Default: relu. */
   readonly activation?: 'relu' | 'gelu';
-  /** Default 1e-5. */
+  /** The eps of the layer norms. Default: 1e-5. */
   readonly layerNormEps?: number;
   /** Whether each part normalises its input instead of its result. Default: false. */
   readonly normFirst?: boolean;
@@ -30,7 +30,7 @@ const transformerRules: OptionRules<TransformerLayerOptions> = {
   generator: option.instanceOf(Generator),
 };
 
-/** The options, and defaults for what is not among them. Throws ConfigError. */
+/** Completes the options by their defaults. Throws ConfigError. */
 export function transformerSettings(
   layer: string,
   options: TransformerLayerOptions,

@@ -11,7 +11,7 @@ import { sumOverParts } from './sum-over-parts.ts';
 
 /** Settings of `Adafactor`. */
 export interface AdafactorSettings extends OptimizerSettings {
-  /** At step t, the running mean square takes a share of t ** beta2Decay of the new squared gradient. */
+  /** At step t, the weight of the new squared gradient in the running mean square is t ** beta2Decay. */
   beta2Decay: number;
   /** The least root of a mean square, and the least root mean square of a parameter. */
   eps: readonly [number, number];
@@ -25,9 +25,9 @@ const rowName = 'row_var';
 const columnName = 'col_var';
 
 /**
- * torch.optim.Adafactor (Shazeer and Stern 2018): it keeps only the means of rows and columns of the squared gradient
- * of a matrix; with more dims, those of the last two. If ranks divide a matrix, each collects the whole gradient for a
- * step, and all keep the same means.
+ * torch.optim.Adafactor (Shazeer and Stern 2018): for a matrix it keeps only the means of the rows and of the columns
+ * of the squared gradient. With more dims, the last two are the matrix. If ranks divide a matrix, each rank collects
+ * the whole gradient for a step, and all ranks keep the same means.
  */
 export class Adafactor extends Optimizer<AdafactorSettings> {
   static readonly typeName: string = 'Adafactor';
@@ -61,7 +61,7 @@ export class Adafactor extends Optimizer<AdafactorSettings> {
       return moved;
     };
 
-    /** Shape: whole -> whole. */
+    /** Estimates the mean square of a matrix from the means of its rows and columns. Shape: whole -> whole. */
     const factored = (gradient: Tensor, state: ParameterState): Tensor => {
       const square = gradient.square();
       const rows = next(state.tensor(rowName), square.mean(-1, { keepDim: true }));
@@ -88,7 +88,7 @@ export class Adafactor extends Optimizer<AdafactorSettings> {
     };
   }
 
-  /** Means of rows and columns are of the whole matrix, on every rank. */
+  /** The means of rows and columns describe the whole matrix, on every rank. */
   protected override stateType(name: string, part: Tensor): StateType {
     const shape = meansOf(name, part.wholeShape);
     if (shape === undefined) return super.stateType(name, part);
@@ -117,7 +117,9 @@ export class Adafactor extends Optimizer<AdafactorSettings> {
   }
 }
 
-/** Shape of the means that are kept under a name, of a matrix; undefined for what is as large as the parameter. */
+/**
+ * The shape of the means that are kept under a name for a matrix. Undefined for a state that has the parameter's shape.
+ */
 function meansOf(name: string, whole: Shape): Shape | undefined {
   if (name === rowName) return whole.map((size, dim) => (dim === whole.length - 1 ? 1 : size));
   if (name === columnName) return whole.map((size, dim) => (dim === whole.length - 2 ? 1 : size));

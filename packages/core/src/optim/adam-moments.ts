@@ -1,9 +1,9 @@
 import type { Tensor } from '../tensor/tensor.ts';
 import { Scalar } from './scalar.ts';
 
-/** The running means of Adam, in the order of operations of PyTorch's single-tensor form. */
+/** The running means of Adam, computed in the order of operations of PyTorch's single-tensor form. */
 export interface AdamMoments {
-  /** Shapes: mean N, square N, gradient N -> N. */
+  /** Returns the next running means. Shapes: mean N, square N, gradient N -> N. */
   readonly next: (
     mean: Tensor,
     square: Tensor,

@@ -5,15 +5,17 @@ import { Scalar } from './scalar.ts';
 
 /** Settings of `Adam`, `AdamW`, `AdamW8bit` and `Lamb`. */
 export interface AdamSettings extends OptimizerSettings {
-  /** The shares that the running means of the gradient and the squared gradient keep in a step. */
+  /**
+   * The shares of their old values that the running means of the gradient and of the squared gradient keep in a step.
+   */
   betas: readonly [number, number];
   eps: number;
   weightDecay: number;
 }
 
 /**
- * Adam (Kingma and Ba 2014) in the order of operations of PyTorch's single-tensor form. Weight
- * decay goes into the gradient, or shrinks the parameter beside it (Loshchilov and Hutter 2019).
+ * Adam (Kingma and Ba 2014) in the order of operations of PyTorch's single-tensor form. Weight decay is added to the
+ * gradient or, if `decoupled`, shrinks the parameter directly (Loshchilov and Hutter 2019).
  */
 export function adamRule(settings: AdamSettings, steps: number, decoupled: boolean): UpdateRule {
   const { lr, betas, weightDecay } = settings;

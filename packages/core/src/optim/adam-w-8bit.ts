@@ -14,7 +14,7 @@ import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 
-/** Options of `AdamW8bit`, beside its settings. */
+/** Options of `AdamW8bit` in addition to its settings. */
 export interface AdamW8bitOptions {
   /** The states of parameters with fewer elements stay f32. Default: 4096. */
   readonly minElements?: number;
@@ -22,7 +22,7 @@ export interface AdamW8bitOptions {
 
 const optionRules: OptionRules<AdamW8bitOptions> = { minElements: option.count };
 
-/** Which numbers a running mean is stored as, and where its codes and scales are. */
+/** The map that each running mean is stored with, and the names of the states with its codes and scales. */
 const stored = {
   exp_avg: { map: signedMap, codes: 'exp_avg_codes', scales: 'exp_avg_scales' },
   exp_avg_sq: { map: unsignedMap, codes: 'exp_avg_sq_codes', scales: 'exp_avg_sq_scales' },
@@ -33,9 +33,9 @@ const means: readonly Mean[] = ['exp_avg', 'exp_avg_sq'];
 
 /**
  * AdamW whose running means take one byte per element each, in blocks of 256 with one scale per block (Dettmers et al.
- * 2022). A step converts the codes of one update to f32 and back. Checkpoints contain the f32 values, so that any
- * other division of the parameter, and AdamW, can continue from them. If a rank has the same part again, it gets the
- * same codes.
+ * 2022). The update of a parameter converts its codes to f32 and back. Checkpoints contain the f32 values, so that
+ * AdamW, and ranks that divide the parameter differently, can continue from them. A rank that loads the same part again
+ * gets the same codes.
  */
 export class AdamW8bit extends Optimizer<AdamSettings> {
   static readonly typeName: string = 'AdamW8bit';

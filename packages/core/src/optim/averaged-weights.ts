@@ -41,7 +41,7 @@ export class AveragedWeights {
   readonly #decay: number | undefined;
   readonly #states = new Map<Tensor, ParameterState>();
   #updates = 0;
-  /** Whether the model has the average as its parameters. */
+  /** Whether the model has the average as its parameters at the moment. */
   #isUsed = false;
 
   /** Throws ConfigError for a decay outside [0, 1]. */
@@ -109,7 +109,7 @@ export class AveragedWeights {
     await currentSession().realize([]);
   }
 
-  /** If ranks share parameters out, it is a collective. */
+  /** The averages of whole parameters, as copies on the host. If ranks share parameters out, this is a collective. */
   async stateDict(): Promise<AveragedWeightsState> {
     const weights: Record<string, HostArray> = {};
     for (const [name, parameter] of this.#model.namedParameters()) {
@@ -144,7 +144,7 @@ export class AveragedWeights {
     this.#updates = updates;
   }
 
-  /** Shape: that of this rank's part. */
+  /** The average of this rank's part of a parameter. Shape: that of the part. */
   #averageOf(parameter: Tensor): Tensor {
     const { part } = parameter;
     const known = this.#states.get(parameter);

@@ -3,10 +3,13 @@ import type { Tensor } from '../tensor/tensor.ts';
 import { elementCount } from '../shape.ts';
 import type { DynamicMap } from './dynamic-map.ts';
 
-/** Elements that share a scale. */
+/** The number of elements that share a scale. */
 const blockElements = 256;
 
-/** One byte an element, and the number of the largest magnitude of each block. */
+/**
+ * Numbers with one byte per element, and a scale for each block: the number of the block that has the largest
+ * magnitude.
+ */
 export interface Quantized {
   /** Shape: u8 [blocks, 256]. */
   readonly codes: Tensor;
@@ -18,15 +21,16 @@ function blockCount(shape: Shape): number {
   return Math.ceil(elementCount(shape) / blockElements);
 }
 
-/** Shapes of what `quantize` makes of a tensor of this shape. */
+/** The shapes of the result of `quantize` for a tensor of this shape. */
 export function quantizedShapes(shape: Shape): { readonly codes: Shape; readonly scales: Shape } {
   const blocks = blockCount(shape);
   return { codes: [blocks, blockElements], scales: [blocks] };
 }
 
 /**
- * What dequantize makes of it is quantized to the same codes and scales: the scale has the sign of the
- * number that it is the magnitude of, which so becomes 1 and is kept as it is. Shape: N -> [blocks, 256], [blocks].
+ * Quantizes values in blocks. Quantizing the result of `dequantize` gives the same codes and scales. For this, the
+ * scale is the number with the largest magnitude, including its sign. That number becomes 1 and is kept exactly. Shape:
+ * N -> [blocks, 256], [blocks].
  */
 export function quantize(values: Tensor, map: DynamicMap): Quantized {
   const blocks = blockCount(values.shape);
@@ -34,15 +38,15 @@ export function quantize(values: Tensor, map: DynamicMap): Quantized {
   const rows = values.reshape([values.numel]).pad([0], [missing]).reshape([blocks, blockElements]);
   const [high, low] = [rows.max(1), rows.min(1)];
   const largest = high.ge(low.neg()).where(high, low);
-  // A block of zeros stays one.
+  // This keeps the division defined for a block of zeros, which stays a block of zeros.
   const scales = largest.abs().lt(smallest).where(smallest, largest);
   return { codes: map.encode(rows.div(scales.reshape([blocks, 1]))), scales };
 }
 
-/** Its products with the numbers of a map are normal f32. */
+/** The smallest scale. Its products with the numbers of a map are normal f32. */
 const smallest = 2 ** -100;
 
-/** Shape: [blocks, 256], [blocks] -> shape. */
+/** Converts codes and scales back to numbers. Shape: [blocks, 256], [blocks] -> shape. */
 export function dequantize({ codes, scales }: Quantized, map: DynamicMap, shape: Shape): Tensor {
   const rows = map.decode(codes).mul(scales.reshape([scales.numel, 1]));
   return rows.reshape([rows.numel]).slice(0, 0, elementCount(shape)).reshape(shape);

@@ -13,7 +13,7 @@ import { composed, withoutValues } from '../realize/small-values.ts';
 
 /** Options of `clipGradNorm` and `totalGradNorm`. */
 export interface GradNormOptions {
-  /** 2, or Infinity for the largest absolute value. Default: 2. */
+  /** The kind of the norm: 2 or Infinity. Infinity gives the largest absolute value. Default: 2. */
   readonly normType?: number;
 }
 
@@ -41,8 +41,8 @@ export function clipGradNorm(
 }
 
 /**
- * The norm of all gradients together, including the parts of sharded parameters on other ranks; for these it is
- * a collective. 0 if there are no gradients. Shape: -> [].
+ * The norm of all gradients together, including the parts of sharded parameters on other ranks. For sharded parameters
+ * it is a collective. It is 0 if there are no gradients. Shape: -> [].
  */
 export function totalGradNorm(parameters: Iterable<Tensor>, options: GradNormOptions = {}): Tensor {
   checkOptions('a gradient norm', options, gradNormRules);
@@ -50,7 +50,7 @@ export function totalGradNorm(parameters: Iterable<Tensor>, options: GradNormOpt
   return composed(() => normOf(list, options));
 }
 
-/** The part of this rank in a sum over gradients. */
+/** This rank's contribution to a sum over gradients. */
 export interface OwnSum {
   /** Shape: []. */
   readonly own: Tensor;
@@ -58,14 +58,14 @@ export interface OwnSum {
   readonly axes: readonly string[];
 }
 
-/** The parts of this rank in a sum over the gradients of some parameters. */
+/** This rank's contributions to a sum over the gradients of some parameters. */
 export interface OwnSums {
   readonly sums: readonly OwnSum[];
-  /** The mesh axis whose ranks have other parameters, over which what `sums` make together must still be summed. */
+  /** The mesh axis over which the total of `sums` must still be summed, because its ranks have different parameters. */
   readonly over: string | undefined;
 }
 
-/** Sums of squares of gradients. The caller must add them up over the ranks, in this order. */
+/** The sums of the squares of gradients on this rank. The caller must add them up over the ranks, in this order. */
 export function ownSquares(parameters: Iterable<Tensor>): readonly OwnSums[] {
   return withoutValues(() =>
     noGrad(() =>
@@ -105,22 +105,26 @@ interface GradientsOfAxes {
   readonly gradients: Tensor[];
 }
 
-/** Gradients of parameters that all ranks have, or each others on the ranks of one axis. */
+/**
+ * The gradients of parameters that all ranks have (`over` is undefined), or of parameters that differ between the ranks
+ * of the axis `over`.
+ */
 interface GradientsOfOwners {
   readonly groups: readonly GradientsOfAxes[];
   readonly over: string | undefined;
 }
 
 /**
- * Gradients by the axes whose ranks have other parts, apart for each axis whose ranks have other parameters: what these are
- * cut over differs between the ranks, and all of them take part in one sum.
+ * Groups gradients by the axes over which their parameters are sharded. Parameters that differ between the ranks of an
+ * axis are grouped separately for each such axis: their sharding differs between the ranks, but all of the ranks take
+ * part in one sum.
  */
 function gradientsByOwners(parameters: Iterable<Tensor>): GradientsOfOwners[] {
   const byOwners = new Map<string | undefined, Map<string, GradientsOfAxes>>();
   for (const { part } of parameters) {
     const { grad, shardedOver: axes } = part;
     const over = part.layout.only?.axis;
-    // Ranks that do not have a parameter take part in the sum over those that do.
+    // Ranks that do not have a parameter still take part in the sum over the ranks that do.
     if (grad === null && over === undefined) continue;
     const byAxes = byOwners.get(over) ?? new Map<string, GradientsOfAxes>();
     byOwners.set(over, byAxes);
@@ -154,28 +158,28 @@ function normOf(parameters: Iterable<Tensor>, { normType = 2 }: GradNormOptions)
   });
 }
 
-/** The sum of the squares of gradients, computed in f32, as squares of f16 may exceed f16. Shape: -> []. */
+/** The sum of the squares of gradients. It is computed in f32, because squares of f16 may exceed f16. Shape: -> []. */
 function squaresOf(gradients: readonly Tensor[]): Tensor {
   return sumOf(gradients.map((gradient) => gradient.to('f32').square().sum()));
 }
 
-/** Shapes: each [] -> []. */
+/** The sum of scalars, 0 if there are none. Shapes: each [] -> []. */
 function sumOf(values: readonly Tensor[]): Tensor {
   return values.length === 0 ? zeros([]) : stack(values).sum();
 }
 
-/** A gradient without elements has no largest one, and does not count. Shape: -> []. */
+/** The largest absolute value of a gradient. It is 0 for a gradient without elements. Shape: -> []. */
 function largest(gradient: Tensor): Tensor {
   return gradient.numel === 0 ? zeros([]) : gradient.abs().max().to('f32');
 }
 
-/** The largest value of this rank, and of those of the axes. Shapes: each [] -> []. */
+/** The largest of these values on all ranks of the axes. Shapes: each [] -> []. */
 function largestOver(values: readonly Tensor[], axes: readonly string[]): Tensor {
   const own = values.length === 0 ? zeros([]) : stack(values).max();
   return axes.reduce((max, axis) => allGather(max.reshape([1]), axis, 0).max(), own);
 }
 
-/** Scales the gradients by maxNorm / (totalNorm + 1e-6) where that is below 1. Shape: totalNorm []. */
+/** Scales the gradients by maxNorm / (totalNorm + 1e-6) if this factor is below 1. Shape: totalNorm []. */
 function clipGradsWithNorm(parameters: Iterable<Tensor>, maxNorm: number, totalNorm: Tensor): void {
   const list = tensorsOf('clipGradsWithNorm', parameters);
   requireLimit(maxNorm);

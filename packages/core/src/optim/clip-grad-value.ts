@@ -12,9 +12,9 @@ const limitRules: OptionRules<{ clipValue: number }> = {
 };
 
 /**
- * Brings each element of the gradients into [-clipValue, clipValue] (torch.nn.utils.clip_grad_value_). Builds graph
- * only: call it between backward() and step(). Throws ConfigError if clipValue is not a number from 0, or `parameters`
- * is not a list of tensors.
+ * Limits each element of the gradients to [-clipValue, clipValue] (torch.nn.utils.clip_grad_value_). The call only
+ * builds the graph, so it belongs between backward() and step(). Throws ConfigError if clipValue is not a number from
+ * 0, or `parameters` is not a list of tensors.
  */
 export function clipGradValue(parameters: Iterable<Tensor>, clipValue: number): void {
   const list = tensorsOf('clipGradValue', parameters);

@@ -7,20 +7,22 @@ import type { OptionRules } from '../spec/option-rules.ts';
 
 /** Options of `DynamicLossScaler`. DeepSpeed's names are in brackets. */
 export interface DynamicLossScalerOptions {
-  /** [2 ** initial_scale_power] Default: 2 ** 16. */
+  /** [2 ** initial_scale_power] The scale of the first losses. Default: 2 ** 16. */
   readonly initialScale?: number;
   /** [scale_factor] The factor by which the scale grows and shrinks. Default: 2. */
   readonly scaleFactor?: number;
   /** [loss_scale_window] The number of steps without overflow until the scale grows. Default: 1000. */
   readonly scaleWindow?: number;
   /**
-   * [hysteresis] The number of the overflow that first shrinks the scale, counted since it last grew. Default:
-   * 2.
+   * [hysteresis] The number of the first overflow that shrinks the scale, counted since the scale last grew. Earlier
+   * ones are tolerated. Default: 2.
    */
   readonly hysteresis?: number;
-  /** [consecutive_hysteresis] Whether a step without overflow starts that count again. Default: false. */
+  /**
+   * [consecutive_hysteresis] Whether a step without overflow restarts the count of tolerated overflows. Default: false.
+   */
   readonly consecutiveHysteresis?: boolean;
-  /** [min_loss_scale] Default 1. */
+  /** [min_loss_scale] The smallest scale. Default: 1. */
   readonly minScale?: number;
   /** [raise_error_at_min_scale] Whether an overflow at the smallest scale throws. Default: true. */
   readonly throwAtMinScale?: boolean;
@@ -46,18 +48,18 @@ const defaults: Required<DynamicLossScalerOptions> = {
   throwAtMinScale: true,
 };
 
-/** Plain data. */
+/** The state of a `DynamicLossScaler`, as plain data. */
 export interface DynamicLossScalerState {
   readonly scale: number;
   readonly iteration: number;
-  /** -1 before the first. */
+  /** The iteration of the last overflow. It is -1 before the first one. */
   readonly lastOverflowIteration: number;
   readonly hysteresisLeft: number;
 }
 
 /**
- * Halves the scale when gradients overflow, after the number of overflows that `hysteresis` tolerates, and doubles it
- * after each `scaleWindow` steps without an overflow (DeepSpeed's rule).
+ * Shrinks the scale by `scaleFactor` when gradients overflow, after the overflows that `hysteresis` tolerates. Grows it
+ * by `scaleFactor` after each `scaleWindow` steps without an overflow (DeepSpeed's rule).
  */
 export class DynamicLossScaler extends LossScaler {
   readonly #options: Required<DynamicLossScalerOptions>;
@@ -78,7 +80,7 @@ export class DynamicLossScaler extends LossScaler {
   }
 
   /**
-   * Applies DeepSpeed's rule; update() calls it. Throws TensorStateError for an overflow at the smallest scale,
+   * Applies DeepSpeed's rule. update() calls this. Throws TensorStateError for an overflow at the smallest scale,
    * unless throwAtMinScale is false.
    */
   override adjust(overflow: boolean): void {

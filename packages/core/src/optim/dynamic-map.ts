@@ -1,31 +1,34 @@
 import type { Tensor } from '../tensor/tensor.ts';
 
 /**
- * The numbers of dynamic tree quantization (Dettmers et al. 2022, "8-bit optimizers via block-wise
- * quantization") in [-1, 1], or [0, 1]: in each of seven decades twice as many as in the one below, evenly
- * spread, and beside them 0 and 1. A code is one byte; how they are numbered is our own.
+ * The numbers of dynamic tree quantization (Dettmers et al. 2022, "8-bit optimizers via block-wise quantization") in
+ * [-1, 1] or [0, 1]. There are seven decades. Each has twice as many numbers as the one below, evenly spread. 0 and 1
+ * are added to them. A code is one byte. The order of the codes is our own.
  */
 export interface DynamicMap {
   /** The code of the nearest number. Shape: f32 N of [-1, 1] -> u8 N. */
   readonly encode: (values: Tensor) => Tensor;
-  /** Shape: u8 N -> f32 N. */
+  /** The number of a code. Shape: u8 N -> f32 N. */
   readonly decode: (codes: Tensor) => Tensor;
 }
 
 interface Decade {
-  /** The place of its first number; places ascend through all decades. */
+  /** The place of the first number of the decade. Places ascend through all decades, from 1. */
   readonly place: number;
   readonly count: number;
   readonly low: number;
   readonly width: number;
-  /** The value from which on numbers of this decade are nearer than those below. */
+  /** Values from this one on are nearer to numbers of this decade than to those below. */
   readonly from: number;
 }
 
 const decadeCount = 7;
 const zeroCode = 128;
 
-/** Code 128 + place for the place of a magnitude, 128 - place for a negative one, and 0 for 1. */
+/**
+ * The map for [-1, 1]. The code of a positive number is 128 + its place, that of a negative one 128 - its place. The
+ * code of 1 is 0.
+ */
 export const signedMap: DynamicMap = {
   encode: (values) => {
     const place = placeOf(values.abs(), signedDecades);
@@ -41,7 +44,10 @@ export const signedMap: DynamicMap = {
   },
 };
 
-/** The code is the place. A number that is not 0 is not rounded to 0, as it is to be divided by. */
+/**
+ * The map for [0, 1]. The code is the place, and 255 for 1. A number above 0 is not rounded to 0, because the update
+ * divides by its root.
+ */
 export const unsignedMap: DynamicMap = {
   encode: (values) => {
     const place = placeOf(values, unsignedDecades).maximum(values.gt(0).to('f32'));
@@ -56,7 +62,7 @@ export const unsignedMap: DynamicMap = {
 const signedDecades: readonly Decade[] = decades(0);
 const unsignedDecades: readonly Decade[] = decades(1);
 
-/** 2^extraBits times as many numbers as with a sign. */
+/** The decades, with 2^extraBits times as many numbers as in the signed map. */
 function decades(extraBits: number): Decade[] {
   const list: Decade[] = [];
   let below = 0;
@@ -72,13 +78,13 @@ function decades(extraBits: number): Decade[] {
   return list;
 }
 
-/** The value from which on 1 is the nearest number. */
+/** Returns the value from which on 1 is the nearest number. */
 function nearOne(list: readonly Decade[]): number {
   const last = list.at(-1);
   return last === undefined ? 1 : (2 - last.width / 2) / 2;
 }
 
-/** 0 for what is nearest to 0. Shape: N -> N. */
+/** The places of the nearest numbers. The place is 0 if 0 is the nearest. Shape: N -> N. */
 function placeOf(magnitudes: Tensor, list: readonly Decade[]): Tensor {
   return list.reduce((place, { from, low, width, count, place: first }) => {
     const within = magnitudes
@@ -90,7 +96,7 @@ function placeOf(magnitudes: Tensor, list: readonly Decade[]): Tensor {
   }, magnitudes.mul(0));
 }
 
-/** Shape: N -> N. */
+/** The magnitudes at places. Shape: N -> N. */
 function magnitudeAt(places: Tensor, list: readonly Decade[]): Tensor {
   return list.reduce((magnitude, { low, width, place }) => {
     const value = places

@@ -1,6 +1,9 @@
 import { ConfigError } from '../spec/errors.ts';
 
-/** A scheduler's number of each parameter group, of one for all or a list. Throws ConfigError for a list of another length. */
+/**
+ * Returns a scheduler's number for each parameter group, given one number for all groups or a list. Throws ConfigError
+ * for a list that does not have a number for each group.
+ */
 export function eachGroup(
   scheduler: string,
   name: string,

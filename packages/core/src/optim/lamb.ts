@@ -49,7 +49,7 @@ export class Lamb extends Optimizer<AdamSettings> {
   }
 }
 
-/** Shape: N, N -> []. */
+/** The norm of the parameter divided by the norm of the direction, or 1 if either is 0. Shape: N, N -> []. */
 function trustRatio(parameter: Tensor, direction: Tensor): Tensor {
   const own = stack([parameter.square().sum(), direction.square().sum()]);
   const squares = sumOverParts(parameter, own);

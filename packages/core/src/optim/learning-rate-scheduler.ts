@@ -8,7 +8,7 @@ export interface ScheduledOptimizer {
   readonly paramGroups: readonly { lr: number }[];
 }
 
-/** Plain data. */
+/** The state of a `LearningRateScheduler`, as plain data. */
 export interface LearningRateSchedulerState {
   readonly step: number;
   /** The learning rate of each group at factor 1. */
@@ -86,7 +86,10 @@ export class LearningRateScheduler {
     this.#apply();
   }
 
-  /** Throws ConfigError for an optimizer that has got another group since. */
+  /**
+   * Sets the learning rates of the present step. Throws ConfigError if the optimizer has got another group since the
+   * construction.
+   */
   #apply(): void {
     const { length } = this.#optimizer.paramGroups;
     if (length !== this.#schedules.length) {
@@ -107,7 +110,7 @@ export class LearningRateScheduler {
   }
 }
 
-/** Throws ConfigError where `scheduler` was given something else. */
+/** Throws ConfigError if `optimizer`, which was given to `scheduler`, is not an optimizer. */
 export function requireOptimizer(scheduler: string, optimizer: unknown): void {
   const isObject = typeof optimizer === 'object' && optimizer !== null;
   if (isObject && 'paramGroups' in optimizer && Array.isArray(optimizer.paramGroups)) return;

@@ -4,13 +4,19 @@ import { Scalar } from './scalar.ts';
 
 /** Settings of `Lion`. */
 export interface LionSettings extends OptimizerSettings {
-  /** The share of the momentum in the direction of a step, and the share that it keeps in a step. */
+  /**
+   * The share of the momentum in the direction of a step, and the share of its old value that the momentum keeps in a
+   * step.
+   */
   betas: readonly [number, number];
   /** Decoupled weight decay: it shrinks the parameters directly. */
   weightDecay: number;
 }
 
-/** Lion (Chen et al. 2023, algorithm 2): the sign of the momentum, with a learning rate a third to a tenth of AdamW's. */
+/**
+ * Lion (Chen et al. 2023, algorithm 2): updates by the sign of the momentum. Use a learning rate of a third to a tenth
+ * of AdamW's.
+ */
 export class Lion extends Optimizer<LionSettings> {
   static readonly typeName: string = 'Lion';
 

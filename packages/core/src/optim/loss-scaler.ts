@@ -13,7 +13,7 @@ export interface ScaledOptimizer {
   step(options: StepOptions): Promise<boolean>;
 }
 
-/** How far an optimizer is since the last update() of its scaler. */
+/** What an optimizer has done since the last update() of its scaler. */
 type Progress =
   | { readonly kind: 'unscaled'; readonly overflow: Tensor }
   | { readonly kind: 'stepped' };
@@ -34,7 +34,7 @@ export class LossScaler {
   #scale: number;
   readonly #progress = new Map<ScaledOptimizer, Progress>();
   #overflow = false;
-  /** Scales of losses whose rule waits for what becomes of a step; null where none waits. */
+  /** The scales of losses that wait for `settle`. Null outside of `postpone`. */
   #waiting: Tensor[] | null = null;
 
   /** Throws ConfigError for a scale that is not finite and above 0. */
@@ -88,7 +88,7 @@ export class LossScaler {
     this.unscaleGradients(params);
   }
 
-  /** Divides gradients by the scale, for an optimizer that finds out itself whether they are finite. */
+  /** Divides gradients by the scale, for an optimizer that checks itself whether they are finite. */
   unscaleGradients(params: readonly Tensor[]): void {
     withoutValues(() =>
       noGrad(() => {
@@ -102,14 +102,16 @@ export class LossScaler {
   }
 
   /**
-   * For an optimizer that steps before it is known whether gradients are finite: losses wait for `settle` to
-   * get their scale.
+   * Makes losses wait for `settle` to get their scale. This is for an optimizer that steps before it is known whether
+   * the gradients are finite.
    */
   postpone(): void {
     this.#waiting = [];
   }
 
-  /** Ends `postpone`: the losses that have waited get the scale of the rule. Throws the errors of adjust. */
+  /**
+   * Ends `postpone`: applies the rule, and gives the losses that have waited its scale. Throws the errors of adjust.
+   */
   settle(overflow: boolean): void {
     const waiting = this.#waiting ?? [];
     this.#waiting = null;
@@ -118,9 +120,9 @@ export class LossScaler {
   }
 
   /**
-   * optimizer.step(), but for gradients that are not finite. Returns whether the step was taken; where
-   * it was not, leave a learning rate's schedule where it is. Reads one number after the run. A
-   * collective over all axes of the mesh. Throws TensorStateError a second time before update().
+   * Runs optimizer.step(), unless gradients are not finite. Returns whether the step was taken. If not, do not advance
+   * a learning rate scheduler. Reads one number after the run. This is a collective over all axes of the mesh. Throws
+   * TensorStateError if it is called twice before update().
    */
   async step(optimizer: ScaledOptimizer): Promise<boolean> {
     if (!this.#progress.has(optimizer)) this.unscale(optimizer);
@@ -132,7 +134,9 @@ export class LossScaler {
     return taken;
   }
 
-  /** Call it once after the step() of all optimizers. Throws TensorStateError if there was no step. */
+  /**
+   * Adjusts the scale. Call this once after the step() of all optimizers. Throws TensorStateError if there was no step.
+   */
   update(): void {
     const stepped = [...this.#progress.values()].some(({ kind }) => kind === 'stepped');
     if (!stepped) {
@@ -165,8 +169,8 @@ function calledTwice(method: 'unscale' | 'step', before: Progress['kind']): Tens
 }
 
 /**
- * Whether a gradient on any rank is not finite: x - x is 0 but for those. Also ranks that hold no parts, and
- * gradients that are averaged later, need the verdict of all. Shape: -> bool [].
+ * Whether a gradient on any rank is not finite. For finite numbers, x - x is 0. All ranks need the verdict of all,
+ * including ranks that hold no parts, and ranks whose gradients are averaged later. Shape: -> bool [].
  */
 function hasOverflow(parts: readonly Tensor[]): Tensor {
   const marks = parts.flatMap(({ grad }) =>
@@ -174,7 +178,7 @@ function hasOverflow(parts: readonly Tensor[]): Tensor {
   );
   const own = marks.length === 0 ? scalar(0) : stack(marks).sum();
   const axes = currentSession().mesh.axes.map(({ name }) => name);
-  // Gradients may be the same on all ranks of an axis: a multiple of the marks is a verdict as well.
+  // If gradients are the same on all ranks of an axis, the sum is a multiple of the marks. It is NaN in the same cases.
   const all = axes.reduce(
     (sum, axis) => allReduce(reinterpret(sum, axis, 'varying', 'partial'), axis),
     own,
@@ -182,7 +186,7 @@ function hasOverflow(parts: readonly Tensor[]): Tensor {
   return all.eq(all).logicalNot();
 }
 
-/** A leaf, so that steps with other scales run the same plan. */
+/** The number is a leaf, so that steps with different scales run the same plan. */
 function scalar(value: number): Tensor {
   return fromData(Float32Array.of(value), [], 'f32');
 }

@@ -15,11 +15,11 @@ import { Scalar } from './scalar.ts';
 /** How the learning rate of a matrix depends on its shape. */
 export type MuonAdjustment = 'original' | 'matchRmsAdamW' | 'spectralUnclamped';
 
-/** By what the learning rate is multiplied, for a matrix of R rows and C columns. */
+/** The factor of the learning rate for a matrix of R rows and C columns. */
 const adjustments: Readonly<Record<MuonAdjustment, (rows: number, columns: number) => number>> = {
   /** sqrt(max(1, R / C)) (Jordan et al. 2024). */
   original: (rows, columns) => Math.sqrt(Math.max(1, rows / columns)),
-  /** 0.2 sqrt(max(R, C)): learning rates and weight decays of AdamW fit (Liu et al. 2025). */
+  /** 0.2 sqrt(max(R, C)): the learning rates and weight decays that suit AdamW can be used (Liu et al. 2025). */
   matchRmsAdamW: (rows, columns) => 0.2 * Math.sqrt(Math.max(rows, columns)),
   /** sqrt(R / C) (Bernstein 2025). */
   spectralUnclamped: (rows, columns) => Math.sqrt(rows / columns),
@@ -35,15 +35,15 @@ export interface MuonSettings extends OptimizerSettings {
   nsCoefficients: readonly [number, number, number];
   /** The least norm by which a momentum is divided. */
   eps: number;
-  /** How often the polynomial is applied. */
+  /** The number of times that the polynomial is applied. */
   nsSteps: number;
   adjustLrFn: MuonAdjustment;
 }
 
 /**
- * torch.optim.Muon (Jordan et al. 2024): momentum whose singular values are made about 1. Use it for the matrices of
- * hidden layers, and another optimizer for biases, norms and embeddings. It computes in f32 where PyTorch rounds to
- * bfloat16. If ranks divide a matrix, each collects the whole momentum for a step.
+ * torch.optim.Muon (Jordan et al. 2024): updates by the momentum after its singular values are made about 1. Use it for
+ * the matrices of hidden layers, and another optimizer for biases, norms and embeddings. It computes in f32 where
+ * PyTorch rounds to bfloat16. If ranks divide a matrix, each rank collects the whole momentum for a step.
  */
 export class Muon extends Optimizer<MuonSettings> {
   static readonly typeName: string = 'Muon';
@@ -126,7 +126,10 @@ export class Muon extends Optimizer<MuonSettings> {
   }
 }
 
-/** U S V^T becomes U f(S) V^T, where f is applied `nsSteps` times and gives about 1. Shape: [R, C] -> [R, C]. */
+/**
+ * Turns U S V^T into U f(S) V^T, where f applies the polynomial `nsSteps` times and gives about 1. Shape: [R, C] -> [R,
+ * C].
+ */
 function orthogonalized(
   matrix: Tensor,
   { nsCoefficients, nsSteps, eps }: Pick<MuonSettings, 'nsCoefficients' | 'nsSteps' | 'eps'>,

@@ -22,7 +22,7 @@ export interface OneBitAdamSettings extends AdamSettings {
   freezeStep: number;
 }
 
-/** Options of `OneBitAdam`, beside its settings. */
+/** Options of `OneBitAdam` in addition to its settings. */
 export interface OneBitAdamOptions {
   /** The mesh axis whose ranks have different batches. Default: `dp`. */
   readonly axis?: string;
@@ -41,8 +41,8 @@ export class OneBitAdam extends Optimizer<OneBitAdamSettings> {
   readonly #axis: AxisParams;
 
   /**
-   * Defaults: lr 1e-3, betas [0.9, 0.999], eps 1e-8, weightDecay 0 (decoupled), freezeStep 100000.
-   * Throws ConfigError, also for parameters of which ranks have parts.
+   * Defaults: lr 1e-3, betas [0.9, 0.999], eps 1e-8, weightDecay 0 (decoupled), freezeStep 100000. Throws ConfigError,
+   * also for parameters that the ranks of the axis share out.
    */
   constructor(
     params: OptimizerInput<OneBitAdamSettings>,
@@ -99,7 +99,10 @@ export class OneBitAdam extends Optimizer<OneBitAdamSettings> {
     return oneBitMean(momentum, errors, this.#axis);
   }
 
-  /** What a rank's messages have left out is its own; a rank averages some of the elements for all. */
+  /**
+   * Each rank has its own worker error, which its messages have left out so far. The server error is shared out: each
+   * rank has the elements that it averages for all.
+   */
   protected override stateType(name: string, part: Tensor): StateType {
     const type = super.stateType(name, part);
     const { axis } = this.#axis;

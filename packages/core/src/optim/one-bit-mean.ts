@@ -3,7 +3,7 @@ import { allGather, allToAll } from '../tensor/collectives.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { packSigns, unpackSigns } from './sign-bits.ts';
 
-/** What compression has left out so far, which is added to what is sent next. */
+/** What compression has left out so far. It is added to the next values that are sent. */
 export interface CompressionErrors {
   /** The error of what this rank sends. Shape: that of the value. */
   readonly worker: Tensor;
@@ -11,16 +11,16 @@ export interface CompressionErrors {
   readonly server: Tensor;
 }
 
-/** Elements that each rank averages: whole bytes of signs. */
+/** The number of elements that each rank averages. It is a multiple of 8, so that their signs are whole bytes. */
 export function oneBitPartElements(elements: number, ranks: number): number {
   return Math.ceil(elements / (8 * ranks)) * 8;
 }
 
 /**
- * The mean over ranks of a value of which each sends signs and one magnitude, in both of the rounds
- * (to the rank that averages a part, and back), with error feedback; 1/32 of the bytes of an
- * all-reduce in f32 (Tang et al. 2021, "1-bit Adam", algorithm 1). Updates the errors. The same bits
- * on all ranks. Shape: value N -> N.
+ * Computes the mean of a value over ranks. Messages consist of signs and one magnitude in both rounds: to the rank that
+ * averages a part, and back. Error feedback makes up for what they leave out. The bytes are 1/32 of those of an
+ * all-reduce in f32 (Tang et al. 2021, "1-bit Adam", algorithm 1). Updates the errors. All ranks get the same bits.
+ * Shape: value N -> N.
  */
 export function oneBitMean(
   value: Tensor,
@@ -37,7 +37,7 @@ export function oneBitMean(
   const magnitudes = allGather(own.magnitude, axis, 0).reshape([size, 1]);
   const average = arrived.mul(magnitudes).mean(0).add(server);
   const mine = compress(average);
-  // Padding has no error, so that a checkpoint need not keep it.
+  // The error of the padding is dropped, so that a checkpoint need not keep it.
   const elements = Math.min(part, Math.max(0, numel - rank * part));
   const error = average.sub(mine.value).slice(0, 0, elements);
   server.assign(elements === part ? error : error.pad([0], [part - elements]));
@@ -46,7 +46,10 @@ export function oneBitMean(
   return cut(all.reshape([size * part]));
 }
 
-/** Signs, and the root of the mean square. Shape: [n] -> u8 [n / 8], [1], [n]. */
+/**
+ * Compresses values to their signs and the root of their mean square. `value` is what the receivers will compute from
+ * them. Shape: [n] -> u8 [n / 8], [1], [n].
+ */
 function compress(values: Tensor): { signs: Tensor; magnitude: Tensor; value: Tensor } {
   const signs = packSigns(values);
   const magnitude = values.square().mean().sqrt().reshape([1]);

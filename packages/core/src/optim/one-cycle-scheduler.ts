@@ -27,7 +27,7 @@ export interface OneCycleOptions {
   readonly totalSteps: number;
   /** The share of the steps in which the learning rate rises. Default: 0.3. */
   readonly pctStart?: number;
-  /** Default cos. */
+  /** Whether the rates follow a cosine or a line between the ends of a phase. Default: cos. */
   readonly annealStrategy?: 'cos' | 'linear';
   /** Whether the momentum, or the first beta, falls while the learning rate rises. Default: true. */
   readonly cycleMomentum?: boolean;
@@ -73,9 +73,9 @@ const cycleDefaults: Required<OneCycleOptions> = {
   threePhase: false,
 };
 
-/** From one learning rate and momentum to the next. */
+/** A phase of the cycle, in which the learning rate and the momentum go from one value to another. */
 interface Phase {
-  /** May be no whole number. */
+  /** The step at which the phase ends. It need not be a whole number. */
   readonly endStep: number;
   readonly rates: readonly [from: Rate, to: Rate];
   readonly momenta: readonly [from: Momentum, to: Momentum];
@@ -160,14 +160,14 @@ export class OneCycleScheduler {
     }
   }
 
-  /** The phase that the step is in, and how much of it is over. */
+  /** Returns the phase of the present step, and the share of the phase that is over. */
   #place(): { readonly phase: Phase; readonly share: number } {
     let start = 0;
     for (const [index, phase] of this.#phases.entries()) {
       const isLast = index === this.#phases.length - 1;
       if (this.#step <= phase.endStep || isLast) {
         const length = phase.endStep - start;
-        // A phase without steps is over.
+        // A phase without steps counts as over.
         return { phase, share: length === 0 ? 1 : (this.#step - start) / length };
       }
       start = phase.endStep;

@@ -81,7 +81,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
   readonly paramGroups: ParamGroup<Settings>[];
   readonly #defaults: Settings;
   readonly #states = new Map<Tensor, ParameterState>();
-  /** Whether an updater has asked for an update on this rank. */
+  /** Whether an updater is running an update on this rank. buildStep is allowed only then. */
   #isStepping = false;
 
   /**
@@ -138,7 +138,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     const updater = this.#updater();
     if (updater !== null && !this.#isStepping) throw updatedElsewhere('buildStep()', updater);
     const { skipIf, updates = () => true } = options;
-    // Schedules and users change them.
+    // Schedulers and users may have changed the settings.
     for (const group of this.paramGroups) this.checkSettings(group);
     const { takesLocalGradients } = this;
     const leaves = new Set<object>(this.#params().map(({ part }) => part));
@@ -171,12 +171,12 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     this.paramGroups.push(...added);
   }
 
-  /** The state of a parameter; undefined before its first update. */
+  /** The state of a parameter. Undefined before its first update. */
   stateOf(parameter: Tensor): ParameterState | undefined {
     return this.#states.get(parameter);
   }
 
-  /** What checkpoints keep of a parameter on this rank; undefined before its first update. */
+  /** What checkpoints keep of a parameter on this rank. Undefined before its first update. */
   savedState(parameter: Tensor): SavedState | undefined {
     const { updater } = parameter.part;
     if (updater?.keepsStates === true) throw updatedElsewhere('to save its states', updater);
@@ -195,8 +195,9 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
   }
 
   /**
-   * Loads this rank's part of saved states, by parameter, with `step` beside the tensors, and the settings of
-   * the groups. Throws CheckpointError and ConfigError, before anything changes, for data that do not fit.
+   * Loads this rank's part of saved states, by parameter, and the settings of the groups. Among the tensors of a
+   * parameter, `step` is its count of steps. Throws CheckpointError and ConfigError, before anything changes, for data
+   * that do not fit.
    */
   restore(saved: ReadonlyMap<Tensor, HostArrays>, settings: readonly object[]): void {
     const own = this.typeName;
@@ -219,7 +220,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
           this.importState(state, name, { ...array, bytes: array.bytes.slice() }, parameter.part);
         }
       });
-      // PyTorch's SGD keeps no count; what has a momentum has taken a step.
+      // PyTorch's SGD saves no count of steps. A parameter with a saved momentum has taken at least one step.
       state.steps =
         step === undefined ? Math.min(1, Object.keys(arrays).length) : decodeStepCount(step);
     }
@@ -227,9 +228,9 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
   }
 
   /**
-   * Copies on the host, for whole parameters. If ranks share parameters out, it is a collective. For states
-   * that vary over ranks, it has those of this rank. Throws TensorStateError for parameters that the model no
-   * longer has.
+   * The states of whole parameters, as copies on the host. If ranks share parameters out, this is a collective. For
+   * states that vary over ranks, it contains those of this rank. Throws TensorStateError for parameters that the model
+   * no longer has.
    */
   async stateDict(): Promise<OptimizerStateDict<Settings>> {
     const state: Record<string, HostArrays> = {};
@@ -272,7 +273,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     this.restore(new Map(states), dict.paramGroups);
   }
 
-  /** The update of parameters that have been updated `steps` times, this one included. */
+  /** Returns the update of parameters that are being updated for the `steps`-th time. */
   protected abstract rule(settings: Settings, steps: number): UpdateRule;
 
   /** Whether the rule averages over the ranks by itself, and takes gradients of this rank alone. */
@@ -280,25 +281,31 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     return false;
   }
 
-  /** Throws ConfigError for settings out of range; also called at each step. */
+  /** Throws ConfigError for settings out of range. It is also called at each step. */
   protected abstract checkSettings(settings: Settings): void;
 
-  /** Of what is kept of a parameter, or of this rank's part of it, under a name: as that, but for few optimizers. */
+  /**
+   * The type of the state that is kept under a name for a parameter, or for this rank's part of it. By default, it is
+   * that of the part. Only few optimizers override it.
+   */
   protected stateType(_name: string, part: Tensor): StateType {
     return { shape: part.shape, dtype: part.dtype };
   }
 
-  /** The names under which states are saved; undefined: any. */
+  /** The names under which states are saved. Undefined: any name is allowed. */
   protected get savedNames(): readonly string[] | undefined {
     return undefined;
   }
 
-  /** What is saved of a state, where that is another form of what is kept. Each is of the stateType of its name. */
+  /**
+   * The tensors to save for a state. Override it if they are saved in another form than they are kept in. Each has the
+   * stateType of its name.
+   */
   protected exportState(state: ParameterState, _part: Tensor): ReadonlyMap<string, () => Tensor> {
     return new Map([...state.tensors].map(([name, tensor]) => [name, () => tensor]));
   }
 
-  /** Keeps what was saved under a name. */
+  /** Stores a saved array in the state. The opposite of exportState. */
   protected importState(
     state: ParameterState,
     name: string,
@@ -308,12 +315,12 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     state.set(name, array);
   }
 
-  /** The whole of what is kept under a name. A collective where ranks share it out. */
+  /** The whole of a state of a parameter. If ranks share the state out, this is a collective. */
   protected wholeState(_name: string, tensor: Tensor, parameter: Tensor): Tensor {
     return parameter.wholeOf(tensor);
   }
 
-  /** Adds the states of the parameters that are updated to `counted`. */
+  /** Builds the updates of a group. Adds the states of the updated parameters to `counted`. */
   #updateGroup(
     group: ParamGroup<Settings>,
     updates: (parameter: Tensor) => boolean,
@@ -333,7 +340,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     }
   }
 
-  /** Throws ConfigError for a rule that is no function, or leaves the parameter as it is. */
+  /** Runs a rule. Throws ConfigError for a rule that is not a function, or that does not assign to the parameter. */
   #apply(rule: UpdateRule, parameter: Tensor, gradient: Tensor, state: ParameterState): void {
     const name = this.typeName;
     const { part } = parameter;
@@ -354,7 +361,10 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     throw ruleError(name, part, 'it has assigned nothing to the parameter', todo);
   }
 
-  /** Who updates the parameters in this optimizer's place; null: nobody does. Throws ConfigError where not all have the same. */
+  /**
+   * The updater that updates the parameters in this optimizer's place, or null. Throws ConfigError if the parameters do
+   * not all have the same.
+   */
   #updater(): Updater | null {
     const [first = null, ...others] = new Set(this.#params().map(({ part }) => part.updater));
     if (others.length === 0) return first;
@@ -413,7 +423,7 @@ function updatedElsewhere(asked: string, { name }: Updater): TensorStateError {
   );
 }
 
-/** What a rule computes with is f32, as its settings are. */
+/** The error for a parameter of another dtype than f32. A rule computes in f32, because its settings are f32. */
 function narrow(name: string, { shape, dtype }: Tensor, cause: DTypeError): DTypeError {
   return new DTypeError(
     {

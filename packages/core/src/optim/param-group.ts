@@ -9,7 +9,7 @@ import { Tensor } from '../tensor/tensor.ts';
 
 /** Settings that every optimizer has, and that may change from step to step. */
 export interface OptimizerSettings {
-  /** Learning rate. */
+  /** The learning rate. */
   lr: number;
 }
 
@@ -18,17 +18,20 @@ export type ParamGroup<Settings extends OptimizerSettings> = Settings & {
   readonly params: readonly Tensor[];
 };
 
-/** Parameters, and the settings that differ from those of the optimizer. */
+/** Parameters, and their settings where these differ from the optimizer's. */
 export type ParamGroupInput<Settings extends OptimizerSettings> = Partial<Settings> & {
   readonly params: Iterable<Tensor>;
 };
 
-/** Parameters, all with the same settings, or groups. */
+/** Parameters that all have the same settings, or groups of parameters. */
 export type OptimizerInput<Settings extends OptimizerSettings> =
   | Iterable<Tensor>
   | Iterable<ParamGroupInput<Settings>>;
 
-/** `settings` over `defaults`. Throws ConfigError for others than these, and for values of another kind. */
+/**
+ * Completes `settings` by `defaults`. Throws ConfigError for settings that `defaults` does not have, and for values of
+ * another kind.
+ */
 export function checkedSettings<Settings extends OptimizerSettings>(
   of: string,
   settings: Partial<Settings>,
@@ -39,9 +42,9 @@ export function checkedSettings<Settings extends OptimizerSettings>(
 }
 
 /**
- * `of` names the optimizer. Throws ConfigError for settings of a group that `defaults` has not, for what
- * is no parameter, where nothing is to be trained, and for a parameter that stands twice, TensorStateError
- * for parameters that their model does not have any more.
+ * Makes the groups of an optimizer, which `of` names. Throws ConfigError for settings that `defaults` does not have,
+ * for values that are not parameters, for an empty list, and for a parameter that occurs twice. Throws TensorStateError
+ * for parameters that their model no longer has.
  */
 export function makeParamGroups<Settings extends OptimizerSettings>(
   of: string,
@@ -61,13 +64,13 @@ export function makeParamGroups<Settings extends OptimizerSettings>(
   if (loose.length > 0) groups.push({ ...defaults, params: loose });
   for (const { params } of groups) for (const parameter of params) requireLeaf(of, parameter);
   checkParams(groups);
-  // A setting that is misspelt in an assignment would be one more field.
+  // An assignment to a misspelt setting must throw. Otherwise it would silently add a field.
   return groups.map((group) => Object.preventExtensions(group));
 }
 
 /**
- * A group with the settings that were saved of it. Throws CheckpointError for settings that it has not, or
- * has of another kind: they are of another optimizer.
+ * Returns a group with its saved settings. Throws CheckpointError for settings that the group does not have, or has
+ * with another kind of value, because they come from another optimizer.
  */
 export function withSavedSettings<Settings extends OptimizerSettings>(
   of: string,
@@ -90,7 +93,7 @@ export function withSavedSettings<Settings extends OptimizerSettings>(
   );
 }
 
-/** Settings are of the kinds of their defaults. */
+/** Rules that demand values of the kinds of the defaults. */
 function rulesLike(defaults: object): Record<string, OptionRule<unknown>> {
   return Object.fromEntries(
     Object.entries(defaults).map(([name, value]) => [name, ruleLike(value)] as const),
@@ -124,7 +127,10 @@ function iterable<List extends Iterable<unknown>>(of: string, list: List, todo?:
   throw noParameters(of, given, todo);
 }
 
-/** What is computed from others has no contents to update. */
+/**
+ * Throws ConfigError for a value that is not a tensor, and for a tensor that is computed from others, which has no
+ * contents to update.
+ */
 function requireLeaf(of: string, parameter: unknown): void {
   if (!(parameter instanceof Tensor)) throw noParameters(of, parameter);
   const { op, shape } = parameter.contents;
@@ -139,7 +145,7 @@ function requireLeaf(of: string, parameter: unknown): void {
   );
 }
 
-/** Throws ConfigError for what is no list of tensors, as a model. */
+/** Returns a list of tensors. Throws ConfigError for anything else, such as a model. */
 export function tensorsOf(of: string, parameters: Iterable<Tensor>): readonly Tensor[] {
   const todo = 'Pass model.parameters(), or a list of tensors';
   const list = [...iterable(of, parameters, todo)];
@@ -183,7 +189,7 @@ export function checkSetting(
   low: number,
   high: number = Number.POSITIVE_INFINITY,
 ): void {
-  // A text compares, and computes, as the number that it looks like, or makes NaN.
+  // A string would be compared as the number that it looks like, and could make NaN in computations.
   const isNumber = option.number.fits(value);
   if (isNumber && value >= low && value < high) return;
   throw new ConfigError(

@@ -11,7 +11,7 @@ export class ParameterState {
   readonly #typeOf: (name: string) => StateType;
   readonly #tensors = new Map<string, Tensor>();
 
-  /** `typeOf` gives the type of the tensor with a name. Default: the type of the parameter. */
+  /** `typeOf` returns the type of the tensor with a name. */
   constructor(typeOf: (name: string) => StateType) {
     this.#typeOf = typeOf;
   }

@@ -23,13 +23,13 @@ export interface ReduceLROnPlateauOptions {
   readonly cooldown?: number;
   /** The least learning rate, for all groups or for each. Default: 0. */
   readonly minLr?: number | readonly number[];
-  /** Changes of a learning rate up to this size are left out. Default: 1e-8. */
+  /** A change of a learning rate is left out if it is not larger than this. Default: 1e-8. */
   readonly eps?: number;
 }
 
-/** Plain data. */
+/** The state of a `ReduceLROnPlateau`, as plain data. */
 export interface ReduceLROnPlateauState {
-  /** Null before the first step. */
+  /** The best metric so far. Null before the first step. */
   readonly best: number | null;
   readonly badSteps: number;
   readonly cooldownLeft: number;
@@ -149,7 +149,7 @@ export class ReduceLROnPlateau {
     }
   }
 
-  /** Of each group. Throws ConfigError for another number of them. */
+  /** The least learning rate of each group. Throws ConfigError if `minLr` is a list of another length. */
   #leastRates(): readonly number[] {
     const { length } = this.#optimizer.paramGroups;
     return eachGroup('ReduceLROnPlateau', 'minLr', this.#options.minLr, length);

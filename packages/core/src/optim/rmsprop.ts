@@ -4,7 +4,7 @@ import { Scalar } from './scalar.ts';
 
 /** Settings of `RMSprop`. */
 export interface RMSpropSettings extends OptimizerSettings {
-  /** The share that the running mean of the squared gradient keeps in a step. */
+  /** The share of its old value that the running mean of the squared gradient keeps in a step. */
   alpha: number;
   eps: number;
   weightDecay: number;

@@ -5,8 +5,8 @@ import { allGather } from '../tensor/collectives.ts';
 import { fromData } from '../tensor/create.ts';
 
 /**
- * A collective over all axes of the mesh. Throws ConfigError on every rank, naming `asked`, where ranks have
- * different numbers.
+ * Throws ConfigError on every rank if ranks have different numbers. `asked` is the operation in the message. This is a
+ * collective over all axes of the mesh.
  */
 export async function requireSameOnRanks(asked: string, value: number): Promise<void> {
   const axes = currentSession().mesh.axes.filter(({ size }) => size > 1);

@@ -10,23 +10,23 @@ import type { Tensor } from '../tensor/tensor.ts';
 import type { SavedType } from './state-type.ts';
 import { decodeStepCount } from './step-count.ts';
 
-/** The name of the count of steps among the names of saved tensors. */
+/** The name under which the count of steps is saved among the tensors. */
 export const stepName = 'step';
 
-/** A copy on the host. */
+/** Copies the contents of a tensor to the host. */
 export async function readWhole(tensor: Tensor): Promise<HostArray> {
   const { dtype, shape } = tensor;
   return hostArray(dtype, shape, toBytes(await tensor.data()).slice());
 }
 
-/** Throws CheckpointError for arrays that are not what a rank keeps of a state. */
+/** Throws CheckpointError for arrays that do not have the types of this rank's part of a state. */
 export function checkSavedState(typeOf: (name: string) => SavedType, arrays: HostArrays): void {
   const { [stepName]: step, ...tensors } = arrays;
   if (step !== undefined) decodeStepCount(step);
   for (const [name, array] of Object.entries(tensors)) check(name, array, typeOf(name));
 }
 
-/** What this rank has of a whole state. Throws CheckpointError for an array that is not of its type. */
+/** Cuts this rank's part from a whole state. Throws CheckpointError for an array that is not of its type. */
 export function partOfState(typeOf: (name: string) => SavedType, arrays: HostArrays): HostArrays {
   const { [stepName]: step, ...tensors } = arrays;
   const parts = Object.entries(tensors).map(([name, array]) => {

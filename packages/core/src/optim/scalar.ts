@@ -4,8 +4,8 @@ import { fromData } from '../tensor/create.ts';
 import { Tensor } from '../tensor/tensor.ts';
 
 /**
- * A number of one step, as a leaf. Steps with other numbers run the same plan. It is broadcast once for each
- * shape, whatever the number of parameters.
+ * A number that an update rule uses in one step. It is a leaf, so that steps with different numbers run the same plan.
+ * It is broadcast once for each shape, whatever the number of parameters.
  */
 export class Scalar {
   readonly #leaf: Tensor;
@@ -15,7 +15,7 @@ export class Scalar {
     this.#leaf = fromData(Float32Array.of(value), [], 'f32');
   }
 
-  /** Shape: -> shape. */
+  /** The number, broadcast to a shape. Shape: -> shape. */
   of(shape: Shape): Tensor {
     const key = shape.join();
     const known = this.#shaped.get(key);

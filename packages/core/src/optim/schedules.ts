@@ -5,7 +5,8 @@ import type { OptionRules } from '../spec/option-rules.ts';
 /** Maps the number of steps taken to a factor of the learning rate. */
 export type Schedule = (step: number) => number;
 
-// A mistake is told where the schedule is made, not at the step that would have a rate of NaN.
+// The arguments are checked where the schedule is made. Otherwise, a mistake would only show as a rate of NaN at a
+// later step.
 
 const steps = option.required(option.integer(1));
 const factor = option.required(option.number);
@@ -39,7 +40,7 @@ export function constantSchedule(): Schedule {
   return () => 1;
 }
 
-/** Goes from 1 to `endFactor` in `totalSteps` steps, and stays there (torch LinearLR with start_factor 1). */
+/** Goes linearly from 1 to `endFactor` in `totalSteps` steps, and stays there (torch LinearLR with start_factor 1). */
 export function linearSchedule(totalSteps: number, endFactor = 0): Schedule {
   checkOptions('linearSchedule', { totalSteps, endFactor }, linearRules);
   return (step) => 1 + (endFactor - 1) * Math.min(1, step / totalSteps);

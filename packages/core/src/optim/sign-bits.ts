@@ -1,10 +1,10 @@
 import { fromData } from '../tensor/create.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 
-/** Place values of the bits of a byte, the first element's highest. */
+/** The values of the bits of a byte. The first element has the highest bit. */
 const places = [128, 64, 32, 16, 8, 4, 2, 1];
 
-/** One bit an element: 1 where it is at least 0. Shape: f32 [8 n] -> u8 [n]. */
+/** Packs signs into one bit per element: 1 for a number from 0 on, and else 0. Shape: f32 [8 n] -> u8 [n]. */
 export function packSigns(values: Tensor): Tensor {
   const bits = values
     .ge(0)
@@ -13,7 +13,7 @@ export function packSigns(values: Tensor): Tensor {
   return bits.mul(fromPlaces()).sum(1).to('u8');
 }
 
-/** 1 for a set bit and -1 for another. Shape: u8 [n] -> f32 [8 n]. */
+/** Unpacks signs: a bit that is set becomes 1, and any other -1. Shape: u8 [n] -> f32 [8 n]. */
 export function unpackSigns(packed: Tensor): Tensor {
   const bytes = packed.to('f32').reshape([packed.numel, 1]).expand([packed.numel, 8]);
   const shifted = bytes.div(fromPlaces()).floor();

@@ -8,15 +8,15 @@ import type { Tensor } from '../tensor/tensor.ts';
 /** The type of a tensor of an optimizer's state, and its layout on the ranks. */
 export interface StateType extends ValueType {
   /**
-   * Which part of a whole it is, without the padding at its end. Default: that of the parameter, if it has the
-   * shape of this rank's part.
+   * How the tensor lies on the mesh: which part of a whole it is, without the padding at its end. Default: the layout
+   * of the parameter, if the tensor has the shape of this rank's part.
    */
   readonly layout?: Layout;
-  /** The shape of this whole. Default: that of the parameter. */
+  /** The shape of the whole. Default: that of the parameter. */
   readonly wholeShape?: Shape;
   /**
-   * If each rank had its own f32 value: what another number of ranks begins with. Default: another number of
-   * ranks cannot load it.
+   * Says what ranks begin with if a state of f32 values that vary over ranks is loaded on another number of ranks: with
+   * the mean of the values. Default: another number of ranks cannot load the state.
    */
   readonly otherwise?: 'mean';
 }
@@ -25,8 +25,8 @@ export interface StateType extends ValueType {
 export type SavedType = StateType & Required<Pick<StateType, 'layout' | 'wholeShape'>>;
 
 /**
- * How what is kept of a parameter under `name` lies. Throws CheckpointError for another shape than that of
- * this rank's part, of which nobody says where it lies.
+ * Completes the type of the state `name`. Throws CheckpointError if ranks share out the parameter, and the state has
+ * neither the shape of this rank's part nor a layout.
  */
 export function savedTypeOf(name: string, type: StateType, part: Tensor): SavedType {
   const { layout = part.layout, wholeShape = part.wholeShape } = type;

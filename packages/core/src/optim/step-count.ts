@@ -2,12 +2,12 @@ import { type HostArray, hostArray } from '../serialization/host-array.ts';
 import { CheckpointError } from '../spec/errors.ts';
 import { toBytes } from '../tensor/host-data.ts';
 
-/** How often a parameter was updated, as PyTorch keeps it: an f32 scalar. */
+/** Encodes the number of updates of a parameter as PyTorch does: as an f32 scalar. */
 export function encodeStepCount(steps: number): HostArray {
   return hostArray('f32', [], toBytes(Float32Array.of(steps)));
 }
 
-/** Throws CheckpointError for anything but a count. */
+/** Decodes a number of updates. Throws CheckpointError for anything but a count. */
 export function decodeStepCount({ dtype, bytes }: HostArray): number {
   const { byteLength, byteOffset, buffer } = bytes;
   const value =

@@ -2,8 +2,8 @@ import { sumOverAxes } from '../tensor/collectives.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 
 /**
- * A sum over a whole parameter, from the sum over this rank's part. An update rule that uses norms or means
- * needs it, because it gets parts. `sum` may contain several sums. Shape: sum N -> N.
+ * Returns a sum over a whole parameter, given the sum over this rank's part. Update rules that use norms or means need
+ * it, because they get parts. `sum` may contain several sums. Shape: sum N -> N.
  */
 export function sumOverParts({ shardedOver }: Pick<Tensor, 'shardedOver'>, sum: Tensor): Tensor {
   return sumOverAxes(sum, shardedOver);

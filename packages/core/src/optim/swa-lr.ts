@@ -10,9 +10,9 @@ import { requireOptimizer, type ScheduledOptimizer } from './learning-rate-sched
 export interface SWALROptions {
   /** The final learning rate, for all groups or for each. */
   readonly swaLr: number | readonly number[];
-  /** The number of calls of step() until then. Default: 10. */
+  /** The number of calls of step() until the final learning rate is reached. Default: 10. */
   readonly annealEpochs?: number;
-  /** Default cos. */
+  /** Whether the rates follow a cosine or a line. Default: cos. */
   readonly annealStrategy?: 'cos' | 'linear';
 }
 
@@ -77,13 +77,14 @@ export class SWALR {
     const [before, now] = [this.#shareAt(this.#step - 1), this.#shareAt(this.#step)];
     for (const [index, group] of this.#optimizer.paramGroups.entries()) {
       const end = final[index] ?? 0;
-      // What the rate would be without the steps up to now.
+      // The rate that the annealing began with. It follows from the present rate and the share of the way before this
+      // step.
       const first = before === 1 ? end : (group.lr - before * end) / (1 - before);
       group.lr = end * now + first * (1 - now);
     }
   }
 
-  /** How much of the way is done after so many steps. */
+  /** Returns the share of the way to the final rate after a number of steps. */
   #shareAt(step: number): number {
     const { annealEpochs = 10, annealStrategy = 'cos' } = this.#options;
     const share = annealEpochs === 0 ? 1 : Math.max(0, Math.min(1, step / annealEpochs));

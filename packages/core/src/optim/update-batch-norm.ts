@@ -32,7 +32,8 @@ export async function updateBatchNorm<Batch>(
     }
   } finally {
     norms.forEach((norm, index) => (norm.momentum = momenta[index] ?? null));
-    // Parents come before what they hold, whose mode is set last.
+    // train() of a parent also sets the modes of its children. Parents come first here, so the children get their own
+    // modes last.
     modules.forEach((module, index) => module.train(modes[index]));
   }
   if (count === 0) throw noBatches();

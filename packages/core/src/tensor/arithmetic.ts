@@ -29,7 +29,7 @@ import { ConfigError, DTypeError } from '../spec/errors.ts';
 import { floorQuotient } from './floor-quotient.ts';
 import { resultDType } from './promotion.ts';
 
-/** A node or a number, which says nothing of its dtype but what promotion makes of it. */
+/** A node, or a number. A number has no dtype of its own: promotion chooses it. */
 export type NodeOrNumber = Node | number;
 
 /** How the quotient of a division is rounded to a whole number. */
@@ -39,7 +39,7 @@ type Binary = (a: Node, b: Node) => Node;
 
 export type ArithmeticOp = 'add' | 'sub' | 'mul' | 'pow' | 'maximum' | 'minimum';
 
-/** Ops whose operands are promoted to one dtype, which is the result's. */
+/** Ops whose operands are promoted to one dtype, which the result has too. `bools` is null if bools are an error. */
 const arithmetic: Readonly<
   Record<ArithmeticOp, { readonly numbers: Binary; readonly bools: Binary | null }>
 > = {
@@ -51,7 +51,10 @@ const arithmetic: Readonly<
   minimum: { numbers: minimum, bools: logicalAnd },
 };
 
-/** An op with the dtypes of PyTorch. Throws DTypeError where there is none. Shape: N, N' -> broadcast(N, N'). */
+/**
+ * Applies an op with the dtype promotion of PyTorch. Throws DTypeError for dtypes that the op does not take.
+ * Shape: N, N' -> broadcast(N, N').
+ */
 export function combine(op: ArithmeticOp, a: Node, b: NodeOrNumber): Node {
   const { numbers, bools } = arithmetic[op];
   const dtype = resultDType([a, b]);
@@ -60,7 +63,8 @@ export function combine(op: ArithmeticOp, a: Node, b: NodeOrNumber): Node {
   }
   if (dtype === 'bool' && bools === null) throw noBools(op, "Convert one with .to('i32')");
   if (op === 'pow') checkPower(dtype, b);
-  // A bound that would wrap around, if elements became it, is an error; sums and products wrap around, as in PyTorch.
+  // A bound that u8 does not hold would wrap around in the elements that are replaced by it, so it is an error.
+  // Sums and products wrap around, as in PyTorch.
   if (dtype === 'u8' && typeof b === 'number') {
     if ((op === 'maximum' && b > 255) || (op === 'minimum' && b < 0)) operand(op, b, dtype, null);
   }
@@ -73,7 +77,7 @@ const comparisons: Readonly<Record<'equal' | 'less' | 'lessEqual', Binary>> = {
   lessEqual,
 };
 
-/** Comparisons, of operands that are promoted to one dtype. Shape: N, N' -> bool broadcast(N, N'). */
+/** Compares operands after their promotion to one dtype. Shape: N, N' -> bool broadcast(N, N'). */
 export function compare(op: keyof typeof comparisons, a: NodeOrNumber, b: NodeOrNumber): Node {
   const dtype = resultDType([a, b]);
   const wide = dtype === 'bool' || dtype === 'u8' ? 'i32' : dtype;
@@ -81,13 +85,13 @@ export function compare(op: keyof typeof comparisons, a: NodeOrNumber, b: NodeOr
   return comparisons[op](operand(op, a, wide, like), operand(op, b, wide, like));
 }
 
-/** What is not 0 is true. Shape: N, N' -> bool broadcast(N, N'). */
+/** Combines truth values. An element that is not 0 counts as true. Shape: N, N' -> bool broadcast(N, N'). */
 export function logical(op: 'logicalAnd' | 'logicalOr', a: Node, b: Node): Node {
   const build = op === 'logicalAnd' ? logicalAnd : logicalOr;
   return build(cast(a, 'bool'), cast(b, 'bool'));
 }
 
-/** Shape: condition bool N, a N', b N'' -> broadcast(N, N', N''). */
+/** torch.where. Shape: condition bool N, a N', b N'' -> broadcast(N, N', N''). */
 export function where(condition: Node, a: NodeOrNumber, b: NodeOrNumber): Node {
   const dtype = resultDType([a, b]);
   const branch = (x: NodeOrNumber): Node => operand('where', x, dtype, null);
@@ -95,8 +99,8 @@ export function where(condition: Node, a: NodeOrNumber, b: NodeOrNumber): Node {
 }
 
 /**
- * Of integers and bools it is f32, unless it is rounded to a whole number, which has no gradient.
- * Shape: N, N' -> broadcast(N, N').
+ * torch.div. The quotient of integers and bools is f32, unless a rounding mode is given. A rounded quotient has no
+ * gradient. Shape: N, N' -> broadcast(N, N').
  */
 export function divide(a: Node, b: NodeOrNumber, roundingMode?: RoundingMode): Node {
   const dtype = resultDType([a, b]);
@@ -115,7 +119,7 @@ export function divide(a: Node, b: NodeOrNumber, roundingMode?: RoundingMode): N
   );
 }
 
-/** Its gradient is 1 at the bounds, too; null is no bound. Shape: N -> N. */
+/** Limits elements to [low, high]. Null means no bound. The gradient is 1 also at the bounds. Shape: N -> N. */
 export function clamp(x: Node, low: number | null, high: number | null): Node {
   const bounds = [low, high].filter((bound) => bound !== null);
   const wide = cast(x, resultDType([x, ...bounds]));
@@ -129,8 +133,9 @@ export function clamp(x: Node, low: number | null, high: number | null): Node {
 }
 
 /**
- * What takes several steps of two operands, which are promoted, broadcast and computed with in at least 32 bits. Without
- * `kind` the result may be an integer. Throws DTypeError for bools. Shape: N, N' -> broadcast(N, N').
+ * Runs a computation of several ops on two operands. They are promoted, broadcast and computed with in at least 32
+ * bits. With `kind` 'float', integers and bools become f32. Without it, throws DTypeError for bools, and ConfigError
+ * for integers by the number 0. Shape: N, N' -> broadcast(N, N').
  */
 export function inSteps(
   op: string,
@@ -150,7 +155,7 @@ export function inSteps(
   return cast(compute(expandTo(x, shape), expandTo(y, shape)), dtype);
 }
 
-/** Operands as f32 where they are integers or bools, as what has no whole result needs them. */
+/** Converts integers and bools to f32, for ops whose results are not whole numbers. */
 export function asFloat(x: Node): Node {
   return kindOf(x.dtype) === 'float' ? x : cast(x, 'f32');
 }
@@ -173,16 +178,19 @@ const wholeQuotient: Readonly<Record<RoundingMode, Binary>> = {
   },
 };
 
-/** Computes an op on values of `dtype`, which is that of the result. */
+/** Computes an op on values of `dtype`. The result has this dtype, too. */
 function operate(op: string, build: Binary, dtype: DType, a: Node, b: NodeOrNumber): Node {
   const first = cast(a, dtype);
   if (typeof b !== 'number') return build(first, cast(b, dtype));
-  // The number keeps its digits where the dtype has fewer.
+  // A 16-bit dtype would round the number, so the op is computed in a wider one.
   const wide = cast(first, computeDType(dtype));
   return cast(build(wide, operand(op, b, wide.dtype, wide)), dtype);
 }
 
-/** An operand in `dtype`; a number gets the shape of `like`. Throws DTypeError for a number beyond i32. */
+/**
+ * Converts an operand to `dtype`. A number becomes a constant with the shape of `like`, or a scalar. Throws DTypeError
+ * for a number that i32 does not hold.
+ */
 function operand(op: string, x: NodeOrNumber, dtype: DType, like: Node | null): Node {
   if (typeof x !== 'number') return cast(x, dtype);
   if (dtype !== 'i32' || (x >= -(2 ** 31) && x < 2 ** 31))

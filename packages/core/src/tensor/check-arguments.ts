@@ -8,9 +8,10 @@ import type { OptionRules } from '../spec/option-rules.ts';
 import type { Node } from '../graph/node.ts';
 import { TensorHandle } from './handle.ts';
 
-// Types refuse these mistakes; plain JavaScript makes them, and reads a message instead of what broke.
+// TypeScript's types refuse these mistakes. These checks give callers from plain JavaScript a message at the call,
+// instead of an error from deep inside.
 
-/** Throws DTypeError for what is no tensor, as an array of a batch. */
+/** Throws DTypeError for a value that is not a tensor, such as an NDArray of a batch. `tensors` is by argument name. */
 export function requireTensors(
   operation: string,
   tensors: Readonly<Record<string, unknown>>,
@@ -31,7 +32,7 @@ export function requireTensors(
   }
 }
 
-/** Throws DTypeError for what is neither a tensor nor a number. */
+/** Throws DTypeError for an operand that is neither a tensor nor a number. */
 export function requireOperand(operand: unknown): void {
   if (typeof operand === 'number' || operand instanceof TensorHandle) return;
   throw new DTypeError(
@@ -44,13 +45,13 @@ export function requireOperand(operand: unknown): void {
   );
 }
 
-/** The node of a tensor, or the number. Throws DTypeError for what is neither. */
+/** Returns the node of a tensor, or the number itself. Throws DTypeError for any other operand. */
 export function operandOf(operand: TensorHandle | number): Node | number {
   requireOperand(operand);
   return typeof operand === 'number' ? operand : operand.node;
 }
 
-/** Throws ShapeError for sizes or dims that are no list, as those that stand one by one. */
+/** Throws ShapeError for sizes or dims that are not a list, for example if they were passed as separate arguments. */
 export function requireList(operation: string, what: string, list: unknown): void {
   if (Array.isArray(list)) return;
   const first = typeof list === 'number' ? `${list}, …` : '…';
@@ -64,14 +65,14 @@ export function requireList(operation: string, what: string, list: unknown): voi
   );
 }
 
-/** One dim, or several, as a list. Throws ShapeError for what is neither. */
+/** Returns one dim or several dims as a list. Throws ShapeError for anything else. */
 export function listOf(operation: string, dims: number | readonly number[]): readonly number[] {
   if (typeof dims === 'number') return [dims];
   requireList(operation, 'dims', dims);
   return dims;
 }
 
-/** Throws ConfigError for numbers that are not whole, or below `least`. */
+/** Throws ConfigError for numbers that are not whole, or are below `least`. */
 export function requireWhole(
   operation: string,
   numbers: Readonly<Record<string, number>>,
@@ -85,7 +86,7 @@ export function requireWhole(
   checkByRules(operation, numbers, Object.fromEntries(names.map((name) => [name, rule])));
 }
 
-/** Throws ConfigError where there is neither a lower nor an upper bound, or where one is no number. */
+/** Throws ConfigError if both bounds are null, or if one is neither null nor a number. */
 export function requireBound(low: unknown, high: unknown): void {
   const bounds = [low, high].filter((bound) => bound !== null);
   if (bounds.length > 0 && bounds.every((bound) => typeof bound === 'number')) return;
@@ -96,7 +97,7 @@ export function requireBound(low: unknown, high: unknown): void {
   });
 }
 
-/** Throws ShapeError unless there is a number for each dim. */
+/** Throws ShapeError unless both sides have a whole number for each dim. */
 export function requirePadding(
   shape: Shape,
   sides: { readonly before: readonly number[]; readonly after: readonly number[] },
@@ -116,7 +117,7 @@ export function requirePadding(
   }
 }
 
-/** Throws ShapeError for an element that a dim has not. */
+/** Returns the index counted from the start of the dim. Throws ShapeError for an index that is out of range. */
 export function requireElementAt(shape: Shape, dim: number, index: number, size: number): number {
   const normalized = index < 0 ? index + size : index;
   if (Number.isInteger(index) && normalized >= 0 && normalized < size) return normalized;
@@ -134,7 +135,7 @@ const approximations: OptionRules<{ approximate: 'none' | 'tanh' }> = {
   approximate: option.required(option.oneOf('none', 'tanh')),
 };
 
-/** Throws ConfigError for another way to compute a GELU. */
+/** Throws ConfigError for an unknown way to compute a GELU. */
 export function requireApproximation(of: string, approximate: 'none' | 'tanh'): void {
   checkOptions(of, { approximate }, approximations);
 }

@@ -5,28 +5,36 @@ import { flag, number, required, whole } from '../spec/option-rules.ts';
 import type { OptionRule } from '../spec/option-rules.ts';
 import { requireList, requireTensors } from './check-arguments.ts';
 
-/** The kinds of arguments that are checked here. */
+/** The rules for arguments that are single values, by their letter in a signature. */
 const rules: Readonly<Record<string, OptionRule<unknown>>> = {
   f: flag,
   i: whole,
   n: number,
 };
 
-/** Kinds of lists, by what they hold. */
+/** What the lists hold, by their letter in a signature. */
 const lists: Readonly<Record<string, string>> = { c: 'counts', d: 'dims', s: 'sizes' };
 
 type Method = (...given: readonly unknown[]) => unknown;
 
 /**
- * What methods take, a letter for each argument: c, d and s lists of counts, dims and sizes, f true or false, i a whole number,
- * n a number, t a tensor, in upper case if it must be given, and . for one that the method checks itself; * is any number of
- * arguments. A method that is missing here checks all that it takes, and its `length` counts them, as none has a default.
+ * The arguments that each method takes, with one letter for each argument:
+ *
+ * - c, d and s are lists of counts, dims and sizes;
+ * - f is true or false, i a whole number, n a number, t a tensor;
+ * - a letter in upper case stands for an argument that is required;
+ * - . stands for an argument that the method checks itself;
+ * - * alone stands for any number of arguments, which are not checked.
+ *
+ * A method without a signature checks its arguments itself. Their number is then the method's `length`, so none of
+ * them may have a default value.
  */
 export type Signatures<T> = Readonly<Partial<Record<Exclude<keyof T, 'toString'>, string>>>;
 
 /**
- * Has the methods of a class, and of those that it extends, throw ConfigError, DTypeError or ShapeError for an argument of another kind,
- * and ConfigError for one more than they take, which JavaScript drops without a word. A call takes some 10 ns longer.
+ * Makes the methods of a class and of its base classes check their arguments. They then throw ConfigError, DTypeError
+ * or ShapeError for an argument of the wrong kind, and ConfigError for a surplus argument, which JavaScript would drop
+ * silently. The checks cost about 10 ns per call.
  */
 export function checkCalls<T extends object>(prototype: T, signatures: Signatures<T>): void {
   const known: Readonly<Record<string, string | undefined>> = { toString: '', ...signatures };
@@ -41,7 +49,7 @@ export function checkCalls<T extends object>(prototype: T, signatures: Signature
 
 function checked(name: string, method: Method, signature: string): Method | undefined {
   const methods: Readonly<Record<string, Method>> = {
-    // A function of this name, for stacks.
+    // The computed key gives the function the name of the method, which stack traces show.
     [name](this: unknown, ...given) {
       const last = Math.max(signature.length, given.length);
       for (let at = 0; at < last; at++) {
@@ -66,7 +74,9 @@ function check(name: string, value: unknown, place: number, kind: string): void 
   throw surplus(name, place, value);
 }
 
-/** Throws ConfigError for arguments behind the `takes` that a function takes, of which others have more. */
+/**
+ * Throws ConfigError if a function that takes `takes` arguments was given more of them. `more` has the surplus ones.
+ */
 export function requireNoMore(name: string, takes: number, more: readonly unknown[]): void {
   if (more.length > 0) throw surplus(name, takes + 1, more[0]);
 }

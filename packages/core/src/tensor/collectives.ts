@@ -11,16 +11,16 @@ import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 
 /**
- * Collectives of the graph, over an axis of the rank's mesh. They are differentiable, and run when
- * the graph does; all ranks must build the same ones in the same order. What a value is on the axis
- * (replicate, invariant, varying, partial) is said in each signature, and fixes the gradient. Where a value
- * is known to be of a type that a collective does not take, it throws LayoutError.
+ * The functions of this file are collectives in the graph, over an axis of the rank's mesh. They are differentiable and
+ * run when the graph is computed. All ranks must build the same collectives in the same order. The comment of each
+ * collective states the axis types of its input and result (replicate, invariant, varying, partial), which determine
+ * its gradient. A collective throws LayoutError for a value that is known to have a type that it does not take.
  */
 function axisParams(axis: string): AxisParams {
   return axisOf(currentSession().mesh, axis);
 }
 
-/** Throws LayoutError for a value that is known to be the same on all ranks, of which `result` would be made. */
+/** Throws LayoutError for a value that is known to be the same on all ranks. `result` says what it would become. */
 function requireOwn(op: string, x: Tensor, axis: string, result: string): void {
   const { node } = x;
   const type = (node.axisTypes ?? unset).on(axis);
@@ -39,11 +39,11 @@ const multiple = 'the value times the number of ranks';
 
 export interface AllReduceOptions {
   readonly reduce?: 'sum' | 'avg';
-  /** 'invariant' where all ranks go on alike: its gradient needs no communication. */
+  /** Use 'invariant' if all ranks compute the same with the result: the gradient then needs no communication. */
   readonly to?: 'replicate' | 'invariant';
-  /** All-reduces that follow each other with one bucket number (0 or more) travel as one message. */
+  /** Consecutive all-reduces with the same bucket number (0 or more) travel as one message. */
   readonly bucket?: number;
-  /** Which backward pass since the last update it belongs to, from 1: ranks must agree on it. Default: none. */
+  /** The number of the backward pass since the last update, from 1. All ranks must agree on it. Default: none. */
   readonly pass?: number;
 }
 
@@ -55,7 +55,7 @@ const allReduceRules: OptionRules<AllReduceOptions> = {
 };
 
 /**
- * Sums over the ranks of an axis. partial -> replicate (or invariant); varying values are summed too. Shape: N -> N.
+ * Sums over the ranks of an axis. partial -> replicate (or invariant). Varying values are summed too. Shape: N -> N.
  */
 export function allReduce(x: Tensor, axis: string, options: AllReduceOptions = {}): Tensor {
   checkOptions('allReduce', options, allReduceRules);
@@ -128,8 +128,8 @@ export function reduce(x: Tensor, axis: string, root = 0): Tensor {
 }
 
 /**
- * varying -> varying: sends the value of rank r to rank destination[r]; -1 means to no rank. A rank that gets
- * nothing has zeros. Shape: N -> N.
+ * varying -> varying: sends the value of rank r to rank destination[r]. -1 means that it is sent to no rank. A rank
+ * that receives nothing gets zeros. Shape: N -> N.
  */
 export function sendRecv(x: Tensor, axis: string, destination: readonly number[]): Tensor {
   return new Tensor(build.sendRecv(x.node, axisParams(axis), destination));

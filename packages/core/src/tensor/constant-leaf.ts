@@ -6,8 +6,8 @@ import { dtypes } from '../spec/dtype.ts';
 import { fromBytes } from './host-data.ts';
 
 /**
- * A leaf with the contents of a constant, as `zeros` makes it, so that it can be trained and updated in place.
- * Null for 16-bit floats, which only a device rounds to. Shape: -> that of the constant.
+ * Makes a leaf with the contents of a constant, such as the result of `zeros`, so that it can be trained and updated in
+ * place. Returns null for 16-bit floats, because only a device rounds to them. Shape: -> that of the constant.
  */
 export function leafOfConstant({ params, axisTypes }: Node<'constant'>): Node | null {
   const { value, shape, dtype } = params;
@@ -17,7 +17,7 @@ export function leafOfConstant({ params, axisTypes }: Node<'constant'>): Node | 
   if (data instanceof BigInt64Array) data.fill(BigInt(value));
   else data.fill(value);
   const leaf = inputNode(shape, dtype, { kind: 'host', bytes, owned: true });
-  // What it will contain is not known by what it contains now.
+  // `uniform` holds for the value of the constant. It says nothing about the values that the leaf will get later.
   leaf.axisTypes = axisTypes === uniform ? null : axisTypes;
   return leaf;
 }

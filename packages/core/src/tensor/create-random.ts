@@ -9,8 +9,8 @@ import { requireList, requireWhole } from './check-arguments.ts';
 import { fromData } from './create.ts';
 import type { Tensor } from './tensor.ts';
 
-// Numbers of PyTorch's streams, bit for bit: drawn when the function is called, on the host, and the same on all ranks
-// of one seed.
+// These functions return the numbers of PyTorch's random streams, bit for bit. They draw them on the host when they are
+// called. Ranks with the same seed get the same numbers.
 
 /** Options of the functions that draw random numbers, such as `randn`. */
 export interface RandomOptions {
@@ -30,7 +30,7 @@ export function randn(shape: Shape, options: RandomOptions = {}): Tensor {
   return fromData(generatorOf('randn', shape, options).randn(elementCount(shape)), shape, 'f32');
 }
 
-/** Random i32 from low, and below high. Throws ConfigError if there is no such number. Shape: -> shape. */
+/** Random i32 in [low, high). Throws ConfigError if there is no such number. Shape: -> shape. */
 export function randint(
   low: number,
   high: number,
@@ -48,12 +48,12 @@ export function randperm(length: number, options: RandomOptions = {}): Tensor {
   return fromData(Int32Array.from(order), [length], 'i32');
 }
 
-/** As rand, with the shape of another tensor. Shape: like N -> f32 N. */
+/** Does what rand does, with the shape of another tensor. Shape: like N -> f32 N. */
 export function randLike(like: Tensor, options: RandomOptions = {}): Tensor {
   return rand(like.shape, options);
 }
 
-/** As randn, with the shape of another tensor. Shape: like N -> f32 N. */
+/** Does what randn does, with the shape of another tensor. Shape: like N -> f32 N. */
 export function randnLike(like: Tensor, options: RandomOptions = {}): Tensor {
   return randn(like.shape, options);
 }

@@ -49,8 +49,9 @@ const meshgridRules: OptionRules<MeshgridOptions> = { indexing: option.oneOf('ij
 /** The numbers 0, 1, … below end: i32, or f32 if end is not a whole number. Shape: -> [⌈end⌉]. */
 export function arange(end: number): Tensor;
 /**
- * The numbers start, start + step, … before end: i32 of whole numbers, else f32, unless a dtype is given. Throws
- * ConfigError for a step that does not lead to the end. Shape: -> [⌈(end - start) / step⌉].
+ * The numbers start, start + step, … before end. Unless a dtype is given, they are i32 if start, end and step are whole
+ * numbers, and else f32. Throws ConfigError for a step that does not lead to the end.
+ * Shape: -> [⌈(end - start) / step⌉].
  */
 export function arange(start: number, end: number, step?: number, dtype?: DType): Tensor;
 export function arange(first: number, second?: number, step = 1, dtype?: DType): Tensor {
@@ -77,7 +78,7 @@ export function linspace(start: number, end: number, steps: number, dtype: DType
   checkOptions('linspace', { start, end, steps }, linspaceRules);
   requireDTypeName('linspace', dtype);
   const step = steps < 2 ? 0 : (end - start) / (steps - 1);
-  // From both ends, so that they are exact.
+  // Each half is computed from its own end, so that both ends are exact.
   const at = (i: number): number =>
     i < Math.floor(steps / 2) || steps === 1 ? start + step * i : end - step * (steps - 1 - i);
   return numbersOf(

@@ -16,12 +16,12 @@ import { composed } from '../realize/small-values.ts';
 import { requireTensors } from './check-arguments.ts';
 import { Tensor } from './tensor.ts';
 
-/** Numbers or booleans, nested as deep as the tensor has dims. */
+/** Numbers or booleans in nested arrays, with one level for each dim of the tensor. */
 export type NestedNumbers = number | boolean | readonly NestedNumbers[];
 
 /**
- * A tensor of nested arrays: f32, bool for booleans, or the given dtype. Throws ShapeError for rows of
- * different lengths. Shape: `[[1, 2], [3, 4]]` -> [2, 2].
+ * A tensor with the values of nested arrays. Without a dtype, numbers become f32 and booleans bool. Throws ShapeError
+ * for rows of different lengths. Shape: `[[1, 2], [3, 4]]` -> [2, 2].
  */
 export function tensor(values: NestedNumbers, dtype?: 'f32' | 'i32' | 'bool'): Tensor {
   if (dtype !== undefined) checkOptions('tensor', { dtype }, dtypeRules);
@@ -128,7 +128,7 @@ export function ones(shape: Shape, dtype: DType = 'f32'): Tensor {
 }
 
 function requireType(operation: string, shape: Shape, dtype: DType): void {
-  // The shape first: in zeros(2, 3) the dtype is a size.
+  // The shape is checked first: in zeros(2, 3), the mistake is the shape, although the dtype is wrong, too.
   if (Array.isArray(shape)) return requireDTypeName(operation, dtype);
   throw new ShapeError(
     {
@@ -140,25 +140,25 @@ function requireType(operation: string, shape: Shape, dtype: DType): void {
   );
 }
 
-/** As `full`, with the shape and the dtype of another tensor, unless a dtype is given. Shape: like N -> N. */
+/** A tensor whose elements are all `value`, with the shape and by default the dtype of `like`. Shape: like N -> N. */
 export function fullLike(like: Tensor, value: number, dtype: DType = like.dtype): Tensor {
   requireTensors('fullLike', { like });
   return full(like.shape, value, dtype);
 }
 
-/** As `zeros`, with the shape and the dtype of another tensor, unless a dtype is given. Shape: like N -> N. */
+/** A tensor of zeros, with the shape and by default the dtype of another tensor. Shape: like N -> N. */
 export function zerosLike(like: Tensor, dtype: DType = like.dtype): Tensor {
   requireTensors('zerosLike', { like });
   return full(like.shape, 0, dtype);
 }
 
-/** As `ones`, with the shape and the dtype of another tensor, unless a dtype is given. Shape: like N -> N. */
+/** A tensor of ones, with the shape and by default the dtype of another tensor. Shape: like N -> N. */
 export function onesLike(like: Tensor, dtype: DType = like.dtype): Tensor {
   requireTensors('onesLike', { like });
   return full(like.shape, 1, dtype);
 }
 
-/** Joins along an existing dim. Shape: [.., A, ..], [.., B, ..] -> [.., A+B, ..]. */
+/** Joins tensors along an existing dim. Shape: [.., A, ..], [.., B, ..] -> [.., A+B, ..]. */
 export function concat(tensors: readonly Tensor[], dim = 0): Tensor {
   const [first] = tensors;
   if (first === undefined) throw noTensors('concat');
@@ -171,7 +171,7 @@ export function concat(tensors: readonly Tensor[], dim = 0): Tensor {
   );
 }
 
-/** Joins along a new dim. Shape: n times N -> [.., n, ..]. Throws ShapeError. */
+/** Joins tensors along a new dim. Throws ShapeError for different shapes. Shape: n times N -> [.., n, ..]. */
 export function stack(tensors: readonly Tensor[], dim = 0): Tensor {
   const [first] = tensors;
   if (first === undefined) throw noTensors('stack');

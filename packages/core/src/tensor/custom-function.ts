@@ -17,13 +17,14 @@ export interface FunctionContext {
 
 /** A function of tensors with its own gradient: torch.autograd.Function. */
 export interface FunctionDefinition {
-  /** The name in errors. */
+  /** The name of the function in errors. */
   readonly name: string;
   /** The computation. Its operations have no gradients here. */
   readonly forward: (...inputs: Tensor[]) => Tensor;
   /**
-   * Computes from the gradient of the output that of each input, with its shape; null if there is none. For one
-   * input, the list may be left out. Expressions of the inputs are differentiable, for second derivatives.
+   * Computes the gradient of each input from the gradient of the output. Each has the shape of its input, or is null if
+   * there is none. For one input, the list may be left out. Expressions of the inputs are differentiable, for second
+   * derivatives.
    */
   readonly backward: (
     gradient: Tensor,

@@ -4,7 +4,10 @@ import type { Node, RowCount } from '../graph/node.ts';
 import { currentSession } from '../rank.ts';
 import { fromBytes, type HostData } from './host-data.ts';
 
-/** The elements of as many rows as there are, which only a run knows. They are computed again where they are read again. */
+/**
+ * Returns the elements of a tensor whose number of rows only a run knows. The value is not kept: each call computes it
+ * again.
+ */
 export async function dataOfRows(node: Node, { count, max }: RowCount): Promise<HostData> {
   const filled = noGrad(() => {
     const rows = node.dtype === 'bool' ? cast(node, 'i32') : node;

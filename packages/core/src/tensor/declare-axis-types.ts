@@ -11,7 +11,7 @@ import * as option from '../spec/option-rules.ts';
 import type { AxisType } from '../spec/op.ts';
 import type { TensorHandle } from './handle.ts';
 
-/** By mesh axis: how a value lies there. null withdraws a declaration. */
+/** How a value lies on each mesh axis, by the name of the axis. null withdraws a declaration. */
 export type DeclaredAxisTypes = Readonly<Record<string, AxisType | null>>;
 
 const axisType = option.oneOf<AxisType>('replicate', 'invariant', 'varying', 'partial');

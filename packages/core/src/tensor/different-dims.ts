@@ -2,7 +2,10 @@ import { formatShape, normalizeDim } from '../shape.ts';
 import type { Shape } from '../spec/dtype.ts';
 import { ShapeError } from '../spec/errors.ts';
 
-/** Counted from the start. Throws ShapeError for a dim that is named twice, and for other than `count` of them. */
+/**
+ * Returns the dims counted from the start, in the given order. Throws ShapeError for a dim that is named twice, and for
+ * a number of dims other than `count`.
+ */
 export function differentDims(
   op: string,
   shape: Shape,

@@ -23,8 +23,8 @@ const dynamicRules: OptionRules<DynamicOptions> = { max: option.required(option.
  * it, a size counts as varying when it has had two different values; the plan is then for sizes up to the next power
  * of two. Sizes of 0 and 1 have their own plans. Returns `data`. Shape: data N -> N.
  *
- * Throws ShapeError where the size is beyond `max`, TensorStateError for a tensor that is not data but computed, and
- * ConfigError where another `max` was declared for it.
+ * Throws ShapeError if the size is beyond `max`, TensorStateError for a tensor that is not data but computed, and
+ * ConfigError if another `max` was declared for the dim.
  */
 export function dynamic(data: Tensor, dim: number, options: DynamicOptions): Tensor {
   requireTensors('dynamic', { data });

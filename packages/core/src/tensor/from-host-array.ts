@@ -7,8 +7,8 @@ import { DTypeError, ShapeError } from '../spec/errors.ts';
 import { Tensor } from './tensor.ts';
 
 /**
- * A tensor with a copy of the values of an array of a state dict. Throws ShapeError and DTypeError. Shape: ->
- * array.shape.
+ * A tensor with a copy of the values of an array of a state dict. Throws ShapeError if the number of bytes does not fit
+ * the shape, and DTypeError for a value that is not a HostArray. Shape: -> array.shape.
  */
 export function fromHostArray(array: HostArray): Tensor {
   const given: unknown = array;

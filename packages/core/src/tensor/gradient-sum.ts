@@ -7,47 +7,47 @@ import type { TransferParams } from '../spec/op.ts';
 import { addPending, freeAfterRun, removePending } from '../realize/pending.ts';
 import type { PendingWork } from '../realize/pending-work.ts';
 
-/** A sum that an expression of another sum has taken in. */
+/** A sum that has become a part of another sum's expression. The other sum reports what becomes of the expression. */
 export interface HandedOver {
-  /** To be called when the expression has been computed. */
+  /** Must be called when the expression has been computed. */
   readonly settled: () => void;
-  /** To be called when the expression will never be computed, as its run failed. */
+  /** Must be called when the expression will never be computed, because its run failed. */
   readonly dropped: () => void;
 }
 
 const reduction = 'the reduction of the gradient over the ranks';
 
-/** The sum of gradients, in its own memory, until it is cleared or handed over. */
+/** A sum of gradients. It owns its memory until it is cleared or handed over. */
 export class GradientSum {
-  /** The store that keeps the sum; null for the device. */
+  /** The store that keeps the sum. null: the device keeps it. */
   pages: TransferParams['pageOut'] | null = null;
   #kept: Node | null = null;
-  /** What it was before the run that is to come, the latest last. */
+  /** The earlier nodes of this sum, which are needed until the next run has succeeded. The latest is the last. */
   #earlier: Node[] = [];
-  /** What nodes of this sum were made of. */
+  /** The sums that were handed over to this one, by the node that took them in. */
   readonly #taken = new Map<Node, HandedOver>();
 
   get isEmpty(): boolean {
     return this.#kept === null;
   }
 
-  /** The sum as expressions read it. */
+  /** The node that expressions read the sum by. */
   get node(): Node | null {
     return this.#kept === null ? null : pageIn(this.#kept);
   }
 
-  /** Adds a gradient. `taken` is the sum that the gradient was made from. */
+  /** Adds a gradient. `taken` is the sum that the gradient was made from, if there is one. */
   add(gradient: Node, taken?: HandedOver): void {
     const { node } = this;
     const sum = node === null ? gradient : addParts(node, gradient);
     this.replace(sum, taken);
   }
 
-  /** The next realization computes the new node, even if nobody asks for it. */
+  /** Replaces the sum. The next realization computes the new node, even if nobody asks for it. */
   replace(node: Node, taken?: HandedOver): void {
     const replaced = this.#kept === null ? undefined : removePending(this.#kept);
     if (this.#kept !== null) this.#earlier.push(this.#kept);
-    // A node that `a + b` owes to both is freed by one of them only.
+    // The gradients of a and b in `a + b` may be the same node. Each sum needs a node of its own, as it frees it.
     const own = node.hasOwner ? noGrad(() => createNode('detach', none, [node])) : node;
     const kept = this.pages === null ? own : pageOut(own, this.pages);
     kept.hasOwner = true;
@@ -67,7 +67,7 @@ export class GradientSum {
     addPending(kept, outcome, replaced);
   }
 
-  /** The latest gradient failed: what it was added to is there as before. */
+  /** Goes back to the latest node that has not failed, after the run of the newest gradient failed. */
   #goBack(): void {
     if (this.#kept !== null) this.#giveBack(this.#kept);
     this.#kept = null;
@@ -86,7 +86,7 @@ export class GradientSum {
     this.#taken.delete(failed);
   }
 
-  /** Hands the sum over to an expression of this step. Its memory is free after the run. */
+  /** Hands the sum over to an expression of this step. The memory of the sum is freed after the run. */
   take(): Node | null {
     const { node } = this;
     if (this.#kept !== null) freeAfterRun(this.#kept, reduction);
@@ -94,7 +94,7 @@ export class GradientSum {
     return node;
   }
 
-  /** Hands it over to another sum, which must report what happens to it; undefined if there is none. */
+  /** Hands the sum over to another one, which must call the returned functions. Returns undefined if it is empty. */
   handOver(): HandedOver | undefined {
     const kept = this.#kept;
     if (kept === null) return undefined;
@@ -110,7 +110,7 @@ export class GradientSum {
     };
   }
 
-  /** What has been added since then stays. */
+  /** Takes back nodes that were handed over. Gradients that were added since then are added to them. */
   #takeBack(nodes: Node[]): void {
     const since = this.#kept;
     if (since !== null) removePending(since);
@@ -131,7 +131,7 @@ export class GradientSum {
     this.#freeEarlier();
   }
 
-  /** Frees what `kept` was made of, or everything. */
+  /** Frees the nodes that `kept` was made of, or all earlier ones. */
   #freeEarlier(kept: Node | null = null): void {
     if (kept !== null) this.#settleTaken(kept);
     const own = this.#earlier.findIndex((node) => node === kept);

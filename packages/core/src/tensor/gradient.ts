@@ -3,18 +3,18 @@ import type { GradientSink, Node } from '../graph/node.ts';
 import type { TransferParams } from '../spec/op.ts';
 import { GradientSum } from './gradient-sum.ts';
 
-/** Called when a leaf's gradient of this backward pass is complete; may replace it. */
+/** A function that is called when a leaf's gradient of this backward pass is complete. It may replace the gradient. */
 export type GradientHook = () => void;
 
 /** An update that is about to be built. */
 export interface Update {
   /** The tensors that are updated together. */
   readonly leaves: ReadonlySet<object>;
-  /** Whether it averages over the ranks itself, and so takes gradients of this rank alone. */
+  /** Whether the update averages over the ranks itself, and so takes gradients of this rank alone. */
   readonly takesLocalGradients: boolean;
 }
 
-/** What a strategy does with the gradients of a leaf before an update uses them: means over the ranks. */
+/** What a strategy does with the gradients of a leaf before an update uses them, such as averaging over the ranks. */
 export interface GradientReduction {
   /** Called when a backward pass begins that will reach the leaf. */
   expect(): void;
@@ -30,7 +30,7 @@ export class Gradient implements GradientSink {
   /** The gradient of this rank alone, until a reduction takes it. */
   readonly local: GradientSum = new GradientSum();
   readonly #total = new GradientSum();
-  /** Called with the loss of a backward pass that comes to the leaf. */
+  /** Called with the loss when a backward pass begins that will reach the leaf. */
   checkLoss: ((loss: Node) => void) | null = null;
   #reduction: GradientReduction | null = null;
 
@@ -42,7 +42,7 @@ export class Gradient implements GradientSink {
     this.#reduction = reduction;
   }
 
-  /** The store that keeps the gradient; null for the device. */
+  /** The store that keeps the gradient. null: the device keeps it. */
   set pages(pages: TransferParams['pageOut'] | null) {
     this.#total.pages = pages;
     this.local.pages = pages === null ? null : { ...pages, name: `${pages.name} local` };
@@ -52,7 +52,7 @@ export class Gradient implements GradientSink {
     return this.#total.isEmpty && this.local.isEmpty;
   }
 
-  /** The gradient as expressions read it, including the part that no reduction has taken yet. */
+  /** The node that expressions read the gradient by. It includes the part that no reduction has taken yet. */
   get node(): Node | null {
     const { node: total } = this.#total;
     const { node: local } = this.local;

@@ -31,9 +31,9 @@ const gradRules: OptionRules<GradOptions> = {
 };
 
 /**
- * torch.autograd.grad: the gradients of the sum of the outputs by the inputs, which may be leaves or computed. Nothing is
- * added to `grad` of a leaf. Throws TensorStateError for an input that no output depends on, ShapeError for an output of
- * several elements without `gradOutputs`. Shape: input N -> N.
+ * torch.autograd.grad: the gradients of the sum of the outputs with respect to the inputs, which may be leaves or
+ * computed. The `grad` of leaves does not change. Throws TensorStateError for an input that no output depends on, and
+ * ShapeError for an output of several elements without `gradOutputs`. Shape: input N -> N.
  */
 export function grad(
   outputs: Tensor | readonly Tensor[],
@@ -68,14 +68,14 @@ export function grad(
 /** The value of a function, and the product of a vector with its Jacobian. */
 export interface Vjp {
   readonly output: Tensor;
-  /** One for each input, with its shape. */
+  /** The gradient of each input, with the shape of the input. */
   readonly gradients: readonly Tensor[];
 }
 
 /** A function's value, and its derivative in one direction. */
 export interface Jvp {
   readonly output: Tensor;
-  /** It has the shape of the output. */
+  /** The derivative of the output in the direction. It has the shape of the output. */
   readonly tangent: Tensor;
 }
 
@@ -130,7 +130,7 @@ export function jvp(
   return { output, tangent: new Tensor(tangent) };
 }
 
-/** The same value as the beginning of a graph of its own. */
+/** Returns a node with the same value, from which a new graph begins: gradients stop at it. */
 function variableOf(node: Node): Node {
   const variable = noGrad(() => createNode('detach', none, [node]));
   variable.requiresGrad = true;
@@ -138,12 +138,15 @@ function variableOf(node: Node): Node {
 }
 
 function gradientTensor(node: Node, createGraph: boolean): Tensor {
-  // Who differentiates it all the same is told so.
+  // The mark makes a later backward() through this gradient an error.
   if (!createGraph) node.ofGradient = true;
   return new Tensor(node);
 }
 
-/** Throws ShapeError for another shape than that of the output. */
+/**
+ * Returns an output with the gradient to start from, which is 1 by default. Throws ShapeError for a gradient with
+ * another shape than the output, and for an output of several elements without a gradient.
+ */
 export function seededBy(op: string, output: Node, gradient: Node | undefined): Seeded {
   if (gradient !== undefined) {
     if (sameShape(gradient.shape, output.shape)) return { output, gradient };

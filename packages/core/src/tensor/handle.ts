@@ -35,21 +35,21 @@ const nowhere: readonly string[] = [];
 
 const { afterBackward } = rankState;
 
-/** Runs `callback` when the current backward pass has ended. This is for hooks. */
+/** Runs `callback` when the current backward pass has ended. Hooks call this. */
 export function queueAfterBackward(callback: AfterBackward): void {
   afterBackward.push(callback);
 }
 
 /**
- * What is assigned inside `body` keeps its old contents where `condition`, which the same run
- * computes, turns out to be true: a step that all ranks skip alike; null is no condition. Shape:
- * condition bool [].
+ * Makes the assignments inside `body` conditional: a tensor keeps its old contents if `condition` turns out to be true.
+ * The run that computes the assignment also computes the condition. Optimizers skip a step this way, on all ranks
+ * alike. Null means no condition. Shape: condition bool [].
  */
 export function keepingIf<T>(condition: Node | null, body: () => T): T {
   return within('keepingIf', { keptIf: condition }, body);
 }
 
-/** State and life of a tensor: its node, its gradient, its data. The operations are in Tensor. */
+/** The state of a tensor: its node, its gradient and its data. The operations are in Tensor. */
 export class TensorHandle {
   static {
     const inspects = inspecting<TensorHandle>((tensor, form) =>
@@ -63,7 +63,7 @@ export class TensorHandle {
   #varyingOver: readonly string[] = nowhere;
   #gradient: Gradient | null = null;
   #updater: Updater | null = null;
-  /** The name under which a model held it, where it holds another one now. */
+  /** The name that a model had this tensor under, if the model now has another tensor in its place. Else null. */
   #formerName: string | null = null;
 
   constructor(node: Node) {
@@ -71,23 +71,23 @@ export class TensorHandle {
     noteValue(node);
   }
 
-  /** What holds the contents; `node` of a subclass may show something else in its place. */
+  /** The node that holds the contents. The `node` of a subclass may be another one. */
   get contents(): Node {
     return this.#node;
   }
 
-  /** The graph's node that expressions over this tensor read now. Throws TensorStateError for one that was replaced. */
+  /** The node that expressions of this tensor read now. Throws TensorStateError if the tensor was replaced. */
   get node(): Node {
     this.checkNotReplaced();
     return this.#node;
   }
 
-  /** Has every use of this tensor fail from now on, as its model has another one in its place under `name`. */
+  /** Makes every use of this tensor fail from now on, because its model has another tensor under `name`. */
   markReplaced(name: string): void {
     this.#formerName = name;
   }
 
-  /** Throws TensorStateError where a model has put another tensor in the place of this one. */
+  /** Throws TensorStateError if a model has put another tensor in the place of this one. */
   checkNotReplaced(): void {
     if (this.#formerName === null) return;
     throw new TensorStateError(
@@ -118,31 +118,31 @@ export class TensorHandle {
     return elementCount(this.shape);
   }
 
-  /** What part it is of the tensor that the ranks have together. */
+  /** How this tensor lies on the mesh: which part it is of the tensor that the ranks hold together. */
   get layout(): Layout {
     const { varyingOver } = this;
     const whole = replicated(this.wholeShape);
     return varyingOver.length === 0 ? whole : { ...whole, varying: varyingOver };
   }
 
-  /** Of the tensor that the ranks have together: its own, but for a part. */
+  /** The shape of the tensor that the ranks hold together. For a tensor that is not a part, it is its own shape. */
   get wholeShape(): Shape {
     return this.contents.shape;
   }
 
-  /** Mesh axes whose ranks have other parts of the tensor that this is a part of. */
+  /** The mesh axes whose ranks hold different parts of the whole that this tensor is a part of. */
   get shardedOver(): readonly string[] {
     return shardedAxes(this.layout);
   }
 
-  /** Mesh axes whose ranks each have a value of their own of this tensor. */
+  /** The mesh axes whose ranks each have their own value of this tensor. */
   get varyingOver(): readonly string[] {
     return this.#varyingOver;
   }
 
   /**
-   * Says that each rank of these mesh axes has a value of its own, as where ranks train without
-   * communication: a checkpoint keeps them all. Without axes, that all ranks have the same.
+   * Declares that each rank of these mesh axes has its own value, as when ranks train without communication. A
+   * checkpoint then keeps all of the values. An empty list declares that all ranks have the same value.
    */
   markVarying(axes: readonly string[]): this {
     this.#varyingOver = axes;
@@ -154,8 +154,8 @@ export class TensorHandle {
   }
 
   /**
-   * Makes a leaf train (or not). One that does not keeps the gradient that it has, and its hooks. Throws
-   * TensorStateError on a tensor that is computed from others, DTypeError on integers.
+   * Makes a leaf train, or stops it. A leaf that stops training keeps its gradient and its hooks. Throws
+   * TensorStateError for a tensor that is computed from others, and DTypeError for integers.
    */
   requiresGrad_(requiresGrad = true): this {
     this.checkNotReplaced();
@@ -190,7 +190,7 @@ export class TensorHandle {
     return this;
   }
 
-  /** What was made of a number alone, as by `zeros`, is a leaf, too, where it is to be one. */
+  /** Turns a constant, such as the result of `zeros`, into a leaf, so that it can train and be updated. */
   #takeContents(): void {
     const node = this.#node;
     if (node.value === null && isOp(node, 'constant')) this.#node = leafOfConstant(node) ?? node;
@@ -201,7 +201,7 @@ export class TensorHandle {
     return this.#gradient;
   }
 
-  /** The gradient's node; null before backward() and after zeroGrad(). */
+  /** The gradient's node. It is null before backward() and after zeroGrad(). */
   get gradientNode(): Node | null {
     this.checkNotReplaced();
     return this.#gradient?.node ?? null;
@@ -216,7 +216,7 @@ export class TensorHandle {
     gradient.replace(node);
   }
 
-  /** Who updates it in the place of optimizers; null: they do. */
+  /** The object that updates this tensor in the place of optimizers. null: optimizers update it. */
   get updater(): Updater | null {
     return this.#updater;
   }
@@ -225,24 +225,30 @@ export class TensorHandle {
     this.#updater = updater;
   }
 
-  /** What is kept of the gradient in memory. */
+  /** The nodes of the gradient that are kept in memory. */
   get keptGradients(): readonly Node[] {
     return this.#gradient?.kept ?? [];
   }
 
-  /** Has a strategy take the gradients of this leaf, which need not train yet, from now on. Returns them. */
+  /**
+   * From now on, `reduction` of a strategy takes the gradients of this leaf, which need not train yet. Returns the
+   * gradient.
+   */
   reduceGradient(reduction: GradientReduction): Gradient {
     const gradient = this.#collected();
     gradient.reduceBy(reduction);
     return gradient;
   }
 
-  /** Has `check` look at the loss of each backward pass that comes to this leaf, before any gradient is computed. For strategies. */
+  /**
+   * Strategies call this to have `check` called with the loss of each backward pass that reaches this leaf, before any
+   * gradient is computed. null removes it.
+   */
   checkLosses(check: ((loss: Node) => void) | null): void {
     this.#collected().checkLoss = check;
   }
 
-  /** Throws TensorStateError where `update` would not use the gradient that it should. */
+  /** Throws TensorStateError if the gradient of this leaf is not the one that `update` needs. */
   checkUpdate(update: Update): void {
     this.checkNotReplaced();
     this.#gradient?.checkUpdate(update);
@@ -254,15 +260,15 @@ export class TensorHandle {
   }
 
   /**
-   * Keeps gradients in a store from now on, under `name`: each leaves the device as soon as it is
-   * computed, and a run that reads it has it there for as long as it needs it.
+   * From now on, keeps gradients in a store under `name`. Each gradient leaves the device as soon as it is computed. A
+   * run that reads it has it on the device for as long as the run needs it.
    */
   pageGradient(name: string, store: PageStore): void {
     this.checkNotReplaced();
     this.#collected().pages = { store: currentSession().numberOf(store), name };
   }
 
-  /** As registerPostAccumulateGradHook of Tensor. */
+  /** Implements registerPostAccumulateGradHook of Tensor. */
   whenAccumulated(hook: GradientHook): () => void {
     if (!this.requiresGrad) throw this.#notTrained('to hook the gradient');
     const { hooks } = this.#collected();
@@ -270,11 +276,11 @@ export class TensorHandle {
     return () => hooks.delete(hook);
   }
 
-  /** As registerHook of Tensor. */
+  /** Implements registerHook of Tensor. */
   changeGradient(change: (gradient: Node) => Node): () => void {
     const { node } = this;
     if (!node.requiresGrad) throw this.#notTrained('to hook the gradient');
-    // An update of a leaf, and the leaf itself, have the same hooks.
+    // A leaf and the node of its pending update share one set of hooks.
     const leaf = node.op === 'assign' ? leafOf(node) : node;
     const hooks = (leaf.gradientHooks ??= new Set());
     node.gradientHooks = hooks;
@@ -294,12 +300,16 @@ export class TensorHandle {
   }
 
   /**
-   * Adds the gradients of a scalar, or of a tensor that is owed `gradient`, to the leaves that require them. Those of several losses, and of
-   * one loss several times, add up in any order: the graph is kept as with PyTorch's `retain_graph`,
-   * until tensors of it are updated. Builds graph only; the next realization computes loss and gradients
-   * together. Throws ShapeError for a tensor of several elements without `gradient`, or for one of another shape, TensorStateError where
-   * nothing requires a gradient, where a gradient stands in the scalar, or where what a gradient reads was updated since the forward pass,
-   * and LayoutError for a gradient that a leaf of declared axis types is not owed, or a loss that ranks which share out layers do not have as one.
+   * Adds the gradients of this scalar to the leaves that require them. A tensor of several elements needs `gradient`,
+   * the gradient of the tensor itself. Gradients of several losses, and of repeated calls for one loss, add up in any
+   * order: the graph is kept, as with PyTorch's `retain_graph`, until tensors of it are updated. The call only builds
+   * the graph. The next realization computes the loss and the gradients together.
+   *
+   * Throws ShapeError for a tensor of several elements without `gradient`, and for a `gradient` of another shape.
+   * Throws TensorStateError if nothing requires a gradient, if the scalar was computed from a gradient that is not
+   * differentiable, or if a value that a gradient reads was updated since the forward pass. Throws LayoutError for a
+   * gradient whose axis types do not fit the declared ones of the leaf, and for a loss that differs between ranks which
+   * share out the layers.
    */
   backward(gradient?: TensorHandle): void {
     const root = this.node;
@@ -309,7 +319,7 @@ export class TensorHandle {
     if (isPiledUp()) currentSession().computeAhead();
   }
 
-  /** Hooks of a pass that fails on its way must not reach into the next one. */
+  /** Walks backward. If the pass fails, its callbacks still end, so that they do not leak into the next pass. */
   #walkBackward(root: Node, gradient: Node | null): void {
     try {
       withoutAutocast(() =>
@@ -339,8 +349,8 @@ export class TensorHandle {
   }
 
   /**
-   * Gives this leaf new contents, in place, at the next realization. Expressions written before
-   * keep the old value if they are computed in the same realization. Shape: value N -> N.
+   * Gives this leaf new contents, in place, at the next realization. Expressions that were built before keep the old
+   * value if the same realization computes them. Shape: value N -> N.
    */
   assign(value: TensorHandle): this {
     const { keptIf: condition } = currentScope();
@@ -348,7 +358,7 @@ export class TensorHandle {
     return this.store(noGrad(() => where(condition, this.node, value.node)));
   }
 
-  /** How the new contents are stored; without regard to keepingIf. Shape: value N -> N. */
+  /** Stores new contents. `assign` calls this after it has applied the condition of keepingIf. Shape: value N -> N. */
   store(value: Node): this {
     this.checkNotReplaced();
     this.#updater?.checkAssign();
@@ -384,8 +394,8 @@ export class TensorHandle {
   }
 
   /**
-   * Has the next realization compute this tensor too, so that a metric of a step is computed with
-   * the step and can be read after it.
+   * Makes the next realization compute this tensor, too. A metric is then computed together with its step and can be
+   * read after it.
    */
   retain(): this {
     if (this.#node.value === null) addPending(this.#node);
@@ -393,8 +403,8 @@ export class TensorHandle {
   }
 
   /**
-   * Keeps the contents in a store from now on, under `name`, and not on the device: a run that reads
-   * them has them there for as long as it needs them. An update brings them back to the device.
+   * From now on, keeps the contents in a store under `name` instead of on the device. A run that reads them has them
+   * on the device for as long as the run needs them. An update brings them back to the device.
    */
   async pageOut(name: string, store: PageStore): Promise<void> {
     this.checkNotReplaced();
@@ -402,7 +412,7 @@ export class TensorHandle {
     await currentSession().pageOut(leafOf(this.#node), name, store);
   }
 
-  /** Computes the tensor (and whatever is pending) and keeps it on the device. */
+  /** Computes the tensor and everything that is pending, and keeps the tensor on the device. */
   async realize(): Promise<this> {
     if (this.node.rowCount !== null) {
       throw unknownFault('realize', [this.node], 'what is kept has a size that is known');
@@ -411,7 +421,7 @@ export class TensorHandle {
     return this;
   }
 
-  /** The elements, row by row; f16 and bf16 as their raw bits. Computes the tensor if need be. */
+  /** The elements, row by row. f16 and bf16 are raw bits. Computes the tensor if necessary. */
   async data(): Promise<HostData> {
     const { node } = this;
     if (node.rowCount !== null) return dataOfRows(node, node.rowCount);
@@ -420,7 +430,7 @@ export class TensorHandle {
     return fromBytes(bytes, node.dtype);
   }
 
-  /** The value of a tensor of one element. Throws ShapeError for others, and DTypeError beyond 2^53. */
+  /** The value of a tensor of one element. Throws ShapeError for other sizes, and DTypeError for an i64 beyond 2^53. */
   async item(): Promise<number> {
     if (this.numel !== 1) {
       throw new ShapeError(
@@ -436,19 +446,19 @@ export class TensorHandle {
   }
 
   /**
-   * Dtype, shape, part and place, and the values where they lie in memory of the host, as PyTorch prints
-   * them. Computes nothing, and waits for nothing.
+   * Describes the tensor: its dtype, shape, part and place, and its values if they are in the host's memory, printed
+   * like PyTorch does. Computes nothing, and waits for nothing.
    */
   toString(): string {
     return describeTensor(this, 'lines', isComputing());
   }
 
-  /** What JSON.stringify writes for a tensor, whose values may not be computed yet. */
+  /** JSON.stringify writes the description of a tensor, because its values may not be computed yet. */
   toJSON(): string {
     return this.toString();
   }
 
-  /** Throws TensorStateError where a number is asked for, as by `loss < 0.1` and `x * 2`. */
+  /** Throws TensorStateError if an operator asks for a number, as `loss < 0.1` and `x * 2` do. */
   [Symbol.toPrimitive](hint: 'string' | 'number' | 'default'): string {
     if (hint !== 'number') return this.toString();
     throw new TensorStateError(

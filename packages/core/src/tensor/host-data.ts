@@ -41,12 +41,12 @@ function view<T>(
   size: number,
   make: (buffer: ArrayBufferLike, offset: number, length: number) => T,
 ): T {
-  // Not slice(): that of Node's Buffer does not copy.
+  // bytes.slice() would not do: the slice() of Node's Buffer does not copy.
   const aligned = bytes.byteOffset % size === 0 ? bytes : new Uint8Array(bytes);
   return make(aligned.buffer, aligned.byteOffset, aligned.byteLength / size);
 }
 
-/** The bytes of elements, without a copy. Throws TensorStateError for an array that has been emptied. */
+/** The bytes of elements, without a copy. Throws TensorStateError for an array whose buffer is detached. */
 export function toBytes(data: HostData): Uint8Array {
   const { buffer } = data;
   if (buffer instanceof ArrayBuffer && buffer.detached) {
@@ -61,7 +61,7 @@ export function toBytes(data: HostData): Uint8Array {
     : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 }
 
-/** The number that the only element is. Throws DTypeError for an i64 that no number is exactly. */
+/** The value of the only element. Throws DTypeError for an i64 that a JavaScript number does not hold exactly. */
 export function onlyElement(data: HostData, dtype: DType): number {
   const [value] = dtype === 'f16' || dtype === 'bf16' ? widenFloats(data, dtype) : data;
   const number = Number(value);
@@ -69,7 +69,7 @@ export function onlyElement(data: HostData, dtype: DType): number {
   return number;
 }
 
-/** Numbers as elements of a dtype. Throws DTypeError for those that it would hold as others. */
+/** Encodes numbers as elements of a dtype. Throws DTypeError for a number that the dtype cannot represent. */
 export function encodeNumbers(
   values: readonly (number | boolean)[],
   dtype: 'f32' | 'i32' | 'bool',
@@ -89,7 +89,7 @@ export function holds(data: HostData, dtype: DType): boolean {
   );
 }
 
-/** The values of f16 or bf16 elements, which lie as their raw bits. Shape: data [n] -> [n]. */
+/** The values of f16 or bf16 elements, which `data` has as raw bits. Shape: data [n] -> [n]. */
 export function widenFloats(data: HostData, dtype: 'f16' | 'bf16'): Float32Array {
   if (dtype === 'f16') {
     return Float32Array.from(new Float16Array(data.buffer, data.byteOffset, data.byteLength / 2));

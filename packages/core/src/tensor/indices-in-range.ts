@@ -5,9 +5,10 @@ import { requireIndexDType } from '../graph/infer-indices.ts';
 import { Tensor } from './tensor.ts';
 
 /**
- * The indices themselves. A run with an index outside of 0 to `size` - 1 rejects with IndexError. This is for
- * code that reads only some of the indices, for example because other ranks have the rows. `operation` is the
- * operation that the user called. Shape: indices i32 N -> N. Throws DTypeError.
+ * Returns the indices unchanged, and checks them: a run with an index outside of 0 to `size` - 1 rejects with
+ * IndexError. This is for code that reads only some of the indices, for example because other ranks have the rows.
+ * `operation` is the operation that the user called. Throws DTypeError for indices that are not i32.
+ * Shape: indices i32 N -> N.
  */
 export function indicesInRange(indices: Tensor, size: number, operation: string): Tensor {
   requireIndexDType(operation, indices);

@@ -11,7 +11,7 @@ import { ShapeError } from '../spec/errors.ts';
 import { combine } from './arithmetic.ts';
 
 /**
- * torch.matmul: a vector is a row on the left and a column on the right, and its dim goes from the result.
+ * torch.matmul: a vector is a row on the left and a column on the right, and the result does not have the added dim.
  * Shape: a [.., M, K], b [.., K, N] -> [.., M, N]. Throws ShapeError.
  */
 export function multiply(x: Node, y: Node, transposeA = false, transposeB = false): Node {
@@ -32,7 +32,7 @@ export function multiply(x: Node, y: Node, transposeA = false, transposeB = fals
       throw shapeFault('matmul', [a, b], 'vectors of different lengths', 'Make them equally long');
     }
     if (!isHalfDType(a.dtype)) return sum(mul(a, b), [0]);
-    // Its terms are not rounded.
+    // matmul does not round the single products to 16 bits, as mul would.
     return reshape(matmul(unsqueeze(a, 0), unsqueeze(b, 1)), []);
   }
   if (left === 1) {
@@ -46,13 +46,13 @@ export function multiply(x: Node, y: Node, transposeA = false, transposeB = fals
   return matmul(a, b, transposeA, transposeB);
 }
 
-/** Shape: a [N], b [M] -> [N, M]. */
+/** The products of all pairs of elements. Shape: a [N], b [M] -> [N, M]. */
 export function outer(a: Node, b: Node): Node {
   requireVectors('outer', a, b);
   return combine('mul', unsqueeze(a, 1), b);
 }
 
-/** Shape: a [N], b [N] -> []. */
+/** The sum of the products of elements. Shape: a [N], b [N] -> []. */
 export function dot(a: Node, b: Node): Node {
   requireVectors('dot', a, b);
   return multiply(a, b, false, false);

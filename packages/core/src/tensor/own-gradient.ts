@@ -2,9 +2,9 @@ import { createNode, isGradEnabled, noGrad } from '../graph/create-node.ts';
 import { type Node, none, type OwnGradient } from '../graph/node.ts';
 
 /**
- * What `value` computes of `inputs`, with a gradient of its own: for what is not differentiable step by step, or only
- * with NaN or fewer digits. `gradient` reads the inputs and the output that it is given, which backward may have made
- * again; what it builds of them is differentiable in turn. Shape: -> that of the value.
+ * Computes `value`, and gives it its own gradient. This is for computations that are not differentiable op by op, or
+ * only with NaN or a loss of digits. `gradient` must read the inputs and the output from its arguments, because
+ * backward may have recomputed them. The nodes that it builds are differentiable in turn. Shape: -> that of the value.
  */
 export function withOwnGradient(
   inputs: readonly Node[],
@@ -17,7 +17,10 @@ export function withOwnGradient(
   return node;
 }
 
-/** Of an elementwise op of one input, whose gradient is `slope` times that of the output. Shape: N -> N. */
+/**
+ * Gives an elementwise op of one input its own gradient. `slope` returns the gradient of the input. Its arguments are
+ * the gradient of the output, the input and the output. Shape: N -> N.
+ */
 export function withSlope(
   x: Node,
   value: (x: Node) => Node,

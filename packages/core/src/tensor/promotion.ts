@@ -1,7 +1,7 @@
 import { kindOf, type DTypeKind } from '../dtype.ts';
 import type { DType } from '../spec/dtype.ts';
 
-/** A tensor as far as promotion looks at it, or a number. */
+/** The properties of a tensor that promotion reads, or a number. */
 export type PromotionOperand =
   | { readonly dtype: DType; readonly shape: readonly number[] }
   | number;
@@ -12,10 +12,10 @@ const rank: Readonly<Record<DTypeKind, number>> = { bool: 0, int: 1, float: 2 };
 const widening: readonly DType[] = ['u8', 'i32', 'i64', 'f32', 'f64'];
 
 /**
- * The dtype that operands have together: PyTorch's torch.result_type. Tensors with dims decide; those
- * without, and numbers after them, only where they are of a higher kind (bool < int < float). A whole
- * number is like an int of Python, also where it is written 1.0, and stands for i32 where PyTorch says
- * int64; any other is like a float and stands for f32.
+ * The dtype that operands are promoted to, as PyTorch's torch.result_type. Tensors with dims decide. Tensors without
+ * dims, and after them numbers, change the result only if they are of a higher kind (bool < int < float). A whole
+ * number is like an int of Python, even if it is written 1.0, and stands for i32 where PyTorch has int64. Any other
+ * number is like a float and stands for f32.
  */
 export function resultDType(operands: readonly PromotionOperand[]): DType {
   let withDims: DType | undefined;
@@ -30,7 +30,7 @@ export function resultDType(operands: readonly PromotionOperand[]): DType {
   return unlessHigher(unlessHigher(withDims, withoutDims), numbers) ?? 'f32';
 }
 
-/** The first one, unless the other is of a higher kind. */
+/** Returns the first dtype, unless the other one is of a higher kind. */
 function unlessHigher(dtype: DType | undefined, other: DType | undefined): DType | undefined {
   if (dtype === undefined || other === undefined) return dtype ?? other;
   return rank[kindOf(other)] > rank[kindOf(dtype)] ? other : dtype;
@@ -40,6 +40,7 @@ function unlessHigher(dtype: DType | undefined, other: DType | undefined): DType
 function together(a: DType | undefined, b: DType): DType {
   if (a === undefined || a === b) return b;
   if (kindOf(a) !== kindOf(b)) return rank[kindOf(a)] > rank[kindOf(b)] ? a : b;
-  // f16 and bf16 do not hold each other's values.
+  // f16 and bf16 do not hold each other's values, and they are not in the list: with another float they become f32 or
+  // f64.
   return widening[Math.max(widening.indexOf(a), widening.indexOf(b))] ?? 'f32';
 }

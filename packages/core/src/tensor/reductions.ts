@@ -14,7 +14,7 @@ import { elementCount, formatShape, normalizeDim, sizeAt } from '../shape.ts';
 import { combine, divide } from './arithmetic.ts';
 import { differentDims } from './different-dims.ts';
 
-/** Which dims go: one, several, or all where it is undefined. */
+/** The dims to reduce: one dim, several, or all of them if it is undefined. */
 export type Dims = number | readonly number[] | undefined;
 
 /** Options of reductions, such as `sum`. */
@@ -32,7 +32,7 @@ export interface VarianceOptions extends ReduceOptions {
 export const reduceRules: OptionRules<ReduceOptions> = { keepDim: option.flag };
 const varianceRules: OptionRules<VarianceOptions> = { ...reduceRules, correction: option.number };
 
-/** Small integers and bools are added in i32 (PyTorch: int64), which wraps around. */
+/** Integers below 64 bits and bools are added in i32 (PyTorch: int64). The sum wraps around. */
 export function sum(x: Node, dims: Dims, options?: ReduceOptions): Node {
   return reduced('sum', counted(x), dims, reduce.sum, options);
 }
@@ -50,7 +50,7 @@ export function min(x: Node, dims: Dims, options?: ReduceOptions): Node {
   return orderedReduction('min', x, dims, reduce.min, options);
 }
 
-/** Divides by n - correction; computed in f32 where x has fewer bits. */
+/** torch.var: divides by n - correction. It is computed in f32 if x has fewer bits. */
 export function variance(x: Node, dims: Dims, options: VarianceOptions = {}): Node {
   checkOptions('variance', options, varianceRules);
   const { correction = 1, ...reduceOptions } = options;
@@ -63,7 +63,7 @@ export function variance(x: Node, dims: Dims, options: VarianceOptions = {}): No
   return cast(divide(squares, Math.max(0, count - correction)), widened(x).dtype);
 }
 
-/** Of all elements in a row where no dim is given. */
+/** The index of the first maximum along a dim. Without a dim, it is the index in the flattened tensor. */
 export function argMax(
   x: Node,
   dim: number | undefined,
@@ -81,39 +81,45 @@ export function argMax(
   return options?.keepDim === true ? reduce.keepDims(result, x.shape, [d]) : result;
 }
 
-/** Whether one is not 0, of none it is false. */
+/** Whether any element is not 0. The result is false if there are no elements. */
 export function any(x: Node, dims: Dims, options?: ReduceOptions): Node {
   const found = reduced('any', cast(cast(x, 'bool'), 'i32'), dims, reduce.sum, options);
   return cast(found, 'bool');
 }
 
-/** Whether none is 0, also where there are none. */
+/** Whether no element is 0. The result is true if there are no elements. */
 export function all(x: Node, dims: Dims, options?: ReduceOptions): Node {
   const failed = cast(logicalNot(cast(x, 'bool')), 'i32');
   return logicalNot(cast(reduced('all', failed, dims, reduce.sum, options), 'bool'));
 }
 
-/** Integers and bools as `sum`. */
+/** Running sums. Integers and bools are added in i32, as in `sum`. */
 export function cumsum(x: Node, dim: number): Node {
   const d = oneDim('cumsum', x, dim);
   const wide = counted(x);
   return d === undefined ? wide : reduce.cumsum(wide, d);
 }
 
-/** An op over the last dim, along any dim. Shape: N -> N. */
+/** Applies an op that works along the last dim along any dim. Shape: N -> N. */
 export function alongDim(op: string, x: Node, dim = -1, build: (x: Node) => Node): Node {
   const d = oneDim(op, x, dim);
   if (d === undefined) return reshape(build(reshape(x, [1])), []);
   return reduce.alongLast(x, d, build);
 }
 
-/** Undefined for a tensor without dims. Throws ShapeError for what is no number, as where it is left out. */
+/**
+ * Returns the dim counted from the start, or undefined for a tensor without dims. Throws ShapeError if `dim` is not a
+ * number, for example because the caller left it out.
+ */
 export function oneDim(op: string, x: Node, dim: unknown): number | undefined {
   if (typeof dim !== 'number') throw noDim(op, x, dim);
   return dimsOf(op, x, dim)[0];
 }
 
-/** Ascending. Throws ShapeError for a dim that is named twice. A tensor without dims has the dims 0 and -1 all the same, as in PyTorch, and nothing goes. */
+/**
+ * Returns the dims to reduce in ascending order. Throws ShapeError for a dim that is named twice. As in PyTorch, a
+ * tensor without dims accepts dims 0 and -1. The list is then empty.
+ */
 export function dimsOf(op: string, x: Node, dims: Dims): number[] {
   const ndim = x.shape.length;
   if (dims === undefined) return reduce.allDims(x);
@@ -158,7 +164,7 @@ function reduced(
   return options?.keepDim === true ? reduce.keepDims(result, x.shape, list) : result;
 }
 
-/** Bools in i32 on the way. */
+/** Reduces by order. Bools are compared as i32. */
 function orderedReduction(...[op, x, dims, build, options]: Parameters<typeof reduced>): Node {
   const wide = x.dtype === 'bool' ? cast(x, 'i32') : x;
   return cast(reduced(op, wide, dims, build, options), x.dtype);

@@ -10,9 +10,9 @@ import { Tensor } from './tensor.ts';
 /** Sends rows of tensors to other ranks and back, with a different number of rows for each pair of ranks. */
 export class RowExchange {
   readonly #axis: string;
-  /** The number of rows that this rank sends to each rank of the axis, in their order. */
+  /** The number of rows that this rank sends to each rank of the axis, in the order of the ranks. */
   readonly sent: readonly number[];
-  /** The number of rows that it receives from each. */
+  /** The number of rows that this rank receives from each rank of the axis, in the order of the ranks. */
   readonly received: readonly number[];
   readonly #sentTensor: Tensor;
   readonly #receivedTensor: Tensor;
@@ -82,10 +82,10 @@ export class RowExchange {
 }
 
 /**
- * Prepares an exchange of rows between the ranks of an axis: the ranks tell each other how many rows each sends to
- * each, and all await this. The result then sends the rows of any number of tensors, with gradients. Numbers of rows
- * may change from step to step without a new compilation. Shape: counts [ranks of the axis]. Throws ConfigError for
- * other counts.
+ * Prepares an exchange of rows between the ranks of an axis. The ranks tell each other how many rows each of them sends
+ * to each, so all of them must call and await this. The result then sends the rows of any number of tensors, with
+ * gradients. The numbers of rows may change from step to step without a new compilation. Throws ConfigError for counts
+ * that are not a whole number, 0 or more, for each rank. Shape: counts [ranks of the axis].
  */
 export function exchangeRows(
   axis: string,
@@ -94,10 +94,7 @@ export function exchangeRows(
   return RowExchange.agree(axis, counts);
 }
 
-/**
- * The numbers of rows from this rank to each rank of an axis, and from each rank to this one, as the run
- * computes them.
- */
+/** The numbers of rows that this rank sends to each rank of an axis and receives from each. The run computes them. */
 export interface RowCounts {
   /** Shape: i32 [ranks of the axis]. */
   readonly sent: Tensor;
@@ -106,9 +103,9 @@ export interface RowCounts {
 }
 
 /**
- * varying -> varying: sends rows to the ranks of an axis and receives rows from them, in the order of the
- * ranks. The rows of x after those to send are not sent, and zeros follow the received ones. Gradients go the
- * other way.
+ * varying -> varying: sends rows to the ranks of an axis and receives rows from them, in the order of the ranks. Rows
+ * of x after the ones to send stay, and the received rows are followed by zeros up to `rows`. Gradients go the other
+ * way.
  * Shape: x [M, ..] -> [rows, ..].
  */
 export function sendRows(x: Tensor, axis: string, counts: RowCounts, rows: number): Tensor {

@@ -2,7 +2,7 @@ import { scale } from '../graph/build/elementwise.ts';
 import { Tensor } from './tensor.ts';
 import { withOwnGradient } from './own-gradient.ts';
 
-/** The same value; its gradient is multiplied by `factor`. Shape: N -> N. */
+/** Returns the same value with a gradient that is multiplied by `factor`. Shape: N -> N. */
 export function scaleGradient(x: Tensor, factor: number): Tensor {
   const { node } = x;
   return new Tensor(

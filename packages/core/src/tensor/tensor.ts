@@ -15,8 +15,8 @@ export type Operand = Tensor | number;
 
 /**
  * A value of the lazy graph. Methods add to the graph and return at once. `data()`, `item()`, `realize()` and the step
- * of an optimizer compute. The operations are in `methods/`, and the state is in TensorHandle. Letters in shapes: N,
- * N' any shape; binary methods broadcast.
+ * of an optimizer compute. The operations are in `methods/`, and the state is in TensorHandle. In the shapes of
+ * comments, N, N' and N'' stand for any shape. Methods with several operands broadcast them.
  */
 export class Tensor extends IndexingMethods<Tensor> {
   static {
@@ -48,28 +48,30 @@ export class Tensor extends IndexingMethods<Tensor> {
     });
   }
 
-  /** What this rank keeps and updates of it. If ranks do not share it out, this is the tensor itself. */
+  /**
+   * What this rank keeps and updates of the tensor. If ranks do not share the tensor out, this is the tensor itself.
+   */
   get part(): Tensor {
     return this;
   }
 
   /**
-   * The whole of a tensor with the layout of `part`. If ranks do not share this one out, it is the tensor
-   * itself.
+   * Returns the whole of a tensor that has the layout of `part`. If ranks do not share this tensor out, `part` is the
+   * whole.
    */
   wholeOf(part: Tensor): Tensor {
     return part;
   }
 
   /**
-   * What this rank keeps of a tensor with the shape of the whole. If ranks do not share this one out, it is all
-   * of it.
+   * Returns what this rank keeps of a tensor with the shape of the whole. If ranks do not share this tensor out, that
+   * is all of it.
    */
   partOf(whole: Tensor): Tensor {
     return whole;
   }
 
-  /** The gradient after backward(); null before it and after zeroGrad(). */
+  /** The gradient after backward(). It is null before backward() and after zeroGrad(). */
   get grad(): Tensor | null {
     const node = this.gradientNode;
     if (node === null) return null;
@@ -78,9 +80,9 @@ export class Tensor extends IndexingMethods<Tensor> {
   }
 
   /**
-   * torch.Tensor.register_hook: `hook` runs in backward() when the gradient of this tensor is complete, for
-   * leaves and other tensors. It may return another gradient, which replaces it. The gradient is that of this
-   * rank. Returns a function that removes the hook. Shape: gradient N -> N.
+   * torch.Tensor.register_hook: `hook` runs in backward() when the gradient of this tensor is complete. The tensor need
+   * not be a leaf. The hook gets the gradient of this rank, and may return another gradient to replace it. Returns a
+   * function that removes the hook. Shape: gradient N -> N.
    */
   registerHook(hook: (gradient: Tensor) => Tensor | undefined | void): () => void {
     return this.changeGradient((node) => {
@@ -100,9 +102,9 @@ export class Tensor extends IndexingMethods<Tensor> {
   }
 
   /**
-   * PyTorch's register_post_accumulate_grad_hook: `hook` runs in backward(), in program order, each time this
-   * leaf's gradient has been accumulated, before a strategy takes it. It gets the leaf and may read its `grad`.
-   * It stays while the leaf does not train. Returns a function that removes the hook.
+   * PyTorch's register_post_accumulate_grad_hook: `hook` runs in backward(), in program order, each time this leaf's
+   * gradient has been accumulated, before a strategy takes it. The hook gets the leaf and may read its `grad`. The hook
+   * stays if the leaf stops training. Returns a function that removes the hook.
    */
   registerPostAccumulateGradHook(hook: (leaf: Tensor) => void): () => void {
     return this.whenAccumulated(() => synchronously('a hook', () => hook(this)));

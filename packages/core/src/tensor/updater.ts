@@ -1,12 +1,12 @@
 import { TensorStateError } from '../spec/errors.ts';
 
-/** A step of an optimizer whose parameters an updater updates or observes. */
+/** A step of an optimizer whose parameters have an updater. */
 export interface UpdateRequest {
   /** The name of the class of the optimizer. */
   readonly optimizer: string;
-  /** The parameters of each group, and its settings. */
+  /** The parameter groups, each with its parameters and settings. */
   readonly groups: readonly UpdatedGroup[];
-  /** Updates the parameters on this rank, by the optimizer's own rule. */
+  /** Updates the parameters on this rank by the optimizer's own rule. */
   readonly updateHere: () => Promise<void>;
 }
 
@@ -16,20 +16,20 @@ export interface UpdatedGroup {
   readonly settings: Readonly<Record<string, unknown>>;
 }
 
-/** An object that carries out the steps of optimizers in their place, such as parameter servers. */
+/** An object that carries out the steps of optimizers in the place of the optimizers, such as parameter servers. */
 export interface Updater {
-  /** The name in messages. */
+  /** The name of the updater in messages. */
   readonly name: string;
-  /** Whether the optimizer's states are elsewhere, so that this rank has none to save. */
+  /** Whether the optimizer's states are kept by the updater, so that this rank has none to save. */
   readonly keepsStates: boolean;
-  /** Whether gradients of this rank are averaged with those of others after the step has begun. */
+  /** Whether the updater averages this rank's gradients with the gradients of other ranks after step() has begun. */
   readonly averagesLater: boolean;
-  /** Called before each `assign`. Throws if only the updater may write. */
+  /** Called before each update of a parameter's contents. Throws if only the updater may write. */
   checkAssign(): void;
   step(request: UpdateRequest): Promise<void>;
 }
 
-/** The error of who changes a gradient that is averaged afterwards. */
+/** The error for changing a gradient that the updater averages afterwards. */
 export function averagedLater({ name }: Updater): TensorStateError {
   return new TensorStateError(
     {

@@ -1,4 +1,4 @@
-/** A function on the stack, and where in its text it is: enough to know the same call again. */
+/** A function on the stack, and the position in its script. This is enough to recognise the same call. */
 export interface CallFrame {
   readonly name: string;
   readonly isConstructor: boolean;
@@ -6,7 +6,7 @@ export interface CallFrame {
   readonly position: number;
 }
 
-/** A frame as V8 hands it to prepareStackTrace. */
+/** A frame as V8 passes it to prepareStackTrace. */
 interface V8Frame {
   isConstructor(): boolean;
   getFunctionName(): string | null;
@@ -14,7 +14,10 @@ interface V8Frame {
   getPosition(): number;
 }
 
-/** Few frames stand between a constructor and those that it calls; each takes a tenth of a microsecond. */
+/**
+ * The largest number of frames that are read. Only few frames lie between a constructor and those that it calls. Each
+ * frame costs a tenth of a microsecond.
+ */
 const mostFrames = 24;
 
 const asFrames = (_: unknown, frames: unknown): unknown => frames;
@@ -22,9 +25,9 @@ const asFrames = (_: unknown, frames: unknown): unknown => frames;
 type AnyConstructor = abstract new (...inputs: never[]) => object;
 
 /**
- * What is running, innermost first, from the caller of the constructor `inside` on. Empty where that is
- * not running, and where the engine is not V8 or has frozen `Error`: what needs frames does without.
- * Takes some 5 µs.
+ * Returns the frames of the running functions, innermost first, from the caller of the constructor `inside` on. The
+ * list is empty if that constructor is not running, if the engine is not V8, or if `Error` is frozen. Callers must do
+ * without frames then. A call takes about 5 µs.
  */
 export function callFrames(inside?: AnyConstructor): readonly CallFrame[] {
   // oxlint-disable-next-line typescript/unbound-method -- it is put back as it was
@@ -45,7 +48,9 @@ export function callFrames(inside?: AnyConstructor): readonly CallFrame[] {
   }
 }
 
-/** Asks V8 only for what is read. It holds on to what the function was called with, as V8's frame does. */
+/**
+ * Reads a property from V8 only when it is asked for. Like V8's frame, it keeps the arguments of the function alive.
+ */
 class LazyFrame implements CallFrame {
   readonly #frame: V8Frame;
 
@@ -70,7 +75,7 @@ class LazyFrame implements CallFrame {
   }
 }
 
-/** A copy that holds on to nothing. */
+/** Returns a copy that keeps nothing alive. */
 export function copyOf({ name, isConstructor, script, position }: CallFrame): CallFrame {
   return { name, isConstructor, script, position };
 }

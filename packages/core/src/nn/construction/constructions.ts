@@ -10,17 +10,19 @@ import {
 
 type AnyConstructor = abstract new (...inputs: never[]) => object;
 
-/** What an object holds where it is found; may throw for an object that is not complete. */
+/** Returns the members that are found in an object. It may throw for an object that is not complete. */
 type MembersOf = (object: object) => readonly object[];
 
-/** A module whose constructor runs, as far as is known. */
+/** A module whose constructor is running, as far as is known. */
 interface Running {
   readonly object: object;
   /** Whether its class has `#private` names. */
   readonly hides: boolean;
   readonly call: ConstructorCall;
   readonly membersOf: MembersOf;
-  /** What was constructed meanwhile and has not been found in its place yet, in order; and for which object. */
+  /**
+   * Objects that were constructed meanwhile and not yet found as members, in order, each with the object that made it.
+   */
   readonly made: Map<object, object>;
 }
 
@@ -32,17 +34,20 @@ interface Missing {
 }
 
 /**
- * Which modules, parameters and buffers the constructor of a module has made and keeps where nobody finds
- * them. JavaScript tells when the constructor of a base class runs, but not when that of the subclass has
- * ended: so the stack is looked at. What was found in its place once is not missed, whatever becomes of
- * it.
+ * Tracks which modules, parameters and buffers the constructor of a module has made and keeps where they are not found
+ * as members. JavaScript tells when the constructor of a base class runs, but not when that of the subclass has ended,
+ * so this class looks at the stack. An object that was once found as a member never counts as missing, even if it is
+ * replaced later.
  */
 class Constructions {
-  /** Innermost last. Objects stay here until the next one is constructed, or until this job ends. */
+  /**
+   * The constructors that are running, innermost last. Entries stay until the next object is constructed, or until the
+   * current job ends.
+   */
   readonly #running: Running[] = [];
   readonly #missing = new WeakMap<object, readonly Missing[]>();
 
-  /** To be called by the constructor of `base`, while one of `type` is constructed. */
+  /** The constructor of `base` must call this when an object of class `type` is constructed. */
   begin(
     object: object,
     { base, type, membersOf }: { base: AnyConstructor; type: AnyConstructor; membersOf: MembersOf },
@@ -51,21 +56,24 @@ class Constructions {
     const { call, around } = constructorCall(callFrames(base), base, type);
     const forThis = this.#endOthers(around, call);
     this.#add(object);
-    // A class without a constructor makes nothing in it.
+    // A class without a constructor of its own makes nothing in it.
     if (call === undefined) return;
     if (this.#running.length === 0) queueMicrotask(() => this.#endAll());
     const hides = hasPrivateNames(base, type);
     this.#running.push({ object, hides, call, membersOf, made: new Map(forThis) });
   }
 
-  /** To be called by the constructor of a tensor, which only a `#private` field is likely to hide. */
+  /** The constructor of a parameter or buffer must call this. Usually, only a `#private` field hides such a tensor. */
   note(object: object): void {
     if (isTemporary() || !this.#running.some(({ hides }) => hides)) return;
     this.#endOthers(callFrames(), undefined);
     this.#add(object);
   }
 
-  /** The classes of what the constructor of `object` has made and nobody finds; none before it has ended. */
+  /**
+   * The class names of the objects that the constructor of `object` has made and that are not found as members. The
+   * list is empty before the constructor has ended.
+   */
   missingOf(object: object, membersOf: MembersOf): readonly string[] {
     if (this.#running.length > 0) this.#endOthers(callFrames(), undefined);
     const missing = this.#missing.get(object);
@@ -77,7 +85,7 @@ class Constructions {
     });
   }
 
-  /** Notes that the innermost constructor that is running has made `object`. */
+  /** Records that the innermost running constructor has made `object`. */
   #add(object: object): void {
     const outer = this.#running.at(-1);
     if (outer === undefined) return;
@@ -85,7 +93,7 @@ class Constructions {
     outer.made.set(object, outer.object);
   }
 
-  /** Ends those whose calls are not among `frames`. Returns what may have been made for `next`. */
+  /** Ends the entries whose calls are not among `frames`. Returns the objects that may have been made for `next`. */
   #endOthers(frames: readonly CallFrame[], next: ConstructorCall | undefined): readonly Made[] {
     const early: Made[] = [];
     for (;;) {
@@ -93,7 +101,7 @@ class Constructions {
       if (last === undefined || isRunning(last.call, frames)) return early;
       this.#running.pop();
       const lost = lostOf(last);
-      // In a loop, what is made before super() looks as if it were made by the constructor before.
+      // In a loop, an object that is made before super() looks as if the previous constructor had made it.
       if (next !== undefined && isSameCall(last.call, next)) early.push(...lost);
       else this.#miss(lost);
     }
@@ -110,7 +118,7 @@ class Constructions {
     }
   }
 
-  /** Takes what is in its place, with all below it, off the list. */
+  /** Removes objects that are found in fields, and everything below them, from the list. */
   #find({ made, membersOf }: Running, fields: readonly unknown[]): void {
     const own = [...made.keys()].filter((each) => fields.includes(each));
     if (own.length === 0) return;
@@ -118,13 +126,14 @@ class Constructions {
   }
 }
 
-/** What a constructor has made and nobody finds. */
+/** The objects that a constructor has made and that are not found as members. */
 function lostOf({ object, hides, membersOf, made }: Running): readonly Made[] {
   if (made.size === 0) return [];
   const members = reachable([object], membersOf);
   const lost = [...made].filter(([each]) => !members.has(each));
   const [last] = [...made.keys()].slice(-1);
-  // Nothing was made after it that would show whether it stood in a field, to be replaced since.
+  // A member is found when the next object is made. None was made after the last one, so it may have been in a field
+  // and been replaced since. Unless the class has private fields, it counts as replaced.
   const isOpen = last !== undefined && !members.has(last) && !hides;
   if (!isOpen) return lost;
   const replaced = reachable([last], membersOf);
@@ -139,7 +148,7 @@ function reachable(from: readonly object[], membersOf: MembersOf): ReadonlySet<o
   return seen;
 }
 
-/** A constructor that has thrown leaves half an object. */
+/** Returns no members for an incomplete object, such as one whose constructor has thrown. */
 function tryMembersOf(object: object, membersOf: MembersOf): readonly object[] {
   try {
     return membersOf(object);
@@ -148,12 +157,12 @@ function tryMembersOf(object: object, membersOf: MembersOf): readonly object[] {
   }
 }
 
-/** The constructors that run in this thread. */
+/** The constructors that are running in this thread. */
 export const constructions: Constructions = new Constructions();
 
 /**
- * For a constructor that makes modules only temporarily, for example to take their initial values: modules that `body`
- * constructs need not be members of the module. Throws ConfigError for a body that returns a promise.
+ * Makes modules only temporarily, for example to take their initial values. Modules that `body` constructs need not be
+ * members of the module whose constructor calls this. Throws ConfigError for a body that returns a promise.
  */
 export function constructTemporary<T>(body: () => T): T {
   return within('constructTemporary', { isTemporary: true }, body);

@@ -2,21 +2,21 @@ import { type CallFrame, copyOf } from './call-frames.ts';
 
 type AnyConstructor = abstract new (...inputs: never[]) => object;
 
-/** Frames outside a constructor that tell one call of it from another. */
+/** The number of frames around a constructor that are compared to tell one call of it from another. */
 const tellingFrames = 4;
 
-/** One call of a constructor, as the stack shows it. */
+/** One call of a constructor, identified by frames of the stack. */
 export interface ConstructorCall {
   /** The frame of the constructor of the class that is constructed. */
   readonly constructorFrame: CallFrame;
-  /** The frames from which it was called, which stay the same as long as it runs. */
+  /** The frames that the constructor was called from. They stay the same as long as it runs. */
   readonly callers: readonly CallFrame[];
 }
 
 /**
- * Splits what is running while the constructor of `base` runs for an object of class `type`: the call
- * of that class's constructor, and what is around it. Classes without a constructor of their own have
- * no frame; undefined where no class between has one.
+ * Splits the stack while the constructor of `base` runs for an object of class `type`: into the call of that class's
+ * constructor, and the frames around it. Classes without a constructor of their own have no frame. `call` is undefined
+ * if no class between `base` and `type` has a constructor.
  */
 export function constructorCall(
   frames: readonly CallFrame[],
@@ -36,7 +36,7 @@ export function constructorCall(
   return { call: { constructorFrame: copyOf(constructorFrame), callers }, around };
 }
 
-/** Whether that call is among `frames`, wherever it is by now. */
+/** Whether a call is among `frames`, at any depth. */
 export function isRunning(
   { constructorFrame, callers }: ConstructorCall,
   frames: readonly CallFrame[],
@@ -49,7 +49,7 @@ export function isRunning(
   );
 }
 
-/** Whether the same line has called the same constructor, as a loop does. */
+/** Whether two calls of the same constructor come from the same place, as in a loop. */
 export function isSameCall(a: ConstructorCall, b: ConstructorCall): boolean {
   return (
     isSameFunction(a.constructorFrame, b.constructorFrame) &&
@@ -58,7 +58,7 @@ export function isSameCall(a: ConstructorCall, b: ConstructorCall): boolean {
   );
 }
 
-/** The nearest to `base` first. */
+/** The classes between `base` and `type`, including `type`. The nearest to `base` comes first. */
 function subclassesBetween(base: AnyConstructor, type: AnyConstructor): readonly AnyConstructor[] {
   const classes: AnyConstructor[] = [];
   let next: unknown = type;
@@ -71,11 +71,11 @@ function subclassesBetween(base: AnyConstructor, type: AnyConstructor): readonly
 
 const known = new WeakMap<AnyConstructor, boolean>();
 
-/** Whether a class, or one between it and `base`, has fields that nobody outside can see. */
+/** Whether a class, or one between it and `base`, has private fields. */
 export function hasPrivateNames(base: AnyConstructor, type: AnyConstructor): boolean {
   const before = known.get(type);
   if (before !== undefined) return before;
-  // `#name`, and what compilers for older engines make of it.
+  // The pattern matches `#name`, and the names that compilers for older engines use instead.
   const pattern = /#[A-Za-z_$]|__classPrivate|__private/;
   const has = subclassesBetween(base, type).some((each) =>
     pattern.test(Function.prototype.toString.call(each)),

@@ -3,7 +3,7 @@ import type { Tensor } from '../../tensor/tensor.ts';
 import type { Module } from '../module.ts';
 import { MixtureOfExperts } from './mixture-of-experts.ts';
 
-/** The layers of experts of a model, with their paths. */
+/** The MixtureOfExperts layers of a model, with their paths. */
 export function expertLayers(model: Module): readonly (readonly [string, MixtureOfExperts])[] {
   return model
     .namedModules()

@@ -6,20 +6,21 @@ import type { Tensor } from '../../tensor/tensor.ts';
 import type { Routing } from './gate.ts';
 
 /**
- * A loss that is smallest if all experts have the same number of routes. P is the mean share of each expert,
- * and F is its mean number of routes per token before any are dropped (F1: of first choices only). There are E
- * experts, and a token has k choices:
- * `switch`: E sum(P F1), as in Switch, and in DeepSpeed for one and two choices;
- * `megatron`: E / k sum(P F), as in Megatron, and in DeepSpeed for k choices;
- * `gshard`: sum(P F1) / E, as in GShard and fairscale.
+ * A loss that is smallest if all experts have the same number of routes. P is the mean share of each expert, and F is
+ * its mean number of routes per token before any are dropped (F1: of first choices only). There are E experts, and a
+ * token has k choices:
+ * - `switch`: E sum(P F1), as in Switch, and in DeepSpeed for one and two choices;
+ * - `megatron`: E / k sum(P F), as in Megatron, and in DeepSpeed for k choices;
+ * - `gshard`: sum(P F1) / E, as in GShard and fairscale.
  */
 export interface BalanceLoss {
   readonly kind: 'switch' | 'megatron' | 'gshard';
   /** The factor of the loss. */
   readonly coefficient: number;
   /**
-   * Whether it is the mean over sequences, each balanced by itself, for an input of 3 dims. true if each rank
-   * has whole sequences; otherwise the mesh axes whose ranks have parts of the same sequences. Default: false.
+   * Whether the loss is the mean over sequences, each balanced by itself. This has no effect for inputs of fewer than 3
+   * dims. Use true if each rank has whole sequences, and otherwise the mesh axes whose ranks have parts of the same
+   * sequences. Default: false.
    */
   readonly bySequence?: boolean | readonly string[];
 }
@@ -62,7 +63,7 @@ export function balanceLoss(
   const choices = experts.reshape([tokens, k]);
   const counted = kind === 'megatron' ? choices : choices.slice(1, 0, 1);
   const meanOf = (x: Tensor): Tensor => x.reshape([sequences, tokens / sequences, count]).mean([1]);
-  // A choice of no expert, behind all of them, is counted nowhere.
+  // A choice that was left out has the number of experts as its index, so oneHot counts it nowhere.
   const load = meanOf(counted.oneHot(count).to('f32').sum([1]));
   const all = axes.reduce((mean, axis) => allReduce(mean, axis, { reduce: 'avg' }), load);
   return meanOf(shares)

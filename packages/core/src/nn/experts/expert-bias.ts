@@ -22,7 +22,7 @@ export const biasUpdateRules: OptionRules<BiasUpdate> = {
   rule: option.oneOf('sign', 'zeroMean'),
 };
 
-/** Counts what experts are given, and moves their biases by it. */
+/** Counts the routes that experts get, and moves their biases by the counts. */
 export class ExpertBias {
   readonly #update: BiasUpdate;
   #counts: Tensor | null = null;
@@ -31,7 +31,7 @@ export class ExpertBias {
     this.#update = update;
   }
 
-  /** Adds the routes of a pass that trains. Shape: experts i32 [R]. */
+  /** Adds the routes of a training pass to the counts. Shape: experts i32 [R]. */
   count(experts: Tensor, count: number): void {
     const before = this.#counts;
     this.#counts = composed(() =>
@@ -42,7 +42,10 @@ export class ExpertBias {
     );
   }
 
-  /** Moves the biases by what was counted on the ranks of these axes, and begins to count anew. Shape: bias [E]. */
+  /**
+   * Moves the biases by the routes that were counted on the ranks of these axes, and restarts the counts. Shape: bias
+   * [E].
+   */
   update(bias: BufferTensor, axes: readonly string[]): void {
     const own = this.#counts;
     if (own === null) return;

@@ -34,7 +34,7 @@ function tokensOfExpert(tokens: number, experts: number, factor: number): number
   return Math.min(tokens, Math.ceil((tokens * factor) / experts));
 }
 
-/** Shape: logits [T, E] -> E C routes, expert by expert. */
+/** Lets each expert choose its C tokens. Shape: logits [T, E] -> E C routes, expert by expert. */
 function routeByExperts({ logits }: GateInput, factor: number): Routing {
   const [tokens = 0, count = 0] = logits.shape;
   const shares = logits.softmax();

@@ -16,9 +16,9 @@ export type ExpertActivation = 'relu' | 'gelu' | 'silu' | 'swiglu';
 
 /** Options of `Experts`. */
 export interface ExpertsOptions {
-  /** Default: gelu. */
+  /** The activation. Default: gelu. */
   readonly activation?: ExpertActivation;
-  /** Source of initial values; default the rank's generator. */
+  /** The source of initial values. Default: the rank's generator. */
   readonly generator?: Generator;
 }
 
@@ -58,10 +58,11 @@ export class Experts extends Module {
   }
 
   /**
-   * Rows are in the order of their experts; `counts` says how many rows each expert has. Rows after these give
-   * 0. No expert has more than `_most` rows; ranks that share out experts keep room for so many. Default: the
-   * number of rows. While rows are on their way to other ranks, the values that `_meanwhile` builds are
-   * computed. Shape: x [N, C], counts i32 [E] -> [N, C].
+   * Computes rows, which must be in the order of their experts. `counts` is the number of rows of each expert. Rows
+   * after these give 0. No expert has more than `_most` rows: ranks that share out experts reserve room for so many.
+   * Default: the number of rows. While rows are on their way to other ranks, the values that `_meanwhile` builds are
+   * computed.
+   * Shape: x [N, C], counts i32 [E] -> [N, C].
    */
   forward(x: Tensor, counts: Tensor, _most?: number, _meanwhile?: () => void): Tensor {
     const { up, gate, down, activation } = this;

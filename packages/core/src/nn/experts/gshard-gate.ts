@@ -7,7 +7,10 @@ import { makeTopKGate } from './top-k-gate.ts';
 
 /** Options of `gshardGate`. */
 export interface GShardGateOptions {
-  /** First choices always come before second ones. Default: no route is dropped for lack of capacity. */
+  /**
+   * The capacity of the experts. First choices always come before second ones. Default: no route is dropped for lack of
+   * capacity.
+   */
   readonly capacity?: Omit<Capacity, 'firstChoicesFirst'>;
 }
 

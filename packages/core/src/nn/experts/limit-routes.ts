@@ -6,11 +6,11 @@ import { zeros } from '../../tensor/create.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import { randomShares } from './random-shares.ts';
 
-/** How many routes an expert accepts, and which of them it keeps if there are more. */
+/** The number of routes that an expert accepts, and the choice of routes to keep if there are more. */
 export interface Capacity {
   /**
-   * The capacity as a multiple of the routes that each expert would have if all had the same number. It is
-   * above 0.
+   * The capacity as a multiple of the routes that each expert would have if all had the same number. It must be above
+   * 0.
    */
   readonly factor: number;
   /** The factor in evaluation. Default: factor. */
@@ -37,7 +37,7 @@ export const capacityRules: OptionRules<Capacity> = {
   firstChoicesFirst: option.flag,
 };
 
-/** The routes that one expert takes at most. */
+/** The largest number of routes that one expert accepts. Throws ConfigError if it is not a safe integer. */
 export function capacityOf(
   { factor, evaluationFactor = factor, minimum = 1 }: Capacity,
   routes: number,
@@ -59,15 +59,15 @@ export function capacityOf(
 
 /** The choices of tokens before anything is dropped. */
 export interface Choices {
-  /** `count` where a token has fewer choices. Shape: i32 [T, K]. */
+  /** The chosen experts. An entry of `count` means that the token has no such choice. Shape: i32 [T, K]. */
   readonly experts: Tensor;
-  /** Shape: f32 [T, K]. */
+  /** The scores of the choices. Shape: f32 [T, K]. */
   readonly scores: Tensor;
-  /** How many experts there are. */
+  /** The number of experts. */
   readonly count: number;
 }
 
-/** Which choices the experts have room for. Shape: -> bool [T, K]. */
+/** Returns which choices the experts have room for. Shape: -> bool [T, K]. */
 export function keptChoices(choices: Choices, limit: Capacity, training: boolean): Tensor {
   const { experts, scores, count } = choices;
   const [tokens = 0, perToken = 0] = experts.shape;
@@ -80,7 +80,7 @@ export function keptChoices(choices: Choices, limit: Capacity, training: boolean
   return own.lt(capacity).reshape([tokens, perToken]);
 }
 
-/** The routes in the order in which they take places; null for token by token. Shape: i32 [T K]. */
+/** The order in which routes take places. Null means token by token. Shape: i32 [T K]. */
 function placesFirst(
   scores: Tensor,
   { drop = 'position', firstChoicesFirst = false }: Capacity,
@@ -93,7 +93,7 @@ function placesFirst(
   return arange(routes).reshape([tokens, perToken]).permute([1, 0]).flatten();
 }
 
-/** How many routes before it have the same expert, for each route. Shape: experts i32 [R] -> i32 [R]. */
+/** For each route, the number of earlier routes to the same expert. Shape: experts i32 [R] -> i32 [R]. */
 function placesInExperts(experts: Tensor, count: number): Tensor {
   const routes = experts.numel;
   const order = experts.argSort(0);

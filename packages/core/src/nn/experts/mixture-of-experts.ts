@@ -30,17 +30,17 @@ import { topKGate } from './top-k-gate.ts';
 /** Options of `MixtureOfExperts`. */
 export interface MixtureOfExpertsOptions {
   /**
-   * How tokens and experts find each other. Default: topKGate(), with two experts for each token and nothing
+   * The gate, which assigns tokens to experts. Default: topKGate(), with two experts for each token and nothing
    * dropped.
    */
   readonly gate?: Gate;
-  /** Default: gelu. */
+  /** The activation of the experts. Default: gelu. */
   readonly activation?: ExpertActivation;
   /** A loss that balances the experts. It is a part of `auxiliaryLoss`. Default: none. */
   readonly balance?: BalanceLoss;
   /** The coefficient of routerZLoss, which is a part of `auxiliaryLoss`. Default: 0. */
   readonly zLoss?: number;
-  /** Balances experts without a loss, by a bias of each expert that `updateExpertBias` changes. Default: none. */
+  /** Balances experts without a loss, by a bias for each expert that `updateExpertBias` changes. Default: none. */
   readonly bias?: BiasUpdate;
   /** A layer that computes every token in addition to the experts. Its result is added. */
   readonly shared?: Layer;
@@ -55,7 +55,7 @@ export interface MixtureOfExpertsOptions {
    * `bySequence` names the axes instead. Default: none, so each rank balances its own tokens.
    */
   readonly axes?: readonly string[];
-  /** Source of initial values; default the rank's generator. */
+  /** The source of initial values. Default: the rank's generator. */
   readonly generator?: Generator;
 }
 
@@ -82,10 +82,10 @@ const sizeRules: OptionRules<Sizes> = {
 };
 
 /**
- * A layer in which some of many experts compute each token (Shazeer et al. 2017). It replaces the two linear
- * layers of a transformer block. Routes are sorted by expert, there is one product for each expert that has
- * routes, and results are summed in the order of a token's choices. So results do not depend on where experts
- * are computed. The weight of the router and its results are f32, also inside autocast.
+ * A layer in which a few of many experts compute each token (Shazeer et al. 2017). It replaces the two linear layers of
+ * a transformer block. Routes are sorted by expert, and there is one product for each expert that has routes. Results
+ * are summed in the order of a token's choices, so they do not depend on where experts are computed. The weight of the
+ * router and its results are f32, also inside autocast.
  */
 export class MixtureOfExperts extends Module {
   router: Linear;
@@ -157,14 +157,14 @@ export class MixtureOfExperts extends Module {
     return made.result;
   }
 
-  /** The balance and z-losses of the training passes since the last call; null if there are none. Shape: []. */
+  /** The balance and z-losses of the training passes since the last call. Null if there are none. Shape: []. */
   takeAuxiliaryLoss(): Tensor | null {
     const loss = this.#auxiliary;
     this.#auxiliary = null;
     return loss;
   }
 
-  /** What the router did in the latest pass. Throws ConfigError before the first one. */
+  /** The statistics of the router in the latest pass. Throws ConfigError before the first one. */
   async routerStatistics(): Promise<RouterStatistics> {
     if (this.#observed === null) {
       throw new ConfigError({
@@ -181,7 +181,7 @@ export class MixtureOfExperts extends Module {
     if (this.expertBias !== null) this.#bias?.update(this.expertBias, axes);
   }
 
-  /** A pass without gradients, as one that generates text, is none that trains. */
+  /** Whether a pass trains. A pass without gradients, such as one that generates text, does not. */
   get #trains(): boolean {
     return this.training && isGradEnabled();
   }
@@ -192,7 +192,7 @@ export class MixtureOfExperts extends Module {
     const logits = this.#logits(rows);
     const { training, expertBias } = this;
     const count = sizeAt(logits.shape, 1);
-    // Routing is f32, and its products with rows of the experts, too.
+    // Routing is computed in f32, including the products of its weights with the results of the experts.
     const routing = withoutAutocast(() => this.gate.route({ logits, bias: expertBias, training }));
     const sorted = sortRoutes(routing, count);
     const shared = new SharedResult(this.shared, rows);
@@ -207,7 +207,7 @@ export class MixtureOfExperts extends Module {
     };
   }
 
-  /** Shape: rows [T, C] -> f32 [T, E]. */
+  /** The output of the router. Shape: rows [T, C] -> f32 [T, E]. */
   #logits(rows: Tensor): Tensor {
     const { jitter } = this.gate;
     return withoutAutocast(() => {
@@ -224,7 +224,7 @@ export class MixtureOfExperts extends Module {
     });
   }
 
-  /** Shape: rows [T, C] -> f32 [T, C]. */
+  /** Sends the rows through the experts, and sums the results of each token. Shape: rows [T, C] -> f32 [T, C]. */
   #route(
     rows: Tensor,
     routing: Routing,
@@ -245,7 +245,7 @@ export class MixtureOfExperts extends Module {
     return zeros(rows.shape).indexAdd(0, tokens, weighed);
   }
 
-  /** What the layers beside the experts add. Shape: rows [T, C], routed [T, C] -> [T, C]. */
+  /** Adds the results of the shared layer and of the residual layer. Shape: rows [T, C], routed [T, C] -> [T, C]. */
   #besides(rows: Tensor, routed: Tensor, shared: SharedResult): Tensor {
     const { residual, coefficient } = this;
     shared.compute();
@@ -256,7 +256,7 @@ export class MixtureOfExperts extends Module {
     return both.mul(own(0)).add(residual.forward(rows).mul(own(1)));
   }
 
-  /** Empty where no loss is asked for. */
+  /** The auxiliary loss of a training pass as one sum. The list is empty if no loss is asked for. */
   #losses(x: Tensor, logits: Tensor, routing: Routing): readonly Tensor[] {
     const { balance, zLoss, axes, gate } = this;
     if (!this.#trains) return [];
@@ -266,7 +266,8 @@ export class MixtureOfExperts extends Module {
       const spread = sequenceAxesOf(this);
       const isSplit = spread !== null && x.ndim > 2;
       const sequences = isSplit ? elementCount(x.shape.slice(0, -2)) : 1;
-      // Routes of other sequences count for these alone: the mean over ranks has them.
+      // The routes of a sequence count for this sequence alone. Averaging over ranks covers the sequences of other
+      // ranks.
       const counted = isSplit ? spread : axes;
       const options = { k: gate.k, sequences, axes: counted };
       losses.push(balanceLoss(routing, kind, options).mul(coefficient));
@@ -276,7 +277,7 @@ export class MixtureOfExperts extends Module {
     return first === undefined ? [] : [others.reduce((sum, loss) => sum.add(loss), first)];
   }
 
-  /** Throws ConfigError where a step has gone by without the losses of its passes. */
+  /** Throws ConfigError if a step was taken without the losses of its passes. */
   #requireTaken(): void {
     const pending = this.#auxiliary;
     if (pending === null || !this.#trains || pending.contents.value === null) return;
@@ -298,11 +299,11 @@ export class MixtureOfExperts extends Module {
   }
 }
 
-/** What the layer that computes every token gives, wherever in the program it is computed. */
+/** The result of the shared layer, which computes every token. It may be built at different places of the program. */
 class SharedResult {
   readonly #layer: Layer | null;
   readonly #rows: Tensor;
-  /** Null where there is no such layer, or before it was computed. */
+  /** The result. Null if there is no shared layer, or before compute() was called. */
   result: Tensor | null = null;
 
   constructor(layer: Layer | null, rows: Tensor) {
@@ -310,7 +311,7 @@ class SharedResult {
     this.#rows = rows;
   }
 
-  /** The first time. */
+  /** Builds the result when it is called for the first time. */
   compute(): void {
     this.result ??= this.#layer?.forward(this.#rows) ?? null;
   }

@@ -3,9 +3,9 @@ import { nextKey } from '../../random/keys.ts';
 import type { Shape } from '../../spec/dtype.ts';
 import { Tensor } from '../../tensor/tensor.ts';
 
-/** Above 0 and below 1, and other numbers in each run. Shape: -> f32 shape. */
+/** Random numbers above 0 and below 1, which differ in each run. Shape: -> f32 shape. */
 export function randomShares(shape: Shape): Tensor {
-  // 23 bits and a half step: neither end is met, and f32 holds every value.
+  // The numbers have 23 bits and are shifted by half a step, so that neither end is reached and f32 holds every value.
   const bits = new Tensor(random(nextKey().node, shape));
   return bits
     .to('f32')
@@ -15,7 +15,10 @@ export function randomShares(shape: Shape): Tensor {
     .add(2 ** -23);
 }
 
-/** Numbers of the Gumbel distribution: the largest of logits with them added is drawn from their softmax. Shape: -> f32 shape. */
+/**
+ * Random numbers of the Gumbel distribution. Adding them to logits and taking the largest sum draws from the softmax of
+ * the logits. Shape: -> f32 shape.
+ */
 export function gumbel(shape: Shape): Tensor {
   return randomShares(shape).log().neg().log().neg();
 }

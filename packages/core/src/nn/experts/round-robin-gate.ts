@@ -14,8 +14,8 @@ export interface RoundRobinGateOptions {
 const roundRobinRules: OptionRules<RoundRobinGateOptions> = { k: option.integer(1) };
 
 /**
- * All experts get the same number of tokens. This is for measurements. The router decides only about their
- * weights. Choice j of token i is expert (i k + j) modulo the number of experts.
+ * Gives all experts the same number of tokens. This is for measurements. The router decides only about their weights.
+ * Choice j of token i is expert (i k + j) modulo the number of experts.
  */
 export function roundRobinGate(options: RoundRobinGateOptions = {}): Gate {
   checkOptions('roundRobinGate', options, roundRobinRules);

@@ -1,15 +1,18 @@
 import type { Module } from '../module.ts';
 import { expertLayers } from './auxiliary-loss.ts';
 
-/** Curves of more would leave a run no names for its own. */
+/** The largest number of experts with a metric of their own. More would leave a run no names for its own metrics. */
 const mostExperts = 16;
 
 /**
- * What the routers of a model did in the latest pass, as metrics of a step:
- * `report({ step, metrics: await nn.routerMetrics(model) })`. The metrics are means over the layers:
- * `router/imbalance` (1 if all experts have the same number of routes), `router/dropped` (the share of dropped
- * routes), `router/entropy` (of the shares of tokens, from 0 to 1), and `experts/0`, `experts/1`, … (the share
- * of routes of each of the first 16 experts). The mean over ranks with different tokens is that of all tokens.
+ * What the routers of a model did in the latest pass, as metrics of a step: `report({ step, metrics: await
+ * nn.routerMetrics(model) })`. The metrics are means over the layers:
+ * - `router/imbalance` is 1 if all experts have the same number of routes;
+ * - `router/dropped` is the share of dropped routes;
+ * - `router/entropy` is the entropy of the shares of tokens, from 0 to 1;
+ * - `experts/0`, `experts/1`, … are the shares of routes of each of the first 16 experts.
+ *
+ * The mean over ranks with different tokens is that of all tokens.
  */
 export async function routerMetrics(model: Module): Promise<Record<string, number>> {
   const layers = await Promise.all(

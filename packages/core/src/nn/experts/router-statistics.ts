@@ -2,11 +2,11 @@ import { concat } from '../../tensor/create.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import type { Routing } from './gate.ts';
 
-/** What the router of a layer did in a pass. */
+/** The statistics of the router of a layer in one pass. */
 export interface RouterStatistics {
   /** The share of each expert in all kept routes. */
   readonly load: readonly number[];
-  /** The largest load, times the number of experts: 1 if all have the same number of routes. */
+  /** The largest load times the number of experts. It is 1 if all experts have the same number of routes. */
   readonly imbalance: number;
   /** The share of routes that were dropped. */
   readonly dropRate: number;
@@ -30,7 +30,7 @@ export function observe({ experts, shares }: Routing, counts: Tensor): Tensor {
   return concat([kept.div(total.maximum(1)), dropRate.reshape([1]), entropy.reshape([1])], 0);
 }
 
-/** Of what `observe` has computed. */
+/** Converts the value of `observe` to statistics. */
 export function readStatistics(observed: readonly number[]): RouterStatistics {
   const load = observed.slice(0, -2);
   const [dropRate = 0, entropy = 0] = observed.slice(-2);

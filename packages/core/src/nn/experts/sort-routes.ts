@@ -3,20 +3,20 @@ import { zeros } from '../../tensor/create.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import type { Routing } from './gate.ts';
 
-/** Routes in the order of their experts, those of one expert in the order in which the routing has them. */
+/** The order of routes by their experts. Routes of one expert keep the order of the routing. */
 export interface SortedRoutes {
-  /** Which route comes i-th; what is dropped comes last. Shape: i32 [R]. */
+  /** The index of the route at each place. Dropped routes come last. Shape: i32 [R]. */
   readonly order: Tensor;
-  /** At which place each route comes. Shape: i32 [R]. */
+  /** The place of each route. Shape: i32 [R]. */
   readonly places: Tensor;
-  /** How many routes of each expert are kept. Shape: i32 [E]. */
+  /** The number of kept routes of each expert. Shape: i32 [E]. */
   readonly counts: Tensor;
 }
 
 export function sortRoutes({ experts, kept }: Routing, count: number): SortedRoutes {
   const routes = experts.numel;
   const own = kept === null ? experts : kept.where(experts, count);
-  // argSort keeps the order of equal elements, so that sums over routes have one order.
+  // argSort keeps the order of equal elements, so sums over routes always have the same order.
   const order = own.argSort(0);
   const places = zeros([routes], 'i32').scatter(0, order, arange(routes));
   const ones = zeros([routes], 'i32').add(1);

@@ -7,7 +7,7 @@ import { makeTopKGate } from './top-k-gate.ts';
 
 /** Options of `switchGate`. */
 export interface SwitchGateOptions {
-  /** Default: no route is dropped. */
+  /** The capacity of the experts. Default: no route is dropped. */
   readonly capacity?: Capacity;
   /**
    * In training, the input of the router is multiplied by random numbers between 1 - jitter and 1 + jitter.

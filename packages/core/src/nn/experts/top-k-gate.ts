@@ -24,8 +24,8 @@ export interface TopKGateOptions {
   /** The number of experts of each token. Default: 2. */
   readonly k?: number;
   /**
-   * How logits become the weights of experts: `softmax` over all experts; `softmaxOfChosen` over the chosen
-   * experts, after the choice; `sigmoid` and `sqrtSoftplus` for each expert by itself. Default: softmax.
+   * How logits become the weights of experts: `softmax` is over all experts, `softmaxOfChosen` over the chosen experts
+   * after the choice. `sigmoid` and `sqrtSoftplus` treat each expert by itself. Default: softmax.
    */
   readonly scores?: 'softmax' | 'softmaxOfChosen' | 'sigmoid' | 'sqrtSoftplus';
   /** Whether weights are divided by the sum of the chosen ones, or of the kept ones. Default: none. */
@@ -48,7 +48,7 @@ export interface TopKGateOptions {
    * Default: 0.
    */
   readonly jitter?: number;
-  /** Default: nothing is dropped. */
+  /** The capacity of the experts. Default: nothing is dropped. */
   readonly capacity?: Capacity;
 }
 
@@ -70,8 +70,8 @@ const topKRules: OptionRules<TopKGateOptions> = {
 };
 
 /**
- * Each token goes to its k best experts. `switchGate` and `gshardGate` are special cases of it;
- * `docs/experts.md` lists the options for other gates. Throws ConfigError for options that it does not have.
+ * Each token goes to its k best experts. `switchGate` and `gshardGate` are special cases of it. `docs/experts.md` lists
+ * the options for other gates. Throws ConfigError for options that it does not have.
  */
 export function topKGate(options: TopKGateOptions = {}): Gate {
   return makeTopKGate('topKGate', options);
@@ -89,7 +89,7 @@ export function makeTopKGate(name: string, options: TopKGateOptions): Gate {
     jitter,
     takesBias: true,
     check: (experts) => checkExperts(name, k, groups, experts),
-    // A token chooses an expert once.
+    // A token chooses an expert at most once.
     mostRoutes: (tokens, experts, training) =>
       capacity === undefined
         ? tokens
@@ -98,7 +98,7 @@ export function makeTopKGate(name: string, options: TopKGateOptions): Gate {
   };
 }
 
-/** Shape: logits [T, E] -> T k routes, token by token. */
+/** Routes each token to its k experts. Shape: logits [T, E] -> T k routes, token by token. */
 function routeTopK(input: GateInput, options: TopKGateOptions & { readonly k: number }): Routing {
   const { logits, training } = input;
   const { k, normalize = 'none', scale = 1, capacity, randomSecond = false } = options;
@@ -129,14 +129,14 @@ function routeTopK(input: GateInput, options: TopKGateOptions & { readonly k: nu
   };
 }
 
-/** Shape: [T, E] -> [T, E]. */
+/** The scores of logits. For `softmaxOfChosen` they are the logits. Shape: [T, E] -> [T, E]. */
 function scoresOf(logits: Tensor, { scores = 'softmax' }: TopKGateOptions): Tensor {
   if (scores === 'softmax') return logits.softmax();
   if (scores === 'sigmoid') return logits.sigmoid();
   return scores === 'sqrtSoftplus' ? logits.softplus().sqrt() : logits;
 }
 
-/** Of which balance losses speak: shares of 1 for each token. Shape: -> [T, E]. */
+/** The shares that balance losses average. They sum to 1 for each token. Shape: -> [T, E]. */
 function sharesOf(
   logits: Tensor,
   scores: Tensor,
@@ -167,7 +167,7 @@ function choose(
   return concat([first, others], 1);
 }
 
-/** Scores of experts outside a token's groups are -Infinity. Shape: [T, E] -> [T, E]. */
+/** Sets the scores of experts outside of a token's groups to -Infinity. Shape: [T, E] -> [T, E]. */
 function inGroups(scores: Tensor, { count, chosen, best = 2 }: ExpertGroups): Tensor {
   const [tokens = 0, experts = 0] = scores.shape;
   const size = experts / count;
@@ -181,7 +181,7 @@ function inGroups(scores: Tensor, { count, chosen, best = 2 }: ExpertGroups): Te
   return isChosen.where(split, full([], -Infinity)).reshape([tokens, experts]);
 }
 
-/** The second of two experts is none, with a number behind all experts, for some tokens. Shape: i32 [T, 2] -> i32 [T, 2]. */
+/** Removes the second expert of some tokens at random, by setting it to `count`. Shape: i32 [T, 2] -> i32 [T, 2]. */
 function withoutSome(experts: Tensor, weights: Tensor, count: number): Tensor {
   const [tokens = 0] = experts.shape;
   const second = shareOfSum(weights).slice(1, 1, 2);
@@ -190,17 +190,17 @@ function withoutSome(experts: Tensor, weights: Tensor, count: number): Tensor {
   return concat([experts.slice(1, 0, 1), other], 1);
 }
 
-/** Shape: [T, k] -> [T, k]. */
+/** Divides weights by their sum for each token. Shape: [T, k] -> [T, k]. */
 function shareOfSum(weights: Tensor): Tensor {
   return weights.div(weights.sum([1], { keepDim: true }).maximum(1e-20));
 }
 
-/** 0 k times, then 1 k times, … Shape: -> i32 [tokens k]. */
+/** The numbers from 0 to tokens - 1, each k times in a row. Shape: -> i32 [tokens k]. */
 export function repeated(tokens: number, k: number): Tensor {
   return arange(tokens).reshape([tokens, 1]).expand([tokens, k]).flatten();
 }
 
-/** Throws ConfigError where a token cannot have k of so many experts. */
+/** Throws ConfigError if a token cannot have k of this number of experts. */
 export function checkExperts(
   name: string,
   k: number,

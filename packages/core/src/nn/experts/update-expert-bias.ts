@@ -3,7 +3,7 @@ import { ConfigError } from '../../spec/errors.ts';
 import type { Module } from '../module.ts';
 import { expertLayers } from './auxiliary-loss.ts';
 
-/** Axes whose ranks have other tokens, and those whose ranks share tokens, by the names that strategies give them. */
+/** The usual names of axes whose ranks have different tokens, and of axes whose ranks share tokens. */
 const withOtherTokens: readonly string[] = ['dp', 'ep'];
 const withSameTokens: readonly string[] = ['tp', 'pp'];
 

@@ -56,12 +56,14 @@ export function adaptiveAvgPool2d(x: Tensor, outputSize: OutputSize2d): Tensor {
   return composed(() => inWide(x, (wide) => meansAlong(meansAlong(wide, 2, height), 3, width)));
 }
 
-/** Sums of values of few bits are f32. */
+/** Sums of 16-bit values are computed in f32. */
 function inWide(x: Tensor, pool: (wide: Tensor) => Tensor): Tensor {
   return pool(x.to(computeDType(x.dtype))).to(x.dtype);
 }
 
-/** Shape: [.., D, ..] -> [.., count, ..]. */
+/**
+ * The means of `count` windows of a dim. Null stands for the size of the dim. Shape: [.., D, ..] -> [.., count, ..].
+ */
 function meansAlong(x: Tensor, dim: number, count: number | null): Tensor {
   const length = sizeAt(x.shape, dim);
   if (count === null || count === length) return x;

@@ -99,8 +99,8 @@ function roundingOf(dtype: DType): AttentionParams['rounding'] {
 }
 
 /**
- * What is dropped is drawn for each weight: all of them are made, and kept in the dtype of the values, which is all that
- * backward reads.
+ * Attention with dropout, which needs a random number for each weight. So the whole matrix of weights is computed. It
+ * is kept for the backward pass in the dtype of the values, and is all that backward reads.
  */
 function withDropout(
   params: AttentionParams,
@@ -119,8 +119,8 @@ function withDropout(
 }
 
 /**
- * What is added to the scores, with a size of 1 where it is the same for all. Queries that see only earlier keys have a mask
- * for it where there is another one. Null where there is none.
+ * The mask as numbers that are added to the scores, with a size of 1 in dims where it is the same for all. It includes
+ * the causal mask if both are asked for. Null if `mask` is not given: the attention op applies a causal mask itself.
  */
 function maskOf(
   { causal = false, mask }: AttentionOptions,
@@ -143,7 +143,7 @@ function additive(visible: Tensor, dtype: DType): Tensor {
 function requireShapes(q: Tensor, k: Tensor, v: Tensor): void {
   requireShape({ operation, name: 'q', value: q }, ['B', 'H', 'T', 'D']);
   const [batch = 0, , , width = 0] = q.shape;
-  // One for all items is broadcast.
+  // Keys and values of a single item are broadcast to all items.
   const items = k.shape[0] === 1 ? 'B' : (['items', batch] as const);
   const widths = ['features', width] as const;
   requireShape({ operation, name: 'k', value: k }, [items, 'G', 'S', widths]);
@@ -152,7 +152,7 @@ function requireShapes(q: Tensor, k: Tensor, v: Tensor): void {
   requireShape({ operation, name: 'v', value: v }, [items, groups, keys, 'E']);
 }
 
-/** A mask that broadcasts to the scores, and would not make them larger. */
+/** Throws DTypeError for a mask of integers, and ShapeError for one that does not broadcast to the scores. */
 function requireMask(mask: Tensor, scores: Shape): void {
   requireTensors(operation, { mask });
   if (mask.dtype !== 'bool' && kindOf(mask.dtype) !== 'float') {

@@ -19,7 +19,7 @@ export interface BinaryCrossEntropyOptions extends LossOptions {
 
 /** Options of `binaryCrossEntropyWithLogits`. */
 export interface BinaryCrossEntropyWithLogitsOptions extends BinaryCrossEntropyOptions {
-  /** The factor of the losses of positive targets, broadcast to the losses; [C] for C classes. */
+  /** The factor of the losses of positive targets, broadcast to the losses. It is [C] for C classes. */
   readonly posWeight?: Tensor;
 }
 
@@ -63,7 +63,7 @@ export function binaryCrossEntropy(
   requireBroadcast(operation, { weight }, probabilities);
   return composed(() => {
     const { dtype } = widened(probabilities);
-    // 16 bits do not hold the bounds of logarithms and slopes.
+    // 16-bit floats do not hold the bounds of logarithms and slopes.
     const [wide, wanted] = [inComputeDType(probabilities), inComputeDType(targets)];
     const present = wanted.mul(boundedLog(wide));
     const missing = wanted.neg().add(1).mul(boundedLogOfRest(wide));
@@ -135,16 +135,16 @@ function inComputeDType(x: Tensor): Tensor {
   return x.to(computeDType(x.dtype));
 }
 
-/** What logarithms are at least, and their slopes at most. */
+/** The least value of logarithms, and their greatest slope. */
 const [least, steepest] = [-100, 1e12];
 
-/** log x, and a straight line below 1e-12, so that it has a slope at 0. Shape: N -> N. */
+/** log x. Below 1e-12 it is a straight line, so that there is a slope at 0. Shape: N -> N. */
 function boundedLog(x: Tensor): Tensor {
   const isSmall = x.lt(1 / steepest);
   return isSmall.where(lineAt(x), isSmall.where(1, x).log());
 }
 
-/** log(1 - x), and a straight line beside 1. Shape: N -> N. */
+/** log(1 - x). Near 1 it is a straight line. Shape: N -> N. */
 function boundedLogOfRest(x: Tensor): Tensor {
   const rest = x.neg().add(1);
   const isSmall = rest.lt(1 / steepest);
@@ -156,7 +156,7 @@ function lineAt(x: Tensor): Tensor {
   return fixed.log().maximum(least).add(x.sub(fixed).mul(steepest));
 }
 
-/** Throws ShapeError for factors that would make more losses than there are. */
+/** Throws ShapeError for a factor that does not broadcast to the losses, and would make more losses than there are. */
 function requireBroadcast(
   operation: string,
   factors: Readonly<Record<string, Tensor | undefined>>,

@@ -14,7 +14,7 @@ import { lowered } from './lowered.ts';
 
 /** Options of `convTranspose2d`. */
 export interface ConvTranspose2dOptions extends Conv2dOptions {
-  /** The number of additional rows and columns at the end, less than stride or dilation. Default: 0. */
+  /** The number of additional rows and columns at the end. It must be less than stride or dilation. Default: 0. */
   readonly outputPadding?: Size2d;
 }
 
@@ -24,8 +24,9 @@ export const convTranspose2dRules: OptionRules<ConvTranspose2dOptions> = {
 };
 
 /**
- * The gradient of a conv2d of the same options by its input, as torch.nn.functional.conv_transpose2d: padding takes
- * rows and columns away. Each size is (size - 1) stride - 2 padding + dilation (kernel - 1) + outputPadding + 1.
+ * torch.nn.functional.conv_transpose2d: the gradient of a conv2d with the same options with respect to its input.
+ * Padding removes rows and columns. Each size is (size - 1) stride - 2 padding + dilation (kernel - 1) + outputPadding
+ * + 1.
  * Shape: x [N, C, H, W], weight [C, O/groups, R, S], bias [O] -> [N, O, H', W']. Throws ShapeError, DTypeError and
  * ConfigError.
  */
@@ -73,7 +74,7 @@ export function convTranspose2d(
     return new Tensor(conv2dInput(x.node, weight.node, whole, [batch, outputs, ...size]));
   };
   return composed(() => {
-    // The gradient of a convolution has no more rows at its end than its stride passes over.
+    // conv2dInput can compute only as many additional rows as the stride of a convolution skips at its end.
     const isOne = ([0, 1] as const).every((dim) => more[dim] < stride[dim]);
     const y = isOne
       ? gradient({ padding }, image)
@@ -83,7 +84,9 @@ export function convTranspose2d(
   });
 }
 
-/** From `first` on so many rows and columns, zeros where there are none. Shape: [N, O, H, W] -> [N, O, ...size]. */
+/**
+ * Cuts `size` rows and columns from `first` on. Beyond the end they are zeros. Shape: [N, O, H, W] -> [N, O, ...size].
+ */
 function cut(whole: Tensor, first: readonly [number, number], size: readonly number[]): Tensor {
   return ([0, 1] as const).reduce((y, dim) => {
     const [start, count] = [first[dim], size[dim] ?? 0];
@@ -93,7 +96,9 @@ function cut(whole: Tensor, first: readonly [number, number], size: readonly num
   }, whole);
 }
 
-/** Rows that a convolution of the output would not see: their values would be no one's. */
+/**
+ * The error for additional rows that no convolution of the output would read, so that their values would be arbitrary.
+ */
 function tooMuch(
   outputPadding: readonly number[],
   stride: readonly number[],

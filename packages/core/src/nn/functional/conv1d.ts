@@ -26,7 +26,7 @@ export const conv1dRules: OptionRules<Conv1dOptions> = {
 };
 
 /**
- * Cross-correlation over one dim, as torch.nn.functional.conv1d.
+ * torch.nn.functional.conv1d: cross-correlation over one dim.
  * Shape: x [N, C, L], weight [O, C/groups, K], bias [O] -> [N, O, L']. Throws ShapeError and ConfigError.
  */
 export function conv1d(

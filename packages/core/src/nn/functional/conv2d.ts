@@ -29,9 +29,9 @@ export const conv2dRules: OptionRules<Conv2dOptions> = {
 };
 
 /**
- * Cross-correlation over two dims, as torch.nn.functional.conv2d.
- * Shape: x [N, C, H, W], weight [O, C/groups, R, S], bias [O] -> [N, O, H', W'].
- * Throws ShapeError, and ConfigError for options that are not such integers.
+ * torch.nn.functional.conv2d: cross-correlation over two dims.
+ * Shape: x [N, C, H, W], weight [O, C/groups, R, S], bias [O] -> [N, O, H', W']. Throws ShapeError, and ConfigError for
+ * options that are not integers in range.
  */
 export function conv2d(
   x: Tensor,
@@ -70,7 +70,7 @@ export function conv2d(
   });
 }
 
-/** What to do with an image that lies otherwise: as most files have it, or alone. */
+/** Returns advice for a shape of an image with its channels last, as in most files, or without a batch dim. */
 export function imageHint(shape: Shape, channels: number): string | undefined {
   const [first, second] = shape;
   if (shape.length === 4 && shape[3] === channels && second !== channels) {

@@ -30,10 +30,10 @@ export const conv3dRules: OptionRules<Conv3dOptions> = {
 };
 
 /**
- * Cross-correlation over three dims, as torch.nn.functional.conv3d. It is computed as a convolution of images
- * whose channels are those of all layers that a kernel reads, which takes Q times the memory of x.
- * Shape: x [N, C, D, H, W], weight [O, C/groups, Q, R, S], bias [O] -> [N, O, D', H', W']. Throws ShapeError
- * and ConfigError.
+ * torch.nn.functional.conv3d: cross-correlation over three dims. It is computed as a convolution of images. The
+ * channels of an image are those of all layers that a kernel reads, which takes Q times the memory of x.
+ * Shape: x [N, C, D, H, W], weight [O, C/groups, Q, R, S], bias [O] -> [N, O, D', H', W']. Throws ShapeError and
+ * ConfigError.
  */
 export function conv3d(
   x: Tensor,
@@ -67,7 +67,8 @@ export function conv3d(
       const first = layer * dilation[0];
       return padded.slice(2, first, first + (places - 1) * stride[0] + 1, stride[0]);
     });
-    // [N, C, Q, D', H, W], whose layers become images, and what a kernel touches of them channels.
+    // The stack is [N, C, Q, D', H, W]. Each of the D' places becomes an image, and the Q layers that a kernel reads
+    // there become channels.
     const windows = stack(touched, 2).permute([0, 3, 1, 2, 4, 5]);
     const [, , , , rows = 0, columns = 0] = windows.shape;
     const images = windows.reshape([batch * places, channels * layers, rows, columns]);

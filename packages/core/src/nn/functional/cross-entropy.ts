@@ -19,8 +19,8 @@ import { widened } from './widened.ts';
 /** Options of `nllLoss`. */
 export interface NllLossOptions {
   /**
-   * Default: the mean over the targets that are not ignored. If classes have weights, it is a mean with these
-   * weights.
+   * How losses are combined. Default: the mean over the targets that are not ignored. If classes have weights, it is a
+   * mean with these weights.
    */
   readonly reduction?: Reduction;
   /** Targets of this value do not count. Default: -100. */
@@ -53,14 +53,14 @@ export const crossEntropyRules: OptionRules<CrossEntropyOptions> = {
 };
 
 /**
- * The cross-entropy of the softmax of logits, as torch.nn.functional.cross_entropy. Classes are the last dim,
- * or `dim`. Targets are classes, or floats of the shape of the logits: the probability of each class. The mean
- * of probabilities is over the rows.
- * Shape: logits [N.., V], targets i32 [N..] or floats [N.., V] -> [], or [N..] for reduction 'none'. With dim
- * 1: logits [N, V, ..], targets i32 [N, ..] or floats [N, V, ..].
+ * torch.nn.functional.cross_entropy: the cross-entropy of the softmax of logits. Classes are the last dim, or `dim`.
+ * Targets are classes, or floats of the shape of the logits, which are the probability of each class. For
+ * probabilities, the mean is over the rows.
+ * Shape: logits [N.., V], targets i32 [N..] or floats [N.., V] -> [], or [N..] for reduction 'none'. With dim 1: logits
+ * [N, V, ..], targets i32 [N, ..] or floats [N, V, ..].
  * Throws ShapeError, DTypeError, and ConfigError for a labelSmoothing outside [0, 1], for an ignoreIndex with
- * probabilities, and for probabilities with several dims and without `dim`. If a target is not a class, the run
- * rejects with IndexError.
+ * probabilities, and for probabilities with several dims and without `dim`. If a target is not a class, the run rejects
+ * with IndexError.
  */
 export function crossEntropy(
   logits: Tensor,
@@ -103,7 +103,10 @@ export function nllLoss(
   });
 }
 
-/** Throws ShapeError for a dim that there is not, and for other weights than one for each of its classes. */
+/**
+ * Returns the dim of the classes, or undefined for a scalar. Throws ShapeError for a dim that does not exist, and for
+ * weights that are not one for each class.
+ */
 function classDim(
   operation: string,
   { dim = -1, weight }: NllLossOptions,
@@ -121,7 +124,7 @@ function classesLast(x: Tensor, dim: number | undefined): Tensor {
   return dim === undefined || dim === x.ndim - 1 ? x : x.movedim(dim, -1);
 }
 
-/** Targets are probabilities. Shape: [N.., V], [N.., V] -> [], or [N..]. */
+/** The loss for targets that are probabilities. Shape: [N.., V], [N.., V] -> [], or [N..]. */
 function softLoss(
   logProbabilities: Tensor,
   targets: Tensor,
@@ -163,7 +166,7 @@ function logLoss(
   const losses = ignored.where(zero, mixed.neg());
   if (reduction === 'none') return losses.reshape(targets.shape);
   if (reduction === 'sum') return losses.sum();
-  // In f32 where losses have fewer bits: their sum may be beyond what the mean is.
+  // The sum is computed in f32 if losses have fewer bits, because it may exceed the range of their dtype.
   const wide = computeDType(losses.dtype);
   const counted =
     rowWeights === undefined ? ignored.logicalNot() : ignored.where(zero, rowWeights).to(wide);

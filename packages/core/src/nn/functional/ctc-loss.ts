@@ -30,7 +30,7 @@ export const ctcRules: OptionRules<CtcLossOptions> = {
 
 const operation = 'ctcLoss';
 
-/** The logarithm of 0, as a number that has differences. */
+/** Stands for the logarithm of 0. It is finite, so that differences of it are not NaN. */
 const impossible = -1e30;
 
 /**
@@ -86,7 +86,7 @@ interface Alignment {
 }
 
 /**
- * The logarithm of the sum over all alignments, by the forward recursion: a state is a label or a blank beside one.
+ * The logarithm of the sum over all alignments, by the forward recursion. A state is a label, or a blank beside one.
  * Shape: [T, N, C], [N, S] -> [N].
  */
 function alignmentScore(
@@ -107,7 +107,7 @@ function alignmentScore(
   const pairs = stack([blanks, known], 2).reshape([batch, 2 * labels]);
   const states = concat([pairs, full([batch, 1], blank, 'i32')], 1);
   const count = 2 * labels + 1;
-  // A label may follow another one without a blank between them.
+  // A label may directly follow a different one, without a blank between them.
   const before = states.pad([0, 2], [0, 0], blank).slice(1, 0, count);
   const maySkip = states.ne(blank).logicalAnd(states.ne(before));
   const index = states.unsqueeze(0).expand([steps, batch, count]);
@@ -133,7 +133,7 @@ function alignmentScore(
   return logAddExp(ends).reshape([batch]);
 }
 
-/** Shape: each N -> N. */
+/** log(sum(exp(values))), without overflow. Shape: each N -> N. */
 function logAddExp(values: readonly Tensor[]): Tensor {
   const largest = values.reduce((max, value) => max.maximum(value)).detach();
   const terms = values.map((value) => value.sub(largest).exp());

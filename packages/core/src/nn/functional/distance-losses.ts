@@ -20,15 +20,15 @@ export interface CosineEmbeddingLossOptions extends LossOptions {
 
 /** Options of `tripletMarginLoss`. */
 export interface TripletMarginLossOptions extends LossOptions {
-  /** By how much farther away the negative should be than the positive. Default: 1. */
+  /** The difference by which the negative should be farther away than the positive. Default: 1. */
   readonly margin?: number;
-  /** The exponent of the norm; Infinity for the largest difference. Default: 2. */
+  /** The exponent of the norm. Infinity gives the largest difference. Default: 2. */
   readonly p?: number;
-  /** Added to each difference. Default: 1e-6. */
+  /** The number that is added to each difference. Default: 1e-6. */
   readonly eps?: number;
   /**
-   * Whether the distance of the negative from the positive counts if it is smaller than that from the anchor
-   * (Balntas et al. 2016). Default: false.
+   * Whether the distance between the negative and the positive is used if it is smaller than that between the negative
+   * and the anchor (Balntas et al. 2016). Default: false.
    */
   readonly swap?: boolean;
 }
@@ -45,7 +45,7 @@ export const tripletRules: OptionRules<TripletMarginLossOptions> = {
   swap: option.flag,
 };
 
-/** Added to squared lengths, as in PyTorch. */
+/** The number that is added to squared lengths, as in PyTorch. */
 const smallestSquare = 1e-12;
 
 /**
@@ -103,7 +103,10 @@ export function tripletMarginLoss(
   });
 }
 
-/** The p-norm of a - b + eps over the last dim, as torch.nn.functional.pairwise_distance. Shape: N, N -> N without the last dim. */
+/**
+ * torch.nn.functional.pairwise_distance: the p-norm of a - b + eps over the last dim. Shape: N, N -> N without the last
+ * dim.
+ */
 function distance(a: Tensor, b: Tensor, p: number, eps: number): Tensor {
   const difference = widened(a).sub(widened(b)).add(eps);
   if (p === 2) return safeRoot(difference.square().sum(-1));
@@ -117,7 +120,7 @@ function distance(a: Tensor, b: Tensor, p: number, eps: number): Tensor {
         .pow(1 / p);
 }
 
-/** The root, whose gradient at 0 is 0, as that of PyTorch's norm. Shape: N -> N. */
+/** The root, with a gradient of 0 at 0, like PyTorch's norm. Shape: N -> N. */
 function safeRoot(squares: Tensor): Tensor {
   const isZero = squares.eq(0);
   return isZero.where(0, isZero.where(1, squares).sqrt());

@@ -8,9 +8,8 @@ import type { OptionRules } from '../../spec/option-rules.ts';
 import { composed } from '../../realize/small-values.ts';
 
 /**
- * Sets elements to 0 with `probability` and multiplies the others by 1 / (1 - probability) (Srivastava et al.
- * 2014). The key determines which elements are dropped. It is i32 [2]; by default it is the next key of this
- * rank.
+ * Sets elements to 0 with `probability` and multiplies the others by 1 / (1 - probability) (Srivastava et al. 2014).
+ * The key, which is i32 [2], determines which elements are dropped. Default: the next key of this rank.
  * Shape: x N -> N. Throws ConfigError for a probability outside [0, 1].
  */
 export function dropout(x: Tensor, probability = 0.5, key?: Tensor): Tensor {
@@ -29,7 +28,7 @@ const probabilityRules: OptionRules<{ probability: number }> = {
   probability: option.required(option.share),
 };
 
-/** Throws ConfigError outside [0, 1]. */
+/** Throws ConfigError for a probability outside [0, 1]. */
 export function checkProbability(probability: number): void {
   checkOptions('dropout', { probability }, probabilityRules);
 }

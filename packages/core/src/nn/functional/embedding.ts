@@ -9,8 +9,8 @@ import { Tensor } from '../../tensor/tensor.ts';
 import { composed } from '../../realize/small-values.ts';
 
 /**
- * Rows of `weight`. The row `paddingIdx` gets no gradient; a number below 0 counts from the end. If an index is out of range, also if it is negative,
- * the run rejects with IndexError.
+ * Takes rows of `weight`. The row `paddingIdx`, which counts from the end if it is below 0, gets no gradient. If an
+ * index is out of range or negative, the run rejects with IndexError.
  * Shape: indices i32 N, weight [V, D] -> [N.., D].
  */
 export function embedding(

@@ -20,7 +20,7 @@ export interface InterpolateOptions {
   readonly size?: PerDim;
   /** The factor of the sizes. Products are rounded down. */
   readonly scaleFactor?: PerDim;
-  /** Linear is for 3 dims, bilinear and bicubic for 4, trilinear for 5. Default: nearest. */
+  /** The mode. Linear is for x of 3 dims, bilinear and bicubic for 4, trilinear for 5. Default: nearest. */
   readonly mode?: InterpolationMode;
   /** Whether the centers of the first and last elements stay where they are. Default: false. */
   readonly alignCorners?: boolean;
@@ -35,7 +35,7 @@ const interpolateRules: OptionRules<InterpolateOptions> = {
   alignCorners: option.flag,
 };
 
-/** How many dims there are to resize. */
+/** The numbers of dims that each mode can resize. */
 const dimsOf: Readonly<Record<InterpolationMode, readonly number[]>> = {
   nearest: [1, 2, 3],
   nearestExact: [1, 2, 3],
@@ -46,9 +46,8 @@ const dimsOf: Readonly<Record<InterpolationMode, readonly number[]>> = {
 };
 
 /**
- * Makes signals, images or volumes larger or smaller, as torch.nn.functional.interpolate (without antialias).
- * Shape: x [N, C, ...sizes] -> [N, C, ...new sizes]. Throws DTypeError, and ConfigError for options that do not
- * fit x.
+ * torch.nn.functional.interpolate, without antialias: makes signals, images or volumes larger or smaller.
+ * Shape: x [N, C, ...sizes] -> [N, C, ...new sizes]. Throws DTypeError, and ConfigError for options that do not fit x.
  */
 export function interpolate(x: Tensor, options: InterpolateOptions): Tensor {
   const operation = 'interpolate';
@@ -69,7 +68,7 @@ export function interpolate(x: Tensor, options: InterpolateOptions): Tensor {
   });
 }
 
-/** Shape: [.., D, ..] -> [.., length of a tap, ..]. */
+/** Sums the taps along a dim. Shape: [.., D, ..] -> [.., length of a tap, ..]. */
 function resampled(x: Tensor, dim: number, taps: readonly Tap[]): Tensor {
   const terms = taps.map(({ indices, weights }) => {
     const { length } = indices;
@@ -84,7 +83,10 @@ function resampled(x: Tensor, dim: number, taps: readonly Tap[]): Tensor {
 interface Target {
   readonly from: number;
   readonly to: number;
-  /** Elements of the input for each of the output, as far as it is given. */
+  /**
+   * The number of elements of the input for each element of the output: 1 / scaleFactor if it is given, or else from /
+   * to.
+   */
   readonly scale: number;
 }
 

@@ -12,8 +12,8 @@ import { widened } from './widened.ts';
 /** Options of `klDiv`. */
 export interface KlDivOptions {
   /**
-   * `mean` (the default, as in PyTorch) is over all elements. `batchMean` is over the first dim alone. If each
-   * item of the first dim is one distribution, this is the divergence by its definition.
+   * How losses are combined. `mean` (the default, as in PyTorch) is over all elements. `batchMean` is over the first
+   * dim alone. If each item of the first dim is one distribution, it is the divergence by its definition.
    */
   readonly reduction?: Reduction | 'batchMean';
   /** Whether the target contains log-probabilities, too. Default: false, which means probabilities. */
@@ -26,8 +26,8 @@ export const klDivRules: OptionRules<KlDivOptions> = {
 };
 
 /**
- * The Kullback-Leibler divergence of the target from log-probabilities: target (log target - input), as
- * torch.nn.functional.kl_div.
+ * torch.nn.functional.kl_div: the Kullback-Leibler divergence of the target from log-probabilities, target (log target
+ * - input).
  * Shape: input N, target N -> [], or N for reduction 'none'.
  */
 export function klDiv(input: Tensor, target: Tensor, options: KlDivOptions = {}): Tensor {
@@ -45,7 +45,7 @@ export function klDiv(input: Tensor, target: Tensor, options: KlDivOptions = {})
   });
 }
 
-/** x log x, and 0 at 0. Shape: N -> N. */
+/** x log x, which is 0 at 0. Shape: N -> N. */
 function xLogX(x: Tensor): Tensor {
   return x.mul(x.eq(0).where(1, x).log());
 }

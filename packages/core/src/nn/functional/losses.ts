@@ -9,19 +9,19 @@ import { widened } from './widened.ts';
 
 /** Options of the losses. */
 export interface LossOptions {
-  /** Default: 'mean'. */
+  /** How losses are combined. Default: 'mean'. */
   readonly reduction?: Reduction;
 }
 
 /** Options of `smoothL1Loss`. */
 export interface SmoothL1Options extends LossOptions {
-  /** Differences below it are squared. Default: 1. With 0, the loss is l1Loss. */
+  /** Differences below beta are squared. Default: 1. With 0, the loss is l1Loss. */
   readonly beta?: number;
 }
 
 /** Options of `huberLoss`. */
 export interface HuberOptions extends LossOptions {
-  /** Differences up to it are squared. Default: 1. */
+  /** Differences up to delta are squared. Default: 1. */
   readonly delta?: number;
 }
 

@@ -10,7 +10,7 @@ import { requireShape } from '../require-shape.ts';
 const factorRules: OptionRules<{ factor: number }> = { factor: option.required(option.integer(1)) };
 
 /**
- * Makes pixels of channels (Shi et al. 2016).
+ * Turns channels into pixels (Shi et al. 2016).
  * Shape: x [.., C factor², H, W] -> [.., C, H factor, W factor].
  */
 export function pixelShuffle(x: Tensor, factor: number): Tensor {
@@ -32,7 +32,7 @@ export function pixelShuffle(x: Tensor, factor: number): Tensor {
 }
 
 /**
- * Makes channels of pixels: the inverse of pixelShuffle.
+ * Turns pixels into channels: the inverse of pixelShuffle.
  * Shape: x [.., C, H factor, W factor] -> [.., C factor², H, W].
  */
 export function pixelUnshuffle(x: Tensor, factor: number): Tensor {

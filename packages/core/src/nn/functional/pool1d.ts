@@ -8,7 +8,7 @@ import { avgPool2d, maxPool2d } from './pool2d.ts';
 
 /** Options of `avgPool1d`. */
 export interface Pool1dOptions {
-  /** Default: the size of the kernel, so that windows do not overlap. */
+  /** The distance between windows. Default: the size of the kernel, so that windows do not overlap. */
   readonly stride?: number;
   /** The padding on each side, at most half the kernel. Default: 0. */
   readonly padding?: number;

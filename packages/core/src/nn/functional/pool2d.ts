@@ -15,7 +15,7 @@ import { composed } from '../../realize/small-values.ts';
 
 /** Options of `avgPool2d`. */
 export interface PoolOptions {
-  /** Default: the size of the kernel, so that windows do not overlap. */
+  /** The distance between windows. Default: the size of the kernel, so that windows do not overlap. */
   readonly stride?: Size2d;
   /** The padding on each side, at most half the kernel. Default: 0. */
   readonly padding?: Size2d;
@@ -51,7 +51,7 @@ export function maxPool2d(x: Tensor, kernel: Size2d, options: MaxPoolOptions = {
     const places = candidates.argMax(0, { keepDim: true });
     const isPadded = padding.some((size) => size > 0);
     if (!isPadded) return candidates.gather(0, places).squeeze(0);
-    // Where all is -Infinity, the first element of x has the gradient, and not the padding before it.
+    // In a window of nothing but -Infinity, the first element of x gets the gradient, and not the padding before it.
     const [, , height = 0, width = 0] = x.shape;
     const inside = shifts(ones([1, 1, height, width]).pad(around, around));
     const isLowest = candidates.detach().gather(0, places).eq(Number.NEGATIVE_INFINITY);

@@ -7,7 +7,7 @@ export type Reduction = 'mean' | 'sum' | 'none';
 
 export const reductionRule: OptionRule<Reduction> = option.oneOf('mean', 'sum', 'none');
 
-/** Shape: losses N -> [], or N for 'none'. */
+/** Combines losses. Shape: losses N -> [], or N for 'none'. */
 export function reduceLosses(losses: Tensor, reduction: Reduction = 'mean'): Tensor {
   if (reduction === 'none') return losses;
   return reduction === 'sum' ? losses.sum() : losses.mean();

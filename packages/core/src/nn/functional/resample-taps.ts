@@ -7,7 +7,9 @@ export type InterpolationMode =
   | 'trilinear'
   | 'bicubic';
 
-/** For each element of the output one of the input, and by what it is multiplied; null: by 1. */
+/**
+ * One term of each element of the output: the index of an element of the input, and its factor. Null: the factor is 1.
+ */
 export interface Tap {
   readonly indices: Int32Array<ArrayBuffer>;
   readonly weights: Float32Array<ArrayBuffer> | null;
@@ -16,21 +18,21 @@ export interface Tap {
 export interface Resampling {
   readonly from: number;
   readonly to: number;
-  /** Elements of the input for each of the output. */
+  /** The number of elements of the input for each element of the output. */
   readonly scale: number;
   readonly alignCorners: boolean;
 }
 
 const { fround } = Math;
 
-/** What the elements of one dim of a result are sums of. PyTorch computes places in f32. */
+/** The terms that the elements of one dim of a result are sums of. As in PyTorch, places are computed in f32. */
 export function tapsOf(mode: InterpolationMode, resampling: Resampling): readonly Tap[] {
   if (mode === 'nearest') return nearest(resampling, 0);
   if (mode === 'nearestExact') return nearest(resampling, 0.5);
   return mode === 'bicubic' ? cubic(resampling) : linear(resampling);
 }
 
-/** With an offset of 0, sizes that are the same or twice as large have places of their own, whatever the scale is. */
+/** The nearest elements. As in PyTorch, an offset of 0 ignores the scale if the size stays or doubles. */
 function nearest({ from, to, scale }: Resampling, offset: number): readonly Tap[] {
   const step = fround(scale);
   const placeOf = (index: number): number => {
@@ -42,7 +44,7 @@ function nearest({ from, to, scale }: Resampling, offset: number): readonly Tap[
   return [{ indices, weights: null }];
 }
 
-/** Where the elements of the output lie in the input. */
+/** The places of the elements of the output, as fractional indices of the input. */
 function places({ from, to, scale, alignCorners }: Resampling): number[] {
   const step = fround(alignCorners ? (to > 1 ? (from - 1) / (to - 1) : 0) : scale);
   return Array.from({ length: to }, (_, index) =>
@@ -50,7 +52,7 @@ function places({ from, to, scale, alignCorners }: Resampling): number[] {
   );
 }
 
-/** A dim whose size stays is left as it is, whatever the scale is. */
+/** Linear interpolation. If the size of a dim stays, its elements stay, whatever the scale is. */
 function linear(resampling: Resampling): readonly Tap[] {
   const { from, to } = resampling;
   if (to === from)
@@ -65,7 +67,7 @@ function linear(resampling: Resampling): readonly Tap[] {
   ];
 }
 
-/** Keys 1981, with a = -0.75; indices beyond the ends are those of the ends. */
+/** Cubic convolution (Keys 1981) with a = -0.75. Indices beyond the ends are replaced by the ends. */
 function cubic(resampling: Resampling): readonly Tap[] {
   const { from } = resampling;
   const at = places(resampling);

@@ -3,7 +3,10 @@ import { ShapeError } from '../../spec/errors.ts';
 import { requireTensors } from '../../tensor/check-arguments.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 
-/** Throws ShapeError where input and target differ: a loss that broadcasts hides a mistake in most programs. */
+/**
+ * Throws ShapeError if the shapes of input and target differ. A loss that broadcasts them hides a mistake in most
+ * programs.
+ */
 export function requireSameShape(operation: string, input: Tensor, target: Tensor): void {
   requireTensors(operation, { input, target });
   if (sameShape(input.shape, target.shape)) return;

@@ -4,15 +4,15 @@ import { ShapeError } from '../../spec/errors.ts';
 import { stack } from '../../tensor/create.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 
-/** How windows lie. */
+/** The distances between windows, and between the elements of a window. */
 export interface Windows {
   readonly stride: readonly [number, number];
   readonly dilation: readonly [number, number];
 }
 
 /**
- * For each element of a window, row by row, its values in all windows. Shape: x [N, C, H, W] -> [R S, N, C, H', W'].
- * Throws ShapeError where no window fits.
+ * Returns the values of each element of a window in all windows. Elements are ordered row by row. Throws ShapeError if
+ * no window fits. Shape: x [N, C, H, W] -> [R S, N, C, H', W'].
  */
 export function shiftsOf(
   operation: string,

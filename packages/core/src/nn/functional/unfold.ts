@@ -25,8 +25,7 @@ const unfoldRules: OptionRules<UnfoldOptions> = {
 const kernelRules: OptionRules<{ kernel: Size2d }> = { kernel: option.required(size2d(1)) };
 
 /**
- * The windows of images as columns (im2col), as torch.nn.functional.unfold. L is the number of windows, row by
- * row.
+ * torch.nn.functional.unfold: the windows of images as columns (im2col). L is the number of windows, row by row.
  * Shape: x [N, C, H, W], kernel [R, S] -> [N, C R S, L]. Throws ShapeError and ConfigError.
  */
 export function unfold(x: Tensor, kernel: Size2d, options: UnfoldOptions = {}): Tensor {
@@ -41,7 +40,7 @@ export function unfold(x: Tensor, kernel: Size2d, options: UnfoldOptions = {}): 
       stride: pair(options.stride ?? 1),
       dilation: pair(options.dilation ?? 1),
     });
-    // [R S, N, C, H', W']
+    // The shifts are [R S, N, C, H', W'].
     const [, , , rows = 0, columns = 0] = shifts.shape;
     const rowsOfWindows = channels * window[0] * window[1];
     return shifts.permute([1, 2, 0, 3, 4]).reshape([batch, rowsOfWindows, rows * columns]);

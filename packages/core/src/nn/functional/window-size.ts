@@ -7,7 +7,7 @@ export type Size2d = number | readonly [number, number];
 /** One number for all dims, or [depth, height, width]. */
 export type Size3d = number | readonly [number, number, number];
 
-/** What a `Size2d` may be. */
+/** The rule for a `Size2d` of numbers from `least` on. */
 export function size2d(least: number): OptionRule<Size2d> {
   const { fits } = option.integer(least);
   return {
@@ -17,7 +17,7 @@ export function size2d(least: number): OptionRule<Size2d> {
   };
 }
 
-/** What a `Size3d` may be. */
+/** The rule for a `Size3d` of numbers from `least` on. */
 export function size3d(least: number): OptionRule<Size3d> {
   const { fits } = option.integer(least);
   return {
@@ -27,12 +27,12 @@ export function size3d(least: number): OptionRule<Size3d> {
   };
 }
 
-/** [height, width]. */
+/** Returns a size as [height, width]. */
 export function pair(size: Size2d): readonly [number, number] {
   return typeof size === 'number' ? [size, size] : size;
 }
 
-/** [depth, height, width]. */
+/** Returns a size as [depth, height, width]. */
 export function triple(size: Size3d): readonly [number, number, number] {
   return typeof size === 'number' ? [size, size, size] : size;
 }

@@ -3,11 +3,11 @@ import { elementCount, sizeAt } from '../../shape.ts';
 import type { Shape } from '../../spec/dtype.ts';
 
 /**
- * The floating-point operations of a node, two for each product of two elements: in matmul (2 M N K for each
- * batch), conv2d (2 R S C/groups for each element of the output), transposed convolution (the same for each
- * element of the input), products of groups (as for all rows), attention (2 T S (D + E) for each head), and in
- * their gradients. Values that the backward pass computes again do not count. As in PyTorch's FlopCounterMode,
- * nothing else counts, because it is of a lower order and bound by memory.
+ * The floating-point operations of a node, with two for each product of two elements. They are counted in matmul (2 M N
+ * K for each batch), conv2d (2 R S C/groups for each element of the output), transposed convolution (the same for each
+ * element of the input), grouped products (as for all rows), attention (2 T S (D + E) for each head), and in their
+ * gradients. Values that the backward pass computes again do not count. As in PyTorch's FlopCounterMode, nothing else
+ * counts, because it is of a lower order and bound by memory.
  */
 export function flopsOf(node: Node): number {
   const perElement = 2 * elementCount(node.shape);
@@ -27,14 +27,14 @@ export function flopsOf(node: Node): number {
   const perWindow = elementCount(weight.shape.slice(1));
   if (node.op === 'conv2d') return perElement * perWindow;
   if (node.op === 'conv2dInput') return 2 * elementCount(input.shape) * perWindow;
-  // Of x and the output's gradient.
+  // The inputs are x and the gradient of the output.
   if (node.op === 'conv2dWeight') {
     return 2 * elementCount(weight.shape) * elementCount(node.shape.slice(1));
   }
   return 0;
 }
 
-/** Products with the scores of all keys, also where a mask hides some, as in PyTorch. Undefined for other ops. */
+/** Counts products for all keys, even if a mask hides some, as in PyTorch. Undefined for other ops. */
 function attentionFlops(node: Node): number | undefined {
   const [q, k, v] = node.inputs;
   const products = (shape: Shape = []): number =>

@@ -1,6 +1,6 @@
 import type { ModelSummary, ModuleSummary } from './model-summary.ts';
 
-/** A row for each module, indented as it lies in the model, and the totals. */
+/** Prints a row for each module, indented by its depth in the model, and the totals. */
 export function formatSummary(summary: ModelSummary): string {
   const { modules, parameters, trainedParameters, parameterBytes, flops } = summary;
   const wasRun = modules.some(({ calls }) => calls > 0);
@@ -31,7 +31,7 @@ function rowOf(
   return [name, ...run, grouped(parameters), ...(wasRun ? [scaled(flops, '')] : [])];
 }
 
-/** The first column and that of shapes are text, the others numbers. */
+/** Aligns columns. The first column and that of shapes are text, and the others are numbers. */
 function table(rows: readonly (readonly string[])[]): string {
   const columns = rows[0]?.length ?? 0;
   const widths = Array.from({ length: columns }, (_, column) =>
@@ -51,12 +51,12 @@ function table(rows: readonly (readonly string[])[]): string {
     .join('\n');
 }
 
-/** 1234567 as 1,234,567. */
+/** Formats 1234567 as 1,234,567. */
 function grouped(count: number): string {
   return String(count).replaceAll(/\B(?=(\d{3})+$)/g, ',');
 }
 
-/** 1234567 as 1.23 M, with the unit behind it. */
+/** Formats 1234567 as 1.23 M, followed by the unit. */
 function scaled(count: number, unit: string): string {
   const prefixes = ['', 'k', 'M', 'G', 'T', 'P', 'E'];
   const power = count < 1000 ? 0 : Math.min(Math.floor(Math.log10(count) / 3), prefixes.length - 1);

@@ -4,12 +4,12 @@ import type { Module } from '../module.ts';
 /** One forward pass of a module: what it returned, and the nodes that were made in it. */
 export interface ModuleCall {
   readonly output: unknown;
-  /** The ids of its nodes are above `firstId`, and up to `lastId`. */
+  /** The ids of the nodes of the call are above `firstId`, and up to `lastId`. */
   readonly firstId: number;
   readonly lastId: number;
 }
 
-/** Runs `body`, and takes down the calls of `forward` of each module in it. */
+/** Runs `body`, and records the calls of `forward` of each module in it. */
 export function recordCalls(
   modules: readonly Module[],
   body: () => void,
@@ -28,7 +28,7 @@ export function recordCalls(
   return calls;
 }
 
-/** Returns how to take it back. */
+/** Reports each call of a module's `forward` to `onCall`. Returns a function that ends this. */
 function interceptForward(module: Module, onCall: (call: ModuleCall) => void): () => void {
   const forward: unknown = Reflect.get(module, 'forward');
   if (typeof forward !== 'function') return () => {};
@@ -39,7 +39,7 @@ function interceptForward(module: Module, onCall: (call: ModuleCall) => void): (
     onCall({ output, firstId, lastId: newestNodeId() });
     return output;
   };
-  // Not enumerable: a member is what a field holds.
+  // The property must not be enumerable: the enumerable fields of a module are searched for members.
   Object.defineProperty(module, 'forward', { value, configurable: true, enumerable: false });
   return () => {
     if (before === undefined) Reflect.deleteProperty(module, 'forward');

@@ -66,7 +66,7 @@ function countElements(module: Module): number {
   return module.parameters().reduce((sum, { numel }) => sum + numel, 0);
 }
 
-/** The operations of the members of a list, which is not called itself. */
+/** The operations of the modules below a module that is not called itself, such as a list. */
 function flopsBelow(
   module: Module,
   calls: ReadonlyMap<Module, readonly ModuleCall[]>,
@@ -78,7 +78,7 @@ function flopsBelow(
   }, 0);
 }
 
-/** The operations of the nodes that were made in a call. */
+/** Returns a function that counts the operations of the nodes that were made in a call. */
 function flopCounter(calls: readonly ModuleCall[]): (call: ModuleCall) => number {
   const olderId = Math.min(...calls.map(({ firstId }) => firstId));
   const nodes = nodesSince(
@@ -132,7 +132,7 @@ function requireWholeModel(model: unknown): asserts model is Module {
   );
 }
 
-/** Tensors, and those in lists and records, with their names. */
+/** A tensor, or the tensors in lists and records, with their names. */
 function tensorsIn(value: unknown): readonly Named<Tensor>[] {
   if (value instanceof Tensor) return [['', value]];
   if (typeof value !== 'object' || value === null) return [];

@@ -4,7 +4,10 @@ import type { Shape } from '../../spec/dtype.ts';
 import { ShapeError } from '../../spec/errors.ts';
 import { differentDims } from '../different-dims.ts';
 
-/** The order of permute that moves dims to other places. Throws ShapeError. */
+/**
+ * Returns the order for permute that moves dims to other places. Throws ShapeError if there are not as many places as
+ * dims, or if a dim is named twice.
+ */
 export function movedOrder(
   shape: Shape,
   source: number | readonly number[],

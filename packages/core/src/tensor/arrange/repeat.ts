@@ -9,7 +9,11 @@ import { ShapeError } from '../../spec/errors.ts';
 import { requireWhole } from '../check-arguments.ts';
 import { differentDims } from '../different-dims.ts';
 
-/** The tensor, so many times along each dim; counts before the tensor's dims add dims. Shape: [A, B], [r, s] -> [rA, sB]. */
+/**
+ * torch.Tensor.repeat: repeats the tensor times[i] times along dim i. Counts in front of those for the tensor's dims
+ * add dims.
+ * Shape: [A, B], [r, s] -> [rA, sB].
+ */
 export function repeat(op: 'repeat' | 'tile', x: Node, times: Shape): Node {
   times.forEach((repeats) => requireWhole(op, { repeats }, 0));
   const missing = times.length - x.shape.length;
@@ -29,13 +33,16 @@ export function repeat(op: 'repeat' | 'tile', x: Node, times: Shape): Node {
   );
 }
 
-/** As `repeat`, where counts that are missing are 1. */
+/** torch.tile: does what `repeat` does, where missing counts in front are 1. */
 export function tile(x: Node, times: Shape): Node {
   const missing = Math.max(0, x.shape.length - times.length);
   return repeat('tile', x, [...Array.from({ length: missing }, () => 1), ...times]);
 }
 
-/** Each element `repeats` times in a row; of all elements in a row where no dim is given. Shape: [.., D, ..] -> [.., rD, ..]. */
+/**
+ * Repeats each element `repeats` times in a row. Without a dim, it does so in the flattened tensor.
+ * Shape: [.., D, ..] -> [.., rD, ..].
+ */
 export function repeatInterleave(x: Node, repeats: number, dim: number | undefined): Node {
   requireWhole('repeatInterleave', { repeats }, 0);
   if (dim === undefined) {
@@ -49,7 +56,7 @@ export function repeatInterleave(x: Node, repeats: number, dim: number | undefin
   return reshape(repeated, [...before, size * repeats, ...after]);
 }
 
-/** From the last element to the first one along these dims. Shape: N -> N. */
+/** Reverses the order of elements along these dims. Shape: N -> N. */
 export function flip(x: Node, dims: readonly number[]): Node {
   let flipped = x;
   for (const dim of differentDims('flip', x.shape, dims)) {
@@ -59,7 +66,7 @@ export function flip(x: Node, dims: readonly number[]): Node {
   return flipped;
 }
 
-/** Elements move by shifts[i] along dims[i], and come in again at the other end. Shape: N -> N. */
+/** Moves elements by shifts[i] along dims[i]. Elements that leave at one end come in at the other. Shape: N -> N. */
 export function roll(x: Node, shifts: readonly number[], dims: readonly number[]): Node {
   if (shifts.length !== dims.length || !shifts.every(Number.isSafeInteger)) {
     throw new ShapeError(

@@ -5,7 +5,10 @@ import { shapeFault } from '../../graph/infer-checks.ts';
 import type { Node } from '../../graph/node.ts';
 import { requireWhole } from '../check-arguments.ts';
 
-/** Zeros above the diagonal, or below it; others count from it, upwards. Shape: [.., R, C] -> [.., R, C]. */
+/**
+ * Sets elements above (tril) or below (triu) a diagonal to 0. Diagonal 0 is the main one, and higher numbers lie above
+ * it. Shape: [.., R, C] -> [.., R, C].
+ */
 export function triangle(op: 'tril' | 'triu', x: Node, diagonal = 0): Node {
   requireWhole(op, { diagonal });
   const shape = x.shape.slice(-2);

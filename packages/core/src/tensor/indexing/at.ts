@@ -14,13 +14,17 @@ import { truePlaces } from './rows.ts';
 import { Slice } from './slice.ts';
 
 /**
- * An index, as between the brackets of Python's x[…]: an element of a dim, a slice(start, stop, step), ':' for
- * all of a dim, '...' for all dims that are not named, null for a new dim of size 1, an i32 tensor of elements,
- * or a mask of bools for as many dims as it has.
+ * An item of an index, like those between the brackets of Python's x[…]:
+ * - a number takes one element of a dim, and the dim disappears;
+ * - slice(start, stop, step) takes a range of a dim, and ':' all of it;
+ * - '...' stands for all dims that have no item;
+ * - null adds a dim of size 1;
+ * - an i32 tensor takes the elements at its indices;
+ * - a mask of bools stands for as many dims as it has, and takes the elements where it is true.
  */
 export type Index = number | Slice | ':' | '...' | null | TensorHandle;
 
-/** x[items] of PyTorch. Shape: N -> by the items. */
+/** x[items] of PyTorch. The items determine the shape. */
 export function at(x: Node, items: readonly Index[]): Node {
   const found: { readonly dim: number; readonly index: Node }[] = [];
   let result = x;
@@ -45,7 +49,10 @@ export function at(x: Node, items: readonly Index[]): Node {
   return found.length === 0 ? result : byTensors(result, found);
 }
 
-/** The dims from `dim` on that a mask stands for, as one. Shape: x [.., A.., R..], mask [A..] -> [.., A elements, R..]. */
+/**
+ * Merges the dims that a mask stands for, which begin at `dim`, into one. Shape: x [.., A.., R..], mask [A..] -> [.., A
+ * elements, R..].
+ */
 function mergedDims(x: Node, dim: number, mask: TensorHandle): Node {
   const { shape, ndim } = mask;
   const isFit = ndim > 0 && sameShape(x.shape.slice(dim, dim + ndim), shape);
@@ -63,7 +70,10 @@ function sliced(x: Node, dim: number, slice: Slice): Node {
   return sliceDim(x, dim, start, stop, step);
 }
 
-/** The indexed dims become one in front, whose rows are taken; where they were neighbours, it stays in their place. */
+/**
+ * Indexes by tensors: the indexed dims are merged into one dim in front, and rows of it are taken. If the indexed dims
+ * were neighbours, the dims of the result are moved back to their place.
+ */
 function byTensors(
   x: Node,
   found: readonly { readonly dim: number; readonly index: Node }[],
@@ -76,7 +86,7 @@ function byTensors(
   const counted = found.find(({ index }) => isCountedInRun(index))?.index;
   const indices = found.map(({ index }) => {
     if (counted === undefined || index === counted) return index;
-    // One element for each row: an expand would need to know how many.
+    // The sum has one element for each row that the run counts. An expand would have to know the number of rows.
     return add(scale(counted, 0), reshape(index, [1]));
   });
   const { index, shape } = linearIndex('at', indices, sizes);
@@ -91,7 +101,10 @@ function byTensors(
   return permute(result, [...behind.slice(0, first), ...own, ...behind.slice(first)]);
 }
 
-/** Only the run counts the true elements of a mask: they are rows, and do not broadcast with others. */
+/**
+ * Throws ShapeError for indices that a mask cannot be combined with. Only the run counts the true elements of a mask,
+ * so they must become dim 0, and they cannot be broadcast with several elements of another index.
+ */
 function requireKnownPlace(
   x: Node,
   found: readonly { readonly dim: number; readonly index: Node }[],
@@ -124,7 +137,10 @@ function isCountedInRun({ shape }: Node): boolean {
   return Number.isNaN(shape[0]);
 }
 
-/** One item for each dim, and those that make dims. */
+/**
+ * Replaces '...', and dims without an item at the end, by ':'. The result has an item for each dim, and the items that
+ * add dims.
+ */
 function withoutEllipsis(x: Node, items: readonly Index[]): Exclude<Index, '...'>[] {
   items.forEach((item) => requireIndex(item));
   const named = items.reduce<number>((count, item) => count + dimsOf(item), 0);
@@ -146,7 +162,7 @@ function withoutEllipsis(x: Node, items: readonly Index[]): Exclude<Index, '...'
   return full.flatMap((item) => (item === '...' ? all : [item]));
 }
 
-/** Of how many dims of the tensor an item says something. */
+/** Returns the number of the tensor's dims that an item stands for. */
 function dimsOf(item: Index): number {
   if (item === null || item === '...') return 0;
   return item instanceof TensorHandle && item.dtype === 'bool' ? item.ndim : 1;

@@ -16,8 +16,9 @@ import type { Shape } from '../../spec/dtype.ts';
 import { DTypeError } from '../../spec/errors.ts';
 
 /**
- * One index for elements of the first dims of a shape, of one index for each of these dims; those below 0 count from
- * the end. What is out of range in its own dim is so in the result. Shape: each i32, broadcast to B -> i32 [B elements].
+ * Combines an index for each of the first dims of a shape to one index over these dims. Indices below 0 count from the
+ * end of their dim. An index that is out of range in its own dim is out of range in the result. Shape: each i32,
+ * broadcast to B -> i32 [B elements].
  */
 export function linearIndex(
   op: string,

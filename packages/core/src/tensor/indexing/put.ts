@@ -23,13 +23,16 @@ import { linearIndex } from './linear-index.ts';
 
 /** Options of `indexPut`. */
 export interface IndexPutOptions {
-  /** Adds values to the elements instead of replacing them, also if an element is indexed twice. Default: false. */
+  /**
+   * Whether values are added to the elements, all of them if an element is indexed twice, instead of replacing the
+   * elements. Default: false.
+   */
   readonly accumulate?: boolean;
 }
 
 const putRules: OptionRules<IndexPutOptions> = { accumulate: option.flag };
 
-/** Shape: x N, mask bool N' -> broadcast(N, N'). */
+/** torch.Tensor.masked_fill. `value` is a number or a scalar. Shape: x N, mask bool N' -> broadcast(N, N'). */
 export function maskedFill(x: Node, mask: Node, value: NodeOrNumber): Node {
   requireDType('maskedFill', mask, bools);
   if (typeof value !== 'number' && value.shape.length > 0) {
@@ -43,7 +46,7 @@ export function maskedFill(x: Node, mask: Node, value: NodeOrNumber): Node {
   return where(mask, asElement('maskedFill', x, value), x);
 }
 
-/** Shape: x N, index i32 N', source N' or a number -> N. */
+/** torch.scatter. Shape: x N, index i32 N', source N' or a number -> N. */
 export function put(x: Node, dim: number, index: Node, source: NodeOrNumber): Node {
   const d = normalizeDim('scatter', dim, x.shape.length);
   const site = new CallSite('scatter');
@@ -52,7 +55,10 @@ export function put(x: Node, dim: number, index: Node, source: NodeOrNumber): No
   return scatter(x, d, index, expandTo(asElement('scatter', x, source), index.shape), site);
 }
 
-/** Shape: x [A.., R..], indices i32 one for each A, values broadcast to [B.., R..] -> x's. */
+/**
+ * x[indices] = values of PyTorch, as a new tensor. Shape: x [A.., R..], an index i32 for each A, values broadcast to
+ * [B.., R..] -> that of x.
+ */
 export function indexPut(
   x: Node,
   indices: readonly Node[],
@@ -91,7 +97,10 @@ export function indexPut(
   return reshape(scatter(rows, 0, places, source, site), x.shape);
 }
 
-/** torch.take_along_dim: off the dim, tensor and index broadcast. Shape: x N, index i32 N' -> broadcast but for the dim. */
+/**
+ * torch.take_along_dim: tensor and index broadcast in all dims but `dim`. Without a dim, both are flattened.
+ * Shape: x N, index i32 N' -> broadcast(N, N'), with the index's size at `dim`.
+ */
 export function takeAlongDim(x: Node, index: Node, dim: number | undefined): Node {
   const site = new CallSite('takeAlongDim');
   requireIndexDType('takeAlongDim', index);
@@ -119,7 +128,10 @@ export function takeAlongDim(x: Node, index: Node, dim: number | undefined): Nod
   return gather(to(x), d, to(index), site);
 }
 
-/** Throws DTypeError where x does not hold the value, as an integer a fraction. */
+/**
+ * Converts a value to the dtype of x. Throws DTypeError if that dtype does not hold the value, such as a fraction for
+ * integers.
+ */
 function asElement(op: string, x: Node, value: NodeOrNumber): Node {
   const dtype = resultDType([x, value]);
   // A number that is finite in f32 must not become infinite.

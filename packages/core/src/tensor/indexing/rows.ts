@@ -7,17 +7,20 @@ import { createNode } from '../../graph/create-node.ts';
 import { none, type Node } from '../../graph/node.ts';
 import { broadcastShapes, elementCount } from '../../shape.ts';
 
-/** The first rows, as many as `count` says. Shape: x [N, ..], count i32 [] -> [count, ..]. */
+/** Takes the first `count` rows. Shape: x [N, ..], count i32 [] -> [count, ..]. */
 export function takeRows(x: Node, count: Node): Node {
   return createNode('takeRows', none, [x, count]);
 }
 
-/** Shape: x [count, ..] -> [rows, ..]. */
+/** Adds rows of zeros behind the rows that the run counts. Shape: x [count, ..] -> [rows, ..]. */
 export function fillRows(x: Node, rows: number): Node {
   return createNode('fillRows', { rows }, [x]);
 }
 
-/** Where elements are not 0, in order: i32, their dims one after the other. Shape: x N -> [count, dims of N]. */
+/**
+ * torch.nonzero: the places of elements that are not 0, in order. Each row of the i32 result has the indices of one
+ * place, one for each dim. Shape: x N -> [count, dims of N].
+ */
 export function nonzero(x: Node): Node {
   const places = truePlaces(notZero(x));
   const column = reshape(places, [...places.shape, 1]);
@@ -31,7 +34,7 @@ export function nonzero(x: Node): Node {
   return concat(columns, 1);
 }
 
-/** The elements where a mask is true, in order. Shape: x N, mask bool N', broadcast -> [count]. */
+/** Takes the elements where a mask is true, in order. Shape: x N, mask bool N', broadcast -> [count]. */
 export function maskedSelect(x: Node, mask: Node): Node {
   const shape = broadcastShapes('maskedSelect', x.shape, mask.shape);
   const flat = [elementCount(shape)];
@@ -39,13 +42,18 @@ export function maskedSelect(x: Node, mask: Node): Node {
   return indexSelect(reshape(expandTo(x, shape), flat), 0, places);
 }
 
-/** Each different element once, in ascending order; NaN is none that is equal. Shape: x N -> [count]. */
+/**
+ * Takes each different element once, in ascending order. Each NaN counts as a different element. Shape: x N -> [count].
+ */
 export function unique(x: Node): Node {
   if (elementCount(x.shape) === 0) return reshape(x, [0]);
   return firstOfRuns(x, runsOf(x));
 }
 
-/** What `unique` gives, where each element is in it, and how often it is there. Shape: x N -> [count], i32 N, i32 [count]. */
+/**
+ * Returns the elements that `unique` returns, the place of each element of x among them, and how often each occurs.
+ * Shape: x N -> [count], i32 N, i32 [count].
+ */
 export function uniqueWithCounts(x: Node): Record<'values' | 'inverse' | 'counts', Node> {
   const size = elementCount(x.shape);
   const zeros = constant(0, [size], 'i32');
@@ -64,18 +72,18 @@ function firstOfRuns(x: Node, { sorted, isFirst, count }: Runs): Node {
   return cast(indexSelect(sorted, 0, truePlaces(isFirst, count)), x.dtype);
 }
 
-/** Equal elements beside each other. */
+/** The sorted elements of a tensor, divided into runs of equal elements. */
 interface Runs {
-  /** Places of the elements in order. Shape: i32 [N elements]. */
+  /** The places of the elements in ascending order. Shape: i32 [N elements]. */
   readonly order: Node;
   readonly sorted: Node;
-  /** Which of them is none that is equal to the one before. */
+  /** Whether a sorted element begins a run: it is not equal to the element before. Shape: bool [N elements]. */
   readonly isFirst: Node;
-  /** How many of these there are. Shape: i32 []. */
+  /** The number of runs. Shape: i32 []. */
   readonly count: Node;
 }
 
-/** Shape: x N, not empty. */
+/** Sorts a tensor and finds its runs. Shape: x N, not empty. */
 function runsOf(x: Node): Runs {
   const flat = reshape(x, [elementCount(x.shape)]);
   const numbers = x.dtype === 'bool' ? cast(flat, 'i32') : flat;
@@ -92,9 +100,9 @@ function notZero(x: Node): Node {
   return flat.dtype === 'bool' ? flat : logicalNot(equal(flat, constantLike(flat, 0)));
 }
 
-/** The places of what is true, in order. Shape: mask bool [N], count i32 [] -> i32 [count]. */
+/** The places of the true elements of a mask, in order. Shape: mask bool [N], count i32 [] -> i32 [count]. */
 export function truePlaces(mask: Node, count: Node = sum(cast(mask, 'i32'), [0])): Node {
-  // A stable order with what is true in front.
+  // The sort is stable and moves true elements to the front.
   const order = argSort(cast(logicalNot(mask), 'i32'), 0);
   return takeRows(order, count);
 }

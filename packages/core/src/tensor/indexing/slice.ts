@@ -1,7 +1,7 @@
 import { describeValue } from '../../spec/describe-value.ts';
 import { ShapeError } from '../../spec/errors.ts';
 
-/** Which elements of a dim, as a slice of Python. */
+/** A range of the elements of a dim, like a slice of Python. */
 export class Slice {
   readonly #start: number | null;
   readonly #stop: number | null;
@@ -23,7 +23,7 @@ export class Slice {
     this.#step = step;
   }
 
-  /** The elements of a dim of this size. */
+  /** Resolves the ends of the range for a dim of this size. */
   of(size: number): { readonly start: number; readonly stop: number; readonly step: number } {
     const within = (end: number): number => Math.min(size, Math.max(0, end < 0 ? end + size : end));
     const start = within(this.#start ?? 0);
@@ -36,8 +36,8 @@ export class Slice {
 }
 
 /**
- * The elements from start to stop of a dim, for `at`: Python's slice. Null is an open end. Ends below 0 count
- * from the end of the dim. Throws ShapeError for a step below 1.
+ * The elements of a dim from start to stop, for `at`, like Python's slice. An end that is null is open, and an end
+ * below 0 counts from the end of the dim. Throws ShapeError for a step below 1.
  */
 export function slice(start: number | null, stop: number | null = null, step = 1): Slice {
   return new Slice(start, stop, step);

@@ -26,8 +26,8 @@ const divideRules: OptionRules<DivideOptions> = { roundingMode: option.oneOf('tr
 const addProductRules: OptionRules<AddProductOptions> = { value: option.number };
 
 /**
- * Methods of tensors that take elements of several tensors together, in the dtype that resultDType says. T is the class
- * of tensors. Shape: N, N' -> broadcast(N, N').
+ * Methods that combine the elements of several tensors. The operands are promoted to the dtype that resultDType
+ * returns. T is the class of tensors. Shape: N, N' -> broadcast(N, N').
  */
 export abstract class BinaryMethods<T extends TensorHandle> extends TensorHandle {
   /** The tensor of a node that a method has made. */
@@ -43,8 +43,9 @@ export abstract class BinaryMethods<T extends TensorHandle> extends TensorHandle
     return this.tensorOf(combine('mul', this.node, operandOf(other)));
   }
   /**
-   * The quotient, f32 of integers too; a rounded one stays an integer, and has no gradient. Integers by an element that is 0
-   * give no certain value (PyTorch raises). Throws ConfigError for an integer by 0, or an unknown mode.
+   * The quotient. For integers it is f32, too, unless it is rounded: a rounded quotient stays an integer, and has no
+   * gradient. Dividing integers by an element that is 0 gives an undefined value (PyTorch raises an error). Throws
+   * ConfigError for an integer by the number 0, and for an unknown mode.
    */
   div(other: T | number, options?: DivideOptions): T {
     checkOptions('div', options, divideRules);
@@ -53,11 +54,13 @@ export abstract class BinaryMethods<T extends TensorHandle> extends TensorHandle
   pow(exponent: T | number): T {
     return this.tensorOf(combine('pow', this.node, operandOf(exponent)));
   }
-  /** What a division leaves, with the sign of `other`, as Python's `%`. Throws ConfigError for an integer by 0. */
+  /**
+   * The remainder of a division, with the sign of `other`, like Python's `%`. Throws ConfigError for an integer by 0.
+   */
   remainder(other: T | number): T {
     return this.tensorOf(remainder(this.node, operandOf(other)));
   }
-  /** What a division leaves, with the sign of this tensor. Throws ConfigError for an integer by 0. */
+  /** The remainder of a division, with the sign of this tensor. Throws ConfigError for an integer by 0. */
   fmod(other: T | number): T {
     return this.tensorOf(fmod(this.node, operandOf(other)));
   }
@@ -65,18 +68,18 @@ export abstract class BinaryMethods<T extends TensorHandle> extends TensorHandle
   atan2(x: T | number): T {
     return this.tensorOf(atan2(this.node, operandOf(x)));
   }
-  /** this + weight * (end - this); three shapes broadcast. */
+  /** this + weight * (end - this). All three broadcast. */
   lerp(end: T, weight: T | number): T {
     requireTensors('lerp', { end });
     return this.tensorOf(lerp(this.node, end.node, operandOf(weight)));
   }
-  /** this + value * a * b; three shapes broadcast. */
+  /** this + value * a * b. All three tensors broadcast. */
   addcmul(a: T, b: T, options?: AddProductOptions): T {
     requireTensors('addcmul', { a, b });
     checkOptions('addcmul', options, addProductRules);
     return this.tensorOf(addcmul(this.node, a.node, b.node, options?.value ?? 1));
   }
-  /** this + value * a / b; three shapes broadcast. */
+  /** this + value * a / b. All three tensors broadcast. */
   addcdiv(a: T, b: T, options?: AddProductOptions): T {
     requireTensors('addcdiv', { a, b });
     checkOptions('addcdiv', options, addProductRules);
@@ -112,7 +115,7 @@ export abstract class BinaryMethods<T extends TensorHandle> extends TensorHandle
   logicalOr(other: T): T {
     return this.tensorOf(logical('logicalOr', this.node, other.node));
   }
-  /** This tensor, of bools, is the condition. */
+  /** torch.where: takes elements of `a` where this tensor of bools is true, and elements of `b` elsewhere. */
   where(a: T | number, b: T | number): T {
     return this.tensorOf(where(this.node, operandOf(a), operandOf(b)));
   }

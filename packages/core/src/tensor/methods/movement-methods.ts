@@ -10,13 +10,13 @@ import { differentDims } from '../different-dims.ts';
 import type { TensorHandle } from '../handle.ts';
 import { ReductionMethods } from './reduction-methods.ts';
 
-/** Methods that carry elements as they are to other places. */
+/** Methods that move elements to other places without changing them. */
 export abstract class MovementMethods<T extends TensorHandle> extends ReductionMethods<T> {
-  /** One size may be -1. */
+  /** Changes the shape. One size may be -1. It then follows from the number of elements. */
   reshape(shape: Shape): T {
     return this.tensorOf(reshape(this.node, inferSize(this.shape, shape)));
   }
-  /** Merges the dims from start to end. */
+  /** Merges the dims from `startDim` to `endDim` into one. A scalar becomes a vector of one element. */
   flatten(startDim = 0, endDim = -1): T {
     if (this.ndim === 0) return this.reshape([1]);
     const start = normalizeDim('flatten', startDim, this.ndim);
@@ -59,7 +59,7 @@ export abstract class MovementMethods<T extends TensorHandle> extends ReductionM
       ? this.reshape(this.shape.filter((_, i) => i !== d))
       : this.tensorOf(this.node);
   }
-  /** Elements start to stop of a dim; negative ends count from the end. */
+  /** The elements of a dim from `start` to `stop`, which is not included. Negative ends count from the end. */
   slice(dim: number, start: number, stop?: number, step = 1): T {
     const d = normalizeDim('slice', dim, this.ndim);
     const size = sizeAt(this.shape, d);
@@ -70,7 +70,7 @@ export abstract class MovementMethods<T extends TensorHandle> extends ReductionM
       sliceDim(this.node, d, first, Math.max(first, clampEnd(stop ?? size)), step),
     );
   }
-  /** One element of a dim, which disappears. */
+  /** Takes one element of a dim. The dim disappears. */
   select(dim: number, index: number): T {
     const d = normalizeDim('select', dim, this.ndim);
     const size = sizeAt(this.shape, d);
@@ -78,7 +78,7 @@ export abstract class MovementMethods<T extends TensorHandle> extends ReductionM
     const kept = sliceDim(this.node, d, i, i + 1);
     return this.tensorOf(reshape(kept, this.shape.toSpliced(d, 1)));
   }
-  /** Parts of equal size, the last may be smaller, as torch.split. */
+  /** torch.split: parts with `size` elements along a dim. The last part may be smaller. */
   split(size: number, dim = 0): T[] {
     requireWhole('split', { size }, 1);
     const total = sizeAt(this.shape, normalizeDim('split', dim, this.ndim));
@@ -86,15 +86,18 @@ export abstract class MovementMethods<T extends TensorHandle> extends ReductionM
       this.slice(dim, i * size, (i + 1) * size),
     );
   }
-  /** At most so many parts of equal size, the last may be smaller, as torch.chunk. An empty dim has so many empty ones. */
+  /**
+   * torch.chunk: at most `parts` parts of equal size. The last part may be smaller. An empty dim gives `parts` empty
+   * parts.
+   */
   chunk(parts: number, dim = 0): T[] {
     requireWhole('chunk', { chunks: parts }, 1);
     const total = sizeAt(this.shape, normalizeDim('chunk', dim, this.ndim));
-    // Of no elements there are as many parts as of any other number.
+    // split would return a single part here.
     if (total === 0) return Array.from({ length: parts }, () => this.slice(dim, 0));
     return this.split(Math.ceil(total / parts), dim);
   }
-  /** The elements of a dim, which disappears. */
+  /** The slices along a dim, one for each of its elements. The dim disappears. */
   unbind(dim = 0): T[] {
     const size = sizeAt(this.shape, normalizeDim('unbind', dim, this.ndim));
     return Array.from({ length: size }, (_, i) => this.select(dim, i));
@@ -103,24 +106,30 @@ export abstract class MovementMethods<T extends TensorHandle> extends ReductionM
   swapaxes(dimA: number, dimB: number): T {
     return this.transpose(dimA, dimB);
   }
-  /** Dims go to other places, and the rest keep their order. */
+  /** Moves dims to other places. The rest keep their order. */
   movedim(source: number | readonly number[], destination: number | readonly number[]): T {
     return this.tensorOf(permute(this.node, movedOrder(this.shape, source, destination)));
   }
-  /** A matrix transposed; what has fewer dims as it is. Throws ShapeError for more dims, where PyTorch turns all round. */
+  /**
+   * The transpose of a matrix. A tensor with fewer dims stays as it is. Throws ShapeError for more dims, where PyTorch
+   * reverses all dims.
+   */
   get T(): T {
     if (this.ndim > 2) throw manyDims(this.shape);
     return this.tensorOf(permute(this.node, [...this.shape.keys()].reverse()));
   }
-  /** Matrices transposed. Shape: [.., R, C] -> [.., C, R]. */
+  /** The transposes of matrices. Shape: [.., R, C] -> [.., C, R]. */
   get mT(): T {
     return this.transpose(-2, -1);
   }
-  /** From the last element to the first one along these dims. */
+  /** Reverses the order of elements along these dims. */
   flip(dims: number | readonly number[]): T {
     return this.tensorOf(flip(this.node, listOf('flip', dims)));
   }
-  /** Elements move along the dims and come in again at the other end; of all in a row where no dim is given. */
+  /**
+   * torch.roll: moves elements along dims. Elements that leave at one end come in at the other. Without dims, it works
+   * on the flattened tensor.
+   */
   roll(shifts: number | readonly number[], dims?: number | readonly number[]): T {
     const moves = listOf('roll', shifts);
     if (dims !== undefined) {
@@ -129,23 +138,32 @@ export abstract class MovementMethods<T extends TensorHandle> extends ReductionM
     const row = reshape(this.node, [this.numel]);
     return this.tensorOf(reshape(roll(row, moves, [0]), this.shape));
   }
-  /** The tensor, so many times along each dim. Shape: [A, B] by [r, s] -> [rA, sB]. */
+  /** Repeats the tensor along each dim. Shape: [A, B] by [r, s] -> [rA, sB]. */
   repeat(times: Shape): T {
     return this.tensorOf(repeat('repeat', this.node, times));
   }
-  /** As repeat, where counts that are missing in front are 1. */
+  /** Does what repeat does, where missing counts in front are 1. */
   tile(times: Shape): T {
     return this.tensorOf(tile(this.node, times));
   }
-  /** Each element so many times in a row; of all in a row where no dim is given. Shape: [.., D, ..] -> [.., rD, ..]. */
+  /**
+   * Repeats each element `repeats` times in a row. Without a dim, it works on the flattened tensor.
+   * Shape: [.., D, ..] -> [.., rD, ..].
+   */
   repeatInterleave(repeats: number, dim?: number): T {
     return this.tensorOf(repeatInterleave(this.node, repeats, dim));
   }
-  /** Zeros above the diagonal, or above another one, counted upwards. Shape: [.., R, C] -> [.., R, C]. */
+  /**
+   * Sets elements above a diagonal to 0. Diagonal 0, the default, is the main one, and higher numbers lie above it.
+   * Shape: [.., R, C] -> [.., R, C].
+   */
   tril(diagonal?: number): T {
     return this.tensorOf(triangle('tril', this.node, diagonal));
   }
-  /** Zeros below the diagonal, or below another one, counted upwards. Shape: [.., R, C] -> [.., R, C]. */
+  /**
+   * Sets elements below a diagonal to 0. Diagonal 0, the default, is the main one, and higher numbers lie above it.
+   * Shape: [.., R, C] -> [.., R, C].
+   */
   triu(diagonal?: number): T {
     return this.tensorOf(triangle('triu', this.node, diagonal));
   }
@@ -155,7 +173,7 @@ export abstract class MovementMethods<T extends TensorHandle> extends ReductionM
   }
 }
 
-/** Fills in one -1. Throws ShapeError where the number of elements does not fit. */
+/** Replaces a size of -1 by the one that fits. Throws ShapeError if no size fits the number of elements. */
 function inferSize(from: Shape, to: Shape): Shape {
   const unknown = to.indexOf(-1);
   if (unknown < 0) return to;

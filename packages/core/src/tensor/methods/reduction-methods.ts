@@ -10,49 +10,53 @@ import * as reductions from '../reductions.ts';
 import type { ReduceOptions, VarianceOptions } from '../reductions.ts';
 import { UnaryMethods } from './unary-methods.ts';
 
-/** Elements, and i32 indices that say where they were along the dim. */
+/** Elements, and the i32 index of each along the dim. */
 export interface WithIndices<T> {
   readonly values: T;
   readonly indices: T;
 }
 
-/** Methods that reduce over `dims` (all when absent), or go along one. Shape: N -> N without dims. */
+/** Methods that reduce over `dims` (all when absent), or work along one dim. Shape: N -> N without dims. */
 export abstract class ReductionMethods<T extends TensorHandle> extends UnaryMethods<T> {
-  /** i32 of integers and bools, where PyTorch has int64; it wraps around. */
+  /** The sum. For integers and bools it is i32, where PyTorch has int64, and wraps around. */
   sum(dims?: number | readonly number[], options?: ReduceOptions): T {
     return this.tensorOf(reductions.sum(this.node, dims, options));
   }
   mean(dims?: number | readonly number[], options?: ReduceOptions): T {
     return this.tensorOf(reductions.mean(this.node, dims, options));
   }
-  /** Equal maxima share the gradient, as torch.amax. */
+  /** torch.amax: the maximum. Equal maxima share the gradient. */
   max(dims?: number | readonly number[], options?: ReduceOptions): T {
     return this.tensorOf(reductions.max(this.node, dims, options));
   }
   min(dims?: number | readonly number[], options?: ReduceOptions): T {
     return this.tensorOf(reductions.min(this.node, dims, options));
   }
-  /** Divides by n - correction, as torch.var. */
+  /** torch.var: divides by n - correction. */
   variance(dims?: number | readonly number[], options?: VarianceOptions): T {
     return this.tensorOf(reductions.variance(this.node, dims, options));
   }
-  /** i32 index of the first maximum, or of the first NaN; of all elements in a row where no dim is given. */
+  /**
+   * The i32 index of the first maximum, or of the first NaN. Without a dim, it is the index in the flattened tensor.
+   */
   argMax(dim?: number, options?: ReduceOptions): T {
     return this.tensorOf(reductions.argMax(this.node, dim, options));
   }
-  /** i32 index of the first minimum, or of the first NaN; of all elements in a row where no dim is given. */
+  /**
+   * The i32 index of the first minimum, or of the first NaN. Without a dim, it is the index in the flattened tensor.
+   */
   argMin(dim?: number, options?: ReduceOptions): T {
     return this.tensorOf(order.argMin(this.node, dim, options));
   }
-  /** The square root of the variance; its gradient is 0 where it is 0. */
+  /** torch.std: the square root of the variance. Where the result is 0, its gradient is 0. */
   std(dims?: number | readonly number[], options?: VarianceOptions): T {
     return this.tensorOf(std(this.node, dims, options));
   }
-  /** i32 of integers and bools, where PyTorch has int64; it wraps around. */
+  /** The product. For integers and bools it is i32, where PyTorch has int64, and wraps around. */
   prod(dims?: number | readonly number[], options?: ReduceOptions): T {
     return this.tensorOf(prod(this.node, dims, options));
   }
-  /** torch.linalg.vector_norm; its gradient is 0 where it is 0. */
+  /** torch.linalg.vector_norm. Where the norm is 0, its gradient is 0. */
   norm(dims?: number | readonly number[], options?: NormOptions): T {
     return this.tensorOf(norm(this.node, dims, options));
   }
@@ -60,57 +64,71 @@ export abstract class ReductionMethods<T extends TensorHandle> extends UnaryMeth
   logSumExp(dims?: number | readonly number[], options?: ReduceOptions): T {
     return this.tensorOf(logSumExp(this.node, dims, options));
   }
-  /** Whether one is not 0, as bool; false of none. */
+  /** Whether any element is not 0, as bool. The result is false if there are no elements. */
   any(dims?: number | readonly number[], options?: ReduceOptions): T {
     return this.tensorOf(reductions.any(this.node, dims, options));
   }
-  /** Whether none is 0, as bool; true of none. */
+  /** Whether no element is 0, as bool. The result is true if there are no elements. */
   all(dims?: number | readonly number[], options?: ReduceOptions): T {
     return this.tensorOf(reductions.all(this.node, dims, options));
   }
-  /** The maximum, and where the first one stands, which has all of its gradient: torch.max along a dim. */
+  /** torch.max along a dim: the maximum, and the index of the first one. The first one gets all of the gradient. */
   maxWithIndices(dim: number, options?: ReduceOptions): WithIndices<T> {
     return this.#both(order.extremeWithIndices('maxWithIndices', this.node, dim, options));
   }
-  /** The minimum, and where the first one stands, which has all of its gradient: torch.min along a dim. */
+  /** torch.min along a dim: the minimum, and the index of the first one. The first one gets all of the gradient. */
   minWithIndices(dim: number, options?: ReduceOptions): WithIndices<T> {
     return this.#both(order.extremeWithIndices('minWithIndices', this.node, dim, options));
   }
-  /** The lower one of two in the middle, or the first NaN, and where it stands. Throws ShapeError for an empty dim. */
+  /**
+   * torch.median along a dim: the median and its index. Of two elements in the middle, the lower one is taken. The
+   * first NaN is taken if there is one. Throws ShapeError for an empty dim.
+   */
   median(dim: number, options?: ReduceOptions): WithIndices<T> {
     return this.#both(order.median(this.node, dim, options));
   }
-  /** The k largest elements, or the smallest, in order, and where they stand. Shape: [.., D, ..] -> [.., k, ..]. */
+  /**
+   * torch.topk: the k largest elements, or the k smallest, in order, and their indices. Shape: [.., D, ..] -> [.., k,
+   * ..].
+   */
   topK(k: number, options?: TopKOptions): WithIndices<T> {
     return this.#both(order.topK(this.node, k, options));
   }
-  /** In ascending order, NaN behind all numbers, and where elements stood; equal ones keep their order. Shape: N -> N. */
+  /**
+   * The elements in ascending order, and their indices. NaN comes after all numbers, and equal elements keep their
+   * order.
+   * Shape: N -> N.
+   */
   sort(dim?: number, options?: SortOptions): WithIndices<T> {
     return this.#both(order.sort(this.node, dim, options));
   }
-  /** i32; where the elements stand that `sort` gives. Shape: N -> N. */
+  /** The i32 indices of the elements that `sort` returns. Shape: N -> N. */
   argSort(dim?: number, options?: SortOptions): T {
     return this.tensorOf(order.argSort(this.node, dim, options));
   }
-  /** Running products; i32 of integers and bools, where PyTorch has int64. Shape: N -> N. */
+  /** Running products. For integers and bools they are i32, where PyTorch has int64. Shape: N -> N. */
   cumProd(dim: number): T {
     return this.tensorOf(cumProd(this.node, dim));
   }
   /**
-   * How often each number from 0 to length - 1 occurs in this tensor, or the sum of their weights. PyTorch makes the
-   * result as long as the largest number asks; here a run that meets a number from `length` on rejects with IndexError.
-   * Shape: this i32 [N], weights [N] -> i32 [length], or the weights' dtype.
+   * torch.bincount: how often each number from 0 to length - 1 occurs in this tensor, or the sum of the weights of its
+   * occurrences. In PyTorch, the largest number determines the length of the result. Here, a run that meets a number
+   * outside of the range rejects with IndexError. Shape: this i32 [N], weights [N] -> i32 [length], or the weights'
+   * dtype.
    */
   binCount(length: number, weights: T | null = null): T {
     if (weights !== null) requireTensors('binCount', { weights });
     return this.tensorOf(binCount(this.node, length, weights?.node ?? null));
   }
-  /** How many elements lie in each of equally wide bins; without a gradient. Shape: N -> counts [bins], edges [bins + 1]. */
+  /**
+   * The number of elements in each of several equally wide bins. It has no gradient. Shape: N -> counts [bins], edges
+   * [bins + 1].
+   */
   histogram(options?: HistogramOptions): { readonly counts: T; readonly edges: T } {
     const { counts, edges } = histogram(this.node, options);
     return { counts: this.tensorOf(counts), edges: this.tensorOf(edges) };
   }
-  /** i32 of integers and bools, where PyTorch has int64; it wraps around. */
+  /** Running sums. For integers and bools they are i32, where PyTorch has int64, and wrap around. Shape: N -> N. */
   cumsum(dim: number): T {
     return this.tensorOf(reductions.cumsum(this.node, dim));
   }

@@ -37,15 +37,15 @@ export abstract class UnaryMethods<T extends TensorHandle> extends BinaryMethods
   rsqrt(): T {
     return this.tensorOf(inverseSqrt(this.node));
   }
-  /** log(1 + x), also of small x. */
+  /** log(1 + x), which is accurate for small x, too. */
   log1p(): T {
     return this.tensorOf(log1p(this.node));
   }
-  /** exp(x) - 1, also of small x. */
+  /** exp(x) - 1, which is accurate for small x, too. */
   expm1(): T {
     return this.tensorOf(expm1(this.node));
   }
-  /** Exact of the powers of 2. */
+  /** The logarithm to base 2. It is exact for powers of 2. */
   log2(): T {
     return this.tensorOf(log2(this.node));
   }
@@ -95,12 +95,12 @@ export abstract class UnaryMethods<T extends TensorHandle> extends BinaryMethods
       ? this.tensorOf(this.node)
       : this.tensorOf(elementwise.ceil(this.node));
   }
-  /** To `decimals` places behind the point, halves to the even digit. Its gradient is 0. */
+  /** Rounds to `decimals` places behind the point. Halves go to the even digit. The gradient is 0. */
   round(decimals = 0): T {
     requireWhole('round', { decimals });
     return this.tensorOf(round(this.node, decimals));
   }
-  /** Towards zero. Its gradient is 0. */
+  /** Rounds towards zero. The gradient is 0. */
   trunc(): T {
     return this.tensorOf(trunc(this.node));
   }
@@ -118,11 +118,11 @@ export abstract class UnaryMethods<T extends TensorHandle> extends BinaryMethods
   softplus(): T {
     return this.tensorOf(elementwise.softplus(this.node));
   }
-  /** x above 0, else negativeSlope * x. */
+  /** x for x above 0, else negativeSlope * x. */
   leakyRelu(negativeSlope?: number): T {
     return this.tensorOf(leakyRelu(this.node, negativeSlope));
   }
-  /** x above 0, else alpha * (exp(x) - 1). */
+  /** x for x above 0, else alpha * (exp(x) - 1). */
   elu(alpha?: number): T {
     return this.tensorOf(elu(this.node, alpha));
   }
@@ -130,7 +130,7 @@ export abstract class UnaryMethods<T extends TensorHandle> extends BinaryMethods
   mish(): T {
     return this.tensorOf(mish(this.node));
   }
-  /** Between low and high; its gradient is 0 at both of them. */
+  /** Limits elements to [low, high]. The gradient is 0 at both bounds. */
   hardtanh(low?: number, high?: number): T {
     return this.tensorOf(hardtanh(this.node, low, high));
   }
@@ -154,19 +154,22 @@ export abstract class UnaryMethods<T extends TensorHandle> extends BinaryMethods
     return this.tensorOf(elementwise.logicalNot(elementwise.cast(this.node, 'bool')));
   }
   /**
-   * Null is no bound. At the bounds the gradient is 1, as in PyTorch before 2.15, which has 0 there. Throws ConfigError
-   * without a bound.
+   * Limits elements to [low, high]. Null means no bound. The gradient at the bounds is 1, as in PyTorch before 2.15.
+   * From 2.15 on, PyTorch has 0 there. Throws ConfigError without a bound.
    */
   clamp(low: number | null, high: number | null = null): T {
     requireBound(low, high);
     return this.tensorOf(clamp(this.node, low, high));
   }
-  /** Converts every element; integers that the dtype does not hold wrap around, and what is not 0 is true. */
+  /**
+   * Converts every element. Integers that the dtype does not hold wrap around. For bool, an element that is not 0
+   * becomes true.
+   */
   to(dtype: DType): T {
     requireDTypeName('to()', dtype);
     return this.tensorOf(elementwise.cast(this.node, dtype));
   }
-  /** The same values, outside the gradient. */
+  /** Returns a tensor with the same values that no gradient flows through. */
   detach(): T {
     return this.tensorOf(noGrad(() => createNode('detach', none, [this.node])));
   }

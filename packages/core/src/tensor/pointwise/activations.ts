@@ -21,15 +21,15 @@ import { withSlope } from '../own-gradient.ts';
 import { expm1 } from './exponential.ts';
 import { inFloat } from './in-float.ts';
 
-// Activations of torch.nn.functional that are made of other ops. Shape: N -> N.
+// These activations of torch.nn.functional are composed of other ops. Shape: N -> N.
 
-/** x above 0, else negativeSlope * x. */
+/** x for x above 0, else negativeSlope * x. */
 export function leakyRelu(x: Node, negativeSlope = 0.01): Node {
   requireDType('leakyRelu', x, floats);
   return inFloat(x, (wide) => where(isPositive(wide), wide, scale(wide, negativeSlope)));
 }
 
-/** x above 0, else alpha * (exp(x) - 1). */
+/** x for x above 0, else alpha * (exp(x) - 1). */
 export function elu(x: Node, alpha = 1): Node {
   requireDType('elu', x, floats);
   const value = (wide: Node): Node => where(isPositive(wide), wide, scale(expm1(wide), alpha));
@@ -50,7 +50,7 @@ export function mish(x: Node): Node {
   return inFloat(x, (wide) => withSlope(wide, value, slope));
 }
 
-/** Between low and high; its gradient is 0 at both of them. */
+/** Limits elements to [low, high]. The gradient is 0 at both bounds. */
 export function hardtanh(x: Node, low = -1, high = 1): Node {
   requireDType('hardtanh', x, floats);
   const bound = (at: Node, value: number): Node => constantLike(at, value);
@@ -58,7 +58,7 @@ export function hardtanh(x: Node, low = -1, high = 1): Node {
   const slope = (gy: Node, at: Node): Node => {
     const isInside = logicalAnd(less(bound(at, low), at), less(at, bound(at, high)));
     const isOrdered = lessEqual(at, at);
-    // A NaN is between no bounds, and has its gradient all the same.
+    // A NaN is not between the bounds, but the gradient still passes through it.
     return where(logicalAnd(isOrdered, isInside), gy, where(isOrdered, constantLike(gy, 0), gy));
   };
   return inFloat(x, (wide) => withSlope(wide, value, slope));

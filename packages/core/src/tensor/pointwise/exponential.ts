@@ -18,22 +18,25 @@ import { withSlope } from '../own-gradient.ts';
 import { inFloat } from './in-float.ts';
 import { roundHalfToEven } from './rounding.ts';
 
-// Exponentials and logarithms of floats. Shape: N -> N.
+// These functions compute in floats. Shape: N -> N.
 
-/** log(1 + x), also where 1 + x has lost digits of x: what was lost is divided out again, as in Higham 2002, 1.14.1. */
+/**
+ * log(1 + x), which is also accurate for small x. The rounding of 1 + x loses digits of x, and the factor x / ((1 + x)
+ * - 1) corrects the result for it (Higham 2002, 1.14.1).
+ */
 export function log1p(x: Node): Node {
   const value = (wide: Node): Node => {
     const sum = offset(wide, 1);
     const one = constantLike(wide, 1);
     const corrected = mul(log(sum), div(wide, sub(sum, one)));
-    // From 2^24 on nothing is lost, and infinity would be divided by itself.
+    // For x from 2^24 on, 1 + x rounds to x and no correction is needed. Infinity would even be divided by itself.
     const large = where(equal(sum, wide), log(sum), corrected);
     return where(equal(sum, one), wide, large);
   };
   return inFloat(x, (wide) => withSlope(wide, value, (gy, at) => div(gy, offset(at, 1))));
 }
 
-/** exp(x) - 1, also where exp(x) is near 1. */
+/** exp(x) - 1, which is also accurate where exp(x) is near 1. */
 export function expm1(x: Node): Node {
   const value = (wide: Node): Node => {
     const power = exp(wide);
@@ -45,7 +48,7 @@ export function expm1(x: Node): Node {
   return inFloat(x, (wide) => withSlope(wide, value, (gy, _, y) => mul(gy, offset(y, 1))));
 }
 
-/** Exact of the powers of 2. */
+/** The logarithm to base 2. It is exact for powers of 2. */
 export function log2(x: Node): Node {
   const value = (wide: Node): Node => {
     const rounded = scale(log(wide), Math.LOG2E);

@@ -8,8 +8,8 @@ import { withOwnGradient } from '../own-gradient.ts';
 import { combine, divide, type NodeOrNumber, where } from '../arithmetic.ts';
 
 /**
- * start + weight * (end - start), from the end that is nearer, so that a weight of 1 gives the end itself.
- * Shape: start N, end N', weight N'' -> broadcast(N, N', N'').
+ * torch.lerp: start + weight * (end - start). It is computed from the nearer end, so that a weight of 1 gives exactly
+ * `end`. Shape: start N, end N', weight N'' -> broadcast(N, N', N'').
  */
 export function lerp(start: Node, end: Node, weight: NodeOrNumber): Node {
   for (const x of [start, end]) requireDType('lerp', x, floats);

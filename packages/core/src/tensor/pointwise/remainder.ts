@@ -17,16 +17,17 @@ import { floorQuotient } from '../floor-quotient.ts';
 import { inSteps, type NodeOrNumber } from '../arithmetic.ts';
 import { withOwnGradient } from '../own-gradient.ts';
 
-// What a division leaves; operands broadcast and are promoted. Shape: N, N' -> broadcast(N, N').
+// These functions return remainders of divisions. Operands broadcast and are promoted. Shape: N, N' -> broadcast(N,
+// N').
 
-/** With the sign of the dividend, as `%` of JavaScript. Exact. */
+/** The exact remainder with the sign of the dividend, like `%` of JavaScript. */
 export function fmod(a: Node, b: NodeOrNumber): Node {
   return inSteps('fmod', a, b, (x, y) =>
     kindOf(x.dtype) === 'int' ? sub(x, mul(div(x, y), y)) : exactRest(x, y),
   );
 }
 
-/** With the sign of the divisor, as `%` of Python. */
+/** The remainder with the sign of the divisor, like `%` of Python. */
 export function remainder(a: Node, b: NodeOrNumber): Node {
   return inSteps('remainder', a, b, (x, y) => {
     if (kindOf(x.dtype) === 'int') return withSignOf(sub(x, mul(div(x, y), y)), y);

@@ -19,7 +19,7 @@ import type { Node } from '../../graph/node.ts';
 import { withSlope } from '../own-gradient.ts';
 import { inFloat } from './in-float.ts';
 
-/** To the nearest whole number, halves to the even one. Shape: N -> N. */
+/** Rounds to the nearest whole number. Halves go to the even one. Shape: N -> N. */
 export function roundHalfToEven(x: Node): Node {
   const below = floor(x);
   const rest = sub(x, below);
@@ -28,11 +28,11 @@ export function roundHalfToEven(x: Node): Node {
   const isUp = logicalOr(less(half, rest), logicalAnd(equal(rest, half), isOdd));
   const rounded = where(isUp, offset(below, 1), below);
   const zero = constantLike(x, 0);
-  // What is rounded to 0 keeps its sign.
+  // The product is 0 with the sign of x, so that -0.3 becomes -0.
   return where(equal(rounded, zero), mul(x, zero), rounded);
 }
 
-/** To `decimals` places behind the point, or to tens before it. Its gradient is 0. Shape: N -> N. */
+/** Rounds to `decimals` places behind the point, or before it for negative ones. The gradient is 0. Shape: N -> N. */
 export function round(x: Node, decimals: number): Node {
   if (decimals !== 0) requireDType('round to decimals', x, floats);
   if (kindOf(x.dtype) === 'int') return x;
@@ -46,7 +46,7 @@ export function round(x: Node, decimals: number): Node {
   return inFloat(x, (wide) => withSlope(wide, value, flat));
 }
 
-/** Towards zero. Its gradient is 0. Shape: N -> N. */
+/** Rounds towards zero. The gradient is 0. Shape: N -> N. */
 export function trunc(x: Node): Node {
   return kindOf(x.dtype) === 'int' ? x : inFloat(x, (wide) => withSlope(wide, truncate, flat));
 }

@@ -26,7 +26,7 @@ import { withOwnGradient, withSlope } from '../own-gradient.ts';
 import { expm1 } from './exponential.ts';
 import { inFloat } from './in-float.ts';
 
-// Trigonometric functions of floats. Shape: N -> N.
+// These functions compute in floats. Shape: N -> N.
 
 export function reciprocal(x: Node): Node {
   return inFloat(x, (wide) => div(constantLike(wide, 1), wide));
@@ -54,7 +54,7 @@ export function atan(x: Node): Node {
   return inFloat(x, arcTangent);
 }
 
-/** The angle of the point (x, y), in all four quadrants; y and x broadcast. Shape: y N, x N' -> broadcast(N, N'). */
+/** The angle of the point (x, y) in all four quadrants. y and x broadcast. Shape: y N, x N' -> broadcast(N, N'). */
 export function atan2(y: Node, x: NodeOrNumber): Node {
   const compute = (up: Node, right: Node): Node =>
     withOwnGradient(
@@ -63,7 +63,7 @@ export function atan2(y: Node, x: NodeOrNumber): Node {
       (gradient, [over = up, along = right]) => {
         const distance = add(square(over), square(along));
         const isOrigin = equal(distance, constantLike(distance, 0));
-        // There it has no direction, and as in PyTorch a gradient of 0.
+        // The origin has no direction. As in PyTorch, the gradient is 0 there.
         const share = where(isOrigin, constantLike(gradient, 0), div(gradient, distance));
         return [mul(share, along), neg(mul(share, over))];
       },
@@ -83,12 +83,14 @@ export function cosh(x: Node): Node {
   return inFloat(x, (wide) => withSlope(wide, value, (gy, at) => mul(gy, sinh(at))));
 }
 
-/** sqrt(1 - x²), without loss near 1. */
+/** sqrt(1 - x²), without a loss of digits near 1. */
 function coside(x: Node): Node {
   return sqrt(mul(sub(constantLike(x, 1), x), offset(x, 1)));
 }
 
-/** exp(x / 2) is squared, as exp(x) overflows before half of it does. */
+/**
+ * Computes sinh. The factor exp(x / 2) is applied twice, because exp(x) overflows for a smaller x than exp(x) / 2 does.
+ */
 function sinhOf(x: Node): Node {
   const size = abs(x);
   const small = expm1(size);
@@ -112,7 +114,7 @@ function angle(y: Node, x: Node): Node {
   return where(isNegative(y), neg(upper), upper);
 }
 
-/** Also of -0. */
+/** Whether a number is below 0. -0 counts as negative, too. */
 function isNegative(x: Node): Node {
   const zero = constantLike(x, 0);
   const isMinusZero = logicalAnd(equal(x, zero), less(div(constantLike(x, 1), x), zero));

@@ -18,7 +18,7 @@ export interface CdistOptions {
 const cdistRules: OptionRules<CdistOptions> = { p: option.nonNegative };
 
 /**
- * torch.cdist: the distance of each row of a and each row of b. Batch dims broadcast. If a distance is 0, its
+ * torch.cdist: the distance between each row of a and each row of b. Batch dims broadcast. If a distance is 0, its
  * gradient is 0.
  * Shape: a [.., P, M], b [.., R, M] -> [.., P, R].
  */

@@ -2,15 +2,18 @@ import { formatShape } from '../../shape.ts';
 import type { Shape } from '../../spec/dtype.ts';
 import { ShapeError } from '../../spec/errors.ts';
 
-/** The dims of operands and result by labels: letters, and `.0`, `.1`, … for dims under an ellipsis, from the last one on. */
+/**
+ * A parsed equation of einsum. Each dim has a label: a letter, or `.0`, `.1`, … for the dims under an ellipsis, which
+ * are counted from the last one.
+ */
 export interface EinsumEquation {
   readonly operands: readonly (readonly string[])[];
   readonly output: readonly string[];
-  /** Of each label; of operands that broadcast, the larger size. */
+  /** The size of each label. If operands broadcast, it is the larger size. */
   readonly sizes: ReadonlyMap<string, number>;
 }
 
-/** Throws ShapeError for an equation that cannot be read, or does not fit the shapes. */
+/** Parses an equation. Throws ShapeError if it cannot be read or does not fit the shapes. */
 export function parseEinsum(equation: string, shapes: readonly Shape[]): EinsumEquation {
   const fault = (found: string, todo: string): ShapeError =>
     new ShapeError(
@@ -48,7 +51,7 @@ export function parseEinsum(equation: string, shapes: readonly Shape[]): EinsumE
   if (new Set(letters).size < letters.length)
     throw fault('a letter twice behind the arrow', 'Write each once');
   if (!output.includes('...') && around.length > 0) {
-    // As PyTorch: what is under an ellipsis that the result does not have is summed.
+    // As in PyTorch, dims under an ellipsis are summed if the result has no ellipsis.
     return { operands, output: Array.from(letters), sizes };
   }
   const [before = '', after = ''] = output.includes('...') ? output.split('...') : [output];
@@ -91,7 +94,9 @@ function sizesOf(
   return sizes;
 }
 
-/** Without an arrow the result has the letters that stand once, in the order of the alphabet. */
+/**
+ * Returns the labels of the result of an equation without an arrow: the letters that occur once, in alphabetical order.
+ */
 function once(terms: readonly string[]): string[] {
   const letters = Array.from(terms.join('').replaceAll('.', ''));
   const counts = new Map<string, number>();

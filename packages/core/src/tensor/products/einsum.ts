@@ -20,9 +20,9 @@ interface Labelled {
 }
 
 /**
- * torch.einsum: multiplies elements with equal letters, and sums over the letters that the result does not
- * have. Operands are multiplied from left to right, each time as one matmul. Throws ShapeError for an equation
- * that does not fit.
+ * torch.einsum: multiplies elements with equal letters, and sums over the letters that the result does not have.
+ * Operands are multiplied from left to right, each time as one matmul. Throws ShapeError for an equation that does not
+ * fit the shapes.
  * Shape: 'bij,bjk->bik' of [B, I, J], [B, J, K] -> [B, I, K].
  */
 export function einsum(equation: string, ...operands: readonly Tensor[]): Tensor {
@@ -56,7 +56,7 @@ function contracted({ operands, output, sizes }: EinsumEquation, nodes: readonly
   );
 }
 
-/** A label that stands twice takes the diagonal of its dims, which have its full size. */
+/** Takes the diagonal of dims with the same label. A dim of size 1 is first expanded to the size of the label. */
 function diagonalOf({ node, labels }: Labelled, sizes: ReadonlyMap<string, number>): Labelled {
   const twice = labels.find((label, dim) => labels.indexOf(label) !== dim);
   if (twice === undefined) return { node, labels };
@@ -74,20 +74,26 @@ function diagonalOf({ node, labels }: Labelled, sizes: ReadonlyMap<string, numbe
   return diagonalOf(found, sizes);
 }
 
-/** Without the labels that nothing needs any more. */
+/** Sums over the labels that are not needed any more. */
 function summed({ node, labels }: Labelled, needed: ReadonlySet<string>): Labelled {
   const dims = [...labels.keys()].filter((dim) => !needed.has(labels[dim] ?? ''));
   return { node: sum(node, dims), labels: labels.filter((label) => needed.has(label)) };
 }
 
-/** Labels over which products may be summed: where an operand has size 1, the other one is summed alone. */
+/**
+ * The labels that both operands have with the same size. Any other label is summed in its own operand before the
+ * product, unless it is needed later.
+ */
 function meetingLabels(a: Labelled, b: Labelled): readonly string[] {
   const sizeIn = ({ node, labels }: Labelled, label: string): number | undefined =>
     node.shape[labels.indexOf(label)];
   return a.labels.filter((label) => sizeIn(a, label) === sizeIn(b, label));
 }
 
-/** Shape: [batch, left, inner] times [batch, inner, right], each of these several labels. */
+/**
+ * Multiplies two operands as one matmul. Shape: [batch, left, inner], [batch, inner, right] -> [batch, left, right].
+ * Each of batch, left, inner and right can stand for several labels.
+ */
 function pairProduct(
   a: Labelled,
   b: Labelled,

@@ -51,8 +51,9 @@ const histogramRules: OptionRules<HistogramOptions> = {
 };
 
 /**
- * How often each number from 0 to length - 1 occurs, or the sum of the weights of those places. A run that meets
- * another number rejects with IndexError. Shape: x i32 [N], weights [N] -> i32 [length], or that of the weights.
+ * torch.bincount: how often each number from 0 to length - 1 occurs, or the sum of the weights of its occurrences. A
+ * run that meets another number rejects with IndexError. Shape: x i32 [N], weights [N] -> i32 [length], or the weights'
+ * dtype.
  */
 export function binCount(x: Node, length: number, weights: Node | null): Node {
   requireWhole('binCount', { length }, 0);
@@ -68,8 +69,8 @@ export function binCount(x: Node, length: number, weights: Node | null): Node {
 }
 
 /**
- * How many elements lie in each of equally wide bins, which hold their lower edge, the last one its upper edge, too.
- * Without a gradient. Shape: N -> [bins], edges [bins + 1].
+ * Counts the elements in each of several equally wide bins. A bin includes its lower edge, and the last bin also its
+ * upper edge. The counts have no gradient. Shape: N -> counts [bins], edges [bins + 1].
  */
 export function histogram(x: Node, options: HistogramOptions = {}): { counts: Node; edges: Node } {
   checkOptions('histogram', options, histogramRules);
@@ -89,7 +90,7 @@ export function histogram(x: Node, options: HistogramOptions = {}): { counts: No
   });
 }
 
-/** The quotient may be off by one where it is rounded: what counts are the edges. */
+/** Corrects the bin that the division gave. Its rounding may be off by one, and the edges are what counts. */
 function toBin(guess: Node, values: Node, edges: Node, bins: number): Node {
   const bounded = (bin: Node): Node =>
     minimum(maximum(bin, constantLike(bin, 0)), constantLike(bin, bins - 1));
@@ -99,7 +100,7 @@ function toBin(guess: Node, values: Node, edges: Node, bins: number): Node {
   return bounded(sub(add(first, cast(isAbove, 'i32')), cast(isBelow, 'i32')));
 }
 
-/** From both ends, as linspace. */
+/** Computes the edges. As in linspace, each half is computed from its own end. */
 function edgesOf(low: Node, high: Node, bins: number): Node {
   const number = cast(iota([bins + 1], 0), low.dtype);
   const all = (end: Node): Node => expandTo(end, number.shape);
@@ -109,7 +110,7 @@ function edgesOf(low: Node, high: Node, bins: number): Node {
   return where(less(number, constantLike(number, (bins + 1) / 2)), fromLow, fromHigh);
 }
 
-/** A range of no width is made one of 1. */
+/** The range from the smallest to the largest element. If they are equal, the range is widened to 1. */
 function extent(values: Node): [Node, Node] {
   if (values.shape[0] === 0) {
     throw shapeFault('histogram', [values], 'no element to take the range of', 'Give a range');

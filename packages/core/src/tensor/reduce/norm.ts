@@ -46,7 +46,7 @@ export interface NormOptions extends ReduceOptions {
 
 const normRules: OptionRules<NormOptions> = { ...reduceRules, p: option.number };
 
-/** torch.linalg.vector_norm. Its gradient is 0 where the norm is. Shape: N -> N without dims. */
+/** torch.linalg.vector_norm. Where the norm is 0, its gradient is 0. Shape: N -> N without dims. */
 export function norm(x: Node, dims: Dims, options: NormOptions = {}): Node {
   checkOptions('norm', options, normRules);
   requireDType('norm', x, floats);
@@ -56,7 +56,7 @@ export function norm(x: Node, dims: Dims, options: NormOptions = {}): Node {
   return options.keepDim === true ? keepDims(result, x.shape, list) : result;
 }
 
-/** The square root of the variance. Its gradient is 0 where it is 0. Shape: N -> N without dims. */
+/** torch.std: the square root of the variance. Where the result is 0, its gradient is 0. Shape: N -> N without dims. */
 export function std(x: Node, dims: Dims, options: VarianceOptions = {}): Node {
   const root = (wide: Node): Node =>
     withSlope(variance(wide, dims, options), sqrt, (gy, _, y) =>
@@ -108,7 +108,7 @@ function normOf(x: Node, dims: readonly number[], p: number): Node {
   return withOwnGradient([x], value, (gradient, [at = x], y) => {
     const [all, norms] = [spread(gradient, at, dims), spread(y, at, dims)];
     if (p === 2) return [whereNotZero(norms, mul(at, div(all, norms)))];
-    // Of elements that are 0 a power below 1 has no derivative.
+    // For p < 1, the power has no derivative at elements that are 0.
     const share = pow(div(abs(at), norms), constantLike(at, p - 1));
     const slope = p < 1 ? whereNotZero(at, share) : share;
     return [whereNotZero(norms, mul(mul(all, sign(at)), slope))];

@@ -12,10 +12,10 @@ import type { OptionRules } from '../../spec/option-rules.ts';
 import { requireWhole } from '../check-arguments.ts';
 import { argMax, oneDim, type ReduceOptions, reduceRules } from '../reductions.ts';
 
-/** Elements, and where they stood along the dim. */
+/** Elements, and the index of each along the dim. */
 export interface NodesWithIndices {
   readonly values: Node;
-  /** i32 */
+  /** The dtype is i32. */
   readonly indices: Node;
 }
 
@@ -27,7 +27,7 @@ export interface SortOptions {
 
 /** Options of `topK`. */
 export interface TopKOptions {
-  /** Default: -1. */
+  /** The dim along which elements are compared. Default: -1. */
   readonly dim?: number;
   /** Whether to take the largest elements, or the smallest. Default: true. */
   readonly largest?: boolean;
@@ -39,19 +39,21 @@ const topKRules: OptionRules<TopKOptions> = {
   largest: option.flag,
 };
 
-/** Equal elements keep their order. Shape: N -> i32 N. */
+/** The indices of the elements in ascending order. Equal elements keep their order. Shape: N -> i32 N. */
 export function argSort(x: Node, dim = -1, options: SortOptions = {}): Node {
   checkOptions('argSort', options, sortRules);
   return orderOf('argSort', x, dim, options.descending === true).indices;
 }
 
-/** Shape: N -> N, i32 N. */
+/** The elements in order, and their indices. Equal elements keep their order. Shape: N -> N, i32 N. */
 export function sort(x: Node, dim = -1, options: SortOptions = {}): NodesWithIndices {
   checkOptions('sort', options, sortRules);
   return orderOf('sort', x, dim, options.descending === true);
 }
 
-/** Shape: [.., D, ..] -> [.., k, ..], i32 [.., k, ..]. */
+/**
+ * The k largest or smallest elements in order, and their indices. Shape: [.., D, ..] -> [.., k, ..], i32 [.., k, ..].
+ */
 export function topK(x: Node, k: number, options: TopKOptions = {}): NodesWithIndices {
   checkOptions('topK', options, topKRules);
   requireWhole('topK', { k }, 0);
@@ -71,7 +73,10 @@ export function topK(x: Node, k: number, options: TopKOptions = {}): NodesWithIn
   return { values: taken(x, d, order), indices: order };
 }
 
-/** The lower one of two in the middle; NaN where there is one. Shape: N -> N without dim, i32 N without dim. */
+/**
+ * The median and its index. Of two elements in the middle it is the lower one. It is NaN if there is one. Shape: N -> N
+ * without dim, i32 N without dim.
+ */
 export function median(x: Node, dim: number, options: ReduceOptions = {}): NodesWithIndices {
   checkOptions('median', options, reduceRules);
   const d = oneDim('median', x, dim);
@@ -81,13 +86,15 @@ export function median(x: Node, dim: number, options: ReduceOptions = {}): Nodes
   const order = placesInOrder(x, d, false);
   const numbers = cast(equal(x, x), 'i32');
   const count = reduce.keepDims(reduce.sum(numbers, [d]), x.shape, [d]);
-  // NaN are last: the first of them is behind all numbers.
+  // NaN come last in the order, so the first NaN stands right behind all numbers.
   const hasNaN = logicalNot(equal(count, constantLike(count, size)));
   const middle = where(hasNaN, count, constantLike(count, Math.floor((size - 1) / 2)));
   return without(x, d, gather(order, d, middle), options);
 }
 
-/** The first of equal ones. Shape: N -> N without dim, i32 N without dim. */
+/**
+ * The maximum or minimum and its index, which is the first of equal ones. Shape: N -> N without dim, i32 N without dim.
+ */
 export function extremeWithIndices(
   op: 'maxWithIndices' | 'minWithIndices',
   x: Node,
@@ -108,7 +115,7 @@ export function argMin(x: Node, dim: number | undefined, options: ReduceOptions 
   return argMax(reduce.mirrored(x), dim, options, 'argMin');
 }
 
-/** All elements in a row, of which the median is taken. Shape: N -> []. */
+/** The median of all elements. Shape: N -> []. */
 export function medianOfAll(x: Node): Node {
   return median(reshape(x, [elementCount(x.shape)]), 0, {}).values;
 }
@@ -128,7 +135,7 @@ function taken(x: Node, dim: number, places: Node): Node {
   return gather(x, dim, places, null);
 }
 
-/** `places` has a dim of size 1 there. */
+/** Takes the elements at `places`, whose size along `dim` is 1. Removes the dim unless keepDim is set. */
 function without(x: Node, dim: number, places: Node, { keepDim }: ReduceOptions): NodesWithIndices {
   const values = taken(x, dim, places);
   if (keepDim === true) return { values, indices: places };

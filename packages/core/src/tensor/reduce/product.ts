@@ -14,9 +14,10 @@ import {
   reduceRules,
 } from '../reductions.ts';
 
-// Products have no op of their own: pairs are multiplied, then pairs of pairs. So zeros need no care in the gradient.
+// Products have no op of their own. Pairs are multiplied, then pairs of the products, and so on. The gradient is then
+// also right if elements are 0, as no step divides by an element.
 
-/** Of integers and bools it is i32, and wraps around. Shape: N -> N without dims. */
+/** The product. For integers and bools it is i32, and wraps around. Shape: N -> N without dims. */
 export function prod(x: Node, dims: Dims, options: ReduceOptions = {}): Node {
   checkOptions('prod', options, reduceRules);
   const wide = widened(counted(x));
@@ -37,13 +38,13 @@ export function prod(x: Node, dims: Dims, options: ReduceOptions = {}): Node {
   return options.keepDim === true ? keepDims(product, x.shape, list) : product;
 }
 
-/** Inclusive running products. Of integers and bools they are i32, and wrap around. Shape: N -> N. */
+/** Inclusive running products. For integers and bools they are i32, and wrap around. Shape: N -> N. */
 export function cumProd(x: Node, dim: number): Node {
   const d = oneDim('cumProd', x, dim);
   let products = widened(counted(x));
   if (d === undefined) return products;
   const size = sizeAt(x.shape, d);
-  // Each has the product of the last `reach` elements (Hillis and Steele 1986).
+  // Each element holds the product of the last `reach` elements (Hillis and Steele 1986).
   for (let reach = 1; reach < size; reach *= 2) {
     const earlier = padded(sliceDim(products, d, 0, size - reach), d, [reach, 0]);
     products = mul(products, earlier);
