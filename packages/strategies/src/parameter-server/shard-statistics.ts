@@ -7,7 +7,7 @@ export interface ShardStatistics {
   readonly duplicates: number;
   /** Pushes that arrived too late for their step and were dropped. */
   readonly late: number;
-  /** Bytes of arrays that came, and that were sent. */
+  /** The bytes of arrays that were received, and of those that were sent. */
   readonly receivedBytes: number;
   /** The received bytes that arrived while their worker still computed other gradients. */
   readonly earlyBytes: number;
@@ -27,7 +27,7 @@ export interface ShardStatistics {
   readonly clock: ReturnType<VectorClock['toJSON']>;
 }
 
-/** Counts of a server. */
+/** The counters of a server. */
 export class ShardCounts {
   updates = 0;
   duplicates = 0;

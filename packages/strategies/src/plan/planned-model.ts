@@ -164,7 +164,7 @@ export class PlannedModel<M extends Module, Inputs extends readonly unknown[], O
   }
 }
 
-/** A forward pass with what a step puts around it. */
+/** Wraps a forward pass in the one of a hook, if the hook has one. */
 function around<Inputs extends readonly unknown[], Output>(
   run: (...inputs: Inputs) => Output,
   hook: PassHooks,

@@ -35,7 +35,7 @@ export interface ModuleCosts {
  */
 export interface ModelCosts {
   readonly rows: number;
-  /** In the order in which the model calls them. */
+  /** The modules, in the order in which the model calls them. */
   readonly modules: readonly ModuleCosts[];
 }
 
