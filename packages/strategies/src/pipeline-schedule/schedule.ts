@@ -26,8 +26,8 @@ export interface StageEdge {
   readonly from: number;
   readonly to: number;
   /**
-   * Whether a gradient comes back over the edge. It does not for integers, and not to stages in which nothing
-   * is trained.
+   * Whether a gradient travels back over the edge. It does not for integers, and not to stages in which nothing is
+   * trained.
    */
   readonly gradient: boolean;
   /** The bytes of one microbatch in each direction. Only times and explanations use it. Default: 0. */

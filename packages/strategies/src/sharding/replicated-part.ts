@@ -45,8 +45,8 @@ abstract class ReplicatedPart extends ShardedPart {
 export class GradientShardedPart extends ReplicatedPart {}
 
 /**
- * This rank keeps the whole gradient of its own batches (ZeRO-1); its part of the mean is made when
- * the step's program asks for it, in the place where that gradient became complete.
+ * A part of which the rank keeps the whole contents and the whole gradient of its own batches (ZeRO-1). Its part of the
+ * average is computed when the step's program asks for it, at the place where the rank's gradient became complete.
  */
 export class StateShardedPart extends ReplicatedPart {
   protected override get keepsWholeGradient(): boolean {

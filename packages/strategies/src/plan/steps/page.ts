@@ -18,7 +18,7 @@ export const page: StepKind<PageOut> = {
   collectives: () => [],
   check({ parameters }, context) {
     const { plan } = context;
-    // If only axes that share layers shard a parameter, the rank computes with its part and cannot gather it later.
+    // Layers compute with the parts on these axes, so sharding over them alone does not let a part leave the device.
     const layerAxes = new Set(stepsOf(plan, shardLayersKey).map(({ data }) => data.axis));
     const whole = parameters.find((name) =>
       shardedAxes(context.plannedOf(name).optimizer).every((axis) => layerAxes.has(axis)),
