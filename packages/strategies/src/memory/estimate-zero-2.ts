@@ -16,8 +16,8 @@ const estimateRules: OptionRules<Zero2EstimateOptions> = {
 };
 
 /**
- * DeepSpeed's estimate_zero2_model_states_mem_needs, as its code computes it: 2Ψ + 18Ψ/N on a
- * device. (Its documentation prints the numbers of an earlier formula, 4Ψ + 16Ψ/N.)
+ * DeepSpeed's estimate_zero2_model_states_mem_needs, as its code computes it: 2Ψ + 18Ψ/N on a device. (Its
+ * documentation prints the numbers of an earlier formula, 4Ψ + 16Ψ/N.)
  */
 export function estimateZero2(options: Zero2EstimateOptions): StatesEstimate {
   checkOptions('estimateZero2', options, estimateRules);

@@ -53,8 +53,8 @@ function line({ cells }: PictureRow, perMs: number, width: number): string {
 }
 
 /**
- * Writes the label after a mark, or only the letter of its kind if there is less room. If there is no room, it cuts the
- * letter off.
+ * Writes the label after a mark. If there is not enough room, writes the letters of its kinds, and cuts them off if
+ * these do not fit either.
  */
 function cellText(cell: PictureCell, length: number): string {
   const label = labelOf(cell);
