@@ -6,7 +6,7 @@ export interface BucketItem {
 }
 
 export interface Bucket {
-  /** Positions in the list of items, ascending. */
+  /** The positions of the bucket's items in the list of items, ascending. */
   readonly indices: readonly number[];
   /** The limit that the bucket was filled against. */
   readonly limitBytes: number;

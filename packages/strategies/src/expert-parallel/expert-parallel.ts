@@ -45,8 +45,8 @@ export interface ExpertParallelOptions {
   /** The number of routes of a token, for the bytes in the plan. Default: 2, as in topKGate(). */
   readonly k?: number;
   /**
-   * The most tokens of a rank's batch. Ranks keep room for so many tokens of each other rank, and the bytes in
-   * the plan are for so many. Default: the number of this rank's tokens, and 1 for the bytes.
+   * The most tokens of a rank's batch. Ranks reserve room for this many tokens of each other rank, and the bytes in the
+   * plan are those of this many tokens. Default: the number of this rank's tokens, and 1 for the bytes.
    */
   readonly tokens?: number;
 }

@@ -10,7 +10,7 @@ export type AxisLayout =
   | 'partial'
   | Sharding;
 
-/** How an axis shards a tensor: along a dim, or row by row. */
+/** How an axis shards a tensor: along a dim, or `flat`, element by element in row-major order. */
 export type Sharding = DimSharding | 'flat';
 
 /** Each rank has one part along the dim. Negative dims count from the end. */

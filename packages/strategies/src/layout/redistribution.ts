@@ -23,7 +23,7 @@ export interface RedistributionMove {
   readonly to: AxisLayout;
 }
 
-/** One step of a change of layout. */
+/** One step of a redistribution. */
 export interface RedistributionStep {
   readonly move: RedistributionMove;
   /** The layout of the tensor after this step. */
@@ -35,7 +35,7 @@ export interface RedistributionStep {
   readonly bytes: number;
 }
 
-/** How a tensor gets from one layout into another. */
+/** The steps by which a tensor gets from one layout into another. */
 export interface RedistributionPlan {
   readonly from: Layout;
   readonly to: Layout;

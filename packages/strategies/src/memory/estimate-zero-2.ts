@@ -3,7 +3,7 @@ import { type Cluster, clusterRules, hostBufferFactor, type StatesEstimate } fro
 
 /** Options of `estimateZero2`. */
 export interface Zero2EstimateOptions extends Cluster {
-  /** Elements of the model's parameters. */
+  /** The number of elements of the model's parameters. */
   readonly elements: number;
   /** Whether optimizer states and gradients are kept on the host. */
   readonly offload: boolean;

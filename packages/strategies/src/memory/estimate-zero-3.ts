@@ -3,7 +3,7 @@ import { type Cluster, clusterRules, hostBufferFactor, type StatesEstimate } fro
 
 /** Options of `estimateZero3`. */
 export interface Zero3EstimateOptions extends Cluster {
-  /** Elements of the model's parameters. */
+  /** The number of elements of the model's parameters. */
   readonly elements: number;
   /** The number of elements of the largest layer, which is whole while it runs. */
   readonly largestLayerElements: number;

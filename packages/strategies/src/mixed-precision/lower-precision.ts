@@ -12,8 +12,8 @@ import { LowPrecisionPart } from './low-precision-part.ts';
 import { requireFloat32 } from './require-float32.ts';
 
 /**
- * Replaces the parameters with these names by ones that forward passes read in fewer bits. Before anything changes,
- * throws ConfigError for parameters that are not f32, and for a model without forward pass.
+ * Replaces the parameters with these names by ones that forward passes read in fewer bits. Throws ConfigError, before
+ * anything changes, for parameters that are not f32, and for a model without forward pass.
  */
 export async function lowerPrecision(
   model: Module,

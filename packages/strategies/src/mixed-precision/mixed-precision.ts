@@ -8,7 +8,7 @@ import {
 } from '@shardwise/core/extend';
 
 /**
- * Which values have fewer bits, as in MixedPrecisionPolicy of PyTorch's fully_shard, torch.autocast, and
+ * Which values have fewer bits than f32, as in MixedPrecisionPolicy of PyTorch's fully_shard, torch.autocast, and
  * DeepSpeed's fp16 and bf16.
  */
 export interface MixedPrecision {

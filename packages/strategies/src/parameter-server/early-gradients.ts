@@ -6,7 +6,7 @@ import type { PartRequest, PushRequest } from './server-request.ts';
 interface EarlyPart {
   readonly request: PartRequest;
   readonly arrays: readonly Uint8Array[];
-  /** Answers the request, because nobody reads its arrays any more. */
+  /** Call this when nobody reads the arrays any more. It answers the request. */
   readonly settle: () => void;
 }
 

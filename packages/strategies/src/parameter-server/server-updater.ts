@@ -69,7 +69,7 @@ export class ServerUpdater implements Updater {
     });
   }
 
-  /** Joins the servers. Worker 0 gives them the initial values, and all workers take theirs. */
+  /** Joins the servers. Worker 0 gives them the initial values, and all workers pull the values of the servers. */
   async start(): Promise<void> {
     for (const parameter of this.#parameters) parameter.updater = this;
     await Promise.all(this.#ranges.map(({ link }) => link.join()));
@@ -165,7 +165,7 @@ export class ServerUpdater implements Updater {
     });
   }
 
-  /** Pulls all values of a range and writes what `changed` makes of them. */
+  /** Pulls all values of a range and writes the result of `changed`. */
   async #pullNow(
     range: Range,
     changed: (values: readonly Uint8Array[]) => readonly Uint8Array[],

@@ -231,7 +231,7 @@ function known(group: object, settings: Readonly<Record<string, unknown>>): obje
   return settings;
 }
 
-/** Throws RefusedError if the arrays are not those of the parameters that are present. */
+/** Throws RefusedError if the arrays do not fit the parameters that are present. */
 export function requireArrays(
   specs: readonly ServedParameter[],
   present: readonly boolean[],

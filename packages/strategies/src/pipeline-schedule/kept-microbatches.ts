@@ -2,9 +2,9 @@ import { computationsOf, type Schedule } from './schedule.ts';
 
 /** The number of microbatches whose activations a stage keeps at the same time. */
 export interface KeptMicrobatches {
-  /** The microbatches whose forward has run. All of their activations are kept. */
+  /** The microbatches between their forward and their backward or input gradient. All of their activations are kept. */
   readonly whole: number;
-  /** The microbatches whose input gradient has run. Only what the weight gradient needs is kept. */
+  /** The microbatches between their input gradient and their weight gradient. Only what the latter needs is kept. */
   readonly rest: number;
 }
 

@@ -44,8 +44,8 @@ export interface ScheduleSimulation {
 }
 
 /**
- * Computes when ranks do what, if each action takes the time that the costs say, and waits only for its rank
- * and the messages that it needs.
+ * Computes the times of all actions, if each action takes the time that the costs say, and waits only for its rank and
+ * the messages that it needs.
  *
  * Throws ConfigError for a schedule that ranks cannot run. The error names the ranks that wait for each other.
  */

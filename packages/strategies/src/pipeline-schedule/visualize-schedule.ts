@@ -33,8 +33,8 @@ const visualizeScheduleRules: OptionRules<VisualizeScheduleOptions> = {
 };
 
 /**
- * Draws when which rank does what, as text or as an SVG image: the simulation and, if measured times are given,
- * what was measured.
+ * Draws which rank does which action at which time, as text or as an SVG image. It draws the simulation and, if
+ * measured times are given, these too.
  */
 export function visualizeSchedule(
   schedule: Schedule,

@@ -20,7 +20,7 @@ const kinds = [
   'buffer',
 ] as const;
 
-/** Tags are below 2^20. */
+/** The number of tags of each kind. All tags are below 2^20. */
 const perKind = 2 ** 17;
 
 /**

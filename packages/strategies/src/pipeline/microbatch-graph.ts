@@ -16,7 +16,7 @@ export interface MicrobatchRoots {
   readonly outputs: readonly Node[];
   /** The output that is differentiated; null in evaluation. */
   readonly loss: Node | null;
-  /** Updates of buffers. */
+  /** The updates of buffers. */
   readonly updates: readonly Node[];
   /** The values of this microbatch that later ones read. */
   readonly carried: readonly Node[];

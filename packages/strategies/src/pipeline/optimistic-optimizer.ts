@@ -48,7 +48,7 @@ const optionRules: OptionRules<OptimisticOptimizerOptions> = {
   scaler: option.instanceOf(LossScaler),
 };
 
-/** What happened to a step. */
+/** The outcome of a step. */
 export interface Verdict {
   /** The norm of all gradients before they were clipped. */
   readonly norm: number;
@@ -191,8 +191,8 @@ export class OptimisticOptimizer<Wrapped extends Optimizer> extends WrappedOptim
   }
 
   /**
-   * Returns how many bytes this rank keeps between the latest step and its verdict, in addition to parameters,
-   * gradients and states.
+   * Says how many bytes this rank keeps between the latest step and its verdict, in addition to parameters, gradients
+   * and states.
    */
   explain(): string {
     return `steps ahead of the verdict: former parameters and states, and gradients, are kept until it is there: ${this.#keptBytes} bytes`;

@@ -16,10 +16,11 @@ import { distribute } from './steps/distribute.ts';
 
 /**
  * Declares how parameters and inputs of a model lie on the axes of a plan, so that expressions over them are checked
- * when they are built, on one rank as on many. On an axis whose ranks have different batches, whole parameters are
- * replicated and inputs are varying. On an axis whose ranks share layers, parameters that are not cut and inputs are
- * invariant, and training needs one loss for all ranks. If such ranks have different batches, inputs are varying, and
- * the parameter's own expression (shareBatch) declares the rest.
+ * when they are built, on one rank as on many. On an axis whose ranks have different batches, inputs are varying and
+ * whole parameters are replicate. On an axis whose ranks share layers, inputs and parameters that are not cut are
+ * invariant, and training needs one loss for all ranks. If these ranks have different batches, inputs are varying, and
+ * the parameter's own expression (shareBatch) declares how it is used. Parts of parameters are varying on all of these
+ * axes.
  */
 export function declareTypes({ plan, parameters }: PlanContext): PassHooks {
   const batchAxes = stepsOf(plan, distribute).flatMap(({ data }) => batchAxesOf(data));

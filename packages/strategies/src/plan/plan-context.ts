@@ -27,7 +27,7 @@ export interface PassHooks {
     run: (...inputs: Inputs) => Output,
     inputs: Inputs,
   ): Output;
-  /** The plan as it runs now, if this depends on what passes have done. */
+  /** Returns the plan as it runs now, if passes can change it. */
   planned?(plan: Plan<PlanContext>): Plan<PlanContext>;
   /** Gives the updated values to ranks that do not update them themselves. */
   replicate?(): void;

@@ -25,7 +25,7 @@ export class PlannedModel<M extends Module, Inputs extends readonly unknown[], O
   readonly #context: PlanContext;
   readonly #known: KnownParameters;
   #join: JoinContext | null = null;
-  /** False inside noSync. */
+  /** Whether gradients are averaged. False inside noSync. */
   #synchronizes = true;
 
   /** `context` belongs to a plan that has been applied to the model. */

@@ -33,7 +33,7 @@ export async function requireSameModel(
 /** The texts of an error of `requireSameLines`. */
 export interface ComparedLines {
   readonly asked: string;
-  /** The name of what a line describes. */
+  /** The name of a line in the text of the error, such as 'tensor'. */
   readonly line: string;
   readonly todo: string;
 }

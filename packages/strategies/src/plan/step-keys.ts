@@ -19,8 +19,8 @@ export interface Gather {
   readonly unit: string;
   readonly parameters: readonly string[];
   /**
-   * Whether whole parameters are freed after the forward pass and gathered again in the backward pass. With a
-   * number, each rank keeps a part of them, and so many neighbouring ranks have all parts.
+   * Whether whole parameters are freed after the forward pass and gathered again in the backward pass. With a number,
+   * each rank keeps a part of them, and this many neighbouring ranks together have all parts.
    */
   readonly reshardAfterForward: boolean | number;
   /** The number of units that are gathered before they are used. It is the same in all units. */

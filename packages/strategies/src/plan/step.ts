@@ -5,10 +5,10 @@ import { planError } from './plan-error.ts';
 /** A plan that `parallelize` carries out. */
 export type ModelPlan = Plan<PlanContext>;
 
-/** A key by which code finds the steps of a kind without importing what they do. */
+/** A key by which code finds the steps of a kind without importing the code of the kind. */
 export interface StepKey<Data extends object> {
   readonly name: string;
-  /** The type of the data of such steps. It is only a type. */
+  /** The type of the data of the steps. It is only a type. */
   data?(data: Data): void;
 }
 

@@ -30,7 +30,7 @@ import { requireStrategy } from '../plan/require-strategy.ts';
  *     const strategy = compose(pipeline({ microbatches: 8 }), fsdp());
  *     const parallel = await parallelize(constructSharded(() => new GPT(sizes), strategy), strategy);
  *
- * Throws ConfigError if `strategy` is not a strategy, and what its `plan` throws.
+ * Throws ConfigError if `strategy` is not a strategy, and the errors of its `plan`.
  */
 export function constructSharded<M extends Module>(build: () => M, strategy: Strategy): M {
   requireStrategy(strategy);

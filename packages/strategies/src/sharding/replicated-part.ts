@@ -2,7 +2,7 @@ import { allGather, type Node, noGrad, Tensor, withoutValues } from '@shardwise/
 import { asVarying, type Place } from '../layout/equal-parts.ts';
 import { ShardedPart } from './sharded-part.ts';
 
-/** Returns the part of rank `rank`, from all parts behind each other. Shape: padded -> part. */
+/** Returns the part of rank `rank` from the concatenated parts. Shape: padded -> part. */
 function sliceOf(padded: Tensor, { size, rank }: Place): Tensor {
   const rows = (padded.shape[0] ?? 0) / size;
   return padded.slice(0, rank * rows, (rank + 1) * rows);

@@ -95,7 +95,7 @@ export abstract class ShardedPart extends StoredPart {
     return this.collect();
   }
 
-  /** The shape of all parts behind each other, along the dim of `sharding`. */
+  /** The shape of all parts, concatenated along the dim of `sharding`. */
   get paddedShape(): Shape {
     return paddedShape(this.#whole, this.sharding, this.place.size);
   }

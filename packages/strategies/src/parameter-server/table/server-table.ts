@@ -31,7 +31,7 @@ export interface ServerTableOptions {
   readonly rows: number;
   /** The number of elements of a row. */
   readonly dims: number;
-  /** Default: SGD. */
+  /** The optimizer that updates rows. Default: SGD. */
   readonly optimizer?: 'SGD' | 'Adagrad';
   /** The learning rate. `lr` of the table may be changed later. */
   readonly lr: number;

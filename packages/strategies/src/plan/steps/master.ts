@@ -33,7 +33,7 @@ import type { StepKind } from '../step.ts';
 import { distribute } from './distribute.ts';
 import { shareBuffers } from './share-buffers.ts';
 
-/** Rank 0 of an axis has the model, the batch and the optimizer. */
+/** Makes rank 0 of an axis the master, which has the model, the batch and the optimizer. */
 export interface Master {
   readonly axis: string;
 }
