@@ -1,7 +1,10 @@
 import { hashOffset, mixed } from './hash-of.ts';
 import { forEachTensor } from './map-tensors.ts';
 
-/** What tells batches apart: the shapes of their tensors, and their data where they lie on the host, 0 where they do not. */
+/**
+ * Returns numbers that differ between different batches: a hash of the tensors' shapes, and a hash of their data, or 0
+ * if not all data is on the host.
+ */
 export function batchMark(inputs: readonly unknown[]): { shapes: number; data: number } {
   let [shapes, data, isOnHost] = [hashOffset, hashOffset, true];
   forEachTensor(inputs, ({ shape, node: { value } }) => {
@@ -12,7 +15,7 @@ export function batchMark(inputs: readonly unknown[]): { shapes: number; data: n
   return { shapes, data: isOnHost ? data : 0 };
 }
 
-/** Whether marks are those of one batch, as far as is known. */
+/** Returns whether two marks may be those of the same batch. Data that is not known may be the same. */
 export function isSameData(data: number | undefined, other: number | undefined): boolean {
   return data === other || data === 0 || other === 0;
 }

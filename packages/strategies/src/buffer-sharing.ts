@@ -2,20 +2,20 @@ import { isGradEnabled, type Module, noGrad, type Tensor } from '@shardwise/core
 import { shareBuffers } from './share-buffers.ts';
 
 /**
- * Says when a model's buffers, as batch-norm statistics, become those of rank 0: before each forward pass
- * that trains, and before the first one of an evaluation after training. So all ranks evaluate with the
- * same ones, and may do so with different numbers of batches.
+ * Decides when a model's buffers, such as batch-norm statistics, are replaced by those of rank 0: before each forward
+ * pass that trains, and before the first one of an evaluation after training. All ranks then evaluate with the same
+ * buffers, and may do so with different numbers of batches.
  */
 export class BufferSharing {
   readonly #module: Module;
-  /** A pass that trains leaves each rank its own. */
+  /** Whether ranks may have different buffers, because a pass has trained since they were shared. */
   #mayDiffer = true;
 
   constructor(module: Module) {
     this.#module = module;
   }
 
-  /** Whether the forward pass that begins is to share them: the same on all ranks. */
+  /** Returns whether the forward pass that begins must share buffers. The result is the same on all ranks. */
   begin({ synchronizes }: { readonly synchronizes: boolean }): boolean {
     if (this.#module.namedBuffers().length === 0) return false;
     const trains = this.#module.namedModules().some(([, { training }]) => training);
@@ -24,12 +24,12 @@ export class BufferSharing {
     return shares;
   }
 
-  /** All ranks have been given the same ones. */
+  /** Call this when all ranks have got the same buffers. */
   settle(): void {
     this.#mayDiffer = false;
   }
 
-  /** `send` makes a value that of rank 0. Shape: N -> N. */
+  /** Shares all buffers. `send` returns rank 0's value. Shape: N -> N. */
   share(send: (message: Tensor) => Tensor): void {
     const buffers = this.#module.namedBuffers().map(([, buffer]) => buffer);
     noGrad(() => shareBuffers(buffers, send));

@@ -1,6 +1,6 @@
 import { Tensor } from '@shardwise/core/extend';
 
-/** Puts another tensor in the place of each in arrays and plain objects; other values stay. */
+/** Replaces each tensor in arrays and plain objects. Other values stay. */
 export function mapTensors<T>(value: T, map: (tensor: Tensor) => Tensor): T;
 export function mapTensors(value: unknown, map: (tensor: Tensor) => Tensor): unknown {
   if (value instanceof Tensor) return map(value);

@@ -2,27 +2,27 @@ import { hashOf } from './hash-of.ts';
 import { ToldWords } from './told-words.ts';
 
 /**
- * Texts that all ranks of some axes must have alike. A rank tells the others of another one than before, in the
- * program that first has it; they are compared once that has run.
+ * Checks a text that must be the same on all ranks of some axes. When a rank's text changes, it tells the others in the
+ * program that first uses the new text. The texts are compared after this program has run.
  */
 export class RankAgreement {
   readonly #hashes: ToldWords;
   #latest: string;
 
-  /** `initial` is what all ranks have now. */
+  /** `initial` is the text that all ranks have now. */
   constructor(axes: readonly string[], initial: string) {
     this.#hashes = new ToldWords(axes);
     this.#latest = initial;
   }
 
-  /** A collective of the graph, where it is another text than the latest one. */
+  /** Sets the text. If it differs from the latest one, this adds a collective to the graph. */
   say(text: string): void {
     if (text === this.#latest) return;
     this.#latest = text;
     this.#hashes.tell(Int32Array.of(hashOf(text)));
   }
 
-  /** The first rank of which it is known by now that it had another text than rank 0; undefined where none had. */
+  /** Returns the first rank that is known to have had another text than rank 0. Undefined if there is none so far. */
   differingRank(): number | undefined {
     for (let all = this.#hashes.take(); all !== undefined; all = this.#hashes.take()) {
       const other = all.findIndex((hash, _, [first]) => hash !== first);

@@ -1,8 +1,8 @@
 import { concat, dtypes, type Tensor } from '@shardwise/core/extend';
 
 /**
- * Sends all buffers of a dtype as one message and assigns what arrives; `send` makes it what all
- * ranks get. Shape of messages: [elements].
+ * Sends all buffers of a dtype as one message, and assigns the result. `send` returns the value that all ranks get.
+ * Shape of messages: [elements].
  */
 export function shareBuffers(buffers: readonly Tensor[], send: (message: Tensor) => Tensor): void {
   for (const dtype of Object.keys(dtypes)) {

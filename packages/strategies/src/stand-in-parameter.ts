@@ -9,15 +9,18 @@ import { StoredPart } from './stored-part.ts';
 import { LayerParameter } from './tensor-parallel/layer-parameter.ts';
 
 /**
- * A parameter that a strategy has put in the place of another one: forward passes read what the strategy
- * shows them, expressions elsewhere something of their own.
+ * A parameter that a strategy has put in the place of another one. Forward passes read the node that the strategy shows
+ * them. Expressions elsewhere read a node of their own.
  */
 export abstract class StandInParameter extends DividedParameter {
-  /** The parameter of a layer that other axes share out, where this one stands for a part of such; else null. */
+  /**
+   * If this parameter stands for the part of a layer that other axes share out, the parameter of this layer. Otherwise
+   * null.
+   */
   readonly layerParameter: LayerParameter | null;
   #shown: (() => Node) | null = null;
 
-  /** `original` is what stood there; its contents are freed. */
+  /** `original` is the parameter that this one replaces. Its contents are freed. */
   constructor(original: Parameter) {
     super(original.shape, original.part);
     const stoodFor = original instanceof StandInParameter ? original.layerParameter : null;
@@ -39,25 +42,28 @@ export abstract class StandInParameter extends DividedParameter {
   }
 
   /**
-   * Has expressions read what `own` gives, from now on; with null, each reads something of its own. Shape: what stood
-   * there.
+   * Makes expressions read the node that `own` returns, from now on. With null, each reads a node of its own. Shape:
+   * that of the original.
    */
   show(own: (() => Node) | null): void {
     this.#shown = own;
   }
 
-  /** What all that reads it on this rank has under it. */
+  /** The leaves below everything on this rank that reads the parameter. */
   get leaves(): readonly Node[] {
     const { part } = this;
     return part instanceof StoredPart ? [part.contents, part.stored] : [part.contents];
   }
 
   /**
-   * What another rank reads of it whose stage has none of its own, at which its gradient is to arrive: what a forward pass
-   * reads here. Shape: what stood there.
+   * Returns the node that is lent to a rank whose stage does not have the parameter. It is read as in a forward pass
+   * here, and the gradient of the other rank arrives at it. Shape: that of the original.
    */
   abstract lent(): Node;
 
-  /** What one expression outside of forward passes reads, at which backward ends. Shape: what stood there. */
+  /**
+   * Returns the node that one expression outside of forward passes reads, at which the backward pass ends. Shape: that
+   * of the original.
+   */
   protected abstract elsewhere(): Node;
 }

@@ -2,20 +2,20 @@ import { type Node, ParameterPart } from '@shardwise/core/extend';
 import type { LowPrecisionValues } from './mixed-precision/low-precision-values.ts';
 
 /**
- * A part beside which a rank may keep other values that forward passes read, in fewer bits; its gradient then has
- * fewer bits, too.
+ * A part for which a rank may keep a second copy of the values in fewer bits, which forward passes read. Its gradient
+ * then has fewer bits, too.
  */
 export abstract class StoredPart extends ParameterPart {
   #low: LowPrecisionValues | null = null;
-  /** What stands for the gradient, and is not computed until it is read. */
+  /** The node that replaces the gradient. It is not computed until it is read. */
   #replacement: Node | null = null;
 
-  /** What this rank keeps of the values that forward reads; `contents` is what is updated. */
+  /** The values that forward passes read and this rank keeps. The optimizer updates `contents`. */
   get stored(): Node {
     return this.#low?.kept.contents ?? this.contents;
   }
 
-  /** Has `low` keep the values, from now on. */
+  /** Keeps a copy of the values in `low`, from now on. */
   protected keep(low: LowPrecisionValues): void {
     this.#low = low;
     low.store(this.contents);
@@ -32,28 +32,28 @@ export abstract class StoredPart extends ParameterPart {
     this.#low?.dispose();
   }
 
-  /** The gradient in f32, whatever it is kept in. */
+  /** The gradient in f32, whatever the dtype in which it is kept. */
   override get gradientNode(): Node | null {
     const kept = this.#replacement ?? this.accumulated;
     return kept === null || this.#low === null ? kept : this.#low.widen(kept);
   }
 
-  /** What passes have added up, as it is kept. */
+  /** The sum of the gradients of passes, in the dtype in which it is kept. */
   protected get accumulated(): Node | null {
     return super.gradientNode;
   }
 
-  /** As a gradient is kept and reduced. Shape: N -> N. */
+  /** Returns a gradient in the dtype in which it is kept and reduced. Shape: N -> N. */
   protected narrow(gradient: Node): Node {
     return this.#low?.narrow(gradient) ?? gradient;
   }
 
-  /** Has `node` stand for the gradient. It is computed where it is read, so that no copy is kept. */
+  /** Replaces the gradient by `node`, which is computed where it is read, so that no copy is kept. */
   protected replaceLate(node: Node): void {
     this.#replacement = node;
   }
 
-  /** Keeps what stands for the gradient, as later passes add to it. Returns whether there was something. */
+  /** Keeps the replacement of the gradient, because later passes add to it. Returns whether there was one. */
   protected keepReplacement(): boolean {
     if (this.#replacement === null) return false;
     super.setGradientNode(this.narrow(this.#replacement));

@@ -1,4 +1,4 @@
-/** Rows of cells as lines, in columns that are as wide as their widest cell. */
+/** Writes rows of cells as lines. Each column is as wide as its widest cell. */
 export function textTable(rows: readonly (readonly string[])[]): string {
   const widths = (rows[0] ?? []).map((_, column) =>
     Math.max(...rows.map((row) => (row[column] ?? '').length)),

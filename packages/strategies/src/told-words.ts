@@ -1,7 +1,9 @@
 import { allGather, fromData, noGrad, type Tensor } from '@shardwise/core/extend';
 import { bytesNow } from './bytes-now.ts';
 
-/** Words of 32 bits that the ranks of some axes tell each other in the program, without waiting for what the others say. */
+/**
+ * Words of 32 bits that the ranks of some axes tell each other in the program. No rank waits for what the others say.
+ */
 export class ToldWords {
   readonly #axes: readonly string[];
   readonly #sent: Tensor[] = [];
@@ -10,14 +12,17 @@ export class ToldWords {
     this.#axes = axes;
   }
 
-  /** A collective of the graph. */
+  /** Tells this rank's words. Adds collectives to the graph. */
   tell(words: Int32Array): void {
     const own = fromData(words, [words.length], 'i32');
     const all = noGrad(() => this.#axes.reduce((each, axis) => allGather(each, axis, 0), own));
     this.#sent.push(all.retain());
   }
 
-  /** What was told first, of all ranks in their order, once the program has run; undefined before, and where nothing is left. */
+  /**
+   * Returns the words of all ranks, in rank order, that were told first and not taken yet. Undefined until the program
+   * has run, and if none are left.
+   */
   take(): Int32Array | undefined {
     const [sent] = this.#sent;
     const bytes = sent && bytesNow(sent);

@@ -1,14 +1,14 @@
 import { CollectiveMismatchError, currentSession, type Tensor } from '@shardwise/core/extend';
 import { RankAgreement } from './rank-agreement.ts';
 
-/** Which parameters train. That may change between passes, on all ranks alike. */
+/** Tracks which parameters train. This may change between passes if it changes alike on all ranks. */
 export class TrainedParameters {
   readonly #named: readonly (readonly [name: string, parameter: Tensor])[];
   readonly #axis: string;
   readonly #agreement: RankAgreement;
   #flags: readonly boolean[];
 
-  /** All ranks must have the same ones now. */
+  /** All ranks must train the same parameters now. */
   constructor(named: readonly (readonly [name: string, parameter: Tensor])[], axis: string) {
     this.#named = named;
     this.#axis = axis;
@@ -21,7 +21,7 @@ export class TrainedParameters {
     return this.#flags;
   }
 
-  /** Looks anew which parameters train. Returns whether that has changed, which is then a collective of the graph. */
+  /** Updates which parameters train. Returns whether this has changed. A change adds a collective to the graph. */
   refresh(): boolean {
     const flags = this.#current();
     if (flags.every((flag, index) => flag === this.#flags[index])) return false;
@@ -30,7 +30,7 @@ export class TrainedParameters {
     return true;
   }
 
-  /** Throws CollectiveMismatchError where it is known by now that ranks train different ones. */
+  /** Throws CollectiveMismatchError if it is known by now that ranks train different parameters. */
   check(): void {
     const other = this.#agreement.differingRank();
     if (other !== undefined) throw this.#difference(other);

@@ -9,7 +9,9 @@ import type {
   Tensor,
 } from '@shardwise/core/extend';
 
-/** An optimizer that updates in another way; groups, states and checkpoints are those of the one that it wraps. */
+/**
+ * An optimizer that updates in another way. Groups, states and checkpoints are those of the optimizer that it wraps.
+ */
 export abstract class WrappedOptimizer<Wrapped extends Optimizer> {
   readonly optimizer: Wrapped;
 
@@ -33,7 +35,7 @@ export abstract class WrappedOptimizer<Wrapped extends Optimizer> {
     return this.optimizer.savedType(parameter, name);
   }
 
-  /** Throws CheckpointError as Optimizer. */
+  /** Throws CheckpointError as Optimizer does. */
   restore(saved: ReadonlyMap<Tensor, HostArrays>, settings: readonly object[]): void {
     this.optimizer.restore(saved, settings);
   }

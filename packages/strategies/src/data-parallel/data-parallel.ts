@@ -19,7 +19,7 @@ export interface DataParallelOptions {
 const optionRules: OptionRules<DataParallelOptions> = { axis: option.axisName };
 
 /**
- * Data parallelism with a master, as torch.nn.DataParallel, with ranks instead of threads. It shows why other
+ * Data parallelism with a master, like torch.nn.DataParallel with ranks instead of threads. It shows why other
  * strategies are faster: rank 0 has all gradients and the optimizer, sends all parameters in every pass, and waits.
  */
 export function dataParallel(options: DataParallelOptions = {}): Strategy {

@@ -1,12 +1,12 @@
 import { formatShape, LayoutError, type Shape } from '@shardwise/core/extend';
 
-/** Rows of dim 0 that a rank gets: as many as the others, or one more for the first ranks. */
+/** The rows of dim 0 that a rank gets. If the ranks do not divide them equally, the first ranks get one more. */
 export interface RowPart {
   readonly start: number;
   readonly stop: number;
 }
 
-/** Throws LayoutError where there are fewer rows than ranks. */
+/** Returns the rows of each rank. Throws LayoutError if there are fewer rows than ranks. */
 export function rowParts(shape: Shape, ranks: number): readonly RowPart[] {
   const [rows = 0] = shape;
   if (rows < ranks) {
@@ -28,8 +28,8 @@ export function rowParts(shape: Shape, ranks: number): readonly RowPart[] {
 }
 
 /**
- * The same parts of an output, which has as many rows for each row of the batch, say T for
- * [B * T, C]. Throws LayoutError where this rank's rows are no such multiple.
+ * Returns the rows of an output that belong to each rank. An output may have several rows for each row of the batch,
+ * such as T for [B * T, C]. Throws LayoutError if this rank's rows are not such a multiple.
  */
 export function outputParts(
   shape: Shape,

@@ -2,10 +2,10 @@ import { type AxisParams, concat, sendRecv, type Tensor } from '@shardwise/core/
 import { runForOthers } from '../run-for-others.ts';
 import type { RowPart } from './row-parts.ts';
 
-/** Which rank shares out batches and collects outputs. */
+/** The rank that scatters batches and gathers outputs. */
 export const master = 0;
 
-/** The master's rows, a part for each rank. Shape: x [B, ..] -> [rows of this rank, ..]. */
+/** Scatters the master's rows, a part to each rank. Shape: x [B, ..] -> [rows of this rank, ..]. */
 export function scatterRows(
   x: Tensor,
   parts: readonly RowPart[],
@@ -13,7 +13,7 @@ export function scatterRows(
 ): Tensor {
   const rowsOf = ({ start, stop }: RowPart): Tensor => x.slice(0, start, stop);
   const { [rank]: mine = { start: 0, stop: 0 } } = parts;
-  // What arrives is kept: a later run that computes something of it again must not receive it again.
+  // The received rows are kept, because a later run that computes with them must not receive them again.
   if (rank !== master) {
     return sendRecv(rowsOf(mine), axis, route(parts.length, master, rank)).retain();
   }
@@ -24,8 +24,8 @@ export function scatterRows(
 }
 
 /**
- * All ranks' rows on the master, zeros on the others; the master's gradient goes back to the ranks,
- * that of the others goes nowhere. Shape: y [rows of this rank, ..] -> [B, ..].
+ * Gathers all ranks' rows on the master. The result is zeros on the other ranks. The master's gradient is sent back to
+ * the ranks, and the gradient on other ranks is dropped. Shape: y [rows of this rank, ..] -> [B, ..].
  */
 export function gatherRows(
   y: Tensor,
@@ -41,13 +41,13 @@ export function gatherRows(
   }
   const arrived = parts.map(({ start, stop }, from) => {
     if (from === master) return y;
-    // No row of these arrives anywhere; they give the shape, and the gradient its way back.
+    // These rows arrive on no rank. They only give the result its shape, and the gradient its way back.
     return sendRecv(y.slice(0, 0, stop - start), axis, route(parts.length, from, master)).retain();
   });
   return concat(arrived, 0);
 }
 
-/** For `sendRecv`: from one rank to another. */
+/** Returns the destinations for `sendRecv` if only one rank sends, to one other rank. */
 function route(ranks: number, from: number, to: number): readonly number[] {
   return Array.from({ length: ranks }, (_, rank) => (rank === from ? to : -1));
 }

@@ -4,9 +4,9 @@ import type { GradBucket } from './grad-bucket.ts';
 import { reduceBucket } from './reduce-bucket.ts';
 
 /**
- * The mean over the ranks, as one message: what is done without a hook. `predivideFactor` divides
- * before the sum and `ranks / predivideFactor` after it, so that sums of many ranks stay in range
- * (DeepSpeed's gradient_predivide_factor). `replicas` is a second axis to average over.
+ * Averages a bucket over the ranks as one message. This is also done if no hook is given. `predivideFactor` divides
+ * before the sum and `ranks / predivideFactor` divides after it, so that sums of many ranks stay in range (DeepSpeed's
+ * gradient_predivide_factor). `replicas` is a second axis to average over.
  */
 export function allReduceHook(predivideFactor = 1, replicas?: string): CommHook {
   const hook = (bucket: GradBucket): readonly Tensor[] => {

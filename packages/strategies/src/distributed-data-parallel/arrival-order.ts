@@ -2,9 +2,9 @@ import { broadcast, CollectiveMismatchError, fromData, type Tensor } from '@shar
 import { bytesNow } from '../bytes-now.ts';
 
 /**
- * The order in which gradients arrive, as rank 0 sees it in its first pass; other ranks may see
- * another one. It travels in the program of that pass. A rank knows it as soon as it computes
- * something, which need not be at the same time as the others; so all go on with it after the first update.
+ * The order in which gradients arrive, as rank 0 sees it in its first pass. Other ranks may see another order. It is a
+ * value in the program of that pass. Ranks may know it at different times, because each learns it when it computes
+ * something. So all ranks begin to use it after the first update.
  */
 export class ArrivalOrder {
   readonly #count: number;
@@ -14,7 +14,7 @@ export class ArrivalOrder {
   #isSettled = false;
   #isDone = false;
 
-  /** `count`: how many gradients there are. */
+  /** `count` is the number of gradients. */
   constructor(count: number, axis: string) {
     this.#count = count;
     this.#axis = axis;
@@ -24,7 +24,7 @@ export class ArrivalOrder {
     if (this.#shared === null) this.#seen.push(index);
   }
 
-  /** Adds rank 0's order to the program; those that did not arrive come last. */
+  /** Adds rank 0's order to the program. Gradients that did not arrive come last. */
   share(): void {
     if (this.#shared !== null) return;
     const all = Array.from({ length: this.#count }, (_, index) => index);
@@ -32,12 +32,15 @@ export class ArrivalOrder {
     this.#shared = broadcast(fromData(order, [this.#count], 'i32'), this.#axis).retain();
   }
 
-  /** Is called when an update is built: its run is the last one that has to send the order, on all ranks. */
+  /** Call this when an update is built. The order has been sent by the end of the run of that update, on every rank. */
   settle(): void {
     this.#isSettled = this.#shared !== null;
   }
 
-  /** Rank 0's order, once, after the update; undefined before, and where a device cannot be read at once. */
+  /**
+   * Returns rank 0's order the first time it is called after the update. Returns undefined before that, and if the
+   * device cannot be read synchronously.
+   */
   take(): readonly number[] | undefined {
     if (this.#shared === null || !this.#isSettled || this.#isDone) return undefined;
     const bytes = bytesNow(this.#shared);

@@ -6,7 +6,7 @@ export interface BucketItem {
 }
 
 export interface Bucket {
-  /** Positions in the list of items, ascending. */
+  /** The positions of the bucket's items in the list of items, ascending. */
   readonly indices: readonly number[];
   /** The limit that the bucket was filled against. */
   readonly limitBytes: number;
@@ -16,8 +16,8 @@ export const firstBucketBytes: number = 1024 * 1024;
 export const bucketBytes: number = 25 * 1024 * 1024;
 
 /**
- * PyTorch's rule (compute_bucket_assignment_by_size): items of one dtype fill a bucket until it
- * holds at least its limit; the next bucket of the dtype has the next limit, the last limit repeats.
+ * Assigns items to buckets by PyTorch's rule (compute_bucket_assignment_by_size). Items of one dtype fill a bucket
+ * until it holds at least its limit. The next bucket of the dtype has the next limit, and the last limit repeats.
  * Buckets come in the order of their first items.
  */
 export function assignBuckets(

@@ -21,7 +21,7 @@ export interface CommHook {
   readonly sentAs?: DType | 'own';
 }
 
-/** Throws ShapeError or DTypeError where a hook's gradients are not those of the bucket's parameters. */
+/** Runs a hook. Throws ShapeError or DTypeError if its gradients do not fit the bucket's parameters. */
 export function runHook(hook: CommHook, bucket: GradBucket): readonly Tensor[] {
   const { gradients, index } = bucket;
   const averaged = hook(bucket);

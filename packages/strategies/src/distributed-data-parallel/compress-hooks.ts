@@ -9,7 +9,7 @@ export const f16CompressHook: CommHook = compressHook('f16');
 /** Sends gradients as bf16, in half of the bytes and with the range of f32 (PyTorch's bf16_compress_hook). */
 export const bf16CompressHook: CommHook = compressHook('bf16');
 
-/** Divides before it rounds, so that a sum of f16 stays in range. */
+/** Divides before it rounds, so that the sum stays in the range of f16. */
 function compressHook(dtype: DType): CommHook {
   const hook = (bucket: GradBucket): readonly Tensor[] => {
     const narrow = bucket.gradients.map((gradient) => gradient.div(bucket.ranks).to(dtype));

@@ -36,9 +36,9 @@ export interface DistributedDataParallelOptions {
    */
   readonly broadcastBuffers?: boolean;
   /**
-   * Whether parameters that no loss of a step uses have a gradient of zeros, by which momentum and weight decay continue to
-   * change them. (In PyTorch they stay as they are.) Default: false; then the update of a parameter without a
-   * gradient is an error that names it.
+   * Whether parameters that no loss of a step uses have a gradient of zeros. Momentum and weight decay then continue to
+   * change them. (In PyTorch they stay as they are.) Default: false. Then the update of a parameter without a gradient
+   * is an error that names it.
    */
   readonly findUnusedParameters?: boolean;
   /**
@@ -46,13 +46,13 @@ export interface DistributedDataParallelOptions {
    * differs, its update is an error that names the difference. Default: false.
    */
   readonly staticGraph?: boolean;
-  /** Gradients always are views of the message in which they were averaged, so false is refused. */
+  /** Must be true if given, because gradients always are views of the message in which they were averaged. */
   readonly gradientAsBucketView?: boolean;
   /** How a bucket is averaged. Default: an all-reduce of the gradients as they are. */
   readonly commHook?: CommHook;
   /**
-   * What is stored and reduced in fewer bits. Each rank updates all parameters in f32. Default: everything is
-   * f32.
+   * The dtypes in which values are stored and gradients reduced. Each rank updates all parameters in f32. Default:
+   * everything is f32.
    */
   readonly mixedPrecision?: MixedPrecision;
   /**
@@ -126,7 +126,7 @@ function wholeStates({
   return { parameter: whole, gradient: whole, optimizer: whole };
 }
 
-/** The hook that the options ask for; undefined where they ask for none. */
+/** Returns the hook that the options ask for, or undefined if they ask for none. */
 function hookOf(options: DistributedDataParallelOptions): CommHook | undefined {
   const { commHook, gradientPredivideFactor: factor = 1, gradientAsBucketView = true } = options;
   if (!gradientAsBucketView) {

@@ -10,18 +10,21 @@ export interface GradBucketOptions {
   readonly gradients: readonly Tensor[];
 }
 
-/** Gradients of one dtype that are sent together. A communication hook gets it (PyTorch's GradBucket). */
+/** Gradients of one dtype that are sent together, as a communication hook gets them (PyTorch's GradBucket). */
 export class GradBucket {
   /**
    * The number of the bucket. Buckets are sent in the order of their numbers. All-reduces with the same number
    * share a message.
    */
   readonly index: number;
-  /** Whether it is the last bucket of this backward pass. */
+  /** Whether this is the last bucket of the backward pass. */
   readonly isLast: boolean;
   /** The mesh axis over which gradients are averaged. */
   readonly axis: string;
-  /** The number of the backward pass since the last update, from 1; 0 if ranks do not count passes alike (join). */
+  /**
+   * The number of the backward pass since the last update, from 1. It is 0 inside join, where ranks do not count passes
+   * alike.
+   */
   readonly pass: number;
   /** The parameters' names in the model. */
   readonly names: readonly string[];

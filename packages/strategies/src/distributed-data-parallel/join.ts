@@ -111,10 +111,7 @@ export class JoinContext {
     return allReduce(zeros(value.shape, value.dtype), this.#axis);
   }
 
-  /**
-   * Runs the training of this rank, and then takes part in the steps of the others until all have run out of
-   * batches.
-   */
+  /** Runs the training of this rank. Then takes part in the steps of the others until all have run out of batches. */
   async run<T>(hooks: readonly JoinHook[], body: () => Promise<T>): Promise<T> {
     const outcome = await this.#outcomeOf(body);
     await currentSession().realize([]);
@@ -140,7 +137,7 @@ export class JoinContext {
     return outcome.value;
   }
 
-  /** What `body` gave; null where it was ended because another rank has run out. */
+  /** Returns the result of `body`, or null if it was ended because another rank has run out of batches. */
   async #outcomeOf<T>(body: () => Promise<T>): Promise<{ readonly value: T } | null> {
     try {
       return { value: await body() };
@@ -167,7 +164,7 @@ export class JoinContext {
     return this.#latest;
   }
 
-  /** Whether a rank is known to have run out: as far as the steps have been computed. */
+  /** Returns whether a rank is known to have run out of batches. It only knows of steps that have been computed. */
   #someoneIsOut(): boolean {
     const bytes = this.#latest === null ? undefined : bytesNow(this.#latest);
     if (bytes === undefined) return false;

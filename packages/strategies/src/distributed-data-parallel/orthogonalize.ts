@@ -1,8 +1,8 @@
 import { concat, type Tensor } from '@shardwise/core/extend';
 
 /**
- * The modified Gram-Schmidt process on the columns, as an expression. `epsilon` is added to each
- * norm; a column of zeros stays one. Shape: [N, K] -> [N, K].
+ * Orthogonalizes the columns by the modified Gram-Schmidt process, as an expression. `epsilon` is added to each norm. A
+ * column of zeros stays zero. Shape: [N, K] -> [N, K].
  */
 export function orthogonalize(matrix: Tensor, epsilon: number): Tensor {
   const [, count = 0] = matrix.shape;

@@ -26,7 +26,7 @@ export function powerSgdHook(options: PowerSgdOptions = {}): PowerSgdHook {
 
 /** A communication hook with a state that a checkpoint may keep, separately for each rank. */
 export interface PowerSgdHook extends CommHook {
-  /** Copies on the host. */
+  /** Returns the state as copies on the host. */
   stateDict(): Promise<PowerSgdStateDict>;
   /**
    * Throws CheckpointError, before anything changes, for a state that does not come from a hook with the same
@@ -35,7 +35,10 @@ export interface PowerSgdHook extends CommHook {
   loadStateDict(dict: PowerSgdStateDict): void;
 }
 
-/** Two messages: what is sent whole with the first factors P, then the second factors Q. */
+/**
+ * Averages a bucket by two messages. The first one has the first factors P and the gradients that are not compressed.
+ * The second one has the second factors Q.
+ */
 function compressed(bucket: GradBucket, state: PowerSgdState): readonly Tensor[] {
   const epsilon = state.orthogonalizationEpsilon;
   const parts = bucket.names.flatMap((name, index) => {

@@ -72,17 +72,17 @@ const defaults: Required<PowerSgdOptions> = {
   seed: 0,
 };
 
-/** A gradient as a matrix, with what is kept of it between steps. */
+/** A gradient as a matrix, with the state that is kept of it between steps. */
 export interface CompressedGradient {
-  /** The gradient with what earlier steps have left out. Shape: [N, M]. */
+  /** The gradient plus the error that earlier steps have left. Shape: [N, M]. */
   readonly matrix: Tensor;
-  /** Shape: [M, K]. */
+  /** The second factor, Q. Shape: [M, K]. */
   readonly factor: Tensor;
-  /** Keeps for the next step what this one leaves out, and its factor. Shapes: [N, M], [M, K]. */
+  /** Keeps the error and the factor of this step for the next one. Shapes: [N, M], [M, K]. */
   readonly keep: (error: Tensor, factor: Tensor) => void;
 }
 
-/** What PowerSGD keeps of a model's gradients. */
+/** The state of PowerSGD for the gradients of a model. */
 export class PowerSgdState {
   readonly orthogonalizationEpsilon: number;
   readonly #options: Required<PowerSgdOptions>;
@@ -100,7 +100,7 @@ export class PowerSgdState {
     this.#random = new Generator(this.#options.seed);
   }
 
-  /** Whether a bucket of this step is compressed; steps are counted by their last buckets. */
+  /** Returns whether the buckets of this step are compressed. The last bucket of a step counts the step. */
   startsBucket(isLast: boolean): boolean {
     const compresses = this.#iteration >= this.#options.startIteration;
     if (isLast) this.#iteration++;
@@ -116,7 +116,7 @@ export class PowerSgdState {
     };
   }
 
-  /** Throws CheckpointError, before anything changes; for other shapes, when they are needed. */
+  /** Throws CheckpointError before anything changes. Wrong shapes are found when they are needed. */
   load({ iteration, random, factors, errors }: PowerSgdStateDict): void {
     if (!Number.isSafeInteger(iteration) || iteration < 0) throw unfit(`step ${iteration}`);
     const [loadedFactors, loadedErrors] = [tensorsOf(factors), tensorsOf(errors)];
@@ -132,7 +132,7 @@ export class PowerSgdState {
     }
   }
 
-  /** A gradient as a matrix; null where its factors would not be much smaller. */
+  /** Returns a gradient as a matrix, or null if its factors would not be much smaller. */
   compress(name: string, gradient: Tensor): CompressedGradient | null {
     const { matrixApproximationRank, minCompressionRate } = this.#options;
     const [rows = 1] = gradient.shape;

@@ -20,52 +20,54 @@ import { type UnusedPolicy, UsedParameters } from './used-parameters.ts';
 
 export interface ReducerOptions {
   readonly axis: string;
-  /** Parameters that leave together, by name, in the order in which they leave. */
+  /** The names of the parameters whose gradients are sent together, in the order in which the buckets are sent. */
   readonly buckets: readonly (readonly string[])[];
   /**
-   * Limits of the first and of the later buckets: where these make the buckets, they make them anew when the
-   * order is known in which gradients arrive, and when other parameters train. Null: they stay as they are.
+   * The limits of the first and of the later buckets. With limits, buckets are filled again when the order in which
+   * gradients arrive is known, and when other parameters train. Null: buckets stay as they are.
    */
   readonly limitsBytes: readonly number[] | null;
   readonly unused: UnusedPolicy;
   /** How a bucket is averaged. */
   readonly hook: CommHook;
-  /** The dtype of gradients; undefined: that of their parameters. */
+  /** The dtype of gradients. Undefined: that of their parameters. */
   readonly gradientDtype: DType | undefined;
 }
 
-/** A parameter and what it collects. */
+/** A parameter and its gradient. */
 interface Leaf {
   readonly name: string;
   readonly parameter: Tensor;
   readonly gradient: Gradient;
 }
 
-/** A backward pass that is under way. */
+/** A backward pass that is not complete yet. */
 interface Pass {
   readonly sends: boolean;
-  /** The parameters that it has still to come to, and how often: it may come to one in several places. */
+  /**
+   * The parameters whose gradients the pass has still to compute, and how many times each. A pass may reach a parameter
+   * in several places.
+   */
   readonly awaited: Map<number, number>;
-  /** How many buckets have left. */
+  /** The number of buckets that have been sent. */
   launched: number;
 }
 
 /**
- * Averages gradients over an axis while backward is still building graph: a bucket's all-reduce
- * enters the program where its last gradient does, so that it runs while older layers compute.
- * Each pass sends each bucket once, in one order, whatever parameters a rank's loss uses: so ranks stay
- * together with several losses, too. What has been averaged is added up and not averaged again.
- * Buckets are filled in the reverse order of the parameters, after the first pass in the order in
- * which rank 0's gradients arrived.
+ * Averages gradients over an axis while the backward pass still builds the graph. A bucket's all-reduce enters the
+ * program right after its last gradient, so that it runs while older layers compute. Each pass sends each bucket once,
+ * in the same order, whatever parameters a rank's loss uses, so ranks stay together even with several losses. A
+ * gradient that has been averaged is added to the sum and not averaged again. Buckets are filled in the reverse order
+ * of the parameters, and after the first pass in the order in which rank 0's gradients arrived.
  */
 export class Reducer {
   /** Set to false to let gradients accumulate on this rank (noSync). */
   enabled = true;
-  /** What averages are multiplied by, where not all ranks have a batch. Shape: []. */
+  /** The factor of averages when not all ranks have a batch. Shape: []. */
   scale: Tensor | null = null;
   readonly #options: ReducerOptions;
   readonly #leaves: readonly Leaf[];
-  /** Null where buckets stay as they are. */
+  /** Null if buckets are not filled again. */
   readonly #arrivals: ArrivalOrder | null;
   readonly #trained: TrainedParameters;
   readonly #used: UsedParameters;
@@ -74,14 +76,14 @@ export class Reducer {
   #buckets: readonly (readonly number[])[];
   readonly #indices: ReadonlyMap<string, number>;
   readonly #planned: readonly (readonly number[])[];
-  /** Null where buckets stay as they were planned. */
+  /** Null if buckets stay as they were planned. */
   readonly #limitsBytes: readonly number[] | null;
   #pass: Pass | null = null;
   readonly #passes = new PassCount();
-  /** The next pass that other ranks have been told of; null where they need not be. */
+  /** Whether the next pass has been announced to the other ranks. Null if passes need not be announced. */
   #announced: 'none' | 'one' | null = null;
 
-  /** Takes the gradients of all parameters, also of those that do not train now. */
+  /** Takes over the gradients of all parameters, including those that do not train now. */
   constructor(
     parameters: readonly (readonly [name: string, parameter: Tensor])[],
     options: ReducerOptions,
@@ -117,7 +119,7 @@ export class Reducer {
     const isEdited = JSON.stringify(filled) !== JSON.stringify(this.#planned);
     this.#limitsBytes = isEdited ? null : options.limitsBytes;
     this.#buckets = this.#fillBuckets();
-    // Which gradients arrive may change from pass to pass where some are unused.
+    // If some parameters may be unused, the gradients that arrive may differ from pass to pass.
     const rebuilds =
       this.#limitsBytes !== null &&
       axisOf(currentSession().mesh, axis).size > 1 &&
@@ -125,19 +127,20 @@ export class Reducer {
     this.#arrivals = rebuilds ? new ArrivalOrder(named.length, axis) : null;
   }
 
-  /** Parameter names of each bucket, in the order in which the buckets leave. */
+  /** The parameter names of each bucket, in the order in which the buckets are sent. */
   get bucketNames(): readonly (readonly string[])[] {
     return this.#buckets.map((indices) => indices.map((index) => this.#leaves[index]?.name ?? ''));
   }
 
-  /** Leaves gradients to the parameters again. */
+  /** Gives the gradients back to the parameters. */
   detach(): void {
     for (const { gradient } of this.#leaves) gradient.reduceBy(null);
   }
 
   /**
-   * Ranks without a batch (`join`) take part in one pass for each that is announced: `sends` says whether
-   * the forward pass that begins will have one. Throws TensorStateError where the pass before had none.
+   * Announces a pass inside `join`. Ranks without a batch take part in one pass for each announced one. `sends` is
+   * whether the forward pass that begins will have a backward pass that sends gradients. Throws TensorStateError if the
+   * pass that was announced before had none.
    */
   announce(sends: boolean): void {
     if (this.#announced === 'one')
@@ -145,13 +148,13 @@ export class Reducer {
     this.#announced = sends ? 'one' : 'none';
   }
 
-  /** Passes need not be announced any more: all ranks have sent and computed the same ones. */
+  /** Passes need not be announced any more, because all ranks have sent and computed the same ones. */
   endAnnouncements(): void {
     this.#announced = null;
     this.#arrivals?.settle();
   }
 
-  /** Takes part in a pass of the other ranks, with gradients of zeros. */
+  /** Takes part in a pass of the other ranks with gradients of zeros. */
   shadow(): void {
     this.#passes.reset();
     for (const { gradient } of this.#leaves) gradient.clear();
@@ -183,7 +186,10 @@ export class Reducer {
     return { shape, dtype: this.#options.gradientDtype ?? dtype };
   }
 
-  /** The gradient of this rank's batch, with those of earlier passes inside noSync. */
+  /**
+   * The sum of this rank's gradients that have not been averaged: the one of this pass and those of earlier passes
+   * inside noSync.
+   */
   #localOf(index: number): Tensor {
     const node = this.#leaves[index]?.gradient.local.node ?? null;
     if (node !== null) return new Tensor(node);
@@ -192,7 +198,7 @@ export class Reducer {
   }
 
   #refillBuckets(): void {
-    // Inside join, ranks without a batch do not know of updates.
+    // Inside join, ranks without a batch do not know when updates happen.
     const order = this.#announced === null ? this.#arrivals?.take() : undefined;
     this.#order = order ?? this.#order;
     const changed = this.#trained.refresh();
@@ -203,7 +209,7 @@ export class Reducer {
     if (this.#pass === null) {
       this.#trained.check();
       if (this.enabled) this.#takeAnnounced();
-      // Inside join, ranks without a batch do not know of updates.
+      // Inside join, ranks without a batch do not know when updates happen.
       if (this.#announced !== null) this.#passes.reset();
       else if (this.enabled) this.#passes.next();
       this.#pass = { sends: this.enabled, awaited: new Map(), launched: 0 };
@@ -258,7 +264,7 @@ export class Reducer {
     });
   }
 
-  /** What the pass does not come to, as no gradient flows there, is sent as zeros. */
+  /** Ends a pass. Gradients that the pass has not reached are sent as zeros. */
   #finish(completed: boolean): void {
     const pass = this.#pass;
     this.#pass = null;

@@ -1,9 +1,12 @@
 import { type Gradient, TensorStateError, type Update } from '@shardwise/core/extend';
 
-/** What a step may leave unused: nothing; anything; what the first step left unused. */
+/**
+ * Which parameters a step may leave unused. `all`: it must use all of them. `any`: it may leave out any. `static`: it
+ * must use those that the first step used.
+ */
 export type UnusedPolicy = 'all' | 'any' | 'static';
 
-/** A parameter, and what says whether it trains and has a gradient. */
+/** A parameter, and the functions that tell whether it trains and has a gradient. */
 export interface UsedParameter {
   readonly name: string;
   /** The parameter itself. */
@@ -13,16 +16,18 @@ export interface UsedParameter {
 }
 
 /**
- * Which parameters the backward passes of a step used, all of them together. By default a step uses all
- * that an update has; with `staticGraph`, those that the first one used.
+ * Tracks which parameters the backward passes of a step used, taken together. By default a step must use all that an
+ * update changes. With `staticGraph` it must use those that the first step used.
  */
 export class UsedParameters {
   readonly #parameters: readonly UsedParameter[];
   readonly #policy: UnusedPolicy;
-  /** Since their gradients were cleared: those of which this rank had a gradient, and those that it sent zeros for. */
+  /**
+   * The parameters for which this rank had a gradient since gradients were cleared, and those for which it sent zeros.
+   */
   readonly #arrived = new Set<number>();
   readonly #sentAsZeros = new Set<number>();
-  /** Whether the first step used a parameter, by its index; it has no entry before. */
+  /** Whether the first step used a parameter, by its index. There is no entry before the first step. */
   readonly #expected = new Map<number, boolean>();
   #isOfOthers = false;
 
@@ -40,7 +45,7 @@ export class UsedParameters {
     });
   }
 
-  /** A step begins that other ranks have a batch for, and this one has not. */
+  /** Begins a step for which other ranks have a batch and this rank has none. */
   beginPassOfOthers(): void {
     this.#isOfOthers = true;
   }
@@ -53,7 +58,7 @@ export class UsedParameters {
     this.#sentAsZeros.add(index);
   }
 
-  /** Throws TensorStateError where the step has not used what it should have of `update`. */
+  /** Throws TensorStateError if the step has not used a parameter of `update` that it should have used. */
   check(index: number, update: Update): void {
     if (this.#isOfOthers || this.#parameters[index]?.isTrained() !== true) return;
     if (this.#policy === 'all') this.#checkAll(index, update);

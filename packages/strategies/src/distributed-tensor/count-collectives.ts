@@ -1,10 +1,10 @@
 import { subscribe } from '@shardwise/core/extend';
 
-/** How often this rank ran each kind of collective: `{ allReduce: 2 }`. */
+/** The number of times that this rank ran each kind of collective, such as `{ allReduce: 2 }`. */
 export type CollectiveCounts = Readonly<Record<string, number>>;
 
 /**
- * Counts the collectives of the graph that run during `body`, by kind, as PyTorch's CommDebugMode. All-reduces that
+ * Counts the collectives of the graph that run during `body`, by kind, like PyTorch's CommDebugMode. All-reduces that
  * are sent as one message count once. Collectives that `body` builds but does not realize do not count.
  */
 export async function countCollectives(body: () => Promise<unknown>): Promise<CollectiveCounts> {

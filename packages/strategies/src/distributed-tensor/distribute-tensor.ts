@@ -3,8 +3,9 @@ import { DistributedTensor } from './distributed-tensor.ts';
 import { axisSize } from '../layout/axis-size.ts';
 
 /**
- * Each rank keeps its part of a tensor that all ranks have. Nothing is sent in the forward pass; the gradient of the
- * whole is collected from the parts. For a partial layout, the first rank of the axis keeps the values.
+ * Makes a distributed tensor from a tensor that all ranks have. Each rank keeps its part. The forward pass sends
+ * nothing, and the backward pass gathers the gradient of the whole from the parts. For a partial layout, the first rank
+ * of the axis keeps the values.
  */
 export function distributeTensor(tensor: Tensor, layout: Layout): DistributedTensor {
   const dims = tensor.shape.map(() => []);

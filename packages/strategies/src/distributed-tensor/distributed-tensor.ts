@@ -30,13 +30,13 @@ export interface DistributedReduceOptions {
 }
 
 export interface DistributedMatmulOptions {
-  /** Of the last two dims of the other tensor, before the product. */
+  /** Whether the last two dims of the other tensor are transposed before the product. */
   readonly transposeB?: boolean;
 }
 
 /** Options of `DistributedTensor.crossEntropy`. */
 export interface DistributedCrossEntropyOptions {
-  /** Default: the mean over the targets that are not ignored. */
+  /** How the losses are reduced. Default: the mean over the targets that are not ignored. */
   readonly reduction?: 'mean' | 'sum' | 'none';
   /** Targets of this value do not count. Default: -100. */
   readonly ignoreIndex?: number;
@@ -53,11 +53,10 @@ const crossEntropyRules: OptionRules<DistributedCrossEntropyOptions> = {
 };
 
 /**
- * A tensor whose parts lie on the ranks of this rank's mesh, as PyTorch's DTensor. `shape` and ops concern the
- * whole tensor. Each rank holds and computes its part, and the necessary messages enter the graph. All ranks
- * must call the same methods in the same order. Gradients are those of the whole, with the layouts of their
- * values. Throws LayoutError if an op does not fit the layouts. Letters in shapes have the same meaning as in
- * Tensor.
+ * A tensor whose parts lie on the ranks of this rank's mesh, like PyTorch's DTensor. `shape` and ops refer to the whole
+ * tensor. Each rank holds and computes its part, and the necessary messages enter the graph. All ranks must call the
+ * same methods in the same order. Gradients are those of the whole, with the layouts of their values. Throws
+ * LayoutError if an op does not fit the layouts. Letters in shapes have the same meaning as in Tensor.
  */
 export class DistributedTensor {
   static {
@@ -103,22 +102,22 @@ export class DistributedTensor {
     return this.shape.length;
   }
 
-  /** This rank's part. */
+  /** Returns this rank's part. */
   toLocal(): Tensor {
     return this.#local;
   }
-  /** The plan that `redistribute` would carry out. Print it with formatRedistribution. */
+  /** Returns the plan that `redistribute` would carry out. Print it with formatRedistribution. */
   planTo(layout: Layout): RedistributionPlan {
     const { axes } = currentSession().mesh;
     return planRedistribution(this.layout, layout, this.shape, axes, this.dtype);
   }
-  /** The same values in another layout, by the cheapest collectives. */
+  /** Returns the same values in another layout, moved by the cheapest collectives. */
   redistribute(layout: Layout): DistributedTensor {
     const plan = this.planTo(layout);
     const local = redistribute(this.#local, plan, currentSession().mesh);
     return new DistributedTensor({ shape: this.shape, layout, local });
   }
-  /** The whole tensor, on every rank. */
+  /** Returns the whole tensor on every rank. */
   fullTensor(): Tensor {
     return this.redistribute({ dims: this.shape.map(() => []), partial: [] }).toLocal();
   }
@@ -184,8 +183,8 @@ export class DistributedTensor {
     return this.#run({ op: 'ne', value });
   }
 
-  // Reductions over `dims` (all when absent). Shape: N -> N without dims.
-  /** Over sharded dims, the result is a partial sum. */
+  // Reductions over `dims` (over all if omitted). Shape: N -> N without dims.
+  /** The result over sharded dims is a partial sum. */
   sum(
     dims?: number | readonly number[],
     options: DistributedReduceOptions = {},
@@ -234,11 +233,11 @@ export class DistributedTensor {
     checkOptions('matmul', options, matmulRules);
     return this.#run({ op: 'matmul', transposeB: options.transposeB ?? false }, other);
   }
-  /** Rows of `weight`, which may be sharded by rows. Shape: this i32 N, weight [V, D] -> [N.., D]. */
+  /** Looks up rows of `weight`, which may be sharded by rows. Shape: this i32 N, weight [V, D] -> [N.., D]. */
   embedding(weight: DistributedTensor): DistributedTensor {
     return this.#run({ op: 'embedding' }, weight);
   }
-  /** As functional.crossEntropy. Shape: this [N.., V], targets i32 [N..] -> [], or [N..] for 'none'. */
+  /** The loss of functional.crossEntropy. Shape: this [N.., V], targets i32 [N..] -> [], or [N..] for 'none'. */
   crossEntropy(
     targets: DistributedTensor,
     options: DistributedCrossEntropyOptions = {},

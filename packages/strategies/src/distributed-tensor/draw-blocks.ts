@@ -1,11 +1,14 @@
 import { formatRange, formatRanks, rangesOf, type ShardingPicture } from './sharding-picture.ts';
 
-/** Pixels. */
+/** The margins of the image, in pixels. */
 const margin = { left: 96, top: 72, right: 24, bottom: 24 };
 const longestSide = 360;
 const shortestSide = 72;
 
-/** Blocks as an SVG image, to scale as far as both sides can be read; a colour for each set of ranks. */
+/**
+ * Draws blocks as an SVG image with a colour for each set of ranks. It is to scale, unless a side would be too short to
+ * read.
+ */
 export function drawBlocks(picture: ShardingPicture): string {
   const { title, blocks, idle, rowDim, columnDim, rowCount, columnCount } = picture;
   const scale = longestSide / Math.max(1, rowCount, columnCount);
@@ -61,7 +64,7 @@ function text(content: string, x: number, y: number, anchor: 'start' | 'middle' 
   return `<text ${attributes({ x, y })} text-anchor="${anchor}" dominant-baseline="middle">${escaped(content)}</text>`;
 }
 
-/** Light enough for black text. */
+/** Returns a colour that is light enough for black text. */
 function colourOf(index: number, count: number): string {
   return `hsl(${Math.round((index * 360) / Math.max(1, count))} 65% 78%)`;
 }
@@ -70,7 +73,7 @@ function round(value: number): number {
   return Math.round(value * 10) / 10;
 }
 
-/** Names of axes come from outside. */
+/** Escapes a text, because users choose the names of axes. */
 function escaped(content: string): string {
   return content.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }

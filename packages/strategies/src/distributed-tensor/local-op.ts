@@ -20,7 +20,7 @@ export interface OwnRows extends DimRange {
   readonly size: number;
 }
 
-/** An op on this rank's parts of its inputs. `rows`: of the last input, those that are here. */
+/** Runs an op on this rank's parts of its inputs. `rows` are the rows of the last input that this rank has. */
 export function localOp(call: OpCall, inputs: readonly Tensor[], rows: OwnRows): Tensor {
   const [x, y, z] = inputs;
   if (x === undefined) throw new RangeError(`${call.op} without input`);
@@ -82,9 +82,9 @@ function given({ op }: OpCall, input: Tensor | undefined): Tensor {
   throw new RangeError(`${op} lacks an input`);
 }
 
-/** Zeros for the rows of other ranks, as Megatron's VocabParallelEmbedding. */
+/** Looks up embeddings. The result is zeros for rows of other ranks, as in Megatron's VocabParallelEmbedding. */
 function embeddingOfRows(indices: Tensor, weight: Tensor, { start, stop, size }: OwnRows): Tensor {
-  // A rank without rows looks up one of padding, so that all ranks build the same graph.
+  // A rank without rows looks up a row of padding, so that all ranks build the same graph.
   const rows = stop > start ? weight : weight.pad([0, 0], [1, 0]);
   const inRange = indicesInRange(indices, size, 'embedding');
   const isHere = inRange.ge(start).logicalAnd(inRange.lt(stop));

@@ -1,20 +1,23 @@
 import { formatShape, type Shape, ShapeError } from '@shardwise/core/extend';
 import type { BinaryOp, OpCall } from './op-call.ts';
 
-/** Names a dim in all inputs that have it; null: a dim of size 1 that broadcasts. */
+/** The name of a dim, the same in all inputs that have the dim. Null: a dim of size 1 that broadcasts. */
 export type DimLabel = string | null;
 
 /**
- * In which inputs an op is linear, which says when a partial sum may stay one. `all`: in all of them
- * together, as an addition; a list: in each of these alone, as a product.
+ * The inputs in which an op is linear, which decides whether a partial sum may stay one. `all`: in all of them
+ * together, as an addition. A list: in each of these alone, as a product.
  */
 export type Linearity = 'all' | readonly number[];
 
-/** What layouts need to know of an op. A label that the output lacks is summed over, if not in `whole`. */
+/**
+ * The properties of an op that layouts depend on. A label that the output lacks is summed over, unless it is in
+ * `whole`.
+ */
 export interface OpSignature {
   readonly inputs: readonly (readonly DimLabel[])[];
   readonly output: readonly DimLabel[];
-  /** Dims of which every rank needs all elements. */
+  /** The dims of which every rank needs all elements. */
   readonly whole: readonly string[];
   readonly linear: Linearity;
   readonly sizes: ReadonlyMap<string, number>;
@@ -25,7 +28,7 @@ type Labels = Omit<OpSignature, 'sizes'>;
 /** The op is linear in none of its inputs. */
 const nowhere: Linearity = [];
 
-/** In which inputs elementwise ops are linear: of two tensors, and of a tensor and a number. */
+/** The inputs in which elementwise ops are linear, for two tensors, and for a tensor and a number. */
 const binaryLinearity: {
   readonly [K in BinaryOp]: { readonly tensors: Linearity; readonly number: Linearity };
 } = {
@@ -37,7 +40,7 @@ const binaryLinearity: {
   minimum: { tensors: nowhere, number: nowhere },
 };
 
-/** The table of ops. Throws ShapeError for shapes that do not fit each other. */
+/** Returns the signature of an op. Throws ShapeError for shapes that do not fit each other. */
 export function signatureOf(call: OpCall, shapes: readonly Shape[]): OpSignature {
   const labels = labelsOf(call, shapes);
   return { ...labels, sizes: sizesOf(call, labels, shapes) };
@@ -149,7 +152,7 @@ function named(shape: Shape): string[] {
   return shape.map((_, dim) => `dim ${dim}`);
 }
 
-/** Dims align at the end; those of size 1 broadcast. */
+/** Returns the labels of an elementwise op. Dims are aligned at the end, and those of size 1 broadcast. */
 function elementwise(shapes: readonly Shape[], linear: Linearity): Labels {
   const ndim = Math.max(...shapes.map((shape) => shape.length));
   const inputs = shapes.map((shape) =>

@@ -102,7 +102,10 @@ function formatPlaced({ shape, layout }: PlacedShape): string {
   return `${formatShape(shape)} ${formatLayout(layout)}`;
 }
 
-/** The axes of each label: those of the largest input that shards it, where they are free. */
+/**
+ * Returns the axes that shard each label. They are those of the largest input that shards the label, as far as the axes
+ * are free.
+ */
 function shardsByLabel(
   { inputs: labels }: OpSignature,
   inputs: readonly PlacedShape[],
@@ -127,7 +130,7 @@ function shardsByLabel(
   return shards;
 }
 
-/** The axes over which the output may stay a partial sum because inputs are. */
+/** Returns the axes over which the output may stay a partial sum, because inputs are partial sums there. */
 function partialThatStays(
   { linear }: OpSignature,
   inputs: readonly PlacedShape[],

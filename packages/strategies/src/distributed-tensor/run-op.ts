@@ -5,14 +5,14 @@ import type { OpCall } from './op-call.ts';
 import { propagateLayouts, type PlacedShape } from './propagate-layouts.ts';
 import { axisSize } from '../layout/axis-size.ts';
 
-/** This rank's part of a tensor, and how all parts lie. */
+/** This rank's part of a tensor, and the layout of all parts. */
 export interface Placed extends PlacedShape {
   readonly local: Tensor;
 }
 
 /**
- * An op on this rank's parts, after the redistributions that its rule asks for. What an axis has
- * alike but its ranks use differently is replicate there (Megatron's f), so that its gradient is summed.
+ * Runs an op on this rank's parts, after the redistributions that the rule asks for. An input that is the same on all
+ * ranks of an axis is made replicate there if ranks use it differently (Megatron's f), so that its gradient is summed.
  */
 export function runOp(call: OpCall, inputs: readonly Placed[], mesh: Mesh): Placed {
   const { inputs: plans, output, axes } = propagateLayouts(call, inputs, mesh.axes);

@@ -6,7 +6,7 @@ import {
   type ShardingPicture,
 } from './sharding-picture.ts';
 
-/** Blocks as a table: a row and a column for each range of elements, in the cells the ranks. */
+/** Writes blocks as a table with a row and a column for each range of elements. The cells list the ranks. */
 export function tabulateBlocks({
   title,
   blocks,

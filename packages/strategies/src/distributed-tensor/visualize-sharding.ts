@@ -19,7 +19,7 @@ import { tabulateBlocks } from './tabulate-blocks.ts';
 
 /** Options of `visualizeSharding`. */
 export interface VisualizeOptions {
-  /** Default 'text'. */
+  /** The format of the picture. Default: 'text'. */
   readonly format?: 'text' | 'svg';
 }
 
@@ -96,7 +96,7 @@ function refuseFlat(layout: Layout, shape: Shape): void {
   );
 }
 
-/** Row and column; a vector is a row. */
+/** Returns the dims that are shown as rows and columns. A vector is shown as one row. */
 function shownDims(
   layout: Layout,
   shape: Shape,

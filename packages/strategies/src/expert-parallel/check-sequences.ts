@@ -2,8 +2,8 @@ import { type Module, type Plan, sequenceAxesOf } from '@shardwise/core/extend';
 import { planError } from '../plan/plan-error.ts';
 
 /**
- * Throws LayoutError for a layer that balances experts by sequence and counts the parts of one over ranks that a plan gives
- * other sequences: it would add up those of several, and its loss would be wrong without a word.
+ * Throws LayoutError if a layer that balances experts by sequence sums over ranks to which a plan gives different
+ * sequences. Such a sum would mix several sequences, and the loss would silently be wrong.
  */
 export function checkSequences(plan: Plan, model: Module): void {
   const [batch = []] = plan.batch.dims;

@@ -1,22 +1,25 @@
 import { allToAll, arange, sendRows, type Tensor, zeros } from '@shardwise/core/extend';
 import type { AxisPlace } from '../tensor-parallel/parallel-style.ts';
 
-/** What experts of this rank compute: rows in the order of experts, and how many each expert has. */
+/**
+ * Computes the experts of this rank. Rows are in the order of experts, and `counts` has the number of rows of each
+ * expert.
+ */
 type Compute = (rows: Tensor, counts: Tensor) => Tensor;
 
-/** For how many rows ranks keep room. */
+/** The number of rows for which ranks reserve room. */
 export interface RouteRoom {
   /** The most routes that a rank sends. */
   readonly routes: number;
-  /** The most of these that one expert has. */
+  /** The most of these routes that go to one expert. */
   readonly most: number;
 }
 
 /**
- * Rows go to the ranks of an axis that have their experts, are computed there, and come back. Each rank has as many experts as the
- * others, in their order. Counts travel before rows, and every rank takes part in every message, also without rows. What
- * `meanwhile` builds is computed while rows are on their way.
- * Shape: rows [R, C] in the order of experts, counts i32 [E] -> [R, C].
+ * Sends rows to the ranks of an axis that have their experts, has them computed there, and sends the results back. Each
+ * rank has the same number of experts, in their order. Counts are sent before rows. Every rank takes part in every
+ * message, even without rows. The nodes that `meanwhile` builds are computed while rows are on their way. Shape: rows
+ * [R, C] in the order of experts, counts i32 [E] -> [R, C].
  */
 export function exchangeRoutes(
   rows: Tensor,
@@ -29,7 +32,7 @@ export function exchangeRoutes(
   const [routes = 0] = rows.shape;
   const own = counts.numel / size;
   const mine = counts.reshape([size, own]);
-  // Row r: how many rows rank r has for each expert of this rank.
+  // Row r has the numbers of rows that rank r has for each expert of this rank.
   const theirs = allToAll(mine, axis, 0, 0);
   const [sent, received] = [mine.sum([1]), theirs.sum([1])];
   const room = size * Math.min(most, own * mostOfExpert);
@@ -43,8 +46,8 @@ export function exchangeRoutes(
 }
 
 /**
- * The expert of each row, where rows stand in the order of ranks, and within it of experts; behind the last expert for rows that
- * nobody sent. Shape: counts i32 [ranks, experts] -> i32 [rows].
+ * Returns the expert of each row. Rows are in the order of ranks, and within a rank in the order of experts. Rows that
+ * nobody sent get a number after the last expert. Shape: counts i32 [ranks, experts] -> i32 [rows].
  */
 function expertOfRows(counts: Tensor, rows: number): Tensor {
   const [size = 1, own = 1] = counts.shape;

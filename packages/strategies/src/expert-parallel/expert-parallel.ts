@@ -45,8 +45,8 @@ export interface ExpertParallelOptions {
   /** The number of routes of a token, for the bytes in the plan. Default: 2, as in topKGate(). */
   readonly k?: number;
   /**
-   * The most tokens of a rank's batch. Ranks keep room for so many tokens of each other rank, and the bytes in
-   * the plan are for so many. Default: the number of this rank's tokens, and 1 for the bytes.
+   * The most tokens of a rank's batch. Ranks reserve room for this many tokens of each other rank, and the bytes in the
+   * plan are those of this many tokens. Default: the number of this rank's tokens, and 1 for the bytes.
    */
   readonly tokens?: number;
 }
@@ -89,7 +89,7 @@ export function expertParallel(options: ExpertParallelOptions = {}): Strategy {
       const sizes = over.map((each) => requireAxis('expertParallel', axes, each));
       const sizeOf = (names: readonly string[]): number =>
         names.reduce((product, each) => product * (sizes[over.indexOf(each)] ?? 1), 1);
-      // Of the tokens of a batch, a rank routes as many.
+      // Each of the ranks with the same tokens routes an equal part of them.
       const routed = Math.ceil(tokens / sizeOf(sameTokens));
       const styleOf = (index: number): ParallelStyle =>
         expertsStyle({ k, limit: routed, before: sizeOf(over.slice(0, index)) });
@@ -123,7 +123,7 @@ export function expertParallel(options: ExpertParallelOptions = {}): Strategy {
               : new Step(shardLayers, { axis: each, batch: 'own' }),
           ),
           ...layers.flatMap(({ module }) => [
-            // What is put around the experts last is the first that rows come through.
+            // Rows pass first through the exchange that is wrapped around the experts last.
             ...exchanges.toReversed().map((own) => run(module, { ...own, tokens: routed })),
             ...sameTokens.map((each) =>
               run(module, { axis: each, style: tokensStyle(input, each), tokens }),
@@ -138,7 +138,7 @@ export function expertParallel(options: ExpertParallelOptions = {}): Strategy {
 
 type RunsLayer = Pick<RunLayer, 'axis' | 'style' | 'tokens'>;
 
-/** The layers of experts of a model. */
+/** Returns the layers of experts of a model. */
 function layersOf(model: ModelSpec, style: ParallelStyle): readonly StyledModule[] {
   return styledModules({ '**': style }, model).filter(({ module }) => looksLikeExperts(module));
 }

@@ -13,10 +13,10 @@ import { exchangeRoutes, type RouteRoom } from './exchange-routes.ts';
 
 const name = 'expertParallel';
 
-/** Which of a layer's parameters have one matrix for each expert, by their names within the layer. */
+/** The names, within a layer, of the parameters that have one matrix for each expert. */
 export const perExpert = ['experts.up', 'experts.gate', 'experts.down'] as const;
 
-/** Whether a module of a model looks like a layer of experts, as far as its parameters tell. */
+/** Whether the parameters of a module look like those of a layer of experts. */
 export function looksLikeExperts({ parameters }: ModuleSpec): boolean {
   const isMatrices = (each: string): boolean => parameters.get(each)?.shape.length === 3;
   return isMatrices('experts.up') && isMatrices('experts.down') && parameters.has('router.weight');
@@ -24,15 +24,17 @@ export function looksLikeExperts({ parameters }: ModuleSpec): boolean {
 
 /** How the ranks of one axis exchange rows of experts. */
 export interface ExpertExchange {
-  /** Routes of a token. */
+  /** The number of routes of a token. */
   readonly k: number;
   /** The most tokens that a rank routes. */
   readonly limit: number;
-  /** Among how many ranks the axes before have shared out the experts: rows were exchanged over these. */
+  /**
+   * The number of ranks that share out the experts over earlier axes. Rows have been exchanged over these axes before.
+   */
   readonly before: number;
 }
 
-/** Each rank of the axis has some of the experts of a layer, as many as the others, of those that the axes before leave. */
+/** Gives each rank of the axis an equal share of a layer's experts, out of those that earlier axes leave to it. */
 export function expertsStyle({ k, limit, before }: ExpertExchange): ParallelStyle {
   return {
     name,
@@ -88,7 +90,10 @@ export function expertsStyle({ k, limit, before }: ExpertExchange): ParallelStyl
   };
 }
 
-/** `limit` is null where rows come that other ranks have sent, as many as there is room for. */
+/**
+ * Exchanges rows around the experts of a layer. `limit` is null if the rows come from other ranks and already have a
+ * fixed number.
+ */
 function exchangeAround(
   layer: MixtureOfExperts,
   limit: number | null,

@@ -20,11 +20,11 @@ import { perExpert } from './experts-style.ts';
 const name = 'expertParallel';
 
 /**
- * Each rank of `over` routes a part of the tokens that all of them have. `input` is how they lie before and after the layer:
- * invariant, or cut along a dim already, as between layers of sequence parallelism.
+ * Makes each rank of `over` route a part of the tokens that all of these ranks have. `input` is the layout of tokens
+ * before and after the layer: invariant, or sharded along a dim, as between layers of sequence parallelism.
  */
 export function tokensStyle(input: ActivationLayout, over: string): ParallelStyle {
-  // Tokens of [.., T, C].
+  // The dim of the tokens in [.., T, C].
   const own = typeof input === 'string' ? shard(-2) : input;
   return {
     name,
@@ -70,7 +70,7 @@ export function tokensStyle(input: ActivationLayout, over: string): ParallelStyl
         );
         return redistributeOver(requireTensor(result, path), axis, own, input);
       });
-      // Losses of a part of the tokens become those of all, and so do counts.
+      // The losses and counts of a part of the tokens are reduced to those of all tokens.
       wrapMethod(layer, 'takeAuxiliaryLoss', (_, take) => {
         const loss = take([]);
         if (!(loss instanceof Tensor)) return null;
@@ -87,7 +87,7 @@ function isPerExpert(key: string): boolean {
   return perExpert.some((own) => own === key);
 }
 
-/** The parameters of a layer of which each rank of the axis has the whole. */
+/** Returns the parameters of a layer that each rank of the axis has whole. */
 function usedAlike(layer: MixtureOfExperts, axis: string): readonly Parameter[] {
   return layer.parameters().filter(({ part }) => !part.shardedOver.includes(axis));
 }

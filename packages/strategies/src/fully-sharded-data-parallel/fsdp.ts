@@ -17,15 +17,15 @@ export interface FullyShardedDataParallelOptions {
   /** A second mesh axis, whose ranks hold the same parts (hybrid sharding). */
   readonly replicas?: string;
   /**
-   * Whether the whole parameters of a unit are freed after the forward pass and collected again in the backward
-   * pass (ZeRO-3), or kept until then (ZeRO-2). With a number k that divides the number of ranks, each rank
-   * keeps 1/k of them, and the backward pass collects them from k neighbouring ranks. Default: true, but false
-   * for the unit of the whole model, because the backward pass needs its last layers at once.
+   * Whether the whole parameters of a unit are freed after the forward pass and gathered again in the backward pass
+   * (ZeRO-3), or kept until then (ZeRO-2). With a number k that divides the number of ranks, each rank keeps 1/k of
+   * them, and the backward pass gathers them from k neighbouring ranks. Default: true, but false for the unit of the
+   * whole model, because the backward pass needs its last layers at once.
    */
   readonly reshardAfterForward?: boolean | number;
-  /** Which parameters are collected together. Default: those of each member of the outermost lists of modules. */
+  /** Which parameters are gathered together. Default: those of each member of the outermost lists of modules. */
   readonly unitOf?: UnitOf;
-  /** The number of units that are collected before they are used, in the forward and backward pass. Default: 1. */
+  /** The number of units that are gathered before they are used, in the forward and backward pass. Default: 1. */
   readonly prefetch?: number;
   /**
    * Where parts of parameters are kept between their uses (`hostPages()`, `filePages(directory)`). An
@@ -37,7 +37,7 @@ export interface FullyShardedDataParallelOptions {
    * before the first one of an evaluation, as with ddp. Default: true.
    */
   readonly broadcastBuffers?: boolean;
-  /** What is stored, sent and reduced in fewer bits. Default: everything is f32. */
+  /** The dtypes in which values are stored, sent and reduced. Default: everything is f32. */
   readonly mixedPrecision?: MixedPrecision;
 }
 
@@ -53,9 +53,9 @@ const optionRules: OptionRules<FullyShardedDataParallelOptions> = {
 };
 
 /**
- * Fully sharded data parallelism, as PyTorch's fully_shard (FSDP2). Parameters, gradients and optimizer states
- * are cut along dim 0 and divided among the ranks. The parameters of a unit are whole while the unit runs.
- * Throws ConfigError for options out of range, and LayoutError for replicas over the axis of the parts.
+ * Fully sharded data parallelism, like PyTorch's fully_shard (FSDP2). Parameters, gradients and optimizer states are
+ * cut along dim 0 and divided among the ranks. The parameters of a unit are whole while the unit runs. Throws
+ * ConfigError for options out of range, and LayoutError for replicas over the axis of the parts.
  */
 export function fsdp(options: FullyShardedDataParallelOptions = {}): Strategy {
   checkOptions('fsdp', options, optionRules);

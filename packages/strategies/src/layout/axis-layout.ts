@@ -2,15 +2,15 @@ import { formatLayout, type Layout, LayoutError, type OptionRule } from '@shardw
 
 /** The layout of a tensor on the ranks of one axis: the part of a Layout that concerns this axis. */
 export type AxisLayout =
-  /** The value is the same on all ranks, and so is its gradient: as between two parallel regions. */
+  /** The value is the same on all ranks, and so is its gradient, as between two parallel regions. */
   | 'invariant'
   /** The value is the same on all ranks, and each uses its copy in its own way. Its gradient is partial. */
   | 'replicate'
-  /** The tensor is the sum of what the ranks have. */
+  /** The tensor is the sum of the ranks' values. */
   | 'partial'
   | Sharding;
 
-/** How an axis shards a tensor: along a dim, or row by row. */
+/** How an axis shards a tensor: along a dim, or `flat`, element by element in row-major order. */
 export type Sharding = DimSharding | 'flat';
 
 /** Each rank has one part along the dim. Negative dims count from the end. */
@@ -33,13 +33,13 @@ export interface ActivationSharding extends DimSharding {
 /** The layout of an activation on the ranks of one axis. */
 export type ActivationLayout = Exclude<AxisLayout, Sharding> | ActivationSharding;
 
-/** What an option that is the layout of an activation may be. */
+/** The rule for an option that is the layout of an activation. */
 export const activationRule: OptionRule<ActivationLayout> = {
   fits: (value): value is ActivationLayout => value === 'partial' || unsummedRule.fits(value),
   is: "'invariant', 'replicate', 'partial' or shard(dim)",
 };
 
-/** What an option may be that is the layout of an activation which is no sum over ranks. */
+/** The rule for an option that is the layout of an activation, but not a partial sum. */
 export const unsummedRule: OptionRule<Exclude<ActivationLayout, 'partial'>> = {
   fits: (value): value is Exclude<ActivationLayout, 'partial'> =>
     value === 'invariant' || value === 'replicate' || isShard(value),
@@ -60,7 +60,7 @@ export function isSharding(layout: AxisLayout): layout is Sharding {
   return layout === 'flat' || typeof layout !== 'string';
 }
 
-/** The sharding that a layout is known to be. */
+/** Returns the layout, which must be a sharding. */
 export function requireSharding(layout: AxisLayout): Sharding {
   if (isSharding(layout)) return layout;
   throw new RangeError(`${layout} is no sharding`);
@@ -71,8 +71,8 @@ export function formatAxisLayout(layout: AxisLayout): string {
 }
 
 /**
- * How a tensor of that layout lies on the ranks of an axis. Throws LayoutError for chunks of a size of their own: only
- * equal parts, the last ones padded, are cut, gathered and reduced.
+ * Returns how a tensor of a layout lies on the ranks of an axis. Throws LayoutError for chunks of a given size, because
+ * only equal parts, the last ones padded, can be cut, gathered and reduced.
  */
 export function axisLayoutOf(layout: Layout, axis: string): AxisLayout {
   const { dims, partial, sections, flat = [], replicate = [], chunkSizes } = layout;
@@ -99,7 +99,7 @@ function chunkError(layout: Layout, axis: string, chunk: number): LayoutError {
   );
 }
 
-/** The layout of a tensor of `ndim` dims that one axis lays out so. */
+/** Returns the layout of a tensor of `ndim` dims that only one axis lays out. */
 export function layoutOver(axis: string, own: AxisLayout, ndim: number): Layout {
   const dims = Array.from({ length: ndim }, (): readonly string[] => []);
   if (own === 'invariant') return { dims, partial: [] };

@@ -1,6 +1,6 @@
 import type { MeshAxis, PlaceOf } from '@shardwise/core/extend';
 
-/** How many ranks an axis has; 1 for an axis that the mesh does not have. */
+/** Returns the number of ranks of an axis, or 1 for an axis that the mesh does not have. */
 export function axisSize(axes: readonly MeshAxis[], name: string): number {
   return axes.find((axis) => axis.name === name)?.size ?? 1;
 }

@@ -11,8 +11,9 @@ import {
 import { axisSize, firstPlace } from './axis-size.ts';
 
 /**
- * Throws LayoutError for a layout that no tensor of this shape can have on a mesh of these axes, and for one that
- * redistributions do not know: values of which each rank, or one, has its own, and chunks of a size of their own.
+ * Throws LayoutError for a layout that a tensor of this shape cannot have on a mesh of these axes. Also throws it for
+ * layouts that redistributions do not support: values that differ between ranks, values that only one rank has, and
+ * chunks of a given size.
  */
 export function checkLayout(layout: Layout, shape: Shape, axes: readonly MeshAxis[]): void {
   const refuse = (found: string, todo: string): LayoutError =>
@@ -43,7 +44,7 @@ export function checkLayout(layout: Layout, shape: Shape, axes: readonly MeshAxi
       'Broadcast it from there, and leave `only` out',
     );
   }
-  // Checkpoints read such chunks (OneBitAdam has them). Collectives move equal parts, the last ones padded; counts
+  // Checkpoints can read such chunks (OneBitAdam has them). Collectives move equal parts, the last ones padded. Counts
   // that differ from rank to rank are values of the program and not a property of a layout.
   const [chunk] = Object.entries(chunkSizes);
   if (chunk !== undefined) {

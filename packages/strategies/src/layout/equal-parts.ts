@@ -9,15 +9,15 @@ import {
 } from '@shardwise/core/extend';
 import type { Sharding } from './axis-layout.ts';
 
-/** A rank's place among those of an axis. */
+/** The place of a rank among the ranks of an axis. */
 export type Place = ReturnType<PlaceOf>;
 
-/** The dim along which the ranks' parts stand behind each other. */
+/** Returns the dim along which the ranks' parts are concatenated. */
 export function partDim(sharding: Sharding): number {
   return sharding === 'flat' ? 0 : sharding.shard;
 }
 
-/** The shape of a part: all are as large as the largest, by padding. Shape: whole -> part. */
+/** Returns the shape of a part. Padding makes all parts as large as the largest one. Shape: whole -> part. */
 export function partShape(whole: Shape, sharding: Sharding, parts: number): Shape {
   if (sharding === 'flat') {
     return [Math.ceil(elementCount(whole) / parts), ...whole.slice(1).map(() => 1)];
@@ -26,13 +26,13 @@ export function partShape(whole: Shape, sharding: Sharding, parts: number): Shap
   return whole.map((size, dim) => (dim === shard ? Math.ceil(size / parts) : size));
 }
 
-/** The shape of all parts behind each other. Shape: whole -> padded. */
+/** Returns the shape of all parts, concatenated. Shape: whole -> padded. */
 export function paddedShape(whole: Shape, sharding: Sharding, parts: number): Shape {
   const dim = partDim(sharding);
   return partShape(whole, sharding, parts).map((size, at) => (at === dim ? size * parts : size));
 }
 
-/** All parts, of one size, behind each other, the last ones padded with zeros. Shape: whole -> padded. */
+/** Concatenates all parts. They have the same size, the last ones padded with zeros. Shape: whole -> padded. */
 export function toParts(whole: Tensor, sharding: Sharding, parts: number): Tensor {
   if (sharding === 'flat') {
     const row = whole.reshape([whole.numel, ...whole.shape.slice(1).map(() => 1)]);
@@ -49,7 +49,7 @@ export function toParts(whole: Tensor, sharding: Sharding, parts: number): Tenso
   return padTo(whole, shard, Math.ceil((whole.shape[shard] ?? 0) / parts) * parts);
 }
 
-/** Puts a tensor together from all parts behind each other. Shape: padded -> whole, of shape `shape`. */
+/** Puts a tensor together from its concatenated parts. Shape: padded -> whole, of shape `shape`. */
 export function fromParts(padded: Tensor, sharding: Sharding, parts: number, shape: Shape): Tensor {
   if (sharding === 'flat') return trimTo(padded, 0, elementCount(shape)).reshape(shape);
   const { shard, sections } = sharding;
@@ -68,7 +68,7 @@ export function fromParts(padded: Tensor, sharding: Sharding, parts: number, sha
   return concat(pieces, shard);
 }
 
-/** A place's part, with its padding. Shape: whole -> part. */
+/** Returns the part of a place, with padding. Shape: whole -> part. */
 export function partOf(whole: Tensor, sharding: Sharding, place: Place): Tensor {
   const dim = partDim(sharding);
   if (sharding !== 'flat' && (sharding.sections?.length ?? 1) > 1) {
@@ -80,8 +80,8 @@ export function partOf(whole: Tensor, sharding: Sharding, place: Place): Tensor 
 }
 
 /**
- * The same value, from which ranks go on to take parts of their own: the graph cannot know that from the bounds
- * of a slice. Outside of the gradient. Shape: N -> N.
+ * Declares the value varying, because ranks will take different parts of it, which the graph cannot see in the bounds
+ * of a slice. No gradient flows through it. Shape: N -> N.
  */
 export function asVarying(x: Tensor, axis: string): Tensor {
   const type = x.node.axisTypes?.on(axis);
@@ -100,12 +100,12 @@ export function padTo(x: Tensor, dim: number, size: number): Tensor {
   return x.pad(none, none.with(dim, missing));
 }
 
-/** The first elements of a dim. */
+/** Cuts a dim off after `size` elements. */
 export function trimTo(x: Tensor, dim: number, size: number): Tensor {
   return x.shape[dim] === size ? x : x.slice(dim, 0, size);
 }
 
-/** The part that a place has of each section. */
+/** Returns the part that a place has of each section. */
 function sectionParts(
   whole: Tensor,
   dim: number,

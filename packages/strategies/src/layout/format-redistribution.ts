@@ -1,7 +1,7 @@
 import { formatLayout, formatShape } from '@shardwise/core/extend';
 import type { RedistributionMove, RedistributionPlan } from './redistribution.ts';
 
-/** A plan as lines: each move, the layout after it, and the bytes that a rank receives. */
+/** Writes a plan as lines: each move, the layout after it, and the bytes that a rank receives. */
 export function formatRedistribution({
   from,
   to,

@@ -23,19 +23,19 @@ import {
 import { fromParts, padTo, partDim, partOf, type Place, toParts, trimTo } from './equal-parts.ts';
 import type { RedistributionMove, RedistributionOperation } from './redistribution.ts';
 
-/** The collectives of either pass, which the graph's table of gradients makes so. */
+/** The collectives that a move may use in either pass. The backward ones follow from the graph's gradient rules. */
 type Collective = 'allReduce' | 'allGather' | 'reduceScatter' | 'allToAll';
 
 interface Change {
   readonly operation: RedistributionOperation;
-  /** The collective that the gradient goes through. */
+  /** The collective of the backward pass. Null if there is none. */
   readonly backward: Collective | null;
 }
 
 /**
- * All changes that there are over one axis. Megatron's operators (Shoeybi et al. 2019; Korthikanti et al.
- * 2022) are rows of it: f is invariant to replicate, g is partial to invariant, and with sequence
- * parallelism shard to replicate and partial to shard.
+ * All possible changes over one axis. Megatron's operators (Shoeybi et al. 2019; Korthikanti et al. 2022) are entries
+ * of the table: f is invariant to replicate, and g is partial to invariant. With sequence parallelism they are shard to
+ * replicate and partial to shard.
  */
 const changes = {
   'invariant to replicate': { operation: 'reinterpret', backward: 'allReduce' },
@@ -60,8 +60,8 @@ const collectives: ReadonlySet<string> = new Set<Collective>([
 ]);
 
 /**
- * The move from one layout over an axis into another; null where they are the same. Throws LayoutError where there is
- * no move between them.
+ * Returns the move from one layout over an axis to another, or null if they are the same. Throws LayoutError if there
+ * is no move between them.
  */
 export function moveOver(
   axis: string,
@@ -73,7 +73,7 @@ export function moveOver(
   return { operation, axis, from, to };
 }
 
-/** The collectives of the move and of its gradient. They are known without a tensor. */
+/** Returns the collectives of the move and of its gradient. They are known without a tensor. */
 export function collectivesOfMove(
   move: RedistributionMove | null,
 ): Readonly<Record<'forward' | 'backward', string | null>> {
@@ -108,9 +108,9 @@ function kindOf(layout: AxisLayout): string {
 }
 
 /**
- * Carries a move out on what this rank has: adds its collective to the graph. `whole` is the shape of that,
- * were it not sharded over the axis. Uneven parts are padded with zeros for the way; what has no elements on
- * any rank of the axis is not sent. Shape: as `from` -> as `to`.
+ * Carries a move out on this rank's tensor by adding its collective to the graph. `whole` is the shape that the tensor
+ * would have if the axis did not shard it. Uneven parts are padded with zeros for the message. A tensor that has no
+ * elements on any rank of the axis is not sent. Shape: as `from` -> as `to`.
  */
 export function applyMove(
   x: Tensor,
@@ -166,7 +166,7 @@ export function applyMove(
   }
 }
 
-/** The first rank keeps its values, the others have zeros. Shape: N -> N. */
+/** Keeps the values of the first rank, and makes those of the others zeros. Shape: N -> N. */
 function keepOnFirst(x: Tensor, axis: string, { rank }: Place): Tensor {
   const used = reinterpret(x, axis, 'invariant', 'replicate');
   const own = reinterpret(used, axis, 'replicate', 'varying');
@@ -174,7 +174,7 @@ function keepOnFirst(x: Tensor, axis: string, { rank }: Place): Tensor {
   return reinterpret(terms, axis, 'varying', 'partial');
 }
 
-/** How much the axis shares out: rows of a dim, or elements. */
+/** Returns the number of rows of a dim, or of elements, that the axis shares out. */
 function lengthOf(whole: Shape, sharding: Sharding): number {
   return sharding === 'flat' ? elementCount(whole) : (whole[sharding.shard] ?? 0);
 }

@@ -16,7 +16,7 @@ import { collectivesOfMove } from './moves.ts';
 import { movesFrom, type MoveContext } from './redistribution-moves.ts';
 import type { RedistributionPlan, RedistributionStep } from './redistribution.ts';
 
-/** A way to a layout, and what it costs. */
+/** A sequence of steps to a layout, with its costs. */
 interface Route {
   readonly layout: Layout;
   readonly steps: readonly RedistributionStep[];
@@ -25,10 +25,10 @@ interface Route {
 }
 
 /**
- * The cheapest way from one layout into another. For a single axis, this is its one collective. Otherwise it is
- * the way with the fewest bytes received, then the fewest collectives, then the fewest steps. Axes that stay
- * where they are take no part. The result is the same on every rank.
- * Throws LayoutError for a layout that does not fit the shape or the axes.
+ * Returns the cheapest way from one layout to another. For a single axis, this is its one collective. Otherwise it is
+ * the way with the fewest bytes received, then the fewest collectives, then the fewest steps. Axes whose place does not
+ * change take no part. The result is the same on every rank. Throws LayoutError for a layout that does not fit the
+ * shape or the axes.
  */
 export function planRedistribution(
   from: Layout,
@@ -51,11 +51,12 @@ export function planRedistribution(
   return { from, to, shape, steps, bytes };
 }
 
-/** Uniform-cost search (Dijkstra 1959) over the layouts that the moves lead to. */
+/** Uniform-cost search (Dijkstra 1959) over the layouts that moves lead to. */
 function cheapestRoute(from: Layout, context: MoveContext): Pick<Route, 'steps' | 'bytes'> {
   const goal = keyOf(context.goal);
   if (context.moving.length === 1) {
-    // Of one axis, the move that does it: padding can make two others fewer bytes, but not less work.
+    // For one axis, take its direct move. With padding, two other moves could send fewer bytes, but they are not less
+    // work.
     const step = movesFrom(from, context).find(({ layout }) => keyOf(layout) === goal);
     if (step !== undefined) return { steps: [step], bytes: step.bytes };
   }
@@ -104,7 +105,10 @@ function isCheaper(a: Route, b: Route): boolean {
   return a.steps.length < b.steps.length;
 }
 
-/** Of each dim the axes behind those that both layouts begin with; and others that lie otherwise. */
+/**
+ * Returns the axes that must move. For each dim, these are the axes after those with which both layouts begin. Other
+ * axes move if their layout changes.
+ */
 function movingAxes(from: Layout, to: Layout): ReadonlySet<string> {
   const behind = (own: readonly string[], wanted: readonly string[]): readonly string[] => {
     const same = own.findIndex((axis, index) => axis !== wanted[index]);
@@ -118,12 +122,12 @@ function movingAxes(from: Layout, to: Layout): ReadonlySet<string> {
     ...byDim,
     ...behind(from.flat ?? [], to.flat ?? []),
     ...[...axesOfLayout(from), ...axesOfLayout(to)].filter(isOther),
-    // What is shared out row by row is gathered before its dims change.
+    // A tensor that is sharded flat is gathered before its dims change.
     ...(byDim.length === 0 ? [] : (from.flat ?? [])),
   ]);
 }
 
-/** The order of axes that do not shard says nothing. */
+/** Returns a key for a layout. The order of axes that do not shard is ignored. */
 function keyOf({ dims, partial, flat = [], replicate = [], sections = {} }: Layout): string {
   const bySection = Object.entries(sections).toSorted(([a], [b]) => (a < b ? -1 : 1));
   return JSON.stringify([dims, partial.toSorted(), flat, replicate.toSorted(), bySection]);

@@ -63,13 +63,13 @@ export function redistributeOver(
   return applyMove(x, move, whole, place);
 }
 
-/** The layout with its dim counted from the start. */
+/** Counts the dim of a layout from the start. */
 function ofActivation(x: Tensor, axis: string, layout: ActivationLayout): ActivationLayout {
   if (typeof layout === 'string') return layout;
   return shard(normalizeDim(`an activation sharded over '${axis}'`, layout.shard, x.ndim));
 }
 
-/** The part of this rank, outside of the gradient. Shape: whole -> part, with its padding. */
+/** Returns this rank's part. No gradient flows through it. Shape: whole -> part, with its padding. */
 export function shardOf(whole: Tensor, layout: Layout): Tensor {
   return shardedAxes(layout).reduce((x, axis) => {
     const sharding = requireSharding(axisLayoutOf(layout, axis));
@@ -78,8 +78,8 @@ export function shardOf(whole: Tensor, layout: Layout): Tensor {
 }
 
 /**
- * The whole from this rank's part and those of the others, the same on all ranks, and so is its gradient. A
- * collective of the graph. Shape: part, with its padding -> whole.
+ * Gathers the whole from the parts of all ranks. The whole and its gradient are the same on all ranks. Adds collectives
+ * to the graph. Shape: part, with its padding -> whole.
  */
 export function unshard(part: Tensor, layout: Layout, wholeShape: Shape): Tensor {
   const axes = shardedAxes(layout);

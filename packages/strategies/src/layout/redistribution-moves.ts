@@ -16,13 +16,13 @@ export interface MoveContext {
   /** The place of the rank that has the most of every tensor. */
   readonly placeOf: PlaceOf;
   readonly elementBytes: number;
-  /** Axes that may be moved, in the order of the mesh. */
+  /** The axes that may be moved, in the order of the mesh. */
   readonly moving: readonly string[];
-  /** Where the way ends: an axis that shards nothing goes only where it is wanted. */
+  /** The layout to reach. An axis that shards nothing is only moved to its place in the goal. */
   readonly goal: Layout;
 }
 
-/** All moves that are possible from a layout. Axes that shard come and go at the inner end. */
+/** Returns all moves that are possible from a layout. Axes that shard are added and removed at the inner end. */
 export function movesFrom(layout: Layout, context: MoveContext): readonly RedistributionStep[] {
   const { moving, goal } = context;
   const { flat = [], replicate = [] } = layout;
@@ -47,7 +47,7 @@ export function movesFrom(layout: Layout, context: MoveContext): readonly Redist
     });
 }
 
-/** The layouts that an axis may have next: on all ranks, or along any dim. */
+/** Returns the layouts that an axis may have next: the same on all ranks, or sharded along any dim. */
 function everywhere(layout: Layout, axis: string, goal: Layout): readonly AxisLayout[] {
   const wanted = axisLayoutOf(goal, axis);
   const dims = layout.dims.map((_, dim): AxisLayout => {
@@ -63,7 +63,7 @@ function everywhere(layout: Layout, axis: string, goal: Layout): readonly AxisLa
 function isPossible(layout: Layout, from: AxisLayout, to: AxisLayout, goal: Layout): boolean {
   const { flat = [] } = layout;
   if (typeof to !== 'string') {
-    // What is shared out row by row has no dims any more.
+    // A tensor that is sharded flat has no dims to shard.
     if (flat.length > 0 || from === 'flat') return false;
     return typeof from === 'string' || from.shard !== to.shard;
   }
@@ -100,7 +100,7 @@ function stepTo(
       case 'allReduce':
         return 2 * received(elementCount(whole));
       case 'allToAll': {
-        // The block that is exchanged is padded along both dims.
+        // The exchanged block is padded along both dims.
         const [dim, toDim] = [partDim(requireSharding(from)), partDim(requireSharding(to))];
         const block = whole.map((size, at) =>
           at === dim || at === toDim ? Math.ceil(size / parts) : size,
@@ -118,7 +118,7 @@ function stepTo(
   return { move, layout: placed(without, axis, to), bytes: bytes() };
 }
 
-/** The layout without an axis. */
+/** Returns the layout without an axis. */
 function lifted(layout: Layout, axis: string): Layout {
   const { sections, partial, replicate, ...rest } = unsharded(layout, [axis]);
   const others = Object.entries(sections ?? {}).filter(([name]) => name !== axis);
@@ -131,7 +131,7 @@ function lifted(layout: Layout, axis: string): Layout {
   };
 }
 
-/** The layout with an axis at the inner end. */
+/** Returns the layout with an axis added at the inner end. */
 function placed(layout: Layout, axis: string, to: AxisLayout): Layout {
   if (to === 'invariant') return layout;
   if (to === 'partial') return { ...layout, partial: [...layout.partial, axis] };

@@ -2,8 +2,9 @@ import type { Layout, Shape } from '@shardwise/core/extend';
 import type { AxisLayout } from './axis-layout.ts';
 
 /**
- * What a redistribution over one axis does. `slice`: each rank keeps its part. `keepOnFirst`: the first rank
- * keeps its values, the others have zeros. `reinterpret`: ranks use from now on what they have alike in their own ways.
+ * The operation of a redistribution over one axis. `slice`: each rank keeps its part. `keepOnFirst`: the first rank
+ * keeps its values, and the others have zeros. `reinterpret`: from now on, each rank may use equal values in its own
+ * way.
  */
 export type RedistributionOperation =
   | 'allGather'
@@ -22,7 +23,7 @@ export interface RedistributionMove {
   readonly to: AxisLayout;
 }
 
-/** One step of a change of layout. */
+/** One step of a redistribution. */
 export interface RedistributionStep {
   readonly move: RedistributionMove;
   /** The layout of the tensor after this step. */
@@ -34,7 +35,7 @@ export interface RedistributionStep {
   readonly bytes: number;
 }
 
-/** How a tensor gets from one layout into another. */
+/** The steps by which a tensor gets from one layout into another. */
 export interface RedistributionPlan {
   readonly from: Layout;
   readonly to: Layout;

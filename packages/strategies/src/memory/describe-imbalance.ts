@@ -1,7 +1,7 @@
 import type { Plan } from '@shardwise/core/extend';
 import { holdsAlone, planMemory, type PlanMemoryOptions, statesOf } from './plan-memory.ts';
 
-/** What one rank keeps that the others do not; nothing where all keep as much. */
+/** Describes the states that one rank keeps and the others do not. Returns nothing if all ranks keep the same bytes. */
 export function describeImbalance(plan: Plan, options: PlanMemoryOptions): readonly string[] {
   const holders = holdsAlone(plan);
   if (holders.length > 1) {

@@ -1,7 +1,7 @@
 import type { PlanMemory } from './plan-memory.ts';
 import type { StatesFormula } from './states-formula.ts';
 
-/** A table's rows: what a rank keeps, in bytes. */
+/** Returns the rows of a table of the bytes that a rank keeps. */
 export function memoryRows(memory: PlanMemory): readonly (readonly string[])[] {
   const { parameterBytes, gradientBytes, optimizerBytes, bufferBytes, activationBytes } = memory;
   const cell = (bytes: number | null): string => (bytes === null ? 'not known' : String(bytes));
@@ -17,7 +17,7 @@ export function memoryRows(memory: PlanMemory): readonly (readonly string[])[] {
   ];
 }
 
-/** One line: the formula, with the numbers put in, and what it does not count. */
+/** Writes the formula on one line, with its numbers, and says which bytes it does not count. */
 export function describeFormula(memory: PlanMemory): string {
   const { formula, statesBytes } = memory;
   if (formula === null) return `states: ${statesBytes} bytes; parameters are not cut alike`;

@@ -3,7 +3,7 @@ import { type Cluster, clusterRules, hostBufferFactor, type StatesEstimate } fro
 
 /** Options of `estimateZero2`. */
 export interface Zero2EstimateOptions extends Cluster {
-  /** Elements of the model's parameters. */
+  /** The number of elements of the model's parameters. */
   readonly elements: number;
   /** Whether optimizer states and gradients are kept on the host. */
   readonly offload: boolean;
@@ -16,8 +16,8 @@ const estimateRules: OptionRules<Zero2EstimateOptions> = {
 };
 
 /**
- * DeepSpeed's estimate_zero2_model_states_mem_needs, as its code computes it: 2Ψ + 18Ψ/N on a
- * device. (Its documentation prints the numbers of an earlier formula, 4Ψ + 16Ψ/N.)
+ * DeepSpeed's estimate_zero2_model_states_mem_needs, as its code computes it: 2Ψ + 18Ψ/N on a device. (Its
+ * documentation prints the numbers of an earlier formula, 4Ψ + 16Ψ/N.)
  */
 export function estimateZero2(options: Zero2EstimateOptions): StatesEstimate {
   checkOptions('estimateZero2', options, estimateRules);

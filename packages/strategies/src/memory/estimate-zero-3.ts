@@ -3,11 +3,11 @@ import { type Cluster, clusterRules, hostBufferFactor, type StatesEstimate } fro
 
 /** Options of `estimateZero3`. */
 export interface Zero3EstimateOptions extends Cluster {
-  /** Elements of the model's parameters. */
+  /** The number of elements of the model's parameters. */
   readonly elements: number;
   /** The number of elements of the largest layer, which is whole while it runs. */
   readonly largestLayerElements: number;
-  /** What is kept on the host. */
+  /** The states that are kept on the host. */
   readonly offload: 'nothing' | 'optimizer' | 'optimizer and parameters';
   /** Whether the model is built in parts (DeepSpeed's zero.Init) and not whole on each rank. Default: true. */
   readonly constructSharded?: boolean;
@@ -26,7 +26,7 @@ export function estimateZero3(options: Zero3EstimateOptions): StatesEstimate {
   checkOptions('estimateZero3', options, estimateRules);
   const { elements, largestLayerElements, nodes, ranksPerNode, offload } = options;
   const ranks = nodes * ranksPerNode;
-  // A node's share of the states, and the whole model of each of its ranks while that is built.
+  // The bytes per element: a node's share of the states on its host, and the whole models that its ranks build.
   const kept = { nothing: 0, optimizer: 16, 'optimizer and parameters': 18 }[offload] / nodes;
   const built = 4 * ranksPerNode;
   const { constructSharded = true } = options;

@@ -19,5 +19,5 @@ export interface StatesEstimate {
   readonly hostBytes: number;
 }
 
-/** The room for buffers, as a factor on what is kept on the host. */
+/** The factor on the bytes kept on the host, which makes room for buffers. */
 export const hostBufferFactor = 1.5;

@@ -68,7 +68,7 @@ export function memory(options: MemoryOptions): MemoryUse {
     bufferBytes: count(model.namedBuffers().map(([, { contents }]) => contents)),
     optimizerBytes: count(
       parameters.flatMap((parameter) => [
-        // With mixed precision, an f32 copy of what forward reads.
+        // With mixed precision, this is the f32 copy of the values that forward reads.
         parameter.part.contents,
         ...statesOf(optimizer, parameter),
       ]),
@@ -95,7 +95,7 @@ function storedOf({ part }: Parameter): Node {
   return part instanceof StoredPart ? part.stored : part.contents;
 }
 
-/** Where a node's contents lie; an update that has not run will write where its target lies. */
+/** Returns where the contents of a node lie. For an update that has not run yet, this is the memory of its target. */
 function memoryOf(node: Node | null): DeviceBuffer | Uint8Array | null {
   const target = node?.op === 'assign' ? node.inputs[0] : undefined;
   if (node === null || target !== undefined) return target === undefined ? null : memoryOf(target);

@@ -37,12 +37,12 @@ export interface PlanMemory {
   readonly parameterBytes: number;
   readonly gradientBytes: number;
   readonly optimizerBytes: number;
-  /** Null if the plan was made from parameters alone. */
+  /** The bytes of buffers. Null if the plan was made from parameters alone. */
   readonly bufferBytes: number | null;
   readonly activationBytes: number | null;
-  /** Parameters, gradients and optimizer states. */
+  /** The bytes of parameters, gradients and optimizer states. */
   readonly statesBytes: number;
-  /** Null if parameters are not all divided in the same way. */
+  /** The formula of the bytes of states. Null if parameters are not all divided in the same way. */
   readonly formula: StatesFormula | null;
 }
 
@@ -54,7 +54,7 @@ export function planMemory(plan: Plan, options: PlanMemoryOptions = {}): PlanMem
     (largest, each) => (sumOf(each) > sumOf(largest) ? each : largest),
     first ?? statesOf(plan, null, options),
   );
-  // Ranks that have different parameters have no formula in common.
+  // Ranks that have different parameters have no common formula.
   const isOneModel = others.length === 0 || holdsAlone(plan).length === 1;
   return {
     parameterBytes: most.parameter,
@@ -78,19 +78,19 @@ function sumOf({ parameter, gradient, optimizer }: StatesBytes): number {
   return parameter + gradient + optimizer;
 }
 
-/** The ranks of an axis that have states alone, each once. */
+/** Returns the ranks of an axis that are the only ones with some states, each rank once. */
 export function holdsAlone(plan: Plan): Holder[] {
   const all = plan.parameters.flatMap((each) => states.flatMap((state) => each[state].only ?? []));
   return [...new Map(all.map((only) => [`${only.axis} ${only.rank}`, only])).values()];
 }
 
-/** Ranks that may have more than others; null where all have as much. */
+/** Returns the ranks that may have more than others. It is a list of null if all have the same. */
 function holdersOf(plan: Plan): (Holder | null)[] {
   const alone = holdsAlone(plan).toSorted((a, b) => a.rank - b.rank);
   return alone.length === 0 ? [null] : alone;
 }
 
-/** What a rank keeps of the states, where `holder` is it. */
+/** Returns the bytes of states on a rank. The rank is `holder`, or for null any rank that holds nothing alone. */
 export function statesOf(
   plan: Plan,
   holder: Holder | null,
@@ -109,7 +109,10 @@ export function statesOf(
   return bytes;
 }
 
-/** The elements of a parameter that ranks keep whole and update in equal parts: with padding. */
+/**
+ * Returns the number of elements that a rank keeps of a parameter's state. Parameters that ranks keep whole and update
+ * in equal parts have padding.
+ */
 function keptElements(plan: Plan, parameter: ParameterPlan, state: State): number {
   const { shape, optimizer, [state]: layout } = parameter;
   if (state === 'parameter') {

@@ -1,7 +1,7 @@
 import { elementCount, type ParameterPlan, type Plan } from '@shardwise/core/extend';
 import { partsOf } from './local-bytes.ts';
 
-/** Bytes that a rank keeps of one element of a parameter, were it not shared out. */
+/** The bytes of one element of a parameter, if it is not shared out. */
 export interface ElementBytes {
   readonly parameter: number;
   readonly gradient: number;
@@ -27,7 +27,7 @@ export interface StatesFormula {
   readonly bytes: number;
 }
 
-/** Null where parameters are cut in different ways, or are of different dtypes. */
+/** Returns null if parameters are divided in different ways, or have different dtypes. */
 export function statesFormula(
   { parameters, axes }: Plan,
   elementBytes: (parameter: ParameterPlan) => ElementBytes,

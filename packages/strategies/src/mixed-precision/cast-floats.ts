@@ -1,7 +1,7 @@
 import { type DType, dtypes } from '@shardwise/core/extend';
 import { mapTensors } from '../map-tensors.ts';
 
-/** Converts the floating-point tensors in arrays and plain objects; other values stay. */
+/** Converts the floating-point tensors in arrays and plain objects. Other values stay. */
 export function castFloats<T>(value: T, dtype: DType | undefined): T {
   if (dtype === undefined) return value;
   return mapTensors(value, (tensor) =>

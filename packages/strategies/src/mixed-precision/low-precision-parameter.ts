@@ -2,7 +2,7 @@ import type { Node, Parameter, Tensor } from '@shardwise/core/extend';
 import { StandInParameter } from '../stand-in-parameter.ts';
 import type { LowPrecisionPart } from './low-precision-part.ts';
 
-/** A parameter that every rank has all of, in f32, and that forward passes read in fewer bits. */
+/** A parameter that every rank has whole in f32, and that forward passes read in fewer bits. */
 export class LowPrecisionParameter extends StandInParameter {
   readonly #part: LowPrecisionPart;
 

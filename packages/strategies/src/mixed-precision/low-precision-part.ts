@@ -11,8 +11,8 @@ import { StoredPart } from '../stored-part.ts';
 import { LowPrecisionValues } from './low-precision-values.ts';
 
 /**
- * All of a parameter in f32, which an optimizer, clipping and checkpoints see. What forward passes read of it,
- * and what backward passes leave, is kept in fewer bits.
+ * A whole parameter in f32, which the optimizer, clipping and checkpoints see. The values that forward passes read, and
+ * the gradients, are kept in fewer bits.
  */
 export class LowPrecisionPart extends StoredPart {
   readonly #low: LowPrecisionValues;
@@ -26,7 +26,10 @@ export class LowPrecisionPart extends StoredPart {
     this.keep(this.#low);
   }
 
-  /** As a forward pass reads it. Backward passes widen it again, so that no f32 copy is kept for them. */
+  /**
+   * Makes a leaf with the values that a forward pass reads. The backward pass widens them again, so that no f32 copy is
+   * kept for it.
+   */
   lowLeaf(): Node {
     const { kept, isWidened } = this.#low;
     if (!isWidened) return this.#leafOf(kept);
@@ -34,12 +37,15 @@ export class LowPrecisionPart extends StoredPart {
     return region.run(() => this.#leafOf(new Tensor(this.#low.read(kept.node))));
   }
 
-  /** As an optimizer sees it. */
+  /** Makes a leaf with the values that an optimizer sees. */
   exactLeaf(): Node {
     return this.#leafOf(this);
   }
 
-  /** A node at which backward ends, of the values of `tensor`. What reads it inside noGrad has no gradient. */
+  /**
+   * Makes a node at which the backward pass ends, with the values of `tensor`. Code that reads it inside noGrad has no
+   * gradient.
+   */
   #leafOf(tensor: Tensor): Node {
     const leaf = tensor.detach().node;
     if (!this.requiresGrad) return leaf;
@@ -59,7 +65,10 @@ export class LowPrecisionPart extends StoredPart {
     return this.#gradient;
   }
 
-  /** What ranks will reduce is kept; other gradients are computed where they are read, so that no f32 copy is kept. */
+  /**
+   * A gradient that ranks will still reduce is kept. Other replacements are computed where they are read, so that no
+   * f32 copy is kept.
+   */
   override setGradientNode(node: Node): void {
     if (this.#gradient?.local.isEmpty === false) super.setGradientNode(this.narrow(node));
     else this.replaceLate(node);

@@ -11,16 +11,16 @@ import {
 
 export interface LowPrecisionValuesOptions {
   readonly policy: LowPrecision;
-  /** The shape of what is kept. */
+  /** The shape of the kept values. */
   readonly shape: Shape;
-  /** Makes what is kept of this rank's values, which have fewer bits already. Default: just these. */
+  /** Makes the kept values from this rank's values, which have fewer bits already. Default: keeps just these. */
   readonly complete?: (values: Tensor) => Tensor;
 }
 
-/** What a rank keeps in fewer bits of values that an optimizer updates in f32; forward passes read it. */
+/** The low-precision copy of values that an optimizer updates in f32. Forward passes read the copy. */
 export class LowPrecisionValues {
   readonly kept: Tensor;
-  /** Whether forward passes compute with it in f32, as their activations are. */
+  /** Whether forward passes convert the values to f32, because their activations are f32. */
   readonly isWidened: boolean;
   readonly #policy: LowPrecision;
   readonly #complete: (values: Tensor) => Tensor;
@@ -33,7 +33,7 @@ export class LowPrecisionValues {
     this.#complete = complete;
   }
 
-  /** Rounds this rank's values, which are f32. */
+  /** Stores this rank's f32 values after rounding them. */
   store(values: Node): void {
     const rounded = withoutValues(() =>
       noGrad(() => this.#complete(new Tensor(values).to(this.kept.dtype))),
@@ -41,18 +41,18 @@ export class LowPrecisionValues {
     this.kept.store(rounded.node);
   }
 
-  /** As forward passes read it. Shape: N -> N. */
+  /** Returns the values in the dtype in which forward passes read them. Shape: N -> N. */
   read(values: Node): Node {
     return this.isWidened ? noGrad(() => new Tensor(values).to('f32')).node : values;
   }
 
-  /** As a gradient is kept and reduced. Shape: N -> N. */
+  /** Returns a gradient in the dtype in which it is kept and reduced. Shape: N -> N. */
   narrow(gradient: Node): Node {
     const { gradientDtype: dtype } = this.#policy;
     return noGrad(() => new Tensor(gradient).to(dtype)).node;
   }
 
-  /** As an optimizer reads a gradient that is kept. Shape: N -> N. */
+  /** Returns a kept gradient as an optimizer reads it, in f32. Shape: N -> N. */
   widen(gradient: Node): Node {
     return noGrad(() => new Tensor(gradient).to('f32')).node;
   }

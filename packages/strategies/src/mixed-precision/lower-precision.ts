@@ -12,8 +12,8 @@ import { LowPrecisionPart } from './low-precision-part.ts';
 import { requireFloat32 } from './require-float32.ts';
 
 /**
- * Replaces parameters of these names by ones that its forward passes read in fewer bits. Throws ConfigError,
- * before anything changes, for parameters that are not f32, and a model without forward pass.
+ * Replaces the parameters with these names by ones that forward passes read in fewer bits. Throws ConfigError, before
+ * anything changes, for parameters that are not f32, and for a model without forward pass.
  */
 export async function lowerPrecision(
   model: Module,
@@ -42,11 +42,11 @@ export async function lowerPrecision(
     lowered.set(parameter, low);
   }
   model.replaceParameters(lowered);
-  // A run of its own: as part of the first step, all would be widened before the first layer.
+  // Runs now, because as part of the first step it would widen all parameters before the first layer.
   await currentSession().realize([]);
 }
 
-/** So that layers whose turn has not come take up no memory yet. */
+/** Makes a leaf when it is first used, so that later layers take no memory yet. */
 function atFirstUse(leafOf: () => Node): () => Node {
   let leaf: Node | null = null;
   return () => (leaf ??= leafOf());

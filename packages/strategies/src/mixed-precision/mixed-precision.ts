@@ -8,7 +8,7 @@ import {
 } from '@shardwise/core/extend';
 
 /**
- * Which values have fewer bits, as in MixedPrecisionPolicy of PyTorch's fully_shard, torch.autocast, and
+ * Which values have fewer bits than f32, as in MixedPrecisionPolicy of PyTorch's fully_shard, torch.autocast, and
  * DeepSpeed's fp16 and bf16.
  */
 export interface MixedPrecision {
@@ -19,16 +19,16 @@ export interface MixedPrecision {
    */
   readonly computeDtype?: HalfDType;
   /**
-   * The dtype in which ranks store and collect parameters for forward and backward. In addition, each rank
-   * keeps an f32 part, which the optimizer updates. Default: f32, in one copy.
+   * The dtype in which ranks store and gather parameters for forward and backward. In addition, each rank keeps an f32
+   * part, which the optimizer updates. Default: f32, in one copy.
    */
   readonly parameterDtype?: HalfDType;
   /** The dtype in which gradients are reduced over ranks, and kept. Default: parameterDtype. */
   readonly reduceDtype?: HalfDType | 'f32';
   /**
-   * Whether floating-point inputs of the model's forward pass, and of that of each unit, are converted to
-   * parameterDtype. Then activations have this dtype, and the result of each operation is rounded to it, as in
-   * PyTorch by default. Default: false; then activations are f32, or follow from computeDtype.
+   * Whether floating-point inputs of the forward passes of the model and of each unit are converted to parameterDtype.
+   * Then activations have this dtype, and the result of each operation is rounded to it, as in PyTorch by default.
+   * Default: false. Then activations are f32, or follow from computeDtype.
    */
   readonly castForwardInputs?: boolean;
   /**
@@ -38,7 +38,7 @@ export interface MixedPrecision {
   readonly outputDtype?: HalfDType | 'f32';
 }
 
-/** What a plan has of a policy. */
+/** The parts of a plan that follow from a policy. */
 export type PlannedPrecision = Pick<Plan, 'lowPrecision' | 'autocast'>;
 
 export function plannedPrecision(policy: MixedPrecision | undefined): PlannedPrecision {
@@ -69,7 +69,7 @@ const rules: OptionRules<MixedPrecision> = {
   outputDtype: option.oneOf('f16', 'bf16', 'f32'),
 };
 
-/** Throws ConfigError for options out of range, and for those that would have no effect together. */
+/** Throws ConfigError for options out of range, and for options that would have no effect together. */
 export function checkMixedPrecision(policy: MixedPrecision | undefined): void {
   if (policy === undefined) return;
   checkOptions('mixedPrecision', policy, rules);
@@ -98,7 +98,10 @@ export function checkMixedPrecision(policy: MixedPrecision | undefined): void {
   }
 }
 
-/** Of a strategy that stores all in f32. Throws ConfigError also for what it would ignore. */
+/**
+ * Checks the policy of a strategy that stores everything in f32. Throws ConfigError also for options that the strategy
+ * would ignore.
+ */
 export function checkComputePrecision(strategy: string, policy: MixedPrecision | undefined): void {
   checkMixedPrecision(policy);
   if (policy?.parameterDtype === undefined) return;

@@ -1,6 +1,6 @@
 import { ConfigError, type DType } from '@shardwise/core/extend';
 
-/** Throws ConfigError for a parameter of another dtype. `asked` begins the message. */
+/** Throws ConfigError for a parameter of another dtype. `asked` is the beginning of the message. */
 export function requireFloat32(asked: string, { dtype }: { readonly dtype: DType }): void {
   if (dtype === 'f32') return;
   throw new ConfigError(

@@ -2,7 +2,7 @@ import { autocast, type Module, type Plan } from '@shardwise/core/extend';
 import { interceptForward } from '../sharding/intercept-forward.ts';
 import { castFloats } from './cast-floats.ts';
 
-/** Has forward passes of a model compute as its plan says. */
+/** Makes the forward passes of a model compute products in the dtype of its plan. */
 export function runInAutocast(
   { dtype, outputDtype }: NonNullable<Plan['autocast']>,
   model: Module,

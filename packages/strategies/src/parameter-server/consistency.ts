@@ -8,7 +8,7 @@ export interface BoundedStaleness {
   readonly staleness: number;
 }
 
-/** As synchronous, but a step does not wait for this number of workers. Their gradients for it are dropped. */
+/** Synchronous, but a step does not wait for this number of workers. Their gradients for the step are dropped. */
 export interface BackupWorkers {
   readonly backupWorkers: number;
 }
@@ -23,8 +23,8 @@ export interface ElasticAveraging {
 }
 
 /**
- * When an update enters the parameters, and which workers wait for others. `synchronous`: the mean of the
- * gradients of all workers, as in DDP. `asynchronous`: each gradient at once.
+ * When an update enters the parameters, and which workers wait for others. `synchronous`: the parameters are updated by
+ * the mean of the gradients of all workers, as in DDP. `asynchronous`: each gradient is applied as soon as it arrives.
  */
 export type Consistency =
   | 'synchronous'
@@ -36,14 +36,14 @@ export type Consistency =
 /** A consistency in a normalized form. */
 export type ConsistencyRule =
   | { readonly kind: 'synchronous'; readonly backupWorkers: number }
-  /** Null: nobody waits. */
+  /** `staleness` is null if no worker waits for others. */
   | { readonly kind: 'bounded'; readonly staleness: number | null }
   | { readonly kind: 'elastic'; readonly everySteps: number; readonly movingRate: number };
 
 const isCount = (value: unknown, least: number): value is number =>
   typeof value === 'number' && Number.isSafeInteger(value) && value >= least;
 
-/** Throws ConfigError for what is no consistency, and for numbers out of range. */
+/** Throws ConfigError for invalid consistencies, and for numbers out of range. */
 export function consistencyRule(consistency: unknown): ConsistencyRule {
   if (consistency === 'synchronous') return { kind: 'synchronous', backupWorkers: 0 };
   if (consistency === 'asynchronous') {

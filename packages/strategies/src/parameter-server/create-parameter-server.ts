@@ -111,7 +111,7 @@ export async function createParameterServer(
   const own = hostOf(server, isAgain ? 'empty' : 'primary', next);
   const hosts = new Map([[server, own]]);
   if (connect !== undefined) hosts.set(before, hostOf(before, 'empty', before));
-  // With copies, the copy is newer.
+  // A lost server that had a copy is replaced by the copy, which is newer than a snapshot.
   if (isAgain && connect === undefined) await own.restore(false);
   else if (options.resumes === true) await own.restore(true);
   return {
@@ -143,7 +143,7 @@ function isTableRequest(request: AnyRequest): request is TableRequest {
   return kind === 'openTable' || kind === 'pullRows' || kind === 'pushRows';
 }
 
-/** Rows of tables have no copies. */
+/** Throws RefusedError for the range of another server. Rows of tables have no copies. */
 function requireOwn(range: number, server: number): void {
   if (range !== server) throw wrongRange(range, [server]);
 }

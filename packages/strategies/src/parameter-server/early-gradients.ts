@@ -6,25 +6,25 @@ import type { PartRequest, PushRequest } from './server-request.ts';
 interface EarlyPart {
   readonly request: PartRequest;
   readonly arrays: readonly Uint8Array[];
-  /** Has the request answered: nobody reads its arrays any more. */
+  /** Call this when nobody reads the arrays any more. It answers the request. */
   readonly settle: () => void;
 }
 
-/** A push and all of its arrays. */
+/** A push with all of its arrays, including those that parts brought before. */
 export interface WholePush {
   readonly request: PushRequest;
   readonly arrays: readonly Uint8Array[];
 }
 
 /**
- * What workers have sent of pushes that are to come. Nothing of it counts before its push does, and no copy of the range knows of it:
- * what is lost here, the push brings again.
+ * Gradients that workers have sent before their pushes. They have no effect before their push arrives, and copies of
+ * the range do not have them. If they are lost here, the push brings them again.
  */
 export class EarlyGradients {
-  /** By worker. */
+  /** The parts of each worker. */
   readonly #parts = new Map<number, readonly EarlyPart[]>();
 
-  /** Settles when the push has been answered, or will never come. */
+  /** Keeps a part. Settles when its push has been answered, or will never come. */
   async keep(
     request: PartRequest,
     arrays: readonly Uint8Array[],
@@ -36,14 +36,15 @@ export class EarlyGradients {
     const isReplaced = ({ request: earlier }: EarlyPart): boolean =>
       earlier.parameters.some((place) => request.parameters.includes(place));
     const known = this.#parts.get(worker) ?? [];
-    // An attempt that failed: a worker never has more here than one gradient of each parameter.
+    // A part for the same parameters is from a failed attempt, and is replaced. So each worker has at most one gradient
+    // of each parameter here.
     this.#settle(known.filter(isReplaced));
     this.#parts.set(worker, [...known.filter((each) => !isReplaced(each)), part]);
     client.closed.addEventListener('abort', () => this.#drop(worker, part), { once: true });
     await promise;
   }
 
-  /** The push with what came before it. Throws RefusedError where a part of it is not there. */
+  /** Returns a push together with its early gradients. Throws RefusedError if a part that it names is missing. */
   completed(request: PushRequest, arrays: readonly Uint8Array[]): WholePush {
     const { worker, session, parts, present, dtype } = request;
     if (parts.length === 0) return { request, arrays };
@@ -64,11 +65,11 @@ export class EarlyGradients {
       if (!isPresent) return [];
       return early.get(place) ?? arrays[next++] ?? [];
     });
-    // Arrays that nobody asked for are refused as those of any push.
+    // Surplus arrays are passed on, so that they are refused as in any other push.
     return { request: { ...request, parts: [] }, arrays: [...whole, ...arrays.slice(next)] };
   }
 
-  /** The worker's push is over, or the worker is. */
+  /** Drops the parts of a worker whose push has been answered, or that has left or joined again. */
   drop(worker: number): void {
     this.#settle(this.#parts.get(worker) ?? []);
     this.#parts.delete(worker);

@@ -13,37 +13,40 @@ import type { SentDtype } from './sent-gradients.ts';
 
 export interface GradientPartsOptions {
   readonly parameters: readonly Parameter[];
-  /** Places of parameters whose gradients are sent together. */
+  /** The places of the parameters whose gradients are sent together. */
   readonly buckets: readonly (readonly number[])[];
   readonly dtype: SentDtype;
-  /** Is called in the midst of the run with the gradients of a part; settles when they are on their way. */
+  /** Called during the run with the gradients of a part. Settles when they are on their way. */
   readonly send: (places: readonly number[], arrays: readonly Uint8Array[]) => Promise<void>;
 }
 
-/** Gradients of a bucket, as the latest backward pass has left them. */
+/** The gradients of a bucket that the latest backward pass has computed. */
 interface GradientPart {
   readonly places: readonly number[];
   readonly gradients: readonly Node[];
   readonly sent: readonly Tensor[];
-  /** Where the program sends each of `sent`. */
+  /** The nodes of the program that send each of `sent`. */
   readonly pages: readonly Node[];
 }
 
 /**
- * Sends gradients while older layers still compute theirs. A backward pass puts into the program, behind the last gradient of each
- * bucket, that these leave; whether they do is decided by the step, which knows whether the gradients are still the same: so they may
- * be added up over several passes, and clipped.
+ * Sends gradients while older layers still compute theirs. A backward pass adds nodes to the program that send the
+ * gradients of a bucket, after the last of them. The step decides whether they run, because only then it is known that
+ * the gradients are final: they may be added up over several passes, and clipped.
  */
 export class GradientParts {
   readonly #options: GradientPartsOptions;
   readonly #gradients: readonly Gradient[];
   readonly #store: number;
   readonly #bucketOf: ReadonlyMap<number, number>;
-  /** The parameters that the pass under way has still to come to, and how often; null between passes. */
+  /**
+   * The parameters whose gradients the present backward pass has still to compute, and how many times each. Null
+   * between passes.
+   */
   #awaited: Map<number, number> | null = null;
-  /** By bucket. */
+  /** The part of each bucket. */
   readonly #parts = new Map<number, GradientPart>();
-  /** Of the parts that the run sends: by the name of their page, with what has come of them. */
+  /** The parts that the run sends, each with the gradients that have arrived so far, by the names of their pages. */
   readonly #leaving = new Map<
     string,
     { readonly part: GradientPart; readonly came: Uint8Array[] }
@@ -72,8 +75,8 @@ export class GradientParts {
   }
 
   /**
-   * What to realize, so that gradients leave while the run goes on. Those that are there already, or are no longer what the pass has
-   * made, are left to the push.
+   * Returns the nodes to realize so that gradients are sent during the run. Gradients that have been computed already,
+   * or that have changed since the backward pass, are left to the push.
    */
   take(): readonly Node[] {
     const { parameters } = this.#options;
@@ -120,7 +123,7 @@ export class GradientParts {
     this.#parts.set(bucket, this.#partOf(places));
   }
 
-  /** Of parameters that have a gradient. */
+  /** Builds the part of a bucket from those of its parameters that have a gradient. */
   #partOf(bucket: readonly number[]): GradientPart {
     const found = bucket.flatMap((place) => {
       const node = this.#gradients[place]?.node ?? null;
@@ -136,7 +139,7 @@ export class GradientParts {
         places: found.map(({ place }) => place),
         gradients: found.map(({ node }) => node),
         sent,
-        // Side by side in the program, so that nothing is computed between them.
+        // These nodes are neighbours in the program, so that nothing is computed between them.
         pages: sent.map(({ node }, index) =>
           pageOut(node, { store: this.#store, name: String(found[index]?.place) }),
         ),
@@ -144,7 +147,7 @@ export class GradientParts {
     });
   }
 
-  /** Sends a part when the last of its gradients has come: until the step is over, they stay where they are. */
+  /** Sends a part when its last gradient has arrived. The bytes of the gradients stay valid until the step is over. */
   async #leave(name: string, bytes: Uint8Array): Promise<void> {
     const leaving = this.#leaving.get(name);
     if (leaving === undefined) return;

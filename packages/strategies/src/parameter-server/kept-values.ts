@@ -6,7 +6,9 @@ export class KeptValues {
     this.#values = new Map(values.entries());
   }
 
-  /** The values at some places. What is taken again, as its answer was lost, comes as it is by now. */
+  /**
+   * Takes the values at some places. A value that was taken before, because its answer was lost, is the current one.
+   */
   async take(
     places: readonly number[],
     current: () => Promise<readonly Uint8Array[]>,

@@ -19,14 +19,11 @@ export interface ParameterServerStrategyOptions {
   readonly servers: ParameterServers;
   /** When an update enters the parameters, and which workers wait for others. Default: 'synchronous'. */
   readonly consistency?: Consistency;
-  /**
-   * The dtype to which gradients are rounded before they are sent. Servers add and update in f32. Default: they
-   * are sent as f32.
-   */
+  /** The dtype to which gradients are rounded before they are sent. Servers add and update in f32. Default: f32. */
   readonly compress?: 'f16' | 'bf16';
   /**
-   * Gradients are sent during the backward pass as soon as so many bytes of them are computed, the first time 1
-   * MiB. Default: 4 MiB.
+   * The size of a bucket of gradients. It is sent during the backward pass as soon as it has so many bytes. The first
+   * bucket has at most 1 MiB. Default: 4 MiB.
    */
   readonly bucketBytes?: number;
   /** The mesh axis whose ranks are the workers. Default: `dp`. */
@@ -44,7 +41,7 @@ const optionRules: OptionRules<ParameterServerStrategyOptions> = {
   timeoutMs: option.positive,
 };
 
-/** Early enough for several of them in a backward pass, and few enough not to cut it into many programs. */
+/** Small enough for several buckets in a backward pass, and large enough not to cut the pass into many programs. */
 const BUCKET_BYTES = 4 << 20;
 
 /**
@@ -75,7 +72,8 @@ export function parameterServer(options: ParameterServerStrategyOptions): Strate
         axes,
         batch: { dims: [[axis]], partial: [] },
         parameters: parameters.map((parameter) => {
-          // Gradients are those of this worker alone, and values of the time at which it pulled them.
+          // Each worker has gradients of its own, and the values of the time at which it pulled them. So both vary
+          // between ranks.
           const layout: Layout = {
             dims: parameter.shape.map(() => []),
             partial: [],

@@ -11,11 +11,11 @@ import {
 
 export interface PulledValuesOptions {
   readonly parameters: readonly Parameter[];
-  /** Places of parameters that are asked for together, in the order in which the forward pass needs them. */
+  /** The places of the parameters that are requested together, in the order in which the forward pass needs them. */
   readonly buckets: readonly (readonly number[])[];
   /**
-   * Asks for the values of a bucket, and gives them to `take`, maybe again where the connection was lost in between. They stay valid until
-   * what `take` returns settles.
+   * Requests the values of a bucket and gives them to `take`. It calls `take` again if the connection was lost in
+   * between. The values are valid until the promise that `take` returns settles.
    */
   readonly pull: (places: readonly number[], take: TakeBucket) => Promise<void>;
 }
@@ -23,7 +23,7 @@ export interface PulledValuesOptions {
 /** Takes the values of each parameter of a bucket. */
 export type TakeBucket = (values: readonly Uint8Array[]) => Promise<void>;
 
-/** Values of a bucket that are on their way, or there and not read yet. */
+/** The values of a bucket, from their request until they have been read. */
 class Bucket {
   readonly #values = Promise.withResolvers<void>();
   readonly #read = Promise.withResolvers<void>();
@@ -34,7 +34,7 @@ class Bucket {
   constructor(places: readonly number[]) {
     this.#places = places;
     this.#unread = new Map(places.map((place) => [place, null]));
-    // Who reads a value hears of a failure; maybe nobody does.
+    // Those who read a value get the error. If nobody reads one, it must not be an unhandled rejection.
     this.#values.promise.catch(() => undefined);
   }
 
@@ -42,7 +42,7 @@ class Bucket {
     return this.#values.promise;
   }
 
-  /** Settles when the memory of the values is no longer needed. */
+  /** Takes the values of the bucket. Settles when their memory is no longer needed. */
   take(values: readonly Uint8Array[]): Promise<void> {
     this.#places.forEach((place, index) => {
       const { [index]: bytes } = values;
@@ -83,8 +83,8 @@ class Bucket {
 }
 
 /**
- * Brings the values of parameters while the next forward pass computes: each bucket is an update of its parameters in the program,
- * which waits for it where the first of them is needed.
+ * Pulls the values of parameters while the next forward pass computes. Each bucket is an update of its parameters in
+ * the program, which waits for the bucket where the first of them is needed.
  */
 export class PulledValues {
   readonly #options: PulledValuesOptions;
@@ -105,8 +105,8 @@ export class PulledValues {
   }
 
   /**
-   * Asks for all values. What the program computes from now on has them. The values that were asked for before must have been
-   * realized.
+   * Requests all values. Whatever the program computes from now on uses them. The values that were requested before
+   * must have been realized.
    */
   begin(): void {
     this.release();
@@ -137,12 +137,12 @@ export class PulledValues {
     this.#buckets = under;
   }
 
-  /** Settles when all values have arrived. Rejects where one does not. */
+  /** Settles when all values have arrived. Rejects if one cannot be pulled. */
   async arrived(): Promise<void> {
     for (const bucket of this.#buckets.values()) await bucket.arrived;
   }
 
-  /** Gives the memory of what was pulled back; it can still be read. */
+  /** Gives the memory of the pulled values back. They can still be read. */
   release(): void {
     for (const bucket of this.#buckets.values()) bucket.release();
   }

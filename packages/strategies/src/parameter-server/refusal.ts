@@ -1,6 +1,6 @@
 import { RefusedError } from '@shardwise/core/extend';
 
-/** Why a server refuses a request. */
+/** The reason why a server refuses a request. */
 export type RefusalName =
   | 'malformed'
   | 'oversized'
@@ -26,7 +26,9 @@ export function refusal(
   return new RefusedError({ asked, found, todo }, { refusal: name });
 }
 
-/** Whether a call was refused, for one of these reasons; without any, for whichever. */
+/**
+ * Returns whether an error is a refusal for one of these reasons. Without reasons, returns whether it is any refusal.
+ */
 export function isRefused(error: unknown, ...names: readonly RefusalName[]): boolean {
   if (!(error instanceof RefusedError)) return false;
   return names.length === 0 || names.some((name) => error.fields['refusal'] === name);

@@ -1,4 +1,7 @@
-/** Says what is wrong with a value at a path, as "push.sequence is no whole number from 0"; undefined: nothing. */
+/**
+ * Returns the fault of a value at a path, such as "push.sequence is no whole number from 0". Undefined if the value is
+ * valid.
+ */
 export type Check = (value: unknown, path: string) => string | undefined;
 
 /** Longer lists are refused: no model has as many parameters, and no job as many workers. */
@@ -61,7 +64,7 @@ export function pair(first: Check, second: Check): Check {
   };
 }
 
-/** An object that has these fields, and no others. */
+/** Accepts an object that has exactly these fields. */
 export function fields(table: Readonly<Record<string, Check>>): Check {
   return (value, path) => {
     if (!isPlain(value)) return `${path} is no object`;
@@ -77,7 +80,7 @@ export function fields(table: Readonly<Record<string, Check>>): Check {
   };
 }
 
-/** An object whose `kind` says which fields it has besides. */
+/** Accepts an object whose `kind` decides which other fields it has. */
 export function byKind(kinds: Readonly<Record<string, Readonly<Record<string, Check>>>>): Check {
   const checks = new Map(
     Object.entries(kinds).map(([kind, table]) => [kind, fields({ kind: text, ...table })]),

@@ -17,7 +17,8 @@ import {
 import type { AnyRequest, ServerRequest } from './server-request.ts';
 import type { ShardHead } from './shard-head.ts';
 
-// Strategies load in pages, where a library of schemas would be as large as they are: a few checks do.
+// These are plain checks because strategies load in web pages, and a library for schemas would be as large as all
+// strategies.
 
 const consistency = byKind({
   synchronous: { backupWorkers: count },
@@ -71,7 +72,7 @@ const head = fields({
   waiting: list(fields({ worker: count, recipe, present: list(flag) })),
 });
 
-// It becomes part of the name of a file.
+// The name becomes part of the name of a file.
 const tableName = matching(/^[A-Za-z0-9][\w-]{0,63}$/);
 const table = fields({
   name: tableName,
@@ -94,7 +95,7 @@ const anyRequest = byKind({
   pushRows: { shard: count, name: tableName, client: text, sequence: count, lr: number },
 } satisfies Record<AnyRequest['kind'], Fields>);
 
-/** Calls `refuse` with what is wrong, where what came from outside has not exactly the fields of a request. */
+/** Calls `refuse` with the fault if a received value does not have exactly the fields of a request. */
 export function requireRequest(
   value: unknown,
   refuse: (found: string) => Error,
@@ -103,7 +104,7 @@ export function requireRequest(
   if (wrong !== undefined) throw refuse(wrong);
 }
 
-/** Calls `refuse` with what is wrong, where what was read from a file has not exactly the fields of a snapshot's head. */
+/** Calls `refuse` with the fault if a value read from a file does not have exactly the fields of a snapshot's head. */
 export function requireShardHead(
   value: unknown,
   refuse: (found: string) => Error,

@@ -3,7 +3,7 @@ export type SentDtype = 'f32' | 'f16' | 'bf16';
 
 export const sentBytes: Readonly<Record<SentDtype, number>> = { f32: 4, f16: 2, bf16: 2 };
 
-/** Gradients as they came, as f32; of f32 it is a view. Shape: bytes of [n] elements -> [n]. */
+/** Converts a received gradient to f32. If it is f32 already, returns a view. Shape: bytes of [n] elements -> [n]. */
 export function receivedGradient(bytes: Uint8Array, dtype: SentDtype): Float32Array {
   const size = sentBytes[dtype];
   const aligned = bytes.byteOffset % size === 0 ? bytes : new Uint8Array(bytes);
@@ -26,7 +26,7 @@ export function receivedGradient(bytes: Uint8Array, dtype: SentDtype): Float32Ar
   }
 }
 
-/** Bytes of all arrays. */
+/** The number of bytes of all arrays. */
 export function bytesIn(arrays: readonly Uint8Array[]): number {
   return arrays.reduce((sum, { byteLength }) => sum + byteLength, 0);
 }

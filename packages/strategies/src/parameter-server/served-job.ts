@@ -2,25 +2,25 @@ import { refusal } from './refusal.ts';
 import type { Shape } from '@shardwise/core/extend';
 import type { ConsistencyRule } from './consistency.ts';
 
-/** A parameter as the servers know it; its dtype is f32. */
+/** A parameter as servers know it. Its dtype is always f32. */
 export interface ServedParameter {
   readonly name: string;
   readonly shape: Shape;
 }
 
-/** How to update: an optimizer of the table of the server, and the settings of this step. */
+/** How to update: the name of an optimizer in the server's table, and the settings of this step. */
 export interface UpdateRecipe {
   readonly optimizer: string;
-  /** Which parameters of the server's are in each group, by their place, and the group's settings. */
+  /** The settings of each group, and the places of its parameters among those of the server. */
   readonly groups: readonly {
     readonly params: readonly number[];
     readonly settings: Readonly<Record<string, unknown>>;
   }[];
 }
 
-/** What all workers of a job say alike. */
+/** The description of a job, which must be the same for all its workers. */
 export interface ServedJob {
-  /** How many workers there are; each has a number below it. */
+  /** The number of workers. They are numbered from 0. */
   readonly workers: number;
   readonly consistency: ConsistencyRule;
   /** The parameters of this server's range. */
@@ -41,7 +41,7 @@ export function requireRecipe(recipe: UpdateRecipe | null, parameters: number): 
   );
 }
 
-/** The first place at which two jobs differ, as text. */
+/** Returns both texts around the first place at which two jobs differ. */
 export function firstDifference(own: string, given: string): string {
   let at = 0;
   while (at < own.length && own[at] === given[at]) at++;

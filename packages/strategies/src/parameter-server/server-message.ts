@@ -2,19 +2,19 @@ import { requireRequest } from './request-schema.ts';
 import type { AnyRequest } from './server-request.ts';
 import { refusal } from './refusal.ts';
 
-/** What a push was answered with, or a pull. */
+/** The answer to a push or a pull. */
 export interface ServerAnswer {
   /** The step that the worker's next push belongs to. */
   readonly round: number;
-  /** How many updates the parameters have had. */
+  /** The number of updates that the parameters have had. */
   readonly version: number;
-  /** How many steps the worker is ahead of the slowest one. */
+  /** The number of steps that the worker is ahead of the slowest one. */
   readonly lead: number;
-  /** How many updates of others came between what the worker had read and its push. */
+  /** The number of updates by other workers between the worker's last read and its push. */
   readonly staleness: number;
   /** Whether the push came too late for its step, and was dropped. */
   readonly isLate: boolean;
-  /** How long the answer waited for other workers. */
+  /** The milliseconds that the answer waited for other workers. */
   readonly waitedMs: number;
 }
 
@@ -24,12 +24,12 @@ const decoder = new TextDecoder();
 /** The longest head of a message in bytes. */
 const MAX_HEAD_BYTES = 16 << 20;
 
-/** A head, as JSON, before the arrays of a message. */
+/** Puts a head, as JSON, before the arrays of a message. */
 export function withHead(head: object, arrays: readonly Uint8Array[] = []): readonly Uint8Array[] {
   return [encoder.encode(JSON.stringify(head)), ...arrays];
 }
 
-/** Throws RefusedError for what is no request. It is only parsed: nothing of it is evaluated. */
+/** Parses a request. Throws RefusedError for invalid ones. Nothing of it is evaluated. */
 export function readRequest(parts: readonly Uint8Array[]): {
   readonly request: AnyRequest;
   readonly arrays: readonly Uint8Array[];
@@ -43,16 +43,16 @@ export function readRequest(parts: readonly Uint8Array[]): {
   return { request, arrays };
 }
 
-/** What a worker that has joined is told. */
+/** The answer to a worker that has joined. */
 export interface Joined {
   readonly session: number;
-  /** The last push of this worker that counted. */
+  /** The number of the last push of this worker that counted. */
   readonly sequence: number;
   readonly round: number;
   readonly isInitialised: boolean;
 }
 
-/** Throws RefusedError for what is no answer to a join. */
+/** Throws RefusedError for an invalid answer to a join. */
 export function readJoined(parts: readonly Uint8Array[]): Joined {
   const { number, flag } = fieldsOf(parts);
   return {
@@ -63,7 +63,7 @@ export function readJoined(parts: readonly Uint8Array[]): Joined {
   };
 }
 
-/** The answer to a push, with all values for elastic averaging, or to a pull, with those that it asks for. Throws RefusedError for what is none. */
+/** Reads the answer to a push or a pull, with the values that it brings. Throws RefusedError for an invalid answer. */
 export function readAnswer(parts: readonly Uint8Array[]): ServerAnswer & {
   readonly values: readonly Uint8Array[];
 } {

@@ -4,10 +4,10 @@ import type { ShardHead } from './shard-head.ts';
 import type { TableRequest } from './table/table-request.ts';
 
 interface FromWorker {
-  /** Which range of keys: a server may keep a copy of another one's. */
+  /** The range of keys. A server may also have a copy of another server's range. */
   readonly shard: number;
   readonly worker: number;
-  /** Which start of the worker it comes from. */
+  /** The start of the worker that sends the request. Each join begins a new one. */
   readonly session: number;
 }
 
@@ -23,38 +23,40 @@ export interface InitialiseRequest extends FromWorker {
   readonly kind: 'initialise';
 }
 
-/** Gradients of the worker's next push, which it sends while it computes others. Arrays: those of `parameters`. */
+/**
+ * Gradients of the worker's next push, which it sends while it computes others. Arrays: the gradients of `parameters`.
+ */
 export interface PartRequest extends FromWorker {
   readonly kind: 'part';
-  /** Counts the parts of a worker. */
+  /** The number of the part. A worker counts its parts. */
   readonly number: number;
-  /** Places of parameters in the range. */
+  /** The places of the parameters in the range. */
   readonly parameters: readonly number[];
   readonly dtype: SentDtype;
 }
 
 /**
- * Arrays: the gradients of the parameters whose `present` is true, but for those of `parts`; for elastic averaging, the values
- * of all.
+ * Arrays: the gradients of the parameters whose `present` is true, without those that `parts` have brought. For elastic
+ * averaging, the values of all parameters.
  */
 export interface PushRequest extends FromWorker {
   readonly kind: 'push';
-  /** Counts the pushes of a worker from 1: one that comes twice counts once. */
+  /** The number of the push. A worker counts its pushes from 1, so that one that arrives twice counts once. */
   readonly sequence: number;
-  /** Which step the gradient belongs to, as the answer before has said. */
+  /** The step that the gradient belongs to. The previous answer has told it. */
   readonly round: number;
   readonly recipe: UpdateRecipe | null;
   readonly present: readonly boolean[];
-  /** The numbers of parts that were sent before, and belong to it. */
+  /** The numbers of the parts of this push that were sent before. */
   readonly parts: readonly number[];
-  /** Of the arrays. */
+  /** The dtype of the arrays. */
   readonly dtype: SentDtype;
 }
 
-/** Is answered with the values of `parameters`, as they were when the worker's last push was answered. */
+/** The answer has the values of `parameters` as they were when the worker's last push was answered. */
 export interface PullRequest extends FromWorker {
   readonly kind: 'pull';
-  /** Places of parameters in the range. */
+  /** The places of the parameters in the range. */
   readonly parameters: readonly number[];
 }
 
@@ -62,7 +64,7 @@ export interface LeaveRequest extends FromWorker {
   readonly kind: 'leave';
 }
 
-/** What workers ask of a range, and what changes it. */
+/** The requests by which workers read or change a range. */
 export type ServerRequest =
   | JoinRequest
   | InitialiseRequest
@@ -70,16 +72,19 @@ export type ServerRequest =
   | PullRequest
   | LeaveRequest;
 
-/** A change that the server of a range has made, for the one that has a copy. Arrays: those of the request. */
+/**
+ * A change that the server of a range has made, which it passes on to the server with the copy. Arrays: those of the
+ * request.
+ */
 export interface ReplicateRequest {
   readonly kind: 'replicate';
   readonly shard: number;
-  /** Counts who has been the server of the range. */
+  /** The number of servers that the range has had one after the other, to recognise requests of an earlier one. */
   readonly term: number;
   readonly request: ServerRequest;
 }
 
-/** All of a range, for the server that is to have a copy. Arrays: as in a snapshot. */
+/** The whole contents of a range, for the server that will have a copy. Arrays: as in a snapshot. */
 export interface AdoptRequest {
   readonly kind: 'adopt';
   readonly shard: number;
@@ -87,13 +92,13 @@ export interface AdoptRequest {
   readonly head: ShardHead;
 }
 
-/** The server of a range does not answer: the one that has a copy takes its place. */
+/** Tells the server with the copy to take over the range, because the range's server does not answer. */
 export interface PromoteRequest {
   readonly kind: 'promote';
   readonly shard: number;
 }
 
-/** What a server is asked, by workers and by other servers. */
+/** The requests to a range, by workers and by other servers. */
 export type ShardRequest =
   | ServerRequest
   | PartRequest

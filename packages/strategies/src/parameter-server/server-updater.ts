@@ -28,9 +28,9 @@ export interface ServerUpdaterOptions {
   readonly workers: number;
   readonly parameters: readonly (readonly [name: string, parameter: Parameter])[];
   readonly timeoutMs: number;
-  /** To what gradients are rounded before they are sent; undefined: they are not. */
+  /** The dtype to which gradients are rounded before they are sent. Undefined: they stay f32. */
   readonly compress: 'f16' | 'bf16' | undefined;
-  /** Gradients leave in the backward pass when so many bytes of them are there. */
+  /** The bytes of gradients in a bucket, which is sent during the backward pass. */
   readonly bucketBytes: number;
 }
 
@@ -38,7 +38,7 @@ interface Range extends KeyRange {
   readonly link: ShardLink;
 }
 
-/** Carries out the steps of optimizers on the servers: pushes gradients, and pulls parameters. */
+/** Carries out the steps of optimizers on the servers: pushes gradients and pulls parameters. */
 export class ServerUpdater implements Updater {
   readonly name = 'parameter servers';
   readonly keepsStates: boolean;
@@ -47,7 +47,7 @@ export class ServerUpdater implements Updater {
   readonly #parameters: readonly Parameter[];
   readonly #places: ReadonlyMap<object, number>;
   readonly #ranges: readonly Range[];
-  /** Null where workers send values, and so the next field. */
+  /** This field and `#pulled` are null in elastic averaging, where workers send values. */
   #parts: GradientParts | null = null;
   #pulled: PulledValues | null = null;
   #isWriting = false;
@@ -69,7 +69,7 @@ export class ServerUpdater implements Updater {
     });
   }
 
-  /** Joins the servers: the first worker gives them the values with which training begins, and all take theirs. */
+  /** Joins the servers. Worker 0 gives them the initial values, and all workers pull the values of the servers. */
   async start(): Promise<void> {
     for (const parameter of this.#parameters) parameter.updater = this;
     await Promise.all(this.#ranges.map(({ link }) => link.join()));
@@ -87,7 +87,7 @@ export class ServerUpdater implements Updater {
     await this.#pulled.arrived();
   }
 
-  /** Throws TensorStateError where somebody else writes what the servers have. */
+  /** Throws TensorStateError if a parameter is written here while the servers have its value. */
   checkAssign(): void {
     if (this.#isWriting || !this.keepsStates) return;
     throw new TensorStateError({
@@ -100,7 +100,7 @@ export class ServerUpdater implements Updater {
   async step(request: UpdateRequest): Promise<void> {
     const { consistency } = this.#options;
     if (consistency.kind === 'elastic') {
-      // The gradient is that of the values before the exchange, as in the paper.
+      // Compute the gradient by the values before the exchange, as in the paper.
       await currentSession().realize([]);
       if (this.#steps % consistency.everySteps === 0) await this.#exchange(consistency.movingRate);
       this.#steps++;
@@ -123,13 +123,13 @@ export class ServerUpdater implements Updater {
     if (this.#pulled !== null) this.#begin(this.#pulled);
   }
 
-  /** Leaves the parameters to this rank's optimizers. */
+  /** Returns the updates of the parameters to this rank's own optimizers. */
   detach(): void {
     this.#parts?.detach();
     for (const parameter of this.#parameters) parameter.updater = null;
   }
 
-  /** In the reverse order of the parameters, as backward comes to them. */
+  /** Groups places in the reverse order of the parameters, because the backward pass reaches them in that order. */
   #sendEarly(): GradientParts {
     const dtype: SentDtype = this.#options.compress ?? 'f32';
     return new GradientParts({
@@ -148,7 +148,10 @@ export class ServerUpdater implements Updater {
     await Promise.all(this.#ranges.map(({ link }) => link.leave()));
   }
 
-  /** The worker's values move as far towards the servers' as these towards them, by the same difference. */
+  /**
+   * The worker's values move towards the servers' values by the same difference by which these move towards the
+   * worker's.
+   */
   async #exchange(movingRate: number): Promise<void> {
     await this.#eachRange(async (range) => {
       const own = this.#parameters.slice(range.start, range.end);
@@ -162,7 +165,7 @@ export class ServerUpdater implements Updater {
     });
   }
 
-  /** Writes what comes of the values of a range. */
+  /** Pulls all values of a range and writes the result of `changed`. */
   async #pullNow(
     range: Range,
     changed: (values: readonly Uint8Array[]) => readonly Uint8Array[],
@@ -171,7 +174,7 @@ export class ServerUpdater implements Updater {
     await range.link.pull(own, (values) => this.#write(range, changed(values)));
   }
 
-  /** The forward pass comes to the parameters in their order. */
+  /** Groups places in the order of the parameters, because the forward pass reaches them in that order. */
   #pullLate(): PulledValues {
     return new PulledValues({
       parameters: this.#parameters,
@@ -192,7 +195,7 @@ export class ServerUpdater implements Updater {
     }
   }
 
-  /** The link to the server of some parameters, and their places there. */
+  /** Returns the link to the server of some parameters, and their places there. */
   #servedBy(places: readonly number[]): {
     readonly link: ShardLink;
     readonly own: readonly number[];
@@ -204,7 +207,7 @@ export class ServerUpdater implements Updater {
     return { link: range.link, own: places.map((place) => place - range.start) };
   }
 
-  /** Of each range, in the order that `placesOf` gives, the first one small. */
+  /** Makes the buckets of each range, in the order that `placesOf` gives. The first bucket of a range is small. */
   #bucketsOf(placesOf: (range: KeyRange) => readonly number[]): readonly (readonly number[])[] {
     const { bucketBytes } = this.#options;
     const dtype: SentDtype = this.#options.compress ?? 'f32';
@@ -221,7 +224,7 @@ export class ServerUpdater implements Updater {
     });
   }
 
-  /** An exchange with each server, of which the worker's program is told. */
+  /** Makes an exchange with each server, and reports it to the worker's program (`onStep`). */
   async #eachRange(exchange: (range: Range) => Promise<ServerAnswer>): Promise<void> {
     const pulled = await Promise.all(this.#ranges.map(exchange));
     this.#options.servers.onStep?.({
@@ -270,17 +273,17 @@ export class ServerUpdater implements Updater {
   }
 }
 
-/** Places of a range, ascending. */
+/** Returns the places of a range in ascending order. */
 function placesIn({ start, end }: KeyRange): readonly number[] {
   return Array.from({ length: end - start }, (_, index) => start + index);
 }
 
-/** A gradient that the next run computes as it is sent. */
+/** Returns the gradient in the dtype in which it is sent. The next run computes it. */
 function sentAs(gradient: Tensor, dtype: SentDtype): Tensor {
   return dtype === 'f32' ? gradient : noGrad(() => gradient.to(dtype)).retain();
 }
 
-/** What of a recipe concerns a range; groups keep their places. */
+/** Returns the part of a recipe that concerns a range. Groups keep their places. */
 function partOf({ optimizer, groups }: UpdateRecipe, start: number, end: number): UpdateRecipe {
   return {
     optimizer,
@@ -291,7 +294,7 @@ function partOf({ optimizer, groups }: UpdateRecipe, start: number, end: number)
   };
 }
 
-/** Without a copy: gradients stay as they are until the step is over. */
+/** Returns the bytes without copying them. The gradients do not change until the step is over. */
 async function viewsOf(tensors: readonly Tensor[]): Promise<readonly Uint8Array[]> {
   const views: Uint8Array[] = [];
   for (const { node } of tensors) views.push(await currentSession().view(node));

@@ -1,16 +1,16 @@
 import type { DType, Shape } from '@shardwise/core/extend';
 import type { ServedJob, UpdateRecipe } from './served-job.ts';
 
-/** What a server knows of a worker. */
+/** The state of a worker that a server saves. */
 export interface SavedMember {
   readonly session: number;
-  /** The last push that counted. */
+  /** The number of the worker's last push that counted. */
   readonly sequence: number;
-  /** The version that the worker has read last. */
+  /** The version of the values that the worker has read last. */
   readonly read: number;
 }
 
-/** What of an optimizer goes into a snapshot, beside arrays. */
+/** The head of a snapshot's optimizer. Its states are among the arrays. */
 export interface StoredHead {
   readonly recipe: UpdateRecipe | null;
   readonly states: readonly {
@@ -29,12 +29,12 @@ export interface ShardHead {
   readonly sessions: number;
   readonly known: readonly number[];
   readonly members: readonly (readonly [worker: number, member: SavedMember])[];
-  /** The last push of workers that have left. */
+  /** The last push of each worker that has left. */
   readonly left: readonly (readonly [worker: number, sequence: number])[];
   readonly clock: readonly (readonly [worker: number, clock: number])[];
   readonly isInitialised: boolean;
   readonly stored: StoredHead;
-  /** Pushes of the step that is not complete. */
+  /** The pushes that wait for the others of their step. */
   readonly waiting: readonly {
     readonly worker: number;
     readonly recipe: UpdateRecipe;

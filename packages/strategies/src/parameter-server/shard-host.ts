@@ -16,22 +16,25 @@ import type { SnapshotKeeper } from './snapshot-keeper.ts';
 import type { PushOutcome, Shard } from './shard.ts';
 import { WorkerPresence } from './worker-presence.ts';
 
-/** What a server is for a range: it answers workers, or has a copy, or nothing yet. */
+/** What a server does for a range: it answers workers (`primary`), it has a copy (`backup`), or it has no state yet. */
 export type ShardRole = 'primary' | 'backup' | 'empty';
 
 export interface ShardHostOptions {
   readonly role: ShardRole;
-  /** How long a worker may be without a connection before it counts as lost. */
+  /** The milliseconds that a worker may be without a connection before it counts as lost. */
   readonly leaseMs: number;
-  /** How long a worker waits for others before it is told that they are late. */
+  /** The milliseconds that a worker waits for others before it is told that they are late. */
   readonly waitMs: number;
   /** The copy on another server. Default: none. */
   readonly replica?: ShardReplica | undefined;
-  /** Default: none are kept. */
+  /** Where snapshots are written. Default: none are written. */
   readonly snapshots?: SnapshotKeeper | undefined;
 }
 
-/** Answers the requests for one range: changes one after the other, and has those wait who are ahead of others. */
+/**
+ * Answers the requests for one range. It makes one change after the other, and lets workers wait that are ahead of
+ * others.
+ */
 export class ShardHost {
   readonly shard: Shard;
   readonly #options: ShardHostOptions;
@@ -92,7 +95,7 @@ export class ShardHost {
     }
   }
 
-  /** Ends the watch over workers, and writes what is not in a snapshot yet. */
+  /** Stops watching workers, and writes what no snapshot has yet. */
   async close(): Promise<void> {
     this.#presence.close();
     this.#early.close();
@@ -101,7 +104,10 @@ export class ShardHost {
     if (this.#role === 'primary') await this.#options.snapshots?.finish(this.shard);
   }
 
-  /** Begins with a snapshot, if there is one; `isOfEarlierRun`, so that its workers are not those of this one. */
+  /**
+   * Begins with a snapshot, if there is one. With `isOfEarlierRun`, the workers in the snapshot are forgotten, because
+   * this run has others.
+   */
   async restore(isOfEarlierRun: boolean): Promise<void> {
     const { snapshots } = this.#options;
     if ((await snapshots?.restore(this.shard)) !== true) return;
@@ -148,7 +154,10 @@ export class ShardHost {
     }
   }
 
-  /** Makes a change in its turn, here and on the copy; who waits looks whether to go on. */
+  /**
+   * Makes a change in its turn, here and on the copy. Then wakes the requests that wait, so that they check whether
+   * they can go on.
+   */
   async #change(request: ServerRequest, arrays: readonly Uint8Array[]): Promise<unknown> {
     const { replica, snapshots } = this.#options;
     try {
@@ -165,7 +174,7 @@ export class ShardHost {
           if (done.status === 'rejected') throw done.reason;
           return done.value;
         } catch (error) {
-          // The copy has been put in this one's place, or has begun anew.
+          // The copy has taken over the range, or has started again without state.
           if (isRefused(error, 'not-primary')) this.#role = 'empty';
           throw error;
         }
@@ -232,7 +241,7 @@ export class ShardHost {
     const begin = performance.now();
     for (;;) {
       this.#requirePrimary();
-      // A later start of the worker is answered instead.
+      // Throws if the worker has started again. Only its later start gets answers.
       shard.check(request);
       if (isReady()) break;
       this.#requireWorkers();
@@ -274,7 +283,7 @@ export class ShardHost {
     }
   }
 
-  /** Throws RefusedError where a synchronous step waits for a worker that is gone. */
+  /** Throws RefusedError if a synchronous step waits for a worker that is lost. */
   #requireWorkers(): void {
     const { consistency, workers } = this.shard.job;
     if (consistency.kind !== 'synchronous') return;
@@ -327,7 +336,7 @@ export class ShardHost {
   async #lose(worker: number): Promise<void> {
     const session = this.shard.sessionOf(worker);
     if (this.#role !== 'primary' || session === undefined) return;
-    // A synchronous step is not to become one of fewer workers without a word.
+    // A lost worker stays a member of a synchronous job. Otherwise a step would silently have fewer workers.
     if (this.shard.job.consistency.kind !== 'synchronous') {
       const leave = { kind: 'leave', shard: 0, worker, session } as const;
       await this.#change(leave, []).catch(() => undefined);
@@ -335,7 +344,7 @@ export class ShardHost {
     this.#wake();
   }
 
-  /** Does something when all that was begun before it is done. */
+  /** Runs `body` when everything that was begun before it is done. */
   #inOrder<T>(body: () => T | Promise<T>): Promise<T> {
     const result = this.#queue.then(body);
     this.#queue = result.catch(() => undefined);
@@ -348,11 +357,11 @@ export class ShardHost {
   }
 }
 
-/** Ends with a change, with the connection, or when the time is over. */
+/** Settles with the next change, when the connection closes, or when the time is over. */
 async function nextTurn(changed: Promise<void>, closed: AbortSignal, ms: number): Promise<void> {
   const over = Promise.withResolvers<void>();
   const end = (): void => over.resolve();
-  // Longer ones would end at once.
+  // A timer with a longer time would fire at once.
   const timer = setTimeout(end, Math.min(ms, 2 ** 31 - 1));
   closed.addEventListener('abort', end, { once: true });
   try {

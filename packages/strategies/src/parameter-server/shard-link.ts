@@ -8,11 +8,11 @@ import { readAnswer, readJoined, type ServerAnswer, withHead } from './server-me
 import type { ServedJob } from './served-job.ts';
 import type { AnyRequest, PushRequest, ServerRequest } from './server-request.ts';
 
-/** How long to wait before a server that did not answer is tried again. */
+/** The milliseconds before a server that did not answer is tried again. */
 const RETRY_MS = 50;
-/** What a server refuses that has begun again from a snapshot. */
+/** The refusals of a server that has started again from a snapshot. */
 const forgotten = ['unknown-worker', 'gap'] as const;
-/** How long a server may take to hear that a worker leaves. */
+/** The milliseconds that a server may take to answer that a worker leaves. */
 const LEAVE_MS = 2000;
 
 export interface ShardLinkOptions {
@@ -20,31 +20,31 @@ export interface ShardLinkOptions {
   readonly shard: number;
   readonly worker: number;
   readonly job: ServedJob;
-  /** How long a server may be away. */
+  /** The milliseconds that a server may be unreachable. */
   readonly timeoutMs: number;
 }
 
 type ReadAnswer<T> = (parts: readonly Uint8Array[]) => T | Promise<T>;
 
-/** Takes one value for each parameter that was asked for. */
+/** Takes one value for each requested parameter. */
 export type TakeValues<T> = (values: readonly Uint8Array[]) => T | Promise<T>;
 
-/** What a push carries, beside what the link adds. */
+/** The fields of a push that the caller gives. The link adds the others. */
 export type Push = Pick<PushRequest, 'recipe' | 'present' | 'dtype'>;
 
-/** A request, and its arrays. */
+/** A request with its arrays. */
 interface Message {
   readonly request: ServerRequest;
   readonly arrays: readonly Uint8Array[];
 }
 
-/** Gradients that are with the server before their push. */
+/** Gradients that the server has received before their push. */
 interface SentPart {
   readonly number: number;
   readonly parameters: readonly number[];
 }
 
-/** A worker's side of one range of keys: keeps its place in the row of pushes, and finds the server again. */
+/** A worker's side of one range of keys. It counts the worker's pushes, and finds the server again after a loss. */
 export class ShardLink {
   readonly #options: ShardLinkOptions;
   #connection: RequestConnection | null = null;
@@ -53,13 +53,13 @@ export class ShardLink {
   #round = 0;
   #isInitialised = false;
   #partsSent = 0;
-  /** What this connection has brought of the next push. */
+  /** The parts of the next push that this connection has sent. */
   #parts: readonly SentPart[] = [];
-  /** Pulls that are asked for again, one after the other. */
+  /** The pulls that are repeated, one after the other. */
   #repairs: Promise<unknown> = Promise.resolve();
-  /** Whether the server that has the copy answers. */
+  /** Whether requests go to the server that has the copy. */
   #isAtCopy = false;
-  /** Whether the other server did not answer. */
+  /** Whether the server with the copy must be told to take over, because the other one did not answer. */
   #mustPromote = false;
 
   constructor(options: ShardLinkOptions) {
@@ -91,8 +91,8 @@ export class ShardLink {
   }
 
   /**
-   * Asks for the values of some parameters. Several calls may be under way at once; what this connection does not bring is asked for
-   * again, and given to `take` again. The values are valid until what `take` returns settles.
+   * Requests the values of some parameters. Several calls may run at once. If the connection is lost, the request is
+   * repeated, and `take` is called again. The values are valid until the promise that `take` returns settles.
    */
   async pull<T>(parameters: readonly number[], take: TakeValues<T>): Promise<T> {
     const message = (): Message => this.#pullMessage(parameters);
@@ -113,8 +113,8 @@ export class ShardLink {
   }
 
   /**
-   * Sends gradients of the push that is to come; settles when they are on their way. What does not arrive, the push brings. The arrays
-   * stay as they are until it is over.
+   * Sends gradients of the next push ahead of it. Settles when they are on their way. The push brings those that do not
+   * arrive. The arrays must not change until the push is over.
    */
   async sendPart(
     parameters: readonly number[],
@@ -149,8 +149,8 @@ export class ShardLink {
   }
 
   /**
-   * Settles when the push has been counted, and nobody is to be waited for; then there are values to pull. `arrays` has one for each
-   * parameter that is present.
+   * Settles when the push has been counted and the worker need not wait for others. Then there are values to pull.
+   * `arrays` has one for each parameter that is present.
    */
   async push(push: Push, arrays: readonly Uint8Array[]): Promise<ServerAnswer> {
     this.#sequence++;
@@ -158,7 +158,7 @@ export class ShardLink {
     try {
       return await this.#rejoining(message, (parts) => {
         const { values: _, ...answer } = readAnswer(parts);
-        // The values of the next pull are of this step.
+        // The next pull reads the values of this step.
         this.#round = answer.round;
         return answer;
       });
@@ -167,7 +167,7 @@ export class ShardLink {
     }
   }
 
-  /** Without the arrays that the server has already. */
+  /** Builds the push without the arrays that the server already has. */
   #pushMessage(push: Push, arrays: readonly Uint8Array[]): Message {
     const early = new Set(this.#parts.flatMap(({ parameters }) => parameters));
     const places = push.present.flatMap((isPresent, place) => (isPresent ? place : []));
@@ -188,27 +188,30 @@ export class ShardLink {
     return { request: { kind: 'pull', ...this.#from(), parameters }, arrays: [] };
   }
 
-  /** Ends the connection without a word. */
+  /** Closes the connection without telling the server. */
   drop(): void {
     this.#connection?.close();
     this.#connection = null;
     this.#parts = [];
   }
 
-  /** Says that this worker is done, so that nobody waits for it. */
+  /** Tells the server that this worker is done, so that nobody waits for it. */
   async leave(): Promise<void> {
     try {
       const connection = (this.#connection ??= await this.#connect());
       const request = { kind: 'leave', ...this.#from() } satisfies ServerRequest;
       await connection.request(withHead(request), () => undefined, { timeoutMs: LEAVE_MS });
     } catch {
-      // A server that does not hear it notices that the connection is gone.
+      // A server that cannot be told notices that the connection is closed.
     } finally {
       this.drop();
     }
   }
 
-  /** A server that has begun again from a snapshot knows an earlier state of this worker. */
+  /**
+   * Repeats a request after joining again, if the server has started again from a snapshot with an earlier state of
+   * this worker.
+   */
   async #rejoining<T>(message: () => Message, read: ReadAnswer<T>): Promise<T> {
     try {
       return await this.#request(message, read);
@@ -219,7 +222,7 @@ export class ShardLink {
       await this.join();
       if (!this.#isInitialised) throw emptyError(this.#options.shard, error);
       if (kind !== 'push') return this.#request(message, read);
-      // It was counted before the server forgot this worker.
+      // Whether the push had been counted before the server forgot this worker.
       const isCounted = this.#sequence >= sequence;
       if (isCounted) return this.#request(() => this.#pullMessage([]), read);
       this.#sequence++;
@@ -233,8 +236,8 @@ export class ShardLink {
   }
 
   /**
-   * Sends a request again until it is answered: a push that comes twice counts once. Where a server does not answer,
-   * the one that has the copy is to take its place.
+   * Repeats a request until it is answered. A push that arrives twice counts once. If a server does not answer, the
+   * server with the copy takes its place.
    */
   async #request<T>(message: () => Message, read: ReadAnswer<T>): Promise<T> {
     const { shard, timeoutMs } = this.#options;
@@ -267,7 +270,7 @@ export class ShardLink {
     return servers.areReplicated === true && servers.size > 1;
   }
 
-  /** A connection to the server of the range, or to the one that has the copy. */
+  /** Connects to the server of the range, or to the one that has the copy. */
   async #connect(): Promise<RequestConnection> {
     const { servers, shard } = this.#options;
     const server = this.#isAtCopy ? (shard + 1) % servers.size : shard;

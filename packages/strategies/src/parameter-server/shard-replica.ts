@@ -4,17 +4,20 @@ import { withHead } from './server-message.ts';
 import type { ServerRequest } from './server-request.ts';
 import type { Shard } from './shard.ts';
 
-/** How long to wait before a server that can't be reached is tried again. */
+/** The milliseconds before a server that cannot be reached is tried again. */
 const RETRY_MS = 200;
 
-/** The copy of a range on another server: it gets all changes, in their order, before anybody is told of them. */
+/**
+ * The copy of a range on another server. It gets all changes in their order, before a worker gets the answer to any of
+ * them.
+ */
 export class ShardReplica {
   readonly #connect: () => Promise<RequestConnection>;
   readonly #number: number;
   #connection: RequestConnection | null = null;
   #triedMs = Number.NEGATIVE_INFINITY;
 
-  /** `number` is that of the range. */
+  /** `number` is the number of the range. */
   constructor(number: number, connect: () => Promise<RequestConnection>) {
     this.#number = number;
     this.#connect = connect;
@@ -25,7 +28,7 @@ export class ShardReplica {
     return this.#connection !== null;
   }
 
-  /** Gives the other server all that there is, if it has no copy and can be reached. */
+  /** Gives the other server the whole state, if it has no copy and can be reached. */
   async attach(shard: Shard, term: number): Promise<void> {
     if (this.#connection !== null || performance.now() < this.#triedMs + RETRY_MS) return;
     this.#triedMs = performance.now();
@@ -39,11 +42,14 @@ export class ShardReplica {
     } catch (error) {
       connection?.close();
       if (isRefused(error, 'not-primary')) throw error;
-      // Alone for now: it is tried again with a later change.
+      // The range has no copy for now. A later change tries again.
     }
   }
 
-  /** Throws RefusedError 'not-primary' where the other server has taken over. What else it refuses, is refused here too. */
+  /**
+   * Passes a change on. Throws RefusedError 'not-primary' if the other server has taken over. Other refusals are
+   * ignored, because this server refuses the same request itself.
+   */
   async forward(
     request: ServerRequest,
     arrays: readonly Uint8Array[],

@@ -7,19 +7,16 @@ export interface ShardStatistics {
   readonly duplicates: number;
   /** Pushes that arrived too late for their step and were dropped. */
   readonly late: number;
-  /** Bytes of arrays that came, and that were sent. */
+  /** The bytes of arrays that were received, and of those that were sent. */
   readonly receivedBytes: number;
   /** The received bytes that arrived while their worker still computed other gradients. */
   readonly earlyBytes: number;
   readonly sentBytes: number;
-  /**
-   * By number of updates: how many pushes found so many updates of other workers since their worker had read
-   * the values.
-   */
+  /** The number of pushes, by the number of updates of other workers since the pushing worker had read the values. */
   readonly staleness: Readonly<Record<number, number>>;
-  /** By number of steps: how many answers a worker got while it was so many steps ahead of the slowest worker. */
+  /** The number of answers, by the number of steps that the worker was ahead of the slowest one. */
   readonly lead: Readonly<Record<number, number>>;
-  /** By worker: how long its answers waited for other workers. */
+  /** The milliseconds that answers waited for other workers, by worker. */
   readonly waitedMs: Readonly<Record<number, number>>;
   /** Whether another server has a copy of the range now. */
   readonly isReplicated: boolean;
@@ -27,7 +24,7 @@ export interface ShardStatistics {
   readonly clock: ReturnType<VectorClock['toJSON']>;
 }
 
-/** Counts of a server. */
+/** The counters of a server. */
 export class ShardCounts {
   updates = 0;
   duplicates = 0;

@@ -26,39 +26,42 @@ interface Member extends SavedMember {
   session: number;
   sequence: number;
   read: number;
-  /** What the centre was before the worker's last exchange with it (elastic averaging). */
+  /** In elastic averaging, the servers' values before the worker's last exchange with them. */
   before?: readonly Uint8Array[];
-  /** What it has been told of and has not pulled yet, by place. */
+  /** The values with which the worker's last push was answered and that it has not pulled yet. */
   kept?: KeptValues;
 }
 
 interface WaitingPush {
   readonly recipe: UpdateRecipe;
-  /** By parameter; null where the worker has no gradient. */
+  /** The gradient of each parameter. Null if the worker has none. */
   readonly gradients: readonly (Float32Array | null)[];
 }
 
-/** A push that counts changes something; one that comes again, or too late, does not. */
+/** The outcome of a push. A push that arrives again or too late changes nothing. */
 export type PushOutcome = { readonly staleness: number; readonly isLate: boolean };
 
 /**
- * What a server keeps of one range of keys: the same requests in the same order make the same bits, so a copy that gets
- * them too is as good. It answers at once; who waits for whom is for its server.
+ * The state of one range of keys on a server. The same requests in the same order make the same bits, so a copy that
+ * gets the same requests is equal. It never waits: the ShardHost decides which worker waits for which.
  */
 export class Shard {
   readonly counts: ShardCounts = new ShardCounts();
   readonly clock: VectorClock = new VectorClock();
   readonly #table: OptimizerTable;
   readonly #members = new Map<number, Member>();
-  /** The last push of workers that have left: one that was answered in vain does not count again. */
+  /**
+   * The number of the last push of each worker that has left, so that a push whose answer was lost does not count
+   * again.
+   */
   readonly #left = new Map<number, number>();
   #job: ServedJob | null = null;
   #stored: StoredParameters | null = null;
-  /** The step that gradients of a synchronous job are collected for. */
+  /** The step for which gradients of a synchronous job are collected. */
   #round = 0;
   #version = 0;
   #sessions = 0;
-  /** Workers that have joined once. */
+  /** The workers that have joined at least once. */
   readonly #known = new Set<number>();
   #waiting = new Map<number, WaitingPush>();
 
@@ -85,13 +88,14 @@ export class Shard {
     return this.#job;
   }
 
-  /** A worker's start, also one after an earlier one has ended. */
+  /** Begins a start of a worker. The worker may have joined before. */
   join({ worker, job }: JoinRequest): {
     readonly session: number;
     readonly sequence: number;
     readonly isInitialised: boolean;
   } {
-    // A run that goes on from a snapshot may have other workers, which wait for each other in another way.
+    // A run that resumes from a snapshot may have other workers and another consistency. Only its parameters must be
+    // the same.
     const isFirst = this.#known.size === 0;
     const comparable = (each: ServedJob): string =>
       JSON.stringify(isFirst ? each.parameters : each);
@@ -117,9 +121,9 @@ export class Shard {
     const session = ++this.#sessions;
     this.#known.add(worker);
     this.#members.set(worker, { session, sequence, read: this.#version });
-    // What an earlier start has sent for this step, it has not got an answer to.
+    // An unfinished push of the worker's earlier start has had no answer, so it is dropped and may be sent again.
     this.#waiting.delete(worker);
-    // Who comes later, or again, begins where the slowest one is: it has read all up to now.
+    // A worker that joins late or again begins at the step of the slowest one, because it reads the present values.
     if (!this.clock.has(worker)) {
       const { minimum } = this.clock;
       this.clock.set(worker, Number.isFinite(minimum) ? minimum : 0);
@@ -127,7 +131,7 @@ export class Shard {
     return { session, sequence, isInitialised: this.isInitialised };
   }
 
-  /** The first values; later ones are left, as those that there are have been trained. */
+  /** Sets the initial values. Later calls are ignored, because the present values have been trained. */
   initialise(_: InitialiseRequest, arrays: readonly Uint8Array[]): void {
     const { parameters } = this.job;
     requireArrays(
@@ -138,7 +142,9 @@ export class Shard {
     this.#stored ??= new StoredParameters(this.#table, parameters, arrays);
   }
 
-  /** Throws RefusedError for a push of an earlier start, or one before which others are missing. */
+  /**
+   * Throws RefusedError for a request of a worker that this server does not know, or of an earlier start of the worker.
+   */
   check({ worker, session }: { readonly worker: number; readonly session: number }): Member {
     const member = this.#members.get(worker);
     if (member === undefined) {
@@ -166,7 +172,7 @@ export class Shard {
     );
   }
 
-  /** Throws RefusedError for gradients of a push to come that are not those of parameters of this range. */
+  /** Throws RefusedError if early gradients do not fit the parameters of this range. */
   checkPart(
     { parameters: places, dtype, ...request }: PartRequest,
     arrays: readonly Uint8Array[],
@@ -237,7 +243,7 @@ export class Shard {
       this.#countUpdate();
     }
     member.sequence = sequence;
-    // Its own update is not one of others.
+    // The worker's own update does not count as one of others.
     member.read++;
     this.clock.tick(worker);
     ShardCounts.add(this.counts.staleness, staleness);
@@ -263,17 +269,17 @@ export class Shard {
     for (const _ of workers) ShardCounts.add(this.counts.staleness, 0);
   }
 
-  /** Whether all workers of the job have joined once; a synchronous step does not begin before. */
+  /** Whether all workers of the job have joined at least once. A synchronous step does not begin before. */
   get isComplete(): boolean {
     return this.#known.size >= this.job.workers;
   }
 
-  /** Which start of a worker there is; undefined: it has not joined, or has left. */
+  /** The number of a worker's present start. Undefined if it has not joined or has left. */
   sessionOf(worker: number): number | undefined {
     return this.#members.get(worker)?.session;
   }
 
-  /** Those whose step the others wait for. */
+  /** The workers for which the others wait. */
   get slowest(): readonly number[] {
     const { consistency } = this.job;
     if (consistency.kind === 'synchronous') {
@@ -287,24 +293,27 @@ export class Shard {
     return [...this.#members.keys()];
   }
 
-  /** How many steps a worker is ahead of the slowest one. Who has not come yet is at the beginning. */
+  /**
+   * The number of steps that a worker is ahead of the slowest one. Workers that have not joined yet count as being at
+   * step 0.
+   */
   lead(worker: number): number {
     return this.isComplete ? this.clock.lead(worker) : this.clock.of(worker);
   }
 
-  /** How many workers a synchronous step waits for. */
+  /** The number of workers whose gradients a synchronous step needs. */
   get due(): number {
     const { consistency } = this.job;
     const spare = consistency.kind === 'synchronous' ? consistency.backupWorkers : 0;
     return Math.max(1, this.#members.size - spare);
   }
 
-  /** Whether a push of a worker still waits for others of its step. */
+  /** Whether a push of a worker waits for the others of its step. */
   isWaiting(worker: number): boolean {
     return this.#waiting.has(worker);
   }
 
-  /** The worker is gone: nobody waits for it any more. */
+  /** Removes a worker, so that nobody waits for it any more. */
   async leave({ worker }: Pick<LeaveRequest, 'worker'>): Promise<void> {
     const member = this.#members.get(worker);
     if (member !== undefined) this.#left.set(worker, member.sequence);
@@ -314,7 +323,7 @@ export class Shard {
     await this.completeRound();
   }
 
-  /** The worker is to pull the values that there are now, whatever others change before it does. */
+  /** Keeps the present values for a worker until it pulls them, whatever others change in between. */
   async keepFor(worker: number): Promise<void> {
     const member = this.#members.get(worker);
     if (member === undefined) return;
@@ -323,7 +332,7 @@ export class Shard {
     ShardCounts.add(this.counts.lead, this.lead(worker));
   }
 
-  /** Values of some parameters that are kept for a worker. Throws RefusedError for places that are not there. */
+  /** Returns the values of some parameters that are kept for a worker. Throws RefusedError for invalid places. */
   async pull({ parameters: places, ...request }: PullRequest): Promise<readonly Uint8Array[]> {
     const { worker } = request;
     const member = this.check(request);
@@ -334,7 +343,7 @@ export class Shard {
     return values;
   }
 
-  /** Throws RefusedError for places that are not there, or come twice. */
+  /** Throws RefusedError for places that do not exist, and for repeated ones. */
   #specsOf(asked: string, places: readonly number[]): readonly ServedParameter[] {
     const { parameters } = this.job;
     const specs = places.flatMap((place) => parameters[place] ?? []);
@@ -347,12 +356,12 @@ export class Shard {
     );
   }
 
-  /** After an elastic exchange, the values before it. */
+  /** Returns the values for a worker. After an elastic exchange, these are the values before it. */
   async #valuesFor({ before }: Member): Promise<readonly Uint8Array[]> {
     return before ?? (await this.#storedOf().values());
   }
 
-  /** Another run begins with the values and states. */
+  /** Forgets all workers, because another run begins with the values and states. */
   forgetWorkers(): void {
     for (const worker of this.clock.workers) this.clock.remove(worker);
     for (const each of [this.#members, this.#left, this.#known, this.#waiting]) each.clear();
@@ -394,7 +403,7 @@ export class Shard {
     };
   }
 
-  /** Takes the place of what there is. */
+  /** Replaces the whole state by that of a snapshot. */
   async restore(head: ShardHead, arrays: readonly Uint8Array[]): Promise<void> {
     const { job, stored, waiting } = head;
     this.#job = job;
@@ -428,7 +437,7 @@ export class Shard {
     }
   }
 
-  /** Both move towards each other by the same difference. */
+  /** Elastic averaging: moves the servers' values towards the worker's. The worker moves by the same difference. */
   async #average(
     stored: StoredParameters,
     given: readonly Float32Array[],

@@ -10,7 +10,7 @@ export interface SnapshotStore {
   read(): Promise<{ readonly head: string; readonly arrays: readonly Uint8Array[] } | undefined>;
 }
 
-/** Writes a snapshot of a range every so often, while it goes on changing. */
+/** Writes a snapshot of a range at intervals, while the range goes on changing. */
 export class SnapshotKeeper {
   readonly #store: SnapshotStore;
   readonly #everyMs: number;
@@ -25,13 +25,13 @@ export class SnapshotKeeper {
     this.#everyMs = everyMs;
   }
 
-  /** To be called after each change: takes a snapshot if it is time, and leaves it to be written. */
+  /** Call this after each change. It takes a snapshot if it is time. Writing continues in the background. */
   async note(shard: Shard): Promise<void> {
     if (this.#isWriting || performance.now() < this.#writtenMs + this.#everyMs) return;
     await this.writeNow(shard);
   }
 
-  /** The last one. Throws what an earlier one has failed with. */
+  /** Writes the last snapshot. Throws the error of an earlier one, if that failed. */
   async finish(shard: Shard): Promise<void> {
     await this.#writing;
     if (shard.isInitialised && shard.version !== this.#version) await this.writeNow(shard);
@@ -39,7 +39,7 @@ export class SnapshotKeeper {
     if (this.#failure !== undefined) throw this.#failure;
   }
 
-  /** Returns whether there was one. Throws CheckpointError for one that is none. */
+  /** Returns whether there was a snapshot. Throws CheckpointError for an invalid one. */
   async restore(shard: Shard): Promise<boolean> {
     const found = await this.#store.read();
     if (found === undefined) return false;
@@ -50,7 +50,7 @@ export class SnapshotKeeper {
     return true;
   }
 
-  /** Takes a snapshot, and leaves it to be written. */
+  /** Takes a snapshot. Writing continues in the background. */
   async writeNow(shard: Shard): Promise<void> {
     this.#isWriting = true;
     const { head, arrays } = await shard.snapshot();

@@ -26,7 +26,7 @@ export type ServedOptimizer = (groups: OptimizerInput<OptimizerSettings>) => Opt
 /** The optimizers of a server, by the names that workers ask for. */
 export type OptimizerTable = Readonly<Record<string, ServedOptimizer>>;
 
-/** What a server has of parameters and of an optimizer, as it goes into a snapshot. */
+/** The parameters and the optimizer's states of a server, as they go into a snapshot. */
 export interface StoredState {
   readonly head: StoredHead;
   /** The values of each parameter, then the states. */
@@ -60,9 +60,9 @@ export class StoredParameters {
   }
 
   /**
-   * One update by the mean of what was sent for each parameter; what is null counts as zeros, and a parameter for which
-   * all are null stays as it is. The device sums in their order, and then divides, as DDP does. Shapes: each gradient that
-   * of its parameter, flat.
+   * Makes one update by the mean of the gradients sent for each parameter. A null counts as zeros. A parameter for
+   * which all are null is not changed. The device sums in the given order and then divides, as DDP does. Shapes: each
+   * gradient has that of its parameter, flat.
    */
   async update(
     recipe: UpdateRecipe,
@@ -91,7 +91,7 @@ export class StoredParameters {
     }
   }
 
-  /** Puts other values in the place of what there is. Shapes: each that of its parameter, flat. */
+  /** Replaces the values of all parameters. Shapes: each that of its parameter, flat. */
   async write(values: readonly Float32Array[]): Promise<void> {
     this.#values = null;
     withoutValues(() =>
@@ -105,7 +105,7 @@ export class StoredParameters {
     for (const parameter of this.#parameters) await parameter.realize();
   }
 
-  /** The values of each parameter, which nobody changes any more. */
+  /** Returns the values of each parameter. The arrays are never changed later. */
   async values(): Promise<readonly Uint8Array[]> {
     if (this.#values !== null) return this.#values;
     const read: Uint8Array[] = [];
@@ -136,7 +136,7 @@ export class StoredParameters {
     };
   }
 
-  /** Takes the optimizer's states of a snapshot; the values were given to the constructor. */
+  /** Restores the optimizer's states from a snapshot. The values were given to the constructor. */
   async restore({ head: { recipe, states }, arrays }: StoredState): Promise<void> {
     if (recipe === null) return;
     const optimizer = this.#optimizerOf(recipe);
@@ -149,7 +149,7 @@ export class StoredParameters {
     optimizer.loadStateDict({ state: state satisfies Record<string, HostArrays>, paramGroups });
   }
 
-  /** The optimizer, with the settings of this step. */
+  /** Returns the optimizer, with the settings of this step. */
   #optimizerOf(recipe: UpdateRecipe): Optimizer {
     const earlier = this.#recipe;
     const isSame =
@@ -187,7 +187,7 @@ export class StoredParameters {
         'Use one of these, or let each worker keep its own: consistency { elastic }',
       );
     }
-    // A range may hold nothing of a group.
+    // A range may have no parameter of a group.
     const filled = groups.filter(({ params }) => params.length > 0);
     return made(
       filled.map(({ params, settings }) => ({
@@ -199,7 +199,7 @@ export class StoredParameters {
   }
 }
 
-/** What an optimizer refuses is the fault of the request. */
+/** Converts an optimizer's ConfigError into a refusal, because the request is at fault. */
 function sound<T>({ optimizer }: UpdateRecipe, body: () => T): T {
   try {
     return body();
@@ -214,7 +214,9 @@ function copyOf(values: readonly Uint8Array[], index: number): Uint8Array {
   return (values[index] ?? new Uint8Array(0)).slice();
 }
 
-/** Those of the settings that a group has, with values of the same kind. The optimizer checks their ranges in its step. */
+/**
+ * Checks that a group has all of these settings, with values of the same kind. The optimizer checks ranges in its step.
+ */
 function known(group: object, settings: Readonly<Record<string, unknown>>): object {
   const own = new Map<string, unknown>(Object.entries(group));
   for (const [name, value] of Object.entries(settings)) {
@@ -229,7 +231,7 @@ function known(group: object, settings: Readonly<Record<string, unknown>>): obje
   return settings;
 }
 
-/** Throws RefusedError for arrays that are not those of the parameters which are present. */
+/** Throws RefusedError if the arrays do not fit the parameters that are present. */
 export function requireArrays(
   specs: readonly ServedParameter[],
   present: readonly boolean[],

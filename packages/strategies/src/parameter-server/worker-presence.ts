@@ -1,6 +1,6 @@
 import type { RequestClient } from '@shardwise/core/extend';
 
-/** Which workers are connected, and which have been away for too long. */
+/** Tracks which workers are connected, and which have been away for too long. */
 export class WorkerPresence {
   readonly #leaseMs: number;
   readonly #onLost: (worker: number) => Promise<void>;
@@ -18,7 +18,7 @@ export class WorkerPresence {
     return [...this.#lost];
   }
 
-  /** Something was heard of a worker. */
+  /** Call this for each request of a worker. */
   see(worker: number, client: RequestClient): void {
     clearTimeout(this.#timers.get(worker));
     this.#timers.delete(worker);
@@ -34,7 +34,7 @@ export class WorkerPresence {
     client.closed.addEventListener('abort', gone, { once: true });
   }
 
-  /** A worker is away, and is to come within the time. */
+  /** Begins the time within which a worker without a connection must come back. */
   expect(worker: number): void {
     if ((this.#connections.get(worker)?.size ?? 0) > 0) return;
     clearTimeout(this.#timers.get(worker));

@@ -1,6 +1,6 @@
 import type { Action, StageAction, StageKind, TransferAction, TransferKind } from './action.ts';
 
-/** Of each message the kind that it has at its other end. */
+/** For each kind of message, the kind that the message has at its other end. */
 const otherKind: Readonly<Record<TransferKind, TransferKind>> = {
   sendActivation: 'receiveActivation',
   receiveActivation: 'sendActivation',
@@ -38,7 +38,7 @@ export function isReceive(kind: Action['kind']): boolean {
   return kind === 'receiveActivation' || kind === 'receiveGradient';
 }
 
-/** The same message as the rank at its other end sees it. */
+/** Returns the same message as the rank at its other end sees it. */
 export function otherEnd({ kind, stage, peer, microbatch }: TransferAction): TransferAction {
   return { kind: otherKind[kind], stage: peer, peer: stage, microbatch };
 }

@@ -2,7 +2,7 @@ import type { Action, ComputeAction, ComputeKind, StageKind, TransferKind } from
 import { isSend, isStageKind, isTransferKind } from './action-kinds.ts';
 import { computationsOf } from './schedule.ts';
 
-/** A computation's letter. */
+/** The letter of each kind of computation. */
 export const computeLetters: Readonly<Record<ComputeKind, string>> = {
   forward: 'F',
   backward: 'B',
@@ -22,8 +22,8 @@ const stageWords: Readonly<Record<StageKind, string>> = {
 };
 
 /**
- * An action in PyTorch's words: `2F0` (stage, what, microbatch), `1SEND_F0`, `0UNSHARD`, `(0F7;7B3)OVERLAP_F_B`. A
- * message that passes over stages names its other end: `1SEND_F0>4`, `4RECV_F0<1`.
+ * Writes an action in PyTorch's notation: `2F0` (stage, kind, microbatch), `1SEND_F0`, `0UNSHARD`,
+ * `(0F7;7B3)OVERLAP_F_B`. A message that skips stages names its other end: `1SEND_F0>4`, `4RECV_F0<1`.
  */
 export function formatAction(action: Action): string {
   switch (action.kind) {
@@ -46,7 +46,7 @@ export function formatAction(action: Action): string {
   }
 }
 
-/** The kind of a computation or the like by its word. */
+/** The kind of an action, by its word. */
 const kindOfWord: ReadonlyMap<string, ComputeKind | TransferKind | StageKind> = new Map([
   ...entriesOf(computeLetters),
   ...entriesOf(transferWords),
@@ -56,7 +56,10 @@ const kindOfWord: ReadonlyMap<string, ComputeKind | TransferKind | StageKind> = 
 const single = /^(\d{1,6})([A-Z_]{1,16})(\d{1,6})?(?:([<>])(\d{1,6}))?$/;
 const pair = /^\(([^;()]{1,40});([^;()]{1,40})\)OVERLAP_F_B$/;
 
-/** What `formatAction` writes, with or without spaces around it; a text that says why it is none of these. */
+/**
+ * Parses the text that `formatAction` writes. Spaces around it are allowed. Returns the problem if the text is not an
+ * action.
+ */
 export function parseAction(text: string): Action | { readonly problem: string } {
   const trimmed = text.trim();
   const [, first, second] = pair.exec(trimmed) ?? [];
@@ -103,7 +106,7 @@ function parsePair(first: string, second: string): Action | { readonly problem: 
     : { kind: 'overlap', actions: [forward, backward] };
 }
 
-/** The other end of a message between stages that follow each other. */
+/** Returns the other end of a message that names none: the neighbouring stage. */
 function neighbour(kind: TransferKind, stage: number): number {
   return kind === 'sendActivation' || kind === 'receiveGradient' ? stage + 1 : stage - 1;
 }

@@ -1,4 +1,4 @@
-/** What a stage computes for one microbatch. */
+/** The kinds of computations of a stage for one microbatch. */
 export type ComputeKind = 'forward' | 'backward' | 'inputGradient' | 'weightGradient';
 
 /** A message between stages, as either end sees it. */

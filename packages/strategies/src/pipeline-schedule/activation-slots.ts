@@ -17,7 +17,7 @@ export interface ActivationSlot {
 export interface RankSlots {
   /** The number of slots that the rank needs. It is the most activations that it keeps at the same time. */
   readonly slots: number;
-  /** In the order of the forwards. */
+  /** The activations, in the order of the forwards. */
   readonly activations: readonly ActivationSlot[];
 }
 

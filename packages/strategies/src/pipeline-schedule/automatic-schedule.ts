@@ -29,7 +29,7 @@ export interface AutomaticScheduleOptions {
   readonly rows: number;
   /** The memory of each rank. Default: without limit. */
   readonly memoryBytes?: number;
-  /** Default: messages take no time. */
+  /** The time of messages. Default: messages take no time. */
   readonly link?: LinkCosts;
   /**
    * The time of each forward, input gradient and weight gradient in addition to its share of the layers' times.
@@ -133,7 +133,7 @@ export function automaticSchedule(options: AutomaticScheduleOptions): AutomaticS
 
 function isBetter(a: AutomaticSchedule, b: AutomaticSchedule): boolean {
   const [timeA, timeB] = [a.simulation.makespanMs, b.simulation.makespanMs];
-  // Sums of the same times in another order differ in their last digits.
+  // Sums of the same times in another order differ in their last bits.
   if (Math.abs(timeA - timeB) > 1e-9 * timeB) return timeA < timeB;
   return Math.max(...a.peakBytes) < Math.max(...b.peakBytes);
 }
@@ -156,7 +156,7 @@ function schedulesOf(options: AutomaticScheduleOptions): Schedule[] {
   );
 }
 
-/** None for a shape that the schedule does not take. */
+/** Returns the schedule of a name, or nothing if it does not exist for this shape. */
 function scheduleOrNone(
   name: ScheduleName,
   shape: { ranks: number; stagesPerRank: number; microbatches: number },
@@ -169,7 +169,7 @@ function scheduleOrNone(
   }
 }
 
-/** Boundaries that balance the time of stages, and those that balance their memory where these are others. */
+/** Returns the boundaries that balance the time of stages, and those that balance their memory if they differ. */
 function cutsOf(layers: readonly LayerCosts[], { stages }: Schedule): number[][] {
   const times = layers.map(
     ({ forwardMs, inputGradientMs, weightGradientMs }) =>

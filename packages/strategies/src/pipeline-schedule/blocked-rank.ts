@@ -1,15 +1,18 @@
 /** A rank that cannot go on. */
 export interface BlockedRank {
   readonly rank: number;
-  /** How many actions the rank has done, and the text of the one that it cannot do. */
+  /** The number of actions that the rank has done, and the text of the action that it cannot do. */
   readonly position: number;
   readonly action: string;
-  /** The computation that it waits for, and the rank that has it. */
+  /** The computation that the rank waits for, and the rank that does it. */
   readonly waitsFor: string;
   readonly waitsForRank: number;
 }
 
-/** One line: the ranks that wait for each other, or, where there is no such cycle, the first that waits. */
+/**
+ * Describes on one line the ranks that wait for each other. If there is no such cycle, it describes the first rank that
+ * waits.
+ */
 export function describeBlocked(blocked: readonly BlockedRank[]): string {
   const byRank = new Map(blocked.map((each) => [each.rank, each]));
   let path: BlockedRank[] = [];

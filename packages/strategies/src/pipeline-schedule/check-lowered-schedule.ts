@@ -97,7 +97,7 @@ function checkEdge(
   }
 }
 
-/** What of a stage and microbatch an action makes, or a message carries. */
+/** Returns names for the results that an action makes. */
 function resultsOf(action: Action): string[] {
   if (isTransfer(action) || isStageAction(action)) return [];
   const computations = action.kind === 'overlap' ? action.actions : [action];

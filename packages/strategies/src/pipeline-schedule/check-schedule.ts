@@ -73,7 +73,10 @@ function checkPlacement(schedule: Schedule): void {
   );
 }
 
-/** Nothing is made for stages and microbatches that the actions are too few for. */
+/**
+ * Throws if there are too few actions for all stages and microbatches. This comes first, so that nothing is allocated
+ * for their numbers.
+ */
 function checkLength(schedule: Schedule): void {
   const { stages, microbatches, actions } = schedule;
   const computations = actions.reduce(
@@ -89,7 +92,7 @@ function checkLength(schedule: Schedule): void {
   );
 }
 
-/** An edge without `gradient` would be one over which no gradient comes back. */
+/** `gradient` is required, because an edge without it would count as one over which no gradient travels back. */
 const edgeRules: OptionRules<StageEdge> = {
   from: option.required(option.integer(0)),
   to: option.required(option.integer(0)),
@@ -130,7 +133,7 @@ const scheduledKinds: ReadonlySet<string> = new Set([
   'overlap',
 ] satisfies ScheduledAction['kind'][]);
 
-/** What was done of a microbatch in a stage. */
+/** The computations of a stage for a microbatch that have been done. */
 interface Progress {
   forward: boolean;
   input: boolean;
@@ -186,7 +189,7 @@ function checkOrderOfStages(schedule: Schedule): void {
   }
 }
 
-/** Schedules may come from JSON, and lowered ones look alike. */
+/** Schedules may come from JSON, and lowered schedules look like them, so the kind must be checked at run time. */
 function isScheduled({ kind }: ScheduledAction): boolean {
   return scheduledKinds.has(kind);
 }
@@ -200,7 +203,7 @@ function checkPair(action: ScheduledAction, fail: (found: string, todo: string) 
   }
 }
 
-/** Notes the computation, or fails where its stage cannot do it yet, or did it before. */
+/** Notes a computation. Fails if its stage cannot do it yet, or has done it before. */
 function advance(
   state: Progress,
   { kind, stage, microbatch }: ComputeAction,

@@ -2,12 +2,12 @@ import type { Action } from './action.ts';
 import { formatAction } from './action-text.ts';
 import { computationsOf, type LoweredSchedule } from './schedule.ts';
 
-/** Called with what is wrong at an action of a rank. */
+/** Called with the fault of an action of a rank. */
 type Fail = (position: number, action: Action, found: string, todo: string) => never;
 
 /**
- * Checks what is done to stages for all microbatches: parameters are there when they are used, where a rank gathers
- * any; and gradients are reduced once, after the last action that adds to them.
+ * Checks the actions on whole stages. If a rank gathers parameters at all, they must be there when they are used.
+ * Gradients must be reduced once, after the last action that adds to them.
  */
 export function checkStageActions(lowered: LoweredSchedule, rank: number, fail: Fail): void {
   const actions = lowered.actions[rank] ?? [];

@@ -2,13 +2,16 @@ import type { ComputeAction } from './action.ts';
 import { range } from './range.ts';
 import type { StageEdge } from './schedule.ts';
 
-/** A computation that another needs; `gradient` is done by whichever action makes the stage's input gradient. */
+/**
+ * A computation that another one needs. `gradient` is the action that computes the stage's input gradient, whichever
+ * kind it has.
+ */
 export interface Dependency {
   readonly of: 'forward' | 'gradient';
   readonly stage: number;
 }
 
-/** What a stage needs of other stages and of itself, for the same microbatch. */
+/** The computations of other stages, and of the stage itself, that a stage needs for the same microbatch. */
 export interface StageDependencies {
   readonly forward: readonly Dependency[];
   readonly gradient: readonly Dependency[];
@@ -27,7 +30,7 @@ export function dependenciesOf(edges: readonly StageEdge[], stages: number): Sta
   return all;
 }
 
-/** What a computation waits for; a weight gradient waits for the input gradient of its own stage. */
+/** Returns what a computation waits for. A weight gradient waits for the input gradient of its own stage. */
 export function needsOf(
   { kind, stage }: ComputeAction,
   dependencies: readonly StageDependencies[],
@@ -36,7 +39,7 @@ export function needsOf(
   return dependencies[stage]?.[kind === 'forward' ? 'forward' : 'gradient'] ?? [];
 }
 
-/** Whether the action makes the gradients of what its stage took. */
+/** Whether the action computes the gradients of the stage's inputs. */
 export function makesInputGradient(kind: ComputeAction['kind']): boolean {
   return kind === 'backward' || kind === 'inputGradient';
 }

@@ -10,7 +10,7 @@ import {
   type SchedulePicture,
 } from './schedule-picture.ts';
 
-/** Pixels. */
+/** The sizes of the parts of the image, in pixels. */
 const size = {
   margin: 24,
   labels: 64,
@@ -28,9 +28,8 @@ const characterWidth = 6.7;
 const kinds = ['forward', 'backward', 'inputGradient', 'weightGradient'] as const;
 
 /**
- * An SVG image in the colours of a light or dark page, whichever its reader has. Kinds differ by letter and by pattern
- * as well as by colour; a rank's later stages have dashes
- * below the label, and every other one is darker.
+ * Draws an SVG image with colours for light and for dark pages. Kinds differ by letter, pattern and colour. The later
+ * stages of a rank have dashes below the label, and every other stage is darker.
  */
 export function drawSchedule(picture: SchedulePicture): string {
   const { title, panels, endMs } = picture;
@@ -87,7 +86,7 @@ function drawRow(
   ];
 }
 
-/** The halves of a pair stand one above the other. */
+/** Draws a cell. The halves of a pair stand one above the other. */
 function drawCell(
   { startMs, endMs, parts }: PictureCell,
   label: string,
@@ -110,7 +109,7 @@ function drawCell(
   });
 }
 
-/** A dash for each of its rank's stages that come before, as far as there is room. */
+/** Draws one dash for each stage of the rank that comes before this one, as far as there is room. */
 function stageMarks(localStage: number, middle: number, y: number, width: number): string {
   const shown = Math.min(localStage, Math.floor((width - 1) / 6));
   return Array.from({ length: Math.max(0, shown) }, (_, index) => {
@@ -119,7 +118,7 @@ function stageMarks(localStage: number, middle: number, y: number, width: number
   }).join('');
 }
 
-/** As much of the label as there is room for. */
+/** Draws the longest form of the label that fits. */
 function cellLabel(
   { label, shortLabels }: CellPart,
   x: number,
@@ -145,7 +144,7 @@ function drawAxis(endMs: number, perMs: number, top: number, bottom: number): st
   });
 }
 
-/** Some ten round times. */
+/** Returns about ten round times for the axis. */
 function ticksOf(endMs: number): number[] {
   if (!(endMs > 0)) return [0];
   const rough = endMs / 10;
@@ -209,7 +208,7 @@ const patterns = [
   '</defs>',
 ].join('');
 
-/** A stage's first and second colour, on light and on dark pages. */
+/** The first and second colour of a stage, on light and on dark pages. */
 const colours: Readonly<Record<ComputeKind, readonly [light: string[], dark: string[]]>> = {
   forward: [
     ['#b6d4fe', '#7db1f7'],
@@ -262,7 +261,7 @@ function round(value: number): number {
   return Math.round(value * 10) / 10;
 }
 
-/** Names of schedules come from outside. */
+/** Escapes a text, because users choose the names of schedules. */
 function escaped(content: string): string {
   return content.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }

@@ -6,14 +6,15 @@ import { computationsOf, type LoweredSchedule } from './schedule.ts';
 import type { BlockedRank } from './blocked-rank.ts';
 
 export interface DryRun {
-  /** How many steps all ranks need, if each rank does one action in a step. */
+  /** The number of steps that all ranks need if each rank does one action in a step. */
   readonly steps: number;
   readonly blocked: readonly BlockedRank[];
 }
 
 /**
- * Does what ranks do without computing anything: a receive waits for its send, a computation for its receives and for
- * what its own rank makes. Sends wait for nothing, or, `together`, until the other rank has come to the receive.
+ * Goes through the actions of all ranks without computing anything. A receive waits for its send. A computation waits
+ * for its receives and for computations of its own rank. A send waits for nothing, or with `together` until the other
+ * rank has reached the receive.
  */
 export function dryRun(lowered: LoweredSchedule, together = false): DryRun {
   const { actions, rankOfStage } = lowered;
@@ -61,7 +62,7 @@ export function dryRun(lowered: LoweredSchedule, together = false): DryRun {
   const isLeft = (_: unknown, rank: number): boolean => next(rank) !== undefined;
   for (let hasProgress = true; hasProgress && actions.some(isLeft);) {
     const first = actions.map((_, rank) => advance(rank));
-    // A rank that a later one has freed still acts in this step.
+    // A rank that waited for a later rank can still act in this step.
     const second = first.map((hasActed, rank) => !hasActed && advance(rank));
     hasProgress = [...first, ...second].includes(true);
     if (hasProgress) steps++;

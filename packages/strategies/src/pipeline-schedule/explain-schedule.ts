@@ -6,11 +6,11 @@ import { chainEdges, type Schedule, stagesOfRank, type StageEdge } from './sched
 import type { ScheduleCosts } from './schedule-costs.ts';
 import { simulateSchedule } from './simulate-schedule.ts';
 
-/** What is known of ranks beside their schedule. */
+/** Facts about the ranks that the schedule does not contain. */
 export interface KnownOfRanks {
-  /** Elements of the parameters that each rank has. Default: not known. */
+  /** The number of elements of the parameters that each rank has. Default: not known. */
   readonly parameters?: readonly number[];
-  /** What each rank keeps of activations at most. Default: as the costs say. */
+  /** The most bytes of activations that each rank keeps. Default: computed from the costs. */
   readonly liveBytes?: readonly number[];
 }
 
@@ -69,7 +69,7 @@ export function explainSchedule(
   ].join('\n');
 }
 
-/** What the times are of, where nobody has measured them. */
+/** Says what the times are based on if nobody has measured them. */
 function assumptions({ stages, link }: ScheduleCosts): string {
   const isUnknown =
     stages?.every((stage) =>

@@ -1,8 +1,9 @@
 import type { StageCosts } from './schedule-costs.ts';
 
 /**
- * What the first stage costs: nobody asks it for gradients of its inputs, so that all its backward pass is weight
- * gradients, for which it keeps all activations and the gradient that it is given, of `outputBytes`.
+ * Returns the costs of a stage if it is the first one. It computes no gradients of its inputs, so its whole backward
+ * pass counts as weight gradient. For it the stage keeps all activations and the gradient that it receives, of
+ * `outputBytes` bytes.
  */
 export function ofFirstStage(costs: StageCosts, outputBytes: number): StageCosts {
   const { inputGradientMs, weightGradientMs, activationBytes = 0 } = costs;

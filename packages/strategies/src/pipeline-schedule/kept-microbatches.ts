@@ -1,14 +1,14 @@
 import { computationsOf, type Schedule } from './schedule.ts';
 
-/** How many microbatches a stage keeps activations of at one time. */
+/** The number of microbatches whose activations a stage keeps at the same time. */
 export interface KeptMicrobatches {
-  /** All of them: behind the forward. */
+  /** The microbatches between their forward and their backward or input gradient. All of their activations are kept. */
   readonly whole: number;
-  /** What the weight gradients need: behind the input gradients. */
+  /** The microbatches between their input gradient and their weight gradient. Only what the latter needs is kept. */
   readonly rest: number;
 }
 
-/** For each stage of a schedule, the numbers of microbatches at the times when it keeps as many as at no other time. */
+/** Returns, for each stage of a schedule, all different pairs of numbers that occur while the schedule runs. */
 export function keptMicrobatches(schedule: Schedule): readonly (readonly KeptMicrobatches[])[] {
   const kept = schedule.rankOfStage.map(() => ({ whole: 0, rest: 0 }));
   const seen = schedule.rankOfStage.map(() => new Map<string, KeptMicrobatches>());

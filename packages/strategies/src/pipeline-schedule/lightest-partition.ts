@@ -1,20 +1,22 @@
-/** What part `part` costs if it is elements `start` to `end` - 1; no less for more elements. */
+/**
+ * Returns the cost of part `part` if it consists of elements `start` to `end` - 1. More elements must not cost less.
+ */
 export type PartCost = (part: number, start: number, end: number) => number;
 
 /**
- * Cuts a chain of `count` elements into parts, none of them empty, such that the most expensive part is as cheap as can
- * be; of the cuts that do so, one whose parts are most alike (the least sum of squares). Part i is elements `boundaries[i]`
- * to `boundaries[i + 1]` - 1 of what is returned. There are as many elements as parts, or more.
+ * Cuts a chain of `count` elements into non-empty parts so that the most expensive part is as cheap as possible. If
+ * several cuts do this, it takes one whose parts are the most equal (the least sum of squares). Part i consists of
+ * elements `boundaries[i]` to `boundaries[i + 1]` - 1 of the result. There must be at least as many elements as parts.
  */
 export function lightestPartition(count: number, parts: number, costOf: PartCost): number[] {
-  // Sums of the same elements differ by rounding with where they begin.
+  // The sum of the same elements differs by rounding, depending on where the sum begins.
   const most = leastMaximum(count, parts, costOf) * (1 + 1e-12);
   return mostAlike(count, parts, costOf, most);
 }
 
-/** The least that the most expensive part can cost. */
+/** Returns the least possible cost of the most expensive part. */
 function leastMaximum(count: number, parts: number, costOf: PartCost): number {
-  // best[i]: of the first i elements in as many parts as were gone through.
+  // best[i] is the least cost for the first i elements in the number of parts considered so far.
   let best = new Float64Array(count + 1).fill(Infinity);
   best[0] = 0;
   for (let part = 0; part < parts; part++) {
@@ -33,7 +35,7 @@ function leastMaximum(count: number, parts: number, costOf: PartCost): number {
   return best[count] ?? 0;
 }
 
-/** Of the cuts into parts that cost `most` at most, that with the least sum of squares. */
+/** Of the cuts whose parts cost at most `most`, returns the one with the least sum of squares. */
 function mostAlike(count: number, parts: number, costOf: PartCost, most: number): number[] {
   const cuts: Int32Array[] = [];
   let best = new Float64Array(count + 1).fill(Infinity);

@@ -49,9 +49,9 @@ const lowerRules: OptionRules<LowerOptions> = {
 };
 
 /**
- * Adds to a schedule what ranks must execute for it. All ranks have the messages in one order. So ranks that
- * send and receive them one by one, in the order given here, cannot wait for each other, even if each send
- * waits for its receive.
+ * Adds the messages, and on request gathers and reductions, that ranks must execute for a schedule. All ranks have the
+ * messages in the same order. So ranks that send and receive them one by one in this order cannot wait for each other,
+ * even if each send waits for its receive.
  *
  * Throws ConfigError for a schedule that ranks cannot run.
  */

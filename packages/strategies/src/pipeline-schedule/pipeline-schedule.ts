@@ -28,7 +28,7 @@ export type ScheduleName =
 
 interface ScheduleMaker {
   readonly make: (shape: FullShape) => Schedule;
-  /** Stages per rank where nothing is said of them. */
+  /** The default number of stages per rank. */
   readonly stagesPerRank: 1 | 2;
 }
 
@@ -56,13 +56,13 @@ export function isScheduleName(name: string): name is ScheduleName {
   return Object.hasOwn(makers, name);
 }
 
-/** Into how many stages a model is cut for each rank where nobody says so. */
+/** Returns the default number of stages per rank of a schedule. */
 export function usualStagesPerRank(name: ScheduleName): number {
   return makers[name].stagesPerRank;
 }
 
 /**
- * The schedule with this name: what each rank computes, in which order.
+ * Returns the schedule with this name: what each rank computes, in which order.
  *
  * Throws ConfigError for an unknown name, and for a shape that the schedule cannot have.
  */

@@ -2,7 +2,7 @@ import { computeLetters } from './action-text.ts';
 import { formatNumber } from './format-number.ts';
 import { type PictureCell, type PictureRow, type SchedulePicture } from './schedule-picture.ts';
 
-/** A line for each rank: `|` begins an action, whose label follows; dots are waiting. */
+/** Writes a line for each rank. `|` begins an action, whose label follows. Dots mean waiting. */
 export function printSchedule(picture: SchedulePicture, columns: number): string {
   const { title, panels, endMs } = picture;
   const rows = panels.flatMap((panel) => panel.rows);
@@ -31,7 +31,7 @@ function labelOf({ parts }: PictureCell): string {
   return parts.map(({ label }) => label).join('+');
 }
 
-/** Columns of a millisecond in which the cell's label has room. */
+/** Returns the columns per millisecond for which the cell's label fits. */
 function neededPerMs(cell: PictureCell): number {
   const lengthMs = cell.endMs - cell.startMs;
   return lengthMs > 0 ? (labelOf(cell).length + 1) / lengthMs : 0;
@@ -46,13 +46,16 @@ function line({ cells }: PictureRow, perMs: number, width: number): string {
     for (let offset = 0; offset < cellCharacters.length; offset++) {
       characters[start + offset] = cellCharacters.charAt(offset);
     }
-    // Where the next action begins at once, its own mark comes here.
+    // If the next action begins at once, its own mark overwrites this one.
     if (length > 1) characters[start + length] = '|';
   }
   return characters.join('');
 }
 
-/** The label behind a mark, or only what kind it is, or nothing in a cell without room. */
+/**
+ * Writes the label after a mark. If there is not enough room, writes the letters of its kinds, and cuts them off if
+ * these do not fit either.
+ */
 function cellText(cell: PictureCell, length: number): string {
   const label = labelOf(cell);
   if (label.length < length) return `|${label}`.padEnd(length);

@@ -1,13 +1,13 @@
 import type { ComputeAction, ComputeKind, ScheduledAction } from './action.ts';
 
 /**
- * Writes the actions of a rank: what is added of a stage is of its next microbatch, counted for forwards, for
- * backwards or input gradients, and for weight gradients.
+ * Writes the actions of a rank. An action that is added for a stage is for the stage's next microbatch. Forwards,
+ * backwards (or input gradients) and weight gradients are counted separately.
  */
 export class RankProgram {
   readonly #actions: ScheduledAction[] = [];
   readonly #next = new Map<string, number>();
-  /** What `weightGradient` does next: input gradients come first in, first out. */
+  /** The input gradients whose weight gradient is still to come, first in, first out. */
   readonly #pendingWeights: ComputeAction[] = [];
 
   get actions(): readonly ScheduledAction[] {
@@ -32,7 +32,7 @@ export class RankProgram {
     this.#pendingWeights.push(action);
   }
 
-  /** The weight gradient of the oldest input gradient that has none yet; nothing where there is no such. */
+  /** Adds the weight gradient of the oldest input gradient that has none yet. If there is none, it adds nothing. */
   weightGradient(): void {
     const pending = this.#pendingWeights.shift();
     if (pending !== undefined) this.#actions.push({ ...pending, kind: 'weightGradient' });
@@ -52,7 +52,7 @@ export class RankProgram {
   }
 }
 
-/** Calls `body` so many times; never for counts below 1. */
+/** Calls `body` a number of times. It is never called for numbers below 1. */
 export function repeat(times: number, body: (turn: number) => void): void {
   for (let turn = 0; turn < times; turn++) body(turn);
 }

@@ -23,7 +23,7 @@ export interface StageCosts {
 /** The time of messages between ranks. Messages do not slow each other down. */
 export interface LinkCosts {
   readonly latencyMs: number;
-  /** Default: without limit. */
+  /** The bytes per second of a message. Default: without limit. */
   readonly bytesPerSecond?: number;
 }
 
@@ -31,7 +31,7 @@ export interface LinkCosts {
 export interface ScheduleCosts {
   /** The costs of each stage. Default: each forward, input gradient and weight gradient takes 1 ms. */
   readonly stages?: readonly StageCosts[];
-  /** Default: messages take no time. */
+  /** The time of messages. Default: messages take no time. */
   readonly link?: LinkCosts;
   /**
    * The share of the shorter action of an overlapping pair that takes no time, because the longer one hides it.
@@ -40,7 +40,7 @@ export interface ScheduleCosts {
   readonly hiddenShare?: number;
 }
 
-/** Costs with nothing left out. */
+/** Costs without missing fields. */
 export interface FullCosts {
   readonly stages: readonly Required<StageCosts>[];
   readonly link: Required<LinkCosts>;
@@ -69,7 +69,7 @@ export const linkRules: OptionRules<LinkCosts> = {
 
 export const unitCosts: StageCosts = { forwardMs: 1, inputGradientMs: 1, weightGradientMs: 1 };
 
-/** Throws ConfigError for costs that are no times, shares or bytes, or not one for each stage. */
+/** Fills in defaults. Throws ConfigError for values out of range, and if the number of stages differs. */
 export function fullCosts(schedule: Schedule, costs: ScheduleCosts): FullCosts {
   checkOptions('costs of a schedule', costs, costsRules);
   const stages = costs.stages ?? range(schedule.stages).map(() => unitCosts);

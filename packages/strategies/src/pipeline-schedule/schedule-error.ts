@@ -1,7 +1,7 @@
 import { ConfigError } from '@shardwise/core/extend';
 import type { Schedule } from './schedule.ts';
 
-/** The error of a schedule that cannot run; `place` says where in it. */
+/** Returns the error for a schedule that cannot run. `place` says where in the schedule. */
 export function scheduleError(
   {
     name,

@@ -3,23 +3,26 @@ import { computeLetters } from './action-text.ts';
 import { computationsOf, type Schedule, stagesOfRank } from './schedule.ts';
 import type { TimedAction } from './simulate-schedule.ts';
 
-/** What is drawn of a schedule: rows of ranks on one clock, simulated ones and, where there are, measured ones. */
+/**
+ * The contents of a drawing of a schedule: rows of ranks on one clock, as simulated and, if times are given, as
+ * measured.
+ */
 export interface SchedulePicture {
   readonly title: string;
   readonly panels: readonly SchedulePanel[];
-  /** Where the clock ends. */
+  /** The time at which the clock ends. */
   readonly endMs: number;
 }
 
 export interface SchedulePanel {
-  /** What the times are, as in 'simulated: 27 ms, bubble 11.1 %'. */
+  /** What the times are, such as 'simulated: 27 ms, bubble 11.1 %'. */
   readonly heading: string;
   readonly rows: readonly PictureRow[];
 }
 
 export interface PictureRow {
   readonly label: string;
-  /** Behind the row; may be empty. */
+  /** The text after the row, which may be empty. */
   readonly note: string;
   readonly cells: readonly PictureCell[];
 }
@@ -27,17 +30,17 @@ export interface PictureRow {
 export interface PictureCell {
   readonly startMs: number;
   readonly endMs: number;
-  /** One, or the two of a pair. */
+  /** One part, or the two parts of a pair. */
   readonly parts: readonly CellPart[];
 }
 
 export interface CellPart {
   readonly kind: ComputeKind;
-  /** `F0`, or with its stage, `4F0`, where the rank has several. */
+  /** The label `F0`, or with its stage `4F0` if the rank has several. */
   readonly label: string;
-  /** What of it is drawn where there is little room: without the stage, then without the microbatch. */
+  /** The labels for less room: first without the stage, then without the microbatch. */
   readonly shortLabels: readonly string[];
-  /** Which of its rank's stages. */
+  /** The place of the stage among the stages of its rank. */
   readonly localStage: number;
 }
 
@@ -48,7 +51,7 @@ export const kindNames: Readonly<Record<ComputeKind, string>> = {
   weightGradient: 'weight gradient',
 };
 
-/** The rows of all ranks; `noteOf` says what stands behind each. */
+/** Returns the rows of all ranks. `noteOf` returns the text after each row. */
 export function rowsOf(
   schedule: Schedule,
   timed: readonly (readonly TimedAction[])[],

@@ -5,15 +5,15 @@ import type { ScheduledAction } from './action.ts';
 /** The numbers of ranks, stages and microbatches for which a schedule is made. */
 export interface ScheduleShape {
   readonly ranks: number;
-  /** Default: 1, or 2 for schedules whose ranks have 2 stages each. */
+  /** The number of stages of each rank. Default: 1, or 2 for schedules whose ranks have 2 stages each. */
   readonly stagesPerRank?: number;
   readonly microbatches: number;
 }
 
-/** A shape with nothing left out. */
+/** A shape without missing fields. */
 export type FullShape = Required<ScheduleShape>;
 
-/** Above these, lists of actions would be longer than anything that trains. */
+/** The limits of shapes. Beyond them, lists of actions would be longer than for any real training. */
 const most = { ranks: 4096, stagesPerRank: 256, microbatches: 65_536, computations: 10_000_000 };
 
 const shapeRules: OptionRules<ScheduleShape> = {
@@ -22,7 +22,7 @@ const shapeRules: OptionRules<ScheduleShape> = {
   microbatches: option.required(option.integer(1, most.microbatches)),
 };
 
-/** Throws ConfigError for numbers that no schedule takes. */
+/** Fills in defaults. Throws ConfigError for numbers that no schedule takes. */
 export function fullShape(name: string, shape: ScheduleShape, stagesPerRank: number): FullShape {
   checkOptions(`the schedule ${name}`, shape, shapeRules);
   const full = { stagesPerRank, ...shape };
@@ -38,7 +38,7 @@ export function fullShape(name: string, shape: ScheduleShape, stagesPerRank: num
   return full;
 }
 
-/** The error of a schedule that cannot have this shape. */
+/** Returns the error for a schedule that cannot have a shape. */
 export function refusal(name: string, shape: FullShape, found: string, todo: string): ConfigError {
   const { ranks, stagesPerRank, microbatches } = shape;
   return new ConfigError(
@@ -66,12 +66,14 @@ export function count(number: number, one: string, many = `${one}s`): string {
   return `${number} ${number === 1 ? one : many}`;
 }
 
-/** Stage s is of rank s modulo `ranks`: each rank's next stage is `ranks` stages further. */
+/**
+ * Returns the rank of each stage: rank s modulo `ranks` has stage s, so a rank's next stage is `ranks` stages later.
+ */
 export function loopPlacement({ ranks, stagesPerRank }: FullShape): number[] {
   return Array.from({ length: ranks * stagesPerRank }, (_, stage) => stage % ranks);
 }
 
-/** Stages go down the ranks and up again: rank 0 has the first stage and the last. */
+/** Returns the rank of each stage if stages go down the ranks and up again: rank 0 has the first and the last stage. */
 export function vPlacement({ ranks, stagesPerRank }: FullShape): number[] {
   return Array.from({ length: ranks * stagesPerRank }, (_, stage) => {
     const place = stage % ranks;
@@ -79,7 +81,7 @@ export function vPlacement({ ranks, stagesPerRank }: FullShape): number[] {
   });
 }
 
-/** A schedule whose ranks do what `actionsOf` says of each. */
+/** Makes a schedule from the actions of each rank. */
 export function scheduleOf(
   name: string,
   shape: FullShape,

@@ -52,9 +52,8 @@ export function readSchedule(text: string, options: ReadScheduleOptions = {}): S
 }
 
 /**
- * Reads a lowered schedule, as readSchedule. Edges are those of the messages, and those between stages of one
- * rank that follow each other. Cells that are only waiting in PyTorch (`0WAIT_SEND_F0`, `0WAIT_REDUCE_GRAD`)
- * are left out.
+ * Reads a lowered schedule, as readSchedule does. The edges are those of the messages, and those between consecutive
+ * stages of one rank. Cells that only wait in PyTorch (`0WAIT_SEND_F0`, `0WAIT_REDUCE_GRAD`) are left out.
  */
 export function readLoweredSchedule(
   text: string,

@@ -1,8 +1,8 @@
 import type { Action, ComputeAction, ScheduledAction } from './action.ts';
 
 /**
- * What ranks compute, in which order. It is pure data: it can be printed, drawn, simulated, edited and written
- * to a file.
+ * The computations of each rank, in their order. It is pure data: it can be printed, drawn, simulated, edited and
+ * written to a file.
  */
 export interface Schedule {
   /** The name in errors and drawings. It does not determine what the schedule does. */
@@ -26,8 +26,8 @@ export interface StageEdge {
   readonly from: number;
   readonly to: number;
   /**
-   * Whether a gradient comes back over the edge. It does not for integers, and not to stages in which nothing
-   * is trained.
+   * Whether a gradient travels back over the edge. It does not for integers, and not to stages in which nothing is
+   * trained.
    */
   readonly gradient: boolean;
   /** The bytes of one microbatch in each direction. Only times and explanations use it. Default: 0. */
@@ -40,7 +40,7 @@ export interface LoweredSchedule extends Omit<Schedule, 'actions'> {
   readonly actions: readonly (readonly Action[])[];
 }
 
-/** Edges of a chain: each stage takes what the one before it makes. */
+/** Returns the edges of a chain, in which each stage takes the result of the one before it. */
 export function chainEdges(stages: number): StageEdge[] {
   return Array.from({ length: Math.max(0, stages - 1) }, (_, from) => ({
     from,
@@ -64,7 +64,7 @@ export function computationsOf(action: Action): readonly ComputeAction[] {
   }
 }
 
-/** Stages of a rank, in ascending order. */
+/** Returns the stages of a rank, in ascending order. */
 export function stagesOfRank(schedule: Pick<Schedule, 'rankOfStage'>, rank: number): number[] {
   return schedule.rankOfStage.flatMap((owner, stage) => (owner === rank ? [stage] : []));
 }

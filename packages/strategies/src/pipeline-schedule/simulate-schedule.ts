@@ -18,7 +18,7 @@ export interface TimedAction {
 export interface RankSimulation {
   readonly actions: readonly TimedAction[];
   readonly busyMs: number;
-  /** The rest of the makespan. */
+  /** The time in which the rank does nothing: the makespan minus busyMs. */
   readonly idleMs: number;
   /**
    * The part of idleMs between the first and the last action of the rank. If steps follow each other without a
@@ -44,8 +44,8 @@ export interface ScheduleSimulation {
 }
 
 /**
- * Computes when ranks do what, if each action takes the time that the costs say, and waits only for its rank
- * and the messages that it needs.
+ * Computes the times of all actions, if each action takes the time that the costs say, and waits only for its rank and
+ * the messages that it needs.
  *
  * Throws ConfigError for a schedule that ranks cannot run. The error names the ranks that wait for each other.
  */
@@ -81,7 +81,7 @@ export function simulateSchedule(
   };
 }
 
-/** When what a computation needs has arrived. */
+/** Keeps the times at which the inputs of computations arrive. */
 class MessageClock {
   readonly #microbatches: number;
   readonly #arrivals: { readonly forward: Float64Array; readonly gradient: Float64Array };
@@ -122,7 +122,7 @@ class MessageClock {
   }
 }
 
-/** What a rank has done, and what it keeps. */
+/** The actions that a rank has done, and the activations that it keeps. */
 class RankClock {
   readonly actions: TimedAction[] = [];
   nowMs = 0;
@@ -139,7 +139,7 @@ class RankClock {
     this.#forwardOnly = forwardOnly;
   }
 
-  /** Returns when the action has ended. */
+  /** Returns the time at which the action ends. */
   run(action: ScheduledAction, readyMs: number): number {
     const startMs = Math.max(this.nowMs, readyMs);
     const durationMs = this.#durationMs(action);

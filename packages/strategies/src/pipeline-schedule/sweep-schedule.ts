@@ -9,14 +9,14 @@ import {
 } from './dependencies.ts';
 import { computationsOf, type Schedule } from './schedule.ts';
 
-/** A schedule whose ranks may also gather stages and reduce gradients: this waits for nothing. */
+/** A schedule whose ranks may also gather stages and reduce gradients. These actions wait for nothing. */
 export interface SweptSchedule extends Omit<Schedule, 'actions'> {
   readonly actions: readonly (readonly (ScheduledAction | StageAction)[])[];
 }
 
 /**
- * Visits all actions in one order in which every action comes after what it needs: rank by rank, one action of each,
- * again and again. Returns the ranks that are left when no rank can go on, none for a schedule that can run.
+ * Visits all actions in an order in which each comes after those that it needs. It goes round the ranks and does one
+ * action of each. Returns the ranks that cannot go on, which are none if the schedule can run.
  */
 export function sweepSchedule(
   schedule: SweptSchedule,
@@ -75,7 +75,7 @@ export function sweepSchedule(
   });
 }
 
-/** Which of the two actions that make input gradients the schedule has for a stage and microbatch. */
+/** Returns which of the two actions with input gradients the schedule has for a stage and microbatch. */
 function gradientKind(
   schedule: SweptSchedule,
   stage: number,

@@ -10,14 +10,14 @@ import { simulateSchedule, type TimedAction } from './simulate-schedule.ts';
 
 /** Options of `visualizeSchedule`. */
 export interface VisualizeScheduleOptions {
-  /** Default 'text'. */
+  /** The format of the drawing. Default: 'text'. */
   readonly format?: 'text' | 'svg';
-  /** As for `simulateSchedule`. */
+  /** The costs, as for `simulateSchedule`. */
   readonly costs?: ScheduleCosts;
   readonly edges?: readonly StageEdge[];
   /**
-   * What really happened, for each rank, in milliseconds of one clock of all ranks. It is drawn below the
-   * simulation, on the same scale; its first action begins at 0.
+   * The measured times of each rank, in milliseconds of one clock for all ranks. They are drawn below the simulation on
+   * the same scale. The first action begins at 0.
    */
   readonly measured?: readonly (readonly TimedAction[])[];
   /** The largest width of a text. Default: 160. */
@@ -33,8 +33,8 @@ const visualizeScheduleRules: OptionRules<VisualizeScheduleOptions> = {
 };
 
 /**
- * Draws when which rank does what, as text or as an SVG image: the simulation and, if measured times are given,
- * what was measured.
+ * Draws which rank does which action at which time, as text or as an SVG image. It draws the simulation and, if
+ * measured times are given, these too.
  */
 export function visualizeSchedule(
   schedule: Schedule,
@@ -77,7 +77,7 @@ function headingOf(what: string, makespanMs: number, bubble: number): string {
   return `${what}: ${formatNumber(makespanMs)} ms, bubble ${Number((100 * bubble).toFixed(1))} %`;
 }
 
-/** Measured times from the first action on; throws ConfigError for what cannot be times of this schedule. */
+/** Returns measured times relative to the first action. Throws ConfigError for times that do not fit the schedule. */
 function fromZero(
   schedule: Schedule,
   measured: readonly (readonly TimedAction[])[],

@@ -13,13 +13,14 @@ export interface AutomaticStagesOptions {
   readonly memoryBytes: number | undefined;
   readonly microbatches: number | undefined;
   readonly stages: number | undefined;
-  /** What the caller gave as `cut`. */
+  /** The value that the caller passed as the option `cut`. */
   readonly cut: readonly string[] | string | undefined;
 }
 
 /**
- * The fastest schedule, cut and number of microbatches for what modules cost, of those for which each rank has room.
- * Throws ConfigError where it is not known what they cost, and where there is no room.
+ * Returns the schedule, cut and number of microbatches with the shortest predicted step, given the costs of the
+ * modules. Only combinations that fit into the memory of each rank are considered. Throws ConfigError if costs are not
+ * known, and if no combination fits.
  */
 export function automaticStages({
   ranks,

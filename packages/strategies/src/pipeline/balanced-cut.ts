@@ -7,23 +7,23 @@ import type { ModelCosts, ModuleCosts } from './costs/model-costs.ts';
 import { modulesInRow } from './modules-in-row.ts';
 import { stagesOfParameters } from './stages-of-parameters.ts';
 
-/** What stages are to have alike. */
+/** The quantity that a cut balances between stages. */
 export type CutBy = 'parameters' | 'flops' | 'time' | 'memory';
 
 export const cutsBy: readonly CutBy[] = ['parameters', 'flops', 'time', 'memory'];
 
 export interface BalancedCutOptions {
   readonly by: CutBy;
-  /** Only parameters are known without it. */
+  /** The costs of the modules. Needed unless the cut balances `parameters`. */
   readonly costs?: ModelCosts | undefined;
-  /** Rows of a microbatch over rows of the costs. */
+  /** The rows of a microbatch divided by the rows of the costs. */
   readonly scale: number;
 }
 
 /**
- * Where to cut a model into the stages of a schedule such that the one with the most of something has as little as can be.
- * A stage begins with a module that the model itself holds, or with a member of a list of it. Throws LayoutError for more
- * stages than such modules, and ConfigError where it is not known what they cost.
+ * Returns the paths at which a model is cut into the stages of a schedule, such that the largest stage is as small as
+ * possible. A stage begins with a direct child of the model or with a member of a list among its children. Throws
+ * LayoutError if there are more stages than such modules, and ConfigError if the costs are not known.
  */
 export function balancedCut(
   model: ModelSpec,
@@ -44,7 +44,10 @@ export function balancedCut(
   return boundaries.slice(1, -1).map((place) => chain[place] ?? '');
 }
 
-/** Those of each module, and of what stands behind it in the model up to the next one. */
+/**
+ * Counts the parameters of each module of the chain, and of the modules that follow it in the model up to the next one
+ * of the chain.
+ */
 function parametersOf(model: ModelSpec, chain: readonly string[]): readonly number[] {
   const counts = chain.map(() => 0);
   const places = stagesOfParameters(model, chain.slice(1));
@@ -65,7 +68,10 @@ function costsBy(by: 'flops' | 'time', costs: ModelCosts | undefined): readonly 
   throw unknownCosts(by, `a model whose modules all cost 0`);
 }
 
-/** States, and activations of as many microbatches as the schedule keeps at a place. */
+/**
+ * Returns the bytes that modules `start` to `end` need as stage `stage`: their states, and activations of as many
+ * microbatches as the schedule keeps there.
+ */
 function memoryOf(
   schedule: Schedule,
   modules: readonly ModuleCosts[],
@@ -84,7 +90,8 @@ function memoryOf(
   const rests = sumsOf(({ weightGradientBytes }) => scale * weightGradientBytes);
   return (stage, start, end) => {
     const all = activations(start, end);
-    // Nothing asks the first stage for gradients of its inputs, and its weight gradients take all.
+    // The first stage computes no gradients of its inputs, so its weight-gradient action keeps everything until it
+    // runs.
     const left =
       start === 0 ? all + scale * (modules[end - 1]?.outputBytes ?? 0) : rests(start, end);
     const most = (kept[stage] ?? []).map(({ whole, rest }) => whole * all + rest * left);

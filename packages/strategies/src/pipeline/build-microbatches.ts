@@ -22,44 +22,44 @@ import { StageParameter } from './stage-parameter.ts';
 
 export type Run = (...inputs: readonly unknown[]) => unknown;
 
-/** A batch whose forward passes were built. */
+/** A batch whose forward passes have been built. */
 export interface BuiltBatch {
   readonly microbatches: readonly Microbatch[];
-  /** What each microbatch returned: the tensors in it, as loss or outputs. */
+  /** The tensors in the result of each microbatch: its loss, or its outputs. */
   readonly outputs: readonly (readonly Tensor[])[];
   /** What the first microbatch returned. */
   readonly output: unknown;
-  /** How much each microbatch counts. Shape: each []. */
+  /** The weight of each microbatch's loss. Shape: each []. */
   readonly factors: readonly Node[];
   /** The rows of each microbatch. */
   readonly rows: readonly number[];
-  /** What the losses of all microbatches communicate by themselves, as those of logits in parts. */
+  /** The collectives in the losses of all microbatches, such as those of a loss of logits that ranks hold in parts. */
   readonly lossMessages: readonly LossMessage[];
-  /** Buffers that a stage has updated, and which stage. */
+  /** The buffers that the pass updates, each with the stage that updates it. */
   readonly updated: ReadonlyMap<Node, number>;
 }
 
-/** What of the settings of a pass says how it is built. */
+/** The settings of a pass that decide how it is built. */
 export type BuildSettings = Pick<
   PassSettings,
   'schedule' | 'loss' | 'weight' | 'marks' | 'place' | 'model' | 'defersBatchNorm'
 >;
 
-/** Builds the forward passes of all microbatches of a batch, of all stages; nothing is computed. */
+/** Builds the forward passes of all microbatches through all stages. Nothing is computed. */
 export function buildMicrobatches(
   run: Run,
   inputs: readonly unknown[],
   { schedule, loss, weight, marks, place, model, defersBatchNorm }: BuildSettings,
   isTraining: boolean,
 ): BuiltBatch {
-  // Few rows are no fault where nothing is averaged over passes.
+  // Evaluation accepts fewer rows than microbatches, because nothing is averaged over passes.
   const count = isTraining
     ? schedule.microbatches
     : Math.min(schedule.microbatches, rowsOf(inputs));
   requireNoGradients(inputs);
   const { modelInputs, hasLoss } = passInputs(inputs, loss, model, isTraining);
   const parts = withoutValues(() => splitMicrobatches(inputs, count));
-  // Weights are those of losses.
+  // Without a loss, results are averaged by rows. A weight function applies to losses only.
   const factors = lossFactors(loss === null || hasLoss ? weight : 'rows', parts);
   const own = model.parameters().filter((each) => each instanceof StageParameter);
   const outputs: Tensor[][] = [];
@@ -127,7 +127,7 @@ function batchNormsOf(model: Module): readonly BatchNorm[] {
     .flatMap(([, module]) => (module instanceof BatchNorm ? [module] : []));
 }
 
-/** Parameters and buffers stay on the device. */
+/** Returns whether a leaf is a parameter or a buffer. Those are the leaves that stay on the device. */
 function isState(leaf: Node): boolean {
   return leaf.resident || leaf.op === 'assign';
 }
@@ -137,7 +137,7 @@ function targetOf(update: Node): Node {
   return update.op === 'assign' && target !== undefined ? targetOf(target) : update;
 }
 
-/** Other ranks make the updates of their stages. */
+/** Returns the updates of this rank's stages. Other ranks make those of their stages. */
 function ownUpdates(
   work: ReadonlyMap<Node, PendingWork>,
   graph: MicrobatchGraph,
@@ -149,7 +149,7 @@ function ownUpdates(
 }
 
 function lossOf(result: unknown): Node {
-  // One row's output may have one element, too, and is no loss for that.
+  // The output for a single row may also have one element. Only a tensor without dims counts as a loss.
   if (result instanceof Tensor && result.ndim === 0 && result.requiresGrad) return result.node;
   throw new ConfigError(
     {

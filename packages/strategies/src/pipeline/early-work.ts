@@ -9,8 +9,8 @@ import { receiveBytes } from './message-bytes.ts';
 import type { SharedParameter } from './shared-parameters.ts';
 
 /**
- * What a rank may do of a pass before what was postponed. Nothing where the pass updates buffers, which could not be
- * undone.
+ * Returns the part of a pass that a rank may do before postponed work. It is empty if the pass updates buffers, because
+ * such an update could not be undone.
  */
 export function earlyWork(
   items: readonly WorkItem[],
@@ -39,7 +39,7 @@ export function earlyWork(
   for (const { owner, index } of shared) {
     if ((forwards[owner]?.size ?? 0) > 0) tags.add(tagOf('parameter', index));
   }
-  // The loss of the batch leaves with the last of its parts.
+  // The loss of the batch is sent early only if all of its parts are computed early.
   const parts = microbatches.map(({ graph, loss }) => (loss === null ? null : graph.stageOf(loss)));
   const isWhole = parts.every(
     (stage, microbatch) =>
@@ -50,17 +50,17 @@ export function earlyWork(
 }
 
 /**
- * What a rank does of a pass before the verdict on the step before is known. Where that changes parameters, it is undone
- * and done again.
+ * The items of a pass that a rank does before the verdict on the previous step is known. If the verdict changes
+ * parameters, they are undone and done again.
  */
 export class EarlyWork {
-  /** How many items that is. */
+  /** The number of items at the beginning of the pass that are done early. */
   readonly count: number;
-  /** What other ranks send before their verdicts, and this one receives after its own. */
+  /** The messages that other ranks send before their verdicts and this rank would receive only after its own. */
   readonly #stale: readonly Message[];
   readonly #inputs = new Map<Node, readonly Node[]>();
 
-  /** `isEarly` says of what is received whether its sender sends it before its verdict. */
+  /** `isEarly` returns whether the sender of a message that this rank receives sends it before the sender's verdict. */
   constructor(items: readonly WorkItem[], count: number, isEarly: (message: Message) => boolean) {
     this.count = count;
     this.#stale = items.slice(count).flatMap(({ receives }) => receives.filter(isEarly));
@@ -70,7 +70,10 @@ export class EarlyWork {
     }
   }
 
-  /** Forgets what was computed and received, also what is still on its way. */
+  /**
+   * Drops the values that were computed and received, and receives and discards the messages that are still on their
+   * way.
+   */
   async undo(group: ProcessGroup): Promise<void> {
     for (const message of this.#stale) await receiveBytes(message, group);
     for (const [node, inputs] of this.#inputs) {

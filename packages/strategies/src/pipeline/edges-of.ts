@@ -3,7 +3,7 @@ import type { StageEdge } from '../pipeline-schedule/schedule.ts';
 import type { BuiltBatch } from './build-microbatches.ts';
 import { numberedCrossings } from './forward-drafts.ts';
 
-/** What crosses between stages, of the first microbatch. */
+/** Returns the edges between stages, with the bytes that cross them in the first microbatch. */
 export function edgesOf(
   { microbatches }: BuiltBatch,
   activationDtype: HalfDType | null,

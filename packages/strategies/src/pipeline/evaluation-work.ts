@@ -14,16 +14,19 @@ import { forwardDraft, numberedCrossings } from './forward-drafts.ts';
 import type { PipelinePlace } from './microbatch.ts';
 import type { WorkDraft } from './rank-work.ts';
 
-/** A tensor that the model returns, of the whole batch. */
+/** A tensor that the model returns for the whole batch. */
 export interface BatchResult {
   readonly node: Node;
-  /** The stage that makes it; null for what each rank computes by itself. */
+  /** The stage that makes the tensor. Null if each rank computes it by itself. */
   readonly stage: number | null;
-  /** What the microbatches gave. */
+  /** The results of the microbatches, from which the tensor is joined or averaged. */
   readonly parts: readonly Node[];
 }
 
-/** What a rank does to evaluate a batch. Scalars of microbatches are averaged by their weights, other results joined. */
+/**
+ * Returns the work of a rank that evaluates a batch. Scalar results of microbatches are averaged by their weights.
+ * Other results are concatenated.
+ */
 export function evaluationWork(
   { microbatches, outputs, factors }: BuiltBatch,
   schedule: Schedule,
@@ -38,7 +41,7 @@ export function evaluationWork(
     const joined = withoutValues(() =>
       noGrad(() => (ndim === 0 ? weightedSum(nodes, factors) : concat(parts, 0).node)),
     );
-    // A result of one microbatch may be what another program reads.
+    // The result of a single microbatch can be a node that another program reads.
     return { node: joined, stage, parts: nodes };
   });
   const drafts = (schedule.actions[place.rank] ?? []).flatMap(computationsOf).flatMap((action) => {

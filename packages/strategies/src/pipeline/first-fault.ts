@@ -6,17 +6,20 @@ import {
   type ProcessGroup,
 } from '@shardwise/core/extend';
 
-/** Where a value between stages is not finite. */
+/** The stage and microbatch whose output is not finite. */
 export interface Fault {
   readonly stage: number;
   readonly microbatch: number;
 }
 
-/** What a rank's stages hand on in a pass, looked through for NaN and infinities; remembers the earliest stage with one. */
+/**
+ * Looks for NaN and infinities in the values that a rank's stages hand on in a pass. Remembers the earliest stage that
+ * has one.
+ */
 export class FirstFault {
   #found: Fault | null = null;
 
-  /** Looks at what a stage has made for others, which is on the device. */
+  /** Checks a value that a stage has made for others. Only values on the device are checked. */
   look(node: Node, place: Fault): void {
     const isEarlier = this.#found === null || place.stage < this.#found.stage;
     if (!isEarlier || dtypes[node.dtype].kind !== 'float' || node.value?.kind !== 'device') return;
@@ -28,7 +31,7 @@ export class FirstFault {
     this.#found = null;
   }
 
-  /** The earliest of all ranks: a collective. Null where all that stages hand on is finite. */
+  /** Returns the earliest fault of all ranks, or null if there is none. It is a collective. */
   async ofAll(group: ProcessGroup): Promise<Fault | null> {
     const { stage, microbatch } = this.#found ?? none;
     const all = new Int32Array(2 * group.size);
@@ -47,7 +50,7 @@ export class FirstFault {
 
 const none: Fault = { stage: 2 ** 31 - 1, microbatch: 0 };
 
-/** Whether no float among the bytes has the exponent of NaN and infinities. */
+/** Returns whether no float among the bytes has the exponent of NaN and infinities. */
 function allFinite(bytes: Uint8Array, dtype: DType): boolean {
   const { buffer, byteOffset, byteLength } = bytes;
   if (dtype === 'f32' || dtype === 'f64') {

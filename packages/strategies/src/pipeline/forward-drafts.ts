@@ -4,14 +4,14 @@ import type { Microbatch, PipelinePlace } from './microbatch.ts';
 import { tagOf } from './message.ts';
 import { draft, type WorkDraft } from './rank-work.ts';
 
-/** What crosses between stages in one microbatch, with its number in the pass. */
+/** A value that crosses between stages in one microbatch, with its number in the pass. */
 export interface NumberedCrossing extends Crossing {
   readonly number: number;
-  /** In what it, and its gradient, travel between ranks; null: as they are. */
+  /** The dtype in which the value and its gradient travel between ranks. Null: their own dtype. */
   readonly sentAs: HalfDType | null;
 }
 
-/** Numbers what crosses, in all microbatches of a pass; `dtype` is that in which f32 values travel. */
+/** Numbers the crossing values of all microbatches of a pass. `dtype` is the one in which f32 values travel. */
 export function numberedCrossings(
   microbatches: readonly Microbatch[],
   dtype: HalfDType | null,
@@ -25,7 +25,7 @@ export function numberedCrossings(
   );
 }
 
-/** The forward pass of one stage for one microbatch: what it receives, makes for others, and sends. */
+/** The forward pass of one stage for one microbatch: the values that it receives, computes for others, and sends. */
 export function forwardDraft(
   stage: number,
   crossings: readonly NumberedCrossing[],

@@ -1,6 +1,6 @@
 import type { HalfDType } from '@shardwise/core/extend';
 
-/** f32 values rounded to 16 bits: to the nearest, of two equally near ones to the even one. Shape: [n] -> [n]. */
+/** Rounds f32 values to the nearest 16-bit float, ties to even. Shape: [n] -> [n]. */
 export function narrowed(bytes: Uint8Array, dtype: HalfDType): Uint8Array {
   const { buffer, byteOffset, byteLength } = bytes;
   if (dtype === 'f16') {
@@ -17,7 +17,7 @@ export function narrowed(bytes: Uint8Array, dtype: HalfDType): Uint8Array {
   return new Uint8Array(halves.buffer);
 }
 
-/** What was narrowed as f32 again. Shape: [n] -> [n]. */
+/** Converts 16-bit floats back to f32. Shape: [n] -> [n]. */
 export function widened(
   { buffer, byteOffset, byteLength }: Uint8Array,
   dtype: HalfDType,

@@ -2,8 +2,8 @@ import { isCollectiveOp, type Node } from '@shardwise/core/extend';
 import type { WorkDraft } from './rank-work.ts';
 
 /**
- * Has the first of the programs that read what ranks collect of parameters keep it for the others, so that it is collected
- * once. Returns what is kept so.
+ * Makes each collective on parameters run once per pass: the first program that reads its result computes and keeps it
+ * for the others. Returns the nodes that are kept for this.
  */
 export function keepCollected(drafts: readonly WorkDraft[]): ReadonlySet<Node> {
   const made = new Set<Node>();

@@ -1,7 +1,10 @@
 import { dtypes, elementCount, type Node, type ProcessGroup } from '@shardwise/core/extend';
 import type { WorkItem } from './rank-work.ts';
 
-/** What is kept behind each item, but for some nodes: what items compute and receive and have not dropped. */
+/**
+ * Returns the bytes that are kept after each item: the values that items have computed or received and not dropped yet.
+ * Nodes in `excluded` do not count.
+ */
 export function keptBytes(
   items: readonly WorkItem[],
   excluded: ReadonlySet<Node>,
@@ -23,7 +26,7 @@ export function keptBytes(
   });
 }
 
-/** The numbers of all ranks. A collective. */
+/** Returns the number of each rank. It is a collective. */
 export async function ofAllRanks(own: number, group: ProcessGroup): Promise<readonly number[]> {
   const all = new Float64Array(group.size);
   const input = new Uint8Array(Float64Array.of(own).buffer);

@@ -1,9 +1,9 @@
 import { type CollectivePlan, dtypes, elementCount, isOp, type Node } from '@shardwise/core/extend';
 
-/** What the rank that computes the loss of a microbatch communicates for it with ranks of another axis. */
+/** A collective by which the rank that computes the loss of a microbatch communicates with ranks of another axis. */
 export type LossMessage = Pick<CollectivePlan, 'operation' | 'axis' | 'bytes'>;
 
-/** Those whose bytes follow from shapes. */
+/** The collectives whose bytes follow from shapes. */
 const operations = [
   'allReduce',
   'allGather',
@@ -13,7 +13,10 @@ const operations = [
   'reduce',
 ] as const;
 
-/** The collectives of a loss in its forward pass, as of logits in parts: of what was built behind `start`, a node's id. */
+/**
+ * Returns the collectives in the forward pass of a loss, such as those of a loss of logits that ranks hold in parts.
+ * Only nodes with ids above `start` belong to the loss.
+ */
 export function lossMessages(loss: Node, start: number): readonly LossMessage[] {
   const found: LossMessage[] = [];
   const seen = new Set([loss]);

@@ -1,17 +1,20 @@
 import { ConfigError, type Tensor } from '@shardwise/core/extend';
 import { parameterCount } from './parameter-count.ts';
 
-/** The loss of a pass: it takes the model's output and the last inputs of the pass, its targets. */
+/** The loss of a pass. Its arguments are the model's output, and then the targets: the last inputs of the pass. */
 export interface LossOfPass {
-  /** How many targets it names before its first default, and how many it has at most. */
+  /** The number of targets before the first one with a default, and the number of all targets. */
   readonly least: number;
   readonly most: number;
-  /** How many of the inputs are the model's; null: as many as its forward() has parameters. */
+  /** The number of inputs that the model takes. Null: as many as its forward() has parameters. */
   readonly modelInputs: number | null;
   readonly of: (output: unknown, targets: readonly unknown[]) => unknown;
 }
 
-/** The loss of a pipeline; null where the model returns it. Throws ConfigError for one that takes nothing. */
+/**
+ * Returns the loss of a pipeline, or null if the model returns it. Throws ConfigError for a loss function without
+ * parameters.
+ */
 export function lossOfPass(
   loss: ((...inputs: never[]) => Tensor) | undefined,
   modelInputs: number | null = null,

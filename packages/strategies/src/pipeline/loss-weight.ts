@@ -15,7 +15,7 @@ import type { MicrobatchInputs } from './split-microbatches.ts';
  */
 export type LossWeight = 'rows' | 'sum' | ((...inputs: readonly unknown[]) => Tensor | number);
 
-/** The factors of the losses of microbatches. Shape: each []. */
+/** Returns the factors by which the losses of microbatches are multiplied. Shape: each []. */
 export function lossFactors(weight: LossWeight, parts: readonly MicrobatchInputs[]): Node[] {
   return withoutValues(() =>
     noGrad(() => {
@@ -36,12 +36,12 @@ export function lossFactors(weight: LossWeight, parts: readonly MicrobatchInputs
   );
 }
 
-/** A leaf, so that microbatches of other sizes run the same plan. */
+/** Makes a leaf and not a constant, so that microbatches of other sizes run the same plan. */
 function scalar(value: number): Tensor {
   return fromData(Float32Array.of(value), [], 'f32');
 }
 
-/** Its share of the batch's loss. Shape: loss, factor -> loss. */
+/** Returns the share of a microbatch's loss in the loss of the batch. Shape: loss, factor -> loss. */
 export function shareOf(loss: Node, factor: Node): Node {
   return mulNodes(loss, factor);
 }

@@ -11,7 +11,7 @@ import {
 import { narrowed, widened } from './half-floats.ts';
 import type { Message } from './message.ts';
 
-/** What arrives, as bytes. */
+/** Receives a message and returns its bytes in the dtype of its node. */
 export async function receiveBytes(
   { node, peer, tag, sentAs = null }: Message,
   group: ProcessGroup,
@@ -22,15 +22,17 @@ export async function receiveBytes(
 }
 
 /**
- * Sends a value as it is now; it may be freed before it has left. Where the device computes in host memory it stays there
- * until then: a rank that shares this memory copies it from there, also while this one computes and answers nobody.
+ * Sends the present value of a node, which may be freed before the message has left. If the device computes in host
+ * memory, the bytes stay there until they are sent: a rank that shares this memory copies them even while this rank
+ * computes and does not answer.
  */
 export async function sendValue(
   { node, peer, tag, sentAs = null }: Message,
   group: ProcessGroup,
 ): Promise<void> {
   if (elementCount(node.shape) === 0) return;
-  // Where it can be, it is sent before this returns: what the rank does next may leave the event loop no turn.
+  // If possible, the message is handed over before this function returns, because the next computation may not give the
+  // event loop a turn.
   const { bytes, release } = inHostMemory(node, sentAs) ?? (await readFor(node, sentAs));
   try {
     await group.send({ bytes, dtype: 'u8' }, peer, { tag });
@@ -44,7 +46,7 @@ interface Outgoing {
   readonly release: () => void;
 }
 
-/** Null where the device has memory of its own. */
+/** Returns the value's bytes in host memory, or null if the device has memory of its own. */
 function inHostMemory({ value }: Node, sentAs: HalfDType | null): Outgoing | null {
   const { backend } = currentSession();
   const own = value?.kind === 'device' ? backend.map(value.storage.buffer) : undefined;
@@ -61,7 +63,10 @@ function inHostMemory({ value }: Node, sentAs: HalfDType | null): Outgoing | nul
   return { bytes: mapped ?? sent.slice(), release: () => copy?.release() };
 }
 
-/** Null where there is none: a message on the heap arrives later, and one that is not sent never. */
+/**
+ * Returns null if there is no room. The bytes then go by the heap: the message may arrive later, which is better than
+ * failing.
+ */
 function roomFor(byteLength: number): Storage | null {
   try {
     return Storage.allocate(currentSession().backend, byteLength);
@@ -76,7 +81,7 @@ async function readFor(node: Node, sentAs: HalfDType | null): Promise<Outgoing> 
   return { bytes: sentAs === null ? bytes : narrowed(bytes, sentAs), release: () => {} };
 }
 
-/** A copy. */
+/** Returns a copy of the value's bytes. */
 export async function bytesOf({ value, shape }: Node): Promise<Uint8Array> {
   if (value?.kind === 'host') return value.bytes.slice();
   if (value?.kind !== 'device')

@@ -5,9 +5,9 @@ export interface Message {
   readonly node: Node;
   /** The rank at the other end. */
   readonly peer: number;
-  /** The same at both ends. */
+  /** The tag of the message, the same at both ends. */
   readonly tag: number;
-  /** In what an f32 value travels. Default: as it is. */
+  /** The dtype in which an f32 value travels. Default: f32. */
   readonly sentAs?: HalfDType | null;
 }
 
@@ -20,12 +20,13 @@ const kinds = [
   'buffer',
 ] as const;
 
-/** Tags are below 2^20. */
+/** The number of tags of each kind. All tags are below 2^20. */
 const perKind = 2 ** 17;
 
 /**
- * Numbers a message by its kind and its place among those of its kind in a pass, which all ranks count alike. Messages
- * with one tag arrive in the order in which they were sent, so passes may use the same ones.
+ * Numbers a message by its kind and by its place among the messages of this kind in a pass. All ranks count these
+ * places alike. Messages with the same tag arrive in the order in which they were sent, so each pass may use the same
+ * tags.
  */
 export function tagOf(kind: (typeof kinds)[number], place: number): number {
   return kinds.indexOf(kind) * perKind + (place % perKind);

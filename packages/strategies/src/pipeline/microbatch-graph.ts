@@ -1,43 +1,46 @@
 import { LayoutError, type Node } from '@shardwise/core/extend';
 
-/** What one stage makes and a later one reads. */
+/** A value that one stage makes and a later one reads. */
 export interface Crossing {
   readonly node: Node;
   readonly from: number;
   readonly to: number;
-  /** Whether a gradient comes back. */
+  /** Whether a gradient travels back. */
   readonly gradient: boolean;
 }
 
 export interface MicrobatchRoots {
-  /** What the forward pass is given: also constants are a batch. */
+  /** The tensors that the forward pass is given. They count as batch even if they are constants. */
   readonly inputs: ReadonlySet<Node>;
-  /** What the forward pass returns. */
+  /** The tensors that the forward pass returns. */
   readonly outputs: readonly Node[];
   /** The output that is differentiated; null in evaluation. */
   readonly loss: Node | null;
-  /** Updates of buffers. */
+  /** The updates of buffers. */
   readonly updates: readonly Node[];
-  /** What later microbatches read of this one, and this one of earlier ones. */
+  /** The values of this microbatch that later ones read. */
   readonly carried: readonly Node[];
   readonly earlier: ReadonlySet<Node>;
 }
 
 /**
- * The forward pass of one microbatch, cut into stages. A value belongs to the stage in whose time it was made. What
- * follows from the batch alone, as masks, or from parameters alone, belongs to none: each stage computes what it reads
- * of it.
+ * The forward pass of one microbatch, cut into stages. A value belongs to the stage during which it was made. A value
+ * that follows from the batch alone, such as a mask, or from parameters alone belongs to no stage: each stage computes
+ * those that it reads by itself.
  */
 export class MicrobatchGraph {
   readonly crossings: readonly Crossing[];
-  /** Parameters and buffers that stages read, and whether a gradient flows from there to expressions of them. */
+  /**
+   * The parameters and buffers that stages read. For each of them, the stages that read it, and whether it gets a
+   * gradient there.
+   */
   readonly reads: ReadonlyMap<Node, ReadonlyMap<number, boolean>>;
   readonly #starts: readonly number[];
   readonly #kinds: ReadonlyMap<Node, Kind>;
 
   /**
-   * `starts` is what StageMarks recorded, `isState` says of leaves whether they are parameters or buffers. Throws
-   * LayoutError for values that cannot cross.
+   * `starts` is what StageMarks recorded. `isState` returns whether a leaf is a parameter or a buffer. Throws
+   * LayoutError for values that cannot be sent to another stage.
    */
   constructor(
     { inputs, outputs, loss, updates, carried, earlier }: MicrobatchRoots,
@@ -86,7 +89,7 @@ export class MicrobatchGraph {
     this.reads = reads;
   }
 
-  /** The stage that makes a value of the forward pass; null for what each stage computes for itself, and for leaves. */
+  /** Returns the stage that makes a value. Null for leaves, and for values that each stage computes by itself. */
   stageOf(node: Node): number | null {
     return this.#kinds.get(node) === 'staged' ? this.#stageAt(node) : null;
   }
@@ -97,7 +100,10 @@ export class MicrobatchGraph {
   }
 }
 
-/** Whether a node has its contents from elsewhere, where these updates are the pass's own. */
+/**
+ * Returns a predicate for nodes whose contents come from outside of the pass. `updates` are the assigns that the pass
+ * itself makes.
+ */
 export function leafOf(
   updates: readonly Node[],
   earlier: ReadonlySet<Node> = new Set(),
@@ -111,8 +117,8 @@ export function leafOf(
 }
 
 /**
- * What follows from constants, from the batch, from parameters and buffers, and from a batch with these. Only what follows
- * from both belongs to a stage; the rest is computed wherever it is read.
+ * What a value follows from: constants, the batch, state (parameters and buffers), or both the batch and state
+ * (`staged`). Only a staged value belongs to a stage. The others are computed wherever they are read.
  */
 type Kind = 'constant' | 'batch' | 'state' | 'staged';
 
@@ -140,7 +146,7 @@ function kindsOf(
   return kinds;
 }
 
-/** The parameters and buffers that an expression of them reads. */
+/** Returns the parameters and buffers below an expression of kind `state`. */
 function statesBelow(
   node: Node,
   isLeaf: (node: Node) => boolean,
@@ -154,14 +160,14 @@ function statesBelow(
   return new Set([...seen].filter(isLeaf));
 }
 
-/** In the order of the program. */
+/** Returns the roots and all nodes that they need, in the order of the program. */
 function nodesBelow(roots: readonly Node[], isLeaf: (node: Node) => boolean): Node[] {
   const seen = new Set(roots);
   for (const node of seen) if (!isLeaf(node)) for (const input of node.inputs) seen.add(input);
   return [...seen].toSorted((a, b) => a.id - b.id);
 }
 
-/** Values between the loss and what trains. */
+/** Returns the nodes through which gradients flow from the loss to parameters. */
 function gradientPath(loss: Node | null, nodes: readonly Node[]): ReadonlySet<Node> {
   const alive = new Set<Node>();
   if (loss?.requiresGrad === true) alive.add(loss);

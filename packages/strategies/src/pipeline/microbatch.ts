@@ -1,14 +1,14 @@
 import type { Node, PendingWork } from '@shardwise/core/extend';
 import type { MicrobatchGraph } from './microbatch-graph.ts';
 
-/** A microbatch whose forward pass was built and not computed. */
+/** A microbatch whose forward pass has been built and not computed. */
 export interface Microbatch {
   readonly graph: MicrobatchGraph;
-  /** Its share of the loss; null in evaluation. */
+  /** The microbatch's share of the loss of the batch. Null in evaluation. */
   readonly loss: Node | null;
-  /** Updates of buffers, of all stages. */
+  /** The updates of buffers that this rank's stages make. */
   readonly updates: ReadonlyMap<Node, PendingWork>;
-  /** What later microbatches read, of all stages. */
+  /** The values of all stages that later microbatches read. */
   readonly carried: readonly Node[];
 }
 

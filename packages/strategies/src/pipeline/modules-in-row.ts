@@ -1,7 +1,9 @@
 import type { ModelSpec } from '@shardwise/core/extend';
 import { modulePaths } from './stages-of-parameters.ts';
 
-/** The modules of a model in a row: those that it holds, and the members of its lists in their place. */
+/**
+ * Returns the chain of a model's modules at which stages may begin: its children, where a list stands for its members.
+ */
 export function modulesInRow(model: ModelSpec): readonly string[] {
   const byParent = Map.groupBy(
     modulePaths(model).filter((path) => path !== ''),

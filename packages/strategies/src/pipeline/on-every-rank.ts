@@ -8,7 +8,7 @@ import {
 import { tagOf } from './message.ts';
 import { receiveBytes, sendValue } from './message-bytes.ts';
 
-/** Which rank of a group has the value of a node alone. */
+/** The only rank of a group that has the value of a node. */
 interface Holder {
   readonly group: ProcessGroup;
   readonly rank: number;
@@ -16,7 +16,7 @@ interface Holder {
 
 const holders = new WeakMap<Node, Holder>();
 
-/** Remembers who has an output. */
+/** Remembers which rank has an output. */
 export function noteHolder(node: Node, holder: Holder): void {
   holders.set(node, holder);
 }

@@ -1,8 +1,9 @@
 import { computationsOf, type Schedule } from '../pipeline-schedule/schedule.ts';
 
 /**
- * The forward passes with which each rank begins a step before it waits for the verdict on the step before: all up to
- * its first backward that need none that another rank computes behind its verdict. As `stage microbatch`.
+ * Returns, for each rank, the forward passes with which it begins a step before it waits for the verdict on the
+ * previous step, as `stage microbatch`. These are the forwards before its first backward, except those that need a
+ * value which another rank computes only after its verdict.
  */
 export function optimisticForwards({ actions }: Schedule): readonly ReadonlySet<string>[] {
   const leading = actions.map((own) => {

@@ -48,7 +48,7 @@ const optionRules: OptionRules<OptimisticOptimizerOptions> = {
   scaler: option.instanceOf(LossScaler),
 };
 
-/** What happened to a step. */
+/** The outcome of a step. */
 export interface Verdict {
   /** The norm of all gradients before they were clipped. */
   readonly norm: number;
@@ -136,7 +136,7 @@ export class OptimisticOptimizer<Wrapped extends Optimizer> extends WrappedOptim
     const update = new ReversibleUpdate(work);
     const verdict = Promise.withResolvers<Verdict>();
     const done = Promise.withResolvers<void>();
-    // Whoever asks for it is told.
+    // A failure is reported to those who call verdict(). Without such a call it must not be an unhandled rejection.
     verdict.promise.catch(() => {});
     const step = async (compute: Compute): Promise<void> => {
       const own = sums.flatMap((each) => each.sums.map(({ own: { node } }) => node));
@@ -185,20 +185,20 @@ export class OptimisticOptimizer<Wrapped extends Optimizer> extends WrappedOptim
         todo: 'Call it after `await optimizer.step()`',
       });
     }
-    // Whatever comes next does first what was postponed.
+    // The next work on the session first runs what was postponed, so empty work is enough to bring the verdict.
     currentSession().workAhead(async () => {});
     return latest;
   }
 
   /**
-   * What this rank keeps between the latest step and its verdict, in addition to parameters, gradients and
-   * states.
+   * Says how many bytes this rank keeps between the latest step and its verdict, in addition to parameters, gradients
+   * and states.
    */
   explain(): string {
     return `steps ahead of the verdict: former parameters and states, and gradients, are kept until it is there: ${this.#keptBytes} bytes`;
   }
 
-  /** Takes back what should not have been, once sums of all ranks are known. */
+  /** Undoes the update, or makes it again with clipped gradients, once the sums of all ranks say so. */
   async #settle(
     squares: readonly number[],
     update: ReversibleUpdate,
@@ -229,7 +229,7 @@ export class OptimisticOptimizer<Wrapped extends Optimizer> extends WrappedOptim
   }
 }
 
-/** Communicators of their own: a verdict travels beside the messages of the next pass. */
+/** Makes a communicator of its own for each axis, because a verdict travels beside the messages of the next pass. */
 async function prepareGroups(): Promise<void> {
   const session = currentSession();
   for (const { name } of session.mesh.axes) {
@@ -245,7 +245,7 @@ function verdictsOf(axis: string): string {
   return `${axis} verdicts`;
 }
 
-/** Sums over the ranks. Shapes: each [] -> one number for each of `all`. */
+/** Sums up over the ranks. Shapes: each [] -> one number for each of `all`. */
 async function addUp(all: readonly OwnSums[]): Promise<number[]> {
   const own = new Map<OwnSum, Uint8Array<ArrayBuffer>>();
   for (const sum of all.flatMap(({ sums }) => sums)) {
@@ -261,7 +261,7 @@ async function addUp(all: readonly OwnSums[]): Promise<number[]> {
   return found;
 }
 
-/** In place. Shape: bytes of one number -> that number's sum. */
+/** Adds a number up over the ranks of some axes, in place. Shape: the bytes of one f32 -> its sum. */
 async function sumOver(axes: readonly string[], bytes: Uint8Array<ArrayBuffer>): Promise<number> {
   const { mesh } = currentSession();
   for (const axis of axes) {

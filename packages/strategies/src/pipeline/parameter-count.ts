@@ -1,6 +1,7 @@
 /**
- * How many parameters a function has by its source, `String(body)`: those with defaults included, which its `length`
- * leaves out. Infinity for a rest parameter; null where the source does not tell, as that of a bound function.
+ * Counts the parameters of a function by its source, `String(body)`. Unlike `length` this includes parameters with
+ * defaults. Returns Infinity for a rest parameter, and null if the source does not show the parameters, as for a bound
+ * function.
  */
 export function parameterCount(source: string): number | null {
   if (/\{\s*\[native code\]\s*\}$/.test(source)) return null;
@@ -10,7 +11,7 @@ export function parameterCount(source: string): number | null {
   return list.some((text) => text.startsWith('...')) ? Number.POSITIVE_INFINITY : list.length;
 }
 
-/** The texts of the parameters, without comments; null where no list ends. */
+/** Returns the source of each parameter, without comments. Null if the list does not end. */
 function parameterList(source: string): readonly string[] | null {
   const found: string[] = [];
   let [depth, text] = [0, ''];
@@ -29,6 +30,6 @@ function parameterList(source: string): readonly string[] | null {
   return null;
 }
 
-/** Comments and texts as one each, as brackets and commas in them do not count. */
+/** Matches a comment or a string as one token, because brackets and commas in it do not count. */
 const tokens =
   /\/\/[^\n]*|\/\*[^]*?\*\/|'(?:\\[^]|[^'\\])*'|"(?:\\[^]|[^"\\])*"|`(?:\\[^]|[^`\\])*`|[^]/g;

@@ -1,6 +1,6 @@
 import { ConfigError, type Node, type NodeValue, TensorStateError } from '@shardwise/core/extend';
 
-/** In the place of a loss before its backward(). */
+/** The value that a loss has before its backward(). */
 export function unread(): NodeValue {
   const error = new TensorStateError({
     asked: 'the loss of a pipeline',
@@ -10,7 +10,7 @@ export function unread(): NodeValue {
   return { kind: 'failed', error };
 }
 
-/** In the place of an output that another rank has. */
+/** The value that an output has on ranks that do not compute it. */
 export function elsewhere({ shape }: Node, axis: string, rank: number): NodeValue {
   const error = new TensorStateError(
     {

@@ -2,17 +2,17 @@ import { ConfigError, type Module } from '@shardwise/core/extend';
 import type { LossOfPass } from './loss-of-pass.ts';
 import { parameterCount } from './parameter-count.ts';
 
-/** How the inputs of a pass are shared out: to the model, and those behind to the loss. */
+/** How the inputs of a pass are divided: the first ones go to the model, and the rest to the loss. */
 export interface PassInputs {
   readonly modelInputs: number;
-  /** Whether the loss of the microbatches is computed, or what the model returns. */
+  /** Whether the microbatches compute the loss. Otherwise they return the model's output. */
   readonly hasLoss: boolean;
 }
 
 /**
- * The model takes as many inputs as its forward() has parameters, and the loss what is behind. An evaluation without
- * targets returns what the model returns, but where the loss takes none at all. Throws ConfigError for inputs of neither,
- * and for a training pass without the targets of its loss.
+ * Gives the model as many inputs as its forward() has parameters, and the rest to the loss. An evaluation without
+ * targets returns the model's output, unless the loss takes no targets at all. Throws ConfigError for inputs that fit
+ * neither, and for a training pass without the targets of its loss.
  */
 export function passInputs(
   { length: count }: readonly unknown[],
@@ -29,9 +29,9 @@ export function passInputs(
   return { modelInputs, hasLoss: isTraining };
 }
 
-/** How many inputs forward() takes. Throws ConfigError where nobody can count them. */
+/** Returns how many inputs forward() takes. Throws ConfigError if they cannot be counted. */
 function inputsOf(model: Module): number {
-  // What strategies and hooks put around forward() takes whatever it is given.
+  // A wrapper that strategies and hooks put around forward() has a rest parameter, so the prototype is asked, too.
   const owners: unknown[] = [model, Object.getPrototypeOf(model)];
   for (const owner of owners) {
     const forward: unknown =

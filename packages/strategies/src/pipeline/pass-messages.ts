@@ -3,13 +3,13 @@ import type { BuiltBatch } from './build-microbatches.ts';
 import type { NumberedCrossing } from './forward-drafts.ts';
 import type { SharedParameter } from './shared-parameters.ts';
 
-/** A message of a training pass, between two ranks of a pipeline. */
+/** A message of a training pass between two ranks of a pipeline. */
 export interface PassMessage {
   readonly from: number;
   readonly to: number;
   readonly when: 'forward' | 'backward';
   readonly bytes: number;
-  /** Places of the parameters that it concerns, among those of the model. */
+  /** The places, among the model's parameters, of those that the message is about. */
   readonly parameters: readonly number[];
 }
 
@@ -22,8 +22,8 @@ interface PassShape {
 }
 
 /**
- * All messages of a training pass, of all ranks: activations and their gradients, parameters that ranks lend each other, the
- * loss, and buffers that stages have updated.
+ * Returns all messages of a training pass, of all ranks: activations and their gradients, parameters that ranks lend
+ * each other, the loss, and buffers that stages have updated.
  */
 export function passMessages(
   { updated }: Pick<BuiltBatch, 'updated'>,

@@ -102,7 +102,7 @@ export class Pipe<
     if (this.#hasLoss) return planned.forward(...inputs);
     const output = noGrad(() => planned.forward(...inputs));
     forEachTensor(output, ({ node }) => {
-      // What a model returns as it was given stays as it is.
+      // A tensor that the model returns unchanged must not be altered.
       if (node.op !== 'input') refuseBackward(node);
     });
     return output;

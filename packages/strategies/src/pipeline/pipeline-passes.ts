@@ -43,15 +43,15 @@ import { trainingWork } from './training-work.ts';
 
 type Mark = ReturnType<typeof passMark>;
 
-/** What is compared and told in the first pass of training, and of evaluation. */
+/** The comparison between ranks and the report that the first pass of training and the first of evaluation make. */
 interface FirstPass {
   readonly mark: Mark;
-  /** What is kept beside activations: sums of gradients, and losses; null in evaluation. */
+  /** The nodes that are kept beside activations: sums of gradients, and losses. Null in evaluation. */
   readonly sums: ReadonlySet<Node> | null;
 }
 
 export interface LatestPass {
-  /** Of each microbatch. */
+  /** The rows of each microbatch. */
   readonly rows: readonly number[];
   readonly lossRank: number;
   readonly lossMessages: readonly LossMessage[];
@@ -65,13 +65,13 @@ interface SharingBatch extends BuiltBatch {
 export class PipelinePasses {
   readonly #settings: PassSettings;
   readonly #compared = new Set<'training' | 'evaluation'>();
-  /** What crossed between stages in the latest pass, of one microbatch; null before the first one. */
+  /** The values that crossed between stages for one microbatch of the latest pass. Null before the first pass. */
   edges: readonly StageEdge[] | null = null;
-  /** All messages of the latest training pass; null before it. */
+  /** All messages of the latest training pass. Null before the first one. */
   messages: readonly PassMessage[] | null = null;
-  /** What the latest training pass was made of; null before it. */
+  /** The parts of the latest training pass. Null before the first one. */
   latest: LatestPass | null = null;
-  /** What each rank kept of activations at most in the first training pass; null before it. */
+  /** The most bytes of activations that each rank kept in the first training pass. Null before it. */
   liveBytes: readonly number[] | null = null;
   #lossWasFinite = true;
 
@@ -80,9 +80,9 @@ export class PipelinePasses {
   }
 
   /**
-   * In the place of a forward pass. In training it gives the loss of the batch, which all ranks can read after
-   * backward(). Inside noGrad it gives the loss, too, where it is given targets, and else what the model returns, of the
-   * batch; so in eval() mode without targets.
+   * Runs in the place of the model's forward pass. In training it returns the loss of the batch, which all ranks can
+   * read after backward(). Inside noGrad(), or in eval() mode without targets, it evaluates the batch: with targets it
+   * returns the loss, and without targets the model's output.
    */
   forward(run: Run, inputs: readonly unknown[]): unknown {
     const isTraining = this.#isTraining(inputs);
@@ -98,14 +98,16 @@ export class PipelinePasses {
     return this.#lossOf(batch, mark);
   }
 
-  /** A model in eval() mode that is given no targets is asked for its output. */
+  /** Returns whether a pass trains. In eval() mode without targets, the caller wants the model's output. */
   #isTraining(inputs: readonly unknown[]): boolean {
     if (!isGradEnabled()) return false;
     const { loss, model } = this.#settings;
     return loss === null || model.training || passInputs(inputs, loss, model, false).hasLoss;
   }
 
-  /** Of the first batches of training and of evaluation: those tell whether ranks are given the same ones. */
+  /**
+   * Returns the mark by which ranks compare their batches. Only the first batch of training and of evaluation has one.
+   */
   #markOf(
     inputs: readonly unknown[],
     { microbatches, shared }: SharingBatch,
@@ -161,7 +163,7 @@ export class PipelinePasses {
     const finals = [...gradients].filter(([leaf]) => leaf.sink !== null);
     const known = new Set(this.#settings.model.parameters().map(({ part }) => part.node));
     for (const [leaf] of finals) {
-      // What a strategy puts in the place of a parameter hands its gradient on.
+      // A node that a strategy puts in the place of a parameter passes the gradient on.
       if (leaf.op !== 'detach' && !known.has(leaf)) throw unknownLeaf(leaf);
       leaf.sink?.expect?.(shares[0] ?? null);
     }
@@ -173,7 +175,7 @@ export class PipelinePasses {
       if (lossRank === rank) loss.value = { kind: 'host', bytes: await bytesOf(total) };
       await this.#tellOfLoss(loss, lossStage, fault);
     });
-    // What follows from the pass is asked for behind it, and not computed before.
+    // Whatever the sinks build from the gradients is computed after the pass.
     for (const [leaf, gradient] of finals) leaf.sink?.accumulate(gradient);
   }
 
@@ -214,7 +216,7 @@ export class PipelinePasses {
     });
   }
 
-  /** Has the rank that makes a scalar give it to the others, as soon as its parts are there. */
+  /** Makes the rank that computes a scalar send it to the others as soon as its parts are there. */
   #shareResult(
     result: { node: Node; replica: Node; stage: number; index: number },
     drafts: WorkDraft[],
@@ -236,7 +238,7 @@ export class PipelinePasses {
     }
   }
 
-  /** Has the ranks whose stages update buffers give them to the others, at the end. */
+  /** Makes the ranks whose stages update buffers send them to the others at the end of the pass. */
   #shareBuffers({ updated }: BuiltBatch, drafts: WorkDraft[]): void {
     const { place, group } = this.#settings;
     const [give, take] = [draft('give buffers'), draft('take buffers')];
@@ -267,7 +269,8 @@ export class PipelinePasses {
     const session = currentSession();
     const collected = keepCollected(drafts);
     const items = withFrees(drafts, new Set([...kept, ...updated.keys()]));
-    // The garbage collector need not look for what is freed here: it would run after almost every item.
+    // Nodes that the pass frees are marked as owned. Otherwise the garbage collector would be asked to look for them
+    // after almost every item.
     for (const { frees } of items) for (const node of frees) node.hasOwner = true;
     const work = async (compute: Compute): Promise<void> => {
       try {
@@ -309,7 +312,10 @@ export class PipelinePasses {
       );
   }
 
-  /** Says of a loss that is not finite where that began: once, until a loss is finite again. A collective for such. */
+  /**
+   * Reports the first stage with a bad value if the loss is not finite. It does so once, until a loss is finite again.
+   * In that case it is a collective.
+   */
   async #tellOfLoss({ value }: Node, lossStage: number, fault: FirstFault): Promise<void> {
     const { group, marks, place, axis } = this.#settings;
     const [loss = 0] = value?.kind === 'host' ? new Float32Array(value.bytes.slice().buffer) : [];
@@ -338,7 +344,7 @@ export class PipelinePasses {
     );
   }
 
-  /** Throws ConfigError for a buffer that would be read where it is not up to date. */
+  /** Throws ConfigError if a rank would read a buffer that another rank updates in this pass. */
   #requireFresh({ microbatches, updated }: BuiltBatch): void {
     const { rankOfStage } = this.#settings.place;
     for (const { graph } of microbatches) {
@@ -353,7 +359,10 @@ export class PipelinePasses {
   }
 }
 
-/** What the program has assigned to parameters and buffers before the pass, and nobody has computed yet. */
+/**
+ * Returns assignments to parameters and buffers that the program made before the pass and that have not been computed
+ * yet.
+ */
 function updatesBefore({ microbatches }: BuiltBatch): Node[] {
   const read = new Set(microbatches.flatMap(({ graph }) => [...graph.reads.keys()]));
   for (const { updates } of microbatches) for (const own of updates.keys()) read.delete(own);
@@ -364,7 +373,7 @@ function updatesOf({ microbatches }: BuiltBatch): Node[] {
   return microbatches.flatMap(({ updates }) => [...updates.keys()]);
 }
 
-/** The last of the drafts that computes one of some nodes. */
+/** Returns the last draft that computes one of the parts. */
 function lastWith(drafts: WorkDraft[], parts: readonly Node[]): WorkDraft {
   const found = drafts.findLast(({ computes }) => parts.some((part) => computes.has(part)));
   if (found !== undefined) return found;

@@ -41,12 +41,12 @@ import { stagesOfModules, stagesOfParameters } from './stages-of-parameters.ts';
 /** Options of `pipeline`. */
 export interface PipelineOptions {
   /**
-   * When each rank computes what: a name, or your own schedule. With `automatic`, the schedule, the cut and, if
-   * they are not given, the numbers of stages and microbatches are the fastest ones by the measured `costs` for
-   * `rows`, among those for which each rank has enough memory. Default: `1f1b`.
+   * The schedule, which decides when each rank computes what: a name, or your own schedule. With `automatic`, the
+   * schedule, the cut and, if they are not given, the numbers of stages and microbatches are the fastest ones by the
+   * measured `costs` for `rows`, among those for which each rank has enough memory. Default: `1f1b`.
    */
   readonly schedule?: ScheduleName | Schedule | 'automatic';
-  /** The number of microbatches into which the rows of a batch are cut. Default: as many as the schedule has. */
+  /** The number of microbatches into which the rows of a batch are cut. Default: the number in the schedule. */
   readonly microbatches?: number;
   /**
    * Paths of the modules with which stages 1 and later begin, in the order in which the model calls them; or
@@ -67,8 +67,8 @@ export interface PipelineOptions {
   /** The rows of a batch. Default: for each microbatch, as many rows as `costs` have. */
   readonly rows?: number;
   /**
-   * The number of stages. Default: as `cut` or the schedule says; otherwise one for each rank, or two if the
-   * schedule has two.
+   * The number of stages. Default: the number that `cut` or the schedule gives. Otherwise it is one for each rank, or
+   * two if the schedule has two.
    */
   readonly stages?: number;
   /**

@@ -1,9 +1,12 @@
 import type { Node } from '@shardwise/core/extend';
 import type { Message } from './message.ts';
 
-/** What a rank does at once: it waits for values, computes others, sends some, and drops what nobody reads any more. */
+/**
+ * One unit of a rank's work: it waits for values, computes others, sends some, and frees those that nobody reads any
+ * more.
+ */
 export interface WorkItem {
-  /** As `1F0`, for the timeline and for errors. */
+  /** A name such as `1F0`, for the timeline and for errors. */
   readonly name: string;
   readonly receives: readonly Message[];
   readonly computes: readonly Node[];
@@ -12,20 +15,20 @@ export interface WorkItem {
   readonly made: MadeByStage | null;
 }
 
-/** What a stage has made for others in a forward pass. */
+/** The values that a stage has made for others in a forward pass. */
 export interface MadeByStage {
   readonly stage: number;
   readonly microbatch: number;
   readonly nodes: readonly Node[];
 }
 
-/** A work item before it is known who reads what. */
+/** A work item before it is known when its values can be freed. */
 export interface WorkDraft {
   readonly name: string;
   readonly receives: Message[];
   readonly computes: Set<Node>;
   readonly sends: Message[];
-  /** Null but for forward passes. */
+  /** The values that a forward pass makes for others. Null for other work. */
   readonly made: MadeByStage | null;
 }
 
@@ -34,8 +37,8 @@ export function draft(name: string, made: MadeByStage | null = null): WorkDraft 
 }
 
 /**
- * Says when each value that a rank computes or receives can be dropped: behind the last item that reads it. `kept`
- * stay; so does what was there before.
+ * Decides when each value that a rank computes or receives is freed: after the last item that reads it. Nodes in
+ * `kept`, and values that existed before the work, are not freed.
  */
 export function withFrees(drafts: readonly WorkDraft[], kept: ReadonlySet<Node>): WorkItem[] {
   const made = new Set<Node>();
@@ -66,7 +69,7 @@ export function withFrees(drafts: readonly WorkDraft[], kept: ReadonlySet<Node>)
   }));
 }
 
-/** Which of the values that are there the computation of some nodes reads. */
+/** Returns the values in `made` that the computation of the roots reads. */
 function readsOf(roots: ReadonlySet<Node>, made: ReadonlySet<Node>): ReadonlySet<Node> {
   const reads = new Set<Node>();
   const seen = new Set(roots);

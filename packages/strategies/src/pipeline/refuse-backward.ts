@@ -1,6 +1,6 @@
 import { ConfigError, type Node } from '@shardwise/core/extend';
 
-/** Has backward() throw where it comes to an output whose gradient no stage would be given. */
+/** Makes backward() throw when it reaches an output, because no stage would be given the output's gradient. */
 export function refuseBackward(output: Node): void {
   output.requiresGrad = true;
   output.sink = {

@@ -10,7 +10,7 @@ import type { FirstFault } from './first-fault.ts';
 import { receiveBytes, sendValue } from './message-bytes.ts';
 import type { WorkItem } from './rank-work.ts';
 
-/** Does the work of a rank: first what is early, then what was postponed, then the rest. */
+/** Does the work of a rank: first the early items, then the postponed work, then the rest. */
 export async function runWork(
   items: readonly WorkItem[],
   group: ProcessGroup,
@@ -25,7 +25,7 @@ export async function runWork(
     try {
       await runItems(first, group, compute, fault, sends);
     } catch (error) {
-      // Whoever waits for what was postponed hears of it; this error is the first one.
+      // A failure of the postponed work is reported to those who wait for it. This function throws the first error.
       await early.settle(compute).catch(() => {});
       throw error;
     }
@@ -40,16 +40,16 @@ export async function runWork(
   await Promise.all(sends);
 }
 
-/** Work that is done before what was postponed. */
+/** The items that are done before postponed work, and the postponed work. */
 export interface EarlyRun {
   readonly work: EarlyWork;
   readonly settle: Postponed;
 }
 
 /**
- * Does items, one after the other. Sends are not waited for, and values of the next item are asked
- * for before this one is computed, so that messages travel beside the computation; no order of items that has every
- * value made before it is read can block.
+ * Does items one after the other. Sends are not waited for, and the values of the next item are requested before this
+ * item is computed, so that messages travel during the computation. No order of items in which every value is made
+ * before it is read can block.
  */
 async function runItems(
   items: readonly WorkItem[],
@@ -62,7 +62,7 @@ async function runItems(
   const ask = (item: WorkItem | undefined): void => {
     if (item === undefined || asked.has(item)) return;
     const arrival = Promise.all(item.receives.map((message) => receiveBytes(message, group)));
-    // Whoever waits for it is told; the others need not be.
+    // The item that needs the arrival reports the failure. Until then it must not be an unhandled rejection.
     arrival.catch(() => {});
     asked.set(item, arrival);
   };
@@ -74,7 +74,7 @@ async function runItems(
     for (const [at, { node }] of item.receives.entries()) {
       const bytes = arrived[at];
       if (bytes === undefined) continue;
-      // A buffer, which the rank of another stage has updated.
+      // The node may be a buffer with a value, which the rank of another stage has updated.
       if (node.value?.kind === 'device') freeNode(node, 'an update on another rank');
       node.value = { kind: 'host', bytes, owned: true };
     }

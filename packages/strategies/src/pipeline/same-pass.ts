@@ -5,8 +5,8 @@ import type { Microbatch } from './microbatch.ts';
 import type { SharedParameter } from './shared-parameters.ts';
 
 /**
- * What tells passes apart: the shapes of their batches and their data, see batchMark, and
- * what crosses between stages, or is lent to them.
+ * Returns a mark that differs between different passes. It covers the shapes and the data of their batches (see
+ * batchMark), and the values that cross between stages or are lent to them.
  */
 export function passMark(
   inputs: readonly unknown[],
@@ -31,8 +31,8 @@ export function passMark(
 }
 
 /**
- * A collective. Throws CollectiveMismatchError on all ranks where they were given different batches, or where their
- * stages would send each other other tensors.
+ * Compares the marks of all ranks. It is a collective. Throws CollectiveMismatchError on all ranks if they were given
+ * different batches, or if the tensors that their stages would exchange do not match.
  */
 export async function requireSamePass(
   mark: Int32Array<ArrayBuffer>,

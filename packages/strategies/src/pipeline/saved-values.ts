@@ -1,6 +1,6 @@
 import type { Node, Op } from '@shardwise/core/extend';
 
-/** These cost nothing, or little against keeping what they make. */
+/** Operations that cost nothing, or little compared to keeping their results. */
 const cheap: ReadonlySet<Op> = new Set([
   'reshape',
   'permute',
@@ -10,19 +10,22 @@ const cheap: ReadonlySet<Op> = new Set([
   'iota',
 ]);
 
-/** Whether it is better computed again than kept from one program to the next. */
+/** Whether a value should be computed again rather than kept from one program to the next. */
 export function isCheap({ op }: Node): boolean {
   return cheap.has(op);
 }
 
 export interface Below {
-  /** Computed on the way. */
+  /** The nodes that the program computes. */
   readonly computed: ReadonlySet<Node>;
-  /** What `isEarlier` says another program can hand over, and costs something. */
+  /** The nodes that the program takes from earlier programs, because computing them again would cost something. */
   readonly taken: ReadonlySet<Node>;
 }
 
-/** What the computation of some nodes needs, which ends at values that are there and at those in `ready`. */
+/**
+ * Finds the nodes that the roots need. The search ends at leaves, at nodes with a value, at nodes for which `isReady`
+ * returns true, and at nodes that an earlier program can hand over (`isEarlier`).
+ */
 export function below(
   roots: Iterable<Node>,
   isReady: (node: Node) => boolean,

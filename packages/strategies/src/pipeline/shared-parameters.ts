@@ -5,14 +5,17 @@ import { tagOf } from './message.ts';
 import { draft, type WorkDraft } from './rank-work.ts';
 import { leafWithoutContents } from './stage-gradients.ts';
 
-/** A parameter that stages of other ranks read than the one that has it. */
+/** A parameter that stages of ranks other than its owner read. */
 export interface SharedParameter {
-  /** On the rank that has it, what that lends; on others the leaf that their stages read. Shape: what a stage reads. */
+  /**
+   * On the owner, the node that it lends. On other ranks, the leaf that their stages read. Shape: the one that a stage
+   * reads.
+   */
   readonly leaf: Node;
   readonly owner: number;
-  /** Its place among the parameters, the same on all ranks. */
+  /** The parameter's place among the model's parameters, the same on all ranks. */
   readonly index: number;
-  /** Ranks that read it, and whether they owe it a gradient. */
+  /** The ranks that read the parameter, and whether they owe it a gradient. */
   readonly readers: ReadonlyMap<number, boolean>;
 }
 
@@ -20,11 +23,11 @@ export interface SharedParameter {
 export interface PlacedParameter {
   readonly parameter: StandInParameter;
   readonly owner: number;
-  /** Its place among the parameters, the same on all ranks. */
+  /** The parameter's place among the model's parameters, the same on all ranks. */
   readonly index: number;
 }
 
-/** The parameters of a model, by the leaves that expressions of them have under them. */
+/** The parameters of a model, by the leaves that expressions of them read. */
 export type ParameterPlaces = ReadonlyMap<Node, PlacedParameter>;
 
 export function sharedParameters(
@@ -46,7 +49,7 @@ export function sharedParameters(
       }
     }
   }
-  // In one order on all ranks, whose programs have other nodes.
+  // Sorted, because all ranks need the same order and their programs number nodes differently.
   return [...found]
     .toSorted(([a], [b]) => a.index - b.index)
     .map(([{ parameter, owner, index }, readers]) => {
@@ -55,13 +58,13 @@ export function sharedParameters(
     });
 }
 
-/** Gives ranks the parameters that they read and others have, once a pass; `updates` are made first. */
+/** Sends parameters, once per pass, to ranks that read them and do not have them. `updates` are computed first. */
 export function lendParameters(
   shared: readonly SharedParameter[],
   rank: number,
   updates: readonly Node[],
 ): WorkDraft[] {
-  // Two ranks may lend each other something: nobody waits before it has given.
+  // Two ranks may lend each other parameters, so each sends its own before it waits for the other's.
   const [lend, borrow] = [draft('lend'), draft('borrow')];
   for (const update of updates) lend.computes.add(update);
   for (const { leaf, owner, index, readers } of shared) {
@@ -78,8 +81,8 @@ export function lendParameters(
 }
 
 /**
- * Gives the ranks that have parameters what others owe them, once a pass. `gradients` are the sums of this rank, by leaf;
- * afterwards those that it has are the sums of all.
+ * Sends the gradients of shared parameters to the ranks that own them, once per pass. `gradients` has the sums of this
+ * rank, by leaf. Afterwards its entries for owned parameters are the sums over all ranks.
  */
 export function returnGradients(
   shared: readonly SharedParameter[],

@@ -1,16 +1,16 @@
 import { ConfigError, formatShape, type Tensor } from '@shardwise/core/extend';
 import { forEachTensor, mapTensors } from '../map-tensors.ts';
 
-/** What one microbatch is given, and how many rows of the batch it has. */
+/** The inputs of one microbatch, and its number of rows. */
 export interface MicrobatchInputs {
   readonly inputs: readonly unknown[];
   readonly rows: number;
 }
 
 /**
- * Cuts the rows (dim 0) of all tensors, as torch.tensor_split: where `count` does not divide them the first microbatches
- * have one more. Tensors without dims and other values go to all. Throws ConfigError where tensors have different
- * numbers of rows, and for fewer rows than microbatches.
+ * Cuts the rows (dim 0) of all tensors as torch.tensor_split does: if `count` does not divide them, the first
+ * microbatches have one more. Tensors without dims and other values go to all microbatches. Throws ConfigError if
+ * tensors have different numbers of rows, and if there are fewer rows than microbatches.
  */
 export function splitMicrobatches(inputs: readonly unknown[], count: number): MicrobatchInputs[] {
   const rows = rowsOf(inputs);
@@ -36,7 +36,7 @@ export function splitMicrobatches(inputs: readonly unknown[], count: number): Mi
   });
 }
 
-/** The rows of a batch. Throws ConfigError where its tensors differ, and where there is none. */
+/** Returns the number of rows of a batch. Throws ConfigError if its tensors differ in it, and if no tensor has rows. */
 export function rowsOf(inputs: readonly unknown[]): number {
   const tensors: Tensor[] = [];
   forEachTensor(inputs, (tensor) => {

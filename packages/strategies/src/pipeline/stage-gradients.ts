@@ -9,19 +9,19 @@ import {
 import type { NumberedCrossing } from './forward-drafts.ts';
 import type { Microbatch, PipelinePlace } from './microbatch.ts';
 
-/** The backward pass of one stage for one microbatch, built and not computed. */
+/** The backward pass of one stage for one microbatch, which has been built and not computed. */
 export interface StageGradients {
-  /** Of what the stage takes from others, in the order of their messages. */
+  /** The gradients of the values that the stage takes from earlier stages, in the order of their messages. */
   readonly inputs: ReadonlyMap<NumberedCrossing, Node>;
-  /** Of parameters, and what stands for them, by the leaf that the forward pass read. */
+  /** The gradients of parameters and of their stand-ins, by the leaf that the forward pass read. */
   readonly leaves: ReadonlyMap<Node, Node>;
-  /** What other ranks will send for what this stage has made. */
+  /** The gradients that other ranks will send for values that this stage has made. */
   readonly received: ReadonlyMap<NumberedCrossing, Node>;
 }
 
 /**
- * Builds the backward passes of a rank's stages for one microbatch. A gradient that another rank owes is a leaf without
- * contents, until it is received. `lossGradient` is what the loss is owed.
+ * Builds the backward passes of a rank's stages for one microbatch. A gradient that another rank sends is a leaf
+ * without contents until it is received. `lossGradient` is the gradient of the loss.
  */
 export function stageGradients(
   { graph, loss }: Microbatch,
@@ -60,7 +60,7 @@ export function stageGradients(
   return found;
 }
 
-/** A value like another one that will be received. */
+/** Makes a leaf with the shape, dtype and axis types of a node. Its contents will be received. */
 export function leafWithoutContents({ shape, dtype, axisTypes }: Node): Node {
   const leaf = inputNode(shape, dtype, null);
   leaf.axisTypes = axisTypes;

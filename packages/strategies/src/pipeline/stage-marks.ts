@@ -1,12 +1,12 @@
 import { currentRegion, LayoutError, type Module, newestNodeId } from '@shardwise/core/extend';
 
-/** A cut, and the first of those before it that had not been called. */
+/** A cut that was called too early, and the first cut before it that had not been called. */
 interface Early {
   readonly cut: number;
   readonly before: number;
 }
 
-/** Where in a program stages begin: stage s + 1 where the s-th of some modules is called first. */
+/** Records where stages begin in a program: stage s + 1 begins where the module at cut s is called first. */
 export class StageMarks {
   readonly #model: Module;
   readonly #cuts: readonly string[];
@@ -22,8 +22,9 @@ export class StageMarks {
   }
 
   /**
-   * Runs a forward pass. Nodes with ids above `starts[s]` belong to stage s + 1 or a later one. Throws LayoutError where
-   * the modules at the cuts are called in another order, not at all, or in a part that backward makes again.
+   * Runs a forward pass. Nodes with ids above `starts[s]` belong to stage s + 1 or a later one. Throws LayoutError if
+   * the modules at the cuts are called in another order, or not at all, or inside a checkpoint, which the backward pass
+   * recomputes.
    */
   record<T>(forward: () => T): { readonly result: T; readonly starts: readonly number[] } {
     this.#remove ??= this.#cuts.map((path, cut) =>
@@ -72,7 +73,10 @@ export class StageMarks {
     starts.push(newestNodeId());
   }
 
-  /** The module that was called early may stand behind one that this pass does not call at all. */
+  /**
+   * Throws if a module was called before an earlier cut that this pass did call. A cut that the pass never calls is
+   * another error.
+   */
   #requireOrder(starts: readonly number[]): void {
     const early = this.#early;
     if (early === null || starts.length <= early.before) return;

@@ -9,13 +9,14 @@ export interface StageOwner {
 }
 
 /**
- * A parameter that the rank of one stage has. All ranks build expressions of it, and that rank alone can compute them.
+ * A parameter that only the rank of one stage has. All ranks build expressions of it, and only that rank can compute
+ * them.
  */
 export class StageParameter extends StandInParameter {
   readonly owner: StageOwner;
   readonly #part: StagePart;
 
-  /** `original` is what stood there. */
+  /** `original` is the parameter that this one replaces. */
   constructor(part: StagePart, original: Parameter, owner: StageOwner) {
     super(original);
     this.#part = part;
@@ -26,7 +27,7 @@ export class StageParameter extends StandInParameter {
     return this.#part;
   }
 
-  /** Of this rank alone; null on ranks that do not have the stage. */
+  /** The gradient on the rank that has the stage. Null on other ranks. */
   override get gradientNode(): Node | null {
     return this.#part.gradientNode;
   }
@@ -35,7 +36,7 @@ export class StageParameter extends StandInParameter {
     this.#part.setGradientNode(node);
   }
 
-  /** On the rank of the stage, which has all of it. Shape: part -> whole. */
+  /** Works on the rank of the stage, which has all of the parameter. Shape: part -> whole. */
   override wholeOf(part: Tensor): Tensor {
     return this.layerParameter?.wholeOf(part) ?? part;
   }

@@ -12,13 +12,13 @@ export interface StagePartOptions extends ParameterPartOptions {
 }
 
 /**
- * A parameter of a stage: all of it on the rank of the stage, and on the others its shape alone, which never has
- * contents, gradient or states.
+ * The part of a parameter that a rank of a pipeline keeps: the whole on the rank of the stage, and on the others only
+ * the shape, without contents, gradient or states.
  */
 export class StagePart extends ParameterPart {
   readonly isHere: boolean;
 
-  /** Without `data` where another rank has the stage, and where all that there is of it is a part of it (constructSharded). */
+  /** `data` is null if another rank has the stage, and if the whole never exists in one place (constructSharded). */
   constructor(data: HostData | null, shape: Shape, { isHere, ...options }: StagePartOptions) {
     super(data, shape, options);
     this.isHere = isHere;

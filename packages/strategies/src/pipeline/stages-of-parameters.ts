@@ -1,8 +1,8 @@
 import { LayoutError, type ModelSpec } from '@shardwise/core/extend';
 
 /**
- * The stage that has each parameter: as many cuts as stand before its module in the tree of modules, or at it. Throws
- * LayoutError for cuts that are no modules, or stand in another order.
+ * Returns the stage that has each parameter: the number of cuts that stand before its module in the tree of modules, or
+ * at it. Throws LayoutError for cuts that are not modules, or that are not in the order of the model.
  */
 export function stagesOfParameters(model: ModelSpec, cut: readonly string[]): readonly number[] {
   const stages = stagesOfModules(model, cut);
@@ -12,7 +12,7 @@ export function stagesOfParameters(model: ModelSpec, cut: readonly string[]): re
   });
 }
 
-/** The stage of each module, by its path. Throws LayoutError as stagesOfParameters. */
+/** Returns the stage of each module, by its path. Throws the errors of stagesOfParameters. */
 export function stagesOfModules(
   model: ModelSpec,
   cut: readonly string[],
@@ -41,14 +41,17 @@ export function stagesOfModules(
   );
 }
 
-/** The modules of a model in its order. Throws LayoutError where it gives them in another one. */
+/** Returns the paths of a model's modules in its order. Throws LayoutError if the model lists them in another one. */
 export function modulePaths(model: ModelSpec): readonly string[] {
   const paths = model.modules ?? pathsOf(model);
   requireOrder(paths);
   return paths;
 }
 
-/** What is behind a cut is known only where modules stand in the order of the model. */
+/**
+ * Checks that each module comes right after its parent or inside of it. Otherwise nobody could tell which modules
+ * follow a cut.
+ */
 function requireOrder(paths: readonly string[]): void {
   const around: string[] = [];
   for (const path of paths) {
@@ -72,7 +75,7 @@ function isInside(path: string, outer: string): boolean {
   return outer === '' || path.startsWith(`${outer}.`);
 }
 
-/** Where a model was given by its parameters alone. */
+/** Derives the paths of modules from the names of parameters, for a model that is given without modules. */
 function pathsOf({ parameters }: ModelSpec): readonly string[] {
   const paths = new Set(['']);
   for (const { name } of parameters) {

@@ -1,7 +1,7 @@
 import { ConfigError, type Model, type Module, noGrad, Tensor } from '@shardwise/core/extend';
 import type { PlannedModelWithLoss } from '../plan/planned-model-with-loss.ts';
 
-/** Values in a list; one tensor may stand for itself. */
+/** A list of values. A single tensor may stand for a list with only this tensor. */
 type ListOf<Values extends readonly unknown[]> = Values extends readonly [Tensor]
   ? Values | Tensor
   : Values;
@@ -23,7 +23,7 @@ export class SteppedPipeline<
 > {
   readonly #model: (...inputs: readonly unknown[]) => unknown;
 
-  /** `model` is what `parallelize` gives for a pipeline with a loss. */
+  /** `model` is the result of `parallelize` for a pipeline with a loss. */
   constructor(model: PlannedModelWithLoss<M, Inputs, Output, Targets>);
   constructor(model: Model<readonly unknown[], unknown>) {
     this.#model = (...inputs) => model.forward(...inputs);

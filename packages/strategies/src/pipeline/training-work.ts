@@ -13,14 +13,15 @@ export interface TrainingWork {
   readonly drafts: readonly WorkDraft[];
   /** The sums of gradients over this rank's microbatches and stages, by leaf, in the order of backward. */
   readonly gradients: ReadonlyMap<Node, Node>;
-  /** These, and those of fewer microbatches, which become them. */
+  /** The final sums, and the intermediate ones of fewer microbatches, which become the final ones in place. */
   readonly sums: ReadonlySet<Node>;
 }
 
 /**
- * What a rank does in a training step, action by action of its schedule. Programs are found by what depends on what:
- * the input gradients of a stage are the gradients of what it takes, and all that only its parameters' gradients need is
- * left to the weight gradients. What one program makes and a later one reads is kept in between.
+ * Returns the work of a rank in a training step, action by action of its schedule. The programs follow from
+ * dependencies: the input gradients of a stage are the gradients of the values that it takes, and everything that only
+ * the gradients of its parameters need is left to the weight gradients. A value that one program makes and a later one
+ * reads is kept in between.
  */
 export function trainingWork(
   microbatches: readonly Microbatch[],
@@ -38,7 +39,7 @@ export function trainingWork(
   const forwards = new Map<string, WorkDraft>();
   const splits = new Map<string, Backward>();
   const drafts: WorkDraft[] = [];
-  // What stands in a draft is made there; other programs take it.
+  // The nodes that some draft makes. Other programs take them from there.
   const made = new Set<Node>();
   const add = (item: WorkDraft): WorkDraft => {
     for (const node of item.computes) made.add(node);
@@ -79,13 +80,13 @@ const letterOf = {
 
 interface Backward {
   readonly item: WorkDraft;
-  /** The input gradients of the same stage and microbatch, where this is what they left. */
+  /** The input gradients of the same stage and microbatch, if this is the weight-gradient action that follows them. */
   readonly before: Backward | null;
-  /** What its program computes. */
+  /** The nodes that the action's program computes. */
   readonly computed: Set<Node>;
 }
 
-/** Has the programs before it keep what a backward program reads of them. */
+/** Makes the earlier programs keep the values that a backward program reads. */
 function keepForBackward(
   { item, before, computed }: Backward,
   forward: WorkDraft,
@@ -121,7 +122,7 @@ function addInputGradients(
   }
 }
 
-/** Adds what the leaves are owed to what earlier programs have summed. */
+/** Adds the gradients of the leaves to the sums of earlier programs. */
 function addWeightGradients(
   item: WorkDraft,
   { leaves }: StageGradients,

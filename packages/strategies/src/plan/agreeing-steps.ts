@@ -14,8 +14,8 @@ export function requireOneStep(plan: Plan, ...kinds: readonly StepKind<never>[])
 }
 
 /**
- * Throws LayoutError where steps that are carried out together differ in a setting: one of them would be ignored.
- * Lists are the same where their elements are.
+ * Throws LayoutError if steps that are carried out together differ in a setting, because one of the values would be
+ * ignored. Lists are equal if their elements are.
  */
 export function requireSameSettings<Data extends object>(
   plan: Plan,
@@ -38,7 +38,7 @@ export function requireSameSettings<Data extends object>(
   }
 }
 
-/** The first of some names that stands in several steps. */
+/** Returns the first name that occurs again. */
 export function firstTwice(names: Iterable<string>): string | undefined {
   const seen = new Set<string>();
   for (const name of names) {

@@ -4,8 +4,8 @@ const averagedBy = Symbol('averaged by');
 const isPart = Symbol('is a part');
 
 /**
- * Throws ConfigError for parameters that a strategy has shared out or averages the gradients of: a
- * second one would average averages, or parts.
+ * Throws ConfigError if another strategy has shared out a parameter or averages its gradient. A second strategy would
+ * average averages, or parts.
  */
 export function requireUnaveraged(
   asked: string,
@@ -30,12 +30,12 @@ export function requireUnaveraged(
   }
 }
 
-/** Says that ranks each update a part of a parameter. */
+/** Marks a parameter of which each rank updates a part. */
 export function markPart(parameter: Parameter): void {
   Object.defineProperty(parameter, isPart, { value: true });
 }
 
-/** Says that `strategy` averages the gradients of parameters. Returns how to take it back. */
+/** Marks parameters whose gradients `strategy` averages. Returns a function that removes the marks. */
 export function markAveraged(strategy: string, parameters: readonly Parameter[]): () => void {
   for (const parameter of parameters) {
     Object.defineProperty(parameter, averagedBy, { value: strategy, configurable: true });

@@ -1,6 +1,6 @@
 import { LayoutError, type MeshAxis } from '@shardwise/core/extend';
 
-/** How many ranks an axis of the mesh has. Throws LayoutError for an axis that the mesh does not have. */
+/** Returns the number of ranks of a mesh axis. Throws LayoutError for an axis that the mesh does not have. */
 export function requireAxis(strategy: string, axes: readonly MeshAxis[], axis: string): number {
   const size = axes.find(({ name }) => name === axis)?.size;
   if (size !== undefined) return size;

@@ -6,7 +6,7 @@ import {
   type Plan,
 } from '@shardwise/core/extend';
 
-/** Throws ConfigError for parameters that were constructed in other parts than a plan gives this rank. */
+/** Throws ConfigError if a parameter was constructed as another part than the plan gives this rank. */
 export function checkInitialParts({ strategy, parameters }: Plan, model: Module): void {
   const planned = new Map(parameters.map((parameter) => [parameter.name, parameter.parameter]));
   for (const [name, { initialPart, shape }] of model.namedParameters()) {

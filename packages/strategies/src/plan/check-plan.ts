@@ -11,8 +11,8 @@ import { planError } from './plan-error.ts';
 import { collectivesOf } from './step.ts';
 
 /**
- * Throws LayoutError for what a plan says and cannot be: axes that the mesh does not have or that stand twice,
- * layouts of another number of dims than their parameters, collectives of parameters that there are not.
+ * Throws LayoutError for an impossible plan: axes that the mesh does not have or that are used twice, layouts with
+ * another number of dims than their parameters, and collectives of parameters that the plan does not have.
  */
 export function checkPlan(plan: Plan): void {
   const axes = new Set(plan.axes.map(({ name }) => name));
@@ -43,7 +43,7 @@ export function checkPlan(plan: Plan): void {
   const names = new Set(plan.parameters.map(({ name }) => name));
   for (const { operation, axis, parameters, bytes, redistribution } of collectivesOf(plan)) {
     const asked = `with the collective ${operation}`;
-    // Neighbours along an axis are an axis of their own, as dp/2.
+    // A group of neighbouring ranks is an axis of its own, such as dp/2.
     requireAxes(asked, [axis.split('/')[0] ?? axis]);
     const unknown = parameters.find((name) => !names.has(name));
     if (unknown !== undefined && redistribution === undefined) {
@@ -56,7 +56,7 @@ export function checkPlan(plan: Plan): void {
   }
 }
 
-/** Throws LayoutError where ranks share out parameters otherwise than a plan says, once it was carried out. */
+/** Throws LayoutError if a plan has been carried out and ranks do not share out parameters as it says. */
 export function checkApplied(plan: Plan, model: Module): void {
   const planned = new Map(plan.parameters.map((parameter) => [parameter.name, parameter]));
   const sizes = new Map(plan.axes.map(({ name, size }) => [name, size]));

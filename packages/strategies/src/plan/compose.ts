@@ -57,7 +57,7 @@ interface MaybeWithLoss extends Strategy {
   readonly loss?: StrategyWithLoss['loss'];
 }
 
-/** Parameters as one rank has them after the first strategy. */
+/** Returns the parameters as one rank has them after the first strategy. */
 function localSpecs({ parameters, axes }: ModelPlan): ParameterSpec[] {
   return parameters.map(({ name, names, shape, dtype, requiresGrad, parameter }) => ({
     name,
@@ -93,7 +93,10 @@ function merge(outer: ModelPlan, inner: ModelPlan): ModelPlan {
   };
 }
 
-/** The steps of both; layers are shared once over an axis of both, and buffers once over the axes of both. */
+/**
+ * Joins the steps of both plans. If both share layers over an axis, one step does it for both, and one step shares
+ * buffers over the axes of both.
+ */
 function joinSteps(outer: ModelPlan, inner: ModelPlan): ModelPlan['steps'] {
   const joined = joinedAxes(outer, inner);
   const sharing = [...stepsOf(outer, shareBuffers), ...stepsOf(inner, shareBuffers)];
@@ -108,7 +111,7 @@ function joinSteps(outer: ModelPlan, inner: ModelPlan): ModelPlan['steps'] {
   return [...steps.filter((step) => !isSharing.has(step)), first.with({ axes })];
 }
 
-/** One of both, or one for both: a model has one forward pass. */
+/** Returns the autocast of the joined plan. A model has one forward pass, so both plans must agree if both have one. */
 function autocastOf(outer: ModelPlan, inner: ModelPlan): ModelPlan['autocast'] {
   const [own, other] = [outer.autocast, inner.autocast];
   if (own === undefined || other === undefined || own.dtype === other.dtype) return own ?? other;
@@ -122,7 +125,10 @@ function autocastOf(outer: ModelPlan, inner: ModelPlan): ModelPlan['autocast'] {
   );
 }
 
-/** What averages gradients over batches has to see the parameters that an optimizer will update. */
+/**
+ * Throws LayoutError if a strategy that is not the last one divides the batch. The strategy that averages gradients has
+ * to see the parameters that an optimizer will update.
+ */
 function requireSameBatch(outer: Plan, second: string): void {
   const ofLayers = stepsOf(outer, shardLayersKey).map(({ data }) => data.axis);
   const batchAxes = outer.batch.dims.flat().filter((axis) => !ofLayers.includes(axis));
@@ -137,7 +143,10 @@ function requireSameBatch(outer: Plan, second: string): void {
   );
 }
 
-/** Strategies that share out the batch collect their parts; what others cut stays cut. */
+/**
+ * Throws LayoutError if both strategies cut a parameter to compute with parts of it. A strategy that divides the batch
+ * gathers its parts, so it may cut parameters again.
+ */
 function requireOneCut(outer: Plan, inner: Plan): void {
   if (inner.batch.dims.flat().length > 0) return;
   const index = outer.parameters.findIndex(
@@ -182,7 +191,7 @@ function requireDifferentAxes(outer: Plan, inner: Plan): void {
   );
 }
 
-/** Axes over which both share layers, each those that it knows. */
+/** Returns the axes over which both plans share layers, each plan those that it knows. */
 function joinedAxes(outer: ModelPlan, inner: ModelPlan): ReadonlySet<string> {
   const own = stepsOf(outer, shardLayersKey);
   const pairs = stepsOf(inner, shardLayersKey).flatMap(({ data }) => {

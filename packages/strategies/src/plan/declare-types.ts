@@ -15,10 +15,12 @@ import { stepsOf } from './step.ts';
 import { distribute } from './steps/distribute.ts';
 
 /**
- * Says how parameters and inputs of a model lie on the axes of a plan, so that expressions over them are checked
- * when they are built, on one rank as on many. Ranks that have other batches each use whole parameters in their
- * own way; ranks that share layers all use alike what is not cut, and train by one loss; where
- * these have other batches, an expression of its own says how.
+ * Declares how parameters and inputs of a model lie on the axes of a plan, so that expressions over them are checked
+ * when they are built, on one rank as on many. On an axis whose ranks have different batches, inputs are varying and
+ * whole parameters are replicate. On an axis whose ranks share layers, inputs and parameters that are not cut are
+ * invariant, and training needs one loss for all ranks. If these ranks have different batches, inputs are varying, and
+ * the parameter's own expression (shareBatch) declares how it is used. Parts of parameters are varying on all of these
+ * axes.
  */
 export function declareTypes({ plan, parameters }: PlanContext): PassHooks {
   const batchAxes = stepsOf(plan, distribute).flatMap(({ data }) => batchAxesOf(data));
@@ -65,7 +67,7 @@ export function declareTypes({ plan, parameters }: PlanContext): PassHooks {
   };
 }
 
-/** Whether what a rank updates in place is its part alone. */
+/** Whether a rank updates in place only its part of a parameter. */
 function isStoredInParts({ lowPrecision }: Plan, planned: ParameterPlan, axis: string): boolean {
   const state = lowPrecision === undefined ? 'parameter' : 'optimizer';
   return shardingOf(planned, state, axis) !== null;

@@ -34,13 +34,13 @@ const explainRules: OptionRules<ExplainOptions> = {
 const phases = ['start', 'forward', 'backward', 'optimizer'] as const;
 
 /**
- * The messages that concern parameters as rows, in the order of a training step. Messages of one kind that a step of
- * the plan sends are one row.
+ * Returns the messages that concern parameters as rows of a table, in the order of a training step. Messages of the
+ * same kind that one step of the plan sends are one row.
  */
 function collectiveRows(plan: Plan): readonly (readonly string[])[] {
   const perStep = plan.steps.map((step) => {
     const own = step.collectives(plan).filter(({ redistribution, operation }) => {
-      // What stages send stands in the table of their schedule.
+      // The messages between stages are in the table of their schedule.
       return redistribution === undefined && operation !== 'send' && operation !== 'recv';
     });
     return [
@@ -49,7 +49,7 @@ function collectiveRows(plan: Plan): readonly (readonly string[])[] {
   });
   const isMirrored = (groups: readonly (readonly CollectivePlan[])[]): boolean =>
     groups.some(([first]) => first?.when === 'forward');
-  // Backward comes to what forward has come to in the reverse order.
+  // The backward pass reaches units in the reverse order of the forward pass.
   const mirrored = perStep.filter(isMirrored).toReversed();
   const inOrder = { start: perStep, forward: perStep, optimizer: perStep };
   const orders = {
@@ -75,7 +75,7 @@ function countOf(parameters: number): string {
   return parameters === 1 ? '1 parameter' : `${parameters} parameters`;
 }
 
-/** A size of this rank's programs for which one plan serves several numbers. */
+/** Describes a size in this rank's programs for which one plan serves several values. */
 function describeSize({ of, line, from, to, max, isDeclared }: VaryingSize): string {
   const place = line === null ? '' : ` at ${line}`;
   const seen = from === to ? `${from}` : `${from} to ${to}`;

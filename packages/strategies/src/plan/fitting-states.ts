@@ -9,8 +9,9 @@ import {
 import { planError } from './plan-error.ts';
 
 /**
- * Throws LayoutError where an axis does not shard the states of a parameter `alike`, or not `nested`: of what is
- * updated in parts the gradient may be kept in these parts, and then also the parameter.
+ * Throws LayoutError if an axis does not shard the states of a parameter in a possible way. `alike`: parameter,
+ * gradient and updates are sharded in the same way. `nested`: the gradient may only be sharded if the updates are, and
+ * the parameter only if the gradient is.
  */
 export function requireFittingStates(
   plan: Plan,

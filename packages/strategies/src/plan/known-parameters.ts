@@ -1,6 +1,6 @@
 import { ConfigError, type Module, type Parameter } from '@shardwise/core/extend';
 
-/** The parameters that a model has when a strategy has been applied to it: the ones whose gradients ranks share. */
+/** The parameters that a model has when a strategy is applied to it. These are the ones whose gradients ranks share. */
 export class KnownParameters {
   readonly #strategy: string;
   readonly #model: Module;
@@ -12,7 +12,7 @@ export class KnownParameters {
     this.#known = new Set(model.parameters());
   }
 
-  /** Throws ConfigError where the model has others by now, which each rank would train by itself. */
+  /** Throws ConfigError if the model has got other parameters since, which each rank would train by itself. */
   check(): void {
     const added = this.#model.namedParameters().filter(([, each]) => !this.#known.has(each));
     if (added.length === 0) return;

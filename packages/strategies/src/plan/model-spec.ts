@@ -6,7 +6,7 @@ import type {
   ParameterSpec,
 } from '@shardwise/core/extend';
 
-/** What a plan needs to know of a model, as this rank has it. */
+/** Returns the description of a model, as this rank has it, from which strategies make plans. */
 export function modelSpec(model: Module): Required<ModelSpec> {
   return {
     parameters: parameterSpecs(model),
@@ -27,7 +27,7 @@ function bufferSpecs(model: Module): readonly BufferSpec[] {
   return model.namedBuffers().map(([name, { shape, dtype }]) => ({ name, shape, dtype }));
 }
 
-/** All names under which modules hold each parameter. */
+/** Returns all names under which modules hold each parameter. */
 function parameterNames(model: Module): ReadonlyMap<Parameter, readonly string[]> {
   const names = new Map<Parameter, string[]>();
   for (const [path, module] of model.namedModules()) {

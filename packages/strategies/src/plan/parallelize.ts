@@ -8,7 +8,7 @@ import type { ModelPlan } from './step.ts';
 import type { StrategyWithLoss } from './strategy-with-loss.ts';
 
 /**
- * The plan of a strategy for a model on this rank's mesh. `explain` prints it. Throws ConfigError for a value
+ * Returns the plan of a strategy for a model on this rank's mesh. `explain` prints it. Throws ConfigError for a value
  * that is not a strategy.
  */
 export function planFor(model: Module, strategy: Strategy): ModelPlan {

@@ -27,7 +27,7 @@ export interface PassHooks {
     run: (...inputs: Inputs) => Output,
     inputs: Inputs,
   ): Output;
-  /** The plan as it runs now, if this depends on what passes have done. */
+  /** Returns the plan as it runs now, if passes can change it. */
   planned?(plan: Plan<PlanContext>): Plan<PlanContext>;
   /** Gives the updated values to ranks that do not update them themselves. */
   replicate?(): void;
@@ -46,7 +46,7 @@ export class PlanContext {
   /** The objects that average gradients of parts, by mesh axis. */
   readonly gradientReducers: Map<string, GradientReducer> = new Map();
   readonly hooks: PassHooks[] = [];
-  /** Null if each rank keeps its own buffers. */
+  /** The sharing of buffers. Null if each rank keeps its own buffers. */
   buffers: { readonly axes: readonly string[]; readonly sharing: BufferSharing } | null = null;
   readonly #planned: ReadonlyMap<string, ParameterPlan>;
   readonly #whenSharded: ((name: string, part: ShardedPart) => Promise<void>)[] = [];

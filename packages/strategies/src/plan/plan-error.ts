@@ -1,6 +1,6 @@
 import { LayoutError, type Plan } from '@shardwise/core/extend';
 
-/** `asked` goes on after "a plan of 'ddp' ". */
+/** Returns an error about a plan. The text of `asked` continues "a plan of 'ddp' ". */
 export function planError(
   { strategy }: Pick<Plan, 'strategy'>,
   { asked, found, todo }: Readonly<Record<'asked' | 'found' | 'todo', string>>,

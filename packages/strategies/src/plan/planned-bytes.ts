@@ -17,24 +17,27 @@ import { batchAxesOf, type BatchAxes } from './batch-axes.ts';
 
 export type State = 'parameter' | 'gradient' | 'optimizer';
 
-/** How an axis shards a state of a parameter; null where it does not. */
+/** Returns how an axis shards a state of a parameter, or null if it does not. */
 export function shardingOf(planned: ParameterPlan, state: State, axis: string): Sharding | null {
   const own = axisLayoutOf(planned[state], axis);
   return isSharding(own) ? own : null;
 }
 
-/** The shape of what a rank has, were it not sharded over `axis`. */
+/** Returns the shape that a rank would have of a parameter if `axis` did not shard it. */
 export function shapeWithout(plan: Plan, planned: ParameterPlan, axis: string): Shape {
   const layout = unsharded(planned.optimizer, [axis]);
   return localShape(planned.shape, layout, firstPlace(plan.axes));
 }
 
-/** Bytes of all parts of the ranks of `axis`, with their padding; of the whole where it does not shard the updates. */
+/**
+ * Returns the bytes of the parts of all ranks of `axis`, with padding. If the axis does not shard updates, these are
+ * the bytes of the whole.
+ */
 export function bytesOver(plan: Plan, planned: ParameterPlan, axis: string, dtype: DType): number {
   return elementCount(collectedShape(plan, planned, axis)) * dtypes[dtype].bytes;
 }
 
-/** The shape of all parts of the ranks of `axis` together. */
+/** Returns the shape of the parts of all ranks of `axis` together. */
 export function collectedShape(plan: Plan, planned: ParameterPlan, axis: string): Shape {
   const whole = shapeWithout(plan, planned, axis);
   const sharding = shardingOf(planned, 'optimizer', axis);
@@ -58,7 +61,10 @@ export function plannedParameters(plan: Plan, names: readonly string[]): readonl
   });
 }
 
-/** At the start, the ranks of batch axes get rank 0's parameters: what it has of them along other axes. */
+/**
+ * Returns the broadcasts at the start, in which the ranks of batch axes get rank 0's parameters, as far as rank 0 has
+ * them on other axes.
+ */
 export function startBroadcasts(plan: Plan, over: BatchAxes): readonly CollectivePlan[] {
   const parameters = plan.parameters.map(({ name }) => name);
   const bytes = plan.parameters.reduce(
@@ -71,7 +77,7 @@ export function startBroadcasts(plan: Plan, over: BatchAxes): readonly Collectiv
     .map((axis) => ({ operation: 'broadcast', axis, when: 'start', parameters, bytes }));
 }
 
-/** Of messages that concern a parameter: the rank that has it alone, where one has. */
+/** Returns `only` for messages about a parameter that a single rank of an axis has. */
 export function ownerOf(planned: ParameterPlan | undefined): Pick<CollectivePlan, 'only'> {
   const only = planned?.parameter.only;
   return only === undefined ? {} : { only };
@@ -82,7 +88,7 @@ export function gradientDtypeOf({ lowPrecision }: Plan, { dtype }: ParameterPlan
   return lowPrecision?.gradientDtype ?? dtype;
 }
 
-/** The dtype in which parameters are collected for forward and backward. */
+/** The dtype in which parameters are gathered for forward and backward. */
 export function collectedDtypeOf({ lowPrecision }: Plan, { dtype }: ParameterPlan): DType {
   return lowPrecision?.parameterDtype ?? dtype;
 }

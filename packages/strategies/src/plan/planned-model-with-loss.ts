@@ -2,8 +2,8 @@ import type { Model, Module, Tensor } from '@shardwise/core/extend';
 import type { PlannedModel } from './planned-model.ts';
 
 /**
- * A model whose passes return their loss if they get targets, and in evaluation without targets the model's
- * output.
+ * A model whose passes take targets after the inputs and return the loss. In evaluation without targets they return the
+ * model's output.
  */
 export type PlannedModelWithLoss<
   M extends Module,

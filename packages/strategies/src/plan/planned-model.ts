@@ -25,7 +25,7 @@ export class PlannedModel<M extends Module, Inputs extends readonly unknown[], O
   readonly #context: PlanContext;
   readonly #known: KnownParameters;
   #join: JoinContext | null = null;
-  /** False inside noSync. */
+  /** Whether gradients are averaged. False inside noSync. */
   #synchronizes = true;
 
   /** `context` belongs to a plan that has been applied to the model. */
@@ -164,7 +164,7 @@ export class PlannedModel<M extends Module, Inputs extends readonly unknown[], O
   }
 }
 
-/** A forward pass with what a step puts around it. */
+/** Wraps a forward pass in the one of a hook, if the hook has one. */
 function around<Inputs extends readonly unknown[], Output>(
   run: (...inputs: Inputs) => Output,
   hook: PassHooks,

@@ -12,9 +12,9 @@ interface Redistribution {
 const none = 'nothing';
 
 /**
- * The changes of activations' layouts that a plan inserts, as rows of a table: what each communicates
- * in either pass. Layers that differ in their numbers only (`blocks.0.up`, `blocks.1.up`) are one row, and so are
- * microbatches of one size.
+ * Returns the changes of activations' layouts that a plan inserts, as rows of a table with the communication of either
+ * pass. Layers that differ only in numbers (`blocks.0.up`, `blocks.1.up`) are one row, and so are microbatches of the
+ * same size.
  */
 export function redistributionRows(collectives: readonly CollectivePlan[]): readonly string[][] {
   const rows = new Map<string, Redistribution[]>();
@@ -31,7 +31,7 @@ export function redistributionRows(collectives: readonly CollectivePlan[]): read
   });
 }
 
-/** The redistributions of a plan, each with the collectives of both passes. */
+/** Returns the redistributions of a plan, each with the collectives of both passes. */
 function redistributionsOf(collectives: readonly CollectivePlan[]): readonly Redistribution[] {
   const found = new Map<string, Redistribution>();
   for (const { redistribution, axis, bytes, when, operation } of collectives) {
@@ -52,7 +52,7 @@ function redistributionsOf(collectives: readonly CollectivePlan[]): readonly Red
   return [...found.values()];
 }
 
-/** The path with a star for each number. */
+/** Replaces each number in a path by a star. */
 function patternOf(path: string): string {
   return path
     .split('.')

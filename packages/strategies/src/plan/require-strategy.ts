@@ -1,6 +1,6 @@
 import { ConfigError, describeValue } from '@shardwise/core/extend';
 
-/** Throws ConfigError for what is no strategy. */
+/** Throws ConfigError for a value that is not a strategy. */
 export function requireStrategy(strategy: unknown): void {
   if (typeof strategy === 'object' && strategy !== null && 'plan' in strategy) return;
   const isFunction = typeof strategy === 'function' && strategy.name !== '';

@@ -9,12 +9,13 @@ import {
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** Longest description of a model that ranks exchange: 16 MiB, far above any real one. */
+/** The longest description of a model that ranks exchange: 16 MiB, far above any real one. */
 const maxDescriptionBytes = 16 * 1024 * 1024;
 
 /**
- * Compares names, dtypes, shapes and what is frozen of all ranks' tensors with rank 0's, and what ranks have drawn that keep
- * parts of it. A collective; throws CollectiveMismatchError on every rank, naming the first rank and tensor that differ.
+ * Compares all ranks' tensors with rank 0's: their names, dtypes, shapes, which of them are frozen, and the values
+ * drawn for parameters that were constructed in parts. It is a collective. Throws CollectiveMismatchError on every
+ * rank, naming the first rank and tensor that differ.
  */
 export async function requireSameModel(
   tensors: readonly (readonly [string, Tensor])[],
@@ -29,17 +30,17 @@ export async function requireSameModel(
   });
 }
 
-/** What an error of `requireSameLines` says. */
+/** The texts of an error of `requireSameLines`. */
 export interface ComparedLines {
   readonly asked: string;
-  /** What a line stands for. */
+  /** The name of a line in the text of the error, such as 'tensor'. */
   readonly line: string;
   readonly todo: string;
 }
 
 /**
- * Compares lines of text with rank 0's. A collective; throws CollectiveMismatchError on every rank, naming the first rank
- * and line that differ.
+ * Compares lines of text with rank 0's. It is a collective. Throws CollectiveMismatchError on every rank, naming the
+ * first rank and line that differ.
  */
 export async function requireSameLines(
   lines: readonly string[],
@@ -91,7 +92,7 @@ async function descriptionOfRoot(mine: string, group: ProcessGroup): Promise<str
   return decoder.decode(bytes);
 }
 
-/** Number of the first line that differs; -1 where none does. */
+/** Returns the number of the first line that differs, or -1 if all are equal. */
 function firstDifference(a: string, b: string): number {
   if (a === b) return -1;
   const [linesA, linesB] = [a.split('\n'), b.split('\n')];

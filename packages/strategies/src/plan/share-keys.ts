@@ -1,6 +1,6 @@
 import { type ProcessGroup, randomState, setRandomState } from '@shardwise/core/extend';
 
-/** Gives all ranks rank 0's keys: what they draw for values that all have must be equal. */
+/** Gives all ranks rank 0's random keys, because random values that all ranks have must be equal. */
 export async function shareKeys(group: ProcessGroup): Promise<void> {
   const state = randomState();
   const keys = Int32Array.of(state.seed, state.counter);

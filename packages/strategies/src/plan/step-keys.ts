@@ -7,24 +7,27 @@ import type { LatestPass } from '../pipeline/pipeline-passes.ts';
 import type { ParallelStyle } from '../tensor-parallel/parallel-style.ts';
 import type { StepKey } from './step.ts';
 
-// Steps that others look for in a plan. A page that has no such steps loads nothing of what they do.
+// The keys and data of steps that other code looks for in a plan. A page without such steps does not load the code of
+// their kinds.
 
-/** A unit: parameters that are whole at the same time, while the forward or the backward pass of a module runs. */
+/**
+ * Gathers a unit: parameters that are whole at the same time, while the forward or the backward pass of a module runs.
+ */
 export interface Gather {
   readonly axis: string;
   /** The path of the module; '' for the model. */
   readonly unit: string;
   readonly parameters: readonly string[];
   /**
-   * Whether whole parameters are freed after the forward pass and gathered again in the backward pass. With a
-   * number, each rank keeps a part of them, and so many neighbouring ranks have all parts.
+   * Whether whole parameters are freed after the forward pass and gathered again in the backward pass. With a number,
+   * each rank keeps a part of them, and this many neighbouring ranks together have all parts.
    */
   readonly reshardAfterForward: boolean | number;
   /** The number of units that are gathered before they are used. It is the same in all units. */
   readonly prefetch: number;
   /**
-   * How often the latest passes have gathered each: never what they do not read, more than once what a module
-   * reads that runs again. Default: not known, and all are listed once.
+   * The number of times that the latest passes have gathered each parameter: 0 if nothing reads it, and more than 1 if
+   * its module runs several times. Default: not known, and each is listed once.
    */
   readonly latest?: Readonly<Record<'forward' | 'backward', Readonly<Record<string, number>>>>;
 }
@@ -37,7 +40,7 @@ export interface RunLayer {
   /** The path of the module. */
   readonly module: string;
   readonly style: ParallelStyle;
-  /** By the names of the parameters within the module: their names in the model. */
+  /** The names of parameters in the model, by their names within the module. */
   readonly parameters: Readonly<Record<string, string>>;
   /** The number of tokens of a rank's batch, for the bytes. */
   readonly tokens: number;
@@ -51,24 +54,24 @@ export interface RunStages {
   /** Paths of the modules with which stages 1 and later begin. */
   readonly cut: readonly string[];
   readonly schedule: Schedule;
-  /** By the path of a module: the rank in whose stages it runs. */
+  /** The rank whose stages run each module, by the module's path. */
   readonly rankOfModule: Readonly<Record<string, number>>;
   readonly loss: LossOfPass | null;
   readonly weight: LossWeight;
-  /** Whether running statistics of batch norms move once a pass. Default: by each microbatch. */
+  /** Whether running statistics of batch norms are updated once per pass. Default: each microbatch updates them. */
   readonly deferredBatchNorm?: boolean;
   /** The costs of stages and messages, as far as they are known. */
   readonly costs: ScheduleCosts;
   /**
-   * What crossed between stages in the latest pass, of one microbatch; before the first one, what costs say. Default: not
-   * known.
+   * The values that crossed between stages for one microbatch of the latest pass. Before the first pass, they are
+   * derived from costs. Default: not known.
    */
   readonly edges?: readonly StageEdge[];
-  /** What each rank kept of activations at most in the first pass. Default: not known. */
+  /** The most bytes of activations that each rank kept in the first training pass. Default: not known. */
   readonly liveBytes?: readonly number[];
-  /** All messages of the latest training pass, of all ranks. Default: not known, as before the first one. */
+  /** All messages of the latest training pass, of all ranks. Default: not known, as before the first pass. */
   readonly messages?: readonly PassMessage[];
-  /** What else the latest training pass has shown. Default: not known, as before the first one. */
+  /** Other facts about the latest training pass. Default: not known, as before the first pass. */
   readonly latest?: LatestPass;
 }
 
@@ -80,9 +83,15 @@ export const runStagesKey: StepKey<RunStages> = { name: 'runStages' };
  */
 export interface ShardLayers {
   readonly axis: string;
-  /** `own`: the ranks have other batches, and average what they owe to parameters that are not cut. Default: `shared`. */
+  /**
+   * `own`: the ranks have different batches, and average the gradients of parameters that are not cut. Default:
+   * `shared`.
+   */
   readonly batch?: 'shared' | 'own';
-  /** Whether another strategy may share layers over the axis too, each those that it knows; one step is for both. Default: false. */
+  /**
+   * Whether another strategy may also share layers over the axis, each the layers that it knows. One step then serves
+   * both. Default: false.
+   */
   readonly joins?: boolean;
 }
 

@@ -5,14 +5,14 @@ import { planError } from './plan-error.ts';
 /** A plan that `parallelize` carries out. */
 export type ModelPlan = Plan<PlanContext>;
 
-/** A key by which code finds the steps of a kind without importing what they do. */
+/** A key by which code finds the steps of a kind without importing the code of the kind. */
 export interface StepKey<Data extends object> {
   readonly name: string;
-  /** The type of the data of such steps. It is only a type. */
+  /** The type of the data of the steps. It is only a type. */
   data?(data: Data): void;
 }
 
-/** What steps of one kind do. `data` is the data of one step. */
+/** The code of the steps of one kind. `data` is the data of one step. */
 export interface StepKind<Data extends object> extends StepKey<Data> {
   /** The key by which steps of this kind are found. Default: the kind itself. */
   readonly key?: StepKey<Data>;
@@ -94,7 +94,7 @@ export class Step<Data extends object> implements PlanStep<PlanContext> {
   }
 }
 
-/** The steps of a kind, in the order of the plan. */
+/** Returns the steps of a kind, in the order of the plan. */
 export function stepsOf<Data extends object>(
   { steps }: Pick<Plan, 'steps'>,
   kind: StepKey<Data>,
@@ -102,7 +102,7 @@ export function stepsOf<Data extends object>(
   return steps.filter((step): step is Step<Data> => Step.is(step, kind));
 }
 
-/** The steps of a kind that work over a mesh axis, in the order of the plan. */
+/** Returns the steps of a kind that work over a mesh axis, in the order of the plan. */
 export function stepsOver<Data extends OverAxis>(
   plan: Pick<Plan, 'steps'>,
   kind: StepKey<Data>,
@@ -111,7 +111,7 @@ export function stepsOver<Data extends OverAxis>(
   return stepsOf(plan, kind).filter(({ data }) => data.axis === axis);
 }
 
-/** The plan with other steps of a kind over a mesh axis. */
+/** Returns the plan with changed steps of a kind over a mesh axis. */
 export function mapStepsOver<Data extends OverAxis>(
   plan: ModelPlan,
   kind: StepKind<Data>,
@@ -128,7 +128,7 @@ interface OverAxis {
   readonly axis: string;
 }
 
-/** The messages of a plan, at the start and in each training step. */
+/** Returns the messages of a plan, at the start and in each training step. */
 export function collectivesOf(plan: Plan): readonly CollectivePlan[] {
   return plan.steps.flatMap((step) => step.collectives(plan));
 }

@@ -8,6 +8,6 @@ export interface StrategyWithLoss<
   Output = never,
   Targets extends readonly unknown[] = never,
 > extends Strategy {
-  /** Shape: -> []. */
+  /** The loss of the model's output and the targets. Shape: -> []. */
   readonly loss: (output: Output, ...targets: Targets) => Tensor;
 }

@@ -1,8 +1,8 @@
 import { currentSession, LayoutError } from '@shardwise/core/extend';
 
 /**
- * What becomes of a unit's whole parameters between forward and backward: they are kept, freed, or
- * shared out over an axis of fewer ranks than those that share out the model.
+ * What happens to a unit's whole parameters between forward and backward: they are kept, freed, or shared out over an
+ * axis of fewer ranks than the axis that shares out the model.
  */
 export type AfterForward =
   | { readonly kind: 'keep' }
@@ -10,8 +10,8 @@ export type AfterForward =
   | { readonly kind: 'share'; readonly axis: string; readonly ranks: number };
 
 /**
- * PyTorch's reshard_after_forward: true, false, or of how many neighbouring ranks each keeps a part.
- * Throws LayoutError for a number of ranks that does not divide `size`, which is that of `axis`.
+ * Converts PyTorch's reshard_after_forward: true, false, or the number of neighbouring ranks that each keep a part.
+ * `size` is the number of ranks of `axis`. Throws LayoutError for a number that does not divide `size`.
  */
 export function afterForwardOf(
   reshard: boolean | number,
@@ -33,7 +33,7 @@ export function afterForwardOf(
   );
 }
 
-/** Makes the groups of neighbouring ranks known to the mesh. A collective. */
+/** Adds the groups of neighbouring ranks to the mesh. It is a collective. */
 export async function makeSharingGroups(
   plans: Iterable<AfterForward>,
   axis: string,

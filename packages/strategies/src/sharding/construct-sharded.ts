@@ -30,7 +30,7 @@ import { requireStrategy } from '../plan/require-strategy.ts';
  *     const strategy = compose(pipeline({ microbatches: 8 }), fsdp());
  *     const parallel = await parallelize(constructSharded(() => new GPT(sizes), strategy), strategy);
  *
- * Throws ConfigError if `strategy` is not a strategy, and what its `plan` throws.
+ * Throws ConfigError if `strategy` is not a strategy, and the errors of its `plan`.
  */
 export function constructSharded<M extends Module>(build: () => M, strategy: Strategy): M {
   requireStrategy(strategy);
@@ -38,7 +38,7 @@ export function constructSharded<M extends Module>(build: () => M, strategy: Str
   let index = 0;
   return constructParts((bytes, { shape, dtype }) => {
     const layout = layouts[index++];
-    // A parameter that another one has replaced.
+    // `build` has replaced this parameter by another one, so the model does not have it.
     if (layout === undefined) return nothing(shape);
     if (shardedAxes(layout).length === 0 && layout.only === undefined) return null;
     const chunks = isHeldAt(layout, ownPlace) ? chunksOf(shape, layout, ownPlace) : [];
@@ -54,7 +54,7 @@ function nothing(shape: Shape): InitialPart {
   return { bytes: new Uint8Array(), layout: replicated(shape), drawn: 0 };
 }
 
-/** Of the first and the last bytes, which other keys of random numbers would have made others. */
+/** Hashes the first and the last bytes, which differ if ranks draw from different random keys. */
 function markOf(bytes: Uint8Array): number {
   return [...bytes.subarray(0, markedBytes), ...bytes.subarray(-markedBytes)].reduce(
     mixed,
@@ -64,7 +64,7 @@ function markOf(bytes: Uint8Array): number {
 
 const markedBytes = 64;
 
-/** How each parameter is to lie, in the order in which they are made. */
+/** Returns the layout of each parameter, in the order in which parameters are made. */
 function plannedLayouts(build: () => Module, strategy: Strategy): readonly (Layout | undefined)[] {
   const state = randomState();
   const made: InitialPart[] = [];

@@ -9,26 +9,26 @@ import {
 import type { ShardedPart } from './sharded-part.ts';
 import { sumOf } from './sum-of.ts';
 
-/** What a group asks and tells the reducer that it belongs to. */
+/** The reducer of a group, as the group sees it. */
 export interface GroupReducer {
-  /** Whether gradients are reduced; false in noSync. */
+  /** Whether gradients are reduced. False inside noSync. */
   readonly enabled: boolean;
-  /** Which backward pass since the last update is reduced, from 1. */
+  /** The number of the backward pass since the last update that is reduced, from 1. */
   readonly pass: number;
-  /** A backward pass comes to one of the groups. */
+  /** Called when a backward pass begins to reach one of the groups. */
   expect(): void;
   noteReduced(parts: readonly ShardedPart[]): void;
 }
 
 /**
- * Parameters whose gradients are reduced together: as soon as backward has come to the last of
- * them, so that the reduction runs while older layers compute and their whole gradients are freed.
+ * Parameters whose gradients are reduced together, as soon as the backward pass has reached the last of them. The
+ * reduction then runs while older layers compute, and their whole gradients are freed.
  */
 export class GradientGroup {
   readonly #reducer: GroupReducer;
   readonly #replicas: string | undefined;
   readonly #members: ShardedPart[] = [];
-  /** Leaves that the backward pass under way has still to come to. */
+  /** The number of leaves that the present backward pass has still to reach. */
   #awaited = 0;
   readonly #arrived = new Map<ShardedPart, Node>();
 
@@ -42,7 +42,7 @@ export class GradientGroup {
     return this;
   }
 
-  /** Makes `whole`, made of the parts, the leaf at which backward ends. */
+  /** Makes `whole`, which was made of the parts, the leaf at which the backward pass ends. */
   watch(part: ShardedPart, whole: Node): void {
     if (!isGradEnabled() || !part.requiresGrad) return;
     whole.requiresGrad = true;
@@ -56,7 +56,7 @@ export class GradientGroup {
     };
   }
 
-  /** The pass is over: what has not been reduced yet is, but where the pass failed on its way. */
+  /** Ends a pass. The rest is reduced now, unless the pass has failed. */
   end(completed: boolean): void {
     this.#awaited = 0;
     if (!completed) this.#arrived.clear();
@@ -68,7 +68,7 @@ export class GradientGroup {
   #arrive(part: ShardedPart, gradient: Node): void {
     this.#awaited--;
     const earlier = this.#arrived.get(part);
-    // It may have been frozen since the forward pass.
+    // The parameter may have been frozen since the forward pass.
     if (part.requiresGrad) {
       this.#arrived.set(part, earlier === undefined ? gradient : sumOf(earlier, gradient));
     }
@@ -82,11 +82,11 @@ export class GradientGroup {
     else for (const [part, gradient] of arrived) part.keepLocal(gradient);
   }
 
-  /** The gradients of a pass, if any, with what has waited. */
+  /** Reduces the gradients of a pass, if any, together with those that have waited. */
   #reduce(gradients: readonly (readonly [part: ShardedPart, gradient: Node | null])[]): void {
     this.#reducer.noteReduced(gradients.map(([part]) => part));
     noGrad(() => {
-      // All are ready before the first one leaves: one program makes them.
+      // All gradients are added to the program before the first reduction, so that one segment computes them.
       const ready = gradients.map(([part, gradient]) => {
         return { part, padded: part.toParts(new Tensor(part.takeLocal(gradient))) };
       });

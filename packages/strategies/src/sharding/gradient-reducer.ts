@@ -12,8 +12,8 @@ import { GradientGroup } from './gradient-group.ts';
 import type { ShardedPart } from './sharded-part.ts';
 
 /**
- * Averages the gradients of a model whose parameters are shared out, in groups. When a backward pass is
- * over, all that it has left and all that waited for it is reduced; on all ranks the same.
+ * Averages the gradients of a model whose parameters are shared out, in groups. At the end of a backward pass it
+ * reduces all gradients that are left and all that have waited. All ranks reduce the same ones.
  */
 export class GradientReducer {
   /** Set to false to let gradients wait on this rank (noSync). */
@@ -24,7 +24,7 @@ export class GradientReducer {
   readonly #names = new Map<ShardedPart, string>();
   readonly #agreement: RankAgreement;
   #reduced: string[] = [];
-  /** Names of those whose gradients the latest pass has reduced; null before the first one. */
+  /** The names of the parameters whose gradients the latest pass has reduced. Null before the first pass. */
   latest: ReadonlySet<string> | null = null;
   #isUnderWay = false;
   readonly #passes = new PassCount();
@@ -35,7 +35,7 @@ export class GradientReducer {
     this.#agreement = new RankAgreement(batchAxesOf(over), '');
   }
 
-  /** Makes a parameter a member of a group, and has updates of it checked. */
+  /** Makes a parameter a member of a group, and checks its updates. */
   add(name: string, part: ShardedPart, groupNumber: number): GradientGroup {
     const group = this.#groups.get(groupNumber) ?? new GradientGroup(this, this.#replicas);
     this.#groups.set(groupNumber, group.add(part));
@@ -44,12 +44,12 @@ export class GradientReducer {
     return group;
   }
 
-  /** Which backward pass since the last update is reduced, from 1. */
+  /** The number of the backward pass since the last update that is reduced, from 1. */
   get pass(): number {
     return this.#passes.current;
   }
 
-  /** A backward pass comes to one of the groups. */
+  /** Call this when a backward pass reaches one of the groups. */
   expect(): void {
     if (this.#isUnderWay) return;
     this.#isUnderWay = true;
@@ -57,7 +57,7 @@ export class GradientReducer {
     queueAfterBackward((completed) => this.#end(completed));
   }
 
-  /** A group has reduced the gradients of these. */
+  /** Call this when a group has reduced the gradients of some parts. */
   noteReduced(parts: readonly ShardedPart[]): void {
     for (const part of parts) this.#reduced.push(this.#names.get(part) ?? '');
   }

@@ -8,8 +8,8 @@ import {
 } from '@shardwise/core/extend';
 
 /**
- * What was kept of a parameter, where it is all that a layout gives this rank; null where other axes share that out, too,
- * which later steps of the plan do.
+ * Returns the part of a parameter that was kept, if it is all that a layout gives this rank. Returns null if other axes
+ * share the parameter out, too, because later steps of the plan do that.
  */
 export function initialContents(
   { bytes, layout }: InitialPart,

@@ -11,27 +11,27 @@ export interface UnitPlan {
 }
 
 export interface InstallOptions {
-  /** How many units ahead of their use parameters are collected. */
+  /** How many units ahead of their use parameters are gathered. */
   readonly prefetch: number;
   readonly lowPrecision: LowPrecision | undefined;
 }
 
 export interface InstalledUnits {
   readonly units: ReadonlyMap<string, ShardedUnit>;
-  /** All that the model computes until the end is one pass, of which the units tell what they have gathered. */
+  /** Begins a pass, which includes all that the model computes until endPass. Units count the gathers of a pass. */
   readonly beginPass: () => void;
   readonly endPass: () => void;
 }
 
-/** Throws LayoutError for a unit that is no module, ConfigError for one without forward pass. */
+/** Throws LayoutError for a unit that is not a module, and ConfigError for one without forward pass. */
 export function checkUnits(model: Module, names: Iterable<string>): void {
   const modules = new Map(model.namedModules());
   for (const name of names) forwardOf(moduleOf(modules, name));
 }
 
 /**
- * Has the units of a model collect their parameters. `plans`, and the units that it returns, have the names of the
- * units' modules as keys.
+ * Makes the units of a model gather their parameters. The keys of `plans` and of the returned units are the names of
+ * the units' modules.
  */
 export function installUnits(
   model: Module,
@@ -42,7 +42,7 @@ export function installUnits(
   const inputDtype = castForwardInputs ? parameterDtype : undefined;
   const modules = new Map(model.namedModules());
   const units = new Map<string, ShardedUnit>();
-  // As in the latest forward pass; before the first one, as they were declared.
+  // The order of the latest forward pass. Before the first one, the order in which units were declared.
   let order: ShardedUnit[] = [];
   let running: ShardedUnit[] = [];
   let isRunning = false;
@@ -83,7 +83,7 @@ export function installUnits(
   }
   const root = units.get('');
   interceptForward(model, (forward, inputs) => {
-    // The microbatches of a pipeline are one pass, for which units that keep what they collect do so once.
+    // The microbatches of a pipeline are one pass. Units that keep their whole parameters gather once for all of them.
     if (!isPass) begin();
     for (const unit of units.values()) if (!unit.keeps || !isPass) unit.release();
     running = [];

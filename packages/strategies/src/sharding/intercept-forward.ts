@@ -1,7 +1,7 @@
 import { ConfigError, type Module } from '@shardwise/core/extend';
 import { methodOf, replaceMethod, type Method } from '../module-method.ts';
 
-/** Throws ConfigError for a module without forward pass. */
+/** Returns a module's forward(). Throws ConfigError for a module without forward pass. */
 export function forwardOf(module: Module): Method {
   const forward = methodOf(module, 'forward');
   if (forward !== undefined) return forward;
@@ -16,8 +16,7 @@ export function forwardOf(module: Module): Method {
 }
 
 /**
- * Has every call of this module's `forward`, by whomever, go through `around`. Throws ConfigError
- * for a module without forward pass.
+ * Makes every call of a module's `forward` go through `around`. Throws ConfigError for a module without forward pass.
  */
 export function interceptForward(
   module: Module,

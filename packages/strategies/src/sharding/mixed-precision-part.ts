@@ -11,15 +11,17 @@ import { ShardedPart, type ShardedPartOptions } from './sharded-part.ts';
 
 export interface MixedPrecisionPartOptions extends ShardedPartOptions {
   readonly lowPrecision: LowPrecision;
-  /** Whether each rank stores its part of the low-precision values, or all of them. */
+  /** Whether each rank stores its part of the low-precision values, or the whole. */
   readonly stores: 'part' | 'whole';
-  /** Whether each rank keeps its part of the gradient, or its own whole one until the step. */
+  /**
+   * Whether each rank keeps its part of the averaged gradient, or the whole gradient of its own batches until the step.
+   */
   readonly keepsGradient: 'part' | 'whole';
 }
 
 /**
- * Its f32 part is what an optimizer, clipping and checkpoints see; what forward and backward read,
- * and what they leave, is stored and sent in fewer bits.
+ * A part whose f32 values the optimizer, clipping and checkpoints see. The values that forward and backward read, and
+ * the gradients, are stored and sent in fewer bits.
  */
 export class MixedPrecisionPart extends ShardedPart {
   readonly #low: LowPrecisionValues;
@@ -51,7 +53,7 @@ export class MixedPrecisionPart extends ShardedPart {
     return noGrad(() => allGather(this, this.axis, 0)).node;
   }
 
-  /** Shape: padded -> whole. */
+  /** Makes the whole parameter from the low-precision values of its parts. Shape: padded -> whole. */
   override wholeFrom(padded: Node): Node {
     return super.wholeFrom(this.#low.read(padded));
   }
@@ -60,7 +62,7 @@ export class MixedPrecisionPart extends ShardedPart {
     return this.#options.keepsGradient === 'whole';
   }
 
-  /** A replacement is computed where it is read, so that no f32 gradient is kept. */
+  /** A replacement of the gradient is computed where it is read, so that no f32 gradient is kept. */
   protected override get replacesLate(): boolean {
     return true;
   }

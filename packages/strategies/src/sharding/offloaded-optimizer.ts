@@ -47,7 +47,7 @@ const defaultChunkBytes = 64 * 1024 * 1024;
  * loaded are outside the device again after the next step.
  */
 export class OffloadedOptimizer<Wrapped extends Optimizer> extends WrappedOptimizer<Wrapped> {
-  /** The names of what the model has and of what the optimizer updates. */
+  /** The names of the model's parameters, and of other tensors that the optimizer updates. */
   readonly #names: Map<Tensor, string>;
   readonly #options: OffloadedOptimizerOptions;
 
@@ -80,7 +80,7 @@ export class OffloadedOptimizer<Wrapped extends Optimizer> extends WrappedOptimi
       try {
         await session.realize([]);
       } catch (error) {
-        // The chunks before have been updated.
+        // If an earlier chunk has been updated, the step cannot be repeated.
         throw skipped.length > 1 ? session.refuse(error) : error;
       }
       for (const parameter of chunk) await this.#pageOut(parameter);
@@ -88,7 +88,7 @@ export class OffloadedOptimizer<Wrapped extends Optimizer> extends WrappedOptimi
     return endStep(options, () => skipped.forEach((uncount) => uncount()));
   }
 
-  /** What the optimizer has, and the model has not, may have been added to it since. */
+  /** Names tensors of the optimizer that the model does not have. They may have been added since the last step. */
   #nameOthers(): void {
     for (const parameter of this.paramGroups.flatMap(({ params }) => params)) {
       if (this.#names.has(parameter)) continue;

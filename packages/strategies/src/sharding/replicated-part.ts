@@ -2,21 +2,21 @@ import { allGather, type Node, noGrad, Tensor, withoutValues } from '@shardwise/
 import { asVarying, type Place } from '../layout/equal-parts.ts';
 import { ShardedPart } from './sharded-part.ts';
 
-/** One of the parts that stand behind each other. Shape: padded -> part. */
+/** Returns the part of rank `rank` from the concatenated parts. Shape: padded -> part. */
 function sliceOf(padded: Tensor, { size, rank }: Place): Tensor {
   const rows = (padded.shape[0] ?? 0) / size;
   return padded.slice(0, rank * rows, (rank + 1) * rows);
 }
 
-/** This rank keeps the whole contents, updates its part, and gives that to the others. */
+/** A part of which the rank keeps the whole contents. The rank updates its part and gathers those of the others. */
 abstract class ReplicatedPart extends ShardedPart {
   #part: Node | null = null;
   #partOf: Node | null = null;
 
-  /** Shape: -> part. */
+  /** The rank's part of the whole contents. Shape: -> part. */
   override get node(): Node {
     const { contents } = this;
-    // Not the expression of an earlier step, whose value would be that of then.
+    // The expression of an earlier step is not used again, because its value would be that of the earlier contents.
     const isCurrent =
       this.#partOf === contents &&
       this.#part !== null &&
@@ -35,18 +35,18 @@ abstract class ReplicatedPart extends ShardedPart {
     return this.contents;
   }
 
-  /** Shape: value of this rank's part. */
+  /** Gathers the new parts of all ranks and stores the whole. Shape: value has that of this rank's part. */
   override store(value: Node): this {
     return super.store(noGrad(() => allGather(new Tensor(value), this.axis, 0)).node);
   }
 }
 
-/** This rank keeps its part of the gradient (ZeRO-2). */
+/** A part of which the rank keeps the whole contents and its part of the gradient (ZeRO-2). */
 export class GradientShardedPart extends ReplicatedPart {}
 
 /**
- * This rank keeps the whole gradient of its own batches (ZeRO-1); its part of the mean is made when
- * the step's program asks for it, in the place where that gradient became complete.
+ * A part of which the rank keeps the whole contents and the whole gradient of its own batches (ZeRO-1). Its part of the
+ * average is computed when the step's program asks for it, at the place where the rank's gradient became complete.
  */
 export class StateShardedPart extends ReplicatedPart {
   protected override get keepsWholeGradient(): boolean {

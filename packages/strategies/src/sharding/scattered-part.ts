@@ -1,7 +1,7 @@
 import { allGather, type Node, noGrad } from '@shardwise/core/extend';
 import { ShardedPart } from './sharded-part.ts';
 
-/** This rank keeps its part of the contents and of the gradient (ZeRO-3, FSDP). */
+/** A part of which the rank keeps its part of the contents and of the gradient (ZeRO-3, FSDP). */
 export class ScatteredPart extends ShardedPart {
   override collect(): Node {
     return noGrad(() => allGather(this, this.axis, 0)).node;

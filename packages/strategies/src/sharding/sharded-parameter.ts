@@ -5,17 +5,17 @@ import type { GradientGroup } from './gradient-group.ts';
 import type { ShardedPart } from './sharded-part.ts';
 
 /**
- * A parameter of which this rank updates a part. Forward passes of its unit read one whole that they
- * collected for all of the unit; expressions elsewhere each make it whole, and what it owes them is
- * reduced with the rest of its gradient.
+ * A parameter of which this rank updates a part. The forward pass of its unit reads one whole, which is gathered once
+ * for the unit. An expression elsewhere gathers a whole of its own, and its gradient is reduced with the rest of the
+ * parameter's gradient.
  */
 export class ShardedParameter extends StandInParameter {
   readonly #part: ShardedPart;
   readonly #group: GradientGroup;
-  /** What the latest pass has collected for stages of other ranks; null where it has not. */
+  /** The whole that the latest pass has gathered for stages of other ranks. Null if it has gathered none. */
   latestLent: Node | null = null;
 
-  /** `original` is what is sharded. */
+  /** `original` is the parameter that is sharded. */
   constructor(part: ShardedPart, original: Parameter, group: GradientGroup) {
     super(original);
     this.#part = part;
@@ -26,7 +26,7 @@ export class ShardedParameter extends StandInParameter {
     return this.#part;
   }
 
-  /** A node of this pass alone, at which backward ends. Shape: padded -> what was sharded. */
+  /** Makes a leaf for this pass alone, at which the backward pass ends. Shape: padded -> that of the original. */
   leafOf(padded: Node): Node {
     const leaf = new Tensor(this.#part.wholeFrom(padded)).detach().node;
     this.#group.watch(this.#part, leaf);

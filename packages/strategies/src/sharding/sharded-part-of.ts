@@ -22,11 +22,14 @@ export interface ShardedPartRequest {
   readonly axis: string;
   readonly planned: ParameterPlan;
   readonly lowPrecision: LowPrecision | undefined;
-  /** The axes whose ranks get the value of the first one. */
+  /** The axes along which ranks get the values of the first rank. */
   readonly axes: readonly string[];
 }
 
-/** What this rank keeps of a parameter that a plan shards over an axis. A collective: its values are rank 0's. */
+/**
+ * Returns the part that this rank keeps of a parameter that a plan shards over an axis. It is a collective, because the
+ * values are rank 0's.
+ */
 export async function shardedPart(
   parameter: Parameter,
   { axis, axes, planned, lowPrecision }: ShardedPartRequest,

@@ -25,32 +25,32 @@ export interface ShardedPartOptions {
   readonly axis: string;
   readonly sharding: Sharding;
   readonly requiresGrad: boolean;
-  /** What is sharded, which may be a part itself. */
+  /** The tensor that is sharded, which may be a part itself. */
   readonly of: Tensor;
 }
 
 /**
- * The part that this rank updates of a ShardedParameter. Kinds of it differ in what else the rank keeps:
- * contents and gradients of its part, or of the whole.
+ * The part of a ShardedParameter that this rank updates. Subclasses differ in what else the rank keeps: the contents
+ * and gradient of its part only, or of the whole.
  */
 export abstract class ShardedPart extends StoredPart {
   readonly axis: string;
   readonly sharding: Sharding;
-  /** Which of how many parts this is. */
+  /** The number of this part, and the number of parts. */
   readonly place: Place;
-  /** The shape of what is sharded. */
+  /** The shape of the tensor that is sharded. */
   readonly #whole: Shape;
   readonly #partShape: Shape;
-  /** The gradient of the whole parameter, of this rank's batches alone. */
+  /** The gradient of the whole parameter, from this rank's batches alone. */
   readonly #local = new GradientSum();
   #waits = false;
   /** The gradient of the part, averaged over the ranks. */
   readonly #gradient: Gradient;
-  /** The average of a whole gradient that is kept. */
+  /** This rank's part of the average, if the rank keeps the whole gradient. */
   #reduced: Node | null = null;
   #checkUpdate: ((update: Update) => void) | null = null;
 
-  /** `data` is what this rank keeps. The rest of the part is padding. */
+  /** `data` is the data that this rank keeps. The rest of the part is padding. */
   constructor(
     data: HostData,
     shape: Shape,
@@ -66,7 +66,7 @@ export abstract class ShardedPart extends StoredPart {
     this.place = ownPlace(axis);
     this.#whole = of.shape;
     this.#partShape = partShape(of.shape, sharding, this.place.size);
-    // What is reduced is added in takeReduced; nothing arrives by itself.
+    // takeReduced adds the reduced gradients. The gradient itself gets none from the backward pass.
     this.#gradient = this.reduceGradient({
       expect: () => {},
       arrive: () => {},
@@ -82,20 +82,20 @@ export abstract class ShardedPart extends StoredPart {
     return this.contents.dtype;
   }
 
-  /** Of the leaf, whatever expression stands for it. */
+  /** Whether the stored leaf requires a gradient. `node` may be an expression of the leaf. */
   override get requiresGrad(): boolean {
     return this.contents.requiresGrad;
   }
 
-  /** The parts of all ranks, as forward passes read them. Shape: -> padded. */
+  /** Gathers the parts of all ranks with the values that forward passes read. Shape: -> padded. */
   abstract collect(): Node;
 
-  /** The parts of all ranks, as an optimizer sees them. Shape: -> padded. */
+  /** Gathers the parts of all ranks with the values that an optimizer sees. Shape: -> padded. */
   collectExact(): Node {
     return this.collect();
   }
 
-  /** All parts behind each other, along the dim of `sharding`. */
+  /** The shape of all parts, concatenated along the dim of `sharding`. */
   get paddedShape(): Shape {
     return paddedShape(this.#whole, this.sharding, this.place.size);
   }
@@ -110,7 +110,7 @@ export abstract class ShardedPart extends StoredPart {
     return fromParts(padded, this.sharding, this.place.size, this.#whole);
   }
 
-  /** As expressions read it. Shape: padded -> whole. */
+  /** Makes the whole that expressions read. Shape: padded -> whole. */
   wholeFrom(padded: Node): Node {
     return noGrad(() => this.fromParts(new Tensor(padded))).node;
   }
@@ -120,7 +120,7 @@ export abstract class ShardedPart extends StoredPart {
     return sumOf(super.accumulated, this.#reduced);
   }
 
-  /** Throws TensorStateError while gradients wait, of which `node` knows nothing. */
+  /** Throws TensorStateError while gradients wait to be reduced, because `node` does not include them. */
   override setGradientNode(node: Node): void {
     if (this.#waits) throw waitingError(this.shape);
     if (this.replacesLate) this.replaceLate(node);
@@ -132,7 +132,7 @@ export abstract class ShardedPart extends StoredPart {
     return this.#waits;
   }
 
-  /** Has the gradient of this rank's batches wait for a later reduction. Shape: whole. */
+  /** Makes a gradient of this rank's batches wait for a later reduction. Shape: whole. */
   keepLocal(gradient: Node): void {
     this.keepReplacement();
     this.#waits = true;
@@ -140,8 +140,8 @@ export abstract class ShardedPart extends StoredPart {
   }
 
   /**
-   * What is to be averaged over the ranks: the gradient of a pass, where there is one, and what has waited. Shape:
-   * whole -> whole.
+   * Takes the gradient to average over the ranks: that of a pass, if any, plus those that have waited. Shape: whole ->
+   * whole.
    */
   takeLocal(gradient: Node | null): Node {
     this.keepReplacement();
@@ -153,24 +153,27 @@ export abstract class ShardedPart extends StoredPart {
     return all;
   }
 
-  /** Shape: this rank's part of the average. */
+  /** Adds this rank's part of an average. Shape: part. */
   takeReduced(part: Node): void {
     if (this.keepsWholeGradient) this.#reduced = part;
     else this.#gradient.addReduced(part);
     this.#gradient.runHooks();
   }
 
-  /** Whether the whole gradient of this rank's batches is kept until zeroGrad(), and not its part of the average. */
+  /**
+   * Whether the whole gradient of this rank's batches is kept until zeroGrad(). Otherwise its part of the average is
+   * kept.
+   */
   protected get keepsWholeGradient(): boolean {
     return false;
   }
 
-  /** Whether what takes the place of the gradient is computed where it is read, and not kept. */
+  /** Whether a replacement of the gradient is computed where it is read, and not kept. */
   protected get replacesLate(): boolean {
     return this.keepsWholeGradient;
   }
 
-  /** The replacement stands for what was reduced, too. */
+  /** The replacement also stands for the gradients that were reduced. */
   protected override keepReplacement(): boolean {
     const isKept = super.keepReplacement();
     if (isKept) {
@@ -180,7 +183,7 @@ export abstract class ShardedPart extends StoredPart {
     return isKept;
   }
 
-  /** `check` throws where this rank's part of the gradient is not what an update takes. */
+  /** `check` throws if this rank's part of the gradient is not the one that an update takes. */
   checkUpdatesBy(check: (update: Update) => void): void {
     this.#checkUpdate = check;
   }
@@ -190,7 +193,7 @@ export abstract class ShardedPart extends StoredPart {
     return node === null ? super.keptGradients : [...super.keptGradients, node];
   }
 
-  /** Also what waits to be reduced over the ranks. */
+  /** Also pages the gradient that waits to be reduced over the ranks. */
   override pageGradient(name: string, store: PageStore): void {
     super.pageGradient(name, store);
     this.#local.pages = { store: currentSession().numberOf(store), name: `${name} local` };

@@ -15,13 +15,16 @@ import type { ShardedPart } from './sharded-part.ts';
 export interface ShardedUnitOptions {
   readonly name: string;
   readonly parameters: readonly ShardedParameter[];
-  /** What is not kept is collected again in backward. */
+  /**
+   * What happens to the whole parameters after forward. Those that are not kept are gathered again in the backward
+   * pass.
+   */
   readonly afterForward: AfterForward;
-  /** Called when backward comes to this unit. */
+  /** Called when the backward pass reaches this unit. */
   readonly onBackward: () => void;
 }
 
-/** Parameters that are whole together: those of a module, while its forward or backward pass runs. */
+/** The parameters of a module, which are whole together while its forward or backward pass runs. */
 export class ShardedUnit {
   readonly name: string;
   readonly parameters: readonly ShardedParameter[];
@@ -29,9 +32,12 @@ export class ShardedUnit {
   readonly #region: RecomputeRegion | null;
   #collected: readonly Collected[] = [];
   #lastCollected: readonly Node[] = [];
-  /** What the latest forward pass has collected of each parameter, more than once where it came here again. */
+  /**
+   * The nodes that the latest forward pass has gathered for each parameter. There are several if the pass came here
+   * several times.
+   */
   readonly #uses: readonly Set<Node>[];
-  /** What backward has collected again, by what forward had collected. */
+  /** The nodes that the backward pass has gathered again, by those that the forward pass had gathered. */
   readonly #again = new Map<Node, Node>();
 
   constructor(options: ShardedUnitOptions) {
@@ -52,8 +58,8 @@ export class ShardedUnit {
   }
 
   /**
-   * Collects the parts in the program as it stands here: at their use, or ahead of it. What was collected
-   * before an update is collected again.
+   * Gathers the parts at the present place of the program: at their use, or ahead of it. Parts that were gathered
+   * before an update are gathered again.
    */
   collect(): readonly Node[] {
     const isThere = this.#collected.length > 0 && this.#collected.every(isCurrent);
@@ -65,29 +71,31 @@ export class ShardedUnit {
     return this.#collected.map(({ padded }) => padded);
   }
 
-  /** Collects the parts in a backward pass. */
+  /** Gathers the parts again in a backward pass. */
   collectAgain(): void {
     this.#region?.prefetch(this.#lastCollected);
   }
 
-  /** Whether what a pass has collected stays until its end. */
+  /** Whether the whole parameters of a pass are kept until its end. */
   get keeps(): boolean {
     return this.#region === null;
   }
 
-  /** Forgets what was collected. */
+  /** Forgets the gathered parameters. */
   release(): void {
     this.#collected = [];
   }
 
-  /** A forward pass of the model begins, or of this unit alone. */
+  /** Begins a forward pass of the model, or of this unit alone. */
   begin(): void {
     for (const nodes of this.#uses) nodes.clear();
     for (const parameter of this.parameters) parameter.latestLent = null;
     this.#again.clear();
   }
 
-  /** How often the latest pass has gathered each parameter: nothing gathers those that nothing reads. */
+  /**
+   * Counts how many times the latest pass has gathered each parameter. Parameters that nothing reads are not gathered.
+   */
   gathers(pass: 'forward' | 'backward'): ReadonlyMap<ShardedParameter, number> {
     return new Map(
       this.parameters.map((parameter, index) => {
@@ -106,7 +114,7 @@ export class ShardedUnit {
     return this.#lastCollected.length > 0;
   }
 
-  /** Runs `body` with the whole parameters in the place of the parts. */
+  /** Runs `body` with the whole parameters in place of the parts. */
   whole<T>(body: () => T): T {
     const collected = this.collect();
     this.#lastCollected = collected;
@@ -130,7 +138,9 @@ export class ShardedUnit {
     }
   }
 
-  /** Keeps this rank's part of what was collected, from which the ranks next to it make it again. */
+  /**
+   * Keeps this rank's part of a gathered parameter. The neighbouring ranks gather the parameter from such parts again.
+   */
   #share(padded: Node): void {
     if (this.#region === null || this.#afterForward.kind !== 'share') return;
     const { axis } = this.#afterForward;
@@ -147,19 +157,19 @@ export class ShardedUnit {
   }
 }
 
-/** Parts of all ranks, and what of this rank's they were collected from. */
+/** A gathered parameter, and the stored part of this rank from which it was gathered. */
 interface Collected {
   readonly part: ShardedPart;
   readonly stored: Node;
   readonly padded: Node;
 }
 
-/** Whether a run has come to a node. */
+/** Returns whether a run has visited a node. */
 function wasVisited({ mark }: Node): boolean {
   return mark > 0;
 }
 
-/** Whether nothing has been updated since. */
+/** Returns whether the part has not been updated since. */
 function isCurrent({ part, stored, padded }: Collected): boolean {
   return part.stored === stored && padded.id > stored.updatedAt;
 }

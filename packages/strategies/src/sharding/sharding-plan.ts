@@ -24,13 +24,13 @@ export interface ShardingOptions {
   readonly axis: string;
   /** A mesh axis whose ranks hold the same parts. */
   readonly replicas?: string | undefined;
-  /** Which states the ranks share out; each includes those before it. */
+  /** The states that the ranks share out. Each value includes those before it. */
   readonly sharded: 'optimizer' | 'gradients' | 'parameters';
   readonly rule: ShardingRule;
   readonly unitOf: UnitOf;
-  /** Whether whole parameters are freed after forward; a number: of how many ranks each keeps a part then. */
+  /** Whether whole parameters are freed after forward. A number: the number of ranks that each keep a part. */
   readonly reshardAfterForward: (unit: string) => boolean | number;
-  /** Which parameters are reduced together, by name. */
+  /** Returns the name of the group of parameters with which a parameter is reduced. */
   readonly gradientGroupOf: (parameterName: string) => string;
   /** How many units ahead of their use parameters are gathered. */
   readonly prefetch: number;
@@ -41,7 +41,7 @@ export interface ShardingOptions {
   readonly broadcastBuffers: boolean;
 }
 
-/** A plan by which the ranks of an axis share out states. Throws LayoutError for unknown axes. */
+/** Makes a plan by which the ranks of an axis share out states. Throws LayoutError for unknown axes. */
 export function shardingPlan(
   { parameters }: ModelSpec,
   axes: readonly MeshAxis[],
@@ -56,7 +56,7 @@ export function shardingPlan(
   const byUnit = Map.groupBy(parameters, ({ name, names: all }) =>
     commonUnit(all ?? [name], unitOf),
   );
-  // The whole model first, then the units in the order in which the model declares them.
+  // The whole model comes first, then the units in the order in which the model declares them.
   const units = [...byUnit].sort(([a], [b]) => Number(b === '') - Number(a === ''));
   const groups = Map.groupBy(parameters.toReversed(), ({ name }) => options.gradientGroupOf(name));
   for (const [unit] of units) afterForwardOf(options.reshardAfterForward(unit), axis, size);

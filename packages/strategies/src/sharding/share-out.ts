@@ -7,14 +7,17 @@ import { shardedPart } from './sharded-part-of.ts';
 import { ShardedParameter } from './sharded-parameter.ts';
 
 export interface SharingOut {
-  /** The axis over which parameters are shared out, and that of replicas. */
+  /** The axis over which parameters are shared out, and the axis of replicas. */
   readonly over: BatchAxes;
-  /** Names of parameters whose gradients are reduced together. */
+  /** The names of the parameters whose gradients are reduced together, for each group. */
   readonly groups: readonly (readonly string[])[];
   readonly context: PlanContext;
 }
 
-/** Puts parameters of which this rank updates a part in the place of the model's. Returns what averages their gradients. */
+/**
+ * Replaces the model's parameters by those of which this rank updates a part. Returns the reducer that averages their
+ * gradients.
+ */
 export async function shareOut(
   named: PlanContext['parameters'],
   { over, groups, context }: SharingOut,

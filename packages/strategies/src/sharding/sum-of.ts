@@ -1,6 +1,6 @@
 import { type Node, noGrad, Tensor } from '@shardwise/core/extend';
 
-/** The sum of those that there are: in f32 where their dtypes differ. Shape: N, N -> N. */
+/** Adds two gradients, the second of which may be null. The sum is f32 if their dtypes differ. Shape: N, N -> N. */
 export function sumOf(first: Node, second: Node | null): Node;
 export function sumOf(first: Node | null, second: Node | null): Node | null;
 export function sumOf(first: Node | null, second: Node | null): Node | null {

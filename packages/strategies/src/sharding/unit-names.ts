@@ -1,14 +1,14 @@
 /** The unit of a parameter, from its name. '' is the unit of the whole model. */
 export type UnitOf = (parameterName: string) => string;
 
-/** The member of the outermost list of modules, such as a block of a transformer: `blocks.3`. */
+/** Units are the members of the outermost list of modules, such as the blocks of a transformer: `blocks.3`. */
 export const outermostListMember: UnitOf = (name) =>
   /^(?:[^.]+\.)*?\d+(?=\.)/.exec(name)?.[0] ?? '';
 
 /** The whole model is one unit. */
 export const oneUnit: UnitOf = () => '';
 
-/** A unit that holds all names of a shared parameter. */
+/** Returns the unit that holds a parameter with all of these names. */
 export function commonUnit(names: readonly string[], unitOf: UnitOf): string {
   const units = new Set(names.map(unitOf));
   const [unit = ''] = units;

@@ -4,18 +4,18 @@ import type { StyleCollective } from './parallel-style.ts';
 import { formatAxisLayout, type ActivationLayout } from '../layout/axis-layout.ts';
 
 export interface RedistributedActivation {
-  /** Path of the module whose activation it is. */
+  /** The path of the module that has the activation. */
   readonly module: string;
   readonly from: ActivationLayout;
   readonly to: ActivationLayout;
-  /** How many elements the whole activation has. */
+  /** The number of elements of the whole activation. */
   readonly elements: number;
   readonly dtype: DType;
-  /** Whether backward does again what forward did. */
+  /** Whether the backward pass repeats the collective of the forward pass. */
   readonly again?: boolean;
 }
 
-/** What redistributing an activation communicates; bytes are of the whole activation. */
+/** Returns the collectives of redistributing an activation. Their bytes are those of the whole activation. */
 export function activationCollectives(change: RedistributedActivation): StyleCollective[] {
   const { module, from, to, elements, dtype, again = false } = change;
   const found = collectivesOfMove(moveOver('', from, to));

@@ -5,13 +5,13 @@ export interface EvenShardingRequest {
   readonly name: string;
   readonly shape: Shape;
   readonly dim: number;
-  /** Number of ranks. */
+  /** The number of ranks. */
   readonly size: number;
-  /** Heads of each section, of which none is cut; by default the dim is one section that is cut anywhere. */
+  /** The heads of each section, none of which is cut. Default: the dim is one section that can be cut anywhere. */
   readonly heads?: readonly number[];
 }
 
-/** A parameter sharded along a dim, in equal parts. Throws LayoutError where the ranks can't have those. */
+/** Returns the sharding of a parameter along a dim in equal parts. Throws LayoutError if that is not possible. */
 export function evenSharding({ name, shape, dim, size, heads }: EvenShardingRequest): DimSharding {
   const total = shape[dim];
   if (total === undefined) {

@@ -11,12 +11,12 @@ export interface GatherAgainOptions {
 
 export const gatherAgainRules: OptionRules<GatherAgainOptions> = { gatherAgain: option.flag };
 
-/** What brings a rank the values of others, and other shapes of them. */
+/** The operations that bring values of other ranks, and the one that changes their shape. */
 const sent: ReadonlySet<Op> = new Set<Op>(['allGather', 'broadcast', 'reshape']);
 
 /**
- * Runs a part of a forward pass whose gathers and broadcasts backward makes again: a rank keeps its
- * own parts, and not those of the others.
+ * Runs a part of a forward pass. The backward pass repeats its gathers and broadcasts, so a rank keeps its own parts
+ * and not those of others.
  */
 export function sendingAgain<T>(body: () => T): T {
   return new RecomputeRegion({ keeps: ({ op }) => !sent.has(op) }).run(body);

@@ -49,8 +49,9 @@ const headParallelRules: OptionRules<HeadParallelOptions> = {
 const name = 'headParallel';
 
 /**
- * A MultiheadAttention in which each rank computes some of the heads (Shoeybi et al. 2019). All ranks give it the
- * same mask, for all heads if it has a size for each. Planning throws LayoutError if the ranks do not divide the heads of queries, or those of keys and values.
+ * A MultiheadAttention in which each rank computes some of the heads (Shoeybi et al. 2019). All ranks pass it the same
+ * mask. A mask with a size for each head must have all heads. Planning throws LayoutError if the ranks do not divide
+ * the heads of queries, or those of keys and values.
  */
 export function headParallel(options: HeadParallelOptions): ParallelStyle {
   checkOptions('headParallel', options, headParallelRules);
@@ -131,7 +132,7 @@ export function headParallel(options: HeadParallelOptions): ParallelStyle {
               redistributeOver(lowered(requireTensor(x, path)), axis, input, 'replicate'),
             );
             const calls = inputs.slice(tensors).map((call) => ofOwnHeads(call, axis, numHeads));
-            // Each rank drops weights of other heads.
+            // Dropout differs between ranks, because each rank drops weights of other heads.
             return withCoordinateKeys(rank, () => attend([...copied, ...calls]));
           };
           return gatherAgain ? sendingAgain(attended) : attended();
@@ -141,7 +142,10 @@ export function headParallel(options: HeadParallelOptions): ParallelStyle {
   };
 }
 
-/** The options of a call, with what this rank's heads read of a mask. Shape: mask [.., H, T, S] -> [.., H / t, T, S]. */
+/**
+ * Returns the arguments of a call, with the part of a mask that this rank's heads read. Shape: mask [.., H, T, S] ->
+ * [.., H / t, T, S].
+ */
 function ofOwnHeads(call: unknown, axis: string, numHeads: number): unknown {
   if (typeof call !== 'object' || call === null || !('mask' in call)) return call;
   const { mask } = call;
@@ -153,7 +157,7 @@ function ofOwnHeads(call: unknown, axis: string, numHeads: number): unknown {
   return { ...call, mask: redistributeOver(mask, axis, 'invariant', 'replicate') };
 }
 
-/** One copy of what is given more than once, as the same keys and values. */
+/** Copies each value once, even if it is passed several times, as the same keys and values are. */
 function copiesOf<T>(values: readonly unknown[], copy: (value: unknown) => T): T[] {
   const copies = new Map([...new Set(values)].map((value) => [value, copy(value)]));
   return values.flatMap((value) => copies.get(value) ?? []);

@@ -3,8 +3,8 @@ import { StandInParameter } from '../stand-in-parameter.ts';
 import { LayerParameter } from './layer-parameter.ts';
 
 /**
- * Runs the forward pass of a layer in which each rank computes a part. Inside `body`, those of `parameters`
- * that are sharded stand for this rank's parts. Throws ConfigError for a body that returns a promise.
+ * Runs the forward pass of a layer in which each rank computes a part. Inside `body`, the sharded ones among
+ * `parameters` stand for this rank's parts. Throws ConfigError if the body returns a promise.
  */
 export function inLayer<T>(parameters: readonly (Parameter | null)[], body: () => T): T {
   const cut = parameters.flatMap((parameter) => cutOf(parameter) ?? []);

@@ -21,21 +21,24 @@ import { shardOf, unshard } from '../layout/redistribute.ts';
 /** Options of `LayerParameter`. */
 export interface LayerParameterOptions {
   readonly wholeShape: Shape;
-  /** Which part of the whole each rank computes with. */
+  /** The part of the whole with which each rank computes. */
   readonly layout: Layout;
   readonly dtype: DType;
   readonly requiresGrad: boolean;
 }
 
-/** Ranks of an axis that have other batches; all of them have the parameter, or each a part. */
+/** An axis whose ranks have different batches. They all have the parameter, or each has a part. */
 export interface BatchRanks {
   readonly axis: string;
   readonly size: number;
-  /** Whether what they owe it is averaged; a part is owed by the tokens of all of them already, and divided alone. */
+  /**
+   * Whether gradients are averaged over the axis. A part already gets gradients from the tokens of all ranks, so its
+   * gradient is only divided by their number.
+   */
   readonly averages: boolean;
 }
 
-/** What expressions read up to the next update. */
+/** The node that expressions read until the next update, and the conditions under which it was made. */
 interface Seen {
   readonly part: Node;
   readonly region: ReturnType<typeof currentRegion>;
@@ -53,10 +56,7 @@ export class LayerParameter extends DividedParameter {
   readonly #batch: BatchRanks[] = [];
   #seen: Seen | null = null;
 
-  /**
-   * Without `data`, the data of the part are already the data of the tensor (constructSharded). Shape: data
-   * part.
-   */
+  /** `data` is null if the part already has its data (constructSharded). Shape: data part. */
   constructor(data: HostData | null, options: LayerParameterOptions) {
     const { wholeShape, layout } = options;
     const part = new ParameterPart(data, localShape(wholeShape, layout, ownPlace), options);
@@ -68,7 +68,7 @@ export class LayerParameter extends DividedParameter {
     return this.#part;
   }
 
-  /** The whole, to which gradients flow. Shape: -> whole. */
+  /** The whole, through which gradients flow. Shape: -> whole. */
   override get node(): Node {
     this.checkNotReplaced();
     return this.seen(this.#part.node);
@@ -78,7 +78,7 @@ export class LayerParameter extends DividedParameter {
     return this.#layers > 0 ? this.#part.shape : super.shape;
   }
 
-  /** What expressions read, made of an expression of the part. Shape: part -> part or whole. */
+  /** Makes the node that expressions read from an expression of the part. Shape: part -> part or whole. */
   seen(part: Node): Node {
     const own = this.#batch.length === 0 ? part : this.#seenInBatch(part, this.#batch);
     return this.#layers > 0 ? own : withoutValues(() => this.#join(new Tensor(own))).node;
@@ -89,7 +89,7 @@ export class LayerParameter extends DividedParameter {
     this.#batch.push(ranks);
   }
 
-  /** One expression for all that reads the part, so that its gradient travels once. */
+  /** Returns the same node to all expressions that read the part, so that its gradient is sent once. */
   #seenInBatch(part: Node, batch: readonly BatchRanks[]): Node {
     const own = { part, region: currentRegion(), isGradEnabled: isGradEnabled() };
     const known = this.#seen;
@@ -115,8 +115,8 @@ export class LayerParameter extends DividedParameter {
   }
 
   /**
-   * Collects the whole of a tensor that has the layout of the part, such as its gradient. No gradient flows
-   * through it. It is a collective. Shape: part -> whole.
+   * Gathers the whole of a tensor that has the layout of the part, such as its gradient. No gradient flows through it.
+   * It is a collective. Shape: part -> whole.
    */
   override wholeOf(part: Tensor): Tensor {
     return noGrad(() => this.#join(part));
@@ -126,7 +126,7 @@ export class LayerParameter extends DividedParameter {
     return shardOf(whole, this.#part.layout);
   }
 
-  /** From now on it stands for the part, until `leaveLayer`. See `inLayer`. */
+  /** Makes the parameter stand for its part until `leaveLayer`. See `inLayer`. */
   enterLayer(): void {
     this.#layers++;
   }
@@ -135,7 +135,7 @@ export class LayerParameter extends DividedParameter {
     this.#layers--;
   }
 
-  /** Its gradient is each rank's part of that of the whole, which all have alike. Shape: part -> whole. */
+  /** Gathers the whole. Its gradient, the same on all ranks, is cut into each rank's part. Shape: part -> whole. */
   #join(part: Tensor): Tensor {
     return unshard(part, this.#part.layout, this.#part.wholeShape);
   }

@@ -1,7 +1,9 @@
 import { formatShape, LayoutError, type Module, type ParameterSpec } from '@shardwise/core/extend';
 import type { ModuleSpec } from './parallel-style.ts';
 
-/** A parameter that a style can't do without. Throws LayoutError where the module has none of this name and rank. */
+/**
+ * Returns a parameter that a style needs. Throws LayoutError if the module has none with this name and number of dims.
+ */
 export function requireParameter(
   { path, parameters }: ModuleSpec,
   name: string,
@@ -26,12 +28,12 @@ export function requireParameter(
   );
 }
 
-/** Whether they are the matrices of `nn.Experts`. */
+/** Whether the parameters are the matrices of `nn.Experts`. */
 function isOfExperts(parameters: ModuleSpec['parameters']): boolean {
   return ['up', 'down'].every((name) => parameters.get(name)?.shape.length === 3);
 }
 
-/** Throws LayoutError for a module that is no `kind`. */
+/** Throws LayoutError if the module is not an instance of `kind`. */
 export function requireModule<M extends Module>(
   module: Module,
   kind: abstract new (...args: never) => M,

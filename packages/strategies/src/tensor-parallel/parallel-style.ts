@@ -26,8 +26,8 @@ export type StyleCollective = Omit<CollectivePlan, 'axis' | 'parameters'>;
 export interface ParallelStyle {
   readonly name: string;
   /**
-   * Which of the parameters are sharded, by their names within the module. It must not have side effects.
-   * Throws LayoutError.
+   * Returns how parameters are sharded, by their names within the module. It must not have side effects. Throws
+   * LayoutError.
    */
   shardings(module: ModuleSpec, size: number): ReadonlyMap<string, DimSharding>;
   /** The messages of one step whose batch has `tokens` tokens on a rank. It must not have side effects. */

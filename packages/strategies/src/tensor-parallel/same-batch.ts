@@ -4,8 +4,8 @@ import type { PassHooks } from '../plan/plan-context.ts';
 import { ToldWords } from '../told-words.ts';
 
 /**
- * Compares the first batches of training and of evaluation, which the ranks of an axis have alike if they share out layers.
- * They tell each other in the pass, and what they have told is compared in the next one.
+ * Checks that the ranks of an axis that share out layers have the same batches. It compares the first batches of
+ * training and of evaluation. Ranks exchange marks of their batches in the pass, and the next pass compares them.
  */
 export class SameBatch implements PassHooks {
   readonly #axis: string;
@@ -17,7 +17,7 @@ export class SameBatch implements PassHooks {
     this.#marks = new ToldWords([axis]);
   }
 
-  /** A collective of the graph in a first pass. Throws CollectiveMismatchError on all ranks. */
+  /** Adds a collective to the graph in a first pass. Throws CollectiveMismatchError on all ranks. */
   beforeForward(inputs: readonly unknown[]): void {
     this.#compare();
     if (this.#compared.has(isGradEnabled())) return;

@@ -1,9 +1,9 @@
 import { type Node, type Parameter, reinterpret, withoutValues } from '@shardwise/core/extend';
 
 /**
- * Runs `body` with parameters that all ranks have, in a region where each works on its own part of
- * the activations: what a parameter owes is summed over the axis. Works on the parameters of any
- * strategy, whatever they show at that time.
+ * Runs `body` with parameters that all ranks have, in a region in which each rank works on its own part of the
+ * activations. The gradients of the parameters are summed over the axis. It works with the parameters of any strategy,
+ * whatever node they show at that time.
  */
 export function shareParameters<T>(
   parameters: readonly Parameter[],

@@ -1,7 +1,10 @@
 import { dtypes, elementCount, type ParameterSpec } from '@shardwise/core/extend';
 import type { StyleCollective } from './parallel-style.ts';
 
-/** Gradients of parameters that all ranks have are summed, where each rank works on a part of the tokens. */
+/**
+ * Returns the all-reduces that sum the gradients of parameters which all ranks have, if each rank works on a part of
+ * the tokens.
+ */
 export function sharedGradients(parameters: Iterable<ParameterSpec>): StyleCollective[] {
   return [...parameters]
     .filter(({ requiresGrad }) => requiresGrad)

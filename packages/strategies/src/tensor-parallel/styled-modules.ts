@@ -3,7 +3,7 @@ import { type DimSharding, sameAxisLayout } from '../layout/axis-layout.ts';
 import { matchesModule } from './module-pattern.ts';
 import type { ModuleSpec, ParallelStyle } from './parallel-style.ts';
 
-/** Styles by patterns of the paths of modules. */
+/** Styles by patterns for paths of modules. */
 export type StylePlan = Readonly<Record<string, ParallelStyle>>;
 
 export interface StyledModule {
@@ -11,7 +11,7 @@ export interface StyledModule {
   readonly style: ParallelStyle;
 }
 
-/** How parameters are sharded, by their first names. Throws LayoutError where two styles disagree. */
+/** Returns how parameters are sharded, by their first names. Throws LayoutError if two styles disagree. */
 export function shardingsOf(
   styles: StylePlan,
   model: ModelSpec,
@@ -39,7 +39,7 @@ export function shardingsOf(
   return new Map([...found].map(([name, { sharding }]) => [name, sharding]));
 }
 
-/** Modules that a style is for, in the order of the model. */
+/** Returns the modules that have a style, in the order of the model. */
 export function styledModules(styles: StylePlan, model: ModelSpec): readonly StyledModule[] {
   const specs = moduleSpecs(model);
   return specs.flatMap((module) =>
@@ -49,7 +49,7 @@ export function styledModules(styles: StylePlan, model: ModelSpec): readonly Sty
   );
 }
 
-/** All modules, as far as the names of parameters tell of them where the model does not. */
+/** Returns all modules. If the model does not list them, they are derived from the names of parameters. */
 function moduleSpecs({ parameters, modules = [] }: ModelSpec): readonly ModuleSpec[] {
   const members = new Map<string, Map<string, ParameterSpec>>(
     modules.map((path) => [path, new Map()]),

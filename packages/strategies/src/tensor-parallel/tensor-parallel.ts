@@ -36,8 +36,8 @@ const optionRules: OptionRules<TensorParallelOptions> = {
 };
 
 /**
- * Tensor and sequence parallelism (Shoeybi et al. 2019; Korthikanti et al. 2022) as a strategy. As PyTorch's
- * parallelize_module, it takes a style for each module that a pattern names. Between styled modules,
+ * Tensor and sequence parallelism (Shoeybi et al. 2019; Korthikanti et al. 2022) as a strategy. Like PyTorch's
+ * parallelize_module, it takes a style for each module that a pattern matches. Between styled modules,
  * activations are the same on all ranks of the axis, unless the styles say otherwise.
  *
  *     tensorParallel({ 'blocks.*.up': colwiseParallel(), 'blocks.*.down': rowwiseParallel() })
@@ -82,7 +82,7 @@ export function tensorParallel(styles: StylePlan, options: TensorParallelOptions
   };
 }
 
-/** Throws LayoutError for a pattern that names no module. */
+/** Throws LayoutError for a pattern that matches no module. */
 function requireModules({ modules }: ModelSpec, styles: StylePlan): void {
   if (modules === undefined) return;
   for (const [pattern, style] of Object.entries(styles)) {

@@ -23,7 +23,7 @@ import {
 export interface VocabParallelCrossEntropyOptions {
   /** The mesh axis whose ranks have parts of the vocabulary. Default: `tp`. */
   readonly axis?: string;
-  /** Default: the mean over the targets that are not ignored. */
+  /** How the losses are reduced. Default: the mean over the targets that are not ignored. */
   readonly reduction?: 'mean' | 'sum' | 'none';
   /** Targets of this value do not count. Default: -100. */
   readonly ignoreIndex?: number;
@@ -67,7 +67,7 @@ export function vocabParallelCrossEntropy(
   );
   const shifted = table.sub(largest);
   const ignored = flat.eq(ignoreIndex);
-  // No rank would miss a label that is in no part.
+  // The labels are checked here, because a label that no rank's part contains would go unnoticed.
   const labels = indicesInRange(
     ignored.where(0, flat),
     classes * size,

@@ -76,13 +76,16 @@ export function vocabParallelEmbedding(options: VocabParallelEmbeddingOptions = 
   };
 }
 
-/** Zeros for tokens whose rows other ranks have. `indices` vary, as each rank looks for others among them. Shape: indices i32 N -> [N.., D]. */
+/**
+ * Returns zeros for tokens whose rows other ranks have. `indices` must be varying, because each rank looks for other
+ * rows. Shape: indices i32 N -> [N.., D].
+ */
 function ownRows(indices: Tensor, { weight, paddingIdx }: Embedding, rank: number): Tensor {
   const [rows = 0] = weight.shape;
   const own = indices.sub(rank * rows);
   const isOwn = own.ge(0).logicalAnd(own.lt(rows));
   const place = paddingIdx === undefined ? -1 : paddingIdx - rank * rows;
-  // The row of another rank is none of these.
+  // If the padding row belongs to another rank, this rank has none.
   const padding = place >= 0 && place < rows ? place : undefined;
   const found = functional.embedding(isOwn.where(own, 0), weight, padding);
   return isOwn.unsqueeze(-1).where(found, 0);

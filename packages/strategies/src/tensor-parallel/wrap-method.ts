@@ -1,7 +1,7 @@
 import { LayoutError, type Module, Tensor } from '@shardwise/core/extend';
 import { methodOf, replaceMethod, type Method } from '../module-method.ts';
 
-/** Has every call of a module's method, by whomever, go through `around`. */
+/** Makes every call of a module's method go through `around`. */
 export function wrapMethod(
   module: Module,
   name: string,
@@ -21,7 +21,7 @@ export function wrapMethod(
   replaceMethod(module, name, (inputs) => around(inputs, method));
 }
 
-/** Throws LayoutError for another value than a tensor. */
+/** Throws LayoutError for a value that is not a tensor. */
 export function requireTensor(value: unknown, what: string): Tensor {
   if (value instanceof Tensor) return value;
   throw new LayoutError(

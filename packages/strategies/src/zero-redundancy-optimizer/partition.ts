@@ -1,7 +1,7 @@
 /**
- * Which rank updates each parameter, whole: PyTorch's greedy rule. In each group the largest come
- * first (equal ones in their order), each goes to the first rank that has least so far, and what
- * ranks have counts through all groups. Sizes are numbers of elements, by group.
+ * Decides by PyTorch's greedy rule which rank updates each whole parameter. In each group, the largest parameters come
+ * first, equal ones in their order. Each goes to the first rank that has the fewest elements so far, counted over all
+ * groups. Sizes are numbers of elements, by group.
  */
 export function partitionParameters(
   groups: readonly (readonly number[])[],

@@ -6,10 +6,10 @@ import {
   type ProcessGroup,
 } from '@shardwise/core/extend';
 
-/** Larger than any parameter's state that fits into a rank's memory. */
+/** Larger than the state of any parameter that fits into a rank's memory. */
 const MAX_BYTES = 2 ** 36;
 
-/** Sends a parameter's state to another rank; none is sent as no tensors. */
+/** Sends a parameter's state to another rank. A missing state is sent as no tensors. */
 export async function sendState(
   group: ProcessGroup,
   to: number,
@@ -20,7 +20,7 @@ export async function sendState(
   await group.send({ bytes, dtype: 'u8' }, to);
 }
 
-/** Receives a parameter's state; undefined where the other rank has none. */
+/** Receives a parameter's state. Undefined if the other rank has none. */
 export async function receiveState(
   group: ProcessGroup,
   from: number,

@@ -78,7 +78,10 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
     return this.#owners.get(parameter);
   }
 
-  /** A collective: every rank gets all parameters from the ranks that have updated them. */
+  /**
+   * Updates this rank's parameters. Every rank then gets each parameter from the rank that has updated it. It is a
+   * collective.
+   */
   async step(options: StepOptions = {}): Promise<boolean> {
     const { rank } = this.#group();
     const updates = (parameter: Tensor): boolean => this.#owners.get(parameter) === rank;
@@ -131,13 +134,13 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
     };
   }
 
-  /** Existing parameters keep the ranks that update them. */
+  /** Adds a group. Existing parameters keep the ranks that update them. */
   addParamGroup(input: ParamGroupInput<Settings>): void {
     this.#optimizer.addParamGroup(input);
     this.#partition();
   }
 
-  /** A collective: gives the states of all ranks to rank `to`, where stateDict then returns them. */
+  /** Gives the states of all ranks to rank `to`, where stateDict then returns them. It is a collective. */
   async consolidateStateDict(to = 0): Promise<void> {
     const group = currentSession().mesh.group(this.#axis);
     const own = await this.#optimizer.stateDict();
@@ -155,7 +158,7 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
   }
 
   /**
-   * The states of all ranks. Throws CheckpointError on all ranks except the one to which they have been
+   * Returns the states of all ranks. Throws CheckpointError on all ranks except the one to which they have been
    * consolidated.
    */
   stateDict(): OptimizerStateDict<Settings> {

@@ -10,7 +10,7 @@ import { checkMixedPrecision, type MixedPrecision } from '../mixed-precision/mix
 import { type ShardingOptions, shardingPlan } from '../sharding/sharding-plan.ts';
 import { oneUnit, outermostListMember, type UnitOf } from '../sharding/unit-names.ts';
 
-/** What the ranks divide: 1: optimizer states; 2: gradients as well; 3: parameters as well. */
+/** The states that the ranks divide. 1: optimizer states. 2: gradients as well. 3: parameters as well. */
 export type ZeroStage = 1 | 2 | 3;
 
 /** Options of `zero`. */
@@ -24,18 +24,17 @@ export interface ZeroOptions {
    */
   readonly bucketBytes?: number;
   /**
-   * Stage 3: which parameters are collected together. Default: those of each member of the outermost lists of
-   * modules.
+   * Stage 3: which parameters are gathered together. Default: those of each member of the outermost lists of modules.
    */
   readonly unitOf?: UnitOf;
-  /** Stage 3: the number of units that are collected before they are used. Default: 1. */
+  /** Stage 3: the number of units that are gathered before they are used. Default: 1. */
   readonly prefetch?: number;
   /**
    * Whether all ranks get rank 0's buffers (batch-norm statistics) before each forward pass that trains, and
    * before the first one of an evaluation, as with ddp. Default: true.
    */
   readonly broadcastBuffers?: boolean;
-  /** What is stored, sent and reduced in fewer bits. Default: everything is f32. */
+  /** The dtypes in which values are stored, sent and reduced. Default: everything is f32. */
   readonly mixedPrecision?: MixedPrecision;
 }
 
@@ -58,8 +57,8 @@ const shardedAt = {
 } as const satisfies Record<ZeroStage, ShardingOptions['sharded']>;
 
 /**
- * Model states without redundancy (Rajbhandari et al. 2020, "ZeRO"). Each rank updates one part of each
- * parameter: a range of its elements in a row, as in DeepSpeed. Throws ConfigError for options out of range.
+ * Model states without redundancy (Rajbhandari et al. 2020, "ZeRO"). Each rank updates one part of each parameter: a
+ * consecutive range of its elements, as in DeepSpeed. Throws ConfigError for options out of range.
  */
 export function zero(options: ZeroOptions): Strategy {
   checkOptions('zero', options, optionRules);

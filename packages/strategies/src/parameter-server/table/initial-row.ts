@@ -1,4 +1,4 @@
-/** A number from 0 to 2^32 that looks random, of a seed and a place. After the finalizer of MurmurHash3. */
+/** Hashes a seed and a place to a pseudorandom number from 0 to 2^32 - 1, as the finalizer of MurmurHash3 does. */
 function hash(seed: number, place: number): number {
   let mixed = Math.imul(seed ^ Math.imul(place, 0x9e_37_79_b1), 0x85_eb_ca_6b);
   mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2_b2_ae_35);
@@ -6,7 +6,7 @@ function hash(seed: number, place: number): number {
   return (mixed ^ (mixed >>> 15)) >>> 0;
 }
 
-/** Fills a row with normal values: the same for the same seed and row, wherever the row is made. Shape: values [dims]. */
+/** Fills a row with normally distributed values. They depend only on the seed and the row. Shape: values [dims]. */
 export function fillInitialRow(
   values: Float32Array,
   row: number,
@@ -14,7 +14,7 @@ export function fillInitialRow(
 ): void {
   const rowSeed = hash(seed, row);
   for (let index = 0; index < values.length; index++) {
-    // Box and Muller; the first number is not 0.
+    // The Box-Muller transform. `first` is never 0.
     const first = (hash(rowSeed, 2 * index) + 1) / 2 ** 32;
     const second = hash(rowSeed, 2 * index + 1) / 2 ** 32;
     const normal = Math.sqrt(-2 * Math.log(first)) * Math.cos(2 * Math.PI * second);

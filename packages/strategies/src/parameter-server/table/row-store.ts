@@ -12,7 +12,7 @@ export type OpenRows = (table: string, rows: number, width: number) => RowStore;
 
 const PAGE_ROWS = 4096;
 
-/** Rows in memory: pages of them take room when one of their rows is written. */
+/** Keeps rows in memory. A page of rows is allocated when one of its rows is written. */
 export function memoryRows(_table: string, _rows: number, width: number): RowStore {
   const pages = new Map<number, Float32Array>();
   const placeOf = (row: number): number => (row % PAGE_ROWS) * width;

@@ -12,8 +12,8 @@ export interface TableStatistics {
 }
 
 /**
- * A server's rows of a table. In the store a row is a mark that it has been written, its values, and what the optimizer
- * keeps of them; what is not marked has its initial values.
+ * A server's rows of a table. A stored row is a mark that it has been written, then its values, then the optimizer's
+ * states of it. A row without the mark has its initial values.
  */
 export class ServedTable {
   readonly spec: TableSpec;
@@ -40,7 +40,7 @@ export class ServedTable {
     };
   }
 
-  /** Shape: rows [n] -> [n, dims]. Throws RefusedError for rows of others. */
+  /** Returns the values of rows. Shape: rows [n] -> [n, dims]. Throws RefusedError for rows of other servers. */
   pull(rows: Int32Array): Float32Array {
     const { dims } = this.spec;
     const records = this.#records(rows);
@@ -53,7 +53,10 @@ export class ServedTable {
     return values;
   }
 
-  /** Updates rows by their gradients. Shapes: rows [n], gradients [n, dims]. Throws RefusedError before it changes any. */
+  /**
+   * Updates rows by their gradients. Shapes: rows [n], gradients [n, dims]. Throws RefusedError before any row is
+   * changed.
+   */
   push({ client, sequence, lr }: PushRowsRequest, rows: Int32Array, gradients: Float32Array): void {
     const { dims, optimizer, epsilon } = this.spec;
     if (gradients.length !== rows.length * dims) {

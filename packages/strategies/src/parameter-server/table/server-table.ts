@@ -31,7 +31,7 @@ export interface ServerTableOptions {
   readonly rows: number;
   /** The number of elements of a row. */
   readonly dims: number;
-  /** Default: SGD. */
+  /** The optimizer that updates rows. Default: SGD. */
   readonly optimizer?: 'SGD' | 'Adagrad';
   /** The learning rate. `lr` of the table may be changed later. */
   readonly lr: number;
@@ -68,7 +68,7 @@ const tableRules: OptionRules<ServerTableOptions> = {
   timeoutMs: option.positive,
 };
 
-/** Rows that were looked up and whose gradient is to come. Shape: rows [n], weight [m, dims] with m >= n. */
+/** The rows of a lookup whose gradients have not been pushed yet. Shape: rows [n], weight [m, dims] with m >= n. */
 interface Lookup {
   readonly rows: Int32Array;
   readonly weight: Parameter;
@@ -197,14 +197,17 @@ export class ServerTable {
     this.#count({ pushedRows: rows.length, pushedBytes: rows.length * dims * 4 });
   }
 
-  /** Pulls each row once. Shapes: -> values [indices.length, dims], the first rows of it; positions i32 shape. */
+  /**
+   * Pulls each row once. Shapes: -> values [indices.length, dims], of which the first rows are used; positions i32
+   * shape.
+   */
   async #pull(indices: Int32Array, shape: Shape): Promise<Pulled> {
     const { dims } = this.#spec;
     const size = shape.reduce((product, each) => product * each, 1);
     if (size !== indices.length) throw shapeError(indices.length, shape);
     const rows = Int32Array.from(new Set(indices)).toSorted();
     const places = new Map([...rows].map((row, place) => [row, place]));
-    // As many rows as there are indices: batches of one shape then run one plan.
+    // As many rows as indices, whatever number is distinct, so that batches of the same shape run one plan.
     const values = new Float32Array(indices.length * dims);
     await this.#eachRange(rows, async (shard, own, start) => {
       const request = { kind: 'pullRows', shard, name: this.#spec.name } as const;
@@ -221,7 +224,7 @@ export class ServerTable {
     for (const connection of this.#connections) connection?.close();
   }
 
-  /** Throws TensorStateError where a backward pass has made gradients that no step has pushed. */
+  /** Throws TensorStateError if a backward pass has made gradients that no step has pushed. */
   #requireStep(): void {
     const forgotten = this.#lookups.filter(({ weight }) => weight.grad !== null).length;
     if (forgotten === 0) return;
@@ -235,7 +238,7 @@ export class ServerTable {
     );
   }
 
-  /** Calls `body` for the rows of each server that has some; `start` is where they stand. */
+  /** Calls `body` for the rows of each server that has some. `start` is the place of the first of them in `rows`. */
   async #eachRange(
     rows: Int32Array,
     body: (shard: number, own: Int32Array, start: number) => Promise<void>,
@@ -246,7 +249,7 @@ export class ServerTable {
     for (let shard = 0; shard < servers.size; shard++) {
       const { end: limit } = rowRange(this.#spec.rows, servers.size, shard);
       let end = start;
-      // What is no row goes to the last server, which refuses it.
+      // A number that is not a row of the table goes to the last server, which refuses it.
       while (end < rows.length && ((rows[end] ?? 0) < limit || shard === servers.size - 1)) end++;
       if (end > start) calls.push(body(shard, rows.slice(start, end), start));
       start = end;
@@ -271,7 +274,7 @@ export class ServerTable {
         const connection = (this.#connections[shard] ??= await servers.connect(shard));
         return await connection.request(withHead(request, arrays), read);
       } catch (error) {
-        // A server that has begun again has the rows, and does not know the table yet.
+        // A server that has started again has the rows, but does not know the table yet.
         if (isRefused(error, 'not-initialised') && request.kind !== 'openTable') {
           await this.#open(shard);
           continue;

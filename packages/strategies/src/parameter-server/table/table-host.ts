@@ -4,7 +4,7 @@ import type { OpenRows } from './row-store.ts';
 import { ServedTable, type TableStatistics } from './served-table.ts';
 import type { OpenTableRequest, TableRequest } from './table-request.ts';
 
-/** The longest answer in bytes. */
+/** The most bytes of an answer. */
 const MAX_ANSWER_BYTES = 1 << 29;
 
 export interface TableHostOptions {
@@ -13,7 +13,7 @@ export interface TableHostOptions {
   readonly openRows: OpenRows;
 }
 
-/** The tables of a server, which it has parts of. */
+/** The tables of a server. It has some rows of each. */
 export class TableHost {
   readonly #options: TableHostOptions;
   readonly #tables = new Map<string, ServedTable>();

@@ -1,14 +1,14 @@
-/** A table as all workers describe it. */
+/** A table as all workers must describe it. */
 export interface TableSpec {
-  /** It begins with a letter or a digit, and has letters, digits, - and _. */
+  /** The name begins with a letter or a digit, and consists of letters, digits, - and _. */
   readonly name: string;
   readonly rows: number;
   readonly dims: number;
-  /** Rows are normal with this deviation and mean 0, by the seed. */
+  /** The standard deviation of the initial values, which are normal with mean 0. */
   readonly standardDeviation: number;
   readonly seed: number;
   readonly optimizer: 'SGD' | 'Adagrad';
-  /** Adagrad's term in the denominator. */
+  /** The term in Adagrad's denominator. */
   readonly epsilon: number;
 }
 
@@ -30,7 +30,7 @@ export interface PushRowsRequest {
   readonly kind: 'pushRows';
   readonly shard: number;
   readonly name: string;
-  /** Who counts its pushes: one that comes twice counts once. */
+  /** The sender of the push. Pushes are counted by sender, so that one that arrives twice counts once. */
   readonly client: string;
   readonly sequence: number;
   readonly lr: number;

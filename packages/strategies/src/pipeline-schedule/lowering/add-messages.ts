@@ -5,8 +5,8 @@ import { computationsOf, type StageEdge } from '../schedule.ts';
 import { type SweptSchedule, sweepSchedule } from '../sweep-schedule.ts';
 
 /**
- * Adds a send behind each action that makes what another rank needs, and the receive to the other rank's list at the
- * same moment. All messages so have one order, which each rank keeps: no two ranks can wait for each other.
+ * Adds a send after each action that makes a value which another rank needs, and the receive to the other rank's list
+ * at the same time. So all messages are in one order, which each rank keeps, and no two ranks can wait for each other.
  */
 export function addMessages(schedule: SweptSchedule, edges: readonly StageEdge[]): Action[][] {
   const { stages, rankOfStage } = schedule;

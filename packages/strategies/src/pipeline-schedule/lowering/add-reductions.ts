@@ -1,7 +1,7 @@
 import type { ScheduledAction, StageAction } from '../action.ts';
 import { computationsOf } from '../schedule.ts';
 
-/** Puts the reduction of a stage's gradients right behind the last action that adds to them. */
+/** Puts the reduction of a stage's gradients right after the last action that adds to them. */
 export function addReductions(
   actions: readonly (ScheduledAction | StageAction)[],
   microbatches: number,

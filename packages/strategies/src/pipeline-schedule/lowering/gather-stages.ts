@@ -3,7 +3,7 @@ import { computationsOf } from '../schedule.ts';
 
 /**
  * Gathers the parameters of the next `activeStages` stages that a rank uses, and drops those of others. A pair needs
- * both of its stages: where it is the last of those looked at, one stage more may be active.
+ * both of its stages, so one more stage may be active if the pair comes last in the window.
  */
 export function gatherStages(
   actions: readonly ScheduledAction[],
@@ -29,7 +29,7 @@ export function gatherStages(
   return gathered;
 }
 
-/** Stages from this position on, in the order of their first use. */
+/** Returns the stages that are used from this position on, in the order of their first use. */
 function nextStages(
   actions: readonly ScheduledAction[],
   position: number,

@@ -1,8 +1,8 @@
 import type { ScheduledAction } from '../action.ts';
 
 /**
- * Input gradients with their weight gradients directly behind them become whole backwards, which cost less, of those
- * stages that `mayMerge` says.
+ * Replaces an input gradient and the weight gradient right after it by one backward, which costs less. Only stages for
+ * which `mayMerge` returns true are changed.
  */
 export function mergeBackwards(
   actions: readonly ScheduledAction[],

@@ -4,9 +4,9 @@ import { isReceive, isTransfer } from '../action-kinds.ts';
 import { makesInputGradient } from '../dependencies.ts';
 
 /**
- * Moves each receive to right before what needs it, as PyTorch does: of two ranks that exchange messages the lower one
- * still takes what the other sent before it sends. Sends may not wait for their receives: ranks whose sends do would
- * block, in 1F1B already with two.
+ * Moves each receive to right before the action that needs it, as PyTorch does. If two ranks exchange messages, the
+ * lower one still receives what the other has sent before it sends itself. Sends must not wait for their receives.
+ * Otherwise ranks would block, in 1F1B with two ranks already.
  */
 export function receiveLate(
   actions: readonly Action[],

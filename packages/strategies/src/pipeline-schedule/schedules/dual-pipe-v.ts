@@ -9,8 +9,8 @@ import {
 } from '../schedule-shape.ts';
 
 /**
- * A forward of one stage and a backward of another run at the same time, such that the messages of one hide behind
- * the other (DeepSeek's DualPipe, arXiv 2412.19437, on half the ranks).
+ * Runs a forward of one stage and a backward of another at the same time, so that the messages of one hide behind the
+ * other (DeepSeek's DualPipe, arXiv 2412.19437, on half the ranks).
  */
 export function dualPipeV(shape: FullShape): Schedule {
   const { ranks, microbatches } = shape;
@@ -36,7 +36,7 @@ export function dualPipeV(shape: FullShape): Schedule {
     });
     repeat(microbatches - 2 * ranks + rank + 1, (turn) => {
       if (turn === 0 && later === 0) {
-        // The last rank's first pair waits for nothing when it comes one by one.
+        // The last rank's first pair is done one by one, because then neither has to wait.
         program.forward(down);
         program.backward(up);
       } else {
@@ -48,7 +48,7 @@ export function dualPipeV(shape: FullShape): Schedule {
       program.backward(up);
       program.overlap(up, down);
     });
-    // From the middle of the last backwards on, weight gradients wait for when the rank has nothing else.
+    // From the middle of the last backwards on, weight gradients are done when the rank would otherwise wait.
     const whole = rank + 1;
     repeat(2 * (rank + 1) + later, (turn) => {
       const isCoolDown = turn >= 2 * (rank + 1);

@@ -3,12 +3,15 @@ import { range } from '../range.ts';
 import type { Schedule } from '../schedule.ts';
 import { type FullShape, loopPlacement } from '../schedule-shape.ts';
 
-/** Forwards only, as for evaluation and generation. */
+/** Only forwards, as for evaluation and generation. */
 export function forwardOnly(shape: FullShape): Schedule {
   return forwardsOf('forwardOnly', loopPlacement(shape), shape.ranks, shape.microbatches);
 }
 
-/** A schedule of forwards only, on the ranks on which a schedule has its stages, for any number of microbatches. */
+/**
+ * Makes a schedule of only forwards, for any number of microbatches. Stages are on the same ranks as in another
+ * schedule.
+ */
 export function evaluationOf(
   schedule: Schedule,
   microbatches: number = schedule.microbatches,
@@ -21,7 +24,9 @@ export function evaluationOf(
   );
 }
 
-/** In each unit of time a rank does what is ready and stands at the latest stage: microbatches leave early. */
+/**
+ * In each unit of time, a rank does the forward of its latest stage that is ready, so that microbatches leave early.
+ */
 function forwardsOf(
   name: string,
   rankOfStage: readonly number[],

@@ -2,7 +2,7 @@ import type { Schedule } from '../schedule.ts';
 import { repeat, RankProgram } from '../rank-program.ts';
 import { type FullShape, loopPlacement, refusal, scheduleOf } from '../schedule-shape.ts';
 
-/** All forwards, then all backwards (Huang et al. 2019, arXiv 1811.06965). */
+/** Runs all forwards, then all backwards (Huang et al. 2019, arXiv 1811.06965). */
 export function gpipe(shape: FullShape): Schedule {
   if (shape.stagesPerRank !== 1) {
     const found = `${shape.stagesPerRank} stages of one rank`;

@@ -2,17 +2,19 @@ import type { Schedule } from '../schedule.ts';
 import { repeat, RankProgram } from '../rank-program.ts';
 import { type FullShape, loopPlacement, refusal, scheduleOf } from '../schedule-shape.ts';
 
-/** How a schedule goes round the stages of a rank. */
+/** How a schedule goes through the stages of a rank. */
 interface Interleaving {
-  /** Forwards that a rank does more before its first backward, for each rank that follows. */
+  /** The number of additional forwards that a rank does before its first backward, for each rank after it. */
   readonly warmUpPerRank: 1 | 2;
-  /** Weight gradients that a rank holds back, for each rank before it; undefined: backwards are whole. */
+  /**
+   * The number of weight gradients that a rank holds back, for each rank before it. Undefined: backwards are not split.
+   */
   readonly heldPerRank?: 1 | 2;
 }
 
 /**
- * 1F1B on ranks with several stages, whose bubble is smaller in their number (Narayanan et al. 2021, arXiv
- * 2104.04473). Microbatches go through a rank's stages in rounds of about as many as there are ranks.
+ * 1F1B on ranks with several stages. The bubble shrinks with their number (Narayanan et al. 2021, arXiv 2104.04473).
+ * Microbatches go through a rank's stages in rounds of about as many as there are ranks.
  */
 export function interleaved1f1b(shape: FullShape): Schedule {
   return interleaved('interleaved1f1b', shape, { warmUpPerRank: 2 });
@@ -23,7 +25,7 @@ export function zb1p(shape: FullShape): Schedule {
   return interleaved('zb1p', shape, { warmUpPerRank: 1, heldPerRank: 1 });
 }
 
-/** With twice the memory weight gradients fill all of the bubble where F, I and W take equally long (ZB-H2). */
+/** With twice the memory, weight gradients fill the whole bubble if F, I and W take equally long (ZB-H2). */
 export function zb2p(shape: FullShape): Schedule {
   return interleaved('zb2p', shape, { warmUpPerRank: 2, heldPerRank: 2 });
 }

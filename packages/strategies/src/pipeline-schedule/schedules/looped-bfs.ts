@@ -4,8 +4,8 @@ import type { Schedule } from '../schedule.ts';
 import { type FullShape, loopPlacement, scheduleOf } from '../schedule-shape.ts';
 
 /**
- * All microbatches of a stage before the rank's next stage, and back in the same way, the last microbatch first
- * (Lamy-Poirier 2022, arXiv 2211.05953). Parameters of a stage are gathered twice only.
+ * Runs all microbatches of a stage before the rank's next stage, and the backwards in reverse, the last microbatch
+ * first (Lamy-Poirier 2022, arXiv 2211.05953). The parameters of a stage are gathered only twice.
  */
 export function loopedBfs(shape: FullShape): Schedule {
   const placement = loopPlacement(shape);

@@ -3,7 +3,7 @@ import { range } from '../range.ts';
 import type { Schedule } from '../schedule.ts';
 import { type FullShape, loopPlacement, scheduleOf } from '../schedule-shape.ts';
 
-/** One microbatch after the other: all ranks but one wait at any time, and one microbatch is live. */
+/** Runs one microbatch after the other. At any time all ranks but one wait, and one microbatch is live. */
 export function naive(shape: FullShape): Schedule {
   const placement = loopPlacement(shape);
   return scheduleOf('naive', shape, placement, (rank) => {

@@ -3,8 +3,8 @@ import { repeat, RankProgram } from '../rank-program.ts';
 import { type FullShape, loopPlacement, refusal, scheduleOf } from '../schedule-shape.ts';
 
 /**
- * A rank begins backwards as soon as the first arrives, then does one forward and one backward in turn (Narayanan et
- * al. 2019, PipeDream). No more microbatches are live than ranks follow.
+ * A rank begins backwards as soon as the first gradient arrives, and then alternates one forward and one backward
+ * (Narayanan et al. 2019, PipeDream). The number of live microbatches is at most the number of ranks from this one on.
  */
 export function oneForwardOneBackward(shape: FullShape): Schedule {
   const { ranks, stagesPerRank, microbatches } = shape;

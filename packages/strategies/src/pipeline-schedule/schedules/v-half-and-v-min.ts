@@ -3,7 +3,10 @@ import { range } from '../range.ts';
 import type { Schedule } from '../schedule.ts';
 import { type FullShape, requireTwoStages, scheduleOf, vPlacement } from '../schedule-shape.ts';
 
-/** When a rank does the first microbatch's work, in units of one computation: down and up the ranks, and back. */
+/**
+ * The times at which a rank does the work of the first microbatch, in units of one computation: its forwards on the way
+ * down and up the ranks, and its input gradients on the way back.
+ */
 interface Block {
   readonly forwardDown: number;
   readonly forwardUp: number;
@@ -11,12 +14,12 @@ interface Block {
   readonly inputDown: number;
 }
 
-/** A block holds 2 forwards, 2 input gradients and 2 weight gradients. */
+/** The units between two microbatches. A block has 2 forwards, 2 input gradients and 2 weight gradients. */
 const period = 6;
 
 /**
- * With many ranks half of 1F1B's memory (Qi et al. 2024, Pipeline Parallelism with Controllable Memory, arXiv 2405.15362),
- * without its last step, which moves work of warm-up and cool-down forward.
+ * With many ranks it needs half of 1F1B's memory (Qi et al. 2024, Pipeline Parallelism with Controllable Memory, arXiv
+ * 2405.15362). The last step of the paper, which moves work of warm-up and cool-down forward, is left out.
  */
 export function vHalf(shape: FullShape): Schedule {
   return blockSchedule('vHalf', shape, (rank, ranks) => {
@@ -30,7 +33,7 @@ export function vHalf(shape: FullShape): Schedule {
   });
 }
 
-/** With many ranks a third of 1F1B's memory, for a larger bubble (same source). */
+/** With many ranks it needs a third of 1F1B's memory, and has a larger bubble (same source). */
 export function vMin(shape: FullShape): Schedule {
   return blockSchedule('vMin', shape, (rank, ranks) => {
     const delay = ranks % 3 === 0 ? 2 : 0;
@@ -70,7 +73,7 @@ function blockSchedule(
   });
 }
 
-/** Each weight gradient takes the first unit after its input gradient in which the rank has nothing else to do. */
+/** Puts each weight gradient into the first unit after its input gradient in which the rank has nothing else to do. */
 function withWeightGradients(
   timed: readonly { readonly unit: number; readonly action: ComputeAction }[],
 ): ComputeAction[] {

@@ -4,13 +4,14 @@ import { repeat } from '../rank-program.ts';
 import { type FullShape, requireTwoStages, scheduleOf, vPlacement } from '../schedule-shape.ts';
 
 /**
- * No bubble where F, I and W take equally long, with the memory of 1F1B's first rank on every rank (Qi et al. 2023,
- * section 6). A rank has one stage on the way down and one on the way up.
+ * Has no bubble if F, I and W take equally long, and needs the memory of 1F1B's first rank on every rank (Qi et al.
+ * 2023, section 6). A rank has one stage on the way down and one on the way up.
  */
 export function zbv(shape: FullShape): Schedule {
   const { ranks, microbatches } = shape;
   requireTwoStages('zbv', shape);
-  // With fewer microbatches the pattern is that of as many as fill the pipeline, less what there is not.
+  // With fewer microbatches than fill the pipeline, the pattern is made for as many as fill it, and missing ones are
+  // left out.
   const filling = Math.max(2 * ranks - 1, microbatches);
   return scheduleOf('zbv', shape, vPlacement(shape), (rank) => {
     const down = { stage: rank, forwards: 0, inputs: 0, weights: 0 };

@@ -1,9 +1,9 @@
 import { currentRegion, type Module } from '@shardwise/core/extend';
 
 /**
- * Of some modules, which stand in the order of the model, those at which stages can begin: that `forward` calls, outside
- * of parts that backward makes again, one behind the other. Where it calls some in another order than that of the model,
- * as many as can be are left.
+ * Returns the paths at which stages can begin. `paths` stand in the order of the model. Modules that `forward` does not
+ * call are left out, and so are modules inside of a checkpoint, which the backward pass recomputes. If `forward` calls
+ * some in another order than that of the model, the result is the longest list in the model's order.
  */
 export function callOrder(
   model: Module,
@@ -24,7 +24,7 @@ export function callOrder(
   return longestAscent([...called]).map((place) => paths[place] ?? '');
 }
 
-/** The longest list of numbers that ascend and stand in this order; of equally long ones that which ends first. */
+/** Returns the longest subsequence of ascending numbers. Of several equally long ones it is the one that ends first. */
 function longestAscent(numbers: readonly number[]): readonly number[] {
   const ending: { readonly length: number; readonly before: number }[] = [];
   let longest = -1;

@@ -24,7 +24,7 @@ const timesRules: OptionRules<NonNullable<ModuleCosts['times']>> = {
   weightGradientMs: option.required(amount),
 };
 
-/** Throws ConfigError for costs that are none, as when somebody has written them by hand. */
+/** Throws ConfigError for invalid costs. They may have been written by hand. */
 export function checkModelCosts(costs: ModelCosts): void {
   checkOptions('the costs of a model', costs, costsRules);
   for (const module of costs.modules) {

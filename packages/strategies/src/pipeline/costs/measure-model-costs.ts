@@ -11,7 +11,10 @@ import { costsOf } from './count-model-costs.ts';
 import { checkModelCostsOptions, type ModelCosts, type ModelCostsOptions } from './model-costs.ts';
 import { TracedModel } from './traced-model.ts';
 
-/** The first pass makes plans; of the others the fastest counts, which was disturbed least. */
+/**
+ * The number of timed passes. The first one makes the plans. Of the others, the fastest one counts, because it was
+ * disturbed least.
+ */
 const passes = 4;
 
 /**
@@ -39,7 +42,7 @@ export async function measureModelCosts<Inputs extends readonly unknown[]>(
     Math.min(...runs.slice(1).map((run) => run[at] ?? Infinity)),
   );
   const times = await meanOfRanks(own);
-  // Backward comes to the last module first.
+  // The backward pass reaches the last module first.
   const last = counted.modules.length - 1;
   const backward = counted.modules.length;
   return {
@@ -55,7 +58,7 @@ export async function measureModelCosts<Inputs extends readonly unknown[]>(
   };
 }
 
-/** The milliseconds of each item. */
+/** Runs the items one after the other. Returns the milliseconds that each took. */
 async function timesOf(items: readonly WorkItem[]): Promise<Float32Array> {
   const times = new Float32Array(items.length);
   const run = async (compute: Compute): Promise<void> => {
@@ -71,7 +74,7 @@ async function timesOf(items: readonly WorkItem[]): Promise<Float32Array> {
   return times;
 }
 
-/** Along one axis after the other, so that all have the same bits. */
+/** Averages over one mesh axis after the other, so that all ranks get the same bits. */
 async function meanOfRanks(own: Float32Array): Promise<Float32Array> {
   const { mesh } = currentSession();
   for (const { name, size } of mesh.axes) {

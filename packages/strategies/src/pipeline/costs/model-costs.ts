@@ -25,7 +25,7 @@ export interface ModuleCosts {
   readonly weightGradientBytes: number;
   /** The bytes that would be sent if the next module began a stage. */
   readonly outputBytes: number;
-  /** Null if nothing was measured. */
+  /** The measured times. Null if nothing was measured. */
   readonly times: Pick<StageCosts, 'forwardMs' | 'inputGradientMs' | 'weightGradientMs'> | null;
 }
 
@@ -35,7 +35,7 @@ export interface ModuleCosts {
  */
 export interface ModelCosts {
   readonly rows: number;
-  /** In the order in which the model calls them. */
+  /** The modules, in the order in which the model calls them. */
   readonly modules: readonly ModuleCosts[];
 }
 

@@ -9,15 +9,16 @@ import type { StageEdge } from '../../pipeline-schedule/schedule.ts';
 import type { LayerCosts } from '../../pipeline-schedule/automatic-schedule.ts';
 import type { ModelCosts, ModuleCosts } from './model-costs.ts';
 
-/** What is known of a pipeline before its first pass. */
+/** The costs of a pipeline as predicted before its first pass. */
 export interface PredictedCosts {
   readonly costs: ScheduleCosts;
   readonly edges: readonly StageEdge[];
 }
 
 /**
- * What a microbatch costs in each stage, where stages begin at modules whose costs are known; else null. Without times
- * each forward, input gradient and weight gradient counts as 1 ms. `scale` is rows of a microbatch over rows of the costs.
+ * Returns the costs of a microbatch in each stage, or null if a stage begins at a module whose costs are not known.
+ * Without measured times, each forward, input gradient and weight gradient counts as 1 ms. `scale` is the rows of a
+ * microbatch divided by the rows of the costs.
  */
 export function stageCosts(
   { modules }: ModelCosts,
@@ -42,7 +43,7 @@ export function stageCosts(
   };
 }
 
-/** Costs of modules as those of layers, for all rows of a step; null without times. */
+/** Converts the costs of modules to those of layers, for all rows of a step. Returns null if no times were measured. */
 export function layerCosts({ modules, rows }: ModelCosts, rowsOfStep: number): LayerCosts[] | null {
   const scale = rowsOfStep / rows;
   const layers = modules.flatMap((module): LayerCosts[] => {

@@ -2,14 +2,17 @@ import { flopsOf } from '@shardwise/core/extend';
 import { keptBytes } from '../kept-bytes.ts';
 import { type WorkDraft, withFrees } from '../rank-work.ts';
 
-/** What a stage computes and keeps for one microbatch. */
+/** The operations and bytes of a stage for one microbatch. */
 export interface StageUse {
   readonly flops: number;
   readonly activationBytes: number;
   readonly weightGradientBytes: number;
 }
 
-/** `drafts` are the forward, the input gradients and the weight gradients of a stage whose neighbours other ranks have. */
+/**
+ * Sums up what a stage uses. `drafts` are its forward, input gradients and weight gradients, with its neighbours on
+ * other ranks.
+ */
 export function stageUse(drafts: readonly WorkDraft[]): StageUse {
   const none = new Set<never>();
   const [activationBytes = 0, weightGradientBytes = 0] = keptBytes(withFrees(drafts, none), none);

@@ -27,12 +27,12 @@ import { callOrder } from './call-order.ts';
 export type AnyModel = Module & Model<readonly unknown[], unknown>;
 
 /**
- * A model whose every module in a row is a stage: for what each of them costs. Building a pass leaves no gradient and no
- * update of a buffer, and random numbers are as before it.
+ * A model in which each module of its chain is a stage of its own, to count and measure what each module costs.
+ * Building a pass leaves no gradients and no updates of buffers, and restores the state of random numbers.
  */
 export class TracedModel {
   readonly rows: number;
-  /** The modules at which stages begin. */
+  /** The paths of the modules at which stages begin. */
   readonly paths: readonly string[];
   readonly #model: AnyModel;
   readonly #inputs: readonly unknown[];
@@ -47,7 +47,10 @@ export class TracedModel {
     this.paths = callOrder(model, chain, () => this.#build([]));
   }
 
-  /** The forward, input gradients and weight gradients of each module, as of ranks of which each has one. */
+  /**
+   * Returns the forward, input gradients and weight gradients of each module, as if each module were on a rank of its
+   * own.
+   */
   stages(): {
     readonly microbatch: Microbatch;
     readonly drafts: readonly (readonly WorkDraft[])[];
@@ -57,7 +60,7 @@ export class TracedModel {
     return { microbatch, drafts: stages.map((rank) => this.#work(microbatch, rank, stages)) };
   }
 
-  /** All of them, as of one rank that has all modules. */
+  /** Returns the work of all modules, as if one rank had all of them. */
   inOneRank(): readonly WorkDraft[] {
     const microbatch = this.#build(this.paths.slice(1));
     return this.#work(
@@ -127,7 +130,7 @@ function oneMicrobatch(rankOfStage: readonly number[]): Schedule {
   };
 }
 
-/** What would be sent if there were a cut behind stage `stage`. */
+/** The bytes that would be sent between ranks for one microbatch if there were a cut after `stage`. */
 export function bytesAcross({ graph }: Microbatch, stage: number): number {
   const nodes = new Set<Node>();
   for (const { node, from, to } of graph.crossings)

@@ -28,8 +28,8 @@ import { reduce } from './reduce.ts';
  */
 export interface Distribute extends BatchAxes {
   /**
-   * Of the parameters that all ranks keep and each updates a part of, those that had a gradient in the latest
-   * pass. Default: not known, and all are listed.
+   * The names of those parameters that all ranks keep and of which each rank updates a part, if they had a gradient in
+   * the latest pass. Default: not known, and all are listed.
    */
   readonly latest?: ReadonlySet<string>;
 }
@@ -40,7 +40,7 @@ export const distribute: StepKind<Distribute> = {
   collectives({ axis, replicas, latest }, plan) {
     const start = startBroadcasts(plan, { axis, replicas });
     if (axisSize(plan.axes, axis) === 1) return start;
-    // What each rank updates a part of, and all keep.
+    // The parameters that all ranks keep and of which each rank updates a part.
     const shared = plan.parameters.filter(
       (planned) =>
         planned.requiresGrad &&
@@ -117,7 +117,9 @@ export const distribute: StepKind<Distribute> = {
   },
 };
 
-/** Parameters of this rank of which the ranks of an axis each update a part, and its others, by their names. */
+/**
+ * Returns this rank's parameters of which the ranks of an axis each update a part, and its other parameters, by name.
+ */
 function shardedAndWhole(
   axis: string,
   context: PlanContext,
@@ -130,14 +132,14 @@ function shardedAndWhole(
   };
 }
 
-/** The plan with what the latest pass has reduced, and the step after it updated. */
+/** Returns the plan with the parameters that the latest pass has reduced, which the following step updates. */
 function withLatest(plan: ModelPlan, axis: string, { latest }: GradientReducer): ModelPlan {
   if (latest === null) return plan;
   const updated = mapStepsOver(plan, distribute, axis, (step) => step.with({ latest }));
   return mapStepsOver(updated, reduce, axis, (step) => step.with({ latest }));
 }
 
-/** Throws LayoutError for a parameter that the ranks would train apart. */
+/** Throws LayoutError for a parameter whose gradient is not averaged, because the ranks' values would drift apart. */
 function requireReduced(over: Distribute, context: PlanContext): void {
   const { plan, parameters } = context;
   const { axis } = over;
@@ -171,7 +173,7 @@ function requireReduced(over: Distribute, context: PlanContext): void {
   );
 }
 
-/** Throws LayoutError for parts that a unit would gather over another axis than that of the ranks that have them. */
+/** Throws LayoutError if a unit gathers parts over another axis than the one whose ranks have them. */
 function requireGatheredOver(axis: string, sharded: readonly string[], plan: ModelPlan): void {
   const parts = new Set(sharded);
   for (const { data } of stepsOf(plan, gatherKey)) {

@@ -67,7 +67,7 @@ export const gather: StepKind<Gather> = {
   async apply(data, context) {
     const { axis } = data;
     const steps = stepsOver(context.plan, gather, axis);
-    // All units of an axis know each other, as they are gathered ahead of their use.
+    // One call installs all units of an axis, because a unit gathers others ahead of their use.
     if (steps[0]?.data !== data) return;
     const { size } = axisOf(currentSession().mesh, axis);
     const units = new Map(
@@ -97,7 +97,7 @@ export const gather: StepKind<Gather> = {
   },
 };
 
-/** Throws LayoutError for units that are not gathered each by itself, and all in one way. */
+/** Throws LayoutError if two steps gather the same unit or parameter, or if steps differ in their settings. */
 function requireApart(steps: readonly Step<Gather>[], plan: ModelPlan): void {
   const unit = firstTwice(steps.map(({ data }) => data.unit));
   const name = firstTwice(steps.flatMap(({ data }) => data.parameters));
@@ -117,7 +117,7 @@ function requireApart(steps: readonly Step<Gather>[], plan: ModelPlan): void {
   requireSameSettings(plan, steps, ({ prefetch }) => ({ prefetch }));
 }
 
-/** The plan with what the latest passes have read. */
+/** Returns the plan with the parameters that the latest passes have read. */
 function withLatest(
   plan: ModelPlan,
   axis: string,

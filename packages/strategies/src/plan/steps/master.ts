@@ -33,7 +33,7 @@ import type { StepKind } from '../step.ts';
 import { distribute } from './distribute.ts';
 import { shareBuffers } from './share-buffers.ts';
 
-/** Rank 0 of an axis has the model, the batch and the optimizer. */
+/** Makes rank 0 of an axis the master, which has the model, the batch and the optimizer. */
 export interface Master {
   readonly axis: string;
 }
@@ -81,7 +81,7 @@ export const master: StepKind<Master> = {
 class MasterRanks implements PassHooks {
   readonly #model: Module;
   readonly #axis: string;
-  /** The gradients of all parameters, also of those that do not train now. */
+  /** The gradients of all parameters, including those that do not train now. */
   readonly #gradients: readonly Gradient[];
   readonly #trained: TrainedParameters;
   readonly #unmark: () => void;
@@ -109,10 +109,10 @@ class MasterRanks implements PassHooks {
   }
 
   /**
-   * Tensors among the inputs, in arrays and plain objects too, are cut along dim 0 (scalars are
-   * passed on), those of the output are put together along it; scalars become a row each. Shape:
-   * inputs [B, ..] -> [B, ..], B at least the number of ranks. Throws LayoutError for fewer rows, and
-   * for an input that requires a gradient: gradients end at the batch.
+   * Runs a forward pass. Tensors among the inputs, also in arrays and plain objects, are cut along dim 0. Scalars go to
+   * all ranks. Tensors of the output are concatenated along dim 0, where a scalar becomes a row. Shape: inputs [B, ..]
+   * -> [B, ..], B at least the number of ranks. Throws LayoutError for fewer rows, and for an input that requires a
+   * gradient, because gradients end at the batch.
    */
   forward<Inputs extends readonly unknown[], Output>(
     run: (...inputs: Inputs) => Output,
@@ -134,7 +134,7 @@ class MasterRanks implements PassHooks {
     });
   }
 
-  /** Gives all ranks the master's parameters and buffers, which they otherwise have as of the latest forward pass. */
+  /** Gives all ranks the master's parameters and buffers. Otherwise they have those of the latest forward pass. */
   replicate(): void {
     const send = (tensor: Tensor): Tensor => broadcast(tensor, this.#axis, masterRank);
     noGrad(() => {
@@ -175,7 +175,7 @@ function trainedInputError({ shape }: Tensor): LayoutError {
   );
 }
 
-/** How the ranks share the rows of the first tensor that has rows. */
+/** Returns how the ranks divide the rows of the first tensor that has rows. */
 function batchOf(inputs: readonly unknown[], ranks: number): readonly RowPart[] {
   let parts: readonly RowPart[] | null = null;
   mapTensors(inputs, (x) => {

@@ -3,7 +3,7 @@ import { planError } from '../plan-error.ts';
 import { shardLayersKey } from '../step-keys.ts';
 import { type StepKind, stepsOf } from '../step.ts';
 
-/** Parts of parameters that lie outside the device between their uses. */
+/** Keeps parts of parameters outside the device between their uses. */
 export interface PageOut {
   readonly parameters: readonly string[];
   readonly store: PageStore;
@@ -18,7 +18,7 @@ export const page: StepKind<PageOut> = {
   collectives: () => [],
   check({ parameters }, context) {
     const { plan } = context;
-    // Layers compute with what these axes shard: a rank has no more of it.
+    // Layers compute with the parts on these axes, so sharding over them alone does not let a part leave the device.
     const layerAxes = new Set(stepsOf(plan, shardLayersKey).map(({ data }) => data.axis));
     const whole = parameters.find((name) =>
       shardedAxes(context.plannedOf(name).optimizer).every((axis) => layerAxes.has(axis)),

@@ -20,8 +20,8 @@ import { type ModelPlan, type Step, type StepKind, stepsOf, stepsOver } from '..
 /** Parameters whose gradients are sent together, as soon as the backward pass has reached the last of them. */
 export interface Reduce extends BatchAxes {
   /**
-   * Names of parameters. If each rank updates a part of a parameter, it gets that part of the mean; otherwise
-   * it gets all of it.
+   * The names of the parameters. If each rank updates a part of a parameter, it gets that part of the mean. Otherwise
+   * it gets the whole mean.
    */
   readonly parameters: readonly string[];
   /**
@@ -32,13 +32,13 @@ export interface Reduce extends BatchAxes {
   readonly limitsBytes?: readonly number[];
   /** How whole gradients are averaged. Default: an all-reduce. */
   readonly hook?: CommHook;
-  /** Whether parameters that no loss uses are an error. Default: 'all' must be used. */
+  /** Which parameters may be left unused by the losses. Default: 'all', so that an unused parameter is an error. */
   readonly unused?: UnusedPolicy;
   /** The parameters in parts that the latest pass reduced. Default: not known, and all are listed. */
   readonly latest?: ReadonlySet<string>;
 }
 
-/** The kind of the step `Reduce`: the means of gradients over ranks that have different batches. */
+/** The kind of the step `Reduce`: averages gradients over ranks that have different batches. */
 export const reduce: StepKind<Reduce> = {
   name: 'reduce',
   collectives({ axis, replicas, parameters, hook, latest }, plan) {
@@ -58,7 +58,7 @@ export const reduce: StepKind<Reduce> = {
       found.push({ operation: 'allReduce', axis: replicas, bytes: bytes / size, ...common });
     }
     const operation = hook === undefined || hook.sentAs !== undefined ? 'allReduce' : 'commHook';
-    // Ranks of a pipeline have what a bucket has of their stages.
+    // A rank of a pipeline has only those gradients of a bucket that belong to its stages.
     const buckets = Map.groupBy(whole, ({ parameter: { only } }) => only?.rank);
     for (const bucket of buckets.values()) {
       const bytes = bucket.reduce((sum, planned) => {
@@ -82,9 +82,9 @@ export const reduce: StepKind<Reduce> = {
   apply(data, context) {
     const { axis, hook, unused = 'all', replicas, limitsBytes = null } = data;
     const steps = stepsOver(context.plan, reduce, axis);
-    // One reducer knows all buckets.
+    // One reducer carries out all steps, because it must know all buckets.
     if (steps[0]?.data !== data) return;
-    // Also those that do not train now: they may later.
+    // Includes parameters that do not train now, because they may train later.
     const whole = context.heldParameters.filter(([name]) => !context.sharded.has(name));
     const isWhole = new Set(whole.map(([name]) => name));
     const buckets = steps
@@ -110,7 +110,7 @@ export const reduce: StepKind<Reduce> = {
   },
 };
 
-/** Throws LayoutError for gradients that are reduced twice, and where one reducer can't do what all steps say. */
+/** Throws LayoutError if a gradient is reduced twice, and if one reducer cannot do what all steps say. */
 function requireOneReduction(steps: readonly Step<Reduce>[], plan: ModelPlan): void {
   const twice = firstTwice(steps.flatMap(({ data }) => data.parameters));
   if (twice !== undefined) {
@@ -123,7 +123,7 @@ function requireOneReduction(steps: readonly Step<Reduce>[], plan: ModelPlan): v
   });
 }
 
-/** Throws LayoutError for gradients that a hook does not come to. */
+/** Throws LayoutError if the hook would not get all gradients. */
 function requireHookFits(data: Reduce, context: PlanContext): void {
   const { axis, replicas, hook, parameters } = data;
   if (hook === undefined) return;
@@ -153,7 +153,7 @@ function requireHookFits(data: Reduce, context: PlanContext): void {
   );
 }
 
-/** The plan with the buckets that whole gradients leave in now. */
+/** Returns the plan with the present buckets of whole gradients. */
 function withBuckets(
   plan: ModelPlan,
   axis: string,

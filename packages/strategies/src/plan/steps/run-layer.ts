@@ -40,7 +40,7 @@ export const runLayer: StepKind<RunLayer> = {
         .collectives(module, tokens)
         .map((each) => ({ ...each, axis, parameters: names }));
     }
-    // Microbatch by microbatch, on the rank of the stage.
+    // In a pipeline, the messages are those of each microbatch, on the rank of the stage.
     const { axis: stageAxis, schedule, rankOfModule, latest } = stages.data;
     const only = { axis: stageAxis, rank: rankOfModule[path] ?? 0 };
     return range(schedule.microbatches).flatMap((microbatch) =>
@@ -90,8 +90,8 @@ export const runLayer: StepKind<RunLayer> = {
 };
 
 /**
- * As microbatches have rows, or, before the first pass, as so many microbatches would have if each token were a row; one
- * where tokens of a batch were not given.
+ * Returns the tokens of a microbatch. They are proportional to its rows in the latest pass. Before the first pass,
+ * `rows` is the number of microbatches, and the tokens are divided as rows would be. The result is at least 1.
  */
 function shareOfTokens(
   tokens: number,
@@ -105,7 +105,7 @@ function shareOfTokens(
   return Math.max(1, Math.round((tokens * (rows[microbatch] ?? 0)) / all));
 }
 
-/** How the style shards parameters, by their names in the model. */
+/** Returns how the style shards parameters, by their names in the model. */
 function shardingsOf(
   { axis, module, style, parameters }: RunLayer,
   { plan }: PlanContext,

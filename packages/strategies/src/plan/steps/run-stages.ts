@@ -100,7 +100,10 @@ export const runStages: StepKind<RunStages> = {
   },
 };
 
-/** Each rank builds all stages, of which it has its own parameters in fewer bits, and the others' shapes in f32. */
+/**
+ * Returns the error for castForwardInputs. Each rank builds all stages with its own parameters in fewer bits, but only
+ * with f32 shapes of the others.
+ */
 function castInputs(): ConfigError {
   return new ConfigError({
     asked: 'a pipeline with parameters and activations in fewer bits',
@@ -110,7 +113,10 @@ function castInputs(): ConfigError {
   });
 }
 
-/** Ranks that balance what each has measured by itself would cut otherwise, and wait for each other. */
+/**
+ * Compares cuts and schedule of the ranks. Ranks that balanced times which each measured by itself would cut
+ * differently, and then wait for each other forever.
+ */
 async function requireSameStages(
   cut: readonly string[],
   schedule: Schedule,
@@ -127,7 +133,7 @@ async function requireSameStages(
   });
 }
 
-/** What both ends have a part in. */
+/** Returns the two sides of a message. */
 function sendAndReceive(
   { from, to, when, bytes, parameters }: PassMessage,
   axis: string,
@@ -141,7 +147,7 @@ function sendAndReceive(
   ];
 }
 
-/** The plan with what passes have shown. */
+/** Returns the plan with the facts that passes have shown. */
 function withSeen(
   plan: ModelPlan,
   { edges, liveBytes, messages, latest }: PipelinePasses,
@@ -156,7 +162,7 @@ function withSeen(
   return { ...plan, steps };
 }
 
-/** Elements of the parameters that a rank of an axis keeps. */
+/** Returns the number of elements of the parameters that a rank of an axis keeps. */
 function parametersOf({ parameters, axes }: Plan, axis: string, rank: number): number {
   const own = parameters.filter(({ parameter: { only } }) => {
     return only === undefined || only.axis !== axis || only.rank === rank;
@@ -164,7 +170,10 @@ function parametersOf({ parameters, axes }: Plan, axis: string, rank: number): n
   return own.reduce((sum, { shape, parameter }) => sum + localElements(shape, parameter, axes), 0);
 }
 
-/** The rank of its stage gets rank 0's values, or what it has constructed of it; the others drop theirs. */
+/**
+ * Makes the stand-in for a parameter. The rank of its stage gets rank 0's values, or the part that it has constructed.
+ * The other ranks drop their values.
+ */
 async function stageParameter(
   name: string,
   parameter: Parameter,

@@ -12,7 +12,7 @@ import { textTable } from '../../text-table.ts';
 import { requireOneStep } from '../agreeing-steps.ts';
 import type { StepKind } from '../step.ts';
 
-/** Parameter servers hold the parameters and carry out the steps of optimizers. */
+/** Lets parameter servers hold the parameters and carry out the steps of optimizers. */
 export interface Serve {
   /** The ranks of this axis are the workers. */
   readonly axis: string;
@@ -27,7 +27,7 @@ export interface Serve {
 /** The kind of the step `Serve`. */
 export const serve: StepKind<Serve> = {
   name: 'serve',
-  // What goes to servers and comes from them are no collectives: the workers need not come together.
+  // Messages to and from servers are no collectives, because workers need not send them together.
   collectives: () => [],
   explain({ servers, compress }, { parameters }) {
     const bytes = parameters.map(({ shape }) => elementCount(shape) * 4);

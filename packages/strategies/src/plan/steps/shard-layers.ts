@@ -73,7 +73,7 @@ export const shardLayers: StepKind<ShardLayers> = {
         continue;
       }
       if (sharding !== null && isLayer) {
-        // The step of another axis has cut it over all of them.
+        // The step of an earlier axis has cut the parameter over all axes.
         if (batch === 'own') parameter.shareBatch({ ...ranks, averages: false });
         continue;
       }
@@ -88,7 +88,7 @@ export const shardLayers: StepKind<ShardLayers> = {
   },
 };
 
-/** How the ranks that share layers have parts of a parameter. */
+/** Returns the layout of a parameter over all axes whose ranks share layers. */
 function layoutOfLayers(planned: ParameterPlan, layerAxes: readonly string[]): Layout {
   const { ndim, axes } = { ndim: planned.shape.length, axes: shardedAxes(planned.parameter) };
   return axes
@@ -97,7 +97,10 @@ function layoutOfLayers(planned: ParameterPlan, layerAxes: readonly string[]): L
     .reduce(joinLayouts, layoutOver('', 'invariant', ndim));
 }
 
-/** Gradients of what all ranks have, one by one as backward comes to them. */
+/**
+ * Returns the all-reduces of gradients of parameters that all ranks have. There is one for each, when the backward pass
+ * reaches it.
+ */
 function averages(axis: string, plan: Plan): readonly CollectivePlan[] {
   if (axisSize(plan.axes, axis) === 1) return [];
   return plan.parameters
@@ -116,7 +119,9 @@ function averages(axis: string, plan: Plan): readonly CollectivePlan[] {
     });
 }
 
-/** Gives all ranks rank 0's value. Of what was constructed in parts they have drawn the same values already. */
+/**
+ * Gives all ranks rank 0's value. If the tensor was constructed in parts, the ranks have already drawn the same values.
+ */
 function shareValues(tensor: Tensor, axis: string): void {
   if (tensor instanceof Parameter && tensor.initialPart !== null) return;
   const { part } = tensor;
@@ -140,7 +145,7 @@ async function layerParameter(parameter: Parameter, layout: Layout): Promise<Lay
   return replacement;
 }
 
-/** The error for a model of which another strategy has made parts, which can't be cut. */
+/** Returns the error for a model of which another strategy has made parts, which cannot be cut. */
 function cutError(name: string, part: Tensor): ConfigError {
   const { wholeShape: shape, shardedOver } = part;
   return new ConfigError(

@@ -4,7 +4,7 @@ import { axisSize } from '../../layout/axis-size.ts';
 import { requireOneStep } from '../agreeing-steps.ts';
 import type { StepKind } from '../step.ts';
 
-/** All ranks get rank 0's buffers, such as statistics of batch norms, before each forward pass that trains. */
+/** Gives all ranks rank 0's buffers, such as the statistics of batch norms, before each forward pass that trains. */
 export interface ShareBuffers {
   /** The axes whose ranks have different batches. */
   readonly axes: readonly string[];

@@ -13,7 +13,7 @@ import { gridProduct } from './grid-product.ts';
 import { gridSize } from './grid-size.ts';
 import type { RankGrid } from './rank-grid.ts';
 
-/** Those of MultiheadAttention, so that a checkpoint of either is one of the other. */
+/** The names that MultiheadAttention has in checkpoints, so that each can read the other's. */
 const names: Readonly<Record<string, string>> = {
   inProjWeight: 'in_proj_weight',
   inProjBias: 'in_proj_bias',
@@ -42,7 +42,7 @@ export class GridAttention extends Module {
     this.outProj = outProj;
   }
 
-  /** Cuts a layer that all ranks hold alike. Throws LayoutError where sizes or heads do not divide. */
+  /** Cuts a layer that is the same on all ranks. Throws LayoutError if sizes or heads cannot be divided. */
   static async from(attention: MultiheadAttention, grid: RankGrid): Promise<GridAttention> {
     requireHeads(attention, grid);
     const { inProjWeight, inProjBias, outProj, headWidth } = attention;
@@ -77,7 +77,7 @@ export class GridAttention extends Module {
   }
 }
 
-/** Queries, keys and values. */
+/** The number of sections of the projection: queries, keys and values. */
 const sections = 3;
 
 function requireHeads({ numHeads, keyHeads }: MultiheadAttention, grid: RankGrid): void {

@@ -3,7 +3,7 @@ import { vocabParallelCrossEntropy } from '../vocab-parallel-cross-entropy.ts';
 import { takeBlock } from './grid-parameter.ts';
 import type { RankGrid } from './rank-grid.ts';
 
-/** This rank's rows of a batch that all ranks have. Shape: [B, ..] -> [B', ..]. */
+/** Returns this rank's rows of a batch that is the same on all ranks. Shape: [B, ..] -> [B', ..]. */
 export function ownRows(batch: Tensor, grid: RankGrid): Tensor {
   return takeBlock(batch, [grid.rows]);
 }

@@ -10,7 +10,7 @@ import { GridLayerNorm } from './grid-layer-norm.ts';
 import { GridLinear } from './grid-linear.ts';
 import type { RankGrid } from './rank-grid.ts';
 
-/** The layers of a transformer block whose norms come first. */
+/** The layers of a transformer block with a norm before each sublayer. */
 export interface BlockLayers {
   readonly norm1: LayerNorm;
   readonly attention: MultiheadAttention;
@@ -44,7 +44,7 @@ export class GridBlock extends Module {
     this.down = layers.down;
   }
 
-  /** Cuts layers that all ranks hold alike. Throws LayoutError if sizes or heads cannot be divided. */
+  /** Cuts layers that are the same on all ranks. Throws LayoutError if sizes or heads cannot be divided. */
   static async from(layers: BlockLayers, grid: RankGrid): Promise<GridBlock> {
     return new GridBlock({
       norm1: await GridLayerNorm.from(layers.norm1, grid),
@@ -55,7 +55,7 @@ export class GridBlock extends Module {
     });
   }
 
-  /** Attention is causal. Shape: x [B', T, C'] -> [B', T, C']. */
+  /** Computes the block with causal attention. Shape: x [B', T, C'] -> [B', T, C']. */
   forward(x: Tensor): Tensor {
     const attended = x.add(this.attention.forward(this.norm1.forward(x)));
     const hidden = this.up.forward(this.norm2.forward(attended)).gelu();

@@ -11,8 +11,8 @@ import { gridParameter } from './grid-parameter.ts';
 import type { RankGrid } from './rank-grid.ts';
 
 /**
- * Rows of a table of which each rank has a block. For a look-up, the vocabulary of a rank's features is
- * gathered; the gradient is scattered.
+ * An embedding of which each rank has a block. For a look-up, the rank gathers the vocabulary of its features. The
+ * backward pass scatters the gradient.
  */
 export class GridEmbedding extends Module {
   weight: Parameter;
@@ -24,7 +24,7 @@ export class GridEmbedding extends Module {
     this.weight = weight;
   }
 
-  /** Cuts a layer that all ranks hold alike. Throws LayoutError if its sizes cannot be divided. */
+  /** Cuts a layer that is the same on all ranks. Throws LayoutError if its sizes cannot be divided. */
   static async from(embedding: Embedding, grid: RankGrid): Promise<GridEmbedding> {
     return new GridEmbedding(
       grid,
@@ -32,7 +32,7 @@ export class GridEmbedding extends Module {
     );
   }
 
-  /** Shape: indices i32 N', the rows of this rank -> [N'.., F']. */
+  /** Looks up the indices of this rank's rows. Shape: indices i32 N' -> [N'.., F']. */
   forward(indices: Tensor): Tensor {
     return inLayer([this.weight], () => {
       const table = this.#grid.rows.reduceRight(

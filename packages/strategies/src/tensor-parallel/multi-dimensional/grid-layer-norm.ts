@@ -29,7 +29,7 @@ export class GridLayerNorm extends Module {
     this.#eps = eps;
   }
 
-  /** Cuts a layer that all ranks hold alike. */
+  /** Cuts a layer that is the same on all ranks. */
   static async from(norm: LayerNorm, grid: RankGrid): Promise<GridLayerNorm> {
     const cut = [[grid.features]];
     return new GridLayerNorm(

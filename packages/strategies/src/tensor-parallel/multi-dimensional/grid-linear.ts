@@ -17,7 +17,7 @@ export class GridLinear extends Module {
     this.bias = bias;
   }
 
-  /** Cuts a layer that all ranks hold alike. Throws LayoutError if its sizes cannot be divided. */
+  /** Cuts a layer that is the same on all ranks. Throws LayoutError if its sizes cannot be divided. */
   static async from(linear: Linear, grid: RankGrid): Promise<GridLinear> {
     const weight = await gridParameter(linear.weight, grid.weight);
     const bias =

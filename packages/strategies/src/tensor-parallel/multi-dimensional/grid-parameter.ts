@@ -14,8 +14,8 @@ import { shardOf } from '../../layout/redistribute.ts';
 import { LayerParameter } from '../layer-parameter.ts';
 
 /**
- * This rank's block of a tensor that mesh axes shard dim by dim. Throws LayoutError where they do not divide a dim.
- * Shape: N -> block.
+ * Returns this rank's block of a tensor that mesh axes shard dim by dim. Throws LayoutError if they do not divide a
+ * dim. Shape: N -> block.
  */
 export function takeBlock(whole: Tensor, dims: Layout['dims']): Tensor {
   requireEven(whole.shape, dims);
@@ -23,8 +23,8 @@ export function takeBlock(whole: Tensor, dims: Layout['dims']): Tensor {
 }
 
 /**
- * A parameter with this rank's block of `whole`, which all ranks hold alike. `sections` equal sections of
- * dim 0 are sharded each by itself.
+ * Makes a parameter with this rank's block of `whole`, which is the same on all ranks. Dim 0 consists of `sections`
+ * equal sections, each of which is sharded by itself.
  */
 export async function gridParameter(
   whole: Parameter,
@@ -46,7 +46,10 @@ export async function gridParameter(
   return new LayerParameter(data, { wholeShape: shape, layout, dtype, requiresGrad });
 }
 
-/** What several ranks hold alike and use for their own rows: its gradient is summed over these axes. Shape: N -> N. */
+/**
+ * Declares a parameter replicate, because ranks with the same values use it for different rows. Its gradient is then
+ * summed over these axes. Shape: N -> N.
+ */
 export function shared(parameter: Tensor, axes: readonly string[]): Tensor {
   return axes.reduce((x, axis) => reinterpret(x, axis, 'invariant', 'replicate'), parameter);
 }

@@ -4,8 +4,8 @@ import { shared } from './grid-parameter.ts';
 import type { RankGrid } from './rank-grid.ts';
 
 /**
- * x Wᵀ + b. Lies as `grid.next` then. A rank keeps its blocks for backward, and not those that it was
- * sent, which are sent again. Shape: x [B', .., I'], weight [O', I'], bias [O'] -> [B'', .., O''].
+ * Computes x Wᵀ + b. The result has the layout of `grid.next`. For the backward pass a rank keeps its own blocks. The
+ * blocks of others are sent again. Shape: x [B', .., I'], weight [O', I'], bias [O'] -> [B'', .., O''].
  */
 export function gridProduct(
   x: Tensor,

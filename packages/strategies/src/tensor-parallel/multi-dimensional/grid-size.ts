@@ -1,6 +1,6 @@
 import { currentSession, LayoutError } from '@shardwise/core/extend';
 
-/** Ranks of each of the axes. Throws LayoutError where they differ. */
+/** Returns the number of ranks of each of the axes. Throws LayoutError if they differ. */
 export function gridSize(name: string, axes: readonly string[]): number {
   const { mesh } = currentSession();
   const sizes = axes.map((axis) => mesh.group(axis).size);

@@ -35,7 +35,7 @@ export function threeDimensional(options: ThreeDimensionalOptions = {}): RankGri
   return cube(weight, input, output);
 }
 
-/** x lies with its rows over `outer`, `inner` and its features over `features`. */
+/** Makes a grid in which the rows of x lie over `outer` and `inner`, and its features over `features`. */
 function cube(outer: string, inner: string, features: string): RankGrid {
   return {
     name: '3D',
