@@ -23,7 +23,7 @@ const wasmRules: OptionRules<WasmOptions> = {
   byteLength: option.count,
 };
 
-/** A page that asks for more may get nothing; what is not written to takes no memory. */
+/** The host may refuse a page that asks for more. Bytes that are not written take no memory. */
 const defaultBytes = 2 ** 30;
 
 /**

@@ -1,6 +1,6 @@
 import type { LaneDType } from './loop-spec.ts';
 
-/** A number as the integer that lies in a lane. Numbers have no more digits than the dtype. */
+/** The integer that a lane holds for a number. */
 export function constantBits(dtype: Exclude<LaneDType, 'f32'>, value: number): number {
   switch (dtype) {
     case 'i32':
