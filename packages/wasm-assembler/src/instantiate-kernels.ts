@@ -28,7 +28,7 @@ function instantiate(
 ): WebAssembly.Exports {
   const { buffer } = memory;
   const shared = !(buffer instanceof ArrayBuffer);
-  // No property of a memory tells its width: only a module of the same width links to it.
+  // No property of a memory tells its width, but only a module of the same width links to it.
   const widths = buffer.byteLength > 2 ** 32 ? (['wide'] as const) : (['narrow', 'wide'] as const);
   for (const width of widths) {
     const module = new WebAssembly.Module(encodeModule(functions, { shared, width }));
