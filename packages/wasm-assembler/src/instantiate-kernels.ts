@@ -5,8 +5,8 @@ import type { FunctionBuilder } from './function-builder.ts';
 export type Kernel = (...parameters: readonly number[]) => number | undefined;
 
 /**
- * Compiles the functions for a memory of either width and returns them by name. It compiles at once, on this
- * thread. Throws RangeError for a memory that no module accepts.
+ * Compiles the functions for a memory of either width and returns them by name. It compiles synchronously,
+ * on this thread. Throws RangeError for a memory that no module accepts.
  */
 export function instantiateKernels(
   functions: ReadonlyMap<string, FunctionBuilder>,

@@ -187,8 +187,8 @@ interface KeySums {
 
 /**
  * A transposed tile times queries or their gradients. The result has a row for each key. Operands: the tile, the
- * queries or gradients, the result, and the result again as the addend. One product sums the terms of one block. The
- * addend of an element is read before the element is written, so that both may lie in the same place.
+ * queries or gradients, the result, and the result again as the addend. A product has few enough terms to finish each
+ * sum at once. So it reads the addend of an element before it writes the element, and both may lie in the same place.
  */
 export function keyProducts(
   work: AttentionWork,

@@ -20,7 +20,7 @@ import { LANES, type LoopVectors } from './loop-vectors.ts';
 import { Slots } from './vector-registers.ts';
 
 /**
- * The layout of a call of a loop, in words of 8 bytes: its routine, the byte length of the call, rows, columns, the
+ * The words of a call of a loop, of 8 bytes each: its routine, the byte length of the call, rows, columns, the
  * flat index of the first element, and the address of each operand. Addresses that don't fit in registers are advanced
  * here from row to row.
  */

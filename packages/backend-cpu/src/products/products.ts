@@ -19,7 +19,7 @@ export interface Products {
   readonly own: { readonly bf16: boolean } | null;
   /** Computes attention block by block, with products and loops. Null if attention is decomposed before. */
   readonly attention: OwnAttention | null;
-  /** Only a product of one matrix runs its epilogue block by block. */
+  /** Links a product. An epilogue is only given for a product of one matrix. */
   link(memory: WebAssembly.Memory, product: BatchedProduct, epilogue?: Epilogue): CompiledPiece;
   linkGrouped(memory: WebAssembly.Memory, product: GroupedProduct): CompiledPiece;
 }

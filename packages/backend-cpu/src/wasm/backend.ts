@@ -27,8 +27,8 @@ const wasmRules: OptionRules<WasmOptions> = {
 const defaultBytes = 2 ** 30;
 
 /**
- * The CPU by WebAssembly alone, for pages and for systems where native code does not load. Throws ConfigError
- * for options that do not fit.
+ * A backend that computes on the CPU with WebAssembly alone, for pages and for systems where native code does not load.
+ * Throws ConfigError for options that do not fit.
  */
 export async function wasm(options: WasmOptions = {}): Promise<CpuBackend> {
   checkOptions('wasm', options, wasmRules);

@@ -1,6 +1,6 @@
 import { type FunctionBuilder, instantiateKernels, type Kernel } from '@shardwise/wasm-assembler';
 
-/** The compiled kernels on one memory, by structure. Parameters of the same shape share one kernel, for example. */
+/** The compiled kernels on one memory, by structure. Kernels with the same structure are compiled once. */
 export class KernelLibrary {
   readonly #memory: WebAssembly.Memory;
   readonly #kernels = new Map<string, Kernel>();
