@@ -10,7 +10,7 @@ import { reduce } from './reduce.ts';
 import { rows } from './rows.ts';
 import type { Lowerings } from './lowering.ts';
 
-/** The ops that have a lowering to ONNX. WebAssembly kernels compute the others. */
+/** The ops that have a lowering to ONNX. Kernels and products of ours compute the others. */
 export type OnnxOp = Exclude<
   ComputeOp,
   | 'random'
