@@ -36,7 +36,7 @@ const native: readonly CompositeOp[] = [
   'groupedMatmul',
   'groupedMatmulWeight',
 ];
-/** Made of products and loops in machine code, block by block. */
+/** Machine code computes these block by block, with products and loops. */
 const attention: readonly CompositeOp[] = [
   'attention',
   'attentionLogSumExp',
@@ -45,7 +45,7 @@ const attention: readonly CompositeOp[] = [
   'attentionValueGrad',
 ];
 
-/** What a backend consists of. */
+/** The parts that make up a backend. */
 export interface CpuParts {
   readonly name: CpuBackend['name'];
   readonly arena: Arena;
@@ -86,12 +86,12 @@ export class CpuBackend implements Backend {
     return describe(this.name, this.#products.by, this.#loops.by);
   }
 
-  /** What computes matrix products. If it is not machine code, the reason. */
+  /** What computes matrix products. If it is not machine code, it also says why. */
   get products(): ProductsBy {
     return this.#products.by;
   }
 
-  /** What runs loops over elements. If it is WebAssembly, the reason. */
+  /** What runs loops over elements. If it is WebAssembly, it also says why. */
   get loops(): LoopsBy {
     return this.#loops.by;
   }

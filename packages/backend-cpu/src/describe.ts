@@ -1,7 +1,9 @@
 import type { LoopsBy } from './loops/loops.ts';
 import type { ProductsBy } from './products/products.ts';
 
-/** What makes the products of matrices and runs the loops of a backend, and why machine code does not where it does not. */
+/**
+ * Says what computes a backend's matrix products and what runs its loops. Where this is not machine code, it says why.
+ */
 export function describe(name: 'cpu' | 'wasm', products: ProductsBy, loops: LoopsBy): string {
   return `${name}: ${describeProducts(products)}; ${describeLoops(loops)}`;
 }

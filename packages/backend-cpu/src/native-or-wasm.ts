@@ -2,7 +2,10 @@ import type { CpuParts } from './cpu-backend.ts';
 import type { Arena } from './memory/arena.ts';
 import { wasmParts } from './wasm/wasm-parts.ts';
 
-/** What `load` gives, or WebAssembly alone where native code does not load here, which is worth a word. */
+/**
+ * Returns the parts that `load` gives. If native code does not load, warns, and returns parts that only use
+ * WebAssembly.
+ */
 export async function nativeOrWasm(arena: Arena, load: () => Promise<CpuParts>): Promise<CpuParts> {
   try {
     return await load();

@@ -13,7 +13,10 @@ export interface NativeOptions extends ProductsOptions {
   readonly loops: 'own' | 'webassembly';
 }
 
-/** What computes by native code. Throws BackendError where ONNX Runtime has no library for this system. */
+/**
+ * The parts of a backend that computes with native code. Throws BackendError if ONNX Runtime has no library for this
+ * system.
+ */
 export function nativeParts(arena: Arena, options: NativeOptions): CpuParts {
   const { threads, loops, instructions } = options;
   libraryPath();

@@ -5,7 +5,7 @@ export type { RegisterPeak };
 
 /**
  * Measures the instruction that computes products of `dtype`, with `instructions` as the newest ones allowed.
- * Undefined if this processor has no such instruction, or the system does not run machine code.
+ * Returns undefined if this processor has no such instruction, or the system does not run machine code.
  */
 export async function registerPeak(
   dtype: 'f32' | 'bf16',

@@ -1,10 +1,10 @@
-/** Runs tasks one after another, in the order of the calls. */
+/** Runs tasks one after the other, in the order of the calls. */
 export class WorkQueue {
   #tail: Promise<void> | undefined;
 
-  /** Starts at once when nothing is pending. A task that fails does not stop the ones behind it. */
+  /** Starts the task at once if nothing is pending. If a task fails, the tasks behind it still run. */
   run(task: () => Promise<void>): Promise<void> {
-    // Idle before the caller learns of the end, so that what it does next happens at once.
+    // The queue is idle before the caller learns that the task has ended, so that its next task starts at once.
     const execute = async (): Promise<void> => {
       try {
         await task();
@@ -22,7 +22,7 @@ export class WorkQueue {
     return this.#tail === undefined;
   }
 
-  /** Settles when everything so far is done; failures are told to those who called `run`. */
+  /** Settles when all tasks so far are done. It never rejects, because failures are told to those who called `run`. */
   async drained(): Promise<void> {
     await this.#tail;
   }

@@ -11,11 +11,11 @@ export function createSharedMemory(byteLength: number): WebAssembly.Memory {
   }
   const limits = { address: 'i64', initial: BigInt(pages), maximum: BigInt(pages), shared: true };
   try {
-    // TypeScript knows no descriptor of such a memory.
+    // TypeScript has no type for the descriptor of such a memory.
     const memory: unknown = Reflect.construct(WebAssembly.Memory, [limits]);
     if (memory instanceof WebAssembly.Memory) return memory;
   } catch (error) {
-    // Engines without addresses of 64 bits ask for numbers.
+    // Engines without 64-bit addresses throw TypeError, because they expect numbers.
     if (!(error instanceof TypeError)) throw error;
   }
   throw new RangeError(`This engine has no memory of ${byteLength} bytes.`);

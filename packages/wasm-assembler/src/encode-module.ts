@@ -21,8 +21,8 @@ export interface MemoryType {
 }
 
 /**
- * The bytes of a module that imports the memory `env.memory` and exports the functions by these names. JavaScript passes them
- * addresses and counts as numbers.
+ * Returns the bytes of a module that imports the memory `env.memory` and exports the functions by these names.
+ * JavaScript passes addresses and counts to them as numbers.
  */
 export function encodeModule(
   functions: ReadonlyMap<string, FunctionBuilder>,
@@ -81,8 +81,8 @@ interface EncodedFunction {
 }
 
 /**
- * A function that JavaScript calls with numbers. It would have to pass addresses of 64 bits as BigInt, which takes longer than
- * many kernels do.
+ * Encodes a function that JavaScript calls with numbers, and that calls function `index` with integers. JavaScript
+ * would otherwise have to pass 64-bit addresses as BigInt, which takes longer than many kernels do.
  */
 function takingNumbers({ parameters, result }: EncodedFunction, index: number): EncodedFunction {
   const numberFor = (kind: ValueKind): ValueKind => (kind === 'usize' ? 'f64' : kind);

@@ -144,7 +144,7 @@ export class FunctionBuilder {
     });
   }
 
-  /** Locals and instructions in the format of the code section. */
+  /** Encodes the locals and instructions in the format of the code section. */
   encode(width: Width): number[] {
     const locals = this.#locals.map((kind) => [1, kindBytes[kind]]);
     return flatten([unsigned(locals.length), locals, this.#prologue, this.#body, END], width);
@@ -178,7 +178,7 @@ export class FunctionBuilder {
   }
 }
 
-/** A variable that says how the value comes about that it is set to first. */
+/** A variable that knows the operation of the value that it is first set to. */
 function withOperation<K extends ValueKind>(local: Local<K>, { operation }: Code<K>): Local<K> {
   return operation === undefined ? local : { ...local, operation };
 }

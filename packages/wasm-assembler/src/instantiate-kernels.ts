@@ -5,8 +5,8 @@ import type { FunctionBuilder } from './function-builder.ts';
 export type Kernel = (...parameters: readonly number[]) => number | undefined;
 
 /**
- * Compiles the functions for a memory of either width and returns them by name. It compiles at once, on this
- * thread. Throws RangeError for a memory that no module accepts.
+ * Compiles the functions for a memory of either width and returns them by name. It compiles synchronously,
+ * on this thread. Throws RangeError for a memory that no module accepts.
  */
 export function instantiateKernels(
   functions: ReadonlyMap<string, FunctionBuilder>,
@@ -28,7 +28,7 @@ function instantiate(
 ): WebAssembly.Exports {
   const { buffer } = memory;
   const shared = !(buffer instanceof ArrayBuffer);
-  // No property of a memory tells its width: only a module of the same width links to it.
+  // No property of a memory tells its width, but only a module of the same width links to it.
   const widths = buffer.byteLength > 2 ** 32 ? (['wide'] as const) : (['narrow', 'wide'] as const);
   for (const width of widths) {
     const module = new WebAssembly.Module(encodeModule(functions, { shared, width }));

@@ -42,7 +42,7 @@ function binary<A extends ValueKind, R extends ValueKind>(
   return (a, b) => code(result, a.bytes, b.bytes, ...opcode);
 }
 
-/** No load or store claims natural alignment, as sub-buffers may lie anywhere. */
+/** Loads and stores do not claim natural alignment, because sub-buffers may lie anywhere. */
 function load<R extends ValueKind>(result: R, ...opcode: number[]): Load<R> {
   return (address, byteOffset = 0) =>
     code(result, address.bytes, ...opcode, 0, unsigned(byteOffset));
@@ -129,14 +129,14 @@ function usizeBinary<R extends ValueKind>(
 
 /** Instructions on addresses, counts and numbers of bytes. */
 export const usize: {
-  /** Of 32 bits; negative ones wrap around. */
+  /** A constant of 32 bits. Negative values wrap around. */
   const: (value: number) => Usize;
-  /** An address that lies in memory, in the lowest bytes of eight. */
+  /** Loads an address from memory. It is stored in the lowest bytes of eight. */
   load: Load<'usize'>;
   eqz: Unary<'usize', 'i32'>;
-  /** A negative one is larger than any size. */
+  /** Converts an i32. A negative value becomes larger than any size. */
   fromI32: Unary<'i32', 'usize'>;
-  /** The lowest 32 bits. */
+  /** Returns the lowest 32 bits. */
   toI32: Unary<'usize', 'i32'>;
 } & Record<'ltU' | 'geU', Binary<'usize', 'i32'>> &
   Record<'add' | 'sub' | 'mul' | 'and' | 'shl', Binary<'usize', 'usize'>> = {
@@ -209,19 +209,19 @@ export const f64: {
 /** Instructions on whole vectors of 128 bits. */
 export const v128: {
   load: Load<'v128'>;
-  /** One 32-bit value in all lanes. */
+  /** Loads one 32-bit value into all lanes. */
   load32Splat: Load<'v128'>;
-  /** One 32-bit value in lane 0, zeros elsewhere. */
+  /** Loads one 32-bit value into lane 0. The other lanes are zero. */
   load32Zero: Load<'v128'>;
-  /** One 64-bit value in the low lane, zeros elsewhere. */
+  /** Loads one 64-bit value into the low half. The high half is zero. */
   load64Zero: Load<'v128'>;
   store: Store<'v128'>;
   store32Lane0: Store<'v128'>;
-  /** The low 64 bits. */
+  /** Stores the low 64 bits. */
   store64Lane0: Store<'v128'>;
-  /** Four 16-bit values as 32-bit lanes. */
+  /** Loads four 16-bit values into 32-bit lanes, without signs. */
   load16x4u: Load<'v128'>;
-  /** Four 32-bit lanes. */
+  /** A constant with these four 32-bit lanes. */
   constInt: (lanes: readonly [number, number, number, number]) => V128;
   bitselect: (whenOne: V128, whenZero: V128, mask: V128) => V128;
 } & Record<'not', Unary<'v128', 'v128'>> &
@@ -239,7 +239,7 @@ export const v128: {
   constInt: (lanes) => vector('const', [], lanes, ...simd(0x0c), ...lanes.flatMap(int32Bytes)),
   not: vectorUnary('v128.not', 0x4d),
   and: vectorBinary('v128.and', 0x4e),
-  /** a & ~b. */
+  /** Computes a & ~b. */
   andnot: vectorBinary('v128.andnot', 0x4f),
   or: vectorBinary('v128.or', 0x50),
   xor: vectorBinary('v128.xor', 0x51),
@@ -257,7 +257,7 @@ export const v128: {
 
 type F32x4Unary =
   | ('abs' | 'neg' | 'sqrt' | 'ceil' | 'floor' | 'convertI32x4S')
-  /** Two f64 lanes as the low lanes; zeros above. */
+  /** Converts two f64 lanes to the two low f32 lanes. The high lanes are zero. */
   | 'demoteF64x2Zero';
 type F32x4Binary =
   | 'eq'
@@ -269,12 +269,12 @@ type F32x4Binary =
   | 'sub'
   | 'mul'
   | 'div'
-  /** NaN where either is NaN; -0 < +0. */
+  /** The result is NaN if an operand is NaN. -0 is less than +0. */
   | 'min'
   | 'max'
-  /** b < a ? b : a. */
+  /** Computes b < a ? b : a. */
   | 'pmin'
-  /** a < b ? b : a. */
+  /** Computes a < b ? b : a. */
   | 'pmax';
 
 /** Instructions on vectors of four f32. */
@@ -282,7 +282,10 @@ export const f32x4: {
   const: (value: number) => V128;
   splat: Unary<'f32', 'v128'>;
   extractLane: (a: V128, lane: number) => F32;
-  /** a * b + c, rounded once or twice, as is fastest here. Not every engine has it. */
+  /**
+   * Computes a * b + c, rounded once or twice, whichever is faster on this machine. Not every engine has this
+   * instruction.
+   */
   relaxedMadd: (a: V128, b: V128, c: V128) => V128;
 } & Record<F32x4Unary, Unary<'v128', 'v128'>> &
   Record<F32x4Binary, Binary<'v128', 'v128'>> = {
@@ -320,7 +323,7 @@ export const f32x4: {
 export const f64x2: {
   splat: Unary<'f64', 'v128'>;
   convertLowI32x4S: Unary<'v128', 'v128'>;
-  /** Of the low two lanes. */
+  /** Converts the two low f32 lanes. */
   promoteLowF32x4: Unary<'v128', 'v128'>;
 } & Record<'add' | 'mul' | 'div' | 'min' | 'max', Binary<'v128', 'v128'>> = {
   splat: unary('v128', ...simd(0x14)),
@@ -370,7 +373,7 @@ export const i32x4: {
 export const i16x8: {
   extendLowI8x16U: Unary<'v128', 'v128'>;
   narrowI32x4S: Binary<'v128', 'v128'>;
-  /** Of signed lanes; values of 16 bits keep them. */
+  /** Narrows signed lanes to unsigned ones. Values that fit in 16 bits without a sign are kept. */
   narrowI32x4U: Binary<'v128', 'v128'>;
 } = {
   extendLowI8x16U: vectorUnary('i16x8.extendLowI8x16U', 0x89),
@@ -381,7 +384,7 @@ export const i16x8: {
 /** Instructions on vectors of sixteen integers of 8 bits. */
 export const i8x16: {
   narrowI16x8S: Binary<'v128', 'v128'>;
-  /** Of signed lanes; values of 8 bits keep them. */
+  /** Narrows signed lanes to unsigned ones. Values that fit in 8 bits without a sign are kept. */
   narrowI16x8U: Binary<'v128', 'v128'>;
   shuffle: (a: V128, b: V128, lanes: readonly number[]) => V128;
 } = {

@@ -9,7 +9,10 @@ export const narrowMemoryBytes: number = 2 ** 32 - pageBytes;
 /** The most that WebAssembly's interface for JavaScript grants a memory whose addresses have 64 bits. */
 const wideMemoryBytes = 2 ** 34;
 
-/** Leaves some of the machine to others, and to what a process has beside the memory of its tensors. */
+/**
+ * The share of the machine's memory that is used by default. The rest is left to other processes, and to what this
+ * process needs in addition to the memory of its tensors.
+ */
 const defaultShare = 3 / 4;
 
 /** How large a memory can be, and how large it is by default. */
@@ -36,7 +39,7 @@ export interface MemoryHost {
 export function memoryLimits(host: MemoryHost = thisHost()): MemoryLimits {
   const { engineBytes, machineBytes, lendsOnDemand } = host;
   const isKnown = machineBytes !== 'unknown';
-  // Of 4 GiB nothing is asked: few machines have less.
+  // A memory of up to 4 GiB is always allowed, because few machines have less.
   const usableBytes = isKnown ? Math.max(machineBytes, narrowMemoryBytes) : engineBytes;
   const shareBytes = isKnown && lendsOnDemand ? machineBytes * defaultShare : 0;
   return {
@@ -53,12 +56,12 @@ function thisHost(): MemoryHost {
   return {
     engineBytes: engineMemoryBytes(),
     machineBytes: machineMemoryBytes(),
-    // Windows counts all of a memory as used when it is made.
+    // Windows counts a memory as fully used as soon as it is made.
     lendsOnDemand: typeof process === 'undefined' || process.platform !== 'win32',
   };
 }
 
-/** Browsers without addresses of 64 bits have less than 4 GiB. */
+/** The most bytes that the engine grants a memory. Browsers without 64-bit addresses have less than 4 GiB. */
 function engineMemoryBytes(): number {
   const module = encodeModule(new Map(), { shared: true, width: 'wide' });
   return WebAssembly.validate(module) ? wideMemoryBytes : narrowMemoryBytes;

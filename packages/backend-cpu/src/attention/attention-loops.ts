@@ -7,10 +7,10 @@ import { expNegative, log } from '../wasm/math.ts';
 
 type Vector = Local<'v128'>;
 
-/** How weights and gradients of scores leave a loop. */
+/** How a loop stores the weights and the gradients of scores. */
 export interface TileDType {
   readonly rounding: AttentionParams['rounding'];
-  /** Whether they are stored in bf16, for products of it; else as f32 values. */
+  /** Whether they are stored as bf16, for products of bf16 operands. Otherwise they are stored as f32. */
   readonly isNarrow: boolean;
 }
 
@@ -25,8 +25,10 @@ function rounded(fn: FunctionBuilder, x: Vector, { rounding, isNarrow }: TileDTy
 }
 
 /**
- * Weights of scores, which it overwrites. A row whose scores are all minus infinity has weights of 0.
- * Operands: scores; the weights, where they are not stored in the place of the scores; the logarithm of each row's sum.
+ * A loop that turns scores into weights, and overwrites the scores. A row whose scores are all minus infinity gets
+ * weights of 0.
+ * Operands: the scores; the weights, if `tile` is narrow and they are not stored in place of the scores; the logarithm
+ * of each row's sum, if `hasLogSums`.
  */
 export function weightsLoop(tile: TileDType, hasLogSums: boolean): LaneLoop {
   const fn = new FunctionBuilder(0);
@@ -63,7 +65,7 @@ export function weightsLoop(tile: TileDType, hasLogSums: boolean): LaneLoop {
   };
 }
 
-/** The logarithm of each row's sum alone. Operands: scores; the logarithms. */
+/** A loop that computes only the logarithm of each row's sum. Operands: the scores; the logarithms. */
 export function logSumsLoop(): LaneLoop {
   const {
     operands,
@@ -76,9 +78,11 @@ export function logSumsLoop(): LaneLoop {
 }
 
 /**
- * Weights, and gradients of scores without their factor: weight (owed - delta).
- * Operands: scores; what each weight is owed; logarithms of rows' sums; deltas of rows; then, where they are not stored in the
- * places of the first two, both results.
+ * A loop that computes the weights and the gradients of the scores, weight * (owed - delta), without the attention's
+ * scale.
+ * Operands: the scores; the gradients of the weights ("owed"); the logarithms of the rows' sums; the rows' deltas. If
+ * `tile` is narrow, the weights and the gradients of the scores follow. Otherwise these results overwrite the first two
+ * operands.
  */
 export function slopesLoop(tile: TileDType): LaneLoop {
   const fn = new FunctionBuilder(0);
@@ -109,7 +113,7 @@ export function slopesLoop(tile: TileDType): LaneLoop {
   };
 }
 
-/** Operands: f32 values; the same in bf16. */
+/** A loop that rounds f32 values to bf16. Operands: the f32 values; the bf16 values. */
 export function narrowingLoop(): LaneLoop {
   const fn = new FunctionBuilder(0);
   const value = rounded(fn, fn.let(laneInput(0)), { rounding: 'bf16', isNarrow: true });

@@ -7,7 +7,10 @@ import { placeParts, type ProductResources, runParts } from '../products/run-par
 import { type AttentionPlan, planAttention } from './plan-attention.ts';
 import type { AttentionWork } from './attention-work.ts';
 
-/** Makes attention, or its gradients, block by block: scores lie in memory that all pieces share, of one block at a time. */
+/**
+ * Computes attention or its gradients block by block. The scores of one block at a time lie in memory that all pieces
+ * share.
+ */
 export class AttentionPiece implements CompiledPiece {
   readonly #memory: WebAssembly.Memory;
   readonly #base: bigint;

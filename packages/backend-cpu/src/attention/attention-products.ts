@@ -3,13 +3,13 @@ import { bytesOfPacking, type Packing } from '../products/product-types.ts';
 import type { AttentionWork, HeadPlaces, HeadsInMemory } from './attention-work.ts';
 import type { HeadRange, RowBlock } from './row-blocks.ts';
 
-/** Heads that are done at once, and their queries. */
+/** The heads that are computed together, and the block of their queries. */
 export interface Part {
   readonly heads: HeadRange;
   readonly block: RowBlock;
 }
 
-/** The rows of a head from `row` on, of which each item has so many heads. */
+/** Where the rows of a head lie, from `row` on. Each item of the batch has `headsOfItem` heads. */
 function rowsOf(
   source: HeadsInMemory,
   head: number,
@@ -20,7 +20,7 @@ function rowsOf(
   return { byteOffset: bytesOfPacking(source.packing) * elements, stride: source.rowStride };
 }
 
-/** Where a row of a head begins, of which each item has so many, in elements. */
+/** The number of elements in front of a row of a head. Each item of the batch has `headsOfItem` heads. */
 export function elementsBefore(
   { elementOffset, itemStride, headStride, rowStride }: HeadPlaces,
   head: number,
@@ -39,7 +39,7 @@ function transposed({ byteOffset, stride }: ReturnType<typeof rowsOf>): MatrixLa
   return { byteOffset, rowStride: 1, columnStride: stride };
 }
 
-/** Which head of keys and values a head of queries reads. */
+/** The head of keys and values that a head of queries reads. */
 export function keyHead({ heads, groups, keyBatch }: AttentionWork, head: number): number {
   const item = keyBatch === 1 ? 0 : Math.floor(head / heads);
   return item * groups + Math.floor((head % heads) / (heads / groups));
@@ -54,7 +54,7 @@ function each(work: AttentionWork, { heads }: Part): { head: number; at: number;
 
 const plain = { scale: 1, addend: null, rounds: false } as const;
 
-/** The scores' addend: the mask's matrix of a head, or a staircase. */
+/** What is added to the scores of a head: the mask's matrix for this head, or the staircase of causal attention. */
 function addendOf(work: AttentionWork, { block }: Part, head: number): MatrixProduct['addend'] {
   const { mask, params, heads, queries, keys } = work;
   if (mask !== null) {
@@ -70,19 +70,21 @@ function addendOf(work: AttentionWork, { block }: Part, head: number): MatrixPro
     : null;
 }
 
-/** The last 0 of the staircase, behind which it is minus infinity. */
+/** The index of the last 0 of the staircase. All elements behind it are minus infinity. */
 function pivotOf({ queries }: AttentionWork): number {
   return queries;
 }
 
-/** What causal queries add to their scores, each from another place on. */
+/** The values that causal attention adds to scores. Each row of scores reads them from another start. */
 export function staircase(work: AttentionWork): Float32Array {
   const pivot = pivotOf(work);
-  // Vectors may be read to their end.
+  // The 64 elements at the end are there because vectors may be read to their end.
   return new Float32Array(pivot + work.keys + 64).fill(-Infinity, pivot + 1);
 }
 
-/** Operands: q, k, the scores, the mask or the staircase. Scores lie head by head, row by row. */
+/**
+ * Queries times keys. Operands: q, k, the scores, the mask or the staircase. The scores lie head by head, row by row.
+ */
 export function scoreProducts(work: AttentionWork, part: Part): MatrixProduct[] {
   const { q, k, width, isNarrow, params } = work;
   const { block } = part;
@@ -102,7 +104,7 @@ export function scoreProducts(work: AttentionWork, part: Part): MatrixProduct[] 
   }));
 }
 
-/** Operands: dy, v, what weights are owed. */
+/** The gradients of the weights ("owed"): dy times the values. Operands: dy, v, the gradients of the weights. */
 export function owedProducts(
   work: Extract<AttentionWork, { kind: 'backward' }>,
   part: Part,
@@ -123,9 +125,9 @@ export function owedProducts(
   }));
 }
 
-/** How a tile is multiplied. */
+/** How a tile of weights, or of gradients of scores, is multiplied. */
 interface TileProduct {
-  /** What the tile is multiplied with, and how many features that has. */
+  /** The other operand, and its number of features. */
   readonly source: HeadsInMemory;
   readonly width: number;
   readonly scale: number;
@@ -139,7 +141,9 @@ function kindOf(work: AttentionWork, isNarrowResult: boolean): MatrixProduct['ki
   return isNarrowResult ? 'bf16 to bf16' : 'bf16 to f32';
 }
 
-/** A tile times keys or values: rows of queries. Operands: the tile, keys or values, the result. */
+/**
+ * A tile times keys or values. The result has a row for each query. Operands: the tile, the keys or values, the result.
+ */
 export function queryProducts(
   work: AttentionWork,
   part: Part,
@@ -173,17 +177,18 @@ export function queryProducts(
   });
 }
 
-/** Where sums over queries are made. */
+/** The state of sums over queries. */
 interface KeySums {
-  /** The head of keys that lies first there. */
+  /** The head of keys whose sum lies first in the memory of the sums. */
   readonly first: number;
-  /** Heads of keys that have a sum already: what comes is added. */
+  /** The heads of keys that already have a sum. Further products are added to it. */
   readonly begun: Set<number>;
 }
 
 /**
- * A transposed tile times queries or their gradients: rows of keys. Operands: the tile, queries or gradients, the result, and
- * that again. Terms of a sum are those of one block: an addend that is the result is read before that is written.
+ * A transposed tile times queries or their gradients. The result has a row for each key. Operands: the tile, the
+ * queries or gradients, the result, and the result again as the addend. A product has few enough terms to finish each
+ * sum at once. So it reads the addend of an element before it writes the element, and both may lie in the same place.
  */
 export function keyProducts(
   work: AttentionWork,

@@ -1,7 +1,7 @@
 import type { AttentionDims, AttentionParams } from '@shardwise/core/spec';
 import type { Packing } from '../products/product-types.ts';
 
-/** Where the rows of heads lie in a value, in elements. Those of a row lie together. */
+/** Where the rows of heads lie in a value. All numbers are elements. The elements of a row lie together. */
 export interface HeadPlaces {
   /** Where the first row begins. */
   readonly elementOffset: number;
@@ -10,18 +10,18 @@ export interface HeadPlaces {
   readonly rowStride: number;
 }
 
-/** A gradient of attention as a part of a value that has all of them. */
+/** The place of a gradient of attention in a value that contains all of them. */
 export interface GatheredGradient extends HeadPlaces {
   readonly op: 'attentionQueryGrad' | 'attentionKeyGrad' | 'attentionValueGrad';
 }
 
-/** Heads of a value in memory, or of a part of one. */
+/** Heads of a value in memory, or of a part of such a value. */
 export interface HeadsInMemory extends HeadPlaces {
   readonly value: number;
   readonly packing: Packing;
 }
 
-/** What is added to the scores, and in which dims it has a size of its own. */
+/** The mask that is added to the scores. The flags say in which dims its size is not 1. */
 export interface MaskInMemory {
   readonly value: number;
   readonly hasItems: boolean;
@@ -29,15 +29,15 @@ export interface MaskInMemory {
   readonly hasQueries: boolean;
 }
 
-/** A result, perhaps a part of a value, and whether it is stored in bf16 instead of f32. */
+/** A result of attention, which may be only a part of a value. `isNarrow` says that it is stored as bf16, not f32. */
 export interface AttentionResult extends HeadPlaces {
   readonly value: number;
   readonly isNarrow: boolean;
-  /** Of all of the value. */
+  /** The byte length of the whole value. */
   readonly byteLength: number;
 }
 
-/** Heads that follow each other, of so many rows. */
+/** The places of heads of `rows` rows that lie behind each other without gaps. */
 export function wholeHeads(heads: number, rows: number, width: number): HeadPlaces {
   return {
     elementOffset: 0,
@@ -49,22 +49,22 @@ export function wholeHeads(heads: number, rows: number, width: number): HeadPlac
 
 interface Common extends AttentionDims {
   readonly params: AttentionParams;
-  /** Whether products are those of bf16. */
+  /** Whether the operands of products are bf16. */
   readonly isNarrow: boolean;
   readonly q: HeadsInMemory;
   readonly k: HeadsInMemory;
   readonly mask: MaskInMemory | null;
 }
 
-/** Attention and, where gradients are to come, the logarithms of its sums; one of them may not be wanted. */
+/** Attention, the logarithms of its rows' sums (which gradients need), or both. */
 export interface AttentionForward extends Common {
   readonly kind: 'forward';
-  /** Null where the logarithms alone are wanted. */
+  /** Null if only the logarithms are wanted. */
   readonly values: { readonly v: HeadsInMemory; readonly y: AttentionResult } | null;
   readonly logSumExp: number | null;
 }
 
-/** Those gradients of one attention that are wanted. */
+/** The gradients of one attention. Those that are not wanted are null. */
 export interface AttentionBackward extends Common {
   readonly kind: 'backward';
   readonly v: HeadsInMemory;
@@ -76,10 +76,10 @@ export interface AttentionBackward extends Common {
   readonly dv: AttentionResult | null;
 }
 
-/** Attention as plain data. */
+/** A piece's attention or gradients of attention as plain data. */
 export type AttentionWork = AttentionForward | AttentionBackward;
 
-/** The values that it makes. */
+/** The ids of the values that the work computes. */
 export function resultsOf(work: AttentionWork): readonly number[] {
   const made =
     work.kind === 'forward'

@@ -31,7 +31,7 @@ import {
 import { rowCopyKey } from '../wasm/move/row-copy.ts';
 import { type HeadRange, headRanges, rowBlocks } from './row-blocks.ts';
 
-/** Where an operand begins: in a value, or at an address outside of the memory of values. */
+/** Where an operand begins: in a value, or at an address outside the memory of values. */
 interface Place {
   readonly value: number;
   readonly address: bigint | undefined;
@@ -42,18 +42,18 @@ type PlannedStep =
   | {
       readonly kind: 'products';
       readonly parts: readonly ProductPart[];
-      /** Places of the left and the right operand, the result and the addend. */
+      /** Indices of the places of the left operand, the right operand, the result and the addend. */
       readonly operands: readonly number[];
     }
   | { readonly kind: 'loops'; readonly loops: LinkedLoops };
 
-/** What a piece does, in order. */
+/** The steps of a piece, in order, and the places that they refer to by index. */
 export interface AttentionPlan {
   readonly places: readonly Place[];
-  /** Values of which not every element is written. */
+  /** Results that are filled with zeros first, because the steps do not write every element. */
   readonly zeroed: readonly { readonly value: number; readonly byteLength: number }[];
   readonly steps: readonly PlannedStep[];
-  /** Memory that the places point to. */
+  /** Memory outside the arena that places point to. The plan keeps it alive. */
   readonly kept: readonly Uint8Array[];
 }
 
@@ -76,7 +76,7 @@ class Planner {
   readonly #steps: PlannedStep[] = [];
   readonly #kept: Uint8Array[] = [];
   readonly #tile: TileDType;
-  /** Of which the largest block is of all heads that are done at once. */
+  /** The size of a tile: the elements of the largest block, for all heads that are computed together. */
   readonly #tileElements: number;
 
   constructor(
@@ -143,7 +143,8 @@ class Planner {
     };
     for (const heads of headRanges(work)) {
       for (const sum of [sums.k, sums.v]) sum?.begin(heads);
-      // The last queries come first: they see all keys that others do, so that every sum is begun.
+      // The last queries come first. They see all keys that earlier queries see, so each sum begins with the longest
+      // block.
       for (const block of rowBlocks(work).toReversed()) {
         const part = { heads, block };
         this.#multiply(scoreProducts(work, part), [at.q, at.k, scores, addend]);
@@ -160,12 +161,15 @@ class Planner {
       for (const sum of [sums.k, sums.v]) sum?.end(heads);
     }
     for (const sum of [sums.k, sums.v]) sum?.finish();
-    // Keys behind the last query, which none sees.
+    // No causal query sees the keys behind the last query, so that nothing writes their gradients.
     const isSeen = !work.params.causal || work.queries >= work.keys;
     return this.#finish(isSeen ? [] : [sums.k, sums.v].flatMap((sum) => sum?.whole ?? []));
   }
 
-  /** Sums over queries, made in the result itself, or in f32 aside where several are added for a result of bf16. */
+  /**
+   * Plans sums over queries. They are made in the result itself, or in f32 aside if several terms are added for a bf16
+   * result.
+   */
   #sums(work: AttentionBackward, result: AttentionResult, width: number): KeySumsPlan {
     const { batch, keyBatch, heads, groups, keys } = work;
     const isShared = keyBatch !== batch;
@@ -189,7 +193,7 @@ class Planner {
           2 * elementsBefore(result, first + at, groups),
         );
         if (result.rowStride === width) return [{ routine, numbers, values: [sum, target] }];
-        // Rows that are apart are rounded where they were summed, and copied.
+        // If the rows of the result do not lie together, they are rounded in place in the sum, and then copied.
         return [
           { routine, numbers, values: [sum, sum] },
           {
@@ -210,7 +214,7 @@ class Planner {
       begin: (range) => {
         if (!isAside || isShared) return;
         const next = own(range);
-        // Ranges of one group go on with its sum.
+        // Head ranges of the same group continue its sum.
         if (next !== first) begun.clear();
         first = next;
       },
@@ -224,7 +228,7 @@ class Planner {
         };
         const products = keyProducts(work, part, product, { first, begun });
         const places = [tile, this.#value(source.value), place, place];
-        // Sums of several heads are made one after the other.
+        // Products that add to the same sum run one after the other, on one thread.
         this.#multiply(products, places, heads > groups || isShared);
       },
       end: (range) => {
@@ -237,14 +241,14 @@ class Planner {
     };
   }
 
-  /** A tile of f32, and the one that products read: another one of bf16, or the same. */
+  /** Makes a tile of f32, and the tile that products read: another one of bf16, or the same one. */
   #tiles(number: 1 | 2): [number, number] {
     const bytes = 4 * this.#tileElements;
     const wide = this.#shared(2 * number - 2, bytes);
     return [wide, this.#work.isNarrow ? this.#shared(2 * number - 1, bytes / 2) : wide];
   }
 
-  /** What is added to scores. */
+  /** The place of what is added to scores: the mask, the staircase, or memory that nothing reads. */
   #addend(): number {
     const { mask, params } = this.#work;
     if (mask !== null) return this.#value(mask.value);
@@ -265,13 +269,13 @@ class Planner {
     return placed(this.#loops.routine(`attention ${name} ${rounding} ${isNarrow}`, build));
   }
 
-  /** The routine that copies rows, as kernels have it. */
+  /** The routine that copies rows, which kernels use too. */
   #rowCopy(): bigint {
     const source = { kind: 'row copy', loops: 1 } as const;
     return placed(this.#loops.routine(rowCopyKey(1), () => this.#loops.written(source)));
   }
 
-  /** A loop over the rows of a tile. Values have one number of f32 for each query. */
+  /** Adds a loop over the rows of a tile. Each value in `ofRows` has one f32 number for each query. */
   #rows(
     { heads, block }: Part,
     routine: bigint,
@@ -280,7 +284,7 @@ class Planner {
     results: readonly number[] = [],
   ): void {
     const { queries } = this.#work;
-    // Where a block has all queries, rows of all heads follow each other.
+    // If a block has all queries, the rows of all heads follow each other, so that one call is enough.
     const isWhole = block.rows === queries;
     const calls = Array.from({ length: isWhole ? 1 : heads.count }, (_, at): LoopCall => {
       const first = at * block.rows * block.keys;
@@ -364,7 +368,7 @@ function placed(routine: bigint | undefined): bigint {
   });
 }
 
-/** Sums over queries that are planned head range by head range. */
+/** The plan of sums over queries, which is made one head range after the other. */
 interface KeySumsPlan {
   readonly whole: AttentionPlan['zeroed'][number];
   begin(range: HeadRange): void;

@@ -1,25 +1,31 @@
 import type { AttentionWork } from './attention-work.ts';
 
-/** Queries of one head, and the keys that some of them see: the first ones. */
+/** Some queries of each head, and how many keys they see. These are always the first keys. */
 export interface RowBlock {
   readonly start: number;
   readonly rows: number;
   readonly keys: number;
 }
 
-/** Heads that follow each other, and of which the same block of queries is done at once. */
+/** Consecutive heads. The same block of queries is computed for all of them together. */
 export interface HeadRange {
   readonly first: number;
   readonly count: number;
 }
 
-/** Bytes of scores that are to stay in a core's second cache between the product that makes them and the one that reads them. */
+/**
+ * The bytes of scores that should stay in a core's second-level cache between the product that makes them and the
+ * product that reads them.
+ */
 const tileBytes = 512 * 1024;
-/** Multiples of the rows that kernels multiply at once (14, or 16), and of the terms of a tile (32). */
+/** Blocks have a multiple of these rows: kernels multiply 14 or 16 rows at once, and a tile of bf16 has 32 terms. */
 const rowUnits = { f32: 14, bf16: 32 } as const;
 const mostRows = { f32: 140, bf16: 128 } as const;
 
-/** Queries in blocks of about one size; with fewer at once, causal attention would skip more, and pack keys more often. */
+/**
+ * Divides the queries into blocks of about one size. Smaller blocks would let causal attention skip more, but pack keys
+ * more often.
+ */
 export function rowBlocks({ queries, keys, params, isNarrow }: AttentionWork): readonly RowBlock[] {
   const kind = isNarrow ? 'bf16' : 'f32';
   const unit = rowUnits[kind];
@@ -33,14 +39,17 @@ export function rowBlocks({ queries, keys, params, isNarrow }: AttentionWork): r
   return blocks;
 }
 
-/** All heads, as many at once as the scores of a block fit: all of a group, or some of one. */
+/**
+ * Divides the heads into ranges whose scores of one block fit the cache. A range has whole groups, or some heads of one
+ * group.
+ */
 export function headRanges(work: AttentionWork): readonly HeadRange[] {
   const { batch, heads, groups } = work;
   const scores = Math.max(0, ...rowBlocks(work).map(({ rows, keys }) => rows * keys));
   const fitting = Math.max(1, Math.floor(tileBytes / (4 * scores)));
   const perGroup = heads / groups;
   const each = fitting < perGroup ? fitting : Math.floor(fitting / perGroup) * perGroup;
-  // A group's heads add to one gradient: no range has parts of two.
+  // The heads of a group add to one gradient, so a range must not have parts of two groups.
   const stretch = each < perGroup ? perGroup : batch * heads;
   const ranges: HeadRange[] = [];
   for (let start = 0; start < batch * heads; start += stretch) {

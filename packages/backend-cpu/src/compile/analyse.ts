@@ -17,20 +17,20 @@ import { byteLengthOf, type Segment, valueAt } from './step.ts';
 import { inPlaceUpdates, planStorage, type StoragePlan } from './storage.ts';
 import { storedValues } from './stored-values.ts';
 
-/** Bytes that each input or output of a program takes. */
+/** The byte lengths of the inputs and outputs of a program. */
 export interface Signature {
   readonly inputs: readonly number[];
   readonly outputs: readonly number[];
 }
 
-/** How a program is run, as plain data: what depends on its sizes are numbers alone. */
+/** How a program is run, as plain data. Only numbers in it depend on the program's sizes. */
 export interface Analysis {
   readonly signature: Signature;
   readonly pieces: readonly AnalysedPiece[];
   readonly storage: StoragePlan;
 }
 
-/** Cuts a program into pieces, and decides where its values lie. `own` says which products are ours. */
+/** Cuts a program into pieces, and decides where its values lie. `own` says which products our own code computes. */
 export function analyse(program: Program, own: OwnProducts | null, rest: Rest): Analysis {
   const support = kernelSupport(own, rest);
   const segment = simplify(program, own);
@@ -85,7 +85,7 @@ function analysePiece(
   return rest.plan(segment, piece);
 }
 
-/** Values that a piece needs memory for, although nothing outside may read them. */
+/** The values that a piece needs memory for, even if nothing outside the piece reads them. */
 function storageOf(piece: AnalysedPiece): readonly number[] {
   if (piece.kind === 'kernel') return piece.plan.storage;
   if (piece.kind === 'attention') return resultsOf(piece.work);

@@ -11,7 +11,7 @@ export type AnalysedPiece =
   | {
       readonly kind: 'product';
       readonly product: BatchedProduct;
-      /** Loops that run on each block of rows of the result. */
+      /** Loops that run on each block of rows of the result, right after the block has been computed. */
       readonly epilogue: readonly KernelCall[];
     }
   | { readonly kind: 'grouped'; readonly product: GroupedProduct }

@@ -6,24 +6,29 @@ import type { Uses } from './fuse-products.ts';
 import type { Rewriter } from './rewriter.ts';
 import type { Segment, Step } from './step.ts';
 
-/** What compiling attention takes. Backends that don't make it by themselves do not load it. */
+/** The functions that compile attention. Backends that don't compute attention themselves do not load them. */
 export interface AttentionPlanning {
-  /** Attention whose weights are rounded to bf16 reads values of bf16 where there are any. */
+  /**
+   * If the attention rounds its weights to bf16, makes it read the bf16 values that its f32 operands were cast from.
+   */
   narrow(step: Step, rewriter: Rewriter): Step;
-  /** What of attention is only rounded to bf16 is stored so. */
+  /** If attention's result is only cast to bf16, makes the attention store bf16. */
   narrowResult(step: Step, uses: Uses, rewriter: Rewriter): Step;
-  /** The steps with logarithms of sums behind the attention that makes them too. */
+  /** The steps, with the logarithms of sums moved behind the attention of the same queries and keys. */
   withLogSums(steps: readonly Step[]): readonly Step[];
-  /** Steps that follow each other, in lists of those that one piece makes. */
+  /** Divides consecutive steps into lists. One piece computes all steps of a list. */
   piecesOf(steps: readonly Step[]): readonly (readonly Step[])[];
-  /** The steps with one step for all gradients of an attention, where the program puts them together. */
+  /** The steps, with one step for all gradients of an attention, if the program concatenates them. */
   gathered(
     steps: readonly Step[],
     segment: Pick<Segment, 'values' | 'outputs' | 'updates'>,
   ): readonly Step[];
-  /** Permutes and slices that attention reads through, by the ids of what they make. */
+  /** The ids of the results of permutes and slices that attention reads through. */
   headViews(segment: Segment): ReadonlySet<number>;
-  /** Operands lie in memory, queries, keys and values perhaps as views. `bf16` says whether there are products of it. */
+  /**
+   * Describes the attention of one piece. Its operands lie in memory; queries, keys and values may be views. `bf16`
+   * says whether bf16 products are supported.
+   */
   workOf(
     steps: readonly AttentionStep[],
     values: readonly ValueType[],

@@ -1,6 +1,6 @@
 import type { Step, StepMap } from './step.ts';
 
-/** Attention, which machine code makes block by block where it has products and loops. */
+/** A forward step of attention. Machine code computes it block by block, if it can run products and loops. */
 type ForwardStep = StepMap['attention'] | StepMap['attentionLogSumExp'];
 type BackwardStep =
   | StepMap['attentionQueryGrad']

@@ -11,7 +11,10 @@ import type { Dataflow } from './dataflow.ts';
 import { headViewOf } from './head-views.ts';
 import { byteLengthOf, inputAt, valueAt } from './step.ts';
 
-/** Their operands lie in memory, queries, keys and values perhaps as views: `storedValues` sees to it. `bf16` says whether there are products of it. */
+/**
+ * Describes the attention that `steps` compute together. `storedValues` makes sure that their operands lie in memory;
+ * queries, keys and values may be views. `bf16` says whether bf16 products are supported.
+ */
 export function attentionWorkOf(
   steps: readonly AttentionStep[],
   values: readonly ValueType[],
@@ -66,7 +69,7 @@ export function attentionWorkOf(
   };
   const mask = (): MaskInMemory | null => {
     const index = attentionMaskInput[first.op];
-    // Behind the operands stands what the step waits for.
+    // The values that the step waits for stand behind its operands.
     const { shape } = first.inputs.length > index ? typeAt(index) : { shape: [] };
     if (shape.length === 0) return null;
     const [items = 1, ofHeads = 1, ofQueries = 1] = shape;

@@ -5,7 +5,9 @@ import { inputAt, valueAt, type Step } from './step.ts';
 
 const isLong = (dtype: DType): boolean => dtype === 'i64' || dtype === 'f64';
 
-/** A conversion between 64 bits and 16 or 8 by way of f32 or i32, which kernels convert to both. */
+/**
+ * Converts between 64-bit types and 8- or 16-bit types by way of f32 or i32, because kernels have no direct conversion.
+ */
 export function castInSteps(step: Step, rewriter: Rewriter): Step {
   if (step.op !== 'cast') return step;
   const input = inputAt(step, 0);

@@ -5,7 +5,7 @@ import { CpuExecutable } from './executable.ts';
 import { link } from './link.ts';
 import { locate } from './storage.ts';
 
-/** Compiles a program of any sizes. Undefined where its structure depends on the sizes. */
+/** Compiles a program for any sizes. Returns undefined if the structure of its analysis depends on the sizes. */
 export async function compileSized(
   program: SizedProgram,
   host: CompileHost,
@@ -20,7 +20,7 @@ export async function compileSized(
   const own = ownProducts(host, true);
   const analysis = Sized.of(symbols, (sizes) => analyse(sampleAt(sizes), own, rest));
   if (analysis === undefined) return undefined;
-  // Numbers that depend on the sizes are NaN in it.
+  // Numbers that depend on the sizes are NaN in the pattern.
   const pattern = analysis.pattern();
   const isSized = pattern.pieces.every((piece) => !isRest(piece) || rest.takesSizes(piece));
   if (!isSized) return undefined;

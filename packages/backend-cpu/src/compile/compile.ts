@@ -10,8 +10,8 @@ import type { Rest, RestLease, RestLeases, RestPiece } from './rest.ts';
 import { locate } from './storage.ts';
 
 /**
- * What executables share, what makes their products, what runs their loops (null for WebAssembly alone), and what computes
- * the rest.
+ * What executables share, what computes their products, what runs their loops (null: WebAssembly runs them), and what
+ * computes all other steps.
  */
 export interface CompileHost extends Host {
   readonly products: Products;
@@ -19,7 +19,7 @@ export interface CompileHost extends Host {
   readonly rest: Rest;
 }
 
-/** Compiles a program to pieces, in dependency order. */
+/** Compiles a program to pieces, which run in the order of their dependencies. */
 export async function compile(program: Program, host: CompileHost): Promise<CpuExecutable> {
   const analysis = analyse(program, ownProducts(host, host.rest.kind === 'plain'), host.rest);
   const leases = await acquire(analysis, analysis, host.rest);

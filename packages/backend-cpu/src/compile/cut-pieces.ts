@@ -5,9 +5,9 @@ import { elementCount, type Segment, type Step, valueAt } from './step.ts';
 import { stepKinds } from './step-kinds.ts';
 
 /**
- * Cuts a segment into few pieces, of which each product of ours and each loop in JavaScript is one: its memory is free again when the pieces that read it
- * have run. Steps that only feed updates come last, when nothing else reads the old contents any more, so that
- * kernels may write in place.
+ * Cuts a segment into few pieces. Each product of ours and each loop in JavaScript is a piece of its own, so that its
+ * memory is free again as soon as the pieces that read it have run. Steps that only feed updates come last, when
+ * nothing else reads the old contents any more, so that kernels may write in place.
  */
 export function cutPieces(segment: Segment, flow: Dataflow, support: KernelSupport): Piece[] {
   const steps = segment.steps.filter((step) => flow.lazy(step.output) === undefined);
@@ -31,8 +31,9 @@ export function cutPieces(segment: Segment, flow: Dataflow, support: KernelSuppo
 const isAlone = ({ kind }: Piece): boolean => kind === 'product' || kind === 'plain';
 
 /**
- * Of products that follow each other, the one comes last whose elements the loops behind them read first: they become its
- * epilogue. A layer's gradient by its input so comes behind that by its weights.
+ * Moves the product that the next piece's loops read first to the end of consecutive products, so that the loops become
+ * its epilogue. In a layer's backward pass, the gradient of the input therefore comes behind the gradient of the
+ * weights.
  */
 function beforeLoops(
   steps: readonly Step[],

@@ -2,15 +2,18 @@ import type { Segment, Step } from './step.ts';
 import { roundedByPacking } from './rounded-by-packing.ts';
 import { repeatedWidenings } from './widening.ts';
 
-/** Steps that a piece repeats wherever it needs them, instead of reading their result from memory. */
+/**
+ * Whether a step is lazy: a piece repeats it wherever it needs the result, instead of reading the result from memory.
+ */
 function isLazy(step: Step, repeated: ReadonlySet<number>): boolean {
   if (step.op === 'constant' || step.op === 'expand' || step.op === 'reshape') return true;
   return repeated.has(step.output);
 }
 
 /**
- * Who makes and who reads the values of a segment. Lazy steps (constants, expands, reshapes, f32 values of 16-bit ones, inputs that
- * products round as they pack them, and heads that attention reads where they lie) are looked through, but for those in `stored`, which are computed into memory like any other step.
+ * Knows which step makes a value of a segment, and which values in memory a step reads. Lazy steps are looked through:
+ * constants, expands, reshapes, f32 values of 16-bit ones, inputs that products round as they pack them, and heads that
+ * attention reads where they lie. Those in `stored` are not lazy, but computed into memory like any other step.
  */
 export class Dataflow {
   readonly #producers: ReadonlyMap<number, Step>;
@@ -28,12 +31,15 @@ export class Dataflow {
     this.#repeated = repeatedWidenings(segment).union(roundedByPacking(segment)).union(heads);
   }
 
-  /** undefined for an input. */
+  /** Returns the step that makes a value. Returns undefined for an input. */
   producer(id: number): Step | undefined {
     return this.#producers.get(id);
   }
 
-  /** The step that a piece repeats to have the value, undefined where it reads memory. */
+  /**
+   * Returns the step that a piece repeats to have the value. Returns undefined if the piece reads the value from
+   * memory.
+   */
   lazy(id: number): Step | undefined {
     const step = this.#producers.get(id);
     return step !== undefined && isLazy(step, this.#repeated) && !this.#stored.has(id)
@@ -41,7 +47,7 @@ export class Dataflow {
       : undefined;
   }
 
-  /** The values in memory that a step reads, through lazy steps. */
+  /** The values in memory that a step reads, directly or through lazy steps. */
   sources(step: Step): Set<number> {
     const found = new Set<number>();
     const pending = [...step.inputs];
@@ -53,7 +59,10 @@ export class Dataflow {
     return found;
   }
 
-  /** The value in memory of which this one is a reshape; undefined where it is more than that. */
+  /**
+   * Returns the value in memory that this value is a reshape of. Returns undefined if lazy steps other than reshapes
+   * lie between.
+   */
   root(id: number): number | undefined {
     let current = id;
     for (;;) {

@@ -1,7 +1,7 @@
 import type { ValueType } from '@shardwise/core/spec';
 import type { PieceProgram } from './piece-program.ts';
 
-/** What of a piece an error message says: the first few of its steps. */
+/** What an error message says about a piece: the first few of its steps, and how many more there are. */
 export interface PieceDescription {
   readonly steps: readonly (ValueType & { readonly op: string })[];
   readonly more: number;

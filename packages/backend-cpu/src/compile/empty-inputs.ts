@@ -27,8 +27,8 @@ const smallest: { readonly [D in DType]: number } = {
 };
 
 /**
- * The step with its 0-size inputs gone, since kernels need not take them: what a sum over nothing
- * leaves is zeros, what a scatter of nothing leaves is the input. The step's own result has elements.
+ * Removes the inputs of size 0 from a step, so that kernels need not handle them. For example, a sum over nothing
+ * becomes zeros, and a scatter of nothing becomes its input. The step's own result must have elements.
  */
 export function withoutEmptyInputs(step: Step, values: readonly ValueType[]): Step {
   if (!step.inputs.some((id) => isEmpty(values, id))) return step;

@@ -4,8 +4,9 @@ import { type BatchedProduct, matrixOf } from '../products/batched-product.ts';
 import type { AnalysedPiece } from './analysed-piece.ts';
 
 /**
- * Loops over the elements of a product that the piece behind it begins with become its epilogue, as activations, their
- * gradients, residuals, casts and dropout: they run on each block of rows that has been made, while it is near.
+ * Makes the loops over a product's elements that begin the next piece the product's epilogue. Such loops are
+ * activations, their gradients, residuals, casts and dropout. They run on each block of rows right after it is
+ * computed, while it is still in the cache.
  */
 export function withEpilogues(pieces: readonly AnalysedPiece[]): readonly AnalysedPiece[] {
   const results = [...pieces];
@@ -19,7 +20,7 @@ export function withEpilogues(pieces: readonly AnalysedPiece[]): readonly Analys
   return results;
 }
 
-/** The calls of a plan that a product takes along, and the others. */
+/** Divides the calls of a plan into those that become the product's epilogue, and the others. */
 function divided(
   product: BatchedProduct,
   { calls, direct }: KernelPlan,
@@ -28,7 +29,7 @@ function divided(
   const epilogue: KernelCall[] = [];
   const others: KernelCall[] = [];
   if (matrix === undefined) return { epilogue, calls };
-  /** Values of which the elements of a block of rows are there with the block. */
+  /** Values whose elements for a block of rows exist as soon as the block and its earlier epilogue calls are done. */
   const here = new Set([product.result]);
   const later = new Set<number>();
   for (const call of calls) {
@@ -45,7 +46,7 @@ function divided(
       for (const value of written) here.add(value);
     } else {
       others.push(call);
-      // Which of its values another kernel writes is not known.
+      // A call without `reads` does not say which of its values it writes, so all of them count as written.
       const made = call.reads === undefined ? values : written;
       for (const value of made) if (!here.has(value)) later.add(value);
     }

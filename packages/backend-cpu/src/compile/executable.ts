@@ -16,20 +16,20 @@ import { addressIn, RunAddresses } from './run-addresses.ts';
 import type { RestLeases } from './rest.ts';
 import type { Copy, Locations } from './storage.ts';
 
-/** Where buffers given to `run` may start: at whole SIMD vectors of 128 bits. */
+/** Buffers given to `run` start at multiples of this, the size of a SIMD vector of 128 bits. */
 export const bufferAlignmentBytes = 16;
 
-/** How long communication that is under way may find the thread busy, roughly. */
+/** For about how long a piece may keep the thread busy while communication is under way. */
 const BUSY_MS = 0.2;
 
-/** What executables of one backend share. */
+/** What all executables of one backend share. */
 export interface Host {
   readonly arena: Arena;
   readonly scratch: Scratch;
   readonly queue: WorkQueue;
 }
 
-/** Programs at sizes that are kept linked, the ones used last. */
+/** How many programs stay linked, each for other sizes. The least recently used one is unlinked first. */
 const mostLinked = 4;
 
 export class CpuExecutable implements Executable {
@@ -38,11 +38,11 @@ export class CpuExecutable implements Executable {
   readonly #addresses: RunAddresses;
   readonly #leases: RestLeases;
   readonly #link: (sizes: Sizes) => LinkedProgram;
-  /** By sizes, in the order of their last use. */
+  /** The linked programs by their sizes. The least recently used one comes first. */
   readonly #linked = new Map<string, LinkedProgram>();
   #disposed = false;
 
-  /** `link` gives the program at the sizes of a run; it has none where the program has no symbols. */
+  /** `link` returns the program at the sizes of a run. `sizes` is empty if the program has no symbols. */
   constructor(
     host: Host,
     locations: Locations,
@@ -91,7 +91,7 @@ export class CpuExecutable implements Executable {
     const [oldest] = this.#linked;
     if (this.#linked.size > mostLinked && oldest !== undefined) {
       this.#linked.delete(oldest[0]);
-      // Behind the runs that were asked for before.
+      // The queue runs this after the runs that were asked for before, so that none of them loses its program.
       void this.#host.queue.run(() => unlink(oldest[1]));
     }
     return program;

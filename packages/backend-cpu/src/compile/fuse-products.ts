@@ -7,8 +7,8 @@ export type Uses = ReadonlyMap<number, number>;
 type Product = StepMap['matmul'];
 
 /**
- * Lets a matmul of f32 scale its result, and add what broadcasts to it, in the pass that makes it:
- * constant factors of an operand or of the result, and biases.
+ * Lets an f32 matmul scale its result and add a bias in the pass that computes the result. The scale comes from
+ * constant factors of an operand or of the result.
  */
 export function fuseProducts(step: Step, uses: Uses, rewriter: Rewriter): Step {
   if (step.dtype !== 'f32') return step;
@@ -24,7 +24,10 @@ export function fuseProducts(step: Step, uses: Uses, rewriter: Rewriter): Step {
   }
 }
 
-/** A product that only `reader` reads and that can still take a factor or an addend. */
+/**
+ * Returns the product that makes a value, if the value has one reader and the product can still take a factor or an
+ * addend.
+ */
 function ownProduct(id: number, uses: Uses, rewriter: Rewriter): Product | undefined {
   const step = rewriter.producer(id);
   if (step?.op !== 'matmul' || step.inputs.length > 2 || uses.get(id) !== 1) return undefined;
@@ -32,7 +35,7 @@ function ownProduct(id: number, uses: Uses, rewriter: Rewriter): Product | undef
   return step;
 }
 
-/** The value of which every element is the same, if it is one. */
+/** Returns the number that all elements of a value have, if the value is such a constant. */
 function constantOf(id: number, rewriter: Rewriter): number | undefined {
   let step = rewriter.producer(id);
   while (step?.op === 'expand' || step?.op === 'reshape') {
@@ -41,7 +44,10 @@ function constantOf(id: number, rewriter: Rewriter): number | undefined {
   return step?.op === 'constant' ? step.params.value : undefined;
 }
 
-/** A factor in f32, which must leave nothing to infinities and NaN. */
+/**
+ * Returns the constant factor of a mul. The factor must be finite, so that infinities and NaN come out as they would
+ * without fusing.
+ */
 function factorOf(step: Step, rewriter: Rewriter): { id: number; factor: number } | undefined {
   if (step.op !== 'mul') return undefined;
   for (const [factorIndex, index] of [

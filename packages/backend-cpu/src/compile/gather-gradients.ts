@@ -12,8 +12,9 @@ type GradientStep = Extract<
 >;
 
 /**
- * Where a program only concatenates all gradients of an attention, and permutes what that gives, attention writes them there: one step
- * makes the permuted value, and nothing is copied.
+ * Lets attention write its gradients directly into their concatenation. This applies if the program does nothing else
+ * with the gradients than concatenate all of them and perhaps permute the result. One step then makes the permuted
+ * value, and nothing is copied.
  */
 export function gatherGradients(
   steps: readonly Step[],
@@ -62,7 +63,10 @@ function isGradient(step: Step): step is GradientStep {
   return isAttentionStep(step) && !isForward(step);
 }
 
-/** Whether the parts of a concatenation are all gradients of one attention that there are, each once, and read by it alone. */
+/**
+ * Whether the inputs of a concatenation are all gradients of one attention, each once, and the concatenation is their
+ * only reader.
+ */
 function isAllOfOne(
   parts: readonly Step[],
   concat: Step,
@@ -81,7 +85,10 @@ function isAllOfOne(
 
 type Movement = StepMap['permute'] | StepMap['reshape'];
 
-/** Permutes of a value, and reshapes between them, each of which alone reads what the one before makes. */
+/**
+ * The permutes of a value and the reshapes between them, up to the last permute. Each is the only reader of the one
+ * before.
+ */
 function movementsAbove(
   from: Step,
   onlyReader: (id: number) => Step | undefined,
@@ -94,7 +101,7 @@ function movementsAbove(
   return found.slice(0, found.findLastIndex(({ op }) => op === 'permute') + 1);
 }
 
-/** How a value lies in the memory of what the last of these movements makes of it. */
+/** The view of the value `from` in the memory of the result of the last movement. */
 function viewBelow(
   movements: readonly Movement[],
   from: Step,
@@ -117,7 +124,10 @@ function viewBelow(
   return view;
 }
 
-/** The parts of a concatenation that lies so. Undefined where rows of heads do not lie together. */
+/**
+ * Where each part of a concatenation lies, if the concatenation lies as in `view`. Undefined if the elements of a row
+ * do not lie together.
+ */
 function partsOf(
   view: View,
   { params: { dim } }: StepMap['concat'],

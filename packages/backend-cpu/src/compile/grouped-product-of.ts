@@ -6,7 +6,10 @@ import { packingOf, viewOf } from './product-views.ts';
 import type { GroupedStep } from './grouped-step.ts';
 import { inputAt, valueAt } from './step.ts';
 
-/** Its operands lie in memory, in one piece each, or are rounded of what does: `storedValues` sees to it. */
+/**
+ * Describes a grouped product. `storedValues` makes sure that each operand lies in memory without gaps, or is rounded
+ * from a value that does.
+ */
 export function groupedProductOf(
   step: GroupedStep,
   values: readonly ValueType[],

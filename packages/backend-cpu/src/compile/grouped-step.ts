@@ -1,6 +1,6 @@
 import type { Step, StepMap } from './step.ts';
 
-/** Products of rows in groups, which machine code makes where it makes products at all. */
+/** Products of rows in groups. Machine code computes them if it computes products at all. */
 export type GroupedStep = StepMap['groupedMatmul'] | StepMap['groupedMatmulWeight'];
 
 export function isGroupedStep(step: Step): step is GroupedStep {

@@ -1,4 +1,7 @@
-/** How many of the first inputs of attention are queries, keys, values, and gradients of the result. */
+/**
+ * How many of the first inputs of each step of attention have heads: queries, keys, values, and gradients of the
+ * result.
+ */
 export const headInputs = {
   attention: 3,
   attentionLogSumExp: 2,

@@ -13,8 +13,8 @@ export interface HeadView {
 }
 
 /**
- * The view that an operand is of what lies below the reshapes, permutes and slices that `stepOf` gives. Undefined where rows of heads
- * are in no single piece each.
+ * Returns the view that an operand is of the value below its reshapes, permutes and slices. `stepOf` gives these steps.
+ * Returns undefined if the elements of a row do not lie together.
  */
 export function headViewOf(
   id: number,
@@ -62,8 +62,9 @@ function movedBy(step: Movement, view: View): View | undefined {
 }
 
 /**
- * Permutes and slices that attention alone reads, by the ids of their results: it reads heads where they lie, and no copy of them
- * is made. All heads of the value that they are of have to be read, as its memory stays in use instead of theirs.
+ * The ids of the results of permutes and slices that only attention reads. Attention reads such heads where they lie,
+ * and they are not copied. All elements of the value below must be read, because its memory stays in use instead of
+ * theirs.
  */
 export function headViews(segment: Segment): ReadonlySet<number> {
   const attention = segment.steps.filter(isAttentionStep);
@@ -97,14 +98,17 @@ function headsOf(step: AttentionStep): readonly number[] {
   return step.inputs.slice(0, headInputs[step.op]);
 }
 
-/** The movements that a value is made by, by the ids of what they make. */
+/** The ids of the results of the movements that a value is made by. */
 function movementsBelow(id: number, stepOf: (id: number) => Step | undefined): number[] {
   const step = stepOf(id);
   if (step === undefined || !isMovement(step)) return [];
   return [id, ...movementsBelow(inputAt(step, 0), stepOf)];
 }
 
-/** Whether a step that reads what a movement makes is one of these movements, or attention with this operand. */
+/**
+ * Whether a step that reads the result of a movement is one of these movements, or attention that has it as an operand
+ * with heads.
+ */
 function reads(
   step: Step,
   id: number,

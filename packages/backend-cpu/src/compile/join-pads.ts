@@ -2,7 +2,7 @@ import type { Shape } from '@shardwise/core/spec';
 import type { Rewriter } from './rewriter.ts';
 import { inputAt, valueAt, type Step, type StepMap } from './step.ts';
 
-/** A value that fills `start` to `stop` of one dim of a larger one, which is zero elsewhere. */
+/** A value that fills `start` to `stop` of one dim of a larger value. The rest of the larger value is zero. */
 interface Part {
   readonly id: number;
   readonly dim: number;
@@ -11,8 +11,8 @@ interface Part {
 }
 
 /**
- * The sum of two zero-padded values that lie side by side is their concatenation. The gradients of
- * a tensor that was split into slices arrive in that form. -0 + 0 stays -0.
+ * Turns the sum of two zero-padded values that lie side by side into a pad of their concatenation. The gradients of a
+ * tensor that was split into slices arrive in that form. -0 + 0 stays -0.
  */
 export function joinPads(step: Step, rewriter: Rewriter): Step {
   if (step.op !== 'add') return step;

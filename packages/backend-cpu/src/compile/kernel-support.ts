@@ -7,17 +7,17 @@ import type { Rest } from './rest.ts';
 import { type OwnProducts, productOf } from './product-step.ts';
 import { valueAt, type Step } from './step.ts';
 
-/** Who can compute a step: kernels, products of ours, and the rest. */
+/** Says what can compute a step: kernels, products of ours, or the rest. */
 export interface KernelSupport {
   /** Whether a kernel computes the step. */
   computes(step: Step, values: readonly ValueType[]): boolean;
-  /** Whether a loop over elements can contain it. */
+  /** Whether a fused loop over elements can contain the step. */
   fuses(step: Step, values: readonly ValueType[]): boolean;
-  /** What computes what kernels and products of ours do not. */
+  /** What computes the steps that neither kernels nor products of ours compute. */
   readonly rest: Pick<Rest, 'kind' | 'isChoice' | 'withPreferred'>;
-  /** Products of ours that follow each other, in lists of those that one piece makes. */
+  /** Divides consecutive products of ours into lists. One piece computes all steps of a list. */
   piecesOf(steps: readonly Step[]): readonly (readonly Step[])[];
-  /** Whether it is a product of ours. */
+  /** Whether the step is a product of ours. */
   multiplies(step: Step, values: readonly ValueType[], flow: Dataflow): boolean;
 }
 
@@ -25,7 +25,7 @@ function inputTypes(step: Step, values: readonly ValueType[]): ValueType[] {
   return step.inputs.map((id) => valueAt(values, id));
 }
 
-/** `own` says which products are ours; null for none. */
+/** `own` says which products our own code computes. Null means none. */
 export function kernelSupport(own: OwnProducts | null, rest: Rest): KernelSupport {
   return {
     rest,

@@ -9,14 +9,14 @@ import type { CompiledPiece } from './compiled-piece.ts';
 import type { RestLeases } from './rest.ts';
 import type { StoragePlan } from './storage.ts';
 
-/** A program at some sizes, ready to run. */
+/** A program at certain sizes, ready to run. */
 export interface LinkedProgram {
   readonly signature: Signature;
   readonly pieces: readonly CompiledPiece[];
   readonly storage: Pick<StoragePlan, 'copiesBefore' | 'copiesAfter' | 'updatesInPlace'>;
 }
 
-/** The memory in which it runs, what makes its products, and what runs its loops; null for WebAssembly alone. */
+/** The memory that a program runs in, what computes its products, and what runs its loops (null: WebAssembly). */
 export interface LinkTarget {
   readonly memory: WebAssembly.Memory;
   readonly products: Products;
@@ -46,7 +46,9 @@ export function link(
   return { signature, pieces: linked, storage };
 }
 
-/** Where machine code has not all that an epilogue takes, its loops run behind the product. */
+/**
+ * Links a product with its epilogue. If machine code cannot run all loops of the epilogue, they run after the product.
+ */
 function linkProduct(
   product: BatchedProduct,
   epilogue: readonly KernelCall[],

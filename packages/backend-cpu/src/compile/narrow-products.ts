@@ -4,7 +4,7 @@ import { type GroupedStep, isGroupedStep } from './grouped-step.ts';
 import type { Rewriter } from './rewriter.ts';
 import { inputAt, type Step, type StepMap, valueAt } from './step.ts';
 
-/** Whether a step is a product of values of bf16, which has no other way than machine code. */
+/** Whether a step is a product of bf16 values. Only machine code computes such products. */
 export function isNarrowProduct(
   step: Step,
   values: readonly ValueType[],
@@ -16,7 +16,7 @@ function isProduct(step: Step): step is StepMap['matmul'] | GroupedStep {
   return step.op === 'matmul' || isGroupedStep(step);
 }
 
-/** A product of f32 values that were bf16 before is one of bf16 values with sums in f32. */
+/** Turns a product of f32 values that were cast from bf16 into a product of the bf16 values, with sums in f32. */
 export function narrowOperands(step: Step, rewriter: Rewriter): Step {
   if (!isProduct(step) || step.dtype !== 'f32') return step;
   const [a, b] = [0, 1].map((index) => narrowed(inputAt(step, index), rewriter));
@@ -24,7 +24,7 @@ export function narrowOperands(step: Step, rewriter: Rewriter): Step {
   return { ...step, inputs: [a, b, ...step.inputs.slice(2)] };
 }
 
-/** The value of bf16 that an f32 one was. */
+/** Returns the bf16 value that an f32 value was cast from. */
 function narrowed(id: number, rewriter: Rewriter): number | undefined {
   const producer = rewriter.producer(id);
   if (producer?.op !== 'cast') return undefined;
@@ -32,7 +32,9 @@ function narrowed(id: number, rewriter: Rewriter): number | undefined {
   return valueAt(rewriter.values, input).dtype === 'bf16' ? input : undefined;
 }
 
-/** A product of bf16 values of which the sums are rounded to bf16, and not read otherwise, rounds them itself. */
+/**
+ * Lets a product of bf16 values round its sums to bf16 itself, if they are only cast to bf16 and have no other reader.
+ */
 export function narrowResult(step: Step, uses: Uses, rewriter: Rewriter): Step {
   if (step.op !== 'cast' || step.dtype !== 'bf16') return step;
   const input = inputAt(step, 0);
@@ -42,7 +44,10 @@ export function narrowResult(step: Step, uses: Uses, rewriter: Rewriter): Step {
   return { ...product, dtype: 'bf16', output: step.output };
 }
 
-/** f32 values of a rounded product that a program gives away are stored by the product itself, and no 16 bits of them. */
+/**
+ * If a program only returns the f32 values of a product that rounds to bf16, lets the product store these f32 values
+ * itself. No bf16 values are stored then.
+ */
 export function widenResult(
   step: Step,
   uses: Uses,
@@ -57,7 +62,7 @@ export function widenResult(
   return rounding(product, step.output);
 }
 
-/** The product with f32 values that have the digits of bf16. */
+/** The product with an f32 result whose values are rounded to the precision of bf16. */
 function rounding(product: StepMap['matmul'] | GroupedStep, output: number): Step {
   switch (product.op) {
     case 'matmul':

@@ -6,7 +6,7 @@ import type { PieceProgram } from './piece-program.ts';
 import type { Segment, Step } from './step.ts';
 import { isWidening } from './widening.ts';
 
-/** The ONNX graph of a piece; its inputs and outputs are in the piece's order. */
+/** Makes the ONNX graph of a piece. The graph's inputs and outputs are in the piece's order. */
 export function onnxGraph(segment: Segment, piece: PieceProgram): OnnxGraph {
   const graph = new GraphBuilder(
     segment.values,
@@ -18,9 +18,9 @@ export function onnxGraph(segment: Segment, piece: PieceProgram): OnnxGraph {
 }
 
 /**
- * Steps with the f32 values of 16-bit inputs, and reshapes of them, at the front. ONNX Runtime
- * computes that operand of a node first whose own node comes last in the model: so a layer's weights
- * are widened once its input is there, and not those of all layers at once.
+ * The steps of a piece, with the f32 values of 16-bit inputs, and reshapes of them, at the front. ONNX Runtime computes
+ * that operand of a node first whose own node comes last in the model. So a layer's weights are widened when the
+ * layer's input is there, and not the weights of all layers at once.
  */
 function widenedInputsFirst(segment: Segment, piece: PieceProgram): readonly Step[] {
   const inputs = new Set(piece.inputs);

@@ -5,15 +5,20 @@ import type { Segment, Step } from './step.ts';
 /** A piece with the lazy steps that it repeats. */
 export interface PieceProgram {
   readonly kind: PieceKind;
-  /** Values that lie in memory before; for sessions and plain loops, reshapes of what lies there count as such. */
+  /**
+   * Values that lie in memory before the piece runs. For sessions and plain loops, reshapes of such values count too.
+   */
   readonly inputs: readonly number[];
-  /** The steps, each of which reads inputs and results of earlier ones. */
+  /** The steps in order. Each reads inputs and results of earlier steps. */
   readonly steps: readonly Step[];
-  /** Results that others read. */
+  /** Results that other pieces, outputs or updates read. */
   readonly outputs: readonly number[];
 }
 
-/** Completes pieces: each learns what it reads from and leaves in memory. */
+/**
+ * Completes pieces: adds the lazy steps that each piece repeats, the inputs it reads from memory and the outputs it
+ * leaves there.
+ */
 export function piecePrograms(
   segment: Segment,
   pieces: readonly Piece[],
@@ -44,7 +49,8 @@ function withLazySteps(piece: Piece, flow: Dataflow): Omit<PieceProgram, 'output
     const lazy = flow.lazy(id);
     const root = flow.root(id);
     const isView = root !== undefined && !own.has(root);
-    // Kernels that write in place must see through a view which input they read.
+    // Sessions and plain loops take a view as an input. Kernels repeat it, because kernels that write in place must
+    // know which input it reads.
     if (lazy === undefined || (isView && (piece.kind === 'onnx' || piece.kind === 'plain'))) {
       inputs.add(id);
       return;

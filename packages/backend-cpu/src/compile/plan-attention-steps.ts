@@ -9,7 +9,7 @@ import type { Rewriter } from './rewriter.ts';
 import { inputAt, type Step, valueAt } from './step.ts';
 import { togetherAs } from './together-as.ts';
 
-/** Attention whose weights are rounded to bf16 reads values of bf16, of which its operands are copies in f32. */
+/** If the attention rounds its weights to bf16, makes it read the bf16 values that its f32 operands were cast from. */
 function narrowAttention(step: Step, rewriter: Rewriter): Step {
   if (!isAttentionStep(step) || step.params.rounding !== 'bf16') return step;
   const count = headInputs[step.op];
@@ -22,7 +22,7 @@ function narrowAttention(step: Step, rewriter: Rewriter): Step {
   return { ...step, inputs: narrow };
 }
 
-/** What of attention is only rounded to bf16, and not read otherwise, is stored so. */
+/** If attention's result is only cast to bf16 and has no other reader, makes the attention store bf16. */
 function narrowAttentionResult(step: Step, uses: Uses, rewriter: Rewriter): Step {
   if (step.op !== 'cast' || step.dtype !== 'bf16') return step;
   const input = inputAt(step, 0);
@@ -33,8 +33,9 @@ function narrowAttentionResult(step: Step, uses: Uses, rewriter: Rewriter): Step
 }
 
 /**
- * Logarithms of sums are made with the attention of the same queries and keys: they stand behind it, and wait for what it waits
- * for, although they don't need it.
+ * Moves the logarithms of sums behind the attention of the same queries and keys, because both are computed together.
+ * The logarithms get the attention's result as an additional input, although they don't need it, so that they wait for
+ * what the attention waits for.
  */
 function withLogSums(steps: readonly Step[]): readonly Step[] {
   const results = new Map<string, AttentionStep>();
@@ -55,7 +56,7 @@ function withLogSums(steps: readonly Step[]): readonly Step[] {
   });
 }
 
-/** Steps that follow each other, in lists of those that one piece makes. */
+/** Divides consecutive steps into lists. One piece computes all steps of a list. */
 function piecesOfAttention(steps: readonly Step[]): Step[][] {
   const pieces: Step[][] = [];
   for (const step of steps) {
@@ -74,7 +75,7 @@ function piecesOfAttention(steps: readonly Step[]): Step[][] {
   return pieces;
 }
 
-/** How attention becomes pieces where machine code makes it. */
+/** The functions that compile attention for machine code. */
 export const attentionPlanning: AttentionPlanning = {
   narrow: narrowAttention,
   narrowResult: narrowAttentionResult,

@@ -6,17 +6,20 @@ import type { Dataflow } from './dataflow.ts';
 import { packingOf, viewOf } from './product-views.ts';
 import { inputAt, type Step, type StepMap, valueAt } from './step.ts';
 
-/** What of products a backend makes by itself. */
+/** Which products a backend computes with its own machine code. */
 export interface OwnProducts {
-  /** Also of values of bf16. */
+  /** Whether it also computes products of bf16 values. */
   readonly bf16: boolean;
-  /** Also those of f32 that ONNX Runtime makes faster, as where sizes vary: what a product is made by may not depend on them. */
+  /**
+   * Whether it also computes the f32 products that ONNX Runtime computes faster. It does if sizes vary, because the
+   * choice must not depend on them, and if loops in JavaScript are the alternative.
+   */
   readonly thin: boolean;
-  /** Null where attention is decomposed before. */
+  /** Null if attention is decomposed before. */
   readonly attention: AttentionPlanning | null;
 }
 
-/** A step as a product of ours. Undefined where ONNX Runtime is to compute it. */
+/** Describes a step as a product of ours. Returns undefined if machine code does not compute the step. */
 export function productOf(
   step: Step,
   values: readonly ValueType[],
@@ -63,8 +66,8 @@ function depthOf(step: StepMap['matmul'], values: readonly ValueType[]): number 
 }
 
 /**
- * Undefined where the elements of no dim lie next to each other, or the value is not in memory. Of f32 values that are to be
- * multiplied in bf16, packing rounds them.
+ * Describes an operand as it lies in memory. Returns undefined if neither its rows nor its columns have adjacent
+ * elements, or if the value is not in memory. Packing rounds f32 values that are multiplied as bf16.
  */
 function operandOf(
   id: number,
@@ -92,7 +95,7 @@ function operandOf(
   return { value: root, batchStrides, rowStride: row, columnStride: column, packing };
 }
 
-/** Null where nothing is added; undefined where it lies in a way that the kernels don't add. */
+/** Returns null if nothing is added, and undefined if the kernels cannot add the value as it lies. */
 function addendOf(
   step: StepMap['matmul'],
   values: readonly ValueType[],

@@ -4,18 +4,18 @@ import type { Dataflow } from './dataflow.ts';
 import { inputAt, sameShape, type Step, valueAt } from './step.ts';
 import { isNarrowing } from './widening.ts';
 
-/** A value as its elements lie in a value in memory. */
+/** How the elements of a value lie in a value in memory. */
 export interface View {
   /** The value in memory. */
   readonly root: number;
   readonly shape: Shape;
-  /** For each dim, in elements. 0 where one element stands for all. */
+  /** The stride of each dim, in elements. It is 0 if one element stands for all elements of the dim. */
   readonly strides: readonly number[];
 }
 
 /**
- * How a value lies in memory, through reshapes, expands, and what packing rounds. Undefined where it must be computed
- * first.
+ * Returns how a value lies in memory. It looks through reshapes, expands and the casts that packing makes. Returns
+ * undefined if the value must be computed first.
  */
 export function viewOf(id: number, values: readonly ValueType[], flow: Dataflow): View | undefined {
   const lazy = flow.lazy(id);
@@ -28,7 +28,7 @@ export function viewOf(id: number, values: readonly ValueType[], flow: Dataflow)
   return lazy.op === 'expand' ? expanded(inner, lazy) : reshaped(inner, shape);
 }
 
-/** How products pack a value, which lies in memory as its view says. */
+/** How products pack a value that lies in memory as its view says. */
 export function packingOf(id: number, { root }: View, values: readonly ValueType[]): Packing {
   const [stored, read] = [root, id].map((of) => valueAt(values, of).dtype);
   return read !== 'bf16' ? 'f32' : stored === 'f32' ? 'f32 as bf16' : 'bf16';
@@ -49,7 +49,10 @@ function expanded({ root, shape, strides }: View, { shape: larger }: Step): View
   };
 }
 
-/** Of values that lie in one piece; others may only gain and lose dims of size 1. */
+/**
+ * Reshapes a view. A view with gaps or repeated elements may only gain and lose dims of size 1; others return
+ * undefined.
+ */
 function reshaped(view: View, shape: Shape): View | undefined {
   const whole = wholeView(view.root, view.shape);
   const isWhole = view.strides.every(

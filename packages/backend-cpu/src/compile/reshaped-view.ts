@@ -1,7 +1,7 @@
 import type { Shape } from '@shardwise/core/spec';
 import type { View, ViewDim } from '../wasm/move/view.ts';
 
-/** The same elements in the same order with other dims. Undefined where a dim would have no single stride. */
+/** The same elements in the same order with other dims. Undefined if a dim would have no single stride. */
 export function reshapedView({ elementOffset, dims }: View, shape: Shape): View | undefined {
   const old = dims.filter(({ size }) => size !== 1);
   const made: ViewDim[] = [];
@@ -13,7 +13,7 @@ export function reshapedView({ elementOffset, dims }: View, shape: Shape): View 
       dim++;
       continue;
     }
-    // The fewest dims of both that have as many elements as each other.
+    // Take the fewest dims of the old and the new shape that have the same number of elements.
     const [firstOld, firstNew] = [next, dim++];
     elements = old[next++]?.size ?? size;
     while (size !== elements) {

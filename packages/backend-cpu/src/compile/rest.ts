@@ -10,30 +10,33 @@ import type { Segment, Step } from './step.ts';
 /** A piece of a program that kernels do not compute, as plain data. */
 export type RestPiece = PlannedOnnx | PlannedLoop;
 
-/** What computes the steps for which there are no kernels: ONNX Runtime, or loops in JavaScript. */
+/** Computes the steps for which there are no kernels: ONNX Runtime, or loops in JavaScript. */
 export interface Rest {
   readonly kind: RestPiece['kind'];
-  /** Whether it is a choice for a step that kernels compute, too. `inputs` are its types. */
+  /** Whether it may compute a step that kernels can compute too. `inputs` are the types of the step's inputs. */
   isChoice(step: Step, inputs: readonly ValueType[]): boolean;
-  /** Where steps, in program order, had best run, if kernels were to compute all that they can. */
+  /**
+   * Returns the kind of piece that each step should run in. `kinds` has the steps in program order, and their kinds if
+   * kernels compute all that they can.
+   */
   withPreferred(
     kinds: ReadonlyMap<Step, StepKind>,
     values: readonly ValueType[],
     flow: Dataflow,
   ): ReadonlyMap<Step, StepKind>;
   plan(segment: Segment, piece: PieceProgram): RestPiece;
-  /** Whether a piece runs at all sizes, given one with NaN for what depends on them. */
+  /** Whether a piece runs at all sizes. In `pattern`, numbers that depend on the sizes are NaN. */
   takesSizes(pattern: RestPiece): boolean;
-  /** `known` is the piece at some sizes, for messages. */
+  /** `known` is the piece at certain sizes. Error messages show it. */
   acquire(pattern: RestPiece, known: RestPiece): Promise<RestLease>;
 }
 
-/** What runs pieces of one pattern. */
+/** Runs the pieces of one pattern. */
 export interface RestLease {
   link(memory: WebAssembly.Memory, piece: RestPiece): CompiledPiece;
-  /** Call once. */
+  /** Must be called once. */
   release(): void;
 }
 
-/** For each piece what runs it; null for kernels and products. */
+/** The lease of each piece. It is null for pieces that kernels or products compute. */
 export type RestLeases = readonly (RestLease | null)[];

@@ -4,8 +4,8 @@ import { inputAt, type Step } from './step.ts';
 import { isNarrowing, isWidening } from './widening.ts';
 
 /**
- * A product of an input of the program that was rounded to 16 bits rounds it anew: a forward pass does not keep 16 bits of
- * all weights for the backward pass.
+ * Lets each product round its input again, if the input is a program input that was rounded to 16 bits. So the forward
+ * pass does not keep 16-bit copies of all weights for the backward pass.
  */
 export function roundAgain(step: Step, inputCount: number, rewriter: Rewriter): Step {
   if (step.op !== 'matmul' && !isGroupedStep(step)) return step;

@@ -3,8 +3,8 @@ import { inputAt, type Segment } from './step.ts';
 import { isNarrowing } from './widening.ts';
 
 /**
- * Inputs of a program that are rounded to bf16 for products alone, by the ids of what is rounded: packing an operand rounds it,
- * so that there is no copy of the weights in 16 bits.
+ * The ids of program inputs rounded to bf16 that only products read. Packing such an operand rounds it, so that no
+ * 16-bit copy of the weights is made.
  */
 export function roundedByPacking({ steps, values, inputCount }: Segment): ReadonlySet<number> {
   const rounded = new Set<number>();

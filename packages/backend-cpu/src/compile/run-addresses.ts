@@ -3,8 +3,9 @@ import type { AddressOf } from './compiled-piece.ts';
 import type { Location, Locations } from './storage.ts';
 
 /**
- * Where the values of a program's runs lie. Runs whose buffers lie where those of the last one did get the same function, by
- * which pieces see that the addresses they have are right: training steps find the places that the ones before gave back.
+ * Where the values of a program's runs lie. If all buffers of a run lie where those of the last run did, the run gets
+ * the same function. Pieces compare the functions to see whether the addresses they have are still right. This is usual
+ * for training steps, whose buffers get the places that the step before gave back.
  */
 export class RunAddresses {
   readonly #locations: Locations;

@@ -1,28 +1,30 @@
 import type { Dataflow } from './dataflow.ts';
 import type { Step } from './step.ts';
 
-/** ONNX sessions or loops in JavaScript, WebAssembly kernels, and products of our own. */
+/**
+ * What runs a piece: an ONNX Runtime session, loops in JavaScript, WebAssembly kernels, or machine code for products.
+ */
 export type PieceKind = 'onnx' | 'plain' | 'kernel' | 'product';
 
-/** Where a step had best run. */
+/** The kind of piece that a step should run in. 'either' stands for kernels and sessions. */
 export type StepKind = PieceKind | 'either';
 
-/** Steps that run together; they read only their own and earlier pieces' values. */
+/** Steps that run together. They read only values of their own piece and of earlier ones. */
 export interface Piece {
   readonly kind: PieceKind;
   readonly steps: readonly Step[];
 }
 
 /**
- * How many steps a step may overtake to join a piece. Without a limit all that is ready would be
- * computed at once, and a program that recomputes activations to save memory would not save any.
+ * How many steps a step may overtake to join a piece. Without a limit, all steps that are ready would run at once, and
+ * a program that recomputes activations to save memory would not save any.
  */
 const windowSteps = 64;
 
-/** Whether a piece of the kind computes steps that any could take. */
+/** Whether a piece of this kind takes steps of the kind 'either'. */
 const takesAny = (kind: PieceKind): boolean => kind === 'kernel' || kind === 'onnx';
 
-/** Positions in program order, taken smallest first. */
+/** Positions of steps that can run. The first one in program order is taken first. */
 class ReadyList {
   readonly #positions: number[] = [];
 
@@ -40,7 +42,10 @@ class ReadyList {
   }
 }
 
-/** Groups steps, given in program order, into pieces of changing kinds. Products take no steps that any piece could take. */
+/**
+ * Groups steps, which are in program order, into pieces. No piece has the kind of the one before. Only kernels and
+ * sessions take steps of the kind 'either'.
+ */
 export function schedule(
   steps: readonly Step[],
   flow: Dataflow,
@@ -90,7 +95,10 @@ export function schedule(
   }
   return pieces;
 
-  /** Of the other kinds that of the step that comes first; a kernel where any will do. */
+  /**
+   * Returns the kind of the first step that is ready, of all kinds but `last`. A step of the kind 'either' makes it a
+   * kernel if possible.
+   */
   function kindOfNext(last: PieceKind | null): PieceKind {
     const others = (['kernel', 'onnx', 'plain', 'product'] as const).filter(
       (other) => other !== last,
@@ -101,7 +109,7 @@ export function schedule(
   }
 }
 
-/** For each position the steps that read its step, and how many steps that one waits for. */
+/** For each position, the positions of the steps that read its step, and how many steps its step waits for. */
 function dependencies(
   steps: readonly Step[],
   flow: Dataflow,
@@ -119,8 +127,9 @@ function dependencies(
 }
 
 /**
- * A conversion of inputs for one product alone waits for what else the product reads: it would be made long before, and take
- * memory, as nothing else holds it up.
+ * What conversions of inputs wait for. If only one product reads the converted input, the conversion waits for the
+ * product's other operands. Otherwise nothing would hold it up, and it would run long before the product and take
+ * memory all that time.
  */
 function waitsOfConversions(
   steps: readonly Step[],

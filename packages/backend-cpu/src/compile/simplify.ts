@@ -11,9 +11,10 @@ import { sumInSteps } from './sum-in-steps.ts';
 import { elementCount, inputAt, sameShape, valueAt, type Segment, type Step } from './step.ts';
 
 /**
- * The steps of a program that do something: dead code, 0-size values and transposes of matmul
- * operands are gone, slices' gradients are put together, sums and conversions are those that kernels have, matmuls scale and add by themselves, and
- * whatever only renames dims is a `reshape`. `own` says which products there is machine code for.
+ * Turns a program into the steps that must run. It removes dead code, values of size 0 and transposes of matmul
+ * operands. It joins the gradients of slices, and splits sums and conversions into those that kernels have. Matmuls
+ * take over scales and biases, and movements that only rename dims become a `reshape`. `own` says which products there
+ * is machine code for.
  */
 export function simplify(program: Program, own: OwnProducts | null): Segment {
   const attention = own?.attention ?? null;
@@ -83,7 +84,7 @@ function reachable(producers: ReadonlyMap<number, Step>, from: readonly number[]
   return seen;
 }
 
-/** Movement that keeps the elements and their order moves nothing. */
+/** Replaces a step that keeps all elements and their order with a reshape. */
 function asReshape(step: Step, values: readonly ValueType[]): Step {
   const [input] = step.inputs;
   if (input === undefined) return step;
@@ -117,7 +118,7 @@ function ascends(dims: readonly number[]): boolean {
   return dims.every((dim, index) => index === 0 || dim > (dims[index - 1] ?? -1));
 }
 
-/** matmul of a permute that swaps the last two dims reads the original with the other flag. */
+/** Lets a matmul read the value below a permute of the last two dims, and flips the operand's transpose flag. */
 function absorbTransposes(step: Step, producers: ReadonlyMap<number, Step>): Step {
   if (step.op !== 'matmul') return step;
   const a = untransposed(inputAt(step, 0), producers);

@@ -5,10 +5,10 @@ import type { StepKind } from './schedule.ts';
 import { isKernelOnly } from './widening.ts';
 import { elementCount, valueAt, type Step } from './step.ts';
 
-/** A pass over fewer elements costs less than one more piece. */
+/** Up to this many elements, a pass costs less than one more piece. */
 const smallElements = 4096;
 
-/** Where each of `steps`, which are in program order, had best run. */
+/** The kind of piece that each of `steps` should run in. The steps are in program order. */
 export function stepKinds(
   steps: readonly Step[],
   values: readonly ValueType[],

@@ -9,20 +9,20 @@ import {
   type ValueType,
 } from '@shardwise/core/spec';
 
-/** What steps have beside the parameters of their ops. */
+/** The params that steps have in addition to those of their ops. */
 interface StepParams {
   /**
-   * The product is multiplied by `scale`, if it is there; then input 2, if it is there, is added; then, with `rounds`, an f32
-   * result is rounded to what bf16 has.
+   * The product is multiplied by `scale`, if it is there. Then input 2, if it is there, is added. Then, with `rounds`,
+   * an f32 result is rounded to the precision of bf16.
    */
   readonly matmul: { readonly scale?: number; readonly rounds?: true };
-  /** The step makes all of these gradients, in one value. */
+  /** The step computes all of these gradients, as parts of one value. */
   readonly attentionQueryGrad: { readonly gathered?: readonly GatheredGradient[] };
   readonly groupedMatmul: { readonly rounds?: true };
   readonly groupedMatmulWeight: { readonly rounds?: true };
 }
 
-/** Per op, an instruction and the id of the value that it makes. */
+/** For each op, an instruction and the id of the value that it makes. */
 export type StepMap = {
   readonly [K in ComputeOp]: {
     readonly op: K;
@@ -37,8 +37,8 @@ export type StepMap = {
 export type Step = StepMap[ComputeOp];
 
 /**
- * A program with an id on every step. Ids of steps that were dropped stay unused; the order is
- * that of the program, so a step still reads only earlier values.
+ * A program with an id on every step. The ids of dropped steps stay unused. The steps are in the program's order, so a
+ * step still reads only earlier values.
  */
 export interface Segment {
   /** The type of each value, by id. */
@@ -77,7 +77,7 @@ export function valueAt(values: readonly ValueType[], id: number): ValueType {
   return value;
 }
 
-/** The id of a step's input; throws where the program passes too few. */
+/** Returns the id of a step's input. Throws BackendError if the step has too few inputs. */
 export function inputAt(step: Step, index: number): number {
   const id = step.inputs[index];
   if (id === undefined) {

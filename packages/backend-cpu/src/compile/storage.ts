@@ -10,23 +10,23 @@ export type Location =
   | { readonly in: 'output'; readonly index: number }
   | { readonly in: 'scratch'; readonly byteOffset: number };
 
-/** `from` is a value in memory. */
+/** A copy of the value `from`, which lies in memory. */
 export interface Copy {
   readonly from: number;
   readonly to: Location;
   readonly byteLength: number;
 }
 
-/** Where the values of a program lie, but for the places of its temporaries. */
+/** Where the values of a program lie. The places of temporaries in scratch memory are decided later, by `locate`. */
 export interface StoragePlan {
-  /** The locations of values that lie in buffers of the caller, by value id. */
+  /** The locations of values in the caller's buffers, by value id. */
   readonly given: ReadonlyMap<number, Location>;
   readonly temporaries: readonly Lifetime[];
   /** Reshapes that pieces read, and the values in memory that they are reshapes of. */
   readonly reshapes: ReadonlyMap<number, number>;
-  /** Inputs that are outputs too. */
+  /** Copies of inputs that are outputs too. */
   readonly copiesBefore: readonly Copy[];
-  /** Updates that could not be made in place. */
+  /** Copies of the results of updates that could not be made in place. */
   readonly copiesAfter: readonly Copy[];
   /** Whether the last piece writes inputs. */
   readonly updatesInPlace: boolean;
@@ -55,7 +55,7 @@ export function inPlaceUpdates(
   return inPlace;
 }
 
-/** `kernelStorage` lists, per piece, the values that its kernels need memory for. */
+/** `kernelStorage` lists, for each piece, the values that its kernels need memory for. */
 export function planStorage(
   program: Program,
   segment: Segment,
@@ -70,7 +70,7 @@ export function planStorage(
   }
   const aside = new Set(kernelStorage.flat());
   for (const [value, index] of inPlace) {
-    // A kernel that computes a value aside, since its target is still read, copies it itself.
+    // If the target is still read, the kernel computes the value aside and copies it itself.
     if (!aside.has(value)) locations.set(value, { in: 'input', index });
   }
 

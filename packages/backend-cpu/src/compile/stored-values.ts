@@ -7,9 +7,9 @@ import { isNarrowing } from './widening.ts';
 import type { Segment, Step } from './step.ts';
 
 /**
- * Lazy values that must be computed into memory all the same: outputs and update values, but for
- * the one reshape of a result that may stand in the output's place, and operands that the loop of
- * a kernel cannot repeat.
+ * The lazy values that must be computed into memory all the same. These are outputs, values of updates, and operands
+ * that the loop of a kernel cannot repeat. One reshape of each result may be an output without being stored, because
+ * the result itself then lies in the output's buffer.
  */
 export function storedValues(
   segment: Segment,
@@ -39,7 +39,7 @@ export function storedValues(
     else store(id, lazy);
   }
 
-  /** Products read through views, and packing rounds inputs of the program. */
+  /** For operands of products: products read them through views, and packing rounds inputs of the program. */
   function storeBelowViews(id: number): void {
     const lazy = flow.lazy(id);
     if (lazy?.op === 'reshape' || lazy?.op === 'expand') lazy.inputs.forEach(storeBelowViews);
@@ -52,7 +52,7 @@ export function storedValues(
     else store(id, lazy);
   }
 
-  /** Attention reads heads where they lie. */
+  /** For operands of attention, which reads heads where they lie. */
   function storeBelowHeads(id: number): void {
     const lazy = flow.lazy(id);
     if (lazy === undefined) return;
@@ -61,14 +61,17 @@ export function storedValues(
     } else store(id, lazy);
   }
 
-  /** Packing rounds inputs of the program, which are in memory. */
+  /** For operands of grouped products: packing rounds inputs of the program, which are in memory. */
   function storeUnpacked(id: number): void {
     const lazy = flow.lazy(id);
     if (lazy?.op === 'reshape') lazy.inputs.forEach(storeUnpacked);
     else if (lazy !== undefined && !isNarrowing(lazy, segment.values)) store(id, lazy);
   }
 
-  /** What loops in JavaScript compute reads memory, and so does what kernels cannot repeat. */
+  /**
+   * Stores a value. If loops in JavaScript compute the rest, the inputs of the step that makes the value must lie in
+   * memory too, unless a kernel computes the step and can repeat them.
+   */
   function store(id: number, lazy: Step): void {
     stored.add(id);
     if (!readsMemory) return;
@@ -81,7 +84,8 @@ export function storedValues(
     if (lazy !== undefined) store(id, lazy);
   }
   for (const step of segment.steps) {
-    // Products of ours are read where they lie, through views; nothing else multiplies them.
+    // Only a product of ours can compute such a step. If it cannot read the operands where they lie, the values below
+    // their views are stored. If that is not enough, the operands themselves are.
     const isWanting = (): boolean =>
       ((readsMemory && step.op === 'matmul') || isNarrowProduct(step, segment.values)) &&
       !support.multiplies(step, segment.values, flow);

@@ -2,7 +2,7 @@ import { neighbours } from '../wasm/rows/row-kernel.ts';
 import type { Rewriter } from './rewriter.ts';
 import { inputAt, valueAt, type Step } from './step.ts';
 
-/** A sum over dims that are no neighbours as sums over some that are, the last ones first. */
+/** Divides a sum over dims that are not adjacent into sums over adjacent dims. The last dims are summed first. */
 export function sumInSteps(step: Step, rewriter: Rewriter): Step {
   if (step.op !== 'sum') return step;
   const input = inputAt(step, 0);

@@ -1,6 +1,9 @@
 import { type AttentionStep, isForward } from './attention-step.ts';
 
-/** Steps of one name are made together: those of one list of inputs. */
+/**
+ * Steps with the same key are computed together. They have the same inputs and params; `attention` is compared without
+ * its values.
+ */
 export function togetherAs(step: AttentionStep): string {
   const { causal, scale, rounding } = step.params;
   const own = step.op === 'attention' ? step.inputs.toSpliced(2, 1) : step.inputs;

@@ -4,20 +4,23 @@ import { isFusable, wasmHandles } from '../wasm/handles.ts';
 import { isNarrowProduct } from './narrow-products.ts';
 import { inputAt, type Segment, type Step, valueAt } from './step.ts';
 
-/** Whether a step makes f32 values of f16 or bf16 ones. */
+/** Whether a step casts f16 or bf16 to f32. */
 export function isWidening(step: Step, values: readonly ValueType[]): boolean {
   if (step.op !== 'cast' || step.dtype !== 'f32') return false;
   const { dtype } = valueAt(values, inputAt(step, 0));
   return dtype === 'f16' || dtype === 'bf16';
 }
 
-/** Whether a step makes f16 or bf16 values of f32 ones. */
+/** Whether a step casts f32 to f16 or bf16. */
 export function isNarrowing(step: Step, values: readonly ValueType[]): boolean {
   if (step.op !== 'cast' || (step.dtype !== 'f16' && step.dtype !== 'bf16')) return false;
   return valueAt(values, inputAt(step, 0)).dtype === 'f32';
 }
 
-/** Whether kernels alone make a step: a session moves values of 16 bits as integers, and does not convert what it has moved. */
+/**
+ * Whether only kernels can run a step. Sessions move 16-bit values as integers, and do not convert values that they
+ * have moved.
+ */
 export function isKernelOnly(step: Step, values: readonly ValueType[]): boolean {
   const types = step.inputs.map((id) => valueAt(values, id));
   const isOfHalves = [step, ...types].some(({ dtype }) => isHalfDType(dtype));
@@ -29,8 +32,8 @@ function isOutsideSessions(step: Step, values: readonly ValueType[]): boolean {
 }
 
 /**
- * f32 values of f16 and bf16 ones, by the ids of what they make, where each piece that reads them makes them: so
- * there is no copy of all parameters in f32 at any time, nor of what forward keeps for backward in 16 bits.
+ * The ids of casts from f16 or bf16 to f32 that each piece repeats for itself. So there is never an f32 copy of all
+ * parameters, nor of the 16-bit values that the forward pass keeps for the backward pass.
  */
 export function repeatedWidenings({ steps, values, inputCount }: Segment): ReadonlySet<number> {
   const producers = new Map(steps.map((step) => [step.output, step]));
@@ -38,7 +41,7 @@ export function repeatedWidenings({ steps, values, inputCount }: Segment): Reado
     const step = producers.get(id);
     return step?.op === 'reshape' ? rootOf(inputAt(step, 0)) : id;
   };
-  // Sessions widen what stands for an expand. They do not expand 16 bits to reshape them.
+  // Sessions widen the value below an expand. They do not expand 16-bit values in order to reshape them.
   const widenedRootOf = (id: number): number => {
     const step = producers.get(id);
     return step?.op === 'expand' ? widenedRootOf(inputAt(step, 0)) : rootOf(id);

@@ -3,15 +3,18 @@ import type { NativeCode } from '../machine-code/code-pages.ts';
 import type { LinkedLoops, LoopCall } from './loop-code.ts';
 import { callWords } from './loop-frame.ts';
 
-/** Calls of loops that machine code carries out in one go, on a memory. */
+/** Calls of loops on one memory. Native code is called once, and carries out all of them. */
 export class CallList implements LinkedLoops {
   readonly #code: NativeCode;
   readonly #base: bigint;
-  /** What the code is called with, in which it moves addresses on. */
+  /**
+   * The words that the code is called with. The code advances the addresses in them, so each run copies #given here
+   * first.
+   */
   readonly #words: BigUint64Array;
   readonly #given: BigUint64Array;
   #placed: ((value: number) => number) | undefined;
-  /** The word of each address, and the value whose address it is. */
+  /** The word of each address, and the value that the address belongs to. */
   readonly #places: readonly {
     readonly word: number;
     readonly value: number;

@@ -2,7 +2,7 @@ import type { InstructionSet } from '../machine-code/instruction-sets.ts';
 import { loopMachine } from './loop-machine.ts';
 import type { Loops, LoopsBy } from './loops.ts';
 
-/** No instructions before `newest` are used. */
+/** Machine code uses no instructions that are newer than `newest`. */
 export function createLoops(
   choice: 'own' | 'webassembly',
   newest: InstructionSet,

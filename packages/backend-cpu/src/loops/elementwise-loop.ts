@@ -3,7 +3,7 @@ import type { LoopSpec } from '../wasm/loop-spec.ts';
 import { slotAt, stepValue } from '../wasm/step-value.ts';
 import { type LaneInput, type LaneLoop, laneInput } from './lane-loop.ts';
 
-/** A fused loop in terms of lanes. Operands are its loads, then its stores. */
+/** A fused loop in terms of lanes. Its operands are the loads, then the stores. */
 export function elementwiseLoop({ loads, steps, stores }: LoopSpec): LaneLoop {
   const fn = new FunctionBuilder(0);
   const inputs: LaneInput[] = loads.map((_, operand) => ({ kind: 'operand', operand }));

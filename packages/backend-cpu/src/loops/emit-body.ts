@@ -8,20 +8,20 @@ import type { LoopFrame } from './loop-frame.ts';
 import type { Left, Spares } from './loop-vectors.ts';
 import type { Options } from '../machine-code/vector-instructions.ts';
 
-/** What is done for each vector of a pass. */
+/** What a pass does for each vector. */
 export interface Body {
   readonly frame: LoopFrame;
   readonly graph: LaneGraph;
   readonly varying: ReadonlySet<number>;
-  /** Where values lie that are the same for a whole row. */
+  /** Where the values lie that are the same for a whole row, by node. */
   readonly homes: ReadonlyMap<number, Source>;
   readonly stores: readonly { readonly operand: number; readonly node: number }[];
   readonly folds: readonly { readonly fold: Fold; readonly node: number }[];
-  /** Of each fold, the places of its sums: all of them are registers, or none. */
+  /** For each fold, the places of its sums. Either all of them are registers, or none is. */
   readonly sums: readonly (readonly (Vector | Memory)[])[];
 }
 
-/** Writes the body for so many vectors, or for what is left of each of some. */
+/** Writes the body for this many vectors. At the end of a row, `left` says which elements each vector still has. */
 export function emitBody(body: Body, vectors: number, left: readonly Left[] = []): void {
   const { frame, homes, sums } = body;
   const items = Array.from({ length: vectors }, (_, vector) =>
@@ -31,7 +31,7 @@ export function emitBody(body: Body, vectors: number, left: readonly Left[] = []
   emitStraight(frame, items, homes, frame.vectors.registers - taken);
 }
 
-/** Stores come last, as they may go to the memory of what is loaded. */
+/** The items of one vector. Stores come last, because they may overwrite memory that is loaded. */
 function itemsOf(
   { frame, graph, varying, stores, folds, sums }: Body,
   vector: number,
@@ -77,7 +77,7 @@ function itemsOf(
   return items;
 }
 
-/** The maximum leaves NaN out, which the sums that follow do not. */
+/** Combines a term with a fold's sum. The maximum ignores NaN, but the sums of the passes that follow do not. */
 function emitFold(
   { code }: LoopFrame,
   fold: Fold,

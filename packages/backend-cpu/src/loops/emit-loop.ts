@@ -21,8 +21,8 @@ import { keepUniform } from './uniform.ts';
 import { mostSlots } from './vector-registers.ts';
 
 /**
- * Writes the routine of a loop. rbp: what it is called with (loop-frame.ts). All registers but rsp, rbp and r15 may be
- * others behind it. Throws NoLanesError.
+ * Writes the routine of a loop. When it is called, rbp points to the words of the call (loop-frame.ts). It may change
+ * all registers but rsp, rbp and r15. Throws NoLanesError.
  */
 export function emitLoop(code: Assembler, loop: LaneLoop, vectors: LoopVectors): Label {
   const frame = createFrame(code, loop, vectors);
@@ -68,7 +68,7 @@ function keepColumns(frame: LoopFrame): void {
   kept.set(input, place);
 }
 
-/** Stores the first lane of f32 values that are the same in all. */
+/** Stores one f32 value for a row: the first lane of a value that is the same in all lanes. */
 function storeOfRow(frame: LoopFrame, operand: number, value: Code<'v128'>): void {
   const { code } = frame;
   const graph = new LaneGraph();

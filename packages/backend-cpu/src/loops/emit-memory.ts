@@ -14,7 +14,10 @@ import { laneBytes } from '../wasm/loop-spec.ts';
 import { addressIn, callWord, callWords, type LoopFrame, operandAt } from './loop-frame.ts';
 import type { Left, Spares } from './loop-vectors.ts';
 
-/** What of a row is loaded or stored: a whole vector behind the column, or what is left of one. */
+/**
+ * Which elements of a row are loaded or stored: those of vector number `vector` behind the current column, or only the
+ * elements that are left of it.
+ */
 export interface Columns {
   readonly vector: number;
   readonly left: Left | undefined;
@@ -22,7 +25,7 @@ export interface Columns {
 
 const first = mask(1);
 
-/** Where the elements of an operand lie. It may change rax. */
+/** The place of an operand's elements, from the current column on. It may change rax. */
 function placeOf(frame: LoopFrame, operand: number, vector: number): Memory {
   const bytes = laneBytes[operandAt(frame, operand).dtype];
   const displacement = vector * frame.vectors.lanes * bytes;
@@ -64,7 +67,10 @@ export function emitLoad(
   if (dtype === 'bool') asLanes(frame, target);
 }
 
-/** Visits the elements that are left, by rax, the last one first. `visit` may change rdx. */
+/**
+ * Visits the elements that are left, from the last to the first. rax is the index of the element. `visit` may change
+ * rdx.
+ */
 function eachLeft(
   { code }: LoopFrame,
   { count }: Extract<Left, { kind: 'left' }>,
@@ -81,12 +87,12 @@ function eachLeft(
   code.mov(rdx, callWord(callWords.columns));
 }
 
-/** The element that rax says, of those in the scratch memory. */
+/** The element of the scratch memory whose index is in rax. */
 function scratchAt({ scratch }: LoopFrame, bytes: 1 | 2): Memory {
   return { ...scratch, index: rax, scale: bytes };
 }
 
-/** The element of a row, or the only one, in all lanes. r13 is another one then. */
+/** Loads the operand's element for this row, or its only element, into all lanes. Changes r13. */
 export function emitLoadOne(frame: LoopFrame, operand: number, target: Vector): void {
   const { code, scratch } = frame;
   const { dtype, elementOffset } = operandAt(frame, operand);
@@ -107,7 +113,7 @@ export function emitLoadOne(frame: LoopFrame, operand: number, target: Vector): 
   if (dtype === 'bool') asLanes(frame, target);
 }
 
-/** Values of a bool are all bits of a lane, or none, and bytes of memory that are 0 or not. */
+/** Turns the bytes of a bool, 0 or not, into lanes with all bits set or none. */
 function asLanes({ code, pool, vectors }: LoopFrame, target: Vector): void {
   const { memory, broadcast } = pool.constant(0);
   if (vectors.instructions === 'AVX-512') {
@@ -159,7 +165,7 @@ function storeFloats(
   } else code.vstore('vmovups', place, value);
 }
 
-/** The elements of a vector, which have no more bits than so many bytes, at its beginning. */
+/** Packs the elements of a vector at its beginning. Each element has no more bits than `bytes` bytes. */
 function pack({ code }: LoopFrame, vector: Vector, bytes: 1 | 2): void {
   code.ternary('vpackusdw', vector, vector, vector);
   code.binaryWith('vpermq', vector, vector, 0x08);
@@ -196,7 +202,7 @@ function storePacked(
 const loads = { 1: 'vpmovzxbd', 2: 'vpmovzxwd', 4: 'vmovups' } as const;
 const stores = { 1: 'vpmovdb', 2: 'vpmovdw', 4: 'vmovups' } as const;
 
-/** The flat indices of the elements. */
+/** Writes the flat indices of the vector's elements to the target. */
 export function emitIndex(frame: LoopFrame, target: Vector, { vector }: Columns): void {
   const { code, pool, rowStart, vectors } = frame;
   code.mov(rax, rowStart);
@@ -206,7 +212,7 @@ export function emitIndex(frame: LoopFrame, target: Vector, { vector }: Columns)
   code.ternary('vpaddd', target, target, pool.laneNumbers);
 }
 
-/** The low 32 bits of rax in all lanes. */
+/** Writes the low 32 bits of rax to all lanes. */
 export function emitInteger({ code, vectors, scratch }: LoopFrame, target: Vector): void {
   if (vectors.instructions === 'AVX-512') code.vpbroadcastd(target, rax);
   else {

@@ -3,36 +3,36 @@ import { mask, type Memory, type Vector } from '../machine-code/operands.ts';
 import type { Spares } from './loop-vectors.ts';
 import type { Options, Ternary } from '../machine-code/vector-instructions.ts';
 
-/** A value in a register or in memory, whole or as one element that stands for all. */
+/** A value in a register or in memory. With `broadcast`, the memory has one element that stands for all lanes. */
 export type Source =
   | { readonly kind: 'vector'; readonly vector: Vector }
   | { readonly kind: 'memory'; readonly memory: Memory; readonly broadcast: boolean };
 
-/** Where the operands of an operation are, by their numbers. */
+/** Where the operands of an operation are. They are numbered from 0. */
 export interface Operands {
   readonly code: Assembler;
-  /** Whether vectors are those of AVX-512. */
+  /** Whether the vectors are those of AVX-512. */
   readonly isWide: boolean;
-  /** Other registers than those of the operands and the target; without AVX-512 they are two. */
+  /** Registers that are neither operands nor the target. There are two without AVX-512. */
   readonly spares: Spares;
   readonly bits: number;
-  /** For a choice by a comparison, which one; its operands come behind those that are chosen from. */
+  /** The comparison of a choice. Its two operands come behind the two operands that are chosen from. */
   readonly when: Comparison | null;
-  /** Another register than those of the operands. */
+  /** The register of the result. It is not a register of the operands. */
   readonly target: Vector;
-  /** Whether an operand is in a register now. */
+  /** Whether an operand is already in a register. */
   readonly isInRegister: (index: number) => boolean;
-  /** An operand in a register, which stays as it is. */
+  /** Returns an operand in a register, which must not be changed. */
   readonly register: (index: number) => Vector;
-  /** An operand in a register or in memory. */
+  /** Returns an operand in a register or in memory. */
   readonly source: (index: number) => Source;
-  /** The same bits in all lanes. */
+  /** Returns a value with these bits in all lanes. */
   readonly constant: (bits: number) => Source;
 }
 
 type Emit = (operands: Operands) => void;
 
-/** k0 stands for no mask, and the last one is that of the last columns. */
+/** The mask register for comparisons. k0 would stand for no mask, and k7 has the mask of the last columns. */
 const chosen = mask(1);
 const SIGN = -0x80000000;
 
@@ -41,13 +41,13 @@ function three(code: Assembler, name: Ternary, target: Vector, a: Vector, b: Sou
   else code.ternary(name, target, a, b.memory, { broadcast: b.broadcast });
 }
 
-/** An instruction with the operands in this order, or in the other. */
+/** Emits an instruction. Operand `first` comes first, and then the other one. */
 const ternary =
   (name: Ternary, first: 0 | 1 = 0): Emit =>
   (x) =>
     three(x.code, name, x.target, x.register(first), x.source(1 - first));
 
-/** The same where the order of the operands makes no difference. */
+/** Like `ternary`, for operations whose operands may be exchanged. */
 const either =
   (name: Ternary): Emit =>
   (x) => {
@@ -74,7 +74,10 @@ export function move(code: Assembler, target: Vector, from: Source, options?: Op
   else code.binary(from.broadcast ? 'vbroadcastss' : 'vmovups', target, from.memory, options);
 }
 
-/** The larger or the smaller one: NaN where either is, and -0 below +0. Both orders of the operands differ in zeros alone. */
+/**
+ * The minimum or the maximum as in WebAssembly: NaN if an operand is NaN, and -0 is less than +0. The instruction
+ * depends on the order of its operands only for zeros and NaN.
+ */
 const extreme =
   (name: 'vminps' | 'vmaxps', join: 'vpord' | 'vpandd'): Emit =>
   (x) => {
@@ -87,7 +90,7 @@ const extreme =
     code.ternary('vaddps', target, a, b, { mask: chosen });
   };
 
-/** Predicates of vcmpps. Those of vpcmpd have the same numbers, but for `greater`. */
+/** Predicates of vcmpps that do not signal for NaN. */
 const ordered = { equal: 0, less: 17, lessEqual: 18, unordered: 3, notEqual: 4, greater: 30 };
 const integers = { equal: 0, less: 1, lessEqual: 2, notEqual: 4 };
 
@@ -96,7 +99,7 @@ interface Predicate {
   readonly predicate: number;
 }
 
-/** Operations that give all bits of a lane, or none. */
+/** Operations that set all bits of a lane, or none. */
 export type Comparison =
   | `f32x4.${'eq' | 'ne' | 'lt' | 'le' | 'gt'}`
   | `i32x4.${'eq' | 'ne' | 'ltS' | 'leS'}`;
@@ -117,13 +120,16 @@ export function isComparison(name: string): name is Comparison {
   return name in comparisons;
 }
 
-/** All bits of the lanes in which a comparison holds. */
+/** Sets all bits of the lanes in which a comparison holds. */
 function compare(x: Operands, comparison: Comparison): void {
   compareTo(x, comparisons[comparison], x.register(0), x.source(1));
   x.code.vpmovm2d(x.target, chosen);
 }
 
-/** The first operand in lanes in which a comparison of the third with the fourth holds, else the second. */
+/**
+ * Takes the first operand in lanes where the third and the fourth operand compare as asked, and the second operand
+ * elsewhere.
+ */
 function select(x: Operands, comparison: Comparison): void {
   const { code, target } = x;
   compareTo(x, comparisons[comparison], x.register(2), x.source(3));
@@ -144,7 +150,7 @@ type OfIntegers = Both | 'minS' | 'maxS' | 'shl' | 'shrU' | 'shrS' | 'truncSatF3
 type OfBits = 'and' | 'or' | 'xor' | 'andnot' | 'not' | 'bitselect';
 type Plain = `f32x4.${OfFloats}` | `i32x4.${OfIntegers}` | `v128.${OfBits}`;
 
-/** Operations of WebAssembly's vectors that compute lanes from the same lanes of others. */
+/** Operations on WebAssembly's vectors in which each lane depends only on the same lane of the operands. */
 export type LaneOperation = Plain | Comparison;
 
 const operations: Readonly<Record<Plain, Emit>> = {
@@ -178,7 +184,8 @@ const operations: Readonly<Record<Plain, Emit>> = {
     code.ternary('vpxord', target, target, target);
     three(code, 'vpsubd', target, target, source(0));
   },
-  // The instruction gives -2^31 for what no i32 is; here NaN is to give 0, and large values the largest.
+  // vcvttps2dq gives -2^31 for values that no i32 can hold. WebAssembly's result is 0 for NaN, and the largest i32 for
+  // values above it.
   'i32x4.truncSatF32x4S': (x) => {
     const { code, target } = x;
     const value = x.register(0);
@@ -209,7 +216,7 @@ const operations: Readonly<Record<Plain, Emit>> = {
   },
 };
 
-/** Operations that vectors of AVX2 have by other instructions, which need no masks. */
+/** The operations for which AVX2 has other instructions. They need no mask registers. */
 const narrowOperations: Readonly<Partial<Record<Plain, Emit>>> = {
   'f32x4.min': narrowExtreme('vminps', 'vorps'),
   'f32x4.max': narrowExtreme('vmaxps', 'vandps'),
@@ -234,7 +241,7 @@ const narrowOperations: Readonly<Partial<Record<Plain, Emit>>> = {
   'v128.xor': either('vxorps'),
   'v128.andnot': ternary('vandnps', 1),
   'v128.not': withConstant('vxorps', -1),
-  // Where the bits of the last operand are 1, those in which the others differ change the second.
+  // The result is ((a ^ b) & c) ^ b. It has the bits of a where c has ones, and the bits of b elsewhere.
   'v128.bitselect': ({ code, target, register, source }) => {
     three(code, 'vxorps', target, register(0), source(1));
     three(code, 'vandps', target, target, source(2));
@@ -268,7 +275,7 @@ function narrowExtreme(name: 'vminps' | 'vmaxps', join: 'vorps' | 'vandps'): Emi
   };
 }
 
-/** All bits of the lanes in which a comparison of two operands holds. The target may be none of them. */
+/** Sets all bits of the lanes in which a comparison holds. The target must not be a register of the operands. */
 function narrowCompare(x: Operands, comparison: Comparison, target: Vector, first: number): void {
   const { code, register, source } = x;
   const { name, predicate } = comparisons[comparison];

@@ -16,11 +16,17 @@ import type { LoopFrame } from './loop-frame.ts';
 import { LANES, type Left } from './loop-vectors.ts';
 import { keepUniform, varyingNodes } from './uniform.ts';
 
-/** Unrolling saves loop overhead only; long bodies overlap by out-of-order execution anyway. */
+/**
+ * The largest unrolled body, in nodes. Unrolling only saves loop overhead, because long bodies overlap by out-of-order
+ * execution anyway.
+ */
 const UNROLLED_NODES = 24;
 const MAX_UNROLL = 4;
 
-/** Writes one walk over the columns of a row: several vectors at once, then single ones, then what is left under a mask. */
+/**
+ * Writes one walk over the columns of a row: several vectors at once, then single ones, and then the elements that are
+ * left, under a mask.
+ */
 export function emitPass(frame: LoopFrame, pass: LanePass): void {
   const { code } = frame;
   const graph = new LaneGraph();
@@ -56,20 +62,26 @@ export function emitPass(frame: LoopFrame, pass: LanePass): void {
   });
 }
 
-/** Sums in several vectors at once: additions take longer than they are apart. */
+/**
+ * How often the body is unrolled. Folds have several sums, because the latency of an addition is longer than the time
+ * until the next one can start.
+ */
 function unrollOf(folds: number, nodes: number): number {
   if (folds > 0) return folds > 1 ? 2 : MAX_UNROLL;
   const fitting = 2 ** Math.floor(Math.log2(Math.max(UNROLLED_NODES / nodes, 1)));
   return Math.min(fitting, MAX_UNROLL);
 }
 
-/** The last registers, from which the body keeps its hands. */
+/** The last vector registers. The body does not use them for anything else. */
 function accumulators({ vectors }: LoopFrame, fold: number, unroll: number): readonly Vector[] {
   const last = vectors.registers - 1 - fold * unroll;
   return Array.from({ length: unroll }, (_, vector) => vectors.vector(last - vector));
 }
 
-/** Says which of the next elements there are, by rax: their number, which is less than all of them. Changes rax, r13 and the first register. */
+/**
+ * Writes code that finds out which elements are left at the end of a row. rax is their number, which is less than what
+ * the vectors of one body hold. Changes rax, r13 and the first vector register.
+ */
 function whatIsLeft({ code, vectors, pool, slots }: LoopFrame): readonly Left[] {
   if (vectors.instructions === 'AVX-512') {
     code.mov(r13, -1);
@@ -93,7 +105,8 @@ function whatIsLeft({ code, vectors, pool, slots }: LoopFrame): readonly Left[] 
     code.place(fits);
     code.store(count, r13);
   }
-  // Vectors that begin as many elements before those without bits as there are elements.
+  // Lanes with all bits set lie in front of lanes without bits. A vector that begins n lanes before the latter has n
+  // lanes set.
   code.lea(r13, pool.behindAllLanes);
   code.shl(rax, 2);
   code.sub(r13, rax);
@@ -131,7 +144,7 @@ function clear(frame: LoopFrame, fold: Fold, sums: readonly (Vector | Memory)[])
   }
 }
 
-/** Sums in registers behind the body, which needs none any more. */
+/** Loads sums into registers. This comes behind the body, which no longer needs the registers. */
 function inRegisters(
   { code, vectors }: LoopFrame,
   sums: readonly (Vector | Memory)[],
@@ -144,7 +157,7 @@ function inRegisters(
   });
 }
 
-/** The sum or the maximum of all lanes, in all lanes. */
+/** The sum or the maximum of all lanes of the vectors, in all lanes of the result. */
 function across({ code, vectors }: LoopFrame, fold: Fold, sums: readonly Vector[]): Vector {
   const combine = (a: Vector, b: Vector): void => {
     if (fold === 'sum') code.ternary('vaddps', a, a, b);

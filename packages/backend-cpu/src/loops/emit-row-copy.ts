@@ -20,8 +20,8 @@ import { callNumber } from './loop-frame.ts';
 const UNROLL = 4;
 
 /**
- * Writes the routine of a copy of rows (wasm/move/row-copy.ts) with so many loops around a row: the same numbers, the source's
- * address and the target's.
+ * Writes the routine that copies rows (wasm/move/row-copy.ts), with `loops` loops around a row. It is called with the
+ * same numbers as the kernel, then the source's address and the target's.
  */
 export function emitRowCopy(code: Assembler, { vector }: LoopVectors, loops: number): void {
   code.mov(rdx, callNumber(3 * loops));
@@ -54,7 +54,7 @@ export function emitRowCopy(code: Assembler, { vector }: LoopVectors, loops: num
   code.ret();
 }
 
-/** rdx: the bytes of a row, which begins at rsi and goes to rdi. Changes rcx, r8 and r9. */
+/** Copies a row of rdx bytes from rsi to rdi. Changes rcx, r8 and r9. */
 function copyRow(code: Assembler, vector: (index: number) => Vector): void {
   const end = code.label();
   code.xor(rcx, rcx);
@@ -81,7 +81,7 @@ function copyRow(code: Assembler, vector: (index: number) => Vector): void {
   code.place(end);
 }
 
-/** As long as so many bytes are left. */
+/** Repeats the body as long as at least this many bytes are left. rcx counts the bytes that are done. */
 function eachStep(code: Assembler, bytes: number, body: () => void): void {
   const [next, end] = [code.label(), code.label()];
   code.mov(r8, rdx);

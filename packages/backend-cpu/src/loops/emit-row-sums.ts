@@ -22,21 +22,22 @@ import {
 import { callNumber } from './loop-frame.ts';
 import type { LoopVectors } from './loop-vectors.ts';
 
-/** Below the stack nobody keeps anything while a routine runs that calls none. */
+/** Memory below the stack pointer. A routine that calls no other one may use it. */
 const below = at(rsp, -64);
 const FLOAT_BYTES = 4;
 
-/** Neighbouring columns that are summed together: whole vectors, or one column in all elements of a vector. */
+/** Adjacent columns that are summed together: whole vectors, or one column that fills all elements of a vector. */
 interface Strip {
   readonly width: number;
   readonly vector: (index: number) => Vector;
-  /** Columns of a vector. */
+  /** How many columns a vector has. */
   readonly columns: number;
 }
 
 /**
- * Writes the routine of sums over rows (wasm/rows/sum.ts), with its numbers and addresses, and its order of additions: four rows are
- * added to each other, and then to the sum. Sums stay in registers while all rows pass by.
+ * Writes the routine that sums over rows (wasm/rows/sum.ts). It takes the same numbers and addresses as the kernel, and
+ * adds in the same order: four rows are added to each other, and then to the sum. Sums stay in registers while all rows
+ * pass by.
  */
 export function emitRowSums(code: Assembler, vectors: LoopVectors, dtype: 'f32' | 'bf16'): void {
   const bytes = dtype === 'f32' ? 4 : 2;
@@ -74,7 +75,7 @@ export function emitRowSums(code: Assembler, vectors: LoopVectors, dtype: 'f32' 
     code.jump(next);
     code.place(done);
   }
-  // The first row lies before; the next matrix begins behind the last one.
+  // rsi is at the end of the first row. The next matrix begins `rows - 1` rows further.
   code.mov(rax, rows);
   code.sub(rax, 1);
   code.imul(rax, r10);
@@ -85,7 +86,10 @@ export function emitRowSums(code: Assembler, vectors: LoopVectors, dtype: 'f32' 
   code.ret();
 }
 
-/** rsi: the first row of the strip. rdi: its sums. r10: bytes from row to row, r11: three times as many. Changes r9, rcx, rdx and r12. */
+/**
+ * Sums one strip. rsi: the first row of the strip. rdi: its sums. r10: bytes from row to row. r11: three times as many.
+ * Changes r9, rcx, rdx and r12.
+ */
 function emitStrip(code: Assembler, strip: Strip, dtype: 'f32' | 'bf16', rows: Memory): void {
   const { width, vector, columns } = strip;
   const bytes = dtype === 'f32' ? 4 : 2;
@@ -149,7 +153,7 @@ function emitStrip(code: Assembler, strip: Strip, dtype: 'f32' | 'bf16', rows: M
   }
 }
 
-/** As often as the register says, which is 0 behind it; not at all, but on at `done`, where it is 0. */
+/** Repeats the body `count` times. The register is 0 afterwards. If it is 0 before, the code jumps to `done`. */
 function repeat(
   code: Assembler,
   count: typeof rcx,

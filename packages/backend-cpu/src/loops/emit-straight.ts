@@ -9,7 +9,7 @@ import type { LoopFrame } from './loop-frame.ts';
 import type { Spares } from './loop-vectors.ts';
 import { VectorRegisters } from './vector-registers.ts';
 
-/** A part of code without jumps. Values are numbers. */
+/** A part of code without jumps. Values are named by numbers. */
 export type Item =
   | {
       readonly kind: 'operation';
@@ -21,14 +21,14 @@ export type Item =
     }
   /** A value that is loaded. */
   | { readonly kind: 'load'; readonly value: number; readonly load: (target: Vector) => void }
-  /** What is done with a value. */
+  /** A use of a value. */
   | {
       readonly kind: 'use';
       readonly value: number;
       readonly use: (vector: Vector, spares: Spares) => void;
     };
 
-/** Writes the items in this order. `homes` are values in memory; registers from `count` on are left alone. */
+/** Writes the items in this order. `homes` are values in memory. Registers from `count` on are not used. */
 export function emitStraight(
   { code, pool, slots, vectors }: LoopFrame,
   items: readonly Item[],

@@ -6,30 +6,30 @@ import {
   type LaneOperation,
 } from './emit-operation.ts';
 
-/** A loop has code that is not written for this processor's vectors. */
+/** Thrown if a loop has code that cannot be written for this processor's vectors. */
 export class NoLanesError extends Error {}
 
 export type LaneNode =
   | { readonly kind: 'input'; readonly input: number }
-  /** The same bits in all lanes. */
+  /** A value with the same bits in all lanes. */
   | { readonly kind: 'constant'; readonly bits: number }
   | {
       readonly kind: 'operation';
       readonly name: LaneOperation;
       readonly inputs: readonly number[];
-      /** By how many bits it shifts. */
+      /** The number of bits that a shift shifts by. */
       readonly bits: number;
-      /** For a choice by a comparison, which one; its operands are inputs 2 and 3 then. */
+      /** The comparison of a choice. Its two operands are inputs 2 and 3. Null for other operations. */
       readonly when: Comparison | null;
     };
 
-/** Code of lanes as a graph in which equal values are one node. Nodes come behind those that they read. */
+/** Code on lanes as a graph, in which equal values are one node. Each node comes behind the nodes that it reads. */
 export class LaneGraph {
   readonly nodes: LaneNode[] = [];
   readonly #byKey = new Map<string, number>();
   readonly #byOperation = new Map<Operation, number>();
 
-  /** Throws NoLanesError. */
+  /** Adds a value and all that it reads, and returns its node. Throws NoLanesError. */
   add({ operation }: Code<'v128'>): number {
     if (operation === undefined) throw new NoLanesError('code of a vector that has no lanes');
     const known = this.#byOperation.get(operation);
@@ -46,7 +46,7 @@ export class LaneGraph {
     return node;
   }
 
-  /** A choice by the bits of a comparison is one by the comparison. */
+  /** Turns a selection by the bits of a comparison into a choice by the comparison. */
   #choice(node: LaneNode): LaneNode {
     if (node.kind !== 'operation' || node.name !== 'v128.bitselect') return node;
     const [whenOne = -1, whenZero = -1, bits = -1] = node.inputs;

@@ -3,47 +3,58 @@ import type { RowProgram } from '../wasm/rows/rows.ts';
 import type { LaneLoop } from './lane-loop.ts';
 import type { WrittenRoutine } from './written-routine.ts';
 
-/** What a loop does: to elements, or to rows. */
+/** The source of a loop, over elements or over rows. */
 export type LoopSource =
   | { readonly kind: 'elements'; readonly spec: LoopSpec }
   | { readonly kind: 'rows'; readonly program: RowProgram };
 
-/** A kernel that is no such loop, and has a routine. It takes the same numbers there, and gives the same bits. */
+/**
+ * A kernel that is not such a loop, but has a routine in machine code. The routine takes the same numbers as the
+ * kernel, and gives the same bits.
+ */
 export type RoutineSource =
   | { readonly kind: 'row copy'; readonly loops: number }
   | { readonly kind: 'row sums'; readonly dtype: 'f32' | 'bf16' };
 
 /** One call of a routine. */
 export interface LoopCall {
-  /** Where its code lies. */
+  /** The address of the routine's code. */
   readonly routine: bigint;
-  /** What it takes before addresses: of a loop its rows, its columns and the index of its first element. */
+  /**
+   * The numbers that it takes in front of addresses. For a loop: its rows, its columns and the flat index of its first
+   * element.
+   */
   readonly numbers: readonly number[];
-  /** Values whose addresses it takes. */
+  /** The values whose addresses it takes. */
   readonly values: readonly number[];
-  /** Where in each value it starts; at its first byte where this is not given. */
+  /** At which byte of each value it starts. Default: at the first. */
   readonly byteOffsets?: readonly number[];
 }
 
-/** The numbers of a loop over all elements of its rows. */
+/** The numbers of a loop over all elements of its rows: rows, columns, and the index of the first element. */
 export function loopNumbers(rows: number, columns: number): readonly number[] {
   return [rows, columns, 0];
 }
 
-/** Calls that are carried out in one go. */
+/** Calls that are carried out together. */
 export interface LinkedLoops {
-  /** Where `addressOf` is the function of the run before, all addresses are what they were. */
+  /**
+   * Carries out the calls. If `addressOf` is the same function as in the run before, all addresses are the same too.
+   */
   run(addressOf: (value: number) => number): void;
 }
 
-/** Loops in machine code of this processor. */
+/** Compiles and links loops in machine code of this processor. */
 export interface LoopCode {
-  /** The loop in terms of lanes. */
+  /** Returns the loop in terms of lanes. */
   lanes(source: LoopSource): LaneLoop;
-  /** The routine of a kernel that is no such loop. */
+  /** Returns the routine of a kernel that is not such a loop. */
   written(source: RoutineSource): WrittenRoutine;
-  /** The routine of a loop or a kernel; undefined where WebAssembly alone has what it takes. Those of one key are the same. */
+  /**
+   * Returns the address of the routine of a loop or a kernel. Returns undefined if only WebAssembly can run it. Each
+   * key is built once.
+   */
   routine(key: string, build: () => LaneLoop | WrittenRoutine): bigint | undefined;
-  /** The calls, on values in a memory. */
+  /** Links calls on values in a memory. */
   link(memory: WebAssembly.Memory, calls: readonly LoopCall[]): LinkedLoops;
 }

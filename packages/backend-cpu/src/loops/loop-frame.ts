@@ -20,8 +20,9 @@ import { LANES, type LoopVectors } from './loop-vectors.ts';
 import { Slots } from './vector-registers.ts';
 
 /**
- * What a loop is called with, in words of 8 bytes: its routine, how many bytes this is, rows, columns, the flat index of the
- * first element, and the address of each operand. Addresses of those that don't fit in registers move on from row to row.
+ * The words of a call of a loop, of 8 bytes each: its routine, the byte length of the call, rows, columns, the
+ * flat index of the first element, and the address of each operand. Addresses that don't fit in registers are advanced
+ * here from row to row.
  */
 export const callWords = {
   routine: 0,
@@ -34,12 +35,15 @@ export const callWords = {
 
 export const callWord = (word: number): Memory => at(rbp, 8 * word);
 
-/** A number that a call has, or an address behind the last one of them. */
+/** A number of a call. The indices behind the last number are its addresses. */
 export const callNumber = (index: number): Memory => callWord(callWords.rows + index);
 
 const addressRegisters: readonly Register[] = [rsi, rdi, r8, r9, r10, r11];
 
-/** Numbers in the code of a loop: those of the lanes, all bits for as many, none for as many, then constants. */
+/**
+ * Numbers that lie behind the code of a loop: the numbers of the lanes, lanes with all bits set, lanes without bits,
+ * and then constants.
+ */
 export class ConstantPool {
   readonly label: Label = { byteOffset: undefined };
   readonly #places = new Map<number, number>();
@@ -48,7 +52,7 @@ export class ConstantPool {
     ...Array.from({ length: LANES }, () => -1),
     ...Array.from({ length: LANES }, () => 0),
   ];
-  /** How often a constant is there: once where an instruction repeats it, else for each lane. */
+  /** How often each constant is stored: once if instructions can broadcast it, else once for each lane. */
   readonly #copies: number;
 
   constructor({ instructions, lanes }: LoopVectors) {
@@ -63,12 +67,12 @@ export class ConstantPool {
     return at(rbx);
   }
 
-  /** Where the bits of no lane begin; those of all lanes lie before. */
+  /** Where the lanes without bits begin. The lanes with all bits set lie in front of them. */
   get behindAllLanes(): Memory {
     return at(rbx, 4 * 2 * LANES);
   }
 
-  /** The same bits in all lanes. */
+  /** The place of a constant with these bits in all lanes. */
   constant(bits: number): Source & { readonly kind: 'memory' } {
     let place = this.#places.get(bits);
     if (place === undefined) {
@@ -80,18 +84,18 @@ export class ConstantPool {
   }
 }
 
-/** What the passes of one loop share while they are written. */
+/** The state that all passes of one loop share while they are written. */
 export interface LoopFrame {
   readonly code: Assembler;
   readonly loop: LaneLoop;
   readonly vectors: LoopVectors;
   readonly pool: ConstantPool;
   readonly slots: Slots;
-  /** Inputs that are in memory as vectors: folds, and the number of columns. */
+  /** Inputs that lie in memory as vectors: the results of folds, and the number of columns. */
   readonly kept: Map<number, Memory>;
   /** The flat index of the row's first element. */
   readonly rowStart: Memory;
-  /** A vector that every piece of code may write. */
+  /** Memory for one vector. Every piece of code may overwrite it. */
   readonly scratch: Memory;
 }
 
@@ -115,7 +119,7 @@ export function operandAt({ loop }: LoopFrame, operand: number): LaneOperand {
   return found;
 }
 
-/** The register with the address of an operand, which may be rax. */
+/** Returns a register that holds the address of an operand. If the address lies in memory, it is loaded into rax. */
 export function addressIn({ code }: LoopFrame, operand: number): Register {
   const register = addressRegisters[operand];
   if (register !== undefined) return register;
@@ -129,7 +133,7 @@ export function loadAddresses({ code, loop }: LoopFrame): void {
   }
 }
 
-/** Moves the address of an operand on. */
+/** Replaces the address of an operand with the address of `moved`. */
 export function advance(
   frame: LoopFrame,
   operand: number,

@@ -31,7 +31,7 @@ import { type LoopVectors, loopVectors } from './loop-vectors.ts';
 import { rowLoop } from './row-loop.ts';
 import type { WrittenRoutine } from './written-routine.ts';
 
-/** What runs fused loops and kernels that walk over rows, and why WebAssembly does where it does. */
+/** What runs fused loops and kernels that walk over rows. If it is WebAssembly, it says why. */
 export type LoopMachine =
   | {
       readonly kind: 'own';
@@ -42,14 +42,17 @@ export type LoopMachine =
 
 const known = new Map<InstructionSet, LoopMachine>();
 
-/** Found out once for each thread. No instructions before `newest` are used. */
+/** Finds out what runs loops, once for each thread. Machine code uses no instructions that are newer than `newest`. */
 export function loopMachine(newest: InstructionSet = instructionSets[0]): LoopMachine {
   const machine = known.get(newest) ?? findLoopMachine(newest);
   known.set(newest, machine);
   return machine;
 }
 
-/** Tries what this processor has, and says it where machine code does not run, or computes what it should not. */
+/**
+ * Tries machine code on this processor. Warns if the code does not run or computes wrong values, although the processor
+ * has all it takes.
+ */
 export function findLoopMachine(
   newest: InstructionSet,
   pages: CodePages = systemPages,
@@ -66,7 +69,7 @@ export function findLoopMachine(
   }
 }
 
-/** A processor that has all it takes, and yet WebAssembly is to run loops: that is worth a word. */
+/** Warns that WebAssembly runs the loops, although the processor has all that machine code takes. */
 function unexpected(reason: string): Extract<LoopMachine, { kind: 'webassembly' }> {
   console.warn(`shardwise: WebAssembly runs loops over elements and rows, as ${reason}`);
   return { kind: 'webassembly', reason };
@@ -77,7 +80,7 @@ export function createPlacedLoops(instructions: VectorInstructions, pages: CodeP
 }
 
 export class PlacedLoops implements LoopCode {
-  /** Carries out calls that lie one behind the other (loop-frame.ts), up to one without a routine. */
+  /** Carries out consecutive calls (loop-frame.ts). A call whose routine is 0 ends them. */
   readonly run: NativeCode;
   readonly #vectors: LoopVectors;
   readonly #routines = new Map<string, Address | undefined>();
@@ -126,7 +129,7 @@ export class PlacedLoops implements LoopCode {
   }
 }
 
-/** Undefined where WebAssembly alone has what a loop takes. */
+/** Writes the code of a routine. Returns undefined if only WebAssembly can run the loop. */
 function written(
   build: () => LaneLoop | WrittenRoutine,
   vectors: LoopVectors,
@@ -143,7 +146,7 @@ function written(
   return code.finish();
 }
 
-/** Calls one routine after the other. rdi: the first call. */
+/** A function that calls the routine of each call. rdi points to the first call. */
 function runCode(): Uint8Array {
   const code = new Assembler();
   emitCalls(code, {
@@ -155,7 +158,7 @@ function runCode(): Uint8Array {
   return code.finish();
 }
 
-/** Whether a loop over some vectors and a part of one does what it should. */
+/** Whether a loop over several vectors and a part of one computes the right values. */
 function isRight(code: PlacedLoops): boolean {
   const routine = code.routine('what is tried first', () =>
     elementwiseLoop({

@@ -2,18 +2,18 @@ import { type Mask, type Memory, type Vector, ymm, zmm } from '../machine-code/o
 import type { VectorInstructions } from '../machine-code/processor.ts';
 
 /**
- * Elements of 32 bits that loops walk over at least at once. Sums are kept apart for so many, whatever a vector has, so that all
- * processors add in one order.
+ * The smallest number of 32-bit elements that loops handle at once. Sums are kept in this many lanes, however many a
+ * vector has, so that all processors add in the same order.
  */
 export const LANES = 16;
 
-/** The vectors that loops are made of. */
+/** The vectors that loops are written for. */
 export interface LoopVectors {
   readonly instructions: VectorInstructions;
-  /** Elements of 32 bits of a vector. */
+  /** The number of 32-bit elements in a vector. */
   readonly lanes: 16 | 8;
   readonly registers: 32 | 16;
-  /** How many registers operations and stores may change beside those that they are given. */
+  /** How many registers operations and stores may change in addition to those that they are given. */
   readonly spares: 1 | 2;
   readonly vector: (index: number) => Vector;
 }
@@ -38,8 +38,11 @@ export function loopVectors(instructions: VectorInstructions): LoopVectors {
   return instructions === 'AVX-512' ? wide : narrow;
 }
 
-/** Registers whose contents nobody needs; with AVX-512 they are one. */
+/** Registers that code may change freely. With AVX-512, both are the same register. */
 export type Spares = readonly [Vector, Vector];
 
-/** Which elements of a vector there are: a register says it, or memory does, by a vector and by their number. */
+/**
+ * Which elements of a vector exist. AVX-512 keeps this in a mask register. AVX2 keeps it in memory, as a vector of
+ * lanes and as their number.
+ */
 export type Left = Mask | { readonly kind: 'left'; readonly lanes: Memory; readonly count: Memory };

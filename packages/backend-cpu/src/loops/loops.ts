@@ -1,12 +1,14 @@
 import type { VectorInstructions } from '../machine-code/processor.ts';
 import type { LoopCode } from './loop-code.ts';
 
-/** What runs loops over elements and rows. If it is WebAssembly, the reason. */
+/** What runs loops over elements and rows. If it is WebAssembly, it also says why. */
 export type LoopsBy =
   | {
       readonly by: 'own';
       readonly instructions: VectorInstructions;
-      /** Why WebAssembly runs the loops that were asked for last, where the system has begun to refuse executable memory. */
+      /**
+       * Why WebAssembly runs the most recent loops. It is there once the system has begun to refuse executable memory.
+       */
       readonly refusal?: string;
     }
   | { readonly by: 'webassembly'; readonly reason: string };
@@ -14,6 +16,6 @@ export type LoopsBy =
 /** What runs the loops of a backend. */
 export interface Loops {
   readonly by: LoopsBy;
-  /** Null for WebAssembly alone. */
+  /** Null if WebAssembly runs all loops. */
   readonly code: LoopCode | null;
 }

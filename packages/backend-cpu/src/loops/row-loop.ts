@@ -3,14 +3,14 @@ import type { LaneDType } from '../wasm/loop-spec.ts';
 import type { Cursor, Fold, RowProgram, Rows, Vector } from '../wasm/rows/rows.ts';
 import { type LaneInput, type LaneLoop, type LanePass, laneInput } from './lane-loop.ts';
 
-/** What is done to each row, in terms of lanes. */
+/** Turns a program for each row into a loop in terms of lanes. */
 export function rowLoop({ operands, write }: RowProgram): LaneLoop {
   const rows = new LaneRows(operands);
   write(rows);
   return rows.finish();
 }
 
-/** Writes down what is done to rows. Addresses are operands, by their numbers. */
+/** Records what a program does to rows. The address of an operand is its number here. */
 class LaneRows implements Rows<number> {
   readonly fn = new FunctionBuilder(0);
   readonly #operands: readonly LaneDType[];
@@ -18,7 +18,7 @@ class LaneRows implements Rows<number> {
   readonly #columns: Vector;
   readonly #before: LanePass[] = [];
   readonly #passes: LanePass[] = [];
-  /** Operands that move from row to row. */
+  /** The operands that have elements for each row. Undefined before `eachRow`. */
   #advancing: readonly number[] | undefined;
 
   constructor(operands: readonly LaneDType[]) {

@@ -5,7 +5,7 @@ import { emitStraight, type Item } from './emit-straight.ts';
 import type { LaneGraph } from './lane-graph.ts';
 import type { LoopFrame } from './loop-frame.ts';
 
-/** The nodes whose lanes differ; others are the same for a whole row. */
+/** The nodes whose lanes differ. All other nodes have one value for a whole row. */
 export function varyingNodes({ loop }: LoopFrame, graph: LaneGraph): ReadonlySet<number> {
   const varying = new Set<number>();
   for (const [id, node] of graph.nodes.entries()) {
@@ -22,8 +22,8 @@ export function varyingNodes({ loop }: LoopFrame, graph: LaneGraph): ReadonlySet
 }
 
 /**
- * Writes what computes values that are the same for a whole row, and says where these lie: those of `roots`, and those
- * that varying nodes read.
+ * Writes the code that computes the values that are the same for a whole row, and returns where these values lie. They
+ * are the uniform ones among `roots`, and those that varying nodes read.
  */
 export function keepUniform(
   frame: LoopFrame,
@@ -53,7 +53,7 @@ export function keepUniform(
   return homes;
 }
 
-/** Values that lie in memory already. */
+/** The values that already lie in memory. */
 function knownValues({ pool, kept }: LoopFrame, graph: LaneGraph): Map<number, Source> {
   const homes = new Map<number, Source>();
   for (const [id, node] of graph.nodes.entries()) {
@@ -64,7 +64,7 @@ function knownValues({ pool, kept }: LoopFrame, graph: LaneGraph): Map<number, S
   return homes;
 }
 
-/** Adds what makes a value, behind what makes those that it is made of. */
+/** Adds the items that compute a value, behind the items of the values that it reads. */
 function addItems(
   frame: LoopFrame,
   graph: LaneGraph,

@@ -4,33 +4,36 @@ import { move, type Source } from './emit-operation.ts';
 import { NoLanesError } from './lane-graph.ts';
 
 const VECTOR_BYTES = 64;
-/** As many vectors as the stack keeps for a loop. */
+/** The number of vectors for which a loop has place on the stack. */
 export const mostSlots = 256;
 
-/** Places on the stack for vectors, for as long as a loop runs. */
+/** Hands out places for vectors on the stack. A place is used for as long as the loop runs. */
 export class Slots {
   #count = 0;
 
-  /** Throws NoLanesError where there are no more. */
+  /** Returns a new place. Throws NoLanesError if there are no more. */
   take(): Memory {
     if (this.#count === mostSlots) throw new NoLanesError('a loop with too many values at once');
     return at(rsp, VECTOR_BYTES * this.#count++);
   }
 }
 
-/** Which values of straight code lie in which registers. Values are numbers; each is read at positions known before. */
+/**
+ * Knows which values of code without jumps lie in which registers. Values are named by numbers. The positions at which
+ * each value is read are known before.
+ */
 export class VectorRegisters {
   readonly #code: Assembler;
   readonly #slots: Slots;
   readonly #vector: (index: number) => Vector;
   readonly #free: number[];
   readonly #inRegister = new Map<number, number>();
-  /** Values in memory, where they stay. */
+  /** Values that lie in memory. They stay there. */
   readonly #homes: Map<number, Source>;
-  /** Positions at which each value is still read, the next one last. */
+  /** For each value, the positions at which it is still read. The next one comes last. */
   readonly #reads = new Map<number, number[]>();
 
-  /** Registers from `count` on are left alone. `homes` are values that lie in memory. */
+  /** Registers from `count` on are not used. `homes` are values that lie in memory. */
   constructor(
     code: Assembler,
     slots: Slots,
@@ -57,7 +60,7 @@ export class VectorRegisters {
     return this.#inRegister.has(value);
   }
 
-  /** Where a value is. */
+  /** Returns where a value lies. */
   source(value: number): Source {
     const register = this.#inRegister.get(value);
     if (register !== undefined) return { kind: 'vector', vector: this.#vector(register) };
@@ -66,7 +69,7 @@ export class VectorRegisters {
     return home;
   }
 
-  /** A value in a register; those of `kept` stay where they are. */
+  /** Returns a register with the value, and loads it if necessary. The values of `kept` stay in their registers. */
   register(value: number, kept: readonly number[]): Vector {
     const register = this.#inRegister.get(value);
     if (register !== undefined) return this.#vector(register);
@@ -76,14 +79,14 @@ export class VectorRegisters {
     return target;
   }
 
-  /** A register for a value that is to be made; those of `kept` stay where they are. */
+  /** Returns a register for a value that is about to be computed. The values of `kept` stay in their registers. */
   define(value: number, kept: readonly number[]): Vector {
     const register = this.#free.pop() ?? this.#evicted(kept);
     this.#inRegister.set(value, register);
     return this.#vector(register);
   }
 
-  /** Gives back the registers of values that are not read behind this position. */
+  /** Frees the registers of those of `values` that are not read behind this position. */
   passed(position: number, values: readonly number[]): void {
     for (const value of new Set(values)) {
       const reads = this.#reads.get(value);
@@ -96,7 +99,10 @@ export class VectorRegisters {
     }
   }
 
-  /** The register of the value that is read last, which goes to memory if it isn't there. */
+  /**
+   * Frees the register of the value whose next read is furthest away. Stores the value first, if it does not lie in
+   * memory.
+   */
   #evicted(kept: readonly number[]): number {
     let [chosen, latest] = [-1, -1];
     for (const value of this.#inRegister.keys()) {

@@ -19,7 +19,10 @@ import {
   type TernaryWith,
 } from './vector-instructions.ts';
 
-/** op r/m64, r64 has this opcode; op r64, m has two more; op r64, imm is 81 with the number. */
+/**
+ * The form `op r/m64, r64` has this opcode, and the form `op r64, m` has opcode + 2. The form `op r64, imm` has the
+ * opcode 81, or 83 for a number of 8 bits, with `number` in place of a register.
+ */
 const arithmetic = {
   add: { opcode: 0x01, number: 0 },
   and: { opcode: 0x21, number: 4 },
@@ -28,12 +31,12 @@ const arithmetic = {
   cmp: { opcode: 0x39, number: 7 },
 } as const;
 
-/** The low half of the second byte of a jump. Numbers are compared as signed ones. */
+/** The low half of the second byte of a conditional jump. Numbers are compared as signed numbers. */
 const conditions = { equal: 4, notEqual: 5, less: 0xc, notLess: 0xd, greater: 0xf } as const;
 
 export type Condition = keyof typeof conditions;
 
-/** Writes machine code of x86-64. Operands stand in Intel's order: the target first. */
+/** Writes machine code of x86-64. Operands are in Intel's order: the target comes first. */
 export class Assembler {
   readonly #code = new Code();
 
@@ -41,7 +44,7 @@ export class Assembler {
     return { byteOffset: undefined };
   }
 
-  /** A label at the next instruction, whose address is a multiple of 16. */
+  /** Places a label at the next instruction, after padding the code to a multiple of 16 bytes. */
   entry(label: Label = this.label()): Label {
     while (this.#code.byteLength % 16 !== 0) this.#code.byte(0x90);
     this.#code.place(label);
@@ -59,7 +62,7 @@ export class Assembler {
 
   mov(target: Register, source: Register | Memory | number): void {
     if (typeof source === 'number') {
-      // A number of 32 bits, with its sign.
+      // The number has 32 bits. The processor extends its sign to 64 bits.
       this.#rex(0, target.index);
       this.#code.byte(0xc7);
       this.#code.operands(0, target.index);
@@ -72,40 +75,43 @@ export class Assembler {
     this.#integer(0x89, source.index, target);
   }
 
-  /** Of 32 bits. */
+  /** Stores the low 32 bits of a register. */
   store32(target: Memory, source: Register): void {
     this.#integer(0x89, source.index, target, false);
   }
 
-  /** Of 16 bits. */
+  /** Stores the low 16 bits of a register. */
   store16(target: Memory, source: Register): void {
     this.#code.byte(0x66);
     this.#integer(0x89, source.index, target, false);
   }
 
-  /** Of 16 bits of memory; the others are 0. */
+  /** Loads 16 bits from memory. The other bits of the register become 0. */
   load16(target: Register, source: Memory): void {
     this.#rex(target.index, source);
     this.#code.byte(0x0f, 0xb7);
     this.#code.operands(target.index, source);
   }
 
-  /** Of 8 bits. */
+  /** Stores the low 8 bits of a register. */
   store8(target: Memory, source: Register): void {
-    // Without the prefix, numbers from 4 on are other parts of registers.
+    // Without the prefix, the register numbers 4 to 7 would mean ah, ch, dh and bh.
     this.#rex(source.index, target, false, source.index > 3);
     this.#code.byte(0x88);
     this.#code.operands(source.index, target);
   }
 
-  /** Of 8 bits of memory; the others are 0. */
+  /** Loads 8 bits from memory. The other bits of the register become 0. */
   load8(target: Register, source: Memory): void {
     this.#rex(target.index, source);
     this.#code.byte(0x0f, 0xb6);
     this.#code.operands(target.index, source);
   }
 
-  /** How sums of floats are rounded, and whether they have denormal values: takes it from memory. */
+  /**
+   * Loads the control register of floats from memory. It says how results are rounded, and whether denormal values are
+   * kept.
+   */
   ldmxcsr(source: Memory): void {
     this.#integerWithout(0xae, 2, source);
   }
@@ -138,7 +144,7 @@ export class Assembler {
     this.#arithmetic('cmp', first, second);
   }
 
-  /** The product of target and source. */
+  /** Multiplies the target by the source. */
   imul(target: Register, source: Register | Memory): void {
     const rm = source.kind === 'memory' ? source : source.index;
     this.#rex(target.index, rm);
@@ -154,7 +160,7 @@ export class Assembler {
     this.#shift(5, target, bits);
   }
 
-  /** The low `count` bits are those of the source, the others are 0. (BMI2) */
+  /** Copies the low `count` bits of the source. The other bits of the target become 0. Belongs to BMI2. */
   bzhi(target: Register, source: Register, count: Register): void {
     this.#code.byte(
       0xc4,
@@ -196,7 +202,7 @@ export class Assembler {
     this.#code.operands(2, target.index);
   }
 
-  /** The address of a label. */
+  /** Writes the address of a label to a register. */
   addressOf(target: Register, label: Label): void {
     this.#rex(target.index, 0);
     this.#code.byte(0x8d, 0x05 | ((target.index & 7) << 3));
@@ -207,12 +213,14 @@ export class Assembler {
     this.#code.byte(0xc3);
   }
 
-  /** What the processor has, by the numbers in eax and ecx; in eax, ebx, ecx and edx. */
+  /**
+   * Asks what the processor has. eax and ecx hold the numbers of the question. The answer is in eax, ebx, ecx and edx.
+   */
   cpuid(): void {
     this.#code.byte(0x0f, 0xa2);
   }
 
-  /** Which registers the system saves, by ecx; in eax and edx. */
+  /** Asks which registers the system saves. ecx holds the number of the question. The answer is in eax and edx. */
   xgetbv(): void {
     this.#code.byte(0x0f, 0x01, 0xd0);
   }
@@ -221,7 +229,7 @@ export class Assembler {
     this.#integerWithout(0x18, 1, address);
   }
 
-  /** The low 32 bits of a register. */
+  /** Copies the low 32 bits of a register to a mask. */
   kmovd(target: Mask, source: Register): void {
     this.#code.byte(0xc4, 0xc1 | (((source.index >> 3) ^ 1) << 5), 0x7b, 0x92);
     this.#code.operands(target.index, source.index);
@@ -233,12 +241,12 @@ export class Assembler {
     this.#code.byte(bits);
   }
 
-  /** Before code that uses the older vector instructions. */
+  /** Must come before code that uses the older vector instructions. */
   vzeroupper(): void {
     this.#code.byte(0xc5, 0xf8, 0x77);
   }
 
-  /** target = f(first, second), with `name` one of the instructions of the table. */
+  /** target = f(first, second), where `name` is an instruction of the table `ternary`. */
   ternary(
     name: Ternary,
     target: Vector,
@@ -252,7 +260,7 @@ export class Assembler {
 
   /** target = f(source). */
   binary(name: Binary, target: Vector, source: Vector | Memory, options?: Options): void {
-    // A conversion that halves is encoded with the length of what it reads.
+    // A conversion to half the length is encoded with the length of its source.
     const halves = name === 'vcvtneps2bf16';
     const byteLength = halves && target.byteLength === 32 ? 64 : target.byteLength;
     encodeVector(this.#code, binary[name], byteLength, target.index, 0, source, options);
@@ -291,20 +299,20 @@ export class Assembler {
     this.#code.byte(number);
   }
 
-  /** The elements of which the highest bit in the mask is 1. */
+  /** Stores the elements for which the highest bit of the mask's element is 1. */
   maskedStore(name: MaskedStore, target: Memory, mask: Vector, source: Vector): void {
     const { index, byteLength } = source;
     encodeVector(this.#code, maskedStores[name], byteLength, index, mask.index, target);
   }
 
-  /** The half of this number of a vector of 32 bytes, as one of 16. */
+  /** Copies half number `half` of a 32-byte vector to a 16-byte vector. */
   vextractf128(target: Vector, source: Vector, half: 0 | 1): void {
     const encoding = { map: 3, prefix: 1, opcode: 0x19 } as const;
     encodeVector(this.#code, encoding, source.byteLength, source.index, 0, target);
     this.#code.byte(half);
   }
 
-  /** The low 16 bits of each element of 32, in a vector of half the length. */
+  /** Copies the low 16 bits of each 32-bit element to a vector of half the length. */
   vpmovdw(target: Vector, source: Vector): void {
     encodeVector(this.#code, stores.vpmovdw, source.byteLength, source.index, 0, target);
   }
@@ -315,31 +323,31 @@ export class Assembler {
     this.#code.byte(bits);
   }
 
-  /** All bits of the elements whose bit of the mask is 1, none of the others. */
+  /** Sets all bits of the elements whose bit in the mask is 1, and clears the other elements. */
   vpmovm2d(target: Vector, source: Mask): void {
     const encoding = { map: 2, prefix: 2, opcode: 0x38, evex: true } as const;
     const rm = { ...target, index: source.index };
     encodeVector(this.#code, encoding, target.byteLength, target.index, 0, rm);
   }
 
-  /** The low 32 bits of a register in all elements. */
+  /** Copies the low 32 bits of a register to all elements. */
   vpbroadcastd(target: Vector, source: Register): void {
     const encoding = { map: 2, prefix: 1, opcode: 0x7c, evex: true } as const;
     const rm = { ...target, index: source.index };
     encodeVector(this.#code, encoding, target.byteLength, target.index, 0, rm);
   }
 
-  /** Numbers of 32 bits that lie in the code. */
+  /** Writes numbers of 32 bits into the code. */
   int32s(values: readonly number[]): void {
     for (const value of values) this.#code.int32(value);
   }
 
-  /** Takes the sizes of all tiles from 64 bytes of memory. */
+  /** Loads the sizes of all tiles from 64 bytes of memory. */
   ldtilecfg(source: Memory): void {
     this.#tiles(0, 0x49, 0, 0, source);
   }
 
-  /** Lets all tiles go. */
+  /** Frees all tiles. */
   tilerelease(): void {
     this.#tiles(0, 0x49, 0, 0, 0);
   }
@@ -348,7 +356,9 @@ export class Assembler {
     this.#tiles(3, 0x49, target.index, 0, 0);
   }
 
-  /** Rows begin at the base, as far from each other as the index says. */
+  /**
+   * Loads a tile. The first row begins at the base, and the index register holds the distance between rows, in bytes.
+   */
   tileloadd(target: Tile, source: Memory): void {
     this.#tiles(3, 0x4b, target.index, 0, source);
   }
@@ -357,7 +367,10 @@ export class Assembler {
     this.#tiles(2, 0x4b, source.index, 0, target);
   }
 
-  /** Adds to 16 x 16 sums of f32 the products of 16 rows of 16 pairs of bf16 with 16 pairs of rows of 16. */
+  /**
+   * Multiplies 16 rows of 16 pairs of bf16 by 16 pairs of rows of 16 bf16, and adds the products to 16 x 16 sums of
+   * f32.
+   */
   tdpbf16ps(target: Tile, left: Tile, right: Tile): void {
     this.#tiles(2, 0x5c, target.index, right.index, left.index);
   }
@@ -409,7 +422,7 @@ export class Assembler {
     this.#code.operands(reg, rm);
   }
 
-  /** The prefix with the fourth bits of the registers' numbers; `wide` for operands of 64 bits. */
+  /** Writes the prefix that holds the fourth bits of the registers' numbers. `wide` means operands of 64 bits. */
   #rex(reg: number, rm: number | Memory, wide = true, always = wide): void {
     const low = typeof rm === 'number' ? rm >> 3 : rm.base.index >> 3;
     const middle = typeof rm === 'number' ? 0 : (rm.index?.index ?? 0) >> 3;

@@ -1,10 +1,10 @@
 import koffi from 'koffi';
 import { configureCalls } from '../onnx/runtime/call-threads.ts';
 
-/** A place in the memory of this process. */
+/** An address in the memory of this process. */
 export type Address = bigint;
 
-/** This system is of a kind on which machine code is not run. */
+/** Thrown on a system whose kind does not run our machine code. */
 export class NoCodeError extends Error {}
 
 const PROT_READ_WRITE = 1 | 2;
@@ -12,10 +12,13 @@ const PROT_READ_EXECUTE = 1 | 4;
 const MAP_PRIVATE_ANONYMOUS = 0x02 | 0x20;
 const MAP_FAILED = 0xffff_ffff_ffff_ffffn;
 
-/** Where machine code of ours has been seen to run. That of AArch64 has not been yet: 'linux-arm64' here lets it run. */
+/**
+ * The platforms on which our machine code is known to run. Code for AArch64 has not been tried yet. 'linux-arm64' here
+ * would let it run.
+ */
 const platforms: readonly string[] = ['linux-x64'];
 
-/** Throws NoCodeError where machine code of this architecture is not run. */
+/** Throws NoCodeError if machine code of this architecture is not run on this system. */
 export function requirePlatform(codeArch: 'x64' | 'arm64'): void {
   const { platform, arch } = process;
   if (arch !== codeArch) throw new NoCodeError(`the processor is ${arch}`);
@@ -24,16 +27,16 @@ export function requirePlatform(codeArch: 'x64' | 'arm64'): void {
   }
 }
 
-/** Memory that code is put into. */
+/** Gives out memory for code. */
 export interface CodePages {
-  /** Writable memory; undefined where there is none. */
+  /** Returns writable memory, or undefined if there is none. */
   map(byteLength: number): Address | undefined;
-  /** Makes it executable, and no longer writable. Returns whether that is allowed. */
+  /** Makes the memory executable, and no longer writable. Returns whether the system allows that. */
   makeExecutable(address: Address, byteLength: number): boolean;
   unmap(address: Address, byteLength: number): void;
 }
 
-/** The pages that the system gives this process. */
+/** Memory pages from the system. */
 export const systemPages: CodePages = {
   map(byteLength) {
     const types = ['void *', 'size_t', 'int', 'int', 'int', 'int64_t'];
@@ -51,10 +54,10 @@ export const systemPages: CodePages = {
 };
 
 /**
- * Puts machine code into memory where it can be run, and says where it begins. Its pages are writable first, and
- * executable then, never both; where the processor does not see by itself that code has changed, the system tells it as pages become
- * executable. They stay as long as the process: calls on other threads may still run there. Throws
- * an error that says why where this system has no such pages, or refuses them.
+ * Puts machine code into memory where it can run, and returns its address. Its pages are first writable and then
+ * executable, never both. If the processor does not notice changed code by itself, the system tells it when pages
+ * become executable. The pages stay as long as the process, because calls on other threads may still run there. Throws
+ * an error that says why if this system has no such pages or refuses them.
  */
 export function placeCode(
   code: Uint8Array,
@@ -74,15 +77,15 @@ export function placeCode(
   return address;
 }
 
-/** Code that takes the address of its operands, and returns nothing. */
+/** Machine code that takes the address of its operands, and returns nothing. */
 export interface NativeCode {
   (operands: BigUint64Array): void;
-  /** On a thread of Node's pool. The operands stay in use until `done` is called. */
+  /** Runs the code on a thread of Node's pool. The operands are in use until `done` is called. */
   async(operands: BigUint64Array, done: (error: Error | null) => void): void;
 }
 
-/** The function that begins at an address. */
+/** Returns the function that begins at an address. */
 export function codeAt(address: Address): NativeCode {
-  // koffi types what it decodes as unknown; the prototype is what the interface says.
+  // koffi gives what it decodes the type unknown. The interface describes the prototype.
   return koffi.decode(address, koffi.proto('void', ['void *'])) as NativeCode;
 }

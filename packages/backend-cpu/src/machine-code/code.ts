@@ -1,12 +1,12 @@
 import type { Memory } from './operands.ts';
 
-/** A place in code, to which it jumps. */
+/** A place in code that jumps can go to. */
 export interface Label {
-  /** Bytes from the start of the code; undefined until it is placed. */
+  /** Bytes from the start of the code. Undefined until the label is placed. */
   byteOffset: number | undefined;
 }
 
-/** Bytes of code that grow, and jumps between places in them. */
+/** A growing sequence of bytes of code, with jumps between places in it. */
 export class Code {
   #bytes = new Uint8Array(1 << 14);
   #length = 0;
@@ -32,7 +32,7 @@ export class Code {
     this.byte(value & 0xff, (value >> 8) & 0xff, (value >> 16) & 0xff, (value >> 24) & 0xff);
   }
 
-  /** The distance from behind itself to a label, in 32 bits. */
+  /** Writes the distance to a label, in 32 bits. It is counted from behind these 32 bits. */
   distance(target: Label): void {
     this.#jumps.push({ byteOffset: this.#length, target });
     this.int32(0);
@@ -44,8 +44,8 @@ export class Code {
   }
 
   /**
-   * The bytes behind a prefix and an opcode that say which operands those are. Displacements that are multiples
-   * of `unitBytes` take one byte where they fit: it counts units of EVEX instructions, and bytes of others.
+   * Writes the bytes behind the opcode that name the operands. A displacement that is a small multiple of `unitBytes`
+   * takes only one byte. That byte counts units in EVEX instructions, and bytes in others.
    */
   operands(reg: number, rm: number | Memory, unitBytes = 1): void {
     const middle = (reg & 7) << 3;
@@ -69,7 +69,7 @@ export class Code {
     else if (mode === 0x80) this.int32(displacement);
   }
 
-  /** All of the code, with its jumps. Throws RangeError where one goes to a label that is nowhere. */
+  /** Returns the code with all jumps filled in. Throws RangeError if a jump's label has not been placed. */
   finish(): Uint8Array {
     const bytes = this.#bytes.slice(0, this.#length);
     const view = new DataView(bytes.buffer);

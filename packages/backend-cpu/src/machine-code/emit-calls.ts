@@ -1,21 +1,21 @@
 import type { Assembler } from './assembler.ts';
 import { type Memory, r12, r13, r14, r15, rax, rbp, rbx, type Register } from './operands.ts';
 
-/** Registers that a function leaves as they were. */
+/** Registers that a function must not change. */
 const kept: readonly Register[] = [rbx, rbp, r12, r13, r14, r15];
 
 export interface CallsOptions {
-  /** Has r15 point to the first call. */
+  /** Writes code that makes r15 point to the first call. */
   readonly begin: () => void;
-  /** The address of the routine of the call at r15, 0 after the last one. */
+  /** The place of the address of the routine of the call at r15. The address is 0 behind the last call. */
   readonly routine: Memory;
-  /** Makes ready what the routine reads. */
+  /** Writes code that prepares what the routine reads. */
   readonly prepare?: () => void;
-  /** From a call to the next one. */
+  /** The distance from a call to the next one, in bytes. */
   readonly byteLength: Memory | number;
 }
 
-/** A function that JavaScript calls: it calls one routine after the other. */
+/** Writes a function that JavaScript calls. It calls the routine of each call in turn. */
 export function emitCalls(
   code: Assembler,
   { begin, routine, prepare, byteLength }: CallsOptions,

@@ -4,26 +4,26 @@ export interface Register {
   readonly index: number;
 }
 
-/** A vector register, as the vector of so many bytes that its name says. */
+/** A vector register. `byteLength` is the size that the register's name stands for. */
 export interface Vector {
   readonly kind: 'vector';
   readonly index: number;
   readonly byteLength: 16 | 32 | 64;
 }
 
-/** A register of AVX-512 with one bit for each element; k0 stands for no mask. */
+/** A mask register of AVX-512, with one bit for each element. k0 stands for no mask. */
 export interface Mask {
   readonly kind: 'mask';
   readonly index: number;
 }
 
-/** A register of 16 rows of 64 bytes, of processors that multiply tiles (AMX). */
+/** A tile register of AMX, with 16 rows of 64 bytes. */
 export interface Tile {
   readonly kind: 'tile';
   readonly index: number;
 }
 
-/** What lies at base + index * scale + displacement. */
+/** The memory at base + index * scale + displacement. */
 export interface Memory {
   readonly kind: 'memory';
   readonly base: Register;
@@ -57,12 +57,12 @@ export const xmm = (index: number): Vector => ({ kind: 'vector', index, byteLeng
 export const tmm = (index: number): Tile => ({ kind: 'tile', index });
 export const mask = (index: number): Mask => ({ kind: 'mask', index });
 
-/** What lies `displacement` bytes behind the address in `base`. */
+/** The memory `displacement` bytes behind the address in `base`. */
 export function at(base: Register, displacement = 0): Memory {
   return { kind: 'memory', base, index: null, scale: 1, displacement };
 }
 
-/** What lies at base + index * scale + displacement. rsp cannot be the index. */
+/** The memory at base + index * scale + displacement. rsp cannot be the index. */
 export function indexed(
   base: Register,
   index: Register,

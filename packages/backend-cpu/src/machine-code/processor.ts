@@ -4,20 +4,23 @@ import { codeAt, type CodePages, NoCodeError, placeCode } from './code-pages.ts'
 import { type InstructionSet, instructionSets } from './instruction-sets.ts';
 import { at, rax, rbx, rcx, rdi, rdx, rsi } from './operands.ts';
 
-/** Vectors of 64 bytes: AVX-512 with the parts F, BW, DQ and VL, and BMI2. Of 32 bytes: AVX2 and FMA. */
+/**
+ * 'AVX-512' has vectors of 64 bytes. It stands for the parts F, BW, DQ and VL, and for BMI2. 'AVX2' has vectors of 32
+ * bytes. It stands for AVX2 and FMA.
+ */
 export type VectorInstructions = 'AVX-512' | 'AVX2';
 
-/** What of the instructions that we use this processor has, and its system lets us use. */
+/** Which of the instructions that we use this processor has and its system allows. */
 export interface ProcessorFeatures {
-  /** The widest ones; null where there are none that we use. */
+  /** The widest vector instructions. Null if the processor has none that we use. */
   readonly vectors: VectorInstructions | null;
-  /** AVX512-BF16. */
+  /** Whether the processor has AVX512-BF16. */
   readonly bf16: boolean;
-  /** AMX-BF16, and the system has let this process use it. */
+  /** Whether the processor has AMX-BF16, and the system has let this process use it. */
   readonly tiles: boolean;
 }
 
-/** What a processor has without the sets before `newest`. */
+/** The features that are left without the instruction sets that are newer than `newest`. */
 export function upTo(newest: InstructionSet, features: ProcessorFeatures): ProcessorFeatures {
   const isLeft = (set: InstructionSet): boolean =>
     instructionSets.indexOf(set) >= instructionSets.indexOf(newest);
@@ -29,7 +32,7 @@ export function upTo(newest: InstructionSet, features: ProcessorFeatures): Proce
   };
 }
 
-/** Throws NoCodeError where the routines that we emit cannot be run. */
+/** Throws NoCodeError if this processor cannot run our routines. */
 export function requireVectors({ vectors }: ProcessorFeatures): VectorInstructions {
   if (vectors === null) {
     throw new NoCodeError('the processor has neither AVX-512 nor AVX2, or its system uses neither');
@@ -37,17 +40,17 @@ export function requireVectors({ vectors }: ProcessorFeatures): VectorInstructio
   return vectors;
 }
 
-/** Of the registers that the system saves: those of SSE and AVX. */
+/** Bits of the registers that the system saves: the registers of SSE and AVX. */
 const AVX_SAVED_BY_SYSTEM = 0x6;
-/** And the three kinds of AVX-512. */
+/** The registers of SSE, AVX and the three kinds of AVX-512. */
 const AVX512_SAVED_BY_SYSTEM = 0xe6;
-/** Those of tiles. */
+/** The registers of tiles. */
 const TILES_SAVED_BY_SYSTEM = 0x6_0000;
 
-/** Asks the processor. Throws an error that says why where machine code cannot be run. */
+/** Asks the processor what it has. Throws an error that says why if machine code cannot run. */
 export function processorFeatures(pages?: CodePages): ProcessorFeatures {
   const code = new Assembler();
-  // Operands: the numbers of a question, then the places of its answers: four registers.
+  // The operands are the two numbers of a question, and then places for four registers of the answer.
   code.push(rbx);
   code.mov(rsi, rdi);
   code.mov(rax, at(rsi));
@@ -95,7 +98,10 @@ const SYS_ARCH_PRCTL = 158;
 const ARCH_REQ_XCOMP_PERM = 0x1023;
 const XFEATURE_XTILEDATA = 18;
 
-/** Linux gives a process the registers of tiles, which take 8 KiB of each thread's state, where it asks for them. */
+/**
+ * Asks Linux for the registers of tiles. They take 8 KiB of each thread's state, so a process only gets them if it
+ * asks.
+ */
 function letsUseTiles(): boolean {
   const syscall = koffi.load(null).func('long syscall(long number, ...)');
   return syscall(SYS_ARCH_PRCTL, 'long', ARCH_REQ_XCOMP_PERM, 'long', XFEATURE_XTILEDATA) === 0;

@@ -1,20 +1,23 @@
 import type { Code } from './code.ts';
 import type { Memory, Vector } from './operands.ts';
 
-/** 0F, 0F 38 and 0F 3A: the tables of opcodes. */
+/** The table of the opcode: 0F, 0F 38 or 0F 3A. */
 type OpcodeMap = 1 | 2 | 3;
-/** None, 66, F3 and F2: the prefix that an opcode has. */
+/** The prefix of an opcode: none, 66, F3 or F2. */
 type Prefix = 0 | 1 | 2 | 3;
 
-/** How an instruction is encoded. From the manual of Intel's architecture, volume 2. */
+/** How an instruction is encoded, from volume 2 of Intel's architecture manual. */
 interface Encoding {
   readonly map: OpcodeMap;
   readonly prefix: Prefix;
   readonly opcode: number;
   readonly wide?: true;
-  /** What it reads or writes of memory: a whole vector, half or a quarter of one, or one element of 4 bytes. Default: a whole one. */
+  /**
+   * How much memory the instruction reads or writes: a whole vector, half or a quarter of one, or one element of 4
+   * bytes. Default: a whole vector.
+   */
   readonly memory?: 'half' | 'quarter' | 'element';
-  /** Only in EVEX. */
+  /** Whether only EVEX can encode the instruction. */
   readonly evex?: true;
 }
 
@@ -41,9 +44,9 @@ export const ternary: Readonly<Record<Ternary, Encoding>> = {
   vsubps: { map: 1, prefix: 0, opcode: 0x5c },
   vmulps: { map: 1, prefix: 0, opcode: 0x59 },
   vdivps: { map: 1, prefix: 0, opcode: 0x5e },
-  /** The second where neither is less than the other. */
+  /** The result is the second operand if neither is less than the other. */
   vminps: { map: 1, prefix: 0, opcode: 0x5d },
-  /** The second where neither is greater than the other. */
+  /** The result is the second operand if neither is greater than the other. */
   vmaxps: { map: 1, prefix: 0, opcode: 0x5f },
   vpaddd: { map: 1, prefix: 1, opcode: 0xfe },
   vpsubd: { map: 1, prefix: 1, opcode: 0xfa },
@@ -56,14 +59,19 @@ export const ternary: Readonly<Record<Ternary, Encoding>> = {
   vandps: { map: 1, prefix: 0, opcode: 0x54 },
   vandnps: { map: 1, prefix: 0, opcode: 0x55 },
   vorps: { map: 1, prefix: 0, opcode: 0x56 },
-  /** All bits where the first is greater, none elsewhere. Only of 32 bytes, and so for the next five. */
+  /**
+   * Sets all bits of an element where the first operand is greater, and none elsewhere. This and the next five only
+   * take vectors of up to 32 bytes.
+   */
   vpcmpgtd: { map: 1, prefix: 1, opcode: 0x66 },
   vpcmpeqd: { map: 1, prefix: 1, opcode: 0x76 },
-  /** Elements of 4 bytes as ones of 2: four of the first, four of the second, and so on. */
+  /** Packs elements of 4 bytes to elements of 2: four of the first operand, four of the second, and so on. */
   vpackusdw: { map: 2, prefix: 1, opcode: 0x2b },
-  /** Elements of 2 bytes as ones of 1. */
+  /** Packs elements of 2 bytes to elements of 1. */
   vpackuswb: { map: 1, prefix: 1, opcode: 0x67 },
-  /** From memory, the elements of which the highest bit of the first is 1; the others are 0. */
+  /**
+   * Loads from memory the elements for which the highest bit of the first operand's element is 1. The others become 0.
+   */
   vmaskmovps: { map: 2, prefix: 1, opcode: 0x2c },
   vpmaskmovd: { map: 2, prefix: 1, opcode: 0x8c },
   vxorps: { map: 1, prefix: 0, opcode: 0x57 },
@@ -88,22 +96,22 @@ export type Binary =
   | ('vsqrtps' | 'vcvtdq2ps' | 'vcvttps2dq' | 'vpabsd')
   | 'vcvtneps2bf16';
 
-/** target = f(source). The first operand is the vector of which the length is that of the instruction. */
+/** target = f(source). The instruction has the length of the target, but for vcvtneps2bf16. */
 export const binary: Readonly<Record<Binary, Encoding>> = {
   vmovups: { map: 1, prefix: 0, opcode: 0x10 },
   vmovdqu16: { map: 1, prefix: 3, opcode: 0x6f, wide: true, evex: true },
   vbroadcastss: { map: 2, prefix: 1, opcode: 0x18, memory: 'element' },
   vpbroadcastd: { map: 2, prefix: 1, opcode: 0x58, memory: 'element', evex: true },
-  /** From memory, an element of 2 bytes. */
+  /** Broadcasts an element of 2 bytes from memory. */
   vpbroadcastw: { map: 2, prefix: 1, opcode: 0x79 },
   vpmovzxwd: { map: 2, prefix: 1, opcode: 0x33, memory: 'half' },
   vpmovzxbd: { map: 2, prefix: 1, opcode: 0x31, memory: 'quarter' },
   vsqrtps: { map: 1, prefix: 0, opcode: 0x51 },
   vcvtdq2ps: { map: 1, prefix: 0, opcode: 0x5b },
-  /** What no i32 is gives -2^31. */
+  /** The result is -2^31 for values that no i32 can hold. */
   vcvttps2dq: { map: 1, prefix: 2, opcode: 0x5b },
   vpabsd: { map: 2, prefix: 1, opcode: 0x1e },
-  /** From a vector to one of half its length. */
+  /** Converts to a vector of half the length. */
   vcvtneps2bf16: { map: 2, prefix: 2, opcode: 0x72, evex: true },
 };
 
@@ -113,19 +121,19 @@ export type Store = 'vmovups' | 'vmovdqu16' | 'vmovntps' | 'vmovlps' | 'vpmovdw'
 export const stores: Readonly<Record<Store, Encoding>> = {
   vmovups: { map: 1, prefix: 0, opcode: 0x11 },
   vmovdqu16: { map: 1, prefix: 3, opcode: 0x7f, wide: true, evex: true },
-  /** Past the caches, to an address that is a multiple of the vector's length. */
+  /** Stores past the caches. The address must be a multiple of the vector's length. */
   vmovntps: { map: 1, prefix: 0, opcode: 0x2b },
-  /** The first two elements. */
+  /** Stores the first two elements. */
   vmovlps: { map: 1, prefix: 0, opcode: 0x13 },
-  /** The low 16 bits of each element of 32. */
+  /** Stores the low 16 bits of each 32-bit element. */
   vpmovdw: { map: 2, prefix: 2, opcode: 0x33, memory: 'half', evex: true },
-  /** The low 8 bits of each element of 32. */
+  /** Stores the low 8 bits of each 32-bit element. */
   vpmovdb: { map: 2, prefix: 2, opcode: 0x31, memory: 'quarter', evex: true },
 };
 
 export type MaskedStore = 'vmaskmovps' | 'vpmaskmovd';
 
-/** memory = source, where the highest bit of an element of a vector is 1. */
+/** memory = source, for elements where the highest bit of the mask vector's element is 1. */
 export const maskedStores: Readonly<Record<MaskedStore, Encoding>> = {
   vmaskmovps: { map: 2, prefix: 1, opcode: 0x2e },
   vpmaskmovd: { map: 2, prefix: 1, opcode: 0x8e },
@@ -135,21 +143,29 @@ export type TernaryWith =
   | ('vpternlogd' | 'vshuff32x4' | 'vcmpps' | 'vpcmpd')
   | ('vperm2f128' | 'vblendvps' | 'vpblendvb' | 'vinserti64x4');
 
-/** target = f(first, second, number). Comparisons have a mask as their target. */
+/** target = f(first, second, number). With AVX-512, the target of a comparison is a mask. */
 export const ternaryWith: Readonly<Record<TernaryWith, Encoding>> = {
-  /** Bit 4 t + 2 f + s of the number, of bits t of the target, f of the first and s of the second. */
+  /**
+   * Each bit of the result is bit 4 t + 2 f + s of the number, where t, f and s are bits of the target, the first and
+   * the second operand.
+   */
   vpternlogd: { map: 3, prefix: 1, opcode: 0x25, evex: true },
-  /** Elements of 128 bits: two of the first, then two of the second, by the numbers in `number`. */
+  /** Takes two 128-bit elements of the first operand, then two of the second. `number` has their indices. */
   vshuff32x4: { map: 3, prefix: 1, opcode: 0x23, evex: true },
-  /** Of 32 bytes: all bits of a lane, or none, in a vector. */
+  /** Without AVX-512, the target is a vector: all bits of a lane are set, or none. */
   vcmpps: { map: 1, prefix: 0, opcode: 0xc2 },
   vpcmpd: { map: 3, prefix: 1, opcode: 0x1f, evex: true },
-  /** Halves of both, by the numbers in `number`: 0 and 1 of the first, 2 and 3 of the second. */
+  /**
+   * Takes two halves of the operands. `number` has their indices: 0 and 1 of the first operand, 2 and 3 of the second.
+   */
   vperm2f128: { map: 3, prefix: 1, opcode: 0x06 },
-  /** The second where the highest bit of an element is 1 in the vector of index `number` / 16, else the first. */
+  /**
+   * Takes the second operand where the highest bit of the element of vector register `number` / 16 is 1, else the
+   * first.
+   */
   vblendvps: { map: 3, prefix: 1, opcode: 0x4a },
   vpblendvb: { map: 3, prefix: 1, opcode: 0x4c },
-  /** The first with the half of this number taken from the second. */
+  /** Copies the first operand, but takes half number `number` from the second. */
   vinserti64x4: { map: 3, prefix: 1, opcode: 0x3a, wide: true, evex: true },
 };
 
@@ -157,11 +173,11 @@ export type BinaryWith = 'vrndscaleps' | 'vpermilps' | 'vpermq';
 
 /** target = f(source, number). */
 export const binaryWith: Readonly<Record<BinaryWith, Encoding>> = {
-  /** To an integer: 9 down, 10 up. Of 32 bytes it is `vroundps`. */
+  /** Rounds to an integer: down for the number 9, up for 10. With vectors of 32 bytes it is `vroundps`. */
   vrndscaleps: { map: 3, prefix: 1, opcode: 0x08 },
-  /** Elements of each 128 bits, by the numbers in `number`. */
+  /** Reorders the elements of each 128 bits. `number` has their indices. */
   vpermilps: { map: 3, prefix: 1, opcode: 0x04 },
-  /** Elements of 8 bytes of each 32, by the numbers in `number`. */
+  /** Reorders the 8-byte elements of each 32 bytes. `number` has their indices. */
   vpermq: { map: 3, prefix: 1, opcode: 0x00, wide: true },
 };
 
@@ -169,23 +185,29 @@ export type Shift = 'vpslld' | 'vpsrld' | 'vpsrad';
 
 const shift = { map: 1, prefix: 1, opcode: 0x72 } as const;
 
-/** Each element of 32 bits by a number of bits. `part` is a part of the opcode, where others have their target. */
+/**
+ * Shifts each 32-bit element by a number of bits. `part` belongs to the opcode, and stands where others have their
+ * target.
+ */
 export const shifts: Readonly<Record<Shift, Encoding & { readonly part: number }>> = {
   vpslld: { ...shift, part: 6 },
   vpsrld: { ...shift, part: 2 },
   vpsrad: { ...shift, part: 4 },
 };
 
-/** What AVX-512 adds to an instruction. */
+/** Options that only AVX-512 instructions have. */
 export interface Options {
-  /** Elements whose bit is 0 stay as they are, or become 0 with `zero`. Memory behind them is not touched. */
+  /** Elements whose bit is 0 keep their value, or become 0 with `zero`. Memory of such elements is not touched. */
   readonly mask?: { readonly index: number };
   readonly zero?: boolean;
-  /** The source in memory is one element, which stands for all. */
+  /** The source in memory is one element that stands for all. */
   readonly broadcast?: boolean;
 }
 
-/** One instruction: `reg` is the operand that is a vector always, `vvvv` the one between, `rm` the one that may be memory. */
+/**
+ * Encodes one instruction. `reg` is the operand that is always a register, `vvvv` the middle one, `rm` the one that may
+ * be memory.
+ */
 export function encodeVector(
   code: Code,
   encoding: Encoding,
@@ -204,10 +226,10 @@ export function encodeVector(
   }
 }
 
-/** The fourth and fifth bit of a register's number, each where it is to go; these fields are stored inverted. */
+/** Moves a bit of a register's number to its place in a prefix. Prefixes hold these bits inverted. */
 const bit = (value: number, from: number, to: number): number => (((value >> from) & 1) ^ 1) << to;
 
-/** The number of which bits extend `rm`: a vector's, or those of the base and the index. */
+/** The numbers whose bits extend `rm`: those of a vector, or of the base and the index of memory. */
 function extension(rm: Vector | Memory): { readonly low: number; readonly high: number } {
   return rm.kind === 'vector'
     ? { low: rm.index >> 3, high: rm.index >> 4 }

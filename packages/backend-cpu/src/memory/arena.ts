@@ -7,7 +7,7 @@ import {
 import { ArenaBuffer, type Allocation } from './arena-buffer.ts';
 import { FreeList } from './free-list.ts';
 
-/** Start of every allocation: a cache line, and more than any SIMD load asks for. */
+/** The alignment of every allocation: a cache line, which is more than any SIMD load asks for. */
 export const alignmentBytes = 64;
 
 /** How many bytes of an arena are in use. */
@@ -32,7 +32,7 @@ export class Arena {
   #bytesInUse = 0;
   #peakBytes = 0;
 
-  /** `byteOffset` and `byteLength` default to all of the memory and are rounded to the alignment. */
+  /** `byteOffset` and `byteLength` default to all of the memory. The range is shrunk to the alignment. */
   constructor(
     memory: WebAssembly.Memory,
     byteOffset = 0,
@@ -84,7 +84,10 @@ export class Arena {
     this.retire(buffer)();
   }
 
-  /** Forbids further use of a buffer; what is returned gives its bytes back, once work on them is done. */
+  /**
+   * Forbids further use of a buffer. Call the function that it returns when work on the buffer is done, to free its
+   * bytes.
+   */
   retire(buffer: DeviceBuffer): () => void {
     const { allocation, byteOffset } = this.own(buffer);
     if (byteOffset !== allocation.byteOffset) {
@@ -102,7 +105,9 @@ export class Arena {
     };
   }
 
-  /** The buffer as one of this arena's; throws for those of others and for freed ones. */
+  /**
+   * Returns the buffer as one of this arena's. Throws BackendError for freed buffers and for those of other backends.
+   */
   own(buffer: DeviceBuffer): ArenaBuffer {
     if (buffer instanceof ArenaBuffer && this.#live.has(buffer.allocation)) return buffer;
     const freed = buffer instanceof ArenaBuffer && buffer.allocation.freed;
@@ -118,7 +123,7 @@ export class Arena {
     );
   }
 
-  /** The memory itself. */
+  /** The bytes of a buffer. They are the memory itself, not a copy. */
   bytes(buffer: ArenaBuffer): Uint8Array {
     return new Uint8Array(this.memory.buffer, buffer.byteOffset, buffer.byteLength);
   }

@@ -4,9 +4,9 @@ import { createSharedMemory, memoryLimits, pageBytes } from '@shardwise/wasm-ass
 const leastBytes = 2 ** 28;
 
 /**
- * A shared memory of as many bytes, rounded up to pages, or by default as many as suit the machine and the host
- * grants. Only address space is taken: the operating system supplies pages when they are first written. Throws
- * ConfigError for more than there can be, OutOfMemoryError where the host refuses.
+ * Makes a shared memory of `askedBytes` bytes, rounded up to pages. The default is as much as suits the machine and the
+ * host grants. This only takes address space: the operating system supplies pages when they are first written. Throws
+ * ConfigError for more than a memory can have, and OutOfMemoryError if the host refuses.
  */
 export function createMemory(askedBytes?: number): WebAssembly.Memory {
   const { largestBytes, defaultBytes, reason } = memoryLimits();
@@ -42,7 +42,7 @@ export function createMemory(askedBytes?: number): WebAssembly.Memory {
   );
 }
 
-/** Halves of it, down to a size with which nothing can be done. */
+/** The size, a half of it, a quarter of it, and so on, down to a size that is still useful. */
 function smallerAndSmaller(byteLength: number): readonly number[] {
   const sizes: number[] = [];
   for (let size = byteLength; size >= leastBytes; size /= 2) {

@@ -3,7 +3,7 @@ interface Block {
   readonly byteLength: number;
 }
 
-/** The unused ranges of a region, sorted by offset, never adjacent. */
+/** The unused ranges of a region, sorted by offset. No two of them are adjacent. */
 export class FreeList {
   readonly #blocks: Block[];
 
@@ -15,7 +15,10 @@ export class FreeList {
     return this.#blocks.reduce((largest, block) => Math.max(largest, block.byteLength), 0);
   }
 
-  /** Best fit: the offset of the smallest block that is large enough, undefined without one. */
+  /**
+   * Takes bytes from the smallest block that is large enough (best fit). Returns their offset, or undefined if no block
+   * is.
+   */
   take(byteLength: number): number | undefined {
     let bestIndex = -1;
     let best: Block | undefined;

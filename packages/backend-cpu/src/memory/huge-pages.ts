@@ -1,15 +1,14 @@
 import koffi from 'koffi';
 
-/** MADV_HUGEPAGE of Linux's mman.h. */
+/** MADV_HUGEPAGE in Linux's mman.h. */
 const adviceHugePages = 14;
-/** No system that we run on has larger ordinary pages; what is advised begins and ends at one. */
+/** No system that we run on has larger ordinary pages. The advised range begins and ends at a multiple of this. */
 const pageBytes = 65_536;
 
 /**
- * Asks Linux to lend huge pages for part of a memory, as it does on request where its setting is
- * `madvise`: a step that walks over gigabytes misses fewer translations of addresses, and begins
- * with fewer page faults. Does nothing elsewhere, or where the system has none. To be called once
- * koffi is configured.
+ * Asks Linux for huge pages for a part of a memory. Linux grants them on request if its setting is `madvise`. A
+ * training step that walks over gigabytes then misses fewer address translations, and begins with fewer page faults.
+ * Does nothing on other systems, or if the system has no huge pages. Call this after koffi is configured.
  */
 export function adviseHugePages(
   memory: WebAssembly.Memory,
@@ -25,6 +24,6 @@ export function adviseHugePages(
     // A refusal changes nothing.
     madvise(koffi.address(new Uint8Array(memory.buffer, start)), stop - start, adviceHugePages);
   } catch {
-    // Another C library.
+    // There is another C library.
   }
 }

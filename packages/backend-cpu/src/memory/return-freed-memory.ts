@@ -1,19 +1,19 @@
 import koffi from 'koffi';
 
-/** M_MMAP_THRESHOLD of glibc's malloc.h. */
+/** M_MMAP_THRESHOLD in glibc's malloc.h. */
 const mmapThreshold = -3;
 const thresholdBytes = 1 << 18;
 
 /**
- * Makes the C library return freed arrays of this size to the system. Left to itself, glibc keeps ever larger
- * ones, up to 32 MiB, once such arrays have been freed: the arrays that weights were drawn in would stay
- * resident. Does nothing where there is no glibc. To be called once koffi is configured.
+ * Makes the C library return freed arrays of at least this size to the system. By default, glibc keeps larger and
+ * larger arrays, up to 32 MiB, once such arrays have been freed. The arrays that weights were drawn in would then stay
+ * resident. Does nothing if there is no glibc. Call this after koffi is configured.
  */
 export function returnFreedMemory(): void {
   if (process.platform !== 'linux') return;
   try {
     koffi.load('libc.so.6').func('mallopt', 'int', ['int', 'int'])(mmapThreshold, thresholdBytes);
   } catch {
-    // Another C library, which decides for itself.
+    // There is another C library, which decides for itself.
   }
 }

@@ -2,8 +2,8 @@ import type { Arena } from './arena.ts';
 import type { ArenaBuffer } from './arena-buffer.ts';
 
 /**
- * One range for the temporaries of all executables of a backend, since runs never overlap. It is
- * as large as the largest live executable asks.
+ * The memory for the temporaries of all executables of a backend. They share one range, because runs never overlap. It
+ * is as large as the largest live executable asks.
  */
 export class Scratch {
   readonly #arena: Arena;
@@ -18,13 +18,13 @@ export class Scratch {
     this.#demands.push(byteLength);
   }
 
-  /** Call between runs. */
+  /** Must be called between runs. */
   release(byteLength: number): void {
     this.#demands.splice(this.#demands.indexOf(byteLength), 1);
     if (this.#demands.length === 0) this.#resize(0);
   }
 
-  /** Where the range starts. It moves only when the demand has grown, and its contents are lost then. */
+  /** Returns where the range starts. The range moves only if the demand has grown. Its contents are lost then. */
   address(): number {
     const needed = Math.max(0, ...this.#demands);
     if (needed > (this.#buffer?.byteLength ?? 0)) this.#resize(needed);

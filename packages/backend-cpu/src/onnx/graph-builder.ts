@@ -13,7 +13,7 @@ import { constantBits } from '../wasm/constant-bits.ts';
 import type { Operand } from './operand.ts';
 import { sessionType } from './session-type.ts';
 
-/** Little-endian bytes of one element. */
+/** The little-endian bytes of one element of each type. */
 const scalarBytes: { readonly [T in TensorType]: (value: number) => Uint8Array } = {
   f32: (value) => new Uint8Array(Float32Array.of(value).buffer),
   f64: (value) => new Uint8Array(Float64Array.of(value).buffer),
@@ -26,7 +26,9 @@ const scalarBytes: { readonly [T in TensorType]: (value: number) => Uint8Array }
   bool: (value) => Uint8Array.of(value),
 };
 
-/** Collects nodes of one ONNX graph. Names depend on structure alone, so equal graphs are equal bytes. */
+/**
+ * Collects the nodes of one ONNX graph. Names depend only on the graph's structure, so equal graphs have equal bytes.
+ */
 export class GraphBuilder {
   readonly #values: readonly ValueType[];
   readonly #inputs: readonly number[];
@@ -37,7 +39,10 @@ export class GraphBuilder {
   readonly #converted: ReadonlyMap<number, TensorType>;
   #names = 0;
 
-  /** `converted` are the inputs and outputs that are declared with another type than they are moved with. */
+  /**
+   * `converted` are the inputs and outputs that are declared with another type than `sessionType` gives, because the
+   * session converts them.
+   */
   constructor(
     values: readonly ValueType[],
     inputs: readonly number[],
@@ -55,7 +60,7 @@ export class GraphBuilder {
     return valueAt(this.#values, id);
   }
 
-  /** Whether a step makes f32 values of a 16-bit input, or a 16-bit output of f32 values. */
+  /** Whether a step converts a 16-bit input to f32, or f32 to a 16-bit output. */
   converts(step: Step): boolean {
     if (isNarrowing(step, this.#values)) return this.#converted.has(step.output);
     return isWidening(step, this.#values) && step.inputs.every((id) => this.#converted.has(id));
@@ -65,14 +70,14 @@ export class GraphBuilder {
     this.#operands.set(id, operand);
   }
 
-  /** The operand for a node that broadcasts its inputs. */
+  /** Returns the operand for a node that broadcasts its inputs. */
   operand(id: number): Operand {
     const operand = this.#operands.get(id);
     if (operand === undefined) throw new RangeError(`value ${id} is not in the graph yet`);
     return operand;
   }
 
-  /** The operand for a node that needs the value's own shape. */
+  /** Returns the operand for a node that needs the value's own shape. */
   exact(id: number): Operand {
     const operand = this.operand(id);
     const { shape } = this.type(id);
@@ -95,7 +100,7 @@ export class GraphBuilder {
     return name;
   }
 
-  /** Adds a node of two outputs, and returns the name of the second one. */
+  /** Adds a node with two outputs and returns the name of the second one. */
   emitSecond(
     op: string,
     inputs: readonly string[],
@@ -116,12 +121,15 @@ export class GraphBuilder {
     return this.#initializer(name, { name, type, shape: [], bytes: scalarBytes[type](value) });
   }
 
-  /** The number that a name of `scalar` stands for; undefined for other names. */
+  /** Returns the number that a name of `scalar` stands for. Returns undefined for other names. */
   constantOf(name: string): number | undefined {
     return this.#scalars.get(name);
   }
 
-  /** A 1-D tensor, as nodes take axes, shapes and pads. Its name says nothing of the numbers, which may depend on sizes. */
+  /**
+   * Returns the name of a 1-D tensor of these numbers, which may be axes, a shape or pads. The name does not contain
+   * the numbers, because they may depend on sizes.
+   */
   int64s(values: readonly number[]): string {
     const name = `c${this.#initializers.size}`;
     return this.#initializer(`[${values.join(',')}]`, { name, sizes: values });
@@ -132,7 +140,7 @@ export class GraphBuilder {
     return this.#converted.get(output) ?? sessionType(dtype);
   }
 
-  /** The graph; its inputs are i0, i1, … and its outputs o0, o1, … */
+  /** Returns the graph. Its inputs are named i0, i1, …, and its outputs o0, o1, … */
   finish(outputs: readonly number[]): OnnxGraph {
     const renamed = new Map<string, string>();
     for (const [index, id] of outputs.entries()) this.#output(id, outputName(index), renamed);
@@ -153,7 +161,10 @@ export class GraphBuilder {
     };
   }
 
-  /** A node writes the output directly where it can; inputs, constants and second names are copied. */
+  /**
+   * Makes a value an output. If possible, the value's node writes the output directly. Inputs, constants, and values
+   * that are an output already are copied.
+   */
   #output(id: number, output: string, renamed: Map<string, string>): void {
     const { name } = this.exact(id);
     const written = this.#nodes.some((node) => node.outputs.includes(name));
@@ -171,7 +182,7 @@ export class GraphBuilder {
     }
   }
 
-  /** The name of what is the same as `content`. */
+  /** Returns the name of the initializer with this content. Adds `tensor` if there is none yet. */
   #initializer(content: string, tensor: OnnxInitializer): string {
     const known = this.#initializers.get(content) ?? tensor;
     this.#initializers.set(content, known);

@@ -1,7 +1,7 @@
 import type { Shape } from '@shardwise/core/spec';
 import { ProtobufWriter } from './protobuf-writer.ts';
 
-/** TensorProto.DataType. */
+/** The numbers of TensorProto.DataType. */
 export const tensorTypes = {
   f32: 1,
   u8: 2,
@@ -24,7 +24,7 @@ export type Attribute =
 
 export interface OnnxNode {
   readonly op: string;
-  /** '' is the standard operator set. */
+  /** '' stands for the standard operator set. */
   readonly domain: '' | 'com.microsoft';
   readonly inputs: readonly string[];
   readonly outputs: readonly string[];
@@ -34,11 +34,11 @@ export interface OnnxNode {
 export interface OnnxValue {
   readonly name: string;
   readonly type: TensorType;
-  /** A size that is NaN may be any. */
+  /** A size that is NaN may be any size. */
   readonly shape: Shape;
 }
 
-/** Little-endian elements, or sizes, as nodes take them. */
+/** Little-endian elements, or sizes that nodes take as a tensor of i64. */
 export type OnnxInitializer =
   | (OnnxValue & { readonly bytes: Uint8Array })
   | { readonly name: string; readonly sizes: readonly number[] };
@@ -54,10 +54,10 @@ export interface OnnxGraph {
 const IR_VERSION = 10;
 const OPSET = 21;
 
-/** AttributeProto.AttributeType. */
+/** The numbers of AttributeProto.AttributeType. */
 const attributeTypes = { float: 1, int: 2, string: 3, ints: 7 } as const;
 
-/** A ModelProto; field numbers are those of onnx.proto3. */
+/** Encodes a graph as a ModelProto. Field numbers are those of onnx.proto3. */
 export function encodeModel(graph: OnnxGraph): Uint8Array {
   const model = new ProtobufWriter();
   model.int(1, IR_VERSION);
@@ -123,7 +123,7 @@ function writeTensor(writer: ProtobufWriter, tensor: OnnxInitializer): void {
   writer.bytes(9, bytes);
 }
 
-/** As the elements of a tensor of i64. */
+/** Returns sizes as the elements of a tensor of i64. */
 export function sizeBytes(sizes: readonly number[]): Uint8Array {
   return new Uint8Array(BigInt64Array.from(sizes.map(BigInt)).buffer);
 }

@@ -9,18 +9,18 @@ import { type Session, Values } from './runtime/session.ts';
 import type { SizeInput } from './session-model.ts';
 
 /**
- * A run that takes longer than this leaves the event loop free. Shorter ones block it, as where
- * ranks take all cores, each run on another thread costs about 1 ms of its rank's time.
+ * Runs that take longer than this leave the event loop free. Shorter runs block it: if ranks use all cores, each run on
+ * another thread costs about 1 ms of its rank's time.
  */
 const LONG_MS = 20;
 
-/** The tensors of a session's inputs or outputs, described anew only when a value has moved. */
+/** The tensors of a session's inputs or outputs. A tensor is described again only when its value has moved. */
 class Bindings {
   readonly values: Values;
   readonly #base: Address;
   readonly #slots: readonly Slot[];
   readonly #addresses: number[];
-  /** Sizes lie in memory of their own. */
+  /** The lists of sizes, which do not lie in the arena. */
   readonly #sizes: readonly Uint8Array[];
 
   constructor(
@@ -53,7 +53,7 @@ class Bindings {
   }
 }
 
-/** Runs one session on values in place. */
+/** Runs one session on values where they lie in the arena. */
 export class OnnxPiece implements CompiledPiece {
   readonly #session: Session;
   readonly #describe: () => string;
@@ -61,7 +61,7 @@ export class OnnxPiece implements CompiledPiece {
   readonly #outputs: Bindings;
   #fastestMs = Number.POSITIVE_INFINITY;
 
-  /** `describe` names the ops and shapes for the error of a run that fails. */
+  /** `describe` names the ops and shapes for the error of a failed run. */
   constructor(
     memory: WebAssembly.Memory,
     slots: OnnxSlots,
@@ -83,7 +83,7 @@ export class OnnxPiece implements CompiledPiece {
     this.#inputs.bind(addressOf);
     this.#outputs.bind(addressOf);
     const isOverlapped = overlap && this.#fastestMs > LONG_MS;
-    // A run that blocks the thread: what waits in the event loop, such as a collective, goes first.
+    // This run blocks the thread, so what waits in the event loop, such as a collective, goes first.
     if (!isOverlapped) await nextTurn();
     const start = performance.now();
     if (isOverlapped) await session.runOverlapped(inputs, outputs, this.#describe);

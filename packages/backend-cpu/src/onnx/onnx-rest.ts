@@ -10,7 +10,7 @@ import { withPreferredSteps } from './preferred-steps.ts';
 import { hasGivenAttributes, sessionModel, sizeInputs } from './session-model.ts';
 import type { Sessions } from './sessions.ts';
 
-/** ONNX Runtime computes what kernels do not. */
+/** ONNX Runtime as what computes the steps that kernels do not compute. */
 export function onnxRest(sessions: Sessions): Rest {
   return {
     kind: 'onnx',

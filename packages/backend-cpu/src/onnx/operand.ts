@@ -1,15 +1,15 @@
 import type { Shape } from '@shardwise/core/spec';
 
 /**
- * A value as an ONNX graph holds it. `shape` is the value's own shape, or what broadcasts to it:
- * [] or the value's rank with some dims of size 1.
+ * A value in an ONNX graph. `shape` is the value's own shape, or a shape that broadcasts to it: [], or as many dims
+ * with some of size 1.
  */
 export interface Operand {
   readonly name: string;
   readonly shape: Shape;
 }
 
-/** The shape of an elementwise op on operands of one value shape. */
+/** The shape of the result of an elementwise op. All operands stand for values of one shape. */
 export function broadcastShape(operands: readonly Operand[]): Shape {
   const rank = Math.max(0, ...operands.map(({ shape }) => shape.length));
   return Array.from({ length: rank }, (_, dim) =>

@@ -2,7 +2,7 @@ import type { PieceDescription } from '../compile/describe-piece.ts';
 import type { OnnxGraph } from './model.ts';
 import type { OnnxSlots } from './onnx-slots.ts';
 
-/** A piece that is one session. */
+/** A piece that runs as one session. */
 export interface PlannedOnnx {
   readonly kind: 'onnx';
   readonly graph: OnnxGraph;

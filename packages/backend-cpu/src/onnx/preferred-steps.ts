@@ -7,7 +7,10 @@ import { isNarrowing } from '../compile/widening.ts';
 import { isFusable } from '../wasm/handles.ts';
 import { onnxComputes } from './lower/lowerings.ts';
 
-/** The kinds of steps, in program order, with those in ONNX Runtime that it computes better, or next to what it computes anyway. */
+/**
+ * Returns the kinds of the steps, in program order. More steps become 'onnx': those that ONNX Runtime computes better,
+ * and those between steps that it computes anyway.
+ */
 export function withPreferredSteps(
   own: ReadonlyMap<Step, StepKind>,
   values: readonly ValueType[],
@@ -26,7 +29,10 @@ export function withPreferredSteps(
   }
   return kinds;
 
-  /** A gradient of 16 bits: its f32 values are gone when the session is done. */
+  /**
+   * Whether a step rounds the result of f32 products to 16 bits, and nothing reads it, as with gradients. The session
+   * that also runs the products frees their f32 values when it is done.
+   */
   function narrowsProduct(step: Step, reader: Step | undefined): boolean {
     if (reader !== undefined || !isNarrowing(step, values)) return false;
     const makers = makersOf(step);
@@ -40,8 +46,8 @@ export function withPreferredSteps(
   }
 
   /**
-   * ONNX Runtime's softmax has wider vectors. An elementwise step between products has nothing to
-   * share a loop with, and saves two changes of kind.
+   * Whether a step before an ONNX step should be one too. ONNX Runtime's softmax has wider vectors. An elementwise step
+   * between products has no other step to share a loop with, and as a kernel it would change the kind of piece twice.
    */
   function gainsFromOnnx(step: Step): boolean {
     if (step.op === 'softmax') return true;
@@ -61,8 +67,8 @@ export function withPreferredSteps(
 }
 
 /**
- * Whether the kernels compute a step better than ONNX Runtime: its tanh, which gelu's approximation uses, has
- * fewer correct digits, and a sigmoid is four nodes there.
+ * Whether the kernels compute a step better than ONNX Runtime. Its tanh, which gelu's approximation uses, has fewer
+ * correct digits. Its sigmoid would be four nodes.
  */
 function isWorseInOnnx(step: Step): boolean {
   if (step.op === 'gelu') return step.params.approximate === 'tanh';

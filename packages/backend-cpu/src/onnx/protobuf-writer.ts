@@ -5,14 +5,14 @@ const FIXED32 = 5;
 const utf8 = new TextEncoder();
 
 /**
- * Appends fields in the protobuf wire format
- * (https://protobuf.dev/programming-guides/encoding/), no more of it than ONNX models need.
+ * Appends fields in the protobuf wire format (https://protobuf.dev/programming-guides/encoding/). It supports only what
+ * ONNX models need.
  */
 export class ProtobufWriter {
   #bytes = new Uint8Array(1024);
   #length = 0;
 
-  /** An int32, int64 or enum; negative numbers take ten bytes, as the format asks. */
+  /** Writes an int32, int64 or enum. Negative numbers take ten bytes, as the format demands. */
   int(field: number, value: number): void {
     this.#varint((field << 3) | VARINT);
     this.#signedVarint(value);
@@ -43,7 +43,7 @@ export class ProtobufWriter {
     this.bytes(field, inner.finish());
   }
 
-  /** A view of what has been written. */
+  /** Returns a view of all bytes written so far. */
   finish(): Uint8Array {
     return this.#bytes.subarray(0, this.#length);
   }

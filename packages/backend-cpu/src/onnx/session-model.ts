@@ -1,7 +1,7 @@
 import type { Attribute, OnnxGraph, OnnxInitializer } from './model.ts';
 import { encodeModel } from './model.ts';
 
-/** Sizes that a session is given when it runs. */
+/** A list of sizes that is an input of a session, because it is only known when the session runs. */
 export interface SizeInput {
   readonly name: string;
   readonly sizes: readonly number[];
@@ -11,7 +11,10 @@ function isGiven(initializer: OnnxInitializer): boolean {
   return 'sizes' in initializer && initializer.sizes.some(Number.isNaN);
 }
 
-/** The encoded model of a graph in which numbers that are given when it runs are NaN: lists of sizes become inputs. */
+/**
+ * Encodes the model of a graph. Numbers that are only known when the model runs are NaN in `pattern`. Lists with such
+ * sizes become inputs.
+ */
 export function sessionModel(pattern: OnnxGraph): Uint8Array {
   const given = pattern.initializers.flatMap((initializer) =>
     'sizes' in initializer && isGiven(initializer)
@@ -25,7 +28,7 @@ export function sessionModel(pattern: OnnxGraph): Uint8Array {
   });
 }
 
-/** What a session of `pattern` is given when it runs `graph`. */
+/** The lists of sizes that a session of `pattern` takes as inputs to run `graph`. */
 export function sizeInputs(graph: OnnxGraph, pattern: OnnxGraph): readonly SizeInput[] {
   return graph.initializers.flatMap((initializer, index) => {
     const other = pattern.initializers[index];
@@ -33,7 +36,7 @@ export function sizeInputs(graph: OnnxGraph, pattern: OnnxGraph): readonly SizeI
   });
 }
 
-/** Attributes cannot be given when a session runs. */
+/** Whether a graph has attributes that are only known when it runs. A session cannot take attributes as inputs. */
 export function hasGivenAttributes({ nodes }: OnnxGraph): boolean {
   return nodes.some(({ attributes }) => Object.values(attributes).some(isGivenAttribute));
 }

@@ -3,7 +3,7 @@ import { isNarrowing, isWidening } from '../compile/widening.ts';
 import { type Step, valueAt } from '../compile/step.ts';
 import type { TensorType } from './model.ts';
 
-/** f16 and bf16 are moved as integers: few operators take them as what they are. */
+/** f16 and bf16 are moved as integers, because few operators accept them. */
 const types: Readonly<Record<DType, TensorType>> = {
   f64: 'f64',
   i64: 'i64',
@@ -15,14 +15,14 @@ const types: Readonly<Record<DType, TensorType>> = {
   bf16: 'u16',
 };
 
-/** The element type of a value in a session. */
+/** The element type of a value in a session that does not convert it. */
 export function sessionType(dtype: DType): TensorType {
   return types[dtype];
 }
 
 /**
- * Inputs of which a session makes f32 values itself, with the expands and reshapes between, and outputs that it makes of f32
- * values: they are declared as what they are.
+ * The 16-bit values that a session declares as f16 or bf16, because it converts them itself. They are inputs that it
+ * casts to f32, with the expands and reshapes between, and outputs that it casts from f32.
  */
 export function convertedValues(
   steps: readonly Step[],

@@ -5,14 +5,14 @@ interface Entry {
   users: number;
 }
 
-/** A session, shared by everyone who acquired the same model. */
+/** A session that all leases of the same model share. */
 export interface SessionLease {
   readonly session: Session;
-  /** Call once. */
+  /** Must be called once. */
   release(): void;
 }
 
-/** Sessions by model: equal layers of a network share one, with the memory that it keeps. */
+/** Sessions by their model. Equal layers of a network share one session, and the memory that it keeps. */
 export class Sessions {
   readonly #options: SessionOptions;
   readonly #entries = new Map<string, Entry>();
@@ -21,7 +21,7 @@ export class Sessions {
     this.#options = { threads };
   }
 
-  /** `describe` names the ops and shapes for the BackendError of a model that ONNX Runtime refuses. */
+  /** Throws BackendError if ONNX Runtime refuses the model. `describe` names the ops and shapes in that error. */
   acquire(model: Uint8Array, describe: () => string): SessionLease {
     const key = Buffer.from(model).toString('latin1');
     const entry = this.#entries.get(key) ?? {

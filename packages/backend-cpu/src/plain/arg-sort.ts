@@ -2,7 +2,7 @@ import { elementCount, inputAt } from '../compile/step.ts';
 import type { LinkLoop } from './run-loop.ts';
 import { viewAt } from './view-at.ts';
 
-/** Sorts each line along a dim; sorts of typed arrays keep the order of equal elements. */
+/** Sorts each line along a dim. The sort of typed arrays is stable, so equal elements keep their order. */
 export const linkArgSort: LinkLoop<'argSort'> = ({ memory }, step, inputs) => {
   const { dim, descending } = step.params;
   const { shape } = step;
@@ -19,7 +19,7 @@ export const linkArgSort: LinkLoop<'argSort'> = ({ memory }, step, inputs) => {
     const from = viewAt(memory, dtype, addressOf(inputAt(step, 0)), count);
     const to = viewAt(memory, 'i32', addressOf(step.output), count);
     for (let first = 0; first < count; first++) {
-      // Each line once, from its first element.
+      // Each line is sorted once, when its first element comes.
       if (Math.floor(first / inner) % size !== 0) continue;
       for (let index = 0; index < size; index++) {
         line[index] = from[first + index * inner] ?? 0;
@@ -31,7 +31,7 @@ export const linkArgSort: LinkLoop<'argSort'> = ({ memory }, step, inputs) => {
   };
 };
 
-/** NaN is larger than all others. */
+/** Compares two numbers. NaN is larger than all others. */
 function ascending(a: number, b: number): number {
   return Number(Number.isNaN(a)) - Number(Number.isNaN(b)) || Number(a > b) - Number(a < b);
 }

@@ -7,11 +7,14 @@ import { viewAt } from './view-at.ts';
 
 const ELEMENT_BYTES = 4;
 
-/** A convolution of one image by the filters of one group, as a product with the windows of the image as columns. */
+/**
+ * The sizes of a convolution. For each image and group, it is one product of the group's filters and the image's
+ * windows, which are the columns.
+ */
 interface Windows {
   readonly images: number;
   readonly groups: number;
-  /** Of one group. */
+  /** The number of channels of one group. `filters` is the number of filters of one group. */
   readonly channels: number;
   readonly filters: number;
   readonly height: number;
@@ -22,8 +25,8 @@ interface Windows {
 }
 
 /**
- * Convolutions as products: windows are written out as columns (im2col: Chellapilla et al. 2006), the gradient by the input adds
- * them up again.
+ * Computes convolutions as products. Windows are written out as columns (im2col: Chellapilla et al. 2006). The gradient
+ * of the input adds them up again.
  */
 export const linkConvolution: LinkLoop<'conv2d' | 'conv2dInput' | 'conv2dWeight'> = (
   arena,
@@ -69,7 +72,9 @@ function windowsOf(x: Shape, weight: Shape, y: Shape, params: Conv2dParams): Win
   };
 }
 
-/** What one product of an image and a group is made of. */
+/**
+ * The addresses of the operands of one product, and what computes it. The product belongs to one image and one group.
+ */
 interface Part {
   readonly x: number;
   readonly weight: number;
@@ -181,7 +186,10 @@ function multiply(
   multiplier.run({ scale: 1, addend: null, ...product }, packed);
 }
 
-/** The elements of each window, row by row of columns [channels * kernel, places]; zeros outside of the image. */
+/**
+ * Writes the elements of each window to the matrix of columns, [channels * kernel, places]. Elements outside the image
+ * are zeros.
+ */
 function writeColumns(memory: WebAssembly.Memory, windows: Windows, part: Part): void {
   const { x, columns } = arraysOf(memory, windows, part);
   columns.fill(0);
@@ -196,7 +204,7 @@ function writeColumns(memory: WebAssembly.Memory, windows: Windows, part: Part):
   });
 }
 
-/** The other way: each element of the image is the sum of where it stands in windows. */
+/** Does the opposite: each element of the image gets the sum of all elements of columns that it stands for. */
 function addColumns(memory: WebAssembly.Memory, windows: Windows, part: Part): void {
   const { x, columns } = arraysOf(memory, windows, part);
   eachRun(windows, (column, to, count, stride) => {
@@ -219,7 +227,10 @@ function arraysOf(
   };
 }
 
-/** Calls `body` for runs of places in columns, and of elements of an image, `stride` apart, that they stand for. */
+/**
+ * Calls `body` for runs of adjacent places in columns, and the elements of the image that they stand for. These are
+ * `stride` apart.
+ */
 function eachRun(
   { channels, height, width, kernel, output, params }: Windows,
   body: (column: number, element: number, count: number, stride: number) => void,
@@ -233,7 +244,7 @@ function eachRun(
     const channel = Math.floor(term / (kernel[0] * kernel[1]));
     const kernelY = Math.floor(term / kernel[1]) % kernel[0];
     const shift = (term % kernel[1]) * dilationX - paddingX;
-    // Places whose element lies within the row.
+    // These are the places whose element lies within the row.
     const first = Math.max(0, Math.ceil(-shift / strideX));
     const end = Math.min(outputWidth, Math.floor((width - 1 - shift) / strideX) + 1);
     if (first >= end) continue;

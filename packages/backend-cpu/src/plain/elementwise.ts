@@ -5,7 +5,7 @@ import { viewAt } from './view-at.ts';
 
 type Op = 'sin' | 'cos' | 'atan' | 'pow' | 'fmod';
 
-/** The second argument is that of ops with two inputs. */
+/** Ops with one input ignore the second argument. */
 const functions: Readonly<Record<Op, (a: number, b: number) => number>> = {
   sin: (a) => Math.sin(a),
   cos: (a) => Math.cos(a),
@@ -14,13 +14,13 @@ const functions: Readonly<Record<Op, (a: number, b: number) => number>> = {
   fmod: (a, b) => a % b,
 };
 
-/** C has 1 where JavaScript has NaN. */
+/** The power as in C, which returns 1 for some operands for which JavaScript returns NaN. */
 function power(a: number, b: number): number {
   const isOne = a === 1 || (a === -1 && (b === Infinity || b === -Infinity));
   return isOne ? 1 : a ** b;
 }
 
-/** What kernels have no polynomials for, in f64, rounded once. */
+/** Computes the functions that kernels have no polynomials for. It computes in f64 and rounds once. */
 export const linkElementwise: LinkLoop<Op> = ({ memory }, step) => {
   const compute = functions[step.op];
   const dtype = step.dtype === 'i32' ? 'i32' : 'f32';

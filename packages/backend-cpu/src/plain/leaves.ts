@@ -9,7 +9,7 @@ export function isLeaf({ op }: Step): boolean {
   return op === 'constant' || op === 'iota';
 }
 
-/** A loop that reads nothing. */
+/** Links a loop that reads nothing. */
 export function linkLeaf({ memory }: Arena, { step }: PlannedLoop): RunLoop {
   if (step.op !== 'constant' && step.op !== 'iota') throw new RangeError(`${step.op} has inputs`);
   const { output, shape } = step;

@@ -10,7 +10,7 @@ import type { RunLoop } from './run-loop.ts';
 import { linkArgSort } from './arg-sort.ts';
 import { linkWhere } from './where.ts';
 
-/** A loop over what a step reads. Throws BackendError for a step that it cannot compute. */
+/** Links the loop of a step. Throws BackendError for a step that JavaScript loops cannot compute. */
 export function linkLoop(arena: Arena, { step, inputs }: PlannedLoop): RunLoop {
   switch (step.op) {
     case 'sin':

@@ -2,7 +2,7 @@ import { elementCount, inputAt } from '../compile/step.ts';
 import type { LinkLoop } from './run-loop.ts';
 import { viewAt } from './view-at.ts';
 
-/** Products of i32, which wrap around. */
+/** Computes products of i32, which wrap around. */
 export const linkMatmul: LinkLoop<'matmul'> = ({ memory }, step, inputs) => {
   const { transposeA, transposeB } = step.params;
   const [a = [], b = []] = inputs.map(({ shape }) => shape);
@@ -34,7 +34,7 @@ export const linkMatmul: LinkLoop<'matmul'> = ({ memory }, step, inputs) => {
   };
 };
 
-/** Which of an operand's matrices is multiplied in a matrix of the batch, as dims of size 1 broadcast. */
+/** The index of the operand's matrix that belongs to a matrix of the batch. Dims of size 1 broadcast. */
 function matrixOf(shape: readonly number[], batch: readonly number[], matrix: number): number {
   const own = shape.slice(0, -2);
   let [rest, stride, place] = [matrix, 1, 0];

@@ -2,10 +2,10 @@ import { elementCount, inputAt } from '../compile/step.ts';
 import type { LinkLoop } from './run-loop.ts';
 import { viewAt } from './view-at.ts';
 
-/** The least there is of each dtype that kernels compute with. */
+/** The smallest value of each dtype that kernels compute with. */
 const least = { f32: -Infinity, i32: -(2 ** 31), bool: 0 } as const;
 
-/** The largest element over any dims; NaN where there is one. */
+/** Computes the largest element over any dims. The result is NaN if there is a NaN. */
 export const linkMax: LinkLoop<'max'> = ({ memory }, step, inputs) => {
   const shape = inputs[0]?.shape ?? [];
   const dtype = step.dtype === 'i32' || step.dtype === 'bool' ? step.dtype : 'f32';
@@ -14,7 +14,8 @@ export const linkMax: LinkLoop<'max'> = ({ memory }, step, inputs) => {
   const last = shape.length - 1;
   const row = shape[last] ?? 1;
   const rows = elementCount(shape.slice(0, -1));
-  // Elements of the result from one place along each dim of the input to the next.
+  // For each dim of the input, how many elements a step along it moves in the result. It is 0 for dims that are
+  // reduced.
   let stride = 1;
   const strides = shape
     .map((size, dim) => [size, dim] as const)

@@ -8,14 +8,14 @@ import { viewAt } from './view-at.ts';
 
 type Movement = 'reshape' | 'permute' | 'expand' | 'slice' | 'pad' | 'concat';
 
-/** Elements of an input, and where they go to. */
+/** A copy of elements of an input. The views say where they lie, and where they go to. */
 interface Copy {
   readonly input: number;
   readonly from: View;
   readonly to: View;
 }
 
-/** Movement of elements of any size, as copies of boxes. */
+/** Moves elements of any size. Each movement is one copy of a box of elements, or several. */
 export const linkMovement: LinkLoop<Movement> = ({ memory }, step, inputs) => {
   const library = libraryOf(memory);
   const { bytes } = dtypes[step.dtype];

@@ -5,7 +5,7 @@ import { isLeaf, linkLeaf } from './leaves.ts';
 import type { PlannedLoop } from './planned-loop.ts';
 import type { RunLoop } from './run-loop.ts';
 
-/** Loops in JavaScript, and copies by WebAssembly, compute what kernels do not. */
+/** Loops in JavaScript, and copies by WebAssembly, as what computes the steps that kernels do not compute. */
 export function plainRest(arena: Arena): Rest {
   return {
     kind: 'plain',
@@ -27,7 +27,10 @@ export function plainRest(arena: Arena): Rest {
   };
 }
 
-/** Models of layers and embeddings have no such step but leaves, so the others are loaded where a program has one. */
+/**
+ * Returns the function that links a loop. Models of layers and embeddings only need the loops of leaves, so all other
+ * loops are loaded when a program has one.
+ */
 async function linkerOf({
   step,
 }: PlannedLoop): Promise<(arena: Arena, loop: PlannedLoop) => RunLoop> {

@@ -1,7 +1,7 @@
 import type { ValueType } from '@shardwise/core/spec';
 import type { Step } from '../compile/step.ts';
 
-/** A step that JavaScript computes from memory into memory, and the types of what it reads. */
+/** A step that JavaScript computes from memory into memory, and the types of its inputs. */
 export interface PlannedLoop {
   readonly kind: 'plain';
   readonly step: Step;

@@ -4,10 +4,10 @@ import type { StepMap } from '../compile/step.ts';
 import type { Arena } from '../memory/arena.ts';
 import type { PlannedLoop } from './planned-loop.ts';
 
-/** Computes a step where its values lie. */
+/** Computes a step on values where they lie in memory. */
 export type RunLoop = (addressOf: AddressOf) => void;
 
-/** Makes a step of some ops runnable. */
+/** Links steps of certain ops: returns the function that runs the step. */
 export type LinkLoop<K extends ComputeOp> = (
   arena: Arena,
   step: StepMap[K],

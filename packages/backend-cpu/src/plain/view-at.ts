@@ -28,7 +28,7 @@ const views: { readonly [D in DType]: MakeView<D> } = {
   bool: Uint8Array,
 };
 
-/** Elements of a memory; those of 16 bits as their bits. */
+/** Returns a view of elements of a memory. 16-bit floats appear as their bits. */
 export function viewAt<D extends DType>(
   { buffer }: WebAssembly.Memory,
   dtype: D,

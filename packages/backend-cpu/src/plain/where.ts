@@ -2,7 +2,7 @@ import { dtypes } from '@shardwise/core/spec';
 import { elementCount, inputAt } from '../compile/step.ts';
 import type { LinkLoop } from './run-loop.ts';
 
-/** Values of 64 bits are chosen from byte by byte; kernels choose from the others. */
+/** Chooses between values of 64 bits, byte by byte. Kernels choose between values of other dtypes. */
 export const linkWhere: LinkLoop<'where'> = ({ memory }, step) => {
   const count = elementCount(step.shape);
   const { bytes } = dtypes[step.dtype];

@@ -1,6 +1,6 @@
 import { addressOf } from '../onnx/runtime/api.ts';
 
-/** Bytes that begin at a cache line, and stay where they are. */
+/** Allocates bytes that begin at a cache line and never move. */
 export function alignedBytes(byteLength: number): Uint8Array<ArrayBuffer> {
   const lineBytes = 64;
   const bytes = new Uint8Array(new ArrayBuffer(byteLength + lineBytes));

@@ -1,17 +1,17 @@
 import type { MatrixProduct } from './plan-tasks.ts';
 import { bytesOfPacking, bytesOfResult, type Packing, type ProductKind } from './product-types.ts';
 
-/** Where the matrices of a batch lie in a value in memory, in elements. */
+/** Where the matrices of a batch lie in a value in memory. All strides are in elements. */
 export interface BatchOperand {
   readonly value: number;
   readonly batchStrides: readonly number[];
   readonly rowStride: number;
   readonly columnStride: number;
-  /** Its dtype, and whether packing rounds it. */
+  /** The dtype of the operand, and whether packing rounds it. */
   readonly packing: Packing;
 }
 
-/** Products of matrices, one for each index of the batch, as plain data. */
+/** Products of matrices as plain data. There is one product for each index of the batch. */
 export interface BatchedProduct {
   readonly kind: ProductKind;
   readonly batch: readonly number[];
@@ -20,15 +20,17 @@ export interface BatchedProduct {
   readonly depth: number;
   readonly left: BatchOperand;
   readonly right: BatchOperand;
-  /** The value that is made, which lies in one piece. */
+  /** The value of the result, which lies in memory without gaps. */
   readonly result: number;
   readonly scale: number;
   readonly addend: { readonly value: number; readonly rowStride: number } | null;
-  /** Whether f32 results have the digits of bf16. */
+  /** Whether f32 results are rounded to the precision of bf16. */
   readonly rounds: boolean;
 }
 
-/** Its rows and columns where it is one product of matrices; undefined where it is several. */
+/**
+ * Returns the rows and columns of the result if this is one product of matrices. Returns undefined if it is several.
+ */
 export function matrixOf(
   product: BatchedProduct,
 ): { readonly rows: number; readonly columns: number } | undefined {
@@ -36,7 +38,7 @@ export function matrixOf(
   return batch.length === 0 ? { rows, columns } : undefined;
 }
 
-/** The products of its matrices. */
+/** Returns the products of single matrices that make up a batched product. */
 export function productsOf(product: BatchedProduct): MatrixProduct[] {
   const { kind, batch, rows, columns, depth, left, right, scale, addend, rounds } =
     withRowsOfBatch(product);
@@ -65,22 +67,24 @@ export function productsOf(product: BatchedProduct): MatrixProduct[] {
 }
 
 /**
- * Products of f32 with fewer rows, columns or terms than this read, or write, a large matrix for few multiplications, and
- * ONNX Runtime makes them faster: it does not pack what is read once. What is few depends on whether the matrix that is packed
- * lies such that ONNX Runtime reads it in order.
+ * An f32 product with fewer rows, columns or terms than this reads or writes a large matrix for few multiplications.
+ * ONNX Runtime computes such products faster, because it does not pack what is read only once. The limits depend on
+ * whether ONNX Runtime can read the matrix that would be packed in the order of memory.
  */
 const few = {
   rows: { inOrder: 32, otherwise: 2 },
   columns: { inOrder: 32, otherwise: 16 },
   terms: 24,
 } as const;
-/** Elements of matrices of which packing, or writing, is what takes time. */
+/** From how many elements on packing or writing a matrix is what takes the time. */
 const large = { right: 2 ** 18, left: 2 ** 16, result: 2 ** 20 } as const;
 
 /**
- * Whether ONNX Runtime makes a product in less time. Measured on a Xeon with AMX: 1 to 24 rows of 1024 x 1024 take it 0.4 to 0.8 times as
- * long where the sums read along the right operand, 1.1 to 1.3 times as long otherwise from 8 rows on; 1 to 24 columns 0.2 to 0.8
- * times, as many terms 0.7 to 1. On a Zen 5, otherwise: one row a third, 2 to 7 rows 1.6 to 1.9 times as long. `bench matmul-rule` measures it.
+ * Whether ONNX Runtime computes a product faster than we do. Measured on a Xeon with AMX for a matrix of 1024 x 1024,
+ * ONNX Runtime takes this multiple of our time. 1 to 24 rows: 0.4 to 0.8 if the sums read along the right operand,
+ * otherwise 1.1 to 1.3 from 8 rows on. 1 to 24 columns: 0.2 to 0.8. 1 to 24 terms: 0.7 to 1. On a Zen 5, if the sums do
+ * not read along the right operand: a third for one row, and 1.6 to 1.9 for 2 to 7 rows. `bench matmul-rule` measures
+ * this.
  */
 export function isThin(product: BatchedProduct): boolean {
   const { kind, batch, rows, columns, depth, left, right } = withRowsOfBatch(product);
@@ -95,7 +99,10 @@ export function isThin(product: BatchedProduct): boolean {
   );
 }
 
-/** Where all matrices are multiplied with the same one, and their rows follow each other, they are one matrix. */
+/**
+ * Merges dims of the batch into the rows. If all matrices of a dim are multiplied by the same matrix, and their rows
+ * follow each other, they are one matrix.
+ */
 function withRowsOfBatch(product: BatchedProduct): BatchedProduct {
   const dim = product.batch.length - 1;
   const size = product.batch[dim];

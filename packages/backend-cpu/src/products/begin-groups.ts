@@ -4,8 +4,8 @@ import { bytesOfResult } from './product-types.ts';
 import { type GroupedProduct, untouchedBy } from './grouped-product.ts';
 
 /**
- * How many rows each group of a product has, when zeros are where none of its products writes. Throws BackendError for counts that
- * are no numbers of rows.
+ * Reads how many rows each group of a product has, and writes zeros where no product of a group writes. Throws
+ * BackendError for counts that cannot be numbers of rows.
  */
 export function beginGroups(
   { buffer }: WebAssembly.Memory,

@@ -5,22 +5,25 @@ import { laneBytes } from '../wasm/loop-spec.ts';
 import type { KernelCall } from '../wasm/kernel-call.ts';
 import { taskBytes } from './task-layout.ts';
 
-/** A loop over the elements of a product's result, which may run on some of its rows. */
+/** A loop over the elements of a product's result. It can run on some of the result's rows. */
 export interface BlockLoop extends LoopCall {
   readonly columns: number;
   readonly operands: LaneLoop['operands'];
 }
 
-/** What a product does with its result. */
+/** The loops that a product runs on its result. */
 export interface Epilogue {
   readonly loops: LoopCode;
   readonly calls: readonly BlockLoop[];
 }
 
-/** Words of a task behind its routine. */
+/** The number of words in a task, without the word of its routine. */
 const mostWords = taskBytes / 8 - 1;
 
-/** The calls as loops of machine code. Undefined where it has not all that they take, or a task not all of their operands. */
+/**
+ * Returns the calls as loops in machine code. Returns undefined if machine code cannot run one of them, or if its
+ * operands do not fit into a task.
+ */
 export function blockLoopsOf(
   calls: readonly KernelCall[],
   code: LoopCode,
@@ -35,14 +38,17 @@ export function blockLoopsOf(
   return loops.length === calls.length ? loops : undefined;
 }
 
-/** An address that a call takes: that of a value, and so many bytes behind it. */
+/** A word of a call that takes an address: that of a value, plus `byteOffset` bytes. */
 export interface CallAddress {
   readonly word: number;
   readonly value: number;
   readonly byteOffset: number;
 }
 
-/** The words of a call on some rows of a matrix with so many columns, and the addresses among them. */
+/**
+ * Returns the words of a call on a block of rows, and which of the words are addresses. The matrix has `matrixColumns`
+ * columns.
+ */
 export function callOnRows(
   { routine, columns, values, operands }: BlockLoop,
   matrixColumns: number,

@@ -14,9 +14,9 @@ import { wasmProducts } from '../wasm/multiply/wasm-products.ts';
 
 export interface ProductsOptions {
   readonly products: 'own' | 'onnxruntime';
-  /** How many threads one product may take. */
+  /** How many threads one product may use. */
   readonly threads: number;
-  /** The newest instructions that are used. */
+  /** The newest instructions that may be used. */
   readonly instructions: InstructionSet;
 }
 
@@ -49,7 +49,10 @@ export function createProducts(
   };
 }
 
-/** One memory for each number, which is replaced where more is needed; who has the former keeps it. */
+/**
+ * Keeps one memory for each number. If more bytes are needed, a larger memory replaces it, and users of the old one
+ * keep that.
+ */
 function sharedMemory(leastBytes: number): ProductResources['packedOf'] {
   const memories: Uint8Array[] = [];
   return (number, byteLength) => {
@@ -61,7 +64,7 @@ function sharedMemory(leastBytes: number): ProductResources['packedOf'] {
   };
 }
 
-/** ONNX Runtime has no products of rows in groups: WebAssembly makes these. */
+/** ONNX Runtime has no products of rows in groups, so WebAssembly computes these. */
 function withoutOwn(arena: Arena, reason: string): Products {
   const inGroups = wasmProducts(arena, reason);
   const link = (): never => {

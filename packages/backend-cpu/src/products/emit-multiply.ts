@@ -31,8 +31,9 @@ const columnsThere = at(rsp, 24);
 const stackBytes = 32;
 
 /**
- * The routine that multiplies all panels of rows with all panels of columns: a panel of columns stays in the nearest
- * cache while those of rows pass by. The task has the kernels of whole panels of rows, and of the last one.
+ * Writes the routine that multiplies all panels of rows by all panels of columns. A panel of columns stays in the
+ * nearest cache while the panels of rows pass by. The task has two kernels: one for whole panels of rows, and one for
+ * the last panel.
  */
 export function emitMultiply(code: Assembler, vectors: Vectors, kind: ProductKind): Label {
   const start = code.entry();
@@ -80,7 +81,7 @@ export function emitMultiply(code: Assembler, vectors: Vectors, kind: ProductKin
   code.mov(rax, taskField('multiply', 'kernel'));
   code.call(rax);
   code.add(r12, taskField('multiply', 'leftPanelBytes'));
-  // The kernel has gone through the rows of the result, and of what is added where it is.
+  // The kernel has moved rdi through the rows of the result. It only moves r9 through the addend if there is one.
   code.mov(r11, rdi);
   code.mov(rax, taskField('multiply', 'addendStrideBytes'));
   code.mov(rcx, tileRows);

@@ -8,11 +8,11 @@ import { taskField } from './task-layout.ts';
 import type { Vectors } from './vectors/vectors.ts';
 
 /**
- * The routine that packs panels of rows or columns: for each unit of k, what all lanes have there lies
- * together, or in tiles. With `transposes`, the elements of a lane lie together in memory, and `strideBytes` is from lane to lane;
- * without, the lanes of an element do, and it is from element to element.
+ * Writes the routine that packs panels of rows or columns. For each unit of k, the elements of all lanes lie together,
+ * or in tiles. With `transposes`, the elements of a lane lie together in memory, and `strideBytes` is the distance
+ * between lanes. Without it, the lanes of an element lie together, and `strideBytes` is the distance between elements.
  *
- * Nothing that is not there is read. What is written behind the last panel lies in the spare bytes.
+ * The routine reads nothing outside the operand. What it writes behind the last panel lies in the spare bytes.
  */
 export function emitPacking(
   code: Assembler,
@@ -22,7 +22,7 @@ export function emitPacking(
   transposes: boolean,
 ): Label {
   const start = code.entry();
-  // r12: the source of the first panel. r13: its place.
+  // r12: the source of the first panel. r13: the place where it is packed.
   code.mov(rax, taskField('pack', 'operand'));
   code.mov(r12, indexed(rbp, rax));
   code.add(r12, taskField('pack', 'byteOffset'));

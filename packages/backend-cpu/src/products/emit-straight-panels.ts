@@ -20,15 +20,15 @@ import { type Packing, type PanelShape, unitBytesOf, unitElements } from './prod
 import { taskField } from './task-layout.ts';
 import type { Vectors } from './vectors/vectors.ts';
 
-/** Units of k of a tile, each of 16 lanes. */
+/** The number of units of k in a tile. Each unit has 16 lanes. */
 const tileUnits = 16;
-/** Units of k that are packed of all panels before the next ones. */
+/** How many units of k are packed for all panels before the next ones. */
 const chunkUnits = 16;
 
 /**
- * Packs panels of which the lanes of an element lie together. Some elements are packed of all panels before the next ones: so
- * memory is read along its lines, and not one line of each, for which it would be waited. r12: the source of the first panel.
- * r13: its place.
+ * Packs panels whose lanes of an element lie together in memory. A chunk of elements is packed for all panels before
+ * the next chunk, so that memory is read in order. One panel after the other would read only one cache line of each
+ * element, and wait for it. r12: the source of the first panel. r13: the place where it is packed.
  */
 export function emitStraightPanels(
   code: Assembler,
@@ -45,14 +45,14 @@ export function emitStraightPanels(
     code.label(),
     code.label(),
   ];
-  // rdx: elements to come. rcx: bytes to come of each panel. r9: from element to element.
+  // rdx: the elements that are left. rcx: the bytes that are left of each panel. r9: the bytes from element to element.
   code.mov(rdx, taskField('pack', 'elements'));
   code.mov(rcx, taskField('pack', 'packedPanelBytes'));
   code.mov(r9, taskField('pack', 'strideBytes'));
   code.place(nextChunk);
   code.cmp(rdx, 1);
   code.jumpIf('less', done);
-  // r14: panels to come. r12 and r13: the source and the place of this one's chunk.
+  // r14: the panels that are left. r12 and r13: the source and the place of this panel's chunk.
   code.mov(r14, taskField('pack', 'panels'));
   code.push(r12);
   code.push(r13);
@@ -63,7 +63,7 @@ export function emitStraightPanels(
   code.mov(rbx, taskField('pack', 'lastLanes'));
   code.place(wholePanel);
   vectors.beginLanes(rbx, packing, lanes);
-  // r11: elements to come of this chunk.
+  // r11: the elements of this chunk that are left.
   code.mov(r11, chunkElements);
   code.cmp(rdx, chunkElements);
   code.jumpIf('notLess', wholeChunk);
@@ -92,7 +92,7 @@ function emitUnits(code: Assembler, vectors: Vectors, packing: Packing, shape: P
   const { lanes, form } = shape;
   const unitBytes = unitBytesOf(form) * lanes;
   const [loop, last, done] = [code.label(), code.label(), code.label()];
-  // rsi: the element. r10: the one behind it. rdi: the place.
+  // rsi: the element. r10: the element behind it. rdi: the place where the unit is packed.
   code.mov(rsi, r12);
   code.mov(rdi, r13);
   const count = unitElements(packing);
@@ -116,7 +116,7 @@ function emitUnits(code: Assembler, vectors: Vectors, packing: Packing, shape: P
   if (form === 'pairs') emitZeros(code, vectors, shape);
 }
 
-/** From rdi to the end of the panel, which tiles read: there what is no number would make all of their sums NaN. */
+/** Writes zeros from rdi to the end of the panel. Tiles read them, and a NaN there would make all of their sums NaN. */
 function emitZeros(code: Assembler, vectors: Vectors, { lanes, form }: PanelShape): void {
   const [loop, done] = [code.label(), code.label()];
   code.cmp(rdx, 2 * chunkUnits);
@@ -149,7 +149,7 @@ function emitTile(code: Assembler, vectors: Vectors, packing: Packing): void {
   vectors.transpose((lane, vector) => code.vstore('vmovups', at(rdi, 64 * lane), vector));
 }
 
-/** Unit `unit` of 16 lanes in the vector of this number, where k has both of its elements. */
+/** Loads unit `unit` of 16 lanes into the vector with this number. Both of its elements must exist. */
 function emitWholeUnit(code: Assembler, vectors: Vectors, packing: Packing, unit: number): void {
   const [pair, second] = [zmm(unit), zmm(31 - (unit % 2))];
   code.lea(r10, indexed(rsi, r9));
@@ -160,7 +160,7 @@ function emitWholeUnit(code: Assembler, vectors: Vectors, packing: Packing, unit
   code.ternary('vpord', pair, pair, second);
 }
 
-/** Unit `unit` of 16 lanes in the vector of this number: 0 where k has come to its end. */
+/** Loads unit `unit` of 16 lanes into the vector with this number. Elements behind the end of k are 0. */
 function emitUnitOfTile(code: Assembler, vectors: Vectors, packing: Packing, unit: number): void {
   const [missing, single, done] = [code.label(), code.label(), code.label()];
   const [pair, second] = [zmm(unit), zmm(31)];
@@ -181,7 +181,7 @@ function emitUnitOfTile(code: Assembler, vectors: Vectors, packing: Packing, uni
   code.place(done);
 }
 
-/** One unit of all lanes: of one element, or of two, of which the second is 0 where there is none. */
+/** Packs one unit of all lanes. A unit has one element or two. If the second one does not exist, it is 0. */
 function emitUnit(
   code: Assembler,
   vectors: Vectors,
@@ -207,7 +207,7 @@ function emitUnit(
       store(unit, 4 * lanes);
     } else {
       if (isPair && hasSecond) code.ternary('vpord', unit, unit, second);
-      // What lies behind a panel may have been packed before.
+      // The store must not reach behind the panel's lanes: the panel there may have been packed before.
       store(unit);
     }
   }

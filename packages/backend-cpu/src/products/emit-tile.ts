@@ -23,13 +23,16 @@ import type { ProductKind } from './product-types.ts';
 import { fieldOffset, taskField, taskFlags } from './task-layout.ts';
 import type { Vectors } from './vectors/vectors.ts';
 
-/** Where the kernel reads rows: in a packed panel, or in the operand, where a row's units lie together. */
+/** Where the kernel reads rows: in a packed panel, or in the operand if a row's units lie together there. */
 export type RowSource = 'packed' | 'operand';
 
-/** Units of k in one turn of the loop. */
+/** The number of units of k in one turn of the loop. */
 const unroll = 4;
 
-/** What a kernel is to do: with pairs of bf16, by an instruction for them, or as f32, both of which give the same bits. */
+/**
+ * What a kernel computes. It multiplies f32 'elements'; 'pairs' of bf16, with an instruction for pairs; or the same
+ * pairs as 'floats'. The last two give the same bits.
+ */
 export interface TileOptions {
   readonly kind: ProductKind;
   readonly by: 'elements' | 'pairs' | 'floats';
@@ -38,13 +41,14 @@ export interface TileOptions {
 }
 
 /**
- * The kernel that multiplies a panel of `rows` rows with one of columns, for as many units of k as rcx says. Every
- * sum is made in the order of k: f32 by one fused multiply-add for each k; bf16 by `vdpbf16ps`, which adds two products, the second
- * one first, takes denormal values for 0 and gives 0 for them, or by two fused multiply-adds that do the same.
+ * Writes the kernel that multiplies a panel of `rows` rows by a panel of columns. rcx is the number of units of k.
+ * Every sum is computed in the order of k. f32 uses one fused multiply-add for each k. bf16 uses `vdpbf16ps`, which
+ * adds two products, the second one first, and both takes and gives 0 for denormal values; or two fused multiply-adds
+ * that do the same.
  *
- * rsi and rdx: the panels, or for rsi the first row of the operand. rdi: the result, and r8: bytes between its rows. r9: what
- * is added, and r10: bytes between its rows. r15: the task. r11, or masks: which of the columns there are. Changes rax and rcx, and all
- * of these addresses.
+ * rsi and rdx: the panels, or for rsi the first row of the operand. rdi: the result. r8: bytes between rows of the
+ * result. r9: the addend. r10: bytes between rows of the addend. r15: the task. r11, or masks: which columns exist.
+ * Changes rax, rcx and all of these addresses.
  */
 export function emitTile(code: Assembler, vectors: Vectors, options: TileOptions): Label {
   const start = code.entry();
@@ -53,16 +57,16 @@ export function emitTile(code: Assembler, vectors: Vectors, options: TileOptions
   return start;
 }
 
-/** Where the kernel finds rows. */
+/** How the kernel addresses rows. */
 interface Rows {
-  /** From one unit of k to the next. */
+  /** The bytes from one unit of k to the next. */
   readonly unitBytes: number;
-  /** Registers that go from unit to unit. */
+  /** The registers that are advanced from unit to unit. */
   readonly bases: readonly Register[];
   place(row: number): Memory;
 }
 
-/** Every third row has its address in a register; rax has the distance from row to row. */
+/** Every third row has its address in a register. rax has the distance from row to row. */
 const operandBases = [rsi, r9, r10, r11, r12] as const;
 const rowsOfOperand = (rows: number): Rows => ({
   unitBytes: 4,
@@ -74,18 +78,21 @@ const rowsOfOperand = (rows: number): Rows => ({
   },
 });
 
-/** Denormal values are 0, and exceptions stay without a consequence. */
+/** A control word of floats: denormal values are 0, and exceptions have no effect. */
 const withoutDenormals = 0x9fc0;
-/** Bytes behind the stack pointer that nobody else writes, as kernels call nothing. */
+/** Memory below the stack pointer. Nothing else writes it, because kernels call no other code. */
 const [usualState, ownState] = [at(rsp, -8), at(rsp, -16)];
 
 class TileWriter {
   readonly #code: Assembler;
   readonly #vectors: Vectors;
   readonly #options: TileOptions;
-  /** The sums of each row. */
+  /** The two vectors of sums of each row. */
   readonly #sums: readonly (readonly [Vector, Vector])[];
-  /** Four vectors behind those of all rows: two of columns, and two elements of rows by turns, so that a load need not wait for the row before. */
+  /**
+   * The four vectors behind the sums of all rows: two of columns, and two for elements of rows. These two are used in
+   * turn, so that a load need not wait for the row before.
+   */
   readonly #columns: readonly [Vector, Vector];
   readonly #elements: readonly [Vector, Vector];
 
@@ -115,7 +122,7 @@ class TileWriter {
     this.#writeStores();
   }
 
-  /** Sums begin with 0, or with what the result has. */
+  /** Sums begin with 0, or with the values of the result. */
   #writeStart(): void {
     const code = this.#code;
     const addsToResult = this.#options.kind !== 'bf16 to bf16';
@@ -154,7 +161,7 @@ class TileWriter {
     const code = this.#code;
     const rows = rowsOfOperand(this.#options.rows);
     const [, ...others] = rows.bases;
-    // r11 says which columns there are.
+    // These registers have other contents, such as r11, which says which columns exist.
     for (const register of others) code.push(register);
     code.mov(rax, taskField('multiply', 'leftStrideBytes'));
     let before: Register = rsi;
@@ -242,7 +249,7 @@ class TileWriter {
     code.place(none);
   }
 
-  /** f32 values of what bf16 has of the sums. */
+  /** Rounds the sums to bf16, as f32 values. */
   #writeRounding(): void {
     const code = this.#code;
     const none = code.label();
@@ -269,7 +276,7 @@ class TileWriter {
     });
   }
 
-  /** The two vectors of a row, with the bytes to where they begin. */
+  /** Visits the two vectors of a row, with the byte offsets of their columns. */
   #eachHalf(
     [low, high]: readonly [Vector, Vector],
     visit: (vector: Vector, half: 0 | 1, byteOffset: number) => void,
@@ -278,7 +285,7 @@ class TileWriter {
     visit(high, 1, this.#vectors.byteLength);
   }
 
-  /** Goes on at `target` unless the task has the flag; the other way round with `inverted`. */
+  /** Writes a jump to `target` for tasks without the flag, or with `inverted` for tasks with it. */
   #skipUnless(flag: keyof typeof taskFlags, target: Label, inverted = false): void {
     const code = this.#code;
     code.mov(rax, at(r15, fieldOffset('multiply', 'flags')));

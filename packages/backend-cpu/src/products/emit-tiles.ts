@@ -30,11 +30,11 @@ import {
 import { type ProductKind, amxBlockUnits, amxColumns, amxSumRowBytes } from './product-types.ts';
 import { fieldOffset, operandAddress, taskField, taskFlags } from './task-layout.ts';
 
-/** A tile has 16 rows of 16 units; the routine multiplies one of rows with four of columns at once. */
+/** A tile has 16 rows of 16 units. The routine multiplies one tile of rows by four tiles of columns at once. */
 const edge = 16;
 const rightUnitBytes = 4 * amxColumns;
 
-/** On the stack: the sizes of tiles, and addresses and counts. */
+/** Places on the stack for the sizes of tiles, and for addresses and counts. */
 const sizes = onStack(0);
 const [resultColumn, addendColumn, resultRow, addendRow] = [
   onStack(64),
@@ -55,10 +55,11 @@ function onStack(byteOffset: number): Memory {
 }
 
 /**
- * The routine that multiplies all panels of 16 rows with all panels of columns, two of them at a time, where the processor
- * multiplies tiles (AMX): a block of k of both panels stays in the nearest cache while rows pass by, and sums wait in the second
- * one for the next block. For each 16 units of k, products of first elements of pairs and those of second ones are summed apart,
- * in order; both sums are added, and what they make to the sum.
+ * Writes the routine that multiplies all panels of 16 rows by all panels of columns, two of them at a time, on
+ * processors that multiply tiles (AMX). A block of k of both panels stays in the nearest cache while rows pass by, and
+ * sums wait in the second-level cache for the next block. For each 16 units of k, the products of the first elements of
+ * pairs and those of the second elements are summed separately, in order. Then both sums are added, and their result is
+ * added to the sum.
  */
 export function emitTiles(code: Assembler, kind: Exclude<ProductKind, 'f32 to f32'>): Label {
   const start = code.entry();
@@ -78,7 +79,7 @@ export function emitTiles(code: Assembler, kind: Exclude<ProductKind, 'f32 to f3
   const [unfinished, finished] = [code.label(), code.label()];
   code.place(nextColumns);
   emitMasks(code);
-  // Where there is one panel, it is multiplied twice, and nothing of the second is stored.
+  // If only one panel is left, it is multiplied twice, and nothing of the second result is stored.
   const two = code.label();
   code.mov(rax, taskField('multiply', 'rightPanelBytes'));
   code.cmp(r13, 1);
@@ -153,7 +154,10 @@ function emitStep(code: Assembler, place: Memory, bytes: number): void {
   code.store(place, rax);
 }
 
-/** k1 and k2: which of the first panel's columns there are; k3 and k4: of the second one's. */
+/**
+ * Sets the masks of the columns that exist: k1 and k2 for the halves of the first panel, k3 and k4 for those of the
+ * second.
+ */
 function emitMasks(code: Assembler): void {
   const [one, two, known] = [code.label(), code.label(), code.label()];
   code.mov(rax, -1);
@@ -178,7 +182,7 @@ function emitMasks(code: Assembler): void {
   code.kshiftrd(mask(4), mask(3), edge);
 }
 
-/** All tiles have 16 rows of 64 bytes. */
+/** Loads the sizes of tiles. All tiles have 16 rows of 64 bytes. */
 function emitSizes(code: Assembler): void {
   code.ternary('vpxord', zmm(0), zmm(0), zmm(0));
   code.vstore('vmovups', sizes, zmm(0));
@@ -194,13 +198,13 @@ function emitSizes(code: Assembler): void {
   code.ldtilecfg(sizes);
 }
 
-/** Goes on with the 16 x 64 sums at rdi, by a block of the rows at r12 and of the columns. */
+/** Adds a block of k to the 16 x 64 sums at rdi. It multiplies the rows at r12 by two panels of columns. */
 function emitSums(code: Assembler): void {
   const [loop, first, begun, whole] = [code.label(), code.label(), code.label(), code.label()];
   const eachSum = (visit: (sum: number, place: Memory) => void): void => {
     for (let sum = 0; sum < 4; sum++) visit(sum, indexed(rdi, r11, 1, 64 * sum));
   };
-  // rcx: steps of 16 units.
+  // rcx: how many units of k are left, and later the number of steps of 16 units.
   code.mov(rcx, unitsToCome);
   code.mov(r11, amxSumRowBytes);
   code.cmp(rcx, taskField('multiply', 'units'));
@@ -215,7 +219,7 @@ function emitSums(code: Assembler): void {
   code.mov(rcx, amxBlockUnits);
   code.place(whole);
   code.shr(rcx, Math.log2(edge));
-  // rsi: rows. rdx and r10: the two panels of columns.
+  // rsi: the rows. rdx and r10: the two panels of columns.
   code.mov(rsi, r12);
   code.mov(rdx, rightBlock);
   code.mov(r10, rdx);
@@ -239,7 +243,7 @@ function emitSums(code: Assembler): void {
   eachSum((sum, place) => code.tilestored(place, tmm(sum)));
 }
 
-/** A panel of columns, by the masks of its halves. */
+/** A panel of columns, with the masks of its halves. */
 interface Panel {
   readonly low: Mask;
   readonly high: Mask;
@@ -254,7 +258,10 @@ const sums = [zmm(0), zmm(1)] as const;
 
 type Flag = keyof typeof taskFlags;
 
-/** What most products do with sums. Rows of these are finished without looking at flags, which takes as long as what they ask for. */
+/**
+ * The flags that most products have. Rows of such products are finished without testing flags, because the tests take
+ * as long as the work that the flags ask for.
+ */
 const usual: readonly (readonly Flag[])[] = [
   [],
   ['addsAddend'],
@@ -263,7 +270,7 @@ const usual: readonly (readonly Flag[])[] = [
   ['rounds'],
 ];
 
-/** Finishes the rows that there are, one after the other. rdi: their sums. */
+/** Finishes the rows that exist, one after the other. rdi: their sums. */
 function emitRows(code: Assembler, kind: ProductKind): void {
   const [whole, done] = [code.label(), code.label()];
   code.mov(rcx, edge);
@@ -297,7 +304,7 @@ function bitsOf(flags: readonly Flag[]): number {
   return flags.reduce((bits, flag) => bits | taskFlags[flag], 0);
 }
 
-/** Writes what is done where a task has a flag. */
+/** Writes code that runs only for tasks with a flag. */
 type When = (flag: Flag, emit: () => void) => void;
 
 function emitRowLoop(code: Assembler, kind: ProductKind, when: When): void {
@@ -315,7 +322,7 @@ function emitRow(code: Assembler, kind: ProductKind, panel: Panel, when: When): 
   eachHalf(panel, (sum, offset) => code.binary('vmovups', sum, at(rsi, offset)));
   emitEpilogue(code, kind, panel, when);
   if (kind === 'bf16 to bf16') {
-    // All 32 values in one vector, of which the first mask says all that there are.
+    // All 32 values are in one vector, and the first mask has a bit for each of them.
     code.ternary('vcvtne2ps2bf16', zmm(2), zmm(1), zmm(0));
     code.vstore('vmovdqu16', at(rdx, 2 * amxColumns * panel.index), zmm(2), { mask: panel.low });
   } else {
@@ -353,7 +360,9 @@ function emitEpilogue(code: Assembler, kind: ProductKind, panel: Panel, when: Wh
   });
 }
 
-/** Visits the sums of 16 columns, with where they lie in a row of f32, and which of them there are. */
+/**
+ * Visits the sums of 16 columns each, with their byte offset in a row of f32 and the mask of the columns that exist.
+ */
 function eachHalf(
   { low, high, index }: Panel,
   visit: (sum: Vector, byteOffset: number, there: Mask) => void,
@@ -363,7 +372,7 @@ function eachHalf(
   visit(sums[1], byteOffset + 64, high);
 }
 
-/** What is done where the flags in r11 have this one. */
+/** Writes code that runs if the flags in r11 include this one. */
 function whenTask(code: Assembler, flag: Flag, emit: () => void): void {
   const skipped = code.label();
   code.mov(rax, r11);

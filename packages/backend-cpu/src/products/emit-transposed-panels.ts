@@ -18,8 +18,9 @@ import { taskField } from './task-layout.ts';
 import type { Vectors } from './vectors/vectors.ts';
 
 /**
- * Packs panels of which the elements of a lane lie together, one after the other. What is written behind the end of a panel lies in
- * the next one, which is packed later. r12: the source of the first panel. r13: its place.
+ * Packs panels whose elements of a lane lie together in memory. The panels are packed one after the other. What is
+ * written behind the end of a panel lies in the next one, which is packed later. r12: the source of the first panel.
+ * r13: the place where it is packed.
  */
 export function emitTransposedPanels(
   code: Assembler,
@@ -28,7 +29,7 @@ export function emitTransposedPanels(
   shape: PanelShape,
 ): void {
   const [next, whole] = [code.label(), code.label()];
-  // r14: panels to come. rbx: how many of the lanes there are.
+  // r14: the panels that are left. rbx: how many lanes exist.
   code.mov(r14, taskField('pack', 'panels'));
   code.place(next);
   code.mov(rbx, shape.lanes);
@@ -47,7 +48,7 @@ function emitPanel(code: Assembler, vectors: Vectors, packing: Packing, shape: P
   const groups = Math.ceil(shape.lanes / vectors.lanes);
   const tableBytes = 8 * vectors.lanes * groups;
   code.sub(rsp, tableBytes);
-  // A table of where the lanes begin. Those that are not there are the last one once more.
+  // The table says where lanes begin. For lanes that do not exist, it repeats the last one that does.
   code.mov(rax, r12);
   code.mov(r8, taskField('pack', 'strideBytes'));
   for (let lane = 0; lane < vectors.lanes * groups; lane++) {
@@ -75,7 +76,7 @@ function emitGroup(
   const elements = vectors.lanes * unitElements(packing);
   const elementBytes = packing === 'bf16' ? 2 : 4;
   const [loop, done] = [code.label(), code.label()];
-  // rcx: bytes into each lane. r11: elements to come. rdi: the place.
+  // rcx: the bytes into each lane. r11: the elements that are left. rdi: the place where they are packed.
   code.xor(rcx, rcx);
   code.mov(r11, taskField('pack', 'elements'));
   code.mov(rdi, r13);
@@ -90,7 +91,7 @@ function emitGroup(
     vectors.loadUnits(packing, vectors.vector(lane), rsi);
   }
   if (form === 'tiles') {
-    // The lanes of a tile lie as they lay in memory.
+    // The lanes of a tile keep the order that they have in memory.
     for (let lane = 0; lane < vectors.lanes; lane++) {
       code.vstore('vmovups', at(rdi, vectors.byteLength * lane), vectors.vector(lane));
     }
@@ -102,7 +103,9 @@ function emitGroup(
   code.place(done);
 }
 
-/** Stores the units of lanes, in order: what a store writes behind a short unit is overwritten by the next. */
+/**
+ * Stores the units of the lanes, in order. What a store writes behind a short unit is overwritten by the next store.
+ */
 function emitUnits(
   code: Assembler,
   vectors: Vectors,

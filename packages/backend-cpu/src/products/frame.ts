@@ -1,6 +1,6 @@
 import { operandNames } from './task-layout.ts';
 
-/** Where the operands of tasks lie. */
+/** The addresses of the operands of tasks. */
 export type Frame = BigUint64Array;
 
 export function createFrame(): Frame {

@@ -11,7 +11,7 @@ import {
   runParts,
 } from './run-parts.ts';
 
-/** Makes products of rows in groups in the memory where values lie; each run says how many rows a group has. */
+/** Computes products of rows in groups on values where they lie. Each run reads anew how many rows a group has. */
 export class GroupedPiece implements CompiledPiece {
   readonly #memory: WebAssembly.Memory;
   readonly #product: GroupedProduct;
@@ -27,7 +27,7 @@ export class GroupedPiece implements CompiledPiece {
     this.#base = hostAddress(new Uint8Array(memory.buffer));
   }
 
-  /** Rejects with BackendError for counts that are no numbers of rows. */
+  /** Rejects with BackendError for counts that cannot be numbers of rows. */
   async run(addressOf: AddressOf, overlap: boolean): Promise<void> {
     const { left, right, result } = this.#product;
     const counts = beginGroups(this.#memory, this.#product, addressOf);

@@ -1,16 +1,21 @@
 import type { MatrixProduct } from './plan-tasks.ts';
 import { bytesOfPacking, bytesOfResult, type Packing, type ProductKind } from './product-types.ts';
 
-/** A value in memory that lies in one piece. */
+/** A value that lies in memory without gaps. */
 export interface GroupedOperand {
   readonly value: number;
-  /** Its dtype, and whether packing rounds it. */
+  /** The dtype of the operand, and whether packing rounds it. */
   readonly packing: Packing;
 }
 
-/** Products of rows in groups, as plain data. Values lie in one piece each; only a run knows where its groups end. */
+/**
+ * Products of rows in groups, as plain data. Values lie in memory without gaps. Only a run knows where its groups end.
+ */
 export interface GroupedProduct {
-  /** Each row times the matrix of its group; or the product of the rows of both operands, for each group. */
+  /**
+   * 'groupedMatmul' multiplies each row by the matrix of its group. 'groupedMatmulWeight' multiplies the rows of both
+   * operands, for each group.
+   */
   readonly op: 'groupedMatmul' | 'groupedMatmulWeight';
   readonly kind: ProductKind;
   readonly left: GroupedOperand;
@@ -19,16 +24,16 @@ export interface GroupedProduct {
   readonly result: number;
   readonly rows: number;
   readonly groups: number;
-  /** Features of the left operand, and of the right one or the result. */
+  /** The features of the left operand. `columns` are those of the right operand or the result. */
   readonly depth: number;
   readonly columns: number;
-  /** Whether the matrices of the groups lie with their last two dims swapped. */
+  /** Whether the last two dims of the groups' matrices are swapped in memory. */
   readonly transposeB: boolean;
-  /** Whether f32 results have the digits of bf16. */
+  /** Whether f32 results are rounded to the precision of bf16. */
   readonly rounds: boolean;
 }
 
-/** One product for each group that has rows. Shape: counts [groups]. */
+/** Returns one product for each group that has rows. Shape: counts [groups]. */
 export function productsOfGroups(
   product: GroupedProduct,
   counts: readonly number[],
@@ -90,7 +95,10 @@ export function productsOfGroups(
   });
 }
 
-/** The first and the number of elements of each stretch of the result that no product writes. Shape: counts [groups]. */
+/**
+ * Returns each stretch of the result that no product writes, as its first element and its number of elements. Shape:
+ * counts [groups].
+ */
 export function untouchedBy(
   { op, rows, depth, columns }: GroupedProduct,
   counts: readonly number[],

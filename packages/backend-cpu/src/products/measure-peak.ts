@@ -13,7 +13,7 @@ import { halfWayOf } from './product-types.ts';
 
 const RUNS = 9;
 const ITERATIONS = 50_000;
-/** Sums that do not wait for each other, and leave registers for two operands. */
+/** How many sums are computed at once. They do not wait for each other, and leave registers for two operands. */
 const SUMS = { 'AVX-512': 24, AVX2: 12 } as const;
 
 /** The speed of one core of this processor when it reads nothing from memory, in GFLOP/s. */
@@ -22,7 +22,7 @@ export interface RegisterPeak {
   readonly gigaflops: number;
 }
 
-/** As registerPeak of the package, at once. */
+/** Does what the package's `registerPeak` does, synchronously. */
 export function measurePeak(
   dtype: 'f32' | 'bf16',
   newest: InstructionSet,
@@ -49,7 +49,7 @@ export function measurePeak(
 interface Loop {
   readonly code: Assembler;
   readonly instruction: RegisterPeak['instruction'];
-  /** Of one turn. */
+  /** The floating-point operations of one turn of the loop. */
   readonly flops: number;
 }
 
@@ -93,7 +93,7 @@ function emitTurn(code: Assembler, loop: ReturnType<Assembler['label']>): void {
   code.jumpIf('notEqual', loop);
 }
 
-/** Eight tiles of 16 rows of 64 bytes. */
+/** The configuration of eight tiles of 16 rows of 64 bytes. */
 function tileSizes(): Uint8Array {
   const sizes = new Uint8Array(new ArrayBuffer(64));
   sizes[0] = 1;

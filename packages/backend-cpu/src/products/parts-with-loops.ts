@@ -4,15 +4,18 @@ import { bytesOfResult } from './product-types.ts';
 import { partOf, type ProductPart, type ProductResources } from './run-parts.ts';
 import { splitProducts } from './split-products.ts';
 
-/** What a thread does of a product and of the loops on its rows; and which addresses the loops take, by words of its tasks. */
+/**
+ * What one thread computes of a product and of the loops on its rows. `addresses` says which words of its tasks are
+ * addresses that the loops take.
+ */
 export interface PartWithLoops {
   readonly part: ProductPart;
   readonly addresses: readonly CallAddress[];
 }
 
 /**
- * A product as the parts that threads take, each with the loops that run on its rows, block by block. Undefined where threads
- * share out columns: no block has whole rows then.
+ * Divides a product into parts for threads. Each part has the loops that run on its rows, block by block. Returns
+ * undefined if the threads divide the columns, because no block has whole rows then.
  */
 export function partsWithLoops(
   product: MatrixProduct,

@@ -13,61 +13,65 @@ import {
 import { type BlockLoop, type CallAddress, callOnRows } from './block-loops.ts';
 import { TaskList } from './task-list.ts';
 
-/** Where the elements of a matrix lie, in elements: at least one of the strides is 1. */
+/** Where the elements of a matrix lie. Strides are in elements, and at least one of them is 1. */
 export interface MatrixLayout {
   readonly byteOffset: number;
   readonly rowStride: number;
   readonly columnStride: number;
 }
 
-/** One product of matrices: result = scale * left * right + addend, rounded where this is asked for. */
+/** One product of matrices: result = scale * left * right + addend, rounded to bf16 if `rounds` is set. */
 export interface MatrixProduct {
   readonly kind: ProductKind;
   readonly leftPacking: Packing;
   readonly rightPacking: Packing;
-  /** Rows and columns of the result, and elements of each sum. */
+  /** The rows and columns of the result, and `depth`, the number of terms of each sum. */
   readonly rows: number;
   readonly columns: number;
   readonly depth: number;
   readonly left: MatrixLayout;
   readonly right: MatrixLayout;
-  /** Columns of the result lie together. */
+  /** The columns of a row of the result are adjacent. */
   readonly result: { readonly byteOffset: number; readonly rowStride: number };
   readonly scale: number;
-  /** f32, whose columns lie together. A row stride of 0 adds one row to all. */
+  /** An f32 matrix whose columns are adjacent. A row stride of 0 adds one row to all rows. */
   readonly addend: { readonly byteOffset: number; readonly rowStride: number } | null;
-  /** Whether f32 results have the digits of bf16. */
+  /** Whether f32 results are rounded to the precision of bf16. */
   readonly rounds: boolean;
 }
 
 /**
- * Bytes that are packed, or read, at once: of rows of the left operand, which are to stay in a core's second cache beside a panel of the
- * right one, and of columns of the right one, which are to stay in the third. Processors with tiles have second caches of 2 MiB.
+ * How many bytes are packed or read at once. Rows of the left operand should stay in a core's second-level cache
+ * together with a panel of the right operand. Columns of the right operand should stay in the third-level cache.
+ * Processors with tiles have second-level caches of 2 MiB.
  */
 const leftBytes = (kind: ProductKind, code: ProductCode): number =>
   (code.panels(kind).unitMultiple > 1 ? 1024 : 384) * 1024;
 const mostLeftBytes = 1024 * 1024;
 const rightBytes = 3 * 1024 * 1024;
-/** Units of k of a panel of columns that is to stay in the first or the second cache while the panels of rows pass by. */
+/**
+ * The most units of k in a panel of columns, so that it stays in the first- or second-level cache while the panels of
+ * rows pass by.
+ */
 const mostPanelUnits = 512;
 const mostUnits = (kind: ProductKind, code: ProductCode): number =>
   (4 * mostPanelUnits) / code.panels(kind).unitBytes;
-/** What packing may write behind the last panel. */
+/** How many bytes packing may write behind the last panel. */
 const spareBytes = 64 * 4 * amxColumns;
-/** The sums of all rows that are packed at once, if they wait for a block of k. */
+/** The bytes of the sums of all rows that are packed at once, if they wait for a block of k. */
 const sumsBytes = (mostLeftBytes / (4 * amxBlockUnits)) * amxSumRowBytes;
 
-/** Bytes that a thread's packings take, but for products of which a single panel takes more. */
+/** The bytes that a thread's packings take, unless a single panel of a product takes more. */
 export const packedBytes: number = mostLeftBytes + rightBytes + 2 * spareBytes + sumsBytes;
 
-/** Bytes that the packings of these products take. */
+/** The bytes that the packings of these products take. */
 export function packedBytesOf(products: readonly MatrixProduct[], code: ProductCode): number {
   const most = (side: Side): number =>
     products.reduce((bytes, product) => Math.max(bytes, sideBytes(side, product, code)), 0);
   return most('left') + most('right') + 2 * spareBytes + sumsBytes;
 }
 
-/** Room for one side of a product: for what is to stay in the caches, or for one panel. */
+/** The bytes for one side of a product: as much as should stay in the caches, or at least one panel. */
 function sideBytes(side: Side, product: MatrixProduct, code: ProductCode): number {
   const { kind, depth } = product;
   const along = { start: 0, size: kind === 'bf16 to bf16' ? depth : 2 * mostUnits(kind, code) };
@@ -75,10 +79,10 @@ function sideBytes(side: Side, product: MatrixProduct, code: ProductCode): numbe
   return Math.max(side === 'left' ? leftBytes(kind, code) : rightBytes, panelBytes);
 }
 
-/** What lanes of a side are. */
+/** Whether the lanes of a side are rows or columns. */
 const lanesOf = { left: 'rows', right: 'columns' } as const;
 
-/** The tasks of products, in the order in which they are carried out. */
+/** Returns the tasks of products, in the order in which they are carried out. */
 export function planTasks(products: readonly MatrixProduct[], code: ProductCode): BigUint64Array {
   const tasks = new TaskList();
   for (const product of products) addProduct(tasks, product, code);
@@ -86,8 +90,8 @@ export function planTasks(products: readonly MatrixProduct[], code: ProductCode)
 }
 
 /**
- * The tasks of a product, and of loops that run on each block of rows behind it; and where these take which addresses. The first row is
- * that of the matrix on which the loops run.
+ * Returns the tasks of a product, and of the loops that run on each block of rows behind it. `addresses` says which
+ * words are addresses that the loops take. `firstRow` is the product's first row in the matrix that the loops run on.
  */
 export function planTasksWithLoops(
   product: MatrixProduct,
@@ -109,7 +113,10 @@ export function planTasksWithLoops(
   return { words: tasks.finish(), addresses };
 }
 
-/** Blocks of at most `most` that are multiples of `unit`, and about equally large. */
+/**
+ * Divides a size into blocks of about the same size. Blocks are multiples of `unit`, and have at most `most` if a unit
+ * does.
+ */
 function* blocks(
   size: number,
   most: number,
@@ -122,7 +129,7 @@ function* blocks(
   }
 }
 
-/** `then` adds what is done with each block of rows that has been made. */
+/** Adds the tasks of a product. `then` is called behind the tasks of each block of rows whose result is complete. */
 function addProduct(
   tasks: TaskList,
   product: MatrixProduct,
@@ -133,7 +140,7 @@ function addProduct(
   const inUnit = unitElements(kind);
   const panels = code.panels(kind);
   const step = inUnit * panels.unitMultiple;
-  // Sums in bf16 would be rounded between blocks: they are made at once.
+  // Sums in bf16 would be rounded between blocks of k, so they take all of k at once.
   const mostDepth = kind === 'bf16 to bf16' ? depth + step : mostUnits(kind, code) * inUnit;
   for (const along of blocks(depth, mostDepth, step)) {
     const bytes = laneBytes(product, along, code);
@@ -159,7 +166,7 @@ interface Block {
 
 const isEnd = ({ start, size }: Block, end: number): boolean => start + size === end;
 
-/** A part of a product: rows, columns, and terms. */
+/** A part of a product: a block of rows, of columns, and of terms. */
 type Part = Readonly<Record<'down' | 'across' | 'along', Block>>;
 
 function addPacking(
@@ -196,18 +203,18 @@ function packedOffset(side: Side, product: MatrixProduct, code: ProductCode): nu
   return side === 'left' ? 0 : sideBytes('left', product, code) + spareBytes;
 }
 
-/** Where the sums of tiles are, behind both packings. */
+/** Where the sums of tiles lie, behind both packings. */
 function sumsOffset(product: MatrixProduct, code: ProductCode): number {
   return packedOffset('right', product, code) + sideBytes('right', product, code) + spareBytes;
 }
 
-/** Units of k that a packing has. */
+/** How many units of k a packing has. */
 function unitsOf({ kind }: MatrixProduct, along: Block, code: ProductCode): number {
   const { unitMultiple } = code.panels(kind);
   return Math.ceil(along.size / unitElements(kind) / unitMultiple) * unitMultiple;
 }
 
-/** Bytes of a lane of a panel. */
+/** The bytes of one lane of a panel. */
 function laneBytes(product: MatrixProduct, along: Block, code: ProductCode): number {
   return code.panels(product.kind).unitBytes * unitsOf(product, along, code);
 }
@@ -217,20 +224,21 @@ interface LeftPanels {
   readonly leftOperand: 'left' | 'packed';
   readonly leftOffset: number;
   readonly leftPanelBytes: number;
-  /** From row to row, and of tiles from 16 units to the next. */
+  /** The distance from row to row. For tiles, `leftStepBytes` is the distance from 16 units to the next 16. */
   readonly leftStrideBytes: number;
   readonly leftStepBytes: number;
 }
 
 const tileRowBytes = 64;
 
-/** With more columns, packing rows takes little of the time. */
+/** With more columns than this, packing the rows takes only a small part of the time. */
 const mostColumnsOfRead = 256;
-/** Rows that are so far from each other, or a multiple of it, share their places in the nearest cache. */
+/** Rows whose distance is a multiple of this share places in the nearest cache. */
 const aliasedBytes = 2048;
 
 /**
- * Whether the left operand is read where it lies. Of tiles nothing may lie outside of it; a unit of two elements may not have one.
+ * Whether the left operand is read where it lies, without packing. Tiles must then be completely inside the operand,
+ * and units of two elements must have both.
  */
 function readsLeft(
   product: MatrixProduct,
@@ -299,7 +307,7 @@ function addMultiply(
     ...left,
     rightOffset: packedOffset('right', product, code),
     sumsOffset: sumsOffset(product, code),
-    // Sums that wait for nothing are in one place.
+    // Sums that do not wait for a next block of k all use the same place.
     sumsStepBytes: units > amxBlockUnits ? amxRows * amxSumRowBytes : 0,
     units,
     rowPanels,

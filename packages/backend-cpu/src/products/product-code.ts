@@ -36,27 +36,31 @@ export type Side = 'left' | 'right';
 export interface ProductCode {
   /** Carries out the tasks of a frame (task-layout.ts). */
   readonly run: NativeCode;
-  /** Packs panels of one operand; `transposes` where the elements along k lie together. */
+  /**
+   * The routine that packs panels of one operand. `transposes` says that the elements along k lie together in memory.
+   */
   packing(side: Side, packing: Packing, transposes: boolean): Address;
   multiply(kind: ProductKind): Address;
-  /** The routine of a task that is the call of a loop (loops/loop-frame.ts), behind its first word. */
+  /** The routine of a task that calls a loop. The call (loops/loop-frame.ts) lies behind the task's first word. */
   readonly callLoop: Address;
-  /** The kernel of a panel with that many rows. Undefined where one routine takes panels of any. */
+  /**
+   * The kernel for panels with this many rows. Undefined if the `multiply` routine takes panels of any number of rows.
+   */
   tile(kind: ProductKind, source: RowSource, rows: number): Address | undefined;
   panels(kind: ProductKind): Panels;
 }
 
-/** What the panels of a kind of product have. */
+/** The sizes of panels for a kind of product. */
 export interface Panels {
   readonly rows: number;
   readonly columns: number;
-  /** Of how many units of k packings have multiples. */
+  /** Packings have a multiple of this many units of k. */
   readonly unitMultiple: number;
-  /** Bytes of a unit of a lane. */
+  /** The bytes of one unit of one lane. */
   readonly unitBytes: number;
 }
 
-/** Assembles the routines for this processor. Throws an error that says why where they cannot be run. */
+/** Assembles the routines for this processor. Throws an error that says why if they cannot run. */
 export function createProductCode(features: ProcessorFeatures, pages?: CodePages): ProductCode {
   const code = new Assembler();
   const vectors = vectorsOf(code, features);
@@ -122,7 +126,7 @@ function vectorsOf(code: Assembler, features: ProcessorFeatures): Vectors {
   return isWide ? new Avx512Vectors(code, features.bf16) : new Avx2Vectors(code);
 }
 
-/** The forms of panels of both sides. */
+/** The forms of the panels of both sides. */
 type SideForms = Readonly<Record<Side, PanelShape['form']>>;
 
 const floatForms: SideForms = { left: 'elements', right: 'elements' };
@@ -137,7 +141,7 @@ function lanesOf(side: Side, form: PanelShape['form'], { tile }: Vectors): numbe
   return form === 'tiles' ? amxRows : tile.rows;
 }
 
-/** Calls the routine of one task after the other, up to one without. rdi: the frame. */
+/** Writes the code that calls the routine of each task in turn, up to a task whose routine is 0. rdi: the frame. */
 function emitRun(code: Assembler): Label {
   const start = code.entry();
   emitCalls(code, {
@@ -151,7 +155,7 @@ function emitRun(code: Assembler): Label {
   return start;
 }
 
-/** Loops take their call in rbp, and leave r15 as it is. */
+/** Writes the routine that calls a loop. Loops take their call in rbp, and do not change r15. */
 function emitCallLoop(code: Assembler): Label {
   const start = code.entry();
   code.push(rbp);

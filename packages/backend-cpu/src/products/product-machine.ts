@@ -20,14 +20,17 @@ export interface ProductInstructions {
   readonly bf16: InstructionSet | 'BFMMLA';
 }
 
-/** How this thread makes products of matrices: by machine code of ours, or not, and why. */
+/** How this thread computes matrix products: with our machine code, or not, and why not. */
 export type ProductMachine =
   | { readonly kind: 'own'; readonly code: ProductCode; readonly instructions: ProductInstructions }
   | { readonly kind: 'none'; readonly reason: string };
 
 const known = new Map<InstructionSet, ProductMachine>();
 
-/** Found out once for each thread. No instructions before `newest` are used. */
+/**
+ * Finds out how products are computed, once for each thread. Machine code uses no instructions that are newer than
+ * `newest`.
+ */
 export function productMachine(newest: InstructionSet = instructionSets[0]): ProductMachine {
   const machine = known.get(newest) ?? findProductMachine(newest);
   known.set(newest, machine);
@@ -35,8 +38,8 @@ export function productMachine(newest: InstructionSet = instructionSets[0]): Pro
 }
 
 /**
- * Tries what this processor has, the newest instructions first. What does not compute as it should is left out, and so is what
- * the system refuses, both after a notice.
+ * Tries what this processor has, the newest instructions first. Leaves out instructions that compute wrong results or
+ * that the system refuses, and warns about both.
  */
 export function findProductMachine(
   newest: InstructionSet,
@@ -72,7 +75,7 @@ export function findProductMachine(
   }
 }
 
-/** One set of instructions, which `newest` does not name. */
+/** AArch64 has only one set of instructions, so `newest` does not apply. */
 function findArmMachine(pages: CodePages): ProductMachine {
   requireBfmmla();
   const code = createArmProductCode(pages);
@@ -85,7 +88,7 @@ function none(reason: string): ProductMachine {
   return { kind: 'none', reason };
 }
 
-/** A processor that has all it takes, and yet ONNX Runtime is to make the products: that is worth a word. */
+/** Warns that ONNX Runtime computes the products, although the processor has all that machine code takes. */
 function unexpected(reason: string): ProductMachine {
   notice(`ONNX Runtime makes products of matrices, as ${reason}`);
   return none(reason);

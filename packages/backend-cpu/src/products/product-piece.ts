@@ -12,20 +12,23 @@ import {
   runParts,
 } from './run-parts.ts';
 
-/** A call that takes longer than this leaves the event loop free where other work is to go on. */
+/** A call that takes longer than this leaves the event loop free, if other work should go on meanwhile. */
 export const longMs = 20;
 
-/** Makes a product in the memory where values lie, and runs its epilogue: block by block where each thread makes whole rows. */
+/**
+ * Computes a product on values where they lie, and runs its epilogue. If each thread computes whole rows, the epilogue
+ * runs block by block.
+ */
 export class ProductPiece implements CompiledPiece {
   readonly #product: BatchedProduct;
   readonly #resources: ProductResources;
   readonly #base: bigint;
   readonly #parts: readonly ProductPart[];
-  /** None where loops run behind all parts. */
+  /** The parts with their loops. Empty if the loops run behind all parts. */
   readonly #withLoops: readonly PartWithLoops[];
   readonly #behind: LinkedLoops | undefined;
   #placed: AddressOf | undefined;
-  /** Of each part, what its loops are given. */
+  /** For each part, the addresses that its loops take. */
   #ofLoops: readonly (readonly bigint[])[] = [];
   #fastestMs = Number.POSITIVE_INFINITY;
 
@@ -56,12 +59,12 @@ export class ProductPiece implements CompiledPiece {
 
   run(addressOf: AddressOf, overlap: boolean): Promise<void> | undefined {
     if (addressOf !== this.#placed) this.#place(addressOf);
-    // Loops move addresses on that they are given.
+    // Loops change the addresses that they are given, so each run sets them anew.
     for (const [index, { part, addresses }] of this.#withLoops.entries()) {
       const given = this.#ofLoops[index];
       for (const [at, { word }] of addresses.entries()) part.tasks[word] = given?.[at] ?? 0n;
     }
-    // Reading the clock takes as long as planning a call.
+    // The clock is only read if the time is needed, because reading it takes as long as planning a call.
     const start = overlap || this.#fastestMs === Infinity ? performance.now() : -Infinity;
     const pending = runParts(this.#parts, this.#resources, overlap && this.#fastestMs > longMs);
     if (pending === undefined) return this.#finish(addressOf, start);

@@ -7,24 +7,24 @@ import type { Epilogue } from './block-loops.ts';
 import type { ProductInstructions } from './product-machine.ts';
 import type { GroupedProduct } from './grouped-product.ts';
 
-/** What computes matrix products. If it is not machine code, the reason. */
+/** What computes matrix products. If it is not machine code, it also says why. */
 export type ProductsBy =
   | { readonly by: 'own'; readonly instructions: ProductInstructions }
   | { readonly by: 'onnxruntime' | 'webassembly'; readonly reason: string };
 
-/** What makes the products of matrices of a backend. */
+/** Computes the matrix products of a backend. */
 export interface Products {
   readonly by: ProductsBy;
-  /** Which of them are ours; null where ONNX Runtime makes all. */
+  /** Which products our machine code computes. Null if it computes none. */
   readonly own: { readonly bf16: boolean } | null;
-  /** Attention by products and loops, block by block; null where it is decomposed before. */
+  /** Computes attention block by block, with products and loops. Null if attention is decomposed before. */
   readonly attention: OwnAttention | null;
-  /** With an epilogue for a product of one matrix alone. */
+  /** Links a product. An epilogue is only given for a product of one matrix. */
   link(memory: WebAssembly.Memory, product: BatchedProduct, epilogue?: Epilogue): CompiledPiece;
   linkGrouped(memory: WebAssembly.Memory, product: GroupedProduct): CompiledPiece;
 }
 
-/** What makes attention. */
+/** Computes attention in machine code. */
 export interface OwnAttention {
   readonly planning: AttentionPlanning;
   link(memory: WebAssembly.Memory, work: AttentionWork, loops: LoopCode): CompiledPiece;

@@ -5,27 +5,30 @@ import { createFrame, type Frame } from './frame.ts';
 import { splitProducts } from './split-products.ts';
 import { operandNames } from './task-layout.ts';
 
-/** What pieces of one backend share. */
+/** What all product pieces of one backend share. */
 export interface ProductResources {
   readonly code: ProductCode;
   readonly threads: number;
-  /** Memory for packed operands of a thread, which all pieces share that need no more. */
+  /** Returns memory for the packed operands of a thread. All pieces that need no more share it. */
   packedOf(thread: number, byteLength: number): Uint8Array;
-  /** Memory of f32 scores of a block (even slots), or of 16-bit weights, which all pieces share that need no more. */
+  /**
+   * Returns memory for the f32 scores of a block (even slots) or for 16-bit weights (odd slots). All pieces that need
+   * no more share it.
+   */
   tile(slot: number, byteLength: number): Uint8Array;
   /** Whether calls may run on other threads. */
   readonly canOverlap: boolean;
 }
 
-/** What one thread does of products. */
+/** What one thread computes of some products. */
 export interface ProductPart {
   readonly frame: Frame;
-  /** The frame has the addresses of both. */
+  /** The tasks, and the memory for packed operands. The frame has the addresses of both, so both must stay alive. */
   readonly tasks: BigUint64Array;
   readonly packed: Uint8Array;
 }
 
-/** Products as the parts that threads take. */
+/** Divides products into parts, one for each thread. */
 export function productParts(
   products: readonly MatrixProduct[],
   resources: ProductResources,
@@ -36,7 +39,7 @@ export function productParts(
   );
 }
 
-/** The tasks of some products, as the part that a thread takes. */
+/** Makes a part, which one thread runs, of the tasks of some products. */
 export function partOf(
   products: readonly MatrixProduct[],
   tasks: BigUint64Array,
@@ -50,12 +53,15 @@ export function partOf(
   return { frame, tasks, packed };
 }
 
-/** Says where left, right, result and addend lie, until it is said again. */
+/** Sets where left, right, result and addend lie. This holds until the next call. */
 export function placeParts(parts: readonly ProductPart[], addresses: readonly bigint[]): void {
   for (const { frame } of parts) frame.set(addresses);
 }
 
-/** Undefined where they have run when it returns. With `elsewhere`, the event loop is left free meanwhile. */
+/**
+ * Runs the parts. Returns undefined if they are done already. With `elsewhere`, the event loop stays free meanwhile, if
+ * possible.
+ */
 export function runParts(
   parts: readonly ProductPart[],
   { code, canOverlap }: ProductResources,
@@ -68,7 +74,7 @@ export function runParts(
   return pending.length > 0 ? Promise.all(pending) : undefined;
 }
 
-/** On a thread of Node's pool. */
+/** Runs a part on a thread of Node's pool. */
 function runElsewhere(code: ProductCode, frame: Frame): Promise<void> {
   return new Promise((resolve, reject) => {
     code.run.async(frame, (error) => (error === null ? resolve() : reject(error)));

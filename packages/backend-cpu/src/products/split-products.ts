@@ -3,14 +3,15 @@ import type { ProductCode } from './product-code.ts';
 import { bytesOfPacking, bytesOfResult } from './product-types.ts';
 
 /**
- * Multiplications and additions from which on a part is worth a thread of its own: starting it and hearing from it takes
- * some 50 µs.
+ * How many multiplications and additions make a part worth a thread of its own. Starting a thread and waiting for its
+ * result takes some 50 µs.
  */
 const fewestFlops = { 'f32 to f32': 5e7, 'bf16 to f32': 2e8, 'bf16 to bf16': 2e8 } as const;
 
 /**
- * Products in at most so many parts of about the same work: some of the matrices each, or some rows or columns of every
- * one. Each sum is made by one thread, in the same order whatever their number.
+ * Divides products into at most `threads` parts of about the same work. Each part has some of the matrices, or some
+ * rows or columns of every matrix. Each sum is computed by one thread, in an order that does not depend on the number
+ * of threads.
  */
 export function splitProducts(
   products: readonly MatrixProduct[],
@@ -44,7 +45,7 @@ interface Range {
   readonly end: number;
 }
 
-/** Ranges of multiples of `unit`, none of which is empty. */
+/** Divides a size into ranges that begin at multiples of `unit`. No range is empty. */
 function ranges(size: number, parts: number, unit: number): readonly Range[] {
   const each = Math.ceil(size / parts / unit) * unit;
   return Array.from({ length: Math.ceil(size / each) }, (_, index) => ({

@@ -1,6 +1,6 @@
 import { at, type Memory, r15, rbp } from '../machine-code/operands.ts';
 
-/** The operands of a product, by their places in the frame: where each lies in memory. */
+/** The operands of a product, in the order in which the frame has their addresses. */
 export const operandNames = ['left', 'right', 'result', 'addend', 'packed', 'tasks'] as const;
 export type OperandName = (typeof operandNames)[number];
 
@@ -9,9 +9,11 @@ export function operandOffset(name: OperandName): number {
   return 8 * operandNames.indexOf(name);
 }
 
-/** What the tasks say, in words of 8 bytes; `routine` is the address of what carries them out. */
+/**
+ * The fields of each kind of task, in words of 8 bytes. `routine` is the address of the code that carries out the task.
+ */
 const taskFields = {
-  /** Packs panels: rows of the left operand, or columns of the right one. */
+  /** Packs panels, which are rows of the left operand or columns of the right one. */
   pack: [
     'routine',
     'operand',
@@ -24,7 +26,7 @@ const taskFields = {
     'packedOffset',
     'packedPanelBytes',
   ],
-  /** Multiplies packed panels of rows with packed panels of columns. */
+  /** Multiplies panels of rows by packed panels of columns. */
   multiply: [
     'routine',
     'kernel',
@@ -55,10 +57,10 @@ const taskFields = {
 
 export type TaskField<K extends keyof typeof taskFields> = (typeof taskFields)[K][number];
 
-/** Bytes from one task to the next. */
+/** The bytes from one task to the next. */
 export const taskBytes = 256;
 
-/** What a multiplication does beside it. */
+/** Bits of the field `flags`, which say what a multiplication also does. */
 export const taskFlags = { addsToResult: 1, scales: 2, addsAddend: 4, rounds: 8 } as const;
 
 export function fieldOffset<K extends keyof typeof taskFields>(
@@ -69,12 +71,12 @@ export function fieldOffset<K extends keyof typeof taskFields>(
   return 8 * fields.indexOf(field);
 }
 
-/** A field of the task that is carried out. Code has its address in r15. */
+/** A field of the current task, whose address is in r15. */
 export function taskField<K extends keyof typeof taskFields>(kind: K, field: TaskField<K>): Memory {
   return at(r15, fieldOffset(kind, field));
 }
 
-/** The address of an operand. Code has the address of the frame in rbp. */
+/** The address of an operand. rbp has the address of the frame. */
 export function operandAddress(name: OperandName): Memory {
   return at(rbp, operandOffset(name));
 }

@@ -21,7 +21,7 @@ type Fields<K extends 'pack' | 'multiply'> = {
 
 const taskWords = taskBytes / 8;
 
-/** Tasks as the machine reads them. */
+/** Collects tasks in the form that machine code reads. */
 export class TaskList {
   readonly #words: bigint[] = [];
 
@@ -33,7 +33,7 @@ export class TaskList {
     this.#words.push(...words);
   }
 
-  /** A call of a loop; the word at which it begins. */
+  /** Adds a task that calls a loop. Returns the index of the word at which the call begins. */
   addCall(routine: bigint, call: readonly bigint[]): number {
     const start = this.#words.length + 1;
     const none = Array.from({ length: taskWords - 1 - call.length }, () => 0n);
@@ -41,7 +41,7 @@ export class TaskList {
     return start;
   }
 
-  /** Their words, up to the one without a routine that ends them. */
+  /** Returns the words of all tasks. A task whose routine is 0 ends them. */
   finish(): BigUint64Array {
     const words = new BigUint64Array(new ArrayBuffer(8 * (this.#words.length + taskWords)));
     words.set(this.#words);

@@ -5,11 +5,14 @@ import { type MatrixProduct, packedBytesOf, planTasks } from './plan-tasks.ts';
 import type { ProductCode } from './product-code.ts';
 import type { Packing, ProductKind } from './product-types.ts';
 
-/** Several panels on both sides, the last ones with a part of their rows and columns, and a last unit of k with a part of its terms. */
+/**
+ * Sizes of a product with several panels on both sides. The last panels have only some of their rows and columns, and
+ * the last unit of k has only some of its terms.
+ */
 const sizes = { rows: 17, columns: 37, depth: 19 };
 const scale = 2;
 
-/** All that is multiplied, and what it is packed from. */
+/** All kinds of products, with the packings of their operands. */
 const ways: readonly (readonly [ProductKind, Packing])[] = [
   ['f32 to f32', 'f32'],
   ['bf16 to f32', 'f32 as bf16'],
@@ -18,8 +21,9 @@ const ways: readonly (readonly [ProductKind, Packing])[] = [
 ];
 
 /**
- * Makes one product of each kind, with operands that lie both ways, and says which of them is not what JavaScript makes of the
- * same numbers. Operands, sums and results are small integers, so that nothing is rounded. Undefined where all are right.
+ * Computes one product of each kind, with operands that lie both ways, and compares it with JavaScript's result for the
+ * same numbers. Operands, sums and results are small integers, so that nothing is rounded. Returns a description of the
+ * first kind that is wrong. Returns undefined if all are right.
  */
 export function wrongOf(code: ProductCode): string | undefined {
   const { rows, columns, depth } = sizes;
@@ -50,7 +54,7 @@ export function wrongOf(code: ProductCode): string | undefined {
 
 type Elements = Float32Array<ArrayBuffer> | Uint16Array<ArrayBuffer>;
 
-/** Operands, and whether they lie transposed. */
+/** The operands of a product. `transposes` says that both lie transposed. */
 interface Operands {
   readonly left: Elements;
   readonly right: Elements;
@@ -104,7 +108,7 @@ function transposed(matrix: Int8Array, rows: number, columns: number): Int8Array
   return matrix.map((_, index) => matrix[(index % rows) * columns + Math.floor(index / rows)] ?? 0);
 }
 
-/** Small integers have as bf16 the upper half of their bits as f32. */
+/** Stores small integers as elements of a packing. As bf16, they are the upper half of their bits as f32. */
 function stored(values: Int8Array, packing: Packing): Elements {
   const wide = Float32Array.from(values);
   if (packing !== 'bf16') return wide;

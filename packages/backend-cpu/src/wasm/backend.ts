@@ -23,12 +23,12 @@ const wasmRules: OptionRules<WasmOptions> = {
   byteLength: option.count,
 };
 
-/** A page that asks for more may get nothing; what is not written to takes no memory. */
+/** The host may refuse a page that asks for more. Bytes that are not written take no memory. */
 const defaultBytes = 2 ** 30;
 
 /**
- * The CPU by WebAssembly alone, for pages and for systems where native code does not load. Throws ConfigError
- * for options that do not fit.
+ * A backend that computes on the CPU with WebAssembly alone, for pages and for systems where native code does not load.
+ * Throws ConfigError for options that do not fit.
  */
 export async function wasm(options: WasmOptions = {}): Promise<CpuBackend> {
   checkOptions('wasm', options, wasmRules);

@@ -10,7 +10,10 @@ const { load: long } = i64;
 const { load: double } = f64;
 const { load8u: bit } = i32;
 
-/** What stores an element of 64 bits as another one, or another one as that; from dtype, then to dtype. */
+/**
+ * Code that converts an element to or from a dtype of 64 bits and stores it. The first key is the dtype that it
+ * converts from, the second the dtype that it converts to.
+ */
 const conversions: Readonly<Partial<Record<DType, Readonly<Partial<Record<DType, Convert>>>>>> = {
   i64: {
     f64: (to, from) => f64.store(to, f64.convertI64S(long(from))),
@@ -38,12 +41,12 @@ const conversions: Readonly<Partial<Record<DType, Readonly<Partial<Record<DType,
   },
 };
 
-/** Whether there is a kernel that converts between them; others go by way of f32 or i32. */
+/** Whether there is a kernel that converts between these dtypes. Other conversions go by way of f32 or i32. */
 export function castsLong(from: DType, to: DType): boolean {
   return conversions[from]?.[to] !== undefined;
 }
 
-/** Parameters: the number of elements; addresses: x, y. */
+/** Writes a kernel that converts elements. Parameters: the number of elements; addresses: x, y. */
 export function castLong(from: DType, to: DType): FunctionBuilder {
   const convert = conversions[from]?.[to];
   if (convert === undefined) throw new RangeError(`no conversion from ${from} to ${to}`);

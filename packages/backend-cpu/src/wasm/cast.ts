@@ -11,7 +11,7 @@ import type { LaneDType } from './loop-spec.ts';
 type V128 = Code<'v128'>;
 type Vector = Local<'v128'>;
 
-/** What a loop computes with in the place of a dtype. */
+/** The dtypes that loops compute with. Values of other dtypes are converted to one of these. */
 type ComputeDType = 'f32' | 'i32' | 'bool';
 
 const computed: Readonly<Record<LaneDType, ComputeDType>> = {
@@ -25,14 +25,14 @@ const computed: Readonly<Record<LaneDType, ComputeDType>> = {
 
 const SIGN = -0x80000000;
 const F32_INFINITY = 0x7f800000;
-/** The difference of the exponent biases of f32 and f16, at the place of an f32's exponent. */
+/** The difference between the exponent biases of f32 and f16, shifted to the place of an f32's exponent. */
 const REBIAS = (127 - 15) << 23;
 /** The smallest normal f16, 2^-14, as the bits of an f32. */
 const F16_SMALLEST_NORMAL = 113 << 23;
 /** 2^16, which no f16 reaches, as the bits of an f32. */
 const F16_BEYOND = 143 << 23;
 
-/** Converts lanes: to the nearest value, ties to even; float to int truncates, anything to bool is != 0. */
+/** Converts lanes to the nearest value, ties to even. Float to int truncates. Anything to bool is != 0. */
 export function cast(
   { fn, dtype, inputDType }: { fn: FunctionBuilder; dtype: LaneDType; inputDType: LaneDType },
   x: Vector,
@@ -65,7 +65,7 @@ function narrowed(fn: FunctionBuilder, dtype: LaneDType, x: Vector): V128 {
   return dtype === 'u8' ? v128.and(x, fn.int(0xff)) : x;
 }
 
-/** Rounds by adding just below half of the last place, and one more where that is odd. */
+/** Rounds by adding just less than half of the last place that is kept, and one more if that place is odd. */
 function toBfloat16(fn: FunctionBuilder, x: Vector): V128 {
   const odd = v128.and(i32x4.shrU(x, 16), fn.int(1));
   const rounded = i32x4.shrU(i32x4.add(i32x4.add(x, fn.int(0x7fff)), odd), 16);
@@ -74,8 +74,8 @@ function toBfloat16(fn: FunctionBuilder, x: Vector): V128 {
 }
 
 /**
- * Subnormal results are rounded by adding 0.5, whose last place is theirs; for normal ones the
- * exponent is rebiased in the same sum that rounds, so that a carry leads to infinity.
+ * Subnormal results are rounded by adding 0.5, whose last place is the same as theirs. For normal results, one sum both
+ * rounds and changes the exponent's bias, so that a carry leads to infinity.
  */
 function toFloat16(fn: FunctionBuilder, x: Vector): V128 {
   const sign = fn.let(v128.and(x, fn.int(SIGN)));
@@ -92,7 +92,7 @@ function toFloat16(fn: FunctionBuilder, x: Vector): V128 {
   return v128.or(v128.bitselect(finite, special, isFinite), i32x4.shrU(sign, 16));
 }
 
-/** Subnormal values are brought to f32 by a subtraction; infinity and NaN keep their fraction. */
+/** A subtraction brings subnormal values to f32. Infinity and NaN keep their fraction. */
 function fromFloat16(fn: FunctionBuilder, x: Vector): V128 {
   const shifted = fn.let(i32x4.shl(v128.and(x, fn.int(0x7fff)), 13));
   const exponent = fn.let(v128.and(shifted, fn.int(0x7c00 << 13)));

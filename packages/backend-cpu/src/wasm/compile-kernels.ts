@@ -11,18 +11,20 @@ import { rowCopyOf, rowCopyKernel, rowCopyKey } from './move/row-copy.ts';
 import { slicedView, wholeView } from './move/view.ts';
 import { structureKey } from './structure-key.ts';
 
-/** A value that is computed aside and copied to its target at the end. */
+/** A value that is computed aside and copied to its target at the end of the piece. */
 interface CopiedValue {
   readonly value: number;
   readonly target: number;
   readonly byteLength: number;
 }
 
-/** The kernels of a piece of a program, in order: plain data, but for what builds their code. */
+/**
+ * The kernels of a piece of a program, in order. They are plain data, except for the functions that build their code.
+ */
 export interface KernelPlan {
   readonly calls: readonly KernelCall[];
   readonly copies: readonly CopiedValue[];
-  /** Value -> the input whose memory its kernel writes. */
+  /** Maps a value to the input whose memory its kernel writes. */
   readonly direct: ReadonlyMap<number, number>;
   /** Values that need memory of their own during a run. */
   readonly storage: readonly number[];
@@ -30,8 +32,8 @@ export interface KernelPlan {
 }
 
 /**
- * Compiles elementwise instructions to fused loops, each reading and writing every operand once,
- * and row reductions to kernels of their own.
+ * Compiles elementwise instructions to fused loops, which read and write every operand once, and row reductions to
+ * kernels of their own.
  */
 export function planKernels(program: KernelProgram): KernelPlan {
   const graph = new KernelGraph(program);
@@ -55,14 +57,14 @@ export function planKernels(program: KernelProgram): KernelPlan {
   };
 }
 
-/** What stored values depend on. */
+/** The nodes that stored values depend on. */
 function liveNodes(graph: KernelGraph): Set<number> {
   const live = new Set(graph.stores.values());
   for (const id of live) for (const { node } of graph.node(id).inputs) live.add(node);
   return new Set([...live].sort((a, b) => a - b));
 }
 
-/** Values to store by node: outputs, and what is read outside the node's own loop. */
+/** The values to store, by node. They are outputs, and values that are read outside the node's own loop. */
 function storedValues(
   graph: KernelGraph,
   groups: readonly (readonly number[])[],

@@ -1,6 +1,6 @@
 import type { LaneDType } from './loop-spec.ts';
 
-/** A number as the integer that lies in a lane. Numbers have no more digits than the dtype. */
+/** The integer that a lane holds for a number, which has no more digits than the dtype. */
 export function constantBits(dtype: Exclude<LaneDType, 'f32'>, value: number): number {
   switch (dtype) {
     case 'i32':

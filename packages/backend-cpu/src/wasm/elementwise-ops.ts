@@ -15,14 +15,14 @@ import * as math from './math.ts';
 type V128 = Code<'v128'>;
 type Vector = Local<'v128'>;
 
-/** What an op's code may depend on. */
+/** What the code of an op may depend on. */
 export interface EmitContext {
   readonly fn: FunctionBuilder;
   readonly dtype: LaneDType;
-  /** The dtype of the last input, which decides for all ops. */
+  /** The dtype of the last input. It selects the code of every op. */
   readonly inputDType: LaneDType;
   readonly approximate: 'none' | 'tanh';
-  /** Flat indices of the four elements. */
+  /** Returns the flat indices of the four elements. */
   readonly index: () => Vector;
 }
 
@@ -35,7 +35,7 @@ function byType(float: Emit, int: Emit): Emit {
   return (context, a, b, c) => (context.inputDType === 'f32' ? float : int)(context, a, b, c);
 }
 
-/** Quotients of i32 are exact in f64 until they are truncated. Division by zero saturates. */
+/** Divides i32 values in f64, which is exact before the result is truncated. Division by zero saturates. */
 function divideInt(a: Vector, b: Vector): V128 {
   const half = (x: V128, y: V128): V128 =>
     i32x4.truncSatF64x2SZero(f64x2.div(f64x2.convertLowI32x4S(x), f64x2.convertLowI32x4S(y)));
@@ -43,19 +43,22 @@ function divideInt(a: Vector, b: Vector): V128 {
   return i8x16.shuffle(half(a, b), high, LOW_PAIR);
 }
 
-/** NaN and zeros give 0. */
+/** The sign of floats. NaN and zeros give 0. */
 function signFloat({ fn }: EmitContext, x: Vector): V128 {
   const one = v128.or(fn.float(1), v128.and(x, fn.int(-0x80000000)));
   const zero = fn.float(0);
   return v128.and(one, v128.or(f32x4.lt(x, zero), f32x4.gt(x, zero)));
 }
 
-/** A power by squaring, bit after bit of the exponent. Negative exponents leave 1 and -1 only. */
+/**
+ * Computes a power by squaring, for each bit of the exponent. With a negative exponent, only 1 and -1 have a power
+ * other than 0.
+ */
 function powInt({ fn }: EmitContext, base: Vector, exponent: Vector): V128 {
   const one = fn.int(1);
   const negative = fn.let(i32x4.shrS(exponent, 31));
   const isUnit = v128.or(i32x4.eq(base, one), i32x4.eq(base, fn.int(-1)));
-  // The parity of a negative exponent is that of the positive one, and its low bits are all that a unit needs.
+  // A negative exponent has the parity of the positive one, and the low bits are all that 1 and -1 need.
   let result = fn.let(v128.and(one, v128.or(v128.not(negative), isUnit)));
   let square = fn.let(v128.and(base, v128.or(v128.not(negative), isUnit)));
   for (let bit = 0; bit < 31; bit++) {
@@ -81,8 +84,8 @@ function mix(
 }
 
 /**
- * A hash of key and index: x = index * 0x9E3779B9 + key0, mixed by MurmurHash3's finalizer, plus
- * key1, mixed by the lowbias32 constants. All arithmetic is modulo 2^32.
+ * A hash of key and index: x = index * 0x9E3779B9 + key0 is mixed by MurmurHash3's finalizer. Then key1 is added, and
+ * the sum is mixed with the lowbias32 constants. All arithmetic is modulo 2^32.
  */
 function random({ fn, index }: EmitContext, key0: Vector, key1: Vector): V128 {
   const start = i32x4.add(i32x4.mul(index(), fn.int(0x9e3779b9 | 0)), key0);
@@ -90,7 +93,7 @@ function random({ fn, index }: EmitContext, key0: Vector, key1: Vector): V128 {
   return mix(fn, i32x4.add(first, key1), [16, 0x7feb352d, 15, 0x846ca68b, 16]);
 }
 
-/** The code of each op; unused inputs repeat the first. */
+/** The code of each op. Inputs that an op does not use repeat the first. */
 export const emitters: Readonly<Record<ElementwiseOp, Emit>> = {
   neg: byType(
     (_, a) => f32x4.neg(a),
@@ -157,7 +160,7 @@ export const emitters: Readonly<Record<ElementwiseOp, Emit>> = {
   logicalOr: (_, a, b) => v128.or(a, b),
   where: (_, condition, a, b) => v128.bitselect(a, b, condition),
   sigmoid: ({ fn }, a) => math.sigmoid(fn, a),
-  // Keeps NaN, turns -0 into +0.
+  // This keeps NaN, and turns -0 into +0.
   relu: ({ fn }, a) => v128.andnot(a, f32x4.le(a, fn.float(0))),
   gelu: ({ fn, approximate }, x) => math.gelu(fn, x, approximate),
   geluGrad: ({ fn, approximate }, x, dy) => f32x4.mul(math.geluSlope(fn, x, approximate), dy),

@@ -4,13 +4,16 @@ import { type LaneDType, type LoopSpec, type LoopStep, laneBytes } from './loop-
 import { slotAt, stepValue } from './step-value.ts';
 
 const LANES = 4;
-/** Unrolling saves loop overhead only; long bodies overlap by out-of-order execution anyway. */
+/**
+ * The most steps of an unrolled body. Unrolling only saves loop overhead, because long bodies overlap by out-of-order
+ * execution anyway.
+ */
 const UNROLLED_STEPS = 24;
 const MAX_UNROLL = 4;
 
 /**
- * The kernel of a fused loop: loads each operand once, computes in registers, stores what is
- * wanted. A store may go to the address of an element operand.
+ * Writes the kernel of a fused loop. It loads each operand once, computes in registers, and stores the wanted values. A
+ * store may go to the address of an element operand.
  * Parameters: rows, columns, the address of each load, the address of each store.
  */
 export function elementwiseKernel(spec: LoopSpec): FunctionBuilder {
@@ -29,10 +32,10 @@ class LoopWriter {
   readonly #columns: Local<'usize'>;
   readonly #loadAddresses: readonly Local<'usize'>[];
   readonly #storeAddresses: readonly Local<'usize'>[];
-  /** What does not change within a row, by slot. */
+  /** The values that do not change within a row, by slot. */
   readonly #splats = new Map<number, Local<'v128'>>();
   readonly #column: Local<'usize'>;
-  /** Flat index of the row's first element. */
+  /** The flat index of the row's first element. */
   readonly #rowStart: Local<'usize'>;
 
   constructor(spec: LoopSpec) {

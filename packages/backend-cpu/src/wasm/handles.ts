@@ -42,12 +42,12 @@ export function isElementwiseOp(op: ComputeOp): op is ElementwiseOp {
   return op in elementwiseOps;
 }
 
-/** Whether a fused loop can compute it. `inputs` are the types of the instruction's inputs. */
+/** Whether a fused loop can compute the instruction. `inputs` are the types of its inputs. */
 export function isFusable(instruction: Instruction, inputs: readonly ValueType[]): boolean {
   const { op, dtype, shape } = instruction;
   if (!isLaneDType(dtype) || !inputs.every((input) => isLaneDType(input.dtype))) return false;
   if (op === 'constant' || op === 'reshape' || op === 'cast' || op === 'where') return true;
-  // Of floats it is ONNX Runtime's.
+  // ONNX Runtime or a loop in JavaScript computes powers of floats.
   if (op === 'pow' && dtype !== 'i32') return false;
   if (isElementwiseOp(op))
     return [instruction, ...inputs].every((type) => isComputeDType(type.dtype));
@@ -56,8 +56,8 @@ export function isFusable(instruction: Instruction, inputs: readonly ValueType[]
 }
 
 /**
- * Whether one kernel computes this instruction and nothing else: reductions over rows in one pass, running
- * sums, movement of whole rows, what goes by indices, conversions of 64 bits, and `random`.
+ * Whether a kernel of its own computes this instruction. Such kernels are reductions over rows in one pass, running
+ * sums, movement of whole rows, ops with indices, conversions of 64 bits, and `random`.
  */
 export function wasmHandles(instruction: Instruction, inputs: readonly ValueType[]): boolean {
   if (instruction.op === 'random' || movesRows(instruction, inputs)) return true;

@@ -2,29 +2,32 @@ import type { FunctionBuilder } from '@shardwise/wasm-assembler';
 import type { LoopSource, RoutineSource } from '../loops/loop-code.ts';
 import type { Access } from './loop-spec.ts';
 
-/** One kernel, and the values whose addresses it takes. */
+/** A call of one kernel, with the values whose addresses it takes. */
 export interface KernelCall {
-  /** Kernels of one key are the same code, which `build` makes. */
+  /** Kernels with the same key have the same code, which `build` writes. */
   readonly key: string;
   readonly build: () => FunctionBuilder;
-  /** The same as a loop that machine code may run, where it is one. Sizes are rows and columns then. */
+  /** The same computation as a loop that machine code may run, if it is one. The sizes are then rows and columns. */
   readonly loop?: LoopSource;
-  /** The same as another routine of machine code, where it is one. */
+  /** The same computation as another routine of machine code, if there is one. */
   readonly routine?: RoutineSource;
-  /** Of a loop over elements: how it walks over what it reads, which are its first values. What it writes are elements. */
+  /**
+   * For a loop over elements, how it accesses the values that it reads. These are its first values. The values behind
+   * them are written, element by element.
+   */
   readonly reads?: readonly Access['kind'][];
   readonly sizes: readonly number[];
   readonly values: readonly number[];
-  /** Where in each value the kernel starts; at its first byte where this is not given. */
+  /** At which byte of each value the kernel starts. Default: at the first. */
   readonly byteOffsets?: readonly number[];
-  /** The indices of a kernel that returns the place of one that is out of range. */
+  /** The indices of a kernel that returns the place of an index that is out of range. */
   readonly indices?: IndexUse;
 }
 
 interface IndexUse {
   readonly op: string;
   readonly size: number;
-  /** The value of the indices, and that of the instruction that reads them. */
+  /** The value of the indices, and the result of the instruction that reads them. */
   readonly value: number;
   readonly reader: number;
 }

@@ -1,6 +1,6 @@
 import { type FunctionBuilder, instantiateKernels, type Kernel } from '@shardwise/wasm-assembler';
 
-/** Compiled kernels on one memory, by structure: parameters of one kind share one kernel. */
+/** The compiled kernels on one memory, by structure. Kernels with the same structure are compiled once. */
 export class KernelLibrary {
   readonly #memory: WebAssembly.Memory;
   readonly #kernels = new Map<string, Kernel>();
@@ -25,7 +25,7 @@ export class KernelLibrary {
 
 const libraries = new WeakMap<WebAssembly.Memory, KernelLibrary>();
 
-/** The library of a memory, which goes when the memory does. */
+/** Returns the library of a memory. It is freed together with the memory. */
 export function libraryOf(memory: WebAssembly.Memory): KernelLibrary {
   const known = libraries.get(memory);
   if (known) return known;

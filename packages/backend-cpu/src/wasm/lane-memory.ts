@@ -11,7 +11,7 @@ import {
 import { isNonZero } from './cast.ts';
 import { type LaneDType, laneBytes } from './loop-spec.ts';
 
-/** Whether a vector holds four elements or, at the end of a row, one in all lanes. */
+/** Whether a vector holds four elements or, at the end of a row, one element in all lanes. */
 export type Width = 1 | 4;
 
 export function loadLanes(
@@ -62,7 +62,7 @@ export function storeLanes(
   );
 }
 
-/** One element in all lanes. */
+/** Loads one element into all lanes. */
 export function splatAt(
   fn: FunctionBuilder,
   dtype: LaneDType,

@@ -6,7 +6,10 @@ import type { KernelCall } from './kernel-call.ts';
 import { type KernelLibrary, libraryOf } from './kernel-library.ts';
 import type { KernelExecutable } from './kernel-program.ts';
 
-/** The memory where all values lie, and what runs loops there; null for WebAssembly alone. */
+/**
+ * The memory where all values lie, and the machine code that runs loops there. Null means that WebAssembly runs all
+ * loops.
+ */
 export interface KernelTarget {
   readonly memory: WebAssembly.Memory;
   readonly loops: LoopCode | null;
@@ -14,10 +17,12 @@ export interface KernelTarget {
 
 type AddressOf = (value: number) => number;
 
-/** Some calls, in order. */
+/** Calls that run together, in order. */
 interface Part {
   readonly calls: readonly KernelCall[];
-  /** Returns the place of an index that is out of range, or else a negative number or nothing. */
+  /**
+   * Runs the calls. Returns the place of an index that is out of range. Otherwise returns a negative number or nothing.
+   */
   readonly run: (place: AddressOf) => number | undefined;
 }
 
@@ -58,7 +63,7 @@ export function linkKernels(target: KernelTarget, plan: KernelPlan): KernelExecu
   };
 }
 
-/** Loops of machine code that follow each other are called in one go. */
+/** Divides calls into parts. Consecutive loops in machine code are one part, which one call of native code runs. */
 function partsOf(calls: readonly KernelCall[], { memory, loops }: KernelTarget): Part[] {
   const library = libraryOf(memory);
   const parts: Part[] = [];

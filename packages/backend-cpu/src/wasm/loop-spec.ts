@@ -1,8 +1,8 @@
 import { BackendError, type ComputeOp, type DType } from '@shardwise/core/spec';
 
 /**
- * What lies in the lanes of kernels. Kernels compute with f32, i32 and bool (lane masks in registers
- * and bytes in memory); the others are converted and moved only, as bits at the low end of a lane.
+ * The dtypes that lanes of kernels can hold. Kernels compute with f32, i32 and bool (lane masks in registers, and bytes
+ * in memory). The other dtypes are only converted and moved, as bits at the low end of a lane.
  */
 export type LaneDType = 'f32' | 'i32' | 'bool' | 'f16' | 'bf16' | 'u8';
 
@@ -15,7 +15,7 @@ export const laneBytes: Readonly<Record<LaneDType, 1 | 2 | 4>> = {
   u8: 1,
 };
 
-/** Whether kernels compute with it, and not only convert it. */
+/** Whether kernels compute with a dtype, and do not only convert it. */
 export function isComputeDType(dtype: DType): boolean {
   return dtype === 'f32' || dtype === 'i32' || dtype === 'bool';
 }
@@ -45,13 +45,13 @@ export type ElementwiseOp = Extract<
 
 /** Which element of an operand belongs to element i of the loop. */
 export type Access =
-  /** i. */
+  /** Element i. */
   | { readonly kind: 'element' }
-  /** Always the same one. */
+  /** The same element for every i. */
   | { readonly kind: 'scalar'; readonly elementOffset: number }
-  /** i / columns. */
+  /** Element i / columns, rounded down. */
   | { readonly kind: 'row'; readonly columns: number }
-  /** i % columns. */
+  /** Element i % columns. */
   | { readonly kind: 'column'; readonly columns: number };
 
 export interface LoopLoad {
@@ -60,7 +60,7 @@ export interface LoopLoad {
   readonly elementOffset: number;
 }
 
-/** One value of the loop body. `inputs` are slots: first the loads, then the steps. */
+/** One value of the loop body. `inputs` are slots. The loads come first, and then the steps. */
 export type LoopStep =
   | { readonly op: 'constant'; readonly dtype: LaneDType; readonly value: number }
   | { readonly op: 'copy'; readonly dtype: LaneDType; readonly inputs: readonly number[] }
@@ -72,7 +72,7 @@ export type LoopStep =
       readonly approximate?: 'none' | 'tanh';
     };
 
-/** The structure of a fused loop; loops of one structure share a kernel, whatever their sizes. */
+/** The structure of a fused loop. Loops with the same structure share a kernel, whatever their sizes are. */
 export interface LoopSpec {
   /** Whether an operand is accessed by row or column. */
   readonly byRows: boolean;

@@ -15,7 +15,7 @@ import {
 type V128 = Code<'v128'>;
 type Vector = Local<'v128'>;
 
-/** Adding it leaves the nearest integer in the low bits. */
+/** Adding this number leaves the nearest integer in the low bits of the sum. */
 const ROUND_MAGIC = 12582912;
 const LN2_HIGH = 0.693359375;
 const LN2_LOW = -2.12194440055e-4;
@@ -31,8 +31,8 @@ const LOG = [
   -0.116756544, 0.0674664676,
 ];
 /**
- * An odd function x P(x²) / Q(x²) up to `bound`, beyond which it keeps the value that it has there:
- * `bound` is chosen so that this is the limit exactly.
+ * An odd function x P(x²) / Q(x²) up to `bound`. Beyond it, the function keeps its value at `bound`. `bound` is chosen
+ * so that this value is exactly the limit.
  */
 interface OddRational {
   readonly bound: number;
@@ -40,13 +40,13 @@ interface OddRational {
   readonly denominator: readonly number[];
 }
 
-/** Relative error 2.1e-8, before rounding. */
+/** tanh, with a relative error of 2.1e-8 before rounding. */
 const TANH: OddRational = {
   bound: 9.007943153381348,
   numerator: [1, 0.133810267, 0.00349558936, 2.06091045e-5, 1.3354696e-8],
   denominator: [1, 0.467143416, 0.0258769877, 0.000328563707, 7.77657192e-7],
 };
-/** Relative error 1.7e-8. */
+/** erf, with a relative error of 1.7e-8. */
 const ERF: OddRational = {
   bound: 3.98028564453125,
   numerator: [1.12837911, 0.189619526, 0.052661892, 0.00373630924, 0.000285014889, 2.0668333e-6],
@@ -91,7 +91,10 @@ const GELU_TANH_SLOPE: OddRational = {
   ],
 };
 
-/** Estrin's scheme: pairs, then pairs of pairs, for short chains of dependent instructions. */
+/**
+ * Evaluates a polynomial by Estrin's scheme: pairs, then pairs of pairs. This makes short chains of dependent
+ * instructions.
+ */
 export function polynomial(fn: FunctionBuilder, x: Vector, coefficients: readonly number[]): V128 {
   let power = x;
   let terms: V128[] = coefficients.map((coefficient) => fn.float(coefficient));
@@ -107,12 +110,12 @@ export function polynomial(fn: FunctionBuilder, x: Vector, coefficients: readonl
   return terms[0] ?? fn.float(0);
 }
 
-/** This operand order keeps NaN. */
+/** Limits x to a range. This order of operands keeps NaN. */
 function clamp(fn: FunctionBuilder, x: V128, low: number, high: number): Vector {
   return fn.let(f32x4.pmin(f32x4.pmax(x, fn.float(low)), fn.float(high)));
 }
 
-/** x = n ln 2 + r; returns exp(r), and n in the low bits of ROUND_MAGIC's. */
+/** Reduces x to n ln 2 + r. Returns exp(r), and a number whose low bits are n added to those of ROUND_MAGIC. */
 function reduceExp(fn: FunctionBuilder, bounded: Vector): [Vector, Vector] {
   const magic = fn.float(ROUND_MAGIC);
   const shifted = fn.let(f32x4.add(f32x4.mul(bounded, fn.float(Math.LOG2E)), magic));
@@ -129,25 +132,25 @@ function powerOfTwo(fn: FunctionBuilder, n: V128): V128 {
   return i32x4.add(i32x4.shl(n, MANTISSA_BITS), fn.float(1));
 }
 
-/** Over the whole range, denormal results included. */
+/** Computes exp over the whole range, including denormal results. */
 export function exp(fn: FunctionBuilder, x: Vector): V128 {
   const [mantissa, shifted] = reduceExp(fn, clamp(fn, x, -104, 89));
-  // In two steps, since 2^n itself may overflow or vanish where the product does not.
+  // The result is scaled in two steps, because 2^n itself may overflow or vanish where the product does not.
   const n = fn.let(i32x4.sub(shifted, fn.float(ROUND_MAGIC)));
   const half = fn.let(i32x4.shrS(n, 1));
   const first = f32x4.mul(mantissa, powerOfTwo(fn, half));
   return f32x4.mul(first, powerOfTwo(fn, i32x4.sub(n, half)));
 }
 
-/** exp where results below 2^-126 may be 0 and those above 2^127.5 infinity; a little faster. */
+/** Computes exp a little faster: results below 2^-126 may be 0, and results above 2^127.5 may be infinity. */
 export function expFlushed(fn: FunctionBuilder, x: V128): V128 {
   const [mantissa, shifted] = reduceExp(fn, clamp(fn, x, -88, 89));
   return f32x4.mul(mantissa, powerOfTwo(fn, shifted));
 }
 
 /**
- * exp for x <= 0, as 2^(x log2 e): faster again, for weights that are summed. The error grows with
- * |x|, relatively, but stays below 1e-7 of 1; results below 2^-126 are 0.
+ * Computes exp for x <= 0 as 2^(x log2 e). This is still faster, and meant for weights that are summed. The relative
+ * error grows with |x|, but the absolute error stays below 1e-7. Results below 2^-126 are 0.
  */
 export function expNegative(fn: FunctionBuilder, x: V128): V128 {
   const magic = fn.float(ROUND_MAGIC);
@@ -175,7 +178,7 @@ export function log(fn: FunctionBuilder, x: Vector): V128 {
   const infinity = fn.float(Infinity);
   const atInfinity = v128.bitselect(x, finite, f32x4.eq(x, infinity));
   const atZero = v128.bitselect(fn.float(-Infinity), atInfinity, f32x4.eq(x, fn.float(0)));
-  // All ones is a NaN.
+  // A lane with all bits set is a NaN.
   const notANumber = v128.or(f32x4.lt(x, fn.float(0)), f32x4.ne(x, x));
   return v128.or(atZero, notANumber);
 }
@@ -193,7 +196,7 @@ export function erf(fn: FunctionBuilder, x: Vector): V128 {
   return clamp(fn, oddRational(fn, ERF, x), -1, 1);
 }
 
-/** x Φ(x), or x (1 + tanh u) / 2. */
+/** Computes x Φ(x), or x (1 + tanh u) / 2. */
 export function gelu(fn: FunctionBuilder, x: Vector, approximate: 'none' | 'tanh'): V128 {
   const odd = oddRational(fn, approximate === 'none' ? NORMAL : GELU_TANH, x);
   return f32x4.mul(x, f32x4.add(odd, fn.float(0.5)));

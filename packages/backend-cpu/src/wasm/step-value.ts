@@ -5,7 +5,7 @@ import type { LoopStep } from './loop-spec.ts';
 
 type Vector = Local<'v128'>;
 
-/** The value of a step, from those in its slots; `index` gives the flat indices of the elements. */
+/** Computes the value of a step from the values in its slots. `index` returns the flat indices of the elements. */
 export function stepValue(
   fn: FunctionBuilder,
   step: LoopStep,

@@ -3,7 +3,7 @@ import type { Arena } from '../memory/arena.ts';
 import { plainRest } from '../plain/plain-rest.ts';
 import { wasmProducts } from './multiply/wasm-products.ts';
 
-/** What computes by WebAssembly and JavaScript alone. */
+/** The parts of a backend that only computes with WebAssembly and JavaScript. */
 export function wasmParts(arena: Arena, reason: string): CpuParts {
   return {
     name: 'wasm',

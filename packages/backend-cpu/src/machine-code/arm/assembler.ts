@@ -1,12 +1,15 @@
 import type { Label } from '../code.ts';
 import { type ArmRegister, type ArmVector, stack } from './operands.ts';
 
-/** Numbers are compared as signed ones. */
+/** The codes of the conditions. Numbers are compared as signed numbers. */
 const conditions = { equal: 0, notEqual: 1, notLess: 10, less: 11, greater: 12 } as const;
 
 export type ArmCondition = keyof typeof conditions;
 
-/** Loads and stores by the bytes that they move: with a number of such units, and with a step of the address behind them. */
+/**
+ * Loads and stores, and how many bytes each moves. `opcode` takes an offset in units of these bytes. `stepping` changes
+ * the address afterwards.
+ */
 const moves = {
   'ldr x': { opcode: 0xf940_0000, stepping: 0xf840_0400, bytes: 8 },
   'str x': { opcode: 0xf900_0000, stepping: 0xf800_0400, bytes: 8 },
@@ -20,7 +23,7 @@ const moves = {
   'str d': { opcode: 0xfd00_0000, stepping: 0xfc00_0400, bytes: 8 },
 } as const;
 
-/** Of two registers. */
+/** Loads and stores of two registers. `bytes` is the size of one of them. */
 const pairMoves = {
   'ldp x': { opcode: 0xa940_0000, bytes: 8 },
   'stp x': { opcode: 0xa900_0000, bytes: 8 },
@@ -30,30 +33,30 @@ const pairMoves = {
   'stp q': { opcode: 0xad00_0000, bytes: 16 },
 } as const;
 
-/** target = f(first, second); the first two also add to the target. */
+/** target = f(first, second). fmla and bfmmla add to the target. */
 const ternary = {
   fmla: 0x4e20_cc00,
-  /** Adds to 2 x 2 sums of f32 the products of 2 rows of 4 bf16 with 2 columns of 4. */
+  /** Multiplies 2 rows of 4 bf16 by 2 columns of 4 bf16, and adds the products to 2 x 2 sums of f32. */
   bfmmla: 0x6e40_ec00,
   fadd: 0x4e20_d400,
   fmul: 0x6e20_dc00,
-  /** The low halves of both. */
+  /** Joins the low halves of both operands. */
   'zip1 2d': 0x4ec0_3800,
-  /** The high halves of both. */
+  /** Joins the high halves of both operands. */
   'zip2 2d': 0x4ec0_7800,
 } as const;
 
 /** target = f(source). */
 const binary = {
-  /** Four f32 as bf16, in the low half; the high half is 0. */
+  /** Rounds four f32 to bf16, into the low half. The high half becomes 0. */
   bfcvtn: 0x0ea1_6800,
-  /** And in the high half; the low half stays. */
+  /** Rounds four f32 to bf16, into the high half. The low half keeps its value. */
   bfcvtn2: 0x4ea1_6800,
-  /** The four elements of 16 bits in the low half as the high bits of ones of 32: bf16 as f32. */
+  /** Converts four bf16 in the low half to f32: their 16 bits become the high bits of 32. */
   shll: 0x2e61_3800,
 } as const;
 
-/** Where the number of words from a jump to its label lies in the jump. */
+/** The bits of a jump that hold the number of words from the jump to its label. */
 type JumpField = { readonly bits: 26 | 19 | 14; readonly from: 0 | 5 };
 
 const farField: JumpField = { bits: 26, from: 0 };
@@ -61,8 +64,8 @@ const nearField: JumpField = { bits: 19, from: 5 };
 const bitField: JumpField = { bits: 14, from: 5 };
 
 /**
- * Writes machine code of AArch64 (Arm Architecture Reference Manual, A64). The target stands first. Throws RangeError
- * for a number that an instruction has no place for.
+ * Writes machine code of AArch64 (Arm Architecture Reference Manual, A64). The target is the first operand. Throws
+ * RangeError for a number that does not fit in an instruction.
  */
 export class ArmAssembler {
   readonly #words: number[] = [];
@@ -79,7 +82,9 @@ export class ArmAssembler {
     return label;
   }
 
-  /** All of the code, with its jumps. Throws RangeError where one goes to a label that is nowhere, or too far away. */
+  /**
+   * Returns the code with all jumps filled in. Throws RangeError if a jump's label has no place, or is too far away.
+   */
   finish(): Uint8Array {
     const bytes = new Uint8Array(new ArrayBuffer(4 * this.#words.length));
     const view = new DataView(bytes.buffer);
@@ -109,7 +114,7 @@ export class ArmAssembler {
     this.#sum(0xd100_0000, 0xcb00_0000, target, first, second, 0);
   }
 
-  /** As `sub`, and jumps can depend on the difference from 0. */
+  /** Like `sub`, but a conditional jump can follow, which compares the difference with 0. */
   subs(target: ArmRegister, first: ArmRegister, second: ArmRegister | number): void {
     requireGeneral(target);
     this.#sum(0xf100_0000, 0xeb00_0000, target, first, second, 0);
@@ -124,7 +129,7 @@ export class ArmAssembler {
     this.#word(0xd340_fc00, unsigned(bits, 6) << 16, source.index << 5, target.index);
   }
 
-  /** The first where the condition holds, else the second. */
+  /** Takes the first register if the condition holds, else the second. */
   csel(
     target: ArmRegister,
     first: ArmRegister,
@@ -141,7 +146,10 @@ export class ArmAssembler {
     );
   }
 
-  /** `name` of a register, and what lies `displacement` bytes behind the address: a multiple of what is moved. */
+  /**
+   * Loads or stores a register, `displacement` bytes behind the address. The displacement must be a multiple of the
+   * bytes that are moved.
+   */
   move(
     name: keyof typeof moves,
     register: ArmRegister | ArmVector,
@@ -153,7 +161,7 @@ export class ArmAssembler {
     this.#word(opcode, units << 10, address.index << 5, register.index);
   }
 
-  /** As `move` at the address, which goes on by `bytes` then. */
+  /** Loads or stores a register at the address. Then the address is increased by `bytes`. */
   moveAndStep(
     name: keyof typeof moves,
     register: ArmRegister | ArmVector,
@@ -163,7 +171,7 @@ export class ArmAssembler {
     this.#word(moves[name].stepping, signed(bytes, 9) << 12, address.index << 5, register.index);
   }
 
-  /** What lies at the sum of two registers. */
+  /** Loads 8 bytes from the sum of two registers. */
   loadIndexed(target: ArmRegister, address: ArmRegister, index: ArmRegister): void {
     requireGeneral(target, index);
     this.#word(0xf860_6800, index.index << 16, address.index << 5, target.index);
@@ -181,35 +189,38 @@ export class ArmAssembler {
     this.#word(opcode, units, second.index << 10, address.index << 5, first.index);
   }
 
-  /** An element of 4 bytes of memory in all of a vector's. */
+  /** Loads an element of 4 bytes into all elements of a vector. */
   ld1r(target: ArmVector, address: ArmRegister): void {
     this.#word(0x4d40_c800, address.index << 5, target.index);
   }
 
-  /** And the address goes on by the element. */
+  /** Like `ld1r`. Then the address is increased by the 4 bytes of the element. */
   ld1rAndStep(target: ArmVector, address: ArmRegister): void {
     this.#word(0x4ddf_c800, address.index << 5, target.index);
   }
 
-  /** 8 bytes in the high half of a vector; the address goes on by them. */
+  /** Loads 8 bytes into the high half of a vector. Then the address is increased by 8. */
   ld1HighAndStep(target: ArmVector, address: ArmRegister): void {
     this.#word(0x4ddf_8400, address.index << 5, target.index);
   }
 
-  /** The elements of 2 bytes of four vectors in turn: four of each vector, or eight. */
+  /**
+   * Stores the 2-byte elements of four consecutive vectors, interleaved. It stores four or eight elements of each
+   * vector.
+   */
   st4(first: ArmVector, elements: 4 | 8, address: ArmRegister): void {
     const whole = elements === 8 ? 0x4000_0000 : 0;
     this.#word(0x0c00_0400, whole, address.index << 5, first.index);
   }
 
-  /** Element `element` of 4 bytes of four vectors. */
+  /** Stores element `element`, of 4 bytes, of each of four consecutive vectors. The address is not changed. */
   st4Element(first: ArmVector, element: number, address: ArmRegister): void {
     const which = unsigned(element, 2);
     const place = ((which >> 1) << 30) | ((which & 1) << 12);
     this.#word(0x0d20_a000, place, address.index << 5, first.index);
   }
 
-  /** Adds the products of the first's elements with one element of the second. */
+  /** Multiplies the elements of the first vector by one element of the second, and adds the products to the target. */
   fmlaByElement(target: ArmVector, first: ArmVector, second: ArmVector, element: number): void {
     const which = unsigned(element, 2);
     const place = ((which & 1) << 21) | ((which >> 1) << 11);
@@ -250,14 +261,14 @@ export class ArmAssembler {
     this.#jump(0xb400_0000 | register.index, target, nearField);
   }
 
-  /** Where this bit of a register is 0. */
+  /** Jumps if this bit of a register is 0. */
   jumpUnlessBit(register: ArmRegister, bit: number, target: Label): void {
     requireGeneral(register);
     const which = unsigned(bit, 5) << 19;
     this.#jump(0x3600_0000 | which | register.index, target, bitField);
   }
 
-  /** Calls what lies at an address; x30 has the way back. */
+  /** Calls the code at an address. x30 gets the return address. */
   call(target: ArmRegister): void {
     requireGeneral(target);
     this.#word(0xd63f_0000, target.index << 5);
@@ -279,7 +290,8 @@ export class ArmAssembler {
       this.#word(withNumber, unsigned(second, 12) << 10, first.index << 5, target.index);
       return;
     }
-    // Register 31 would be 0 here, but for comparisons, whose target is that.
+    // As an operand here, register 31 would mean 0, not the stack pointer. Only comparisons have it as their target, on
+    // purpose.
     requireGeneral(first, second);
     const operands = (second.index << 16) | (unsigned(shift, 6) << 10) | (first.index << 5);
     this.#word(withRegister, operands, target.index);
@@ -295,7 +307,7 @@ export class ArmAssembler {
   }
 }
 
-/** Most instructions take register 31 for 0. */
+/** Throws RangeError for register 31, which most instructions take for 0, not for the stack pointer. */
 function requireGeneral(...registers: readonly ArmRegister[]): void {
   if (registers.some(({ index }) => index === stack.index)) {
     throw new RangeError('the stack pointer is no operand of this instruction');
@@ -309,7 +321,7 @@ function unsigned(value: number, bits: number): number {
   return value;
 }
 
-/** The low bits of a number with its sign. */
+/** The low bits of a signed number. Throws RangeError if the number does not fit. */
 function signed(value: number, bits: number): number {
   const most = 2 ** (bits - 1);
   if (!Number.isInteger(value) || value < -most || value >= most) {

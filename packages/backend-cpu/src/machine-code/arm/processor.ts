@@ -5,8 +5,8 @@ const AT_HWCAP2 = 26;
 const HWCAP2_BF16 = 1n << 14n;
 
 /**
- * Throws NoCodeError where the routines that we emit for AArch64 cannot be run. All such processors have NEON; Linux says which of
- * them multiply bf16 (FEAT_BF16).
+ * Throws NoCodeError if our routines for AArch64 cannot run on this processor. All AArch64 processors have NEON. Linux
+ * says which of them multiply bf16 (FEAT_BF16).
  */
 export function requireBfmmla(): void {
   requirePlatform('arm64');

@@ -19,7 +19,10 @@ function windowAttributes({
   };
 }
 
-/** The transposed convolution; `output_padding` is what the stride left over at the end. */
+/**
+ * The gradient of the input is a transposed convolution. `output_padding` is the size that the stride left over at the
+ * end.
+ */
 function inputGradient(graph: GraphBuilder, step: StepMap['conv2dInput']): Operand {
   const { params } = step;
   const dy = graph.type(inputAt(step, 0)).shape;
@@ -39,8 +42,8 @@ function inputGradient(graph: GraphBuilder, step: StepMap['conv2dInput']): Opera
 }
 
 /**
- * A convolution of x with dy as the kernel, images as channels and channels as images; stride and
- * dilation change places. Per group g: x [C/g, g*N, H, W], dy [O, N, H', W'] -> [C/g, O, R, S].
+ * The gradient of the weight is a convolution of x with dy as the kernel. Images become channels, channels become
+ * images, and stride and dilation change places. Per group g: x [C/g, g*N, H, W], dy [O, N, H', W'] -> [C/g, O, R, S].
  */
 function weightGradient(graph: GraphBuilder, step: StepMap['conv2dWeight']): Operand {
   const { stride, padding, dilation, groups } = step.params;
@@ -57,7 +60,7 @@ function weightGradient(graph: GraphBuilder, step: StepMap['conv2dWeight']): Ope
 
   const attributes = windowAttributes({ stride: dilation, dilation: stride, padding, groups });
   const windows = graph.emit('Conv', [x, dy], attributes);
-  // Rows and columns that the stride skipped at the end of x give windows beyond the kernel.
+  // Rows and columns at the end of x that the stride skipped give windows beyond the kernel.
   const kernel = graph.emit('Slice', [
     windows,
     graph.int64s([0, 0]),

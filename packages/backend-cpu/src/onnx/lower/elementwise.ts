@@ -46,7 +46,7 @@ function binary<K extends Binary>(op: string): Lowering<K> {
   };
 }
 
-/** The quotient of two i32 is exact enough in f64; ORT's i32 Div traps on zero divisors. */
+/** Divides i32 values as f64, which is exact enough, because ORT's Div of i32 traps on zero divisors. */
 function divide(graph: GraphBuilder, step: StepMap['div']): Operand {
   const [a, b] = [operandOf(graph, step, 0), operandOf(graph, step, 1)];
   const shape = broadcastShape([a, b]);
@@ -55,7 +55,10 @@ function divide(graph: GraphBuilder, step: StepMap['div']): Operand {
   return { name: graph.cast(quotient, 'i32'), shape };
 }
 
-/** ORT's Sigmoid has the wrong digits where its result is small, as its polynomial ends at -18. */
+/**
+ * Computes the sigmoid from other nodes. ORT's Sigmoid is inaccurate where its result is small, because its polynomial
+ * ends at -18.
+ */
 function logistic(graph: GraphBuilder, step: StepMap['sigmoid']): Operand {
   const x = operandOf(graph, step, 0);
   const one = graph.scalar('f32', 1);
@@ -64,7 +67,10 @@ function logistic(graph: GraphBuilder, step: StepMap['sigmoid']): Operand {
   return { name, shape: x.shape };
 }
 
-/** ORT has no Where for bool, and its Where of floats loses the sign of a zero of the first branch. */
+/**
+ * Works around ORT, which has no Where for bool, and whose Where of floats loses the sign of a zero of the first
+ * branch.
+ */
 function select(graph: GraphBuilder, step: StepMap['where']): Operand {
   const operands = [0, 1, 2].map((index) => operandOf(graph, step, index));
   const shape = broadcastShape(operands);
@@ -78,7 +84,7 @@ function select(graph: GraphBuilder, step: StepMap['where']): Operand {
   if (!hasSigns || keepsSign(graph.constantOf(first))) {
     return { name: graph.emit('Where', [condition, first, second]), shape };
   }
-  // Not would be merged into Where, with the branches exchanged.
+  // ORT would merge a Not into Where and exchange the branches, so this uses Xor.
   const opposite = graph.emit('Xor', [condition, graph.scalar('bool', 1)]);
   if (keepsSign(graph.constantOf(second))) {
     return { name: graph.emit('Where', [opposite, second, first]), shape };

@@ -4,7 +4,7 @@ export const leaves: Lowerings<'constant' | 'iota'> = {
   constant: (graph, step) => {
     const type = graph.typeOf(step);
     const { value } = step.params;
-    // The number itself where the session converts it.
+    // A session that converts the constant takes the number itself, not its bits.
     const element = type === 'u16' ? elementOf(step.dtype, value) : value;
     return { name: graph.scalar(type, element), shape: [] };
   },

@@ -9,17 +9,17 @@ export type Lowering<K extends ComputeOp> = (graph: GraphBuilder, step: StepMap[
 
 export type Lowerings<K extends ComputeOp> = { readonly [Op in K]: Lowering<Op> };
 
-/** The operand of a step's input, for nodes that broadcast. */
+/** Returns the operand of a step's input, for nodes that broadcast. */
 export function operandOf(graph: GraphBuilder, step: Step, index: number): Operand {
   return graph.operand(inputAt(step, index));
 }
 
-/** The name of a step's input in its full shape. */
+/** Returns the name of a step's input in its full shape. */
 export function exactOf(graph: GraphBuilder, step: Step, index: number): string {
   return graph.exact(inputAt(step, index)).name;
 }
 
-/** A number as an element of the tensor that holds a dtype: values of 16 bits are their bits there. */
+/** Returns a number as an element of the tensor that holds a dtype. For f16 and bf16, this is the number's bits. */
 export function elementOf(dtype: DType, value: number): number {
   return dtype === 'f16' || dtype === 'bf16' ? constantBits(dtype, value) : value;
 }

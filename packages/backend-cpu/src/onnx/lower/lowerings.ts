@@ -10,7 +10,7 @@ import { reduce } from './reduce.ts';
 import { rows } from './rows.ts';
 import type { Lowerings } from './lowering.ts';
 
-/** Ops with a lowering to ONNX; the WebAssembly kernels compute the others. */
+/** The ops that have a lowering to ONNX. Kernels and products of ours compute the others. */
 export type OnnxOp = Exclude<
   ComputeOp,
   | 'random'
@@ -68,13 +68,16 @@ const moving: ReadonlySet<ComputeOp> = new Set<ComputeOp>([
 
 const computedHere: ReadonlySet<DType> = new Set<DType>(['f32', 'i32', 'bool']);
 
-/** Whether a session can run a step: dtypes that are not computed with are only moved there. `inputs` are its types. */
+/**
+ * Whether a session can run a step. Sessions compute with f32, i32 and bool, and only move values of other dtypes.
+ * `inputs` are the types of the step's inputs.
+ */
 export function onnxComputes(step: Step, inputs: readonly ValueType[]): boolean {
   const { op, dtype } = step;
   if (!isOnnxOp(op)) return false;
-  // ORT's integer sums saturate, and so do its powers.
+  // ORT's sums and powers of integers saturate.
   if ((op === 'sum' || op === 'pow') && dtype === 'i32') return false;
-  // It has no Where for 16 bits.
+  // ORT has Where for 64 bits, but not for 16.
   if (op === 'where' && (dtype === 'i64' || dtype === 'f64')) return true;
   return moving.has(op) || [step, ...inputs].every((type) => computedHere.has(type.dtype));
 }
@@ -87,7 +90,7 @@ function lowerStep<K extends OnnxOp>(
   graph.define(step.output, table[step.op](graph, step));
 }
 
-/** Adds a step to a graph; throws BackendError for a step that it cannot compute. */
+/** Adds a step to a graph. Throws BackendError for a step that sessions cannot compute. */
 export function lower(graph: GraphBuilder, step: Step): void {
   const types = step.inputs.map((id) => graph.type(id));
   const takes = onnxComputes(step, types) || graph.converts(step);

@@ -4,7 +4,7 @@ import type { GraphBuilder } from '../graph-builder.ts';
 import type { Operand } from '../operand.ts';
 import type { Lowerings } from './lowering.ts';
 
-/** MatMul broadcasts batch dims itself; its last two dims must be there in full. */
+/** Returns an operand for MatMul, which broadcasts batch dims itself, but needs the last two dims in full. */
 function matrixOperand(graph: GraphBuilder, id: number): Operand {
   const operand = graph.operand(id);
   const { shape } = graph.type(id);
@@ -43,7 +43,7 @@ function multiply(graph: GraphBuilder, step: StepMap['matmul']): Operand {
   return { name: graph.emit('MatMul', operands), shape };
 }
 
-/** The result has a batch dim of 1 where both operands have. */
+/** The shape of the result. It has a batch dim of 1 where both operands have one. */
 function matrixShape(a: Operand, b: Operand, shape: Shape): Shape {
   return shape.map((size, dim) => {
     if (dim >= shape.length - 2) return size;

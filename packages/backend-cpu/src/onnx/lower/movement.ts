@@ -15,7 +15,7 @@ export const movement: Lowerings<'reshape' | 'permute' | 'expand' | 'slice' | 'p
     const shape = step.params.order.map((dim) => x.shape[dim] ?? 1);
     return { name: graph.emit('Transpose', [x.name], { perm }), shape };
   },
-  // Nodes that broadcast read the small operand; GraphBuilder.exact repeats it for the others.
+  // Nodes that broadcast read the small operand. For other nodes, GraphBuilder.exact expands it.
   expand: (graph, step) => operandOf(graph, step, 0),
   slice: (graph, step) => {
     const { starts, stops, steps } = step.params;

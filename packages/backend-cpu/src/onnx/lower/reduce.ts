@@ -5,7 +5,7 @@ import { exactOf, type Lowerings } from './lowering.ts';
 
 const dropDims = { keepdims: { int: 0 } };
 
-/** ORT's ReduceMax may miss a NaN that is not the first of its row. */
+/** Checks for NaN separately, because ORT's ReduceMax may miss a NaN that is not the first element of its row. */
 function maxOf(graph: GraphBuilder, step: StepMap['max']): Operand {
   const x = exactOf(graph, step, 0);
   const axes = graph.int64s(step.params.dims);
@@ -17,8 +17,8 @@ function maxOf(graph: GraphBuilder, step: StepMap['max']): Operand {
 }
 
 /**
- * ORT's TopK of all elements keeps the order of equal ones. Of NaN it has no order: they are infinities to it, and a
- * second pass moves them behind those.
+ * ORT's TopK of all elements is a stable sort, but it has no order for NaN. So each NaN is sorted as infinity first,
+ * and a second pass sorts the NaN past the infinities.
  */
 function orderOf(graph: GraphBuilder, step: StepMap['argSort']): Operand {
   const { dim, descending } = step.params;

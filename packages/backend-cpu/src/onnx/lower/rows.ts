@@ -1,6 +1,6 @@
 import { exactOf, type Lowerings } from './lowering.ts';
 
-/** Composites over the last dim that ORT has kernels for. */
+/** Composites over the last dim for which ORT has kernels. */
 export const rows: Lowerings<'softmax' | 'logSoftmax' | 'layerNorm'> = {
   softmax: (graph, step) => ({
     name: graph.emit('Softmax', [exactOf(graph, step, 0)], { axis: { int: -1 } }),

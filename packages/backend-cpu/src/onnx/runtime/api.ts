@@ -6,15 +6,15 @@ import { libraryPath } from './library-path.ts';
 /** A pointer of the native library. */
 export type Address = bigint;
 
-/** An OrtStatus: null where the call succeeded. */
+/** An OrtStatus. It is null if the call succeeded. */
 type Status = Address | null;
 
-/** One element; the native side writes an address into it. */
+/** One element, into which the native side writes an address. */
 export type OutAddress = BigUint64Array;
 
 /**
- * The functions of ONNX Runtime's C API that we call, by their place in its table. The table only
- * ever grows at its end, so a place holds for every later version.
+ * The functions of ONNX Runtime's C API that we call, with their index in its table. The table only ever grows at its
+ * end, so an index holds for every later version.
  */
 const signatures = {
   GetErrorMessage: [2, 'const char *', ['void *']],
@@ -46,16 +46,16 @@ const signatures = {
   AddSessionConfigEntry: [130, 'void *', ['void *', 'const char *', 'const char *']],
 } as const satisfies Record<string, readonly [number, string, readonly string[]]>;
 
-/** Version of the table that has all of the above: that of ONNX Runtime 1.16. */
+/** The version of the table that has all of the functions above. It is the version of ONNX Runtime 1.16. */
 const apiVersion = 16;
 
-/** Blocks the thread, or runs on another one; `done` is then called with the status. */
+/** A function that blocks the thread, or that runs on another thread and then calls `done` with the status. */
 interface OverlappedFunction<Parameters extends readonly unknown[]> {
   (...parameters: Parameters): Status;
   async(...parameters: [...Parameters, done: (error: Error | null, status: Status) => void]): void;
 }
 
-/** What the table's functions take; out-parameters are typed arrays that the call fills. */
+/** The parameters of the table's functions. Out-parameters are typed arrays that the call fills. */
 interface Functions {
   GetErrorMessage(status: Address): string;
   CreateEnv(logLevel: number, name: string, out: OutAddress): Status;
@@ -104,25 +104,25 @@ interface Functions {
 }
 
 /**
- * ONNX Runtime's library, called directly. The package's own JavaScript interface copies every
- * output into a new ArrayBuffer, even one that was computed in place; for a training step that
- * costs more than all of its elementwise work.
+ * ONNX Runtime's library, which we call directly. The package's own JavaScript interface copies every output into a new
+ * ArrayBuffer, even an output that was computed in place. For a training step, that costs more than all of its
+ * elementwise work.
  */
 export interface Runtime {
   readonly functions: Functions;
   readonly env: Address;
   readonly cpuMemory: Address;
-  /** Held because the library is unloaded when this is collected. */
+  /** Kept here because the library is unloaded when this object is collected. */
   readonly library: unknown;
   /** Whether calls may run on other threads. */
   readonly canOverlap: boolean;
-  /** Throws BackendError with the runtime's message where a call failed. */
+  /** Throws BackendError with the runtime's message if a call failed. */
   readonly check: (asked: string | (() => string), status: Status) => void;
 }
 
 let loaded: Runtime | undefined;
 
-/** Loads the library once per thread. Throws BackendError where this platform has none. */
+/** Loads the library once per thread. Throws BackendError if this platform has none. */
 export function runtime(): Runtime {
   loaded ??= load();
   return loaded;
@@ -144,28 +144,28 @@ function load(): Runtime {
   };
   const out = addressArray(1);
   const take = (): Address => out[0] ?? 0n;
-  // Log level 3: errors only.
+  // Log level 3 means errors only.
   check('to start ONNX Runtime', functions.CreateEnv(3, 'shardwise', out));
   const env = take();
-  // Device allocator, default memory: plain host memory that ONNX Runtime does not own.
+  // A device allocator with default memory stands for plain host memory that ONNX Runtime does not own.
   check('to start ONNX Runtime', functions.CreateCpuMemoryInfo(0, 0, out));
   return { functions, env, cpuMemory: take(), library, canOverlap, check };
 }
 
 /**
- * 64-bit words for the native side. Over a buffer of its own: small typed arrays without one lie in
+ * Makes an array of 64-bit words for the native side. It has a buffer of its own: small typed arrays without one lie in
  * the JavaScript heap, where they may move while a call writes to them.
  */
 export function addressArray(length: number): BigUint64Array {
   return new BigUint64Array(new ArrayBuffer(length * 8));
 }
 
-/** Where the first byte of host memory is. */
+/** The address of the first byte of host memory. */
 export function addressOf(bytes: Uint8Array): Address {
   return koffi.address(bytes);
 }
 
-/** The library and the table of its C API. */
+/** Returns the library and the table of its C API. */
 function openLibrary(path: string): { readonly library: unknown; readonly table: Address } {
   try {
     const library = koffi.load(path);
@@ -195,6 +195,6 @@ function functionsOf(table: Address): Functions {
     const prototype = koffi.proto(result, [...parameters]);
     return [name, koffi.decode(koffi.decode(table, index * 8, 'void *'), prototype)];
   });
-  // koffi types what it decodes as unknown; the signatures above are what the interface says.
+  // koffi gives what it decodes the type unknown. The interface describes the signatures above.
   return Object.fromEntries(entries) as Functions;
 }

@@ -1,18 +1,18 @@
 import { threadId } from 'node:worker_threads';
 import koffi from 'koffi';
 
-/** What matrix products keep on the stack takes some 100 KiB; koffi gives 128 KiB by default. */
+/** Matrix products keep some 100 KiB on the stack. koffi's default is 128 KiB. */
 const STACK_BYTES = 4 << 20;
 const ENOUGH_STACK_BYTES = 1 << 20;
-/** Threads of Node's pool, unless the environment says otherwise. */
+/** The number of threads in Node's pool, if the environment does not set it. */
 const DEFAULT_POOL_THREADS = 4;
 
-/** Sets the size of the stacks of native calls. To be called before this thread loads a library. */
+/** Sets the stack size of native calls. Must be called before this thread loads a library. */
 export function configureCalls(): void {
   try {
     koffi.config({ async_stack_size: STACK_BYTES });
   } catch {
-    // A library is loaded already: one of ours, or one with stacks that its user chose.
+    // A library has been loaded before: by us, or by the user, who chose the stack size.
   }
 }
 
@@ -24,8 +24,8 @@ export function callThreads(): boolean {
 }
 
 /**
- * Whether each thread of the process finds a free thread in the pool that they share. Where it is smaller
- * than their number, the calls of one would wait for those of another, and it is better to run them in place.
+ * Whether every thread of the process finds a free thread in the pool that they share. If the process has more threads
+ * than the pool, the calls of one would wait for those of another, so it is better to run them in place.
  */
 function poolHasRoom(): boolean {
   const threads = Number(process.env['UV_THREADPOOL_SIZE'] ?? DEFAULT_POOL_THREADS);

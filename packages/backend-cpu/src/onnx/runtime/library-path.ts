@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { BackendError } from '@shardwise/core/spec';
 
-/** The library that the package of each platform and architecture of Node holds. */
+/** The file name of the library in the package for each platform and architecture. */
 const libraries: Readonly<Record<string, string>> = {
   'linux-x64': 'libonnxruntime.so.1',
   'linux-arm64': 'libonnxruntime.so.1',
@@ -12,8 +12,8 @@ const libraries: Readonly<Record<string, string>> = {
 };
 
 /**
- * Where ONNX Runtime's library lies. Each platform's is a package, of which npm installs the one that fits.
- * Throws BackendError where there is none.
+ * The path of ONNX Runtime's library. Each platform has its own package, and npm installs the one that fits. Throws
+ * BackendError if there is none.
  */
 export function libraryPath(platform = `${process.platform}-${process.arch}`): string {
   const library = libraries[platform];

@@ -7,7 +7,7 @@ export interface SessionOptions {
 
 const graphOptimizationAll = 99;
 const sequential = 0;
-/** Errors are thrown with the same text. */
+/** The log level of fatal errors. Other errors are thrown with the text that would be logged. */
 const fatalOnly = 4;
 
 /** An ONNX model, ready to run on memory that the caller owns. */
@@ -15,7 +15,7 @@ export class Session {
   readonly #address: Address;
   #released = false;
 
-  /** Throws BackendError where ONNX Runtime does not take the model. `asked` says what it is. */
+  /** Throws BackendError if ONNX Runtime does not accept the model. `asked` says what was asked for, in the error. */
   constructor(model: Uint8Array, options: SessionOptions, asked: string) {
     const { functions, env, check } = runtime();
     const out = addressArray(1);
@@ -24,13 +24,13 @@ export class Session {
     try {
       check(asked, functions.SetIntraOpNumThreads(settings, options.threads));
       check(asked, functions.SetInterOpNumThreads(settings, 1));
-      // Each session would keep the most that it ever needed for temporaries, beside our memory.
+      // Otherwise each session would keep the most memory that its temporaries ever needed, in addition to ours.
       check(asked, functions.DisableMemPattern(settings));
       check(asked, functions.DisableCpuMemArena(settings));
       check(asked, functions.SetSessionExecutionMode(settings, sequential));
       check(asked, functions.SetSessionGraphOptimizationLevel(settings, graphOptimizationAll));
       check(asked, functions.SetSessionLogSeverityLevel(settings, fatalOnly));
-      // Threads that spin between ops take the cores from other ranks: 4 to 8 times slower there.
+      // Threads that spin between ops take cores from other ranks, which makes them 4 to 8 times slower.
       check(
         asked,
         functions.AddSessionConfigEntry(settings, 'session.intra_op.allow_spinning', '0'),
@@ -42,7 +42,7 @@ export class Session {
     this.#address = out[0] ?? 0n;
   }
 
-  /** Blocks the thread. Throws BackendError where a kernel fails; `describe` says what runs. */
+  /** Runs the session and blocks the thread. Throws BackendError if a kernel fails. `describe` says what runs. */
   run(inputs: Values, outputs: Values, describe: () => string): void {
     const { functions, check } = runtime();
     check(
@@ -61,8 +61,8 @@ export class Session {
   }
 
   /**
-   * Does what `run` does, on another thread where this platform and process let it; until the promise
-   * settles, the session, its tensors and their memory must stay.
+   * Does what `run` does, on another thread if this platform and process allow it. Until the promise settles, the
+   * session, its tensors and their memory must stay alive.
    */
   runOverlapped(inputs: Values, outputs: Values, describe: () => string): Promise<void> {
     const { functions, check, canOverlap } = runtime();
@@ -101,7 +101,7 @@ export class Session {
   }
 }
 
-/** Names and tensors of a session's inputs or outputs, as the C API takes them. */
+/** The names and tensors of a session's inputs or outputs, in the form that the C API takes. */
 export class Values {
   readonly count: number;
   readonly names: BigUint64Array;
@@ -126,7 +126,10 @@ export class Values {
     });
   }
 
-  /** Puts a tensor over memory in place of the one before; the C API has the numbers of the types of models. Shape: dims of the tensor. */
+  /**
+   * Replaces a tensor with one over this memory. `shape` has its dims. The C API uses the same numbers for types as
+   * models do.
+   */
   set(
     index: number,
     data: Address,

@@ -10,7 +10,7 @@ import { emitArmMultiply } from './emit-arm-multiply.ts';
 import { emitArmPacking } from './emit-arm-packing.ts';
 import { emitArmTile } from './emit-arm-tile.ts';
 
-/** The routines of products for AArch64, and where they begin, by name. */
+/** The code of the product routines for AArch64, and the labels where they begin, by name. */
 export interface ArmProducts {
   readonly bytes: Uint8Array;
   readonly run: Label;
@@ -19,7 +19,7 @@ export interface ArmProducts {
 
 const kinds: readonly ProductKind[] = ['f32 to f32', 'bf16 to f32', 'bf16 to bf16'];
 
-/** Writes the routines, for NEON and for BFMMLA. Anybody can; only such a processor can run them. */
+/** Writes the routines for NEON and BFMMLA. This works on every processor, but only one with both can run them. */
 export function writeArmProducts(): ArmProducts {
   const code = new ArmAssembler();
   const labels = new Map<string, Label>();
@@ -47,12 +47,12 @@ export function writeArmProducts(): ArmProducts {
   return { bytes: code.finish(), run, labels };
 }
 
-/** Packings as the routines read them: four terms of bf16 are two units. */
+/** How the routines expect panels. Four terms of bf16 are two units. */
 export function armPanels(kind: ProductKind): Panels {
   return { ...armTile, unitMultiple: kind === 'f32 to f32' ? 1 : armTerms / 2, unitBytes: 4 };
 }
 
-/** Assembles the routines for this processor. Throws an error that says why where they cannot be run. */
+/** Places the routines into executable memory. Throws an error that says why if this processor cannot run them. */
 export function createArmProductCode(pages?: CodePages): ProductCode {
   const { bytes, run, labels } = writeArmProducts();
   const start = placeCode(bytes, pages, 'arm64');
@@ -77,8 +77,8 @@ export function createArmProductCode(pages?: CodePages): ProductCode {
 }
 
 /**
- * Calls the routine of one task after the other, up to one without. x0: the frame. Keeps what the platform's calls keep
- * (AAPCS64): x19 to x30 and the low halves of v8 to v15.
+ * Writes the code that calls the routine of each task in turn, up to a task whose routine is 0. x0: the frame. It saves
+ * the registers that functions must not change on this platform (AAPCS64): x19 to x30 and the low halves of v8 to v15.
  */
 function emitRun(code: ArmAssembler): Label {
   const start = code.place();

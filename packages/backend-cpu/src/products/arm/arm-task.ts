@@ -2,15 +2,18 @@ import type { ArmAssembler } from '../../machine-code/arm/assembler.ts';
 import { type ArmRegister, x } from '../../machine-code/arm/operands.ts';
 import { fieldOffset, type OperandName, operandOffset, type TaskField } from '../task-layout.ts';
 
-/** The sums that stay in registers: 24 of 32 vectors. */
+/** The size of the tile of sums that stays in registers. It takes 24 of 32 vectors. */
 export const armTile = { rows: 8, columns: 12 } as const;
-/** Terms that one instruction takes of each row and column of bf16. */
+/** How many terms of each row and column one bf16 instruction takes. */
 export const armTerms = 4;
 
-/** The addresses of the frame and of the task that is carried out. Routines leave them, and x18 belongs to the system. */
+/**
+ * The registers with the addresses of the frame and of the current task. Routines must not change them, nor x18, which
+ * belongs to the system.
+ */
 export const frame: ArmRegister = x(19);
 export const task: ArmRegister = x(20);
-/** The way back of a routine that calls another. */
+/** The return address. A routine that calls another one must save it. */
 export const link: ArmRegister = x(30);
 
 export function loadField<K extends 'pack' | 'multiply'>(
@@ -26,7 +29,7 @@ export function loadOperand(code: ArmAssembler, target: ArmRegister, name: Opera
   code.move('ldr x', target, frame, operandOffset(name));
 }
 
-/** Registers of `emitCopy`, all of which it changes, and x8, x15, x16 and x17. */
+/** The registers that `emitCopy` takes. It may change all of them, and x8, x15, x16 and x17. */
 export const copied: Readonly<
   Record<'source' | 'sourceStride' | 'target' | 'targetStride' | 'rows' | 'elements', ArmRegister>
 > = {
@@ -38,7 +41,10 @@ export const copied: Readonly<
   elements: x(14),
 };
 
-/** Copies rows of elements one by one: what does not fill registers. There are some of both. */
+/**
+ * Writes code that copies rows, element by element, for blocks that do not fill registers. There must be at least one
+ * row and one element.
+ */
 export function emitCopy(code: ArmAssembler, elementBytes: 2 | 4): void {
   const { source, sourceStride, target, targetStride, rows, elements } = copied;
   const [from, to, left, value] = [x(15), x(16), x(8), x(17)];

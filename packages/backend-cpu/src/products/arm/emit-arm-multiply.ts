@@ -6,7 +6,7 @@ import type { TaskField } from '../task-layout.ts';
 import { armTile, copied, emitCopy, frame, link, loadField, loadOperand } from './arm-task.ts';
 import { skipUnless, tileOperands } from './emit-arm-tile.ts';
 
-/** On the stack: what the kernel takes for the result and for what is added, where a panel lacks columns. */
+/** Tiles on the stack. If a panel lacks columns, the kernel uses them as its result and its addend. */
 const tileBytes = 4 * armTile.rows * armTile.columns;
 const [resultTile, addendTile] = [0, tileBytes];
 const [linkPlace, columnsPlace, rowsPlace] = [2 * tileBytes, 2 * tileBytes + 8, 2 * tileBytes + 16];
@@ -17,8 +17,9 @@ const [rowPanels, leftPanel, resultRow, addendRow] = [x(25), x(26), x(27), x(28)
 const [scratch, other] = [x(8), x(9)];
 
 /**
- * The routine that multiplies all panels of rows with all panels of columns: a panel of columns stays in the nearest cache while
- * those of rows pass by. Kernels have all columns: where a panel lacks some, its tiles are copied to the stack and back.
+ * Writes the routine that multiplies all panels of rows by all panels of columns. A panel of columns stays in the
+ * nearest cache while the panels of rows pass by. Kernels always compute all columns. If a panel lacks columns, its
+ * tiles are copied to the stack and back.
  */
 export function emitArmMultiply(code: ArmAssembler, kind: ProductKind): Label {
   const resultBytes = kind === 'bf16 to bf16' ? 2 : 4;
@@ -100,7 +101,7 @@ export function emitArmMultiply(code: ArmAssembler, kind: ProductKind): Label {
   return start;
 }
 
-/** How many rows or columns this panel has: all, or, where it is the last one, what the field says. */
+/** Stores how many rows or columns the current panel has: all, or what the field says if this is the last panel. */
 function emitCount(
   code: ArmAssembler,
   panels: ArmRegister,
@@ -125,7 +126,7 @@ function emitKernelCall(code: ArmAssembler): void {
   code.call(scratch);
 }
 
-/** The columns and rows that there are of a tile of f32. */
+/** Copies the existing columns and rows of an f32 tile to the stack. */
 function emitToStack(
   code: ArmAssembler,
   source: ArmRegister,
@@ -145,7 +146,7 @@ function emitTileCopy(code: ArmAssembler, elementBytes: 2 | 4): void {
   emitCopy(code, elementBytes);
 }
 
-/** Adds what the field says, times a power of 2. Changes x8. */
+/** Adds a field, times a power of 2, to the target. Changes x8. */
 function addField(
   code: ArmAssembler,
   target: ArmRegister,

@@ -4,21 +4,28 @@ import type { Label } from '../../machine-code/code.ts';
 import type { Packing } from '../product-types.ts';
 import { armTerms, copied, emitCopy, frame, loadField, loadOperand } from './arm-task.ts';
 
-/** What a routine packs. With `transposes`, the elements of a lane lie together in memory; without, the lanes of an element do. */
+/**
+ * What a routine packs. With `transposes`, the elements of a lane lie together in memory. Without it, the lanes of an
+ * element do.
+ */
 export interface ArmPanelShape {
   readonly packing: Packing;
   readonly lanes: 8 | 12;
   readonly transposes: boolean;
 }
 
-/** Where a block of 4 elements of all lanes is read, the bytes to the next row of it, and where it is packed. */
+/**
+ * The registers of the current block, 4 elements of all lanes: its address, the bytes from one of its rows to the next,
+ * and the place where it is packed.
+ */
 const [source, stride, place] = [x(0), x(1), x(28)];
 const scratch = x(2);
 
 /**
- * The routine that packs panels of rows or columns. f32: element by element of k, those of all lanes. bf16: four elements by
- * four, each lane's together. Blocks of which not all is there are copied into zeros on the stack first, so that nothing else is
- * read. Behind an odd end of f32 some bytes of the next panel are written, which is packed later, or of the spare ones.
+ * Writes the routine that packs panels of rows or columns. In f32 panels, the lanes of each element of k lie together.
+ * In bf16 panels, every four elements of k of a lane lie together. Incomplete blocks are first copied into zeros on the
+ * stack, so that nothing else is read. If k of f32 is not a multiple of 4, some bytes behind the panel are written.
+ * They belong to the next panel, which is packed later, or are spare bytes.
  */
 export function emitArmPacking(code: ArmAssembler, shape: ArmPanelShape): Label {
   const { packing, lanes, transposes } = shape;
@@ -133,7 +140,7 @@ function emitTransposedFloats(code: ArmAssembler, lanes: number): void {
   }
 }
 
-/** The stores interleave four elements, of eight lanes and of the four behind them. */
+/** The stores interleave four elements: first those of eight lanes, and then those of the four lanes behind them. */
 function emitStraightHalves(
   code: ArmAssembler,
   lanes: 8 | 12,

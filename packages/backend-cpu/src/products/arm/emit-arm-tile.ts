@@ -6,7 +6,10 @@ import type { ProductKind } from '../product-types.ts';
 import { fieldOffset, taskFlags } from '../task-layout.ts';
 import { armTerms, armTile, loadField, task } from './arm-task.ts';
 
-/** Operands of a kernel, as those of the other processors; all but the strides are changed. */
+/**
+ * The registers with the operands of a kernel, which are the same operands as on other processors. A kernel changes all
+ * but the strides.
+ */
 export const tileOperands: Readonly<
   Record<
     | ('left' | 'right' | 'units' | 'result' | 'resultStride')
@@ -30,26 +33,30 @@ export interface ArmTileOptions {
   readonly rows: number;
 }
 
-/** Steps of one turn of the loop. */
+/** How many steps one turn of the loop makes. */
 const unroll = 4;
 const { left, right, units, result, resultStride, addend, addendStride, leftStride } = tileOperands;
 const scratch = x(8);
-/** The eight vectors that have no sums. */
+/** The eight vectors that do not hold sums. */
 const free = (index: number): ArmVector => v(24 + index);
-/** Where rows of an operand that is not packed are read. */
+/** The registers with the addresses of rows, if the rows are read from the operand and not from a packed panel. */
 const rowBases: readonly ArmRegister[] = [left, ...[8, 9, 10, 11, 12, 13, 14].map(x)];
 const vectorsOfRow = armTile.columns / 4;
 
 /**
- * The kernel that multiplies a panel of `rows` rows with one of all 12 columns, of which nothing need be left out. Sums of f32 are
- * made in the order of k, by one fused multiply-add for each; those of bf16 by `bfmmla`, which adds four products at a time, in an
- * order and with a rounding of its own. Rows of bf16 that are not packed are eight, of a multiple of 4 terms.
+ * Writes the kernel that multiplies a panel of `rows` rows by a panel of all 12 columns. Sums of f32 are computed in
+ * the order of k, with one fused multiply-add for each term. Sums of bf16 are computed by `bfmmla`, which adds four
+ * products at a time, in its own order and with its own rounding. bf16 rows that are not packed must be eight, with a
+ * multiple of 4 terms.
  */
 export function emitArmTile(code: ArmAssembler, options: ArmTileOptions): Label {
   const start = code.place();
   const { kind, source, rows } = options;
   const isFloat = kind === 'f32 to f32';
-  /** Vector `part` of the sums of a row. Those of bf16 are of 2 rows and 2 columns each, until they are made, and of 4 columns then. */
+  /**
+   * The vector with 4 columns of a row's sums: part `part`. While bf16 sums are computed, a vector has 2 rows and 2
+   * columns instead.
+   */
   const sum = (row: number, part: number): ArmVector =>
     v(isFloat ? vectorsOfRow * row + part : 2 * vectorsOfRow * (row >> 1) + 2 * part + (row & 1));
   const eachSum = (visit: (sum: ArmVector, row: number, part: number) => void): void => {
@@ -57,7 +64,10 @@ export function emitArmTile(code: ArmAssembler, options: ArmTileOptions): Label 
       for (let part = 0; part < vectorsOfRow; part++) visit(sum(row, part), row, part);
     }
   };
-  /** Of pairs of rows and four columns: the vectors of both rows, or of the left and the right two columns. */
+  /**
+   * Exchanges halves of the sums of each two rows and four columns. Two vectors with a row each become two vectors with
+   * two columns of both rows each, or the other way round.
+   */
   const exchange = (): void => {
     for (let row = 0; row < rows; row += 2) {
       for (let part = 0; part < vectorsOfRow; part++) {
@@ -83,7 +93,7 @@ export function emitArmTile(code: ArmAssembler, options: ArmTileOptions): Label 
       if (part === vectorsOfRow - 1) code.add(scratch, scratch, resultStride);
     });
     if (!isFloat) {
-      // The second row of a pair that has one.
+      // An odd last row has no partner, whose sums begin with zeros.
       if (rows % 2 === 1) {
         for (let part = 0; part < vectorsOfRow; part++) code.zero(sum(rows, part));
       }
@@ -172,7 +182,7 @@ function emitLoop(code: ArmAssembler, options: ArmTileOptions): void {
   code.place(done);
 }
 
-/** One term of all sums. */
+/** Adds one term to all sums. */
 function emitFloats(
   code: ArmAssembler,
   { source, rows }: ArmTileOptions,
@@ -186,7 +196,7 @@ function emitFloats(
     else code.move('ldr q', free(3), left, leftOffset);
   }
   for (const [row, base] of rowBases.slice(0, rows).entries()) {
-    // By turns in five registers, so that a load need not wait for the row before.
+    // The elements use five registers in turn, so that a load need not wait for the row before.
     const element = free(3 + (row % 5));
     if (source === 'operand') code.ld1rAndStep(element, base);
     for (let part = 0; part < vectorsOfRow; part++) {
@@ -197,7 +207,7 @@ function emitFloats(
   }
 }
 
-/** Four terms of all sums: pairs of rows with pairs of columns. */
+/** Adds four terms to all sums, by multiplying pairs of rows by pairs of columns. */
 function emitHalves(
   code: ArmAssembler,
   { source, rows }: ArmTileOptions,
@@ -223,7 +233,7 @@ function emitHalves(
   }
 }
 
-/** Goes on at `target` unless the task has the flag. Changes x8. */
+/** Writes a jump to `target` for tasks without the flag. Changes x8. */
 export function skipUnless(code: ArmAssembler, flag: keyof typeof taskFlags, target: Label): void {
   loadField(code, scratch, 'multiply', 'flags');
   code.jumpUnlessBit(scratch, Math.log2(taskFlags[flag]), target);

@@ -19,16 +19,16 @@ import {
 import type { Packing } from '../product-types.ts';
 import { bf16Offset, bf16Table, type BitsOfBf16, type Vectors } from './vectors.ts';
 
-/** Eight lanes are one vector. */
+/** The lanes of one vector. */
 const lanes = 8;
-/** Lanes of two vectors: no mask is of more. */
+/** The lanes of two vectors. No mask has more. */
 const mostLanes = 2 * lanes;
-/** Bytes behind the stack pointer that nobody else writes, as kernels call nothing. */
+/** The offset of memory below the stack pointer. Nothing else writes it, because kernels call no other code. */
 const redZone = -64;
 
 /**
- * Vectors of AVX2, which has no registers for masks: which elements there are is said by vectors, which are read from tables.
- * Elements of 2 bytes are read and written in pairs, and the last one once more by itself.
+ * The vectors of AVX2. AVX2 has no mask registers, so vectors say which elements exist. These are read from tables.
+ * Elements of 2 bytes are read and written in pairs, and then the last one by itself.
  */
 export class Avx2Vectors implements Vectors {
   readonly lanes: Vectors['lanes'] = lanes;
@@ -36,9 +36,9 @@ export class Avx2Vectors implements Vectors {
   readonly tile: Vectors['tile'] = { rows: 6, columns: 16 };
   readonly #code: Assembler;
   readonly #constants: Label;
-  /** Elements with all bits, as many as two vectors have, and then as many without. */
+  /** A table: as many elements with all bits set as two vectors have, and then as many without bits. */
   readonly #elements: Label;
-  /** A vector without bits, 2 bytes with all, and a vector without. */
+  /** A table: a vector without bits, 2 bytes with all bits set, and a vector without bits. */
   readonly #halfElement: Label;
 
   constructor(code: Assembler) {
@@ -103,7 +103,10 @@ export class Avx2Vectors implements Vectors {
     code.shift('vpsrld', target, rounded, 16);
   }
 
-  /** Masks of the vectors of a panel in 12 and 13, and for bf16 those of the last of an odd number in 14 and 15. */
+  /**
+   * Loads the masks of a panel's vectors into vectors 12 and 13. For bf16, vectors 14 and 15 get the masks of the last
+   * element of an odd number.
+   */
   beginLanes(count: Register, packing: Packing): void {
     const code = this.#code;
     code.mov(r8, count);
@@ -140,13 +143,16 @@ export class Avx2Vectors implements Vectors {
       code.vstore('vmovups', place, source);
       return;
     }
-    // The six rows of a panel.
+    // The last vector of a panel has only some of its lanes: a panel has six rows, which are 16 bytes and 8 bytes.
     code.vstore('vmovups', place, xmm(source.index));
     code.vextractf128(xmm(4), source, 1);
     code.vstore('vmovlps', { ...place, displacement: place.displacement + 16 }, xmm(4));
   }
 
-  /** Masks in 15, and in 14 those of a second vector, or for bf16 that of the last of an odd number. */
+  /**
+   * Loads a mask into vector 15. Vector 14 gets the mask of a second vector, or for bf16 that of the last element of an
+   * odd number.
+   */
   beginUnits(count: Register, packing: Packing): void {
     const code = this.#code;
     const fewer = code.label();
@@ -183,7 +189,7 @@ export class Avx2Vectors implements Vectors {
     this.#join(target, target, rest);
   }
 
-  /** The place on the stack has the bytes of columns that there are not. */
+  /** Stores how many bytes the missing columns have, to the place on the stack. */
   beginColumns(count: Register, place: Memory): void {
     const code = this.#code;
     code.mov(rax, mostLanes);
@@ -207,7 +213,9 @@ export class Avx2Vectors implements Vectors {
     this.#code.ternary('vmaskmovps', target, ymm(14 + half), place);
   }
 
-  /** Stores under masks take some processors a multiple of the time. */
+  /**
+   * Writes stores without masks for whole panels, because masked stores take several times as long on some processors.
+   */
   eachStore(emit: (isWhole: boolean) => void): void {
     const code = this.#code;
     const [partial, done] = [code.label(), code.label()];
@@ -236,7 +244,7 @@ export class Avx2Vectors implements Vectors {
       code.vstore('vmovups', at(base), joined);
       return;
     }
-    // rcx: four times the number of columns. r8 and r10 belong to the kernel.
+    // rcx becomes four times the number of columns. r8 and r10 are not used, because they belong to the kernel.
     code.mov(rcx, 4 * mostLanes);
     code.sub(rcx, r11);
     code.mov(rsi, rcx);
@@ -252,13 +260,13 @@ export class Avx2Vectors implements Vectors {
     code.store16(indexed(base, rcx, 1, -2), rax);
   }
 
-  /** The low halves of the elements of two vectors. */
+  /** Joins the low halves of the elements of two vectors. */
   #join(target: Vector, low: Vector, high: Vector): void {
     this.#code.ternary('vpackusdw', target, low, high);
     this.#code.binaryWith('vpermq', target, target, 0xd8);
   }
 
-  /** r8: elements of 4 bytes. r10: where their masks lie. */
+  /** Finds masks of elements of 4 bytes. r8: the number of elements, and then their bytes. r10: where the masks lie. */
   #beginElements(): void {
     const code = this.#code;
     code.shl(r8, 2);
@@ -268,8 +276,8 @@ export class Avx2Vectors implements Vectors {
   }
 
   /**
-   * r8: elements of 2 bytes, and then the bytes from the first to the last one. r10: where masks of pairs lie. rax: that of the
-   * last of an odd number.
+   * Finds masks of elements of 2 bytes. r8: the number of elements, and then the bytes from the first element to the
+   * last. r10: where the masks of pairs lie. rax: where the mask of the last element of an odd number lies.
    */
   #beginHalves(): void {
     const code = this.#code;
@@ -280,7 +288,7 @@ export class Avx2Vectors implements Vectors {
     code.sub(rax, r10);
     code.add(rax, 4 * mostLanes);
     code.push(rax);
-    // Twice the number if it is odd, else 0.
+    // rax becomes twice the number if it is odd, and 0 otherwise.
     code.mov(rax, r8);
     code.and(rax, 1);
     code.imul(rax, r8);

@@ -13,14 +13,14 @@ import {
 import type { Packing } from '../product-types.ts';
 import { bf16Offset, bf16Table, type BitsOfBf16, type Vectors } from './vectors.ts';
 
-/** Sixteen lanes are one vector. */
+/** The lanes of one vector. */
 const lanes = 16;
 const [first, second] = [mask(1), mask(2)];
-/** Which lanes of the last vector of a panel are its own. */
+/** The mask of the lanes of a panel's last vector that belong to the panel. */
 const ofPanel = mask(3);
 const chosen = mask(5);
 
-/** Vectors of AVX-512. `rounds` says whether the processor has instructions for bf16. */
+/** The vectors of AVX-512. `rounds` says whether the processor has instructions for bf16. */
 export class Avx512Vectors implements Vectors {
   readonly lanes: Vectors['lanes'] = lanes;
   readonly byteLength: Vectors['byteLength'] = 64;
@@ -154,11 +154,11 @@ export class Avx512Vectors implements Vectors {
   }
 
   passColumns(): void {
-    // Kernels find the masks.
+    // Kernels read the masks that `beginColumns` has set.
   }
 
   prepareColumns(): void {
-    // So they do.
+    // The masks are set already.
   }
 
   loadColumns(target: Vector, place: Memory, half: 0 | 1): void {
@@ -187,7 +187,7 @@ export class Avx512Vectors implements Vectors {
     }
   }
 
-  /** The masks of two vectors, of so many lanes in all. */
+  /** Sets the masks of two vectors, which have `count` lanes together. */
   #setMasks(count: Register): void {
     const code = this.#code;
     code.mov(rax, -1);

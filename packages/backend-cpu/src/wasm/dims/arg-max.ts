@@ -11,7 +11,10 @@ import { DimWriter } from './dim-writer.ts';
 
 type Vector = Local<'v128'>;
 
-/** Shape: x [outer, size, inner] -> i32 [outer, inner]. Addresses: x, y. The first NaN is the largest. */
+/**
+ * Writes the kernel of argMax. Shape: x [outer, size, inner] -> i32 [outer, inner]. Addresses: x, y. The first NaN
+ * counts as the largest.
+ */
 export function argMax(dtype: 'f32' | 'i32'): FunctionBuilder {
   const writer = new DimWriter(2);
   const { fn, size, strideBytes } = writer;

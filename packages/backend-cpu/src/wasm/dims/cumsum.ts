@@ -3,7 +3,8 @@ import { DimWriter } from './dim-writer.ts';
 import { WideLanes } from './wide-lanes.ts';
 
 /**
- * Running sums, of f32 in f64. Shape: x [outer, size, inner] -> [outer, size, inner]. Addresses: x, y.
+ * Writes the kernel of running sums. f32 is summed in f64. Shape: x [outer, size, inner] -> [outer, size, inner].
+ * Addresses: x, y.
  */
 export function cumsum(dtype: 'f32' | 'i32', reverse: boolean): FunctionBuilder {
   const writer = new DimWriter(2);

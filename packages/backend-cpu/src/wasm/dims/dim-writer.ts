@@ -7,26 +7,26 @@ const LANES = 4;
 const ELEMENT_BYTES = 4;
 const VECTOR_BYTES = 16;
 
-/** Neighbouring columns that are walked along together: whole vectors, or one element in all lanes. */
+/** Adjacent columns that are walked along together: whole vectors, or one element that fills all lanes. */
 export interface Columns {
-  /** How many vectors they are. */
+  /** How many vectors the columns take. */
   readonly vectors: number;
-  /** The first of the columns' elements in a value [outer, size, inner], in bytes from the value's start. */
+  /** Where the columns begin in a value [outer, size, inner], in bytes from the value's start. */
   readonly start: Address;
-  /** The columns' element in a value [outer, inner], in bytes from the value's start. */
+  /** Where the columns lie in a value [outer, inner], in bytes from the value's start. */
   readonly place: Address;
   readonly load: (address: Code<'usize'>, vector: number) => Vector;
   readonly store: (address: Code<'usize'>, value: Code<'v128'>, vector: number) => void;
 }
 
 /**
- * Writes kernels that walk along the middle dim of values [outer, size, inner] of 32 bits an element,
- * several columns at once. Parameters: outer, size, inner, then addresses.
+ * Writes kernels that walk along the middle dim of values [outer, size, inner] with elements of 32 bits, several
+ * columns at once. Parameters: outer, size, inner, then addresses.
  */
 export class DimWriter {
   readonly fn: FunctionBuilder;
   readonly size: Local<'usize'>;
-  /** Bytes from one element of a column to the next. */
+  /** The bytes from one element of a column to the next. */
   readonly strideBytes: Local<'usize'>;
   readonly #outer: Local<'usize'>;
   readonly #inner: Local<'usize'>;
@@ -43,7 +43,7 @@ export class DimWriter {
     return this.fn.parameter(3 + index);
   }
 
-  /** `body` for all columns: as many at once as there are for `vectors`, then four, then one. */
+  /** Writes `body` for all columns: for `vectors` vectors at once, then for four columns, then for one. */
   eachColumn(body: (columns: Columns) => void, vectors = 1): void {
     const { fn } = this;
     const outer = fn.let(usize.const(0));

@@ -2,12 +2,15 @@ import { f32x4, type FunctionBuilder, i32x4, usize } from '@shardwise/wasm-assem
 import { DimWriter } from './dim-writer.ts';
 import { WideLanes } from './wide-lanes.ts';
 
-/** Rows summed in f32 before an f64 sum takes over. */
+/** How many rows are summed in f32 before the sum is added to one in f64. */
 const BLOCK = 64;
-/** 64 columns: enough of each row at once that memory is read in long runs. */
+/** 64 columns. They are enough of each row at once to read memory in long runs. */
 const VECTORS = 16;
 
-/** Wraps around. Shape: x i32 [outer, size, inner] -> [outer, inner]. Addresses: x, y. */
+/**
+ * Writes the kernel of i32 sums, which wrap around. Shape: x i32 [outer, size, inner] -> [outer, inner]. Addresses: x,
+ * y.
+ */
 export function sumIntegers(): FunctionBuilder {
   const writer = new DimWriter(2);
   const { fn, size, strideBytes } = writer;
@@ -25,7 +28,10 @@ export function sumIntegers(): FunctionBuilder {
   return fn;
 }
 
-/** Sums of many rows, which keep their digits. Shape: x [outer, size, inner] -> [outer, inner]. Addresses: x, y. */
+/**
+ * Writes the kernel of f32 sums that stay accurate over many rows. Shape: x [outer, size, inner] -> [outer, inner].
+ * Addresses: x, y.
+ */
 export function sumManyRows(): FunctionBuilder {
   const writer = new DimWriter(2);
   const { fn, size, strideBytes } = writer;

@@ -10,13 +10,13 @@ import {
 const HIGH_HALF = [8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15];
 const BOTH_LOW = [0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23];
 
-/** Four running sums in f64, of lanes of f32. */
+/** Four running sums in f64, one for each f32 lane of a vector. */
 export class WideLanes {
   readonly #fn: FunctionBuilder;
   readonly #low: Local<'v128'>;
   readonly #high: Local<'v128'>;
 
-  /** Zeros, set where the code is now. */
+  /** Writes code that sets the sums to zero. */
   constructor(fn: FunctionBuilder) {
     this.#fn = fn;
     this.#low = fn.let(fn.float(0));
@@ -30,7 +30,7 @@ export class WideLanes {
     fn.set(this.#high, f64x2.add(this.#high, f64x2.promoteLowF32x4(high)));
   }
 
-  /** Rounded to f32. */
+  /** The sums, rounded to f32. */
   rounded(): Code<'v128'> {
     const [low, high] = [this.#low, this.#high].map((half) => f32x4.demoteF64x2Zero(half));
     if (low === undefined || high === undefined) throw new RangeError('two halves');

@@ -5,7 +5,9 @@ export function elementCount(shape: Shape): number {
   return shape.reduce((product, dim) => product * dim, 1);
 }
 
-/** How `expand` reads its input; undefined where a loop over rows cannot (dims repeated in the middle). */
+/**
+ * How `expand` reads its input. Undefined if a loop over rows cannot read it, because dims in the middle are repeated.
+ */
 export function expandAccess(from: Shape, to: Shape): Access | undefined {
   if (from.every((dim, i) => dim === to[i])) return { kind: 'element' };
   if (elementCount(from) === 1) return { kind: 'scalar', elementOffset: 0 };

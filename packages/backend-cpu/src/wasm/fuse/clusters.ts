@@ -2,7 +2,10 @@ import { isComputed, type KernelGraph, type LoopNode, type RowNode } from './ker
 import { normGradients } from './norm-gradients.ts';
 import { hasEdges, isEdgeInput, isEdgeLoop } from './row-edges.ts';
 
-/** Enough for any chain met in practice; beyond, registers spill for nothing. */
+/**
+ * The most nodes of a fused loop. This is enough for all chains met in practice, and longer loops would only spill
+ * registers.
+ */
 const MAX_NODES = 192;
 const MAX_OPERANDS = 48;
 
@@ -68,13 +71,13 @@ class Clustering {
     }
   }
 
-  /** What is done to rows, with conversions of what it reads and steps on the elements of its result. */
+  /** Joins each row kernel with the conversions of its inputs, and with elementwise loops on its result. */
   mergeRowEdges(): void {
     for (const id of this.#clusterOf.keys()) {
       const row = this.#graph.node(id);
       if (row.kind !== 'row') continue;
       for (const { node } of row.inputs) {
-        // One that stands behind other rows is theirs: a group has rows of one kernel.
+        // A conversion that belongs to other rows stays with them, because a group has the rows of only one kernel.
         const isFree = this.#members.get(this.#clusterIdOf(node))?.length === 1;
         if (isFree && isEdgeInput(this.#graph, row, node) && this.#isReadOnlyBy(node, id)) {
           this.#join(this.#clusterIdOf(node), this.#clusterIdOf(id));
@@ -94,7 +97,10 @@ class Clustering {
     return !isStored && edges.every(({ to }) => this.#clusterOf.get(to) === cluster);
   }
 
-  /** Loops on elements of a row's result, and on theirs, as they are met, and what only these read. */
+  /**
+   * Yields loops on the elements of a row's result, loops on their results, and loops that only these read. The caller
+   * joins each loop before the next one is looked for.
+   */
   *#edgeLoops(row: RowNode): Generator<number> {
     const isOwn = (id: number): boolean => this.#clusterOf.get(id) === this.#clusterOf.get(row.id);
     const isFree = (id: number): boolean =>
@@ -123,7 +129,7 @@ class Clustering {
     for (const { from, to, isElementwise } of this.#edges) if (isElementwise) this.#merge(from, to);
   }
 
-  /** Loops that read the same memory, so that it is read once. */
+  /** Merges loops that read the same memory, so that it is read once. */
   mergeSiblings(): void {
     const lastReader = new Map<number, number>();
     for (const id of this.#clusterOf.keys()) {
@@ -228,7 +234,7 @@ class Clustering {
   }
 }
 
-/** Addresses that the loops read at most. */
+/** The most addresses that the loops can read. */
 function operands(loops: readonly LoopNode[]): number {
   const own = new Set(loops.map(({ id }) => id));
   const read = loops.flatMap(({ inputs }) => inputs.map(({ node }) => node));

@@ -7,13 +7,15 @@ export interface FusedLoop {
   readonly spec: LoopSpec;
   readonly rows: number;
   readonly columns: number;
-  /** Nodes whose memory is read, in the order of `spec.loads`. */
+  /** The nodes whose memory is read, in the order of `spec.loads`. */
   readonly loads: readonly number[];
-  /** Values that are written, in the order of `spec.stores`. */
+  /** The values that are written, in the order of `spec.stores`. */
   readonly stores: readonly number[];
 }
 
-/** `storedValues` gives the values that a node must store; nodes in ascending order. */
+/**
+ * Fuses nodes, which must be in ascending order, to one loop. `storedValues` gives the values that a node must store.
+ */
 export function fuseLoop(
   graph: KernelGraph,
   nodes: readonly LoopNode[],

@@ -3,15 +3,15 @@ import type { Edge } from './clusters.ts';
 import type { KernelGraph } from './kernel-graph.ts';
 
 export interface InPlaceWrites {
-  /** Value -> the value whose memory its loop writes. */
+  /** Maps a value to the value whose memory its loop writes. */
   readonly direct: ReadonlyMap<number, number>;
-  /** Value -> the value whose memory it is copied to when all loops have run. */
+  /** Maps a value to the value whose memory it is copied to after all loops have run. */
   readonly copied: ReadonlyMap<number, number>;
-  /** Readers of old values before the writers of new ones. */
+  /** Edges from the readers of old values to the writers of new ones, which must run later. */
   readonly order: readonly Edge[];
 }
 
-/** Decides which values overwrite their targets at once, and what must run before that. */
+/** Decides which values are written directly over their targets, and what must run before that. */
 export function inPlaceWrites(
   program: KernelProgram,
   graph: KernelGraph,

@@ -8,7 +8,7 @@ import { permutedView, slicedView, type View, wholeView } from '../move/view.ts'
 import { type RowKernel, rowKernel, sumOfHalves, withResidual } from '../rows/row-kernel.ts';
 import { elementCount, expandAccess } from './access.ts';
 
-/** A value read by a node: views (reshape, expand) are folded into the access. */
+/** A value that a node reads. Views (reshape, expand) are folded into the access. */
 export interface Reference {
   readonly node: number;
   readonly access: Access;
@@ -19,7 +19,7 @@ interface NodeBase {
   readonly dtype: DType;
   readonly elements: number;
   readonly inputs: readonly Reference[];
-  /** The value that the node computes, whose memory it may use. */
+  /** The value that the node computes. The node may use its memory. */
   readonly value: number;
 }
 
@@ -29,18 +29,18 @@ export interface LoopNode extends NodeBase {
   readonly op: ElementwiseOp | 'copy';
   readonly inputDType: LaneDType;
   readonly approximate: 'none' | 'tanh' | undefined;
-  /** Row length that its accesses imply. */
+  /** The row length that the node's accesses imply. */
   readonly columns: number | undefined;
 }
 
-/** A box of a moved value: what it is copied from, and where it starts in each dim. */
+/** A box of a moved value: the input's elements that it is copied from, and where it starts in each dim. */
 export interface MovedPart {
   /** The view of the input's memory. */
   readonly source: View;
   readonly starts: readonly number[];
 }
 
-/** A value put together from parts of its inputs, one part per input. */
+/** A value that is put together from parts of its inputs. Each input has one part. */
 export interface MoveNode extends NodeBase {
   readonly kind: 'move';
   readonly shape: Shape;
@@ -63,16 +63,18 @@ type NewNode<N extends KernelNode = KernelNode> = N extends KernelNode ? Omit<N,
 
 const ELEMENT: Access = { kind: 'element' };
 
-/** The program as nodes that compute something, in program order, without views. */
+/** A program as the nodes that compute something, in program order. It has no nodes for views. */
 export class KernelGraph {
   readonly nodes: KernelNode[] = [];
-  /** Value -> node that is to store it. */
+  /** Maps a value to the node that stores it. */
   readonly stores: Map<number, number> = new Map();
   readonly #program: KernelProgram;
-  /** How often each value is read or asked for. */
+  /** How often each value is read, or is an output. */
   readonly #uses = new Map<number, number>();
   readonly #references = new Map<number, Reference>();
-  /** Values that are moved when something needs them in memory, by other views of the same elements. */
+  /**
+   * Movements that are only carried out when something needs their values in memory. Other movements read through them.
+   */
   readonly #moves = new Map<number, NewNode<MoveNode>>();
 
   constructor(program: KernelProgram) {
@@ -93,7 +95,7 @@ export class KernelGraph {
     return node;
   }
 
-  /** The node of an input of the program, if anything reads it. */
+  /** Returns the node of an input of the program, if anything reads it. */
   inputNode(value: number): number | undefined {
     const reference = this.#references.get(value);
     if (!reference) return undefined;
@@ -138,7 +140,10 @@ export class KernelGraph {
     }
   }
 
-  /** A sum of what was bf16 as a sum of that, without an f32 copy of it in memory. */
+  /**
+   * Turns a sum of values that were cast from bf16 into a sum of the bf16 values, so that no f32 copy of them lies in
+   * memory.
+   */
   #halvesOf(kernel: RowKernel, input = -1): Pick<RowNode, 'kernel' | 'inputs'> | undefined {
     const ofHalves = sumOfHalves(kernel);
     if (ofHalves === undefined) return undefined;
@@ -150,7 +155,7 @@ export class KernelGraph {
     return { kernel: ofHalves, inputs: [source] };
   }
 
-  /** Whether every element is known to be 0. */
+  /** Whether every element of a value is known to be 0. */
   #isZero(value: number): boolean {
     const reference = this.#references.get(value);
     const node = reference && this.node(reference.node);
@@ -175,7 +180,7 @@ export class KernelGraph {
     return { kind: 'loop', op, inputDType, approximate, columns, inputs, ...base, dtype };
   }
 
-  /** A sum of dx, which nothing else reads, and a residual, in the kernel that makes dx. */
+  /** Lets the kernel that computes dx add a residual to it, if nothing else reads dx. */
   #gradientWithResidual(
     { op, inputs }: KernelInstruction,
     base: Pick<NodeBase, 'dtype' | 'elements' | 'value'>,
@@ -195,7 +200,7 @@ export class KernelGraph {
     return undefined;
   }
 
-  /** Both halves of a random key, as scalars. */
+  /** Returns references to both halves of a random key, as scalars. */
   #key(inputs: readonly number[]): Reference[] {
     return inputs.flatMap((input) => {
       const { node } = this.#stored(input);
@@ -206,7 +211,10 @@ export class KernelGraph {
     });
   }
 
-  /** References whose row lengths agree; what disagrees with the first is written out. */
+  /**
+   * Returns references that agree in their row length. An input whose row length differs from the first is written to
+   * memory.
+   */
   #ofOneRowLength(inputs: readonly number[]): Reference[] {
     let columns: number | undefined;
     return inputs.map((input) => {
@@ -230,7 +238,7 @@ export class KernelGraph {
     }
   }
 
-  /** Movements of movements are one. */
+  /** Makes the node of a movement. A movement of a movement becomes one movement. */
   #move(
     instruction: KernelInstruction,
     base: Pick<NodeBase, 'dtype' | 'elements' | 'value'>,
@@ -267,7 +275,7 @@ export class KernelGraph {
     };
   }
 
-  /** The parts of a value; one that lies in memory is its only part. */
+  /** Returns the parts of a value. A value that lies in memory is its only part. */
   #moved(value: number): Pick<MoveNode, 'inputs' | 'parts'> {
     const known = this.#moves.get(value);
     if (known) return known;
@@ -275,7 +283,7 @@ export class KernelGraph {
     return { inputs: [node], parts: [{ source, starts: source.dims.map(() => 0) }] };
   }
 
-  /** A value as a view of memory. */
+  /** Returns a value as a view of memory. */
   #view(value: number): { readonly node: Reference; readonly source: View } {
     const move = this.#moves.get(value);
     const [node] = move?.inputs ?? [];
@@ -302,13 +310,13 @@ export class KernelGraph {
     return this.#define(value, { kind: 'input', dtype, elements, inputs: [], value });
   }
 
-  /** A reference to the value as it lies in memory; a view that repeats is written out. */
+  /** Returns a reference to the value as it lies in memory. A view that repeats elements is written to memory first. */
   #stored(value: number): Reference {
     const reference = this.#reference(value);
     return reference.access.kind === 'element' ? reference : this.#copy(value, reference);
   }
 
-  /** The node that stores an output. Loops store any number of values, others only their own. */
+  /** Returns the node that stores an output. Loops can store any number of values, other nodes only their own. */
   #storing(value: number): number {
     const reference = this.#stored(value);
     const node = this.node(reference.node);
@@ -347,7 +355,7 @@ export class KernelGraph {
   }
 }
 
-/** Whether a node computes something that takes memory when it is read elsewhere. */
+/** Whether a node computes something that takes memory if it is read elsewhere. */
 export function isComputed({ kind }: KernelNode): boolean {
   return kind === 'loop' || kind === 'row' || kind === 'move';
 }
@@ -356,7 +364,7 @@ export function columnsOf(access: Access): number | undefined {
   return access.kind === 'row' || access.kind === 'column' ? access.columns : undefined;
 }
 
-/** What a node makes f32 values of, elements of 16 bits; undefined for other nodes. */
+/** Returns the 16-bit elements that a node converts to f32. Returns undefined for other nodes. */
 export function widened(node: KernelNode): Reference | undefined {
   if (node.kind !== 'loop' || node.op !== 'cast' || node.dtype !== 'f32') return undefined;
   const [source] = node.inputs;

@@ -9,14 +9,16 @@ import {
 } from '../rows/row-kernel.ts';
 import { type KernelGraph, type KernelNode, type RowNode, widened } from './kernel-graph.ts';
 
-/** The gradients that one backward step of a norm makes, as nodes. */
+/** The nodes of the gradients in the backward step of one norm. */
 export interface NormGradients {
   readonly input: RowNode;
   readonly weight: RowNode | undefined;
   readonly bias: RowNode | undefined;
 }
 
-/** Nodes of one norm: gradients by its input, its weight and, as a sum over rows of dy, its bias. */
+/**
+ * Finds the gradients of each norm: of its input, of its weight, and of its bias, which is a sum over the rows of dy.
+ */
 export function normGradients(graph: KernelGraph, nodes: Iterable<number>): NormGradients[] {
   const rows = [...nodes].map((id) => graph.node(id)).filter(isRow);
   return rows.flatMap((input) => {
@@ -36,7 +38,7 @@ export function normGradients(graph: KernelGraph, nodes: Iterable<number>): Norm
   });
 }
 
-/** The kernel that makes all of them in the pass that makes dx. */
+/** Returns the kernel that computes all of these gradients in the pass that computes dx. */
 export function normGradientsKernel({ input, weight, bias }: NormGradients): RowKernel {
   const { kernel, inputs } = input;
   const { gradient } = kernel;
@@ -63,7 +65,7 @@ function isSameNorm(weight: NormGradient | undefined, input: NormGradient): bool
   return weight?.of === 'weight' && weight.norm === input.norm && weight.eps === input.eps;
 }
 
-/** Whether a kernel sums all rows of the matrix that another walks over. */
+/** Whether a kernel sums all rows of the matrix that the other kernel walks over. */
 function isSumOfRows({ key, sizes }: RowKernel, { sizes: [rows, columns] }: RowKernel): boolean {
   const [summed, inner, outer] = key === sumManyRowsKey ? [sizes[1], sizes[2], sizes[0]] : sizes;
   const isSum = key === sumRowsKey || key === sumManyRowsKey || key === sumHalvesKey;

@@ -7,7 +7,7 @@ import { fuseLoop } from './fused-loop.ts';
 import { type KernelGraph, type LoopNode, type RowNode, widened } from './kernel-graph.ts';
 import { normGradients, normGradientsKernel } from './norm-gradients.ts';
 
-/** A kernel over rows, what it reads, and what it makes, the result of its rows first. */
+/** A kernel over rows, its inputs, and the nodes that it computes. `result` is the result of its rows. */
 interface RowWork {
   readonly kernel: RowKernel;
   readonly inputs: readonly number[];
@@ -15,7 +15,10 @@ interface RowWork {
   readonly others: readonly RowNode[];
 }
 
-/** The call of a group that has a kernel over rows. `addressOf` gives the value in whose memory a node is. */
+/**
+ * Returns the call of a group that has a kernel over rows. `addressOf` returns the value whose memory holds a node's
+ * result.
+ */
 export function rowCall(
   group: readonly number[],
   graph: KernelGraph,
@@ -43,7 +46,7 @@ export function rowCall(
   return { ...call, indices: { op, size, value: read[input] ?? -1, reader: result.value } };
 }
 
-/** The rows that a group keeps where its result would be, if the result is not stored. */
+/** The values whose memory a group uses to keep rows, because their result is not stored. */
 export function keptRows(
   group: readonly number[],
   graph: KernelGraph,
@@ -89,7 +92,7 @@ function callWithEdges(
   const readBehind = new Set(
     loops.flatMap((loop) => (inputs.includes(loop.id) ? [] : loop.inputs.map(({ node }) => node))),
   );
-  // What widens the rows as they are read is made again for what is done to the result, if that reads it, too.
+  // A loop that widens rows as they are read is repeated behind the result, if steps there read its values too.
   const after = loops.filter(({ id }) => !inputs.includes(id) || readBehind.has(id));
   const fused = fuseLoop(graph, after, (id) => stores.get(id) ?? []);
   const loop = after.length === 0 ? nothing : fused.spec;

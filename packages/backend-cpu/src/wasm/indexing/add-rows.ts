@@ -15,9 +15,9 @@ const UNROLL = 4;
 const VECTOR_BYTES = 16;
 
 /**
- * Shape: x [outer, size, columns], indices [count], source [outer, count, columns] -> [outer, size,
- * columns]. Parameters: outer, size, count, columns, the bytes of y; addresses: x where it is copied,
- * indices, source, y. Returns the place of the first index out of range, or -1.
+ * Writes the kernel that adds rows at indices to x. Shape: x [outer, size, columns], indices [count], source [outer,
+ * count, columns] -> [outer, size, columns]. Parameters: outer, size, count, columns, the bytes of y; addresses: x if
+ * it is copied, indices, source, y. The kernel returns the place of the first index out of range, or -1.
  */
 export function addRows(dtype: 'f32' | 'i32', start: Start): FunctionBuilder {
   const first = start === 'copy' ? 6 : 5;

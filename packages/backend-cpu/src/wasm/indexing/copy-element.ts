@@ -2,7 +2,7 @@ import { type Code, i32, i64 } from '@shardwise/wasm-assembler';
 
 export type ElementBytes = 1 | 2 | 4 | 8;
 
-/** Copies one element of any dtype of that size. */
+/** Copies one element of any dtype with this size. */
 export function copyElement(
   target: Code<'usize'>,
   source: Code<'usize'>,

@@ -2,7 +2,7 @@ import { type FunctionBuilder, i32, type Local, usize } from '@shardwise/wasm-as
 
 export interface IndexLoop {
   readonly outerCount: Local<'usize'>;
-  /** The indices there are, which are read anew for each outer item. */
+  /** The address of the indices, which are read again for each outer item. */
   readonly indices: Local<'usize'>;
   readonly count: Local<'usize'>;
   /** Indices from 0 to `size` - 1 are in range. */
@@ -10,8 +10,8 @@ export interface IndexLoop {
 }
 
 /**
- * Goes through the indices for each outer item, with `visit` for each and `next` behind each item. The function
- * ends with the place of the first index out of range, or -1.
+ * Writes loops over the indices for each outer item. `visit` writes the code for each index, and `next` the code behind
+ * each item. The function returns the place of the first index out of range, or -1.
  */
 export function forEachIndex(
   fn: FunctionBuilder,

@@ -5,10 +5,10 @@ type Address = Local<'usize'>;
 
 const INDEX_BYTES = 4;
 
-/** How a kernel visits the indices of a gather or scatter: kernels with one number of loops are the same code. */
+/** How a kernel visits the indices of a gather or scatter. Kernels with the same number of loops have the same code. */
 export interface ElementPlaces {
   readonly loops: number;
-  /** Per loop, its count and x's step in bytes; then the size of x's indexed dim, and its step. */
+  /** For each loop, its count and x's step in bytes. Then the size of x's indexed dim, and its step in bytes. */
   readonly sizes: readonly number[];
 }
 
@@ -17,7 +17,10 @@ interface Loop {
   readonly step: number;
 }
 
-/** `index` is no larger than `x` off `dim`. Dims that continue each other in x are one loop. */
+/**
+ * Plans the loops. `index` is not larger than `x` in any dim but `dim`. Dims that continue each other in x become one
+ * loop.
+ */
 export function elementPlaces(
   x: Shape,
   index: Shape,
@@ -41,9 +44,9 @@ export function elementPlaces(
 }
 
 /**
- * `body` for each index, in their order: where in the value that begins at `base` it leads, and which
- * of the indices it is. Returns the place of the first index that is out of range, or -1. Parameters of
- * the function: those of ElementPlaces.sizes, then addresses.
+ * Writes loops that run `body` for each index, in order. `body` gets the place that the index leads to, in the value
+ * that begins at `base`, and the number of the index. The function returns the number of the first index that is out of
+ * range, or -1. Its parameters are ElementPlaces.sizes, then addresses.
  */
 export function eachElementPlace(
   fn: FunctionBuilder,

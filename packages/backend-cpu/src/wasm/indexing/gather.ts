@@ -2,7 +2,10 @@ import { FunctionBuilder, usize } from '@shardwise/wasm-assembler';
 import { copyElement, type ElementBytes } from './copy-element.ts';
 import { eachElementPlace } from './element-places.ts';
 
-/** Addresses: x, indices, y. Returns the place of the first index that is out of range, or -1. */
+/**
+ * Writes the kernel of gather. Addresses: x, indices, y. It returns the place of the first index that is out of range,
+ * or -1.
+ */
 export function gather(loops: number, elementBytes: ElementBytes): FunctionBuilder {
   const fn = new FunctionBuilder(2 * loops + 5);
   const first = 2 * loops + 2;

@@ -10,16 +10,16 @@ import { scatterAdd } from './scatter-add.ts';
 import { selectRows } from './select-rows.ts';
 import type { Start } from './start.ts';
 
-/** The kernel of an op by indices. */
+/** The kernel of an op with indices. */
 export interface IndexKernel extends RowKernel {
   readonly indices: IndexRange;
-  /** Whether it makes the zeros that are its first input itself. */
+  /** Whether the kernel makes the zeros itself that are the instruction's first input. */
   readonly makesZeros: boolean;
 }
 
 /**
- * The kernel of an instruction that reads indices; undefined for other instructions. `inputs` are x, indices
- * and perhaps a source.
+ * Returns the kernel of an instruction that reads indices. Returns undefined for other instructions. `inputs` are the
+ * types of x, of the indices and perhaps of a source. `xIsZero` says that all elements of x are 0.
  */
 export function indexKernel(
   instruction: Instruction,
@@ -94,7 +94,7 @@ export function indexKernel(
   };
 }
 
-/** How many elements there are before and behind a dim. */
+/** The number of elements in the dims before a dim, and in the dims behind it. */
 function around(shape: Shape, dim: number): readonly [outer: number, inner: number] {
   return [elementCount(shape.slice(0, dim)), elementCount(shape.slice(dim + 1))];
 }

@@ -3,8 +3,8 @@ import { eachElementPlace } from './element-places.ts';
 import { begin, type Start } from './start.ts';
 
 /**
- * Addresses: x where it is copied, indices, source, y; the last size is y's in bytes. Returns the place of
- * the first index that is out of range, or -1.
+ * Writes the kernel of scatterAdd. Addresses: x if it is copied, indices, source, y. The last size is y's in bytes. The
+ * kernel returns the place of the first index that is out of range, or -1.
  */
 export function scatterAdd(loops: number, dtype: 'f32' | 'i32', start: Start): FunctionBuilder {
   const sizes = 2 * loops + 3;

@@ -4,8 +4,8 @@ import { eachElementPlace } from './element-places.ts';
 import { begin } from './start.ts';
 
 /**
- * Addresses: x, indices, source, y; the last size is y's in bytes. Returns the place of the first index that is out of
- * range, or -1.
+ * Writes the kernel of scatter. Addresses: x, indices, source, y. The last size is y's in bytes. The kernel returns the
+ * place of the first index that is out of range, or -1.
  */
 export function scatter(loops: number, elementBytes: ElementBytes): FunctionBuilder {
   const sizes = 2 * loops + 3;

@@ -3,9 +3,9 @@ import { forEachIndex } from './each-index.ts';
 import { copyElement, type ElementBytes } from './copy-element.ts';
 
 /**
- * Rows of x, which are `elementBytes` long or, where it is undefined, of any length.
- * Shape: x [outer, size, row], indices [count] -> [outer, count, row]. Parameters: outer, size, count, the
- * bytes of a row; addresses: x, indices, y. Returns the place of the first index out of range, or -1.
+ * Writes the kernel that selects rows of x. Rows are `elementBytes` long, or of any length if it is undefined. Shape: x
+ * [outer, size, row], indices [count] -> [outer, count, row]. Parameters: outer, size, count, the bytes of a row;
+ * addresses: x, indices, y. The kernel returns the place of the first index out of range, or -1.
  */
 export function selectRows(elementBytes: ElementBytes | undefined): FunctionBuilder {
   const fn = new FunctionBuilder(7);

@@ -1,6 +1,6 @@
 import { type FunctionBuilder, i32, type Local, memory } from '@shardwise/wasm-assembler';
 
-/** What a sum over indices begins with: the elements of x, or zeros where x has nothing else. */
+/** What a sum over indices begins with: the elements of x, or zeros if all of x is 0. */
 export type Start = 'copy' | 'zeros';
 
 export function begin(

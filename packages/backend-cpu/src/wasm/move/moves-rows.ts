@@ -1,17 +1,17 @@
 import { type Instruction, isHalfDType, type Shape, type ValueType } from '@shardwise/core/spec';
 import { elementCount } from '../fuse/access.ts';
 
-/** Shorter runs of neighbours than this are not worth a loop of their own. */
+/** Runs of adjacent elements that are shorter than this are not worth a loop of their own. */
 const RUN_ELEMENTS = 16;
 
-/** Whether an instruction moves elements in runs of neighbours, which row copies do. */
+/** Whether an instruction moves elements in runs of adjacent elements, so that row copies can carry it out. */
 export function movesRows(instruction: Instruction, inputs: readonly ValueType[]): boolean {
   const { dtype } = instruction;
   if (dtype !== 'f32' && dtype !== 'i32' && !isHalfDType(dtype)) return false;
   return runElements(instruction, inputs) >= RUN_ELEMENTS;
 }
 
-/** Elements that stay neighbours; 0 for what is no such movement. */
+/** How many adjacent elements stay adjacent. 0 if the instruction is no such movement. */
 function runElements(instruction: Instruction, inputs: readonly ValueType[]): number {
   const [input] = inputs;
   if (input === undefined) return 0;
@@ -31,7 +31,7 @@ function runElements(instruction: Instruction, inputs: readonly ValueType[]): nu
   }
 }
 
-/** Neighbours in both where `part` is a box of `whole`. */
+/** How many elements are adjacent in both, if `part` is a box of `whole`. */
 function runWithin(part: Shape, whole: Shape): number {
   const cut = part.findLastIndex((size, dim) => size !== whole[dim]);
   return elementCount(part.slice(Math.max(cut, 0)));

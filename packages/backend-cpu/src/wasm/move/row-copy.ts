@@ -14,11 +14,11 @@ const BYTE_BYTES = 1;
 const VECTOR_BYTES = 16;
 const UNROLL = 4;
 
-/** A copy of rows from one view to another, as its kernel takes it. */
+/** A copy of rows from one view to another, in the form that its kernel takes. */
 export interface RowCopy {
-  /** How many loops there are around a row; kernels with one number are the same code. */
+  /** How many loops there are around a row. Kernels with the same number of loops have the same code. */
   readonly loops: number;
-  /** Per loop, its count, the source's step and the target's in bytes; then the bytes of a row. */
+  /** For each loop, its count, the source's step and the target's step in bytes. Then the bytes of a row. */
   readonly sizes: readonly number[];
   readonly sourceBytes: number;
   readonly targetBytes: number;
@@ -31,8 +31,8 @@ interface Loop {
 }
 
 /**
- * Plans the copy between views of one shape whose innermost elements are neighbours on both sides.
- * Dims that continue each other on both sides are one loop.
+ * Plans the copy between two views of the same shape. Innermost elements that are adjacent on both sides become rows.
+ * Dims that continue each other on both sides become one loop.
  */
 export function rowCopyOf(source: View, target: View, elementBytes: number): RowCopy {
   const loops: Loop[] = [];
@@ -61,12 +61,12 @@ export function rowCopyOf(source: View, target: View, elementBytes: number): Row
   };
 }
 
-/** The key of kernels and routines with so many loops around a row. */
+/** The key of kernels and routines with this many loops around a row. */
 export function rowCopyKey(loops: number): string {
   return `copy rows ${loops}`;
 }
 
-/** Parameters: those of RowCopy.sizes, the source's address, the target's. */
+/** Writes the kernel that copies rows. Parameters: RowCopy.sizes, the source's address, the target's address. */
 export function rowCopyKernel(loops: number): FunctionBuilder {
   const fn = new FunctionBuilder(3 * loops + 3);
   const rowBytes = fn.parameter(3 * loops);

@@ -1,12 +1,12 @@
 import type { Shape } from '@shardwise/core/spec';
 
-/** A dim of a view: how many places, and how many elements of memory from one to the next. */
+/** A dim of a view: its size, and how many elements of memory lie from one index to the next. */
 export interface ViewDim {
   readonly size: number;
   readonly stride: number;
 }
 
-/** Where the elements of a value lie in the memory of another. */
+/** Where the elements of a value lie in the memory of another value. */
 export interface View {
   readonly elementOffset: number;
   readonly dims: readonly ViewDim[];
@@ -23,7 +23,7 @@ export function wholeView(shape: Shape): View {
   return { elementOffset: 0, dims: dims.toReversed() };
 }
 
-/** Dim i of the result is dim `order[i]`. */
+/** Permutes the dims of a view. Dim i of the result is dim `order[i]`. */
 export function permutedView({ elementOffset, dims }: View, order: readonly number[]): View {
   return { elementOffset, dims: order.map((dim) => dims[dim] ?? { size: 1, stride: 0 }) };
 }

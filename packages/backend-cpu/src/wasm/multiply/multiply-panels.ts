@@ -15,12 +15,13 @@ type Vector = Local<'v128'>;
 const ELEMENT_BYTES = 4;
 const VECTOR_BYTES = 16;
 
-/** What the sums are added to: nothing, or a matrix of f32, which may be the result. */
+/** What the sums are added to: nothing, or a matrix of f32, which may be the result itself. */
 export type AddedTo = 'nothing' | 'matrix';
 
 /**
- * Multiplies packed panels: result = scale * left @ right + addend. Parameters: rows, columns, depth, bytes of a row of the
- * result, bytes of a row of the addend, the addresses of packed left, packed right, result, addend and of memory for one tile, then the scale.
+ * Writes the kernel that multiplies packed panels: result = scale * left @ right + addend. Parameters: rows, columns,
+ * depth, bytes of a row of the result, bytes of a row of the addend; the addresses of packed left, packed right,
+ * result, addend and of memory for one tile; then the scale.
  */
 export function multiplyPanels(tile: Tile, addedTo: AddedTo): FunctionBuilder {
   const fn = new FunctionBuilder(10);
@@ -71,7 +72,7 @@ export function multiplyPanels(tile: Tile, addedTo: AddedTo): FunctionBuilder {
   return fn;
 }
 
-/** 1 or 0. */
+/** 1 if the value is at least `least`, else 0. */
 function atLeast(value: Address, least: number): Code<'usize'> {
   return usize.fromI32(usize.geU(value, usize.const(least)));
 }
@@ -81,7 +82,7 @@ interface Addend {
   readonly addendRow: Address;
 }
 
-/** The sums of a tile, by row and vector. `a` and `b` end behind the panels. */
+/** Computes the sums of a tile, by row and vector. Afterwards, `a` and `b` point behind the panels. */
 function sumTile(
   fn: FunctionBuilder,
   { rows, columns, isFused }: Tile,
@@ -153,7 +154,7 @@ interface Part {
   readonly restColumns: Address;
 }
 
-/** The rows and columns of a tile that the result has. */
+/** Copies the rows and columns of a tile that the result has. */
 function copyPart(
   fn: FunctionBuilder,
   tile: Tile,

@@ -4,14 +4,17 @@ import { multiplyPanels } from './multiply-panels.ts';
 import { packPanels } from './pack-panels.ts';
 import { tileOf } from './tile.ts';
 
-/** A matrix of f32: its first element's byte, and elements from row to row and from column to column. One of the two is 1. */
+/**
+ * A matrix of f32: the byte address of its first element, and the elements from row to row and from column to column.
+ * One of the two strides is 1.
+ */
 export interface Matrix {
   readonly address: number;
   readonly rowStride: number;
   readonly columnStride: number;
 }
 
-/** result = scale * left @ right + addend, where columns of the result and of the addend lie together. */
+/** result = scale * left @ right + addend. The columns of the result and of the addend are adjacent. */
 export interface Multiplication {
   readonly rows: number;
   readonly columns: number;
@@ -20,17 +23,20 @@ export interface Multiplication {
   readonly right: Matrix;
   readonly result: { readonly address: number; readonly rowStride: number };
   readonly scale: number;
-  /** It may be the result itself. */
+  /** The addend may be the result itself. */
   readonly addend: { readonly address: number; readonly rowStride: number } | null;
 }
 
 const ELEMENT_BYTES = 4;
-/** How much of each side is packed at once: a panel of the right side stays in the first cache, the left side in the second. */
+/**
+ * How much of each side is packed at once. A panel of the right side stays in the first-level cache, and the left side
+ * in the second-level cache.
+ */
 const most = { rows: 96, columns: 512, depth: 256 } as const;
 
 const upTo = (size: number, unit: number): number => Math.ceil(size / unit) * unit;
 
-/** Bytes of memory that a multiplication of these sizes needs beside its operands. */
+/** The bytes of memory that a multiplication of these sizes needs in addition to its operands. */
 export function packedBytesOf({
   rows,
   columns,
@@ -43,7 +49,9 @@ export function packedBytesOf({
   return ELEMENT_BYTES * ((left + right) * terms + tile.rows * tile.columns);
 }
 
-/** Multiplies by kernels in a memory. `packed` is where packedBytesOf bytes are free, at a multiple of 16. */
+/**
+ * Multiplies matrices in a memory with kernels. `packed` is the address of packedBytesOf free bytes, a multiple of 16.
+ */
 export class Multiplier {
   readonly #packLeft: Packer;
   readonly #packRight: Packer;
@@ -69,7 +77,10 @@ export class Multiplier {
     this.#adding = multiply('matrix');
   }
 
-  /** The sums of a result are made in the same order whatever its rows and columns. */
+  /**
+   * Computes one product. The terms of each sum are added in the same order, whatever the result's rows and columns
+   * are.
+   */
   run(product: Multiplication, packed: number): void {
     const { rows, columns, depth, left, right, result, scale, addend } = product;
     const tile = tileOf();
@@ -125,7 +136,7 @@ export class Multiplier {
   }
 }
 
-/** Packs lanes that lie next to each other, or apart. */
+/** The kernels that pack lanes: one for adjacent lanes, and one for lanes that are apart. */
 interface Packer {
   readonly lanes: number;
   readonly neighbours: Kernel;

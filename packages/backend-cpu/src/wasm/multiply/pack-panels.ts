@@ -14,9 +14,10 @@ const ELEMENT_BYTES = 4;
 const VECTOR_BYTES = 16;
 
 /**
- * Packs a matrix of f32 in panels of as many lanes: the elements of a panel that are multiplied at the same time lie together.
- * Lanes that there are not are zeros. Parameters: lanes, depth, bytes from lane to lane, bytes from one step of the depth to the
- * next, source, target. With `areNeighbours`, lanes lie next to each other.
+ * Writes the kernel that packs a matrix of f32 in panels of `panelLanes` lanes. The elements of a panel that are
+ * multiplied at the same time lie together. Lanes that do not exist become zeros. Parameters: lanes, depth, bytes from
+ * lane to lane, bytes from one step of the depth to the next, source, target. `areNeighbours` says that the lanes are
+ * adjacent in memory.
  */
 export function packPanels(panelLanes: number, areNeighbours: boolean): FunctionBuilder {
   const fn = new FunctionBuilder(6);

@@ -1,22 +1,22 @@
 import { encodeModule, f32x4, FunctionBuilder, v128, usize } from '@shardwise/wasm-assembler';
 
-/** How large a tile of a product is that lies in registers, and by which instruction it is summed. */
+/** The size of the tile of a product that lies in registers, and whether its sums use a fused multiply-add. */
 export interface Tile {
   readonly rows: number;
-  /** A multiple of 4. */
+  /** Must be a multiple of 4. */
   readonly columns: number;
   readonly isFused: boolean;
 }
 
 let known: Tile | undefined;
 
-/** The tile for this engine, found out once. Of 16 registers, sums and operands leave none. */
+/** The tile for this engine, which is found out once. Its sums and operands take all 16 registers. */
 export function tileOf(): Tile {
   known ??= { rows: 6, columns: 8, isFused: hasMultiplyAdd() };
   return known;
 }
 
-/** Whether the engine multiplies and adds by one instruction. */
+/** Whether the engine has an instruction that multiplies and adds. */
 function hasMultiplyAdd(): boolean {
   const fn = new FunctionBuilder(1);
   const at = fn.parameter(0);

@@ -7,7 +7,7 @@ import type { MatrixProduct } from '../../products/plan-tasks.ts';
 import type { Products } from '../../products/products.ts';
 import { Multiplier, packedBytesOf } from './multiply.ts';
 
-/** Where the operands of products, their result and what is added lie. */
+/** The addresses of the operands of products, of their result and of the addend. */
 interface Addresses {
   readonly left: number;
   readonly right: number;
@@ -15,7 +15,7 @@ interface Addresses {
   readonly addend: number;
 }
 
-/** WebAssembly makes the products of f32. */
+/** WebAssembly as what computes products of f32. */
 export function wasmProducts(arena: Arena, reason: string): Products {
   const multiplier = new Multiplier(arena.memory);
   const run = (products: readonly MatrixProduct[], at: Addresses): void => {

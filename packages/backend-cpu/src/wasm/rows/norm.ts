@@ -1,20 +1,20 @@
 import { type Code, f32x4 } from '@shardwise/wasm-assembler';
 import { floats, type RowProgram, type Rows, type Vector } from './rows.ts';
 
-/** Which value rows are centred at. */
+/** The kind of a norm. layerNorm centres rows at their mean, and rmsNorm does not centre them. */
 export type Norm = 'layerNorm' | 'rmsNorm';
 
-/** What the pass that makes dx takes along. */
+/** What the pass that computes dx also computes. */
 export interface NormGradParts {
-  /** Added to dx. */
+  /** Whether a residual is added to dx. */
   readonly residual: boolean;
-  /** Σ over rows of dy x̂. */
+  /** Whether it sums dy x̂ over rows. */
   readonly weight: boolean;
-  /** Σ over rows of dy. */
+  /** Whether it sums dy over rows. */
   readonly bias: boolean;
 }
 
-/** What normalises a row: x̂ = (x - mean) rstd. */
+/** The statistics that normalize a row: x̂ = (x - mean) rstd. */
 interface Statistics {
   readonly rstd: Vector;
   readonly centred: (x: Vector) => Code<'v128'>;
@@ -66,8 +66,8 @@ export function normalize(norm: Norm, eps: number): RowProgram {
 }
 
 /**
- * dx = rstd (g - mean g - x̂ mean(g x̂)), g = dy weight; rmsNorm without mean g.
- * Addresses: x, weight, dy, the residual if there is one, dx, then dweight and dbias where wanted.
+ * dx = rstd (g - mean g - x̂ mean(g x̂)), where g = dy weight. rmsNorm has no mean g.
+ * Addresses: x, weight, dy, the residual if there is one, dx, then dweight and dbias if they are wanted.
  */
 export function normalizeGrad(norm: Norm, eps: number, parts: NormGradParts): RowProgram {
   const count = [parts.residual, parts.weight, parts.bias].filter(Boolean).length;

@@ -4,21 +4,24 @@ import type { LaneDType, LoopSpec } from '../loop-spec.ts';
 import { slotAt, stepValue } from '../step-value.ts';
 import type { Cursor, Fold, RowProgram, Rows, Vector } from './rows.ts';
 
-/** What is done to the elements of rows as a program loads them, and as it stores its result. */
+/** Steps on the elements of rows, which run when a program loads them and when it stores its result. */
 export interface RowEdges {
-  /** What lies at each address of the program in the place of f32, and is converted. */
+  /** The dtype of the values at each address of the program. Values that are not f32 are converted to f32. */
   readonly dtypes: readonly LaneDType[];
-  /** The address to which the program stores its result. */
+  /** The index of the address to which the program stores its result. */
   readonly result: number;
-  /** Whether the result itself goes to memory: where rows of it lie, to one row that is used again, or not at all. */
+  /** How the result itself is stored: all of its rows, only the current row in memory for one row, or not at all. */
   readonly stored: 'whole' | 'row' | 'none';
-  /** Elementwise steps on the result. Operands of theirs are elements, or columns that all rows share. */
+  /** Elementwise steps on the result. Their operands are elements, or columns that all rows share. */
   readonly loop: LoopSpec;
-  /** Which of the loop's loads is the result. */
+  /** Which load of the loop is the result. */
   readonly load: number;
 }
 
-/** Addresses: those of the program, but for the result's if it isn't stored; the loop's other loads; its stores. */
+/**
+ * Adds steps to a program. Addresses: those of the program, without the result's if it is not stored; the loop's other
+ * loads; its stores.
+ */
 export function withEdges(program: RowProgram, edges: RowEdges): RowProgram {
   const { dtypes, result, stored, loop, load } = edges;
   const loads = loop.loads.filter((_, index) => index !== load).map(({ dtype }) => dtype);
@@ -29,15 +32,15 @@ export function withEdges(program: RowProgram, edges: RowEdges): RowProgram {
   };
 }
 
-/** Rows as a program sees them. Addresses are those of the program, by their numbers. */
+/** The rows as the program sees them. An address is its number in the program. */
 class EdgeRows<A> implements Rows<number> {
   readonly fn: FunctionBuilder;
   readonly mean: (sum: Vector) => Vector;
   readonly #rows: Rows<A>;
   readonly #edges: RowEdges;
-  /** By the program's numbers. */
+  /** The addresses by their numbers in the program. Undefined for a result that is not stored. */
   readonly #addresses: readonly (A | undefined)[];
-  /** Of the loop; undefined for the result. */
+  /** The addresses of the loop's loads. Undefined for the result. */
   readonly #loads: readonly (A | undefined)[];
   readonly #stores: readonly A[];
 
@@ -100,7 +103,7 @@ class EdgeRows<A> implements Rows<number> {
     };
   }
 
-  /** The loop's steps, on elements of the result. */
+  /** Runs the loop's steps on elements of the result. */
   #finish(at: Cursor<A>, lanes: Vector): void {
     const { loop } = this.#edges;
     const slots = this.#loads.map((address) => (address === undefined ? lanes : at.load(address)));

@@ -12,23 +12,23 @@ import type { RowProgram } from './rows.ts';
 import { logSoftmax, logSoftmaxGrad, softmax, softmaxGrad } from './softmax.ts';
 import { sumColumns, sumRows } from './sum.ts';
 
-/** A kernel over rows, and how to call it: sizes, then the address of each input, then the output's. */
+/** A kernel over rows. Its parameters are sizes, then the address of each input, then the output's address. */
 export interface RowKernel {
-  /** Structure: kernels with one key are the same code. */
+  /** The structure. Kernels with the same key have the same code. */
   readonly key: string;
   readonly sizes: readonly number[];
   readonly build: () => FunctionBuilder;
-  /** The same as what is done to each row, where it is that; sizes are rows and columns then. */
+  /** The same computation as a program for each row, if it is one. The sizes are then rows and columns. */
   readonly program?: RowProgram;
-  /** The same in machine code, where there is a routine of it. */
+  /** The same computation in machine code, if there is a routine for it. */
   readonly routine?: RoutineSource;
-  /** Which gradient of which norm it is: those of one norm can be made in one pass. */
+  /** Which gradient of which norm it is. The gradients of one norm can be computed in one pass. */
   readonly gradient?: NormGradient;
-  /** The indices of a kernel that returns the place of the first one that is out of range, or -1. */
+  /** The indices of a kernel that returns the place of the first index out of range, or -1. */
   readonly indices?: IndexRange;
 }
 
-/** Which indices a kernel reads. */
+/** The indices that a kernel reads. */
 export interface IndexRange {
   readonly op: string;
   /** Indices from 0 to `size` - 1 are in range. */
@@ -37,7 +37,10 @@ export interface IndexRange {
   readonly input: number;
 }
 
-/** Inputs of `input` are x, weight, dy and perhaps a residual; those of `weight` are x and dy. */
+/**
+ * A gradient of a norm. The inputs for 'input' are x, weight, dy and perhaps a residual. Those for 'weight' are x and
+ * dy.
+ */
 export interface NormGradient {
   readonly norm: Norm;
   readonly eps: number;
@@ -48,16 +51,19 @@ export const sumRowsKey = 'sum rows';
 export const sumManyRowsKey = 'sum many rows';
 export const sumHalvesKey = 'sum rows of bf16';
 
-/** Beyond this a sum row by row in f32 loses digits that a sum in f64 keeps. */
+/** Beyond this many rows, a sum in f32 row by row loses digits that a sum in f64 keeps. */
 const manyRows = 4096;
 
-/** The same sum of bf16 values, which it widens as it reads them; undefined for other kernels. */
+/**
+ * Returns the kernel that computes the same sum of bf16 values, and widens them as it reads them. Returns undefined for
+ * other kernels.
+ */
 export function sumOfHalves({ key, sizes }: RowKernel): RowKernel | undefined {
   if (key !== sumRowsKey) return undefined;
   return { key: sumHalvesKey, sizes, ...rowSums('bf16') };
 }
 
-/** The kernel of an instruction, where there is one for its op, dtype and dims. */
+/** Returns the kernel of an instruction, if there is one for its op, dtype and dims. */
 export function rowKernel(
   instruction: Instruction,
   inputs: readonly ValueType[],
@@ -101,7 +107,7 @@ export function byRows(program: RowProgram): Required<Pick<RowKernel, 'build' | 
   return { build: () => rowFunction(program), program };
 }
 
-/** The kernel of dx + residual for the kernel of dx; undefined where it is another kernel. */
+/** Returns the kernel of dx + residual for the kernel of dx. Returns undefined for other kernels. */
 export function withResidual({ gradient, sizes }: RowKernel): RowKernel | undefined {
   if (gradient?.of !== 'input') return undefined;
   return inputGradKernel(gradient.norm, gradient.eps, sizes, true);
@@ -134,7 +140,7 @@ function rowSizes(shape: Shape): readonly [number, number] {
   return [elementCount(shape.slice(0, -1)), shape.at(-1) ?? 1];
 }
 
-/** What walks along one dim, of f32 and i32 alike. */
+/** Returns the kernel of an instruction that walks along one dim, of f32 or i32. */
 function dimKernel(instruction: Instruction, { shape, dtype }: ValueType): RowKernel | undefined {
   if (dtype !== 'f32' && dtype !== 'i32') return undefined;
   switch (instruction.op) {
@@ -170,7 +176,7 @@ function longCastKernel(
   };
 }
 
-/** How many elements there are before, in and behind the dims from `first` to `last`. */
+/** The number of elements in the dims before, in and behind the dims from `first` to `last`. */
 function sizesAround(
   shape: Shape,
   first: number,
@@ -183,7 +189,7 @@ function sizesAround(
   ];
 }
 
-/** The first and the last of dims that are neighbours, those of size 1 aside; undefined where they are not. */
+/** The first and the last of the dims, if they are adjacent apart from dims of size 1. Undefined if they are not. */
 export function neighbours(
   shape: Shape,
   dims: readonly number[],

@@ -12,19 +12,22 @@ import { loadLanes, storeLanes, type Width } from '../lane-memory.ts';
 import { type LaneDType, laneBytes } from '../loop-spec.ts';
 import type { Cursor, Fold, RowProgram, Rows, Vector } from './rows.ts';
 
-/** Where a row begins, and what it consists of. */
+/** Where a row begins, and the dtype of its elements. */
 interface Address {
   readonly place: Local<'usize'>;
   readonly dtype: LaneDType;
 }
 
 const LANES = 4;
-/** Sums in this many vectors at once: additions take longer than they are apart. */
+/**
+ * How many vectors hold a sum. An addition has a longer latency than the time until the next one can start, so several
+ * sums run at once.
+ */
 const ACCUMULATORS = 4;
 const SWAP_HALVES = [8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7];
 const SWAP_PAIRS = [4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11];
 
-/** What is done to each row, as a function of WebAssembly. */
+/** Writes a program for each row as a WebAssembly function. */
 export function rowFunction({ operands, write }: RowProgram): FunctionBuilder {
   const writer = new RowWriter(operands);
   write(writer);
@@ -32,8 +35,8 @@ export function rowFunction({ operands, write }: RowProgram): FunctionBuilder {
 }
 
 /**
- * Writes kernels that walk over rows. Parameters: rows, columns, then addresses. Sums have a
- * fixed order: lane by lane, then across lanes.
+ * Writes kernels that walk over rows. Parameters: rows, columns, then addresses. Sums have a fixed order: lane by lane,
+ * then across lanes.
  */
 export class RowWriter implements Rows<Address> {
   readonly fn: FunctionBuilder;
@@ -80,7 +83,7 @@ export class RowWriter implements Rows<Address> {
     this.#walk(this.columns, unroll, (at) => body(at));
   }
 
-  /** Over the first `count` elements. */
+  /** Folds the first `count` elements of the row. */
   fold(
     folds: readonly Fold[],
     terms: (at: Cursor<Address>) => readonly Code<'v128'>[],
@@ -136,7 +139,7 @@ export class RowWriter implements Rows<Address> {
     fn.forSteps(this.#column, 1, count, () => body(this.#cursor(1, 0), 0, true));
   }
 
-  /** Four neighbouring elements so many behind the column, or the one that a tail is at. */
+  /** A cursor at the four elements `offset` behind the column, or at the one element of a tail. */
   #cursor(width: Width, offset: number): Cursor<Address> {
     const { fn } = this;
     const store = ({ place, dtype }: Address, value: Code<'v128'>): void => {
@@ -163,7 +166,7 @@ export class RowWriter implements Rows<Address> {
   }
 }
 
-/** The pseudo-maximum ignores NaN, which the sums that follow do not. */
+/** The pseudo-maximum ignores NaN, but the sums that follow do not. */
 function combine(fold: Fold, a: Code<'v128'>, b: Code<'v128'>): Code<'v128'> {
   return fold === 'sum' ? f32x4.add(a, b) : f32x4.pmax(a, b);
 }

@@ -4,45 +4,48 @@ import type { LaneDType } from '../loop-spec.ts';
 export type Vector = Local<'v128'>;
 export type Fold = 'sum' | 'max';
 
-/** Neighbouring elements of a row, as many as a vector has. `A` stands for a row's address. */
+/** Adjacent elements of a row, as many as a vector has. `A` is the type of a row's address. */
 export interface Cursor<A> {
   readonly load: (row: A) => Vector;
   readonly store: (row: A, value: Code<'v128'>) => void;
-  /** Stores what is not the result yet, but loaded again for this row. */
+  /** Stores a value that is not the result yet, but is loaded again for this row. */
   readonly keep: (row: A, value: Code<'v128'>) => void;
 }
 
 /**
- * Walks over rows, whatever the vectors are: of WebAssembly (row-writer.ts), or of the processor (loops/row-loop.ts).
- * Sums have a fixed order, which is another one for each.
+ * Walks over rows with any kind of vectors: those of WebAssembly (row-writer.ts), or those of the processor
+ * (loops/row-loop.ts). Sums have a fixed order, which is different for these two.
  */
 export interface Rows<A> {
-  /** For values that are the same in all lanes, and what is computed from them. */
+  /** Makes values that are the same in all lanes, and what is computed from them. */
   readonly fn: FunctionBuilder;
   readonly address: (index: number) => A;
-  /** A sum over the row divided by the number of columns. */
+  /** Returns a sum over the row, divided by the number of columns. */
   readonly mean: (sum: Vector) => Vector;
-  /** `body` for each row; `advancing` addresses move from row to row. */
+  /** Runs `body` for each row. The addresses of `advancing` move from row to row. */
   readonly eachRow: (advancing: readonly A[], body: () => void) => void;
-  /** `body` for all elements of the row. */
+  /** Runs `body` for all elements of the row. */
   readonly each: (body: (at: Cursor<A>) => void, unroll?: number) => void;
-  /** Sums or maxima over the row of what `terms` gives, each in all lanes. Empty sums are 0. */
+  /** Returns sums or maxima over the row of the values that `terms` returns. Each is in all lanes. Empty sums are 0. */
   readonly fold: (
     folds: readonly Fold[],
     terms: (at: Cursor<A>) => readonly Code<'v128'>[],
   ) => Vector[];
 }
 
-/** What is done to each row. */
+/** A computation on each row. */
 export interface RowProgram {
-  /** What lies at each address. Values of 16 bits are loaded and stored as they are, at the low end of lanes. */
+  /**
+   * The dtype of the values at each address. Values of 16 bits are loaded and stored as their bits, at the low end of
+   * lanes.
+   */
   readonly operands: readonly LaneDType[];
-  /** Whether it keeps a row where its result is to be. */
+  /** Whether the program keeps a row of values in the memory of its result. */
   readonly keeps?: true;
   readonly write: <A>(rows: Rows<A>) => void;
 }
 
-/** So many operands of f32. */
+/** Operands of f32. */
 export function floats(count: number): readonly LaneDType[] {
   return Array.from({ length: count }, () => 'f32');
 }

@@ -2,7 +2,7 @@ import { f32x4 } from '@shardwise/wasm-assembler';
 import { expNegative, log } from '../math.ts';
 import { floats, type RowProgram } from './rows.ts';
 
-/** Addresses: x, y. */
+/** Softmax over rows. Addresses: x, y. */
 export const softmax: RowProgram = {
   operands: floats(2),
   keeps: true,
@@ -36,7 +36,7 @@ export const softmaxGrad: RowProgram = {
   },
 };
 
-/** Addresses: x, y. */
+/** Logarithm of softmax over rows. Addresses: x, y. */
 export const logSoftmax: RowProgram = {
   operands: floats(2),
   write: (rows) => {

@@ -3,11 +3,11 @@ import { cast } from '../cast.ts';
 import { RowWriter } from './row-writer.ts';
 import { type Cursor, floats, type Vector } from './rows.ts';
 
-/** Elements summed in f32 before the f64 sum takes over; long sums keep their digits this way. */
+/** How many elements are summed in f32 before the sum is added to one in f64, so that long sums keep their digits. */
 const BLOCK = 2048;
 const ROWS_AT_ONCE = 4;
 
-/** Shape: x [rows, columns] -> [rows]. Addresses: x, y. */
+/** Writes the kernel that sums each row. Shape: x [rows, columns] -> [rows]. Addresses: x, y. */
 export function sumColumns(): FunctionBuilder {
   const writer = new RowWriter(floats(2));
   const { fn, columns } = writer;
@@ -31,7 +31,7 @@ export function sumColumns(): FunctionBuilder {
 }
 
 /**
- * Shape: x [outer, rows, columns] of f32 or bf16 -> f32 [outer, columns].
+ * Writes the kernel that sums over rows. Shape: x [outer, rows, columns] of f32 or bf16 -> f32 [outer, columns].
  * Parameters: rows, columns, then as addresses: outer (a count), x, y.
  */
 export function sumRows(dtype: 'f32' | 'bf16' = 'f32'): FunctionBuilder {
