@@ -21,10 +21,7 @@ export interface RankVariables {
  */
 export const launcherVariable = 'SHARDWISE_LAUNCHER';
 
-/**
- * The variable with the job's secret. It is for launchers, and ranks do not get it, because they receive secrets in
- * messages.
- */
+/** The variable with the job's secret. It is for launchers. Ranks receive the secrets that they need in messages. */
 export const secretVariable = 'SHARDWISE_SECRET';
 
 /** Returns the environment of a rank, with the variables that torchrun sets. Other variables pass through. */
