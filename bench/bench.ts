@@ -1,4 +1,4 @@
-/** What a benchmark found: rows for people, a record for programs. */
+/** The result of a benchmark: rows for people, and a record for programs. */
 export interface BenchResult {
   readonly rows: readonly (readonly [label: string, value: string])[];
   readonly record: Readonly<Record<string, unknown>>;
@@ -6,8 +6,8 @@ export interface BenchResult {
 
 export interface Bench {
   readonly about: string;
-  /** What it may be told on the command line besides --json. */
+  /** The flags of the command line besides --json. */
   readonly flags?: Readonly<Record<string, { readonly type: 'string' | 'boolean' }>>;
-  /** `values` of its flags. */
+  /** Runs the benchmark. `values` contains the values of its flags. */
   readonly run: (values: Readonly<Record<string, unknown>>) => Promise<BenchResult>;
 }

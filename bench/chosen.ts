@@ -1,6 +1,8 @@
 import { UsageError } from './usage-error.ts';
 
-/** A flag that lists some of `all`, with commas; all where it was not given. Throws UsageError. */
+/**
+ * Returns the items of `all` that a flag lists, separated by commas. Without the flag, returns all. Throws UsageError.
+ */
 export function chosenOf<T extends string>(
   values: Readonly<Record<string, unknown>>,
   flag: string,

@@ -2,7 +2,7 @@ import { ddp, parallelize } from 'shardwise';
 import { joinBenchWorld, serveRounds } from './serve-rounds.ts';
 import { buildModel, trainAlone, Training } from './training.ts';
 
-// One rank of the ddp benchmark: a thread that trains when told to, with or without the others.
+// This thread is one rank of the ddp benchmark. It trains when it is told to, with or without the other ranks.
 
 const { rank, group, precision } = await joinBenchWorld();
 const parallel = await parallelize(buildModel(), ddp());

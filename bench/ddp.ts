@@ -13,7 +13,7 @@ const ROUNDS = 7;
 const STEPS_PER_ROUND = 5;
 const MODES = ['ddp', 'alone'] as const;
 
-/** Two ranks of this host against PyTorch's DistributedDataParallel with gloo. */
+/** Compares two ranks of this host with PyTorch's DistributedDataParallel over gloo. */
 export const ddp: Bench = {
   about:
     'GPT training with DDP on two ranks, tokens per second, against PyTorch DDP with gloo on two processes',
@@ -51,7 +51,7 @@ async function compare(
       if (answer !== undefined) theirs[mode].push(answer);
     }
   }
-  // The first round warms everybody up.
+  // The first round is a warm-up.
   const times = { ddp: wall(ours.ddp), alone: wall(ours.alone) };
   const peers =
     peer === undefined ? undefined : { ddp: peerWall(theirs.ddp), alone: peerWall(theirs.alone) };

@@ -1,6 +1,6 @@
 import type { ProcessGroup, TypedBytes } from '@shardwise/core/spec';
 
-/** Rank 0 of several, all of which always have what it has: nothing is sent, and nobody waits. */
+/** Rank 0 of several ranks that all have the same values. Nothing is sent, and nobody waits. */
 export class DryGroup implements ProcessGroup {
   readonly rank = 0;
   readonly size: number;

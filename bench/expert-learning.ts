@@ -17,15 +17,18 @@ const validationBatches = 16;
 
 type Text = ReturnType<typeof data.splitText>;
 
-/** What a model learned with one seed; losses in nats a byte. */
+/** What a model learned with one seed. Losses are in nats per byte. */
 interface Learned {
   readonly seed: number;
-  /** The mean training loss of each so many steps. */
+  /** The mean training losses of successive stretches of steps. */
   readonly training: readonly number[];
   readonly validation: number;
 }
 
-/** The text of the example, learned by a GPT with experts and by a dense one with as many products for a token. */
+/**
+ * Compares a GPT with experts and a dense one that computes as many products for each token. Both learn the text of the
+ * example.
+ */
 export const expertLearning: Bench = {
   about: `losses of a GPT with ${EXPERTS} experts, two for each token, and of a dense one of the same compute`,
   flags: { steps: { type: 'string' } },
@@ -43,7 +46,10 @@ export const expertLearning: Bench = {
   },
 };
 
-/** `experts` of half the width, of which each token has two; 0 for a dense model. */
+/**
+ * Trains a model. `experts` is the number of experts of half the width, two of which each token has. 0 means a dense
+ * model.
+ */
 async function learn(text: Text, seed: number, steps: number, experts: number): Promise<Learned> {
   manualSeed(seed);
   const { channels, contextLength } = sizes;
@@ -85,7 +91,7 @@ async function learn(text: Text, seed: number, steps: number, experts: number): 
   return { seed, training, validation: await validationLoss(model, text) };
 }
 
-/** Over windows that are spread over the text, the same for all models. */
+/** Returns the mean loss of windows that are spread over the text. They are the same for all models. */
 async function validationLoss(model: GPT, text: Text): Promise<number> {
   const { contextLength } = sizes;
   const dataset = new data.TextDataset(text.validation, { contextLength });

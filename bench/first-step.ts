@@ -1,7 +1,7 @@
 import { cpu, setRank } from 'shardwise';
 import { trainAlone } from './training.ts';
 
-// Prints the milliseconds of the first training step of this process.
+// This program prints the milliseconds of the first training step of its process.
 
 setRank({ device: await cpu() });
 const [step] = await trainAlone().run(1);

@@ -10,14 +10,14 @@ const SOURCE = '--conditions=@shardwise/source';
 const IMPORTS = 5;
 
 export interface FreshProcess {
-  /** Of '@shardwise/core'; median of several processes. */
+  /** The time to import '@shardwise/core', as the median of several processes. */
   readonly importMs: number;
   readonly importedFrom: 'dist' | 'source';
-  /** The first training step with all its compilation, once modules are loaded and weights drawn. */
+  /** The time of the first training step with all its compilation, after modules are loaded and weights are drawn. */
   readonly firstStepMs: number;
 }
 
-/** What only a process that has just started can tell. */
+/** Measures what only a process that has just started can tell. */
 export async function freshProcess(): Promise<FreshProcess> {
   const built = existsSync(new URL('../packages/core/dist/index.js', import.meta.url));
   const importing = [
@@ -38,7 +38,7 @@ export async function freshProcess(): Promise<FreshProcess> {
   };
 }
 
-/** Runs Node on something that prints one number. */
+/** Runs Node on a program that prints one number. */
 async function measure(args: readonly string[]): Promise<number> {
   const { stdout } = await run(process.execPath, args, {
     cwd: fileURLToPath(new URL('..', import.meta.url)),

@@ -1,20 +1,23 @@
 const THREADS = 256;
 const GROUPS = 2048;
-/** Sums of a thread that do not wait for each other. */
+/** The number of sums of a thread that do not wait for each other. */
 const SUMS = 16;
 const LANES = 4;
 const RUNS = 5;
-/** A run is to take so long that starting it does not count. */
+/** The least duration of a run, so that the time to start it does not count. */
 const LEAST_MS = 50;
 const LEAST_STEPS = 16;
 
-/** The two ways to write a multiply-add: which one a driver is faster with differs. */
+/** The two ways to write a multiply-add. Which one is faster depends on the driver. */
 const forms = {
   fma: (sum: string) => `${sum} = fma(${sum}, factor, term);`,
   'multiply and add': (sum: string) => `${sum} = ${sum} * factor + term;`,
 } as const;
 
-/** GFLOP/s of multiply-adds in registers alone, on the first device of the host, and how they were written. */
+/**
+ * Measures GFLOP/s of multiply-adds in registers alone, on the first device of the host. Returns the faster form and
+ * its rate.
+ */
 export async function gpuPeak(
   gpu: GPU,
 ): Promise<{ readonly gigaflops: number; readonly form: string }> {

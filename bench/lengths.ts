@@ -7,12 +7,15 @@ import { workload } from './workload.ts';
 const STEPS = 200;
 const SHORTEST = 16;
 const LONGEST = 512;
-/** Constant lengths that are compared with, and lengths for which plans are made for one size alone. */
+/**
+ * CONSTANT are the constant lengths to compare with. EXACT are lengths for which plans are also made for one size
+ * alone.
+ */
 const CONSTANT = [64, 128, 256, 512];
 const EXACT = [24, 100, 210, 333, 500];
 const ROUNDS = 5;
 
-/** Sequences of another length in each step, against constant ones. */
+/** Compares sequences of another length in each step with sequences of constant length. */
 export const lengths: Bench = {
   about:
     'GPT training on sequences of random lengths, against constant ones and plans for each length',
@@ -111,7 +114,7 @@ class Lengths {
     return this.#device.usage().bytesInUse;
   }
 
-  /** Milliseconds of a core that a step takes. */
+  /** Returns the milliseconds that a step takes on a core. */
   async step(length: number): Promise<number> {
     const { batch, vocabulary } = workload;
     const number = this.#steps++;
@@ -133,7 +136,7 @@ class Lengths {
     return (user + system) / 1000;
   }
 
-  /** For each length the median over rounds, which take the lengths in turn. */
+  /** Returns the median over rounds for each length. In a round, the lengths take turns. */
   async msPerToken(of: readonly number[]): Promise<readonly number[]> {
     setRank({ device: this.#device });
     const times = of.map((): number[] => []);

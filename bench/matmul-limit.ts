@@ -4,8 +4,8 @@ import { prepareMatmul } from './prepare-matmul.ts';
 import type { Workload } from './workload.ts';
 
 /**
- * Milliseconds that the matmuls of a step take by themselves: what no library with this matmul can
- * go below. The best of several runs of each, as nothing should be better.
+ * Returns the milliseconds that the matmuls of a step take by themselves, which is a lower bound for a library with
+ * this matmul. It takes the best of several runs of each matmul.
  */
 export async function matmulLimitMs(
   of: Workload,

@@ -7,15 +7,15 @@ import type { Matmul } from './matmul-shapes.ts';
 const about = z.looseObject({ torch: z.string(), blas: z.string(), threads: z.number() });
 const answer = z.object({ ms: z.number().positive() });
 
-/** PyTorch's products, in a process of its own that computes only while it is asked to. */
+/** PyTorch's products, in a separate process that computes only when it is asked to. */
 export interface MatmulPeer {
   readonly about: z.infer<typeof about>;
-  /** The best of so many runs. */
+  /** Returns the best time of `runs` runs. */
   bestMs(matmul: Matmul, dtype: 'f32' | 'bf16', runs: number): Promise<number>;
   close(): Promise<void>;
 }
 
-/** Undefined where SHARDWISE_PEER_PYTHON names no interpreter. */
+/** Starts the peer. Returns undefined if SHARDWISE_PEER_PYTHON names no interpreter. */
 export async function startMatmulPeer(): Promise<MatmulPeer | undefined> {
   const python = process.env['SHARDWISE_PEER_PYTHON'];
   if (python === undefined || python === '') return undefined;

@@ -21,7 +21,7 @@ const enough = 0.97;
 
 type Device = Awaited<ReturnType<typeof cpu>>;
 
-/** Milliseconds of one product of f32, the best of all runs. */
+/** The milliseconds of one product of f32, as the best of all runs. */
 interface Times {
   readonly shape: string;
   readonly byRule: number;
@@ -29,11 +29,11 @@ interface Times {
   readonly byOnnxRuntime: number;
 }
 
-/** The faster one of both, relative to what the rule chose. */
+/** Returns the time of the faster way, relative to that of the way that the rule chose. */
 const ofBest = ({ byRule, byMachineCode, byOnnxRuntime }: Times): number =>
   Math.min(byMachineCode, byOnnxRuntime) / byRule;
 
-/** Whether the rule that chooses what computes a product of f32 chooses what is faster. */
+/** Tests whether the rule that chooses how to compute a product of f32 chooses the faster way. */
 export const matmulRule: Bench = {
   about:
     'products of f32 as the rule computes them, against machine code alone and ONNX Runtime alone',
@@ -76,7 +76,7 @@ async function timesOf(
 ): Promise<Times> {
   const program = programOf(matmul);
   const sized: SizedProgram = { symbols: [{ max: 2, seen: 2, spacing: 1 }], at: () => program };
-  // Where sizes vary, all products are made by machine code.
+  // If sizes vary, machine code computes all products.
   const machineCode = await own.compileSized(sized);
   if (machineCode === undefined) throw new Error('a product whose sizes vary does not compile');
   const runs = [
@@ -109,7 +109,7 @@ function programOf({ a, b, transposeA, transposeB, ...rest }: Matmul): Program {
   };
 }
 
-/** Runs on memory of its own. */
+/** Prepares runs of an executable on its own memory. */
 function running(
   device: Device,
   executable: Executable,

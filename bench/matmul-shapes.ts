@@ -5,11 +5,13 @@ export interface Matmul {
   readonly b: readonly number[];
   readonly transposeA: boolean;
   readonly transposeB: boolean;
-  /** How often a step runs it. */
+  /** The number of times that a step runs the product. */
   readonly count: number;
 }
 
-/** The three products of a layer y = x Wᵀ: forward, the input's gradient, the weight's. */
+/**
+ * Returns the three products of a layer y = x Wᵀ: forward, the gradient of the input, and the gradient of the weight.
+ */
 function linear(rows: number, inputs: number, outputs: number, count: number): Matmul[] {
   const [x, w, y] = [
     [rows, inputs],
@@ -23,7 +25,7 @@ function linear(rows: number, inputs: number, outputs: number, count: number): M
   ];
 }
 
-/** The two products of attention and the four of their gradients. */
+/** Returns the two products of attention and the four of their gradients. */
 function attention(batch: number, tokens: number, width: number, count: number): Matmul[] {
   const [heads, scores] = [
     [batch, tokens, width],
@@ -41,7 +43,7 @@ type TransformerSizes = Pick<
   'layers' | 'width' | 'heads' | 'context' | 'batch' | 'vocabulary'
 >;
 
-/** The products of a training step. */
+/** Returns the products of a training step. */
 export function matmulsOfStep(of: TransformerSizes): Matmul[] {
   const { layers, width, heads, context, batch, vocabulary } = of;
   const rows = batch * context;
@@ -55,7 +57,10 @@ export function matmulsOfStep(of: TransformerSizes): Matmul[] {
   ];
 }
 
-/** BERT-base with 4 rows of 128 tokens; its embedding is left out, of which the product is like the others. */
+/**
+ * The sizes of BERT-base with 4 rows of 128 tokens. The product with its embedding is left out, because it is like the
+ * others.
+ */
 const bert = {
   layers: 12,
   width: 768,
@@ -71,7 +76,10 @@ export interface MatmulShape extends Matmul {
   readonly name: string;
 }
 
-/** Products by the model that they are of: `gpt`, `gpt-large`, `bert` and `square`. Equal ones are there once. */
+/**
+ * Returns products by the model that they belong to: `gpt`, `gpt-large`, `bert` and `square`. Equal products occur
+ * once.
+ */
 export function matmulShapes(): MatmulShape[] {
   const models = { gpt: workload, 'gpt-large': largeWorkload, bert };
   const ofModels = Object.entries(models).flatMap(([name, sizes]) =>
@@ -90,11 +98,14 @@ export function matmulShapes(): MatmulShape[] {
   return [...known.values()];
 }
 
-/** Numbers of rows, columns and terms around those from which on machine code computes a product of f32 with a large matrix. */
+/**
+ * Numbers of rows, columns and terms. They lie around the numbers from which on machine code computes a product of f32
+ * with a large matrix.
+ */
 const fewSizes = [1, 2, 4, 7, 8, 12, 16, 23, 24, 31, 32, 48] as const;
 const wide = 1024;
 
-/** Products with few rows, columns or terms, with a large matrix that lies both ways. */
+/** Returns products with few rows, columns or terms. The large matrix occurs untransposed and transposed. */
 export function thinMatmulShapes(): Matmul[] {
   const both = [false, true];
   const large = [wide, wide];
@@ -123,7 +134,7 @@ export function elementCount(shape: readonly number[]): number {
   return shape.reduce((product, size) => product * size, 1);
 }
 
-/** Multiplications and additions. */
+/** Returns the number of multiplications and additions. */
 export function flopsOf(matmul: Matmul): number {
   const inner = matmul.a.at(matmul.transposeA ? -2 : -1) ?? 0;
   return 2 * elementCount(outputShape(matmul)) * inner;

@@ -10,7 +10,7 @@ import { median, round } from './summary.ts';
 import { UsageError } from './usage-error.ts';
 
 const ROUNDS = 3;
-/** Of each round; large products are made less often. */
+/** The greatest number of runs in a round. Large products have fewer runs, by ROUND_FLOPS. */
 const MOST_RUNS = 20;
 const ROUND_FLOPS = 2e10;
 
@@ -22,12 +22,12 @@ interface Figure {
   readonly shape: string;
   readonly dtype: Precision;
   readonly gigaflops: number;
-  /** Of what the core computes in registers. */
+  /** The share of what the core computes in registers. */
   readonly ofPeak: number | null;
   readonly peerGigaflops: number | null;
 }
 
-/** Products of matrices on one thread. */
+/** Measures products of matrices on one thread. */
 export const matmul: Bench = {
   about: 'products of matrices on one thread, against the peak of its registers and PyTorch',
   flags: { ...roundsFlag, sizes: { type: 'string' }, instructions: { type: 'string' } },
@@ -44,7 +44,9 @@ export const matmul: Bench = {
   },
 };
 
-/** Names of models, and sizes of squares, with commas between them. Default: all. */
+/**
+ * Returns the products that `sizes` selects: names of models and sizes of squares, separated by commas. Default: all.
+ */
 function chosen(sizes: unknown): readonly MatmulShape[] {
   const all = matmulShapes();
   if (typeof sizes !== 'string') return all;
@@ -61,7 +63,7 @@ function chosen(sizes: unknown): readonly MatmulShape[] {
 
 type Instructions = NonNullable<CpuOptions['instructions']>;
 
-/** The newest ones that products are made of. */
+/** Returns the newest instructions that products use, or the given ones. */
 function instructionsOf(given: unknown): Instructions {
   const sets: readonly Instructions[] = ['AMX-BF16', 'AVX512-BF16', 'AVX-512', 'AVX2'];
   const found = sets.find((set) => set === (given ?? sets[0]));
@@ -85,7 +87,7 @@ async function compare(
       const { run, free } = await prepareMatmul(device, shape, dtype);
       let [own, others] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
       let peak = 0;
-      // The clock of a core changes: its peak is measured beside what is compared with it.
+      // The clock of a core changes, so its peak is measured close in time to the products that are compared with it.
       for (let index = 0; index < rounds; index++) {
         peak = Math.max(peak, (await registerPeak(dtype, instructions))?.gigaflops ?? 0);
         own = Math.min(own, await bestMs(run, runs));

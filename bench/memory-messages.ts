@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { MemoryModelName } from './memory-models.ts';
 import type { MemoryStrategyName } from './memory-strategies.ts';
 
-/** What a rank of the memory benchmark is started with. */
+/** The data with which a rank of the memory benchmark is started. */
 export interface MemoryRankData {
   readonly rank: number;
   readonly world: ThreadsWorld;
@@ -13,31 +13,34 @@ export interface MemoryRankData {
 
 const bytes = z.number().nonnegative();
 
-/** What one rank found; theory beside it. */
+/** What one rank measured, and the theoretical figures. */
 export const memoryOfRank = z.object({
   formula: z.string(),
-  /** By the formula. */
+  /** The bytes of the states by the formula. */
   theoryStatesBytes: bytes,
-  /** Of one unit that is whole while it runs: the largest. */
+  /** The bytes of the largest unit, which is whole while it runs. */
   unitBytes: bytes,
   activationBytes: bytes,
-  /** All gradients of one rank, whole. */
+  /** The bytes of all whole gradients of one rank. */
   allGradientsBytes: bytes,
-  /** From here on counted by the allocator, after a step. */
+  /** The allocator counts this and the following figures after a step. */
   parameterBytes: bytes,
   gradientBytes: bytes,
   optimizerBytes: bytes,
-  /** Its high-water mark. */
+  /** The allocator's high-water mark. */
   peakBytes: bytes,
 });
 export type MemoryOfRank = z.infer<typeof memoryOfRank>;
 
-/** What the process of one strategy prints. */
+/** The output of the process of one strategy. */
 export const memoryOfRun = z.object({
   ranks: z.array(memoryOfRank),
-  /** Growth of the process's resident memory, at its highest, since its ranks were ready. */
+  /** The greatest growth of the process's resident memory since its ranks were ready. */
   residentGrowthBytes: bytes,
-  /** The same in the steps after the first, when the garbage of building the model is gone; null where the system cannot tell. */
+  /**
+   * The same growth in the steps after the first one, when the garbage of building the model is gone. Null if the
+   * system cannot tell it.
+   */
   residentOfStepsBytes: bytes.nullable(),
 });
 export type MemoryOfRun = z.infer<typeof memoryOfRun>;

@@ -9,7 +9,7 @@ const batch = 64;
 export interface MemoryModel {
   readonly about: string;
   readonly build: () => nn.Module & { forward(x: Tensor): Tensor };
-  /** Of a step's batch on one rank, by the model's forward pass. */
+  /** Returns the loss of a step's batch on one rank. `forward` is the model's forward pass. */
   readonly loss: (forward: (x: Tensor) => Tensor, step: number, rank: number) => Tensor;
 }
 

@@ -25,7 +25,7 @@ import type { MemoryOfRank, MemoryRankData } from './memory-messages.ts';
 import { type MemoryModel, memoryModels } from './memory-models.ts';
 import { strategyOf } from './memory-strategies.ts';
 
-// One rank of the memory benchmark: says when it is ready to build its model, then trains and counts.
+// This thread is one rank of the memory benchmark. It says when it is ready to build its model, then trains and counts.
 
 const STEPS = 3;
 
@@ -38,7 +38,7 @@ const mesh = new LineMesh('dp', group);
 const task: MemoryModel = memoryModels[modelName];
 const { strategy: makeStrategy, isConstructed = false } = strategyOf(strategyName);
 
-// Libraries are loaded and code is compiled before anything is counted.
+// A small model is trained first, so that libraries are loaded and code is compiled before anything is counted.
 setRank({ device: await cpu({ memory: world.memory, ...region }), mesh });
 await trainSmallModel();
 setRank({ device: await cpu({ memory: world.memory, ...region }), mesh });
@@ -56,7 +56,7 @@ const parallel = await parallelize(model, strategy);
 const optimizer = new optim.AdamW(model.parameters(), { lr: 1e-3 });
 for (let step = 0; step < STEPS; step++) {
   if (step === 1) {
-    // The garbage of building the model: what steps take is measured without it.
+    // Building the model leaves garbage, which must not count in the following steps.
     globalThis.gc?.();
     await turn('warm');
   }
@@ -94,7 +94,7 @@ async function trainSmallModel(): Promise<void> {
   await optimizer.step();
 }
 
-/** Tells the main thread, and waits for its word. */
+/** Sends a message to the main thread, and waits for its answer. */
 async function turn(message: string): Promise<void> {
   const word = parentPort && once(parentPort, 'message');
   parentPort?.postMessage(message);

@@ -9,7 +9,7 @@ import { type MemoryModelName, memoryModels } from './memory-models.ts';
 import { memoryStrategies, type MemoryStrategyName } from './memory-strategies.ts';
 
 // node bench/memory-run.ts MODEL STRATEGY RANKS
-// Trains for some steps in a process of its own, whose resident memory is that of this training.
+// Trains for some steps in a separate process, so that the resident memory of the process is that of this training.
 
 const [model = '', strategy = '', size = ''] = process.argv.slice(2);
 const world = createThreadsWorld({ size: Number(size) });
@@ -18,7 +18,7 @@ const workers = Array.from(world.regions, (_, rank) => {
   const data: MemoryRankData = { rank, world, model, strategy };
   return new Worker(new URL('./memory-rank.ts', import.meta.url), {
     workerData: data,
-    // As `shardwise run` starts them.
+    // These are the limits with which `shardwise run` starts ranks.
     resourceLimits: rankResourceLimits,
   });
 });
@@ -30,7 +30,7 @@ const before = residentBytes('VmRSS');
 const built = messages();
 for (const worker of workers) worker.postMessage('build and train a step');
 await built;
-// Freed array buffers are given back by another thread.
+// Another thread returns freed array buffers to the system.
 await setTimeout(500);
 const highest = residentBytes('VmHWM');
 const forgets = forgetHighest();
@@ -45,7 +45,9 @@ const run: MemoryOfRun = {
 console.log(JSON.stringify(run));
 await Promise.all(workers.map((worker) => worker.terminate()));
 
-/** Of this process: now, or at its highest. Where the system has no /proc, highest for both. */
+/**
+ * Returns the resident memory of this process, now or at its highest. On systems without /proc, both are the highest.
+ */
 function residentBytes(line: 'VmRSS' | 'VmHWM'): number {
   if (process.platform !== 'linux') return process.resourceUsage().maxRSS * 1024;
   const status = readFileSync('/proc/self/status', 'utf8');
@@ -53,7 +55,7 @@ function residentBytes(line: 'VmRSS' | 'VmHWM'): number {
   return Number(kibibytes) * 1024;
 }
 
-/** Begins to look for the highest resident memory anew; false where the system does not. */
+/** Resets the system's record of the highest resident memory. Returns false if the system cannot do that. */
 function forgetHighest(): boolean {
   try {
     writeFileSync('/proc/self/clear_refs', '5');

@@ -2,7 +2,7 @@ import { ddp, fsdp, type Strategy, zero } from 'shardwise';
 
 interface MemoryStrategy {
   readonly strategy: () => Strategy;
-  /** Where no rank builds the whole model. */
+  /** Set if no rank builds the whole model. */
   readonly isConstructed?: true;
 }
 

@@ -10,7 +10,7 @@ import { round } from './summary.ts';
 const RANKS = 4;
 const run = promisify(execFile);
 
-/** What ranks keep with each strategy, beside what the papers' formulas say. */
+/** Compares what ranks keep with each strategy with the formulas of the papers. */
 export const memory: Bench = {
   about: `Memory of each of ${RANKS} ranks, measured beside theory`,
   run: async (): Promise<BenchResult> => {
@@ -28,7 +28,7 @@ export const memory: Bench = {
   },
 };
 
-/** In a process of its own. */
+/** Trains in a separate process. */
 async function train(model: string, strategy: string): Promise<MemoryOfRun> {
   const script = fileURLToPath(new URL('./memory-run.ts', import.meta.url));
   const { stdout } = await run(
@@ -39,25 +39,25 @@ async function train(model: string, strategy: string): Promise<MemoryOfRun> {
   return memoryOfRun.parse(JSON.parse(stdout));
 }
 
-/** Bytes of a rank; of the one that has most where they differ. */
+/** The figures of a rank in bytes. If ranks differ, they are those of the rank with the most. */
 interface Comparison {
   readonly formula: string;
   readonly statesBytes: number;
   readonly theoryStatesBytes: number;
   readonly statesRatio: number;
-  /** The allocator's high-water mark over states, activations and one unit. */
+  /** The allocator's high-water mark. In theory it consists of states, activations and one unit. */
   readonly peakBytes: number;
   readonly theoryPeakBytes: number;
   readonly peakRatio: number;
-  /** A rank's share of what the process grew by, initial weights and garbage of the heap included. */
+  /** A rank's share of the growth of the process, which includes initial weights and garbage of the heap. */
   readonly residentGrowthBytes: number;
   readonly residentRatio: number;
-  /** The same of the steps after the first, without that garbage. */
+  /** The same ratio for the steps after the first one, without that garbage. */
   readonly residentOfStepsRatio: number | null;
   /**
-   * At most so many bytes of gradients were there at once: what is left of the high-water mark
-   * without parameters and optimizer states, which are there through all of a step. It proves
-   * something where activations are few.
+   * An upper bound for the bytes of gradients that existed at the same time. It is the high-water mark without
+   * parameters and optimizer states, which exist during the whole step. It is a close bound if there are few
+   * activations.
    */
   readonly gradientsAtOnceBytes: number;
   readonly allGradientsBytes: number;

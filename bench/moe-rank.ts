@@ -4,7 +4,8 @@ import { joinBenchWorld, serveRounds } from './serve-rounds.ts';
 import { type StepTimes, Training } from './training.ts';
 import { largeWorkload, workload } from './workload.ts';
 
-// One rank of one contestant of the benchmark of experts; its batch is a number of layers.
+// This thread is one rank of one contestant of the benchmark of experts. The `batch` that it gets is a number of
+// layers.
 
 const { width, heads, context, vocabulary } = largeWorkload;
 const experts = 8;
@@ -23,7 +24,7 @@ async function trainingOf(name: string): Promise<Pick<Training, 'run'>> {
     layers,
     heads,
     channels: width,
-    // As many products for a token as its experts make.
+    // The dense layer computes as many products for a token as the token's experts do.
     ...(name === 'dense' ? { hiddenChannels: 4 * width * k } : { experts, gate }),
   });
   const parallel =
@@ -32,7 +33,7 @@ async function trainingOf(name: string): Promise<Pick<Training, 'run'>> {
   return new Training(parallel, model.parameters(), { rank, auxiliaryLoss });
 }
 
-/** Steps of one layer of experts, as the peer takes them. */
+/** Returns the steps of one layer of experts, which the peer takes too. */
 async function layerTraining(): Promise<Pick<Training, 'run'>> {
   const gate = nn.roundRobinGate({ k });
   const layer = new nn.MixtureOfExperts(width, 4 * width, experts, { gate });

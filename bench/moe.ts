@@ -13,12 +13,12 @@ const EXPERTS = 8;
 const K = 2;
 const TARGETS = { overDense: 0.8, overOneRank: 1.7, layerOverPeer: 1.1 } as const;
 
-/** How many ranks each contestant has. */
+/** The number of ranks of each contestant. */
 const contestants = { dense: 1, experts: 1, ranks: 2, layer: 2 } as const;
 type Name = keyof typeof contestants;
 const names: readonly Name[] = ['dense', 'experts', 'ranks', 'layer'];
 
-/** A GPT with experts against one of as many products, on one rank and on two. */
+/** Compares a GPT with experts with a dense one that computes as many products, on one rank and on two. */
 export const moe: Bench = {
   about: `GPT with ${EXPERTS} experts a layer, ${K} for each token, which all have as many tokens`,
   flags: { ...roundsFlag, layers: { type: 'string' } },
@@ -31,7 +31,7 @@ export const moe: Bench = {
     const ranks = new Map<Name, Ranks>(
       names.map((name) => [
         name,
-        // What a rank is told of its batch are layers here.
+        // The number of layers is passed as the batch of a rank.
         startRanks(contestants[name], 'moe-rank.ts', {
           contestant: name,
           batch: layers,
@@ -74,7 +74,8 @@ async function compare(
   const overDense = pairedRatio(times('dense'), times('experts'));
   const overOneRank = 2 * pairedRatio(times('experts'), times('ranks'));
   const layerOverPeer = peerTimes && pairedRatio(peerTimes, times('layer'));
-  // Of a layer: counts, and rows there and back, forward and backward; gradients of the router are all-reduced, which counts twice.
+  // The messages of a layer are counts, and rows to the experts and back, forward and backward. The gradients of the
+  // router are all-reduced, which counts twice.
   const router = 2 * width * EXPERTS * 4;
   const formulaBytes = EXPERTS * 4 + 4 * K * tokens * width * 4 + router;
   const layerBytes = ours.get('layer')?.at(-1)?.[0]?.communicationBytes ?? Number.NaN;

@@ -1,6 +1,6 @@
 import { workload } from './workload.ts';
 
-/** A model that every contestant of `page` trains, and what it trains on. */
+/** A model that every contestant of `page` trains, and its data. */
 export type PageModel = { readonly name: string } & (
   | { readonly kind: 'mlp'; readonly widths: readonly number[]; readonly batch: number }
   | {
@@ -11,7 +11,7 @@ export type PageModel = { readonly name: string } & (
       readonly context: number;
       readonly vocabulary: number;
       readonly batch: number;
-      /** Bytes, and those that follow them. */
+      /** The bytes, and the bytes that follow them. */
       readonly tokens: readonly (readonly number[])[];
     }
 );

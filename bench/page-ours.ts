@@ -14,7 +14,7 @@ import type { PageModel } from './page-models.ts';
 import type { PageContestant } from './page-peer.ts';
 import { prepareMatmul } from './prepare-matmul.ts';
 
-/** This library on a device, in this thread. */
+/** Makes this library a contestant. It computes on a device, in this thread. */
 export function ours(device: Backend, about: string): PageContestant {
   setRank({ device });
   const made = new Map<string, () => Promise<number>>();
@@ -60,7 +60,7 @@ export function ours(device: Backend, about: string): PageContestant {
   };
 }
 
-/** A step of Adam that returns the loss. */
+/** Returns a step of Adam that returns the loss. */
 function stepper(of: PageModel): () => Promise<number> {
   manualSeed(1);
   const { parameters, lossOf } = of.kind === 'mlp' ? mlp(of) : gpt(of);

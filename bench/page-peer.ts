@@ -8,32 +8,32 @@ const about = z.object({ about: z.string() });
 const answer = z.union([
   z.object({
     ms: z.array(z.number().positive()),
-    /** Of the processor, in the mean: other programs do not change it much. */
+    /** The mean time on the processor, which other programs do not change much. */
     cpuMs: z.number(),
     losses: z.array(z.number()),
   }),
   z.object({ reason: z.string() }),
 ]);
 
-/** What a contestant is asked for. */
+/** A request to a contestant. */
 export type PageRequest = {
   readonly runs: number;
-  /** No run begins after so many milliseconds. Default: all are made. */
+  /** No run begins after this number of milliseconds. Default: all runs are made. */
   readonly mostMs?: number;
 } & (
   | {
       readonly kind: 'matmul';
       readonly size: number;
-      /** Products of a run, which are waited for together. Default: 1. */
+      /** The number of products of a run, which are awaited together. Default: 1. */
       readonly together?: number;
     }
   | { readonly kind: 'train'; readonly model: PageModel }
 );
 
-/** What one request took, run by run; or why it can't be carried out. */
+/** The times of a request, run by run, or the reason why it can't be carried out. */
 export type PageAnswer = z.infer<typeof answer>;
 
-/** A contestant that computes only while it is asked to. */
+/** A contestant that computes only when it is asked to. */
 export interface PageContestant {
   readonly about: string;
   ask(request: PageRequest): Promise<PageAnswer>;
@@ -45,7 +45,10 @@ const programs = { 'jax-js': 'jax-js.mjs', 'TensorFlow.js': 'tfjs.mjs' } as cons
 export type PagePeerName = keyof typeof programs;
 export const pagePeerNames: readonly PagePeerName[] = ['jax-js', 'TensorFlow.js'];
 
-/** Starts a peer in a process of its own, from the folder that SHARDWISE_PEER_PACKAGES names; a reason where it can't be. */
+/**
+ * Starts a peer in a separate process, from the folder that SHARDWISE_PEER_PACKAGES names. Returns a reason if it
+ * can't.
+ */
 export async function startPagePeer(
   name: PagePeerName,
   device: 'wasm' | 'webgpu' = 'wasm',
@@ -66,7 +69,7 @@ export async function startPagePeer(
     for (;;) {
       const { value, done } = await lines.next();
       if (done === true || value === undefined) break;
-      // A driver writes there, too.
+      // A driver may write other lines to this stream.
       if (value.startsWith('{')) return JSON.parse(value);
     }
     await exited;

@@ -20,7 +20,9 @@ const pageTurns = z.object({
   turns: z.object({ one: rounds, together: rounds, apart: rounds }),
 });
 
-/** The largest GPT on one and on two ranks of a page of Chromium, which take turns; and on two that do not communicate. */
+/**
+ * Trains the largest GPT in a page of Chromium. One rank, two ranks, and two ranks that do not communicate take turns.
+ */
 export async function pageRanks(count: number): Promise<BenchResult> {
   const model = pageModels.findLast((each) => each.kind === 'gpt');
   if (model?.kind !== 'gpt') throw new RangeError('no GPT among the models');
@@ -30,7 +32,7 @@ export async function pageRanks(count: number): Promise<BenchResult> {
   const { browser, transport, turns } = await play({ model, rounds: count + 1, steps: STEPS });
   const [one, together, apart] = [turns.one, turns.together, turns.apart].map(times);
   if (!one || !together || !apart) throw new RangeError('three contestants');
-  // A rank has as many tokens in each contestant.
+  // A rank has the same number of tokens in each contestant.
   const tokens = model.batch * model.context;
   const rate = (ranks: number, { medianMs }: Rounds): number =>
     Math.round(tokensPerSecond(ranks * tokens, medianMs));
@@ -65,7 +67,7 @@ export async function pageRanks(count: number): Promise<BenchResult> {
   };
 }
 
-/** Has a page measure, which is built for it. */
+/** Builds a page for the task, opens it, and returns what it measured. */
 async function play(task: TurnsTask): Promise<z.infer<typeof pageTurns>> {
   const folder = mkdtempSync(join(tmpdir(), 'shardwise-page-ranks-'));
   try {
@@ -74,7 +76,7 @@ async function play(task: TurnsTask): Promise<z.infer<typeof pageTurns>> {
       configFile: false,
       logLevel: 'error',
       resolve: {
-        // The model is that of examples/gpt, which imports the library as scripts of `shardwise run` do.
+        // The model is that of examples/gpt, which imports the library in the same way as scripts of `shardwise run`.
         alias: [{ find: /^shardwise$/, replacement: 'shardwise/browser' }],
         conditions: ['@shardwise/source', 'module', 'browser', 'production'],
       },
@@ -89,14 +91,14 @@ async function play(task: TurnsTask): Promise<z.infer<typeof pageTurns>> {
   }
 }
 
-/** The first round warms everybody up. A round takes as long as its slowest rank. */
+/** Summarizes rounds without the first one, which is a warm-up. A round takes as long as its slowest rank. */
 function times(all: readonly (readonly RankTurn[])[]): Rounds {
   return summarize(
     all.slice(1).map((ranks) => [Math.max(...ranks.map(({ msPerStep }) => msPerStep))]),
   );
 }
 
-/** Of rank 0. */
+/** Returns the losses of rank 0. */
 function lossesOf(all: readonly (readonly RankTurn[])[]): readonly number[] {
   return all.flatMap(([first]) => first?.losses ?? []);
 }

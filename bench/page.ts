@@ -18,18 +18,21 @@ const ROUNDS = 3;
 const SIZES = ['256', '512', '1024', '2048'] as const;
 const ROUND_FLOPS = 2e10;
 const MOST_RUNS = 20;
-/** Of a model in a round. */
+/** The number of steps of a model in a round. */
 const STEPS = 5;
 
 const PARTS = ['squares', 'training', 'ranks'] as const;
 type Part = (typeof PARTS)[number];
 
-/** What a contestant took at best for a product, in the median for a step; or why it did not. `cpuMs`: median of the rounds. */
+/**
+ * The best time of a contestant for a product, or its median for a step, or why there is none. `cpuMs` is the median of
+ * the rounds.
+ */
 type Figure =
   | { readonly ms: number; readonly cpuMs: number; readonly losses: readonly number[] }
   | { readonly reason: string };
 
-/** What a page has without a GPU: WebAssembly, in the engine that runs this. */
+/** Measures what a page has without a GPU: WebAssembly, in the engine that runs this program. */
 export const page: Bench = {
   about:
     'products of matrices and training by WebAssembly on one thread, against jax-js, TensorFlow.js and multiply-adds in registers; one and two ranks in a page',
@@ -86,7 +89,7 @@ async function multiply(
     const flops = 2 * size ** 3;
     const runs = Math.max(3, Math.min(MOST_RUNS, Math.round(ROUND_FLOPS / flops)));
     let peak = 0;
-    // The clock of a core changes: its peak is measured beside what is compared with it.
+    // The clock of a core changes, so its peak is measured close in time to the products that are compared with it.
     const figures = await contest(contestants, { kind: 'matmul', size, runs }, rounds, () => {
       peak = Math.max(peak, wasmPeak() ?? 0);
     });
@@ -130,7 +133,7 @@ async function train(contestants: Contestants, rounds: number): Promise<BenchRes
   return { rows, record: { training } };
 }
 
-/** Has the contestants take turns; the first round only warms up. */
+/** Lets the contestants take turns. The first round is a warm-up. */
 async function contest(
   contestants: Contestants,
   request: PageRequest,

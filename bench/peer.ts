@@ -8,7 +8,7 @@ import type { Precision } from './precision.ts';
 const about = z.looseObject({ torch: z.string(), blas: z.string(), threads: z.number() });
 const answer = z.object({
   ms: z.array(z.number().positive()),
-  /** Time on a core, where one process is all there is. */
+  /** The time on a core. Empty unless the peer is a single process. */
   cpuMs: z.array(z.number().positive()).default([]),
   losses: z.array(z.number()),
 });
@@ -17,20 +17,20 @@ export type PeerRound = z.infer<typeof answer>;
 
 export interface PeerRequest {
   readonly steps: number;
-  /** 'compiled' has torch.compile make the model, and the fused optimizer. */
+  /** 'compiled' uses torch.compile for the model, and the fused optimizer. */
   readonly optimizer: 'default' | 'fused' | 'compiled';
   readonly mode?: 'ddp' | 'fsdp' | 'alone' | 'layer' | ScheduleMeasured;
   readonly precision: Precision;
 }
 
-/** PyTorch in a process of its own that computes only while it is asked to, so that rounds interleave. */
+/** PyTorch in a separate process that computes only when it is asked to, so that rounds can alternate. */
 export interface Peer {
   readonly about: z.infer<typeof about>;
   round(request: PeerRequest): Promise<PeerRound>;
   close(): Promise<void>;
 }
 
-/** There may be no PyTorch here. */
+/** A peer, or why there is none. PyTorch may not be installed. */
 export type PeerOrReason = { readonly peer: Peer } | { readonly reason: string };
 
 /** Starts bench/peers/SCRIPT ARGS with the interpreter that SHARDWISE_PEER_PYTHON names. */

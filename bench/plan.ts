@@ -22,7 +22,7 @@ import { median, round } from './summary.ts';
 const layerCounts = [4, 24, 96] as const;
 const deepest = Math.max(...layerCounts);
 const rounds = 7;
-/** Before any round counts, each world has planned models of at least so many layers: then the code is compiled. */
+/** The number of layers that each world plans before any round counts, so that the code is compiled. */
 const warmUpLayers = 400;
 const tokens = 16;
 const heads = 8;
@@ -46,15 +46,18 @@ const worlds: readonly World[] = [
   },
 ];
 
-/** What it takes to make the plans of a training's first steps. */
+/** The effort of planning a training's first steps. */
 interface Planning {
-  /** Of the steps' graphs: those that plans are made of, and those whose plan is found. */
+  /** The nodes of the steps' graphs, both of graphs for which plans are made and of those whose plan is found. */
   readonly nodes: number;
-  /** Time that this thread was on a core. */
+  /** The time that this thread was on a core. */
   readonly microseconds: number;
 }
 
-/** Time to plan, by node of the graph, of GPTs of which one has 24 times the layers of the other: nothing is computed. */
+/**
+ * Measures the time to plan per node of the graph. The largest GPT has 24 times the layers of the smallest. Nothing is
+ * computed.
+ */
 export const plan: Bench = {
   about: 'time to make a plan, by node of the graph, of GPTs of 4, 24 and 96 layers',
   run: async () => {
@@ -62,7 +65,7 @@ export const plan: Bench = {
     const record: Record<string, unknown> = {};
     for (const world of worlds) {
       for (let warm = 0; warm < warmUpLayers; warm += deepest) await planning(world, deepest);
-      // A round plans as many layers of each depth: what the garbage collector takes is then shared alike.
+      // A round plans the same number of layers for each depth, so that garbage collection affects all depths alike.
       const all = new Map(layerCounts.map((layers) => [layers, [] as Planning[]]));
       for (let count = 0; count < rounds; count++) {
         for (const [layers, own] of all) own.push(await planningOf(world, layers));
@@ -87,10 +90,10 @@ export const plan: Bench = {
   },
 };
 
-/** Of so many models that they have as many layers as the deepest one. */
+/** Plans several models, which together have as many layers as the deepest one. */
 async function planningOf(world: World, layers: number): Promise<Planning> {
   const sum = { nodes: 0, microseconds: 0 };
-  // What is left of other depths is not this one's to clear away.
+  // The garbage of other depths must not be collected during this measurement.
   collectGarbage();
   for (let count = 0; count < deepest / layers; count++) {
     const { nodes, microseconds } = await planning(world, layers);
@@ -101,7 +104,7 @@ async function planningOf(world: World, layers: number): Promise<Planning> {
 }
 
 async function planning({ axis, group, strategy }: World, layers: number): Promise<Planning> {
-  // Each rank has plans of its own: none is known.
+  // Each rank has its own plans, so none exists yet.
   setRank({ device: planner(), mesh: new LineMesh(axis, group()) });
   manualSeed(1);
   const model = new GPT({
@@ -133,7 +136,7 @@ class PlanningClock {
     const now = onCore();
     if (name === 'look up the plan') this.#nodes += Number.parseInt(detail, 10);
     if (name === 'make a plan') this.#microseconds += now - this.#start;
-    // Where a plan is made, that begins as soon as it has been looked for.
+    // If a plan has to be made, that begins right after the look-up, so this event is its start.
     this.#start = now;
   });
 
@@ -154,7 +157,7 @@ function onCore(): number {
   return user + system;
 }
 
-/** A device that takes programs, and leaves memory as it is. */
+/** Makes a device that accepts programs, and does not change memory. */
 function planner(): Backend {
   const executable: Executable = { run: () => Promise.resolve(), dispose: () => {} };
   return Object.assign(interpreter(), { compile: () => Promise.resolve(executable) });

@@ -1,14 +1,14 @@
 import type { Bench } from './bench.ts';
 import { UsageError } from './usage-error.ts';
 
-/** In what products compute; bf16 is autocast, ours and PyTorch's. */
+/** The precision of products. In bf16, both libraries use autocast. */
 export type Precision = 'f32' | 'bf16';
 
 export const precisionFlag = { precision: { type: 'string' } } as const satisfies NonNullable<
   Bench['flags']
 >;
 
-/** Throws UsageError. */
+/** Reads the flag. Throws UsageError. */
 export function precisionOf(values: Readonly<Record<string, unknown>>): Precision {
   const { precision = 'f32' } = values;
   if (precision === 'f32' || precision === 'bf16') return precision;

@@ -2,7 +2,7 @@ import type { Program } from '@shardwise/core/spec';
 import type { Backend } from 'shardwise';
 import { elementCount, type Matmul, outputShape } from './matmul-shapes.ts';
 
-/** A call that runs one matmul on memory of its own, in `dtype` with sums in f32. */
+/** Returns a function that runs one matmul on its own memory, in `dtype` with sums in f32. */
 export async function prepareMatmul(
   device: Backend,
   matmul: Matmul,
@@ -38,7 +38,7 @@ export async function prepareMatmul(
       { length: elementCount(of) },
       (_, index) => ((index * 37) % 101) / 101 - 0.5,
     );
-    // The upper halves are the values in bf16, cut off.
+    // The upper halves of the f32 values are the values in bf16, truncated.
     const halves = new Uint16Array(values.buffer).filter((_, index) => index % 2 === 1);
     device.write(buffer, new Uint8Array(dtype === 'f32' ? values.buffer : halves.buffer));
     return buffer;

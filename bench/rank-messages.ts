@@ -4,14 +4,14 @@ import type { Precision } from './precision.ts';
 export interface RankData {
   readonly rank: number;
   readonly world: ThreadsWorld;
-  /** Which training, where a script has several. */
+  /** Which training the rank runs, if its script has several. */
   readonly contestant: string;
-  /** Rows of a rank's batch, if not as many as in the workload. */
+  /** The number of rows of a rank's batch. Default: that of the workload. */
   readonly batch?: number | undefined;
   readonly precision: Precision;
 }
 
-/** What a rank trains; `alone`: each rank a model of its own, and sends nothing. */
+/** What a rank trains. With `alone`, each rank trains a model of its own and sends nothing. */
 export type RankRequest =
   | { readonly mode: 'together' | 'alone'; readonly steps: number }
   | { readonly mode: 'close' };
@@ -19,9 +19,12 @@ export type RankRequest =
 /** What a rank measured between two barriers of all ranks. */
 export interface RankRound {
   readonly msPerStep: number;
-  /** Waiting for collectives, per step. */
+  /** The milliseconds per step in which the rank waited for collectives. */
   readonly communicationMs: number;
-  /** Of a step's messages; an all-reduce counts twice, as a reduction to parts and a gather. */
+  /**
+   * The bytes of a step's messages. An all-reduce counts twice, because it consists of a reduce-scatter and an
+   * all-gather.
+   */
   readonly communicationBytes: number;
   readonly losses: readonly number[];
 }

@@ -5,19 +5,19 @@ import type { Precision } from './precision.ts';
 import type { RankData, RankRequest, RankRound } from './rank-messages.ts';
 
 export interface Ranks {
-  /** All ranks' measurements of one round, in rank order. */
+  /** Returns all ranks' measurements of one round, in rank order. */
   round(request: Extract<RankRequest, { steps: number }>): Promise<RankRound[]>;
   close(): Promise<void>;
 }
 
-/** What ranks are told of their training. */
+/** The data for the training of the ranks. */
 export interface Contestant {
   readonly contestant?: string;
   readonly batch?: number;
   readonly precision: Precision;
 }
 
-/** Starts the ranks of a world of their own as threads of this process, which run bench/SCRIPT. */
+/** Starts ranks in a new world, as threads of this process that run bench/SCRIPT. */
 export function startRanks(
   size: number,
   script: string,

@@ -1,7 +1,7 @@
 import type { Bench } from './bench.ts';
 import { UsageError } from './usage-error.ts';
 
-/** How often contestants take turns. */
+/** The number of times that contestants take turns. */
 export const roundsFlag = { rounds: { type: 'string' } } as const satisfies NonNullable<
   Bench['flags']
 >;
@@ -10,7 +10,7 @@ export function roundsOf(values: Readonly<Record<string, unknown>>, usual: numbe
   return countOf(values, 'rounds', usual);
 }
 
-/** A flag that is an integer of at least 1; `usual` where it was not given. Throws UsageError. */
+/** Reads a flag that is an integer of at least 1. Returns `usual` if it is not given. Throws UsageError. */
 export function countOf(
   values: Readonly<Record<string, unknown>>,
   flag: string,

@@ -22,7 +22,7 @@ import { UsageError } from './usage-error.ts';
 import { webgpu } from './webgpu.ts';
 
 // npm run -s bench -- NAME [--json] [options of the benchmark]
-// Prints a table; with --json the last line is the same and more as one JSON object.
+// Prints a table. With --json, the last line is one JSON object with the same figures and more.
 
 const benches: Readonly<Record<string, Bench>> = {
   train,
@@ -83,7 +83,8 @@ function valuesOf({ flags }: Bench): Readonly<Record<string, unknown>> {
   try {
     return parseArgs({ args, options }).values;
   } catch (error) {
-    // Its first sentence says what is wrong, the others advise on arguments that there are none of.
+    // The first sentence of the message says what is wrong. The others advise on positional arguments, which do not
+    // exist here.
     const [found = ''] = error instanceof Error ? error.message.split('. ') : [];
     const names = Object.keys(options).map((flag) => `--${flag}`);
     throw new UsageError(
@@ -103,7 +104,7 @@ function namesText(): string {
     .join('\n');
 }
 
-/** Runnable threads over the last minute. */
+/** Returns the number of runnable threads over the last minute. */
 function load(): number {
   return round(loadavg()[0] ?? 0, 2);
 }

@@ -20,7 +20,7 @@ interface JoinedRank {
   readonly precision: Precision;
 }
 
-/** Makes this thread the rank that its worker data say. */
+/** Makes this thread the rank that its worker data describe. */
 export async function joinBenchWorld(): Promise<JoinedRank> {
   const { rank, world, contestant, batch, precision }: RankData = workerData;
   const group = joinThreadsWorld(world, rank);
@@ -33,7 +33,7 @@ export async function joinBenchWorld(): Promise<JoinedRank> {
   return { rank, group, contestant, batch, precision };
 }
 
-/** Trains when told to, and answers with what it took. */
+/** Trains when it is told to, and answers with its measurements. */
 export function serveRounds(
   group: ProcessGroup,
   trainings: Readonly<Partial<Record<'together' | 'alone', Pick<Training, 'run'>>>>,
@@ -43,7 +43,7 @@ export function serveRounds(
     else void answer(request);
   });
 
-  /** A rejection ends the thread, which the benchmark's main thread hears. */
+  /** A rejection ends the thread, which the benchmark's main thread notices. */
   async function answer({ mode, steps }: Exclude<RankRequest, { mode: 'close' }>): Promise<void> {
     const training = trainings[mode];
     if (training === undefined) throw new RangeError(`no training ${mode}`);

@@ -14,7 +14,7 @@ type Kind =
   | ('products of matrices' | 'loops in machine code' | 'kernels in WebAssembly' | 'ONNX Runtime')
   | ('garbage collection' | 'JavaScript');
 
-/** How V8 names the function or the file that a thread is in while native code runs. */
+/** The kinds of work, by the name that V8 gives to the function or the file of a thread while native code runs. */
 const kinds: ReadonlyMap<string, Kind> = new Map([
   ['products/run-parts.ts', 'products of matrices'],
   ['loops/call-list.ts', 'loops in machine code'],
@@ -22,7 +22,7 @@ const kinds: ReadonlyMap<string, Kind> = new Map([
   ['(garbage collector)', 'garbage collection'],
 ]);
 
-/** What one rank's thread is busy with in a training step. */
+/** Measures what one rank's thread is busy with in a training step. */
 export const shares: Bench = {
   about:
     'What the thread of one rank is busy with in a step of the GPT: products, loops, JavaScript',
@@ -58,10 +58,10 @@ export const shares: Bench = {
   },
 };
 
-/** The share of each kind of the time in which the thread was not idle. */
+/** Returns the share of each kind in the time in which the thread was not idle. */
 function sharesOf({ nodes, samples = [], timeDeltas = [] }: Profiler.Profile): Map<Kind, number> {
   const kindOfNode = new Map<number, Kind | undefined>();
-  // Callers come before those whom they call.
+  // Callers come before the functions that they call.
   for (const { id, callFrame, children = [] } of nodes) {
     const kind = kindOf(callFrame, kindOfNode.get(id));
     for (const called of [id, ...children]) kindOfNode.set(called, kind);
@@ -77,7 +77,10 @@ function sharesOf({ nodes, samples = [], timeDeltas = [] }: Profiler.Profile): M
   return new Map(largestFirst.map(([kind, part]) => [kind, part / total]));
 }
 
-/** Undefined where the thread is idle, or measures. Native functions are of the kind of their caller. */
+/**
+ * Returns the kind of a call. Native functions have the kind of their caller. Returns undefined if the thread is idle
+ * or profiles itself.
+ */
 function kindOf(
   { functionName, url }: Runtime.CallFrame,
   ofCaller: Kind | undefined,

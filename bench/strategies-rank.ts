@@ -4,7 +4,7 @@ import { joinBenchWorld, serveRounds } from './serve-rounds.ts';
 import { buildModel, Training } from './training.ts';
 import { largeWorkload } from './workload.ts';
 
-// One rank of one contestant of the strategies benchmark.
+// This thread is one rank of one contestant of the strategies benchmark.
 
 const strategies: Readonly<Record<string, () => Strategy>> = {
   ddp: () => ddp(),

@@ -16,7 +16,7 @@ const RANKS = 2;
 const ROUNDS = 7;
 const STEPS_PER_ROUND = 2;
 
-/** Models (Ψ) that a step communicates by Rajbhandari et al. 2020, "ZeRO", section 7. */
+/** The bytes that a step communicates, in sizes of the model (Ψ), by Rajbhandari et al. 2020, "ZeRO", section 7. */
 const contestants = {
   ddp: 2,
   'zero-1': 2,
@@ -26,10 +26,10 @@ const contestants = {
   'fsdp-checkpointing': 3,
 } as const;
 
-/** PyTorch's, and which of ours do the same. */
+/** The strategies of PyTorch that are compared with ours. */
 const peerModes = ['ddp', 'fsdp'] as const;
 
-/** Each strategy against DDP, and against PyTorch's own. */
+/** Compares each strategy with DDP, and with PyTorch's own. */
 export const strategies: Bench = {
   about: `GPT of 25 million parameters on ${RANKS} ranks: tokens per second of each strategy over DDP's`,
   flags: { ...roundsFlag, ...precisionFlag, batch: { type: 'string' } },
@@ -40,7 +40,7 @@ export const strategies: Bench = {
     const { layers, width, heads } = largeWorkload;
     const started = await startPeer('gpt_ddp.py', [layers, width, heads, batch].map(String));
     const peer = 'peer' in started ? started.peer : undefined;
-    // Worlds of their own, so that what one strategy leaves takes no room of another.
+    // Each strategy has its own world, so that what one strategy leaves behind takes no memory from another.
     const ranks = new Map<string, Ranks>(
       Object.keys(contestants).map((name) => [
         name,
@@ -96,7 +96,7 @@ async function compare(
       overDdp: round(pairedRatio(base, times), 3),
       overDdpOfBest: round(base.minMs / times.minMs, 3),
       communicationBytes,
-      // In models (Ψ), beside what the paper says.
+      // In sizes of the model (Ψ), to compare with the paper.
       communicationModels: round(communicationBytes / (elements * dtypes.f32.bytes), 3),
       paperModels: models,
       waitingMs: round(
@@ -141,7 +141,7 @@ async function compare(
   };
 }
 
-/** What no library with these matmuls can go beyond. */
+/** Describes the limit for every library with these matmuls. */
 function describeLimit(theirs: ReadonlyMap<string, readonly PeerRound[]>, limitMs: number): string {
   const bounds = peerModes.flatMap((mode) => {
     const rounds = theirs.get(mode);

@@ -16,7 +16,7 @@ export function mean(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
-/** `rounds` holds the times of each round's steps; a round counts with its mean. */
+/** Summarizes rounds. `rounds` contains the times of each round's steps, of which the mean counts. */
 export function summarize(rounds: readonly (readonly number[])[]): Rounds {
   const roundsMs = rounds.map(mean);
   return {
@@ -26,7 +26,10 @@ export function summarize(rounds: readonly (readonly number[])[]): Rounds {
   };
 }
 
-/** Median over rounds of a / b: neighbours in time share the machine's mood. */
+/**
+ * Returns the median over rounds of a / b. Measurements that are close in time are affected alike by the machine's
+ * load.
+ */
 export function pairedRatio(a: Rounds, b: Rounds): number {
   return median(a.roundsMs.map((ms, index) => ms / (b.roundsMs[index] ?? Number.NaN)));
 }

@@ -18,7 +18,7 @@ interface PeerRounds {
   readonly losses: readonly number[];
 }
 
-/** One rank against PyTorch eager on the same core. */
+/** Compares one rank with PyTorch eager on the same core. */
 export const train: Bench = {
   about: 'GPT training on one rank, tokens per second, against PyTorch eager on one thread',
   flags: { ...roundsFlag, ...precisionFlag, compiled: { type: 'boolean' } },
@@ -67,7 +67,7 @@ async function compare(
     }
   }
   const limit = await matmulLimitMs(workload);
-  // The first round warms everybody up; its losses count, its times do not.
+  // The first round is a warm-up. Its losses count, but its times do not.
   const measured = ours.slice(1).flat();
   const times = summarize(ours.slice(1).map((steps) => steps.map(({ ms }) => ms)));
   const float32 =

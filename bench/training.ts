@@ -5,18 +5,18 @@ import { batchOf, type Workload, workload } from './workload.ts';
 
 export interface StepTimes {
   readonly ms: number;
-  /** Of all threads of this process. */
+  /** The processor time of all threads of this process. */
   readonly cpuMs: number;
-  /** Building the graph of forward, backward and update. */
+  /** The time to build the graph of forward, backward and update. */
   readonly buildMs: number;
-  /** Collecting and looking up that graph. */
+  /** The time to collect that graph and to look up its plan. */
   readonly graphMs: number;
   readonly loss: number;
 }
 
 type TokenModel = Model<readonly [ids: Tensor], Tensor>;
 
-/** The model of a workload with the initial weights that PyTorch gives for the same seed. */
+/** Makes the model of a workload, with the initial weights that PyTorch gives for the same seed. */
 export function buildModel(of: Workload = workload): GPT {
   manualSeed(of.seed);
   return new GPT({
@@ -28,24 +28,24 @@ export function buildModel(of: Workload = workload): GPT {
   });
 }
 
-/** One rank's own training of the workload. */
+/** Makes a training of the workload on one rank alone. */
 export function trainAlone(rank = 0, precision: Precision = 'f32'): Training {
   const model = buildModel();
   return new Training(model, model.parameters(), { rank, precision });
 }
 
 export interface TrainingOptions {
-  /** Default: 0. */
+  /** The rank whose batches it takes. Default: 0. */
   readonly rank?: number;
-  /** Rows of a batch. Default: those of the workload. */
+  /** The number of rows of a batch. Default: that of the workload. */
   readonly batch?: number | undefined;
-  /** Default: f32. */
+  /** The precision of products. Default: f32. */
   readonly precision?: Precision;
-  /** What the model adds to the loss, as layers of experts do. */
+  /** A term that is added to the loss, as for layers of experts. */
   readonly auxiliaryLoss?: () => Tensor;
 }
 
-/** A model under training that goes on from round to round. */
+/** A model in training. It continues from round to round. */
 export class Training {
   readonly #model: TokenModel;
   readonly #optimizer: optim.AdamW;

@@ -1,4 +1,4 @@
-/** A command line that asks for what is not there; its message says all. */
+/** The command line is wrong. The message says everything, so no stack is shown. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 

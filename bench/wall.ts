@@ -2,7 +2,7 @@ import type { PeerRound } from './peer.ts';
 import type { RankRound } from './rank-messages.ts';
 import { mean, type Rounds, summarize } from './summary.ts';
 
-/** Times of rounds after the first, which warms everybody up. A round takes as long as its slowest rank. */
+/** Summarizes rounds without the first one, which is a warm-up. A round takes as long as its slowest rank. */
 export function wall(rounds: readonly (readonly RankRound[])[]): Rounds {
   return summarize(
     rounds.slice(1).map((ranks) => [Math.max(...ranks.map(({ msPerStep }) => msPerStep))]),

@@ -10,11 +10,16 @@ import {
 
 const RUNS = 9;
 const ITERATIONS = 2_000_000;
-/** Sums that do not wait for each other, and with an operand fit the 16 registers of processors with AVX. */
+/**
+ * The number of sums that do not wait for each other. With an operand they fit the 16 registers of processors with AVX.
+ */
 const SUMS = 12;
 const LANES = 4;
 
-/** GFLOP/s of WebAssembly's relaxed multiply-adds in registers alone; undefined where the engine has none. */
+/**
+ * Measures GFLOP/s of WebAssembly's relaxed multiply-adds in registers alone. Returns undefined if the engine does not
+ * have them.
+ */
 export function wasmPeak(): number | undefined {
   const fn = new FunctionBuilder(2);
   const [count, address] = [fn.parameter(0), fn.parameter(1)];

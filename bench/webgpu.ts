@@ -17,11 +17,14 @@ import { median, round } from './summary.ts';
 const SECONDS = 10;
 const SIZES = ['256', '512', '1024', '2048'] as const;
 const MOST_RUNS = 20;
-/** Short products are waited for together, since waiting takes as long as they do: for so long, and so many of them. */
+/**
+ * Short products are awaited together, because waiting takes as long as a product does. TOGETHER_MS is for how long,
+ * and MOST_TOGETHER how many at most.
+ */
 const TOGETHER_MS = 20;
 const MOST_TOGETHER = 32;
 
-/** What a product or a step took; or why it was not run. */
+/** The time of a product or a step, or why it was not run. */
 type Figure =
   | { readonly ms: number; readonly runs: number; readonly together: number }
   | { readonly reason: string };
@@ -31,7 +34,7 @@ interface Contestant {
   readonly contestant: PageContestant | string;
 }
 
-/** What the GPU of this host computes. A device that is a processor in disguise says so by its name. */
+/** Measures what the GPU of this host computes. If the device is a processor that emulates a GPU, its name says so. */
 export const webgpu: Bench = {
   about:
     'products of matrices and training on the device of WebGPU that Node finds, against jax-js, TensorFlow.js and multiply-adds in registers',
@@ -44,7 +47,7 @@ export const webgpu: Bench = {
     const mostMs = 1000 * countOf(values, 'seconds', SECONDS);
     const sizes = chosenOf(values, 'sizes', SIZES).map(Number);
     const parts = chosenOf(values, 'parts', ['squares', 'training'] as const);
-    // One instance of Dawn for all devices of this process, as in a page.
+    // All devices of this process share one instance of Dawn, as in a page.
     const gpu = create([]);
     Object.defineProperty(globalThis.navigator, 'gpu', { value: gpu });
     const device = await openDevice();
@@ -108,7 +111,7 @@ export const webgpu: Bench = {
   },
 };
 
-/** Products of a step, relative to those of other models. */
+/** Returns the number of products of a step, to compare models with each other. */
 function termsOf(model: (typeof pageModels)[number]): number {
   if (model.kind === 'gpt')
     return model.batch * model.context * model.layers * model.channels ** 2 * 12;
@@ -117,8 +120,9 @@ function termsOf(model: (typeof pageModels)[number]): number {
 }
 
 /**
- * Asks the contestants for one row after the other, of growing `work`. A contestant has `mostMs` for a row, and leaves one out that is
- * expected to take longer by what it took for the row before. The first run of a row compiles, and does not count.
+ * Returns a function that asks the contestants for one row after the other, of growing `work`. A contestant has
+ * `mostMs` for a row. It leaves a row out if the row is expected to take longer, judging by the previous row. The first
+ * run of a row compiles, and does not count.
  */
 function rowsOf(contestants: readonly Contestant[], mostMs: number) {
   const before = new Map<string, { readonly ms: number; readonly work: number }>();

@@ -1,6 +1,6 @@
 import { fromData, type Tensor } from '@shardwise/core';
 
-/** Sizes of the model, and of one rank's batch. */
+/** The sizes of the model and of one rank's batch. */
 export interface Workload {
   readonly layers: number;
   readonly width: number;
@@ -13,7 +13,7 @@ export interface Workload {
   readonly seed: number;
 }
 
-/** What benchmarks train; bench/peers/gpt_model.py has the same numbers. */
+/** The workload of the benchmarks. bench/peers/gpt_model.py has the same numbers. */
 export const workload = {
   layers: 4,
   width: 256,
@@ -26,10 +26,10 @@ export const workload = {
   seed: 0,
 } as const satisfies Workload;
 
-/** The same with 25 million parameters. */
+/** The same workload with 25 million parameters. */
 export const largeWorkload = { ...workload, layers: 8, width: 512, heads: 8 } as const;
 
-/** Of one rank. */
+/** The number of tokens of one rank in a step. */
 export const tokensPerStep: number = workload.batch * workload.context;
 
 export interface Batch {
@@ -38,8 +38,8 @@ export interface Batch {
 }
 
 /**
- * The batch of a step: walks over the vocabulary whose stride depends on the row, so that it can be
- * learned. Shape: inputs and targets i32 [batch, context].
+ * Makes the batch of a step. Its rows walk over the vocabulary with a stride that depends on the row, so that a model
+ * can learn them. Shape: inputs and targets i32 [batch, context].
  */
 export function batchOf(step: number, rank = 0, batch: number = workload.batch): Batch {
   const { context, vocabulary } = workload;

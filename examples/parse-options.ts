@@ -3,9 +3,8 @@ import { ConfigError } from 'shardwise';
 import { z } from 'zod';
 
 /**
- * The command line of an example's rank, as its schema has it; options in `lists` may come several
- * times. `--help` prints them with their defaults, once, and ends the rank. Throws ConfigError that names
- * each option that is wrong.
+ * Reads the command line of an example's rank by a schema. Options in `lists` may occur several times. `--help` prints
+ * the options with their defaults, once, and ends the rank. Throws a ConfigError that names each option that is wrong.
  */
 export function parseOptions<Schema extends z.ZodObject>(
   schema: Schema,
@@ -39,7 +38,7 @@ export function parseOptions<Schema extends z.ZodObject>(
   }
 }
 
-/** A line for each option: what it takes, and its default. */
+/** Returns a line for each option, with its values and its default. */
 function helpText(schema: z.ZodObject): string {
   const { properties = {} } = z.toJSONSchema(schema, { io: 'input' });
   const rows = Object.entries(properties).map(([name, property]) => {

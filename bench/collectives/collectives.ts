@@ -7,7 +7,10 @@ import { recordsOf, rowsOf } from './report.ts';
 import { targetsOf } from './targets.ts';
 import { tune } from './tune.ts';
 
-/** Every transport, operation, size and number of ranks, beside gloo, Open MPI in C and the machine. */
+/**
+ * Measures every transport, operation, size and number of ranks, against gloo, Open MPI in C, and limits of the
+ * machine.
+ */
 export const collectives: Bench = {
   about:
     'time and bandwidth of every collective on every transport, against gloo and Open MPI in C',

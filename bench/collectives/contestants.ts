@@ -6,7 +6,7 @@ import { findMpirun } from './mpirun.ts';
 import { startMpiRanks, startShmRanks, startSocketRanks } from './process-ranks.ts';
 import { startThreadRanks } from './thread-ranks.ts';
 
-/** The contestant that a transport cannot be faster than. */
+/** The contestant that is a limit for a transport, because it does the same work without a group. */
 export const limitOf: Record<TransportName, 'memoryLimit' | 'streamLimit'> = {
   mpi: 'memoryLimit',
   threads: 'memoryLimit',
@@ -21,7 +21,7 @@ const starts: Record<TransportName, (size: number) => Promise<Contestant>> = {
   tcp: (size) => startSocketRanks('tcp', 'tcp', size),
 };
 
-/** All that take part with `size` ranks, and why some peers do not. */
+/** All contestants with `size` ranks, and why some peers are absent. */
 export interface Contestants {
   readonly all: readonly Contestant[];
   readonly absent: Readonly<Record<string, string>>;

@@ -7,7 +7,7 @@ import type { ContestantOrReason } from './job.ts';
 const about = z.looseObject({ torch: z.string() });
 const answer = z.object({ seconds: z.number().nullable() });
 
-/** torch.distributed over gloo: `size` processes of the interpreter that SHARDWISE_PEER_PYTHON names. */
+/** Starts torch.distributed over gloo in `size` processes of the interpreter that SHARDWISE_PEER_PYTHON names. */
 export async function startGloo(size: number): Promise<ContestantOrReason> {
   const name = 'gloo';
   const python = process.env['SHARDWISE_PEER_PYTHON'];

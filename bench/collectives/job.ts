@@ -1,15 +1,18 @@
 import { z } from 'zod';
 
-/** `busFactor`: bus over algorithm bandwidth, as in nccl-tests; `memory`: what the limit does in place of it. */
+/**
+ * `busFactor` is bus bandwidth over algorithm bandwidth, as in nccl-tests. `memory` is the work of the memory limit
+ * that corresponds to the operation.
+ */
 export interface OperationFacts {
   readonly busFactor: (size: number) => number;
   readonly memory: 'reduceToAll' | 'reduceToOne' | 'copy' | 'meet';
 }
 
 /**
- * What is measured. A size is that of the whole: n of all-reduce, broadcast, reduce and sendRecv,
- * W*n of the others. In sendRecv each rank sends to the next one and receives from the one before.
- * All-gather and reduce-scatter are in place: the short buffer is this rank's part of the long one.
+ * The operations that are measured. A size is that of the whole: n for all-reduce, broadcast, reduce and sendRecv, and
+ * W*n for the others. In sendRecv each rank sends to the next one and receives from the previous one. All-gather and
+ * reduce-scatter are in place: the short buffer is this rank's part of the long one.
  */
 export const operations = {
   allReduce: { busFactor: (size) => (2 * (size - 1)) / size, memory: 'reduceToAll' },
@@ -31,7 +34,7 @@ export const operationNames = Object.keys(operations).filter(
 /** One measurement of one contestant. */
 export interface Job {
   readonly operation: OperationName;
-  /** 0 for a barrier. */
+  /** The size of the whole. It is 0 for a barrier. */
   readonly bytes: number;
   readonly iterations: number;
 }
@@ -42,18 +45,24 @@ export const jobSchema: z.ZodType<Job> = z.object({
   iterations: z.int().positive(),
 });
 
-/** Ranks that do the same job when they are told to, and are idle otherwise. */
+/** Ranks that all do a job when they are asked to, and are idle otherwise. */
 export interface Contestant {
   readonly name: string;
   readonly version?: string;
-  /** Of one that is costly to start: it takes part in every n-th round, with as many calls as it likes. */
+  /**
+   * Set for a contestant that is costly to start. It takes part in every n-th round, and may choose the number of
+   * calls.
+   */
   readonly roundsApart?: number;
-  /** Seconds per iteration, of the slowest rank; undefined for an operation that it does not have. */
+  /**
+   * Returns the seconds per iteration of the slowest rank. Returns undefined for an operation that the contestant does
+   * not have.
+   */
   run(job: Job): Promise<number | undefined>;
   close(): Promise<void>;
 }
 
-/** Some are not installed everywhere. */
+/** A contestant, or why it is absent. Some are not installed everywhere. */
 export type ContestantOrReason =
   | { readonly contestant: Contestant }
   | { readonly name: string; readonly reason: string };

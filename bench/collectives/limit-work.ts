@@ -5,7 +5,7 @@ import { MAX_BYTES } from './rank-work.ts';
 
 const GRAIN_BYTES = 128;
 
-/** What ranks in one memory cannot be faster than: the same loads, adds and stores without any group. */
+/** The limit for ranks that share memory: the same loads, adds and stores without any group. */
 export class LimitWork {
   readonly #kernel: MemoryKernel;
   readonly #words: Int32Array;
@@ -13,7 +13,7 @@ export class LimitWork {
   readonly #starts: readonly number[];
   readonly #rank: number;
 
-  /** `counterByteOffset`: a word of zero that all ranks count in. */
+  /** `counterByteOffset` is the place of a word, initially zero, that all ranks use to count. */
   constructor(
     memory: WebAssembly.Memory,
     regions: readonly MemoryRegion[],
@@ -37,7 +37,7 @@ export class LimitWork {
     return (performance.now() - start) / 1000 / iterations;
   }
 
-  /** This rank's share of the bytes, once. */
+  /** Returns a function that processes this rank's share of the bytes once. */
   #turn(operation: Job['operation'], bytes: number): () => void {
     const memory: OperationFacts['memory'] = operations[operation].memory;
     const size = this.#starts.length;
@@ -60,7 +60,7 @@ export class LimitWork {
     return isIdle ? () => {} : turns[memory];
   }
 
-  /** A barrier that does nothing but spin. */
+  /** Waits for all ranks by spinning on the counter. */
   #meet(): void {
     const size = this.#starts.length;
     const ticket = Atomics.add(this.#words, this.#counter, 1);

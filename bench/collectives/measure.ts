@@ -1,36 +1,39 @@
 import { median } from '../summary.ts';
 import type { Contestant, Job, OperationName } from './job.ts';
 
-/** Times of one contestant, in seconds per call. */
+/** The times of one contestant, in seconds per call. */
 export interface Times {
   readonly median: number;
   readonly best: number;
-  /** Of each round. */
+  /** The time of each round. */
   readonly rounds: readonly number[];
-  /** Calls in a round. */
+  /** The number of calls in a round. */
   readonly iterations: number;
 }
 
-/** One operation with one size and number of ranks. */
+/** The times of one operation with one size and number of ranks. */
 export interface CaseTimes {
   readonly operation: OperationName;
   readonly bytes: number;
   readonly world: number;
-  /** By name of the contestant. */
+  /** The times of each contestant, by name. */
   readonly times: ReadonlyMap<string, Times>;
 }
 
-/** So long that code and caches, cold from the other contestants' turns, make no difference. */
+/**
+ * The least duration of a round. It is so long that code and caches that are cold after the turns of other contestants
+ * do not matter.
+ */
 const ROUND_SECONDS = 0.05;
 const MAX_ITERATIONS = 200_000;
 const MIN_ITERATIONS = 2;
-/** Before the rounds, so that code is compiled and connections are in their stride. */
+/** The duration of the warm-up before the rounds, so that code is compiled and connections have reached their speed. */
 const WARM_UP_SECONDS = 0.5;
 const MAX_TRIALS = 100;
 
 /**
- * All contestants, round by round, so that what else the machine does hits all of them. First each
- * one warms up, and finds how many calls make a round.
+ * Measures all contestants round by round, so that disturbances of the machine affect all of them. First each
+ * contestant warms up, which also finds how many calls make a round.
  */
 export async function measure(
   contestants: readonly Contestant[],
@@ -57,7 +60,10 @@ export async function measure(
   );
 }
 
-/** Undefined where the contestant does not have the operation. */
+/**
+ * Warms a contestant up, and returns the number of calls of a round. Returns undefined if it does not have the
+ * operation.
+ */
 async function calibrate(
   contestant: Contestant,
   job: Omit<Job, 'iterations'>,

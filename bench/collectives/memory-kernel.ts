@@ -1,6 +1,9 @@
-/** What the reductions of a host come down to: W buffers are read, their sums go to all or the first. */
+/**
+ * The work in memory of a host's reductions. W buffers are read, and their sums are stored to all of them or to the
+ * first.
+ */
 export interface MemoryKernel {
-  /** Addresses and byteLength are multiples of 128 bytes. */
+  /** Addresses and byteLength must be multiples of 128 bytes. */
   reduceToAll(addresses: readonly number[], byteLength: number): void;
   reduceToOne(addresses: readonly number[], byteLength: number): void;
   copy(to: number, from: number, byteLength: number): void;
@@ -10,7 +13,7 @@ const VECTORS = 8;
 const I32 = 0x7f;
 const V128 = 0x7b;
 
-/** Plain loops of SIMD loads, adds and stores for `size` buffers: nothing of the library is in them. */
+/** Makes plain loops of SIMD loads, adds and stores for `size` buffers. They contain no code of the library. */
 export function memoryKernel(memory: WebAssembly.Memory, size: number): MemoryKernel {
   const module = new WebAssembly.Module(assemble(size));
   const { exports } = new WebAssembly.Instance(module, { env: { memory } });
@@ -30,7 +33,9 @@ export function memoryKernel(memory: WebAssembly.Memory, size: number): MemoryKe
 
 type Bytes = readonly number[];
 
-/** Functions all and one: W addresses, byteLength. copy: to, from, byteLength. */
+/**
+ * Assembles the module. The functions all and one take W addresses and byteLength. copy takes to, from and byteLength.
+ */
 function assemble(size: number): Uint8Array<ArrayBuffer> {
   const params = (count: number): Bytes => [0x60, count, ...Array(count).fill(I32), 0];
   const code = [body(size, size), body(size, 1), COPY];
@@ -44,7 +49,7 @@ function assemble(size: number): Uint8Array<ArrayBuffer> {
   ]);
 }
 
-/** v128.load and v128.store of 16-byte alignment, their offset follows; f32x4.add. */
+/** v128.load and v128.store with an alignment of 16 bytes, after which the offset follows, and f32x4.add. */
 const LOAD: Bytes = [0xfd, 0x00, 4];
 const STORE: Bytes = [0xfd, 0x0b, 4];
 const ADD: Bytes = [0xfd, 0xe4, 1];
@@ -52,7 +57,7 @@ const LOCALS: Bytes = [2, 1, I32, VECTORS, V128];
 const HEADER: Bytes = [0, 0x61, 0x73, 0x6d, 1, 0, 0, 0];
 const COPY: Bytes = [0, 0x20, 0, 0x20, 1, 0x20, 2, 0xfc, 10, 0, 0, 0x0b];
 
-/** for (; offset < byteLength; offset += 128) { sums of 8 vectors; store them `destinations` times } */
+/** Assembles: for (; offset < byteLength; offset += 128) { sums of 8 vectors; store them `destinations` times } */
 function body(size: number, destinations: number): Bytes {
   const [byteLength, offset, vectors] = [size, size + 1, size + 2];
   const address = (index: number): Bytes => [0x20, index, 0x20, offset, 0x6a];

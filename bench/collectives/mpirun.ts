@@ -1,9 +1,9 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 
-/** More ranks than cores may be asked for, and none is to be bound to the core of another one. */
+/** A benchmark may ask for more ranks than cores, and mpirun must not bind ranks to the core of another one. */
 export const MPIRUN_FLAGS: readonly string[] = ['--oversubscribe', '--bind-to', 'none'];
-/** Open MPI refuses root without these. */
+/** Open MPI refuses to run as root without these variables. */
 export const AS_ROOT = {
   OMPI_ALLOW_RUN_AS_ROOT: '1',
   OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: '1',
@@ -11,7 +11,7 @@ export const AS_ROOT = {
 
 export type MpirunOrReason = { readonly version: string } | { readonly reason: string };
 
-/** Whether mpirun is here, and Open MPI's. */
+/** Returns whether mpirun is installed and belongs to Open MPI. */
 export async function findMpirun(): Promise<MpirunOrReason> {
   try {
     const { stdout } = await promisify(execFile)('mpirun', ['--version']);

@@ -12,7 +12,7 @@ const run = promisify(execFile);
 const answer = z.object({ seconds: z.array(z.number().nonnegative()).min(1) });
 const SOURCE = new URL('../peers/mpi-collectives.c', import.meta.url).pathname;
 
-/** What bench/peers/mpi-collectives.c has; its send is another measurement than sendRecv. */
+/** The operations of bench/peers/mpi-collectives.c. Its send measures something else than sendRecv. */
 const known: ReadonlySet<OperationName> = new Set([
   'allReduce',
   'allGather',
@@ -23,7 +23,10 @@ const known: ReadonlySet<OperationName> = new Set([
   'barrier',
 ]);
 
-/** The same loop in C: bench/peers/mpi-collectives.c, compiled here, started for every round. */
+/**
+ * Starts the same loop in C. bench/peers/mpi-collectives.c is compiled here, and the program is started for every
+ * round.
+ */
 export async function startOpenMpi(size: number): Promise<ContestantOrReason> {
   const name = 'openMpi';
   const mpirun = await findMpirun();

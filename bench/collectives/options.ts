@@ -6,7 +6,7 @@ import { MAX_BYTES } from './rank-work.ts';
 export const transportNames = ['threads', 'shm', 'tcp', 'mpi'] as const;
 export type TransportName = (typeof transportNames)[number];
 
-/** What `collectives` may be told on the command line: lists with commas. */
+/** The flags of `collectives`. Lists are separated by commas. */
 export const collectivesFlags = {
   transports: { type: 'string', default: transportNames.join() },
   operations: { type: 'string', default: operationNames.join() },
@@ -14,7 +14,7 @@ export const collectivesFlags = {
   world: { type: 'string', default: '2,4' },
   rounds: { type: 'string', default: '15' },
   peers: { type: 'string', default: 'gloo,openMpi' },
-  /** Instead of all this: a file for the table of algorithms. */
+  /** The file for the table of algorithms. If it is given, the benchmark only makes this table. */
   tune: { type: 'string', default: '' },
 } as const;
 
@@ -27,7 +27,7 @@ export interface CollectivesOptions {
   readonly peers: readonly ('gloo' | 'openMpi')[];
 }
 
-/** Throws UsageError for what is not offered. */
+/** Throws UsageError for values that are not offered. */
 export function parseOptions(values: Readonly<Record<string, unknown>>): CollectivesOptions {
   const list = (name: keyof typeof collectivesFlags): readonly string[] => {
     const value = values[name];
@@ -61,7 +61,7 @@ function parseCount(option: string, text: string, low: number, high: number): nu
 
 const MIN_BYTES = 1 << 10;
 
-/** Whole elements for each of up to 16 ranks. */
+/** Parses a size. It must be a whole number of elements for each of up to 16 ranks. */
 function parseSize(text: string): number {
   const [, count = '', unit] = /^(\d+)(KiB|MiB)$/.exec(text) ?? [];
   const bytes = Number(count) * (unit === 'KiB' || unit === 'MiB' ? units[unit] : Number.NaN);

@@ -7,7 +7,7 @@ import { processTaskSchema, RANK_VARIABLE, TASK_VARIABLE, type RankTask } from '
 import { MAX_BYTES, RankWork } from './rank-work.ts';
 import { StreamWork } from './stream-work.ts';
 
-// One process of a contestant: what it is, its environment says, and its jobs come over a socket.
+// This is one process of a contestant. Its environment says which, and its jobs come over a socket.
 
 interface Work {
   run(job: Job): Promise<number>;

@@ -17,14 +17,14 @@ const COMMAND = [process.execPath, '--conditions=@shardwise/source', SCRIPT];
 const SECRET = 'the secret of a benchmark';
 const answerSchema = z.object({ seconds: z.number() });
 
-/** Processes that map one memory, and have their buffers in it. */
+/** Starts processes that map the same memory, in which their buffers lie. */
 export function startShmRanks(size: number): Promise<Contestant> {
   const world = createShmWorld({ size, arenaBytes: 2 * MAX_BYTES + 65536 });
   const release = (): void => closeShmWorld(world);
   return startRanks({ name: 'shm', size, task: { kind: 'shm', world }, release, launch: each });
 }
 
-/** Processes that have sockets: the tcp transport, or the plain streams beside it. */
+/** Starts processes that talk over sockets: by the tcp transport, or by the plain streams that are its limit. */
 export async function startSocketRanks(
   name: string,
   kind: 'tcp' | 'stream',
@@ -35,7 +35,7 @@ export async function startSocketRanks(
   return startRanks({ name, size, task, release: () => server.close(), launch: each });
 }
 
-/** Processes that Open MPI's mpirun has started. */
+/** Starts processes by Open MPI's mpirun. */
 export function startMpiRanks(size: number): Promise<Contestant> {
   const release = (): void => {};
   return startRanks({ name: 'mpi', size, task: { kind: 'mpi' }, release, launch: mpirun });
@@ -50,7 +50,7 @@ interface RanksOptions {
   readonly launch: (size: number, env: NodeJS.ProcessEnv) => readonly ChildProcess[];
 }
 
-/** A rank as the benchmark speaks with it. */
+/** The connection of the benchmark with a rank. */
 interface RankLine {
   readonly socket: Socket;
   readonly lines: AsyncIterator<string>;
@@ -85,7 +85,7 @@ async function startRanks(options: RanksOptions): Promise<Contestant> {
   };
 }
 
-/** A process for each rank, which its environment names. */
+/** Starts a process for each rank, which learns its rank from its environment. */
 function each(size: number, env: NodeJS.ProcessEnv): readonly ChildProcess[] {
   return Array.from({ length: size }, (_, rank) =>
     start(COMMAND, { ...env, [RANK_VARIABLE]: String(rank) }),
@@ -112,7 +112,7 @@ async function acceptRanks(server: Server, size: number): Promise<readonly RankL
   return ranks;
 }
 
-/** Rejects when the first process ends: until they are told to, none should. */
+/** Rejects when the first process ends, because none may end before it is told to. */
 async function firstEnd(
   name: string,
   exits: readonly Promise<readonly unknown[]>[],

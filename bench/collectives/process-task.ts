@@ -1,11 +1,11 @@
 import type { ShmWorld } from '@shardwise/collectives/node';
 import { z } from 'zod';
 
-/** Variables of a process: the ProcessTask as JSON, and its rank, which mpirun tells in its own way. */
+/** The variables of a process: the ProcessTask as JSON, and its rank. mpirun tells the rank in its own way. */
 export const TASK_VARIABLE = 'SHARDWISE_BENCH_TASK';
 export const RANK_VARIABLE = 'SHARDWISE_BENCH_RANK';
 
-/** What the processes of a contestant are. `stream` is a ring of plain sockets. */
+/** The kind of the processes of a contestant. `stream` is a ring of plain sockets. */
 export type RankTask =
   | { readonly kind: 'shm'; readonly world: ShmWorld }
   | { readonly kind: 'mpi' }
@@ -17,7 +17,7 @@ export type RankTask =
     };
 
 export interface ProcessTask {
-  /** Where jobs come from. */
+  /** The path of the socket from which jobs come. */
   readonly controlPath: string;
   readonly task: RankTask;
 }

@@ -1,7 +1,7 @@
 import type { ProcessGroup, TypedBytes } from '@shardwise/core/spec';
 import type { Job, OperationName } from './job.ts';
 
-/** The largest size; each rank has two buffers of it. */
+/** The largest size in bytes. Each rank has two buffers of this size. */
 export const MAX_BYTES: number = 64 << 20;
 
 /** One rank of a group that does jobs. */
@@ -10,15 +10,15 @@ export class RankWork {
   readonly #first: Uint8Array;
   readonly #second: Uint8Array;
 
-  /** `memory` has room for two buffers of MAX_BYTES. */
+  /** `memory` must have room for two buffers of MAX_BYTES. */
   constructor(group: ProcessGroup, memory: Uint8Array) {
     this.#group = group;
-    // Zeros stay what they are, however often they are added; filling makes the pages real.
+    // Sums of zeros are zeros, however often they are added. Filling the memory makes the system allocate its pages.
     this.#first = memory.subarray(0, MAX_BYTES).fill(0);
     this.#second = memory.subarray(MAX_BYTES, 2 * MAX_BYTES).fill(0);
   }
 
-  /** Seconds per iteration between two barriers. */
+  /** Returns the seconds per iteration between two barriers. */
   async run({ operation, bytes, iterations }: Job): Promise<number> {
     const call = this.#call(operation, bytes);
     await this.#group.barrier();
@@ -32,7 +32,7 @@ export class RankWork {
     const { rank, size } = group;
     const first = f32(this.#first, byteLength);
     const second = f32(this.#second, byteLength);
-    // In place, as in the two halves of an all-reduce.
+    // The part lies in the whole, as in the two halves of an all-reduce.
     const partBytes = byteLength / size;
     const part = f32(this.#first.subarray(rank * partBytes), partBytes);
     const calls: Record<OperationName, () => () => Promise<unknown>> = {

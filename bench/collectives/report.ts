@@ -44,7 +44,7 @@ function rowOf(one: CaseTimes, transport: TransportName): readonly Row[] {
   return [[`${operation} ${size}`.padEnd(22) + `${world} ${transport}`, parts.join(', ')]];
 }
 
-/** Times in microseconds; the peers' and the limit's are those of the same rounds. */
+/** Returns records with times in microseconds. The times of peers and limits come from the same rounds. */
 export function recordsOf(
   cases: readonly CaseTimes[],
   transports: readonly TransportName[],
@@ -81,7 +81,7 @@ function inMicroseconds({ median, best }: Times): { medianUs: number; bestUs: nu
   return { medianUs: round(median * 1e6, 3), bestUs: round(best * 1e6, 3) };
 }
 
-/** In 10^9 bytes per second, as nccl-tests has them. */
+/** Returns bandwidths in 10^9 bytes per second, as nccl-tests does. */
 function bandwidths(
   { operation, bytes, world }: CaseTimes,
   seconds: number,

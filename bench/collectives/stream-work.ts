@@ -8,8 +8,8 @@ const CHUNK_BYTES = 1 << 20;
 const WAIT_MS = 60_000;
 
 /**
- * A ring of plain sockets: each process sends the next one as many bytes as a rank of the operation
- * has to, at best, while the one before sends it as many.
+ * A ring of plain sockets. Each process sends to the next one as many bytes as a rank of the operation has to send at
+ * least, and receives as many from the previous one.
  */
 export class StreamWork {
   readonly #size: number;
@@ -24,7 +24,7 @@ export class StreamWork {
     this.#size = size;
   }
 
-  /** The side that receives connects, so that the kernel can read into memory of its choice. */
+  /** Connects the ring. The receiving side connects, so that the kernel can read into memory of its choice. */
   async join(store: Store, rank: number): Promise<this> {
     const size = this.#size;
     const server = createServer({ noDelay: true }).listen(0, '127.0.0.1');
@@ -45,9 +45,9 @@ export class StreamWork {
   }
 
   async run({ operation, bytes, iterations }: Job): Promise<number> {
-    // A barrier needs a message of any length.
+    // A barrier still needs a message of some length.
     const sent = Math.max(Math.round(operations[operation].busFactor(this.#size) * bytes), 8);
-    // Once round the ring: then all have begun.
+    // After messages have gone once around the ring, all processes have begun.
     for (let turn = 1; turn < this.#size; turn++) await this.#exchange(8);
     const start = performance.now();
     for (let iteration = 0; iteration < iterations; iteration++) await this.#exchange(sent);

@@ -3,7 +3,7 @@ import { formatBytes, formatSeconds, units } from './format.ts';
 import type { CaseTimes, Times } from './measure.ts';
 import type { TransportName } from './options.ts';
 
-/** What the transports are to reach. The medians of the rounds count; the best rounds are told as well. */
+/** A target of a transport. The medians of the rounds count, and the best rounds are reported too. */
 export interface Target {
   readonly what: string;
   readonly asked: string;
@@ -14,7 +14,7 @@ export interface Target {
 
 const { KiB: KIB, MiB: MIB } = units;
 
-/** All whose cases were measured. */
+/** Returns the targets whose cases were measured. */
 export function targetsOf(cases: readonly CaseTimes[]): readonly Target[] {
   const of = {
     median: goalsOf(cases, ({ median }) => median),
@@ -34,7 +34,7 @@ export function targetsOf(cases: readonly CaseTimes[]): readonly Target[] {
   });
 }
 
-/** A figure and its bound; NaN where it was not measured. */
+/** A figure and its bound. The figure is NaN if it was not measured. */
 interface Goal {
   readonly what: string;
   readonly value: number;

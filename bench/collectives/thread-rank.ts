@@ -5,7 +5,7 @@ import { LimitWork } from './limit-work.ts';
 import type { Job } from './job.ts';
 import { MAX_BYTES, RankWork } from './rank-work.ts';
 
-// One rank of the threads transport, or of the limit that is measured beside it.
+// This is one rank of the threads transport, or of the limit that is measured beside it.
 
 export interface ThreadRankData {
   readonly kind: 'group' | 'limit';
@@ -27,7 +27,7 @@ const work =
         new Uint8Array(memory.buffer, region.byteOffset, 2 * MAX_BYTES),
       );
 
-/** A rejection ends the thread, which the benchmark's main thread hears. */
+/** Answers a job. A rejection ends the thread, which the benchmark's main thread notices. */
 async function answer(job: Job): Promise<void> {
   parentPort?.postMessage(await work.run(job));
 }

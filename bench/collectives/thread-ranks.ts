@@ -5,7 +5,7 @@ import type { Contestant, Job } from './job.ts';
 import { MAX_BYTES } from './rank-work.ts';
 import type { ThreadRankData } from './thread-rank.ts';
 
-/** Ranks that are threads of this process, with buffers in the memory that they share. */
+/** Starts ranks that are threads of this process, with buffers in the memory that they share. */
 export function startThreadRanks(
   name: string,
   kind: ThreadRankData['kind'],

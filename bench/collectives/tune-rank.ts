@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connectStore, measureAlgorithms, tcpTransport } from '@shardwise/collectives/node';
 import type { TuneTask } from './tune.ts';
 
-// One process that measures the algorithms with the others, and tells what it saw.
+// This process measures the algorithms together with the others, and reports its measurements.
 
 const [task]: TuneTask[] = await once(process, 'message');
 if (task === undefined) throw new TypeError('The process was told nothing');

@@ -11,7 +11,7 @@ import type { BenchResult } from '../bench.ts';
 import { formatBytes } from './format.ts';
 import type { CollectivesOptions } from './options.ts';
 
-/** What a rank is told. */
+/** The data that a rank gets. */
 export interface TuneTask {
   readonly rank: number;
   readonly size: number;
@@ -25,8 +25,8 @@ export interface TuneTask {
 const SECRET = 'the secret of a benchmark';
 
 /**
- * Times every algorithm over tcp, with the ranks on one host and, where they are four or more, as
- * if on two, and writes the table that createGroup chooses by to `path`, as JSON.
+ * Measures every algorithm over tcp. All ranks are on one host and, if there are four or more, also on two simulated
+ * hosts. Writes the table by which createGroup chooses an algorithm to `path`, as JSON.
  */
 export async function tune(path: string, options: CollectivesOptions): Promise<BenchResult> {
   const measurements: AlgorithmMeasurement[] = [];
@@ -51,7 +51,7 @@ export async function tune(path: string, options: CollectivesOptions): Promise<B
   };
 }
 
-/** `hosts`: the number of each rank's host. What rank 0 saw. */
+/** Returns what rank 0 measured. `hosts` contains the number of each rank's host. */
 async function measureOn(
   hosts: readonly number[],
   { sizes, rounds }: CollectivesOptions,

@@ -9,10 +9,10 @@ import {
   type TurnsTask,
 } from './contestants.ts';
 
-/** Of the tensors of a rank. */
+/** The bytes of memory for the tensors of a rank. */
 const arenaBytes = 2 ** 28;
 
-/** Ranks that wait until it is their turn. */
+/** Ranks that wait for their turn. */
 interface Waiting {
   readonly transport: string;
   round(): Promise<readonly RankTurn[]>;
@@ -23,7 +23,7 @@ async function start(contestant: ContestantName, { model, steps }: TurnsTask): P
   const size = contestants[contestant];
   const channel = new BroadcastChannel(contestant);
   const order = (what: RankOrder): void => channel.postMessage(what);
-  /** What each rank has sent since it was asked. */
+  /** The values that the ranks have sent since they were asked. */
   let answers: unknown[] = [];
   let all = Promise.withResolvers<unknown[]>();
   const run = await startRanks({

@@ -1,4 +1,4 @@
-// A rank of the page of `bench page`: trains for a round whenever it is told to.
+// This is a rank of the page of `bench page`. It trains for a round whenever it is told to.
 import {
   ddp,
   fromData,
@@ -26,7 +26,7 @@ const model = new GPT({
 });
 const trained = contestant === 'together' ? await parallelize(model, ddp()) : model;
 const optimizer = new optim.Adam(model.parameters(), { lr: 1e-3 });
-/** Bytes, or those that follow them. */
+/** Returns the bytes, or the bytes that follow them. */
 const idsOf = (place: 0 | 1): Tensor =>
   fromData(Int32Array.from(of.tokens[place] ?? []), [of.batch, of.context], 'i32');
 const [x, y] = [idsOf(0), idsOf(1)];

@@ -1,10 +1,10 @@
 import type { ThreadsWorld } from 'shardwise';
 
 export const WORKERS = 2;
-/** How much longer the slow worker takes for a step's forward and backward pass. */
+/** The factor by which the slow worker is slower in a step's forward and backward pass. */
 export const SLOWED = 4;
 
-/** `slow-…`: the second worker is slowed. */
+/** The contestants. In those named `slow-…` the second worker is slowed down. */
 export const contestants = ['ddp', 'synchronous', 'slow-synchronous', 'slow-asynchronous'] as const;
 
 export type Contestant = (typeof contestants)[number];
@@ -22,7 +22,7 @@ export interface WorkerStart {
   readonly server: ServerAddress | undefined;
 }
 
-/** How long a worker trains: so many steps, or until the time is over. */
+/** How long a worker trains: for a number of steps, or for a time. */
 export type WorkerRequest = { readonly steps: number } | { readonly durationMs: number } | 'close';
 
 export interface WorkerRound {

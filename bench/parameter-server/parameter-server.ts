@@ -19,7 +19,7 @@ import {
 const ROUNDS = 7;
 const STEPS_PER_ROUND = 5;
 
-/** Parameter servers beside DDP, and with a worker that is slower than the other. */
+/** Compares parameter servers with DDP, also if one worker is slower than the other. */
 export const parameterServer: Bench = {
   about: `GPT training on ${WORKERS} workers and a parameter server: synchronous over DDP, and asynchronous over synchronous with one worker ${SLOWED} times slower`,
   flags: roundsFlag,
@@ -75,9 +75,9 @@ async function measure(started: readonly Started[], rounds: number): Promise<Ben
       const all = await ask(isTimed ? { durationMs: slowMs } : { steps: STEPS_PER_ROUND });
       const ms = Math.max(...all.map((each) => each.ms));
       if (contestant === 'slow-synchronous') slowMs = ms;
-      // Who has still been at a step when the time was over took longer.
+      // A worker that was in the middle of a step when the time was over took longer.
       const rate = all.reduce((sum, { steps, ms: own }) => sum + steps / own, 0);
-      // The first round warms everybody up.
+      // The first round is a warm-up.
       if (index > 0) rates.set(contestant, [...(rates.get(contestant) ?? []), rate]);
       losses.set(contestant, [...(losses.get(contestant) ?? []), all[0]?.loss ?? Number.NaN]);
     }

@@ -4,7 +4,7 @@ import { startRequestServer } from '@shardwise/collectives/node';
 import { cpu, createParameterServer, optim, setRank } from 'shardwise';
 import type { ServerAddress } from './messages.ts';
 
-// The server of one contestant of the parameter-server benchmark: a thread.
+// This thread is the server of one contestant of the parameter-server benchmark.
 
 setRank({ device: await cpu() });
 const optimizers = {

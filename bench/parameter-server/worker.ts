@@ -17,7 +17,7 @@ import { buildModel } from '../training.ts';
 import { batchOf, workload } from '../workload.ts';
 import { SLOWED, type WorkerRequest, type WorkerRound, type WorkerStart } from './messages.ts';
 
-// One worker of one contestant of the parameter-server benchmark: a thread that trains when told to.
+// This thread is one worker of one contestant of the parameter-server benchmark. It trains when it is told to.
 
 const { contestant, rank, world, server }: WorkerStart = workerData;
 const group = joinThreadsWorld(world, rank);
@@ -65,7 +65,7 @@ async function runStep(): Promise<number> {
   return loss.item();
 }
 
-/** A rejection ends the thread, which the benchmark's main thread hears. */
+/** Answers a request. A rejection ends the thread, which the benchmark's main thread notices. */
 async function answer(request: Exclude<WorkerRequest, 'close'>): Promise<void> {
   await group.barrier();
   const start = performance.now();

@@ -2,7 +2,8 @@ import { parseArgs } from 'node:util';
 import { mpiGroup } from '@shardwise/collectives/node';
 import type { ProcessGroup, TypedBytes } from '@shardwise/core/spec';
 
-// The loop of mpi-collectives.c with the group over MPI: the same arguments, the same line of rank 0.
+// This is the loop of mpi-collectives.c with the group over MPI. It takes the same arguments, and rank 0 prints the
+// same line:
 //
 //   mpirun -n 2 node --conditions=@shardwise/source mpi-group.ts --operation allReduce --bytes 1048576 --iterations 100
 
@@ -24,7 +25,7 @@ const operations: Readonly<Record<string, Run>> = {
   broadcast: (group, input) => group.broadcast(input, 0),
   reduce: (group, input) => group.reduce(input, 0, 'sum'),
   barrier: (group) => group.barrier(),
-  // There and back, as one way can't be timed on two clocks.
+  // A message goes there and back, because one way can't be timed with two clocks.
   send: async (group, input, output) => {
     if (group.rank === 0) {
       await group.send(input, 1);
@@ -48,7 +49,7 @@ const iterations = Number(values.iterations);
 const warmups = iterations < 10 ? 2 : Math.floor(iterations / 5);
 const [input, output] = [0, 1].map((): TypedBytes => {
   const memory = new Uint8Array(new ArrayBuffer(bytes));
-  // Pages that are only read would all be the one page of zeros.
+  // The system maps pages that are only read to one page of zeros, so the memory is written.
   memory.fill(0);
   return { bytes: memory, dtype: 'f32' };
 });

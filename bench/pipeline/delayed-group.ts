@@ -9,7 +9,7 @@ import type {
 
 type MessageOptions = CallOptions & { readonly tag?: number };
 
-/** How long messages take more than they do anyway: one number for all groups that are split from each other. */
+/** By how much messages are delayed. All groups that are split from each other share one such number. */
 export interface Delay {
   latencyMs: number;
 }
@@ -17,16 +17,16 @@ export interface Delay {
 const stampBytes = Float64Array.BYTES_PER_ELEMENT;
 
 /**
- * A group between whose ranks messages take longer, as over a link with that latency; collectives take as long as they
- * do. A message carries the time at which it was sent, and whoever receives it waits for the rest of its latency: timers
- * of a sender would fire late, as it computes. All ranks change the delay at a barrier.
+ * A group whose messages between ranks take longer, as over a link with this latency. Collectives are not delayed. A
+ * message carries the time at which it was sent, and its receiver waits for the rest of the latency. Timers of the
+ * sender would fire late, because it computes. All ranks change the delay at a barrier.
  */
 export class DelayedGroup implements ProcessGroup {
   readonly #group: ProcessGroup;
   readonly #delay: Delay;
   readonly #device: Backend;
 
-  /** Messages lie in the device's memory, as those of pipelines do. */
+  /** Messages are stored in the device's memory, like those of pipelines. */
   constructor(group: ProcessGroup, delay: Delay, device: Backend) {
     this.#group = group;
     this.#delay = delay;
@@ -136,7 +136,7 @@ export class DelayedGroup implements ProcessGroup {
   }
 }
 
-/** Of the threads of a process, which have one clock. */
+/** Returns a time. All threads of the process share this clock. */
 function now(): number {
   return performance.timeOrigin + performance.now();
 }

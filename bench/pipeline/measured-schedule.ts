@@ -8,18 +8,21 @@ import {
 import { mean } from '../summary.ts';
 import type { MeasuredAction, RankRound } from './messages.ts';
 
-/** What one round says of a schedule, of its mean step. Times in milliseconds, shares from 0 to 1. */
+/** The means over the steps of one round of a schedule. Times are in milliseconds, and shares from 0 to 1. */
 export interface MeasuredSchedule {
-  /** Of all actions of all ranks together, without waiting. */
+  /** The time of all actions of all ranks, without waiting. */
   readonly actionsMs: number;
-  /** From the step's beginning, when the graph is not built yet, until the last rank's last action has ended. */
+  /**
+   * The time from the beginning of the step, before the graph is built, until the last action of the last rank has
+   * ended.
+   */
   readonly passMs: number;
-  /** The simulator's, if each action takes what the actions of its kind took on average in its stage. */
+  /** The time in the simulator, if each action takes the mean time of the actions of its kind and stage. */
   readonly makespanMs: number;
-  /** Of the time between the first action's beginning and the last one's end, what ranks waited. */
+  /** The share of time in which ranks waited, between the beginning of the first action and the end of the last one. */
   readonly bubble: number;
   readonly simulatedBubble: number;
-  /** Means by stage and kind, as `0F`. */
+  /** Mean times by stage and kind, such as `0F`. */
   readonly actionMs: Readonly<Record<string, number>>;
 }
 
@@ -27,7 +30,7 @@ interface OwnAction extends MeasuredAction {
   readonly action: ComputeAction;
 }
 
-/** `latencyMs` is what messages took longer in that round. */
+/** Evaluates one round. `latencyMs` is by how much messages were delayed in this round. */
 export function measuredSchedule(
   schedule: Schedule,
   ranks: readonly RankRound[],
@@ -45,7 +48,7 @@ export function measuredSchedule(
     const actions = ofRanks
       .flatMap((own) => own.actions)
       .flatMap((each): OwnAction[] => {
-        // Beside its actions a rank passes on the loss, for one.
+        // A rank has other events too, such as passing on the loss.
         const action = byName.get(each.name);
         return action === undefined ? [] : [{ ...each, action }];
       });
@@ -100,7 +103,7 @@ function costsOf({ stages }: Schedule, times: ReadonlyMap<string, number>): Sche
   };
 }
 
-/** As `0F`: an action's name without its microbatch. */
+/** Returns an action's name without its microbatch, such as `0F`. */
 function keyOf(kind: ComputeAction['kind'], stage: number): string {
   return formatAction({ kind, stage, microbatch: 0 }).slice(0, -1);
 }

@@ -3,7 +3,7 @@ import type { ThreadsWorld } from 'shardwise';
 export const RANKS = 2;
 export const MICROBATCHES = 8;
 
-/** The schedules that are measured, with where their stages begin. */
+/** The schedules that are measured, and the blocks with which their stages begin. */
 export const contestants = {
   gpipe: ['blocks.4'],
   '1f1b': ['blocks.4'],
@@ -13,23 +13,25 @@ export const contestants = {
 
 export type ScheduleMeasured = keyof typeof contestants;
 
-/** `alone`: each rank accumulates the microbatches in a model of its own, at the same time as the other. */
+/**
+ * In mode `alone`, each rank accumulates the microbatches in a model of its own. Both ranks do this at the same time.
+ */
 export type Mode = ScheduleMeasured | 'alone';
 
 export interface RankData {
   readonly mode: Mode;
-  /** Of a microbatch. */
+  /** The number of rows of a microbatch. */
   readonly rows: number;
   readonly rank: number;
   readonly world: ThreadsWorld;
 }
 
-/** `latencyMs` is what messages take longer, above what they take anyway. */
+/** `latencyMs` is by how much messages are delayed, in addition to the time that they take. */
 export type RankRequest = { readonly steps: number; readonly latencyMs: number } | 'close';
 
-/** An action of a pipeline, in milliseconds of a clock that all ranks share. */
+/** An action of a pipeline. Times are in milliseconds of a clock that all ranks share. */
 export interface MeasuredAction {
-  /** As `1F0`. */
+  /** The name of the action, such as `1F0`. */
   readonly name: string;
   readonly startMs: number;
   readonly durationMs: number;
@@ -38,7 +40,7 @@ export interface MeasuredAction {
 export interface MeasuredStep {
   readonly startMs: number;
   readonly endMs: number;
-  /** From the start until losses and gradients are there, where the rank has a model of its own. */
+  /** The time from the start until losses and gradients are available, for a rank with a model of its own. */
   readonly accumulationMs: number;
   readonly actions: readonly MeasuredAction[];
   readonly loss: number;

@@ -17,21 +17,24 @@ import {
 } from './messages.ts';
 import { type Ranks, startRanks } from './ranks.ts';
 
-/** Without `--rounds` the contestants take turns for so long, but at least for so many rounds. */
+/** Without `--rounds`, the contestants take turns for this time, but for at least `leastRounds` rounds. */
 const secondsOfAll = 180;
 const leastRounds = 2;
-/** Steps are long enough for a round to be one. */
+/** A single step is long enough for a round. */
 const STEPS_PER_ROUND = 1;
 const ROWS = 8;
-/** The first round warms up, with as many steps as have these rows in a microbatch: what compiles as it runs needs several. */
+/**
+ * The first round is a warm-up, in which code that is compiled while it runs needs several steps. It has as many steps
+ * as make up this number of rows in a microbatch.
+ */
 const warmUpRows = 8;
 
 const scheduleNames = Object.keys(contestants) as readonly ScheduleMeasured[];
 
-/** What links add to messages, over the time of a forward of 1F1B. */
+/** The latencies that links add to messages, relative to the time of a forward action of 1F1B. */
 const latencies = [0.5, 1] as const;
 
-/** What the work has to come to, on two idle cores. */
+/** The targets of this benchmark, on two idle cores. */
 const targets = {
   actionsOverAccumulation: 1.05,
   splitOverUnsplit: 1.03,
@@ -40,7 +43,7 @@ const targets = {
   bubblePoints: 2,
 } as const;
 
-/** Each schedule against the simulator, one rank's accumulation, and PyTorch's. */
+/** Compares each schedule with the simulator, with the accumulation on one rank, and with PyTorch's schedule. */
 export const pipeline: Bench = {
   about: `GPT of 25 million parameters in stages on ${RANKS} ranks, ${MICROBATCHES} microbatches: each schedule against the simulator and PyTorch's`,
   flags: {
@@ -65,7 +68,7 @@ export const pipeline: Bench = {
       ? { reason: 'links with latency are measured in its time' }
       : await startPeer('gpt_pipeline.py', sizes);
     const modes: readonly Mode[] = ['alone', ...schedules];
-    // Worlds of their own, so that what one schedule leaves takes no room of another.
+    // Each mode has its own world, so that what one schedule leaves behind takes no memory from another.
     const ranks = new Map(modes.map((mode) => [mode, startRanks(mode, rows)]));
     try {
       return await compare(ranks, started, { rows, schedules, withLinks, isEnough });
@@ -76,7 +79,7 @@ export const pipeline: Bench = {
   },
 };
 
-/** Those that `--schedules` names, separated by commas; all without it. Throws UsageError. */
+/** Returns the schedules that `--schedules` names, separated by commas. Default: all. Throws UsageError. */
 function schedulesOf({
   schedules: given,
 }: Readonly<Record<string, unknown>>): readonly ScheduleMeasured[] {
@@ -93,9 +96,9 @@ function schedulesOf({
 interface Contest {
   readonly rows: number;
   readonly schedules: readonly ScheduleMeasured[];
-  /** Whether messages that take longer are measured, too. */
+  /** Whether delayed messages are measured too. */
   readonly withLinks: boolean;
-  /** Whether so many rounds suffice, of which the last took `lastMs`. */
+  /** Whether this number of rounds suffices. The last round took `lastMs`. */
   readonly isEnough: (rounds: number, lastMs: number) => boolean;
 }
 
@@ -138,7 +141,7 @@ async function compare(
   const accumulation = counted(ours, 'alone').map((of) =>
     mean(of.flatMap(({ steps }) => steps.map(({ accumulationMs }) => accumulationMs))),
   );
-  // Two ranks do it at once.
+  // Two ranks do this at the same time.
   const cpuMsAlone = (cpuMs.get('alone') ?? []).map((ms) => ms / RANKS);
   const base = measuredOf(ours, '1f1b');
   const baseTimes = timesOf(ours, '1f1b');
@@ -240,7 +243,10 @@ interface OverLink {
   readonly measured: MeasuredSchedule;
 }
 
-/** A round of each schedule over each link, whose latency follows from what forwards of 1F1B, or of the first schedule, took in this round. */
+/**
+ * Runs a round of each schedule over each link. The latency is relative to the time of forward actions of `base`, which
+ * is 1F1B or the first schedule, in this round.
+ */
 async function roundOverLinks(
   ranks: ReadonlyMap<Mode, Ranks>,
   schedules: readonly ScheduleMeasured[],
@@ -261,12 +267,12 @@ async function roundOverLinks(
   return found;
 }
 
-/** By how many points of percentage ranks waited more than simulated. */
+/** Returns by how many percentage points ranks waited more than simulated. */
 function pointsOf({ bubble, simulatedBubble }: MeasuredSchedule): number {
   return 100 * (bubble - simulatedBubble);
 }
 
-/** The first round warms up. */
+/** Returns the rounds without the first one, which is a warm-up. */
 function counted(
   ours: ReadonlyMap<Mode, readonly (readonly RankRound[])[]>,
   mode: Mode,

@@ -25,7 +25,7 @@ import {
   type RankRound,
 } from './messages.ts';
 
-// One rank of the pipeline benchmark: a thread that trains when told to.
+// This thread is one rank of the pipeline benchmark. It trains when it is told to.
 
 const { mode, rows, rank, world }: RankData = workerData;
 const group = joinThreadsWorld(world, rank);
@@ -48,7 +48,7 @@ parentPort?.on('message', (request: RankRequest) => {
   else void answer(request);
 });
 
-/** Forward and backward of a batch; returns how its loss is read. */
+/** Runs forward and backward of a batch. Returns a function that reads the loss. */
 type Pass = (inputs: Tensor, targets: Tensor) => Promise<() => Promise<number>>;
 
 async function inStages(schedule: Exclude<Mode, 'alone'>): Promise<Pass> {
@@ -66,7 +66,7 @@ async function inStages(schedule: Exclude<Mode, 'alone'>): Promise<Pass> {
   };
 }
 
-/** One microbatch after the other, as somebody does who has a single rank. */
+/** Runs one microbatch after the other, as a training on a single rank would. */
 async function accumulate(inputs: Tensor, targets: Tensor): Promise<() => Promise<number>> {
   let total = 0;
   const labels = targets.split(rows);
@@ -97,7 +97,7 @@ async function runStep(): Promise<MeasuredStep> {
   return { startMs, endMs, accumulationMs, actions, loss };
 }
 
-/** A rejection ends the thread, which the benchmark's main thread hears. */
+/** Answers a request. A rejection ends the thread, which the benchmark's main thread notices. */
 async function answer({ steps: count, latencyMs }: Exclude<RankRequest, 'close'>): Promise<void> {
   await group.barrier();
   delay.latencyMs = latencyMs;
@@ -109,7 +109,7 @@ async function answer({ steps: count, latencyMs }: Exclude<RankRequest, 'close'>
   parentPort?.postMessage(round);
 }
 
-/** As events of the timeline say. */
+/** Returns a time on the clock of the events of the timeline. */
 function now(): number {
   return performance.timeOrigin + performance.now();
 }

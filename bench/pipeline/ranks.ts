@@ -4,7 +4,7 @@ import { createThreadsWorld } from 'shardwise';
 import { type Mode, type RankData, type RankRequest, type RankRound, RANKS } from './messages.ts';
 
 export interface Ranks {
-  /** All ranks' measurements of one round, in rank order. */
+  /** Returns all ranks' measurements of one round, in rank order. */
   round(steps: number, latencyMs?: number): Promise<RankRound[]>;
   close(): Promise<void>;
 }

@@ -1,7 +1,7 @@
 import { round } from '../summary.ts';
 import type { RankMemory } from './messages.ts';
 
-/** Bytes that were measured, beside those of a formula. */
+/** Measured bytes, and those of a formula. */
 export interface Comparison {
   readonly bytes: number;
   readonly formulaBytes: number;
@@ -10,7 +10,7 @@ export interface Comparison {
 
 const TOLERANCE = 0.02;
 
-/** Throws where the two differ by more than 2 %. */
+/** Throws if the two differ by more than 2 %. */
 export function compare(what: string, bytes: number, formulaBytes: number): Comparison {
   const ratio = bytes / formulaBytes;
   if (!(Math.abs(ratio - 1) <= TOLERANCE)) {
@@ -19,14 +19,20 @@ export function compare(what: string, bytes: number, formulaBytes: number): Comp
   return { bytes, formulaBytes, ratio: round(ratio, 4) };
 }
 
-/** Of what two depths take, so that what is not of the layers, and all that comes and goes, cancels out. */
+/**
+ * The memory of one layer. It is the difference between two depths, so that everything that does not belong to the
+ * layers, or does not last, cancels out.
+ */
 export interface LayerMemory {
   readonly parameterBytes: number;
   readonly optimizerBytes: number;
   readonly activationBytes: number;
 }
 
-/** Of one layer; `deep` has `layers` more than `shallow`. Activations: the peak without the states. */
+/**
+ * Returns the memory of one layer. `deep` has `layers` more layers than `shallow`. The activations are the peak without
+ * the states.
+ */
 export function layerMemory(shallow: RankMemory, deep: RankMemory, layers: number): LayerMemory {
   const more = (of: (rank: RankMemory) => number): number => (of(deep) - of(shallow)) / layers;
   return {

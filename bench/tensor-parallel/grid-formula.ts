@@ -2,25 +2,24 @@ import { blockSizes, type GridCase, q, worldSizeOf } from './grids.ts';
 
 const FLOAT_BYTES = Float32Array.BYTES_PER_ELEMENT;
 
-/** Bytes of one layer on one rank. */
+/** The bytes of one layer on one rank. */
 export interface GridFormula {
   readonly parameterBytes: number;
   readonly activationBytes: number;
-  /** Of its messages in a forward and a backward pass. */
+  /** The bytes of its messages in a forward and a backward pass. */
   readonly messageBytes: number;
 }
 
 /**
- * With p = q² (2D), d q² (2.5D) or q³ (3D) ranks. Matrices are in p parts, but for the weights of
+ * The formulas for p = q² (2D), d q² (2.5D) or q³ (3D) ranks. Matrices are in p parts. The exception are the weights of
  * 2.5D, which each of the d layers of ranks has (Wang et al. 2021). Activations are those of one rank
- * (memory-formula.ts) over p, as backward is sent again what it needs of others.
+ * (memory-formula.ts) divided by p, because what backward needs of other ranks is sent again.
  *
- * A product of x [bs, i] and W [i, o] by SUMMA sends q blocks of each: x/dq + W/q elements (Xu et al.
- * 2021: (7bsh + 12h²)/√p for the four products of a layer), and twice as much backward: W and dx,
- * x and dW. 2.5D sums dW over its layers. In 3D x, W and y are gathered or scattered once each
- * forward, (x + W + y)/q² (Bian et al. 2021), and backward dy, dx and dW, x and W again.
- * What is of the order of bs or h is left out (statistics of norms, gradients of biases), but for the
- * 13h elements of a layer's biases and norms, which are shared out over q.
+ * A product of x [bs, i] and W [i, o] by SUMMA sends q blocks of each, which is x/dq + W/q elements (Xu et al. 2021:
+ * (7bsh + 12h²)/√p for the four products of a layer). Backward sends twice as much: W and dx, and x and dW. 2.5D sums
+ * dW over its layers. 3D gathers or scatters x, W and y once in forward, (x + W + y)/q² (Bian et al. 2021), and dy, dx
+ * and dW, and x and W again, in backward. Terms of the order of bs or h are left out (statistics of norms, gradients of
+ * biases), except the 13h elements of a layer's biases and norms, which q ranks share out.
  */
 export function gridFormula({ grid, axes }: GridCase, keepsScores: boolean): GridFormula {
   const { batch: b, context: s, channels: h, heads: a } = blockSizes;

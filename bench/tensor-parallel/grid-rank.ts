@@ -15,7 +15,8 @@ import { blockSizes, gridOf } from './grids.ts';
 import type { GridRankData, GridRound } from './messages.ts';
 import { rankMemory } from './rank-memory.ts';
 
-// One rank of a grid: trains some transformer blocks for two steps, then says what it kept and sent.
+// This thread is one rank of a grid. It trains some transformer blocks for two steps, then reports what it kept and
+// sent.
 
 const { grid: name, axes, layers, rank, world }: GridRankData = workerData;
 const group = joinThreadsWorld(world, rank);
@@ -35,7 +36,7 @@ const round: GridRound = { ...rankMemory({ model, optimizer }), messageBytes };
 parentPort?.postMessage(round);
 group.close();
 
-/** The whole layers are no more when their parts are there. */
+/** Makes a block from this rank's parts of the layers. The whole layers are freed afterwards. */
 async function ownBlock(): Promise<GridBlock> {
   const { channels, heads } = blockSizes;
   const whole = {
@@ -52,7 +53,7 @@ async function ownBlock(): Promise<GridBlock> {
   return block;
 }
 
-/** Bytes of its messages. */
+/** Trains a step, and returns the bytes of its messages. */
 async function trainStep(): Promise<number> {
   const { batch, context, channels } = blockSizes;
   const before = statistics().collectiveBytes;

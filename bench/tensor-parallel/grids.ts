@@ -12,7 +12,7 @@ export interface GridCase {
   readonly axes: readonly GridAxis[];
 }
 
-/** Ranks along a side. */
+/** The number of ranks along a side. */
 export const q = 2;
 
 const square: readonly GridAxis[] = [
@@ -34,8 +34,8 @@ export const gridOf: Readonly<Record<GridName, () => RankGrid>> = {
 };
 
 /**
- * A block's sizes: long sequences, so that what is proportional to rows alone counts little, and so many
- * that no activation fits the memory of a gradient, in which it would not be counted.
+ * The sizes of a block. Sequences are long, so that terms that are proportional to the rows alone count little. There
+ * are so many that no activation fits the memory of a gradient, in which it would not be counted.
  */
 export const blockSizes = { batch: 32, context: 128, channels: 128, heads: 4 } as const;
 

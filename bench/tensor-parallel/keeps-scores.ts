@@ -1,6 +1,6 @@
 import { cpu } from '@shardwise/backend-cpu';
 
-/** Whether backward reads the weights of attention here: the device has no attention without them. */
+/** Whether backward reads the weights of attention here. It does if the device can't compute attention without them. */
 export async function keepsScores(): Promise<boolean> {
   return !(await cpu({ byteLength: 1 << 20 })).limits.native.has('attention');
 }

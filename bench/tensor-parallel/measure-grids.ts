@@ -7,7 +7,7 @@ import { keepsScores } from './keeps-scores.ts';
 import { type GridCase, gridCases, q, worldSizeOf } from './grids.ts';
 import type { GridRankData, GridRound } from './messages.ts';
 
-/** A layer of one rank. */
+/** The measurements of a layer on one rank. */
 export interface GridMeasure {
   readonly name: string;
   readonly worldSize: number;
@@ -16,7 +16,7 @@ export interface GridMeasure {
   readonly messages: Comparison;
 }
 
-/** Two and three layers on each grid: throws where a layer is not as the formulas say. */
+/** Trains two and three layers on each grid. Throws if a layer differs from the formulas. */
 export async function measureGrids(): Promise<readonly GridMeasure[]> {
   const found: GridMeasure[] = [];
   for (const each of gridCases) {
@@ -42,7 +42,7 @@ export async function measureGrids(): Promise<readonly GridMeasure[]> {
   return found;
 }
 
-/** What the first rank found; all have the same. */
+/** Returns what the first rank measured. All ranks measure the same. */
 async function trained(task: GridCase, layers: number): Promise<GridRound> {
   const world = createThreadsWorld({ size: worldSizeOf(task), arenaBytes: 64 * 2 ** 20 });
   const workers = Array.from(world.regions, (_, rank) => {

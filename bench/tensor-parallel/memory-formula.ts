@@ -41,23 +41,29 @@ export function activationFormula(mode: Mode, t: number, keepsScores: boolean): 
   return FLOAT_BYTES * elements;
 }
 
-/** What the paper's list takes of a layer with dropout, at 4 bytes an element and 1 of a mask. */
+/**
+ * Returns the bytes of the paper's list for a layer with dropout, at 4 bytes per element and 1 byte per element of a
+ * mask.
+ */
 export function paperFormula(mode: Mode, t: number): number {
   const { sbh, as2b } = sizes();
   const products = (48 * sbh + 9 * as2b) / t;
   return mode === 'tensor' || mode === 'alone' ? 18 * sbh + products : (18 * sbh) / t + products;
 }
 
-/** Bytes of a rank's parameters: matrices, and biases of what a rank computes a part of, in t parts. */
+/**
+ * Returns the bytes of a rank's parameters. Matrices, and biases of products of which a rank computes a part, are in t
+ * parts.
+ */
 export function parameterFormula(layers: number, t: number): number {
   const { channels: h, context, vocabulary } = workload;
   const cut = layers * (12 * h * h + 7 * h) + 2 * vocabulary * h;
-  // Biases of the projections back, two norms; positions and the last norm.
+  // These are the biases of the projections back, two norms, the positions and the last norm.
   const whole = layers * 6 * h + context * h + 2 * h;
   return FLOAT_BYTES * (cut / t + whole);
 }
 
-/** Elements. */
+/** Returns the sizes of activations in elements. */
 function sizes(): { readonly sbh: number; readonly asb: number; readonly as2b: number } {
   const { context: s, memoryBatch: b, channels: h, heads: a } = workload;
   return { sbh: s * b * h, asb: a * s * b, as2b: a * s * s * b };

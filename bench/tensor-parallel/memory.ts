@@ -7,15 +7,15 @@ import { workload } from './workload.ts';
 
 export interface ModeMemory {
   readonly parameters: Comparison;
-  /** AdamW's two moments. */
+  /** The two moments of AdamW. */
   readonly optimizer: Comparison;
-  /** Of all layers. */
+  /** The activations of all layers. */
   readonly activations: Comparison;
-  /** What the paper's list would take, with dropout. */
+  /** The bytes by the paper's list, with dropout. */
   readonly paperActivationBytes: number;
 }
 
-/** Trains the model and one of half the depth; throws where memory is not as the formulas say. */
+/** Trains the model and one of half the depth. Throws if the memory differs from the formulas. */
 export async function measureMemory(): Promise<Readonly<Record<Mode, ModeMemory>>> {
   const found = new Map<Mode, ModeMemory>();
   for (const mode of modes) found.set(mode, await memoryOf(mode));
@@ -52,7 +52,7 @@ async function memoryOf(mode: Mode): Promise<ModeMemory> {
   };
 }
 
-/** The first rank, after two steps. */
+/** Returns the measurements of the first rank after two steps. */
 async function trained(mode: Mode, layers: number): Promise<RankRound> {
   const ranks = startRanks(mode, layers, workload.memoryBatch);
   try {

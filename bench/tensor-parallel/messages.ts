@@ -1,14 +1,17 @@
 import type { GridAxis, GridName } from './grids.ts';
 import type { ThreadsWorld } from 'shardwise';
 
-/** One rank with two threads, and two ranks with one each; `gathering` is `sequence` with gatherAgain. */
+/**
+ * `alone` is one rank with two threads. The others are two ranks with one thread each. `gathering` is `sequence` with
+ * gatherAgain.
+ */
 export const modes = ['alone', 'tensor', 'sequence', 'gathering'] as const;
 export type Mode = (typeof modes)[number];
 
 export interface RankData {
   readonly mode: Mode;
   readonly layers: number;
-  /** Sequences of a step. */
+  /** The number of sequences of a step. */
   readonly batch: number;
   readonly rank: number;
   readonly world: ThreadsWorld;
@@ -16,20 +19,20 @@ export interface RankData {
 
 export type RankRequest = { readonly steps: number } | 'close';
 
-/** What a rank keeps, from its allocator. Bytes. */
+/** The bytes that a rank keeps, as its allocator counts them. */
 export interface RankMemory {
   readonly parameterBytes: number;
   readonly gradientBytes: number;
   readonly optimizerBytes: number;
-  /** The most in use since the start. */
+  /** The most bytes in use since the start. */
   readonly peakBytes: number;
 }
 
-/** What a rank measured; counts are of one step. */
+/** What a rank measured. Counts are those of one step. */
 export interface RankRound extends RankMemory {
   readonly msPerStep: number;
   readonly communicationMs: number;
-  /** Messages of B · T · C elements, by collective. */
+  /** The number of messages of B · T · C elements, by collective. */
   readonly activationMessages: Readonly<Record<string, number>>;
   readonly loss: number;
 }
@@ -43,6 +46,6 @@ export interface GridRankData {
 }
 
 export interface GridRound extends RankMemory {
-  /** Of this rank's messages in a step. */
+  /** The bytes of this rank's messages in a step. */
   readonly messageBytes: number;
 }

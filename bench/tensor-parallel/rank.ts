@@ -17,7 +17,7 @@ import type { RankData, RankRequest, RankRound } from './messages.ts';
 import { rankMemory } from './rank-memory.ts';
 import { batchOf, buildModel, workload } from './workload.ts';
 
-// One rank of the tensor-parallel benchmark: a thread that trains when told to.
+// This thread is one rank of the tensor-parallel benchmark. It trains when it is told to.
 
 const { mode, layers, batch, rank, world }: RankData = workerData;
 const group = joinThreadsWorld(world, rank);
@@ -53,7 +53,7 @@ async function trainStep(): Promise<number> {
   return value.item();
 }
 
-/** A rejection ends the thread, which the benchmark's main thread hears. */
+/** Answers a request. A rejection ends the thread, which the benchmark's main thread notices. */
 async function answer(steps: number): Promise<void> {
   const messages: Record<string, number> = {};
   const stop = subscribe(({ category, name, detail = '' }) => {

@@ -4,7 +4,7 @@ import { createThreadsWorld } from 'shardwise';
 import type { Mode, RankData, RankRequest, RankRound } from './messages.ts';
 
 export interface Ranks {
-  /** All ranks' measurements of one round, in rank order. */
+  /** Returns all ranks' measurements of one round, in rank order. */
   round(steps: number): Promise<RankRound[]>;
   close(): Promise<void>;
 }

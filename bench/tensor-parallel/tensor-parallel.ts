@@ -10,7 +10,7 @@ const ROUNDS = 5;
 const STEPS_PER_ROUND = 2;
 const TARGET = 0.85;
 
-/** Two ranks that share out each layer, against one rank with two compute threads. */
+/** Compares two ranks that share out each layer with one rank that has two compute threads. */
 export const tensorParallel: Bench = {
   about:
     'GPT training, tensor- and sequence-parallel on two ranks, against one rank of two threads',
@@ -92,7 +92,7 @@ interface Summary {
   readonly loss: number;
 }
 
-/** A round takes as long as its slowest rank; the first one warms up. */
+/** Summarizes rounds without the first one, which is a warm-up. A round takes as long as its slowest rank. */
 function of(rounds: readonly (readonly RankRound[])[]): Summary {
   const measured = rounds.slice(1);
   const times = measured.map((ranks) => Math.max(...ranks.map(({ msPerStep }) => msPerStep)));
@@ -108,9 +108,10 @@ function of(rounds: readonly (readonly RankRound[])[]): Summary {
 }
 
 /**
- * Two all-reduces a layer and pass, one after the embedding and one before the head (Shoeybi et al.
- * 2019); as many gathers and scatters with sequence parallelism, and with gathers again one more
- * before each of two products of a layer and the head (Korthikanti et al. 2022).
+ * Throws if the number of messages is wrong. There are two all-reduces per layer and pass, one after the embedding and
+ * one before the head (Shoeybi et al. 2019). With sequence parallelism there are as many gathers and scatters. If
+ * backward gathers again, there is one more gather before each of two products of a layer and the head (Korthikanti et
+ * al. 2022).
  */
 function checkMessages(rounds: Readonly<Record<Mode, readonly (readonly RankRound[])[]>>): void {
   const once = 4 * workload.layers + 2;

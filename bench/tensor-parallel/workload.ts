@@ -1,14 +1,14 @@
 import { fromData, manualSeed, type Tensor } from 'shardwise';
 import { GPT } from '../../examples/gpt/model.ts';
 
-/** A GPT of 25.6 million parameters; the batch is that of all ranks. */
+/** A GPT of 25.6 million parameters. The batch is that of all ranks together. */
 export const workload = {
   layers: 8,
   channels: 512,
   heads: 8,
   context: 128,
   batch: 4,
-  /** Where memory is measured: no activation fits the memory of a gradient, in which it would not be counted. */
+  /** The batch for measuring memory. No activation fits the memory of a gradient, in which it would not be counted. */
   memoryBatch: 64,
   vocabulary: 256,
 } as const;
@@ -26,7 +26,7 @@ export function buildModel(layers: number): GPT {
   });
 }
 
-/** Shape: ids and targets i32 [batch, context]. */
+/** Makes the batch of a step. Shape: ids and targets i32 [batch, context]. */
 export function batchOf(step: number, batch: number): { ids: Tensor; targets: Tensor } {
   const { context, vocabulary } = workload;
   const at = (shift: number): Tensor =>

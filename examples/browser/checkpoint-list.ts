@@ -2,33 +2,33 @@ import { checkpointFile, download, removeCheckpoints } from 'shardwise/browser';
 import { elementOf } from './elements.ts';
 import { type Origin, runName, type StoredRun, storedRuns } from './stored-runs.ts';
 
-/** The runs in the browser's storage, each with what can be done with its latest checkpoint. */
+/** The runs in the browser's storage. For each run it offers what can be done with the latest checkpoint. */
 export class CheckpointList {
   readonly #list = elementOf('checkpoint-list', HTMLElement);
   readonly #heading = elementOf('checkpoints-title', HTMLElement);
   readonly #news = elementOf('checkpoint-news', HTMLElement);
   readonly #goOn: (origin: Origin, name: string) => void;
   #isRunning = false;
-  /** One after the other: the list is that of the last one. */
+  /** Refreshes run one after the other, so that the list shows the result of the last one. */
   #refreshing: Promise<boolean> = Promise.resolve(true);
 
-  /** `goOn` is told from which checkpoint the visitor wants to go on. */
+  /** `goOn` is called with the checkpoint from which the visitor wants to continue. */
   constructor(goOn: (origin: Origin, name: string) => void) {
     this.#goOn = goOn;
   }
 
-  /** Tells the visitor, also by a screen reader. */
+  /** Tells the visitor something, also by a screen reader. */
   say(news: string): void {
     this.#news.textContent = news;
   }
 
-  /** While ranks write to the storage, nothing is taken out of it. */
+  /** While ranks write to the storage, the visitor can't remove or download anything. */
   setRunning(isRunning: boolean): void {
     this.#isRunning = isRunning;
     for (const button of this.#list.querySelectorAll('button')) button.disabled = isRunning;
   }
 
-  /** Whether checkpoints can be saved here; says why where they can't. */
+  /** Shows the current list. Resolves to whether checkpoints can be saved here. If not, the page says why. */
   refresh(): Promise<boolean> {
     this.#refreshing = this.#refreshing.then(() => this.#load());
     return this.#refreshing;
@@ -95,7 +95,7 @@ export class CheckpointList {
     await removeCheckpoints(directory);
     await this.refresh();
     this.say(`The run of ${name} is removed.`);
-    // The button that had the focus is gone.
+    // The button that had the focus no longer exists.
     this.#heading.focus();
   }
 

@@ -1,11 +1,11 @@
-/** What the rank of contract.html finds, one after the other. */
+/** A finding of the rank of contract.html. Findings come one after the other. */
 export type ContractFinding =
   | { readonly kind: 'begun'; readonly tests: number; readonly adapter: string }
   | {
       readonly kind: 'test';
       readonly name: string;
       readonly status: 'passed' | 'skipped' | 'failed';
-      /** Why it was skipped, or what it failed with. */
+      /** Why the test was skipped, or its error. */
       readonly reason: string;
     }
   | { readonly kind: 'measured'; readonly what: string; readonly figure: string };

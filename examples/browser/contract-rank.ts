@@ -1,4 +1,4 @@
-// The rank of contract.html: first the contract of backends on its device, then measurements.
+// The rank of contract.html. It tests the contract of backends on its device, and then measures.
 import { backendSuite, runSuite } from '@shardwise/testing';
 import { fromData, Generator, init, manualSeed, nn, optim, randn } from 'shardwise/browser';
 import { GPT } from '../gpt/model.ts';
@@ -8,7 +8,7 @@ import { batchSize, contextLength, sizes } from './settings.ts';
 const productSizes = [256, 512, 1024];
 const productRuns = 5;
 const trainedModels = ['small', 'medium'] as const;
-/** The first ones compile. */
+/** The first steps are not counted, because they compile. */
 const [uncountedSteps, countedSteps] = [2, 5];
 
 const context = await init();
@@ -33,7 +33,7 @@ for (const size of productSizes) await measureProduct(size);
 for (const name of trainedModels) await measureTraining(name);
 await context.close();
 
-/** What WebGPU says of the adapter; '' on WebAssembly. */
+/** Returns what WebGPU says of the adapter. Returns '' on WebAssembly. */
 async function adapterText(): Promise<string> {
   if (context.deviceChoice.kind === 'wasm') return '';
   const {
@@ -52,7 +52,7 @@ async function measureProduct(size: number): Promise<void> {
   let leastMs = Infinity;
   for (let run = 0; run < productRuns; run++) {
     const began = performance.now();
-    // One element is read: the time has all of the product in it, and none of a long transfer.
+    // Only one element is read. So the time includes the whole product, and no long transfer.
     await a.matmul(b).slice(0, 0, 1).slice(1, 0, 1).data();
     leastMs = Math.min(leastMs, performance.now() - began);
   }

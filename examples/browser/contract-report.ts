@@ -1,10 +1,10 @@
 import type { PageDevice } from 'shardwise/browser';
 import type { ContractFinding } from './contract-finding.ts';
 
-/** What a device was found to do, as text to copy. */
+/** The findings about a device, as text to copy. */
 export class ContractReport {
   readonly counts = { passed: 0, skipped: 0, failed: 0 };
-  /** How many tests there are; 0 before it is known. */
+  /** The number of tests. It is 0 until it is known. */
   tests = 0;
   #device = '';
   #adapter = '';

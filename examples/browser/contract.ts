@@ -28,7 +28,7 @@ async function tryDevice(): Promise<void> {
   run.disabled = copy.disabled = true;
   stop.disabled = false;
   say('Running the tests.');
-  // Findings come faster than a page can be drawn.
+  // Findings come faster than a page can be drawn, so the page is drawn once a frame.
   let frame = 0;
   const draw = (): void => {
     frame = 0;

@@ -1,4 +1,4 @@
-/** Nats a byte that a model has to guess who knows how often each byte follows each other one, and nothing else. */
+/** Returns the loss, in nats per byte, of a model that only knows how often each byte follows each other byte. */
 export function bigramEntropy(bytes: Uint8Array): number {
   const pairs = new Map<number, number>();
   const firsts = new Map<number, number>();

@@ -2,7 +2,7 @@ const namespace = 'http://www.w3.org/2000/svg';
 const [width, height] = [480, 200];
 const edge = { left: 34, right: 8, top: 8, bottom: 20 };
 
-/** The losses of a run as a curve, and what a model of pairs of bytes reaches as a line. */
+/** Shows the losses of a run as a curve, and the loss of a model that only knows pairs of bytes as a line. */
 export class LossChart {
   readonly #losses: number[] = [];
   readonly element: SVGSVGElement;
@@ -13,7 +13,7 @@ export class LossChart {
   readonly #first: number;
   readonly #steps: number;
 
-  /** `first` is the first update that it is told of. */
+  /** `first` is the number of the first update that the chart gets. */
   constructor(guess: number, steps: number, first = 1) {
     this.#guess = guess;
     this.#first = first;

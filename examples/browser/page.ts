@@ -9,7 +9,7 @@ import { batchSize, contextLength, isSample, parseSettings, strategyNames } from
 import { newRunDirectory, openOrigin, type Origin } from './stored-runs.ts';
 import { namesOf, textOf } from './text-files.ts';
 
-/** Steps whose median time is shown: those with a sample take longer. */
+/** The number of latest steps whose median time is shown. The median ignores steps with a sample, which take longer. */
 const timedSteps = 9;
 
 const form = elementOf('settings', HTMLFormElement);
@@ -28,7 +28,7 @@ const anew = elementOf('anew', HTMLButtonElement);
 const checkpoints = new CheckpointList(goOnFrom);
 const rankList = new RankList(elementOf('rank-list', HTMLElement));
 const encoder = new TextEncoder();
-/** What the next run goes on from. */
+/** The checkpoint from which the next run continues. */
 let origin: Origin | undefined;
 
 strategy.append(...strategyNames.map((name) => new Option(name)));
@@ -48,7 +48,7 @@ form.addEventListener('submit', (event) => {
   void trainModel();
 });
 
-/** A browser that keeps nothing for this page trains all the same. */
+/** Offers to save checkpoints. A browser without storage for this page can still train. */
 async function offerCheckpoints(): Promise<void> {
   if (await checkpoints.refresh()) return;
   saveEvery.value = '0';
@@ -59,7 +59,7 @@ function show(id: string, value: string): void {
   elementOf(id, HTMLElement).textContent = value;
 }
 
-/** A new chart in the place of the one before. */
+/** Shows a new chart in the place of the previous one. */
 function showChart(guess: number, count: number, first = 1): LossChart {
   const chart = new LossChart(guess, count, first);
   elementOf('chart', HTMLElement).replaceChildren(chart.element);
@@ -75,7 +75,7 @@ function describeText(): void {
   );
 }
 
-/** One rank needs no strategy. */
+/** A single rank needs no strategy. */
 function chooseStrategies(): void {
   strategy.disabled = ranks.value === '1';
 }
@@ -102,7 +102,10 @@ async function pickCheckpoint(): Promise<void> {
   }
 }
 
-/** Takes text, model and updates of a run; on how many ranks it goes on, and by which strategy, is free. */
+/**
+ * Prepares a run that continues from a checkpoint. Text, model and updates come from the checkpoint. The visitor may
+ * change the number of ranks and the strategy.
+ */
 function goOnFrom(from: Origin, name: string): void {
   const { checkpoint, progress } = from;
   const isOver = checkpoint.step >= progress.steps;
@@ -130,7 +133,7 @@ function beginAnew(): void {
   checkpointFiles.value = '';
   show('origin', 'It begins with new weights.');
   train.textContent = 'Train';
-  // It is hidden while it has the focus.
+  // The other button is hidden while it has the focus, so the focus must move.
   train.focus();
   anew.hidden = true;
 }
@@ -152,7 +155,7 @@ async function trainModel(): Promise<void> {
   const first = (origin?.checkpoint.step ?? 0) + 1;
   const chart = showChart(bigramEntropy(bytes), settings.steps, first);
   const times: number[] = [];
-  /** The losses that the ranks have reported of the step that some have not. */
+  /** The losses of steps that some ranks have not reported yet, by step. */
   const losses = new Map<number, number[]>();
   const onStep = ({ step, loss = Number.NaN, stepMs, rank }: StepReport): void => {
     const known = [...(losses.get(step) ?? []), loss];
@@ -196,7 +199,7 @@ async function trainModel(): Promise<void> {
   void checkpoints.refresh();
 }
 
-/** Until the last rank has ended. */
+/** Follows a run until its last rank has ended. */
 async function follow(run: PageRun): Promise<void> {
   const { transport, device: chosen } = run;
   const memory = transport.kind === 'threads' ? 'shared memory' : 'messages';
@@ -219,7 +222,7 @@ async function follow(run: PageRun): Promise<void> {
   else say('Done.');
 }
 
-/** The failure that is not the consequence of another. */
+/** Returns the failure that is not a consequence of another one. */
 function firstFailure(ends: readonly RankEnd[]): string | undefined {
   const failed = ends.filter(({ status: how }) => how === 'failed' || how === 'killed');
   const cause = failed.find(({ error }) => error?.name !== 'CollectiveAbortedError');
@@ -233,7 +236,7 @@ function setRunning(isRunning: boolean): void {
   checkpoints.setRunning(isRunning);
 }
 
-/** Bytes that all ranks train on in a second. */
+/** Returns the number of bytes per second on which all ranks train. */
 function rateOf(times: readonly number[]): string {
   const sorted = times.slice(-timedSteps).toSorted((a, b) => a - b);
   const median = sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;

@@ -15,16 +15,16 @@ import {
 import { GPT } from '../gpt/model.ts';
 import { batchSize, contextLength, type Settings, sizes, type StrategyName } from './settings.ts';
 
-/** How a model is trained and asked, whatever the strategy. Letters: B windows, T bytes, V the 256 bytes. */
+/** How a model is trained and used, whatever the strategy is. Letters: B windows, T bytes, V the 256 bytes. */
 export interface Training {
-  /** As checkpoints have it, whatever the strategy. */
+  /** The model as checkpoints store it, whatever the strategy is. */
   readonly model: GPT;
   readonly parameters: readonly nn.Parameter[];
-  /** Which of an update's windows this rank is given. */
+  /** The windows of an update that this rank gets. */
   readonly rows: { readonly from: number; readonly to: number };
   /** The mean loss of this rank's windows. Shape: x, y i32 [B, T] -> []. */
   readonly loss: (x: Tensor, y: Tensor) => Tensor;
-  /** Shape: ids i32 [1, T] -> [1, T, V]. */
+  /** The logits of the next bytes. Shape: ids i32 [1, T] -> [1, T, V]. */
   readonly logits: (ids: Tensor) => Promise<Tensor>;
 }
 
@@ -33,7 +33,10 @@ function crossEntropy(logits: Tensor, y: Tensor): Tensor {
   return nn.functional.crossEntropy(logits.flatten(0, 1), y.flatten());
 }
 
-/** The same numbers on every rank before: parallelize gives each its part. */
+/**
+ * Makes the model and applies the strategy. Before the call, the random numbers must be the same on every rank.
+ * parallelize then gives each rank its part.
+ */
 export async function prepare(
   { strategy, size }: Settings,
   rank: number,

@@ -1,18 +1,18 @@
 import { type Checkpoint, CheckpointError, type JsonValue } from 'shardwise/browser';
 import { isSize, type SizeName } from './settings.ts';
 
-/** What a checkpoint of this page keeps beside the model and its optimizer. */
+/** What a checkpoint of this page contains besides the model and its optimizer. */
 export interface Progress {
   readonly text: string;
   readonly size: SizeName;
-  /** Updates that the run was to do in all. */
+  /** The number of updates that the run was to do in total. */
   readonly steps: number;
-  /** States of the generators: of windows of the text, and of samples. */
+  /** The state of the generator that chooses windows of the text. `draws` is that of the generator for samples. */
   readonly places: JsonValue;
   readonly draws: JsonValue;
 }
 
-/** Throws CheckpointError for a checkpoint of another script. */
+/** Reads the progress. Throws CheckpointError for a checkpoint of another script. */
 export function progressOf({ directory, extra }: Checkpoint): Progress {
   if (typeof extra === 'object' && extra !== null && !Array.isArray(extra)) {
     const { text, size, steps, places, draws } = extra;

@@ -10,7 +10,7 @@ const endings: Readonly<Record<RankEnd['status'], string>> = {
 /** The ranks of a run, each with a button that kills it. */
 export class RankList {
   readonly #list: HTMLElement;
-  /** By rank: what is said of it, and its button. */
+  /** The text and the button of each rank, by rank. */
   #rows: readonly { readonly text: HTMLElement; readonly button: HTMLButtonElement }[] = [];
 
   constructor(list: HTMLElement) {

@@ -1,4 +1,4 @@
-// One rank of the page: the loop of examples/gpt/train.ts on the visitor's text.
+// One rank of the page. It runs the loop of examples/gpt/train.ts on the visitor's text.
 import {
   ConfigError,
   DataError,
@@ -44,10 +44,10 @@ const schedule = optim.warmupSchedule(
   Math.min(warmupSteps, steps - 1),
   optim.cosineSchedule(Math.max(1, steps - warmupSteps), 0.1),
 );
-// The same on every rank: which windows an update takes, and how a sample goes on.
+// Both generators are the same on every rank. They choose the windows of an update, and the bytes of a sample.
 const places = new Generator(1);
 const draws = new Generator(2);
-// A mark of the byte order is text, too.
+// A byte order mark is a part of the text.
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
 let first = 1;
@@ -94,7 +94,10 @@ for (let step = first; step <= steps; step++) {
 }
 await context.close();
 
-/** A collective. Training goes on while it is written, and the one before stays until it is. */
+/**
+ * Saves a checkpoint. It is a collective. Training goes on meanwhile, and the previous checkpoint stays until the new
+ * one is complete.
+ */
 async function save(step: number): Promise<void> {
   const extra = {
     text: decoder.decode(text),
@@ -106,7 +109,7 @@ async function save(step: number): Promise<void> {
   await context.saveCheckpoint({ step, model, optimizer, extra }, { async: true, keep: 2 });
 }
 
-/** Bytes of the text from these places on. Shape: -> i32 [B, T]. */
+/** Returns the bytes of the text that begin at these places. Shape: -> i32 [B, T]. */
 function batchAt(windows: readonly number[], offset: number) {
   const ids = windows.flatMap((start) => [
     ...text.subarray(start + offset, start + offset + contextLength),
@@ -114,7 +117,7 @@ function batchAt(windows: readonly number[], offset: number) {
   return fromData(Int32Array.from(ids), [windows.length, contextLength], 'i32');
 }
 
-/** Continues the text's beginning, one byte after the other; every rank takes part. */
+/** Continues the beginning of the text, one byte after the other. Every rank takes part. */
 async function sendSample(step: number): Promise<void> {
   const window = Int32Array.from(text.subarray(0, contextLength));
   const generated = new Uint8Array(sampleBytes);

@@ -4,7 +4,7 @@ export interface Settings {
   readonly strategy: StrategyName;
   readonly size: SizeName;
   readonly steps: number;
-  /** Updates from one checkpoint to the next; 0 saves none. */
+  /** The number of updates between two checkpoints. 0 saves none. */
   readonly saveEvery: number;
 }
 
@@ -29,12 +29,12 @@ export function isSize(value: unknown): value is SizeName {
   return typeof value === 'string' && Object.hasOwn(sizes, value);
 }
 
-/** Bytes that the model sees at once. */
+/** The number of bytes that the model sees at once. */
 export const contextLength = 64;
-/** Windows of an update, of all ranks together: 1, 2, 3 and 4 ranks share them out evenly. */
+/** The number of windows of an update, for all ranks together. 1, 2, 3 and 4 ranks can share them out evenly. */
 export const batchSize = 24;
 
-/** The settings that a message is. Throws TypeError for anything else. */
+/** Reads settings from a message. Throws TypeError for anything else. */
 export function parseSettings(value: unknown): Settings {
   if (typeof value === 'object' && value !== null) {
     const { text, strategy, size, steps, saveEvery } = { ...blank, ...value };
@@ -59,7 +59,7 @@ const blank: { readonly [K in keyof Settings]: unknown } = {
   saveEvery: null,
 };
 
-/** What the model wrote after `step` updates. */
+/** The text that the model wrote after `step` updates. */
 export interface Sample {
   readonly step: number;
   readonly text: string;

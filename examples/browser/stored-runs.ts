@@ -1,29 +1,29 @@
 import { type Checkpoint, listCheckpoints, loadCheckpoint } from 'shardwise/browser';
 import { type Progress, progressOf } from './progress.ts';
 
-/** Where this page keeps its runs in the browser's storage. */
+/** The folder of this page's runs in the browser's storage. */
 const runsFolder = 'runs';
 
-/** A checkpoint that the page can go on from. */
+/** A checkpoint from which the page can continue. */
 export interface Origin {
-  /** Of startRanks' `resume`. */
+  /** The source, as the option `resume` of startRanks takes it. */
   readonly source: string | readonly File[];
   readonly checkpoint: Checkpoint;
   readonly progress: Progress;
 }
 
-/** What the browser's storage has of a run of this page: its latest checkpoint that can be opened, or why there is none. */
+/** A run in the browser's storage. `found` is its latest checkpoint that can be opened, or why there is none. */
 export interface StoredRun {
   readonly directory: string;
   readonly found: Origin | string;
 }
 
-/** A folder for a run that begins now. */
+/** Returns a folder for a run that begins now. */
 export function newRunDirectory(): string {
   return `${runsFolder}/${new Date().toISOString().replaceAll(':', '-')}`;
 }
 
-/** When a run has begun, for the visitor. */
+/** Returns when a run began, as text for the visitor. */
 export function runName(directory: string): string {
   const [date = '', time = ''] = (directory.split('/').at(-1) ?? '').split('T');
   const begun = new Date(`${date}T${time.replaceAll('-', ':')}`);
@@ -32,7 +32,7 @@ export function runName(directory: string): string {
     : begun.toLocaleString('en', { dateStyle: 'medium', timeStyle: 'medium' });
 }
 
-/** Runs, the newest first. Throws where the browser has no storage for this page. */
+/** Returns the runs, the newest first. Throws if the browser has no storage for this page. */
 export async function storedRuns(): Promise<readonly StoredRun[]> {
   const root = await navigator.storage.getDirectory();
   const folder = await root.getDirectoryHandle(runsFolder, { create: true });
@@ -59,7 +59,7 @@ async function latestOf(directory: string): Promise<StoredRun['found']> {
   return problem;
 }
 
-/** Throws CheckpointError for what is no checkpoint, or none of this page. */
+/** Opens a checkpoint. Throws CheckpointError for anything but a checkpoint of this page. */
 export async function openOrigin(source: string | readonly File[]): Promise<Origin> {
   const checkpoint = await loadCheckpoint(source);
   return { source, checkpoint, progress: progressOf(checkpoint) };

@@ -1,9 +1,12 @@
 import { DataError } from 'shardwise/browser';
 
-/** What a text field can show without making the page slow. */
+/** The greatest number of bytes that a text field can show without making the page slow. */
 const mostBytes = 4e6;
 
-/** The text of files that the visitor has picked, one after the other. Throws DataError for what is no text, and names the file. */
+/**
+ * Returns the text of files that the visitor has picked, one after the other. Throws a DataError that names the file if
+ * it is not text.
+ */
 export async function textOf(files: readonly File[]): Promise<string> {
   const byteLength = files.reduce((sum, { size }) => sum + size, 0);
   if (byteLength > mostBytes) {
@@ -15,7 +18,7 @@ export async function textOf(files: readonly File[]): Promise<string> {
   return texts.join('\n');
 }
 
-/** As a sentence has them. */
+/** Returns the names as a list in a sentence. */
 export function namesOf(files: readonly File[]): string {
   return new Intl.ListFormat('en').format(files.map(({ name }) => name));
 }
@@ -26,7 +29,7 @@ async function decode(file: File): Promise<string> {
     .arrayBuffer()
     .then((bytes) => new TextDecoder('utf-8', { fatal: true }).decode(bytes))
     .catch(() => undefined);
-  // Pictures, archives and texts of 16 bits a character that happen to be valid have zeros.
+  // Pictures, archives and texts with 16 bits per character may be valid UTF-8, but they contain zeros.
   if (text !== undefined && !text.includes('\0')) return text;
   throw refused(
     file.name,

@@ -1,4 +1,6 @@
-/** Entropy of single bytes in nats: what a model reaches that knows nothing but how often each byte stands. */
+/**
+ * Returns the entropy of single bytes in nats. A model that only knows how often each byte occurs reaches this loss.
+ */
 export function unigramEntropy(bytes: Uint8Array): number {
   const counts = new Float64Array(256);
   for (const byte of bytes) counts[byte] = (counts[byte] ?? 0) + 1;

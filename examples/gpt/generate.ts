@@ -2,8 +2,8 @@ import { fromData, type Generator, noGrad } from 'shardwise';
 import type { GPT } from './model.ts';
 
 /**
- * Continues a prompt of contextLength bytes, one byte after the other, drawn from the model's
- * distribution sharpened by the temperature. The window keeps its length, so that one plan serves all steps.
+ * Continues a prompt of contextLength bytes, one byte after the other. Each byte is drawn from the model's
+ * distribution, sharpened by the temperature. The window keeps its length, so that one plan serves all steps.
  */
 export async function generate(
   model: GPT,
@@ -31,7 +31,7 @@ export async function generate(
   return generated;
 }
 
-/** An index, as often as its probability says. */
+/** Draws an index with the given probabilities. */
 function draw(probabilities: ArrayLike<number | bigint>, generator: Generator): number {
   let left = generator.rand(1)[0] ?? 0;
   for (let index = 0; index < probabilities.length; index++) {

@@ -7,15 +7,17 @@ export interface GPTOptions {
   readonly layers: number;
   readonly heads: number;
   readonly channels: number;
-  /** Of the perceptron, or of each expert. Default: 4 channels. */
+  /** The width of the perceptron, or of each expert. Default: 4 channels. */
   readonly hiddenChannels?: number;
-  /** So many experts in the place of each perceptron, of which `gate` chooses for each token. Default: 0, none. */
+  /**
+   * The number of experts that replace each perceptron. `gate` chooses some of them for each token. Default: 0, none.
+   */
   readonly experts?: number;
-  /** Default: two experts for each token, by the largest probabilities, which are made to sum to 1. */
+  /** Default: two experts for each token, those with the largest probabilities, which are scaled to sum to 1. */
   readonly gate?: nn.Gate;
 }
 
-/** Attention of each token to itself and those before it. */
+/** Attention of each token to itself and the tokens before it. */
 class CausalSelfAttention extends nn.Module {
   readonly qkv: nn.Linear;
   readonly projection: nn.Linear;
@@ -31,10 +33,10 @@ class CausalSelfAttention extends nn.Module {
   /** Shape: x [B, T, C] -> [B, T, C]. */
   forward(x: Tensor): Tensor {
     const qkv = this.qkv.forward(x); // [B, T, 3HD]
-    // The product says how many tokens and heads there are: a rank may hold a part of either.
+    // The number of heads follows from the product, because a rank may have only a part of the heads.
     const [B = 0, T = 0, width = 0] = qkv.shape;
     const H = width / 3 / this.#headWidth;
-    // Query, key and value heads stand one after the other.
+    // The heads of query, key and value follow each other.
     const heads = qkv.reshape([B, T, 3 * H, this.#headWidth]).transpose(1, 2); // [B, 3H, T, D]
     const [query, key, value] = heads.split(H, 1); // each [B, H, T, D]
     if (query === undefined || key === undefined || value === undefined)
@@ -44,7 +46,7 @@ class CausalSelfAttention extends nn.Module {
   }
 }
 
-/** Attention and a two-layer perceptron, each around a residual, with the norm first. */
+/** Attention and a two-layer perceptron, each with a residual connection and the norm first. */
 class Block extends nn.Module {
   readonly norm1: nn.LayerNorm;
   readonly attention: CausalSelfAttention;
@@ -70,7 +72,7 @@ class Block extends nn.Module {
   }
 }
 
-/** A block with experts in the place of the perceptron (Fedus et al. 2021), of which each token has some. */
+/** A block with experts instead of the perceptron (Fedus et al. 2021). Each token goes to some of them. */
 class ExpertBlock extends nn.Module {
   readonly norm1: nn.LayerNorm;
   readonly attention: CausalSelfAttention;
@@ -120,7 +122,7 @@ export class GPT extends nn.Module {
     this.head = new nn.Linear(channels, vocabularySize, { bias: false });
   }
 
-  /** Logits of the next token. Shape: ids i32 [B, T] -> [B, T, V]. */
+  /** Returns the logits of the next token. Shape: ids i32 [B, T] -> [B, T, V]. */
   forward(ids: Tensor): Tensor {
     const [, T = 0] = ids.shape;
     let x = this.tokens.forward(ids).add(this.positions.forward(arange(T)));

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { parseOptions } from '../parse-options.ts';
 
-/** Text that is there after `npm ci`: the declarations of the packages that the repository uses. */
+/** Text that exists after `npm ci`: the declarations of the packages that the repository uses. */
 const installedDeclarations = [
   'node_modules/typescript/**/*.d.ts',
   'node_modules/@types/**/*.d.ts',
@@ -41,7 +41,7 @@ const schema = z
 
 export type Options = z.infer<typeof schema>;
 
-/** The command line of a rank. Throws ConfigError that names each option that is wrong. */
+/** Reads the command line of a rank. Throws a ConfigError that names each option that is wrong. */
 export function readOptions(argv: readonly string[]): Options {
   return parseOptions(schema, argv, ['data']);
 }

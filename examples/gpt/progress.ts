@@ -1,19 +1,22 @@
 import { type Checkpoint, CheckpointError, type JsonValue } from 'shardwise';
 import { z } from 'zod';
 
-/** What a checkpoint keeps besides model and optimizer; each part checks its own contents. */
+/** What a checkpoint contains besides model and optimizer. The objects that load these states check their contents. */
 const progressSchema = z.object({ loader: z.json() });
-/** The same of each rank. */
+/** What a checkpoint contains for each rank. */
 const rankProgressSchema = z.object({ random: z.json() });
 
 export interface Progress {
-  /** For `loader.load`. */
+  /** The state for `loader.load`. */
   readonly loader: JsonValue;
-  /** For `setRandomState`. */
+  /** The state for `setRandomState`. */
   readonly random: JsonValue;
 }
 
-/** What rank `rank` of a run continues with. Throws CheckpointError for a checkpoint of another script. */
+/**
+ * Returns the progress with which rank `rank` of a run continues. Throws CheckpointError for a checkpoint of another
+ * script.
+ */
 export function readProgress({ directory, extra, rankExtras }: Checkpoint, rank: number): Progress {
   const parsed = progressSchema.safeParse(extra);
   const own = rankProgressSchema.safeParse(rankExtras[rank] ?? rankExtras[0]);

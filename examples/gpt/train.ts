@@ -78,7 +78,7 @@ const model = new GPT({
   channels: options.channels,
   experts: options.experts,
 });
-// Experts may be shared out among the ranks that share out the batch.
+// The ranks that share out the batch may also share out the experts.
 const strategy =
   options.strategy === 'experts'
     ? expertParallel({ axis: 'dp', tokens: batchSize * contextLength })
@@ -139,7 +139,7 @@ while (step < options.steps && !stopped) {
     }
     optimizer.zeroGrad();
     const loss = nn.functional.crossEntropy(parallel.forward(fromArray(x)), fromArray(y));
-    // What balances experts is a part of what is minimised, and not of what is shown.
+    // The term that balances experts is a part of the loss that is minimised, but not of the loss that is shown.
     loss.add(nn.auxiliaryLoss(model)).backward();
     await optimizer.step();
     step++;
@@ -165,7 +165,7 @@ while (step < options.steps && !stopped) {
 
 if (!stopped) {
   const prompt = text.validation.subarray(0, contextLength);
-  // All ranks, as each may have experts that the others need.
+  // All ranks must take part, because each of them may have experts that the others need.
   const sample = await generate(model, prompt, options['sample-bytes'], defaultGenerator());
   if (rank === 0) {
     console.log(
@@ -179,7 +179,7 @@ if (!stopped) {
 }
 await context.close();
 
-/** Weight decay shrinks matrices, not biases and norms (as GPT-2 and its successors). */
+/** Weight decay applies to matrices, and not to biases and norms, as in GPT-2 and its successors. */
 function parameterGroups() {
   const decayed = model.parameters().filter((parameter) => parameter.ndim >= 2);
   const others = model.parameters().filter((parameter) => parameter.ndim < 2);
@@ -189,7 +189,7 @@ function parameterGroups() {
   ];
 }
 
-/** Mean over windows spread over the validation text, the same on every rank. */
+/** Returns the mean loss over windows that are spread over the validation text. They are the same on every rank. */
 async function measureValidationLoss(): Promise<number> {
   model.eval();
   const batches = 8;

@@ -29,16 +29,16 @@ interface Transformer {
 interface Run {
   readonly title: string;
   readonly model: Transformer;
-  /** How many ranks each axis has; neighbours on the last axis are neighbours on a host. */
+  /** The number of ranks of each axis. Neighbours on the last axis are neighbours on a host. */
   readonly ranks: { readonly pp: number; readonly dp: number; readonly tp: number };
-  /** The block with which each stage but the first begins. */
+  /** The block with which each stage but the first one begins. */
   readonly firstBlocks: readonly number[];
   readonly microbatches: number;
 }
 
 const runs: readonly Run[] = [
   {
-    // Microsoft Research 2020, "DeepSpeed: Extreme-scale model training for everyone".
+    // Source: Microsoft Research 2020, "DeepSpeed: Extreme-scale model training for everyone".
     title: '32 devices: 4 stages × 2 shares of the batch × 4 parts of each layer',
     model: { layers: 24, channels: 2048, heads: 16, vocabularySize: 50_304 },
     ranks: { pp: 4, dp: 2, tp: 4 },
@@ -46,7 +46,7 @@ const runs: readonly Run[] = [
     microbatches: 16,
   },
   {
-    // Le Scao et al. 2022, "BLOOM": the embedding counts as a layer, so the first and the last stage have five.
+    // Source: Le Scao et al. 2022, "BLOOM". The embedding counts as a layer, so the first and the last stage have five.
     title: "BLOOM's 384 devices: 12 stages × 8 shares of the batch × 4 parts of each layer",
     model: { layers: 70, channels: 14_336, heads: 112, vocabularySize: 250_880 },
     ranks: { pp: 12, dp: 8, tp: 4 },
@@ -86,7 +86,10 @@ function print({ title, model, ranks, firstBlocks, microbatches }: Run): void {
   console.log(`\n${explainSchedule(schedule)}\n`);
 }
 
-/** The parameters of a GPT as in examples/gpt/model.ts, without positions, whose head has the embedding's weight. */
+/**
+ * Returns the parameters of a GPT as in examples/gpt/model.ts, but without positions. Its head has the embedding's
+ * weight.
+ */
 function specificationOf({ layers, channels: C, vocabularySize: V }: Transformer): Model {
   const blocks = Array.from({ length: layers }, (_, index) => `blocks.${index}`);
   const shapes: readonly (readonly [name: string, shape: readonly number[]])[] = [

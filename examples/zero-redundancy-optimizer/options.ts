@@ -12,7 +12,7 @@ const schema = z.strictObject({
 
 export type Options = z.infer<typeof schema>;
 
-/** The command line of a rank. Throws ConfigError that says what is wrong with it. */
+/** Reads the command line of a rank. Throws a ConfigError that says what is wrong with it. */
 export function readOptions(argv: readonly string[]): Options {
   return parseOptions(schema, argv);
 }

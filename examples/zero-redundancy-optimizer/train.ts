@@ -31,13 +31,13 @@ function print(line: string): void {
   if (rank === 0) console.log(line);
 }
 
-/** Of the device, in MB of a million bytes; parameters lie on the host until they are used. */
+/** Prints the peak memory of the device, in MB of a million bytes. Parameters lie on the host until they are used. */
 function printPeakMemory(when: string): void {
   const { peakBytes } = memory({ model });
   print(`Max memory allocated ${when}: ${((peakBytes ?? 0) / 1e6).toFixed(2)} MB`);
 }
 
-/** Shape: -> [batchSize, width]. */
+/** Makes a random batch. Shape: -> [batchSize, width]. */
 function randomBatch(): Tensor {
   const rows = options['batch-size'];
   return fromData(defaultGenerator().randn(rows * width), [rows, width], 'f32');

@@ -5,16 +5,16 @@ import { packageVersion } from './package-version.ts';
 
 const template = fileURLToPath(new URL('../template', import.meta.url));
 
-/** What may lie in a folder that is as good as empty. */
+/** Entries that a folder may contain and still count as empty. */
 const ALLOWED: ReadonlySet<string> = new Set(['.git']);
 
-/** Makes the project and returns its folder's path. Throws UsageError where anything is there already. */
+/** Makes the project and returns its folder's path. Throws UsageError if the folder exists and is not empty. */
 export function createProject(folder: string): string {
   const path = resolve(folder);
   makeFolder(path);
   const name = packageName(basename(path));
   cpSync(template, path, { recursive: true });
-  // npm leaves out a .gitignore of what it packs.
+  // npm leaves out files named .gitignore when it packs, so the template has another name for it.
   renameSync(join(path, 'gitignore'), join(path, '.gitignore'));
   const readme = join(path, 'README.md');
   writeFileSync(readme, readFileSync(readme, 'utf8').replace('# NAME', `# ${name}`));
@@ -42,7 +42,7 @@ function makeFolder(path: string): void {
   );
 }
 
-/** As npm wants it: lower case, no spaces. */
+/** Returns a name that npm accepts: lower case and without spaces. */
 function packageName(text: string): string {
   const name = text
     .toLowerCase()
@@ -68,7 +68,7 @@ function manifest(name: string): object {
   };
 }
 
-/** What the command was asked for and can't do; its message says all that there is to know. */
+/** The command was asked for something that it can't do. The message says everything, so no stack is shown. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** Of this package, and of the `shardwise` that it is for. */
+/** Returns the version of this package, which is also that of the `shardwise` that it is for. */
 export function packageVersion(): string {
   const manifest: unknown = JSON.parse(
     readFileSync(new URL('../package.json', import.meta.url), 'utf8'),

@@ -12,10 +12,10 @@ Usage: npm create shardwise [folder]
   --version    print the version
 `;
 
-/** A command line that asks for what is not there. */
+/** The exit code for a command line that is wrong. */
 const USAGE_EXIT_CODE = 2;
 
-/** `args` as typed; asks nothing, and returns the exit code. */
+/** Runs the command without asking questions, and returns the exit code. `args` are the arguments as typed. */
 export function run(args: readonly string[]): number {
   try {
     const { values, positionals } = parse(args);

@@ -1,4 +1,4 @@
-// Hosts made of network namespaces: imports no test runner.
+// Hosts made of network namespaces. This entry point imports no test runner.
 export { createHosts } from './hosts/create-hosts.ts';
 export type { TestHosts } from './hosts/create-hosts.ts';
 export { hostsAvailability } from './hosts/hosts-availability.ts';

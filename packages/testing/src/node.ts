@@ -1,4 +1,4 @@
-// What starts ranks, which needs Node.
+// Functions that start ranks, which need Node.
 export { findMpis } from './ranks/mpi-launcher.ts';
 export type { MpiLauncher, MpiName, MpiSearch } from './ranks/mpi-launcher.ts';
 export { settleRanks, spawnRanks } from './ranks/spawn-ranks.ts';

@@ -1,4 +1,5 @@
-// What runs on the threads and processes of ranks: few files, so that they start soon, and none that needs Node.
+// What runs on the threads and processes of ranks. It imports few files, so that ranks start quickly, and none that
+// needs Node.
 export { runProcessGroupScenario } from './contracts/process-group/scenario.ts';
 export type { ProcessGroupScenario } from './contracts/process-group/scenario.ts';
 export type {

@@ -8,7 +8,7 @@ export function testSuite({ name, tests }: Suite): void {
   describe(name, () => testGroup(tests, 0));
 }
 
-/** Tests that share their first `depth` groups. */
+/** Makes groups of the tests, which have their first `depth` groups in common. */
 function testGroup(tests: readonly SuiteTest[], depth: number): void {
   for (const [group, members] of Map.groupBy(tests, ({ groups }) => groups[depth])) {
     if (group !== undefined) {

@@ -1,6 +1,6 @@
 import { data, Generator } from 'shardwise';
 
-/** Points of the plane, and on which spiral each lies. Shape: x [2], y []. */
+/** A point of the plane, and the spiral on which it lies. Shape: x [2], y []. */
 export type Sample = { readonly x: data.NDArray<'f32'>; readonly y: data.NDArray<'i32'> };
 
 export const CLASSES = 3;

@@ -1,6 +1,6 @@
 import { nn, type Tensor } from 'shardwise';
 
-/** Two hidden layers. */
+/** A classifier of points with two hidden layers. */
 export class Classifier extends nn.Module {
   readonly first: nn.Linear;
   readonly second: nn.Linear;
@@ -13,7 +13,7 @@ export class Classifier extends nn.Module {
     this.last = new nn.Linear(width, classes);
   }
 
-  /** Logits of the classes. Shape: x [B, 2] -> [B, classes]. */
+  /** Returns the logits of the classes. Shape: x [B, 2] -> [B, classes]. */
   forward(x: Tensor): Tensor {
     const hidden = this.first.forward(x).gelu();
     return this.last.forward(this.second.forward(hidden).gelu());

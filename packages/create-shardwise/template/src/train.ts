@@ -1,4 +1,4 @@
-// Every rank runs this file: `npm run train` starts two, `node src/train.ts` one.
+// Every rank runs this file. `npm run train` starts two ranks, and `node src/train.ts` starts one.
 import { parseArgs } from 'node:util';
 import {
   data,
@@ -26,7 +26,7 @@ const { rank, worldSize, resumeDirectory } = context;
 
 const dataset = spirals(6000, 1);
 const sampler = new data.DistributedSampler({ dataset, numReplicas: worldSize, rank });
-// A step takes 120 items, whatever the number of ranks.
+// A step takes 120 items, whatever the number of ranks is.
 const batchSize = Math.ceil(120 / worldSize);
 const loader = new data.DataLoader<Sample>({ dataset, batchSize, sampler });
 
@@ -62,7 +62,7 @@ while (step < totalSteps && !stopping) {
     const isLast = step === totalSteps;
     const measured = isLast || step % loader.length === 0 ? await validate() : {};
     context.report({ step, totalSteps, loss: await loss.item(), ...measured });
-    stopping = await context.shouldStop(step); // Ctrl-C: the same step on every rank.
+    stopping = await context.shouldStop(step); // After Ctrl-C, all ranks stop after the same step.
     if (stopping || isLast) {
       await context.saveCheckpoint({ step, model, optimizer, extra: loader.state() });
       break;
@@ -71,7 +71,7 @@ while (step < totalSteps && !stopping) {
 }
 await context.close();
 
-/** Loss and accuracy on points that the model has not seen. */
+/** Returns loss and accuracy on points that the model has not seen. */
 async function validate() {
   const labels = fromArray(validation.y);
   const logits = noGrad(() => parallel.forward(fromArray(validation.x)));

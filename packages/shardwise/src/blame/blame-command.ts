@@ -2,7 +2,7 @@ import { describeVerdict } from './describe-verdict.ts';
 import { findBlame } from './find-blame.ts';
 import { readDumps } from './read-dumps.ts';
 
-/** `shardwise blame`; returns the exit code. Throws DataError where there is no dump to read. */
+/** Runs `shardwise blame` and returns the exit code. Throws DataError if there is no dump to read. */
 export async function blameCommand(
   paths: readonly string[],
   options: { readonly json: boolean },

@@ -3,13 +3,16 @@ import { blamedCall, oneLine, signatureOf, splitsDiffer } from './describe-entry
 import { firstTimeoutNs, type GroupView } from './group-view.ts';
 import type { Absence, BlamedCall, Finding } from './verdict.ts';
 
-/** Who came to one call of a group. */
+/** The ranks that made one call of a group, and those that did not. */
 interface Arrivals {
   readonly present: ReadonlyMap<number, FlightEntry>;
   readonly missing: readonly number[];
 }
 
-/** The first call of a group that not all its ranks made, or finished, or made alike: none or one. */
+/**
+ * Returns the first call of a group that its ranks made differently, or that a rank did not make. If there is none, it
+ * returns the first call that did not finish, if any.
+ */
 export function compareCollectives(
   group: GroupView,
   dumps: ReadonlyMap<number, FlightDump>,
@@ -46,7 +49,7 @@ export function compareCollectives(
   return unfinished === undefined ? [] : [unfinished];
 }
 
-/** The sequence numbers that a record holds, and for each rank the first that it has not made. */
+/** Returns the sequence numbers in the records, and for each rank the first call that it has not made, ascending. */
 function sequencesOf({ ranks }: GroupView): readonly number[] {
   const views = [...ranks.values()];
   const highest = views.reduce((last, view) => Math.max(last, view.last), -1);
@@ -70,7 +73,7 @@ function arrivalsAt(
     if (entry !== undefined) present.set(rank, entry);
     else if (sequence > view.last) missing.push(rank);
   }
-  // A call is started when all have come to it.
+  // A call leaves the state 'scheduled' only when all ranks have come to it. Then ranks without a dump are not missing.
   const allCame = [...present.values()].some(({ state }) => state !== 'scheduled');
   if (present.size > 0 && !allCame) {
     const candidates = missingAsSeen(present, dumps) ?? members;
@@ -79,7 +82,7 @@ function arrivalsAt(
   return { present, missing: missing.sort((a, b) => a - b) };
 }
 
-/** Ranks that a timeout of this very call has named; undefined where none has. */
+/** Returns the ranks that a timeout of this call has named. Returns undefined if no timeout has. */
 function missingAsSeen(
   present: ReadonlyMap<number, FlightEntry>,
   dumps: ReadonlyMap<number, FlightDump>,
@@ -93,7 +96,10 @@ function missingAsSeen(
   return undefined;
 }
 
-/** The smaller part; of two equal ones that without the lowest rank. */
+/**
+ * Returns the ranks outside of the largest party, which are those that disagree with most ranks. Of two parties of
+ * equal size, the one with the lowest rank counts as the larger.
+ */
 function differingRanks(
   { members }: GroupView,
   present: ReadonlyMap<number, FlightEntry>,
@@ -136,8 +142,8 @@ function absenceOf(
 }
 
 /**
- * The first calls before `before` that ranks made from different lines, after they had agreed. Where a rank
- * leaves out a call whose neighbours are like it, this shows long before the calls differ.
+ * Returns the first calls before `before` that ranks made from different lines after they had agreed. If a rank leaves
+ * out a call between similar calls, this shows long before the calls themselves differ.
  */
 function siteHintBefore(group: GroupView, before: number): readonly BlamedCall[] {
   let agreed = false;
@@ -150,7 +156,7 @@ function siteHintBefore(group: GroupView, before: number): readonly BlamedCall[]
     const sites = new Set(calls.map(({ site }) => site));
     if (calls.length < 2 || sites.has(undefined)) continue;
     if (sites.size === 1) agreed = true;
-    // Ranks that never agreed have lines of their own.
+    // Ranks that never agreed run different lines anyway, as in a pipeline, so their lines are no hint.
     else return agreed ? calls : [];
   }
   return [];

@@ -3,7 +3,7 @@ import { blamedCall, messageSize, oneLine, operationOf } from './describe-entry.
 import type { GroupView } from './group-view.ts';
 import type { Absence, Finding } from './verdict.ts';
 
-/** Messages of one sender to one receiver with one tag, by number. */
+/** The messages of one sender to one receiver with one tag, by message number. */
 interface Stream {
   readonly from: number;
   readonly to: number;
@@ -12,7 +12,9 @@ interface Stream {
   readonly receives: Map<number, FlightEntry>;
 }
 
-/** The first message of each sender, receiver and tag that waits for its other half. */
+/**
+ * Returns the first message of each sender, receiver and tag whose other half is missing, differs or did not finish.
+ */
 export function compareMessages(
   group: GroupView,
   dumps: ReadonlyMap<number, FlightDump>,
@@ -72,7 +74,7 @@ function compareStream(
         : { kind: 'differs', ...place, culprits, siteHint: [] };
     }
     const [absent, others] = send === undefined ? [from, sends] : [to, receives];
-    // The ring of the other rank has forgotten its half.
+    // The other rank has later messages, so its ring has dropped this one and nothing is missing.
     if ([...others.keys()].some((other) => other > number)) continue;
     const absences = [absenceOf(group, absent, dumps)];
     return { kind: 'missing', ...place, culprits: [absent], absences, siteHint: [] };

@@ -3,7 +3,7 @@ import { displayPath } from '../text/display-path.ts';
 import { printable } from '../text/printable.ts';
 import type { BlamedCall } from './verdict.ts';
 
-/** Which size all ranks must agree on. */
+/** The size of each collective that all ranks must agree on. */
 const agreedSize = {
   allReduce: 'input',
   allGather: 'input',
@@ -19,12 +19,12 @@ const agreedSize = {
 
 const sides: ReadonlyMap<string, 'input' | 'output' | 'none'> = new Map(Object.entries(agreedSize));
 
-/** `allReduce` */
+/** Returns the name of the operation, such as `allReduce`. */
 export function operationOf(entry: FlightEntry): string {
   return entry.profiling_name.replace(/^[^:]*:/, '').split(' ', 1)[0] ?? '';
 }
 
-/** Equal for calls that belong together. */
+/** Returns a text that is equal for calls of several ranks that belong together. */
 export function signatureOf(entry: FlightEntry): string {
   const operation = operationOf(entry);
   const side = sides.get(operation) ?? 'input';
@@ -33,7 +33,7 @@ export function signatureOf(entry: FlightEntry): string {
   return JSON.stringify([operation, dtypes, size, entry.reduce_op, entry.root]);
 }
 
-/** Splits of an all-to-all that do not fit: what `from` sends to `to` and `to` expects. */
+/** Whether the splits of an all-to-all disagree on what `from` sends to `to`. `ranks` are ranks of the group. */
 export function splitsDiffer(
   from: FlightEntry,
   to: FlightEntry,
@@ -43,7 +43,7 @@ export function splitsDiffer(
   return from.splits.input[ranks.to] !== to.splits.output[ranks.from];
 }
 
-/** What moves in a message: sender and receiver must agree. */
+/** Describes the size of a message, on which sender and receiver must agree. */
 export function messageSize(entry: FlightEntry): string {
   return describeSize(entry.is_p2p && entry.input_sizes.length > 0 ? 'input' : 'output', entry);
 }
@@ -94,7 +94,7 @@ function describeSize(side: 'input' | 'output', entry: FlightEntry): string {
   return `${dtypes[0] ?? 'nothing'} [${(sizes[0] ?? []).join(', ')}]`;
 }
 
-/** Names in dumps are anyone's. */
+/** Makes a name from a dump safe to print on one line. The dump may come from anywhere. */
 export function oneLine(text: string): string {
   return printable(text.replaceAll(/\s+/g, ' '));
 }

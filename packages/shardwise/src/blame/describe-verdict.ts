@@ -5,7 +5,7 @@ import { oneLine } from './describe-entry.ts';
 
 const NAMED_RANKS = 8;
 
-/** A headline with the ranks to look at, then what each one did. */
+/** Describes a verdict: a headline with the ranks to look at, then what each of them did. */
 export function describeVerdict(
   verdict: Verdict,
   unreadable: readonly UnreadableDump[] = [],
@@ -102,7 +102,7 @@ function hint(calls: SiteHint): readonly string[] {
   ];
 }
 
-/** Ranks with the same text share a line. */
+/** Formats rows as lines. Ranks with the same text share a line. */
 function table(rows: readonly Row[]): readonly string[] {
   const groups = [...Map.groupBy(rows, ({ text }) => text)].map(([text, same]) => ({
     ranks: nameRanks(
@@ -123,7 +123,7 @@ function verb({ culprits }: Finding, one: string, many: string): string {
   return culprits.length === 1 ? one : many;
 }
 
-/** `Rank 1`, `Ranks 1, 2`, `Ranks 0, 1, … and 56 others`. */
+/** Names ranks, such as `Rank 1`, `Ranks 1, 2` or `Ranks 0, 1, … and 56 others`. */
 function nameRanks(ranks: readonly number[], word: 'Rank' | 'rank' = 'Rank'): string {
   if (ranks.length === 0) return '';
   const named = ranks.slice(0, NAMED_RANKS).join(', ');

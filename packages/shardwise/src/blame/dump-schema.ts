@@ -9,7 +9,7 @@ const MAX_FRAMES = 64;
 const text = z.string().max(4096);
 const count = z.int().nonnegative();
 const rank = z.int().nonnegative().max(MAX_RANKS);
-/** Nanoseconds since the epoch are beyond what z.int() takes. */
+/** z.int() does not accept nanoseconds since the epoch, because they are not safe integers. */
 const nanoseconds = z.number().nonnegative();
 const sizes = z.array(z.array(count).max(16)).max(MAX_RANKS);
 const dtypes = z.array(text).max(MAX_RANKS);
@@ -45,7 +45,7 @@ const entry = z.object({
 
 const status = z.int().min(-1);
 
-/** A dump of any origin: counted, bounded and of the right types. */
+/** Accepts a dump of any origin if its fields have the right types and lie within bounds. */
 export const dumpSchema: z.ZodType<FlightDump> = z.object({
   version: z.literal('1.0'),
   rank,

@@ -5,9 +5,9 @@ import { groupViews } from './group-view.ts';
 import type { Finding, Verdict } from './verdict.ts';
 
 /**
- * Lays the dumps of a run side by side, by group and sequence number, and finds the first call that
- * a rank made differently or did not make. A rank that is missing in one group because it waits for
- * others in another one is not the first; those it waits for are.
+ * Compares the dumps of a run by group and sequence number, and finds the first call that a rank made differently or
+ * did not make. A rank that is missing in one group because it waits for others in another group is not to blame. The
+ * ranks that it waits for are.
  */
 export function findBlame(dumps: ReadonlyMap<number, FlightDump>): Verdict {
   const groups = groupViews(dumps);
@@ -35,7 +35,7 @@ function isConsequence(finding: Finding, all: readonly Finding[]): boolean {
   );
 }
 
-/** Places that no record has a time of come last. */
+/** Sorts findings by time. Those whose time no record has come last. */
 function bySince(a: Finding, b: Finding): number {
   return a.sinceNs === b.sinceNs ? a.sequence - b.sequence : a.sinceNs - b.sinceNs;
 }

@@ -3,27 +3,30 @@ import type { FlightDump, FlightEntry } from '@shardwise/collectives';
 /** One group as the dumps of its ranks show it. */
 export interface GroupView {
   readonly name: string;
-  /** The rank in the world of each rank of the group. */
+  /** The rank in the world of each rank of the group, in the order of the group. */
   readonly members: readonly number[];
   /** The members that have left a dump, by their rank in the world. */
   readonly ranks: ReadonlyMap<number, RankView>;
 }
 
-/** One rank's calls on one group, without those that came after another rank had given up. */
+/** The calls of one rank on one group, except those that it made after another rank had given up. */
 export interface RankView {
   readonly collectives: ReadonlyMap<number, FlightEntry>;
   readonly messages: readonly FlightEntry[];
-  /** Lowest sequence number that the ring still holds; that of the next call where it holds none. */
+  /** The lowest sequence number that the ring still holds. If the ring holds none, the number of the next call. */
   readonly first: number;
-  /** Highest sequence number; -1: no call. */
+  /** The highest sequence number. It is -1 if the rank made no call. */
   readonly last: number;
   /** The latest call of any kind. */
   readonly latest: FlightEntry | undefined;
-  /** The first call that came too late. */
+  /** The first call that the rank made after another rank had given up. */
   readonly late: FlightEntry | undefined;
 }
 
-/** When a rank gave up first, because its time was over; undefined where none did. */
+/**
+ * Returns when the first rank gave up because of a timeout, in nanoseconds since the epoch. Returns undefined if no
+ * rank did.
+ */
 export function firstTimeoutNs(dumps: Iterable<FlightDump>): number | undefined {
   const times = [...dumps].flatMap(({ failure }) =>
     failure?.code === 'COLLECTIVE_TIMEOUT' ? [failure.time_ns] : [],

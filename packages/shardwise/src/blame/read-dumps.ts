@@ -8,9 +8,9 @@ const MAX_FILE_BYTES = 256 * 2 ** 20;
 const MAX_FILES = 65_536;
 
 export interface Dumps {
-  /** The dumps, by rank of the world. */
+  /** The dumps, by rank in the world. */
   readonly dumps: ReadonlyMap<number, FlightDump>;
-  /** Files that are no dump, and why. */
+  /** The files that are not dumps, and why. */
   readonly unreadable: readonly UnreadableDump[];
 }
 
@@ -19,7 +19,10 @@ export interface UnreadableDump {
   readonly reason: string;
 }
 
-/** Reads files, the `rank-N.json` of folders, or those in `flight` of run directories. Throws DataError. */
+/**
+ * Reads dumps from files, from `rank-N.json` in folders, and from the folder `flight` of run directories. Throws
+ * DataError.
+ */
 export async function readDumps(paths: readonly string[]): Promise<Dumps> {
   const files = (await Promise.all(paths.map(findFiles))).flat();
   if (files.length === 0 || files.length > MAX_FILES) {
@@ -31,7 +34,7 @@ export async function readDumps(paths: readonly string[]): Promise<Dumps> {
   }
   const dumps = new Map<number, FlightDump>();
   const unreadable: UnreadableDump[] = [];
-  // One after another: a dump may be large.
+  // The dumps are read one after another, because each of them may be large.
   for (const path of files) {
     try {
       const dump = await readDump(path);

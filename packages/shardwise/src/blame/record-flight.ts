@@ -3,14 +3,13 @@ import { join } from 'node:path';
 import { FlightRecorder, recordCalls } from '@shardwise/collectives';
 import { ConfigError, type ProcessGroup } from '@shardwise/core/extend';
 
-/** Calls that a rank's record keeps; 0: none is made. */
+/** The environment variable with the number of calls that a rank's record keeps. 0 turns the record off. */
 const SIZE_VARIABLE = 'SHARDWISE_FLIGHT_RECORDER_SIZE';
 
 /**
- * Takes down the calls of a rank's world, and leaves them as `flight/rank-N.json` in the run
- * directory: at the first call that fails, else when the rank ends, as only the others may have
- * noticed that it has called something else. `runDirectory` is undefined as long as it is not known.
- * Throws ConfigError.
+ * Records the calls of a rank's world, and writes them to `flight/rank-N.json` in the run directory. It writes them at
+ * the first call that fails, and otherwise when the rank ends, because possibly only the other ranks have noticed that
+ * this rank called something else. `runDirectory` returns undefined until the directory is known. Throws ConfigError.
  */
 export function recordFlight(
   group: ProcessGroup,
@@ -36,7 +35,7 @@ export function recordFlight(
   process.once('exit', write);
 }
 
-/** Writes a dump at once, as a rank that fails may not come to its next turn. */
+/** Writes a dump synchronously, because a rank that fails may not reach its next turn of the event loop. */
 function writeDump(recorder: FlightRecorder, directory: string): void {
   const path = join(directory, `rank-${recorder.rank}.json`);
   try {
@@ -44,7 +43,7 @@ function writeDump(recorder: FlightRecorder, directory: string): void {
     writeFileSync(`${path}.part`, JSON.stringify(recorder.dump()));
     renameSync(`${path}.part`, path);
   } catch (error) {
-    // The failure that led here is what the user must learn of.
+    // The user must learn of the failure that led here, so a failed write only prints a line.
     const reason = error instanceof Error ? error.message : String(error);
     process.stderr.write(`Writing ${path}: ${reason}. The run's verdict will lack this rank\n`);
   }
@@ -63,7 +62,7 @@ function sizeFrom(text: string | undefined): number | undefined {
   );
 }
 
-/** Where the ranks of a run leave their dumps. */
+/** Returns the folder where the ranks of a run leave their dumps. */
 export function flightDirectory(runDirectory: string): string {
   return join(runDirectory, 'flight');
 }

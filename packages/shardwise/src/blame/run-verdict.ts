@@ -7,7 +7,7 @@ import { findBlame } from './find-blame.ts';
 import { readDumps } from './read-dumps.ts';
 import { flightDirectory } from './record-flight.ts';
 
-/** What the dumps of a run that failed say; nothing where they say nothing. */
+/** Returns what the dumps of a failed run tell, as lines. Returns no lines if they tell nothing. */
 export async function runVerdict(runDirectory: string): Promise<readonly string[]> {
   const directory = flightDirectory(runDirectory);
   try {
@@ -19,13 +19,13 @@ export async function runVerdict(runDirectory: string): Promise<readonly string[
       `  (from the ranks' last calls: shardwise blame ${displayPath(directory)})`,
     ];
   } catch (error) {
-    // No rank has come as far as to record a call.
+    // No rank got far enough to record a call.
     if (ShardwiseError.isInstance(error)) return [];
     throw error;
   }
 }
 
-/** Removes the dumps of ranks before they start again, so that old dumps are not taken for new ones. */
+/** Removes the dumps of ranks before these ranks start again, so that old dumps are not taken for new ones. */
 export async function removeDumpsOf(
   runDirectory: string,
   isOld: (rank: number) => boolean,
@@ -38,7 +38,7 @@ export async function removeDumpsOf(
   }
 }
 
-/** Removes all dumps of a run, when it has ended well and before one starts. */
+/** Removes all dumps of a run. It is called before a run starts and after it has ended well. */
 export async function removeDumps(runDirectory: string): Promise<void> {
   await rm(flightDirectory(runDirectory), { recursive: true, force: true });
 }

@@ -1,23 +1,23 @@
 import type { FlightState } from '@shardwise/collectives';
 
-/** What one rank called at the place that a verdict is about. */
+/** The call of one rank at the place that a verdict is about. */
 export interface BlamedCall {
-  /** The rank in the world, as all ranks here. */
+  /** The rank in the world. All ranks in this file are ranks in the world. */
   readonly rank: number;
-  /** `allReduce(sum, f32 [10])` */
+  /** The call as text, such as `allReduce(sum, f32 [10])`. */
   readonly call: string;
   readonly sequence: number;
   readonly state: FlightState;
-  /** `train.ts:12 (step)`; undefined where the record has none. */
+  /** The line of user code, such as `train.ts:12 (step)`. Undefined if the record has none. */
   readonly site: string | undefined;
   readonly createdNs: number;
 }
 
 /** Why a rank counts as missing. */
 export type Absence =
-  /** It left a dump, in which the call is not; `last` is its latest call on the group. */
+  /** The rank left a dump that does not contain the call. `last` is its latest call on the group. */
   | { readonly rank: number; readonly kind: 'not called'; readonly last: BlamedCall | undefined }
-  /** It called after another one had given up. */
+  /** The rank made the call after another rank had given up. */
   | {
       readonly rank: number;
       readonly kind: 'late';
@@ -27,23 +27,23 @@ export type Absence =
   | { readonly rank: number; readonly kind: 'no dump' };
 
 interface Place {
-  /** Name of the group. */
+  /** The name of the group. */
   readonly group: string;
-  /** `call #3`, `message #0 from rank 0 to rank 1 with tag 2` */
+  /** The place as text, such as `call #3` or `message #0 from rank 0 to rank 1 with tag 2`. */
   readonly place: string;
-  /** Number of the call, or of the message. */
+  /** The number of the call or of the message. */
   readonly sequence: number;
-  /** When the first rank came there; Infinity where no record has it. */
+  /** When the first rank made the call, in nanoseconds since the epoch. Infinity if no record has it. */
   readonly sinceNs: number;
-  /** Ranks to look at, ascending. */
+  /** The ranks to look at, ascending. */
   readonly culprits: readonly number[];
   readonly calls: readonly BlamedCall[];
 }
 
-/** The first call before it that ranks made alike, but from different lines; empty without one. */
+/** The first earlier call that ranks made alike but from different lines. Empty if there is none. */
 export type SiteHint = readonly BlamedCall[];
 
-/** The first place where ranks do not do the same. */
+/** The first place where ranks do not do the same thing. */
 export type Finding =
   | (Place & { readonly kind: 'differs'; readonly siteHint: SiteHint })
   | (Place & {
@@ -55,5 +55,5 @@ export type Finding =
 
 export type Verdict =
   | Finding
-  /** Nothing differs: the calls that the dumps hold, on how many groups. */
+  /** Nothing differs. `calls` and `groups` count the calls in the dumps, and the groups that they belong to. */
   | { readonly kind: 'consistent'; readonly calls: number; readonly groups: number };

@@ -7,10 +7,11 @@ export interface PageDevice {
 }
 
 /**
- * The device that startRanks takes for all ranks of a world: for 'auto' the GPU where one rank is alone and the browser has one, else
- * WebAssembly. Several ranks would share one GPU. A page calls it to offer only what there is.
+ * Chooses the device that startRanks uses for all ranks of a world. 'auto' means the GPU if there is only one rank and
+ * the browser has a GPU, and otherwise WebAssembly, because several ranks would share one GPU. A page can call this to
+ * offer only the devices that exist.
  *
- * Throws BackendError where 'webgpu' was asked for and there is none; its field `reason` says why.
+ * Throws BackendError if 'webgpu' was asked for and does not exist. Its field `reason` says why.
  */
 export async function chooseDevice(
   asked: 'auto' | 'webgpu' | 'wasm',

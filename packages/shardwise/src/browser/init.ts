@@ -43,7 +43,7 @@ export async function init(): Promise<PageRankContext> {
   onStop(() => stop.request());
   const send = (message: RankMessage): void => post({ kind: 'run', message });
   const memoryBytes = (): number | undefined => device.usage?.().bytesInUse;
-  /** Made for the first checkpoint: a rank that saves none does not load what it takes. */
+  /** The saver is made for the first checkpoint, so that a rank that saves none does not load its code. */
   let saver: Promise<CheckpointSaver> | undefined;
   const makeSaver = async (): Promise<CheckpointSaver> => {
     const { pageSaver } = await import('./checkpoint/page-saver.ts');
@@ -89,14 +89,14 @@ export async function init(): Promise<PageRankContext> {
   };
 }
 
-/** Whatever the script does not catch ends the run. */
+/** Reports errors that the script does not catch. Each of them ends the run. */
 function reportFailures(): void {
   const fail = (error: unknown): void => post({ kind: 'failed', error: errorText(error) });
   globalThis.addEventListener('error', ({ error, message }) => fail(error ?? message));
   globalThis.addEventListener('unhandledrejection', ({ reason }) => fail(reason));
 }
 
-/** Says that this worker waits, and waits for what it is to join. */
+/** Tells the page that this worker is ready, and waits for the page's order to join. */
 function joinOrder(): Promise<{
   readonly order: JoinOrder;
   readonly onStop: (listener: () => void) => void;
@@ -113,13 +113,13 @@ function joinOrder(): Promise<{
   return joined.promise.then((order) => ({ order, onStop }));
 }
 
-/** A rank that is alone does not load what others are reached by. */
+/** Joins the world. A rank that is alone does not load the code that reaches other ranks. */
 async function join({ pageRank }: JoinOrder): Promise<ProcessGroup> {
   if (pageRank.size === 1) return singleGroup();
   return joinPageWorld(pageRank);
 }
 
-/** A page loads the device that its ranks use, and not the other one. */
+/** Creates the rank's device. It imports only the backend that is used, so that a page does not load the other one. */
 async function createDevice({ device, pageRank, arenaBytes }: JoinOrder): Promise<Backend> {
   const { world, rank } = pageRank;
   const region = world?.regions[rank];

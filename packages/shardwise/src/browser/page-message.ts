@@ -3,30 +3,30 @@ import type { RankMessage } from '../run-state/message.ts';
 import type { CheckpointSource } from './checkpoint/checkpoint-source.ts';
 import type { PageDevice } from './choose-device.ts';
 
-/** What the page says to a rank's worker. */
+/** A message of the page to a rank's worker. */
 export type PageOrder =
   | {
       readonly kind: 'join';
       readonly pageRank: PageRank;
       readonly transport: { readonly kind: 'threads' | 'ports'; readonly reason: string };
       readonly device: PageDevice;
-      /** Of a rank that shares no memory with others. */
+      /** The memory of a rank that shares no memory with other ranks. Undefined leaves it to the backend. */
       readonly arenaBytes: number | undefined;
-      /** The word of StopWord; undefined where the page shares no memory. */
+      /** The memory of the StopWord. Undefined if the page can't share memory. */
       readonly stop: SharedArrayBuffer | undefined;
-      /** What the page gives to its ranks. */
+      /** The data that the page gives to its ranks. */
       readonly data: unknown;
       readonly runDirectory: string;
       readonly resume: CheckpointSource | undefined;
     }
   | { readonly kind: 'stop' };
 
-/** What a rank's worker says to the page. */
+/** A message of a rank's worker to the page. */
 export type PageAnswer =
-  /** It waits for `join`. */
+  /** The worker waits for `join`. */
   | { readonly kind: 'ready' }
   | { readonly kind: 'run'; readonly message: RankMessage }
-  /** What the script sends to the page. */
+  /** A value that the script sends to the page. */
   | { readonly kind: 'value'; readonly value: unknown }
   | { readonly kind: 'failed'; readonly error: ErrorText }
   | { readonly kind: 'closed' };
@@ -53,14 +53,14 @@ export interface RankEnd {
   readonly error: ErrorText | undefined;
 }
 
-/** Our messages lie under this name: scripts may post their own. */
+/** The field under which messages of this library lie, because scripts may post messages of their own. */
 const key = 'shardwise';
 
 export function wrap(message: PageOrder | PageAnswer): Readonly<Record<string, unknown>> {
   return { [key]: message };
 }
 
-/** Undefined for messages that are not ours. */
+/** Returns undefined for messages that do not come from this library. */
 export function unwrapOrder(data: unknown): PageOrder | undefined {
   const message = messageOf(data);
   return isOneOf<PageOrder>(message, ['join', 'stop']) ? message : undefined;
@@ -76,7 +76,7 @@ function messageOf(data: unknown): unknown {
   return typeof data === 'object' && data !== null && key in data ? data[key] : undefined;
 }
 
-/** Page and worker are one program: of a message only its kind is looked at. */
+/** Checks only the kind of a message, because the page and its workers are one program. */
 function isOneOf<M extends { readonly kind: string }>(
   message: unknown,
   kinds: readonly M['kind'][],
@@ -85,7 +85,7 @@ function isOneOf<M extends { readonly kind: string }>(
   return kinds.some((kind) => kind === message.kind);
 }
 
-/** An error, or whatever else was thrown, as what can be posted. */
+/** Converts an error, or any other value that was thrown, to data that can be posted. */
 export function errorText(error: unknown): ErrorText {
   if (!(error instanceof Error)) {
     return { name: 'Error', message: String(error), stack: undefined, fields: {} };

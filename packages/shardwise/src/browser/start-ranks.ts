@@ -74,7 +74,7 @@ const startRules: OptionRules<StartRanksOptions> = {
   onEnd: option.callback(),
 };
 
-/** Files by themselves, as an input of a page has them. */
+/** Whether a source is a list of files, such as the one of an `<input>` element. */
 function isList(source: unknown): source is Iterable<File> {
   return typeof source === 'object' && source !== null && Symbol.iterator in source;
 }
@@ -105,7 +105,7 @@ export interface PageRun {
   kill(rank: number): void;
 }
 
-/** How long ranks have to say what they failed with, once one has failed. */
+/** After one rank has failed, how long the other ranks have to report their own errors. */
 const lastWordsMs = 3000;
 
 /**
@@ -214,9 +214,9 @@ class StartedRun implements PageRun {
       const answer = unwrapAnswer(data);
       if (answer !== undefined) this.#hear(rank, answer);
     });
-    // Before init() a rank cannot speak for itself; a script that does not load has no message at all.
+    // The worker reports its own errors only after init(). For a script that does not load, the event has no message.
     worker.addEventListener('error', (event) => {
-      // It is told below, by its whole message, and is no error of the page's own script.
+      // `fail` reports the error. Without this, the browser would also report it as an error of the page's script.
       event.preventDefault();
       fail('Error', event.message || 'the script of the rank could not be loaded');
     });
@@ -266,7 +266,7 @@ class StartedRun implements PageRun {
       stop: this.#stop?.memory,
       data,
       runDirectory,
-      // A list of a page's files can't be posted as it is.
+      // The FileList of an input can't be posted. An array of its files can.
       resume: isList(resume) ? [...resume] : resume,
     });
     this.#ranks[rank]?.worker.postMessage(order, pageRank.ports);
@@ -279,7 +279,7 @@ class StartedRun implements PageRun {
     this.#abort(rank, `${error.name}: ${error.message}`);
   }
 
-  /** Has what the others wait for reject, and ends those that have not said anything after a while. */
+  /** Rejects the calls that wait for the rank, and ends ranks that have not ended by themselves after `lastWordsMs`. */
   #abort(rank: number, reason: string): void {
     if (this.#isAborted) return;
     this.#isAborted = true;

@@ -6,8 +6,8 @@ const TODO = 'See to the cause and save again; the checkpoint before this one is
 const failureSchema = z.object({ found: z.string(), todo: z.string() });
 
 /**
- * A collective: does `work` on every rank, and returns what it gave on each. Where it fails on any,
- * all ranks throw a CheckpointError that names the ranks and their reasons.
+ * Does `work` on every rank, and returns the result of each. It is a collective. If the work fails on any rank, all
+ * ranks throw a CheckpointError that names the failed ranks and their reasons.
  */
 export async function onAllRanks<T>(
   group: ProcessGroup,
@@ -61,7 +61,7 @@ function describe(error: unknown): z.infer<typeof failureSchema> {
   return { found, todo: TODO };
 }
 
-/** Each rank's text, on every rank. */
+/** Gathers the text of each rank on every rank. */
 async function allGatherTexts(group: ProcessGroup, text: string): Promise<readonly string[]> {
   const own = new TextEncoder().encode(text);
   const lengths = new Int32Array(group.size);
@@ -79,7 +79,7 @@ async function allGatherTexts(group: ProcessGroup, text: string): Promise<readon
   );
 }
 
-/** Why a rank cannot save, and what to do about it. */
+/** Says why a rank cannot save, and what to do about it. */
 export class SaveFailure extends Error {
   readonly todo: string;
 

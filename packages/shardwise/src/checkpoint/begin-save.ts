@@ -16,27 +16,27 @@ export interface SaveRequest {
   readonly files: CheckpointFiles;
   readonly directory: string;
   readonly step: number;
-  /** Checkpoints that this run found there or began to write; grows on rank 0. */
+  /** The checkpoints that this run found in the directory or began to write there. Only rank 0 adds to it. */
   readonly known: Set<string>;
-  /** How many checkpoints stay; undefined for all. */
+  /** The number of checkpoints to keep. Undefined keeps all. */
   readonly keep: number | undefined;
-  /** What this rank saves. May throw. */
+  /** Returns what this rank saves. It may throw. */
   readonly share: () => Promise<Share>;
-  /** Copies everything first, as the model may change before all is written. */
+  /** Whether everything is copied first, because the model may change before all of it is written. */
   readonly stage: boolean;
 }
 
 /** A save that all ranks have agreed on. */
 export interface BegunSave extends Omit<SaveRequest, 'share' | 'stage'> {
   readonly share: Share;
-  /** For errors. */
+  /** What was asked, for error messages. */
   readonly asked: string;
-  /** Folder in which the ranks write, until it gets its name. */
+  /** The folder in which the ranks write until it gets its final name. */
   readonly temporary: string;
   readonly name: string;
-  /** What all ranks together have. */
+  /** The chunks that all ranks together hold. */
   readonly tensors: Readonly<Record<SectionName, readonly TensorChunk[]>>;
-  /** What this rank writes. */
+  /** The chunks that this rank writes. */
   readonly chunks: Readonly<Record<SectionName, readonly OwnChunk[]>>;
 }
 
@@ -50,8 +50,8 @@ const heldSchema = z.object({
 });
 
 /**
- * A collective: agrees on who writes what, and where. Throws CheckpointError, on all ranks alike,
- * and then leaves nothing behind.
+ * Agrees with the other ranks on who writes what, and where. It is a collective. If it throws CheckpointError, it does
+ * so on all ranks, and leaves no files behind.
  */
 export async function beginSave(group: ProcessGroup, request: SaveRequest): Promise<BegunSave> {
   const { share: makeShare, stage, ...common } = request;
@@ -112,7 +112,7 @@ export async function beginSave(group: ProcessGroup, request: SaveRequest): Prom
   return first;
 }
 
-/** Throws SaveFailure where another run writes to the folder too. */
+/** Throws SaveFailure if another run writes to the folder too. */
 export async function checkSoleWriter(
   files: CheckpointFiles,
   directory: string,

@@ -43,15 +43,15 @@ const contentsRules: OptionRules<CheckpointContents> = {
   rankExtra: option.checkedLater(),
 };
 
-/** Throws ConfigError: what is misspelt would not be saved. */
+/** Throws ConfigError for unknown fields, because a misspelt field would not be saved. */
 export function checkContents(contents: CheckpointContents): void {
   checkOptions('saveCheckpoint', contents, contentsRules);
 }
 
-/** What a rank gives to a checkpoint. */
+/** What one rank contributes to a checkpoint. */
 export interface Share {
   readonly heldChunks: Readonly<Record<SectionName, readonly HeldChunk[]>>;
-  /** As rank 0 writes it. */
+  /** The other names of shared parameters. Those of rank 0 are written. */
   readonly aliases: CheckpointState['model']['aliases'];
   readonly groups: CheckpointState['optimizer']['groups'];
   readonly extra: JsonValue;
@@ -59,7 +59,10 @@ export interface Share {
   readonly states: Readonly<Record<string, StoredState>>;
 }
 
-/** Throws CheckpointError for an optimizer of another model, and for a state that cannot be written. */
+/**
+ * Collects what this rank saves. Throws CheckpointError for an optimizer of another model, and for a state that cannot
+ * be written.
+ */
 export async function shareOf(
   contents: CheckpointContents,
   { rank }: ProcessGroup,
@@ -90,7 +93,7 @@ function moduleOf(model: Module | HostArrays): Module {
   });
 }
 
-/** Throws ConfigError. */
+/** Throws ConfigError if the step is not a safe integer of 0 or more. */
 export function checkStep(step: number, directory: string): void {
   if (Number.isSafeInteger(step) && step >= 0) return;
   throw new ConfigError(

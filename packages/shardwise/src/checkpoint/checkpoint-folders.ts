@@ -3,10 +3,13 @@ import { stateName } from './state-file.ts';
 
 const TEMPORARY = /^\.writing-(.+)-[0-9a-f]{8}$/;
 const NAME = /^step-\d{6,}(-\d+)?$/;
-/** Of what another host left behind nobody can say whether it is still written. */
+/**
+ * The age at which an unfinished folder counts as abandoned if it is unknown whether its writer still runs, as on
+ * another host.
+ */
 const STALE_MS = 24 * 60 * 60 * 1000;
 
-/** A name for what is not finished; it says who writes it. */
+/** Returns a name for an unfinished folder. It contains the name of the writer. */
 export function temporaryName({ writer }: CheckpointFiles): string {
   return `.writing-${writer}-${crypto.randomUUID().slice(0, 8)}`;
 }
@@ -16,7 +19,10 @@ export function isCheckpointName(name: string): boolean {
   return NAME.test(name);
 }
 
-/** A folder that is there stays: it may be the one that `latest` names. */
+/**
+ * Returns a name for the checkpoint of a step that no existing folder has. An existing folder must stay, because
+ * `latest` may name it.
+ */
 export function freeName(step: number, existing: readonly string[]): string {
   const name = `step-${String(step).padStart(6, '0')}`;
   let candidate = name;
@@ -26,7 +32,7 @@ export function freeName(step: number, existing: readonly string[]): string {
   return candidate;
 }
 
-/** Removes what saves left behind that were broken off. */
+/** Removes the unfinished folders of interrupted saves. */
 export async function removeLeftovers(files: CheckpointFiles, directory: string): Promise<void> {
   for (const entry of await files.list(directory)) {
     const [, writer] = TEMPORARY.exec(entry) ?? [];
@@ -41,7 +47,7 @@ export async function removeLeftovers(files: CheckpointFiles, directory: string)
   }
 }
 
-/** The names of the checkpoints in a folder, that written last first. */
+/** Returns the names of the checkpoints in a folder, the last written first. */
 export async function checkpointNames(
   files: CheckpointFiles,
   directory: string,
@@ -55,7 +61,7 @@ export async function checkpointNames(
     .map(({ name }) => name);
 }
 
-/** Leaves the `keep` checkpoints that were written last, `current` among them. */
+/** Removes all checkpoints but the `keep` that were written last. `current` is one of those that stay. */
 export async function prune(
   files: CheckpointFiles,
   directory: string,
@@ -65,18 +71,18 @@ export async function prune(
   const others: string[] = [];
   for (const name of await checkpointNames(files, directory)) {
     const index = files.join(files.join(directory, name), stateName);
-    // A name that was given by half is no checkpoint to keep instead of a whole one.
+    // A folder without an index is not a whole checkpoint, so it must not take the place of one.
     if (name !== current && (await files.find(index)) !== undefined) others.push(name);
   }
   for (const name of others.slice(keep - 1)) {
-    // Gone at once: a checkpoint of which files are missing would look like one.
+    // The folder is renamed first. With only some of its files removed it would still look like a checkpoint.
     const doomed = files.join(directory, temporaryName(files));
     await files.withdraw(files.join(directory, name), doomed, stateName);
     await files.removeDirectory(doomed);
   }
 }
 
-/** Infinite where there is nothing. */
+/** Returns Infinity if there is nothing at the path. */
 async function modifiedMs(files: CheckpointFiles, path: string): Promise<number> {
   return (await files.find(path))?.modifiedMs ?? Infinity;
 }

@@ -36,7 +36,7 @@ export interface CheckpointSaverOptions {
   readonly directory: string;
   /** The ranks that save together. */
   readonly group: ProcessGroup;
-  /** Told on rank 0, when a checkpoint is on the disk. */
+  /** Called on rank 0 when a checkpoint is on the disk. */
   readonly onSaved?: (saved: { readonly step: number; readonly directory: string }) => void;
   readonly files: CheckpointFiles;
 }
@@ -44,11 +44,11 @@ export interface CheckpointSaverOptions {
 /** Saves the checkpoints of a run to one folder, one after the other. */
 export class CheckpointSaver {
   readonly #options: CheckpointSaverOptions;
-  /** Calls of a save in the background do not get among those of the training. */
+  /** A group of its own for saves in the background, so that their calls do not mix with those of the training. */
   #background: ProcessGroup | undefined;
   readonly #known = new Set<string>();
   #running: Promise<void> = Promise.resolve();
-  /** Calls of `save` that have not returned. */
+  /** The calls of `save` that have not returned. */
   readonly #saving = new Set<Promise<string>>();
   #failure: { readonly error: unknown } | undefined;
 
@@ -57,9 +57,9 @@ export class CheckpointSaver {
   }
 
   /**
-   * A collective. Returns the checkpoint's folder, `step-N` in the directory, or `step-N-2` where
-   * that exists. Throws CheckpointError, also for the save before if that failed in the background;
-   * ConfigError for options out of range. Whatever happens, `latest` names a whole checkpoint.
+   * Saves a checkpoint. It is a collective. Returns the checkpoint's folder, which is `step-N` in the directory, or
+   * `step-N-2` if that exists. Throws CheckpointError if this save fails, or if the previous save failed in the
+   * background. Throws ConfigError for options out of range. In every case `latest` keeps naming a whole checkpoint.
    */
   async save(contents: CheckpointContents, options: SaveOptions = {}): Promise<string> {
     const saving = this.#save(contents, options);
@@ -78,7 +78,7 @@ export class CheckpointSaver {
     const { step, model } = contents;
     checkStep(step, directory);
     await this.finish();
-    // What is pending may hold collectives, and some ranks read nothing.
+    // Pending values may contain collectives, and only some ranks read tensors below. So all ranks realize them here.
     if (model instanceof Module) await currentSession().realize([]);
     const begun = await beginSave(group, {
       files,
@@ -102,7 +102,7 @@ export class CheckpointSaver {
     return folder;
   }
 
-  /** Waits for a save in the background, and throws what it failed with. */
+  /** Waits for a save in the background, and throws its error if it failed. */
   async finish(): Promise<void> {
     await this.#running;
     const failure = this.#failure;
@@ -110,10 +110,10 @@ export class CheckpointSaver {
     if (failure !== undefined) throw failure.error;
   }
 
-  /** As finish, also for calls of `save` that nobody has awaited; the last call. */
+  /** Does what finish does, and also waits for calls of `save` that nobody has awaited. It must be the last call. */
   async close(): Promise<void> {
     try {
-      // Their callers have their errors.
+      // The callers of these saves get their errors.
       await Promise.allSettled(this.#saving);
       await this.finish();
     } finally {

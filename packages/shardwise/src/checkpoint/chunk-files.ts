@@ -16,13 +16,13 @@ import {
   type StoredTensor,
 } from './state-file.ts';
 
-/** What is in memory of a tensor that is read in boxes. */
+/** The number of bytes of a tensor that `boxes` reads into memory at a time. */
 const BLOCK_BYTES = 16 * CHECKSUM_BYTES;
 
 /**
- * Reads tensors of a checkpoint, or chunks of them, from the files of the ranks that saved it.
- * Every byte that it gives has been checked; it reads up to two checksums' lengths more of each
- * storedChunk.
+ * Reads tensors of a checkpoint, or chunks of them, from the files of the ranks that saved it. Every byte that it
+ * returns has been verified. For that it may read up to two blocks of CHECKSUM_BYTES more than it needs of each stored
+ * chunk.
  */
 export class ChunkFiles implements AsyncDisposable {
   readonly #files: ReadableFiles;
@@ -34,14 +34,14 @@ export class ChunkFiles implements AsyncDisposable {
     this.#pathOf = (file) => files.join(directory, fileName(section, file, worldSize));
   }
 
-  /** Shape: -> that of the whole tensor. Throws CheckpointError. */
+  /** Reads a whole tensor. Throws CheckpointError. */
   async read(tensor: StoredTensor): Promise<HostArray> {
     const { dtype, shape } = tensor;
     const bytes = await this.readChunks(tensor, [wholeChunk(tensor.shape)]);
     return hostArray(dtype, shape, bytes);
   }
 
-  /** The elements of chunks, one chunk behind the other. Throws CheckpointError. */
+  /** Returns the elements of the chunks, one chunk after the other. Throws CheckpointError. */
   async readChunks(
     { dtype, chunks: storedChunks }: StoredTensor,
     chunks: readonly Chunk[],
@@ -59,7 +59,7 @@ export class ChunkFiles implements AsyncDisposable {
     return bytes;
   }
 
-  /** All of a tensor, some of it in memory at a time. Throws CheckpointError. */
+  /** Yields the bytes of a tensor in order, at most BLOCK_BYTES at a time. Throws CheckpointError. */
   async *boxes(tensor: StoredTensor): AsyncGenerator<Uint8Array> {
     const { box, stop: total } = wholeChunk(tensor.shape);
     const step = BLOCK_BYTES / dtypes[tensor.dtype].bytes;
@@ -69,7 +69,9 @@ export class ChunkFiles implements AsyncDisposable {
     }
   }
 
-  /** Puts what a storedChunk has of a chunk where the chunk is. */
+  /**
+   * Copies the elements that a stored chunk has of `chunk` to their places in `to`, which begins where `chunk` does.
+   */
   async #copy(
     storedChunk: StoredChunk,
     chunk: Chunk,
@@ -77,7 +79,7 @@ export class ChunkFiles implements AsyncDisposable {
     to: Uint8Array<ArrayBuffer>,
   ): Promise<void> {
     const pieceBytes = (storedChunk.stop - storedChunk.start) * elementBytes;
-    // What a run has only a part of is read aside; the next run may have another part of it.
+    // A block of which a run needs only a part is read to `aside`, because the next run may need another part of it.
     let aside = { first: 0, end: 0, bytes: new Uint8Array() };
     for (const run of commonRuns(storedChunk, chunk)) {
       let at = run.first * elementBytes;
@@ -108,7 +110,9 @@ export class ChunkFiles implements AsyncDisposable {
     this.#open.clear();
   }
 
-  /** Fills `bytes` with those of a storedChunk from byte `first` on; checksums begin and end there. */
+  /**
+   * Fills `bytes` with those of a stored chunk from byte `first` on. Both ends must lie on the borders of checksums.
+   */
   async #readChecked(
     storedChunk: StoredChunk,
     first: number,
@@ -149,7 +153,7 @@ async function openFile(files: ReadableFiles, path: string): Promise<OpenFile> {
   }
 }
 
-/** The error for a file that is not as it was written. */
+/** Makes the error for a file that is not as it was written. */
 export function damaged(path: string, found: string, cause?: unknown): CheckpointError {
   return new CheckpointError(
     { asked: `Reading ${path}`, found, todo: 'Load an earlier checkpoint' },

@@ -6,10 +6,10 @@ import {
   type Shape,
 } from '@shardwise/core/extend';
 
-/** More boxes of a tensor than any layout makes; who reads an index must not have to compare them all. */
+/** More boxes of a tensor than any layout makes. It limits the time to check an index that may come from anywhere. */
 const MAX_BOXES = 4096;
 
-/** Whether chunks of a tensor have each of its elements once. */
+/** Whether the chunks contain each element of the tensor exactly once. */
 export function covers(shape: Shape, chunks: readonly Chunk[]): boolean {
   const byBox = Map.groupBy(chunks, ({ box }) => JSON.stringify(box));
   if (byBox.size > MAX_BOXES) return false;

@@ -5,11 +5,11 @@ import { crc32 } from 'node:zlib';
 import { fillFromFile } from '@shardwise/core/node';
 import type { CheckpointFiles } from './checkpoint-files.ts';
 
-/** Node refuses calls of 2 GiB and more. */
+/** Node refuses to write 2 GiB or more in one call. */
 const MAX_WRITE_BYTES = 2 ** 30;
 const WRITER = /^(.+)-(\d+)$/;
 
-/** The disk. */
+/** The files of the disk. */
 export const diskFiles: CheckpointFiles = {
   join,
   checksum: (bytes) => crc32(bytes),
@@ -55,7 +55,7 @@ export const diskFiles: CheckpointFiles = {
   },
 
   async syncDirectory(path) {
-    // Windows does not open directories, and needs no such call.
+    // Windows cannot open directories, and does not need this call.
     if (process.platform === 'win32') return;
     await using directory = await open(path, 'r');
     await directory.sync();
@@ -66,7 +66,7 @@ export const diskFiles: CheckpointFiles = {
   async isWriting(writer) {
     const [, host, pid] = WRITER.exec(writer) ?? [];
     if (host !== hostname()) return undefined;
-    // What this process has begun before is broken off: it writes one checkpoint after the other.
+    // This process writes one checkpoint after the other, so any other unfinished folder of it is abandoned.
     return Number(pid) !== process.pid && isAlive(Number(pid));
   },
 };
@@ -75,7 +75,7 @@ function isAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0);
   } catch (error) {
-    // Another user's process cannot be signalled.
+    // EPERM means that the process exists and belongs to another user.
     return error instanceof Error && 'code' in error && error.code === 'EPERM';
   }
 }

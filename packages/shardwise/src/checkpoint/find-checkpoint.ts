@@ -9,11 +9,13 @@ export interface FoundCheckpoint {
   readonly state: CheckpointState;
 }
 
-/** Of names, shapes and places, and what scripts put in `extra`; no tensor's contents. */
+/**
+ * The limit of a state file. It contains names, shapes, places and the `extra` of scripts, but no contents of tensors.
+ */
 const MAX_STATE_BYTES = 256 * 1024 * 1024;
 
 /**
- * Which checkpoint openCheckpoint would open: that of `directory`, or the latest one of a folder of
+ * Finds the checkpoint that openCheckpoint would open: the one in `directory`, or the latest one of a folder of
  * checkpoints or of a run directory. Throws CheckpointError.
  */
 export async function findCheckpoint(
@@ -44,10 +46,10 @@ export async function findCheckpoint(
   );
 }
 
-/** The path of a file that checkpoints have, by its name. */
+/** Matches the path of a file that only checkpoints and folders of checkpoints have. */
 const OF_CHECKPOINTS = /^(?:(.+)[\\/])?(?:latest|state\.json)$/;
 
-/** Undefined where there is none. Throws CheckpointError for a broken one. */
+/** Does what findCheckpoint does, but returns undefined if there is none. Throws CheckpointError for a broken one. */
 export async function lookForCheckpoint(
   files: ReadableFiles,
   directory: string,
@@ -65,7 +67,7 @@ export async function lookForCheckpoint(
   return undefined;
 }
 
-/** What the file "latest" of a folder names; undefined where nothing was saved. Throws CheckpointError. */
+/** Returns the folder that the file "latest" names, or undefined if nothing was saved. Throws CheckpointError. */
 export async function latestOf(
   files: ReadableFiles,
   directory: string,

@@ -31,9 +31,9 @@ const writtenSchema = z.object({
 type Written = z.infer<typeof writtenSchema>;
 
 /**
- * A collective: every rank writes and syncs its files, then rank 0 the index, and gives the folder
- * its name. Returns it. Throws CheckpointError, on all ranks alike; the checkpoint before is still
- * in force then.
+ * Writes the files of a save and returns the checkpoint's folder. It is a collective. Every rank writes and syncs its
+ * files. Then rank 0 writes the index and gives the folder its name. Throws CheckpointError on all ranks alike. In that
+ * case the previous checkpoint stays the latest.
  */
 export async function finishSave(group: ProcessGroup, save: BegunSave): Promise<string> {
   const { asked, files, temporary, directory, name } = save;
@@ -117,7 +117,10 @@ function sectionOf(
   };
 }
 
-/** Ranks on other hosts may write to a folder of theirs that has the same name. */
+/**
+ * Checks that rank 0 sees the files of all ranks. Ranks on other hosts may have written to a local folder of the same
+ * name.
+ */
 async function checkPresence(
   files: CheckpointFiles,
   temporary: string,

@@ -8,8 +8,8 @@ import {
 } from '@shardwise/core/extend';
 
 /**
- * A chunk of a tensor of some shape as text: nothing for all of it, `[0:4]` for elements of the
- * tensor, `[0:8, 2:4]` for a box, and `[0:8, 2:4][0:4]` for elements of a box.
+ * Formats a chunk of a tensor as text. The text is empty for the whole tensor, `[0:4]` for elements of the tensor,
+ * `[0:8, 2:4]` for a box, and `[0:8, 2:4][0:4]` for elements of a box.
  */
 export function formatChunk(shape: Shape, { box, start, stop }: Chunk): string {
   const range = (first: number, end: number): string => `${first}:${end}`;

@@ -1,6 +1,6 @@
 import type { Chunk, DType, Shape } from '@shardwise/core/extend';
 
-/** A mesh axis, of as many ranks, each of which has a value of its own. */
+/** A mesh axis whose ranks each have a value of their own. */
 export interface VaryingAxis {
   readonly axis: string;
   readonly size: number;
@@ -10,19 +10,24 @@ export interface VaryingAxis {
 export interface TensorChunk extends Chunk {
   readonly name: string;
   readonly dtype: DType;
-  /** Of the whole tensor; of one that varies over ranks, that of all of them together. */
+  /**
+   * The shape of the whole tensor. If the tensor varies over ranks, it is the shape of the tensors of all ranks
+   * together.
+   */
   readonly shape: Shape;
-  /** Axes whose ranks each have a value of their own: the first dims. Absent where there are none. */
+  /**
+   * The axes whose ranks each have a value of their own. They are the first dims of `shape`. Absent if there are none.
+   */
   readonly varying?: readonly VaryingAxis[];
 }
 
-/** What a rank has of a tensor that is to be saved. */
+/** A chunk that a rank holds of a tensor to be saved. */
 export interface HeldChunk extends TensorChunk {
-  /** The bytes of the chunk, without padding. */
+  /** Returns the bytes of the chunk, without padding. */
   read(): Promise<Uint8Array>;
 }
 
-/** The same for chunks of one tensor that have the same elements. */
+/** Returns a key that is the same for chunks of one tensor that have the same elements. */
 export function chunkKey({ name, box, start, stop }: TensorChunk): string {
   return JSON.stringify([name, box, start, stop]);
 }

@@ -1,7 +1,7 @@
 import type { HostArray } from '@shardwise/core/extend';
 import type { JsonValue, StatePath } from './state-file.ts';
 
-/** A state with its tensors in their places, as stateDict gave it. */
+/** A state with its tensors in their places, as stateDict returned it. */
 export type JoinedState =
   | HostArray
   | string
@@ -11,7 +11,7 @@ export type JoinedState =
   | readonly JoinedState[]
   | { readonly [key: string]: JoinedState };
 
-/** Puts tensors back where splitState took them out. Undefined where one has no place. */
+/** Puts tensors back to the places from which splitState took them. Returns undefined if a tensor has no place. */
 export function joinState(
   value: JsonValue,
   tensors: readonly { readonly path: StatePath; readonly array: HostArray }[],

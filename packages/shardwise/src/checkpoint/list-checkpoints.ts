@@ -4,8 +4,8 @@ import { latestOf } from './find-checkpoint.ts';
 import { stateName } from './state-file.ts';
 
 /**
- * The checkpoints of `directory`, whether they are whole or not: itself, or those of a folder of checkpoints
- * or of a run directory, the latest first.
+ * Lists the checkpoints of `directory`, whether they are whole or not: the directory itself, or those of a folder of
+ * checkpoints or of a run directory. The latest comes first.
  */
 export async function listCheckpoints(
   files: CheckpointFiles,
@@ -15,7 +15,7 @@ export async function listCheckpoints(
   if (own !== undefined) return [directory];
   for (const folder of [directory, files.join(directory, 'checkpoints')]) {
     const names = await checkpointNames(files, folder).catch(() => []);
-    // Where "latest" is broken, the newest is.
+    // If "latest" is broken, the newest folder counts as the latest.
     const latest = await latestOf(files, folder).catch(() => undefined);
     const folders = names.map((name) => files.join(folder, name));
     const known = latest !== undefined && folders.includes(latest) ? [latest] : [];

@@ -24,22 +24,22 @@ import { readHeld } from './read-held.ts';
 import type { StoredTensor } from './state-file.ts';
 import { describeVarying, placesToLoad, shapeOf } from './varying.ts';
 
-/** What is copied to the device at a time. */
+/** The number of bytes that are copied to the device at a time. */
 const BATCH_BYTES = 64 * 1024 * 1024;
 
 interface Target {
   readonly tensor: Tensor;
   readonly stored: StoredTensor;
-  /** Whose values are loaded. */
+  /** The ranks whose values are loaded, as ranges of the varying dims. Of several values the mean is loaded. */
   readonly places: readonly (readonly DimRange[])[];
 }
 
 /**
- * Overwrites a model's parameters and buffers in place, whatever strategy is applied to it. Each rank reads the
- * parts that it keeps, and its own values of tensors that vary over ranks. It is a collective for models whose
- * states are sharded. Throws CheckpointError for a damaged file, and, before anything changes, a
- * CheckpointError that lists missing and unexpected names (if strict), differing shapes, and values of other
- * ranks together.
+ * Overwrites a model's parameters and buffers in place, whatever strategy is applied to it. Each rank reads the parts
+ * that it keeps, and its own values of tensors that vary over ranks. It is a collective for models whose states are
+ * sharded. Throws CheckpointError for a damaged file. Before anything changes, it throws a CheckpointError that lists
+ * all missing and unexpected names (if strict), all different shapes and dtypes, and all tensors that hold only values
+ * of other ranks.
  */
 export async function loadModel(
   checkpoint: Checkpoint,

@@ -31,7 +31,7 @@ export interface LoadedOptimizer {
 const TODO =
   'Make the optimizer of the same parameters, with the groups that it had when it was saved, on as many ranks where each has states of its own';
 
-/** A tensor of a state, and what this rank reads of it. */
+/** A saved tensor of a state, and what this rank reads of it. */
 interface Slot {
   readonly stored: StoredTensor;
   readonly type: Pick<SavedType, 'shape' | 'layout' | 'wholeShape'>;
@@ -101,7 +101,7 @@ export async function loadOptimizer(
     if (states.size > 0) saved.set(parameter, arrays);
   }
   optimizer.restore(saved, settings);
-  // Some are kept in another form, which is computed from these.
+  // The optimizer computes some states from the saved ones, because it keeps them in another form.
   await currentSession().realize([]);
 }
 
@@ -110,7 +110,7 @@ function savedTypeOf(optimizer: LoadedOptimizer, parameter: Tensor, state: strin
   return stepType(parameter);
 }
 
-/** A text that says why this rank can't read it. */
+/** Returns a text that says why this rank can't read the tensor, if it can't. */
 function slotOf(stored: StoredTensor, type: SavedType): Slot | string {
   const { wholeShape: shape } = type;
   const found = shapeOf(stored);
@@ -120,7 +120,7 @@ function slotOf(stored: StoredTensor, type: SavedType): Slot | string {
   return places === undefined ? describeVarying(stored) : { stored, type, places };
 }
 
-/** Under which names the checkpoint has the model's parameters. */
+/** Returns the names under which the checkpoint has the model's parameters. */
 function storedNames({ aliases }: Checkpoint, model: Module): ReadonlyMap<Tensor, string> {
   return new Map(
     modelTensors(model).map(({ names, tensor }) => {
@@ -131,7 +131,7 @@ function storedNames({ aliases }: Checkpoint, model: Module): ReadonlyMap<Tensor
   );
 }
 
-/** Those that all parameters of a group were saved with. */
+/** Returns the settings with which all parameters of a group were saved. Throws CheckpointError if they differ. */
 function settingsOf(
   index: number,
   current: object,

@@ -100,7 +100,7 @@ async function load(
   }
 }
 
-/** Whether all ranks saved one state. */
+/** Whether all ranks saved the same state. */
 function isSame({ rankStates, states }: Checkpoint, name: string): boolean {
   const texts = rankStates.map((saved) => {
     const { value = null, tensors = [] } = saved[name] ?? {};

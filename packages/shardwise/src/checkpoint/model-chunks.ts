@@ -14,9 +14,9 @@ import { modelTensors } from './model-tensors.ts';
 import { placeOver } from './varying.ts';
 
 /**
- * What rank `rank` saves of a model: its parts of sharded parameters, what varies over ranks, and whole
- * parameters, which all ranks have alike. Other buffers (statistics of a rank's own batches, it may be) and
- * plain arrays are rank 0's.
+ * Returns the chunks that rank `rank` saves of a model: its parts of sharded parameters, its own values of tensors that
+ * vary over ranks, and whole parameters, which are equal on all ranks. Only rank 0 saves plain arrays and other
+ * buffers, which may be statistics of a rank's own batches.
  */
 export function chunksOfModel(model: Module | HostArrays, rank: number): readonly HeldChunk[] {
   if (!(model instanceof Module)) return rank === 0 ? chunksOfArrays(model) : [];
@@ -28,7 +28,7 @@ export function chunksOfModel(model: Module | HostArrays, rank: number): readonl
   });
 }
 
-/** The names of shared parameters besides the first, to which they lead. */
+/** Returns the other names of shared parameters, each with the first name of its parameter. */
 export function aliasesOf(model: Module | HostArrays): ReadonlyMap<string, string> {
   if (!(model instanceof Module)) return new Map();
   return new Map(
@@ -38,7 +38,10 @@ export function aliasesOf(model: Module | HostArrays): ReadonlyMap<string, strin
   );
 }
 
-/** A tensor that has, behind each other, the chunks of a whole, this rank's where it varies. */
+/**
+ * Returns the chunks of the whole tensor that this rank holds. `make` returns a tensor that has their elements one
+ * after another. If the tensor varies, each chunk lies at this rank's place.
+ */
 export function chunksOfTensor(
   name: string,
   make: () => Tensor,

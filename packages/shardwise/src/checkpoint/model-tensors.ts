@@ -2,12 +2,12 @@ import type { Module, Tensor } from '@shardwise/core/extend';
 
 /** A parameter or buffer of a model. */
 export interface ModelTensor {
-  /** The first one names it in checkpoints; shared ones have more. */
+  /** The names of the tensor. Checkpoints store it under the first one. Only shared tensors have more. */
   readonly names: readonly [string, ...string[]];
   readonly tensor: Tensor;
 }
 
-/** Each once, in the order of the model. */
+/** Returns each parameter and buffer once, in the order of the model. */
 export function modelTensors(model: Module): readonly ModelTensor[] {
   const names = new Map<Tensor, [string, ...string[]]>();
   for (const [name, tensor] of model.namedState()) {

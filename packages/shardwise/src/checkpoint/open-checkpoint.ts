@@ -21,21 +21,21 @@ export interface Checkpoint {
   readonly model: StoredTensors;
   /** Other names of shared parameters, and the names under which these are stored. */
   readonly aliases: ReadonlyMap<string, string>;
-  /** Tensors under `parameter name.state name`. */
+  /** The tensors of the optimizer, under `parameter name.state name`. */
   readonly optimizer: StoredTensors;
   readonly optimizerGroups: readonly StoredGroup[];
   readonly extra: JsonValue;
   /** The `rankExtra` of each rank. */
   readonly rankExtras: readonly JsonValue[];
-  /** The `states` of each rank, and the tensors in them. */
+  /** The `states` of each rank. Their tensors are in `states`. */
   readonly rankStates: readonly Readonly<Record<string, StoredState>>[];
   readonly states: StoredTensors;
 }
 
 /**
- * Opens the checkpoint in `directory` of some place, or the latest one of a folder of checkpoints or of a run
- * directory, whatever strategy and number of ranks saved it. Throws CheckpointError where files are
- * missing or cut; tensors are checked when they are read.
+ * Opens the checkpoint in `directory`, or the latest one of a folder of checkpoints or of a run directory. Any strategy
+ * and number of ranks may have saved it. Throws CheckpointError if files are missing or cut off. Tensors are checked
+ * when they are read.
  */
 export async function openCheckpoint(files: ReadableFiles, directory: string): Promise<Checkpoint> {
   const { folder, state } = await findCheckpoint(files, directory);

@@ -22,7 +22,7 @@ export interface SavedOptimizer {
   savedType(parameter: Tensor, name: string): SavedType;
 }
 
-/** What this rank saves of the states: tensors under `parameter name.state name`. */
+/** Returns what this rank saves of the optimizer's states: tensors under `parameter name.state name`. */
 export function chunksOfOptimizer(model: Module, optimizer: SavedOptimizer): readonly HeldChunk[] {
   const nameOf = parameterName(model);
   return optimizer.paramGroups
@@ -40,13 +40,16 @@ export function chunksOfOptimizer(model: Module, optimizer: SavedOptimizer): rea
     });
 }
 
-/** How the count of a parameter's updates lies on the ranks. */
+/** Returns how the number of a parameter's updates lies on the ranks. */
 export function stepType({ part }: Tensor): SavedType {
   const { varying = [] } = part.layout;
   return { shape: [], wholeShape: [], dtype: 'f32', layout: { ...replicated([]), varying } };
 }
 
-/** Settings of the groups, and whose they are. */
+/**
+ * Returns the settings of each parameter group and the names of its parameters. Throws CheckpointError if a setting
+ * cannot be written as JSON.
+ */
 export function optimizerGroups(model: Module, optimizer: SavedOptimizer): readonly StoredGroup[] {
   const nameOf = parameterName(model);
   return optimizer.paramGroups.map(({ params, ...settings }, index) => {
@@ -64,7 +67,10 @@ export function optimizerGroups(model: Module, optimizer: SavedOptimizer): reado
   });
 }
 
-/** Throws CheckpointError for a parameter that is not the model's. */
+/**
+ * Returns a function that names parameters. It throws CheckpointError for a parameter that does not belong to the
+ * model.
+ */
 function parameterName(model: Module): (parameter: Tensor) => string {
   const names = new Map(modelTensors(model).map(({ names: [name], tensor }) => [tensor, name]));
   return (parameter) => {

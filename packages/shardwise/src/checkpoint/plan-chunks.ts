@@ -3,13 +3,13 @@ import { covers } from './covers.ts';
 import { formatChunk } from './format-chunk.ts';
 import { chunkKey, type TensorChunk } from './held-chunk.ts';
 
-/** Smaller chunks are written whole by one rank. */
+/** Smaller chunks are not cut. One rank writes each of them whole. */
 const MIN_CUT_BYTES = 65_536;
 
 /**
- * Which chunks each rank writes, from what each has: every element once, and ranks that have the
- * same share it out so that each writes about as many bytes. Regions of a rank lie within those it
- * has. Throws CheckpointError where the parts of a tensor overlap or leave elements out.
+ * Decides which chunks each rank writes, from the chunks that each rank holds. Every element is written once. Ranks
+ * that hold the same chunks share them out, so that each writes about as many bytes. A rank writes only what it holds.
+ * Throws CheckpointError if the parts of a tensor overlap or leave elements out.
  */
 export function planChunks(
   held: readonly (readonly TensorChunk[])[],
@@ -38,7 +38,10 @@ export function planChunks(
   return written;
 }
 
-/** Cuts the chunks, one behind the other, into stretches of equal length. */
+/**
+ * Lays the chunks one after another, cuts the sequence into stretches of equal length, and adds one stretch to each
+ * share.
+ */
 function shareOut(chunks: readonly TensorChunk[], shares: readonly TensorChunk[][]): void {
   const total = chunks.reduce((sum, chunk) => sum + bytesOf(chunk), 0);
   const shareBytes = total / shares.length;

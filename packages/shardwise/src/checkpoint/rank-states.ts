@@ -4,13 +4,13 @@ import { splitState } from './split-state.ts';
 import type { StatePath, StoredState } from './state-file.ts';
 import type { Statefuls } from './stateful.ts';
 
-/** What a rank saves of the states that it gives. */
+/** What a rank saves of its states. */
 export interface RankStates {
   readonly states: Readonly<Record<string, StoredState>>;
   readonly heldChunks: readonly HeldChunk[];
 }
 
-/** Throws CheckpointError for a state that cannot be written. */
+/** Collects the states of this rank. Throws CheckpointError for a state that cannot be written. */
 export async function rankStates(statefuls: Statefuls, rank: number): Promise<RankStates> {
   const states: Record<string, StoredState> = {};
   const heldChunks: HeldChunk[] = [];
@@ -27,7 +27,7 @@ export async function rankStates(statefuls: Statefuls, rank: number): Promise<Ra
   return { states, heldChunks };
 }
 
-/** Names that hold the separator do not run together. */
+/** Returns the name of a tensor of a state. Its components are encoded, so that names with a slash stay distinct. */
 function tensorName(rank: number, owner: string, path: StatePath): string {
   return [`rank-${rank}`, owner, ...path].map(encodeURIComponent).join('/');
 }

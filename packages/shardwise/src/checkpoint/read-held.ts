@@ -11,8 +11,8 @@ import type { ChunkFiles } from './chunk-files.ts';
 import type { StoredTensor } from './state-file.ts';
 
 /**
- * What this rank keeps of a tensor that lies so, with zeros for padding; of the values of several ranks the
- * mean, which is of f32. Shape: -> shape.
+ * Reads what this rank keeps of a tensor, in the layout given. Padding is zero. If `places` names several ranks, it
+ * returns the mean of their values, which must be f32. The result has the given shape.
  */
 export async function readHeld(
   files: ChunkFiles,

@@ -1,7 +1,7 @@
 import { CheckpointError } from '@shardwise/core/extend';
 import type { ReadableFiles } from './checkpoint-files.ts';
 
-/** A text file; undefined where there is none. Throws CheckpointError for one that is longer than `limitBytes`. */
+/** Reads a text file. Returns undefined if there is none. Throws CheckpointError if it is longer than `limitBytes`. */
 export async function readText(
   files: ReadableFiles,
   path: string,

@@ -4,7 +4,7 @@ import { temporaryName } from './checkpoint-folders.ts';
 import type { CheckpointFiles } from './checkpoint-files.ts';
 
 /**
- * Writes a file whole or not at all, in the place of one that is there. Throws CheckpointError, naming `asked`, where
+ * Writes a file completely or not at all, and replaces an existing one. Throws a CheckpointError that names `asked` if
  * it can't be written.
  */
 export async function replaceFile(

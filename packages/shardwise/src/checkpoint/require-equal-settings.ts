@@ -3,9 +3,9 @@ import { z } from 'zod';
 import type { CheckpointFiles } from './checkpoint-files.ts';
 import type { StoredGroup } from './state-file.ts';
 
-/** Settings of a parameter group, as ranks compare them. */
+/** The settings of a parameter group, in the form that ranks compare. */
 interface Settings {
-  /** Checksum of the names of its parameters. */
+  /** The checksum of the names of the group's parameters. */
   readonly parameters: number;
   readonly settings: string;
 }
@@ -21,8 +21,9 @@ export function settingsOf({ params, settings }: StoredGroup, files: CheckpointF
 }
 
 /**
- * Throws CheckpointError where ranks have groups of the same parameters with other settings: each trains its
- * part of them in its own way, and the settings of one are saved. `held` by rank.
+ * Throws CheckpointError if ranks have groups of the same parameters with different settings. Each rank would train its
+ * part of them differently, and a checkpoint keeps the settings of only one rank. `held` contains the groups of each
+ * rank.
  */
 export function requireEqualSettings(asked: string, held: readonly (readonly Settings[])[]): void {
   const first = new Map<number, { readonly rank: number; readonly settings: string }>();

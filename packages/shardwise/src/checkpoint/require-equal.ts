@@ -7,8 +7,8 @@ import { chunkKey, type HeldChunk, type TensorChunk } from './held-chunk.ts';
 const MAX_NAMES = 10;
 
 /**
- * A collective: compares checksums of what several ranks have of the same chunks, of which only one will
- * write each element. Throws CheckpointError, on all ranks alike, that names tensors and ranks that differ.
+ * Compares checksums of chunks that several ranks hold, because only one rank writes each element. It is a collective.
+ * Throws CheckpointError on all ranks alike. It names the tensors and the ranks that differ.
  */
 export async function requireEqual(
   group: ProcessGroup,

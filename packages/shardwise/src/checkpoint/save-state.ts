@@ -3,7 +3,7 @@ import { splitState } from './split-state.ts';
 import type { Stateful } from './stateful.ts';
 import { writeTensorFile } from './tensor-file.ts';
 
-/** Under which the file's metadata have what is not a tensor. */
+/** The key of the file's metadata that contains everything but the tensors. */
 export const stateKey = 'shardwise.state';
 
 /**

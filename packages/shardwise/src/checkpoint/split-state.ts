@@ -7,18 +7,18 @@ import {
 } from '@shardwise/core/extend';
 import type { JsonValue, StatePath } from './state-file.ts';
 
-/** Deeper than any state that is not a cycle. */
+/** The limit of nesting. A state that is deeper is taken for a cycle. */
 const MAX_DEPTH = 64;
 
 export interface SplitState {
-  /** Null where tensors stand. */
+  /** The state, with null in the place of each tensor. */
   readonly value: JsonValue;
   readonly tensors: readonly { readonly path: StatePath; readonly array: HostArray }[];
 }
 
 /**
- * Takes the tensors out of a state, and copies the rest. Throws CheckpointError, naming `owner` and
- * the place, for what is neither JSON nor a HostArray.
+ * Takes the tensors out of a state, and copies the rest. Throws a CheckpointError that names `owner` and the place if
+ * something is neither JSON nor a HostArray.
  */
 export function splitState(owner: string, state: unknown): SplitState {
   const tensors: { path: StatePath; array: HostArray }[] = [];
@@ -42,7 +42,7 @@ export function splitState(owner: string, state: unknown): SplitState {
   return { value: visit(state, []), tensors };
 }
 
-/** Whether it is one whose bytes fit its shape. */
+/** Whether a value is a HostArray whose bytes fit its shape. */
 export function isHostArray(value: unknown): value is HostArray {
   if (typeof value !== 'object' || value === null) return false;
   if (!('dtype' in value && 'shape' in value && 'bytes' in value)) return false;

@@ -21,13 +21,13 @@ export type JsonValue =
   | JsonValue[]
   | { [key: string]: JsonValue };
 
-/** Elements of a tensor, as they lie in a file. */
+/** Elements of a tensor, and where they lie in a file. */
 export interface StoredChunk extends Chunk {
-  /** Number of the rank that wrote it. */
+  /** The rank that wrote the file. */
   readonly file: number;
-  /** From the start of the file. */
+  /** The offset from the start of the file. */
   readonly byteOffset: number;
-  /** CRC-32 (of zlib) of every CHECKSUM_BYTES of the chunk, the last ones fewer. */
+  /** The CRC-32 (of zlib) of every CHECKSUM_BYTES of the chunk. The last one may cover fewer bytes. */
   readonly checksums: readonly number[];
 }
 
@@ -42,9 +42,9 @@ export interface StoredTensor {
   readonly chunks: readonly StoredChunk[];
 }
 
-/** Tensors, and the files of all ranks in which they lie. */
+/** The tensors of one section, and the files of all ranks in which they lie. */
 export interface StoredSection {
-  /** Length of each rank's file; 0 where the rank wrote none. */
+  /** The length of each rank's file in bytes. It is 0 if the rank wrote none. */
   readonly fileBytes: readonly number[];
   readonly tensors: readonly StoredTensor[];
 }
@@ -64,29 +64,32 @@ export interface StoredState {
   readonly tensors: readonly { readonly path: StatePath; readonly name: string }[];
 }
 
-/** What state.json says of a checkpoint. */
+/** The contents of state.json, which describes a checkpoint. */
 export interface CheckpointState {
   readonly step: number;
   readonly worldSize: number;
   readonly savedAt: string;
   readonly model: StoredSection & {
-    /** Other names of shared parameters, and under which they are stored. */
+    /** Other names of shared parameters, and the names under which these are stored. */
     readonly aliases: readonly (readonly [alias: string, name: string])[];
   };
   readonly optimizer: StoredSection & { readonly groups: readonly StoredGroup[] };
-  /** Tensors of `rankStates`. */
+  /** The tensors of `rankStates`. */
   readonly states: StoredSection;
   readonly extra: JsonValue;
-  /** What each rank kept for itself. */
+  /** The `rankExtra` of each rank. */
   readonly rankExtras: readonly JsonValue[];
-  /** By rank, then by name. */
+  /** The states of each rank, by name. */
   readonly rankStates: readonly Readonly<Record<string, StoredState>>[];
 }
 
 export type SectionName = 'model' | 'optimizer' | 'states';
 export const sectionNames: readonly SectionName[] = ['model', 'optimizer', 'states'];
 
-/** How many bytes a checksum is for: what a reader of a part reads more than it needs, at most twice. */
+/**
+ * The number of bytes that one checksum covers. The reader of a part reads at most two such blocks that it needs only
+ * in part.
+ */
 export const CHECKSUM_BYTES = 1_048_576;
 
 const FORMAT = 'shardwise-checkpoint';
@@ -119,7 +122,7 @@ export const chunkSchema: z.ZodType<TensorChunk> = z.object({
 
 export const storedChunkSchema: z.ZodType<StoredChunk> = z.object({ ...place, ...chunk });
 
-/** In the file a chunk without a box has elements of the whole tensor. */
+/** In the file, a chunk without a box consists of elements of the whole tensor. */
 const tensorSchema = z
   .object({
     name: z.string(),
@@ -163,12 +166,12 @@ const stateSchema = z.object({
   rankStates: z.array(z.record(z.string(), storedStateSchema)),
 });
 
-/** The file of a checkpoint that describes it: a folder without it is none. */
+/** The file that describes a checkpoint. A folder without it is no checkpoint. */
 export const stateName = 'state.json';
-/** The file of a folder of checkpoints that names the latest one. */
+/** The file in a folder of checkpoints that names the latest one. */
 export const latestName = 'latest';
 
-/** `model-00002-of-00004.safetensors` for rank 1 of 4. */
+/** Returns a file's name, such as `model-00002-of-00004.safetensors` for rank 1 of 4. */
 export function fileName(section: SectionName, rank: number, worldSize: number): string {
   const five = (value: number): string => String(value).padStart(5, '0');
   return `${section}-${five(rank + 1)}-of-${five(worldSize)}.safetensors`;
@@ -191,7 +194,9 @@ function withoutWholeBoxes({ chunks, ...tensor }: StoredTensor): object {
   };
 }
 
-/** Throws CheckpointError, naming `path`, for anything but a state that this version wrote. */
+/**
+ * Decodes a state file. Throws a CheckpointError that names `path` for anything but a state that this version wrote.
+ */
 export function decodeState(text: string, path: string): CheckpointState {
   const refuse = (found: string, cause?: unknown): CheckpointError =>
     new CheckpointError(
@@ -223,7 +228,7 @@ export function decodeState(text: string, path: string): CheckpointState {
   return state;
 }
 
-/** Whether the chunks lie in their files and make up the tensor. */
+/** Whether the chunks lie within their files and make up the whole tensor. */
 function isWhole(
   { dtype, shape, varying = [], chunks }: StoredTensor,
   fileBytes: readonly number[],

@@ -4,11 +4,11 @@
  * tensors it may contain HostArrays.
  */
 export interface Stateful {
-  /** The state of this rank; may be a promise. */
+  /** The state of this rank. It may be a promise. */
   stateDict(): unknown;
   /**
-   * Loads a state that stateDict returned. For anything else it throws before it changes something. May return
-   * a promise.
+   * Loads a state that stateDict returned. For anything else it throws before it changes something. It may return a
+   * promise.
    */
   loadStateDict(state: unknown): unknown;
 }

@@ -25,12 +25,12 @@ export class StoredTensors {
     this.#tensors = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   }
 
-  /** The dtype, the whole shape, and where the elements lie; undefined for an unknown name. */
+  /** The names of the tensors. */
   get names(): readonly string[] {
     return [...this.#tensors.keys()];
   }
 
-  /** Dtype, whole shape, and where the elements lie; undefined for an unknown name. */
+  /** Returns the dtype, the whole shape, and where the elements lie. Returns undefined for an unknown name. */
   get(name: string): StoredTensor | undefined {
     return this.#tensors.get(name);
   }

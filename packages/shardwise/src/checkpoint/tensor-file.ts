@@ -14,10 +14,10 @@ export interface TensorFile {
   readonly metadata: Readonly<Record<string, string>>;
 }
 
-/** Node refuses calls of 2 GiB and more. */
+/** Node refuses to read 2 GiB or more in one call. */
 const MAX_READ_BYTES = 2 ** 30;
 
-/** One safetensors file, whole or not at all. Throws CheckpointError. */
+/** Writes one safetensors file, completely or not at all. Throws CheckpointError. */
 export async function writeTensorFile(
   path: string,
   { tensors, metadata }: TensorFile,
@@ -28,7 +28,7 @@ export async function writeTensorFile(
   await replaceFile(`Saving tensors to ${path}`, path, contents, diskFiles);
 }
 
-/** Throws CheckpointError for a file that is missing, or is no whole safetensors file. */
+/** Reads one safetensors file. Throws CheckpointError if it is missing or damaged. */
 export async function readTensorFile(path: string): Promise<TensorFile> {
   return decodeSafetensors(await readWhole(path));
 }

@@ -2,7 +2,10 @@ import { currentSession, type DimRange, type SavedType } from '@shardwise/core/e
 import type { VaryingAxis } from './held-chunk.ts';
 import type { StoredTensor } from './state-file.ts';
 
-/** The axes over which a tensor varies as first dims of the tensor of all ranks, and this rank's place there. */
+/**
+ * Returns the axes over which a tensor varies, which are the first dims of the tensor of all ranks together, and the
+ * place of this rank along them.
+ */
 export function placeOver(varyingOver: readonly string[] = []): {
   readonly varying: readonly VaryingAxis[];
   readonly place: readonly DimRange[];
@@ -15,14 +18,15 @@ export function placeOver(varyingOver: readonly string[] = []): {
   };
 }
 
-/** The shape of the tensor of one rank. */
+/** Returns the shape of one rank's tensor. */
 export function shapeOf({ shape, varying = [] }: StoredTensor): readonly number[] {
   return shape.slice(varying.length);
 }
 
 /**
- * Whose values a rank loads, as places among the ranks that saved: of several it loads the mean. Undefined
- * where it can't load any, since each rank of another mesh saved its own.
+ * Returns the ranks whose values a rank loads, as places in the varying dims. If it returns several places, their mean
+ * is to be loaded. Returns undefined if this rank can't load any value, because each rank of a different mesh saved its
+ * own.
  */
 export function placesToLoad(
   { varying = [], dtype }: StoredTensor,
@@ -34,7 +38,7 @@ export function placesToLoad(
   return otherwise === 'mean' && dtype === 'f32' ? allPlaces(varying) : undefined;
 }
 
-/** As `each of 4 ranks of 'dp' saved its own`. */
+/** Describes who saved a tensor, such as `each of 4 ranks of 'dp' saved its own`. */
 export function describeVarying({ varying = [] }: StoredTensor): string {
   const ranks = varying.reduce((product, { size }) => product * size, 1);
   return `each of ${ranks} ranks of '${varying.map(({ axis }) => axis).join("' × '")}' saved its own`;

@@ -1,8 +1,8 @@
 import { loadCheckpoint } from './load-checkpoint.ts';
 
 /**
- * Throws CheckpointError where files of the checkpoint in `folder` are missing, broken or cut, and, with
- * `contents`, where a byte of them is not as it was written: then all of it is read.
+ * Throws CheckpointError if files of the checkpoint in `folder` are missing, broken or cut off. With `contents`, it
+ * also reads all files and verifies every byte.
  */
 export async function verifyCheckpoint(
   folder: string,

@@ -11,12 +11,12 @@ import { formatChunk } from './format-chunk.ts';
 import type { HeldChunk, TensorChunk } from './held-chunk.ts';
 import { CHECKSUM_BYTES, type StoredChunk } from './state-file.ts';
 
-/** A chunk that this rank writes, and where its bytes come from. */
+/** A chunk that this rank writes, and the source of its bytes. */
 export interface OwnChunk extends TensorChunk {
   read(): Promise<Uint8Array>;
 }
 
-/** A chunk as it was written, and of which tensor it is. */
+/** A chunk as it was written, and the name of its tensor. */
 export interface WrittenChunk {
   readonly name: string;
   readonly chunk: StoredChunk;
@@ -27,7 +27,7 @@ export interface WrittenFile {
   readonly chunks: readonly WrittenChunk[];
 }
 
-/** The chunks that a rank writes, as views of what it holds. */
+/** Returns the chunks that a rank writes. Their bytes are views of what the rank holds. */
 export function ownChunks(
   chunks: readonly TensorChunk[],
   heldChunks: readonly HeldChunk[],
@@ -51,7 +51,7 @@ export function ownChunks(
   });
 }
 
-/** Copies the chunks to memory of their own, so that what they are read from may change. */
+/** Copies the chunks to separate memory, so that their sources may change. */
 export async function stageChunks(chunks: readonly OwnChunk[]): Promise<readonly OwnChunk[]> {
   const staged: OwnChunk[] = [];
   for (const chunk of chunks) {
@@ -62,8 +62,8 @@ export async function stageChunks(chunks: readonly OwnChunk[]): Promise<readonly
 }
 
 /**
- * Writes chunks as a safetensors file of rank `rank`, one in memory at a time: whole tensors under
- * their names, others as formatChunk names them.
+ * Writes chunks as the safetensors file of rank `rank`. One chunk is in memory at a time. Whole tensors have their own
+ * names, and other chunks have the names that formatChunk returns.
  */
 export async function writeChunks(
   files: CheckpointFiles,
@@ -115,7 +115,10 @@ function entryName(chunk: TensorChunk): string {
   return `${chunk.name}${formatChunk(chunk.shape, chunk)}`;
 }
 
-/** That of the box, or rows of it where the chunk has whole ones. */
+/**
+ * Returns the shape of the chunk's box. If the chunk consists of whole rows of the box, returns the shape of these
+ * rows.
+ */
 function shapeOfChunk({ box, start, stop }: TensorChunk): Shape {
   const shape = boxShape(box);
   if (start === 0 && stop === elementCount(shape)) return shape;

@@ -1,6 +1,6 @@
 import type { Endpoint, NodeRange, RunCommandOptions } from './run-options.ts';
 
-/** The command line that starts such a run, as one types it. */
+/** Returns the command line that starts a run with these options, as a user would type it. */
 export function commandText(options: RunCommandOptions): string {
   const { nproc, ranks, nodes, nodeRank, rendezvous, maxRestarts } = options;
   const { runDirectory, resumeDirectory, report, plain, script, args } = options;

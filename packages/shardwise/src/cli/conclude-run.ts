@@ -17,15 +17,15 @@ export interface ConcludeOptions {
   readonly run: RunEnd;
   readonly options: RunCommandOptions;
   readonly settings: LaunchSettings;
-  /** The record of the run; undefined on hosts that do not show it. */
+  /** The record of the run. Undefined on hosts that do not show the run. */
   readonly record: RunRecord | undefined;
   readonly output: RunOutput;
-  /** The run's directory on this host; undefined where no round has begun. */
+  /** The run's directory on this host. Undefined if no round has begun. */
   readonly localDirectory: string | undefined;
   readonly interrupts: Interrupts;
 }
 
-/** Writes the run's files, tells the user how it ended and what is left; returns the exit code. */
+/** Writes the run's files, tells the user how the run ended and what is left of it, and returns the exit code. */
 export async function concludeRun(conclusion: ConcludeOptions): Promise<number> {
   const { run, options, record, output, localDirectory, interrupts } = conclusion;
   record?.settle(run.end);
@@ -74,7 +74,7 @@ async function reportOf({
   if (maxRestarts > 0 && end.failure.kind === 'mistake') {
     return [...report, 'Not started again: what fails before the first step would fail again'];
   }
-  // A host that has lost the others can't start again, whatever the budget.
+  // A host that has lost the others can't start again, so for it the budget is not used up.
   return maxRestarts === 0 || restarts < maxRestarts
     ? report
     : [...report, `The restart budget is used up: ${maxRestarts} of ${maxRestarts}`];
@@ -87,7 +87,7 @@ function positionOf(
   return findPosition(outcomes.find(({ rank }) => rank === culprit)?.error, resolve(script));
 }
 
-/** How to continue the run; undefined where there is no checkpoint to continue from. */
+/** Returns the lines that say how to continue the run. Returns undefined if there is no checkpoint to continue from. */
 function continueText(
   options: RunCommandOptions,
   checkpoint: { readonly directory: string } | undefined,
@@ -97,7 +97,7 @@ function continueText(
   return `npx ${commandText({ ...options, runDirectory: undefined, resumeDirectory })}`;
 }
 
-/** A script's own exit code goes through; an interrupted run is not a finished one. */
+/** Returns the exit code of the script if it failed. An interrupted run does not count as finished. */
 function exitCodeOf({ result, end }: RunEnd, interruptCode: number | undefined): number {
   if (end.kind === 'finished') return interruptCode ?? 0;
   const failed = result?.outcomes.find(({ rank }) => rank === result.culprit);

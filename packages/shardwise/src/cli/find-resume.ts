@@ -5,20 +5,21 @@ import { findCheckpoint, lookForCheckpoint } from '../checkpoint/find-checkpoint
 import { leftByServers } from '../launcher/servers/left-by-servers.ts';
 import { earlierRuns } from '../run-state/run-directory.ts';
 
-/** The word that stands for the newest checkpoint of the script. */
+/** The value of `--resume` that stands for the newest checkpoint of the script. */
 const LATEST = 'latest';
 
-/** What a run goes on from. */
+/** What a run continues from. */
 export interface ResumePoint {
-  /** The folder that `--resume` names; undefined where it has no checkpoint. */
+  /** The folder of the checkpoint that `--resume` names. Undefined if there is no checkpoint. */
   readonly checkpoint: string | undefined;
-  /** What parameter servers have left; undefined: nothing, or the run has no servers. */
+  /** The directory of what parameter servers have left. Undefined if there is none, or the run has no servers. */
   readonly servers: string | undefined;
 }
 
 /**
- * What `--resume` names: a folder with a checkpoint, or with what parameter servers have left where the run has some, or, for
- * `latest`, the newest of the script's newest run that has one. Throws CheckpointError where there is none.
+ * Finds what `--resume` names. A folder must contain a checkpoint or, for a run with servers, what parameter servers
+ * have left. `latest` is the newest checkpoint of the script's newest run that has one. Throws CheckpointError if there
+ * is none.
  */
 export async function findResume(
   asked: string,

@@ -4,16 +4,18 @@ export interface Interrupts {
   /** Aborts at the second signal. */
   readonly forced: AbortSignal;
   readonly count: number;
-  /** 128 + the first signal's number; undefined without one. */
+  /** 128 + the number of the first signal. Undefined if none has come. */
   readonly exitCode: number | undefined;
-  /** Signals act as before. */
+  /** Stops listening, so that signals act as before. */
   dispose(): void;
 }
 
-/** One Ctrl-C may arrive twice: from the terminal, and from npm, which hands it on. */
+/**
+ * One Ctrl-C may arrive twice: from the terminal, and from npm, which passes it on. Signals this close count as one.
+ */
 const SAME_INTERRUPT_MS = 300;
 
-/** SIGINT or SIGTERM: the first one asks for an end, the second one forces it. */
+/** Listens to SIGINT and SIGTERM. The first signal asks the run to end, and the second one forces it to. */
 export function followInterrupts(onFirst: () => void): Interrupts {
   const controller = new AbortController();
   let count = 0;

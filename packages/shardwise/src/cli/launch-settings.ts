@@ -7,13 +7,13 @@ import { DEFAULT_PORT } from './parse-values.ts';
 import { readSecret } from '../rendezvous/read-secret.ts';
 import type { Endpoint, NodeRange, RunCommandOptions } from './run-options.ts';
 
-/** What this host starts, and with whom. */
+/** What this host starts, and with which other hosts. */
 export interface LaunchSettings {
-  /** Ranks of this host. */
+  /** The number of ranks of this host. */
   readonly nproc: number;
   readonly form: RankForm;
   readonly maxRestarts: number;
-  /** Undefined: this host is the only one. */
+  /** Undefined if this host is the only one. */
   readonly hosts: HostSettings | undefined;
 }
 
@@ -28,7 +28,10 @@ export interface HostSettings {
 
 const DEFAULT_JOB = 'shardwise';
 
-/** The command line's word, then that of the environment, then the defaults. Throws ConfigError. */
+/**
+ * Settles the launch settings. The command line takes precedence over the environment, which takes precedence over the
+ * defaults. Throws ConfigError.
+ */
 export async function launchSettings(
   options: RunCommandOptions,
   environment: NodeJS.ProcessEnv,
@@ -55,7 +58,7 @@ export async function launchSettings(
     options;
   return {
     ...settings,
-    // What ends a rank is not to end the launcher, on which other hosts rely.
+    // Other hosts rely on this launcher, so whatever ends a rank must not end the launcher with it.
     form: options.ranks ?? 'processes',
     hosts: {
       nodes,
@@ -90,7 +93,7 @@ function noEndpointError({ min, max }: NodeRange): ConfigError {
   );
 }
 
-/** Workers that come and go one by one are processes, as threads end with their process. */
+/** Ranks that start again one by one must be processes, because a thread can end the whole process. */
 function formOf({ workerRestarts }: RunCommandOptions): RankForm {
   return workerRestarts === undefined ? 'threads' : 'processes';
 }

@@ -11,7 +11,7 @@ import type { HostSettings, LaunchSettings } from './launch-settings.ts';
 export interface OpenRunOptions {
   readonly settings: LaunchSettings;
   readonly resumeDirectory: string | undefined;
-  /** Called on the host that makes the directory: the only one, or the one that serves the store. */
+  /** Called on the host that makes the directory: the only host, or the one that serves the store. */
   readonly makeRunDirectory: () => Promise<string>;
   readonly onNotice: (text: string) => void;
 }
@@ -19,13 +19,13 @@ export interface OpenRunOptions {
 /** A run that this host is about to take part in. */
 export interface OpenedRun {
   readonly rendezvous: Rendezvous;
-  /** The store of the hosts; undefined where this host is the only one. */
+  /** The store of the hosts. Undefined if this host is the only one. */
   readonly store: Store | undefined;
-  /** The directory of the run; undefined on hosts that learn it from another one. */
+  /** The directory of the run. Undefined on hosts that learn it from another host. */
   readonly runDirectory: string | undefined;
 }
 
-/** Throws ShardwiseError, and then leaves nothing behind. */
+/** Opens a run. If it throws ShardwiseError, it leaves nothing behind. */
 export async function openRun(options: OpenRunOptions): Promise<OpenedRun> {
   const { settings } = options;
   if (settings.hosts !== undefined) return openHosts(options, settings.hosts);

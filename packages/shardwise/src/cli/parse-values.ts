@@ -4,9 +4,9 @@ import type { RankForm } from '../launcher/transports/transport-choice.ts';
 import { MAX_NODES } from '../rendezvous/rendezvous-state.ts';
 import type { Endpoint, NodeRange } from './run-options.ts';
 
-// Each throws InvalidArgumentError, to which commander adds the option and its value.
+// Each of these functions throws InvalidArgumentError, to which commander adds the option and its value.
 
-/** The port of the store; that of torch's c10d rendezvous, too. */
+/** The default port of the store. It is also that of torch's c10d rendezvous. */
 export const DEFAULT_PORT = 29_400;
 
 export function parseRanks(text: string): number {
@@ -45,7 +45,7 @@ export function parseForm(text: string): RankForm {
   throw new InvalidArgumentError('It must be threads or processes');
 }
 
-/** `2` or `1:4`. */
+/** Parses `2` or `1:4`. */
 export function parseNodes(text: string): NodeRange {
   const [, least = '', most = least] = /^(\d{1,4})(?::(\d{1,4}))?$/.exec(text) ?? [];
   const min = Number(least);
@@ -54,7 +54,7 @@ export function parseNodes(text: string): NodeRange {
   throw new InvalidArgumentError(`It must be a number of hosts, or MIN:MAX, up to ${MAX_NODES}`);
 }
 
-/** `host`, `host:port` or `[::1]:port`. */
+/** Parses `host`, `host:port` or `[::1]:port`. */
 export function parseEndpoint(text: string): Endpoint {
   const match = /^(?:\[([\da-fA-F:.%\w]+)\]|([\w.-]+))(?::(\d{1,5}))?$/.exec(text);
   const [, address, name, digits] = match ?? [];

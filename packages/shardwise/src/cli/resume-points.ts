@@ -9,14 +9,14 @@ export interface ResumePointsOptions {
   readonly runDirectory: string;
   /** The checkpoint with which the run began. */
   readonly resumeDirectory: string | undefined;
-  /** Tells the user which checkpoints are passed over, and why. */
+  /** Tells the user which checkpoints are skipped, and why. */
   readonly onNotice: (text: string) => void;
 }
 
 /**
- * From where the ranks of a run go on: its own latest checkpoint, once it has one, else that with which it
- * began. A damaged one is passed over, and said to be; a run that has had checkpoints never starts from the
- * beginning because all of them are damaged.
+ * Finds the checkpoint from which the ranks of a run continue: the run's own latest checkpoint if it has one, and
+ * otherwise the checkpoint with which the run began. It skips damaged checkpoints and says so. A run that has had
+ * checkpoints never starts from the beginning only because all of them are damaged.
  */
 export class ResumePoints {
   readonly #options: ResumePointsOptions;
@@ -26,11 +26,14 @@ export class ResumePoints {
     this.#options = options;
   }
 
-  /** `failure` ended the round before; where a rank could not read its checkpoint, all bytes are read here. */
+  /**
+   * Returns the next point. `failure` ended the previous round. If a rank could not read its checkpoint, all bytes of
+   * the checkpoints are verified here.
+   */
   async next(failure: RoundFailure | undefined): Promise<ResumePoint> {
     const { runDirectory, resumeDirectory, onNotice } = this.#options;
     const own = await listCheckpoints(diskFiles, runDirectory);
-    // Before the first failure it is as the user says.
+    // Before the first failure, the choice of the user is not verified.
     if (own.length === 0 && failure === undefined) {
       return { kind: 'from', directory: resumeDirectory };
     }

@@ -6,26 +6,26 @@ import { firstRankOf, type Round } from '../rendezvous/round.ts';
 import type { RunMessage } from '../run-state/message.ts';
 import type { RunRecord } from './run-record.ts';
 
-/** Where what this host's ranks say in one round goes. */
+/** Takes the messages of this host's ranks in one round. */
 export interface RoundDesk {
   add(message: RunMessage): void;
-  /** To be called once the ranks of this host have ended. */
+  /** Call this when the ranks of this host have ended. */
   close(): Promise<void>;
 }
 
-/** What other hosts' ranks have said before their end may still be under way. */
+/** How long to wait for messages that ranks of other hosts sent before their end. */
 const DRAIN_MS = 750;
 
 export interface RecordingDeskOptions {
   readonly record: RunRecord;
   readonly round: Round;
-  /** The store of the hosts; undefined where there are no other hosts. */
+  /** The store of the hosts. Undefined if there are no other hosts. */
   readonly store: Store | undefined;
-  /** Whether nothing is heard of the host at a place. */
+  /** Whether the host at a place has stopped giving signs of life. */
   readonly isQuiet: (place: number) => boolean;
 }
 
-/** The desk of the host that shows the run: its record, which takes in what the other hosts send. */
+/** Returns the desk of the host that shows the run. It adds the messages of all hosts to the run's record. */
 export function recordingDesk({ record, round, store, isQuiet }: RecordingDeskOptions): RoundDesk {
   const controller = new AbortController();
   const relays =
@@ -54,7 +54,7 @@ export function recordingDesk({ record, round, store, isQuiet }: RecordingDeskOp
   };
 }
 
-/** The desk of the other hosts. */
+/** Returns the desk of the other hosts. It sends messages to the host that shows the run. */
 export function relayingDesk(round: Round, store: Store): RoundDesk {
   const sender = new RelaySender({ store, epoch: round.epoch, node: round.nodeRank });
   return {
@@ -70,7 +70,7 @@ export function relayingDesk(round: Round, store: Store): RoundDesk {
         case 'exit':
         case 'stopping':
         case 'process-memory':
-          // Of this host alone.
+          // This message concerns only this host.
           return;
         default:
           message satisfies never;

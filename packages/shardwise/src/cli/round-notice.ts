@@ -11,11 +11,11 @@ import { displayPath } from '../text/display-path.ts';
 export interface RoundNotice {
   /** The text for the user. */
   readonly text: string;
-  /** Why ranks start again, for the run's record. */
+  /** Why the ranks start again, for the run's record. */
   readonly reason: string | undefined;
 }
 
-/** What is worth saying of a round that begins; of the first one, on the host that shows it, nothing. */
+/** Describes a round that begins. Returns nothing for the first round on the host that shows the run. */
 export function describeRound(
   { round, before }: RoundStart,
   maxRestarts: number,

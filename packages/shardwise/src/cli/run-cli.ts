@@ -17,7 +17,7 @@ import { deviceNames } from '../environment/device-name.ts';
 import { exportModel } from '../checkpoint/export-model.ts';
 import { runCommand } from './run-command.ts';
 
-/** A command line that asks for what is not there. */
+/** The exit code for a command line that is wrong. */
 const USAGE_EXIT_CODE = 2;
 
 const optionsSchema = z.object({
@@ -44,7 +44,7 @@ const optionsSchema = z.object({
 
 const blameOptionsSchema = z.object({ json: z.boolean() });
 
-/** The `shardwise` command. `argv` as process.argv; returns the exit code. */
+/** Runs the `shardwise` command and returns the exit code. `argv` has the form of process.argv. */
 export async function runCli(argv: readonly string[]): Promise<number> {
   let exitCode = 0;
   const program = new Command('shardwise')
@@ -167,7 +167,7 @@ export async function runCli(argv: readonly string[]): Promise<number> {
   }
 }
 
-/** Help and version have been printed by commander, errors have not. */
+/** Returns the exit code for an error of commander. Commander has printed help and version already, but not errors. */
 function commanderExit({ code, message, exitCode }: CommanderError): number {
   if (exitCode === 0) return 0;
   if (code !== 'commander.help') {

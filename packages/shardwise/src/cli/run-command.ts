@@ -29,7 +29,7 @@ import { RunRecord } from './run-record.ts';
 
 const MEMORY_INTERVAL_MS = 1000;
 
-/** `shardwise run`; returns the exit code. Throws ShardwiseError before any rank has started. */
+/** Runs `shardwise run` and returns the exit code. Throws ShardwiseError before any rank has started. */
 export async function runCommand(options: RunCommandOptions): Promise<number> {
   const script = await findScript(options.script);
   const resume =
@@ -146,8 +146,8 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
 }
 
 /**
- * Which dumps this host removes: those of its own ranks, and the first host also those of ranks that no
- * longer exist.
+ * Returns which dumps this host removes before a round: those of its own ranks and, on the first host, also those of
+ * ranks that no longer exist.
  */
 function dumpsOf(round: Round): (rank: number) => boolean {
   const { nodes, nodeRank } = round;
@@ -157,7 +157,7 @@ function dumpsOf(round: Round): (rank: number) => boolean {
   return (rank) => (rank >= first && rank < end) || (nodeRank === 0 && rank >= worldSize);
 }
 
-/** Throws ConfigError for a number of ranks that cannot run, before a folder is made for the run. */
+/** Throws ConfigError for a number of ranks that cannot run, before a directory is made for the run. */
 function checkRanks(nproc: number): void {
   createThreadsWorld({ size: nproc, arenaBytes: 1 });
 }
@@ -176,7 +176,7 @@ async function findScript(script: string): Promise<string> {
   );
 }
 
-/** The live block where a person looks at a terminal that can show one, else plain lines. */
+/** Returns the live block if the terminal can show it, and otherwise plain lines. */
 function terminalOutput(plain: boolean): RunOutput {
   const { TERM: terminal, NO_COLOR: noColour } = process.env;
   if (plain || !process.stdout.isTTY || terminal === 'dumb') return new PlainOutput(process);

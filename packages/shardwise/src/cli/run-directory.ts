@@ -3,7 +3,7 @@ import { dirname, resolve } from 'node:path';
 import { ConfigError } from '@shardwise/core/extend';
 import { runDirectoryName } from '../run-state/run-directory.ts';
 
-/** A folder for a run, made and absolute. Throws ConfigError where another run has left its files there. */
+/** Makes a folder for a run and returns its absolute path. Throws ConfigError if another run has left files there. */
 export async function makeRunDirectory(
   wanted: string | undefined,
   script: string,
@@ -21,7 +21,7 @@ export async function makeRunDirectory(
   return path;
 }
 
-/** Runs that start in the same second get names of their own. */
+/** Makes a new folder. A number is appended if another run has started in the same second. */
 async function makeNewDirectory(path: string): Promise<string> {
   for (let attempt = 1; ; attempt += 1) {
     const candidate = attempt === 1 ? path : `${path}-${attempt}`;

@@ -1,7 +1,7 @@
 import type { RankForm } from '../launcher/transports/transport-choice.ts';
 import type { DeviceName } from '../environment/device-name.ts';
 
-/** Least and greatest number of hosts. */
+/** The least and the greatest number of hosts. */
 export interface NodeRange {
   readonly min: number;
   readonly max: number;
@@ -12,22 +12,22 @@ export interface Endpoint {
   readonly port: number;
 }
 
-/** `shardwise run`, parsed; what is undefined, the environment or a default decides. */
+/** The parsed options of `shardwise run`. The environment or a default decides what is undefined. */
 export interface RunCommandOptions {
   readonly script: string;
-  /** The script's own arguments. */
+  /** The arguments of the script. */
   readonly args: readonly string[];
-  /** Ranks of this host. */
+  /** The number of ranks of this host. */
   readonly nproc: number | undefined;
-  /** Where ranks compute; undefined: on what their script says, else the CPU. */
+  /** The device of the ranks. If undefined, the script decides, and otherwise it is the CPU. */
   readonly device: DeviceName | undefined;
-  /** Parameter servers beside the ranks; undefined: none. */
+  /** The number of parameter servers beside the ranks. Undefined means none. */
   readonly servers: number | undefined;
-  /** On how many servers each range is; undefined: on one. */
+  /** The number of servers that keep each range. Undefined means one. */
   readonly serverReplicas: number | undefined;
-  /** How often each worker of servers is started again by itself; undefined: ranks start again together. */
+  /** How often each worker of servers is started again by itself. If undefined, all ranks start again together. */
   readonly workerRestarts: number | undefined;
-  /** How long it is from one snapshot of a server to the next, at least; undefined: 10 s. */
+  /** The least time between two snapshots of a server. Undefined means 10 s. */
   readonly snapshotEveryMs: number | undefined;
   readonly ranks: RankForm | undefined;
   readonly nodes: NodeRange | undefined;

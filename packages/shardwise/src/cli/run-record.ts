@@ -8,7 +8,7 @@ import type { RunMessage } from '../run-state/message.ts';
 import { initialRunState, reduceRun, type RunHead, type RunState } from '../run-state/run-state.ts';
 import type { RunOutput } from '../terminal/run-output.ts';
 
-/** Folds a run's messages, and keeps the terminal and the files of the run up to date. */
+/** Collects the messages of a run, and keeps the terminal and the files of the run up to date. */
 export class RunRecord {
   readonly #output: RunOutput;
   readonly #metrics: MetricsLog;
@@ -36,7 +36,7 @@ export class RunRecord {
     this.add({ kind: 'process-memory', bytes: process.memoryUsage.rss() });
   }
 
-  /** What no host has said of its ranks follows from how the run ended. */
+  /** Sets the exit codes that no host has reported, according to how the run ended. */
   settle(end: RoundEnd): void {
     for (const [rank, code] of this.#state.exitCodes.entries()) {
       if (code !== undefined) continue;
@@ -47,7 +47,7 @@ export class RunRecord {
     }
   }
 
-  /** Writes what can only be written at the end; a run without steps has no report. */
+  /** Writes the files that can only be written at the end. A run without steps has no report. */
   async finish(report: boolean): Promise<{ readonly report: string | undefined }> {
     this.sampleMemory();
     await this.#metrics.close();

@@ -11,7 +11,7 @@ import type { ResumePoint } from './find-resume.ts';
 import type { RunCommandOptions } from './run-options.ts';
 import type { LaunchSettings } from './launch-settings.ts';
 
-/** Throws ConfigError for servers of a run on several hosts, and for more replicas than servers. */
+/** Throws ConfigError if a run on several hosts asks for servers, or a run asks for more replicas than servers. */
 export function checkServers(
   { servers: count = 0, serverReplicas = 1, workerRestarts }: RunCommandOptions,
   { hosts, form }: LaunchSettings,
@@ -32,14 +32,14 @@ export function checkServers(
 export interface StartServersOptions {
   readonly options: RunCommandOptions;
   readonly runDirectory: string | undefined;
-  /** Undefined: the run begins anew. */
+  /** Undefined if the run starts from the beginning. */
   readonly resume: ResumePoint | undefined;
   readonly output: RunOutput;
 }
 
 const SNAPSHOT_EVERY_MS = 10_000;
 
-/** Starts the parameter servers that a run asks for; undefined: it asks for none. */
+/** Starts the parameter servers that a run asks for. Returns undefined if it asks for none. */
 export async function startServers({
   options: { servers: count = 0, serverReplicas = 1, snapshotEveryMs = SNAPSHOT_EVERY_MS },
   runDirectory,
@@ -94,7 +94,7 @@ function replicasError(count: number, replicas: number): ConfigError {
   );
 }
 
-/** What the report's head says of the servers. */
+/** Returns the facts about the servers for the head of the report. */
 export function serverFacts(
   statistics: readonly (ShardStatistics | undefined)[],
 ): Readonly<Record<string, Fact>> {
@@ -121,7 +121,10 @@ function percent(part: number, whole: number): string {
   return whole === 0 ? '0 %' : `${Math.round((100 * part) / whole)} %`;
 }
 
-/** How long the steps of each worker waited, for the server that had it wait longest: `worker 0: 1.2 s, worker 1: 0.0 s`. */
+/**
+ * Returns how long the steps of each worker waited for the server that made it wait longest, such as `worker 0: 1.2 s,
+ * worker 1: 0.0 s`.
+ */
 function waits(servers: readonly Readonly<Record<string, number>>[]): string {
   const longest = new Map<number, number>();
   for (const [worker, ms] of servers.flatMap((each) => Object.entries(each))) {
@@ -134,7 +137,7 @@ function waits(servers: readonly Readonly<Record<string, number>>[]): string {
   );
 }
 
-/** How often each number came: `0: 120, 1: 30`. */
+/** Returns how often each number occurred, such as `0: 120, 1: 30`. */
 function histogram(counts: readonly Readonly<Record<string, number>>[]): string {
   const total = new Map<number, number>();
   for (const [key, count] of counts.flatMap((each) => Object.entries(each))) {

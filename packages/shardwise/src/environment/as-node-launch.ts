@@ -2,8 +2,8 @@ import { ConfigError } from '@shardwise/core/extend';
 import type { AloneLaunch, Launch, NodeLaunch } from './launch.ts';
 
 /**
- * What `shardwise run` is to start: where a launcher starts one process on each host, as `srun
- * --ntasks-per-node 1` does, its ranks are the hosts. Throws ConfigError where it starts several.
+ * Returns what `shardwise run` is to start. If a launcher starts one process on each host, as `srun --ntasks-per-node
+ * 1` does, its ranks are our hosts. Throws ConfigError if it starts several processes on a host.
  */
 export function asNodeLaunch(launch: Launch): NodeLaunch | AloneLaunch {
   if (launch.kind !== 'rank') return launch;

@@ -2,8 +2,8 @@ import { ConfigError } from '@shardwise/core/extend';
 import type { AloneLaunch, Launch, RankLaunch } from './launch.ts';
 
 /**
- * What a process that is not `shardwise run` is: where a launcher starts one process for each host,
- * that process is the host's only rank. Throws ConfigError where it is to be several ranks.
+ * Returns how a process other than `shardwise run` was started. If a launcher starts one process for each host, this
+ * process is the host's only rank. Throws ConfigError if the host is to have several ranks.
  */
 export function asRankLaunch(launch: Launch): RankLaunch | AloneLaunch {
   if (launch.kind !== 'node') return launch;

@@ -8,7 +8,10 @@ import { slurmLaunch } from './slurm.ts';
 import { torchrunLaunch, torchrunNames } from './torchrun.ts';
 import { conflictError, integerOf, MAX_WORLD_SIZE, missingError, textOf } from './variables.ts';
 
-/** The innermost launcher first: mpirun in a Slurm job inherits SLURM_*, and a Trainer's pod is of a Job. */
+/**
+ * Inner launchers come first. An mpirun in a Slurm job inherits SLURM_*, and the pods of Kubeflow's Trainer belong to a
+ * Kubernetes Job.
+ */
 const inner = [
   openMpiLaunch,
   hydraLaunch,
@@ -19,13 +22,13 @@ const inner = [
 ] as const;
 
 /**
- * Who started this process, by the variables that launchers set: our own names, which are torchrun's,
- * then the innermost other launcher. Throws ConfigError naming the variables where they are half set,
+ * Detects how this process was started from the variables that launchers set. The names that we share with torchrun
+ * come first, then the innermost other launcher. Throws a ConfigError that names the variables if they are incomplete,
  * out of range, or contradict each other.
  */
 export function detectLaunch(env: NodeJS.ProcessEnv): Launch {
   const torchrun = torchrunLaunch(env);
-  // An operator sets RANK for its pods, together with what torchrun needs to split them into ranks.
+  // Kubeflow sets RANK for its pods, and also the variables that split a pod into ranks. A pod has no LOCAL_RANK.
   const isPod = textOf(env, torchrunNames.localRank) === undefined;
   if (torchrun !== undefined) return (isPod ? kubeflowLaunch(env) : undefined) ?? torchrun;
   for (const launchOf of inner) {
@@ -40,7 +43,10 @@ export function detectLaunch(env: NodeJS.ProcessEnv): Launch {
   return { kind: 'alone' };
 }
 
-/** Job files often set one of RANK and WORLD_SIZE for scripts that read the other from the launcher. */
+/**
+ * Throws ConfigError if RANK or WORLD_SIZE differs from the launcher's value. Job files often set one of the two for
+ * scripts that read the other from the launcher.
+ */
 function checkAgreement(env: NodeJS.ProcessEnv, launch: Exclude<Launch, { kind: 'alone' }>): void {
   if (launch.kind === 'node') return;
   for (const key of ['rank', 'worldSize'] as const) {

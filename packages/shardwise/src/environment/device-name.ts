@@ -1,7 +1,7 @@
-/** What `shardwise run --device` sets for its ranks. */
+/** The variable that `shardwise run --device` sets for its ranks. */
 export const deviceVariable = 'SHARDWISE_DEVICE';
 
-/** Where ranks can compute. */
+/** The devices on which ranks can compute. */
 export const deviceNames = ['cpu', 'wasm', 'webgpu'] as const;
 export type DeviceName = (typeof deviceNames)[number];
 

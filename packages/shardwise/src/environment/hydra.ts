@@ -12,9 +12,9 @@ const hydraNames: RankNames = {
 };
 
 /**
- * A rank of hydra, the mpiexec of MPICH, MVAPICH and Intel MPI. `srun --mpi=pmi2` sets PMI_RANK and
- * PMI_SIZE as well, without the local ones: that is a rank of Slurm. Hydra inside a Slurm job starts
- * its proxies by srun, and their ranks inherit the proxy's SLURM_PROCID.
+ * Detects a rank of hydra, the mpiexec of MPICH, MVAPICH and Intel MPI. `srun --mpi=pmi2` also sets PMI_RANK and
+ * PMI_SIZE, but not the local variables. Such a process is a rank of Slurm. Hydra inside a Slurm job starts its proxies
+ * by srun, and their ranks inherit the proxy's SLURM_PROCID.
  */
 export function hydraLaunch(env: NodeJS.ProcessEnv): RankLaunch | undefined {
   const { rank, worldSize, localRank, localWorldSize } = hydraNames;

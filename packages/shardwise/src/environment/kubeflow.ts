@@ -13,14 +13,14 @@ import {
   valueError,
 } from './variables.ts';
 
-/** torchrun's own default. */
+/** The default of torchrun. */
 const DEFAULT_PORT = 29_500;
-/** Words by which torchrun counts a host's devices. */
+/** Words that make torchrun start one rank for each device of a host. */
 const DEVICES: ReadonlySet<string> = new Set(['auto', 'cpu', 'gpu', 'cuda', 'xpu', 'npu', 'mps']);
 
 /**
- * A pod of Kubeflow's Trainer, or of its older Training Operator: torchrun's options as variables
- * named PET_*, here those of `shardwise run`.
+ * Detects a pod of Kubeflow's Trainer, or of its older Training Operator. They set the options of torchrun as variables
+ * named PET_*, which are translated to those of `shardwise run`.
  */
 export function kubeflowLaunch(env: NodeJS.ProcessEnv): NodeLaunch | undefined {
   const range = nodesOf(env);
@@ -53,7 +53,7 @@ export function kubeflowLaunch(env: NodeJS.ProcessEnv): NodeLaunch | undefined {
   };
 }
 
-/** `2`, or `1:4` where nodes may come and go. */
+/** Reads `2`, or `1:4` if nodes may come and go. */
 function nodesOf(
   env: NodeJS.ProcessEnv,
 ): { readonly minNodes: number; readonly maxNodes: number } | undefined {
@@ -74,7 +74,7 @@ function ranksPerNodeOf(env: NodeJS.ProcessEnv): number | undefined {
   return integerOf(env, name, { min: 1, max: MAX_WORLD_SIZE });
 }
 
-/** `host:port`, which elastic jobs have in place of PET_MASTER_ADDR. */
+/** Reads `host:port`, which elastic jobs have instead of PET_MASTER_ADDR. */
 function endpointOf(
   env: NodeJS.ProcessEnv,
 ): { readonly address: string; readonly port: number | undefined } | undefined {

@@ -12,9 +12,9 @@ import {
 const INDEX = 'JOB_COMPLETION_INDEX';
 
 /**
- * A pod of an Indexed Job, alone or in a JobSet. Kubernetes tells a pod its index only, so the pod's
- * specification sets NNODES (or WORLD_SIZE, as the number of pods) and MASTER_ADDR, for instance
- * `job-0.service`. A job without them is one of independent pods.
+ * Detects a pod of an Indexed Job, alone or in a JobSet. Kubernetes tells a pod only its index. So the pod's
+ * specification must set NNODES (or WORLD_SIZE, as the number of pods) and MASTER_ADDR, for instance `job-0.service`.
+ * Without them, the pods of a job are independent.
  */
 export function kubernetesLaunch(env: NodeJS.ProcessEnv): NodeLaunch | undefined {
   const nodeRank = integerOf(env, INDEX, { min: 0, max: MAX_WORLD_SIZE });

@@ -1,4 +1,4 @@
-/** Whose variables said how this process was started. */
+/** The launcher whose variables said how this process was started. */
 export type LauncherName =
   | 'torchrun'
   | 'open-mpi'
@@ -11,13 +11,15 @@ export type LauncherName =
 /** How this process was started. */
 export type Launch = RankLaunch | NodeLaunch | AloneLaunch;
 
-/** Where rank 0, or node 0, listens; undefined where the launcher does not say. */
+/** The address where rank 0, or node 0, listens. Undefined if the launcher does not say. */
 export interface LaunchAddress {
   readonly address: string | undefined;
   readonly port: number | undefined;
 }
 
-/** What tells one job of a launcher, and one start of it, from others; undefined where it does not say. */
+/**
+ * Distinguishes one job of a launcher, and one start of this job, from others. Undefined if the launcher does not say.
+ */
 export interface LaunchIdentity {
   readonly jobId: string | undefined;
   /** How often the job has been started again. */
@@ -25,7 +27,7 @@ export interface LaunchIdentity {
   readonly maxRestarts: number | undefined;
 }
 
-/** This process is rank `rank`; `localRank` counts the ranks of its host. */
+/** This process is rank `rank`. `localRank` counts the ranks of its host. */
 export interface RankLaunch extends LaunchAddress, LaunchIdentity {
   readonly kind: 'rank';
   readonly launcher: LauncherName;
@@ -33,7 +35,7 @@ export interface RankLaunch extends LaunchAddress, LaunchIdentity {
   readonly worldSize: number;
   readonly localRank: number;
   readonly localWorldSize: number;
-  /** The host's place among the hosts; undefined where the launcher does not say. */
+  /** The host's place among the hosts. Undefined if the launcher does not say. */
   readonly nodeRank: number | undefined;
 }
 
@@ -41,16 +43,16 @@ export interface RankLaunch extends LaunchAddress, LaunchIdentity {
 export interface NodeLaunch extends LaunchAddress, LaunchIdentity {
   readonly kind: 'node';
   readonly launcher: LauncherName;
-  /** The place of this host; undefined where the hosts agree upon it. */
+  /** The place of this host. Undefined if the hosts agree on it themselves. */
   readonly nodeRank: number | undefined;
   readonly minNodes: number;
-  /** Equal to `minNodes` where their number is fixed. */
+  /** Equal to `minNodes` if the number of hosts is fixed. */
   readonly maxNodes: number;
-  /** Ranks of this host; undefined where the launcher leaves their number to us. */
+  /** The number of ranks of this host. Undefined if the launcher leaves it to us. */
   readonly ranksPerNode: number | undefined;
 }
 
-/** No launcher but ours. */
+/** No other launcher has started this process. */
 export interface AloneLaunch {
   readonly kind: 'alone';
 }

@@ -12,7 +12,7 @@ import {
 const INDEX = 'LWS_WORKER_INDEX';
 const SIZE = 'LWS_GROUP_SIZE';
 
-/** A pod of a Kubernetes LeaderWorkerSet, which sets all three names since its version 0.6. */
+/** Detects a pod of a Kubernetes LeaderWorkerSet, which sets all three variables since its version 0.6. */
 export function leaderWorkerSetLaunch(env: NodeJS.ProcessEnv): NodeLaunch | undefined {
   if (textOf(env, INDEX) === undefined && textOf(env, SIZE) === undefined) return undefined;
   const nodeRank = integerOf(env, INDEX, { min: 0, max: MAX_WORLD_SIZE });

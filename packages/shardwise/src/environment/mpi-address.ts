@@ -3,9 +3,9 @@ import type { RankNumbers } from './rank-numbers.ts';
 import { hostOf, portOf } from './variables.ts';
 
 /**
- * MPI's launchers tell no rank where rank 0 is: mpirun's own host need not be rank 0's. Only where
- * all ranks are on one host is it known; elsewhere the user sets MASTER_ADDR and MASTER_PORT, or the
- * ranks use MPI itself.
+ * Returns the address of rank 0. MPI's launchers do not tell it, and mpirun may run on another host than rank 0. It is
+ * known only if all ranks are on one host. Otherwise the user sets MASTER_ADDR and MASTER_PORT, or the ranks use MPI
+ * itself.
  */
 export function mpiAddress(env: NodeJS.ProcessEnv, numbers: RankNumbers): LaunchAddress {
   const isOneHost = numbers.localWorldSize === numbers.worldSize;

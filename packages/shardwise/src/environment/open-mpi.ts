@@ -11,8 +11,8 @@ const openMpiNames: RankNames = {
 };
 
 /**
- * A rank of Open MPI's mpirun, versions 2 to 5. OMPI_COMM_WORLD_NODE_RANK is no rank of a node: it
- * counts the ranks on this one.
+ * Detects a rank of Open MPI's mpirun, versions 2 to 5. OMPI_COMM_WORLD_NODE_RANK is not used, because it counts the
+ * ranks on this node and not the nodes.
  */
 export function openMpiLaunch(env: NodeJS.ProcessEnv): RankLaunch | undefined {
   if (Object.values(openMpiNames).every((name) => textOf(env, name) === undefined)) {

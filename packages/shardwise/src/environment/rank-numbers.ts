@@ -6,7 +6,7 @@ import {
   textOf,
 } from './variables.ts';
 
-/** Which variables of a launcher hold the numbers of a rank. */
+/** The names of a launcher's variables that hold the numbers of a rank. */
 export interface RankNames {
   readonly rank: string;
   readonly worldSize: string;
@@ -22,8 +22,8 @@ export interface RankNumbers {
 }
 
 /**
- * The four numbers of a rank, checked against one another. Throws ConfigError naming the variables that are
- * missing or wrong.
+ * Reads the four numbers of a rank and checks them against each other. Throws a ConfigError that names the variables
+ * that are missing or wrong.
  */
 export function rankNumbers(env: NodeJS.ProcessEnv, names: RankNames): RankNumbers {
   const all = Object.values(names);
@@ -42,7 +42,7 @@ export function rankNumbers(env: NodeJS.ProcessEnv, names: RankNames): RankNumbe
   return numbers;
 }
 
-/** Throws ConfigError where the numbers cannot be those of a rank. */
+/** Throws ConfigError if the numbers cannot be those of a rank. */
 export function checkRankNumbers(numbers: RankNumbers, names: RankNames): void {
   const { rank, worldSize, localRank, localWorldSize } = numbers;
   const named = (key: keyof RankNames): { name: string; value: number } => ({

@@ -1,15 +1,15 @@
 import type { ConfigError } from '@shardwise/core/extend';
 import { isHost, valueError } from './variables.ts';
 
-/** More than any cluster has: a list is expanded in whole, and a short text can mean a long one. */
+/** More hosts than any cluster has. Lists are expanded completely, and a short text can stand for a very long list. */
 const MAX_NODES = 2 ** 16;
 const MAX_CHARACTERS = 1 << 16;
 const MAX_DIGITS = 9;
 
 /**
- * The hosts of a list as Slurm writes it, in its order: `gnode[08-10,20],x1` is gnode08, gnode09,
- * gnode10, gnode20 and x1; `r[0-1]n[0-1]` has all four. `name` is the variable it came from. Throws
- * ConfigError for what is no such list, or one of more than 65536 hosts.
+ * Returns the hosts of a list that Slurm wrote, in the order of the list. `gnode[08-10,20],x1` is gnode08, gnode09,
+ * gnode10, gnode20 and x1. `r[0-1]n[0-1]` is all four combinations. `name` is the variable that contains the list.
+ * Throws ConfigError if the text is not such a list, or has more than 65536 hosts.
  */
 export function expandNodeList(text: string, name: string): readonly string[] {
   const error = (): ConfigError =>
@@ -27,12 +27,12 @@ export function expandNodeList(text: string, name: string): readonly string[] {
   return hosts;
 }
 
-/** Split at the commas that are outside of brackets. */
+/** Splits a list at the commas outside of brackets. */
 function partsOf(text: string): readonly string[] {
   return text.match(/(?:[^,[\]]|\[[^[\]]*\]|[[\]])+|(?<=^|,)(?=,|$)/g) ?? [];
 }
 
-/** The hosts of one part of a list; undefined for text that is not a part, or has too many hosts. */
+/** Returns the hosts of one part of a list. Returns undefined for a text that is not a part, or has too many hosts. */
 function expand(part: string): readonly string[] | undefined {
   let hosts: readonly string[] = [''];
   for (const [piece, ranges] of part.matchAll(/\[([^[\]]*)\]|[^[\]]+|[[\]]/g)) {
@@ -44,7 +44,7 @@ function expand(part: string): readonly string[] | undefined {
   return hosts[0] === '' ? undefined : hosts;
 }
 
-/** `08-10,20` is 08, 09, 10 and 20. */
+/** Expands ranges: `08-10,20` is 08, 09, 10 and 20. */
 function numbersOf(ranges: string): readonly string[] | undefined {
   const numbers: string[] = [];
   for (const range of ranges.split(',')) {

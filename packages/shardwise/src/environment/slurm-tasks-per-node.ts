@@ -3,7 +3,9 @@ import { MAX_WORLD_SIZE, valueError } from './variables.ts';
 const NAME = 'SLURM_STEP_TASKS_PER_NODE';
 const MAX_CHARACTERS = 1 << 16;
 
-/** `4(x2),3` is 4, 4 and 3 tasks on three nodes. Throws ConfigError for what is no such list. */
+/**
+ * Returns the number of tasks of each node: `4(x2),3` is 4, 4 and 3. Throws ConfigError if the text is not such a list.
+ */
 export function expandTasksPerNode(text: string): readonly number[] {
   const error = (): Error => valueError(NAME, text, 'a list such as 4(x2),3');
   if (text.length > MAX_CHARACTERS) throw error();

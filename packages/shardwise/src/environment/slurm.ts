@@ -21,22 +21,22 @@ const slurmNames: RankNames = {
   localWorldSize: 'SLURM_STEP_TASKS_PER_NODE',
 };
 
-/** Slurm's ids of the steps that run a batch script, an interactive shell, and the like. */
+/** Slurm uses ids from here on for steps that run a batch script, an interactive shell, and the like. */
 const FIRST_SPECIAL_STEP = 0xff_ff_ff_00;
 const MAX_ID = 2 ** 32 - 1;
-/** Far enough apart that the steps of one job do not meet those of the next job. */
+/** A factor large enough that the steps of one job rarely get the port of a following job. */
 const STEP_STRIDE = 1009;
 
 /**
- * Whether this process is a task of srun. A batch script and an interactive shell have SLURM_PROCID=0
- * and the job's SLURM_NTASKS as well, without being a task.
+ * Whether this process is a task of srun. A batch script and an interactive shell also have SLURM_PROCID=0 and the
+ * job's SLURM_NTASKS, but they are not tasks.
  */
 export function isSlurmStep(env: NodeJS.ProcessEnv): boolean {
   const step = integerOf(env, 'SLURM_STEP_ID', { min: 0, max: MAX_ID });
   return step !== undefined && step < FIRST_SPECIAL_STEP;
 }
 
-/** A task of srun. */
+/** Detects a task of srun. */
 export function slurmLaunch(env: NodeJS.ProcessEnv): RankLaunch | undefined {
   if (!isSlurmStep(env)) return undefined;
   const because = 'SLURM_STEP_ID';
@@ -80,21 +80,19 @@ function tasksOf(env: NodeJS.ProcessEnv, nodeRank: number): number {
   );
 }
 
-/** Rank 0 is on the first host of its step. */
+/** Returns the first host of the step, which is where rank 0 is. */
 function firstHost(env: NodeJS.ProcessEnv): string | undefined {
   const text = textOf(env, 'SLURM_STEP_NODELIST');
   return text === undefined ? undefined : expandNodeList(text, 'SLURM_STEP_NODELIST')[0];
 }
 
-/**
- * Ports of jobs lie below those that Linux gives to clients (32768 and up) and above those of most services.
- */
+/** The ports lie below those that Linux gives to clients (32768 and up), and above those of most services. */
 const PORT_BASE = 20_000;
 const PORT_RANGE = 10_000;
 
 /**
- * The port on which all ranks of a job find each other where its launcher names none: `base + id %
- * range`, so that two jobs on one host rarely meet, and all ranks of one come to the same.
+ * Returns the port on which the ranks of a job find each other if the launcher names none: `base + id % range`. All
+ * ranks of a job compute the same port, and two jobs on one host rarely have the same one.
  */
 function derivedPort(id: number): number {
   return PORT_BASE + (id % PORT_RANGE);

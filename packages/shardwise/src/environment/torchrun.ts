@@ -11,7 +11,7 @@ import {
   textOf,
 } from './variables.ts';
 
-/** The variables of a rank that torchrun or shardwise has started; PyTorch's `env://` reads the same. */
+/** The variables of a rank that torchrun or shardwise has started. PyTorch's `env://` reads the same ones. */
 export const torchrunNames: RankNames = {
   rank: 'RANK',
   worldSize: 'WORLD_SIZE',
@@ -20,9 +20,9 @@ export const torchrunNames: RankNames = {
 };
 
 /**
- * What the variables of torchrun say; undefined unless both RANK and WORLD_SIZE are set: one alone is often
- * part of a job file whose launcher says the rest. Without LOCAL_RANK and LOCAL_WORLD_SIZE each rank counts
- * as alone on its host, as the operators of Kubernetes start them.
+ * Reads the variables of torchrun. Returns undefined unless both RANK and WORLD_SIZE are set, because a single one is
+ * often part of a job file whose launcher sets the rest. Without LOCAL_RANK and LOCAL_WORLD_SIZE each rank counts as
+ * alone on its host, which is how the operators of Kubernetes start ranks.
  */
 export function torchrunLaunch(env: NodeJS.ProcessEnv): RankLaunch | undefined {
   const { rank, worldSize, localRank, localWorldSize } = torchrunNames;

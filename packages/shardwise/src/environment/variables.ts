@@ -1,18 +1,18 @@
 import { ConfigError } from '@shardwise/core/extend';
 
-/** The most ranks, and the most nodes. */
+/** The greatest number of ranks, and of nodes. */
 export const MAX_WORLD_SIZE: number = 2 ** 20;
 export const MAX_RESTARTS: number = 2 ** 20;
-/** Longer values are not printed whole. */
+/** Longer values are cut in messages. */
 const MAX_SHOWN = 60;
 
-/** A variable's value; an empty one counts as not set. */
+/** Returns a variable's value. An empty value counts as not set. */
 export function textOf(env: NodeJS.ProcessEnv, name: string): string | undefined {
   const text = env[name]?.trim();
   return text === '' ? undefined : text;
 }
 
-/** A whole number from `min` to `max`. Throws ConfigError for another value. */
+/** Returns a whole number from `min` to `max`. Throws ConfigError for another value. */
 export function integerOf(
   env: NodeJS.ProcessEnv,
   name: string,
@@ -26,8 +26,8 @@ export function integerOf(
 }
 
 /**
- * The same as integerOf, for a variable that is needed because `because` is set. Throws ConfigError without
- * it.
+ * Does what integerOf does, for a variable that is needed because `because` is set. Throws ConfigError if it is not
+ * set.
  */
 export function neededIntegerOf(
   env: NodeJS.ProcessEnv,
@@ -43,7 +43,7 @@ export function portOf(env: NodeJS.ProcessEnv, name: string): number | undefined
   return integerOf(env, name, { min: 1, max: 65_535 });
 }
 
-/** A host name or address. Throws ConfigError for what can be none. */
+/** Returns a host name or address. Throws ConfigError if the value can't be one. */
 export function hostOf(env: NodeJS.ProcessEnv, name: string): string | undefined {
   const text = textOf(env, name);
   if (text === undefined || isHost(text)) return text;
@@ -54,7 +54,7 @@ export function isHost(text: string): boolean {
   return /^[\w.:%-]{1,255}$/.test(text);
 }
 
-/** A name that a launcher gave a job. Throws ConfigError where it is too long to be one. */
+/** Returns the name that a launcher gave a job. Throws ConfigError if it is too long or has unprintable characters. */
 export function jobIdOf(env: NodeJS.ProcessEnv, name: string): string | undefined {
   const text = textOf(env, name);
   if (text === undefined || /^[\x21-\x7e]{1,200}$/.test(text)) return text;
@@ -73,7 +73,7 @@ export function valueError(name: string, text: string, expected: string): Config
   );
 }
 
-/** `isSet` are set, but not `missing`, without which they say nothing. */
+/** Makes the error for variables that are missing although `isSet` are set, which mean nothing without them. */
 export function missingError(isSet: string, missing: readonly string[]): ConfigError {
   const names = missing.join(' and ');
   return new ConfigError(
@@ -86,7 +86,7 @@ export function missingError(isSet: string, missing: readonly string[]): ConfigE
   );
 }
 
-/** Two variables of which at most one can be right. */
+/** Makes the error for two variables that contradict each other. */
 export function conflictError(
   first: { readonly name: string; readonly value: number },
   second: { readonly name: string; readonly value: number },

@@ -10,27 +10,28 @@ export interface RankVariables {
   readonly restarts: number;
   readonly maxRestarts: number;
   readonly runId: string;
-  /** The address at which the job's store listens; undefined where there is no store. */
+  /** The address at which the job's store listens. Undefined if there is no store. */
   readonly master: { readonly host: string; readonly port: number } | undefined;
 }
 
 /**
- * Set for all that a launcher starts: the id of its process for ranks that are processes, so that
- * only its own children are ranks, not what those start; `threads` for ranks that are threads.
+ * A variable that is set for everything that a launcher starts. Its value is the id of the launcher's process if ranks
+ * are processes, so that only the launcher's own children are ranks, and not the processes that these start. It is
+ * `threads` if ranks are threads.
  */
 export const launcherVariable = 'SHARDWISE_LAUNCHER';
 
-/** The job's secret is for launchers; ranks are told what they need in another way. */
+/** The variable with the job's secret. It is for launchers. Ranks receive the secrets that they need in messages. */
 export const secretVariable = 'SHARDWISE_SECRET';
 
-/** The variables that torchrun sets; others pass through. */
+/** Returns the environment of a rank, with the variables that torchrun sets. Other variables pass through. */
 export function rankEnvironment(
   inherited: NodeJS.ProcessEnv,
   { form, rank, worldSize, localRank, localWorldSize, nodeRank, master, ...run }: RankVariables,
 ): NodeJS.ProcessEnv {
   const { [secretVariable]: _, ...others } = inherited;
   return {
-    // Where nothing listens, scripts that print or derive from it get a value all the same.
+    // If no store listens, scripts that print or derive something from these variables still get a value.
     MASTER_ADDR: '127.0.0.1',
     MASTER_PORT: '29500',
     ...others,

@@ -1,16 +1,19 @@
 import { ShardwiseError } from '@shardwise/core/extend';
 import type { FailureKind } from '../rendezvous/round.ts';
 
-/** A rank that has not reported a step yet has done nothing that depends on chance but to start. */
+/**
+ * Returns the kind of a failure of a rank that has not reported a step yet. Until then, a rank does nothing that
+ * depends on chance except starting.
+ */
 export function failureKind(error: unknown): FailureKind | undefined {
-  // Of the errors about checkpoints, those about files name one; the others say what does not fit.
+  // Errors about the files of a checkpoint have a path. Other errors about checkpoints say that something does not fit.
   if (ShardwiseError.isInstance(error) && error.code === 'CHECKPOINT' && 'path' in error.fields) {
     return 'checkpoint';
   }
   return isMistake(error) ? 'mistake' : undefined;
 }
 
-/** Options, shapes, dtypes and layouts do not change by themselves. */
+/** The codes of errors that occur again each time: options, shapes, dtypes and layouts do not change by themselves. */
 const MISTAKES: ReadonlySet<string> = new Set([
   'CONFIG',
   'CHECKPOINT',
@@ -20,7 +23,8 @@ const MISTAKES: ReadonlySet<string> = new Set([
   'TENSOR_STATE',
 ]);
 /**
- * Codes of the system for a file that does not exist, or that this user may not read. Other errors may pass.
+ * The system's codes for a file that does not exist, or that this user may not read. Errors with other codes may go
+ * away.
  */
 const ABSENT: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR', 'EISDIR', 'EACCES', 'EPERM']);
 const SYSTEM_CODE = /^E(?!RR_)[A-Z\d]+$/;
@@ -36,13 +40,14 @@ function isMistake(error: unknown): boolean {
   if (outer === undefined) return false;
   if (ShardwiseError.isInstance(outer)) {
     if (MISTAKES.has(outer.code)) return true;
-    // A worker that is gone may have been ended; what it threw is its cause.
+    // A data loader's worker that is gone may have been killed, which is no mistake. If it threw, the error is the
+    // cause.
     return (
       outer.code === 'DATA' &&
       (inner === undefined ? !('worker' in outer.fields) : isMistake(inner))
     );
   }
-  // Whatever `fetch` meets is a TypeError, and has a cause.
+  // `fetch` reports network failures as a TypeError with a cause.
   if (outer instanceof TypeError || outer.name === 'TypeError') return inner === undefined;
   return (
     outer.name === 'SyntaxError' ||

@@ -8,13 +8,13 @@ import type { LaunchResult, RankEnd } from './rank-handle.ts';
 const MAX_CAUSES = 5;
 const UNSETTLED_AWAIT = 13;
 
-/** `TypeError: message`, in one line. */
+/** Describes an error in one line, such as `TypeError: message`. */
 export function describeError(error: unknown): string {
   const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
   return text.replaceAll(/\s+/g, ' ');
 }
 
-/** The report of a failure on another host: what failed, then how the ranks of this host ended. */
+/** Returns the report of a failure on another host: what failed, then how the ranks of this host ended. */
 export function failureElsewhere(
   failure: RoundFailure,
   result: LaunchResult | undefined,
@@ -28,15 +28,15 @@ export function failureElsewhere(
 }
 
 export interface FailureFindings {
-  /** The place in the script for which it cannot be loaded. */
+  /** The place in the script that prevents it from being loaded. */
   readonly position?: SourcePosition | undefined;
   /** What the ranks' records say. */
   readonly verdict?: readonly string[];
 }
 
 /**
- * The first failing rank's own stack or the place in the script, what the ranks' records say, its
- * last lines, then a line for each other rank.
+ * Returns the report of a failure: the stack of the rank that failed first or the place in the script, what the ranks'
+ * records say, the rank's last lines, then a line for each other rank.
  */
 export function failureReport(
   { outcomes, culprit }: LaunchResult,
@@ -71,7 +71,7 @@ export function failureReport(
   ];
 }
 
-/** Why a rank ended, in one line. */
+/** Describes in one line why a rank ended. */
 export function describeEnd({ exitCode, error, fate, terminated }: RankEnd): string {
   if (error !== undefined) return describeError(error);
   if (terminated) return 'ended by the launcher';
@@ -82,10 +82,13 @@ export function describeEnd({ exitCode, error, fate, terminated }: RankEnd): str
     : `exit code ${exitCode}`;
 }
 
-/** Settings and files that are wrong: the message says all that there is to know, but for the line. */
+/**
+ * The codes of errors about wrong settings and files. Their messages say everything except the line of the script, so
+ * no stack is shown.
+ */
 const codesWithoutStack: ReadonlySet<string> = new Set(['CONFIG', 'DATA', 'CHECKPOINT']);
 
-/** The lines for a script that cannot be loaded, as its stack is Node's own. */
+/** Returns the lines for a script that cannot be loaded. Its stack contains only frames of Node. */
 function placeLines(error: unknown, position: SourcePosition): readonly string[] {
   const lines: string[] = [];
   let last = error;
@@ -98,7 +101,7 @@ function placeLines(error: unknown, position: SourcePosition): readonly string[]
   return [...lines, ...excerpt(position), ...(todo === undefined ? [] : [todo])];
 }
 
-/** V8 fixes a stack's first line before a subclass has named itself, so only the frames are used. */
+/** Returns the stack without its first line, because V8 writes that line before a subclass has set its name. */
 function stackLines(error: unknown): readonly string[] {
   if (ShardwiseError.isInstance(error) && codesWithoutStack.has(error.code)) {
     const line = error instanceof Error ? userLine(error.stack ?? '') : null;

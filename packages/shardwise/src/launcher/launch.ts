@@ -17,9 +17,9 @@ import type { RankTransport } from './transports/create-rank-transport.ts';
 import type { RankForm } from './transports/transport-choice.ts';
 
 export interface LaunchOptions {
-  /** Absolute path. */
+  /** The absolute path of the script. */
   readonly script: string;
-  /** The script's own, from process.argv[2] on. */
+  /** The arguments of the script, which are process.argv from index 2 on. */
   readonly args: readonly string[];
   readonly form: RankForm;
   readonly round: Round;
@@ -27,7 +27,7 @@ export interface LaunchOptions {
   readonly maxRestarts: number;
   readonly environment: NodeJS.ProcessEnv;
   readonly transport: RankTransport;
-  /** Whether ranks come and go one by one; undefined: where one fails, all are ended. */
+  /** Set if ranks are started again one by one. If undefined, all ranks are ended when one fails. */
   readonly apart?: ApartOptions | undefined;
   /** Default: none. */
   readonly servers?: ServersData | undefined;
@@ -35,17 +35,17 @@ export interface LaunchOptions {
   readonly stop: AbortSignal;
   /** Ends all ranks at once. */
   readonly signal: AbortSignal;
-  /** Settles where something elsewhere ends the round. */
+  /** Settles when something on another host ends the round. */
   readonly ended?: Promise<LaunchEnd>;
   readonly onMessage: (message: RunMessage) => void;
   readonly onLine: (rank: number, line: string, stream: OutputStream) => void;
-  /** A rank has failed; what it says may be that another one did. */
+  /** Called when a rank has failed. Its error may say that another rank failed first. */
   readonly onFailure?: (rank: number, end: RankEnd) => void;
-  /** How long ranks may take to end after another one failed. Default 2000. */
+  /** How long ranks may take to end after another one has failed, in milliseconds. Default: 2000. */
   readonly graceMs?: number;
 }
 
-/** Why ranks are ended that have not failed. */
+/** Why ranks that have not failed are ended. */
 export interface LaunchEnd {
   readonly rank: number | undefined;
   readonly reason: string;
@@ -72,11 +72,11 @@ export async function launch(options: LaunchOptions): Promise<LaunchResult> {
   const orderAll = (order: LauncherOrder): void => {
     for (const handle of handles) handle.order(order);
   };
-  /** Releases the ranks from their collectives, and ends those that do not end. */
+  /** Releases the ranks from their collectives, and ends the ranks that do not end by themselves. */
   const release = ({ rank, reason }: LaunchEnd): void => {
     if (grace !== undefined || isOver) return;
     transport.abort(rank, reason);
-    // Of a group of their own, or on other hosts, only the ranks can end the calls.
+    // Only the ranks themselves can end calls of a group of their own, or of a group with other hosts.
     orderAll({ kind: 'abort', rank, reason });
     grace = setTimeout(force, options.graceMs ?? GRACE_MS);
   };
@@ -84,10 +84,11 @@ export async function launch(options: LaunchOptions): Promise<LaunchResult> {
     const { exitCode, error, terminated } = end;
     options.onMessage({ kind: 'exit', rank, code: exitCode });
     if (exitCode === 0 || terminated) return;
-    // A rank that tells the others why it fails may be gone after them.
+    // A rank that tells the others why it fails may end after them, so a later culprit can replace one that was
+    // aborted.
     if (culprit === undefined || (!blamed && !isAborted(error))) culprit = rank;
     if (apart !== undefined) {
-      // The others go on; that one has failed is said when they have ended.
+      // The other ranks go on. The failure is reported when they have ended.
       sayLater ??= () => options.onFailure?.(rank, end);
       return;
     }
@@ -179,7 +180,9 @@ function startsOf(
   });
 }
 
-/** A rank that failed for want of another one passes on what it knows of that one. */
+/**
+ * Returns why the other ranks are ended. A rank that failed because of another one passes on what it knows of that one.
+ */
 function causeOf(rank: number, end: RankEnd): LaunchEnd {
   const { error } = end;
   if (ShardwiseError.isInstance(error) && isAborted(error)) {
@@ -191,7 +194,7 @@ function causeOf(rank: number, end: RankEnd): LaunchEnd {
   return { rank, reason: describeEnd(end) };
 }
 
-/** Whether a rank failed for want of another one. */
+/** Whether a rank failed only because another rank was gone. */
 export function isAborted(error: unknown): boolean {
   return error instanceof Error && error.name === 'CollectiveAbortedError';
 }

@@ -1,6 +1,6 @@
 const MAX_LINE_CHARACTERS = 64 * 1024;
 
-/** Cuts chunks of text into lines; a line without end is cut at 64 Ki characters. */
+/** Splits chunks of text into lines. A line without an end is cut at 64 Ki characters. */
 export class LineSplitter {
   readonly #onLine: (line: string) => void;
   #rest = '';
@@ -16,7 +16,7 @@ export class LineSplitter {
     if (this.#rest.length > MAX_LINE_CHARACTERS) this.end();
   }
 
-  /** What has no newline yet is a line too. */
+  /** Passes on the text after the last newline as a line. */
   end(): void {
     if (this.#rest !== '') this.#onLine(this.#rest);
     this.#rest = '';

@@ -3,7 +3,10 @@ import { finished } from 'node:stream/promises';
 
 const KEPT_LINES = 20;
 
-/** All that one rank wrote, on disk, and its last lines at hand; a rank that starts again goes on in its file. */
+/**
+ * A file with everything that one rank wrote, and its last lines in memory. A rank that starts again appends to the
+ * file.
+ */
 export class LogFile {
   readonly path: string;
   readonly #stream: WriteStream;
@@ -14,7 +17,7 @@ export class LogFile {
     this.path = path;
     this.#stream = createWriteStream(path, { flags: 'a' });
     this.#written = finished(this.#stream);
-    // Reported by close.
+    // close() reports the error.
     this.#written.catch(() => undefined);
   }
 

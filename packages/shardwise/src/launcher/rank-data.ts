@@ -2,34 +2,34 @@ import type { ThreadsWorld } from '@shardwise/collectives';
 import type { ShmWorld } from '@shardwise/collectives/node';
 import type { TransportChoice } from './transports/transport-choice.ts';
 
-/** Tells workers and child processes of a launcher from others. */
+/** Distinguishes workers and child processes of a launcher from others. */
 export const rankDataMarker = 'shardwise-rank-2';
 
-/** How a rank joins the others. */
+/** How a rank joins the other ranks. */
 export type JoinWay = LocalWay | TcpWay | HostedWay | ApartWay;
 
-/** How ranks meet that are all on this host. */
+/** How ranks of one host join each other. */
 export type LocalWay =
   | { readonly kind: 'threads'; readonly world: ThreadsWorld }
   | { readonly kind: 'shm'; readonly world: ShmWorld };
 
-/** Workers of parameter servers, which come and go one by one. */
+/** For workers of parameter servers, which start again one by one and do not talk to each other. */
 export interface ApartWay {
   readonly kind: 'apart';
 }
 
 export interface TcpWay {
   readonly kind: 'tcp';
-  /** By rank: the place of its host. */
+  /** The place of the host of each rank, by rank. */
   readonly hosts: readonly number[];
   readonly meeting: TcpMeeting;
 }
 
-/** Shared memory within each host, TCP between hosts. */
+/** Ranks of one host share memory, and hosts talk by TCP. */
 export interface HostedWay {
   readonly kind: 'hosted';
   readonly local: LocalWay;
-  /** By rank: the place of its host. */
+  /** The place of the host of each rank, by rank. */
   readonly hosts: readonly number[];
   readonly meeting: TcpMeeting;
 }
@@ -38,21 +38,21 @@ export interface HostedWay {
 export interface TcpMeeting {
   readonly store: { readonly host: string; readonly port: number };
   readonly secret: string;
-  /** Counts the starts of the group: ranks of another one are refused. */
+  /** Counts the starts of the group. Ranks with another epoch are refused. */
   readonly epoch: number;
-  /** This host's address, where its ranks listen. */
+  /** The address of this host, at which its ranks listen. */
   readonly host: string;
 }
 
-/** Where the parameter servers of a run are, and what opens them. */
+/** The addresses of a run's parameter servers, and the secret that gives access to them. */
 export interface ServersData {
   readonly addresses: readonly { readonly host: string; readonly port: number }[];
   readonly secret: string;
-  /** Whether the next server has a copy of what each has. */
+  /** Whether the following server keeps a copy of the data of each server. */
   readonly areReplicated: boolean;
 }
 
-/** What a rank is told by its launcher. */
+/** The data that a launcher gives to a rank. */
 export interface RankData {
   readonly marker: typeof rankDataMarker;
   readonly rank: number;
@@ -62,13 +62,16 @@ export interface RankData {
   readonly resumeDirectory: string | undefined;
   readonly way: JoinWay;
   readonly transport: TransportChoice;
-  /** Undefined: the run has no parameter servers. */
+  /** Undefined if the run has no parameter servers. */
   readonly servers: ServersData | undefined;
-  /** Memory of the StopWord; undefined: the launcher says it in a message, and ranks agree on the step. */
+  /**
+   * The memory of the StopWord. If undefined, the launcher sends the stop as a message, and the ranks agree on the
+   * step.
+   */
   readonly stop: SharedArrayBuffer | undefined;
 }
 
-/** What a launcher tells a rank that runs. */
+/** An order of the launcher to a rank that runs. */
 export type LauncherOrder =
   | { readonly kind: 'stop' }
   | { readonly kind: 'abort'; readonly rank: number | undefined; readonly reason: string };

@@ -5,11 +5,11 @@ import type { LauncherOrder, RankData } from './rank-data.ts';
 /** How a rank ended. */
 export interface RankEnd {
   readonly exitCode: number;
-  /** What it threw, where it threw. */
+  /** What the rank threw, if it threw. */
   readonly error: unknown;
-  /** What became of its process, where it did not end by itself. */
+  /** What happened to the process of the rank, if it did not end by itself. */
   readonly fate?: string | undefined;
-  /** Ended by the launcher, because of another rank or at the user's wish. */
+  /** Whether the launcher ended the rank, because of another rank or because the user asked for it. */
   readonly terminated: boolean;
 }
 
@@ -27,19 +27,19 @@ export interface RankStart {
   readonly data: RankData;
   readonly onMessage: (message: RankMessage) => void;
   readonly onLine: (line: string, stream: OutputStream) => void;
-  /** The rank is about to be ended for this reason: the others are to hear it first. */
+  /** Called when the rank is about to be ended for this reason, because the other ranks must learn of it first. */
   readonly onDoomed: (reason: string) => void;
-  /** The moment the rank is gone; its last output may still be under way. */
+  /** Called at the moment when the rank is gone. Its last output may still be under way. */
   readonly onEnd: (end: RankEnd) => void;
 }
 
-/** A rank that has been started, whatever it is. */
+/** A rank that has been started, as a thread or as a process. */
 export interface RankHandle {
-  /** Settles when the rank is gone and all it wrote is in its log. */
+  /** Settles when the rank is gone and all its output is in its log. */
   readonly outcome: Promise<RankOutcome>;
-  /** Does nothing where the rank is gone. */
+  /** Does nothing if the rank is gone. */
   order(order: LauncherOrder): void;
-  /** Ends the rank wherever it is. */
+  /** Ends the rank at once, whatever it does. */
   terminate(): Promise<void>;
 }
 
@@ -47,6 +47,6 @@ export interface RankHandle {
 export interface LaunchResult {
   /** The outcome of each rank. */
   readonly outcomes: readonly RankOutcome[];
-  /** The rank that failed by itself, before the others failed for want of it. */
+  /** The rank that failed first, before other ranks failed because it was gone. */
   readonly culprit: number | undefined;
 }

@@ -4,7 +4,7 @@ import type { OutputStream } from '../terminal/run-output.ts';
 import { LineSplitter } from './line-splitter.ts';
 import { LogFile } from './log-file.ts';
 
-/** Follows what one rank writes: line by line to its launcher, all of it into its log. */
+/** Follows what one rank writes. It passes each line to the launcher, and writes everything to the rank's log. */
 export class RankLog {
   readonly #file: LogFile;
   readonly #ended: Promise<unknown>;
@@ -27,7 +27,7 @@ export class RankLog {
     this.#ended = Promise.all([follow(streams.stdout, 'stdout'), follow(streams.stderr, 'stderr')]);
   }
 
-  /** To be called once both streams have ended. `lastLines` are at the end of the file. */
+  /** Closes the log. Call this when both streams have ended. `lastLines` are the last lines of the file. */
   async close(): Promise<{ readonly logPath: string; readonly lastLines: readonly string[] }> {
     await this.#ended;
     await this.#file.close();

@@ -4,14 +4,14 @@ import { describeEnd } from './failure.ts';
 import type { LauncherOrder } from './rank-data.ts';
 import type { RankEnd, RankHandle, RankOutcome, RankStart } from './rank-handle.ts';
 
-/** How ranks come and go one by one. */
+/** How ranks are started again one by one. */
 export interface ApartOptions {
-  /** How often each of them is started again. */
+  /** How often each rank is started again. */
   readonly restarts: number;
   readonly onRestart: (rank: number, reason: string) => void;
 }
 
-/** A rank that is started again by itself when it fails: nobody else is told. */
+/** A rank that is started again when it fails. The other ranks are not told. */
 export class RestartedRank implements RankHandle {
   readonly outcome: Promise<RankOutcome>;
   readonly #create: new (start: RankStart) => RankHandle;
@@ -56,7 +56,7 @@ export class RestartedRank implements RankHandle {
         this.#hasStepped ||= isStep(message);
         onMessage(message);
       },
-      // Its end is that of the last start.
+      // The end of this rank is the end of its last start, which #run reports.
       onEnd: () => undefined,
     });
   }
@@ -73,7 +73,10 @@ export class RestartedRank implements RankHandle {
     }
   }
 
-  /** Not after a mistake of the script, which would come again, nor when the run is to end. */
+  /**
+   * Whether the rank is started again. It is not after a mistake of the script, which would occur again, nor when the
+   * run is to end.
+   */
   #goesOnAfter({ exitCode, error, terminated }: RankEnd): boolean {
     if (exitCode === 0 || terminated || this.#isEnding || this.#stop !== undefined) return false;
     if (this.#starts > this.#options.restarts) return false;

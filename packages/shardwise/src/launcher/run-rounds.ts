@@ -19,25 +19,28 @@ export interface RunRoundsOptions extends Omit<
   'round' | 'transport' | 'ended' | 'onFailure'
 > {
   readonly rendezvous: Rendezvous;
-  /** Whether the next round may have other hosts: then what fails in one may go well in another. */
+  /** Whether the next round may have other hosts. A failure on one of them may then not occur again. */
   readonly isElastic: boolean;
-  /** Called before the ranks start; what it returns is called when the round is over and they have ended. */
+  /**
+   * Called before the ranks start. The function that it returns is called when the round is over and the ranks have
+   * ended.
+   */
   readonly onRound: (start: RoundStart) => Promise<() => Promise<void>>;
 }
 
 export interface RoundStart {
   readonly round: Round;
   readonly choice: TransportChoice;
-  /** How the round before it ended. */
+  /** How the previous round ended. */
   readonly before: RoundEnd | undefined;
 }
 
-/** How a run ended, for this host. */
+/** How a run ended, as this host sees it. */
 export interface RunEnd {
-  /** How this host's last ranks ended; undefined where none were started. */
+  /** How this host's last ranks ended. Undefined if none were started. */
   readonly result: LaunchResult | undefined;
   readonly end: RoundEnd;
-  /** How much of the restart budget has been used up. */
+  /** How many restarts of the budget have been used up. */
   readonly restarts: number;
 }
 
@@ -58,7 +61,7 @@ export async function runRounds(options: RunRoundsOptions): Promise<RunEnd> {
   }
 }
 
-/** Who does not want a run any more does not wait for others either. */
+/** Waits for the next round. A user who ends the run does not have to wait for other hosts. */
 async function nextRound(
   rendezvous: Rendezvous,
   signal: AbortSignal,
@@ -72,8 +75,8 @@ async function nextRound(
 }
 
 /**
- * A rank that fails for want of another one may be noticed first: so long its host waits for the one
- * where the failure began, unless nothing is heard of that one anyway.
+ * The failure of a rank that failed because of another one may be noticed first. A host waits this long for the host
+ * where the failure began to report it, unless that host has gone quiet.
  */
 const CONSEQUENCE_MS = 700;
 
@@ -128,7 +131,7 @@ async function runRound(
     if (result.culprit === undefined && !isEnded && !signal.aborted) await rendezvous.finish(round);
     return { result, end: await over, restarts: round.restarts };
   } catch (error) {
-    // Others are not to wait for ranks that have never started.
+    // Other hosts must not wait for ranks that have never started.
     const reason = error instanceof Error ? error.message : String(error);
     say({ kind: 'failed', failure: { node, reason } });
     throw error;
@@ -157,8 +160,8 @@ function launchEndOf(end: RoundEnd): LaunchEnd {
 }
 
 /**
- * What a failure is blamed on: the rank, and the place of its host. For a rank that failed because another
- * one was gone, it is that other one, as far as the error names it.
+ * Returns the rank that a failure is blamed on, and the place of its host. If a rank failed because another one was
+ * gone, that other rank is blamed, if the error names it.
  */
 function failureOf(
   round: Round,

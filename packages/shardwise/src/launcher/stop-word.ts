@@ -1,11 +1,10 @@
 import type { StopSource } from '../rank/rank-host.ts';
 
 /**
- * How the launcher stops all ranks after the same step. One 32-bit word of shared memory holds the
- * first step that no rank has asked about yet, times two, plus one once a stop is requested. A rank
- * that asks about a new step raises it by compare-and-exchange; from the request on it stands still,
- * and the answer is yes from that step on. So no rank has been told to go on after a step at which
- * another one stops, whatever the threads' timing.
+ * Lets the launcher stop all ranks after the same step. One 32-bit word of shared memory contains the first step that
+ * no rank has asked about yet, times two, plus one if a stop has been requested. A rank that asks about a new step
+ * raises the word by compare-and-exchange. After the request the word stays as it is, and the answer is yes from its
+ * step on. So no rank is told to go on after a step at which another rank stops, whatever the timing of the threads.
  */
 export class StopWord implements StopSource {
   readonly #word: Int32Array<SharedArrayBuffer>;
@@ -26,7 +25,7 @@ export class StopWord implements StopSource {
     return (Atomics.load(this.#word, 0) & 1) === 1;
   }
 
-  /** Whether to stop after update `step`; the same answer on every rank. Steps ascend, below 2^30. */
+  /** Whether to stop after update `step`. The answer is the same on every rank. Steps ascend and are below 2^30. */
   stopsAfter(step: number): boolean {
     for (;;) {
       const word = Atomics.load(this.#word, 0);

@@ -2,8 +2,8 @@ import { nextTurn, type ProcessGroup } from '@shardwise/core/extend';
 import type { StopSource } from './rank-host.ts';
 
 /**
- * The stop of ranks that share no memory with who asks for it: each may hear of it at another step,
- * so every question is one all-reduce of a byte.
+ * The stop of ranks that share no memory with the launcher. Each rank may hear of the request at another step, so every
+ * question is an all-reduce of one byte.
  */
 export class AgreedStop implements StopSource {
   readonly #group: ProcessGroup;
@@ -22,7 +22,7 @@ export class AgreedStop implements StopSource {
   }
 
   async stopsAfter(): Promise<boolean> {
-    // A loop of calls that settle at once would never let the request in.
+    // If all calls settled at once, a loop of them would never let the event loop receive the request.
     await nextTurn();
     const bytes = Uint8Array.of(this.#requested ? 1 : 0);
     await this.#group.allReduce({ bytes, dtype: 'u8' }, 'max');

@@ -18,12 +18,12 @@ const fields = {
   memory: [isRecord, 'what memory() returned'],
 } as const satisfies Record<keyof StepMetrics, readonly [(value: unknown) => boolean, string]>;
 
-/** Checks what a script reports: types are gone when it runs. Remembers the names and the last step. */
+/** Checks what a script reports, because its types may not have been checked. Remembers the names and the last step. */
 export class MetricsCheck {
   readonly #names = new Set<string>();
   #last: number | undefined;
 
-  /** Throws ConfigError. */
+  /** Throws ConfigError if a report is wrong. */
   check(report: StepMetrics): void {
     for (const [name, value] of Object.entries(report)) {
       if (!isField(name)) throw unknownField(name, value);
@@ -105,14 +105,14 @@ function foundText(value: unknown): string {
   return `a ${value.constructor?.name ?? 'record'}`;
 }
 
-/** How the value is got that was probably meant. */
+/** Suggests how to get the value that was probably meant. */
 function wayText(value: unknown): string {
   if (value instanceof Promise) return ': await it';
   if (typeof value === 'bigint') return ': Number(…)';
   return typeof value === 'object' && value !== null && 'item' in value ? ': await ….item()' : '';
 }
 
-/** What `describe` takes. Throws ConfigError. */
+/** Checks the argument of `describe`. Throws ConfigError. */
 export function checkFacts(facts: Readonly<Record<string, unknown>>): void {
   for (const [name, value] of Object.entries(facts)) {
     const isFact = ['string', 'boolean'].includes(typeof value) || Number.isFinite(value);

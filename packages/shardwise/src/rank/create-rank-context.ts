@@ -82,8 +82,8 @@ export function createRankContext(parts: RankParts): RankContext {
 const UNDER_WAY_MS = 5000;
 
 /**
- * Whether the work ends soon. It does not where other ranks do not take part in it, as after an error that
- * closes this one.
+ * Whether the pending work ends soon. It does not if other ranks do not take part in it, as after an error that closes
+ * this rank.
  */
 async function settlesSoon(done: Promise<void>): Promise<boolean> {
   const timer = new AbortController();

@@ -5,7 +5,7 @@ import { joinMpi } from './join/join-mpi.ts';
 import type { RankHost } from './rank-host.ts';
 import { withoutLauncher } from './without-launcher.ts';
 
-/** The host of a rank that torchrun, mpirun, srun or an operator has started; rank 0 prints its metrics. */
+/** Returns the host of a rank that torchrun, mpirun, srun or an operator has started. Rank 0 prints its metrics. */
 export function environmentHost(launch: RankLaunch, environment: NodeJS.ProcessEnv): RankHost {
   const { rank, worldSize: size, localRank } = launch;
   const transport = environmentTransport(launch, environment);

@@ -3,8 +3,8 @@ import type { RankLaunch } from '../environment/launch.ts';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
 
 /**
- * How ranks reach each other that another launcher has started: by MPI where it is a launcher of MPI
- * and a library is there, else by TCP.
+ * Chooses how ranks that another launcher has started reach each other. It is MPI if that launcher belongs to MPI and a
+ * library is available, and otherwise TCP.
  */
 export function environmentTransport(
   { launcher, worldSize }: RankLaunch,
@@ -12,7 +12,8 @@ export function environmentTransport(
 ): TransportChoice<'mpi' | 'tcp'> {
   const ranks = `${worldSize} ranks that ${launcher} started`;
   const isOfMpi = launcher === 'open-mpi' || launcher === 'hydra';
-  // Without one of these, srun has not wired its tasks for MPI: each would be alone.
+  // Without one of these variables, srun has not connected its tasks for MPI, and each task would be a world of its
+  // own.
   const isWired = ['PMI_RANK', 'PMIX_RANK'].some((name) => environment[name] !== undefined);
   if (!isOfMpi && !(launcher === 'slurm' && isWired)) return { kind: 'tcp', reason: ranks };
   const found = mpiAvailability();

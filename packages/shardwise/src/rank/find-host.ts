@@ -11,14 +11,14 @@ import { loneHost } from './lone-host.ts';
 import type { RankHost } from './rank-host.ts';
 
 /**
- * Our launcher, where it has started this rank; else the script's own group; else what the environment says.
- * Throws ConfigError.
+ * Finds the host of this rank: our launcher if it has started this rank, otherwise the script's own group, and
+ * otherwise what the environment says. Throws ConfigError.
  */
 export async function findHost(group?: ProcessGroup): Promise<RankHost> {
   const link = await findLauncher();
   if (link !== undefined) return launchedHost(link, group);
   if (group !== undefined) return groupHost(group, process.env);
-  // What a rank starts is not that rank, though it has its variables.
+  // A process or thread that a rank starts has the rank's variables, but is not that rank.
   if (!isMainThread || process.env[launcherVariable] !== undefined) return loneHost();
   const launch = asRankLaunch(detectLaunch(process.env));
   return launch.kind === 'rank' && launch.worldSize > 1

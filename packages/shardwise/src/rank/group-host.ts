@@ -4,7 +4,7 @@ import { ownTransport } from './own-transport.ts';
 import type { RankHost } from './rank-host.ts';
 import { withoutLauncher } from './without-launcher.ts';
 
-/** The host of a rank whose script has connected the ranks itself; rank 0 prints its metrics. */
+/** Returns the host of a rank whose script has connected the ranks itself. Rank 0 prints its metrics. */
 export function groupHost(group: ProcessGroup, environment: NodeJS.ProcessEnv): RankHost {
   const { rank, size } = group;
   const launch = detectLaunch(environment);
@@ -12,7 +12,7 @@ export function groupHost(group: ProcessGroup, environment: NodeJS.ProcessEnv): 
   const transport = ownTransport(group);
   return {
     rank,
-    // Where nobody says which ranks share a host, all may.
+    // If it is unknown which ranks share a host, all of them may.
     localRank: isSame ? launch.localRank : rank,
     transport,
     isRecorded: true,

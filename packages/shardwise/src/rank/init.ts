@@ -43,7 +43,7 @@ const initRules: OptionRules<InitOptions> = {
   },
 };
 
-/** The mesh axis of a world whose script makes no mesh of its own. */
+/** The mesh axis of the world, for scripts that make no mesh. */
 const AXIS = 'dp';
 
 const STACK_FRAMES = 50;
@@ -56,14 +56,15 @@ const STACK_FRAMES = 50;
  */
 export async function init(options: InitOptions = {}): Promise<RankContext> {
   checkOptions('init', options, initRules);
-  // Frames of the library stand between an error and the line of the script.
+  // Frames of the library lie between an error and the line of the script, so stacks must be long enough.
   Error.stackTraceLimit = Math.max(Error.stackTraceLimit, STACK_FRAMES);
   const host = await findHost(options.group);
   const joined = await host.join();
   const { group, arena } = joined;
   if (options.timeoutMs !== undefined) limitCalls(group, options.timeoutMs);
   let runDirectory: string | undefined;
-  // Before its first call, which may be the one that asks for the directory.
+  // The recorder must be there before the first call of the group, which may be the one that shares the run's
+  // directory.
   if (host.isRecorded && canRecordCalls(group))
     recordFlight(group, () => runDirectory, process.env);
   const surroundings = await host.enter(joined);

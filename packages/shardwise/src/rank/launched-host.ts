@@ -10,21 +10,21 @@ import { OwnStop } from './own-stop.ts';
 import type { RankHost } from './rank-host.ts';
 
 /**
- * The host of a rank that `shardwise run` has started; metrics go to the launcher, which shows them. `own` is
- * a group that the script has made. Throws ConfigError where it has other ranks.
+ * Returns the host of a rank that `shardwise run` has started. Metrics go to the launcher, which shows them. `own` is a
+ * group that the script has made. Throws ConfigError if that group has other ranks.
  */
 export function launchedHost(link: LauncherLink, own?: ProcessGroup): RankHost {
   const { data } = link;
   const { rank, localRank, runDirectory, resumeDirectory } = data;
   if (own !== undefined) checkOwnGroup(own, data);
   const transport = own === undefined ? data.transport : ownTransport(own);
-  // The launcher itself ends the calls of ranks that share its memory.
+  // If ranks share memory with the launcher, the launcher itself ends their calls.
   const isTold = own !== undefined || !['threads', 'shm'].includes(data.way.kind);
   const stopped = Promise.withResolvers<void>();
   const aborted = Promise.withResolvers<never>();
-  // Nobody hears of the error where the rank has joined and makes no call.
+  // Avoids an unhandled rejection if the rank has joined and makes no call.
   aborted.promise.catch(() => undefined);
-  // From the start: a rank that waits for one that has failed is not to wait on.
+  // Listens from the start, so that a rank does not go on waiting for a rank that has failed.
   link.listen((order) => {
     if (order.kind === 'stop') stopped.resolve();
     else aborted.reject(abortReason(order));
@@ -60,8 +60,8 @@ export function launchedHost(link: LauncherLink, own?: ProcessGroup): RankHost {
 }
 
 /**
- * The error with which a group is closed, so that its calls name the rank that failed, and not the one that
- * was told of it.
+ * Returns the error with which a group is closed. Its calls then name the rank that failed, and not the rank that was
+ * told of the failure.
  */
 export function abortReason({ rank, reason }: LaunchEnd): Error {
   return new CollectiveAbortedError(

@@ -10,7 +10,7 @@ import {
 } from '../launcher/rank-data.ts';
 import type { RankMessage } from '../run-state/message.ts';
 
-/** A rank's end of its connection with the launcher that has started it. */
+/** A rank's end of the connection with the launcher that has started it. */
 export interface LauncherLink {
   readonly data: RankData;
   send(message: RankMessage): void;
@@ -18,7 +18,9 @@ export interface LauncherLink {
   close(): void;
 }
 
-/** The link to the launcher; undefined where this thread is not a rank that `shardwise run` has started. */
+/**
+ * Returns the link to the launcher. Returns undefined if this thread is not a rank that `shardwise run` has started.
+ */
 export async function findLauncher(): Promise<LauncherLink | undefined> {
   const data: unknown = workerData;
   if (isRankData(data) && 'port' in data && data.port instanceof MessagePort) {
@@ -42,7 +44,7 @@ function threadLink(data: RankData, port: MessagePort): LauncherLink {
 }
 
 async function processLink(): Promise<LauncherLink> {
-  // The channel keeps its messages until somebody listens, and the process alive until it has one.
+  // The channel keeps messages until somebody listens. It must keep the process alive until the data has come.
   process.channel?.ref();
   const [data]: readonly unknown[] = await once(process, 'message');
   process.channel?.unref();

@@ -6,7 +6,10 @@ import { joinThreads } from './join/join-shared-memory.ts';
 import { printedMetrics } from './printed-metrics.ts';
 import type { RankHost } from './rank-host.ts';
 
-/** Prints metrics as plain lines; Ctrl-C asks for an end, a second one ends the process. */
+/**
+ * Returns the host of a rank that is alone. It prints metrics as plain lines. The first Ctrl-C asks for an end, and the
+ * second one ends the process.
+ */
 export function loneHost(): RankHost {
   return {
     rank: 0,

@@ -1,7 +1,7 @@
 import { nextTurn } from '@shardwise/core/extend';
 import type { StopSource } from './rank-host.ts';
 
-/** The stop of a rank that waits for no other one: each ends when it hears of it. */
+/** The stop of a rank that waits for no other rank. Each rank ends when it hears of the request. */
 export class OwnStop implements StopSource {
   #requested = false;
 
@@ -14,7 +14,7 @@ export class OwnStop implements StopSource {
   }
 
   async stopsAfter(): Promise<boolean> {
-    // A loop of calls that settle at once would never let the request in.
+    // If all calls settled at once, a loop of them would never let the event loop receive the request.
     await nextTurn();
     return this.#requested;
   }

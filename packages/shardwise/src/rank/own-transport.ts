@@ -1,7 +1,7 @@
 import { ConfigError, type ProcessGroup } from '@shardwise/core/extend';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
 
-/** What is said of the transport of a group that the script has made. */
+/** Returns the transport to show for a group that the script has made. */
 export function ownTransport({ size }: ProcessGroup): TransportChoice<'own'> {
   return {
     kind: 'own',
@@ -9,7 +9,7 @@ export function ownTransport({ size }: ProcessGroup): TransportChoice<'own'> {
   };
 }
 
-/** Throws ConfigError where the launcher started another rank. */
+/** Throws ConfigError if the group's rank or size is not that of the rank that the launcher started. */
 export function checkOwnGroup(
   group: ProcessGroup,
   { rank, worldSize }: { readonly rank: number; readonly worldSize: number },

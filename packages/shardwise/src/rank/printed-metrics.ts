@@ -12,11 +12,13 @@ export interface PrintedMetrics {
   readonly onClose: () => void;
 }
 
-/** The metrics of a rank without our launcher: rank 0 prints its own, and each rank hears Ctrl-C itself. */
+/**
+ * Handles the metrics of a rank without our launcher. Rank 0 prints its own metrics, and each rank listens to Ctrl-C.
+ */
 export function printedMetrics(options: {
   readonly runDirectory: string;
   readonly rank: number;
-  /** How the rank reaches the others; undefined where there are none. */
+  /** How the rank reaches the others. Undefined if there are none. */
   readonly transport?: TransportChoice;
   readonly onStop: () => void;
 }): PrintedMetrics {

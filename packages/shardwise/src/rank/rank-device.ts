@@ -9,8 +9,9 @@ import {
 import type { JoinedRank } from './join/joined-rank.ts';
 
 /**
- * The device of a rank: the script's own, else the one that the environment names, else the CPU. Throws ConfigError where script and
- * environment name different ones, or the environment one that there is not; BackendError where the device is not there.
+ * Returns the device of a rank: the script's own, otherwise the one that the environment names, otherwise the CPU.
+ * Throws ConfigError if script and environment name different devices, or the environment names an unknown one. Throws
+ * BackendError if the device is not available.
  */
 export async function rankDevice(
   own: Backend | undefined,

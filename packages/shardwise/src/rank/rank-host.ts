@@ -3,15 +3,15 @@ import type { ServersData } from '../launcher/rank-data.ts';
 import type { RankMessage } from '../run-state/message.ts';
 import type { JoinedRank } from './join/joined-rank.ts';
 
-/** What surrounds a rank: a launcher, ours or another one, or nobody. */
+/** The surroundings of a rank: our launcher, another launcher, or none. */
 export interface RankHost {
   readonly rank: number;
   readonly localRank: number;
   readonly transport: TransportChoice;
-  /** Whether to leave a record of the last calls. */
+  /** Whether the rank leaves a record of its last calls. */
   readonly isRecorded: boolean;
   join(): Promise<JoinedRank>;
-  /** To be called once the group has been made, for what can only be said with a group. */
+  /** Call this when the group has been made. It returns what can only be known with a group. */
   enter(joined: JoinedRank): Promise<RankSurroundings>;
 }
 
@@ -19,7 +19,7 @@ export interface RankSurroundings {
   readonly runDirectory: string;
   readonly resumeDirectory: string | undefined;
   readonly stop: StopSource;
-  /** Absent where the run has no parameter servers. */
+  /** Absent if the run has no parameter servers. */
   readonly serversData?: ServersData | undefined;
   readonly send: (message: RankMessage) => void;
   readonly onClose: () => void;
@@ -28,6 +28,6 @@ export interface RankSurroundings {
 /** Whether the user has asked for an end. */
 export interface StopSource {
   readonly requested: boolean;
-  /** Whether to stop after update `step`; the same answer on every rank. */
+  /** Whether to stop after update `step`. The answer is the same on every rank. */
   stopsAfter(step: number): boolean | Promise<boolean>;
 }

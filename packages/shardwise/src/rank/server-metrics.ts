@@ -2,17 +2,17 @@ import { connectServers, type ConnectedServers } from '@shardwise/collectives/no
 import type { ServerStep } from '@shardwise/core/extend';
 import type { ServersData } from '../launcher/rank-data.ts';
 
-/** Curves of more would leave a run no names for its own. */
+/** Curves of more workers would leave too few of a run's names for the script's own metrics. */
 const MAX_WORKERS = 16;
 
-/** The parameter servers of a rank, and what its latest step has seen of them. */
+/** The parameter servers of a rank, and the metrics of its latest step with them. */
 export interface RankServers {
   readonly servers: ConnectedServers;
-  /** Curves of the report: how far this rank is ahead, how stale its gradient was, and how long it waited. */
+  /** Returns curves for the report: how far this rank is ahead, how stale its gradient was, and how long it waited. */
   readonly metrics: (rank: number) => Readonly<Record<string, number>>;
 }
 
-/** Without `data` the run has no servers. */
+/** Connects a rank with its servers. `data` is undefined if the run has no servers. */
 export function rankServers(data: ServersData | undefined): RankServers {
   const none = { addresses: [], secret: 'no servers', areReplicated: false };
   const { addresses, secret, areReplicated } = data ?? none;

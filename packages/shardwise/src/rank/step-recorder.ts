@@ -7,14 +7,16 @@ import type { StepMetrics } from './step-metrics.ts';
 export interface StepRecorderOptions {
   readonly rank: number;
   readonly send: (message: RankMessage) => void;
-  /** Bytes in use on the rank's device, where it counts them. */
+  /** Returns the bytes in use on the rank's device, if the device counts them. */
   readonly memoryBytes: () => number | undefined;
 }
 
-/** A step with more events than this is no good picture. */
+/** A timeline with more events than this would be unreadable. */
 const MAX_EVENTS = 5000;
 
-/** Turns a loop's metrics into messages: adds what the rank's time went into since the step before. */
+/**
+ * Turns the metrics of a training loop into messages. Adds what the rank's time was spent on since the previous step.
+ */
 export class StepRecorder {
   readonly #options: StepRecorderOptions;
   readonly #unsubscribe: () => void;
@@ -31,7 +33,7 @@ export class StepRecorder {
     this.#unsubscribe = subscribe((event) => this.#listen(event));
   }
 
-  /** Throws ConfigError for what is no such report. */
+  /** Reports a step. Throws ConfigError for a wrong report. */
   report(report: StepMetrics): void {
     this.#check.check(report);
     const { step, ...metrics } = report;
@@ -66,8 +68,8 @@ export class StepRecorder {
   }
 
   /**
-   * Remarks on a loss that is not finite, once in a run: it goes on, and may write many lines before somebody
-   * looks.
+   * Warns of a loss that is not finite. It warns once in a run, because the run goes on and may write many lines before
+   * somebody looks.
    */
   #remark(step: number, loss: number | undefined): void {
     if (loss === undefined || Number.isFinite(loss) || this.#wasNotFinite) return;
@@ -81,7 +83,10 @@ export class StepRecorder {
     this.#unsubscribe();
   }
 
-  /** Reports 1, 2, 4, 8, …: the same steps on every rank, few in a long run. */
+  /**
+   * Whether a timeline of this report is sent. These are reports 1, 2, 4, 8, …, which are the same on every rank and
+   * few in a long run.
+   */
   get #capturing(): boolean {
     return Number.isInteger(Math.log2(this.#reports));
   }

@@ -8,12 +8,12 @@ import { AgreedStop } from './agreed-stop.ts';
 import { printedMetrics } from './printed-metrics.ts';
 import type { RankSurroundings } from './rank-host.ts';
 
-/** What surrounds a rank of a group that our launcher has not made: rank 0 prints its metrics. */
+/** Returns the surroundings of a rank in a group that our launcher has not made. Rank 0 prints its metrics. */
 export async function withoutLauncher(
   group: ProcessGroup,
   transport: TransportChoice,
 ): Promise<RankSurroundings> {
-  // By one clock, and on one host's disk.
+  // Rank 0 chooses the directory, because its name depends on the clock.
   const own = resolve(runDirectoryName(process.argv[1] ?? 'script', new Date()));
   const runDirectory = await shareText(group, own);
   const stop = new AgreedStop(group);
@@ -26,7 +26,7 @@ export async function withoutLauncher(
   return { runDirectory, resumeDirectory: undefined, stop, ...metrics };
 }
 
-/** Rank 0's text on every rank; also the moment from which on all know that it is there. */
+/** Returns rank 0's text on every rank. */
 async function shareText(group: ProcessGroup, text: string): Promise<string> {
   return z.string().parse(await broadcastObject(group, text, 0));
 }

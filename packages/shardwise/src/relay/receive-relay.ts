@@ -5,7 +5,7 @@ import { batchKey, decodeBatch } from './relay-batch.ts';
 export interface ReceiveRelayOptions {
   readonly store: Store;
   readonly epoch: number;
-  /** The place of the host that sends, and its ranks. */
+  /** The place of the host that sends. */
   readonly node: number;
   readonly firstRank: number;
   readonly ranks: number;
@@ -13,18 +13,18 @@ export interface ReceiveRelayOptions {
   readonly onMessage: (message: RankMessage) => void;
 }
 
-/** Takes what another host's ranks say; settles behind its last message, or when it is told to end. */
+/** Receives the messages of another host's ranks. Settles after the last message, or when the signal aborts. */
 export async function receiveRelay(options: ReceiveRelayOptions): Promise<void> {
   const { store, epoch, node, firstRank, ranks, signal, onMessage } = options;
   for (let sequence = 0; !signal.aborted; sequence += 1) {
     const key = batchKey(epoch, node, sequence);
-    // Ended by the signal, or with the store: in both cases nothing follows.
+    // The signal or the loss of the store ends the wait. In both cases no message follows.
     const bytes = await store.get(key, { timeoutMs: Infinity, signal }).catch(() => undefined);
     if (bytes === undefined) return;
     await store.delete(key).catch(() => undefined);
     const batch = decodeBatch(bytes);
     for (const message of batch?.messages ?? []) {
-      // A host speaks for its own ranks only.
+      // A host may only send messages of its own ranks.
       if (message.rank >= firstRank && message.rank < firstRank + ranks) onMessage(message);
     }
     if (batch === undefined || batch.isLast) return;

@@ -1,19 +1,19 @@
 import { z } from 'zod';
 import { parseRankMessage, type RankMessage } from '../run-state/message.ts';
 
-/** The key under which host `node` puts its `sequence`-th batch. */
+/** Returns the key under which host `node` puts its `sequence`-th batch. */
 export function batchKey(epoch: number, node: number, sequence: number): string {
   return `relay/${epoch}/${node}/${sequence}`;
 }
 
-/** Messages of one host's ranks, on their way to the host that shows the run. */
+/** Messages of one host's ranks to the host that shows the run. */
 export interface RelayBatch {
   readonly messages: readonly RankMessage[];
   /** Whether no batch follows. */
   readonly isLast: boolean;
 }
 
-/** A store takes values of 1 MiB. */
+/** The store accepts values of up to 1 MiB. */
 export const MAX_BATCH_BYTES = 1_000_000;
 const MAX_MESSAGES = 65_536;
 
@@ -22,7 +22,7 @@ const batchSchema = z.object({
   isLast: z.boolean(),
 });
 
-/** JSON has no word for these, and a loss may have diverged. */
+/** The texts of numbers that JSON cannot express. A loss may have diverged. */
 const words: Readonly<Record<string, number>> = {
   NaN: Number.NaN,
   Infinity,
@@ -34,7 +34,7 @@ function number(found: unknown): unknown {
   return typeof found === 'string' ? (words[found] ?? found) : found;
 }
 
-/** JSON's reviver: figures of a step are numbers again. */
+/** The reviver for JSON.parse. It turns these texts back into numbers in the fields that hold figures. */
 function restore(key: string, found: unknown): unknown {
   if (figures.has(key)) return number(found);
   if (key !== 'metrics' || typeof found !== 'object' || found === null) return found;
@@ -51,7 +51,7 @@ export function encodeBatch(encoded: readonly string[], isLast: boolean): Uint8A
   return new TextEncoder().encode(`{"messages":[${encoded.join(',')}],"isLast":${isLast}}`);
 }
 
-/** What is no message of a rank is left out; undefined where all of it is something else. */
+/** Decodes a batch. Leaves out messages that no rank sends. Returns undefined if the bytes are not a batch. */
 export function decodeBatch(bytes: Uint8Array): RelayBatch | undefined {
   try {
     const value: unknown = JSON.parse(new TextDecoder().decode(bytes), restore);

@@ -13,7 +13,7 @@ export interface RelaySenderOptions {
 const BATCH_MS = 100;
 const CLOSE_MS = 1000;
 
-/** Sends what the ranks of this host say to the host that shows the run, through the store. */
+/** Sends the messages of this host's ranks through the store to the host that shows the run. */
 export class RelaySender {
   readonly #options: RelaySenderOptions;
   #queue: string[] = [];
@@ -29,7 +29,7 @@ export class RelaySender {
   send(message: RankMessage): void {
     const encoded = encodeMessage(message);
     const byteLength = Buffer.byteLength(encoded) + 1;
-    // A picture of one step that is too large for the store is no loss to the run.
+    // The run can do without a message that is too large for the store, which is the timeline of a step.
     if (byteLength > MAX_BATCH_BYTES) return;
     if (this.#queuedBytes + byteLength > MAX_BATCH_BYTES) this.#flush(false);
     this.#queue.push(encoded);
@@ -37,7 +37,7 @@ export class RelaySender {
     this.#timer ??= setTimeout(() => this.#flush(false), BATCH_MS);
   }
 
-  /** To be called once the ranks have ended. It does not wait for a store that does not answer. */
+  /** Call this when the ranks have ended. It does not wait for a store that does not answer. */
   async close(): Promise<void> {
     this.#flush(true);
     const limit = new AbortController();
@@ -55,7 +55,7 @@ export class RelaySender {
     this.#sequence += 1;
     this.#queue = [];
     this.#queuedBytes = 0;
-    // Where the store is lost the run is, and that is told elsewhere.
+    // If the store is lost, so is the run, which is reported elsewhere.
     this.#sent = this.#sent.then(() => store.set(key, batch)).catch(() => undefined);
   }
 }

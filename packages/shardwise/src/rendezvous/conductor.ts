@@ -24,15 +24,15 @@ export interface ConductorOptions {
   readonly maxRestarts: number;
   readonly times: RendezvousTimes;
   readonly findResume: FindResume;
-  /** Tells the user what is waited for. */
+  /** Tells the user what the run waits for. */
   readonly onNotice: (text: string) => void;
 }
 
 const TURN_MS = 50;
 
 /**
- * Starts and ends the rounds of a run, on the host that serves the store. The others only come, say
- * that they live, finish or fail; so no two hosts' clocks are compared, and none decides alone.
+ * Starts and ends the rounds of a run, on the host that serves the store. The other hosts only come, give signs of
+ * life, finish or fail. So the clocks of two hosts are never compared, and no other host decides.
  *
  *   gathering ── all MAX hosts have come, or MIN and the last call is over ──► running
  *   running   ── a rank failed, a host is lost or waits, and the budget allows it ──► gathering
@@ -50,7 +50,7 @@ export class Conductor {
     this.#options = options;
   }
 
-  /** `onError`: the store, or what is in it, is broken. */
+  /** Starts to conduct. `onError` is called if the store, or its contents, are broken. */
   start(onError: (error: unknown) => void): void {
     this.#done = this.#run().catch(onError);
   }
@@ -80,7 +80,7 @@ export class Conductor {
     );
     const { waiting, leader } = state;
     const now = performance.now();
-    // The ranks of this host are about to end: there is no round without it.
+    // Without the leader there is no round. Its ranks are about to end, and then it comes too.
     if (!waiting.some(({ id }) => id === leader)) return;
     if (waiting.length < minNodes) {
       this.#lastCallSince = undefined;
@@ -100,10 +100,10 @@ export class Conductor {
     await this.#begin();
   }
 
-  /** A host that says the same again is not told twice. */
+  /** Announces a wait to the user. The same text is not announced twice in a row. */
   #announce(text: string): void {
     if (this.#announced === text) return;
-    // What is over before one can read it is not worth a line.
+    // A wait that ends before one can read the text is not announced.
     if (this.#announced !== '' || performance.now() - this.#gatheringSince > QUIET_MS) {
       this.#options.onNotice(text);
       this.#announced = text;
@@ -154,7 +154,7 @@ export class Conductor {
     } else if (present.length > 0 && nodes.length < maxNodes) {
       await say({ kind: 'joined', nodes: present.map(({ name }) => name) });
     }
-    // Setting nothing where nothing is set shows what is there.
+    // Replacing nothing by nothing changes no value, but returns the value that is there.
     const found = await store.compareSet(endKey(epoch), NOTHING, NOTHING);
     if (found.byteLength > 0) await this.#conclude(decodeEnd(found));
   }
@@ -186,7 +186,7 @@ export class Conductor {
   }
 }
 
-/** Why the last round ended, who of it has not come again, and how long that is waited for. */
+/** Says why the last round ended, which of its hosts have not come again, and how long the run waits for them. */
 function waitingText(
   { nodes, waiting, end }: RendezvousState,
   minNodes: number,
@@ -200,7 +200,7 @@ function waitingText(
   return `${why}Waiting up to ${seconds} s for ${whom}: ${waiting.length} of ${minNodes} hosts have come.`;
 }
 
-/** The user is told of a wait that takes longer than this. */
+/** The user is told only of waits that take longer than this. */
 const QUIET_MS = 1000;
 const NOTHING = new Uint8Array(0);
 

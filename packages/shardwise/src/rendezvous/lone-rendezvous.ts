@@ -8,7 +8,7 @@ export interface LoneRendezvousOptions {
   readonly findResume: FindResume;
 }
 
-/** The rendezvous of a host that is alone: it agrees with nobody, but restarts are limited all the same. */
+/** The rendezvous of a host that is alone. It agrees with nobody, but it also limits restarts. */
 export class LoneRendezvous implements Rendezvous {
   readonly #options: LoneRendezvousOptions;
   #epoch = -1;

@@ -1,7 +1,9 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 
-/** The address by which this host reaches another one; it is there that the others reach this one. */
+/**
+ * Returns the address by which this host reaches another one. The other hosts can reach this host at the same address.
+ */
 export async function addressTowards(host: string, port: number): Promise<string> {
   const socket = connect({ host, port });
   try {

@@ -6,9 +6,11 @@ export interface OpenStoreOptions {
   readonly host: string;
   readonly port: number;
   readonly secret: string;
-  /** Names the job, so that two jobs on one port notice. */
+  /** The name of the job. It lets two jobs on one port notice each other. */
   readonly jobId: string;
-  /** 0: this host serves the store; another one: it does not; undefined: whichever is first. */
+  /**
+   * The place of this host. Place 0 serves the store, and other places do not. If undefined, the first host serves it.
+   */
   readonly place: number | undefined;
   readonly timeoutMs: number;
 }
@@ -19,15 +21,15 @@ export interface OpenedStore {
   /** The address at which all hosts reach the store. */
   readonly host: string;
   readonly port: number;
-  /** The server; undefined on hosts that do not serve the store. */
+  /** The server. Undefined on hosts that do not serve the store. */
   readonly server: Server | undefined;
-  /** What the other hosts call this host. */
+  /** The address at which the other hosts reach this host. */
   readonly address: string;
 }
 
 const JOB_KEY = 'job';
 
-/** Serves the store of a run or finds it. Throws ConfigError and CollectiveError. */
+/** Serves the store of a run, or connects to it. Throws ConfigError and CollectiveError. */
 export async function openStore(options: OpenStoreOptions): Promise<OpenedStore> {
   const { host, port, secret, jobId, place, timeoutMs } = options;
   const server = place === undefined || place === 0 ? await serve(options) : undefined;
@@ -47,7 +49,7 @@ export async function openStore(options: OpenStoreOptions): Promise<OpenedStore>
   }
 }
 
-/** Serves the store; undefined where another host, or another process of this one, has to. */
+/** Serves the store. Returns undefined if another host, or another process of this host, has to serve it. */
 async function serve({ host, port, secret, place }: OpenStoreOptions): Promise<Server | undefined> {
   try {
     return await startStoreServer({ host, port, secret });
@@ -57,7 +59,7 @@ async function serve({ host, port, secret, place }: OpenStoreOptions): Promise<S
   }
 }
 
-/** The port is taken, or the address is not one of this host. */
+/** Whether the port is taken, or the address does not belong to this host. */
 function isElsewhere(error: unknown): boolean {
   return (
     ShardwiseError.isInstance(error) &&

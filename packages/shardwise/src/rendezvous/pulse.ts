@@ -9,14 +9,14 @@ interface Seen {
 }
 
 /**
- * Between two looks the time of so many beats counts at most: a host that was halted itself has seen none of
- * the others' signs.
+ * The greatest time that counts between two looks, in heartbeats. A host that was halted itself has missed the signs of
+ * life of the others, which must not count as their silence.
  */
 const BEATS_PER_LOOK = 2;
 
 /**
- * Signs of life: each host adds to a counter of its own, and whoever looks notes by its own clock
- * how long a counter has not changed. So clocks of different hosts are never compared.
+ * The signs of life of hosts. Each host increments its own counter. Other hosts measure by their own clock how long a
+ * counter has not changed. So clocks of different hosts are never compared.
  */
 export class Pulse {
   readonly #store: Store;
@@ -32,7 +32,7 @@ export class Pulse {
     await this.#store.add(keyOf(id), 1);
   }
 
-  /** Looks; how long the counter of a host has stood still while somebody looked. */
+  /** Looks at the counter of a host. Returns for how long it has not changed while this host was looking. */
   async silentMs(id: string): Promise<number> {
     const count = await this.#store.add(keyOf(id), 0);
     const atMs = performance.now();
@@ -45,7 +45,7 @@ export class Pulse {
     return silentMs;
   }
 
-  /** What the last look found. */
+  /** Returns what the last look found. */
   lastSilentMs(id: string): number {
     return this.#seen.get(id)?.silentMs ?? 0;
   }

@@ -5,7 +5,7 @@ import { secretVariable } from '../launcher/environment.ts';
 const MIN_CHARACTERS = 16;
 const MAX_CHARACTERS = 4096;
 
-/** Reads the secret, which all hosts of a job know and nobody else. Throws ConfigError. */
+/** Reads the secret, which all hosts of a job know and nobody else does. Throws ConfigError. */
 export async function readSecret(
   file: string | undefined,
   environment: NodeJS.ProcessEnv,

@@ -2,7 +2,7 @@ import { CollectiveError } from '@shardwise/core/extend';
 import { z } from 'zod';
 import type { RoundEnd } from './round.ts';
 
-/** A host that has come, and the place that it wishes for. */
+/** A host that has come, and the place that it asks for. */
 export interface Arrival {
   readonly id: string;
   readonly name: string;
@@ -11,25 +11,25 @@ export interface Arrival {
   readonly place?: number | undefined;
 }
 
-/** What all hosts of a run know of it; one value of the store, changed by compare-and-set. */
+/** What all hosts of a run know of it. It is one value of the store, changed by compare-and-set. */
 export interface RendezvousState {
   readonly phase: 'gathering' | 'running' | 'over';
-  /** The host that serves the store; it alone starts and ends rounds. */
+  /** The host that serves the store. Only this host starts and ends rounds. */
   readonly leader: string;
-  /** The epoch of the last round; -1 before the first. */
+  /** The epoch of the last round. It is -1 before the first one. */
   readonly epoch: number;
-  /** Who takes part in it, by place. */
+  /** The hosts of the last round, by place. */
   readonly nodes: readonly Arrival[];
-  /** Who has come for the next one. */
+  /** The hosts that have come for the next round. */
   readonly waiting: readonly Arrival[];
   readonly restarts: number;
   readonly runDirectory: string;
   readonly resumeDirectory?: string | undefined;
-  /** How the last round ended, once it is over. */
+  /** How the last round ended. Absent while it runs. */
   readonly end?: RoundEnd | undefined;
 }
 
-/** Hosts of a run; ranks of a host. */
+/** The greatest number of hosts of a run. MAX_RANKS is the greatest number of ranks of a host. */
 export const MAX_NODES = 1024;
 const MAX_RANKS = 1024;
 
@@ -69,12 +69,12 @@ const stateSchema: z.ZodType<RendezvousState> = z.object({
   end: endSchema.optional(),
 });
 
-/** Throws CollectiveError for what no host of this version writes. */
+/** Decodes the state. Throws CollectiveError for anything that no host of this version writes. */
 export function decodeState(bytes: Uint8Array): RendezvousState {
   return decode(stateSchema, 'state of the run', bytes);
 }
 
-/** Throws CollectiveError for what no host of this version writes. */
+/** Decodes the end of a round. Throws CollectiveError for anything that no host of this version writes. */
 export function decodeEnd(bytes: Uint8Array): RoundEnd {
   return decode(endSchema, 'end of a round', bytes);
 }
@@ -99,11 +99,11 @@ function decode<T>(schema: z.ZodType<T>, what: string, bytes: Uint8Array): T {
   }
 }
 
-/** How a round ended; set once. */
+/** The key of how a round ended. It is set once. */
 export const endKey = (epoch: number): string => `end/${epoch}`;
 
-/** Counts the hosts whose ranks have all finished. */
+/** The key of the number of hosts whose ranks have all finished. */
 export const finishedKey = (epoch: number): string => `finished/${epoch}`;
 
-/** Counts the hosts that have learned that the run is over. */
+/** The key of the number of hosts that have learned that the run is over. */
 export const LEFT_KEY = 'left';

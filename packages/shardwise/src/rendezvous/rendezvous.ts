@@ -5,52 +5,52 @@ export type NextRound =
   | { readonly kind: 'round'; readonly round: Round }
   | { readonly kind: 'over'; readonly end: RoundEnd };
 
-/** Where ranks start again. */
+/** The point from which ranks start again. */
 export type ResumePoint =
-  /** Ranks start from the checkpoint in the directory; from the beginning where there is none. */
+  /** Ranks start from the checkpoint in the directory, or from the beginning if it is undefined. */
   | { readonly kind: 'from'; readonly directory: string | undefined }
-  /** The run is over: no checkpoint that could help is left. */
+  /** The run is over, because no usable checkpoint is left. */
   | { readonly kind: 'nowhere' };
 
-/** Looks for it before each round; `failure` ended the one before. */
+/** Finds the resume point before each round. `failure` ended the previous round. */
 export type FindResume = (failure: RoundFailure | undefined) => Promise<ResumePoint>;
 
-/** Whether ranks that failed so are started again while the budget lasts. */
+/** Whether ranks that ended in this way are started again while the budget lasts. */
 export function mayStartAgain(end: RoundEnd): boolean {
   return end.kind === 'failed' && end.failure.kind !== 'mistake';
 }
 
 /**
- * Where the hosts of a run agree on who takes part, from when, and how it ended. Each host's launcher
- * takes part in one round after another.
+ * Lets the hosts of a run agree on who takes part, from when, and how it ended. Each host's launcher takes part in one
+ * round after another.
  */
 export interface Rendezvous {
-  /** To be called when no rank of this host runs. Rejects with the signal's reason. */
+  /** Waits for the next round. Call this when no rank of this host runs. Rejects with the signal's reason. */
   next(signal: AbortSignal): Promise<NextRound>;
-  /** To be called when all ranks of this host have ended well. */
+  /** Call this when all ranks of this host have ended without a failure. */
   finish(round: Round): Promise<void>;
-  /** What this host says of how the round ended; what was said first holds. */
+  /** Says how the round ended for this host. The first end that any host reports holds. */
   end(round: Round, end: RoundEnd): Promise<void>;
   /** Settles when the round is over for all hosts. */
   ended(round: Round): Promise<RoundEnd>;
   /**
-   * Whether the host at `place` has given no sign of life for so long that its word is not worth
-   * waiting for; it may yet come back, so this alone ends nothing.
+   * Whether the host at `place` has given no sign of life for so long that waiting for its report makes no sense. The
+   * host may come back, so this alone ends nothing.
    */
   isQuiet(round: Round, place: number): boolean;
-  /** Takes leave of the other hosts. */
+  /** Tells the other hosts that this one leaves. */
   close(): Promise<void>;
 }
 
 /** How long hosts wait for each other. */
 export interface RendezvousTimes {
-  /** How long hosts wait for more hosts, once the least number has come. */
+  /** How long hosts wait for more hosts after the least number has come. */
   readonly lastCallMs: number;
   /** How long hosts wait for the least number of hosts. */
   readonly joinTimeoutMs: number;
   /** The time between two signs of life of a host. */
   readonly heartbeatMs: number;
-  /** After so long without a sign of life, a host counts as lost. */
+  /** A host that gives no sign of life for this long counts as lost. */
   readonly heartbeatLimitMs: number;
 }
 

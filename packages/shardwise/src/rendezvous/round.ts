@@ -1,10 +1,10 @@
 /** One host of a round: a launcher and the ranks that it starts. */
 export interface RoundNode {
-  /** The id of the launcher's process, which stays the same in all rounds. */
+  /** The id of the launcher's process. It is the same in all rounds. */
   readonly id: string;
-  /** The host's name, for people. */
+  /** The host's name, for people to read. */
   readonly name: string;
-  /** What the other hosts call it. */
+  /** The address at which the other hosts reach this host. */
   readonly address: string;
   readonly ranks: number;
 }
@@ -17,12 +17,12 @@ export interface Round {
   readonly nodes: readonly RoundNode[];
   /** The place of this host. */
   readonly nodeRank: number;
-  /** How much of the restart budget is used up. */
+  /** How many restarts of the budget have been used up. */
   readonly restarts: number;
   readonly runDirectory: string;
-  /** The checkpoint from which the ranks go on. */
+  /** The checkpoint from which the ranks continue. */
   readonly resumeDirectory: string | undefined;
-  /** The store that all hosts reach; undefined where there is one host. */
+  /** The store that all hosts reach. Undefined if there is only one host. */
   readonly store: RoundStore | undefined;
 }
 
@@ -32,53 +32,53 @@ export interface RoundStore {
   readonly secret: string;
 }
 
-/** What ended a rank's host or a rank, for people and other hosts. */
+/** Why a rank or a host failed, for people and for other hosts. */
 export interface RoundFailure {
-  /** The rank that failed; absent where a host as a whole did. */
+  /** The rank that failed. Absent if a whole host failed. */
   readonly rank?: number | undefined;
-  /** The label of the host; empty where there is one host. */
+  /** The label of the host. Empty if there is only one host. */
   readonly node: string;
   readonly reason: string;
   /**
-   * `mistake`: what a rank would do again, so that nobody starts it again. `checkpoint`: a rank could not
-   * read the one from which it was to go on. Absent: what may go well the next time.
+   * `mistake`: the rank would fail again, so it is not started again. `checkpoint`: a rank could not read the
+   * checkpoint from which it was to continue. Absent: the next start may succeed.
    */
   readonly kind?: FailureKind | undefined;
 }
 
 export type FailureKind = 'mistake' | 'checkpoint';
 
-/** How a round ended, the same for all hosts. */
+/** How a round ended. It is the same for all hosts. */
 export type RoundEnd =
   | { readonly kind: 'finished' }
-  /** A rank or a host; costs a restart. */
+  /** A rank or a host failed. The next round costs a restart. */
   | { readonly kind: 'failed'; readonly failure: RoundFailure }
-  /** Hosts wait that the group can take in; costs none. */
+  /** Hosts wait that the group can take in. The next round costs no restart. */
   | { readonly kind: 'joined'; readonly nodes: readonly string[] }
-  /** The user wanted it at once. */
+  /** The user ended the run at once. */
   | { readonly kind: 'stopped'; readonly node: string };
 
 export function worldSizeOf({ nodes }: Pick<Round, 'nodes'>): number {
   return nodes.reduce((sum, { ranks }) => sum + ranks, 0);
 }
 
-/** The first of the ranks of a host. */
+/** Returns the first of the ranks of a host. */
 export function firstRankOf({ nodes }: Pick<Round, 'nodes'>, nodeRank: number): number {
   return worldSizeOf({ nodes: nodes.slice(0, nodeRank) });
 }
 
-/** The place of each rank's host. */
+/** Returns the place of each rank's host. */
 export function hostsOf({ nodes }: Pick<Round, 'nodes'>): readonly number[] {
   return nodes.flatMap(({ ranks }, place) => Array.from({ length: ranks }, () => place));
 }
 
-/** `node 1 (host-b)`; where there is one host, it goes without a name. */
+/** Returns the label of a host, such as `node 1 (host-b)`. It is empty if there is only one host. */
 export function nodeLabel(nodes: readonly { readonly name: string }[], nodeRank: number): string {
   const name = nodes[nodeRank]?.name ?? '';
   return nodes.length === 1 ? '' : `node ${nodeRank} (${name})`;
 }
 
-/** `Rank 3 on node 1 (host-b) failed: TypeError: …` */
+/** Describes a failure, such as `Rank 3 on node 1 (host-b) failed: TypeError: …`. */
 export function describeFailure({ rank, node, reason }: RoundFailure): string {
   const where = node === '' ? '' : ` on ${node}`;
   if (rank !== undefined) return `Rank ${rank}${where} failed: ${reason}`;

@@ -11,7 +11,7 @@ export class SharedState {
     this.#store = store;
   }
 
-  /** To be called by the host that serves the store, before all others. */
+  /** Sets the first state. The host that serves the store must call this before anything else. */
   async create(state: RendezvousState): Promise<void> {
     await this.#store.set(KEY, encodeJson(state));
   }
@@ -20,7 +20,10 @@ export class SharedState {
     return decodeState(await this.#store.get(KEY, timeoutMs === undefined ? {} : { timeoutMs }));
   }
 
-  /** `change` is asked again where another host was faster; undefined leaves the state as it is. */
+  /**
+   * Changes the state and returns it. `change` is called again if another host was faster. It returns undefined to
+   * leave the state as it is.
+   */
   async update(
     change: (state: RendezvousState) => RendezvousState | undefined,
   ): Promise<RendezvousState> {

@@ -27,12 +27,12 @@ export interface StoreRendezvousOptions extends Omit<
 }
 
 const POLL_MS = 50;
-/** How long a host that leaves waits for the others, which have yet to learn that the run is over. */
+/** How long a host that leaves waits for other hosts, which may still have to learn that the run is over. */
 const LEAVE_MS = 1000;
-/** A host that has missed so many signs of life is quiet. */
+/** A host that has missed this many heartbeats counts as quiet. */
 const QUIET_BEATS = 4;
 
-/** Hosts that agree through a store, which one of them serves. */
+/** The rendezvous of hosts that agree through a store. One of them serves it. */
 export class StoreRendezvous implements Rendezvous {
   readonly #options: StoreRendezvousOptions;
   readonly #shared: SharedState;
@@ -42,21 +42,21 @@ export class StoreRendezvous implements Rendezvous {
   /** Settles when this host has lost the others for good. */
   readonly #lost = Promise.withResolvers<RoundEnd>();
   #isLost = false;
-  /** Settles when this host is cut off in a round: the others may yet come within reach again. */
+  /** Settles when this host is cut off during a round. The others may become reachable again. */
   #cut = Promise.withResolvers<RoundEnd>();
-  /** Whether another round may follow the one that this host takes part in. */
+  /** Whether another round may follow the current one. */
   #canRestart = false;
-  /** Whether the user knows what is waited for. */
+  /** Whether the user has been told what this host waits for. */
   #isTold = false;
   #leader: string | undefined;
   #epoch = -1;
   #isBeating = false;
   /**
-   * Beats since the store last answered. They are counted, and not time, since a host that was halted itself
-   * has not been cut off.
+   * The number of heartbeats since the store last answered. It counts beats instead of time, because a host that was
+   * halted itself has not been cut off.
    */
   #beatsWithoutAnswer = 0;
-  /** What this host said of a round, until the store has it. */
+  /** How this host said that the round ended, until the store has received it. */
   #unheard: RoundEnd | undefined;
 
   constructor(options: StoreRendezvousOptions) {
@@ -78,7 +78,7 @@ export class StoreRendezvous implements Rendezvous {
     this.#beating = setInterval(() => void this.#beat(), times.heartbeatMs);
   }
 
-  /** To be called once, before all else. */
+  /** Opens the rendezvous. It must be called once, before anything else. */
   async open(): Promise<void> {
     const { own, runDirectory } = this.#options;
     if (this.#conductor === undefined) return;
@@ -140,7 +140,7 @@ export class StoreRendezvous implements Rendezvous {
     const id = nodes[place]?.id;
     const { own, times } = this.#options;
     if (id === undefined || id === own.id) return false;
-    // One that serves the store and does not answer can't show how it is either.
+    // A leader whose store does not answer cannot report its own state either.
     if (id === this.#leader && this.#beatsWithoutAnswer > QUIET_BEATS) return true;
     return this.#pulse.lastSilentMs(id) > QUIET_BEATS * times.heartbeatMs;
   }
@@ -156,14 +156,14 @@ export class StoreRendezvous implements Rendezvous {
             this.#lost.promise,
           ])
         : this.#dismiss();
-    // Where the store is gone there is nobody to take leave of.
+    // If the store is gone, there is nobody to leave.
     await leaving.catch(() => undefined);
     clearInterval(this.#beating);
     store.close();
     server?.close();
   }
 
-  /** Tells the others that it is over, if they don't know, and waits until those that live have left. */
+  /** Tells the other hosts that the run is over, if they don't know, and waits until those that are alive have left. */
   async #dismiss(): Promise<void> {
     const { opened, own, times } = this.#options;
     const { nodes, waiting } = await this.#shared.update((state) =>
@@ -184,7 +184,7 @@ export class StoreRendezvous implements Rendezvous {
     }
   }
 
-  /** Comes, and waits until a round starts with this host. */
+  /** Announces this host, and waits until a round starts with it. */
   async #take(signal: AbortSignal): Promise<NextRound> {
     const { own } = this.#options;
     const isOwn = ({ id }: Arrival): boolean => id === own.id;
@@ -217,7 +217,7 @@ export class StoreRendezvous implements Rendezvous {
     return { epoch, nodes, nodeRank, restarts, runDirectory, resumeDirectory, store };
   }
 
-  /** A call of the store that is given up where this host is cut off. */
+  /** Waits for a call of the store. It gives up if this host is cut off. */
   async #answered(call: Promise<unknown>): Promise<void> {
     await Promise.race([call, this.#cut.promise, this.#lost.promise]).catch((error: unknown) => {
       this.#lose(describeError(error));
@@ -228,7 +228,8 @@ export class StoreRendezvous implements Rendezvous {
     const { own, opened, times } = this.#options;
     const silentMs = this.#beatsWithoutAnswer * times.heartbeatMs;
     this.#beatsWithoutAnswer += 1;
-    // Where the round has failed and none follows, nothing is left to wait for but an answer.
+    // If the round has failed and no other round follows, this host waits only for the answer of the store, and not so
+    // long.
     const isOver = this.#unheard?.kind === 'failed' && !this.#canRestart;
     const limitMs = isOver ? QUIET_BEATS * times.heartbeatMs : times.heartbeatLimitMs;
     if (silentMs > limitMs) this.#hearNothing(silentMs);
@@ -249,7 +250,10 @@ export class StoreRendezvous implements Rendezvous {
     }
   }
 
-  /** The store's host has not closed its connection: it may be busy, or the link to it cut for a while. */
+  /**
+   * Reacts to a store that does not answer. Its host has not closed the connection, so it may be busy, or the network
+   * may be interrupted for a while.
+   */
   #hearNothing(silentMs: number): void {
     const { times, opened, onNotice } = this.#options;
     const reason = `no answer for ${silentMs} ms`;
@@ -265,17 +269,18 @@ export class StoreRendezvous implements Rendezvous {
     onNotice(`The store ${where} gives ${reason}. Waiting up to ${seconds} s for it.`);
   }
 
-  /** The first reason stays. */
+  /** Records that this host has lost the others. Only the first reason counts. */
   #lose(reason: string): RoundEnd {
     const end = this.#failure(reason);
     this.#isLost = true;
     this.#lost.resolve(end);
-    // What waits for an answer waits in vain; the host that serves the store has yet to dismiss the others.
+    // No answer will come, so calls that wait for one are ended. The host that serves the store keeps it open, because
+    // it still has to dismiss the others.
     if (this.#conductor === undefined) this.#options.opened.store.close();
     return end;
   }
 
-  /** What this host knows of a rank says more than that it could not tell anybody. */
+  /** Returns the failure to report. If this host knows of a failed rank, that says more than the loss of the store. */
   #failure(reason: string): RoundEnd {
     const { host, port } = this.#options.opened;
     const node = `the host of the store ${host}:${port}`;

@@ -21,7 +21,9 @@ export interface AreaChartOptions {
   readonly unit: string;
 }
 
-/** Layers on top of each other over steps. Rare high steps, such as the first, run off the scale. */
+/**
+ * Draws layers on top of each other over steps. Rare high steps, such as the first one, exceed the scale and are cut.
+ */
 export function areaChart({ size, label, steps, layers, format, unit }: AreaChartOptions): string {
   const totals = steps.map((_, index) => sumOf(layers, index));
   const ordered = totals.toSorted((a, b) => a - b);

@@ -20,7 +20,7 @@ export function drawCard({ title, wide, legend, chart, note }: Card): string {
   return `<section class="card${wide ? ' wide' : ''}"><div class="head"><h2>${escapeHtml(title)}</h2><div class="legend">${items.join('')}</div></div><div class="plot">${chart}</div>${noteText}</section>`;
 }
 
-/** A card with a line for each series; undefined where no series has a value. */
+/** Returns a card with a line for each series. Returns undefined if no series has a value. */
 export function lineCard(
   title: string,
   size: typeof WIDE | typeof HALF,

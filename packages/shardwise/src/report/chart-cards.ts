@@ -9,10 +9,10 @@ import { metricCards } from './metric-cards.ts';
 import { simulatedStages, type SimulatedStages } from './simulated-stages.ts';
 import { representativeStep, timelineChart } from './timeline-chart.ts';
 
-/** More points than pixels say no more. */
+/** The greatest number of points of a chart. More points than pixels would show nothing more. */
 const MAX_POINTS = 700;
 
-/** The report's charts, each in its card; a chart without data is left out. */
+/** Returns the report's charts, each in its card. Charts without data are left out. */
 export function chartCards(state: RunState): readonly string[] {
   const points = thin(state.history.points);
   const steps = points.map(({ step }) => step);
@@ -103,7 +103,7 @@ function memoryCard(
   });
 }
 
-/** What the memory of one rank holds, in layers. */
+/** Returns a card with the memory of one rank, in layers by kind. */
 function memoryKindsCard(
   points: readonly StepSummary[],
   steps: readonly number[],
@@ -134,7 +134,7 @@ function memoryKindsCard(
   return { title: 'What the memory of a rank holds', wide: false, legend: filled, chart };
 }
 
-/** The unit of a chart's axis, and its bytes. */
+/** Returns the unit of a chart's axis, and the number of bytes in one unit. */
 function unitOf(mostBytes: number): readonly [unit: string, unitBytes: number] {
   return mostBytes >= 2 ** 30 ? ['GiB', 2 ** 30] : ['MiB', 2 ** 20];
 }
@@ -187,7 +187,7 @@ function describeSimulation({ bubble, simulatedBubble }: SimulatedStages): strin
   return `Simulated: the same actions with their mean times and messages that take none. Ranks waited ${percent(bubble)} of the time from the first action to the last, simulated ${percent(simulatedBubble)}.`;
 }
 
-/** Neighbours averaged until there are at most MAX_POINTS. */
+/** Averages neighbouring steps until there are at most MAX_POINTS. */
 function thin(points: readonly StepSummary[]): readonly StepSummary[] {
   const share = Math.ceil(points.length / MAX_POINTS);
   if (share <= 1) return points;

@@ -6,7 +6,7 @@ export interface ChartSize {
   readonly height: number;
 }
 
-/** What the pointer finds: at the nearest x a heading and a value for each series. */
+/** What the pointer shows: a heading and a value for each series at the nearest x. */
 export interface HoverData {
   readonly series: readonly (readonly [name: string, colour: string])[];
   readonly points: readonly {
@@ -16,7 +16,7 @@ export interface HoverData {
   }[];
 }
 
-/** Room around the plot for the labels of its axes. */
+/** The room around the plot for the labels of its axes, in pixels. */
 export const margin = { left: 58, right: 14, top: 10, bottom: 34 } as const;
 
 export interface FrameOptions {
@@ -28,11 +28,11 @@ export interface FrameOptions {
   readonly formatY: (value: number) => string;
   readonly xTitle: string;
   readonly hover: HoverData;
-  /** SVG of the data, in pixels; cut at the plot's border. */
+  /** The SVG of the data, in pixels. It is cut at the border of the plot. */
   readonly body: string;
 }
 
-/** Axes, grid and hover data around a plot. */
+/** Draws axes, grid and hover data around a plot. */
 export function chartFrame(options: FrameOptions): string {
   const { size, label, x, y, formatX, formatY, xTitle, hover, body } = options;
   const { width, height } = size;
@@ -57,18 +57,18 @@ ${grid.join('')}${ticks.join('')}
 </svg>`;
 }
 
-/** JSON for an attribute in single quotes, in which the many double quotes stay short. */
+/** Returns JSON for an attribute in single quotes. This way the many double quotes of JSON need no escapes. */
 function hoverJson({ series, points }: HoverData): string {
   const rows = points.map(({ x, heading, values }) => [x, heading, values]);
   return JSON.stringify({ series, rows }).replaceAll(/[&<']/g, escapeHtml);
 }
 
-/** Tenths are finer than a screen shows. */
+/** Writes a coordinate with one decimal, which is finer than a screen shows. */
 export function pixel(value: number): string {
   return String(Math.round(value * 10) / 10);
 }
 
-/** The bytes of a text in digits, of which the names of elements may be. */
+/** Returns the bytes of a text in hexadecimal digits, which are allowed in the ids of elements. */
 function hexOf(text: string): string {
   const digits = (byte: number): string => byte.toString(16).padStart(2, '0');
   return Array.from(new TextEncoder().encode(text), digits).join('');

@@ -5,14 +5,16 @@ interface TraceEvent {
   readonly ph: 'X' | 'M';
   readonly pid: number;
   readonly tid: number;
-  /** Microseconds. */
+  /** In microseconds, as `dur` is. */
   readonly ts?: number;
   readonly dur?: number;
   readonly cat?: string;
   readonly args?: Readonly<Record<string, string>>;
 }
 
-/** The Chrome Trace Event format, which Perfetto and chrome://tracing read; a thread per rank. */
+/**
+ * Writes timelines in the Chrome Trace Event format, which Perfetto and chrome://tracing read. Each rank is a thread.
+ */
 export function chromeTrace(timelines: readonly Timeline[]): string {
   const start = Math.min(...timelines.map(({ startMs }) => startMs));
   const microseconds = (ms: number): number => Math.round(ms * 1000);

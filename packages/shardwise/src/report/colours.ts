@@ -1,6 +1,6 @@
 import type { TimelineEntry } from '../run-state/message.ts';
 
-/** CSS variables of the page, which knows light and dark. */
+/** CSS variables of the page, which has a light and a dark scheme. */
 export const colours = {
   train: 'var(--blue)',
   validation: 'var(--orange)',
@@ -30,7 +30,10 @@ export function rankColour(rank: number): string {
   return `var(--${rankColours[rank % rankColours.length] ?? 'grey'})`;
 }
 
-/** Of an action of a pipeline by its name, as `1F0`: forwards, backwards with input gradients, and weight gradients. */
+/**
+ * Returns the colour of a pipeline's action by its name, such as `1F0`. Forward passes, backward passes with input
+ * gradients, and passes for weight gradients have different colours.
+ */
 export function stageColour(name: string): string {
   if (/^\d+[BI]\d+$/.test(name)) return colours.inputGradient;
   return /^\d+W\d+$/.test(name) ? colours.weightGradient : colours.stage;

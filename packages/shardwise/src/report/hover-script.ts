@@ -1,4 +1,7 @@
-/** Shows what lies under the pointer. Plain JavaScript of the page; it builds text nodes only. */
+/**
+ * The script of the page that shows what lies under the pointer. It is plain JavaScript, and adds text only as text
+ * nodes.
+ */
 export const hoverScript = `
 const tip = document.getElementById('tip');
 const place = (event) => {

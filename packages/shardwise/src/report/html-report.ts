@@ -11,7 +11,9 @@ import { escapeHtml } from './escape-html.ts';
 import { hoverScript } from './hover-script.ts';
 import { pageStyle } from './page-style.ts';
 
-/** The whole report as one page that needs no network and no other file, of a run that is over or still runs. */
+/**
+ * Returns the whole report as one page that needs no network and no other file. The run may be over or still running.
+ */
 export function htmlReport(
   state: RunState,
   { isOver }: { readonly isOver: boolean } = { isOver: true },
@@ -57,7 +59,7 @@ function statusOf({ exitCodes, stopping }: RunState, isOver: boolean): Status {
   return stopping ? 'stopped' : 'finished';
 }
 
-/** The others are in their charts. */
+/** The greatest number of tiles for metrics. Other metrics are only in their charts. */
 const METRIC_TILES = 4;
 
 function tiles(state: RunState): readonly (readonly [value: string, label: string])[] {

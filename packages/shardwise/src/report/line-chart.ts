@@ -6,10 +6,10 @@ export interface LineSeries {
   readonly name: string;
   /** A CSS colour. */
   readonly colour: string;
-  /** A value for each step; undefined where a step has none. */
+  /** A value for each step. Undefined for a step without a value. */
   readonly values: readonly (number | undefined)[];
   readonly dots?: boolean;
-  /** A faint line under it and a smoothed one on top. */
+  /** Draws a faint line of the values, and a smoothed line on top. */
   readonly smooth?: boolean;
 }
 
@@ -21,11 +21,11 @@ export interface LineChartOptions {
   readonly format: (value: number) => string;
   /** The unit of the value axis, such as `MiB`. */
   readonly unit: string;
-  /** Start the value axis at zero. */
+  /** Whether the value axis starts at zero. */
   readonly fromZero: boolean;
 }
 
-/** Values over steps. */
+/** Draws values over steps. */
 export function lineChart(options: LineChartOptions): string {
   const { size, label, steps, series, format, unit, fromZero } = options;
   const all = series.flatMap(({ values }) => values.filter((value) => value !== undefined));
@@ -90,7 +90,9 @@ function drawSeries(
   return path(points, ' opacity="0.28"') + path(smoothed(points), '');
 }
 
-/** Mean over about a thirtieth of the chart, half of it on either side: it does not lag behind. */
+/**
+ * Returns means over about a thirtieth of the chart, half of it on either side, so that the line does not lag behind.
+ */
 function smoothed<Point extends { readonly value: number }>(points: readonly Point[]): Point[] {
   const half = Math.ceil(points.length / 60);
   return points.map((point, index) => {

@@ -5,7 +5,9 @@ import { type Card, HALF, lineCard } from './card.ts';
 import { rankColour } from './colours.ts';
 import type { LineSeries } from './line-chart.ts';
 
-/** The script's own metrics: a chart for each, or for those whose names agree up to the last slash. */
+/**
+ * Returns a chart for each of the script's own metrics. Metrics whose names agree up to the last slash share a chart.
+ */
 export function metricCards(
   points: readonly StepSummary[],
   steps: readonly number[],
@@ -26,7 +28,7 @@ function nameIn(title: string, name: string): string {
   return name === title ? name : name.slice(title.length + 1);
 }
 
-/** What is measured now and then is shown as dots. */
+/** Returns the series of a metric. A metric that fewer than half of the steps have is shown as dots. */
 function seriesOf(
   points: readonly StepSummary[],
   metric: string,

@@ -3,7 +3,7 @@ import { finished } from 'node:stream/promises';
 import type { RunState } from '../run-state/run-state.ts';
 import type { StepSummary } from '../run-state/summary.ts';
 
-/** `metrics.jsonl`: one line per step of the run, with every figure of the step. */
+/** Writes `metrics.jsonl`, which has one line for each step of the run, with every figure of the step. */
 export class MetricsLog {
   readonly #stream: WriteStream;
   readonly #done: Promise<void>;
@@ -12,7 +12,7 @@ export class MetricsLog {
   constructor(path: string) {
     this.#stream = createWriteStream(path);
     this.#done = finished(this.#stream);
-    // Reported by close.
+    // close() reports the error.
     this.#done.catch(() => undefined);
   }
 

@@ -1,4 +1,4 @@
-/** Style of the report; the colours hold their contrast in both schemes. */
+/** The style of the report. The colours have enough contrast in the light and in the dark scheme. */
 export const pageStyle = `
 :root{color-scheme:light dark;--page:#f6f7f9;--card:#fff;--text:#1a1d23;--soft:#5d6573;--line:#e3e6eb;--lane:#f1f3f6;--blue:#3574d4;--orange:#e08a1e;--green:#2f9e6e;--violet:#8457d6;--red:#d4483b;--teal:#1f94a6;--pink:#c9518f;--grey:#a8afbb}
 @media (prefers-color-scheme:dark){:root{--page:#14171c;--card:#1c2027;--text:#e6e9ee;--soft:#98a1b0;--line:#2d333d;--lane:#232830;--blue:#6ea3f2;--orange:#f0a848;--green:#56c596;--violet:#a98af0;--red:#f07a6e;--teal:#4fbccd;--pink:#ea86b8;--grey:#69717f}}

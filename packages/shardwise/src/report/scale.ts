@@ -1,10 +1,10 @@
-/** Maps values of an axis to pixels, and back to round numbers for its ticks. */
+/** Maps values of an axis to pixels. `ticks` are round numbers within the range. */
 export interface Scale {
   (value: number): number;
   readonly ticks: readonly number[];
 }
 
-/** Ticks are 1, 2 or 5 times a power of ten apart, about `count` of them, within the range. */
+/** Makes a linear scale. Its ticks are 1, 2 or 5 times a power of ten apart. There are about `count` of them. */
 export function linearScale(
   [low, high]: readonly [number, number],
   [start, end]: readonly [number, number],
@@ -23,7 +23,10 @@ export function linearScale(
   return Object.assign(scale, { ticks });
 }
 
-/** Smallest and largest finite value with a little air; `[0, 1]` without any. */
+/**
+ * Returns the smallest and largest finite value, extended by `air` times their distance. Returns `[0, 1]` if no value
+ * is finite.
+ */
 export function extent(values: readonly number[], air: number): readonly [number, number] {
   let low = Infinity;
   let high = -Infinity;
@@ -37,7 +40,7 @@ export function extent(values: readonly number[], air: number): readonly [number
   return [low - margin, high + margin];
 }
 
-/** Writes a round number as short as possible: `0`, `2.5`, `15k`, `3e-4`, `200 MiB`. */
+/** Writes a round number as short as possible, such as `0`, `2.5`, `15k`, `3e-4` or `200 MiB`. */
 export function formatTick(value: number, unit: string): string {
   if (value === 0) return '0';
   return unit === '' ? compact(value) : `${compact(value)} ${unit}`;

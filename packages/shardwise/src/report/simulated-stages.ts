@@ -8,19 +8,19 @@ import {
 } from '@shardwise/strategies';
 import type { Timeline, TimelineEntry } from '../run-state/message.ts';
 
-/** What the ranks of pipelines would have done in a step. */
+/** What the ranks of pipelines would have done in a step without delays. */
 export interface SimulatedStages {
-  /** For each rank that has stages. */
+  /** The simulated actions of each rank that has stages. */
   readonly events: ReadonlyMap<number, readonly TimelineEntry[]>;
-  /** The share of time in which ranks waited, from the first action to the last: as it was, and simulated. */
+  /** The share of time in which ranks waited between the first and the last action, as measured. */
   readonly bubble: number;
   readonly simulatedBubble: number;
 }
 
 /**
- * What ranks of pipelines do in a step if each does its actions in the order in which it did them, an action takes what
- * such actions of its stage took in the mean, messages take no time, and nobody waits for anything else. Null where the
- * step has no actions of stages, or more than one pass of them.
+ * Simulates what ranks of pipelines do in a step. Each rank does its actions in the order in which it did them. An
+ * action takes the mean time of such actions of its stage, messages take no time, and nobody waits for anything else.
+ * Returns null if the step has no actions of stages, or more than one pass of them.
  */
 export function simulatedStages(timelines: readonly Timeline[]): SimulatedStages | null {
   const pipelines = pipelinesOf(
@@ -66,21 +66,24 @@ export function simulatedStages(timelines: readonly Timeline[]): SimulatedStages
 
 interface RankActions {
   readonly rank: number;
-  /** As they were done, one after the other. */
+  /** The actions in the order in which they were done. */
   readonly actions: readonly TimelineEntry[];
 }
 
-/** As `1F0`: a stage, what it does, and a microbatch. */
+/** The name of an action, such as `1F0`: a stage, a kind of action, and a microbatch. */
 const actionName = /^(\d+)([FBIW])\d+$/;
 
-/** Beside its actions a rank passes on the loss, for one. */
+/** Returns the actions of stages. Ranks of pipelines also do other things, such as passing on the loss. */
 function actionsOf(events: readonly TimelineEntry[]): readonly TimelineEntry[] {
   return events
     .filter(({ category, name }) => category === 'stage' && actionName.test(name))
     .toSorted((a, b) => a.startMs - b.startMs);
 }
 
-/** Ranks that have the same stages are of different pipelines: along other axes of a mesh, in whose order ranks stand. */
+/**
+ * Groups ranks by pipeline. Ranks with the same stages belong to different pipelines, which lie along other axes of the
+ * mesh. So the n-th rank of each stage belongs to the n-th pipeline.
+ */
 function pipelinesOf(ranks: readonly RankActions[]): readonly (readonly RankActions[])[] {
   const inStages = ranks.filter(({ actions }) => actions.length > 0);
   const byStages = Map.groupBy(inStages, ({ actions }) =>
@@ -95,7 +98,7 @@ function partsOf(name: string): { readonly stage: number; readonly letter: strin
   return { stage: Number(stage), letter };
 }
 
-/** Null for what is no single pass, as two batches of which gradients are added up. */
+/** Returns null if the actions are not a single pass, as in a step that adds up the gradients of two batches. */
 function scheduleOf(ranks: readonly RankActions[]): Schedule | null {
   const rows = ranks.map(({ actions }) => actions.map(({ name }) => name).join(','));
   try {

@@ -13,23 +13,23 @@ const TOP = 6;
 const LANE = 24;
 const GAP = 4;
 const RANK_GAP = 12;
-/** More boxes than this make a page slow and say no more. */
+/** The greatest number of boxes in a lane. More boxes would make the page slow and show nothing more. */
 const MAX_BOXES = 1500;
 
-/** What runs beside a rank's own thread. */
+/** Whether an event runs beside the rank's own thread. */
 const isBeside = ({ category }: TimelineEntry): boolean =>
   category === 'collective' || category === 'transfer';
 
 interface Lane {
   readonly name: string;
   readonly of: (timeline: Timeline) => readonly TimelineEntry[];
-  /** What is drawn in a step without events of it, too. */
+  /** Whether the lane is drawn even if the step has no events for it. */
   readonly isAlways: boolean;
 }
 
 /**
- * What a rank does for the stages of a pipeline, what it would have done by the simulator, what its own thread does, and
- * what runs beside it.
+ * Returns the lanes of a rank: the actions of the stages of a pipeline, the same actions in the simulation, what the
+ * rank's own thread does, and what runs beside it.
  */
 function lanesOf(timelines: readonly Timeline[], simulated: SimulatedStages | null): Lane[] {
   const holding = (holds: (event: TimelineEntry) => boolean): Lane['of'] => {
@@ -50,7 +50,7 @@ function lanesOf(timelines: readonly Timeline[], simulated: SimulatedStages | nu
   );
 }
 
-/** One step of every rank on one clock: `timelines` are of the same step, ordered by rank. */
+/** Draws one step of every rank on one clock. `timelines` belong to the same step and are ordered by rank. */
 export function timelineChart(
   timelines: readonly Timeline[],
   simulated: SimulatedStages | null = null,
@@ -69,7 +69,7 @@ export function timelineChart(
     const top = TOP + index * rankHeight;
     const laneRows = lanes.map(({ name, of }, lane) => {
       const y = top + lane * (LANE + GAP);
-      // The longest first, so that what lies within another event is drawn on top of it.
+      // The longest events come first, so that an event within another one is drawn on top of it.
       const drawn = of(timeline)
         .toSorted((a, b) => b.durationMs - a.durationMs)
         .slice(0, MAX_BOXES);
@@ -104,8 +104,8 @@ function box(
 }
 
 /**
- * The timelines of the step whose duration is closest to the usual one, of those that all ranks recorded;
- * none where there is no such step.
+ * Returns the timelines of the step whose duration is closest to the usual one, among the steps that all ranks
+ * recorded. Returns an empty list if there is no such step.
  */
 export function representativeStep(
   timelines: readonly Timeline[],

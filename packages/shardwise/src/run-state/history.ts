@@ -1,6 +1,6 @@
 import { mergeSummaries, type StepSummary } from './summary.ts';
 
-/** A whole run in a limited number of points, each of at most `stride` steps. */
+/** A whole run in a limited number of points. Each point covers at most `stride` steps. */
 export interface History {
   readonly points: readonly StepSummary[];
   readonly stride: number;
@@ -10,7 +10,7 @@ const MAX_POINTS = 2048;
 
 export const emptyHistory: History = { points: [], stride: 1 };
 
-/** Steps keep their own point until there are more than 2048; then neighbours are averaged. */
+/** Appends a step. Each step has a point of its own until there are more than 2048. Then neighbours are averaged. */
 export function appendStep(history: History, summary: StepSummary): History {
   const { points, stride } = history;
   const last = points.at(-1);
@@ -27,7 +27,7 @@ export function appendStep(history: History, summary: StepSummary): History {
   return { points: halved, stride: stride * 2 };
 }
 
-/** The history without the points that reach to `step` or beyond it. */
+/** Returns the history without the points that reach to `step` or beyond it. */
 export function dropFrom({ points, stride }: History, step: number): History {
   return { points: points.filter((point) => point.step < step), stride };
 }

@@ -13,9 +13,9 @@ export interface StepReport {
   readonly learningRate?: number | undefined;
   /** Other figures, under names that the script chooses. */
   readonly metrics?: NamedMetrics | undefined;
-  /** Tokens of this rank alone. */
+  /** The number of tokens of this rank alone. */
   readonly tokens?: number | undefined;
-  /** Milliseconds since the epoch, as all points in time here. */
+  /** In milliseconds since the epoch, like all points in time in this file. */
   readonly endMs: number;
   /** The time since the previous report of the rank. The following fields say what it was spent on. */
   readonly stepMs: number;
@@ -30,7 +30,7 @@ export interface StepReport {
   readonly memory?: MemoryUse | undefined;
 }
 
-/** What one rank did when, in one step. */
+/** What one rank did at which time in one step. */
 export interface Timeline {
   readonly kind: 'timeline';
   readonly rank: number;
@@ -72,15 +72,15 @@ export interface RoundMessage {
   readonly kind: 'round';
   readonly epoch: number;
   readonly worldSize: number;
-  /** How they reach each other, and why so. */
+  /** How the ranks reach each other, and why. */
   readonly transport: string;
-  /** Why they start again. */
+  /** Why the ranks start again. Absent at the first start. */
   readonly reason?: string | undefined;
-  /** The checkpoint from which they go on. */
+  /** The checkpoint from which the ranks continue. */
   readonly resumeDirectory?: string | undefined;
 }
 
-/** What the launcher itself sees of a run. */
+/** A message of the launcher itself about a run. */
 export type LauncherMessage =
   | { readonly kind: 'process-memory'; readonly bytes: number }
   | { readonly kind: 'stopping' }
@@ -91,7 +91,7 @@ export type RunMessage = RankMessage | LauncherMessage;
 
 const rank = z.int().nonnegative();
 const milliseconds = z.number().nonnegative();
-/** A loss may have diverged. */
+/** A loss may have diverged, so figures need not be finite. */
 const figure = z.union([z.number(), z.nan(), z.literal(Infinity), z.literal(-Infinity)]);
 const metric = figure.optional();
 const metrics = z
@@ -160,7 +160,7 @@ const rankMessage = z.discriminatedUnion('kind', [
   }),
 ]);
 
-/** The message that a value is; undefined for anything that no rank of this version sends. */
+/** Parses a message. Returns undefined for anything that no rank of this version sends. */
 export function parseRankMessage(value: unknown): RankMessage | undefined {
   const parsed = rankMessage.safeParse(value);
   return parsed.success ? parsed.data : undefined;

@@ -7,8 +7,9 @@ const GENERIC_NAMES = new Set(['train', 'main', 'index']);
 const GENERIC_FOLDERS = new Set(['src', 'scripts']);
 
 /**
- * `runs/gpt-20260131-235959` for `examples/gpt/train.ts` and `gpt/src/train.ts`: a folder's name says more than
- * that of a script called train, main or index. In local time.
+ * Returns the default directory of a run, such as `runs/gpt-20260131-235959` for `examples/gpt/train.ts` and for
+ * `gpt/src/train.ts`. The folder's name is used because it says more than a script's name such as train, main or index.
+ * The time is local.
  */
 export function runDirectoryName(script: string, date: Date): string {
   const two = (value: number): string => String(value).padStart(2, '0');
@@ -18,8 +19,8 @@ export function runDirectoryName(script: string, date: Date): string {
 }
 
 /**
- * Directories of earlier runs of a script, the newest first, from their names: those that were
- * started in this working directory, without `--run-dir`.
+ * Returns the directories of earlier runs of a script, the newest first. It knows only runs that were started in this
+ * working directory without `--run-dir`, because it looks for their names.
  */
 export async function earlierRuns(script: string): Promise<readonly string[]> {
   const entries = await readdir('runs').catch(() => []);

@@ -6,55 +6,55 @@ import { summarize, type StepSummary } from './summary.ts';
 
 /** What is known of a run before it starts. */
 export interface RunHead {
-  /** The command as the user would type it again; none where a page started the ranks. */
+  /** The command as the user would type it again. Absent if a page started the ranks. */
   readonly command?: string;
   readonly script: string;
-  /** Where the run's files are; none where a page started the ranks. */
+  /** The directory of the run's files. Absent if a page started the ranks. */
   readonly runDirectory?: string;
   readonly worldSize: number;
   readonly startMs: number;
-  /** What runs the ranks, and its version. */
+  /** The program that runs the ranks, and its version. */
   readonly engine: string;
-  /** How the ranks reach each other, once that is known. */
+  /** How the ranks reach each other. Absent until it is known. */
   readonly transport?: string;
 }
 
-/** The ranks were started again. */
+/** A restart of the ranks. */
 export interface Restart {
   readonly reason: string;
   readonly worldSize: number;
   readonly resumeDirectory: string | undefined;
 }
 
-/** All that the terminal, the log lines and the report show; folded from messages. */
+/** All data that the terminal, the log lines and the report show. It is computed from messages. */
 export interface RunState {
   readonly head: RunHead;
   readonly totalSteps: number | undefined;
   /** The last step that every rank has reported. */
   readonly latest: StepSummary | undefined;
   readonly history: History;
-  /** The last reported figure of each metric, by name, in the order in which the names came. */
+  /** The last reported figure of each metric, by name, in the order in which the names were first reported. */
   readonly metrics: NamedMetrics;
-  /** Averages over the last steps, in which later ones weigh more: milliseconds and tokens of one step. */
+  /** Averages of the milliseconds and tokens of one step. Later steps weigh more. */
   readonly recent: { readonly stepMs: number; readonly tokens: number } | undefined;
   readonly processBytes: number | undefined;
   readonly facts: Readonly<Record<string, Fact>>;
   readonly checkpoint: { readonly step: number; readonly directory: string } | undefined;
   readonly stopping: boolean;
   readonly restarts: readonly Restart[];
-  /** The exit code of each rank; undefined while it runs. */
+  /** The exit code of each rank. Undefined while the rank runs. */
   readonly exitCodes: readonly (number | undefined)[];
-  /** Steps of which some rank has recorded what it did when. */
+  /** The timelines that ranks have recorded of some steps. */
   readonly timelines: readonly Timeline[];
-  /** The reports of each step that other ranks have yet to report. */
+  /** The reports of each step that some ranks have yet to report. */
   readonly pending: ReadonlyMap<number, readonly StepReport[]>;
 }
 
-/** What a new step adds to the smoothed figures. */
+/** The weight of a new step in the smoothed figures. */
 const SMOOTHING = 0.1;
 /**
- * What a launcher that was halted finds of one rank before it reads the next: what a channel holds.
- * Ranks that differ by more steps do not run in step.
+ * The greatest number of steps that wait for reports of other ranks. A launcher that was halted may read this many
+ * steps of one rank before it reads those of the next one. Ranks that differ by more steps do not run in step.
  */
 const MAX_PENDING_STEPS = 4096;
 
@@ -117,7 +117,7 @@ function reduceRound(state: RunState, message: RoundMessage): RunState {
 function reduceStep(state: RunState, report: StepReport): RunState {
   const { worldSize } = state.head;
   const { rank, step } = report;
-  // A worker that was started again by itself does steps once more that others have yet to do.
+  // A worker that was started again by itself repeats steps that other workers have yet to reach.
   const others = (state.pending.get(step) ?? []).filter((each) => each.rank !== rank);
   const ofStep = [...others, report].toSorted((a, b) => a.rank - b.rank);
   const totalSteps = report.totalSteps ?? state.totalSteps;
@@ -129,7 +129,7 @@ function reduceStep(state: RunState, report: StepReport): RunState {
   }
   pending.delete(report.step);
   const latest = summarize(ofStep);
-  // A run that goes on from a checkpoint does the steps after it once more.
+  // A run that continues from a checkpoint repeats the steps after it.
   const isAgain = state.latest !== undefined && latest.step <= state.latest.step;
   const history = isAgain ? dropFrom(state.history, latest.step) : state.history;
   return {
@@ -144,7 +144,7 @@ function reduceStep(state: RunState, report: StepReport): RunState {
   };
 }
 
-/** The first step compiles and allocates: it says nothing of the next ones. */
+/** Updates the averages. The first step compiles and allocates, so it says nothing about the following steps. */
 function smooth({ recent, history }: RunState, latest: StepSummary): RunState['recent'] {
   const { stepMs, tokens } = latest;
   if (recent === undefined || history.points.length === 1) return { stepMs, tokens };
@@ -154,13 +154,13 @@ function smooth({ recent, history }: RunState, latest: StepSummary): RunState['r
   };
 }
 
-/** Tokens per second over the last steps; undefined as long as it is not known. */
+/** Returns the tokens per second over the last steps. Returns undefined while it is unknown. */
 export function tokensPerSecond({ recent }: RunState): number | undefined {
   if (recent === undefined || recent.tokens === 0 || recent.stepMs === 0) return undefined;
   return (recent.tokens / recent.stepMs) * 1000;
 }
 
-/** `ETA 3m 12s`, and at the end `in 1h 02m`; undefined while unknown. */
+/** Returns `ETA 3m 12s`, and at the end `in 1h 02m`. Returns undefined while the time is unknown. */
 export function timeLeft({ head, recent, latest, totalSteps }: RunState): string | undefined {
   if (recent === undefined || latest === undefined || totalSteps === undefined) return undefined;
   const steps = totalSteps - latest.step;

@@ -4,32 +4,32 @@ import { figureOf, type NamedMetrics } from './named-metrics.ts';
 
 /** One step over all ranks, or the mean of several steps that follow each other. */
 export interface StepSummary {
-  /** The last step of those that this sums up, and how many they are. */
+  /** The last step of the summary. `steps` is the number of steps that it covers. */
   readonly step: number;
   readonly steps: number;
   readonly endMs: number;
-  /** Means over ranks. */
+  /** The mean over the ranks, as are the following two. */
   readonly loss: number | undefined;
   readonly validationLoss: number | undefined;
   readonly learningRate: number | undefined;
-  /** The figures of the metrics that a rank has reported, by name. */
+  /** For each metric that a rank has reported, the mean over the ranks that reported it. */
   readonly metrics: NamedMetrics;
-  /** Tokens of all ranks. */
+  /** The sum of the tokens of all ranks. */
   readonly tokens: number;
-  /** Milliseconds of the slowest rank. */
+  /** The milliseconds of the slowest rank. */
   readonly stepMs: number;
-  /** Means over ranks. */
+  /** The mean over the ranks, as are the following figures in milliseconds. */
   readonly computeMs: number;
   readonly communicationMs: number;
   readonly dataMs: number;
   readonly graphMs: number;
-  /** Bytes of memory of each rank. */
+  /** The bytes of memory of each rank. */
   readonly memoryBytes: readonly (number | undefined)[];
-  /** What the memory of a rank holds: the lowest rank that says so. */
+  /** The memory by kind, of the lowest rank that reports it. */
   readonly memory?: MemoryUse;
 }
 
-/** `reports` are one step's, ordered by rank. */
+/** Summarizes the reports of one step, which are ordered by rank. */
 export function summarize(reports: readonly StepReport[]): StepSummary {
   const mean = (pick: (report: StepReport) => number | undefined): number | undefined => {
     const values = reports.map(pick).filter((value) => value !== undefined);
@@ -63,13 +63,13 @@ export function summarize(reports: readonly StepReport[]): StepSummary {
   };
 }
 
-/** Per step; what took no part in compute, communication, data or graph. */
+/** Returns the time of a step that went into none of compute, communication, data and graph. */
 export function otherMs(summary: StepSummary): number {
   const { stepMs, computeMs, communicationMs, dataMs, graphMs } = summary;
   return Math.max(0, stepMs - computeMs - communicationMs - dataMs - graphMs);
 }
 
-/** `later` follows `earlier`. */
+/** Merges the summaries of steps that follow each other. `later` follows `earlier`. */
 export function mergeSummaries(earlier: StepSummary, later: StepSummary): StepSummary {
   const steps = earlier.steps + later.steps;
   const mean = (a: number, b: number): number => (a * earlier.steps + b * later.steps) / steps;

@@ -20,13 +20,13 @@ interface Span {
 const LABEL_COLUMNS = 9;
 const MAX_COLUMNS = 100;
 const GAP: Span = { text: '  ' };
-/** Columns that the course of a metric takes, and the most rows that all metrics take. */
+/** The number of columns of a metric's sparkline. METRIC_ROWS is the greatest number of rows of all metrics. */
 const METRIC_COLUMNS = 10;
 const METRIC_ROWS = 3;
-/** `  and 12 more` */
+/** The columns of a text such as `  and 12 more`. */
 const MORE_COLUMNS = 13;
 
-/** The block that stands at the bottom of the terminal while a run lasts; one string a line. */
+/** Returns the lines of the block that stays at the bottom of the terminal while a run lasts. */
 export function liveBlock(state: RunState, columns: number, paint: Paint): readonly string[] {
   const width = Math.min(columns - 1, MAX_COLUMNS) - LABEL_COLUMNS;
   const rows: readonly (readonly [label: string, spans: readonly Span[]])[] = [
@@ -95,7 +95,7 @@ function lossSpans({ latest, history }: RunState, width: number): readonly Span[
   ];
 }
 
-/** Each metric with its value and course, as many in a row as there is room. */
+/** Returns rows with the value and the sparkline of each metric, as many in a row as there is room for. */
 function metricRows(
   { metrics, history }: RunState,
   width: number,
@@ -136,7 +136,7 @@ function speedSpans(state: RunState): readonly Span[] {
   return [...rateSpans, { text: step }];
 }
 
-/** What a step's time went into, in the order of the bar. */
+/** Returns what a step's time was spent on, in the order of the bar. */
 function timeParts(
   summary: StepSummary,
 ): readonly { readonly name: string; readonly ms: number; readonly colour: Colour }[] {
@@ -158,7 +158,7 @@ function timeSpans(latest: StepSummary | undefined, width: number): readonly Spa
     colour,
     ms,
   }));
-  // Where there is no room for all parts, the small ones go.
+  // If there is no room for all parts, the smallest ones are left out.
   const columns = (): number => legend.reduce((sum, { text }) => sum + text.length + 2, -2);
   while (legend.length > 0 && columns() > width) {
     const least = Math.min(...legend.map(({ ms }) => ms));
@@ -202,7 +202,10 @@ function stopSpans({ stopping, exitCodes }: RunState): readonly Span[] {
   ];
 }
 
-/** Cut to the terminal's width: a line that wraps would break the erasing of the block. */
+/**
+ * Colours a line and cuts it to the width of the terminal, because a line that wraps would break the erasing of the
+ * block.
+ */
 function paintLine(spans: readonly Span[], columns: number, paint: Paint): string {
   let room = columns - 1;
   let line = '';

@@ -7,7 +7,7 @@ import { Screen, type TerminalStream } from './screen.ts';
 
 const FRAME_MS = 100;
 
-/** The live block, redrawn ten times a second at most; what ranks write scrolls by above it. */
+/** Shows the live block, which is redrawn at most ten times a second. What ranks write scrolls by above it. */
 export class LiveOutput implements RunOutput {
   readonly #screen: Screen;
   readonly #paint: Paint;
@@ -40,7 +40,7 @@ export class LiveOutput implements RunOutput {
     this.#schedule();
   }
 
-  /** A run without steps has nothing to leave on the screen. */
+  /** Ends the output. A run without steps leaves no block on the screen. */
   end(): void {
     clearTimeout(this.#timer);
     if (this.#state?.latest === undefined) this.#state = undefined;

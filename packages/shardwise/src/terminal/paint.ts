@@ -1,4 +1,4 @@
-/** Colours of the live block. */
+/** The colours of the live block. */
 export type Colour = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'blue' | 'magenta' | 'cyan';
 
 export type Paint = (text: string, colour: Colour) => string;

@@ -1,7 +1,7 @@
 import { timeLeft, tokensPerSecond, type RunState } from '../run-state/run-state.ts';
 import { formatCount, formatLoss, formatMetric, formatMilliseconds } from '../text/format.ts';
 
-/** The last step as one line without escape codes; undefined before the first. */
+/** Returns the last step as one line without escape codes. Returns undefined before the first step. */
 export function plainLine(state: RunState): string | undefined {
   const { latest, totalSteps } = state;
   if (latest === undefined) return undefined;

@@ -4,10 +4,10 @@ import { plainLine } from './plain-line.ts';
 import { namedLine, stoppingNotice, type OutputStream, type RunOutput } from './run-output.ts';
 import type { TerminalStream } from './screen.ts';
 
-/** The least time between two lines of steps; the first and the last step always have a line. */
+/** The least time between two lines of steps. The first and the last step always have a line. */
 const INTERVAL_MS = 1000;
 
-/** One line a second for files and logs: no escape codes. */
+/** Prints at most one line of steps a second, without escape codes, for files and logs. */
 export class PlainOutput implements RunOutput {
   readonly #streams: Readonly<Record<OutputStream, TerminalStream>>;
   #printed: number | undefined;
@@ -52,7 +52,7 @@ export class PlainOutput implements RunOutput {
     }
   }
 
-  /** What is measured now and then is not to be missed. */
+  /** Whether a step has a figure that is measured only now and then. Such a step gets a line at once. */
   #isMeasured({ validationLoss, metrics }: StepSummary): boolean {
     const before = this.#before;
     if (validationLoss !== undefined) return true;

@@ -3,22 +3,22 @@ import type { RunState } from '../run-state/run-state.ts';
 /** The stream to which a rank wrote a line. */
 export type OutputStream = 'stdout' | 'stderr';
 
-/** What the launcher tells its user, however that is shown. */
+/** Shows the user what the launcher has to tell. There are several ways to show it. */
 export interface RunOutput {
-  /** The run got on. */
+  /** Shows the new state of the run. */
   update(state: RunState): void;
-  /** A rank wrote a line. */
+  /** Shows a line that a rank wrote. */
   rankLine(rank: number, line: string, stream: OutputStream): void;
-  /** The launcher itself has something to say. */
+  /** Shows a message of the launcher itself. */
   notice(text: string): void;
   /** Shows what is left to show. */
   end(): void;
 }
 
-/** The notice once the user has asked for an end. */
+/** The notice after the user has asked for an end. */
 export const stoppingNotice = 'Stopping after this step; press Ctrl-C again to stop at once.';
 
-/** Rank 0 speaks for the run; the others are named. */
+/** Returns a line of a rank with the rank's name. Lines of rank 0 have no name. */
 export function namedLine(rank: number, line: string): string {
   return rank === 0 ? line : `[rank ${rank}] ${line}`;
 }

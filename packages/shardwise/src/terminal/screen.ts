@@ -1,4 +1,4 @@
-/** As much of a terminal stream as the live block needs. */
+/** The part of a terminal stream that the live block needs. */
 export interface TerminalStream {
   readonly columns?: number;
   write(text: string): unknown;
@@ -12,7 +12,7 @@ const ESCAPES = /\u001B\[\d+m/g;
 /** A block of lines kept at the bottom of the terminal while other lines scroll by above it. */
 export class Screen {
   readonly #stream: TerminalStream;
-  /** Columns that each line of the block takes, as drawn. */
+  /** The columns that each line of the block took when it was drawn. */
   #drawn: readonly number[] = [];
 
   constructor(stream: TerminalStream) {
@@ -23,19 +23,19 @@ export class Screen {
     return this.#stream.columns ?? DEFAULT_COLUMNS;
   }
 
-  /** Replaces the block; `above` scrolls into the terminal's history. */
+  /** Replaces the block. The lines of `above` scroll into the terminal's history. */
   draw(block: readonly string[], above: readonly string[] = []): void {
     const text = [...above, ...block].map((line) => `${line}\n`).join('');
     this.#stream.write(this.#erase() + text);
     this.#drawn = block.map((line) => line.replaceAll(ESCAPES, '').length);
   }
 
-  /** What was drawn stays; the next block starts below it. */
+  /** Leaves the drawn block on the screen. The next block starts below it. */
   release(): void {
     this.#drawn = [];
   }
 
-  /** A terminal that became narrower has wrapped the lines that are there. */
+  /** Returns the text that erases the block. Its lines take more rows if the terminal has become narrower. */
   #erase(): string {
     const rows = this.#drawn.reduce(
       (sum, width) => sum + Math.max(1, Math.ceil(width / this.columns)),

@@ -1,4 +1,7 @@
-/** A path as the user would type it: relative where it lies below the working directory. A page has none. */
+/**
+ * Returns a path as the user would type it, which is relative if it lies below the working directory. A page has no
+ * working directory, so there the path stays as it is.
+ */
 export function displayPath(path: string): string {
   if (typeof process === 'undefined') return path;
   const folder = process.cwd();

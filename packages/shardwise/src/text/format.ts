@@ -1,14 +1,14 @@
-/** Three significant digits with a unit: `1.53 GiB`. */
+/** Writes bytes with three significant digits and a unit: `1.53 GiB`. */
 export function formatBytes(bytes: number): string {
   return scaled(bytes, 1024, ['B', 'KiB', 'MiB', 'GiB', 'TiB']);
 }
 
-/** Three significant digits: `12.4k`. */
+/** Writes a count with three significant digits: `12.4k`. */
 export function formatCount(value: number): string {
   return scaled(value, 1000, ['', 'k', 'M', 'G', 'T'], '');
 }
 
-/** `2h 05m`, `3m 12s`, `45s`. */
+/** Writes a duration: `2h 05m`, `3m 12s`, `45s`. */
 export function formatDuration(milliseconds: number): string {
   const seconds = Math.round(milliseconds / 1000);
   const minutes = Math.floor(seconds / 60);
@@ -19,12 +19,12 @@ export function formatDuration(milliseconds: number): string {
   return `${seconds}s`;
 }
 
-/** Three significant digits: `165 ms`, `2.31 s`. */
+/** Writes a duration with three significant digits: `165 ms`, `2.31 s`. */
 export function formatMilliseconds(milliseconds: number): string {
   return milliseconds < 1000 ? `${digits(milliseconds)} ms` : `${digits(milliseconds / 1000)} s`;
 }
 
-/** Four decimals where they say something, exponents for the tiny and the diverged. */
+/** Writes a loss with four decimals, or with an exponent if it is tiny or has diverged. */
 export function formatLoss(loss: number): string {
   if (!Number.isFinite(loss)) return String(loss);
   const size = Math.abs(loss);
@@ -32,7 +32,7 @@ export function formatLoss(loss: number): string {
   return loss.toFixed(4);
 }
 
-/** Whole numbers as they are, others as a loss. */
+/** Writes whole numbers as they are, and other numbers like a loss. */
 export function formatMetric(value: number): string {
   return Number.isInteger(value) && Math.abs(value) < 1e9 ? String(value) : formatLoss(value);
 }

@@ -1,6 +1,9 @@
 const BARS = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/** One character per column, each the mean of its share of `values`; not finite ones are gaps. */
+/**
+ * Draws values with one character per column, each of which is the mean of its share of `values`. Values that are not
+ * finite are gaps.
+ */
 export function sparkline(values: readonly number[], columns: number): string {
   const count = Math.min(columns, values.length);
   const means: number[] = [];

@@ -2,9 +2,9 @@ import type { Shape } from '@shardwise/core/spec';
 
 /** How far values may be from the expected values. */
 export interface Tolerance {
-  /** Relative to the expected value. Default 1e-5. */
+  /** The tolerance relative to the expected value. Default: 1e-5. */
   readonly rtol?: number;
-  /** Default 1e-8. */
+  /** The absolute tolerance. Default: 1e-8. */
   readonly atol?: number;
 }
 
@@ -13,7 +13,7 @@ export type Comparable =
   | ArrayLike<number>
   | { readonly shape: Shape; readonly values: ArrayLike<number> };
 
-/** At most so many differing elements are listed in a message. */
+/** The greatest number of differing elements that a message lists. */
 const LISTED = 5;
 
 /**
@@ -59,7 +59,7 @@ export function assertAllclose(
 
 function isClose(actual: number, expected: number, rtol: number, atol: number): boolean {
   if (Object.is(actual, expected) || actual === expected) return true;
-  // An infinite bound would let anything pass.
+  // An infinite bound would accept every value.
   return (
     Number.isFinite(expected) && Math.abs(actual - expected) <= atol + rtol * Math.abs(expected)
   );

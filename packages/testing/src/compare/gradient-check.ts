@@ -2,7 +2,7 @@ import { randomBits } from '../interpreter/leaves.ts';
 import { assertAllclose } from './allclose.ts';
 import type { Tolerance } from './allclose.ts';
 
-/** Values of f32 or f64. */
+/** Values in f32 or f64. */
 export type FloatArray = Float32Array | Float64Array;
 
 /** A function of several arrays with a scalar result. It must not keep or change the arrays. */
@@ -10,19 +10,19 @@ export type ScalarFunction = (inputs: readonly FloatArray[]) => Promise<number>;
 
 /** Options of `checkGradients`. */
 export interface GradientCheckOptions extends Tolerance {
-  /** Distance of the sample points; default 2^-5 where an input is f32, else 2^-9. */
+  /** The distance of the sample points. Default: 2^-5 if an input is f32, otherwise 2^-9. */
   readonly step?: number;
-  /** Random directions that are compared; default 4. */
+  /** The number of random directions that are compared. Default: 4. */
   readonly directions?: number;
-  /** Inputs of at most so many elements are also compared element by element; default 64. */
+  /** Inputs with at most this many elements are also compared element by element. Default: 64. */
   readonly elementwiseLimit?: number;
   readonly seed?: number;
 }
 
 /**
- * The derivative of t -> f(inputs + t * direction) at 0, by central differences of fourth order. The error is
- * O(step^4) from the fifth derivative of f, plus the rounding of f / step. Sums are computed in f64. The inputs
- * are rounded to their own type, so a step is a power of two.
+ * Returns the derivative of t -> f(inputs + t * direction) at 0, by central differences of fourth order. The error is
+ * O(step^4) from the fifth derivative of f, plus the rounding of f / step. Sums are computed in f64. The inputs are
+ * rounded to their own type, so a step should be a power of two.
  */
 export async function finiteDifference(
   f: ScalarFunction,

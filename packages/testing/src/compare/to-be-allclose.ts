@@ -2,7 +2,7 @@ import { describeDifference } from './allclose.ts';
 import type { Comparable, Tolerance } from './allclose.ts';
 
 declare module 'vitest' {
-  // The parameters must be those of the interface that is merged.
+  // The type parameters must be the same as those of vitest's interface, with which this one is merged.
   interface Matchers<R extends void | Promise<void> = void | Promise<void>, T = unknown> {
     toBeAllclose(expected: Comparable, tolerance?: Tolerance): R;
   }

@@ -15,9 +15,9 @@ export interface ProcessGroupContract {
    * how each rank ended. Ranks may be threads or processes, because a scenario is plain data.
    */
   readonly run: (size: number, scenario: ProcessGroupScenario) => Promise<readonly RankOutcome[]>;
-  /** Default: 1, 2, 3 and 5. */
+  /** The sizes of the tested worlds. Default: 1, 2, 3 and 5. */
   readonly sizes?: readonly number[];
-  /** Random calls for each size. Default: 40, and fewer for more than 3 ranks. */
+  /** The number of random calls for each size. Default: 40, and fewer for more than 3 ranks. */
   readonly randomCalls?: number;
   /** The seed of the random calls. Default: 1. */
   readonly seed?: number;
@@ -45,7 +45,7 @@ export function processGroupSuite(contract: ProcessGroupContract): Suite {
   };
 }
 
-/** Only the random calls of the contract, for groups that treat some memory in a special way. */
+/** Makes only the tests of random calls, for groups that treat some memory in a special way. */
 export function randomCallsSuite(contract: ProcessGroupContract): Suite {
   return {
     name: `${contract.name} gives random calls of a process group the bits of the specification`,
@@ -56,7 +56,7 @@ export function randomCallsSuite(contract: ProcessGroupContract): Suite {
 }
 
 /**
- * Your own cases, for functions that use a ProcessGroup. The ranks must pass the same cases to
+ * Makes tests of your own cases, for functions that use a ProcessGroup. The ranks must pass the same cases to
  * runProcessGroupScenario.
  */
 export function groupCasesSuite(contract: ProcessGroupContract, cases: ConformanceCases): Suite {
@@ -69,7 +69,7 @@ export function groupCasesSuite(contract: ProcessGroupContract, cases: Conforman
 }
 
 /**
- * Random calls on worlds of random size, 1 to 8. A failing test is reduced to the fewest ranks and calls. The
+ * Makes tests of random calls on worlds of 1 to 8 ranks. A failing test is reduced to the fewest ranks and calls. The
  * suite makes many groups, so it is for groups that are made quickly.
  */
 export function randomWorldsSuite(
@@ -169,7 +169,10 @@ function agreesInAPart({ run, seed = 1 }: ProcessGroupContract, size: number): S
   };
 }
 
-/** `results`: of each rank of the group, of each call. */
+/**
+ * Throws if the results differ from the specification. `results` contains a list for each rank of the group, with a
+ * value for each call.
+ */
 function agree(calls: readonly RandomCall[], results: readonly (readonly unknown[])[]): void {
   for (const [index, call] of calls.entries()) {
     const expected = expectedOf(call, results.length);
@@ -203,7 +206,7 @@ function refusesWhatRanksDoNotAgreeOn(
           equal(differing?.code, 'COLLECTIVE_MISMATCH');
           matches(differing?.message, /ranks? \d.*ranks? \d/);
           matches(next?.code, /^COLLECTIVE_(ABORTED|MISMATCH)$/);
-          // A rank that finds a difference is not its cause.
+          // A rank that only finds a difference must not be named as the cause.
           matches(next?.message, /^(?!.*first failure on rank)/s);
         }
       },
@@ -241,7 +244,7 @@ function endsByOnePath({ run }: ProcessGroupContract, size: number): readonly Su
       requireTimeout(outcomes);
       for (const { code, message } of outcomes) {
         matches(code, /^COLLECTIVE_(TIMEOUT|ABORTED)$/);
-        // A rank whose thread is slow may be late as well.
+        // A rank whose thread is slow may also be named as late.
         matches(message, /ranks? 0\b.* not arrived/);
       }
     },
@@ -271,7 +274,7 @@ function endsByOnePath({ run }: ProcessGroupContract, size: number): readonly Su
       for (const { code, message } of outcomes) {
         equal(code, 'COLLECTIVE_ABORTED');
         matches(message, /rank 1/);
-        // Not the one that found it, in whose message it is quoted.
+        // Another rank, whose message quotes the first error, must not be named as the first one that failed.
         matches(message, /^(?!.*first failure on (?!rank 1\b))/s);
       }
     },

@@ -7,19 +7,19 @@ export interface SamplerContract {
   readonly name: string;
   /** Makes new samplers of a dataset, the sampler of each rank at its index. They are equal every time. */
   readonly create: (items: number, ranks: number) => readonly Sampler[];
-  /** Default: 1, 2 and 3. A sampler that does not know ranks is tested on 1. */
+  /** The numbers of ranks that are tested. Default: 1, 2 and 3. A sampler that does not know ranks is tested on 1. */
   readonly ranks?: readonly number[];
   /** Whether each epoch has its own order. */
   readonly shuffles: boolean;
   /**
-   * How often an epoch visits the items of a dataset. `all`: every item, and some items again if the number of
-   * ranks does not divide that of the items; `most`: no item twice, and some items not at all in this case;
-   * `any`: items are drawn. Default: all.
+   * How often an epoch visits the items of a dataset. `all`: every item, and some items again if the number of ranks
+   * does not divide the number of items. `most`: no item twice, and some items not at all in this case. `any`: items
+   * are drawn. Default: all.
    */
   readonly visits?: 'all' | 'most' | 'any';
 }
 
-/** The fewest and odd numbers of items, and so many that two orders are hardly equal. */
+/** Numbers of items: the fewest, an odd one, and so many that two random orders are hardly ever equal. */
 const datasets = [1, 7, 100];
 
 /** The tests of a Sampler, on every rank of a world. */
@@ -39,7 +39,7 @@ export function samplerSuite(contract: SamplerContract): Suite {
   };
 }
 
-/** What the ranks visit. */
+/** The items that the ranks visit. */
 class Orders {
   readonly contract: SamplerContract;
   readonly items: number;
@@ -59,7 +59,7 @@ class Orders {
     return this.samplers.map((sampler) => [...sampler]);
   }
 
-  /** Of samplers that were made anew. */
+  /** Returns the orders of new samplers. */
   again(): Orders {
     return new Orders(this.contract, this.items, this.#ranks);
   }
@@ -90,7 +90,7 @@ const checks: Readonly<Record<string, (orders: Orders) => void>> = {
       if (visits === 'most')
         equal(distinct, visited.length, `items visited once in epoch ${epoch}`);
       if (visits === 'any') continue;
-      // Padding and leaving out make a difference of less than one item for each rank.
+      // Padding and leaving out items each change the number of visits by less than the number of ranks.
       const difference = Math.abs(visited.length - orders.items);
       holds(
         difference < orders.samplers.length,

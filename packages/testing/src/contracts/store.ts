@@ -74,7 +74,7 @@ const checks: Readonly<Record<string, (one: Store, other: Store) => Promise<void
       return settled;
     });
     await other.set('a', bytes());
-    // An answer to another call comes after what the first key has set off.
+    // An answer to another call comes after the effects of setting the first key.
     await one.add('calls', 1);
     equal(settled, false, 'settled by the first key');
     await other.set('b', bytes());

@@ -23,28 +23,28 @@ export interface StrategyContract {
    * each rank ended. Ranks may be threads or processes, because a scenario is plain data.
    */
   readonly run: (size: number, scenario: StrategyScenario) => Promise<readonly RankOutcome[]>;
-  /** Default: 1, 2 and 4. */
+  /** The sizes of the tested worlds. Default: 1, 2 and 4. */
   readonly sizes?: readonly number[];
-  /** The tolerance of losses, because sums in another order round differently. Default: 1e-5. */
+  /** The relative tolerance of losses, because sums in another order round differently. Default: 1e-5. */
   readonly relativeTolerance?: number;
 }
 
-/** Strategies that one world trains with, one after the other: a world takes time to start. */
+/** The number of strategies that one world trains with, one after the other, because a world takes time to start. */
 const strategiesOfWorld = 6;
-/** Of all trainings of a world. */
+/** The time limit of all trainings of a world. */
 const worldTimeoutMs = 920_000;
 
 /** How a strategy trained a model in a world. */
 interface Played {
-  /** By rank: twice the same. */
+  /** The two reports of each rank, which trains twice in the same way. */
   readonly ranks: readonly PlayedTraining['reports'][];
-  /** Of each step. */
+  /** The expected loss of each step. */
   readonly expectedLosses: readonly number[];
 }
 
 /**
- * The tests of a Strategy. It trains as one rank does, with the same result on all ranks and in every run, and
- * its plan lists what happens: message by message, byte by byte.
+ * Makes the tests of a Strategy. It must train as one rank does, with the same result on all ranks and in every run.
+ * Its plan must list every message and its bytes.
  */
 export function strategySuite(contract: StrategyContract): Suite {
   const { name, sizes = [1, 2, 4] } = contract;
@@ -132,7 +132,7 @@ const checks: Readonly<Record<string, (played: Played, options: CheckOptions) =>
       'optimizerBytes',
       'bufferBytes',
     ] as const) {
-      // The plan tells of the rank whose stages have most; all have the buffers.
+      // The plan describes the rank whose stages have most states. All ranks have the buffers.
       const told = isPipeline && state !== 'bufferBytes' ? [fullest(reports)] : reports;
       const [most, planned] = [mostOf(told, 'kept', state), mostOf(told, 'plannedKept', state)];
       const isPaged = state === 'parameterBytes' && reports.some(({ hasPages }) => hasPages);
@@ -156,7 +156,10 @@ function mostOf(
   return Math.max(...reports.map((report) => report[what][state]));
 }
 
-/** Which message goes first within a phase is the program's affair: they are compared without their order. */
+/**
+ * Lists messages as texts. They are compared without their order, because the program may choose which message goes
+ * first within a phase.
+ */
 function listed(messages: readonly PhasedMessage[]): readonly string[] {
   return messages.map(
     ({ when, operation, axis, bytes }) => `${when} ${operation} ${axis} ${bytes}`,
@@ -198,7 +201,7 @@ function listOf(outcome: RankOutcome): readonly unknown[] {
   return Array.isArray(outcome.value) ? outcome.value : [];
 }
 
-/** What a rank returns is what runStrategyScenario has given it. */
+/** Whether a value is a result of runStrategyScenario, which each rank returns. */
 function isPlayedTraining(value: unknown): value is PlayedTraining {
   return typeof value === 'object' && value !== null && 'reports' in value;
 }

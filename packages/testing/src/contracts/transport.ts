@@ -14,7 +14,7 @@ export interface TransportContract {
 
 type Ends = readonly [Transport, Transport, Transport];
 
-/** How long a call that is to stay pending is looked at. */
+/** How long a test waits to see that a call stays pending. */
 const pendingMs = 50;
 
 /**
@@ -167,7 +167,7 @@ const checks: Readonly<Record<string, (ends: Ends) => Promise<void>>> = {
   },
   'what a rank has sent before it left stays receivable': async ([one, two]) => {
     const sent = Promise.all([1, 2].map((value) => two.send(0, 5, Uint8Array.of(value))));
-    // Some sends settle when their message is received: nothing is left behind then.
+    // Some sends settle only when their message is received. In that case closing would lose the messages.
     if (await settlesSoon(sent)) two.close();
     equal([await takeByte(one, 1, 5), await takeByte(one, 1, 5)], [1, 2]);
     await sent;

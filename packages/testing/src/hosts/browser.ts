@@ -61,11 +61,11 @@ export function openPage(
 ): AsyncDisposable {
   const browser = requireBrowser();
   const profile = mkdtempSync(join(tmpdir(), 'shardwise-browser-'));
-  // Its sandbox refuses root.
+  // Chromium's sandbox does not work for root.
   const sandbox = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
   const graphics = withWebGpu ? webGpu : ['--disable-gpu'];
   const flags = ['--headless=new', ...graphics, ...quiet, `--user-data-dir=${profile}`];
-  // A group of its own, as it starts processes too.
+  // The browser gets its own process group, because it starts processes too.
   const child = spawn(browser, [...flags, ...sandbox, url], { stdio: 'ignore', detached: true });
   const ended = once(child, 'exit');
   return {

@@ -30,7 +30,7 @@ export async function createHosts(count: number): Promise<TestHosts> {
   const set = randomBytes(3).toString('hex');
   const made: string[] = [];
   const dispose = async (): Promise<void> => {
-    // The switch was made first; its ports are gone with the hosts that they lead to.
+    // The switch was made first, so it is removed last. Its ports disappear with the hosts.
     for (const namespace of made.splice(0).reverse()) await removeNamespace(namespace);
   };
   const make = async (part: string): Promise<string> => {

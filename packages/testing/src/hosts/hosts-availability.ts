@@ -6,7 +6,7 @@ export type HostsAvailability =
   | { readonly available: true }
   | { readonly available: false; readonly reason: string };
 
-/** Finds out whether test hosts can be made on this machine: it makes one and runs a program there. */
+/** Finds out whether test hosts can be made on this machine, by making one and running a program there. */
 export async function hostsAvailability(): Promise<HostsAvailability> {
   if (process.platform !== 'linux') {
     return { available: false, reason: `network namespaces need Linux, not ${process.platform}` };

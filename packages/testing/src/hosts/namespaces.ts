@@ -1,6 +1,6 @@
 import { networkCommand } from './network-command.ts';
 
-/** Names are `shardwise-PID-SET-PART`, of the process that made them. */
+/** Names have the form `shardwise-PID-SET-PART`, with the id of the process that made the namespace. */
 const PREFIX = 'shardwise-';
 
 export function namespaceName(set: string, part: string): string {
@@ -18,7 +18,7 @@ export async function processIdsOf(name: string): Promise<readonly number[]> {
   return lines.split('\n').flatMap((line) => (line === '' ? [] : [Number(line)]));
 }
 
-/** Removes what runs that were killed have left. */
+/** Removes the namespaces that killed runs have left. */
 export async function removeLeftNamespaces(): Promise<void> {
   const list = await networkCommand('ip', 'netns list');
   const names = list.split('\n').map((line) => line.split(' ')[0] ?? '');
@@ -26,7 +26,7 @@ export async function removeLeftNamespaces(): Promise<void> {
     const pid = Number(name.split('-')[1]);
     return name.startsWith(PREFIX) && pid > 0 && !isAlive(pid);
   });
-  // Another run may remove them at the same time.
+  // Another run may be removing the same namespaces.
   await Promise.allSettled(left.map(removeNamespace));
 }
 
@@ -34,7 +34,7 @@ function end(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // It has ended by itself.
+    // The process has ended by itself.
   }
 }
 

@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 const execute = promisify(execFile);
 const TIMEOUT_MS = 10_000;
 
-/** Runs `ip` or `tc` and returns what it prints; rejects with what it says of itself where it fails. */
+/** Runs `ip` or `tc` and returns what it prints. If it fails, rejects with its error output. */
 export async function networkCommand(program: 'ip' | 'tc', words: string): Promise<string> {
   try {
     const { stdout } = await execute(program, words.split(' '), { timeout: TIMEOUT_MS });

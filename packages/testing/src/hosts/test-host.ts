@@ -2,10 +2,10 @@ import { spawn, type ChildProcess, type SpawnOptions } from 'node:child_process'
 import { processIdsOf } from './namespaces.ts';
 import { networkCommand } from './network-command.ts';
 
-/** A rate in the notation of `tc`: `1gbit`, `200mbit`. */
+/** A rate in the notation of `tc`, such as `1gbit` or `200mbit`. */
 export type LinkRate = `${number}${'k' | 'm' | 'g'}bit`;
 
-/** The traffic of a host's link since it was made, counted in whole Ethernet frames. */
+/** The traffic of a host's link since it was made. Whole Ethernet frames are counted. */
 export interface LinkTraffic {
   readonly sentBytes: number;
   readonly receivedBytes: number;
@@ -17,10 +17,10 @@ export interface SwitchPort {
   readonly port: string;
 }
 
-/** What every test host calls its link to the others. */
+/** The name of every test host's link to the others. */
 export const LINK = 'eth0';
 
-/** Gives the program its own host name, then becomes it, so that its process id is the program's. */
+/** Sets the host name, then replaces the shell by the program, so that its process id is the program's. */
 const BECOME = 'echo "$0" > /proc/sys/kernel/hostname && exec "$@"';
 
 /** A host that is a network namespace of this machine, with its own address, link and name. */
@@ -44,7 +44,7 @@ export class TestHost {
     return spawn('ip', [...enter, 'sh', '-c', BECOME, this.name, command, ...args], options);
   }
 
-  /** Limits the rate at which it sends, by a token bucket. Without a rate, the limit is removed. */
+  /** Limits the rate at which the host sends, by a token bucket. Without a rate, the limit is removed. */
   async setRate(rate: LinkRate | undefined): Promise<void> {
     const at = `dev ${LINK} root`;
     await networkCommand(
@@ -74,7 +74,7 @@ export class TestHost {
     return { sentBytes, receivedBytes };
   }
 
-  /** Ids of the processes that run on the host. */
+  /** Returns the ids of the processes that run on the host. */
   async processIds(): Promise<readonly number[]> {
     return processIdsOf(this.#namespace);
   }

@@ -19,7 +19,7 @@ function isIndexing(
   return indexOps.has(instruction.op);
 }
 
-/** Throws IndexError where an instruction's index is out of range; `inputs` are x, indices, …. */
+/** Throws IndexError if an instruction's index is out of range. `inputs` are x, the indices, and so on. */
 export function checkIndices(
   instruction: Instruction,
   number: number,

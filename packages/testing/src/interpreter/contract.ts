@@ -4,7 +4,7 @@ import { at, indices, NdArray } from './nd-array.ts';
 
 type Contraction = 'matmul' | 'conv2d' | 'conv2dInput' | 'conv2dWeight';
 
-/** Products and their sums are f64, rounded once. */
+/** Products and their sums are computed in f64 and rounded once. */
 export const contract: Definitions<Contraction> = {
   matmul: matmulBy(sumInF64),
   conv2d: (params, y, x, w) => {
@@ -18,13 +18,13 @@ export const contract: Definitions<Contraction> = {
   },
 };
 
-/** Products of bf16 as AVX512-BF16 makes them: operands and sums have no denormal values. */
+/** Computes products of bf16 as AVX512-BF16 does. Operands and sums have no denormal values. */
 export const matmulOfPairs: Definition<'matmul'> = (params, out, a, b) => {
   const multiply = matmulBy(sumOfPairs);
   multiply(params, out, withoutDenormals(a), withoutDenormals(b));
 };
 
-/** Elements of an operand that lie evenly apart. */
+/** Elements of an operand at equal distances. */
 interface Line {
   readonly values: Float64Array;
   readonly start: number;
@@ -37,7 +37,10 @@ function sumInF64(depth: number, a: Line, b: Line): number {
   return sum;
 }
 
-/** Adds the second product of a pair, then the first; each sum is rounded to f32, and less than its least normal number is 0. */
+/**
+ * Adds the second product of a pair, then the first. Each sum is rounded to f32, and becomes 0 if it is below the least
+ * normal number.
+ */
 function sumOfPairs(depth: number, a: Line, b: Line): number {
   let sum = 0;
   for (let k = 0; k < depth; k += 2) {
@@ -52,7 +55,7 @@ function termAt(k: number, a: Line, b: Line): number {
 }
 
 const leastNormal = 2 ** -126;
-/** What is nearer to it than to the number before it, with as many digits, is rounded to it. */
+/** The least number that is rounded to `leastNormal`. It is halfway to the preceding number of 24 digits. */
 const roundsToLeastNormal = leastNormal - 2 ** -151;
 
 function roundToNormal(exact: number): number {
@@ -99,7 +102,7 @@ function matrixStrides(x: NdArray, transpose: boolean): [row: number, column: nu
   return transpose ? [column, row] : [row, column];
 }
 
-/** Where the matrix of a broadcast batch index starts in x. */
+/** Returns where the matrix of a broadcast batch index starts in x. */
 function matrixStart(x: NdArray, batch: readonly number[]): number {
   const own = batch.slice(batch.length - (x.shape.length - 2));
   return own.reduce(
@@ -113,8 +116,8 @@ function addProduct(out: NdArray, i: number, a: NdArray, j: number, b: NdArray, 
 }
 
 /**
- * Visits the offsets of x, w and y whose elements meet in y = conv2d(x, w): y is the sum of
- * products x * w, and either gradient the sum of the products of the other two.
+ * Visits the offsets of the elements of x, w and y that belong together in y = conv2d(x, w). y is the sum of products x
+ * * w, and each gradient is the sum of the products of the other two.
  */
 function forEachProduct(
   { stride, padding, dilation, groups }: Conv2dParams,

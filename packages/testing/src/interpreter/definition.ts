@@ -1,7 +1,7 @@
 import type { PrimitiveOp, PrimitiveParams } from '@shardwise/core/spec';
 import type { NdArray } from './nd-array.ts';
 
-/** Computes `out`, which has its shape and dtype and is filled with zeros, from the inputs. */
+/** Computes `out` from the inputs. `out` already has its shape and dtype, and is filled with zeros. */
 export type Definition<K extends PrimitiveOp> = (
   params: PrimitiveParams[K],
   out: NdArray,

@@ -6,7 +6,7 @@ import { leaves } from './leaves.ts';
 import { movement } from './movement.ts';
 import { reduce } from './reduce.ts';
 
-/** What every primitive op means. A primitive without a definition does not compile. */
+/** The definition of every primitive op. A primitive without one is a compile error. */
 export const definitions: Definitions = {
   ...leaves,
   ...elementwise,

@@ -34,7 +34,7 @@ type Elementwise =
   | 'logicalOr'
   | 'where';
 
-/** `maximum` and `minimum` give NaN where either side is NaN. */
+/** `maximum` and `minimum` return NaN if either side is NaN. */
 export const elementwise: Definitions<Elementwise> = {
   neg: unary((x) => -x),
   abs: unary(Math.abs),
@@ -50,7 +50,7 @@ export const elementwise: Definitions<Elementwise> = {
   floor: unary(Math.floor),
   ceil: unary(Math.ceil),
   logicalNot: unary((x) => 1 - x),
-  // The rounding of the result to its dtype is the cast.
+  // Every result is rounded to its dtype, which makes it the cast.
   cast: unary((x) => x),
 
   add: binary((a, b) => a + b),
@@ -89,13 +89,13 @@ function binary(f: (a: number, b: number, dtype: DType) => number) {
   };
 }
 
-/** IEEE 754 pow: 1 to any power is 1, which ECMAScript makes NaN for NaN and infinity. */
+/** IEEE 754 pow. 1 to any power is 1, whereas ECMAScript returns NaN if the exponent is NaN or infinite. */
 function power(base: number, exponent: number): number {
   if (base === 1) return 1;
   return base === -1 && Math.abs(exponent) === Infinity ? 1 : base ** exponent;
 }
 
-/** By squaring, so that it wraps around. */
+/** Computes the power by squaring, so that integers wrap around. */
 function wholePower(base: number, exponent: number): number {
   if (exponent < 0) {
     if (base === 1) return 1;
@@ -109,7 +109,7 @@ function wholePower(base: number, exponent: number): number {
   return result;
 }
 
-/** Abramowitz and Stegun 7.1.6, whose terms are all of one sign; beyond 6 erf is 1 in f64. */
+/** Uses the series of Abramowitz and Stegun 7.1.6, whose terms all have the same sign. Beyond 6, erf is 1 in f64. */
 function erf(x: number): number {
   if (Math.abs(x) > 6) return Math.sign(x);
   let term = x;

@@ -36,10 +36,10 @@ type PrimitiveInstruction<K extends PrimitiveOp = PrimitiveOp> = {
   };
 }[K];
 
-/** How products of bf16 are summed: as all others, or as AVX512-BF16 does. */
+/** How products of bf16 are summed: in f64 like all others, or as AVX512-BF16 does. */
 export type Bf16Sums = 'f64' | 'AVX512-BF16';
 
-/** Checks a program and makes it runnable. */
+/** Checks a program and makes it executable. */
 export function compile(program: Program, bf16Sums: Bf16Sums): Executable {
   const instructions = program.instructions.map((instruction, i) => {
     for (const id of instruction.inputs) checkId(id, program.inputs.length + i, instruction.op);
@@ -188,7 +188,7 @@ function typesOf(ids: readonly number[], types: readonly ValueType[]): ValueType
   return ids.map((id) => pick(types, id));
 }
 
-/** The interpreter's buffers behind those of a run, of the lengths that the types ask for. */
+/** Returns the interpreter's buffers of a run. Throws if their lengths do not fit the types. */
 function bind(
   buffers: readonly DeviceBuffer[],
   types: readonly ValueType[],

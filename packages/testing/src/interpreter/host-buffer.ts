@@ -24,7 +24,7 @@ export class HostBuffer implements DeviceBuffer {
     return new HostBuffer({ bytes: new Uint8Array(byteLength) }, 0, byteLength, true);
   }
 
-  /** The interpreter's own buffer behind the interface. */
+  /** Returns the interpreter's own buffer. Throws BackendError for a buffer of another backend. */
   static from(buffer: DeviceBuffer): HostBuffer {
     if (buffer instanceof HostBuffer) return buffer;
     throw new BackendError({

@@ -1,7 +1,7 @@
 import type { Definitions } from './definition.ts';
 import { at } from './nd-array.ts';
 
-/** Repeated indices add up in ascending order of the source. */
+/** Values of repeated indices are added in ascending order of the source. */
 export const indexing: Definitions<
   'gather' | 'scatterAdd' | 'scatter' | 'indexSelect' | 'indexAdd'
 > = {

@@ -85,7 +85,7 @@ export function interpreter(options: InterpreterOptions = {}): Interpreter {
   };
 }
 
-/** Each run takes the program at its sizes. */
+/** Compiles a program for all sizes. Each run compiles it at its sizes. */
 function compileSized(program: SizedProgram, bf16Sums: Bf16Sums): Executable {
   let disposed = false;
   return {

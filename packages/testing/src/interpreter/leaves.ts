@@ -12,7 +12,7 @@ export const leaves: Definitions<'constant' | 'iota' | 'random'> = {
   },
 };
 
-/** As the spec of `random` says; the bits as a signed i32. */
+/** Returns the bits that the spec of `random` defines, as a signed i32. */
 export function randomBits(key0: number, key1: number, index: number): number {
   const x = mix(Math.imul(index, 0x9e3779b9) + key0, [16, 0x85ebca6b, 13, 0xc2b2ae35, 16]);
   return mix(x + key1, [16, 0x7feb352d, 15, 0x846ca68b, 16]);

@@ -2,7 +2,7 @@ import { BackendError } from '@shardwise/core/spec';
 import type { DType, PrimitiveOp, Shape, ValueType } from '@shardwise/core/spec';
 import { elementCount, NdArray } from './nd-array.ts';
 
-/** An i64 value. Its elements do not fit the f64 of NdArray, and nothing is computed with them. */
+/** An i64 value. The f64 elements of NdArray can't express all i64 values. Nothing is computed with an i64. */
 export class LongIntegers implements ValueType {
   readonly shape: Shape;
   readonly dtype = 'i64';
@@ -14,7 +14,10 @@ export class LongIntegers implements ValueType {
   }
 }
 
-/** The f64 that any narrower float rounds to the same value as the integer itself: inexact ones are odd. */
+/**
+ * Returns an f64 that every narrower float type rounds like the integer itself. If the integer is not exact in f64, the
+ * last bit is set (rounding to odd).
+ */
 function toFloat(x: bigint): number {
   const nearest = Number(x);
   if (BigInt(nearest) === x) return nearest;
@@ -34,13 +37,13 @@ const narrow: { readonly [D in Exclude<DType, 'i64'>]: (x: bigint) => number } =
   bool: (x) => Number(x !== 0n),
 };
 
-/** Numbers as i64, truncated towards zero. */
+/** Converts numbers to i64. They are truncated towards zero. */
 export function toLongIntegers({ shape, values }: NdArray): LongIntegers {
   const whole = Array.from(values, (x) => BigInt(Number.isFinite(x) ? Math.trunc(x) : 0));
   return new LongIntegers(shape, BigInt64Array.from(whole));
 }
 
-/** i64 as another dtype; unrounded where that is a float. */
+/** Converts i64 to another dtype. A float is not rounded yet. */
 export function fromLongIntegers(
   { shape, values }: LongIntegers,
   dtype: Exclude<DType, 'i64'>,
@@ -77,8 +80,8 @@ export function checkLongIntegers(op: PrimitiveOp): void {
 }
 
 /**
- * A movement of i64. `move` moves f64 numbers, so it is given those of the elements, counted over all
- * inputs from 1 on; where 0 arrives, there is `fill`.
+ * Moves elements of i64. `move` can only move f64 numbers. So it gets the numbers of the elements, counted over all
+ * inputs from 1 on, and these are then replaced by the elements. 0 stands for `fill`.
  */
 export function moveLongIntegers(
   shape: Shape,

@@ -1,7 +1,7 @@
 import { BackendError, dtypes } from '@shardwise/core/spec';
 import type { DType, Shape, ValueType } from '@shardwise/core/spec';
 
-/** Element `i`; reading outside `values` is an error, not undefined. */
+/** Returns element `i`. Reading outside of `values` throws instead of returning undefined. */
 export function at(values: ArrayLike<number>, i: number): number {
   const value = values[i];
   if (value === undefined) throw outside(i, `${values.length} elements`);
@@ -16,7 +16,7 @@ export function byteLength({ shape, dtype }: ValueType): number {
   return elementCount(shape) * dtypes[dtype].bytes;
 }
 
-/** Every index of a shape, last dim fastest. The yielded array is one array that changes. */
+/** Yields every index of a shape. The last dim changes fastest. The yielded array is always the same object. */
 export function* indices(shape: Shape): Generator<readonly number[]> {
   const index: number[] = shape.map(() => 0);
   for (let left = elementCount(shape); left > 0; left--) {
@@ -37,7 +37,7 @@ export class NdArray implements ValueType {
   readonly shape: Shape;
   readonly dtype: DType;
   readonly values: Float64Array;
-  /** In elements. */
+  /** The strides in elements. */
   readonly strides: readonly number[];
 
   constructor({ shape, dtype }: ValueType, values?: Float64Array) {

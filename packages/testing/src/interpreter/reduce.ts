@@ -1,7 +1,7 @@
 import type { Definitions } from './definition.ts';
 import { at } from './nd-array.ts';
 
-/** Sums add in ascending index order, in f64, and are rounded once. `max` of a NaN is NaN. */
+/** Sums are added in f64 in ascending index order, and rounded once. `max` is NaN if an element is NaN. */
 export const reduce: Definitions<'sum' | 'max' | 'argMax' | 'argSort' | 'cumsum'> = {
   sum: ({ dims }, out, x) => {
     for (const index of x.indices()) out.add(without(index, dims), x.get(index));

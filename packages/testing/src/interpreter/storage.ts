@@ -2,14 +2,14 @@ import type { DType, ValueType } from '@shardwise/core/spec';
 import { at, NdArray } from './nd-array.ts';
 
 interface Storage {
-  /** To the nearest value of the dtype. */
+  /** Rounds to the nearest value of the dtype. */
   readonly round: (x: number) => number;
   readonly view: (
     bytes: Uint8Array,
   ) => Float64Array | Float32Array | Float16Array | Int32Array | Uint8Array | BrainFloats | Longs;
 }
 
-/** bf16 as the upper halves of f32. */
+/** bf16 values, stored as the upper halves of f32. */
 class BrainFloats implements Iterable<number> {
   readonly #bits: Uint16Array;
 
@@ -21,13 +21,13 @@ class BrainFloats implements Iterable<number> {
     for (const bits of this.#bits) yield fromBits(bits << 16);
   }
 
-  /** Values are bf16 already. */
+  /** Stores values that have been rounded to bf16 already. */
   set(values: ArrayLike<number>): void {
     for (let i = 0; i < values.length; i++) this.#bits[i] = toBits(at(values, i)) >>> 16;
   }
 }
 
-/** i64 as numbers, which are exact up to 2^53. */
+/** i64 values as numbers, which are exact up to 2^53. */
 class Longs implements Iterable<number> {
   readonly #integers: BigInt64Array;
 
@@ -56,21 +56,21 @@ function toBits(value: number): number {
   return scratch.getUint32(0);
 }
 
-/** The nearest bf16 of the nearest f32, ties to even. */
+/** Returns the bf16 nearest to the nearest f32, ties to even. */
 function roundToBrain(x: number): number {
   if (!Number.isFinite(x)) return x;
   const bits = toBits(x);
   return fromBits((bits + 0x7fff + ((bits >>> 16) & 1)) & 0xffff0000);
 }
 
-/** How each dtype lies in memory. */
+/** How each dtype is stored in memory. */
 const storages: { readonly [D in DType]: Storage } = {
   f64: { round: (x) => x, view: (b) => new Float64Array(b.buffer, b.byteOffset, b.length / 8) },
   f32: {
     round: Math.fround,
     view: (b) => new Float32Array(b.buffer, b.byteOffset, b.length / 4),
   },
-  // By way of f32, as bf16.
+  // Rounds to f32 first, as for bf16.
   f16: {
     round: (x) => Math.f16round(Math.fround(x)),
     view: (b) => new Float16Array(b.buffer, b.byteOffset, b.length / 2),

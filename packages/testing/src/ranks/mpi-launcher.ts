@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 /** The implementations of MPI that tests use. */
 export type MpiName = 'Open MPI' | 'MPICH';
 
-/** How ranks are started by an MPI on this host: `command ...arguments program ...`. */
+/** How an MPI on this host starts ranks: `command ...arguments program ...`. */
 export interface MpiLauncher {
   readonly name: MpiName;
   readonly command: string;
@@ -17,7 +17,7 @@ export type MpiSearch =
   | { readonly name: MpiName; readonly launcher: MpiLauncher }
   | { readonly name: MpiName; readonly missing: string };
 
-/** Debian's names first, which tell one MPI from the other. */
+/** The names of Debian come first, because they tell one MPI from the other. */
 const commands: Record<MpiName, readonly string[]> = {
   'Open MPI': ['mpiexec.openmpi', 'mpirun'],
   MPICH: ['mpiexec.mpich', 'mpiexec.hydra'],
@@ -44,7 +44,7 @@ function launcherOf(name: MpiName, command: string): MpiLauncher {
     name,
     command,
     argumentsFor: (size) => [...options, '-n', String(size)],
-    // As root Open MPI wants to be told twice.
+    // Open MPI runs as root only if both variables are set.
     environment: { OMPI_ALLOW_RUN_AS_ROOT: '1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: '1' },
   };
 }

@@ -3,7 +3,7 @@ export interface ErrorReport {
   readonly name: string;
   readonly message: string;
   readonly stack: string | undefined;
-  /** `code` and `fields` of a ShardwiseError. */
+  /** The `code` of a ShardwiseError, as `fields` are its fields. */
   readonly code: string | undefined;
   readonly fields: Readonly<Record<string, unknown>>;
 }
@@ -27,7 +27,7 @@ export type RankOutcome =
   | { readonly status: 'fulfilled'; readonly value: unknown }
   | { readonly status: 'rejected'; readonly error: RankFailure };
 
-/** What a thrown value says. */
+/** Converts a thrown value to a report. */
 export function reportOf(error: unknown): ErrorReport {
   if (!(error instanceof Error)) {
     const message = String(error);

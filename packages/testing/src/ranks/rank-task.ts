@@ -1,6 +1,6 @@
 import type { ErrorReport } from './rank-failure.ts';
 
-/** What the function of a rank is called with. */
+/** The argument of the function that a rank calls. */
 export interface RankContext<World = unknown, Data = unknown> {
   readonly rank: number;
   readonly size: number;
@@ -8,14 +8,14 @@ export interface RankContext<World = unknown, Data = unknown> {
   readonly data: Data;
 }
 
-/** Sent to a rank's thread when it starts. */
+/** The message that a rank's thread gets when it starts. */
 export interface RankTask {
   readonly moduleUrl: string;
   readonly name: string;
   readonly context: RankContext;
 }
 
-/** Sent by a rank's thread when its function ends. */
+/** The message that a rank's thread sends when its function ends. */
 export type RankMessage =
   | { readonly status: 'fulfilled'; readonly value: unknown }
   | { readonly status: 'rejected'; readonly report: ErrorReport };

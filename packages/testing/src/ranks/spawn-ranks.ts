@@ -102,13 +102,16 @@ function outcomeOf(worker: Worker, rank: number, timeoutMs: number): Promise<Ran
   });
 }
 
-/** The sources run as they are in the repository, the build from dist. */
+/** Returns the worker's URL: the source in the repository, or the file of the build in dist. */
 function workerUrl(): URL {
   const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
   return new URL(`./rank-worker.${extension}`, import.meta.url);
 }
 
-/** A host such as a test runner may have started with conditions that its threads must share. */
+/**
+ * Returns the options of the threads. The host, such as a test runner, may have been started with conditions that its
+ * threads must share.
+ */
 function execArgv(): string[] {
   const source = '--conditions=@shardwise/source';
   const known = process.execArgv.includes(source);

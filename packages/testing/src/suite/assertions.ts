@@ -1,17 +1,17 @@
-// The few assertions of the suites, which run where there is no test runner and no Node.
+// The assertions of the suites. They also run without a test runner and without Node.
 
-/** Throws where two values differ: numbers as Object.is says, lists and plain objects by what they hold. */
+/** Throws if two values differ. Numbers are compared by Object.is, and lists and plain objects by their contents. */
 export function equal(actual: unknown, expected: unknown, about = ''): void {
   if (isEqual(actual, expected)) return;
   fail(`${show(actual)} where ${show(expected)} is expected`, about);
 }
 
-/** Throws where a condition does not hold. */
+/** Throws if a condition does not hold. */
 export function holds(condition: boolean, about: string): asserts condition {
   if (!condition) throw new Error(about);
 }
 
-/** Throws where a text does not match. */
+/** Throws if a text does not match. */
 export function matches(text: string | undefined, pattern: RegExp, about = ''): void {
   if (text === undefined || !pattern.test(text))
     fail(`${show(text)} does not match ${pattern}`, about);
@@ -19,7 +19,7 @@ export function matches(text: string | undefined, pattern: RegExp, about = ''): 
 
 type ErrorClass<E extends Error> = abstract new (...args: never[]) => E;
 
-/** Throws where `body` throws nothing, or an error of another class. Returns the error. */
+/** Throws if `body` throws nothing, or an error of another class. Returns the error. */
 export function throws(body: () => unknown): Error;
 export function throws<E extends Error>(body: () => unknown, type: ErrorClass<E>): E;
 export function throws(body: () => unknown, type: ErrorClass<Error> = Error): Error {
@@ -32,7 +32,7 @@ export function throws(body: () => unknown, type: ErrorClass<Error> = Error): Er
   return requireError(error, type);
 }
 
-/** Rejects where `promise` does not reject, or does with an error of another class. Resolves to the error. */
+/** Rejects if `promise` does not reject, or rejects with an error of another class. Resolves to the error. */
 export function rejects(promise: Promise<unknown>): Promise<Error>;
 export function rejects<E extends Error>(
   promise: Promise<unknown>,
@@ -97,7 +97,7 @@ function itemsOf(view: ArrayBufferView): ArrayLike<unknown> {
   if (view instanceof DataView) {
     return new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
   }
-  // All others are lists of numbers.
+  // All other views are lists of numbers.
   return view as unknown as ArrayLike<unknown>;
 }
 

@@ -26,7 +26,7 @@ export type TestOutcome =
   | { readonly status: 'skipped'; readonly reason: string }
   | { readonly status: 'failed'; readonly error: unknown };
 
-/** Runs the tests of a suite, one after another; `onEnd` hears of each. Resolves to whether none has failed. */
+/** Runs the tests of a suite one after another, and calls `onEnd` for each. Resolves to whether none has failed. */
 export async function runSuite(
   { tests }: Suite,
   onEnd: (test: SuiteTest, outcome: TestOutcome) => void,

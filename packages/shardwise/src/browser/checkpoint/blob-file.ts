@@ -1,6 +1,6 @@
 import type { OpenFile } from '../../checkpoint/checkpoint-files.ts';
 
-/** A file of a browser, some of which is read at a time. */
+/** Opens a file of the browser. Only the bytes that are asked for are read into memory. */
 export function blobFile(blob: Blob): OpenFile {
   return {
     async read(bytes, byteOffset) {

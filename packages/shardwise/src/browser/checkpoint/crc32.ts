@@ -1,9 +1,9 @@
-/** Bytes that one turn of the loop takes. */
+/** The number of bytes that the main loop processes at a time. */
 const SLICES = 8;
-/** The polynomial of zlib, its bits in reverse. */
+/** The polynomial of zlib with its bits reversed. */
 const POLYNOMIAL = 0xedb88320;
 
-/** Of slice s and byte b: what b contributes where s bytes follow it. */
+/** Entry `256 * s + b` is what byte b contributes to the checksum if s bytes follow it. */
 const table = new Int32Array(SLICES * 256);
 for (let byte = 0; byte < 256; byte++) {
   let rest = byte;
@@ -20,7 +20,7 @@ function at(index: number): number {
   return table[index] ?? 0;
 }
 
-/** CRC-32 as zlib has it, which pages have not. */
+/** Returns the CRC-32 of zlib. Browsers have no function for it. */
 export function crc32(bytes: Uint8Array): number {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const inSlices = bytes.byteLength - (bytes.byteLength % SLICES);

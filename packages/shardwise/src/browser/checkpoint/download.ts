@@ -5,6 +5,6 @@ export function download(file: File): void {
   link.href = address;
   link.download = file.name;
   link.click();
-  // The browser has taken the file by then; a long one it reads on.
+  // The browser has opened the file by then. It keeps reading a long file after the address is revoked.
   setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }

@@ -1,11 +1,14 @@
 import { CheckpointError } from '@shardwise/core/extend';
 
-/** The path of an entry of a folder; '' is the outermost folder. */
+/** Returns the path of an entry of a folder. '' is the outermost folder. */
 export function joinPath(folder: string, name: string): string {
   return folder === '' ? name : `${folder.replace(/\/+$/, '')}/${name}`;
 }
 
-/** The names of a path, from the outermost folder's on. Throws CheckpointError for one that leads out of it. */
+/**
+ * Splits a path into names, starting at the outermost folder. Throws CheckpointError for a path that leads out of that
+ * folder.
+ */
 export function splitPath(path: string): string[] {
   const names = path.split('/').filter((name) => name !== '' && name !== '.');
   if (!names.includes('..')) return names;

@@ -1,7 +1,10 @@
 import { CheckpointSaver, type CheckpointSaverOptions } from '../../checkpoint/checkpoint-saver.ts';
 import { storageFiles } from './storage-files.ts';
 
-/** Saves a run's checkpoints to the browser's storage. Throws CheckpointError where there is none. */
+/**
+ * Makes a saver that writes a run's checkpoints to the browser's storage. Throws CheckpointError if the browser has
+ * none.
+ */
 export async function pageSaver(
   options: Omit<CheckpointSaverOptions, 'files'>,
 ): Promise<CheckpointSaver> {

@@ -5,10 +5,10 @@ import { crc32 } from './crc32.ts';
 import { joinPath, splitPath } from './page-path.ts';
 import { filesOfTar } from './tar.ts';
 
-/** Files that a visitor has picked: an archive of a checkpoint, or the files of its folder. */
+/** Files that a visitor has picked: the archive of a checkpoint, or the files of its folder. */
 export type PickedFiles = Blob | Iterable<File>;
 
-/** What has been picked, and the folder in it under which everything lies. Throws CheckpointError. */
+/** Returns the files that have been picked, and the folder that contains all of them. Throws CheckpointError. */
 export async function pickedFiles(
   picked: PickedFiles,
 ): Promise<{ readonly files: ReadableFiles; readonly directory: string }> {
@@ -63,12 +63,12 @@ async function entriesOf(
       todo: 'Pick an archive of a checkpoint, or the files of its folder',
     });
   }
-  // An input for several files may have been given one archive.
+  // The visitor may have picked a single archive in an input for several files.
   if (list.length === 1) return filesOfTar(first, first.name);
   return list.map((file) => ({ path: file.webkitRelativePath || file.name, contents: file }));
 }
 
-/** The folder in which all paths lie. */
+/** Returns the innermost folder that contains all paths. */
 function commonFolder(paths: readonly string[]): string {
   const [first = '', ...others] = paths.map((path) => path.split('/').slice(0, -1).join('/'));
   const names = first.split('/');

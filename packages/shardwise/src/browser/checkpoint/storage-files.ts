@@ -4,7 +4,10 @@ import { blobFile } from './blob-file.ts';
 import { crc32 } from './crc32.ts';
 import { joinPath, splitPath } from './page-path.ts';
 
-/** What types of programs in pages leave out: only workers have the first, and only files of this storage the second. */
+/**
+ * Methods that TypeScript's types for pages leave out. Only workers have the first one, and only files of this storage
+ * have the second one.
+ */
 interface StoredFileHandle extends FileSystemFileHandle {
   createSyncAccessHandle(): Promise<{
     write(bytes: Uint8Array, options: { readonly at: number }): number;
@@ -15,12 +18,12 @@ interface StoredFileHandle extends FileSystemFileHandle {
   move(folder: FileSystemDirectoryHandle, name: string): Promise<void>;
 }
 
-/** The lock that a writer holds for as long as it lives. */
+/** Returns the name of the lock that a writer holds for as long as it lives. */
 const ofWriter = (writer: string): string => `shardwise-writer-${writer}`;
 
 /**
- * The storage that a browser keeps for the pages of one origin (OPFS), which no other origin and no user sees. Throws
- * CheckpointError where there is none.
+ * Opens the storage that a browser keeps for the pages of one origin (OPFS). Neither other origins nor the user see it.
+ * Throws CheckpointError if there is no such storage.
  */
 export async function storageFiles(): Promise<StorageFiles> {
   const root = await rootFolder();
@@ -57,7 +60,9 @@ export async function storageFiles(): Promise<StorageFiles> {
       return undefined;
     }
   };
-  /** A folder of this storage can't be moved, but its files can; in this order. */
+  /**
+   * Moves the files of a folder in the given order. A folder of this storage can't be moved itself, but its files can.
+   */
   const moveFiles = async (from: string, to: string, order: Order): Promise<void> => {
     if ((await find(to)) !== undefined) {
       throw Object.assign(new Error(`there is a ${to}`), { code: 'EEXIST' });
@@ -132,7 +137,7 @@ export async function storageFiles(): Promise<StorageFiles> {
       }
     },
 
-    // Each file is flushed, and there is no more to ask for.
+    // writeFile has flushed each file, and this storage has no other call that makes data durable.
     syncDirectory: async () => {},
 
     writer,
@@ -146,7 +151,7 @@ export async function storageFiles(): Promise<StorageFiles> {
 }
 
 export interface StorageFiles extends CheckpointFiles {
-  /** A file, whose bytes are read when they are asked for. */
+  /** Returns a file. Its bytes are read when they are asked for. */
   file(path: string): Promise<File>;
 }
 
@@ -178,7 +183,9 @@ function holdLock(name: string): void {
     .catch(() => undefined);
 }
 
-/** Throws CheckpointError where the browser can't write so, as outside of workers. */
+/**
+ * Throws CheckpointError if the browser can't write files in this way, which includes every page outside of a worker.
+ */
 function movable(handle: FileSystemFileHandle): StoredFileHandle {
   if (isStored(handle)) return handle;
   throw new CheckpointError({
@@ -193,7 +200,7 @@ function isStored(handle: FileSystemFileHandle): handle is StoredFileHandle {
   return 'move' in handle && 'createSyncAccessHandle' in handle;
 }
 
-/** When the newest file of a folder was written: folders of this storage have no times. */
+/** Returns when the newest file of a folder was written, because folders of this storage have no times of their own. */
 async function newest(folder: FileSystemDirectoryHandle): Promise<number> {
   let newestMs = 0;
   for await (const entry of folder.values()) {

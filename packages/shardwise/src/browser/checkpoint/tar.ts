@@ -1,6 +1,6 @@
 import { CheckpointError } from '@shardwise/core/extend';
 
-// The headers of POSIX' ustar, which `tar` of every system reads and writes.
+// These are the headers of POSIX' ustar format, which the `tar` of every system reads and writes.
 const BLOCK_BYTES = 512;
 const fields = {
   name: [0, 100],
@@ -15,9 +15,9 @@ const fields = {
   version: [263, 2],
   prefix: [345, 155],
 } as const;
-/** Octal digits of a size. */
+/** The largest size that the eleven octal digits of a header can express. */
 const MAX_BYTES = 8 ** 11 - 1;
-/** Of what says a path of more than 100 bytes, which is read into memory. */
+/** The limit for an entry that contains a path of more than 100 bytes. Such an entry is read into memory. */
 const MAX_PATH_BYTES = 64 * 1024;
 
 export interface ArchivedFile {
@@ -25,14 +25,17 @@ export interface ArchivedFile {
   readonly contents: Blob;
 }
 
-/** Files as an archive; their bytes stay where they are until it is read. Throws CheckpointError for one of 8 GiB and more. */
+/**
+ * Returns files as an archive. Their bytes are read when the archive is. Throws CheckpointError for a file of 8 GiB or
+ * more.
+ */
 export function tarOf(files: readonly ArchivedFile[], modifiedMs: number): Blob {
   const parts: BlobPart[] = [];
   for (const { path, contents } of files) {
     parts.push(header(path, contents.size, modifiedMs), contents);
     parts.push(new Uint8Array(paddingBytes(contents.size)));
   }
-  // Two empty blocks end it.
+  // Two empty blocks mark the end of an archive.
   parts.push(new Uint8Array(2 * BLOCK_BYTES));
   return new Blob(parts, { type: 'application/x-tar' });
 }
@@ -71,7 +74,7 @@ function header(path: string, byteLength: number, modifiedMs: number): Uint8Arra
   return block;
 }
 
-/** The sum of a header's bytes, those of the sum itself as spaces. */
+/** Returns the sum of a header's bytes. The bytes of the checksum field count as spaces. */
 function checksumOf(block: Uint8Array): number {
   const [start, length] = fields.checksum;
   return block.reduce(
@@ -80,7 +83,7 @@ function checksumOf(block: Uint8Array): number {
   );
 }
 
-/** The files of an archive. Throws CheckpointError for anything else, and for one that is cut. */
+/** Returns the files of an archive. Throws CheckpointError if it is not an archive, or is cut off. */
 export async function filesOfTar(archive: Blob, name: string): Promise<readonly ArchivedFile[]> {
   const files: ArchivedFile[] = [];
   let longPath: string | undefined;
@@ -96,7 +99,7 @@ export async function filesOfTar(archive: Blob, name: string): Promise<readonly 
     if ((kind === 'L' || kind === 'x') && byteLength > MAX_PATH_BYTES) {
       throw noArchive(name, `a path of ${byteLength} bytes, where ${MAX_PATH_BYTES} are taken`);
     }
-    // A path of more than 100 bytes is the contents of an entry before.
+    // A path of more than 100 bytes is stored as the contents of an entry in front of the file.
     if (kind === 'L') longPath = (await contents.text()).replace(/\0.*$/s, '');
     else if (kind === 'x')
       longPath = /(?:^|\n)\d+ path=([^\n]*)\n/.exec(await contents.text())?.[1];

@@ -2,7 +2,7 @@ import { statSync } from 'node:fs';
 import { dirname, extname, resolve } from 'node:path';
 import type { SourcePosition } from './source-position.ts';
 
-/** What to write instead, where that is known; Node's own message does not say it. */
+/** Returns what to write instead, if it is known. Node's own message does not say it. */
 export function advice(error: Error, position: SourcePosition): string | undefined {
   const { message } = error;
   switch ('code' in error ? error.code : undefined) {
@@ -30,7 +30,7 @@ function specifierAt({ text, column }: SourcePosition): string | undefined {
   return /^[^'"]+/.exec(text.slice(column - 1))?.[0];
 }
 
-/** The file that is there, with its ending: TypeScript first. */
+/** Returns the existing file that a specifier without its ending means. TypeScript files take precedence. */
 function completed(specifier: string, importer: string): string | undefined {
   const base = specifier.replace(/\/$/, '');
   const stem = base.slice(0, base.length - extname(base).length);

@@ -4,7 +4,10 @@ import { stackFrames } from '@shardwise/core/spec';
 import { scriptFiles, type ScriptFile } from './script-files.ts';
 import { positionAt, positionAtHead, type SourcePosition } from './source-position.ts';
 
-/** Where what kept a script from being loaded is written; undefined for errors of code that ran. */
+/**
+ * Returns the place in the source that prevents a script from being loaded. Returns undefined for errors of code that
+ * ran.
+ */
 export async function findPosition(
   error: unknown,
   script: string,
@@ -23,7 +26,7 @@ export async function findPosition(
 
 const PARSE_LIMIT_MS = 10_000;
 
-/** The first syntax error of several modules, as a process that parses them prints it. */
+/** Finds the first syntax error of several modules, in what a process that parses them prints. */
 async function parseAll(
   files: readonly ScriptFile[],
   message: string,
@@ -37,12 +40,12 @@ async function parseAll(
       resolve(stderr),
     );
   });
-  // Another message is about a file that the script does not load.
+  // A different message is about a file that the script does not load.
   if (!printed.includes(message)) return undefined;
   return positionAtHead(printed.slice(Math.max(0, printed.search(/^file:/m))));
 }
 
-/** `Cannot find module '/a/b.ts' imported from /a/train.ts` and its like: the import that asked for it. */
+/** Finds the import that caused an error such as `Cannot find module '/a/b.ts' imported from /a/train.ts`. */
 function findImport(error: Error, files: readonly ScriptFile[]): SourcePosition | undefined {
   const { message } = error;
   const importer = / imported from (?<path>.+)$/.exec(message)?.groups?.['path'];
@@ -66,7 +69,7 @@ function pathFrom(place: string): string {
   return place.startsWith('file://') && URL.canParse(place) ? fileURLToPath(place) : place;
 }
 
-/** `@scope/name` of `@scope/name/sub/path`. */
+/** Returns `@scope/name` for `@scope/name/sub/path`. */
 function packageOf(specifier: string): string {
   return specifier
     .split('/')

@@ -3,9 +3,8 @@ import { stripTypeScriptTypes } from 'node:module';
 import { pathToFileURL } from 'node:url';
 import { SourceTextModule } from 'node:vm';
 
-// A program of its own, run with --experimental-vm-modules: parses the files of its command line, and
-// runs none. V8 keeps the place of a syntax error to itself; only Node, where nobody catches the
-// error, prints it.
+// This is a separate program, run with --experimental-vm-modules. It parses the files of its command line and runs none
+// of them. V8 does not tell the place of a syntax error. Only Node prints it, and only if nobody catches the error.
 for (const path of process.argv.slice(2)) {
   const source = readFileSync(path, 'utf8');
   const sourceUrl = pathToFileURL(path).href;

@@ -2,7 +2,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { dirname, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** A file of the user's, as it is now. */
+/** A file of the user, with its current contents. */
 export interface ScriptFile {
   readonly path: string;
   readonly source: string;
@@ -11,13 +11,16 @@ export interface ScriptFile {
 
 export interface ScriptImport {
   readonly specifier: string;
-  /** The file that it names; undefined for a package. */
+  /** The file that the import names. Undefined for a package. */
   readonly path: string | undefined;
   /** The offset of the specifier in the source. */
   readonly offset: number;
 }
 
-/** Statements, `import('x')`, and the modules that loaders' workers are given. What is found in a comment is no loss. */
+/**
+ * Match import statements, `import('x')`, and the modules that are given to the workers of data loaders. A match in a
+ * comment does no harm.
+ */
 const IMPORTS = [
   /\bfrom\s*(['"])(?<specifier>[^'"\n]+)\1/dg,
   /\bimport\s*(['"])(?<specifier>[^'"\n]+)\1/dg,
@@ -28,7 +31,7 @@ const CODE = /\.[cm]?[jt]sx?$/;
 const MAX_FILES = 500;
 const MAX_BYTES = 4 * 1024 * 1024;
 
-/** A script and the files that it names directly or by others, those of installed packages left out. */
+/** Returns a script and the files that it imports directly or indirectly, except those of installed packages. */
 export async function scriptFiles(script: string): Promise<readonly ScriptFile[]> {
   const paths = [script];
   const files: ScriptFile[] = [];
@@ -62,7 +65,7 @@ function pathOf(specifier: string, importer: string): string | undefined {
     : undefined;
 }
 
-/** The source of a file; undefined for files that hold no code. */
+/** Returns the source of a file. Returns undefined for files that contain no code. */
 async function readSource(path: string): Promise<string | undefined> {
   const found = await stat(path).catch(() => undefined);
   if (found?.isFile() !== true || found.size > MAX_BYTES || !CODE.test(path)) return undefined;

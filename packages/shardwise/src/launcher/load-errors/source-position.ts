@@ -4,21 +4,24 @@ import { printable } from '../../text/printable.ts';
 
 /** A place in a file that could not be loaded. */
 export interface SourcePosition {
-  /** Absolute path. */
+  /** The absolute path. */
   readonly path: string;
-  /** From 1. */
+  /** The number of the line, from 1. */
   readonly line: number;
-  /** From 1. */
+  /** The number of the column, from 1. */
   readonly column: number;
-  /** The whole line. */
+  /** The text of the whole line. */
   readonly text: string;
 }
 
-/** `file:///a/train.ts:3`, lines of the file, and carets below the last one: what Node puts before a stack. */
+/**
+ * Matches what Node puts in front of a stack: `file:///a/train.ts:3`, lines of the file, and carets below the last
+ * line.
+ */
 const HEAD =
   /^(?<place>(?:file:\/\/|\/|[A-Za-z]:\\)[^\n]*):(?<line>\d+)\n(?:[^\n]*\n){0,3}?(?<text>[^\n]*)\n(?<indent>[ \t]*)\^/;
 
-/** Where Node says at the head of a text, a stack or what it prints, that a file is wrong. */
+/** Returns the place in a file that Node names at the head of a text. The text is a stack, or what Node prints. */
 export function positionAtHead(text: string): SourcePosition | undefined {
   const { place, line, text: found, indent } = HEAD.exec(text)?.groups ?? {};
   if (place === undefined || found === undefined || indent === undefined) return undefined;
@@ -26,7 +29,7 @@ export function positionAtHead(text: string): SourcePosition | undefined {
   return { path, line: Number(line), column: indent.length + 1, text: found };
 }
 
-/** The line and column of an offset in a file's text. */
+/** Returns the line and column of an offset in a file's text. */
 export function positionAt(path: string, source: string, offset: number): SourcePosition {
   const before = source.slice(0, offset).split('\n');
   const line = before.length;
@@ -36,7 +39,10 @@ export function positionAt(path: string, source: string, offset: number): Source
 
 const MAX_COLUMNS = 100;
 
-/** `at train.ts:3:16`, the line, and a mark below the place; a long line is cut around it. */
+/**
+ * Returns the lines that show a place: `at train.ts:3:16`, the line of the file, and a mark below the place. A long
+ * line is cut around the place.
+ */
 export function excerpt({ path, line, column, text }: SourcePosition): readonly string[] {
   const start = Math.max(0, Math.min(column - 1 - MAX_COLUMNS / 2, text.length - MAX_COLUMNS));
   const shown = printable(text.slice(start, start + MAX_COLUMNS)).replaceAll('\t', ' ');

@@ -1,12 +1,12 @@
 import { ShardwiseError } from '@shardwise/core/extend';
 import { z } from 'zod';
 
-/** An error as a message carries it: a class of its own does not come across, its name does. */
+/** An error in the form in which a message carries it. A message does not keep the class of an error, but its name. */
 export interface ErrorData {
   readonly name: string;
   readonly message: string;
   readonly stack: string;
-  /** The code of a ShardwiseError, and of Node's errors. */
+  /** The code of a ShardwiseError or of one of Node's errors. */
   readonly code?: string | undefined;
   /** The fields of a ShardwiseError. */
   readonly fields?: Readonly<Record<string, unknown>> | undefined;
@@ -14,7 +14,7 @@ export interface ErrorData {
 }
 
 const MAX_CAUSES = 5;
-/** What a process sends as it ends must fit into a pipe's buffer at once. */
+/** The message that a process sends as it ends must fit into a pipe's buffer, so texts are cut to this length. */
 const MAX_CHARACTERS = 4096;
 
 const text = z.string().max(MAX_CHARACTERS);
@@ -28,7 +28,7 @@ const errorSchema: z.ZodType<ErrorData> = z.object({
   cause: z.lazy(() => errorSchema).optional(),
 });
 
-/** Something thrown that is no error is told as a text. */
+/** Encodes an error. If something else was thrown, it is encoded as a text. */
 export function encodeError(thrown: unknown, depth = 0): ErrorData | string {
   if (!(thrown instanceof Error)) return cut(String(thrown));
   const cause = depth < MAX_CAUSES && thrown.cause !== undefined ? thrown.cause : undefined;
@@ -45,7 +45,7 @@ export function encodeError(thrown: unknown, depth = 0): ErrorData | string {
   };
 }
 
-/** What a rank said it had thrown; undefined where that is nothing that a rank says. */
+/** Decodes what a rank has thrown. Returns undefined if the data is not something that a rank sends. */
 export function decodeError(data: unknown): unknown {
   if (typeof data === 'string') return cut(data);
   const parsed = errorSchema.safeParse(data);
@@ -60,7 +60,10 @@ function toError({ name, message, stack, code, fields, cause }: ErrorData): Erro
   return fields === undefined ? error : Object.assign(error, { fields, isShardwiseError: true });
 }
 
-/** Numbers, texts and lists of them are what the fields of an error hold; the rest is for its own process. */
+/**
+ * Keeps only the fields that are numbers, texts, booleans or lists of these. Other fields mean something only in their
+ * own process.
+ */
 function plainFields(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const isPlain = (value: unknown): boolean =>
     ['number', 'string', 'boolean'].includes(typeof value) ||

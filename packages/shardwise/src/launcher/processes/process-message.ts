@@ -3,15 +3,15 @@ import { launcherVariable } from '../environment.ts';
 import type { LauncherOrder, RankData } from '../rank-data.ts';
 import type { ErrorData } from './error-data.ts';
 
-/** What a rank that is a process sends its launcher. */
+/** A message of a rank that is a process to its launcher. */
 export type FromProcess =
   | RankMessage
   | { readonly kind: 'error'; readonly error: ErrorData | string };
 
-/** What it gets: once its data, then orders. */
+/** A message of the launcher to a rank: first its data, then orders. */
 export type ToProcess = RankData | LauncherOrder;
 
-/** Whether this process, not a thread of it, is a rank that a launcher has started. */
+/** Whether this process is a rank that a launcher has started. False in threads of such a process. */
 export function isRankProcess(): boolean {
   return process.env[launcherVariable] === String(process.ppid) && process.send !== undefined;
 }

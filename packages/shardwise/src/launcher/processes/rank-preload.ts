@@ -5,9 +5,9 @@ import { launcherVariable } from '../environment.ts';
 import { encodeError } from './error-data.ts';
 import { isRankProcess, type FromProcess } from './process-message.ts';
 
-// Imported in a rank's process before its script.
+// This module is imported in a rank's process before its script.
 
-/** What is left of a launcher whose rank goes on. */
+/** The exit code of a rank whose launcher has ended. */
 const ORPHANED = 1;
 /** The exit code that Node gives a process that fails. */
 const FAILED = 1;
@@ -18,18 +18,18 @@ if (isMainThread && process.env[launcherVariable] !== undefined) {
   else if (process.connected) process.exit(ORPHANED);
 }
 
-/** Ends with the launcher, and tells it what ends this process. */
+/** Makes this process end with the launcher, and tell the launcher which error ends this process. */
 function follow(): void {
-  // The kernel ends a process that is busy or blocked; the channel's end, one that listens.
+  // The kernel also ends a process that is busy or blocked. The 'disconnect' event ends only one whose event loop runs.
   endWithParent();
   keepGenericWasmWrappers();
   process.on('disconnect', () => process.exit(ORPHANED));
-  // Not a reason to stay alive.
+  // The channel must not keep the process alive.
   process.channel?.unref();
   process.on('uncaughtExceptionMonitor', (thrown: unknown) => {
     const message: FromProcess = { kind: 'error', error: encodeError(thrown) };
     process.send?.(message);
-    // The launcher prints it: Node need not.
+    // The launcher prints the error, so Node need not.
     if (process.listenerCount('uncaughtException') === 0) process.exit(FAILED);
   });
 }

@@ -10,13 +10,16 @@ import { decodeError } from './error-data.ts';
 import type { ToProcess } from './process-message.ts';
 import { watchStopped } from './watch-stopped.ts';
 
-/** A stopped process counts as lost after so long, as a host does of which nothing is heard. */
+/** A process that has been stopped for this long counts as lost, like a host that gives no signs of life. */
 const STOPPED_MS = 1500;
-/** Ranks of other hosts, which hear no reason from here, learn it from its silence, not from its end. */
+/**
+ * The time before a stopped process is killed. Ranks of other hosts would otherwise learn of the closed connection
+ * first, and not of the reason.
+ */
 const ENDED_AFTER_MS = 1000;
 const STOPPED = `its process was stopped for ${STOPPED_MS} ms, so it was ended`;
 
-/** One rank as a process of its own: what ends it ends nobody else. */
+/** One rank as a process of its own. Whatever ends it does not end other ranks. */
 export class RankProcess implements RankHandle {
   readonly outcome: Promise<RankOutcome>;
   readonly #child: ChildProcess;
@@ -28,11 +31,11 @@ export class RankProcess implements RankHandle {
     const preload = new URL(`./rank-preload.${extension}`, import.meta.url).href;
     this.#child = fork(start.script, [...start.args], {
       env: start.environment,
-      // Behind ours, so that the user's own win.
+      // The user's options come after ours, so that they take precedence.
       execArgv: [...rankProcessOptions, ...process.execArgv, '--import', preload],
       serialization: 'advanced',
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
-      // Ctrl-C goes to the launcher, which lets ranks end their step.
+      // In a process group of its own the rank gets no Ctrl-C. The launcher gets it, and lets ranks end their step.
       detached: process.platform !== 'win32',
     });
     this.outcome = this.#run(start);
@@ -50,7 +53,7 @@ export class RankProcess implements RankHandle {
   }
 
   #send(message: ToProcess): void {
-    // A rank that is gone needs no word.
+    // A rank that is gone needs no message.
     if (this.#child.connected) this.#child.send(message, () => undefined);
   }
 
@@ -59,14 +62,14 @@ export class RankProcess implements RankHandle {
     return signal === null ? undefined : `its process was ended by ${signal}`;
   }
 
-  /** Kills the rank with the processes that it has started. */
+  /** Kills the rank and the processes that it has started. */
   #kill(): void {
     const { pid } = this.#child;
     if (pid === undefined) return;
     try {
       process.kill(process.platform === 'win32' ? pid : -pid, 'SIGKILL');
     } catch {
-      // It has ended already.
+      // The process has ended already.
     }
   }
 
@@ -111,7 +114,7 @@ export class RankProcess implements RankHandle {
     unwatch?.();
     clearTimeout(ending);
     const exitCode = exitCodeOf(exit);
-    // Its last message is behind its end: with the channel's.
+    // The last message of the process may arrive after its exit, but not after the end of the channel.
     if (this.#child.connected) await once(this.#child, 'disconnect');
     const end = {
       exitCode,
@@ -120,7 +123,7 @@ export class RankProcess implements RankHandle {
       terminated: this.#terminated,
     };
     onEnd(end);
-    // What a rank that failed had started would hold its output open.
+    // Processes that a failed rank has started would keep its output open.
     if (exitCode !== 0) this.#kill();
     if (pid !== undefined) await closed;
     return { rank, ...end, ...(await log.close()) };
@@ -132,7 +135,7 @@ interface Exit {
   readonly signal: NodeJS.Signals | null;
 }
 
-/** The exit code of a process; where a signal ended it, 128 + the signal's number, as shells have it. */
+/** Returns the exit code of a process. If a signal ended it, the code is 128 + the signal's number, as in shells. */
 function exitCodeOf({ code, signal }: Exit): number {
   if (code !== null) return code;
   return signal === null ? 1 : 128 + constants.signals[signal];

@@ -2,7 +2,7 @@ import { open } from 'node:fs/promises';
 
 const PIECE_BYTES = 1 << 20;
 
-/** Copies a file, and leaves holes where it has nothing but zeros: a table takes no more room than its rows. */
+/** Copies a file, and leaves holes in place of zeros, so that a table takes no more room than its rows. */
 export async function copySparse(from: string, to: string): Promise<void> {
   await using source = await open(from);
   await using target = await open(to, 'w');

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import type { OpenRows } from '@shardwise/strategies';
 
 /**
- * Rows of tables in files of a directory, which have holes where no row was written. A row that was written is there
- * again for the next process, also after this one was killed: it is the system's from then on.
+ * Keeps rows of tables in files of a directory. The files have holes where no row was written. The operating system has
+ * each row as soon as it is written, so the next process finds it even if this one was killed.
  */
 export function fileRows(directory: string, server: number): OpenRows {
   return (table, rows, width) => {
@@ -14,7 +14,7 @@ export function fileRows(directory: string, server: number): OpenRows {
     const rowBytes = width * 4;
     const open = openSync(join(directory, `table-${table}-${server}.f32`), 'r+');
     ftruncateSync(open, rows * rowBytes);
-    /** Calls `body` for each stretch of rows that lie side by side. */
+    /** Calls `body` for each stretch of consecutive rows. */
     const stretches = (
       numbers: Int32Array,
       values: Float32Array,

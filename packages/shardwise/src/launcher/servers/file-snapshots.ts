@@ -4,7 +4,7 @@ import { decodeSafetensors, encodeSafetensors, hostArray } from '@shardwise/core
 import type { SnapshotStore } from '@shardwise/strategies';
 import { diskFiles } from '../../checkpoint/disk-files.ts';
 
-/** Snapshots of a parameter server in one file, which a new one takes the place of when it is on the disk. */
+/** Keeps snapshots of a parameter server in one file. A new snapshot replaces the old one when it is on the disk. */
 export function fileSnapshots(path: string): SnapshotStore {
   return {
     async write(head, arrays) {

@@ -4,7 +4,7 @@ import { ConfigError } from '@shardwise/core/extend';
 
 const LEFT = /^(?:(server)|table-[\w-]+)-(\d+)\.(?:safetensors|f32)$/;
 
-/** Where the parameter servers of a run keep what they have. */
+/** Returns the directory in which the parameter servers of a run keep their data. */
 export function serversDirectory(runDirectory: string): string {
   return join(runDirectory, 'servers');
 }
@@ -13,9 +13,12 @@ export function snapshotName(server: number): string {
   return `server-${server}.safetensors`;
 }
 
-/** The directory that servers have left of a run, or of the run that a checkpoint is in; undefined: nothing. */
+/**
+ * Returns the directory that the servers of a run have left. `folder` is a run directory or a checkpoint in one.
+ * Returns undefined if there is none.
+ */
 export async function leftByServers(folder: string): Promise<string | undefined> {
-  // A checkpoint lies below its run's directory.
+  // A checkpoint lies one or two levels below its run's directory.
   const run = resolve(folder);
   for (const place of [run, dirname(run), dirname(dirname(run))]) {
     const directory = serversDirectory(place);
@@ -24,7 +27,9 @@ export async function leftByServers(folder: string): Promise<string | undefined>
   return undefined;
 }
 
-/** Throws ConfigError where what is there is of another number of servers: each has the ranges of so many. */
+/**
+ * Throws ConfigError if the directory belongs to another number of servers, which determines the range of each server.
+ */
 export async function requireServers(directory: string, count: number): Promise<void> {
   const found = await serversOf(directory);
   if (found === count) return;
@@ -38,7 +43,9 @@ export async function requireServers(directory: string, count: number): Promise<
   );
 }
 
-/** How many servers have left snapshots; where none has, parts of tables. */
+/**
+ * Returns how many servers have left snapshots. If there are no snapshots, returns how many have left parts of tables.
+ */
 async function serversOf(directory: string): Promise<number> {
   const files = await readdir(directory).catch(() => []);
   const [snapshots, tables] = [new Set<string>(), new Set<string>()];

@@ -5,8 +5,8 @@ import type { OptimizerTable } from '@shardwise/strategies';
 type Groups = OptimizerInput<OptimizerSettings>;
 
 /**
- * The optimizers of a parameter server. Those are missing that talk with other ranks, or that are made with more than
- * settings, which requests do not carry.
+ * The optimizers of a parameter server. It lacks those that talk with other ranks, and those that need more than
+ * settings, which are all that a request carries.
  */
 export const servedOptimizers: OptimizerTable = {
   Adafactor: make(optim.Adafactor),
@@ -20,7 +20,7 @@ export const servedOptimizers: OptimizerTable = {
   SGD: make(optim.SGD),
 };
 
-/** An optimizer checks itself what its groups have. */
+/** Returns a function that makes an optimizer. The optimizer itself checks the settings of its groups. */
 function make<Settings extends OptimizerSettings>(
   optimizer: new (groups: Groups) => optim.Optimizer<Settings>,
 ): (groups: Groups) => optim.Optimizer {

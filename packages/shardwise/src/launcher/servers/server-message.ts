@@ -1,29 +1,29 @@
 import type { ShardStatistics } from '@shardwise/strategies';
 import { z } from 'zod';
 
-/** What the launcher tells a parameter server that it has started. */
+/** The message by which the launcher starts a parameter server. */
 export interface ServerStart {
   readonly kind: 'start';
-  /** Which of the servers it is, and how many there are. */
+  /** The number of this server, and how many servers there are. */
   readonly server: number;
   readonly servers: number;
-  /** Whether the next one has a copy of its range. */
+  /** Whether the following server keeps a copy of this server's range. */
   readonly areReplicated: boolean;
   readonly host: string;
-  /** 0: a free one. */
+  /** The port to listen on. 0 means any free port. */
   readonly port: number;
   readonly secret: string;
-  /** The file of its snapshots. */
+  /** The file of the server's snapshots. */
   readonly snapshotPath: string;
-  /** How long it is from one snapshot to the next, at least. */
+  /** The least time between two snapshots. */
   readonly snapshotEveryMs: number;
-  /** Whether it takes the place of one that was lost. */
+  /** Whether the server replaces one that was lost. */
   readonly isAgain: boolean;
-  /** Whether the snapshot is that of an earlier run. */
+  /** Whether the snapshot comes from an earlier run. */
   readonly resumes: boolean;
 }
 
-/** Where all servers are, so that each finds the one that has its copy. */
+/** The addresses of all servers, so that each one finds the server that keeps its copy. */
 export interface ServerPeers {
   readonly kind: 'peers';
   readonly addresses: readonly { readonly host: string; readonly port: number }[];
@@ -47,7 +47,7 @@ const statistics = z.object({
   clock: z.array(z.tuple([z.number(), z.number()])),
 }) satisfies z.ZodType<ShardStatistics>;
 
-/** What a parameter server tells its launcher. */
+/** A message of a parameter server to its launcher. */
 export type FromServer =
   | { readonly kind: 'listening'; readonly port: number }
   | { readonly kind: 'failed'; readonly reason: string }
@@ -59,7 +59,7 @@ const fromServer = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('stopped'), statistics }),
 ]) satisfies z.ZodType<FromServer>;
 
-/** The message that a value is; undefined for anything that no server of this version sends. */
+/** Parses a message. Returns undefined for anything that no server of this version sends. */
 export function parseServerMessage(value: unknown): FromServer | undefined {
   const parsed = fromServer.safeParse(value);
   return parsed.success ? parsed.data : undefined;

@@ -10,7 +10,7 @@ import { fileSnapshots } from './file-snapshots.ts';
 import { servedOptimizers } from './served-optimizers.ts';
 import type { FromServer, ServerPeers, ServerStart, ToServer } from './server-message.ts';
 
-// The process of a parameter server; the launcher starts it, and it ends with the launcher.
+// This is the process of a parameter server. The launcher starts it, and it ends with the launcher.
 
 const send = (message: FromServer): void => void process.send?.(message);
 

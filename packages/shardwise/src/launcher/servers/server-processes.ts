@@ -12,19 +12,19 @@ import { requireServers, serversDirectory, snapshotName } from './left-by-server
 import { parseServerMessage, type ServerStart, type ToServer } from './server-message.ts';
 
 const HOST = '127.0.0.1';
-/** How long a server may take to end when it is asked. */
+/** How long a server may take to end after it has been asked to. */
 const STOP_MS = 5000;
-/** How often one server is started again. */
+/** How often one server is started. */
 const MAX_STARTS = 100;
 
 export interface ServerProcessesOptions {
   readonly count: number;
-  /** Whether the next server has a copy of what each has. */
+  /** Whether the following server keeps a copy of the data of each server. */
   readonly areReplicated: boolean;
   readonly runDirectory: string;
-  /** How long it is from one snapshot to the next, at least. */
+  /** The least time between two snapshots of a server. */
   readonly snapshotEveryMs: number;
-  /** What servers of an earlier run have left, to go on from; undefined: they begin anew. */
+  /** The directory that servers of an earlier run have left, to continue from. Undefined if the servers begin anew. */
   readonly resume: string | undefined;
   readonly environment: NodeJS.ProcessEnv;
   readonly onNotice: (text: string) => void;
@@ -35,7 +35,10 @@ interface Started {
   readonly port: number;
 }
 
-/** The parameter servers of a run, each a process: they outlive the ranks' rounds, and start again when they are lost. */
+/**
+ * The parameter servers of a run, each of which is a process. They outlive the rounds of the ranks, and start again
+ * when they are lost.
+ */
 export class ServerProcesses {
   readonly data: ServersData;
   readonly #options: ServerProcessesOptions;
@@ -53,7 +56,7 @@ export class ServerProcesses {
     children.forEach((child, server) => this.#watch(child, server, 1));
   }
 
-  /** Throws ConfigError where a server does not start. */
+  /** Starts the servers. Throws ConfigError if one does not start. */
   static async start(options: ServerProcessesOptions): Promise<ServerProcesses> {
     const secret = randomBytes(32).toString('hex');
     await prepareDirectory(options);
@@ -74,7 +77,7 @@ export class ServerProcesses {
     return new ServerProcesses(options, { addresses, secret, areReplicated }, children);
   }
 
-  /** Ends the servers, and returns what they have counted; undefined for one that did not say. */
+  /** Ends the servers and returns their statistics. They are undefined for a server that did not answer. */
   async stop(): Promise<readonly (ShardStatistics | undefined)[]> {
     this.#isStopping = true;
     return Promise.all(this.#children.map(stopServer));
@@ -107,13 +110,16 @@ export class ServerProcesses {
   }
 }
 
-/** Throws ConfigError where what is to go on from is that of another number of servers. */
+/**
+ * Prepares the directory of the servers. Throws ConfigError if the data to continue from belongs to another number of
+ * servers.
+ */
 async function prepareDirectory(options: ServerProcessesOptions): Promise<void> {
   const { resume, count } = options;
   const own = directoryOf(options);
   if (resume !== undefined) await requireServers(resume, count);
   if (resume !== undefined && resolve(resume) === resolve(own)) return;
-  // What an earlier run in the same directory has left is not of this one.
+  // Data that an earlier run left in the same directory does not belong to this run.
   await rm(own, { recursive: true, force: true });
   await mkdir(own, { recursive: true });
   if (resume === undefined) return;
@@ -134,7 +140,7 @@ async function startServer(
     env: options.environment,
     execArgv: [...rankProcessOptions, ...process.execArgv],
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-    // Ctrl-C goes to the launcher.
+    // In a process group of its own the server gets no Ctrl-C. The launcher gets it.
     detached: process.platform !== 'win32',
   });
   const ended = once(child, 'exit').then(() => undefined);

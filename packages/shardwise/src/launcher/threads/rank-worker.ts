@@ -17,7 +17,7 @@ export class RankWorker implements RankHandle {
   constructor(start: RankStart) {
     const { port1, port2 } = new MessageChannel();
     this.#port = port1;
-    // Options of this process, such as import conditions, are inherited.
+    // The worker inherits the options of this process, such as import conditions.
     this.#worker = new Worker(pathToFileURL(start.script), {
       argv: [...start.args],
       env: start.environment,
@@ -25,7 +25,7 @@ export class RankWorker implements RankHandle {
       name: `rank ${start.data.rank}`,
       stdout: true,
       stderr: true,
-      // The port carries RankMessages to the launcher, and LauncherOrders back.
+      // The port carries RankMessages to the launcher, and LauncherOrders to the rank.
       workerData: { ...start.data, port: port2 },
       transferList: [port2],
     });
@@ -33,7 +33,7 @@ export class RankWorker implements RankHandle {
       const message = parseRankMessage(value);
       if (message?.rank === start.data.rank) start.onMessage(message);
     });
-    // Closed by the rank's end, after its last message.
+    // The end of the rank closes the port, after its last message.
     const messages = once(port1, 'close');
     this.outcome = this.#run(start, messages);
   }

@@ -10,13 +10,13 @@ import { localTransport } from './local-transport.ts';
 import { chooseTransport, type RankForm, type TransportChoice } from './transport-choice.ts';
 
 export interface RankTransportOptions {
-  /** Whether ranks come and go one by one. Default: false. */
+  /** Whether ranks are started again one by one. Default: false. */
   readonly areApart?: boolean;
-  /** Default: what this machine has. */
+  /** Whether this machine offers shared memory between processes. Default: it is looked up. */
   readonly shm?: () => ShmAvailability;
 }
 
-/** What the ranks of one start are given to reach each other. Throws ConfigError. */
+/** Makes what the ranks of one start need to reach each other. Throws ConfigError. */
 export async function createRankTransport(
   round: Round,
   form: RankForm,
@@ -66,7 +66,7 @@ async function hosted(
   const { meeting, close } = await meetingOf(round);
   const local = localTransport(form, size);
   const first = firstRankOf(round, round.nodeRank);
-  // As hostedTransport numbers them: this host's from 0, behind them those of the world.
+  // The ranks are numbered as in hostedTransport: those of this host from 0, then those of the world.
   const inLocalWorld = (rank: number): number =>
     rank >= first && rank < first + size ? rank - first : size + rank;
   return {
@@ -81,7 +81,7 @@ async function hosted(
   };
 }
 
-/** Hosts share a store already; ranks of one host get one of their own. */
+/** Returns where ranks meet. Several hosts have a store already. The ranks of a single host get a new one. */
 async function meetingOf({
   epoch,
   nodes,
@@ -108,6 +108,6 @@ export interface RankTransport {
   readonly way: JoinWay;
   /** Makes every pending and future call in memory of this host fail, with `rank` as the culprit. */
   abort(rank: number | undefined, reason: string): void;
-  /** To be called once the ranks have ended. */
+  /** Call this when the ranks have ended. */
   close(): void;
 }

@@ -10,7 +10,10 @@ export interface LocalTransport {
   close(): void;
 }
 
-/** `form` is 'processes' only where shmAvailability says so. Throws ConfigError. */
+/**
+ * Makes memory that the ranks of this host share. Pass 'processes' only if shmAvailability allows it. Throws
+ * ConfigError.
+ */
 export function localTransport(form: RankForm, size: number): LocalTransport {
   if (form === 'threads') {
     const world = createThreadsWorld({ size });

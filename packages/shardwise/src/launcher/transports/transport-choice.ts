@@ -1,15 +1,15 @@
 import type { ShmAvailability } from '@shardwise/collectives/node';
 
-/** What `shardwise run` can choose from. */
+/** The transports that `shardwise run` can choose from. */
 export type LaunchedTransport = 'threads' | 'shm' | 'tcp' | 'hosted' | 'apart';
 
 /**
- * `mpi`: of ranks that mpirun or srun has started; `own`: of a group that the script has made; `none`: of a
- * rank that is alone.
+ * How ranks reach each other. In addition to those of `shardwise run`: `mpi` for ranks that mpirun or srun has started,
+ * `own` for a group that the script has made, and `none` for a rank that is alone.
  */
 export type TransportKind = LaunchedTransport | 'mpi' | 'own' | 'none';
 
-/** How the ranks of a world reach each other, and why so. */
+/** How the ranks of a world reach each other, and why. */
 export interface TransportChoice<Kind extends TransportKind = TransportKind> {
   readonly kind: Kind;
   readonly reason: string;
@@ -18,18 +18,18 @@ export interface TransportChoice<Kind extends TransportKind = TransportKind> {
 export type RankForm = 'threads' | 'processes';
 
 export interface TransportSituation {
-  /** What the ranks of this host are. */
+  /** Whether the ranks of this host are threads or processes. */
   readonly form: RankForm;
-  /** Whether they come and go one by one. Default: false. */
+  /** Whether ranks are started again one by one. Default: false. */
   readonly areApart?: boolean;
-  /** Ranks of each host, by the host's place. */
+  /** The number of ranks of each host, by the host's place. */
   readonly ranksPerHost: readonly number[];
   readonly shm: () => ShmAvailability;
 }
 
 /**
- * The one place that decides it for ranks that `shardwise run` starts. Among hosts each decides for
- * itself whether its own ranks share memory; between hosts it is always TCP.
+ * Chooses the transport of ranks that `shardwise run` starts. No other code decides this. In a run on several hosts,
+ * each host decides for itself whether its own ranks share memory. Between hosts it is always TCP.
  */
 export function chooseTransport(situation: TransportSituation): TransportChoice<LaunchedTransport> {
   const { form, areApart = false, ranksPerHost, shm } = situation;
@@ -58,7 +58,7 @@ function amount(count: number, one: string, many: string): string {
   return `${count} ${count === 1 ? one : many}`;
 }
 
-/** `shm (2 processes of one host)` */
+/** Describes a choice, such as `shm (2 processes of one host)`. */
 export function describeTransport({ kind, reason }: TransportChoice): string {
   return `${kind} (${reason})`;
 }

@@ -3,7 +3,7 @@ import type { JoinedRank } from './joined-rank.ts';
 
 const ADVICE = 'Train by parameterServer(), which needs no calls, or run without --worker-restarts';
 
-/** Waits for nobody. */
+/** Makes the group of a rank that does not talk to the other ranks. It waits for nobody. */
 export function joinApart(rank: number, size: number): JoinedRank {
   const group = size === 1 ? singleGroup() : apartGroup(rank, size, ADVICE);
   return { group, arena: undefined };

@@ -6,7 +6,7 @@ import { addressTowards } from '../../rendezvous/node-address.ts';
 import { joinTcp } from './join-tcp.ts';
 import type { JoinedRank } from './joined-rank.ts';
 
-/** Joins ranks that another launcher has started, by TCP: rank 0 serves their store. */
+/** Joins ranks that another launcher has started, by TCP. Rank 0 serves their store. */
 export async function joinByEnvironment(
   launch: RankLaunch,
   environment: NodeJS.ProcessEnv,
@@ -16,11 +16,11 @@ export async function joinByEnvironment(
   const secret = await readSecret(undefined, environment);
   const server = rank === 0 ? await startStoreServer({ ...at, secret }) : undefined;
   try {
-    // Rank 0 may start later, for which a client waits.
+    // The client waits, because rank 0 may start later.
     const store = await connectStore({ ...at, secret });
     const host = rank === 0 ? at.host : await addressTowards(at.host, at.port);
     const joined = await joinTcp({ store: at, secret, epoch, host }, { rank, size });
-    // Until all have joined, some may still have to read the others' addresses.
+    // Rank 0 keeps the store until all ranks have joined, because some may still have to read the addresses of others.
     const keyOf = (member: number): string => `joined/${epoch}/${member}`;
     await store.set(keyOf(rank), new Uint8Array(1));
     if (rank === 0) {

@@ -4,7 +4,7 @@ import { joinShm, joinThreads } from './join-shared-memory.ts';
 import { meetByTcp } from './join-tcp.ts';
 import type { JoinedRank } from './joined-rank.ts';
 
-/** The ranks of this host by the memory that they share, the others by TCP. */
+/** Joins the ranks of this host by the memory that they share, and the other ranks by TCP. */
 export async function joinHosted(way: HostedWay, rank: number): Promise<JoinedRank> {
   const { local: localWay, hosts, meeting } = way;
   const host = hosts[rank];

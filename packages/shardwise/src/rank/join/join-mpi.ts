@@ -3,7 +3,7 @@ import { ConfigError } from '@shardwise/core/extend';
 import type { JoinedRank } from './joined-rank.ts';
 import type { TcpPlace } from './join-tcp.ts';
 
-/** Throws ConfigError where MPI says something else than the environment. */
+/** Joins the world of MPI. Throws ConfigError if MPI and the environment disagree on the rank or the size. */
 export async function joinMpi({ rank, size }: TcpPlace): Promise<JoinedRank> {
   const group = await mpiGroup();
   if (group.rank !== rank || group.size !== size) {

@@ -3,7 +3,7 @@ import { coreYielder, joinShmWorld, type ShmWorld } from '@shardwise/collectives
 import { ConfigError } from '@shardwise/core/extend';
 import type { SharedMemoryRank } from './joined-rank.ts';
 
-/** Throws ConfigError. */
+/** Joins ranks that are threads of this process. Throws ConfigError. */
 export function joinThreads(world: ThreadsWorld, rank: number): SharedMemoryRank {
   const region = world.regions[rank];
   if (region === undefined) {
@@ -20,7 +20,7 @@ export function joinThreads(world: ThreadsWorld, rank: number): SharedMemoryRank
   return { group, arena: { memory: world.memory, ...region } };
 }
 
-/** Throws ConfigError. */
+/** Joins ranks that are processes of this host. Throws ConfigError. */
 export function joinShm(world: ShmWorld, rank: number): SharedMemoryRank {
   const { group, memory, region } = joinShmWorld(world, rank);
   return { group, arena: { memory, ...region } };

@@ -10,7 +10,10 @@ export interface TcpPlace {
   readonly peers?: readonly number[];
 }
 
-/** `hosts` by rank, where it is known. Rejects with CollectiveError naming who did not come. */
+/**
+ * Makes the group of ranks that talk by TCP. `hosts` has the host of each rank, if it is known. Rejects with a
+ * CollectiveError that names the ranks that did not come.
+ */
 export async function joinTcp(
   meeting: TcpMeeting,
   place: TcpPlace,
@@ -21,7 +24,7 @@ export async function joinTcp(
   return { group, arena: undefined };
 }
 
-/** Connects this rank with all others; the store is needed no longer. */
+/** Connects this rank with all others. After that, the store is no longer needed. */
 export async function meetByTcp(
   { store: at, secret, epoch, host }: TcpMeeting,
   place: TcpPlace,

@@ -5,7 +5,7 @@ import { joinShm, joinThreads } from './join-shared-memory.ts';
 import { joinTcp } from './join-tcp.ts';
 import type { JoinedRank } from './joined-rank.ts';
 
-/** Joins the world of a rank that `shardwise run` has started, in the way that it has chosen. */
+/** Joins the world of a rank that `shardwise run` has started, in the way that the launcher has chosen. */
 export async function joinWorld(data: RankData): Promise<JoinedRank> {
   const { way, rank, worldSize } = data;
   switch (way.kind) {

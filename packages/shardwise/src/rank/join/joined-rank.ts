@@ -5,10 +5,7 @@ import type { ProcessGroup } from '@shardwise/core/extend';
 export interface JoinedRank {
   /** The group of all ranks. */
   readonly group: ProcessGroup;
-  /**
-   * Memory for this rank's tensors that other ranks reach without a copy; undefined where there is no such
-   * memory.
-   */
+  /** Memory for this rank's tensors that other ranks reach without a copy. Undefined if there is no such memory. */
   readonly arena: (MemoryRegion & { readonly memory: ThreadsWorld['memory'] }) | undefined;
 }
 

@@ -9,7 +9,7 @@ import { integers } from './host-value.ts';
 import { ProgramBuilder } from './program-builder.ts';
 import type { Operation } from './program-builder.ts';
 
-/** <conv2d(x, w), dy> = <x, conv2dInput(dy, w)> = <w, conv2dWeight(x, dy)>, exactly for integers. */
+/** Tests that <conv2d(x, w), dy> = <x, conv2dInput(dy, w)> = <w, conv2dWeight(x, dy)>, which is exact for integers. */
 export const adjointTests: readonly ContractTest[] = convolutions.map(
   ({ title, params, x, w }) => ({
     title: `the gradients are adjoint to conv2d: ${title}`,

@@ -28,21 +28,21 @@ export async function download(
   buffer: DeviceBuffer,
   type: ValueType,
 ): Promise<NdArray> {
-  // Reading may give a view at any offset; a copy is aligned.
+  // The result of read may be a view at any offset. The copy is aligned.
   return load(Uint8Array.from(await backend.read(buffer)), type);
 }
 
-/** The type of every value id of a program. */
+/** Returns the type of a value id of a program. */
 export function typeOf(program: Program, id: number): ValueType {
   const type = [...program.inputs, ...program.instructions][id];
   if (type === undefined) throw new RangeError(`no value ${id}`);
   return type;
 }
 
-/** What a program returned. */
+/** The results of running a program. */
 export interface Evaluated {
   readonly outputs: readonly NdArray[];
-  /** What the inputs hold afterwards: their updates, or their former contents. */
+  /** The contents of the inputs after the run: their updates, or their former contents. */
   readonly inputs: readonly NdArray[];
 }
 
@@ -58,7 +58,7 @@ export async function evaluate(
   return evaluated;
 }
 
-/** Runs what a program was compiled to in memory of its own, which it frees. */
+/** Runs an executable of a program in its own memory, and frees this memory. */
 export async function run(
   backend: Backend,
   executable: Executable,
@@ -80,7 +80,10 @@ export async function run(
   return evaluated;
 }
 
-/** Throws where the backend cannot compile a program whose structure is the same at all sizes. */
+/**
+ * Compiles a program for all sizes. Throws if the backend cannot compile it, although its structure is the same at all
+ * sizes.
+ */
 export async function compileSized(backend: Backend, program: SizedProgram): Promise<Executable> {
   const executable = await backend.compileSized?.(program);
   if (executable === undefined) throw new Error('compileSized gave no executable');

@@ -7,7 +7,7 @@ import { type GroupedCase, groupedCases } from './cases/grouped.ts';
 import { hostValue, integers } from './host-value.ts';
 import { ProgramBuilder } from './program-builder.ts';
 
-/** A product of a [M, K] and b [K, N], behind batch dims. */
+/** The sizes of a product of a [M, K] and b [K, N], with batch dims in front. */
 interface Sizes {
   readonly batch: Shape;
   readonly rows: number;
@@ -35,8 +35,8 @@ const transposes = [false, true].flatMap((transposeA) =>
 );
 
 /**
- * Products of f16 and bf16, as core writes them: operands are cast to f32, which loses nothing, and the sum is rounded at
- * most once. Numbers are small integers, so that sums are exact in any order.
+ * Tests of products of f16 and bf16 in the form in which core writes them. The operands are cast to f32, which loses
+ * nothing, and the sum is rounded at most once. The numbers are small integers, so that sums are exact in any order.
  */
 export const halfProductTests = (): readonly ContractTest[] => [
   ...(['bf16', 'f16'] as const).flatMap((dtype) =>
@@ -59,7 +59,7 @@ export const halfProductTests = (): readonly ContractTest[] => [
   ),
 ];
 
-/** The sums as they are, and rounded. */
+/** Tests the sums of a product, both unrounded and rounded to the dtype. */
 function product(given: HalfProduct): ContractTest {
   const { dtype, transposeA, transposeB, batch, rows, depth, columns } = given;
   const shapes = {
@@ -93,7 +93,10 @@ function product(given: HalfProduct): ContractTest {
 
 const exact = { rtol: 0, atol: 0 };
 
-/** Products of rows in groups: the sums as they are, and rounded; then of f32 operands that are rounded, as f32. */
+/**
+ * Tests products of rows in groups. First it tests the sums, both unrounded and rounded to the dtype. Then it tests the
+ * result as f32 if the operands are f32 that is rounded to the dtype.
+ */
 function grouped(
   dtype: HalfDType,
   { title, operation, inputs, expected }: GroupedCase,
@@ -102,7 +105,7 @@ function grouped(
   const toWide = { op: 'cast', params: { dtype: 'f32' } } as const;
   const { shape, values } = expected;
   const multiply = (builder: ProgramBuilder, of: DType): { sums: number; result: number } => {
-    // The last input has counts.
+    // The inputs after the first two contain counts.
     const ids = inputs.map((input, index) => builder.input(input.shape, index > 1 ? 'i32' : of));
     const operands = ids.map((id, index) => {
       if (index > 1) return id;
@@ -134,7 +137,7 @@ function grouped(
   };
 }
 
-/** Operands of f32 are rounded before they are multiplied, to nearest, ties to even. */
+/** Tests that f32 operands are rounded to the dtype before they are multiplied: to nearest, ties to even. */
 function rounded(dtype: HalfDType): ContractTest {
   const digits = dtype === 'bf16' ? 7 : 10;
   return {
@@ -162,7 +165,7 @@ function rounded(dtype: HalfDType): ContractTest {
   };
 }
 
-/** What lies in 16 bits is moved in 16 bits, and read by products and by other ops. */
+/** Tests that values of 16 bits can be moved, and then be read by products and by other ops. */
 function moved(dtype: HalfDType): ContractTest {
   return {
     title: `parts of ${dtype}, moved, multiplied and added`,
@@ -202,7 +205,7 @@ function moved(dtype: HalfDType): ContractTest {
   };
 }
 
-/** Long rows and short ones: each sum is of f32 values. */
+/** Tests that sums of rows are computed in f32. */
 function summed(dtype: HalfDType, shape: readonly [rows: number, columns: number]): ContractTest {
   const [rows, columns] = shape;
   return {

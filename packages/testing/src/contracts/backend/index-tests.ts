@@ -11,14 +11,14 @@ const ADD = { op: 'add', params: {} } as const;
 const SUB = { op: 'sub', params: {} } as const;
 const TABLE = f32([3, 2], [0, 1, 10, 11, 20, 21]);
 
-/** A program whose input 1 are the indices of its instruction `instruction`. */
+/** A program whose instruction number `instruction` takes its indices from input 1. */
 interface Indexing {
   readonly title: string;
   readonly program: () => Program;
   readonly instruction: number;
-  /** Input 0, and what comes behind the indices. */
+  /** Input 0, and the inputs after the indices. */
   readonly inputs: readonly NdArray[];
-  /** The indices are of this shape, and good or bad ones as they are given, row by row. */
+  /** The shape of the indices. */
   readonly shape: readonly number[];
   readonly size: number;
 }
@@ -95,7 +95,7 @@ const indexings: readonly Indexing[] = [
 
 const bad = [-1, -3, -(2 ** 31), 'size', 2 ** 31 - 1] as const;
 
-/** An index out of range ends a run with IndexError, and nothing else. */
+/** Tests that an index out of range ends a run with IndexError, and has no other effect. */
 export const indexTests: readonly ContractTest[] = [
   ...indexings.flatMap((indexing) =>
     bad.map((index) => ({
@@ -144,7 +144,7 @@ async function checkFault(
   const { op } = pick(program.instructions, instruction);
   const { fields } = await rejects(executable.run(sources, [result]), IndexError);
   equal(fields, { op, instruction, index, element, size, updated: false });
-  // The backend goes on, and the program runs with good indices.
+  // The backend must still work, and the program must run with good indices.
   backend.write(pick(sources, 1), new Uint8Array(Int32Array.of(0, 1, 1, 0).buffer));
   await executable.run(sources, [result]);
   for (const buffer of [...sources, result]) backend.free(buffer);

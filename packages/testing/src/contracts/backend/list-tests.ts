@@ -22,7 +22,7 @@ import { storedDTypeTests } from './stored-dtype-tests.ts';
 
 /** Tests that are known to fail. If one of them passes, this is a failure. */
 export interface Skip {
-  /** Why, with a link to where it is followed up. */
+  /** Why they fail, with a link to where this is followed up. */
   readonly reason: string;
   /** The tests, each as `group: title`. A group is an op, or `program`, `memory`, `order`, …. */
   readonly tests: readonly string[];
@@ -97,7 +97,10 @@ function primitiveTest(opCase: OpCase): ContractTest {
   return { title: opCase.title, check: (backend) => runCase(backend, opCase) };
 }
 
-/** A composite that a backend does not list reaches it as primitives, which have tests of their own. */
+/**
+ * Makes the test of a composite. It is skipped for a backend that does not list the composite, because it gets the
+ * composite as primitives, which have their own tests.
+ */
 function compositeTest(opCase: OpCase): ContractTest {
   const { op } = opCase.operation;
   return {

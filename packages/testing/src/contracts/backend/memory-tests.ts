@@ -8,7 +8,7 @@ import { ProgramBuilder } from './program-builder.ts';
 
 const NEG = { op: 'neg', params: {} } as const;
 
-/** alloc, free, write, read, map and sub-buffers. */
+/** Tests of alloc, free, write, read, map and sub-buffers. */
 export const memoryTests: readonly ContractTest[] = [
   {
     title: 'read gives what was written',
@@ -199,7 +199,10 @@ function ramp(length: number): Uint8Array {
   return Uint8Array.from({ length }, (_, i) => i % 251);
 }
 
-/** Backends may give a Uint8Array over shared memory, which is not deeply equal to one that is not. */
+/**
+ * Returns a copy. Backends may return a Uint8Array over shared memory, which is not deeply equal to one over unshared
+ * memory.
+ */
 function plain(bytes: Uint8Array): Uint8Array {
   return Uint8Array.from(bytes);
 }

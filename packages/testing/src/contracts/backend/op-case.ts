@@ -10,13 +10,13 @@ export interface OpCase {
   readonly inputs: readonly NdArray[];
   /** The result in closed form. If it is only a type, the interpreter computes the result. */
   readonly expected: NdArray | ValueType;
-  /** Default: exact. */
+  /** Default: the result must be exact. */
   readonly tolerance?: Tolerance;
 }
 
 /**
- * The cases of every op of a group. They are made when they are asked for, because to compute their closed forms takes most of
- * a second, and every rank of a test loads this package.
+ * The cases of every op of a group. They are made when they are asked for, because computing their closed forms takes
+ * most of a second, and every rank of a test loads this package.
  */
 export type OpCases<K extends ComputeOp> = { readonly [P in K]: () => readonly OpCase[] };
 
@@ -24,5 +24,5 @@ export function label(shape: Shape): string {
   return `[${shape.join(', ')}]`;
 }
 
-/** Scalar, size 1, empty, odd, and long enough for whole vectors with a tail. */
+/** Shapes of a scalar, of size 1, empty, odd, and long enough for whole vectors with a tail. */
 export const SHAPES: readonly Shape[] = [[], [1], [0], [3, 0, 2], [7], [3, 1, 5], [2, 515]];

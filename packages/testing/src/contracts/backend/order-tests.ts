@@ -7,7 +7,7 @@ import { ProgramBuilder } from './program-builder.ts';
 
 const VECTOR = { shape: [2], dtype: 'f32' } as const;
 
-/** Calls take effect in the order in which they are made, also where nothing is awaited. */
+/** Tests that calls take effect in the order in which they are made, even if they are not awaited. */
 export const orderTests: readonly ContractTest[] = [
   {
     title: 'a run that is not awaited comes before a read',
@@ -170,7 +170,9 @@ export const orderTests: readonly ContractTest[] = [
   },
 ];
 
-/** 300 runs leave as many bytes in use as the first; a test where the suite can see them. */
+/**
+ * Tests that 300 runs leave as many bytes in use as the first one. It needs a backend that can tell its bytes in use.
+ */
 export function flatMemoryTest<B extends Backend>(
   bytesInUse: (backend: B) => number,
 ): ContractTest<B> {
@@ -195,7 +197,7 @@ export function flatMemoryTest<B extends Backend>(
   };
 }
 
-/** x + 1, into the output or in place. Shape: x [2] -> [2]. */
+/** Compiles x + 1, with the result in the output or in place. Shape: x [2] -> [2]. */
 function plusOne(backend: Backend, inPlace = false): Promise<Executable> {
   const b = new ProgramBuilder();
   const x = b.input([2]);

@@ -8,7 +8,7 @@ import type {
   ValueType,
 } from '@shardwise/core/spec';
 
-/** What an instruction computes, without its inputs. */
+/** An instruction without its inputs. */
 export type Operation = {
   [K in ComputeOp]: { readonly op: K; readonly params: ComputeParams[K] };
 }[ComputeOp];

@@ -15,11 +15,11 @@ const ONE_TWO = f32([2], [1, 2]);
 interface Expectation {
   readonly inputs: readonly NdArray[];
   readonly outputs?: readonly NdArray[];
-  /** What the inputs hold after the run; default: what they held before. */
+  /** The contents of the inputs after the run. Default: their contents before it. */
   readonly after?: readonly NdArray[];
 }
 
-/** What a program of several instructions, outputs and updates promises. */
+/** Tests of programs with several instructions, outputs and updates. */
 export const programTests: readonly ContractTest[] = [
   test('an input is directly an output', () => {
     const b = new ProgramBuilder();

@@ -16,7 +16,7 @@ const INSTRUCTIONS = 14;
 const BOUND = 8;
 const SINGLE: Shape = [1, 1];
 
-/** Programs drawn at random, the same on every machine, against the interpreter. */
+/** Tests of random programs against the interpreter. The programs are the same on every machine. */
 export const randomProgramTests: readonly ContractTest[] = Array.from(
   { length: PROGRAMS },
   (_, seed) => ({
@@ -31,7 +31,7 @@ export const randomProgramTests: readonly ContractTest[] = Array.from(
   }),
 );
 
-/** The same programs, each compiled once for all sizes. */
+/** Tests of the same programs, each of which is compiled once for all sizes. */
 export const randomSizedProgramTests: readonly ContractTest[] = Array.from(
   { length: PROGRAMS },
   (_, seed) => ({
@@ -70,7 +70,7 @@ function assertEqual(actual: Evaluated, expected: Evaluated): void {
   expected.inputs.forEach((value, i) => assertAllclose(pick(actual.inputs, i), value, exact));
 }
 
-/** A program on matrices of `rows` times `columns`; which one it is does not depend on them. */
+/** Makes a random program on matrices of `rows` times `columns`. Its structure does not depend on the sizes. */
 function drawProgram(
   seed: number,
   [rows = 0, columns = 0]: readonly number[],

@@ -6,14 +6,14 @@ import { evaluate, pick } from './device.ts';
 import type { OpCase } from './op-case.ts';
 import { ProgramBuilder } from './program-builder.ts';
 
-/** The op as a program of one instruction. */
+/** Returns the op as a program of one instruction. */
 export function programOf({ operation, inputs, expected }: OpCase): Program {
   const builder = new ProgramBuilder();
   const ids = inputs.map(({ shape, dtype }) => builder.input(shape, dtype));
   return builder.build(builder.op(operation, ids, expected.shape, expected.dtype));
 }
 
-/** Throws where the backend's result is not the expected one. */
+/** Throws if the backend's result is not the expected one. */
 export async function runCase(backend: Backend, opCase: OpCase): Promise<void> {
   const { inputs, expected, tolerance } = opCase;
   const program = programOf(opCase);

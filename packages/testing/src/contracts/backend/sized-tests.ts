@@ -15,7 +15,7 @@ const symbols = [
   { max: 128, seen: 30, spacing: 1 },
 ];
 
-/** Others than those that a compiler may have looked at: small ones, equal ones, and the largest. */
+/** Sizes that a compiler has not seen: small ones, equal ones, and the largest. */
 const runs: readonly Sizes[] = [
   [7, 5],
   [2, 2],
@@ -57,7 +57,7 @@ function isComposite(op: string): boolean {
   return op in compositeCases;
 }
 
-/** An index of each row, in range for `size` rows. */
+/** Makes an index for each row, in range for `size` rows. */
 function indices(shape: Shape, size: number): NdArray {
   return integers(shape, 3, { low: 0, high: size - 1, dtype: 'i32' });
 }
@@ -327,7 +327,7 @@ const cases: readonly SizedCase[] = [
       uniform([1, 1, m, 3], 2),
       uniform([1, 1, m, 5], 3),
       uniform([1, 2, n, 5], 4),
-      // Larger than the scores, so that all weights are below 1.
+      // These are larger than the scores, so that all weights are below 1.
       uniform([1, 2, n], 5, 8, 9),
       uniform([1, 2, n], 6),
     ],
@@ -361,7 +361,7 @@ export const sizedTests: readonly ContractTest[] = cases.map(({ title, at }): Co
       const opCase = caseAt(sizes);
       const program = programOf(opCase);
       const actual = await run(backend, executable, program, opCase.inputs, sizes);
-      // The interpreter computes no composites; what they are at one size has tests of its own.
+      // The interpreter computes no composites. Other tests check the results of composites at a fixed size.
       const device = isComposite(opCase.operation.op) ? backend : interpreter();
       const expected = pick((await evaluate(device, program, opCase.inputs)).outputs, 0);
       const tolerance = { rtol: 0, atol: 0, ...opCase.tolerance };

@@ -21,7 +21,7 @@ const allDTypes = [
 ] as const satisfies readonly DType[];
 const stored = ['f64', 'f16', 'bf16', 'i64', 'u8'] as const satisfies readonly DType[];
 
-/** Dtypes that need not be computed with are moved, and converted from any to any. */
+/** Tests that dtypes that a backend need not compute with can be moved, and cast from and to every dtype. */
 export const storedDTypeTests: readonly ContractTest[] = [
   ...stored.flatMap(movements).map(toTest),
   ...allDTypes.flatMap((from) => allDTypes.map((to) => conversion(from, to))).map(toTest),
@@ -32,7 +32,7 @@ function toTest(opCase: OpCase): ContractTest {
   return { title: opCase.title, check: (backend) => runCase(backend, opCase) };
 }
 
-/** Values that every dtype but bool holds. */
+/** Makes values that every dtype except bool can express. */
 function values(dtype: DType, shape: Shape, first = 1): NdArray {
   const count = shape.reduce((product, size) => product * size, 1);
   return hostValue(
@@ -135,7 +135,7 @@ interface BitsCase {
   readonly expected: ArrayBufferView;
 }
 
-/** What numbers of the host do not tell apart. */
+/** Tests values that are different in memory but equal as numbers of the host. */
 function bits(): ContractTest[] {
   const long = BigInt64Array.of(2n ** 63n - 1n, -(2n ** 63n), 2n ** 53n + 1n, -1n);
   const to =
@@ -222,7 +222,7 @@ function bytesOf({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Arra
   return Uint8Array.from(new Uint8Array(buffer, byteOffset, byteLength));
 }
 
-/** The bytes of a program's only output, which is as long as its last instruction says. */
+/** Returns the bytes of a program's only output, whose length follows from the type of the last instruction. */
 async function runBytes(
   backend: Backend,
   program: Program,

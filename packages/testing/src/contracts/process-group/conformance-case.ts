@@ -1,6 +1,6 @@
 import type { ProcessGroup } from '@shardwise/core/spec';
 
-/** What a rank does, and the result that it must have, in closed form. R is the rank and W the size. */
+/** What a rank does, and the expected result in closed form. In the names of cases, R is the rank and W the size. */
 export interface ConformanceCase {
   /** The result must be data that can be posted. */
   readonly run: (group: ProcessGroup) => Promise<unknown>;

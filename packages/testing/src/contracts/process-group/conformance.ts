@@ -31,7 +31,10 @@ const triangle = (size: number): number => (size * (size + 1)) / 2;
 
 const ROOTS_DTYPE = 'i32';
 
-/** The conformance table: PyTorch's cases for Gloo and NCCL first, then what this interface adds. */
+/**
+ * The conformance cases. They begin with PyTorch's cases for Gloo and NCCL, followed by those that are special to this
+ * interface.
+ */
 export const conformanceCases: ConformanceCases = {
   'allReduce sum of R+1 is W(W+1)/2': allReduceOf('sum', (r) => r + 1, triangle),
   'allReduce product of R+1 is W!': allReduceOf('product', (r) => r + 1, factorial),
@@ -368,12 +371,15 @@ export const conformanceCases: ConformanceCases = {
   },
 };
 
-/** 1e8 swallows what is added to it alone, not what was added before. */
+/**
+ * Returns values whose f32 sum depends on the order. A small number is lost if it is added to 1e8 by itself, and not if
+ * other numbers were added to it before.
+ */
 function orderSensitive(rank: number): number[] {
   return [rank === 1 ? 1e8 : 3.3 + rank, rank % 2 === 0 ? 0.1 : -1e7].map(Math.fround);
 }
 
-/** Keeps the thread busy. */
+/** Keeps the thread busy for a time. */
 function compute(durationMs: number): void {
   const end = performance.now() + durationMs;
   while (performance.now() < end);

@@ -4,14 +4,14 @@ import { typed, zeros } from './typed-values.ts';
 
 /** How a call ended, as data. */
 export interface CallOutcome {
-  /** Of the error; 'fulfilled' where there was none. */
+  /** The code of the error, or 'fulfilled' if there was none. */
   readonly code: string;
   readonly message: string;
 }
 
-/** What a rank waits for one that does not come. */
+/** How long a rank waits for a rank that does not come. */
 const TIMEOUT_MS = 300;
-/** Far longer: the rank that does not come is there until the others have given up. */
+/** A limit that is far longer, so that the rank that does not come stays until the others have given up. */
 const PRESENT_MS = 30_000;
 
 type Fault = (group: ProcessGroup) => Promise<readonly CallOutcome[]>;
@@ -27,12 +27,12 @@ async function outcomesOf(calls: readonly Promise<unknown>[]): Promise<readonly 
 
 const one = () => typed('f32', [1]);
 
-/** Waits for a message that nobody sends: the end of the group ends it. */
+/** Waits for a message that nobody sends, until the end of the group ends the call. */
 async function untilOthersFail(group: ProcessGroup): Promise<void> {
   await Promise.allSettled([group.recv(one(), 1, { tag: 9, timeoutMs: PRESENT_MS })]);
 }
 
-/** Two elements each, of which they share one. */
+/** Returns two tensors of two elements that have one element in common. */
 function overlapping(): { readonly buffer: TypedBytes; readonly input: TypedBytes } {
   const { bytes, dtype } = zeros('f32', 3);
   return {
@@ -41,13 +41,13 @@ function overlapping(): { readonly buffer: TypedBytes; readonly input: TypedByte
   };
 }
 
-/** One element, that of rank `rank` modulo `size`. */
+/** Returns the element of rank `rank` modulo `size`. */
 function partOf({ bytes, dtype }: TypedBytes, rank: number, size: number): TypedBytes {
   const start = 4 * (rank % size);
   return { bytes: bytes.subarray(start, start + 4), dtype };
 }
 
-/** Each ends on every rank with CollectiveMismatchError; rank 1 is the one that differs. */
+/** Calls that must end with CollectiveMismatchError on every rank. Rank 1 is the one that differs. */
 export const mismatches: Readonly<Record<string, (group: ProcessGroup) => Promise<void>>> = {
   operation: (group) => (group.rank === 1 ? group.barrier() : group.allReduce(one(), 'sum')),
   'operation, of the same size': (group) =>
@@ -72,7 +72,7 @@ export const mismatches: Readonly<Record<string, (group: ProcessGroup) => Promis
   },
 };
 
-/** Arguments that a rank refuses by itself, with the code of the error. */
+/** Calls whose arguments a rank refuses without communication, with the code of the error. */
 export const refusals: Readonly<
   Record<
     string,
@@ -197,7 +197,7 @@ export const refusals: Readonly<
   },
 };
 
-/** What goes wrong on a rank, by name; the contract says what every rank must see. */
+/** Faults of a rank, by name. The contract says what every rank must observe. */
 export const faults: Readonly<Record<string, Fault>> = {
   'a rank that does not come': async (group) => {
     await group.barrier();
@@ -253,7 +253,7 @@ export function mismatch(group: ProcessGroup, name: string): Promise<readonly Ca
   return outcomesOf([call(group), group.barrier()]);
 }
 
-/** Every refusal, then a call that shows the group to be sound. */
+/** Makes every refused call, then a call that shows that the group still works. */
 export async function refuse(group: ProcessGroup): Promise<readonly CallOutcome[]> {
   const outcomes = await outcomesOf(Object.values(refusals).map(({ call }) => call(group)));
   return [...outcomes, ...(await outcomesOf([group.allReduce(one(), 'sum')]))];

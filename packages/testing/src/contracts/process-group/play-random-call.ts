@@ -2,10 +2,13 @@ import type { ProcessGroup, TypedBytes } from '@shardwise/core/spec';
 import { inputOf, type RandomCall, type RandomOperation } from './random-call.ts';
 import { typed, zeros } from './typed-values.ts';
 
-/** Moves a buffer to memory that the group treats in its own way. */
+/** Moves a buffer to memory that the group treats in a special way. */
 export type Place = (buffer: TypedBytes) => TypedBytes;
 
-/** The bytes that the call leaves this rank. Throws where a call changes an input that is not its output. */
+/**
+ * Plays a call and returns the bytes of this rank's result. Throws if the call changes an input that is not also its
+ * output.
+ */
 export async function playRandomCall(
   group: ProcessGroup,
   call: RandomCall,
@@ -131,14 +134,14 @@ function outputOf({ call, place }: Playing, elements: number): TypedBytes {
   return place(zeros(call.dtype, elements));
 }
 
-/** One part for each rank, of which this rank's holds `input`. */
+/** Makes an output with one part for each rank. The part of this rank contains `input`. */
 function outputAround(playing: Playing, input: TypedBytes): TypedBytes {
   const output = outputOf(playing, playing.call.elements * playing.group.size);
   partOf(playing, output).bytes.set(input.bytes);
   return output;
 }
 
-/** This rank's part. */
+/** Returns this rank's part of a buffer. */
 function partOf({ group }: Playing, { bytes, dtype }: TypedBytes): TypedBytes {
   const partBytes = bytes.byteLength / group.size;
   return {

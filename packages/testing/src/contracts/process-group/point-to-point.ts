@@ -4,10 +4,10 @@ import { range, typed, valuesOf, zeros } from './typed-values.ts';
 
 const HIGHEST_TAG = 2 ** 20 - 1;
 
-/** Between the clocks of two threads. */
+/** The greatest difference between the clocks of two threads. */
 const CLOCK_DIFFERENCE_MS = 2;
 
-/** Messages between ranks, and barriers. */
+/** Cases of messages between ranks, and of barriers. */
 export const pointToPointCases: ConformanceCases = {
   'everyone sends to the next rank and receives from the one before': {
     run: async (group) => {

@@ -11,22 +11,22 @@ export type RandomOperation =
   | 'gather'
   | 'scatter';
 
-/** One collective call with random arguments, as data that ranks can be sent. */
+/** One collective call with random arguments, as data that can be sent to ranks. */
 export interface RandomCall {
   readonly operation: RandomOperation;
   readonly dtype: DType;
   readonly op: ReduceOp;
   readonly elements: number;
   readonly root: number;
-  /** `splits[i][j]`: elements from rank i to rank j. */
+  /** `splits[i][j]` is the number of elements from rank i to rank j. */
   readonly splits: PerRank;
   readonly byteOffset: number;
-  /** Otherwise with memory of its own for the result; allToAll has no form in place. */
+  /** Whether the call works in place. Otherwise the result has memory of its own. allToAll has no form in place. */
   readonly inPlace: boolean;
   readonly seed: number;
 }
 
-/** What a rank contributes: n, or size times n, or its splits. */
+/** Returns the elements that a rank contributes: n, size times n, or the sum of its splits. */
 export function inputOf(call: RandomCall, size: number, rank: number): readonly number[] {
   const isDivided = call.operation === 'reduceScatter' || call.operation === 'scatter';
   const elements =
@@ -36,7 +36,10 @@ export function inputOf(call: RandomCall, size: number, rank: number): readonly 
   return Array.from({ length: elements }, (_, index) => valueAt(call, rank, index));
 }
 
-/** What every rank must have afterwards; undefined where an operation leaves it nothing. */
+/**
+ * Returns the bytes that every rank must have after the call. Undefined for a rank to which the operation gives
+ * nothing.
+ */
 export function expectedOf(call: RandomCall, size: number): readonly (Uint8Array | undefined)[] {
   const inputs = Array.from({ length: size }, (_, rank) => inputOf(call, size, rank));
   return valuesAfter(call, inputs).map((values) =>
@@ -44,7 +47,7 @@ export function expectedOf(call: RandomCall, size: number): readonly (Uint8Array
   );
 }
 
-/** The specification of each operation, as a function of the lists of all ranks. */
+/** Specifies the results of each operation, from the elements of all ranks. */
 function valuesAfter(
   { operation, dtype, op, root, elements: n, splits, inPlace }: RandomCall,
   inputs: PerRank,
@@ -98,7 +101,8 @@ function valueAt(call: RandomCall, rank: number, index: number): number {
   if (kind === 'bool') return small % 2;
   if (call.dtype === 'u8') return small;
   if (kind === 'int') return small - 8;
-  // Sevenths fill the mantissa, so that rounding shows; small dyadic values fit the short dtypes.
+  // Sevenths use all digits of an f32, so that rounding shows. The values of 16-bit dtypes are small dyadic fractions,
+  // which are exact.
   const value = small === 8 ? 1 : small - 8;
   return dtypes[call.dtype].bytes === 2 ? value / 4 : Math.fround(value / 7);
 }

@@ -2,12 +2,12 @@ import { dtypeNames, dtypes, type DType, type ReduceOp } from '@shardwise/core/s
 import * as fc from 'fast-check';
 import type { RandomCall, RandomOperation } from './random-call.ts';
 
-/** Calls for a group of `size`; lengths are small, odd, empty, and beyond 64 KiB. */
+/** Makes random calls for a group of `size` ranks. Lengths are small, odd, empty, and beyond 64 KiB. */
 export function randomCalls(size: number, count: number, seed: number): readonly RandomCall[] {
   return fc.sample(randomCall(size), { numRuns: count, seed });
 }
 
-/** Random calls on worlds of 1 to 8 ranks; what `check` rejects is shrunk to the fewest ranks and calls. */
+/** Checks random calls on worlds of 1 to 8 ranks. What `check` rejects is reduced to the fewest ranks and calls. */
 export async function randomWorlds(
   options: { readonly numRuns: number; readonly seed: number },
   check: (world: { readonly size: number; readonly calls: readonly RandomCall[] }) => Promise<void>,
@@ -21,8 +21,8 @@ export async function randomWorlds(
 }
 
 /**
- * Each reduction that a dtype takes, in each operation that reduces, and each dtype in those that
- * only move values; every other one in place.
+ * Makes a call for each reduction of each dtype in each reducing operation, and for each dtype in each operation that
+ * only moves values. Every other call works in place.
  */
 export function everyCall(size: number): readonly RandomCall[] {
   const kinds = dtypeNames.flatMap((dtype) => [

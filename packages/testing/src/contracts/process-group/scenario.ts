@@ -10,12 +10,12 @@ import { subGroupCases } from './sub-groups.ts';
 /** What all ranks of a group do, as data that can be sent to threads and processes. */
 export type ProcessGroupScenario =
   | { readonly kind: 'conformance' }
-  /** The cases that are given as an option: the same on all ranks. */
+  /** Plays the cases that are given as an option. They must be the same on all ranks. */
   | { readonly kind: 'cases' }
   | {
       readonly kind: 'random';
       readonly calls: readonly RandomCall[];
-      /** On a group of these ranks in this order; the others do nothing. */
+      /** The ranks of the group that plays the calls, in this order. The other ranks do nothing. */
       readonly members?: readonly number[];
     }
   | { readonly kind: 'fault'; readonly name: string }
@@ -23,16 +23,13 @@ export type ProcessGroupScenario =
   | { readonly kind: 'refusals' };
 
 export interface ScenarioOptions {
-  /** Moves the buffer of a random call to memory that the group treats in its own way. */
+  /** Moves the buffer of a random call to memory that the group treats in a special way. */
   readonly place?: Place;
-  /** What is played for processGroupCases. */
+  /** The cases of a scenario of kind 'cases'. */
   readonly cases?: ConformanceCases;
 }
 
-/**
- * Plays one rank's part; what it returns can be posted. An error closes the group with it, and is
- * thrown again.
- */
+/** Plays one rank's part. The result can be posted. An error closes the group with this error, and is thrown again. */
 export async function runProcessGroupScenario(
   group: ProcessGroup,
   scenario: ProcessGroupScenario,
@@ -78,7 +75,7 @@ async function playCases(
   return answers;
 }
 
-/** Calls are issued without awaiting the earlier ones. */
+/** Makes the calls without awaiting earlier ones. */
 async function playRandomCalls(
   world: ProcessGroup,
   { calls, members }: ProcessGroupScenario & { readonly kind: 'random' },
@@ -95,7 +92,7 @@ async function playRandomCalls(
   return results;
 }
 
-/** What a group of that size must do: one rank alone has nobody to send to. */
+/** Returns the cases for a group of a size. A single rank has nobody to send to. */
 export function contractCases(size: number): ConformanceCases {
   const cases = { ...conformanceCases, ...subGroupCases };
   return size > 1 ? { ...cases, ...pointToPointCases } : cases;

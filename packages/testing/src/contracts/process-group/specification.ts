@@ -4,7 +4,10 @@ import { bfloat16Bits, typed, valuesOf } from './typed-values.ts';
 /** Values of every rank, in rank order. */
 export type PerRank = readonly (readonly number[])[];
 
-/** In rank order, each step rounded to the dtype; 16-bit floats in f32, rounded at the end. */
+/**
+ * Reduces values in rank order. Each step is rounded to the dtype. 16-bit floats are reduced in f32 and rounded at the
+ * end.
+ */
 export function reduced(inputs: PerRank, dtype: DType, op: ReduceOp): readonly number[] {
   const step = (value: number): number => roundTo(accumulators[dtype], value);
   const [first = [], ...rest] = inputs.map((row) =>
@@ -63,7 +66,7 @@ function roundTo(dtype: DType, value: number): number {
   }
 }
 
-/** The bytes that a rank must have, for comparing bit by bit. */
+/** Returns the bytes that a rank must have, for a comparison bit by bit. */
 export function bytesOf(dtype: DType, values: readonly number[]): Uint8Array {
   return typed(dtype, values).bytes;
 }

@@ -2,7 +2,7 @@ import type { ProcessGroup } from '@shardwise/core/spec';
 import type { ConformanceCases } from './conformance-case.ts';
 import { range, typed, valuesOf, zeros } from './typed-values.ts';
 
-/** Groups of some ranks of a group. */
+/** Cases of groups that consist of some ranks of a group. */
 export const subGroupCases: ConformanceCases = {
   'split by parity, in reverse order': {
     run: async (group) => {

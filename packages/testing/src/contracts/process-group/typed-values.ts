@@ -54,7 +54,7 @@ const read: Record<DType, (view: DataView, at: number) => number> = {
   bool: (view, at) => view.getUint8(at),
 };
 
-/** The upper half of an f32, rounded to nearest, ties to even. */
+/** Returns the upper half of an f32, rounded to nearest, ties to even. */
 export function bfloat16Bits(value: number): number {
   const word = new DataView(new ArrayBuffer(4));
   word.setFloat32(0, value);

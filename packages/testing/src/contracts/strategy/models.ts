@@ -1,10 +1,10 @@
 import { fromData, nn, type Tensor } from '@shardwise/core';
 import type { StrategyModel } from './strategy-case.ts';
 
-/** 1, 2, 3, 4 and 6 ranks share it evenly. */
+/** The number of rows of a batch, which 1, 2, 3, 4 and 6 ranks divide evenly. */
 const rows = 12;
 
-/** Sizes that no number of ranks divides, a scalar, a module that is used twice. */
+/** An MLP with sizes that no number of ranks divides, a scalar parameter, and a module that is used twice. */
 class OddMlp extends nn.Module {
   readonly layers = new nn.ModuleList([
     new nn.Linear(7, 13),
@@ -22,7 +22,7 @@ class OddMlp extends nn.Module {
   }
 }
 
-/** A weight that two modules share, and frozen parameters. */
+/** An MLP with a weight that two modules share, and with frozen parameters. */
 class TiedMlp extends nn.Module {
   readonly up = new nn.Linear(7, 6);
   readonly layers = new nn.ModuleList([new nn.Linear(6, 6), new nn.Linear(6, 6)]);
@@ -46,7 +46,7 @@ class TiedMlp extends nn.Module {
   }
 }
 
-/** Batch norm, whose buffers ranks share. */
+/** A network with batch norm, whose buffers the ranks have in common. */
 class NormedNet extends nn.Module {
   readonly conv = new nn.Conv2d(2, 5, 3, { padding: 1 });
   readonly norm = new nn.BatchNorm2d(5);

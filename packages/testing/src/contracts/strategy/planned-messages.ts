@@ -15,8 +15,8 @@ export interface PhasedMessage extends Message {
 }
 
 /**
- * What a plan says of a step on the rank of a mesh, on a device that lays each tensor of a message at a multiple of
- * `alignment` bytes.
+ * Returns the messages of a step that a plan lists for the rank of a mesh. `alignment` is that of the device in bytes,
+ * at multiples of which the tensors of a message lie.
  */
 export function plannedMessages(
   plan: Plan,
@@ -35,7 +35,9 @@ export function plannedMessages(
   );
 }
 
-/** Whole gradients that leave together lie in one row, each at its place. */
+/**
+ * Returns the bytes of a bucket of whole gradients. They lie one after another, each at a multiple of the alignment.
+ */
 function alignedBytes(plan: Plan, collective: CollectivePlan, alignment: number): number {
   const { bytes, parameters } = collective;
   const sizes = new Map(plan.axes.map(({ name, size }) => [name, size]));

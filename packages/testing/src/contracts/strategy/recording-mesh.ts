@@ -1,14 +1,14 @@
 import type { Mesh, MeshAxis, ProcessGroup, TypedBytes } from '@shardwise/core/spec';
 
-/** A message that a rank had a part in. */
+/** A message that a rank took part in. */
 export interface Message {
   readonly operation: string;
   readonly axis: string;
-  /** Of what it takes or gives, whichever is larger. */
+  /** The bytes of the rank's input or output, whichever is larger. */
   readonly bytes: number;
 }
 
-/** A mesh that notes what is communicated over its groups, and over parts of them. */
+/** A mesh that records what is communicated over its groups, and over parts of them. */
 export class RecordingMesh implements Mesh {
   readonly axes: readonly MeshAxis[];
   readonly #mesh: Mesh;
@@ -90,7 +90,8 @@ function recorded(
     split: async (color, key, options) => {
       const part = await group.split(color, key, options);
       if (part === undefined) return undefined;
-      // Neighbours along an axis are an axis of their own, as dp/2; all ranks of it are the same axis.
+      // Neighbours along an axis count as an axis of their own, such as dp/2. A part with all ranks counts as the axis
+      // itself.
       const name = part.size === group.size ? axis : `${axis}/${part.size}`;
       return recorded(part, name, note);
     },

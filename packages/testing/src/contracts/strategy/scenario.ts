@@ -10,7 +10,7 @@ export type StrategyScenario =
   | { readonly kind: 'parallel'; readonly names: readonly string[] }
   | { readonly kind: 'alone'; readonly trainings: readonly LoneTraining[] };
 
-/** A training whose losses on one rank are asked for. */
+/** A training on one rank, to compare its losses. */
 export interface LoneTraining {
   readonly name: string;
   readonly model: string;
@@ -33,7 +33,7 @@ export interface PlayedTraining {
   readonly reports: readonly [StrategyReport, StrategyReport];
 }
 
-/** Plays one rank's part; what it returns can be posted. An error closes the group with it, and is thrown again. */
+/** Plays one rank's part. The result can be posted. An error closes the group with this error, and is thrown again. */
 export async function runStrategyScenario(
   rank: StrategyRank,
   scenario: StrategyScenario,
@@ -80,7 +80,7 @@ async function playParallel(
   const found: PlayedTraining[] = [];
   const messages: Message[] = [];
   const recording = { take: () => messages.splice(0) };
-  // Groups are few: a mesh is made once.
+  // A mesh is made only once for all strategies, because the number of groups is limited.
   const meshes = new Map<string, Mesh>();
   for (const name of names) {
     const each = cases[name];
@@ -109,7 +109,7 @@ async function playParallel(
   return found;
 }
 
-/** The mesh on which a strategy is tried; null where it is not for so many ranks. */
+/** Returns the mesh on which a strategy is tested. Returns null if it is not tested with this number of ranks. */
 export function meshOf(
   { mesh }: Pick<StrategyCases[string], 'mesh'>,
   size: number,

@@ -11,33 +11,33 @@ import type {
   StrategyModel,
 } from './strategy-case.ts';
 
-/** Steps before the one whose messages are compared with the plan's. */
+/** The number of steps before the one whose messages are compared with those of the plan. */
 const warmUpSteps = 4;
 
 const phases: readonly Phase[] = ['forward', 'backward', 'optimizer'];
 
 /** How a training went on one rank. */
 export interface StrategyReport {
-  /** Of each step; null on ranks that have no loss. */
+  /** The loss of each step. Null on ranks that have no loss. */
   readonly losses: readonly (number | null)[];
-  /** All whole parameters at the end, and all buffers. */
+  /** The bytes of all whole parameters at the end. `buffers` are those of all buffers. */
   readonly parameters: Uint8Array;
   readonly buffers: Uint8Array;
-  /** What ran in the last steps, and what the plan says of them. */
+  /** The messages of the last steps. `planned` are those that the plan lists. */
   readonly ran: readonly PhasedMessage[];
   readonly planned: readonly PhasedMessage[];
-  /** Bytes on this rank after the last step, by what they are of. */
+  /** The bytes on this rank after the last step, by kind of state. */
   readonly kept: StateBytes;
   readonly plannedKept: StateBytes;
   /** Whether parts of parameters may lie in pages outside the device. */
   readonly hasPages: boolean;
   /** Whether ranks have different stages of the model. */
   readonly hasStages: boolean;
-  /** Of how many ranks each has a part of the batch. */
+  /** The number of parts into which ranks and microbatches divide the batch. */
   readonly shares: number;
-  /** Whether parameters are alike on all ranks. */
+  /** Whether the parameters are equal on all ranks. */
   readonly hasOneModel: boolean;
-  /** The plan that was made, as text. */
+  /** The plan as text. */
   readonly plan: string;
 }
 
@@ -49,7 +49,7 @@ export interface StateBytes {
 }
 
 export interface Recording {
-  /** What has been communicated since the last call. */
+  /** Returns the messages since the last call. */
   readonly take: () => readonly Message[];
 }
 
@@ -59,11 +59,11 @@ export async function trainParallel(
   { rank, size }: Pick<ProcessGroup, 'rank' | 'size'>,
   recording: Recording,
 ): Promise<StrategyReport> {
-  // Rank 0's values must win.
+  // Each rank starts with other values, so the test shows that those of rank 0 are used.
   manualSeed(rank);
   const module = model.build();
   const own = strategy(size, model);
-  // Its stages compute the loss: forward and backward are one run.
+  // The stages of a pipeline compute the loss, so forward and backward run as one.
   const hasLoss = 'loss' in own;
   const made = planFor(module, own);
   const parallel = await applyPlan(made, module);
@@ -91,7 +91,7 @@ export async function trainParallel(
   }
   const kept = memory({ model: module, optimizer });
   const messages: Record<Phase, Message[]> = { forward: [], backward: [], optimizer: [] };
-  // What a loss that no stage computes communicates, as that of logits in parts, is its own affair.
+  // The messages of a loss that no stage computes, such as one of sharded logits, are not in the plan.
   const ofLoss: Message[] = [];
   recording.take();
   for (let count = 0; count < period; count++) {
@@ -112,7 +112,7 @@ export async function trainParallel(
     loss.backward();
     const gradients = module.parameters().map(({ part }) => part.gradientNode);
     await currentSession().realize(gradients.filter((node) => node !== null));
-    // Forward and backward are one program, as in any step: what forward computes for backward is there.
+    // Forward and backward are one program, as in any step, so this includes what forward computes for backward.
     messages.backward.push(...recording.take());
     await optimizer.step();
     messages.optimizer.push(...recording.take());
@@ -146,7 +146,7 @@ export async function trainParallel(
   };
 }
 
-/** A pass of a model that is given its targets. */
+/** Calls a model that takes the targets and returns the loss. */
 function lossOf(
   model: { readonly forward: (...inputs: never[]) => unknown },
   ...inputs: readonly Tensor[]
@@ -157,8 +157,8 @@ function lossOf(
 }
 
 /**
- * In how many parts each rank's batch passes through the model. One where parts would have different numbers of rows: the
- * mean over the rows is the same.
+ * Returns the number of parts in which each rank's batch passes through the model. It is one if the parts would have
+ * different numbers of rows, because the mean over the rows is the same.
  */
 function partsOf(plan: Plan, rows: number): number {
   const [stages] = stepsOf(plan, steps.runStages);
@@ -166,7 +166,7 @@ function partsOf(plan: Plan, rows: number): number {
   return rows % microbatches === 0 ? microbatches : 1;
 }
 
-/** The same training, to be done on one rank, where its batch has as many parts. */
+/** Returns the same training for one rank, whose batch has as many parts. */
 export function expectedTraining(
   model: StrategyModel,
   stepCount: number,
@@ -185,7 +185,7 @@ export function expectedTraining(
   };
 }
 
-/** Losses of one rank that has the whole batch, in parts. */
+/** Returns the losses of one rank that has the whole batch, in parts. */
 export async function trainAlone(training: ExpectedTraining): Promise<readonly number[]> {
   const { model, stepCount, shares } = training;
   manualSeed(0);
@@ -218,7 +218,7 @@ interface Rows {
 }
 
 interface Share extends Rows {
-  /** In how many parts all ranks together have the batch. */
+  /** The number of parts into which all ranks together divide the batch. */
   readonly count: number;
   readonly hasLoss: boolean;
 }
@@ -229,7 +229,7 @@ function batchOf(
   { first, stop, takesGradient }: Rows,
 ): StrategyBatch {
   const { x, y } = model.batch(step, first, stop);
-  // Else backward would not read the weights of the first layer.
+  // Without gradients of the inputs, backward would not read the weights of the first layer.
   return { x: takesGradient && x.dtype === 'f32' ? x.requiresGrad_() : x, y };
 }
 

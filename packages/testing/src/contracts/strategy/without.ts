@@ -1,4 +1,4 @@
-/** What is left of `all` when each of `some`, which is plain data, is taken out of it once. */
+/** Returns `all` without the elements of `some`. Each of them, which is plain data, is taken out once. */
 export function without<T>(all: readonly T[], some: readonly T[]): T[] {
   const rest = some.map((item) => JSON.stringify(item));
   return all.filter((item) => {

@@ -10,7 +10,7 @@ type AttentionOp =
   | 'attentionKeyGrad'
   | 'attentionValueGrad';
 
-/** Which queries meet which keys. */
+/** The sizes and options of a case. */
 interface Setting {
   readonly title: string;
   readonly batch?: number;
@@ -21,10 +21,10 @@ interface Setting {
   readonly width?: number;
   readonly valueWidth?: number;
   readonly causal?: boolean;
-  /** One head of keys and values for all items. */
+  /** Whether all items of the batch share one head of keys and values. */
   readonly isShared?: boolean;
   readonly mask?: Shape;
-  /** What is masked: a function of query and key. Others are added as they are. */
+  /** Whether the mask hides a key from a query. Otherwise the mask contains numbers that are added to the scores. */
   readonly hides?: (query: number, key: number) => boolean;
 }
 
@@ -67,10 +67,10 @@ const settings: readonly Setting[] = [
   { title: 'values without features', queries: 2, keys: 3, valueWidth: 0 },
 ];
 
-/** f32 in another order, and exponentials. */
+/** Allows for f32 sums in another order, and for exponentials. */
 const tolerance = { rtol: 2e-5, atol: 5e-6 };
 
-/** The definition in f64, one query at a time. */
+/** Cases of attention and its gradients. Their results are computed in f64 by the definition, one query at a time. */
 export const attentionCases: OpCases<AttentionOp> = {
   attention: () => settings.map((setting) => caseOf('attention', setting)),
   attentionLogSumExp: () => settings.map((setting) => caseOf('attentionLogSumExp', setting)),
@@ -184,7 +184,7 @@ function dotOf(a: NdArray, rowA: number, b: NdArray, rowB: number, width: number
   return sum;
 }
 
-/** target's row += factor * source's row. */
+/** Adds a row of `source` times a factor to a row of `target`. */
 function addTo(
   target: NdArray,
   row: number,
@@ -199,7 +199,7 @@ function addTo(
   }
 }
 
-/** The element that broadcasting puts at this place. */
+/** Returns the element that broadcasting puts at this place. */
 function elementAt({ shape, values }: NdArray, place: readonly number[]): number {
   const index = shape.reduce((sum, size, dim) => sum * size + (size === 1 ? 0 : at(place, dim)), 0);
   return at(values, index);

@@ -8,10 +8,10 @@ import { label } from '../op-case.ts';
 import type { OpCase, OpCases } from '../op-case.ts';
 import type { Operation } from '../program-builder.ts';
 
-/** f32 arithmetic in the order of the decomposition, on values near 1. */
+/** Allows for f32 arithmetic in the order of the decomposition, on values near 1. */
 const TOLERANCE = { rtol: 1e-5, atol: 2e-6 };
 const ELEMENTWISE_SHAPES: readonly Shape[] = [[], [1], [0], [7], [3, 1, 5], [2, 515]];
-/** Rows of one, odd and long; no rows. */
+/** Rows with one element, with odd and long lengths, and a tensor without rows. */
 const ROW_SHAPES: readonly Shape[] = [[7], [4, 1], [3, 8], [2, 5, 33], [0, 4], [3, 257]];
 const EPS = 1e-5;
 const inf = Infinity;
@@ -137,7 +137,10 @@ function normalCdf(x: number): number {
   return 0.5 * (1 + at(erf.values, 0));
 }
 
-/** Hendrycks and Gimpel 2016, https://arxiv.org/abs/1606.08415. */
+/**
+ * The tanh approximation of the normal distribution function. Source: Hendrycks and Gimpel 2016,
+ * https://arxiv.org/abs/1606.08415.
+ */
 function tanhCdf(x: number): number {
   return 0.5 * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)));
 }
@@ -191,7 +194,7 @@ function elementwise(operation: Operation, f: (x: number) => number): OpCase[] {
   });
 }
 
-/** Shape: x N, dy N -> N, from central differences of f in f64. */
+/** Makes cases of an elementwise gradient. The results are central differences of f in f64. Shape: x N, dy N -> N. */
 function elementwiseGrad(operation: Operation, f: (x: number) => number): OpCase[] {
   const step = 2 ** -17;
   return ELEMENTWISE_SHAPES.map((shape) => {
@@ -241,8 +244,8 @@ function rowsOf(x: NdArray): Row[] {
 }
 
 /**
- * An op that works row by row. `f` is given rows of x and dy; where the op takes y instead of x,
- * `forward` makes it.
+ * Makes cases of an op that works row by row. `f` takes a row of x and a row of dy. If the op takes y instead of x,
+ * `forward` computes y from x.
  */
 function rows(
   operation: Operation,
@@ -265,7 +268,9 @@ function rows(
   });
 }
 
-/** Shape: x [.., D], weight [D], and bias [D] or dy [.., D] or nothing -> [.., D]. */
+/**
+ * Makes cases of an op with a weight. Shape: x [.., D], weight [D], and bias [D] or dy [.., D] or nothing -> [.., D].
+ */
 function weighted(
   operation: Operation,
   third: 'bias' | 'dy' | 'none',
@@ -289,7 +294,7 @@ function weighted(
   });
 }
 
-/** Shape: x [.., D], dy [.., D] -> [D]. */
+/** Makes cases of the gradient of a weight. Shape: x [.., D], dy [.., D] -> [D]. */
 function weightGrads(operation: Operation, normalize: (x: Row) => Row): OpCase[] {
   return ROW_SHAPES.map((shape) => {
     const [x, dy] = [uniform(shape, 1), uniform(shape, 2)];

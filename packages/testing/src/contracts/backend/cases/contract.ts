@@ -15,7 +15,7 @@ export interface Convolution {
   readonly w: Shape;
 }
 
-/** Small integers as elements: every order of summation gives the same result. */
+/** The elements are small integers, so that every order of summation gives the same result. */
 export const convolutions: readonly Convolution[] = [
   convolution('3 x 3', [1, 1, 5, 5], [1, 1, 3, 3], {}),
   convolution('channels', [2, 3, 5, 6], [4, 3, 3, 2], {}),
@@ -40,7 +40,7 @@ export const convolutions: readonly Convolution[] = [
   convolution('an empty batch', [0, 2, 4, 4], [3, 2, 3, 3], {}),
 ];
 
-/** What PyTorch 2.15 computes with every parameter at work: y, and dx and dw for dy. */
+/** The results of PyTorch 2.15 with every parameter in use: y, and the gradients dx and dw for dy. */
 const REFERENCE = {
   params: { stride: [2, 1], padding: [1, 1], dilation: [1, 2], groups: 2 } satisfies Conv2dParams,
   x: pattern([1, 2, 5, 6], 7, 11, 5),
@@ -105,7 +105,7 @@ export const contractCases: OpCases<Contraction> = {
     ...transposes([0, 3], [3, 2]),
     ...transposes([2, 0], [0, 2]),
     {
-      // f32 sums of 256 products of magnitude up to 4, in any order.
+      // Allows for f32 sums of 256 products of magnitude up to 4, in any order.
       ...matmul([16, 256], [256, 12]),
       title: 'fractions',
       inputs: [uniform([16, 256], 1), uniform([256, 12], 2)],
@@ -186,7 +186,7 @@ export const contractCases: OpCases<Contraction> = {
   ],
 };
 
-/** Element i is i * factor mod modulus - offset. */
+/** Makes a tensor whose element i is i * factor mod modulus - offset. */
 function pattern(shape: Shape, factor: number, modulus: number, offset: number): NdArray {
   const elements = counting(shape).values.map((i) => ((i * factor) % modulus) - offset);
   return f32(shape, [...elements]);
@@ -197,7 +197,7 @@ function product(title: string, a: NdArray, b: NdArray, expected: NdArray): OpCa
   return { title, operation: { op: 'matmul', params }, inputs: [a, b], expected };
 }
 
-/** Integers of a [.., M, K] and b [.., K, N], stored transposed where the params say so. */
+/** Makes cases of a [.., M, K] and b [.., K, N] with integers. An operand is stored transposed if the params say so. */
 function matmul(a: Shape, b: Shape, transposeA = false, transposeB = false): OpCase {
   const marks = `${transposeA ? ' transposed' : ''} x ${label(b)}${transposeB ? ' transposed' : ''}`;
   const stored = (shape: Shape, transposed: boolean): Shape =>

@@ -26,9 +26,9 @@ type Comparison = 'equal' | 'less' | 'lessEqual';
 type Logical = 'logicalNot' | 'logicalAnd' | 'logicalOr';
 type Elementwise = Unary | Rounding | Arithmetic | Comparison | Logical | 'cast' | 'where';
 
-/** Correct to about ten units in the last place, of a result near 1 where it is smaller. */
+/** Allows for about ten units in the last place. For results below 1 it is the same absolute error as for 1. */
 const TRANSCENDENTAL: Tolerance = { rtol: 1e-6, atol: 1e-6 };
-/** Not every device divides and takes roots with correct rounding. */
+/** For division and roots, which not every device rounds correctly. */
 const NEARLY_ROUNDED: Tolerance = { rtol: 3e-7, atol: 0 };
 
 const { NaN: nan, POSITIVE_INFINITY: inf } = Number;
@@ -87,7 +87,7 @@ export const elementwiseCases: OpCases<Elementwise & PrimitiveOp> = {
     values('tanh', 'saturates', [inf, -inf, 100, -100, nan, 0], [1, -1, 1, -1, nan, 0]),
   ],
   erf: () => [
-    // https://dlmf.nist.gov/7.23: erf of 0, 0.5, 1 and 2.
+    // The values of erf at 0, 0.5, 1 and 2 are those of https://dlmf.nist.gov/7.23.
     values(
       'erf',
       'has its tabulated values',
@@ -219,7 +219,7 @@ interface Outcome {
   readonly tolerance?: Tolerance;
 }
 
-/** An elementwise op on inputs of one shape, and f of their elements. */
+/** Makes a case of an elementwise op on inputs of one shape. `f` computes the expected elements. */
 function pointwise(
   title: string,
   operation: Operation,

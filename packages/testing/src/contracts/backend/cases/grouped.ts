@@ -3,12 +3,12 @@ import { at, NdArray } from '../../../interpreter/nd-array.ts';
 import { f32, i32, integers } from '../host-value.ts';
 import type { OpCase } from '../op-case.ts';
 
-/** Its result is known. */
+/** A case whose result is known in closed form. */
 export interface GroupedCase extends OpCase {
   readonly expected: NdArray;
 }
 
-/** How many rows each group has, and those behind them, which are of no group. */
+/** The number of rows of each group, and of the rows behind them, which belong to no group. */
 interface Groups {
   readonly title: string;
   readonly counts: readonly number[];
@@ -29,7 +29,7 @@ const widths = [
   { depth: 65, columns: 33 },
 ] as const;
 
-/** The products of rows and matrices one by one; integers, whose sums are exact in any order. */
+/** Cases whose results are computed product by product. The elements are integers, so sums are exact in any order. */
 export const groupedCases: Readonly<
   Record<'groupedMatmul' | 'groupedMatmulWeight', () => readonly GroupedCase[]>
 > = {
@@ -51,7 +51,7 @@ interface Width {
   readonly columns: number;
 }
 
-/** The group of each row; -1: none. */
+/** Returns the group of each row, or -1 for a row of no group. */
 function groupsOf({ counts, spare = 0 }: Groups): number[] {
   const own = counts.flatMap((count, group) => Array.from({ length: count }, () => group));
   return [...own, ...Array.from({ length: spare }, () => -1)];
@@ -82,7 +82,7 @@ function multiplied(groups: Groups, { depth, columns }: Width, transposeB: boole
   };
 }
 
-/** What is not finite in a group stays there. */
+/** Makes a case in which values that are not finite must not affect the rows of other groups. */
 function besides(): GroupedCase {
   const x = f32([3, 1], [1, NaN, 2]);
   const w = f32([2, 1, 1], [Infinity, 3]);

@@ -73,7 +73,7 @@ function random(shape: Shape, key0: number, key1: number): OpCase {
   };
 }
 
-/** The definition in exact integers, taken modulo 2^32 after every operation. */
+/** The definition of the hash in exact integers, taken modulo 2^32 after every operation. */
 function hash(key0: number, key1: number, index: number): number {
   const wrap = (x: bigint): bigint => BigInt.asUintN(32, x);
   let x = wrap(BigInt(index) * 0x9e3779b9n + BigInt(key0));

@@ -6,7 +6,7 @@ import type { OpCase } from '../op-case.ts';
 
 const { NaN: nan, POSITIVE_INFINITY: inf } = Number;
 
-/** To and from what is stored and sent, and not computed with. */
+/** Makes cases of casts to and from the dtypes that are only stored and sent, and not computed with. */
 export function narrowCastCases(
   convert: (title: string, x: NdArray, expected: NdArray) => OpCase,
 ): OpCase[] {
@@ -15,17 +15,17 @@ export function narrowCastCases(
   const row = (elements: readonly number[]): NdArray => f32([elements.length], elements);
   const [halfPlace, place] = [2 ** -11, 2 ** -10];
   const halves = [
-    // Ties to even, and just beside them.
+    // These are ties, which round to even, and values just beside ties.
     [1 + halfPlace, 1],
     [1 + 3 * halfPlace, 1 + 2 * place],
     [1 + halfPlace + 2 ** -20, 1 + place],
     [-1 - halfPlace, -1],
-    // The largest, and what rounds beyond it.
+    // These are the largest finite value, and values that round beyond it.
     [65_504, 65_504],
     [65_519, 65_504],
     [65_520, inf],
     [-1e30, -inf],
-    // Subnormal: multiples of 2^-24.
+    // These are subnormal numbers, which are multiples of 2^-24.
     [2 ** -14, 2 ** -14],
     [2 ** -24, 2 ** -24],
     [2 ** -25, 0],

@@ -61,7 +61,7 @@ export const reduceCases: OpCases<'sum' | 'max' | 'argMax' | 'argSort' | 'cumsum
       [3, 200_000],
       [20_000, 70],
     ].map((shape) => ({
-      // Terms that f32 does not hold exactly: an error would grow with their number.
+      // f32 cannot express the terms exactly, so an error would grow with their number.
       ...sum(`many fractions of ${label(shape)}`, f32(shape, 0.1), [shape[0] === 3 ? 1 : 0]),
       tolerance: { rtol: 2e-6, atol: 0 },
     })),
@@ -69,7 +69,7 @@ export const reduceCases: OpCases<'sum' | 'max' | 'argMax' | 'argSort' | 'cumsum
       sum(`integers of ${label(shape)} over ${label(dims)}`, integers(shape, 1), dims),
     ),
     {
-      // Room for f32 sums in any order: 4096 terms of at most 1.
+      // The tolerance allows for f32 sums of 4096 terms of at most 1, in any order.
       ...sum('4096 fractions', uniform([3, 4096], 1, 0, 1), [1]),
       tolerance: { rtol: 2e-6, atol: 0 },
     },
