@@ -105,8 +105,11 @@ export interface PageRun {
   kill(rank: number): void;
 }
 
-/** After one rank has failed, how long the other ranks have to report their own errors. */
-const lastWordsMs = 3000;
+/**
+ * After one rank has failed, how long the other ranks have to report their own errors. A rank reports when it comes to a
+ * collective, which is after its present computation, and on a busy machine after several seconds.
+ */
+const lastWordsMs = 10_000;
 
 /**
  * Starts ranks as workers of this page. If the page is isolated, the ranks share memory; otherwise they post
