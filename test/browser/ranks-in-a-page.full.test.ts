@@ -27,7 +27,7 @@ describePage('ranks in the workers of a page', (perform) => {
     ]);
   });
 
-  it('stop after the same step, end at once, and hear who failed', async () => {
+  it('stop after the same step, end at once, and hear who failed, also after seconds of computing', async () => {
     const [stopped, terminated, killed, failed] = await perform([
       task({ steps: forEver, act: 'stop' }),
       task({ steps: forEver, act: 'terminate' }),

@@ -64,6 +64,12 @@ async function prepare(): Promise<{
   };
 }
 
+function computeFor(ms: number): void {
+  const end = performance.now() + ms;
+  let now = performance.now();
+  while (now < end) now = performance.now();
+}
+
 const { parameters, backward } = await prepare();
 const optimizer = new optim.AdamW(parameters, { lr: 1e-2 });
 let first = 1;
@@ -84,6 +90,8 @@ for (let step = first; step <= task.steps; step++) {
   }
   if (task.act === 'fail rank 1' && rank === 1 && step === 3)
     throw new RangeError('a bug of the script');
+  // Rank 0 is busy when rank 1 is ended, and hears of it seconds later.
+  if (task.act === 'kill rank 1' && rank === 0 && step === 3) computeFor(4000);
   if (await context.shouldStop(step)) break;
 }
 context.send(`rank ${rank} is done`);
