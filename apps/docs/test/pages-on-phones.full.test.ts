@@ -1,7 +1,10 @@
 import { expect, test } from 'vitest';
 import { describeSite, pathsOf, phoneFaults, phoneWidth } from './site/describe-site.ts';
 
-/** One template makes many generated pages; the slow test visits all of them. */
+/**
+ * Visits every n-th page. One template makes many generated pages, so only some are visited. The slow test visits all
+ * of them.
+ */
 const every = { written: 1, generated: 5 } as const;
 
 describeSite('pages on a phone', (site) => {
