@@ -2,8 +2,8 @@ import { expect, test } from 'vitest';
 import { describeSite, pathsOf, phoneFaults, phoneWidth } from './site/describe-site.ts';
 
 /**
- * Visits every n-th page. One template makes many generated pages, so only some are visited. The slow test visits all
- * of them.
+ * Every n-th page of each kind is visited. One template makes many generated pages, so visiting some of them is enough.
+ * The slow test visits all pages.
  */
 const every = { written: 1, generated: 5 } as const;
 
