@@ -11,7 +11,7 @@ export interface GridFormula {
 }
 
 /**
- * The formulas for p = q² (2D), d q² (2.5D) or q³ (3D) ranks. Matrices are in p parts. The exception are the weights of
+ * The formulas for p = q² (2D), d q² (2.5D) or q³ (3D) ranks. Matrices are in p parts. The exception is the weights of
  * 2.5D, which each of the d layers of ranks has (Wang et al. 2021). Activations are those of one rank
  * (memory-formula.ts) divided by p, because what backward needs of other ranks is sent again.
  *

@@ -4,9 +4,9 @@ import { workload } from './workload.ts';
 const FLOAT_BYTES = Float32Array.BYTES_PER_ELEMENT;
 
 /**
- * Bytes of activations that a rank keeps of a layer, by the list of Korthikanti et al. 2022, section
- * 4.1, with s tokens, b sequences, h channels, a heads and t ranks. They count 2 bytes an element and
- * 1 of a dropout mask; ours are 4 bytes, and examples/gpt has no dropout. In elements:
+ * Returns the bytes of activations that a rank keeps of a layer, by the list of Korthikanti et al. 2022, section 4.1,
+ * with s tokens, b sequences, h channels, a heads and t ranks. The paper counts 2 bytes per element and 1 byte per
+ * element of a dropout mask. Here an element has 4 bytes, and examples/gpt has no dropout. In elements:
  *
  *     term                                 paper        here         over t ranks
  *     input of the first norm              sbh          sbh          whole; 1/t with sequence parallelism
@@ -21,12 +21,13 @@ const FLOAT_BYTES = Float32Array.BYTES_PER_ELEMENT;
  *     input of the GELU, and its result    8 sbh        8 sbh        1/t
  *     dropout mask                         sbh          -
  *
- * (*) Where the device makes attention without the scores, backward reads its result, sbh, and a number
- * for each query, asb, in its place.
+ * (*) If the device computes attention without the scores, backward instead reads the result of attention, sbh, and a
+ * number for each query, asb.
  *
- * So 16 sbh + as²b elements where the scores are kept, of which 4 sbh are whole without sequence parallelism: in the paper's 2
- * bytes sbh (8 + 24/t + 2 as/ht), theirs less the terms of dropout, 2 sbh and 3 as²b/t bytes. With
- * sequence parallelism sbh/t (32 + 2 as/h), where theirs is sbh/t (34 + 5 as/h).
+ * These are 16 sbh + as²b elements if the scores are kept. Without sequence parallelism, 4 sbh of them are whole. At the
+ * paper's 2 bytes per element this is sbh (8 + 24/t + 2 as/ht) bytes, which is the paper's result without the terms of
+ * dropout, 2 sbh and 3 as²b/t. With sequence parallelism it is sbh/t (32 + 2 as/h) bytes, and sbh/t (34 + 5 as/h) in the
+ * paper.
  */
 export function activationFormula(mode: Mode, t: number, keepsScores: boolean): number {
   const { sbh, asb, as2b } = sizes();

@@ -22,7 +22,7 @@ export class CheckpointList {
     this.#news.textContent = news;
   }
 
-  /** While ranks write to the storage, the visitor can't remove or download anything. */
+  /** Disables all buttons while ranks write to the storage, so that nothing is taken out of it. */
   setRunning(isRunning: boolean): void {
     this.#isRunning = isRunning;
     for (const button of this.#list.querySelectorAll('button')) button.disabled = isRunning;

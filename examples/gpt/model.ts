@@ -33,7 +33,7 @@ class CausalSelfAttention extends nn.Module {
   /** Shape: x [B, T, C] -> [B, T, C]. */
   forward(x: Tensor): Tensor {
     const qkv = this.qkv.forward(x); // [B, T, 3HD]
-    // The number of heads follows from the product, because a rank may have only a part of the heads.
+    // The numbers of tokens and heads follow from the product, because a rank may have only a part of either.
     const [B = 0, T = 0, width = 0] = qkv.shape;
     const H = width / 3 / this.#headWidth;
     // The heads of query, key and value follow each other.

@@ -8,7 +8,7 @@ import { sections } from './sections.ts';
 
 const pages = join(import.meta.dirname, '..', 'pages');
 
-/** Generated pages of a folder, in the order of their names, with the titles that they have. */
+/** Returns the generated pages of a folder, in the order of their names, with their own titles. */
 function generated(folder: string): DefaultTheme.SidebarItem[] {
   return readdirSync(join(pages, folder))
     .filter((name) => name.endsWith('.md') && name !== 'index.md')
@@ -47,13 +47,13 @@ const howItWorks: DefaultTheme.SidebarItem[] = [
   {
     text: 'Decisions',
     link: '/how-it-works/decisions/',
-    // It opens by itself where one of its pages is shown.
+    // The section opens by itself if one of its pages is shown.
     collapsed: true,
     items: generated('how-it-works/decisions'),
   },
 ];
 
-/** Where the site is on its host: a host of projects has each in a folder. */
+/** The path of the site on its host. A host of projects has each project in a folder. */
 const base = process.env['SHARDWISE_DOCS_BASE'] ?? '/';
 
 export default defineConfig({
@@ -63,7 +63,7 @@ export default defineConfig({
   lang: 'en',
   srcDir: 'pages',
   cleanUrls: true,
-  // Pages of the reference are large: a phone loads what its reader opens, and not what a page has links to.
+  // Pages of the reference are large. A phone loads only what its reader opens, and not every page that is linked.
   router: { prefetchLinks: false },
 
   head: [
@@ -106,17 +106,17 @@ export default defineConfig({
     theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' },
     config: accessibleMarkup,
   },
-  // Packages are found as sources, so that pages need no build of them.
+  // The packages are imported as sources, so that pages need no build of them.
   vite: {
     resolve: {
-      // Programs import the library as scripts of `shardwise run` do.
+      // Programs import the library in the same way as scripts of `shardwise run`.
       alias: [{ find: /^shardwise$/, replacement: 'shardwise/browser' }],
       conditions: ['@shardwise/source', 'module', 'browser', 'development|production'],
     },
     ssr: {
       resolve: { conditions: ['@shardwise/source', 'module', 'node', 'development|production'] },
     },
-    // Components are of functions: pages need no code for the other kind.
+    // All components are made by setup functions, so pages need no code for Vue's options API.
     define: { __VUE_OPTIONS_API__: 'false' },
     // VitePress does not send the headers of `server.headers` with its pages.
     plugins: [
@@ -130,7 +130,8 @@ export default defineConfig({
         },
       },
     ],
-    // In workers, classes keep their names, as errors and summaries say them. Pages show messages of errors, and no names.
+    // In workers, classes keep their names, because errors and summaries contain them. Pages show messages of errors,
+    // and no names.
     worker: { format: 'es', rolldownOptions: { output: { keepNames: true } } },
     build: { target: 'es2022', chunkSizeWarningLimit: 1500 },
   },

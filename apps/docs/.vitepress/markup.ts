@@ -1,6 +1,9 @@
 import type { MarkdownRenderer } from 'vitepress';
 
-/** What HTML asks of pages and Markdown does not say: corners of tables are no headers, and code that scrolls is reached by keys. */
+/**
+ * Adds to the HTML of Markdown what accessibility needs: empty corners of tables are no headers, and code that scrolls
+ * can be reached by keys.
+ */
 export function accessibleMarkup(md: MarkdownRenderer): void {
   md.core.ruler.push('empty-headers', ({ tokens }) => {
     for (const [index, token] of tokens.entries()) {

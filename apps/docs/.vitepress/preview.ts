@@ -1,4 +1,4 @@
-// Serves the built site, as a host that isolates pages does.
+// Serves the built site like a host that isolates pages.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { built, serveSite } from './serve-site.ts';

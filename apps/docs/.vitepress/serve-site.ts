@@ -22,8 +22,9 @@ export interface SiteServer extends AsyncDisposable {
 }
 
 /**
- * Serves the built site as a host of static files does: `/learn/data` is `learn/data.html`. It isolates pages, or cannot. `base` is
- * the path below which the site is. Port 0 is any that is free. Throws what `listen` reports, such as a port that is in use.
+ * Serves the built site like a host of static files: `/learn/data` is `learn/data.html`. `isolated` is whether it
+ * isolates pages. `base` is the path below which the site is. Port 0 is any free port. Throws what `listen` reports,
+ * such as a port that is in use.
  */
 export async function serveSite({
   isolated = true,
@@ -44,7 +45,7 @@ export async function serveSite({
     response.writeHead(found === undefined ? 404 : 200, {
       ...(isolated ? isolation : {}),
       'Content-Type': types[extname(target)] ?? 'application/octet-stream',
-      // Their names change with what is in them: `_headers` has hosts say the same.
+      // The names of these files change with their contents. `_headers` makes hosts send the same header.
       ...(path.startsWith(`${base}assets/`)
         ? { 'Cache-Control': 'public, max-age=31536000, immutable' }
         : {}),

@@ -2,7 +2,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { SiteConfig } from 'vitepress';
 
-/** Files that pages show by `<<< path`, as fenced code. */
+/** Replaces lines such as `<<< path` by the file, as fenced code. */
 async function withSnippets(markdown: string, file: string, srcDir: string): Promise<string> {
   let result = markdown;
   for (const [line, path = '', words = ''] of markdown.matchAll(/^<<< (\S+?)(\{[^}]*\})?$/gm)) {
@@ -15,8 +15,8 @@ async function withSnippets(markdown: string, file: string, srcDir: string): Pro
 }
 
 /**
- * Beside each page its Markdown, and `llms.txt` that lists them: for programs that read, and readers who want text.
- * What a component draws is named by a line.
+ * Writes the Markdown of each page beside it, and `llms.txt` that lists all pages. They are for programs, and for
+ * readers who want text. A line names each component, which draws something on the site.
  */
 export async function writeTwins(site: SiteConfig): Promise<void> {
   const entries: { readonly page: string; readonly title: string; readonly text: string }[] = [];

@@ -1,37 +1,37 @@
 export type DeviceKind = 'wasm' | 'webgpu';
 
-/** A product of two square matrices. */
+/** The time of a product of two square matrices. */
 export interface ProductFigure {
   readonly kind: 'product';
   readonly device: DeviceKind;
-  /** Rows and columns of the two matrices. */
+  /** The number of rows and columns of the two matrices. */
   readonly size: number;
   /** The best of several runs. */
   readonly milliseconds: number;
 }
 
-/** A training of the GPT of `bench/workload.ts`. */
+/** The speed of training the GPT of `bench/workload.ts`. */
 export interface TrainingFigure {
   readonly kind: 'training';
   readonly device: DeviceKind;
   readonly ranks: number;
-  /** The median of the steps. */
+  /** The median time of the steps. */
   readonly stepMs: number;
   readonly tokensPerSecond: number;
 }
 
-/** An all-reduce between ranks. */
+/** The time of an all-reduce between ranks. */
 export interface AllReduceFigure {
   readonly kind: 'allReduce';
   readonly ranks: number;
   readonly bytes: number;
-  /** The best round, on the slowest rank. */
+  /** The time of the best round, on the slowest rank. */
   readonly milliseconds: number;
 }
 
 export type Figure = ProductFigure | TrainingFigure | AllReduceFigure;
 
-/** What the worker and the ranks send. */
+/** A message of the worker or of a rank. */
 export type BenchmarkMessage =
   | { readonly kind: 'figure'; readonly figure: Figure }
   | { readonly kind: 'skipped'; readonly reason: string }

@@ -1,11 +1,11 @@
-// A rank of the benchmark: all-reduces with the others, and a training with DDP.
+// A rank of the benchmark. It measures all-reduces with the other ranks, and a training with DDP.
 import { ddp, init, parallelize } from 'shardwise/browser';
 import type { BenchmarkMessage } from './benchmark-messages.ts';
 import { trainGpt } from './train-gpt.ts';
 
 const SIZES = [64 << 10, 1 << 20, 64 << 20];
 const ROUNDS = 5;
-/** Of a round: what the ranks reduce before they look at the clock again. */
+/** The number of bytes that the ranks reduce in a round, before they look at the clock again. */
 const ROUND_BYTES = 64 << 20;
 const MOST_CALLS = 50;
 
@@ -15,7 +15,7 @@ const send = (message: BenchmarkMessage): void => context.send(message);
 
 for (const byteLength of SIZES) {
   const buffer = device.alloc(byteLength);
-  // In the memory that ranks share, where they share any.
+  // If ranks share memory, the buffer lies in it.
   const bytes = device.map(buffer) ?? new Uint8Array(byteLength);
   new Float32Array(bytes.buffer, bytes.byteOffset, byteLength / 4).fill(1);
   const calls = Math.max(1, Math.min(MOST_CALLS, ROUND_BYTES / byteLength));
@@ -42,7 +42,7 @@ if (rank === 0) {
 }
 await context.close();
 
-/** The most that a rank took. */
+/** Returns the longest time of a rank. */
 async function slowest(own: number): Promise<number> {
   const time = Float32Array.of(own);
   await group.allReduce({ bytes: new Uint8Array(time.buffer), dtype: 'f32' }, 'max');

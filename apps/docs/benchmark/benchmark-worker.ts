@@ -1,4 +1,4 @@
-// Measures the devices of this page, alone: products of matrices, and a training of one rank.
+// Measures the devices of this page while nothing else runs: products of matrices, and a training on one rank.
 import { manualSeed, randn, setRank, type Backend } from '@shardwise/core';
 import { chooseDevice } from 'shardwise/browser';
 import type { BenchmarkMessage, DeviceKind } from './benchmark-messages.ts';
@@ -19,7 +19,7 @@ async function measure(backend: Backend, device: DeviceKind): Promise<void> {
     let milliseconds = Infinity;
     for (let run = 0; run < RUNS; run += 1) {
       const began = performance.now();
-      // The corner is read, so that the time has all of the product in it and none of a long transfer.
+      // Only the corner is read. So the time includes the whole product, and no long transfer.
       await a.matmul(b).slice(0, 0, 1).slice(1, 0, 1).data();
       milliseconds = Math.min(milliseconds, performance.now() - began);
     }
@@ -32,7 +32,7 @@ async function measure(backend: Backend, device: DeviceKind): Promise<void> {
 async function run(): Promise<void> {
   const { wasm } = await import('@shardwise/backend-cpu/wasm');
   await measure(await wasm(), 'wasm');
-  // One that computes on the CPU would take minutes.
+  // A WebGPU that computes on the CPU would take minutes, and 'auto' does not choose it.
   const { kind, reason } = await chooseDevice('auto', 1);
   if (kind === 'webgpu') {
     const { webgpu } = await import('@shardwise/backend-webgpu');

@@ -15,7 +15,7 @@ const MOST_MS = 180_000;
 const PRODUCT_SIZES = [256, 512, 1024];
 const REDUCED_BYTES = [64 << 10, 1 << 20, 64 << 20];
 
-/** What this device does beside published figures of others, with a report to copy. */
+/** Measures this device, compares it with published figures of others, and offers a report to copy. */
 export const Benchmark = defineComponent({
   name: 'Benchmark',
   setup() {
@@ -118,7 +118,7 @@ export const Benchmark = defineComponent({
 
 const HERE = 'this device';
 
-/** Rows of other machines. */
+/** Returns the rows of other machines. */
 function rowsOf(what: PublishedFigure['what'], columns: number): readonly (readonly Cell[])[] {
   return published
     .filter((each) => each.what === what)
@@ -129,7 +129,7 @@ function rowsOf(what: PublishedFigure['what'], columns: number): readonly (reado
     ]);
 }
 
-/** Long names take several lines. */
+/** Returns a cell for a long name, which takes several lines. */
 function nameCell(text: string): Cell {
   return { text, node: h('span', { class: 'long-name' }, text) };
 }
@@ -143,7 +143,7 @@ function productsTable(figures: readonly Figure[]): VNode {
     'Product of two matrices in f32, GFLOP/s, best of 5',
     [
       { title: 'by' },
-      // Blanks that break no line.
+      // These blanks do not break lines.
       ...PRODUCT_SIZES.map((size) => ({ title: `${size}\u00A0×\u00A0${size}`, isNumber: true })),
       { title: 'measured' },
     ],

@@ -3,18 +3,18 @@ import { settingText } from '../live/live-run.ts';
 import type { BenchmarkMessage, Figure } from './benchmark-messages.ts';
 
 const RANKS = 2;
-/** Of each rank: the states and activations of the GPT, or a buffer of 64 MiB. */
+/** The memory of each rank. It has room for the states and activations of the GPT, or for a buffer of 64 MiB. */
 const ARENA_BYTES = 256 << 20;
 
 export interface Listener {
   readonly onFigure: (figure: Figure) => void;
-  /** What could not be measured, and why. */
+  /** Called with what could not be measured, and why. */
   readonly onSkipped: (reason: string) => void;
-  /** Ranks have started: what they compute on, and how they communicate. */
+  /** Called when ranks have started, with their device and how they communicate. */
   readonly onRanks: (setting: string) => void;
 }
 
-/** Measures first one worker alone, and then two ranks. `signal` ends it at once. Rejects with what went wrong. */
+/** Measures first a single worker, and then two ranks. `signal` ends it at once. Rejects with what went wrong. */
 export async function measurePage(listener: Listener, signal: AbortSignal): Promise<void> {
   await measureAlone(listener, signal);
   if (!signal.aborted) await measureRanks(listener, signal);
@@ -45,7 +45,7 @@ async function measureRanks(listener: Listener, signal: AbortSignal): Promise<vo
     device: 'wasm',
     arenaBytes: ARENA_BYTES,
     script: () => new Worker(new URL('./benchmark-rank.ts', import.meta.url), { type: 'module' }),
-    // The ranks of this page send nothing else.
+    // The ranks of this page send no other messages.
     onValue: (value) => tell(listener, value as BenchmarkMessage),
   });
   if (signal.aborted) run.terminate();

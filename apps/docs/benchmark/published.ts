@@ -1,15 +1,15 @@
-/** A figure of another machine, as `bench/README.md` has it. */
+/** A figure of another machine from `bench/README.md`. */
 export interface PublishedFigure {
   readonly what: 'product' | 'training' | 'allReduce';
-  /** What computed it, and where. */
+  /** The library and the machine. */
   readonly by: string;
-  /** As in the document, in the order of the columns that show them; '' where there is none. */
+  /** The figures as in the document, in the order of the columns that show them. '' if there is none. */
   readonly figures: readonly string[];
-  /** When it was measured. */
+  /** The date of the measurement. */
   readonly date: string;
 }
 
-/** What this device is compared with. A test looks each figure up in the document. */
+/** The figures with which this device is compared. A test looks each of them up in the document. */
 export const published: readonly PublishedFigure[] = [
   {
     what: 'product',

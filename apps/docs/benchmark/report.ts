@@ -11,22 +11,22 @@ export const deviceNames: Readonly<Record<DeviceKind, string>> = {
   webgpu: 'WebGPU',
 };
 
-/** Where a figure was measured. */
+/** The figures, and where they were measured. */
 export interface Measured {
   readonly browser: string;
   readonly threads: number;
-  /** How ranks communicate; empty before they have started. */
+  /** How ranks communicate. Empty before they have started. */
   readonly transport: string;
   readonly date: string;
   readonly figures: readonly Figure[];
 }
 
-/** Bytes of the buffer in a second, in 10^9. */
+/** Returns 10^9 bytes of the buffer per second. */
 export function gigabytesPerSecond({ bytes, milliseconds }: AllReduceFigure): number {
   return bytes / milliseconds / 1e6;
 }
 
-/** What was measured, as text to pass on. */
+/** Returns the measurements as text to pass on. */
 export function reportText({ browser, threads, transport, date, figures }: Measured): string {
   return [
     `Shardwise in a page, ${date}`,

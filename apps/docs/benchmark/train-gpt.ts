@@ -3,7 +3,7 @@ import { batchOf, tokensPerStep, workload } from '../../../bench/workload.ts';
 import { GPT } from '../../../examples/gpt/model.ts';
 import type { TrainingFigure } from './benchmark-messages.ts';
 
-/** Those that count; the first one compiles, and does not. */
+/** The number of steps that count. The first step compiles, and does not count. */
 const STEPS = 3;
 
 /** Trains the GPT of `npm run bench -- train` on this rank for some steps. */

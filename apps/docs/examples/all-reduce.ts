@@ -1,6 +1,6 @@
 import { createGroup, createLoopbackTransports } from '@shardwise/collectives';
 
-// Three ranks on one thread: a message between them is a copy.
+// Three ranks share one thread, so a message between them is a copy.
 const transports = createLoopbackTransports(3);
 const groups = transports.map((transport) => createGroup(transport));
 

@@ -1,7 +1,7 @@
 import { createGroup, createLoopbackTransports } from '@shardwise/collectives';
 import type { ProcessGroup } from '@shardwise/core/spec';
 
-/** The ranks' values added up to this one: rank 2 gets those of ranks 0, 1 and 2. */
+/** Adds up the values of all ranks up to this one: rank 2 gets the sum of ranks 0, 1 and 2. */
 async function scan(group: ProcessGroup, values: Float32Array<ArrayBuffer>): Promise<void> {
   const { rank, size } = group;
   const view = (array: Float32Array<ArrayBuffer>) =>

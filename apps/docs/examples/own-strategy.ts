@@ -1,7 +1,7 @@
 import type { Layout, Strategy } from '@shardwise/core/extend';
 import { explain } from '@shardwise/strategies';
 
-/** No communication: each rank has parameters, gradients and states of its own. */
+/** A strategy without communication: each rank has its own parameters, gradients and states. */
 function independent(): Strategy {
   return {
     name: 'independent',

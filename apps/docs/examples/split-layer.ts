@@ -7,10 +7,10 @@ const x = randn([4, 8]);
 const up = randn([8, 6]);
 const down = randn([6, 8]);
 
-// What one rank computes.
+// This is what one rank computes.
 const whole = x.matmul(up).relu().matmul(down);
 
-// What two ranks compute: each has half of the columns of `up` and the same half of the rows of `down`.
+// Of two ranks, each has half of the columns of `up` and the same half of the rows of `down`.
 const [upA, upB] = up.chunk(2, 1) as [Tensor, Tensor];
 const [downA, downB] = down.chunk(2, 0) as [Tensor, Tensor];
 const onRankA = x.matmul(upA).relu().matmul(downA);

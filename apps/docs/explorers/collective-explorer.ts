@@ -28,11 +28,11 @@ import { wantsNoMotion } from './reduced-motion.ts';
 import { ringOfRanks } from './ring-of-ranks.ts';
 
 const sizes = { '64 B': 64, '4 KiB': 4096, '64 KiB': 65_536, '1 MiB': 1 << 20, '16 MiB': 1 << 24 };
-/** What a slider of latency or bandwidth can be: steps of it are alike as factors, and not as sums. */
+/** The values of the sliders for latency and bandwidth. Neighbouring values differ by similar factors. */
 const microseconds = [1, 2, 5, 10, 20, 30, 50, 100, 200, 500, 1000, 2000, 5000];
 const gigabits = [0.1, 0.2, 0.5, 1, 2, 5, 10, 25, 50, 100, 200, 400, 800, 1600];
 
-/** Places in those lists. */
+/** The places of the chosen values in these lists. */
 interface LinkSetting {
   readonly latency: Ref<number>;
   readonly bandwidth: Ref<number>;
@@ -66,7 +66,7 @@ function linkSliders(place: string, { latency, bandwidth }: LinkSetting): readon
   ];
 }
 
-/** Messages of a real group on loopback, round by round. */
+/** Shows the messages of a real group on loopback transports, round by round. */
 export const CollectiveExplorer = defineComponent({
   name: 'CollectiveExplorer',
   setup() {
@@ -77,14 +77,14 @@ export const CollectiveExplorer = defineComponent({
     const hostCount = ref(1);
     const [inside, between] = [linkSetting(30, 10), linkSetting(500, 1)];
     const round = ref(1);
-    /** What each algorithm has sent. */
+    /** The messages of each algorithm. */
     const recordings = shallowRef<readonly (readonly [string, readonly RecordedMessage[]])[]>([]);
     const messages = computed(
       () => recordings.value.find(([name]) => name === algorithm.value)?.[1] ?? [],
     );
     const problem = ref('');
     const hosts = computed(() => hostsOf(ranks.value, Math.min(hostCount.value, ranks.value)));
-    /** Counts recordings: one that ends after a later one has begun is not shown. */
+    /** Counts recordings. A recording that ends after a later one has begun is not shown. */
     let latest = 0;
     let timer: ReturnType<typeof setInterval> | undefined;
     const isPlaying = ref(false);
@@ -106,7 +106,7 @@ export const CollectiveExplorer = defineComponent({
       const group = { operation: operation.value, bytes: bytes.value, hosts: hosts.value };
       const all: (readonly [string, readonly RecordedMessage[]])[] = [];
       try {
-        // One after the other, as each has the memory of all its ranks.
+        // The algorithms run one after the other, because each run needs the memory of all its ranks.
         for (const name of algorithmsOf(operation.value, hostCount.value)) {
           all.push([name, await recordCollective({ ...group, algorithm: name })]);
           if (own !== latest) return;

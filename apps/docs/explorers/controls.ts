@@ -1,6 +1,6 @@
 import { h, type Ref, type VNode } from 'vue';
 
-/** A number that the reader moves, with its value beside it: the number and a unit, or what `say` makes of it. */
+/** A slider for a number. Beside it stands its value: the number and a unit, or the text that `say` returns. */
 export function slider(
   label: string,
   value: Ref<number>,
@@ -24,10 +24,10 @@ export function slider(
   ]);
 }
 
-/** Choices of more are given the room of two. */
+/** If a choice has a longer text than this, its control is twice as wide. */
 const NARROW_CHARACTERS = 17;
 
-/** One of several. Those of `missing` cannot be chosen, and say why not. */
+/** A choice of one value. The values in `missing` cannot be chosen, and say why. */
 export function choice<T extends string | number>(
   label: string,
   value: Ref<T>,
@@ -73,10 +73,10 @@ export interface Column {
   readonly isNumber?: boolean;
 }
 
-/** What a table shows; `text` is what its file has. */
+/** The contents of a cell. `text` is what the file of the table contains. */
 export type Cell = string | number | { readonly text: string; readonly node: VNode };
 
-/** A table, and its file. It scrolls by itself on narrow screens. */
+/** A table that can also be downloaded as a file. It scrolls by itself on narrow screens. */
 export function table(
   caption: string,
   columns: readonly Column[],
@@ -124,10 +124,10 @@ function bareTable(
 
 const shown = (cell: Cell): string | VNode => (typeof cell === 'object' ? cell.node : String(cell));
 
-/** Of the numbers of a plot this many are in its table; its file has all. */
+/** The number of rows of a plot's numbers that the page shows. The file contains all of them. */
 const SHOWN_ROWS = 100;
 
-/** The numbers behind a plot, which the reader unfolds. */
+/** The numbers of a plot, which the reader can unfold. */
 export function numbersOf(
   title: string,
   columns: readonly Column[],
@@ -178,22 +178,22 @@ function downloadTable(
   link.href = URL.createObjectURL(new Blob([`${lines.join('\r\n')}\r\n`], { type: 'text/csv' }));
   link.download = `${title.replaceAll(/[^\w]+/g, '-').toLowerCase()}.csv`;
   link.click();
-  // The browser has begun to read it when this runs.
+  // The browser has begun to read the file by then.
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-/** RFC 4180. A text that a spreadsheet would compute is quoted by an apostrophe. */
+/** Quotes a field by RFC 4180. An apostrophe is put in front of a text that a spreadsheet would compute. */
 function field(text: string): string {
   const safe = /^[=+@\t]|^-[^\d]/.test(text) ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
-/** What changed, in words, for those who don't see it. */
+/** A change in words, for people who don't see it. */
 export function spoken(text: string): VNode {
   return h('p', { class: 'summary', 'aria-live': 'polite' }, text);
 }
 
-/** The frame of an explorer. `title` is its name for those who don't see it. */
+/** The frame of an explorer. `title` is its name for people who don't see it. */
 export function explorer(title: string, parts: readonly (VNode | null)[]): VNode {
   return h('section', { class: 'explorer', 'aria-label': title }, [...parts]);
 }

@@ -2,33 +2,34 @@ import { activationBytes, arange, autocast, nn, zeros, type Tensor } from '@shar
 import { Parameter } from '@shardwise/core/extend';
 import { gptParameters, type GptSizes } from './gpt-parameters.ts';
 
-/** Channels of a head. */
+/** The number of channels of a head. */
 const HEAD = 64;
 
-/** What a rank computes of a step at once. */
+/** The part of a step that a rank computes at once. */
 export interface CountedPass extends GptSizes {
-  /** Rows of a microbatch, on one rank. */
+  /** The number of rows of a microbatch on one rank. */
   readonly rows: number;
-  /** Whether blocks are recomputed in the backward pass, and keep what goes in and out. */
+  /** Whether the backward pass recomputes blocks, so that they keep only their inputs and outputs. */
   readonly recomputes: boolean;
   /** Whether the forward pass runs in 16 bits, from parameters of 16 bits. */
   readonly isHalf: boolean;
 }
 
 /**
- * Bytes of what a backward pass of the GPT of `examples/gpt` reads of its forward pass, as the library counts them in the graph. The
- * parameters have shapes and no values, so that the largest model takes no memory here.
+ * Returns the bytes that the backward pass of the GPT of `examples/gpt` reads of its forward pass, as the library
+ * counts them in the graph. The parameters have shapes and no values, so that even the largest model takes no memory
+ * here.
  */
 export function countActivations(pass: CountedPass): number {
   const { rows, context, isHalf } = pass;
   const ids = zeros([rows, context], 'i32');
   const forward = shapedGpt(pass);
-  // As strategies run a model in mixed precision: its results are f32.
+  // Strategies run a model in mixed precision in the same way. Its results are f32.
   const logits = isHalf ? autocast({ dtype: 'bf16' }, () => forward(ids)).to('f32') : forward(ids);
   return activationBytes(nn.functional.crossEntropy(logits.flatten(0, 1), ids.flatten()));
 }
 
-/** Shape: ids i32 [B, T] -> logits [B, T, V]. */
+/** Returns the forward pass of a GPT whose parameters have no values. Shape: ids i32 [B, T] -> logits [B, T, V]. */
 function shapedGpt(pass: CountedPass): (ids: Tensor) => Tensor {
   const dtype = pass.isHalf ? 'bf16' : 'f32';
   const parameters = new Map(

@@ -7,7 +7,7 @@ import {
   type PlaceOf,
 } from '@shardwise/core/extend';
 
-/** A rank's place on each axis; the last axis has neighbouring ranks. */
+/** Returns a rank's place on each axis. Neighbours on the last axis are neighbouring ranks. */
 export function placeOf(rank: number, axes: readonly MeshAxis[]): PlaceOf {
   let left = rank;
   const places = new Map(
@@ -20,7 +20,9 @@ export function placeOf(rank: number, axes: readonly MeshAxis[]): PlaceOf {
   return (axis) => places.get(axis) ?? { size: 1, rank: 0 };
 }
 
-/** Which ranks have each element of a matrix, as text: for layouts that share out elements, and not dims. */
+/**
+ * Draws as text which ranks have each element of a matrix. It is for layouts that share out elements instead of dims.
+ */
 export function elementPicture(
   layout: Layout,
   shape: readonly number[],

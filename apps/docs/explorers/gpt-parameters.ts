@@ -3,14 +3,14 @@ import type { ParameterSpec } from '@shardwise/core';
 /** The sizes of the GPT of `examples/gpt`. */
 export interface GptSizes {
   readonly layers: number;
-  /** Its channels. */
+  /** The number of channels. */
   readonly width: number;
   readonly vocabulary: number;
-  /** Tokens of a row. */
+  /** The number of tokens of a row. */
   readonly context: number;
 }
 
-/** The parameters of a GPT, as its modules name them. */
+/** Returns the parameters of a GPT, with the names that its modules give them. */
 export function gptParameters({
   layers,
   width,

@@ -12,7 +12,10 @@ import { choice, explorer, slider, spoken, table } from './controls.ts';
 import { elementPicture, placeOf } from './element-picture.ts';
 import { bytesText } from './quantities.ts';
 
-/** By what a reader chooses: which axes shard dim 0, dim 1 or the elements, and over which it is a partial sum. */
+/**
+ * The layouts, under the texts from which a reader chooses. The arguments are the axes that shard dim 0, dim 1 or the
+ * elements, and those over which the matrix is a partial sum.
+ */
 const layouts: Readonly<Record<string, Layout>> = {
   'the same everywhere': layoutOf([null, null]),
   'rows over dp (FSDP)': layoutOf(['dp', null]),
@@ -33,12 +36,12 @@ type Outcome =
       readonly plan: RedistributionPlan;
       readonly before: string;
       readonly after: string;
-      /** Elements of each rank before and after, by rank. */
+      /** The number of elements of each rank before and after, by rank. */
       readonly elements: readonly (readonly [before: number, after: number])[];
     }
   | { readonly problem: string };
 
-/** Which rank has what of a matrix, and what it costs to have it lie otherwise. */
+/** Shows which rank has which part of a matrix, and what it costs to redistribute it. */
 export const LayoutExplorer = defineComponent({
   name: 'LayoutExplorer',
   setup() {
@@ -116,14 +119,14 @@ export const LayoutExplorer = defineComponent({
   },
 });
 
-/** Blocks, where dims are shared out; else each element. */
+/** Draws blocks if dims are shared out, and otherwise each element. */
 function pictureOf(layout: Layout, shape: readonly number[], axes: readonly MeshAxis[]): string {
   return layout.flat === undefined
     ? visualizeSharding(layout, shape, axes)
     : elementPicture(layout, shape, axes);
 }
 
-/** What each rank has: fewer elements, or none, where shares are uneven. */
+/** Lists the elements of each rank. Some ranks have fewer elements, or none, if shares are uneven. */
 function sharesTable(elements: readonly (readonly [before: number, after: number])[]): VNode {
   const bytes = (count: number): string => bytesText(count * dtypes.f32.bytes);
   return table(

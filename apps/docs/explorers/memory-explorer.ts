@@ -23,7 +23,7 @@ const strategies = {
   fsdp: (precision: Precision) => fsdp(precision),
 } as const;
 const strategyNames = Object.keys(strategies) as readonly (keyof typeof strategies)[];
-/** bf16 has an f32 copy of each parameter beside it, which the optimizer updates. */
+/** The precisions. With bf16 there is an f32 copy of each parameter, which the optimizer updates. */
 const precisions: Readonly<Record<string, Precision>> = {
   f32: {},
   'bf16, with f32 copies': { mixedPrecision: { parameterDtype: 'bf16', computeDtype: 'bf16' } },
@@ -40,7 +40,10 @@ const parts = [
 const recomputations = { nothing: false, 'each block': true } as const;
 type Recomputation = keyof typeof recomputations;
 
-/** What a rank keeps, by strategy: states between two steps, and activations until the backward pass reads them. */
+/**
+ * Shows what a rank keeps with each strategy: states between two steps, and activations until the backward pass reads
+ * them.
+ */
 export const MemoryExplorer = defineComponent({
   name: 'MemoryExplorer',
   setup() {
@@ -69,7 +72,10 @@ export const MemoryExplorer = defineComponent({
         return [name, strategy.plan({ parameters }, axes)] as const;
       });
     });
-    /** Undefined until the library has counted them; what counts them is loaded after what plans. */
+    /**
+     * Undefined until the library has counted the activations. The code that counts is loaded after the code that
+     * plans.
+     */
     const activations = ref<number>();
     const count = async (): Promise<void> => {
       const { countActivations } = await import('./count-activations.ts');
@@ -89,7 +95,7 @@ export const MemoryExplorer = defineComponent({
     const rows = computed(() =>
       plans.value.map(([name, plan]) => [name, planMemory(plan, options.value)] as const),
     );
-    /** What the library prints; a text that few readers unfold is made for those who do. */
+    /** The explanation that the library prints. It is made only when the reader unfolds it. */
     const explanation = ref('');
     const isUnfolded = ref(false);
     watch([plans, options, explained, isUnfolded], async () => {
@@ -185,5 +191,5 @@ export const MemoryExplorer = defineComponent({
 const sumOf = ({ statesBytes, activationBytes }: PlanMemory): number =>
   statesBytes + (activationBytes ?? 0);
 
-/** Null is what is not known yet. */
+/** Returns a dash for bytes that are not known yet. */
 const partText = (bytes: number | null): string => (bytes === null ? '–' : bytesText(bytes));

@@ -17,7 +17,7 @@ type Outcome =
   | { readonly schedule: Schedule; readonly simulation: ScheduleSimulation }
   | { readonly problem: string };
 
-/** A schedule, simulated by the library: when each rank computes what, and what it keeps. */
+/** Shows a schedule that the library simulates: what each rank computes at which time, and what it keeps. */
 export const PipelineExplorer = defineComponent({
   name: 'PipelineExplorer',
   setup() {
@@ -29,7 +29,7 @@ export const PipelineExplorer = defineComponent({
     const weightGradientMs = ref(1);
     const latencyMs = ref(0);
     const activationMiB = ref(64);
-    /** The reader's own schedule; empty where the named one is shown. */
+    /** The reader's own schedule. Empty if a named schedule is shown. */
     const text = ref('');
 
     const outcome = computed((): Outcome => {
@@ -38,7 +38,7 @@ export const PipelineExplorer = defineComponent({
           text.value.trim() === ''
             ? pipelineSchedule(name.value, { ranks: ranks.value, microbatches: microbatches.value })
             : readSchedule(text.value, { name: 'your own' });
-        // A rank with two stages has half of its layers in each.
+        // A rank with two stages has half of its layers in each of them.
         const share = schedule.ranks / schedule.stages;
         const stage = {
           forwardMs: forwardMs.value * share,

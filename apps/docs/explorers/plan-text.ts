@@ -1,2 +1,2 @@
-/** By itself, as few readers unfold what it prints. */
+/** This module is separate, because only few readers unfold the text that it makes. */
 export { explain } from '@shardwise/strategies';

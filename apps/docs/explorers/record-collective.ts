@@ -6,11 +6,14 @@ export interface RecordedMessage {
   readonly from: number;
   readonly to: number;
   readonly bytes: number;
-  /** How many messages had to arrive one after the other before it could be sent, and one. */
+  /**
+   * The round of the message, from 1: one more than the number of messages that had to arrive one after the other
+   * before it could be sent.
+   */
   readonly round: number;
 }
 
-/** Algorithms of each operation; those named `hierarchical` are of several hosts. */
+/** The algorithms of each operation. Those named `hierarchical` need several hosts. */
 export const operations = {
   allReduce: ['ring', 'halving-doubling', 'two-phase', 'direct', 'hierarchical'],
   allGather: ['ring', 'bruck', 'hierarchical'],
@@ -20,29 +23,32 @@ export const operations = {
 
 export type OperationName = keyof typeof operations;
 
-/** The algorithms of an operation that so many hosts have. */
+/** Returns the algorithms that an operation has with this number of hosts. */
 export function algorithmsOf(operation: OperationName, hosts: number): readonly string[] {
   return operations[operation].filter((name) => name !== 'hierarchical' || hosts > 1);
 }
 
-/** The host of each rank: so many hosts of as equal sizes as can be, in rank order. */
+/** Returns the host of each rank. Hosts are in rank order, and their sizes are as equal as possible. */
 export function hostsOf(ranks: number, hosts: number): readonly number[] {
   return Array.from({ length: ranks }, (_, rank) => Math.floor((rank * hosts) / ranks));
 }
 
-/** What all ranks of a recording may hold at once, on their way to each other. */
+/** The greatest number of bytes that all ranks of a recording together may hold, including messages on their way. */
 const MOST_BYTES = 2 ** 30;
 
 export interface Recording {
   readonly operation: OperationName;
   readonly algorithm: string;
-  /** Bytes of the whole. */
+  /** The bytes of the whole. */
   readonly bytes: number;
   /** The host of each rank. */
   readonly hosts: readonly number[];
 }
 
-/** Runs a collective on a group of ranks in this thread, and returns every message. Throws RangeError for more than a page has room for. */
+/**
+ * Runs a collective on a group of ranks in this thread, and returns every message. Throws RangeError if a page does not
+ * have enough memory.
+ */
 export async function recordCollective({
   operation,
   algorithm,
@@ -56,10 +62,13 @@ export async function recordCollective({
     );
   }
   const messages: RecordedMessage[] = [];
-  /** Of messages under way from one rank to another, the rounds in which they were sent. */
+  /** For each sender, receiver and tag, the rounds of the messages that have not arrived yet. */
   const underWay = new Map<string, number[]>();
   const groups = createLoopbackTransports(ranks).map((transport) => {
-    /** For each tag, the round of the last message that was received: messages wait for those of lower tags and their own. */
+    /**
+     * For each tag, the round of the last message that was received. A message waits for received messages of lower
+     * tags and of its own.
+     */
     const received = new Map<number, number>();
     const recording: Transport = {
       rank: transport.rank,
@@ -100,9 +109,9 @@ export async function recordCollective({
   return messages.toSorted((a, b) => a.round - b.round || a.from - b.from || a.to - b.to);
 }
 
-/** Between ranks. */
+/** A link between ranks or hosts. */
 export interface Link {
-  /** Of a message. */
+  /** The latency of a message. */
   readonly latencyMs: number;
   readonly bytesPerSecond: number;
 }
@@ -110,13 +119,16 @@ export interface Link {
 export interface Network {
   /** The host of each rank. */
   readonly hosts: readonly number[];
-  /** Each rank has one to the other ranks of its host. */
+  /** The link of each rank to the other ranks of its host. */
   readonly inside: Link;
-  /** Each host has one to the other hosts, which its ranks share. */
+  /** The link of each host to the other hosts. The ranks of the host share it. */
   readonly between: Link;
 }
 
-/** α + β · bytes of each round: the latency of its slowest message, and the bytes of the link that sends or receives longest. */
+/**
+ * Returns the sum over rounds of α + β · bytes: the latency of the slowest message, and the time of the link that sends
+ * or receives longest.
+ */
 export function timeOf(
   messages: readonly RecordedMessage[],
   { hosts, inside, between }: Network,
@@ -138,7 +150,7 @@ export function crosses({ from, to }: RecordedMessage, hosts: readonly number[])
   return hosts[from] !== hosts[to];
 }
 
-/** The most bytes that one rank sends, or one host of `ownerOf`. */
+/** Returns the most bytes that one rank sends, or one host if `ownerOf` returns the host of a rank. */
 export function mostSent(
   messages: readonly RecordedMessage[],
   ownerOf = (rank: number): number => rank,

@@ -1,4 +1,4 @@
-/** Whether the reader asks for pages that do not move by themselves. Nothing moves where that is not known. */
+/** Whether the reader prefers pages that do not move by themselves. True if that is unknown. */
 export function wantsNoMotion(): boolean {
   return globalThis.matchMedia?.('(prefers-reduced-motion: reduce)').matches ?? true;
 }

@@ -5,7 +5,10 @@ const SIZE = 340;
 const CENTRE = SIZE / 2;
 const RADIUS = 124;
 
-/** Ranks on a circle, those of a host beside each other, and messages between them; what leaves a host is dashed. */
+/**
+ * Draws ranks on a circle, with the ranks of a host side by side, and messages between them. Messages that leave a host
+ * are dashed.
+ */
 export function ringOfRanks(hosts: readonly number[], messages: readonly RecordedMessage[]): VNode {
   const ranks = hosts.length;
   const count = Math.max(...hosts) + 1;
@@ -43,7 +46,7 @@ export function ringOfRanks(hosts: readonly number[], messages: readonly Recorde
         const [[x1, y1], [x2, y2]] = [placeOf(message.from, RADIUS), placeOf(message.to, RADIUS)];
         const length = Math.hypot(x2 - x1, y2 - y1);
         const [dx, dy] = [(x2 - x1) / length, (y2 - y1) / length];
-        // Bent to one side, so that messages of both directions are seen.
+        // The line is bent to one side, so that messages in both directions are visible.
         const [mx, my] = [(x1 + x2) / 2 - 18 * dy, (y1 + y2) / 2 + 18 * dx];
         const [leaves, enters] = [node + 2, node + 4];
         return h('path', {

@@ -18,20 +18,20 @@ const legend = [
 
 const ROW = 34;
 const LEFT = 56;
-/** Pixels that an action should have on average. */
+/** The average width of an action in pixels. */
 const ACTION = 22;
 
 export interface DrawnSchedule {
   readonly title: string;
   readonly description: string;
-  /** What each rank computes; milliseconds from 0. */
+  /** The actions of each rank. Times are in milliseconds from 0. */
   readonly ranks: readonly (readonly TimedAction[])[];
   readonly endMs: number;
-  /** A moment that is marked by a line. */
+  /** A time that a line marks. */
   readonly markMs?: number;
 }
 
-/** A row for each rank, a cell for each action. */
+/** Draws a schedule with a row for each rank and a cell for each action. */
 export function scheduleDrawing({
   title,
   description,
@@ -102,7 +102,7 @@ export function scheduleDrawing({
   ]);
 }
 
-/** What the letters and colours of cells mean. */
+/** Explains the letters and colours of cells. */
 export function actionLegend(): VNode {
   return h(
     'p',
@@ -113,7 +113,7 @@ export function actionLegend(): VNode {
   );
 }
 
-/** The colour of what is computed. */
+/** Returns the colour of an action. */
 export function fillOf(action: ScheduledAction): string {
   return fills[action.kind === 'overlap' ? 'backward' : action.kind] ?? 'var(--forward)';
 }

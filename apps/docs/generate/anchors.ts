@@ -1,9 +1,12 @@
-/** The anchor of a name. The site looks for anchors in small letters only, whatever a link says. */
+/**
+ * Returns the anchor of a name. It is in lower case, because the site only looks for such anchors, whatever a link
+ * says.
+ */
 export function anchorOf(name: string): string {
   return name.toLowerCase().replaceAll(/[_$]+/g, '-');
 }
 
-/** The anchor of each name on one page; names whose anchors would be the same are numbered. */
+/** Returns the anchor of each name of a page. Names that would have the same anchor are numbered. */
 export function anchorsOf(names: readonly string[]): ReadonlyMap<string, string> {
   const anchors = new Map<string, string>();
   const taken = new Set<string>();

@@ -3,7 +3,7 @@ import { readGroups, type Entry, type Group, type Member } from './declarations.
 import type { GeneratedPage } from './page.ts';
 import { inline, sourceLink } from './markdown.ts';
 
-/** `@shardwise/core nn.functional` is at `core-nn-functional`. */
+/** Returns the name of a group's page: `@shardwise/core nn.functional` is at `core-nn-functional`. */
 export function slugOf({ door, path }: Group): string {
   const name = door.specifier.replace(/^@shardwise\//, '').replaceAll('/', '-');
   return [name, ...path].join('-');
@@ -15,7 +15,10 @@ export function titleOf({ door, path }: Group): string {
 
 const keyOf = ({ source, name }: Entry): string => `${source.path}:${source.line}:${name}`;
 
-/** Of several doors that export a name, the one for users describes it; the umbrella package shows what is its own. */
+/**
+ * Sorts groups. If several doors export a name, the first one describes it, so doors for users come first. The umbrella
+ * package comes last, and describes only its own names.
+ */
 function inOrder(groups: readonly Group[]): readonly Group[] {
   const place = ({ door }: Group): number =>
     door.specifier.startsWith('shardwise')
@@ -28,7 +31,7 @@ function inOrder(groups: readonly Group[]): readonly Group[] {
   return groups.toSorted((a, b) => place(a) - place(b));
 }
 
-/** A page for each door and each group of it, and one with all names. */
+/** Makes a page for each door and each of its groups, and a page with all names. */
 export function apiPages(groups: readonly Group[] = readGroups()): readonly GeneratedPage[] {
   const homes = new Map<string, string>();
   for (const group of inOrder(groups)) {
@@ -91,13 +94,13 @@ export function apiPages(groups: readonly Group[] = readGroups()): readonly Gene
   return [...pages, namesPage(exported)];
 }
 
-/** What the text of one entry needs of all others. */
+/** What the text of one entry needs to know of all others. */
 interface Reference {
-  /** Where each name is described. */
+  /** The page that describes each name. */
   readonly homes: ReadonlyMap<string, string>;
-  /** Where an entry is described on its page. */
+  /** Returns the anchor of an entry on its page. */
   readonly anchorOf: (entry: Entry) => string;
-  /** The functions and classes that name each type. */
+  /** The functions and classes whose signatures name each type. */
   readonly users: ReadonlyMap<string, readonly string[]>;
 }
 
@@ -146,7 +149,7 @@ function entryText(entry: Entry, { homes, anchorOf, users }: Reference): string 
     inline(entry.text),
     `\`\`\`ts\n${code}\n\`\`\``,
     ...parents,
-    // A type of everything, such as Tensor, is used by everything.
+    // A type such as Tensor is used nearly everywhere, so its users are not listed.
     names.length === 0 || names.length > MOST_USERS ? '' : `Used by ${names.map(link).join(', ')}.`,
     sourceLink(entry.source.path, entry.source.line),
   ]

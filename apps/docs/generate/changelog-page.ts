@@ -4,7 +4,10 @@ import { inline } from './markdown.ts';
 import { repository } from './packages.ts';
 import type { GeneratedPage } from './page.ts';
 
-/** What the next release brings, from the changesets, and what the umbrella's changelog says of earlier ones. */
+/**
+ * Makes the page of changes: those of the next release from the changesets, and earlier ones from the umbrella
+ * package's changelog.
+ */
 export function changelogPage(): GeneratedPage {
   const changes = globSync('.changeset/*.md', { cwd: repository })
     .toSorted()

@@ -5,7 +5,7 @@ import type { GeneratedPage } from './page.ts';
 
 const COMMANDS = [[], ['run'], ['blame'], ['export']] as const;
 
-/** What each command prints with `--help`. */
+/** Makes the page with what each command prints for `--help`. */
 export function commandLinePage(): GeneratedPage {
   const main = join(repository, 'packages/shardwise/src/cli/main.ts');
   const sections = COMMANDS.map((command) => {
@@ -20,7 +20,7 @@ export function commandLinePage(): GeneratedPage {
   return {
     path: 'reference/generated/command-line.md',
     title: 'Command line',
-    // Its texts have lines of 80 characters.
+    // The texts have lines of 80 characters.
     isWide: true,
     text: [
       '# Command line',

@@ -5,7 +5,10 @@ import example from '../../../examples/browser/vite.config.ts';
 
 const root = join(import.meta.dirname, '../../../examples/browser');
 
-/** Builds the page that tries the visitor's device, as a folder of public files: it has ranks of its own, and no part of the site. */
+/**
+ * Builds the page that tests the visitor's device, as a folder of public files. It starts its own ranks, and shares no
+ * code with the site.
+ */
 export async function buildContractPage(outDir: string): Promise<void> {
   await build({
     ...example,

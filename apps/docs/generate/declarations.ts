@@ -9,13 +9,13 @@ import type { Node } from 'typescript/unstable/ast';
 import { join, relative } from 'node:path';
 import { doors, repository, type Door } from './packages.ts';
 
-/** Something that a door exports, as its page shows it. */
+/** Something that a door exports, in the form in which its page shows it. */
 export interface Entry {
   readonly name: string;
   readonly kind: 'function' | 'class' | 'interface' | 'type' | 'value';
-  /** The doc comment, as it stands in the source. */
+  /** The doc comment as in the source. */
   readonly text: string;
-  /** One for each overload. */
+  /** The signatures, one for each overload. */
   readonly signatures: readonly string[];
   readonly members: readonly Member[];
   readonly source: Place;
@@ -25,25 +25,25 @@ export interface Member {
   readonly name: string;
   readonly text: string;
   readonly signatures: readonly string[];
-  /** The class that declares it: the entry's own, or one that it extends. */
+  /** The class that declares the member: the entry itself, or a class that it extends. */
   readonly declaredBy: string;
 }
 
-/** A line of a file, by its path in the repository. */
+/** A line of a file. The path is relative to the repository. */
 export interface Place {
   readonly path: string;
   readonly line: number;
 }
 
-/** All that stands on one page: what a door exports, or a group of it, as `nn` and `nn.functional`. */
+/** The contents of one page: what a door exports, or a group of its exports such as `nn` or `nn.functional`. */
 export interface Group {
   readonly door: Door;
-  /** The names under which the group is reached, `['nn', 'functional']`; none for the door itself. */
+  /** The names by which the group is reached, such as `['nn', 'functional']`. Empty for the door itself. */
   readonly path: readonly string[];
   readonly entries: readonly Entry[];
 }
 
-/** Reads every door by the compiler itself: nothing is exported that has no entry here. */
+/** Reads every door with TypeScript's compiler, so that every export has an entry. */
 export function readGroups(): readonly Group[] {
   const api = new API({ cwd: repository });
   try {
@@ -137,7 +137,7 @@ class DoorReader {
     ].filter((member) => member !== undefined);
   }
 
-  /** Undefined for what users do not see: private members, and those of other libraries. */
+  /** Returns undefined for members that users do not see: private ones, and those of other libraries. */
   #memberOf(symbol: Symbol, prefix: string): Member | undefined {
     const nodes = this.#nodesOf(symbol).filter((node) =>
       placeOf(node).path.startsWith('packages/'),
@@ -158,7 +158,7 @@ class DoorReader {
   }
 }
 
-/** The source of a node without the comment before it. */
+/** Returns the source of a node without the comment before it. */
 function textOf(node: Node): string {
   const { text } = node.getSourceFile();
   return text.slice(node.getStart(), node.end);
@@ -170,7 +170,7 @@ function placeOf(node: Node): Place {
   return { path: relative(repository, file.fileName), line };
 }
 
-/** A declaration as a caller reads it: without `export`, without bodies and initial values. */
+/** Returns a declaration as a caller reads it: without `export`, bodies and initial values. */
 function signatureOf(node: Node, name: string): string {
   const file = node.getSourceFile();
   const part = (key: string): Node | undefined => {
@@ -205,7 +205,7 @@ function signatureOf(node: Node, name: string): string {
   return text.replace(/\s*=$/, '').replaceAll(new RegExp(`^(constructor|${name})\\(`, 'g'), '$1(');
 }
 
-/** Members stand two blanks to the right in their classes. */
+/** Moves a member two blanks to the left, because it is indented in its class. */
 function outdented(text: string): string {
   const lines = text.split('\n');
   const last = lines.at(-1) ?? '';

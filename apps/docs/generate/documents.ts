@@ -4,7 +4,7 @@ import { SOURCES } from './markdown.ts';
 import { repository } from './packages.ts';
 import type { GeneratedPage } from './page.ts';
 
-/** Documents of the repository that are pages as they stand, by their paths there. */
+/** Returns the documents of the repository that become pages unchanged, each with the path of its page. */
 function pagePaths(): ReadonlyMap<string, string> {
   const place = (path: string, folder: string): readonly [string, string] => [
     path,
@@ -25,12 +25,15 @@ function pagePaths(): ReadonlyMap<string, string> {
   );
 }
 
-/** Architecture, guides of the repository and decisions, with links to other pages or to the sources. */
+/**
+ * Makes pages of the architecture, the guides of the repository and the decisions. Their links lead to other pages or
+ * to the sources.
+ */
 export function documentPages(): readonly GeneratedPage[] {
   const pages = pagePaths();
   const documents = [...pages].map(([path, page]): GeneratedPage => {
     const text = readFileSync(join(repository, path), 'utf8')
-      // Words behind a fence's language say how a test treats the block.
+      // Words after the language of a fence tell tests how to treat the block.
       .replaceAll(/^```ts fragment$/gm, '```ts')
       .replaceAll(/<!-- ts\n[^]*?-->\n*/g, '')
       .replaceAll(/\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)/g, (_, link: string, hash = '') => {
@@ -59,7 +62,7 @@ export function documentPages(): readonly GeneratedPage[] {
   return [...documents, index];
 }
 
-/** Outside of code, what Vue would take for a tag or an expression. */
+/** Escapes what Vue would take for a tag or an expression, except in code. */
 function escaped(markdown: string): string {
   return markdown
     .split(/(^```[^]*?^```$|`[^`\n]*`)/m)

@@ -7,7 +7,7 @@ import type { GeneratedPage } from './page.ts';
 import { repository } from './packages.ts';
 import { remedies } from './remedies.ts';
 
-/** An error that the sources throw, with `…` for what is filled in. */
+/** An error that the sources throw. `…` stands for what is filled in. */
 interface Thrown {
   readonly type: string;
   readonly message: string;
@@ -17,7 +17,7 @@ interface Thrown {
 
 const NEW_ERROR = /new (\w+Error)\(\s*\{/g;
 
-/** Every `new …Error({ asked, found, todo })` of the packages' sources. */
+/** Finds every `new …Error({ asked, found, todo })` in the packages' sources. */
 export function thrownErrors(): readonly Thrown[] {
   return globSync('packages/*/src/**/*.ts', { cwd: repository })
     .toSorted()
@@ -47,7 +47,7 @@ export function thrownErrors(): readonly Thrown[] {
     });
 }
 
-/** `${…}` with all that stands in it, also other templates. */
+/** Replaces each `${…}`, including templates in it, by `…`. */
 function withoutExpressions(text: string): string {
   let result = '';
   let depth = 0;
@@ -63,7 +63,7 @@ function withoutExpressions(text: string): string {
   return result;
 }
 
-/** Every code, its class, causes and remedies, and the messages under which it is met. */
+/** Makes the page with every error code, its class, its causes and remedies, and its messages. */
 export function errorsPage(groups: readonly Group[]): GeneratedPage {
   const classes = groups
     .flatMap(({ entries }) => entries)

@@ -13,7 +13,7 @@ function row(title: string, { limits }: Backend): string {
   return `## ${title}\n\n| limit | value |\n| --- | --- |\n| computes with | ${names(limits.dtypes)} |\n| alignment of sub-buffers | ${limits.alignment} bytes |\n| runs without decomposition | ${names(limits.native)} |`;
 }
 
-/** What each backend says of itself on the machine that builds the site. */
+/** Makes the page with the limits that each backend reports on the machine that builds the site. */
 export async function limitsPage(): Promise<GeneratedPage> {
   return {
     path: 'reference/generated/limits.md',

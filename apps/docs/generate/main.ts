@@ -1,4 +1,7 @@
-/** Writes all pages that are made from the sources, and the one that tries the visitor's device, into `pages/`, where git ignores them. */
+/**
+ * Writes all pages that are made from the sources, and the page that tests the visitor's device, into `pages/`. Git
+ * ignores them.
+ */
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { apiPages } from './api-pages.ts';

@@ -1,6 +1,6 @@
 export const SOURCES = 'https://github.com/shardwise/shardwise/blob/main';
 
-/** A doc comment as Markdown of a page, where `<` would begin a tag, `{{` an expression and `*` emphasis. */
+/** Turns a doc comment into Markdown of a page, in which `<` would begin a tag, `{{` an expression and `*` emphasis. */
 export function inline(text: string): string {
   return fenced(text)
     .split(/(```[^]*?```|`[^`]*`)/)
@@ -18,14 +18,14 @@ export function inline(text: string): string {
     .join('');
 }
 
-/** Indented lines between paragraphs are code or a drawing, which keeps its blanks. */
+/** Turns indented lines between paragraphs into fenced code. They are code or a drawing, which keeps its blanks. */
 function fenced(text: string): string {
   return text.replaceAll(
     /(^|\n\n)((?: {4,}.*(?:\n(?= {4})|(?=\n|$)))+)/g,
     (_, before: string, lines: string) => {
       const indent = Math.min(...lines.split('\n').map((line) => line.search(/\S|$/)));
       const code = lines.split('\n').map((line) => line.slice(indent));
-      // A drawing has no calls.
+      // Code contains calls or semicolons, and a drawing does not.
       const language = /[(;]/.test(lines) ? 'ts' : 'text';
       return `${before}\`\`\`${language}\n${code.join('\n')}\n\`\`\``;
     },

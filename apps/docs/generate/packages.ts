@@ -3,11 +3,11 @@ import { join } from 'node:path';
 
 export const repository: string = join(import.meta.dirname, '..', '..', '..');
 
-/** A path that users import, `@shardwise/core/extend`, and the file that it is. */
+/** A path that users import, such as `@shardwise/core/extend`, and its file. */
 export interface Door {
   readonly specifier: string;
   readonly file: string;
-  /** Of the package: its folder and what its package.json says that it is. */
+  /** The folder of the package. `description` is that of its package.json. */
   readonly folder: string;
   readonly description: string;
 }
@@ -20,7 +20,7 @@ interface Manifest {
 
 const SOURCE = '@shardwise/source';
 
-/** Every entry point of every package that is TypeScript. */
+/** Returns every entry point of every package that is written in TypeScript. */
 export function doors(): readonly Door[] {
   const packages = join(repository, 'packages');
   return readdirSync(packages)

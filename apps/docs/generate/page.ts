@@ -1,10 +1,10 @@
-/** A page of the site that a script writes; git ignores it. */
+/** A page of the site that a script writes. Git ignores it. */
 export interface GeneratedPage {
-  /** In the folder of pages. */
+  /** The path in the folder of pages. */
   readonly path: string;
   readonly title: string;
-  /** Without a list of its headings, so that its text has more room. Default: with it. */
+  /** Whether the page has no list of its headings, so that its text has more room. Default: false. */
   readonly isWide?: boolean;
-  /** Markdown, with its heading. */
+  /** The Markdown of the page, with its heading. */
   readonly text: string;
 }

@@ -1,4 +1,4 @@
-/** What usually causes an error, and what to do, for each code of core/src/spec/errors.ts. */
+/** The usual cause and the remedy for each code of core/src/spec/errors.ts. */
 export const remedies: Readonly<Record<string, { readonly cause: string; readonly todo: string }>> =
   {
     SHAPE: {

@@ -2,7 +2,7 @@ import { chooseDevice, ShardwiseError } from 'shardwise/browser';
 import { onMounted, ref, shallowRef, type Ref, type VNode } from 'vue';
 import { choice } from '../explorers/controls.ts';
 
-/** As startRanks is asked for it. */
+/** A device, as startRanks takes it. */
 export type DeviceName = 'auto' | 'wasm' | 'webgpu';
 
 const names: readonly DeviceName[] = ['auto', 'wasm', 'webgpu'];
@@ -12,7 +12,7 @@ export interface DeviceChoice {
   readonly control: () => VNode;
 }
 
-/** What ranks of the page compute on. Where the browser has no WebGPU, the choice says why. */
+/** Lets the reader choose the device of the page's ranks. If the browser has no WebGPU, the choice says why. */
 export function useDeviceChoice(): DeviceChoice {
   const device = ref<DeviceName>('auto');
   const missing = shallowRef<ReadonlyMap<DeviceName, string>>(new Map());

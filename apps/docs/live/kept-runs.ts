@@ -4,13 +4,16 @@ import { bytesText } from '../explorers/quantities.ts';
 import { lineChart, type LineChart, type Line } from './line-chart.ts';
 import { deviceTitle, type LiveState, type Report } from './live-run.ts';
 
-/** What is left of a run when another one begins. */
+/** What is kept of a run when another one begins. */
 interface KeptRun {
   readonly name: string;
   readonly losses: readonly number[];
-  /** From the beginning to the end of each step. */
+  /** The time from the beginning to the end of each step, in seconds. */
   readonly seconds: readonly number[];
-  /** What the rank that has most keeps, as it has measured, and as its plan says; undefined before it has said so. */
+  /**
+   * The bytes of the rank that keeps the most, as measured. `plannedBytes` is what its plan says. Undefined before the
+   * rank has reported them.
+   */
   readonly keptBytes: number | undefined;
   readonly plannedBytes: number | undefined;
 }
@@ -18,15 +21,18 @@ interface KeptRun {
 const MOST_RUNS = 6;
 
 export interface KeptRuns {
-  /** What the curves are drawn over. */
+  /** The control that chooses the x axis of the curves. */
   readonly control: () => VNode;
-  /** The run's loss, over those of the runs before it. */
+  /** The loss of the run, drawn over those of earlier runs. */
   readonly chart: (options: Pick<LineChart, 'title' | 'isLogarithmic' | 'mark'>) => VNode;
-  /** The runs beside each other, from the second one on. */
+  /** A comparison of the runs. Null before the second run. */
   readonly comparison: () => VNode | null;
 }
 
-/** Keeps the runs of a part of the page, so that the reader compares them. `steps` are those of a run, of `units` rows or tokens each. */
+/**
+ * Keeps the runs of a part of the page, so that the reader can compare them. `steps` is the number of steps of a run.
+ * `units` are the rows or tokens of a step.
+ */
 export function useKeptRuns<Look>(
   state: ShallowRef<LiveState<Look> | undefined>,
   {
@@ -46,7 +52,7 @@ export function useKeptRuns<Look>(
     runs.value = [...runs.value, keptRunOf(now, name())].slice(-MOST_RUNS);
   });
 
-  /** The runs that are drawn; the one that runs comes last. */
+  /** Returns the runs to draw. The current run comes last. */
   const drawn = (): readonly KeptRun[] => {
     const now = state.value;
     const runsNow = now === undefined || now.status === 'over' ? [] : [keptRunOf(now, name())];
@@ -98,7 +104,7 @@ function keptRunOf<Look>(
   };
 }
 
-/** When the last rank had done each step. */
+/** Returns the time when the last rank finished each step. */
 function secondsOf(reports: readonly Report[], steps: number): readonly number[] {
   const seconds = Array.from({ length: steps }, () => 0);
   for (const { step, atMs } of reports) {

@@ -2,32 +2,32 @@ import { h, type VNode } from 'vue';
 import { numbersOf } from '../explorers/controls.ts';
 import { markedName, rankMark } from './rank-mark.ts';
 
-/** One curve. */
+/** A curve. */
 export interface Line {
   readonly name: string;
-  /** The rank, or the run, whose colour and mark it has; undefined for a line of its own. */
+  /** The rank or the run whose colour and mark the curve has. Undefined for a curve with its own style. */
   readonly rank?: number;
   readonly points: readonly (readonly [x: number, y: number])[];
-  /** Drawn so that a line over it does not hide it. */
+  /** Whether the curve is broad, so that another curve on it does not hide it. */
   readonly isBroad?: boolean;
 }
 
 export interface LineChart {
   readonly title: string;
   readonly xTitle: string;
-  /** From 0 to here. */
+  /** The end of the x axis, which begins at 0. */
   readonly most: number;
-  /** Whether the y axis is of powers of ten. */
+  /** Whether the y axis is logarithmic. */
   readonly isLogarithmic: boolean;
   readonly lines: readonly Line[];
-  /** A height that curves are compared with. */
+  /** A height with which to compare the curves. */
   readonly mark?: { readonly name: string; readonly value: number };
 }
 
 const SIZE = 300;
 const LEFT = 44;
 
-/** The loss after each step. */
+/** Draws the loss after each step. */
 export function lossChart(
   losses: readonly number[],
   chart: Pick<LineChart, 'most' | 'mark'> & Partial<Pick<LineChart, 'title' | 'isLogarithmic'>>,
@@ -42,7 +42,7 @@ export function lossChart(
   });
 }
 
-/** Curves, and their numbers as a table and a file. */
+/** Draws curves, and offers their numbers as a table and a file. */
 export function lineChart(chart: LineChart): VNode {
   const { title, xTitle, most, lines, mark } = chart;
   const values = lines.flatMap(({ points }) => points.map(([, y]) => y));
@@ -85,7 +85,7 @@ export function lineChart(chart: LineChart): VNode {
                 'text',
                 {
                   x: SIZE - 8,
-                  // Under a line at the top there is room.
+                  // If the line is at the top, the text is below it, where there is room.
                   y: y(mark.value) + (y(mark.value) < 20 ? 14 : -4),
                   'text-anchor': 'end',
                 },
@@ -132,7 +132,7 @@ export function lineChart(chart: LineChart): VNode {
 
 interface Scale {
   readonly ticks: readonly number[];
-  /** From 0 at the bottom to 1 at the top. */
+  /** Maps a value to its height, from 0 at the bottom to 1 at the top. */
   readonly share: (value: number) => number;
 }
 
@@ -150,7 +150,7 @@ function scaleOf(values: readonly number[], isLogarithmic: boolean): Scale {
   };
 }
 
-/** The next of 1, 2, 4 or 8 times a power of ten. */
+/** Returns the next value of 1, 2, 4 or 8 times a power of ten. */
 function niceTop(value: number): number {
   const power = 10 ** Math.floor(Math.log10(value));
   return power * ([1, 2, 4, 8].find((each) => each * power >= value) ?? 10);
@@ -162,7 +162,7 @@ function tickText(value: number): string {
     : String(Number(value.toPrecision(3)));
 }
 
-/** No more points than the drawing has pixels. */
+/** Thins points out. The drawing needs no more points than it has pixels. */
 function thinned<P>(points: readonly P[]): readonly P[] {
   const every = Math.ceil(points.length / SIZE);
   return points.filter((_, index) => index % every === 0 || index === points.length - 1);

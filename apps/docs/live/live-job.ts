@@ -1,66 +1,66 @@
 import type { nn, optim, TimelineEvent } from 'shardwise/browser';
 
-/** What the page gives to each rank of a training. */
+/** The data that the page gives to each rank of a training. */
 export interface LiveJob {
   readonly task: unknown;
   readonly seed: number;
   readonly steps: number;
-  /** Where ranks go on; undefined for a training that begins. */
+  /** The checkpoint from which ranks continue. Undefined for a new training. */
   readonly checkpoint: Checkpoint | undefined;
 }
 
-/** What the page posts to each rank, which waits when it has done as many steps. */
+/** A message of the page to each rank, which waits after this number of steps. */
 export interface Allowance {
   readonly allowedSteps: number;
 }
 
-/** What a rank that does not train sends when it begins to hear allowances. */
+/** The message of a rank that does not train when it begins to listen for allowances. */
 export const READY = 'ready';
 
-/** Ranks hear other messages, too. */
+/** Whether a message is an allowance. Ranks also get other messages. */
 export function isAllowance(data: unknown): data is Allowance {
   return typeof data === 'object' && data !== null && 'allowedSteps' in data;
 }
 
-/** Whole values, as rank 0 has collected them. */
+/** Whole values, which rank 0 has collected. */
 export interface Checkpoint {
   readonly step: number;
   readonly model: Awaited<ReturnType<nn.Module['stateDict']>>;
   readonly optimizer: Awaited<ReturnType<optim.AdamW['stateDict']>>;
 }
 
-/** A stretch of a rank's work. Milliseconds of the page's clock, which all workers share. */
+/** A stretch of a rank's work. Times are in milliseconds of the page's clock, which all workers share. */
 export type Span = Pick<TimelineEvent, 'category' | 'name' | 'startMs' | 'durationMs'>;
 
-/** Collectives of one kind in a step. */
+/** The collectives of one kind in a step. */
 export interface MessageCount {
   readonly operation: string;
   readonly count: number;
-  /** What each takes or gives, whichever is larger, in sum. */
+  /** The sum over the collectives of the bytes of their inputs or outputs, whichever are larger. */
   readonly bytes: number;
 }
 
-/** What a rank has measured of itself. `Look` is what the task adds. */
+/** The measurements of a rank. `Look` is what the task adds. */
 export interface Snapshot<Look> {
   readonly step: number;
-  /** From the rank's beginning. */
+  /** The time of computing since the rank began. */
   readonly computeMs: number;
-  /** From the rank's beginning: waiting for others. */
+  /** The time of waiting for others since the rank began. */
   readonly communicationMs: number;
-  /** Parameters, gradients and optimizer states. */
+  /** The bytes of parameters, gradients and optimizer states. */
   readonly statesBytes: number;
-  /** The same, as the strategy's plan says; undefined where there is no plan. */
+  /** The same bytes according to the strategy's plan. Undefined if there is no plan. */
   readonly plannedBytes: number | undefined;
   /** The collectives of this step. */
   readonly messages: readonly MessageCount[];
-  /** Those of a step, as the strategy's plan says. */
+  /** The collectives of a step according to the strategy's plan. Undefined if there is no plan. */
   readonly plannedMessages: readonly MessageCount[] | undefined;
   /** The work of this step. */
   readonly spans: readonly Span[];
   readonly look: Look;
 }
 
-/** What a rank sends to the page. */
+/** A message of a rank to the page. */
 export type LiveMessage<Look> =
   | { readonly kind: 'ready' }
   | {

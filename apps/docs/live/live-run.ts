@@ -9,23 +9,23 @@ export interface LiveOptions {
   readonly device: DeviceName;
   /** What the ranks' script trains. */
   readonly task: unknown;
-  /** Tokens of a step, of all ranks; 0 where rows are no tokens. */
+  /** The number of tokens of a step, for all ranks. 0 if rows are not tokens. */
   readonly stepTokens?: number;
   /** Makes the worker of a rank. */
   readonly script: () => Worker;
-  /** Ends what the ranks need beside each other. */
+  /** Called at the end, to release what the ranks used besides each other. */
   readonly onDispose?: () => void;
 }
 
-/** What the page knows of one rank. */
+/** What the page knows about one rank. */
 export interface LiveRankState<Look> {
-  /** Steps that it has done. */
+  /** The number of steps that the rank has done. */
   readonly step: number;
   readonly snapshot: Snapshot<Look> | undefined;
   readonly end: RankEnd | undefined;
 }
 
-/** The loss of a rank's step, and when the page heard of it. */
+/** The loss of a step of a rank, and when the page received it. */
 export interface Report {
   readonly rank: number;
   readonly step: number;
@@ -33,38 +33,41 @@ export interface Report {
   readonly atMs: number;
 }
 
-/** A rank was ended, and what came of it. */
+/** The end of one rank by the reader, and its consequences. */
 export interface Incident {
   readonly rank: number;
-  /** What the other ranks said, each once. */
+  /** The different messages of the other ranks. */
   readonly named: readonly string[];
-  /** All ranks went on from here; 0 is the beginning. */
+  /** The step from which all ranks continued. 0 is the beginning. */
   readonly resumedFrom: number;
 }
 
 /** Everything that is drawn of a run. */
 export interface LiveState<Look> {
   readonly status: 'starting' | 'running' | 'paused' | 'over';
-  /** How the ranks talk and what they compute on, with the reasons. */
+  /** How the ranks communicate and on which device they compute, with the reasons. */
   readonly setting: string;
   /** Undefined before the ranks start. */
   readonly device: PageDevice | undefined;
-  /** Mean of the ranks' losses, by step from 1. */
+  /** The mean of the ranks' losses, by step from 1. */
   readonly losses: readonly number[];
   readonly reports: readonly Report[];
   readonly ranks: readonly LiveRankState<Look>[];
   readonly incidents: readonly Incident[];
-  /** Mean of the latest steps. */
+  /** The mean time of the latest steps. */
   readonly stepMs: number;
-  /** Why the page ended it; empty where it did not. */
+  /** Why the page ended the run. Empty if it did not. */
   readonly notice: string;
 }
 
-/** No run goes on for longer. */
+/** The longest duration of a run. */
 const MOST_MS = 180_000;
 const AVERAGED_STEPS = 20;
 
-/** A training of ranks in workers, which can pause between steps. Where the reader ends a rank, all go on from the last checkpoint. */
+/**
+ * A training of ranks in workers, which can pause between steps. If the reader ends a rank, all ranks continue from the
+ * last checkpoint.
+ */
 export class LiveRun<Look> {
   readonly #options: LiveOptions;
   readonly #onChange: (state: LiveState<Look>) => void;
@@ -101,7 +104,7 @@ export class LiveRun<Look> {
     onChange(this.#state);
   }
 
-  /** Starts ranks, from the checkpoint where there is one. Throws what startRanks throws. */
+  /** Starts ranks, from the checkpoint if there is one. Throws what startRanks throws. */
   async start(): Promise<void> {
     const { startRanks } = await import('shardwise/browser');
     if (this.#isDisposed) return;
@@ -119,7 +122,7 @@ export class LiveRun<Look> {
         this.#workers.push(worker);
         return worker;
       },
-      // Ranks send messages of LiveMessage and nothing else.
+      // Ranks send no messages other than those of LiveMessage.
       onValue: (value, from) => this.#hear(value as LiveMessage<Look>, from),
       onEnd: (end) => this.#hearEnd(end),
     });
@@ -135,7 +138,7 @@ export class LiveRun<Look> {
     return this.#state;
   }
 
-  /** Ranks that have not begun yet wait before their first step. */
+  /** Pauses the ranks. Ranks that have not begun yet wait before their first step. */
   pause(): void {
     if (this.#state.status === 'running') this.#allow(this.#furthest, 'paused');
     else if (this.#state.status === 'starting') this.#allowed = 0;
@@ -145,14 +148,14 @@ export class LiveRun<Look> {
     if (this.#state.status === 'paused') this.#allow(Infinity, 'running');
   }
 
-  /** One step more; before the run begins, the first one alone. */
+  /** Allows one more step. Before the run begins, it allows only the first one. */
   step(): void {
     if (this.#state.status === 'starting') this.#allowed = 1;
     else this.#allow(this.#furthest + 1, 'paused');
   }
 
   kill(rank: number): void {
-    // A rank that waits for the page does not wait for another rank: let them meet.
+    // A rank that waits for the page does not notice the loss of another rank, so all ranks may go on until they meet.
     this.#run?.kill(rank);
     this.#allow(Infinity, 'running');
   }
@@ -166,7 +169,7 @@ export class LiveRun<Look> {
     this.#options.onDispose?.();
   }
 
-  /** Steps that the rank furthest ahead has done, those before the checkpoint included. */
+  /** The number of steps that the rank furthest ahead has done, including those before the checkpoint. */
   get #furthest(): number {
     return Math.max(this.#checkpoint?.step ?? 0, ...this.#state.ranks.map(({ step }) => step));
   }
@@ -258,7 +261,7 @@ export class LiveRun<Look> {
     this.#change({ ranks });
   }
 
-  /** The page draws once a frame, however many messages there are. */
+  /** Changes the state. The page draws at most once a frame, however many messages come. */
   #change(part: Partial<LiveState<Look>>): void {
     this.#state = { ...this.#state, ...part };
     if (this.#isDisposed || this.#drawing !== undefined) return;
@@ -277,7 +280,7 @@ export function deviceTitle({ kind }: PageDevice): string {
   return kind === 'webgpu' ? 'WebGPU' : 'WebAssembly';
 }
 
-/** What ranks compute on and how they talk, with the reasons. */
+/** Describes the device of the ranks and how they communicate, with the reasons. */
 export function settingText({ size, device, transport }: PageRun): string {
   const on = `on ${deviceTitle(device)} (${device.reason})`;
   if (size === 1) return `1 rank ${on}`;

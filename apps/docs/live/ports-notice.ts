@@ -1,7 +1,7 @@
 import { withBase } from 'vitepress';
 import { h, onMounted, ref, type VNode } from 'vue';
 
-/** Says beforehand that ranks of this page cannot share memory; nothing where they can. */
+/** Tells the reader before the start that ranks of this page cannot share memory. Shows nothing if they can. */
 export function usePortsNotice(): () => VNode | null {
   const isIsolated = ref(true);
   onMounted(() => {

@@ -1,6 +1,9 @@
 import { h, type VNode } from 'vue';
 
-/** Circles, squares, triangles, diamonds: ranks differ by more than their colour. Filled or not is the class. */
+/**
+ * Draws the mark of a rank: a circle, square, triangle or diamond. So ranks differ by more than their colour. Filling
+ * shows the class.
+ */
 export function rankMark(rank: number, x: number, y: number, isFilled = true): VNode {
   const color = `var(--rank-${rank % 8})`;
   const style = { stroke: color, fill: isFilled ? color : 'var(--vp-c-bg)', 'stroke-width': 1.5 };
@@ -20,12 +23,12 @@ export function rankMark(rank: number, x: number, y: number, isFilled = true): V
   }
 }
 
-/** A rank's number with its mark. */
+/** Shows a rank's number with its mark. */
 export function rankLabel(rank: number, name = 'rank'): VNode {
   return markedName(rank, `${name} ${rank}`);
 }
 
-/** A name with the mark of its number. */
+/** Shows a name with the mark of its number. */
 export function markedName(number: number, name: string): VNode {
   return h('span', { class: 'rank-label' }, [
     h('svg', { width: 14, height: 14, 'aria-hidden': 'true' }, [rankMark(number, 7, 7)]),

@@ -6,7 +6,7 @@ import { rankLabel } from './rank-mark.ts';
 
 const words = { closed: 'done', failed: 'failed', killed: 'killed', terminated: 'ended' } as const;
 
-/** What each rank keeps and has done. */
+/** Shows what each rank keeps and has done. */
 export function ranksTable<Look>(size: number, state: LiveState<Look> | undefined): VNode {
   return table(
     'The ranks',
@@ -36,10 +36,10 @@ export function ranksTable<Look>(size: number, state: LiveState<Look> | undefine
   );
 }
 
-/** Texts of more, as those of errors, have several lines. */
+/** Longer texts, such as those of errors, take several lines. */
 const SHORT_CHARACTERS = 24;
 
-/** How a rank is, or what it ended with. */
+/** Shows the state of a rank, or its end. */
 export function stateCell(text: string): Cell {
   const isLong = text.length > SHORT_CHARACTERS;
   return { text, node: h('span', { class: { 'rank-state': true, long: isLong } }, text) };

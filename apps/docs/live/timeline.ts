@@ -6,7 +6,7 @@ import type { LiveRankState } from './live-run.ts';
 
 type Category = Span['category'];
 
-/** Each kind of work has a lane of its own, so that colour is not all that tells them apart. */
+/** Each kind of work has its own lane, so that not only colour distinguishes them. */
 const lanes = [
   { name: 'computes', categories: ['compute', 'stage'], fill: 'var(--forward)' },
   { name: 'communicates', categories: ['collective', 'transfer'], fill: 'var(--backward)' },
@@ -15,7 +15,7 @@ const lanes = [
 
 const [LEFT, WIDTH, LANE] = [150, 640, 12];
 
-/** What each rank did in the latest step that all have recorded, on one clock. */
+/** Draws what each rank did in the latest step that all ranks have recorded, on one clock. */
 export function timeline<Look>(ranks: readonly LiveRankState<Look>[]): VNode | null {
   const snapshots = ranks.flatMap(({ snapshot }) => snapshot ?? []);
   const step = snapshots[0]?.step;

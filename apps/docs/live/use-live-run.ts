@@ -16,16 +16,19 @@ import { usePortsNotice } from './ports-notice.ts';
 import { ranksTable } from './ranks-table.ts';
 import { timeline } from './timeline.ts';
 
-/** How often the status is spoken, at most. */
+/** The least time between two spoken texts of the status. */
 const SPEAK_MS = 4000;
 
 export interface LiveSettings {
-  /** The name of the part of the page, for those who don't see it. */
+  /** The name of the part of the page, for people who don't see it. */
   readonly title: string;
   readonly size: Ref<number>;
-  /** Read when the reader starts. Throws what makes no training. */
+  /** Returns the options when the reader starts. Throws if the choices make no training. */
   readonly options: () => Omit<LiveOptions, 'device'>;
-  /** What is trained when a training has done its steps; undefined for nothing more. Default: nothing. */
+  /**
+   * Returns the options of the next training when one has done its steps. Returns undefined if there is none. Default:
+   * none.
+   */
   readonly next?: () => Omit<LiveOptions, 'device'> | undefined;
   /** Whether the reader may end a rank. Default: true. */
   readonly kills?: boolean;
@@ -33,11 +36,14 @@ export interface LiveSettings {
 
 export interface LiveView<Look> {
   readonly state: ShallowRef<LiveState<Look> | undefined>;
-  /** Controls that are fixed while it runs, buttons, status, `drawings`, and the ranks. */
+  /** Draws the controls, which are fixed while it runs, buttons, status, `drawings`, and the ranks. */
   readonly frame: (controls: readonly VNode[], drawings: readonly (VNode | null)[]) => VNode;
 }
 
-/** A training that the reader starts, pauses, steps and ends. Nothing runs before, and it pauses when nobody sees the page. */
+/**
+ * A training that the reader starts, pauses, steps and ends. Nothing runs before the reader starts it. It pauses when
+ * the page is not visible.
+ */
 export function useLiveRun<Look>(settings: LiveSettings): LiveView<Look> {
   const { title, size, options, next: nextOptions, kills = true } = settings;
   const state = shallowRef<LiveState<Look>>();

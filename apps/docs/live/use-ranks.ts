@@ -3,15 +3,15 @@ import { usePortsNotice } from './ports-notice.ts';
 import { h, onBeforeUnmount, onMounted, ref, shallowRef, type ShallowRef, type VNode } from 'vue';
 import { type Allowance, type LiveJob, READY } from './live-job.ts';
 
-/** No ranks go on for longer. */
+/** The longest duration of a run. */
 const MOST_MS = 180_000;
 const ARENA_BYTES = 16 << 20;
 
-/** What the page knows of its ranks. */
+/** What the page knows about its ranks. */
 export interface RanksState<Value> {
-  /** How the ranks talk, and why so. */
+  /** How the ranks communicate, and why. */
   readonly setting: string;
-  /** What each rank has sent, by rank. */
+  /** The values that each rank has sent, by rank. */
   readonly values: readonly (readonly Value[])[];
   readonly ends: readonly (RankEnd | undefined)[];
 }
@@ -19,20 +19,20 @@ export interface RanksState<Value> {
 export interface RanksView<Value> {
   /** Undefined before the first start. */
   readonly state: ShallowRef<RanksState<Value> | undefined>;
-  /** Ends ranks that there are, and starts others. `task` is what each is given. */
+  /** Ends the current ranks and starts new ones. Each of them gets `task`. */
   readonly start: (size: number, task: unknown, script: () => Worker) => void;
-  /** Ranks that wait for the page go on until this step. */
+  /** Lets ranks that wait for the page go on up to this step. */
   readonly allow: (steps: number) => void;
-  /** Posts something else to each rank. */
+  /** Posts another message to each rank. */
   readonly post: (message: unknown) => void;
   readonly stop: () => void;
   /** Whether this browser can run ranks. */
   readonly canRun: () => boolean;
-  /** How the ranks talk, and what went wrong. */
+  /** Says how the ranks communicate, and what went wrong. */
   readonly notes: () => readonly (VNode | null)[];
 }
 
-/** Ranks of the page that do something else than train. They end after some minutes. */
+/** Ranks of the page that do something else than train. They are ended after some minutes. */
 export function useRanks<Value>(): RanksView<Value> {
   const state = shallowRef<RanksState<Value>>();
   const portsNotice = usePortsNotice();
@@ -42,7 +42,7 @@ export function useRanks<Value>(): RanksView<Value> {
   let run: PageRun | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let allowed = 0;
-  /** Counts starts: what ranks of an earlier one still say is not heard. */
+  /** Counts starts. Messages of ranks of an earlier start are ignored. */
   let round = 0;
 
   const stop = (): void => {
@@ -83,7 +83,7 @@ export function useRanks<Value>(): RanksView<Value> {
       },
       onValue: (value, rank) => {
         if (own !== round) return;
-        // The ranks of this page send nothing else.
+        // The ranks of this page send no other messages.
         if (value !== READY) change(rank, { value: value as Value });
         else workers[rank]?.postMessage({ allowedSteps: allowed } satisfies Allowance);
       },

@@ -13,7 +13,7 @@ const colors = HighlightStyle.define([
   { tag: [tags.typeName, tags.className], color: 'var(--code-type)' },
 ]);
 
-/** An editor of TypeScript. Escape, then Tab leaves it: Tab itself is not taken. */
+/** Makes an editor of TypeScript. Tab leaves the editor, because it is not used for indentation. */
 export function createEditor(
   parent: HTMLElement,
   source: string,
@@ -48,7 +48,7 @@ export function createEditor(
       ],
     }),
   });
-  // Keys scroll it, too.
+  // The scroller can have the focus, so that keys scroll it.
   view.scrollDOM.tabIndex = 0;
   return view;
 }

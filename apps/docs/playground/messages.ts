@@ -1,9 +1,9 @@
-/** The page gives a worker the program that it runs. Under a name of its own: ranks hear other messages, too. */
+/** The message that gives a worker its program. Ranks also get other messages, so it has a field name of its own. */
 export interface ProgramMessage {
   readonly program: string;
 }
 
-/** Lines that the page shows; of a program that prints more, the last ones. */
+/** The greatest number of lines that the page shows. If a program prints more, the last ones are shown. */
 export const MOST_LINES = 1000;
 
 /** A line that the program has printed. */
@@ -12,7 +12,7 @@ export interface PrintedLine {
   readonly text: string;
 }
 
-/** What the worker says of it. */
+/** A message of the worker about the program. */
 export type WorkerMessage =
   | { readonly playground: 'lines'; readonly lines: readonly PrintedLine[] }
   | { readonly playground: 'failed'; readonly text: string }

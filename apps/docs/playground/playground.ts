@@ -21,7 +21,7 @@ import { ProgramRun, type Line } from './program-run.ts';
 
 const FIRST = 'sine-on-ranks';
 
-/** What a link to the playground asks for: `#example=NAME`, or `#code=…` of a program that somebody shares. */
+/** Returns what a link to the playground asks for: `#example=NAME`, or `#code=…` with a shared program. */
 function asked(): { readonly name: string; readonly source: string } | undefined {
   const words = new URLSearchParams(location.hash.slice(1));
   const name = words.get('example') ?? FIRST;
@@ -31,11 +31,14 @@ function asked(): { readonly name: string; readonly source: string } | undefined
   return source === undefined ? undefined : { name, source };
 }
 
-/** Programs of the guides, and of the reader: run in workers, stopped at once, shared by a link. */
+/**
+ * Runs programs of the guides, and of the reader. They run in workers, can be stopped at once, and can be shared by a
+ * link.
+ */
 export const Playground = defineComponent({
   name: 'Playground',
   props: {
-    /** The program of a page; without it, the reader chooses one, or a link does. */
+    /** The program of a page. Without it, the reader or a link chooses one. */
     example: { type: String, default: undefined },
   },
   setup(props) {
@@ -55,7 +58,7 @@ export const Playground = defineComponent({
       source.value = text;
       editor?.dispatch({ changes: { from: 0, to: editor.state.doc.length, insert: text } });
     };
-    /** Lines that the next frame shows: a program can print faster than a page draws. */
+    /** The lines that the next frame shows, because a program can print faster than a page draws. */
     let waiting: Line[] = [];
     let printed = 0;
     const draw = (): void => {

@@ -15,14 +15,17 @@ const MOST_MS = 120_000;
 const startWorker = (): Worker =>
   new Worker(new URL('./program-worker.ts', import.meta.url), { type: 'module' });
 
-/** A program in a worker, or in several that are ranks, where it calls `init`. User code never runs in the page's own thread. */
+/**
+ * Runs a program in a worker, or in several workers that are ranks if it calls `init`. Code of users never runs in the
+ * page's own thread.
+ */
 export class ProgramRun {
   readonly ended: Promise<void>;
   readonly #onLine: (line: Line) => void;
   readonly #end: () => void;
   readonly #workers: Worker[] = [];
   readonly #timer: ReturnType<typeof setTimeout>;
-  /** Workers that have said what went wrong. */
+  /** The workers that have reported what went wrong. */
   readonly #failed = new Set<number>();
   #hasRanks = false;
   #run: PageRun | undefined;
@@ -36,7 +39,7 @@ export class ProgramRun {
     this.#timer = setTimeout(() => this.stop('Ended: it ran for two minutes.'), MOST_MS);
   }
 
-  /** Throws SyntaxError, and what startRanks throws. */
+  /** Starts the program. Throws SyntaxError, and what startRanks throws. */
   async start(source: string, size: number, device: DeviceName): Promise<void> {
     const program = translate(source);
     const isRank = importsOf(program).includes('shardwise') && /\binit\b/.test(source);
@@ -99,7 +102,7 @@ export class ProgramRun {
     });
     worker.addEventListener('error', (event) => {
       event.preventDefault();
-      // A worker whose script runs has said it; where ranks run, their end says it.
+      // If the script has run, the worker has reported the error. If ranks run, their end reports it.
       if (this.#failed.has(index) || this.#hasRanks || this.#isOver) return;
       this.#onLine({
         level: 'error',

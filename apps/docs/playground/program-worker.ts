@@ -1,11 +1,11 @@
-// Runs a program of the playground: alone, or as a rank, where the program calls init().
+// Runs a program of the playground. The program runs alone, or as a rank if it calls init().
 import { importsOf } from './translate.ts';
 import { isProgram, MOST_LINES, type PrintedLine, type WorkerMessage } from './messages.ts';
 import { showValue } from './show-value.ts';
 
 type Exports = Readonly<Record<string, unknown>>;
 
-/** What programs can import, and what it is in a page. */
+/** The modules that programs can import, and what each of them is in a page. */
 const modules: Readonly<Record<string, () => Promise<Exports>>> = {
   '@shardwise/core': () => import('@shardwise/core'),
   '@shardwise/core/extend': () => import('@shardwise/core/extend'),
@@ -25,12 +25,15 @@ const modules: Readonly<Record<string, () => Promise<Exports>>> = {
 
 /** The name of the program in stacks of errors. */
 const FILE = 'program.ts';
-/** Lines that AsyncFunction puts before a program. */
+/** The number of lines that AsyncFunction puts before a program. */
 const LINES_BEFORE = 2;
 
 const post = (message: WorkerMessage): void => globalThis.postMessage(message);
 
-/** So many messages with lines are sent in so much time. A program that prints more sends its last lines together: the page stays free. */
+/**
+ * The greatest number of messages with lines in WINDOW_MS. A program that prints more sends its last lines together, so
+ * that the page stays responsive.
+ */
 const MOST_MESSAGES = 100;
 const WINDOW_MS = 100;
 let waiting: PrintedLine[] = [];
@@ -69,7 +72,10 @@ const consoleOfPrograms = {
   error: line('error'),
 };
 
-/** What a program imports from a module. A name that the module does not have is an error, as in Node, and not undefined. */
+/**
+ * Returns what a program can import from a module. As in Node, importing a name that the module does not have is an
+ * error.
+ */
 function importable(name: string, exports: Exports): Exports {
   return new Proxy(exports, {
     get(target, key) {
@@ -106,7 +112,7 @@ async function run(program: string): Promise<void> {
   await body((name: string) => loaded.get(name), {}, consoleOfPrograms);
 }
 
-/** What was thrown, and the line of the program that did it, where the browser says it. */
+/** Describes what was thrown, and the line of the program that threw it if the browser tells it. */
 function failureText(thrown: unknown): string {
   if (!(thrown instanceof Error)) {
     return `The program has thrown ${showValue(thrown, 1)}, which is no Error. Throw new Error(…), which says where it was thrown`;
@@ -127,7 +133,8 @@ function fail(thrown: unknown): void {
   end();
 }
 
-// What nothing in the program catches, also of promises that it does not await. A rank tells the others of it, too.
+// These are errors that the program does not catch, including those of promises that it does not await. A rank also
+// reports them to the other ranks.
 globalThis.addEventListener('unhandledrejection', ({ reason }) => fail(reason));
 globalThis.addEventListener('error', ({ error }) => fail(error));
 globalThis.addEventListener('message', ({ data }: MessageEvent<unknown>) => {

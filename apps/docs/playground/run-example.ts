@@ -1,9 +1,9 @@
 import { defineAsyncComponent, defineComponent, h, ref, type VNode } from 'vue';
 
-// The editor is large: a page loads it when the reader asks for it.
+// The editor is large, so a page loads it only when the reader asks for it.
 const Playground = defineAsyncComponent(async () => (await import('./playground.ts')).Playground);
 
-/** A program of a page, which the reader runs and edits in its place. */
+/** A program in a page. The reader can run and edit it there. */
 export const RunExample = defineComponent({
   name: 'RunExample',
   props: {

@@ -1,7 +1,10 @@
 const MOST_ITEMS = 100;
 const MOST_DEPTH = 3;
 
-/** A value as Node's console prints it, in short: what has a text of its own, as tensors have, says it. */
+/**
+ * Formats a value like Node's console, but shorter. A value with a text of its own, such as a tensor, is shown by this
+ * text.
+ */
 export function showValue(value: unknown, depth = 0): string {
   if (typeof value === 'string') return depth === 0 ? value : `'${value}'`;
   if (typeof value === 'bigint') return `${value}n`;

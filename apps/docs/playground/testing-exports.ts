@@ -1,2 +1,2 @@
-/** Of @shardwise/testing, what needs no test runner. */
+/** The exports of @shardwise/testing that need no test runner. */
 export { checkGradients, finiteDifference, interpreter, NdArray } from '@shardwise/testing';

@@ -1,6 +1,9 @@
 import { transform } from 'sucrase';
 
-/** A program without its types, whose imports are calls of `require`. Throws SyntaxError, which says where. */
+/**
+ * Removes types from a program, and turns its imports into calls of `require`. Throws a SyntaxError that says where it
+ * is.
+ */
 export function translate(source: string): string {
   try {
     return transform(source, {
@@ -17,7 +20,7 @@ export function translate(source: string): string {
   }
 }
 
-/** What a program imports, types aside. */
+/** Returns the modules that a program imports, except those imported only for types. */
 export function importsOf(translated: string): readonly string[] {
   return [
     ...new Set([...translated.matchAll(/\brequire\('([^']+)'\)/g)].map(([, name = '']) => name)),

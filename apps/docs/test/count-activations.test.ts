@@ -18,7 +18,7 @@ function realGpt(): GPT {
   });
 }
 
-/** What the library counts of a model with values. */
+/** Returns what the library counts for a model with values. */
 function countOf(forward: (ids: Tensor) => Tensor): number {
   const logits = forward(zeros([rows, tokens], 'i32'));
   const targets = zeros([rows * tokens], 'i32');
@@ -40,7 +40,7 @@ describe('the memory of the page', () => {
 
   it('counts fewer in 16 bits, and of recomputed blocks what goes in and out', () => {
     const model = realGpt();
-    // Of f32 parameters there are casts besides, which parameters of bf16 need not have.
+    // f32 parameters need casts, which bf16 parameters do not.
     const mixed = countOf((ids) => autocast({ dtype: 'bf16' }, () => model.forward(ids)).to('f32'));
     const half = countActivations({ ...pass, isHalf: true });
     expect(half).toBeLessThan(mixed);

@@ -43,7 +43,8 @@ describeSite('ranks of pages that do not only train', (site) => {
     await page.locator('.summary', { hasText: 'Paused: 1 of' }).waitFor();
     const trace = page.getByRole('region', { name: 'What each rank computed in this step' });
     await trace.waitFor();
-    // Two ranks with two stages each: a forward, an input gradient and a weight gradient of each microbatch.
+    // Two ranks have two stages each, and each microbatch has a forward, an input gradient and a weight gradient in
+    // each.
     expect(await trace.locator('rect:not(.track)').count()).toBe(4 * 4 * 3);
     await page.getByRole('button', { name: 'Next action' }).click();
     const [first = []] = await rowsOf(page, 'The ranks at this moment');

@@ -1,7 +1,10 @@
 import { expect, test } from 'vitest';
 import { describeSite, pathsOf, phoneFaults, phoneWidth } from './site/describe-site.ts';
 
-/** One template makes many generated pages; the slow test visits all of them. */
+/**
+ * Every n-th page of each kind is visited. One template makes many generated pages, so visiting some of them is enough.
+ * The slow test visits all pages.
+ */
 const every = { written: 1, generated: 5 } as const;
 
 describeSite('pages on a phone', (site) => {

@@ -21,7 +21,7 @@ describeSite('long trainings in pages', (site) => {
     expect(await page.locator('.summary').textContent()).toMatch(/[\d,]+ tokens\/s/);
     expect((await page.locator('.sample').textContent())?.length).toBeGreaterThan(40);
     expect(await trainInPage(page, { Ranks: '2', Strategy: 'fsdp' })).toBeCloseTo(loss, 1);
-    // Each run: its name, its last loss, and what a rank keeps as it has measured, and as its plan says.
+    // The row of each run contains its name, its last loss, and what a rank keeps as measured and as planned.
     const runs = page.getByRole('region', { name: 'The runs so far' }).locator('tbody tr');
     const rows = await Promise.all(
       (await runs.all()).map((row) => row.locator('th, td').allInnerTexts()),

@@ -1,4 +1,4 @@
-// Tensors, modules, optimizers, data; the interfaces of backends, transports and strategies.
+// Tensors, modules, optimizers and data, and the interfaces of backends, transports and strategies.
 export * from '@shardwise/core';
 // Process groups.
 export * from '@shardwise/collectives';

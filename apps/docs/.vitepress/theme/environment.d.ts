@@ -1,6 +1,6 @@
 /// <reference types="vitepress/client" />
 
-/** VitePress makes it: for each locale a function that loads its search index. */
+/** A module that VitePress makes. For each locale it contains a function that loads the search index. */
 declare module '@localSearchIndex' {
   const indexes: Readonly<Record<string, () => Promise<{ readonly default: string }>>>;
   export default indexes;

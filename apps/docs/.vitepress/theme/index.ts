@@ -1,4 +1,4 @@
-// Fonts of the reader's system: text does not move when another font comes.
+// The theme uses the fonts of the reader's system, so that no text moves when a web font arrives.
 import DefaultTheme from 'vitepress/theme-without-fonts';
 import type { Theme } from 'vitepress';
 import { defineAsyncComponent, type Component } from 'vue';
@@ -7,7 +7,7 @@ import { isolatePage } from './isolate-page.ts';
 import { SiteLayout } from './site-layout.ts';
 import './style.css';
 
-/** What pages show by these names. */
+/** The components that pages use by these names. */
 const components = {
   LiveLanguage: defineAsyncComponent(
     async () => (await import('../../live/language/live-language.ts')).LiveLanguage,
@@ -59,7 +59,7 @@ export default {
   Layout: SiteLayout,
   enhanceApp({ app, siteData }) {
     if (!import.meta.env.SSR && import.meta.env.PROD) void isolatePage(siteData.value.base);
-    // Each is loaded by the pages that show it.
+    // Each component is loaded only by the pages that use it.
     for (const [name, component] of Object.entries(components)) app.component(name, component);
   },
 } satisfies Theme;

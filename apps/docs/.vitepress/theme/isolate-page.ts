@@ -1,9 +1,9 @@
-/** Says that this tab has been loaded again for it. */
+/** The key of a mark in the tab's storage. It says that the tab has already been reloaded for isolation. */
 const MARK = 'shardwise-isolated';
 
 /**
- * Where the host sends no headers that isolate pages, a service worker adds them, and the page is loaded once more. Where there is
- * none, or it does not help, ranks communicate over ports.
+ * Isolates the page if its host sends no headers that do. A service worker adds them, and the page is loaded once more.
+ * If there is no service worker, or it does not help, ranks communicate over ports.
  */
 export async function isolatePage(base: string): Promise<void> {
   if (crossOriginIsolated || !isSecureContext || !('serviceWorker' in navigator)) return;
@@ -16,6 +16,6 @@ export async function isolatePage(base: string): Promise<void> {
     navigator.serviceWorker.addEventListener('controllerchange', reload, { once: true });
     await navigator.serviceWorker.register(`${base}isolate.js`, { scope: base });
   } catch {
-    // The browser forbids it here. Live parts of pages say what follows from it.
+    // The browser does not allow it here. The live parts of pages explain the consequences.
   }
 }

@@ -7,7 +7,7 @@ interface Found {
   readonly title: string;
 }
 
-/** A page that is not there: searches the site for the words of the address. */
+/** The page for an address that does not exist. It searches the site for the words of the address. */
 export const NotFound = defineComponent({
   name: 'NotFound',
   setup() {

@@ -12,7 +12,7 @@ import {
 
 const NotFound = defineAsyncComponent(async () => (await import('./not-found.ts')).NotFound);
 
-/** The theme's layout, whose home page lacks the landmark that says where its content is. */
+/** The theme's layout. It adds the landmark that marks the content of the home page, which the theme lacks. */
 export const SiteLayout = defineComponent({
   name: 'SiteLayout',
   setup() {

@@ -22,7 +22,10 @@ type Compared = (typeof strategies)[number];
 type State = LiveState<LanguageLook>;
 type States = Readonly<Partial<Record<Compared, State>>>;
 
-/** The same GPT, trained on a text with DDP and then with FSDP: the losses, what each rank keeps, and what a step sends. */
+/**
+ * Trains the same GPT on a text with DDP and then with FSDP. Shows the losses, what each rank keeps, and what a step
+ * sends.
+ */
 export const LiveComparison = defineComponent({
   name: 'LiveComparison',
   setup() {
@@ -53,7 +56,7 @@ export const LiveComparison = defineComponent({
       options: () => optionsOf('ddp'),
       next: () => (current.value === 'ddp' ? optionsOf('fsdp') : undefined),
     });
-    // At once, as the end of one training is followed by the other one.
+    // The watcher runs synchronously, because the second training begins right after the end of the first.
     watch(
       state,
       (now) => {
@@ -90,7 +93,7 @@ function lossesOf(states: States): VNode {
     lines: strategies.map((strategy, index) => ({
       name: strategy,
       rank: index,
-      // The other line lies on it.
+      // The line of DDP is broad, because the other line lies on it.
       isBroad: strategy === 'ddp',
       points: (states[strategy]?.losses ?? []).map((loss, at) => [at + 1, loss] as const),
     })),
@@ -105,7 +108,7 @@ function sampleOf(strategy: Compared, state: State | undefined): VNode {
   ]);
 }
 
-/** What the two trainings say together, once both are over. */
+/** Compares the two trainings when both are over. */
 function verdictOf(states: States, size: number): string {
   const [ddp, fsdp] = strategies.map((strategy) => states[strategy]);
   if (ddp === undefined)
@@ -156,7 +159,7 @@ function keptBytes(states: States, size: number): VNode {
   );
 }
 
-/** Collectives of one step on rank 0, beside those of the plan. */
+/** Lists the collectives of one step on rank 0 beside those of the plan. */
 function messagesOf(states: States, size: number): VNode {
   return table(
     'Messages of a step',
@@ -183,7 +186,7 @@ function messagesOf(states: States, size: number): VNode {
   );
 }
 
-/** What a rank has to send at least for these collectives. */
+/** Returns the bytes that a rank has to send at least for these collectives. */
 function sentBytes(messages: readonly MessageCount[] = [], size: number): number {
   return messages.reduce(
     (sum, { operation, bytes }) =>

@@ -1,4 +1,4 @@
-// A rank of a training of experts: points of a plane with patches, whose class is to be said.
+// A rank of a training of experts. The data are points of a plane with patches, and the model predicts their class.
 import {
   expertParallel,
   fromData,
@@ -31,7 +31,7 @@ class Router extends nn.Module {
     });
   }
 
-  /** Shape: points [T, 2] -> logits [T, CLASSES]. */
+  /** Returns the logits of the classes. Shape: points [T, 2] -> logits [T, CLASSES]. */
   forward(points: Tensor): Tensor {
     const hidden = this.into.forward(points).tanh();
     return this.out.forward(hidden.add(this.layer.forward(hidden)));
@@ -43,7 +43,10 @@ const network = new Router();
 const model = await parallelize(network, expertParallel({ axis: 'dp', k: 1, tokens: own }));
 const optimizer = new optim.AdamW(network.parameters(), { lr: 0.01 });
 
-/** This rank's points of a step, from -1 to 1, and their classes. The same step has the same points, on any number of ranks. */
+/**
+ * Returns this rank's points of a step, from -1 to 1, and their classes. A step has the same points on any number of
+ * ranks.
+ */
 function batch(step: number): { readonly points: Tensor; readonly classes: Tensor } {
   const places = new Generator(step)
     .rand(2 * TOKENS)

@@ -1,24 +1,24 @@
-/** What the page asks its ranks to train: a layer of experts, shared out over the ranks. */
+/** What the page asks its ranks to train: a layer of experts, which the ranks share out. */
 export interface ExpertTask {
   readonly experts: number;
-  /** How experts are kept from having all tokens, or none. */
+  /** How the load of the experts is balanced, so that no expert gets all tokens, or none. */
   readonly balance: 'none' | 'loss' | 'bias';
-  /** An expert takes this many times its equal share of routes; 0: as many as come. */
+  /** The capacity of an expert, in multiples of its equal share of routes. 0 means no limit. */
   readonly capacity: number;
 }
 
-/** What the router did with a rank's own tokens in this step. */
+/** The routes of a rank's own tokens in this step. */
 export interface ExpertLook {
   /** The share of routes of each expert. */
   readonly load: readonly number[];
-  /** 1 where all experts have as many routes. */
+  /** The imbalance of the load. It is 1 if all experts have the same number of routes. */
   readonly imbalance: number;
   /** The share of routes that was dropped. */
   readonly dropRate: number;
 }
 
-/** The plane has this many patches on a side; each is of one of `CLASSES` classes. */
+/** The number of patches on a side of the plane. Each patch belongs to one of `CLASSES` classes. */
 export const PATCHES = 4;
 export const CLASSES = 4;
-/** Tokens of a step, of all ranks together. Numbers of ranks divide it. */
+/** The number of tokens of a step, for all ranks together. Every number of ranks divides it. */
 export const TOKENS = 384;

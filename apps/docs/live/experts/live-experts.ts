@@ -9,14 +9,14 @@ import { type ExpertLook, type ExpertTask, TOKENS } from './expert-task.ts';
 
 const STEPS = 300;
 
-/** What routers did in one step, over the tokens of all ranks. */
+/** The routes of one step, over the tokens of all ranks. */
 interface Routed {
   readonly step: number;
   readonly load: readonly number[];
   readonly dropRate: number;
 }
 
-/** Experts on ranks of this page: who has how many tokens, and what is dropped. */
+/** Trains experts on ranks of this page. Shows how many tokens each expert has, and how many routes are dropped. */
 export const LiveExperts = defineComponent({
   name: 'LiveExperts',
   setup() {
@@ -46,7 +46,7 @@ export const LiveExperts = defineComponent({
       if (now === undefined) history.value = [];
       const routed = routedOf(now);
       if (routed === undefined || history.value.at(-1)?.step === routed.step) return;
-      // After a restart steps are done again.
+      // After a restart, steps are repeated, so their earlier entries are replaced.
       history.value = [...history.value.filter(({ step }) => step < routed.step), routed];
     });
 
@@ -99,7 +99,7 @@ export const LiveExperts = defineComponent({
 
 const imbalanceOf = (load: readonly number[]): number => Math.max(...load, 0) * load.length;
 
-/** Ranks have as many tokens as each other, so that means over them are of all tokens. */
+/** Averages over the ranks. They have equal numbers of tokens, so these means are means over all tokens. */
 function routedOf(state: LiveState<ExpertLook> | undefined): Routed | undefined {
   const snapshots = (state?.ranks ?? []).flatMap(({ snapshot }) => snapshot ?? []);
   const [first] = snapshots;
@@ -114,7 +114,7 @@ function routedOf(state: LiveState<ExpertLook> | undefined): Routed | undefined 
   };
 }
 
-/** A bar for each expert; the line is where all would be equal. */
+/** Draws a bar for each expert. The line marks equal loads. */
 function loads(experts: number, ranks: number, routed: Routed | undefined): VNode {
   const load = routed?.load ?? Array.from({ length: experts }, () => 0);
   const most = Math.max(...load, 2 / load.length);

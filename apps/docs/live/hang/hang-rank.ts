@@ -1,4 +1,4 @@
-// A rank of a training loop that consists of its collectives, with a mistake of one rank.
+// A rank of a training loop that consists only of its collectives. One rank makes a mistake.
 import { FlightRecorder, init, recordCalls } from 'shardwise/browser';
 import type { LiveJob } from '../live-job.ts';
 import {
@@ -21,7 +21,7 @@ const sendDump = (): void => {
   if (isSent) return;
   isSent = true;
   const { entries, ...dump } = recorder.dump();
-  // The lines of a bundle tell a reader nothing.
+  // Lines of bundled code tell a reader nothing, so the frames are removed.
   send({
     kind: 'dump',
     dump: { ...dump, entries: entries.map((each) => ({ ...each, frames: [] })) },
@@ -46,7 +46,7 @@ async function endStep(step: number): Promise<void> {
 
 for (let step = 1; step <= STEPS; step += 1) {
   const isMistaken = rank === culprit && step === MISTAKEN_STEP;
-  // A mistake of real programs: an answer that never comes, and a loop that never ends.
+  // These are mistakes of real programs: an answer that never comes, and a loop that never ends.
   if (isMistaken && mistake === 'wait') await new Promise<never>(() => {});
   if (isMistaken && mistake === 'busy') for (let turn = 0; ; turn += 1) Math.sqrt(turn);
   if (isMistaken && mistake === 'size') await reduceGradients(step, GRADIENTS / 2);

@@ -1,6 +1,6 @@
 import type { FlightDump } from 'shardwise/browser';
 
-/** What one rank does otherwise than the others, in the third step. */
+/** The mistakes that one rank can make in the third step. */
 export const mistakes = {
   'leaves out an all-reduce': 'leave out',
   'waits for something else': 'wait',
@@ -10,18 +10,18 @@ export const mistakes = {
 
 export type Mistake = (typeof mistakes)[keyof typeof mistakes];
 
-/** What the page gives to each rank. */
+/** The data that the page gives to each rank. */
 export interface HangTask {
   readonly culprit: number;
   readonly mistake: Mistake;
 }
 
-/** What a rank sends to the page. */
+/** A message of a rank to the page. */
 export type HangMessage =
   | { readonly kind: 'call'; readonly call: string; readonly step: number }
   | { readonly kind: 'dump'; readonly dump: FlightDump };
 
-/** The page asks for what a rank has recorded. */
+/** The page's request for the record of a rank. */
 export interface DumpRequest {
   readonly wantsDump: true;
 }
@@ -32,5 +32,5 @@ export function isDumpRequest(data: unknown): data is DumpRequest {
 
 /** The step in which the mistake is made. */
 export const MISTAKEN_STEP = 3;
-/** How long a call waits for other ranks. Milliseconds. */
+/** How long a call waits for other ranks, in milliseconds. */
 export const CALL_LIMIT_MS = 2000;

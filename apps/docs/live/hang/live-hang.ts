@@ -13,12 +13,12 @@ import {
   mistakes,
 } from './hang-task.ts';
 
-/** Ranks whose threads are free answer at once. */
+/** How long the page waits for dumps. Ranks whose threads are free answer at once. */
 const DUMP_MS = 700;
-/** The latest calls that are shown of each rank. */
+/** The number of latest calls that are shown of each rank. */
 const SHOWN_CALLS = 6;
 
-/** Ranks of this page, one of which makes a mistake: what they recorded, and what the library says of it. */
+/** Runs ranks of this page, one of which makes a mistake. Shows their records, and the library's verdict. */
 export const LiveHang = defineComponent({
   name: 'LiveHang',
   setup() {
@@ -152,7 +152,7 @@ export const LiveHang = defineComponent({
 
 const states = { scheduled: '– waits', started: '– runs', completed: '– done' } as const;
 
-/** The latest calls of all ranks, side by side: a row for each call. */
+/** Shows the latest calls of all ranks side by side, with a row for each call. */
 function recordTable(size: number, dumps: readonly FlightDump[]): VNode {
   const calls = dumps.map(
     ({ rank, entries }) =>

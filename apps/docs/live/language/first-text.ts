@@ -1,4 +1,4 @@
-/** What the page trains on before the reader pastes a text. */
+/** The text on which the page trains before the reader pastes another one. */
 export const firstText: string = `A rank has a part of the data. A rank has a copy of the model. The ranks compute, and then the ranks talk.
 Each rank sends what it has, and each rank gets the sum of what all of them have. So each rank takes the same step, and the copies stay the same.
 Where a model is too large for a rank, the ranks share it out: a rank keeps a part, and asks the other ranks for the rest when it needs it.

@@ -1,4 +1,4 @@
-// A rank that trains the GPT of examples/gpt, on sums or on the bytes of a text.
+// A rank that trains the GPT of examples/gpt on sums or on the bytes of a text.
 import {
   ddp,
   fromData,
@@ -44,18 +44,18 @@ const model = await parallelize(network, strategies[task.strategy]());
 const optimizer = new optim.AdamW(network.parameters(), { lr: LEARNING_RATE });
 const rate = optim.cosineSchedule(live.steps, 0.05);
 
-/** This rank's part of the rows of a step. */
+/** Returns this rank's part of the rows of a step. */
 function own<T>(rows: readonly T[]): readonly T[] {
   const share = rows.length / worldSize;
   return rows.slice(rank * share, (rank + 1) * share);
 }
 
-/** Shape: -> i32 [B, T]. */
+/** Makes a tensor of rows. Shape: -> i32 [B, T]. */
 function tensorOf(rows: readonly (readonly number[])[]): Tensor {
   return fromData(Int32Array.from(rows.flat()), [rows.length, rows[0]?.length ?? 0], 'i32');
 }
 
-/** Rows of tokens, each with one more than the model sees. */
+/** Returns rows of tokens. Each row has one more token than the model sees. */
 function rowsOf(step: number): readonly (readonly number[])[] {
   if (task.kind === 'sums') return own(learnedPairs(step, SUMS)).map((pair) => idsOf(textOf(pair)));
   const places = Array.from(new Generator(step).rand(WINDOWS), (share) =>
@@ -69,7 +69,7 @@ async function update(step: number): Promise<number> {
   const rows = rowsOf(step);
   const logits = model.forward(tensorOf(rows.map((row) => row.slice(0, -1))));
   const targets = tensorOf(rows.map((row) => row.slice(1)));
-  // Of sums, only the digits of the answer can be known.
+  // The model can only know the digits of the answer, and not the summands.
   const from = isSums ? QUESTION - 1 : 0;
   const asked = logits.slice(1, from, logits.shape[1] ?? 0);
   const loss = nn.functional.crossEntropy(
@@ -82,7 +82,7 @@ async function update(step: number): Promise<number> {
   return loss.item();
 }
 
-/** The most likely tokens at a place of each row. */
+/** Returns the most likely token at a place of each row. */
 async function bestAt(
   rows: readonly (readonly number[])[],
   place: number,
@@ -122,7 +122,7 @@ async function answerSums(): Promise<LanguageLook> {
   };
 }
 
-/** Continues the text's beginning, each byte drawn by its probability. */
+/** Continues the beginning of the text. Each byte is drawn by its probability. */
 async function writeText(text: Uint8Array, step: number): Promise<LanguageLook> {
   const window = [...text.subarray(0, CONTEXT)];
   const shares = new Generator(step).rand(SAMPLE_BYTES);

@@ -5,13 +5,13 @@ export type LanguageTask =
 
 export type LanguageStrategy = 'ddp' | 'zero-2' | 'fsdp';
 
-/** What the model answers after some steps. */
+/** The output of the model after some steps. */
 export type LanguageLook =
   | {
       readonly kind: 'sums';
-      /** The share of sums that the model has not seen and has right in all digits. */
+      /** The share of unseen sums that the model answers with all digits right. */
       readonly exact: number;
-      /** Some of them. */
+      /** Some of the answers. */
       readonly answers: readonly Answer[];
     }
   | { readonly kind: 'text'; readonly sample: string };
@@ -22,14 +22,17 @@ export interface Answer {
   readonly isRight: boolean;
 }
 
-/** Bytes of text that the model sees at once. */
+/** The number of bytes of text that the model sees at once. */
 export const CONTEXT = 48;
-/** Windows of a step, of all ranks together. */
+/** The number of windows of a step, for all ranks together. */
 export const WINDOWS = 16;
-/** Sums of a step, of all ranks together. */
+/** The number of sums of a step, for all ranks together. */
 export const SUMS = 128;
-/** `57+68=`: two numbers of two digits. The answer is three digits, the last one first. */
+/**
+ * The length of a question such as `57+68=`, which contains two numbers of two digits. The answer has three digits, the
+ * last one first.
+ */
 export const QUESTION = 6;
 export const DIGITS = 3;
-/** Characters of sums, which are numbered in this order. */
+/** The characters of sums. Their order defines their token ids. */
 export const SUM_CHARACTERS = '0123456789+=';

@@ -17,7 +17,7 @@ import {
 
 const STEPS = { sums: 1000, text: 300 } as const;
 
-/** A small GPT on ranks of this page: it learns to add, or to write like a text that the reader pastes. */
+/** Trains a small GPT on ranks of this page. It learns to add, or to write like a text that the reader pastes. */
 export const LiveLanguage = defineComponent({
   name: 'LiveLanguage',
   props: { task: { type: String as PropType<LanguageTask['kind']>, required: true } },

@@ -3,12 +3,15 @@ import { DIGITS, QUESTION, SUM_CHARACTERS } from './language-task.ts';
 
 const PAIRS = 10_000;
 
-/** Every eleventh pair is kept for asking. All digits are learned at all places: which pairs are kept depends on all four. */
+/**
+ * Whether a pair is kept for questions, which is every eleventh pair. The choice depends on all four digits, so that
+ * the model learns every digit at every place.
+ */
 function isAsked(pair: number): boolean {
   return (Math.floor(pair / 100) + 5 * (pair % 100)) % 11 === 3;
 }
 
-/** Pairs that the model learns from, drawn for a step; the same on all ranks. */
+/** Draws the pairs from which the model learns in a step. They are the same on all ranks. */
 export function learnedPairs(step: number, count: number): readonly number[] {
   const drawn = Array.from(new Generator(step).rand(2 * count), (share) =>
     Math.floor(share * PAIRS),
@@ -16,7 +19,7 @@ export function learnedPairs(step: number, count: number): readonly number[] {
   return drawn.filter((pair) => !isAsked(pair)).slice(0, count);
 }
 
-/** Pairs that the model is asked and has never seen, from all over the table. */
+/** Returns pairs from all over the table that the model has never seen. */
 export function askedPairs(count: number): readonly number[] {
   const all = Array.from({ length: PAIRS }, (_, pair) => pair).filter((pair) => isAsked(pair));
   return Array.from(
@@ -25,7 +28,7 @@ export function askedPairs(count: number): readonly number[] {
   );
 }
 
-/** `57+68=521`: the digits of the sum come last one first, as one adds. */
+/** Writes a sum, such as `57+68=521`. The last digit of the sum comes first, as in adding by hand. */
 export function textOf(pair: number): string {
   const [a, b] = [Math.floor(pair / 100), pair % 100];
   const two = (value: number): string => String(value).padStart(2, '0');
@@ -41,7 +44,7 @@ export function idsOf(text: string): readonly number[] {
   return text.split('').map((character) => SUM_CHARACTERS.indexOf(character));
 }
 
-/** A sum as people write it. */
+/** Writes the digits of an answer as a number. */
 export function answerText(ids: readonly number[]): string {
   return String(
     Number(

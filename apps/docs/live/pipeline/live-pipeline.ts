@@ -12,11 +12,11 @@ import type { PipelineTask } from './pipeline-task.ts';
 import { momentOf, nextMoment, traceOf, type Trace } from './trace.ts';
 
 const STEPS = 200;
-/** A step is played in so much time, which takes some milliseconds. */
+/** The duration of the animation of a step, which really takes some milliseconds. */
 const PLAY_MS = 8000;
 const schedules = ['gpipe', '1f1b', 'interleaved1f1b', 'zb1p', 'zbv'] as const;
 
-/** A pipeline on ranks of this page: which microbatch was where, as the ranks have recorded it. */
+/** Trains a pipeline on ranks of this page. Shows where each microbatch was, as the ranks have recorded it. */
 export const LivePipeline = defineComponent({
   name: 'LivePipeline',
   setup() {
@@ -24,7 +24,7 @@ export const LivePipeline = defineComponent({
     const size = ref(2);
     const microbatches = ref(6);
     const seed = ref(1);
-    /** The moment that is shown, as a part of the step. */
+    /** The time that is shown, as a share of the step. */
     const moment = ref(0);
     let playing: number | undefined;
     const isPlaying = ref(false);

@@ -4,7 +4,7 @@ import { fillOf } from '../../explorers/schedule-drawing.ts';
 import type { RankMoment } from './trace.ts';
 
 const [WIDTH, HEIGHT, TOKEN, GAP] = [640, 132, 20, 3];
-/** Tokens below each other. */
+/** The number of tokens in a column. */
 const COLUMN = 4;
 
 const words: Readonly<Record<string, string>> = {
@@ -14,15 +14,15 @@ const words: Readonly<Record<string, string>> = {
   weightGradient: 'weight gradient',
 };
 
-/** `forward of microbatch 2 in stage 0` */
+/** Describes an action, such as `forward of microbatch 2 in stage 0`. */
 export function wordOf(action: ScheduledAction): string {
   if (action.kind === 'overlap') return action.actions.map(wordOf).join(' and ');
   return `${words[action.kind]} of microbatch ${action.microbatch} in stage ${action.stage}`;
 }
 
 /**
- * Ranks side by side. A microbatch is a number: in the middle of the rank that computes it, on its left where the activation waits,
- * and on its right where the gradient does.
+ * Draws ranks side by side. A microbatch is a number. It stands in the middle of the rank that computes it, on the left
+ * of a rank where its activation waits, and on the right where its gradient waits.
  */
 export function momentDrawing(ranks: readonly RankMoment[]): VNode {
   const width = WIDTH / ranks.length;

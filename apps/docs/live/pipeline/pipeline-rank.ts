@@ -1,11 +1,11 @@
-// A rank of a pipeline: two spirals, learned by layers that are on several ranks.
+// A rank of a pipeline. It learns two spirals with layers that are on several ranks.
 import { fromData, nn, optim, parallelize, pipeline, type Tensor } from 'shardwise/browser';
 import { spiralRows } from '../points/point-task.ts';
 import { LiveRank } from '../rank/live-rank.ts';
 import type { PipelineTask } from './pipeline-task.ts';
 
 const WIDTH = 96;
-/** Enough for eight stages: those of four ranks with two each. */
+/** The number of hidden layers is enough for the eight stages of four ranks with two stages each. */
 const HIDDEN_LAYERS = 7;
 const live = await LiveRank.join();
 const { schedule, microbatches } = live.task as PipelineTask;

@@ -1,6 +1,6 @@
 import type { ScheduleName } from 'shardwise/browser';
 
-/** What the page asks its ranks to train: layers in a row, cut into the stages of a schedule. */
+/** What the page asks its ranks to train: a sequence of layers, cut into the stages of a schedule. */
 export interface PipelineTask {
   readonly schedule: ScheduleName;
   readonly microbatches: number;

@@ -9,18 +9,21 @@ import {
 import type { Span } from '../live-job.ts';
 import type { LiveRankState } from '../live-run.ts';
 
-/** What ranks did of a schedule in one step. Milliseconds from the beginning of the first action. */
+/** The actions of ranks in one step. Times are in milliseconds from the beginning of the first action. */
 export interface Trace {
   readonly step: number;
   readonly ranks: readonly (readonly TimedAction[])[];
   readonly endMs: number;
-  /** The share of all ranks' time in which they computed nothing. */
+  /** The share of time in which ranks computed nothing. */
   readonly bubble: number;
-  /** The same, if actions took as long as here on average and ranks waited for nothing but messages. */
+  /**
+   * The same share in the simulator, if each action took its mean time in this trace and ranks waited only for
+   * messages.
+   */
   readonly plannedBubble: number;
 }
 
-/** The latest step that all ranks have recorded whole; undefined where there is none. */
+/** Returns the latest step, if all ranks have recorded all of its actions. Otherwise returns undefined. */
 export function traceOf(
   schedule: Schedule,
   states: readonly LiveRankState<null>[],
@@ -32,7 +35,7 @@ export function traceOf(
   const names = schedule.actions.map(
     (actions) => new Map(actions.map((action) => [formatAction(action), action] as const)),
   );
-  // Buffers are handed from stage to stage, too, which no schedule counts.
+  // Other events, such as passing buffers from stage to stage, belong to no schedule.
   const spans = snapshots.map(({ spans: all }, rank) =>
     all.filter(({ category, name }) => category === 'stage' && names[rank]?.has(name)),
   );
@@ -62,7 +65,7 @@ function timed(
   return [{ action, startMs: startMs - beginMs, endMs: startMs - beginMs + durationMs }];
 }
 
-/** What the actions of each stage took on average. */
+/** Returns the mean times of the actions of each stage. */
 function stageCosts(schedule: Schedule, actions: readonly TimedAction[]): readonly StageCosts[] {
   return Array.from({ length: schedule.stages }, (_, stage) => {
     const mean = (...kinds: readonly ScheduledAction['kind'][]): number => {
@@ -81,25 +84,25 @@ function stageCosts(schedule: Schedule, actions: readonly TimedAction[]): readon
   });
 }
 
-/** What a rank has of the microbatches at a moment. Numbers of microbatches, ascending. */
+/** The microbatches of a rank at a moment, as ascending numbers. */
 export interface RankMoment {
   readonly computes: TimedAction | undefined;
-  /** Microbatches whose next forward is here. */
+  /** The microbatches whose next forward is on this rank. */
   readonly activations: readonly number[];
-  /** Microbatches whose next backward is here. */
+  /** The microbatches whose next backward is on this rank. */
   readonly gradients: readonly number[];
-  /** How many pairs of stage and microbatch it keeps activations of. */
+  /** The number of pairs of stage and microbatch whose activations the rank keeps. */
   readonly kept: number;
 }
 
-/** Where all microbatches of a trace are. */
+/** Returns where all microbatches of a trace are at a time. */
 export function momentOf(trace: Trace, microbatches: number, atMs: number): readonly RankMoment[] {
   const waiting = trace.ranks.map(() => ({
     activations: [] as number[],
     gradients: [] as number[],
   }));
   for (let microbatch = 0; microbatch < microbatches; microbatch += 1) {
-    // Weight gradients hand nothing on to other ranks.
+    // Actions for weight gradients pass nothing on to other ranks.
     const way = trace.ranks
       .flatMap((actions, rank) => actions.map((each) => ({ ...each, rank })))
       .filter(({ action }) => isOf(action, microbatch) && action.kind !== 'weightGradient')
@@ -121,7 +124,10 @@ export function momentOf(trace: Trace, microbatches: number, atMs: number): read
 const isOf = (action: ScheduledAction, microbatch: number): boolean =>
   action.kind !== 'overlap' && action.microbatch === microbatch;
 
-/** A forward keeps activations until its weight gradient, or its whole backward, has ended. */
+/**
+ * Returns for how many forwards a rank keeps activations. It keeps them until the weight gradient, or the whole
+ * backward, has ended.
+ */
 function keptAt(actions: readonly TimedAction[], atMs: number): number {
   const ended = actions.filter(({ endMs }) => endMs <= atMs).map(({ action }) => action.kind);
   const count = (kind: ScheduledAction['kind']): number =>
@@ -129,7 +135,9 @@ function keptAt(actions: readonly TimedAction[], atMs: number): number {
   return count('forward') - count('backward') - count('weightGradient');
 }
 
-/** The first moment after this one at which a rank begins an action; the beginning after the last one. */
+/**
+ * Returns the first time after this one at which a rank begins an action. After the last one, returns the beginning.
+ */
 export function nextMoment(trace: Trace, atMs: number): number {
   const starts = trace.ranks.flat().map(({ startMs }) => startMs);
   const later = starts.filter((startMs) => startMs > atMs);

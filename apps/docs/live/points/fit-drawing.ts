@@ -4,7 +4,7 @@ import { GRID, rowsOfRank, sineRows, spiralRows, type PointTask } from './point-
 
 const SIZE = 300;
 
-/** The rows of each rank in its colour and shape, and what the model says everywhere. */
+/** Draws the rows of each rank in its colour and shape, and the model's values everywhere. */
 export function fitDrawing(
   model: PointTask['model'],
   size: number,

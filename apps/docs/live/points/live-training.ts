@@ -9,7 +9,7 @@ import { type PointLook, type PointTask, sineRows, spiralRows } from './point-ta
 
 const STEPS = 200;
 
-/** A sine or two spirals, learned by ranks that are workers of this page. */
+/** Trains ranks of this page on a sine or two spirals. */
 export const LiveTraining = defineComponent({
   name: 'LiveTraining',
   props: {
@@ -72,7 +72,7 @@ export const LiveTraining = defineComponent({
   },
 });
 
-/** How many of all points the model takes for their own spiral, when all ranks have said it. */
+/** Says how many of all points the model assigns to the right spiral. Empty until all ranks have reported it. */
 function rightText(state: LiveState<PointLook> | undefined): string {
   const looks = state?.ranks.map(({ snapshot }) => snapshot?.look.right) ?? [];
   if (looks.length === 0 || looks.includes(undefined)) return '';

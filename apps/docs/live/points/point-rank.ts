@@ -47,7 +47,10 @@ const optimizer = new optim.AdamW(network.parameters(), { lr: 0.01 });
 const asked = probes(task.model);
 const grid = fromData(asked, [asked.length / width, width], 'f32');
 
-/** What the model says of each place: its value, or how likely the second spiral is. A collective. */
+/**
+ * Returns the model's value at each place of the drawing, which for spirals is the probability of the second spiral. It
+ * is a collective.
+ */
 async function look(): Promise<PointLook> {
   const output = noGrad(() => {
     const raw = model.forward(grid);

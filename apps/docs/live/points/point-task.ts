@@ -4,30 +4,30 @@ export interface PointTask {
   readonly strategy: 'ddp' | 'zero-2' | 'fsdp';
 }
 
-/** What the model says after some steps. */
+/** The output of the model after some steps. */
 export interface PointLook {
-  /** Of rank 0: the model's values on the points of `probes`; of the others empty. */
+  /** The model's values at the points of `probes` on rank 0. Empty on other ranks. */
   readonly values: readonly number[];
-  /** How many points of this rank the model takes for their own spiral; 0 for a sine. */
+  /** The number of this rank's points that the model assigns to the right spiral. It is 0 for a sine. */
   readonly right: number;
 }
 
 export const GRID = 32;
 
-/** The rows of a data set, as numbers in a line. */
+/** The rows of a data set, as numbers one after another. */
 export interface Rows {
   readonly count: number;
   readonly x: Float32Array<ArrayBuffer>;
   readonly y: Float32Array<ArrayBuffer>;
 }
 
-/** 96 points of a sine. */
+/** Returns 96 points of a sine. */
 export function sineRows(): Rows {
   const x = Float32Array.from({ length: 96 }, (_, index) => index / 48 - 1);
   return { count: 96, x, y: x.map((value) => Math.sin(4 * value)) };
 }
 
-/** Two spirals of 48 points each, one after the other in turn; y is 0 or 1. */
+/** Returns two spirals of 48 points each, in turn. y is 0 or 1. */
 export function spiralRows(): Rows {
   const count = 96;
   const x = new Float32Array(2 * count);
@@ -43,14 +43,14 @@ export function spiralRows(): Rows {
   return { count, x, y };
 }
 
-/** Every size-th pair of rows, as both classes are in each pair. */
+/** Returns the rows of a rank. It gets every size-th pair of rows, because each pair contains both classes. */
 export function rowsOfRank(rows: Rows, rank: number, size: number): readonly number[] {
   return Array.from({ length: rows.count }, (_, index) => index).filter(
     (index) => Math.floor(index / 2) % size === rank,
   );
 }
 
-/** Where the drawing asks for the model's values: 64 points of a line, or a grid over the square. */
+/** Returns the points at which the drawing needs the model's values: 64 points of a line, or a grid over the square. */
 export function probes(model: PointTask['model']): Float32Array<ArrayBuffer> {
   if (model === 'sine') return Float32Array.from({ length: 64 }, (_, index) => index / 31.5 - 1);
   return Float32Array.from({ length: 2 * GRID * GRID }, (_, index) => {

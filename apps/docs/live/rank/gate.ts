@@ -1,6 +1,6 @@
 import { isAllowance } from '../live-job.ts';
 
-/** How many steps the page allows this worker. */
+/** Lets this worker do as many steps as the page allows. */
 export class Gate {
   #allowed = 0;
   #wake: (() => void) | undefined;

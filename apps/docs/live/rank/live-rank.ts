@@ -25,23 +25,23 @@ import { Gate } from './gate.ts';
 export interface LiveLoop<Look> {
   readonly network: nn.Module;
   readonly optimizer: optim.AdamW;
-  /** What the strategy does to the model; undefined where none does. */
+  /** The plan of the strategy. Undefined if there is no strategy. */
   readonly plan?: Plan;
-  /** One update. Returns its loss on this rank. */
+  /** Does one update. Returns its loss on this rank. */
   readonly update: (step: number) => Promise<number>;
-  /** What the page draws. Called by all ranks after the same steps. */
+  /** Returns what the page draws. All ranks call it after the same steps. */
   readonly look: (step: number) => Promise<Look>;
-  /** The page is told after the first step, and then after each so many. */
+  /** The number of steps between two snapshots for the page. There is also one after the first step. */
   readonly lookSteps: number;
-  /** After so many steps rank 0 gives the page a checkpoint; `false` where states are elsewhere. */
+  /** The number of steps after which rank 0 gives the page a checkpoint. `false` if states are not on the ranks. */
   readonly checkpointSteps: number | false;
-  /** What is due before the rank leaves the world. */
+  /** Called before the rank leaves the world. */
   readonly leave?: () => Promise<void>;
 }
 
 const MOST_SPANS = 400;
 
-/** A worker of the page as a rank of a training that the page starts, pauses and draws. */
+/** Makes a worker of the page a rank of a training that the page starts, pauses and draws. */
 export class LiveRank {
   readonly context: PageRankContext;
   readonly task: unknown;
@@ -50,13 +50,13 @@ export class LiveRank {
 
   private constructor(context: PageRankContext) {
     this.context = context;
-    // The page and its workers are one program.
+    // The page and its workers are one program, so the data need no check.
     this.#job = context.data as LiveJob;
     this.task = this.#job.task;
     this.steps = this.#job.steps;
   }
 
-  /** Joins the other ranks, all of which draw the same random numbers from here on. */
+  /** Joins the other ranks. From here on all ranks draw the same random numbers. */
   static async join(): Promise<LiveRank> {
     const rank = new LiveRank(await init());
     manualSeed(rank.#job.seed);
@@ -111,7 +111,9 @@ export class LiveRank {
     };
   }
 
-  /** A collective: whole values are on all ranks, where a strategy shares them out. */
+  /**
+   * Sends a checkpoint. It is a collective: if a strategy shares values out, whole values are collected on all ranks.
+   */
   async #save<Look>({ network, optimizer }: LiveLoop<Look>, step: number): Promise<void> {
     const checkpoint = {
       step,
@@ -134,7 +136,7 @@ async function restore<Look>(
   optimizer.loadStateDict(states);
 }
 
-/** What a rank has done in a step. */
+/** The work of a rank in a step. */
 interface Work {
   readonly spans: Span[];
   readonly messages: Message[];
@@ -151,7 +153,7 @@ function recordWork({ spans, messages }: Work): () => void {
   });
 }
 
-/** What is sent before the first step belongs to no step. */
+/** Returns the messages of a step by the plan. Messages before the first step do not belong to a step. */
 function plannedMessages(plan: Plan): readonly MessageCount[] {
   const all = plan.steps.flatMap((step) => step.collectives(plan));
   return countedBy(all.filter(({ when }) => when !== 'start'));

@@ -17,7 +17,7 @@ const consistencies = {
   'all but one worker': { backupWorkers: 1 },
 } as const satisfies Readonly<Record<string, Consistency>>;
 
-/** Workers of this page and their parameter server: who waits, and how stale gradients are. */
+/** Trains workers of this page with a parameter server. Shows who waits, and how stale gradients are. */
 export const LiveServers = defineComponent({
   name: 'LiveServers',
   setup() {
@@ -37,7 +37,7 @@ export const LiveServers = defineComponent({
     const { state, frame } = useLiveRun<ServerLook>({
       title: 'Workers and a parameter server in this page',
       size,
-      // The server has what the workers of a run have made: another run needs another server.
+      // The server keeps what the workers of a run have made, so another run needs another server.
       kills: false,
       options: () => {
         server = new Worker(new URL('./server-worker.ts', import.meta.url), { type: 'module' });

@@ -6,7 +6,7 @@ import {
 } from '@shardwise/core/spec';
 import type { AnswerOnPort, RequestOnPort } from './server-task.ts';
 
-/** Requests over a port of the page to a worker that answers them. Pages have no sockets. */
+/** Sends requests over a port of the page to a worker that answers them, because pages have no sockets. */
 export class PortConnection implements RequestConnection {
   readonly address = 'the server of the page';
   readonly #port: MessagePort;
@@ -40,7 +40,7 @@ export class PortConnection implements RequestConnection {
       timeoutMs === undefined || !Number.isFinite(timeoutMs)
         ? undefined
         : setTimeout(() => pending.reject(this.#late(timeoutMs)), timeoutMs);
-    // Copies: what lies in shared memory cannot be posted as it is.
+    // The parts are copied, because shared memory cannot be posted as it is.
     this.#port.postMessage({
       number,
       parts: parts.map((part) => new Uint8Array(part)),

@@ -1,4 +1,4 @@
-// A worker of a training over a parameter server: two spirals, each worker with its own points.
+// A worker of a training with a parameter server. The data are two spirals, of which each worker has its own points.
 import {
   fromData,
   nn,

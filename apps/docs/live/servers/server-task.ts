@@ -1,26 +1,26 @@
 import type { Consistency } from 'shardwise/browser';
 
-/** What the page asks its workers to train, over a parameter server. */
+/** What the page asks its workers to train with a parameter server. */
 export interface ServerTask {
   readonly consistency: Consistency;
-  /** How much longer worker 0 takes for each step. */
+  /** By how many milliseconds each step of worker 0 is delayed. */
   readonly delayMs: number;
 }
 
-/** What a worker has seen of its latest step, and of all. */
+/** What a worker has observed in its latest step, and in all steps. */
 export interface ServerLook {
-  /** How many steps it is ahead of the slowest worker. */
+  /** The number of steps by which the worker is ahead of the slowest one. */
   readonly lead: number;
-  /** How many updates of others came between what it had read and its gradient. */
+  /** The number of updates of other workers between the worker's read and its gradient. */
   readonly staleness: number;
   readonly worstStaleness: number;
-  /** From its beginning: waiting for other workers. */
+  /** The time since the worker began in which it waited for others. */
   readonly waitedMs: number;
-  /** Steps whose gradient came too late, and was dropped. */
+  /** The number of steps whose gradient came too late and was dropped. */
   readonly late: number;
 }
 
-/** The page gives each worker and the server an end of a port between them. */
+/** A message of the page that gives each worker and the server one end of a port between them. */
 export interface PortMessage {
   readonly requestPort: MessagePort;
 }
@@ -29,7 +29,7 @@ export function isPortMessage(data: unknown): data is PortMessage {
   return typeof data === 'object' && data !== null && 'requestPort' in data;
 }
 
-/** A request and its answer have the same number. */
+/** A request. The answer has the same number. */
 export type RequestOnPort = { readonly number: number; readonly parts: readonly Uint8Array[] };
 export type AnswerOnPort =
   | { readonly number: number; readonly parts: readonly Uint8Array[] }

@@ -1,4 +1,4 @@
-// The parameter server of a training in the page. Each worker of it reaches this one over a port.
+// The parameter server of a training in the page. Each worker of the training reaches it over a port.
 import { createParameterServer, optim, setRank } from 'shardwise/browser';
 import { RefusedError } from '@shardwise/core/spec';
 import { wasm } from '@shardwise/backend-cpu/wasm';

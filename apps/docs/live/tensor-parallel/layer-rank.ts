@@ -43,13 +43,13 @@ const layouts = {
   'not split': [whole, whole],
 } as const;
 
-/** Values from -1 to 1, the same on all ranks. */
+/** Makes a matrix of values from -1 to 1. It is the same on all ranks. */
 function matrix(seed: number, height: number, width: number): Tensor {
   const values = new Generator(seed).rand(height * width).map((share) => 2 * share - 1);
   return fromData(values, [height, width], 'f32');
 }
 
-/** What this rank has of a tensor. Chunks are those of torch.chunk. */
+/** Returns this rank's part of a tensor. Chunks have the sizes of torch.chunk. */
 async function partOf(name: string, tensor: DistributedTensor): Promise<LayerPart> {
   const [height = 0, width = 0] = tensor.shape;
   const range = (dim: number, size: number): readonly [number, number] => {
@@ -67,7 +67,7 @@ async function partOf(name: string, tensor: DistributedTensor): Promise<LayerPar
   };
 }
 
-/** Waits for the page, computes, and sends what came of it. */
+/** Waits for the page, computes, and sends the results. */
 async function perform(
   compute: () => Readonly<Record<string, DistributedTensor>>,
   difference?: () => Promise<number>,
@@ -84,7 +84,7 @@ async function perform(
   context.send(far === undefined ? done : { ...done, difference: far });
 }
 
-/** This rank's part of a weight. Gradients lie as it does. */
+/** Returns a weight of which this rank has its part. Its gradient has the same layout. */
 async function weight(values: Tensor, layout: Layout): Promise<DistributedTensor> {
   const part = distributeTensor(values, layout).toLocal();
   const leaf = fromData(Float32Array.from(await part.data(), Number), part.shape, 'f32');

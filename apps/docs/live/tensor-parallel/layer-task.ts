@@ -7,11 +7,11 @@ export interface LayerTask {
 /** A tensor as one rank has it. */
 export interface LayerPart {
   readonly name: string;
-  /** Of the whole. */
+  /** The shape of the whole tensor. */
   readonly shape: readonly [number, number];
-  /** As the library writes it, as in `shard(1: tp)`. */
+  /** The layout as the library writes it, such as `shard(1: tp)`. */
   readonly layout: string;
-  /** The values that this rank has, and where they begin in the whole. */
+  /** The values that this rank has. `rows` and `columns` are their range in the whole tensor. */
   readonly values: readonly number[];
   readonly rows: readonly [number, number];
   readonly columns: readonly [number, number];
@@ -24,7 +24,7 @@ export interface LayerStep {
   readonly parts: readonly LayerPart[];
   /** The collectives that ran in this step, by kind. */
   readonly collectives: Readonly<Record<string, number>>;
-  /** Where the result is there: how far the result is from what one rank computes alone. */
+  /** The difference between the result and what one rank computes alone. Absent before the result is there. */
   readonly difference?: number;
 }
 

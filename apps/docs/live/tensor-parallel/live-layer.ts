@@ -7,16 +7,19 @@ import { partDrawing } from './part-drawing.ts';
 
 const splits = ['columns, then rows', 'rows, then columns', 'not split'] as const;
 
-/** Two layers on ranks of this page, one operation at a time: who has what, and when something is sent. */
+/**
+ * Computes two layers on ranks of this page, one operation at a time. Shows which rank has what, and when something is
+ * sent.
+ */
 export const LiveLayer = defineComponent({
   name: 'LiveLayer',
   setup() {
     const split = ref<LayerTask['split']>('columns, then rows');
     const size = ref(2);
     const ranks = useRanks<LayerStep>();
-    /** Steps that the page has allowed. */
+    /** The number of steps that the page has allowed. */
     const allowed = ref(0);
-    /** Steps that all ranks have done. */
+    /** The number of steps that all ranks have done. */
     const done = computed(() =>
       Math.min(...(ranks.state.value?.values ?? [[]]).map(({ length }) => length)),
     );
@@ -116,7 +119,7 @@ function rankRow(rank: number, parts: readonly LayerPart[]): VNode {
   return h('div', { class: 'rank-parts' }, [rankLabel(rank), ...parts.map(partDrawing)]);
 }
 
-/** Row, column and value of each element that a rank has. */
+/** Returns the row, the column and the value of each element that a rank has. */
 function elementsOf({ rows, columns, values }: LayerPart): readonly (readonly number[])[] {
   const width = columns[1] - columns[0];
   return values.map((value, index) => [

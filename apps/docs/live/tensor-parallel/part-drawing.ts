@@ -3,7 +3,7 @@ import type { LayerPart } from './layer-task.ts';
 
 const CELL = 15;
 
-/** A matrix as one rank has it: squares for its elements, dots for those of others. */
+/** Draws a matrix as one rank has it: squares for its own elements, and dots for those of other ranks. */
 export function partDrawing({ name, shape, layout, values, rows, columns }: LayerPart): VNode {
   const [height, width] = shape;
   const most = Math.max(...values.map(Math.abs), 1e-12);

@@ -16,14 +16,14 @@ const flags = [
   '--disable-component-update',
   '--disable-sync',
 ];
-/** WebGPU computes on the CPU, by SwiftShader. */
+/** Flags that make WebGPU compute on the CPU, by SwiftShader. */
 const webGpuFlags = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader'];
 /** How long a test waits for something in a page. A busy machine takes many times as long as an idle one. */
 const WAIT_MS = 100_000;
-/** What Chromium says by itself where a page asks for a GPU and it has none. */
+/** What Chromium prints by itself if a page asks for a GPU and there is none. */
 const NO_GPU = 'No available adapters.';
 
-/** A page that is open, and what it has complained of meanwhile. */
+/** An open page, and its complaints so far. */
 export interface OpenedPage {
   readonly page: Page;
   readonly problems: string[];
@@ -37,7 +37,7 @@ export interface Site {
     path: string,
     options?: { readonly width?: number; readonly serviceWorkers?: 'allow' | 'block' },
   ): Promise<OpenedPage>;
-  /** Visits pages, one after another, and returns what they complain of, with what `look` finds in each. */
+  /** Visits pages, one after another. Returns their complaints, together with the faults that `look` finds in each. */
   visit(
     paths: readonly string[],
     width: number,
@@ -45,7 +45,7 @@ export interface Site {
   ): Promise<string[]>;
 }
 
-/** Paths of the site's pages: those that people wrote, or those that are made from the sources. */
+/** Returns the paths of the site's pages: those that people wrote, or those that are made from the sources. */
 export function pathsOf(pages: 'written' | 'generated'): string[] {
   const paths = globSync('**/*.html', { cwd: built })
     .filter((path) => path !== '404.html')
@@ -55,7 +55,10 @@ export function pathsOf(pages: 'written' | 'generated'): string[] {
   return paths.filter((path) => isGenerated(path) === (pages === 'generated'));
 }
 
-/** Makes words of code plain text where an earlier word has their colours: axe looks at one of each, and not at thousands. */
+/**
+ * Makes words of code plain text if an earlier word has the same colours. axe then checks one word of each kind instead
+ * of thousands.
+ */
 function thinCode(): void {
   const seen = new Set<string | null>();
   for (const word of document.querySelectorAll('.shiki .line span')) {
@@ -70,7 +73,10 @@ function thinCode(): void {
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-/** What axe finds in a page in light, and in dark, where only colours differ. */
+/**
+ * Returns what axe finds in a page in the light or dark theme. In the dark theme it only checks colours, because
+ * nothing else differs.
+ */
 export async function violationsOf(page: Page, theme: 'light' | 'dark'): Promise<string[]> {
   await page.evaluate(
     (on) => document.documentElement.classList.toggle('dark', on),
@@ -95,13 +101,13 @@ export async function violationsOf(page: Page, theme: 'light' | 'dark'): Promise
         nodes.slice(0, 3).map(({ html }) => `${id}: ${html.slice(0, 200)}`),
       );
     },
-    // What is right is not described.
+    // Only violations are described.
     { ...rules, resultTypes: ['violations'] },
   );
   return found.map((violation) => `in ${theme}, ${violation}`);
 }
 
-/** What a page has wrong where its width is that of the window. */
+/** Returns the faults of a page's layout at the width of the window. */
 export async function layoutFaults(page: Page): Promise<string[]> {
   const overflow = await page.evaluate(
     () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
@@ -113,10 +119,10 @@ export async function layoutFaults(page: Page): Promise<string[]> {
   ];
 }
 
-/** More than this of a page's layout has moved by itself, as browsers count it (Cumulative Layout Shift), is bad. */
+/** The greatest shift of a page's layout that is acceptable, as browsers measure it (Cumulative Layout Shift). */
 const MOST_SHIFT = 0.1;
 
-/** Whether what a page shows has moved by itself since it was opened. */
+/** Returns a fault if contents of a page have moved by themselves since it was opened. */
 export async function jumpFaults(page: Page): Promise<string[]> {
   const shift = await page.evaluate(async () => {
     const entries = await new Promise<PerformanceEntry[]>((resolve) => {
@@ -124,7 +130,7 @@ export async function jumpFaults(page: Page): Promise<string[]> {
       observer.observe({ type: 'layout-shift', buffered: true });
       setTimeout(() => resolve([]), 100);
     });
-    // What follows an input is not counted, and the types of TypeScript do not have these entries.
+    // Shifts after an input are not counted. The types of TypeScript do not contain these entries.
     const shifts = entries as unknown as {
       readonly value: number;
       readonly hadRecentInput: boolean;
@@ -138,7 +144,7 @@ export async function jumpFaults(page: Page): Promise<string[]> {
 
 const MOST_KEYS = 60;
 
-/** What the Tab key comes to in a page's explorers and nobody sees that it is there. */
+/** Returns the elements of a page's explorers that the Tab key reaches without a visible focus. */
 export async function focusFaults(page: Page): Promise<string[]> {
   const faults = new Set<string>();
   const first = page.locator('.explorer').first();
@@ -152,7 +158,7 @@ export async function focusFaults(page: Page): Promise<string[]> {
     const fault = await page.evaluate(() => {
       const { activeElement: element } = document;
       if (element === null || element.closest('.explorer') === null) return 'outside';
-      // An editor draws what has the focus around its text.
+      // An editor draws the focus around its text.
       const seen = element.closest('.cm-editor') ?? element;
       const { outlineStyle, outlineWidth } = getComputedStyle(seen);
       const isSeen = outlineStyle !== 'none' && outlineWidth !== '0px';
@@ -164,10 +170,10 @@ export async function focusFaults(page: Page): Promise<string[]> {
   return [...faults];
 }
 
-/** A page without an editor loads no more script than this in its first view, in bytes of gzip. */
+/** The greatest size of the scripts that a page without an editor loads in its first view, in bytes of gzip. */
 const MOST_SCRIPT_BYTES = 150_000;
 
-/** Whether a page has loaded more script than it may. */
+/** Returns a fault if a page has loaded more script than it may. */
 async function scriptFaults(page: Page): Promise<string[]> {
   if ((await page.locator('.cm-editor').count()) > 0) return [];
   const scripts = await page.evaluate(() =>
@@ -193,7 +199,7 @@ function gzipBytes(path: string): number {
 /** The width of a small phone, in CSS pixels. */
 export const phoneWidth = 360;
 
-/** What a page has wrong on a phone. */
+/** Returns the faults of a page on a phone. */
 export async function phoneFaults(page: Page): Promise<string[]> {
   return [
     ...(await jumpFaults(page)),
@@ -204,7 +210,7 @@ export async function phoneFaults(page: Page): Promise<string[]> {
   ];
 }
 
-/** What a page complains of from now on, with its path. */
+/** Collects the complaints of a page from now on, with its path. */
 function problemsOf(page: Page): string[] {
   const problems: string[] = [];
   const add = (text: string): number => problems.push(`${new URL(page.url()).pathname}: ${text}`);
@@ -216,7 +222,7 @@ function problemsOf(page: Page): string[] {
   return problems;
 }
 
-/** Tests of the built site in the Chromium that is installed here; skipped, with the reason, where there is none. */
+/** Makes tests of the built site in the installed Chromium. If there is none, the tests are skipped with the reason. */
 export function describeSite(
   title: string,
   tests: (site: Site) => void,
@@ -233,7 +239,7 @@ export function describeSite(
     beforeAll(async () => {
       await buildSite();
       server = opened.use(await serveSite());
-      // Its sandbox refuses root.
+      // Chromium's sandbox does not work for root.
       const sandbox = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
       const graphics = withWebGpu ? webGpuFlags : ['--disable-gpu'];
       const args = [...flags, ...graphics, ...sandbox];
@@ -261,7 +267,7 @@ export function describeSite(
         return { page, problems };
       },
       visit: async (paths, width, look) => {
-        // The next page in the same tab, as a reader has it: a tab of its own takes as much time as the page.
+        // The next page opens in the same tab, as for a reader. A new tab would take as much time as a page.
         const page = await visitor.newPage();
         page.setDefaultTimeout(WAIT_MS);
         const found = problemsOf(page);

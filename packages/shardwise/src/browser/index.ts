@@ -1,21 +1,21 @@
-// What a page needs to train: the page starts ranks, whose workers call `init`.
+// What a page needs to train. The page starts ranks, and the workers of the ranks call `init`.
 
-// Tensors, modules, optimizers, data; the interfaces of backends, transports and strategies.
+// Tensors, modules, optimizers and data, and the interfaces of backends, transports and strategies.
 export * from '@shardwise/core';
 // Ways to train a model on many ranks.
 export * from '@shardwise/strategies';
-// The page's side.
+// What the page itself uses.
 export { startRanks, type PageRun, type StartRanksOptions } from './start-ranks.ts';
 export { chooseDevice, type PageDevice } from './choose-device.ts';
 export type { PageReport } from './page-report.ts';
 export type { ErrorText, RankEnd } from './page-message.ts';
 export { blame } from './blame.ts';
-// A rank's side.
+// What a rank uses.
 export { init } from './init.ts';
 export type { PageRankContext } from './page-rank-context.ts';
 export type { StepMetrics } from '../rank/step-metrics.ts';
 export type { StepReport } from '../run-state/message.ts';
-// Checkpoints, which are those of `shardwise run`.
+// Checkpoints, in the same format as those of `shardwise run`.
 export { checkpointFile } from './checkpoint/checkpoint-file.ts';
 export type { CheckpointSource } from './checkpoint/checkpoint-source.ts';
 export { download } from './checkpoint/download.ts';
@@ -38,5 +38,5 @@ export type {
 } from '../checkpoint/state-file.ts';
 export type { Stateful, Statefuls } from '../checkpoint/stateful.ts';
 export type { StoredTensors } from '../checkpoint/stored-tensors.ts';
-// What ranks called, for `blame`.
+// Records of the calls of ranks, for `blame`.
 export { type FlightDump, FlightRecorder, recordCalls } from '@shardwise/collectives';
