@@ -44,7 +44,7 @@ export class GridBlock extends Module {
     this.down = layers.down;
   }
 
-  /** Cuts layers that all ranks hold alike. Throws LayoutError if sizes or heads cannot be divided. */
+  /** Cuts layers of which all ranks get the values of the grid's first rank. Throws LayoutError if sizes or heads cannot be divided. */
   static async from(layers: BlockLayers, grid: RankGrid): Promise<GridBlock> {
     return new GridBlock({
       norm1: await GridLayerNorm.from(layers.norm1, grid),

@@ -17,11 +17,11 @@ export class GridLinear extends Module {
     this.bias = bias;
   }
 
-  /** Cuts a layer that all ranks hold alike. Throws LayoutError if its sizes cannot be divided. */
+  /** Cuts a layer of which all ranks get the values of the grid's first rank. Throws LayoutError if its sizes cannot be divided. */
   static async from(linear: Linear, grid: RankGrid): Promise<GridLinear> {
-    const weight = await gridParameter(linear.weight, grid.weight);
+    const weight = await gridParameter(linear.weight, grid, grid.weight);
     const bias =
-      linear.bias === null ? null : await gridParameter(linear.bias, [[grid.next.features]]);
+      linear.bias === null ? null : await gridParameter(linear.bias, grid, [[grid.next.features]]);
     return new GridLinear(grid, weight, bias);
   }
 

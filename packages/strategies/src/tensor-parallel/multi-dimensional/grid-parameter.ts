@@ -11,7 +11,9 @@ import {
   type Tensor,
 } from '@shardwise/core/extend';
 import { shardOf } from '../../layout/redistribute.ts';
+import { ofRankZero } from '../../plan/of-rank-zero.ts';
 import { LayerParameter } from '../layer-parameter.ts';
+import type { RankGrid } from './rank-grid.ts';
 
 /**
  * This rank's block of a tensor that mesh axes shard dim by dim. Throws LayoutError where they do not divide a dim.
@@ -23,11 +25,12 @@ export function takeBlock(whole: Tensor, dims: Layout['dims']): Tensor {
 }
 
 /**
- * A parameter with this rank's block of `whole`, which all ranks hold alike. `sections` equal sections of
- * dim 0 are sharded each by itself.
+ * A parameter with this rank's block of `whole`, of which the grid's first rank has the value for all. `sections` equal
+ * sections of dim 0 are sharded each by itself. A collective.
  */
 export async function gridParameter(
   whole: Parameter,
+  { rows: outer, features }: RankGrid,
   dims: Layout['dims'],
   sections = 1,
 ): Promise<Parameter> {
@@ -41,7 +44,8 @@ export async function gridParameter(
     partial: [],
     ...(sections === 1 || axis === undefined ? {} : { sections: { [axis]: equal } }),
   };
-  const block = noGrad(() => shardOf(whole, layout));
+  // Ranks may have drawn other initial values.
+  const block = noGrad(() => shardOf(ofRankZero(whole, [...outer, features]), layout));
   const data = (await block.data()).slice();
   return new LayerParameter(data, { wholeShape: shape, layout, dtype, requiresGrad });
 }
