@@ -11,6 +11,7 @@ import {
   type Tensor,
 } from '@shardwise/core/extend';
 import { shardOf } from '../../layout/redistribute.ts';
+import { markPart } from '../../plan/averaged-parameters.ts';
 import { ofRankZero } from '../../plan/of-rank-zero.ts';
 import { LayerParameter } from '../layer-parameter.ts';
 import type { RankGrid } from './rank-grid.ts';
@@ -47,7 +48,9 @@ export async function gridParameter(
   // Ranks may have drawn other initial values.
   const block = noGrad(() => shardOf(ofRankZero(whole, [...outer, features]), layout));
   const data = (await block.data()).slice();
-  return new LayerParameter(data, { wholeShape: shape, layout, dtype, requiresGrad });
+  const parameter = new LayerParameter(data, { wholeShape: shape, layout, dtype, requiresGrad });
+  markPart(parameter);
+  return parameter;
 }
 
 /** What several ranks hold alike and use for their own rows: its gradient is summed over these axes. Shape: N -> N. */
