@@ -113,6 +113,16 @@ describe('SGD follows torch.optim.SGD', () => {
     ).toBeUndefined();
   });
 
+  test('whose first momentum is undamped, also if momentum is switched on later', async () => {
+    const x = leaf(...start);
+    const optimizer = new SGD([x], { lr: 0.1, dampening: 0.5 });
+    await train(x, optimizer, 1);
+    for (const group of optimizer.paramGroups) group.momentum = 0.9;
+    const found = await train(x, optimizer, 2, 1);
+    // Of torch.optim.SGD.
+    expect(describeDifference(found, [0.775, 0.65, 2.55], { rtol: 1e-5 })).toBeUndefined();
+  });
+
   test('whose state survives loading at another learning rate (PyTorch test_zero_redundancy_optimizer)', async () => {
     const x = leaf(1);
     const saved = new SGD([x], { lr: 0.1, momentum: 0.9 });

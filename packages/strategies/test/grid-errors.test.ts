@@ -1,12 +1,16 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { createGroup, createLoopbackTransports, createMesh } from '@shardwise/collectives';
-import { LayoutError, type MeshAxis, nn, setRank } from '@shardwise/core';
+import { LayoutError, type MeshAxis, nn, setRank, type Strategy } from '@shardwise/core';
 import {
+  ddp,
+  fsdp,
   GridEmbedding,
   GridLinear,
+  parallelize,
   threeDimensional,
   twoAndAHalfDimensional,
   twoDimensional,
+  zero,
 } from '@shardwise/strategies';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { GridAttention } from '../src/tensor-parallel/multi-dimensional/grid-attention.ts';
@@ -88,3 +92,18 @@ describe('a mesh whose axes are no grid', () => {
     expect(() => twoDimensional()).toThrow(/'column'.*the axes row/);
   });
 });
+
+it.each<[string, () => Strategy]>([
+  ['ddp', () => ddp()],
+  ['zero', () => zero({ stage: 1 })],
+  ['fsdp', () => fsdp()],
+])(
+  'a model on a grid is refused by %s, which would average what is a part',
+  async (_, strategy) => {
+    await onMesh(['dp', 'row', 'column'].map((name) => ({ name, size: 1 })));
+    const layer = await GridLinear.from(new nn.Linear(4, 4), twoDimensional());
+    await expect(parallelize(layer, strategy())).rejects.toThrow(
+      /parameter weight is a part already: a strategy was applied to this model before/,
+    );
+  },
+);

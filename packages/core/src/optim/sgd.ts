@@ -12,6 +12,8 @@ export interface SGDSettings extends OptimizerSettings {
   weightDecay: number;
 }
 
+const bufferName = 'momentum_buffer';
+
 /** torch.optim.SGD: gradient descent, with momentum (Sutskever et al. 2013) if `momentum` is not 0. */
 export class SGD extends Optimizer<SGDSettings> {
   static readonly typeName: string = 'SGD';
@@ -32,8 +34,7 @@ export class SGD extends Optimizer<SGDSettings> {
     const rate = new Scalar(settings.lr);
     const decay = new Scalar(weightDecay);
     const keep = new Scalar(momentum);
-    // The first momentum is the gradient itself, undamped.
-    const take = new Scalar(steps === 1 ? 1 : 1 - settings.dampening);
+    const [whole, damped] = [new Scalar(1), new Scalar(1 - settings.dampening)];
     return (parameter, gradient, state) => {
       const { shape } = parameter;
       const decayed = weightDecay === 0 ? gradient : gradient.add(parameter.mul(decay.of(shape)));
@@ -41,7 +42,9 @@ export class SGD extends Optimizer<SGDSettings> {
         parameter.assign(parameter.sub(decayed.mul(rate.of(shape))));
         return;
       }
-      const buffer = state.tensor('momentum_buffer');
+      // The first momentum is the gradient itself, undamped, also where the first steps had none.
+      const take = steps === 1 || !state.tensors.has(bufferName) ? whole : damped;
+      const buffer = state.tensor(bufferName);
       const velocity = buffer.mul(keep.of(shape)).add(decayed.mul(take.of(shape)));
       const direction = nesterov ? decayed.add(velocity.mul(keep.of(shape))) : velocity;
       buffer.assign(velocity);
@@ -50,7 +53,7 @@ export class SGD extends Optimizer<SGDSettings> {
   }
 
   protected override get savedNames(): readonly string[] {
-    return ['momentum_buffer'];
+    return [bufferName];
   }
 
   protected override checkSettings(settings: SGDSettings): void {

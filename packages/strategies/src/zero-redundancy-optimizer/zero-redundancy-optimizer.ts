@@ -114,6 +114,7 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
     const { rank } = this.#group();
     const own = [...saved].filter(([parameter]) => this.#owners.get(parameter) === rank);
     this.#optimizer.restore(new Map(own), settings);
+    this.#consolidated = null;
   }
 
   zeroGrad(): void {
@@ -137,6 +138,7 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
   /** Adds a group. Existing parameters keep the ranks that update them. */
   addParamGroup(input: ParamGroupInput<Settings>): void {
     this.#optimizer.addParamGroup(input);
+    this.#consolidated = null;
     this.#partition();
   }
 
@@ -165,7 +167,8 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
     if (this.#consolidated !== null) return this.#consolidated;
     throw new CheckpointError({
       asked: 'the optimizer states of all ranks',
-      found: 'they have not been consolidated on this rank since the last step',
+      found:
+        'they have not been consolidated on this rank since the last step, state dict or new group',
       todo: 'Call `await optimizer.consolidateStateDict(rank)` on all ranks, and stateDict() on that one',
     });
   }
@@ -176,6 +179,7 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
     const owners = [...this.#owners.values()];
     const own = Object.entries(dict.state).filter(([index]) => owners[Number(index)] === rank);
     this.#optimizer.loadStateDict({ ...dict, state: Object.fromEntries(own) });
+    this.#consolidated = null;
   }
 
   #group(): { readonly rank: number; readonly size: number } {

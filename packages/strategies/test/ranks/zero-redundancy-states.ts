@@ -18,13 +18,18 @@ export async function main(context: RankContext): Promise<unknown> {
   };
   await step(first);
   await first.consolidateStateDict();
-  let refused: string | undefined;
+  const codeOf = (read: () => unknown): string | undefined => {
+    try {
+      read();
+    } catch (error) {
+      if (ShardwiseError.isInstance(error)) return error.code;
+    }
+    return undefined;
+  };
   let dict: optim.OptimizerStateDict<optim.SGDSettings> | undefined;
-  try {
+  const refused = codeOf(() => {
     dict = first.stateDict();
-  } catch (error) {
-    if (ShardwiseError.isInstance(error)) refused = error.code;
-  }
+  });
   // The others make theirs from what rank 0 has, as if it had been read from a file.
   const states = dict === undefined ? undefined : Object.keys(dict.state).length;
   const momentum = { dtype: 'f32', shape: [2], bytes: new Uint8Array(8) } as const;
@@ -36,12 +41,15 @@ export async function main(context: RankContext): Promise<unknown> {
     paramGroups: first.paramGroups.map((each) => ({ ...each, params: [0, 1, 2, 3] })),
   };
   const second = new ZeroRedundancyOptimizer(parameters, optim.SGD, { lr: 0.01, momentum: 0.9 });
+  await second.consolidateStateDict();
   second.loadStateDict(read);
+  const refusedOnceLoaded = codeOf(() => second.stateDict());
   await step(second);
   const [weight] = parameters;
   const report = {
     isOwner: parameters.every((parameter) => (second.ownerOf(parameter) ?? -1) < group.size),
     refused,
+    refusedOnceLoaded,
     states,
     lr: second.paramGroups[0]?.lr,
     weight: Array.from((await weight?.data()) ?? [], Number),

@@ -3,8 +3,10 @@ import {
   LayoutError,
   Module,
   type MultiheadAttention,
+  ownPlace,
   type Parameter,
   type Tensor,
+  withCoordinateKeys,
 } from '@shardwise/core/extend';
 import { inLayer } from '../in-layer.ts';
 import { GridLinear } from './grid-linear.ts';
@@ -20,40 +22,45 @@ const names: Readonly<Record<string, string>> = {
   outProj: 'out_proj',
 };
 
-/** Causal attention on a grid: each rank has some of the sequences and of the heads. */
+/** Causal attention on a grid: each rank has some of the sequences and of the heads, and drops weights of its own. */
 export class GridAttention extends Module {
   inProjWeight: Parameter;
   inProjBias: Parameter | null;
   readonly outProj: GridLinear;
+  readonly dropout: number;
   readonly #grid: RankGrid;
   readonly #headWidth: number;
 
   private constructor(
     grid: RankGrid,
-    headWidth: number,
+    { headWidth, dropout }: Pick<MultiheadAttention, 'headWidth' | 'dropout'>,
     [weight, bias]: readonly [Parameter, Parameter | null],
     outProj: GridLinear,
   ) {
     super();
     this.#grid = grid;
     this.#headWidth = headWidth;
+    this.dropout = dropout;
     this.inProjWeight = weight;
     this.inProjBias = bias;
     this.outProj = outProj;
   }
 
-  /** Cuts a layer that is the same on all ranks. Throws LayoutError if sizes or heads cannot be divided. */
+  /**
+   * Shards a layer. All ranks get the values of the grid's first rank. It is a collective. Throws LayoutError if
+   * sizes or heads cannot be divided.
+   */
   static async from(attention: MultiheadAttention, grid: RankGrid): Promise<GridAttention> {
     requireHeads(attention, grid);
-    const { inProjWeight, inProjBias, outProj, headWidth } = attention;
-    const weight = await gridParameter(inProjWeight, grid.weight, sections);
+    const { inProjWeight, inProjBias, outProj } = attention;
+    const weight = await gridParameter(inProjWeight, grid, grid.weight, sections);
     const bias =
       inProjBias === null
         ? null
-        : await gridParameter(inProjBias, [[grid.next.features]], sections);
+        : await gridParameter(inProjBias, grid, [[grid.next.features]], sections);
     return new GridAttention(
       grid,
-      headWidth,
+      attention,
       [weight, bias],
       await GridLinear.from(outProj, grid.next),
     );
@@ -68,13 +75,25 @@ export class GridAttention extends Module {
     const all = qkv.reshape([B, T, sections * heads, this.#headWidth]).transpose(1, 2);
     const [q, k, v] = all.split(heads, 1);
     if (q === undefined || k === undefined || v === undefined) throw new RangeError('three parts');
-    const attended = functional.scaledDotProductAttention(q, k, v, { causal: true });
+    const dropout = this.training ? this.dropout : 0;
+    const attended = withOwnKeys(this.#grid.next, () =>
+      functional.scaledDotProductAttention(q, k, v, { causal: true, dropout }),
+    );
     return this.outProj.forward(attended.transpose(1, 2).flatten(2));
   }
 
   protected override nameOf(field: string): string {
     return names[field] ?? field;
   }
+}
+
+/** Has each rank draw random numbers of its own, because no two ranks have the same rows and features. */
+function withOwnKeys(grid: RankGrid, body: () => Tensor): Tensor {
+  const draw = [...grid.rows, grid.features].reduce(
+    (inner, axis) => () => withCoordinateKeys(ownPlace(axis).rank, inner),
+    body,
+  );
+  return draw();
 }
 
 /** The number of sections of the projection: queries, keys and values. */

@@ -1,4 +1,4 @@
-import { allReduce, type Tensor } from '@shardwise/core/extend';
+import { allReduce, stack, type Tensor } from '@shardwise/core/extend';
 import { vocabParallelCrossEntropy } from '../vocab-parallel-cross-entropy.ts';
 import { takeBlock } from './grid-parameter.ts';
 import type { RankGrid } from './rank-grid.ts';
@@ -8,14 +8,25 @@ export function ownRows(batch: Tensor, grid: RankGrid): Tensor {
   return takeBlock(batch, [grid.rows]);
 }
 
+/** Targets of this value do not count. */
+const ignoreIndex = -100;
+
 /**
- * The mean cross-entropy over the batch of all ranks. It is the same on each rank. Logits are never gathered.
- * Shape: logits [B', .., V'] with the layout of `grid`, targets i32 [B', ..] -> [].
+ * The mean cross-entropy over the batch of all ranks, of the targets that are not -100. It is the same on each rank.
+ * Logits are never gathered. Shape: logits [B', .., V'] with the layout of `grid`, targets i32 [B', ..] -> [].
  */
 export function gridCrossEntropy(logits: Tensor, targets: Tensor, grid: RankGrid): Tensor {
-  const own = vocabParallelCrossEntropy(logits, targets, { axis: grid.features });
-  return grid.rows.reduce(
-    (mean, axis) => allReduce(mean, axis, { reduce: 'avg', to: 'invariant' }),
-    own,
+  const { features: axis, rows } = grid;
+  const losses = vocabParallelCrossEntropy(logits, targets, {
+    axis,
+    ignoreIndex,
+    reduction: 'none',
+  });
+  const counted = targets.eq(ignoreIndex).logicalNot().sum();
+  // Ranks may have different numbers of targets that count.
+  const all = rows.reduce(
+    (sums, each) => allReduce(sums, each, { to: 'invariant' }),
+    stack([losses.to('f32').sum(), counted.to('f32')]),
   );
+  return all.select(0, 0).div(all.select(0, 1)).to(losses.dtype);
 }

@@ -44,7 +44,10 @@ export class GridBlock extends Module {
     this.down = layers.down;
   }
 
-  /** Cuts layers that are the same on all ranks. Throws LayoutError if sizes or heads cannot be divided. */
+  /**
+   * Shards layers. All ranks get the values of the grid's first rank. It is a collective. Throws LayoutError if
+   * sizes or heads cannot be divided.
+   */
   static async from(layers: BlockLayers, grid: RankGrid): Promise<GridBlock> {
     return new GridBlock({
       norm1: await GridLayerNorm.from(layers.norm1, grid),

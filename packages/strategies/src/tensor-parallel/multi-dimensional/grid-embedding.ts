@@ -16,19 +16,25 @@ import type { RankGrid } from './rank-grid.ts';
  */
 export class GridEmbedding extends Module {
   weight: Parameter;
+  readonly paddingIdx: number | undefined;
   readonly #grid: RankGrid;
 
-  private constructor(grid: RankGrid, weight: Parameter) {
+  private constructor(grid: RankGrid, weight: Parameter, paddingIdx: number | undefined) {
     super();
     this.#grid = grid;
     this.weight = weight;
+    this.paddingIdx = paddingIdx;
   }
 
-  /** Cuts a layer that is the same on all ranks. Throws LayoutError if its sizes cannot be divided. */
+  /**
+   * Shards a layer. All ranks get the values of the grid's first rank. It is a collective. Throws LayoutError if
+   * its sizes cannot be divided.
+   */
   static async from(embedding: Embedding, grid: RankGrid): Promise<GridEmbedding> {
     return new GridEmbedding(
       grid,
-      await gridParameter(embedding.weight, [grid.rows, [grid.features]]),
+      await gridParameter(embedding.weight, grid, [grid.rows, [grid.features]]),
+      embedding.paddingIdx,
     );
   }
 
@@ -39,7 +45,7 @@ export class GridEmbedding extends Module {
         (part: Tensor, axis) => allGather(part, axis, 0),
         this.weight,
       );
-      return functional.embedding(indices, table);
+      return functional.embedding(indices, table, this.paddingIdx);
     });
   }
 }

@@ -29,13 +29,13 @@ export class GridLayerNorm extends Module {
     this.#eps = eps;
   }
 
-  /** Cuts a layer that is the same on all ranks. */
+  /** Shards a layer. All ranks get the values of the grid's first rank. It is a collective. */
   static async from(norm: LayerNorm, grid: RankGrid): Promise<GridLayerNorm> {
     const cut = [[grid.features]];
     return new GridLayerNorm(
       grid,
-      await gridParameter(norm.weight, cut),
-      await gridParameter(norm.bias, cut),
+      await gridParameter(norm.weight, grid, cut),
+      await gridParameter(norm.bias, grid, cut),
       norm.eps,
     );
   }

@@ -17,11 +17,14 @@ export class GridLinear extends Module {
     this.bias = bias;
   }
 
-  /** Cuts a layer that is the same on all ranks. Throws LayoutError if its sizes cannot be divided. */
+  /**
+   * Shards a layer. All ranks get the values of the grid's first rank. It is a collective. Throws LayoutError if
+   * its sizes cannot be divided.
+   */
   static async from(linear: Linear, grid: RankGrid): Promise<GridLinear> {
-    const weight = await gridParameter(linear.weight, grid.weight);
+    const weight = await gridParameter(linear.weight, grid, grid.weight);
     const bias =
-      linear.bias === null ? null : await gridParameter(linear.bias, [[grid.next.features]]);
+      linear.bias === null ? null : await gridParameter(linear.bias, grid, [[grid.next.features]]);
     return new GridLinear(grid, weight, bias);
   }
 

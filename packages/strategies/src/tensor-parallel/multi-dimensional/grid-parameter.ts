@@ -11,7 +11,10 @@ import {
   type Tensor,
 } from '@shardwise/core/extend';
 import { shardOf } from '../../layout/redistribute.ts';
+import { markPart } from '../../plan/averaged-parameters.ts';
+import { ofRankZero } from '../../plan/of-rank-zero.ts';
 import { LayerParameter } from '../layer-parameter.ts';
+import type { RankGrid } from './rank-grid.ts';
 
 /**
  * Returns this rank's block of a tensor that mesh axes shard dim by dim. Throws LayoutError if they do not divide a
@@ -23,11 +26,12 @@ export function takeBlock(whole: Tensor, dims: Layout['dims']): Tensor {
 }
 
 /**
- * Makes a parameter with this rank's block of `whole`, which is the same on all ranks. Dim 0 consists of `sections`
- * equal sections, each of which is sharded by itself.
+ * Makes a parameter with this rank's block of `whole`. All ranks get the values of the grid's first rank. Dim 0 consists
+ * of `sections` equal sections, each of which is sharded by itself. It is a collective.
  */
 export async function gridParameter(
   whole: Parameter,
+  { rows: outer, features }: RankGrid,
   dims: Layout['dims'],
   sections = 1,
 ): Promise<Parameter> {
@@ -41,9 +45,12 @@ export async function gridParameter(
     partial: [],
     ...(sections === 1 || axis === undefined ? {} : { sections: { [axis]: equal } }),
   };
-  const block = noGrad(() => shardOf(whole, layout));
+  // Ranks may have drawn other initial values.
+  const block = noGrad(() => shardOf(ofRankZero(whole, [...outer, features]), layout));
   const data = (await block.data()).slice();
-  return new LayerParameter(data, { wholeShape: shape, layout, dtype, requiresGrad });
+  const parameter = new LayerParameter(data, { wholeShape: shape, layout, dtype, requiresGrad });
+  markPart(parameter);
+  return parameter;
 }
 
 /**
