@@ -61,8 +61,8 @@ export interface BackendLimits {
 /** How one program runs. */
 export interface RunOptions {
   /**
-   * Other work of this thread, such as communication that is under way, must go on meanwhile: long
-   * computations leave its event loop free, for a few microseconds more each. Default: false.
+   * Whether other work of this thread, such as communication that is under way, must go on during the run. Long
+   * computations then leave the thread's event loop free, which costs a few microseconds each. Default: false.
    */
   readonly overlap?: boolean;
   /** One number for each symbol of a sized program. */
@@ -98,10 +98,10 @@ export interface MemoryUsage {
   readonly peakBytes: number;
 }
 
-/** Memory of the host that is used again. */
+/** Memory of the host that a backend lends. The backend uses it again after it is freed. */
 export interface HostMemory {
   readonly bytes: Uint8Array;
-  /** Gives it back. */
+  /** Gives the memory back to the backend. */
   free(): void;
 }
 
@@ -123,11 +123,14 @@ export interface Backend {
   free(buffer: DeviceBuffer): void;
   /** The length of `bytes` is that of the buffer. */
   write(buffer: DeviceBuffer, bytes: Uint8Array): void;
-  /** A copy of the contents: `target`, if one is given, which has as many bytes as the buffer, and otherwise new memory. */
+  /**
+   * Copies the contents to `target` and returns it. Without `target`, the copy is new memory. `target` must have as
+   * many bytes as the buffer.
+   */
   read(buffer: DeviceBuffer, target?: Uint8Array): Promise<Uint8Array>;
   /**
-   * Memory of the host for values on their way between the device and other ranks: where the ranks share memory, of this rank's
-   * region. Absent where the device computes in host memory, or where new memory is as good.
+   * Memory of the host for values on their way between the device and other ranks. If the ranks share memory, it comes
+   * from this rank's region. The method is absent if the device computes in host memory, or if new memory is as good.
    */
   hostMemory?(byteLength: number): HostMemory;
   /** The bytes themselves, if the device computes in host memory; otherwise undefined. */

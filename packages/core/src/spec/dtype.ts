@@ -14,7 +14,7 @@ export const dtypes = {
   i64: { bytes: 8, kind: 'int' },
   i32: { bytes: 4, kind: 'int' },
   u8: { bytes: 1, kind: 'int' },
-  /** One byte an element, 0 or 1. */
+  /** One byte per element, which is 0 or 1. */
   bool: { bytes: 1, kind: 'bool' },
 } as const;
 

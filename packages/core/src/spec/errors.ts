@@ -23,7 +23,7 @@ export abstract class ShardwiseError extends Error {
     options?: ErrorOptions,
   ) {
     super(`${parts.asked}: ${parts.found}. ${parts.todo}`, options);
-    // Those of ours write theirs out, as bundlers of pages shorten the names of classes.
+    // The classes of this package set `name` to a literal, because bundlers for pages shorten the names of classes.
     this.name = new.target.name;
     this.fields = fields;
   }
@@ -68,7 +68,7 @@ export interface IndexFault {
   readonly op: string;
   /** The number of the program's instruction that found it. */
   readonly instruction: number;
-  /** The index, and where it stands among the indices, row by row. */
+  /** The value of the index. */
   readonly index: number;
   /** The place of the index among the indices, row by row. */
   readonly element: number;

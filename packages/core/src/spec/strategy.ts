@@ -45,7 +45,7 @@ export interface CollectivePlan {
   readonly when: 'start' | 'forward' | 'backward' | 'optimizer';
   readonly parameters: readonly string[];
   /**
-   * The bytes of the input or the output, whichever has more. For gathers and reductions to parts, these are
+   * The bytes of the input or the output, whichever has more. For an all-gather or a reduce-scatter, these are
    * the bytes of the whole. Gaps that a device leaves between the tensors of a message do not count.
    */
   readonly bytes: number;
@@ -92,7 +92,7 @@ export interface Plan<Context = unknown> {
   readonly parameters: readonly ParameterPlan[];
   /** The buffers, which every rank keeps. Absent if the plan was made from parameters alone. */
   readonly buffers?: readonly BufferSpec[];
-  /** In the order in which they are applied. */
+  /** The steps, in the order in which they are applied. */
   readonly steps: readonly PlanStep<Context>[];
   /**
    * Mixed precision: the dtypes in which parameters and gradients are stored, if an optimizer updates copies of
