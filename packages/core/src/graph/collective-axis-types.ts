@@ -28,8 +28,9 @@ const signatures: {
 
 /**
  * A value may be passed where a wider type is taken: a replicate value is a varying one that happens to be equal on all
- * ranks, and varying values can be the terms of a sum. The gradients fit: the varying gradient of a replicate value is
- * partial, and the replicate gradient of a varying value is varying. An invariant value cannot stand for another type.
+ * ranks, and varying values can be the terms of a sum. The gradients fit: a varying gradient may stand for the partial
+ * one of a replicate value, and a replicate gradient for the varying one of a varying value. An invariant value cannot
+ * stand for another type.
  */
 const width: { readonly [T in Exclude<AxisType, 'invariant'>]: number } = {
   replicate: 0,

@@ -243,7 +243,7 @@ export class Realization {
     return error;
   }
 
-  /** Cuts nodes off from their graph if it reads tensors that were updated since, so that no backward pass can use it. */
+  /** Cuts nodes off from graphs that read tensors which were updated since, because no backward pass can use these. */
   #giveUpGraphs(outputs: readonly Node[], updated: boolean): void {
     for (const node of outputs) {
       if (node.requiresGrad) this.#graphHolders.push(new WeakRef(node));

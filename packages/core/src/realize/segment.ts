@@ -6,7 +6,7 @@ import { isCompute, type Value, type ValueGraph } from './values.ts';
 /** A step of a plan before its program is compiled. Numbers are value ids. */
 export type DraftStep =
   | { readonly kind: 'compute'; readonly values: readonly number[] }
-  /** Starts a collective, several all-reduces as one message, a transfer, or all refreshes of a bucket. Does not wait. */
+  /** Starts, without waiting, a collective, all-reduces as one message, a transfer, or all refreshes of a bucket. */
   | { readonly kind: 'start'; readonly values: readonly number[] }
   | { readonly kind: 'wait'; readonly values: readonly number[] }
   /** Reads one of the graph's numbers of rows. `rowCount` is its index among them. */
@@ -20,8 +20,8 @@ const updateBytes = 1024 * 1024;
 
 /**
  * Cuts a graph into segments, in program order. A segment ends:
- * - where a collective needs one of its values, so that the collective starts as soon as its input exists. For rows that
- *   go to other ranks, values that the rows do not need are left for the next segment.
+ * - where a collective needs one of its values, so that the collective starts as soon as its input exists. For rows
+ *   that go to other ranks, values that the rows do not need are left for the next segment.
  * - where a value needs the result of a collective. A reduce-scatter, an all-gather of an updated parameter and a page
  *   on its way out hold memory, so they are waited for when the next one of these starts.
  * - where the backward pass begins to recompute a part of the forward pass. The recomputations of equal layers are then

@@ -25,8 +25,8 @@ export interface Session {
   readonly isComputing: boolean;
 
   /**
-   * Adds a group to the mesh under `name`. `make` makes it from the group of an axis. It is made once for each name, and
-   * later sessions use it again, because a process can only have few groups. It is a collective if `make` is one.
+   * Adds a group to the mesh under `name`. `make` makes it from the group of an axis. It is made once for each name,
+   * and later sessions use it again, because groups are few. This call is a collective if `make` is one.
    */
   extendMesh(
     name: string,
@@ -47,8 +47,8 @@ export interface Session {
   fetch(node: Node): Promise<Uint8Array>;
 
   /**
-   * Computes a node, which keeps its memory. Returns its bytes in place if the device computes in host memory, otherwise
-   * a copy. The bytes are valid until the node is updated or freed.
+   * Computes a node, which keeps its memory. Returns its bytes in place if the device computes in host memory,
+   * otherwise a copy. The bytes are valid until the node is updated or freed.
    */
   view(node: Node): Promise<Uint8Array>;
 

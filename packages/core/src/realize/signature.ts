@@ -17,7 +17,7 @@ export interface Signature {
   readonly sizes: Float64Array;
 }
 
-/** Whether a size is 0 or 1. Such sizes are part of the structure, because empty and repeated values are special cases. */
+/** Whether a size is 0 or 1. Such sizes are part of the structure, as empty and repeated values are special cases. */
 export function isSpecial(size: number): boolean {
   return size < 2;
 }

@@ -36,9 +36,9 @@ export class SizeRelations {
   }
 
   /**
-   * Makes the graph for all sizes. `numbered` makes the graph for given sizes. The numbers of rows that the run computes
-   * are additional symbols after those of the relations. `compile` throws NotSizedError if the backend cannot compile a
-   * program for all sizes. Throws NotSizedError if the graph has several structures.
+   * Makes the graph for all sizes. `numbered` makes the graph for given sizes. The numbers of rows that the run
+   * computes are additional symbols after those of the relations. `compile` throws NotSizedError if the backend cannot
+   * compile a program for all sizes. Throws NotSizedError if the graph has several structures.
    */
   graphOf(
     rowCounts: readonly RowCount[],

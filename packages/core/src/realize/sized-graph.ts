@@ -36,7 +36,7 @@ export class SizedGraph {
   /** Throws NotSizedError if the graph has several structures. */
   constructor(sizing: Sizing, numberedAt: (numbers: Sizes) => Numbering) {
     this.#sizing = sizing;
-    // A symbol for rows can be tried with any number, also above its limit. Small numbers are avoided, as they are special.
+    // A symbol for rows can be tried with any number, also above its limit, but not with small ones, which are special.
     const rows = sizing.rowCounts.map(({ max }) => ({
       max,
       seen: Math.max(max, usualRows),
