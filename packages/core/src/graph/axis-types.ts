@@ -1,13 +1,13 @@
 import type { AxisType } from '../spec/op.ts';
 
-/** What is known of a value on one axis. Numbers of the program are `uniform`: they have any type that an op needs. */
+/** The type of a value on one axis, as far as it is known. Numbers of the program are `uniform`: they fit any type. */
 export type KnownAxisType = AxisType | 'uniform' | 'unset';
 
 /** How a value lies on each axis of the mesh. Equal types are one object, so comparing and joining them is fast. */
 export class AxisTypes {
   /** The types of the axes on which the value has one. */
   readonly byAxis: ReadonlyMap<string, AxisType>;
-  /** What is known on all other axes. */
+  /** The type on all other axes. */
   readonly elsewhere: 'uniform' | 'unset';
   /** All objects of this class, by their contents, which never change. */
   static readonly #interned = new Map<string, AxisTypes>();

@@ -108,20 +108,20 @@ export function inRegion<T>(region: Region | null, body: () => T): T {
   return within('a forward pass', { region }, body);
 }
 
-/** The largest id so far. New nodes have larger ids. */
+/** The largest node id so far. New nodes have larger ids. */
 export function newestNodeId(): number {
   return rankState.nextNodeId - 1;
 }
 
 /**
- * Programs begin in era 0; each recomputation of a backward pass begins another one. Equal
- * expressions of different eras are not merged, nor are they computed in one segment.
+ * The era of new nodes. Programs begin in era 0, and each recomputation of a backward pass begins another era. Equal
+ * expressions of different eras are not merged, and nodes of different eras are not computed in one segment.
  */
 export function currentEra(): number {
   return rankState.era;
 }
 
-/** Nodes made from now on are of this era. */
+/** Sets the era of the nodes that are made from now on. */
 export function setEra(value: number): void {
   rankState.era = value;
 }

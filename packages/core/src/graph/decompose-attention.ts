@@ -120,7 +120,7 @@ export function attentionScores(
   return mask === undefined ? visible : add(visible, mask);
 }
 
-/** 0 where query t sees key s <= t, and minus infinity elsewhere. Shape: scores [B, H, T, S] -> [1, 1, T, S]. */
+/** A mask with 0 where query t sees key s <= t, and -Infinity elsewhere. Shape: scores [B, H, T, S] -> [1, 1, T, S]. */
 export function causalMask({ shape, dtype }: Pick<Node, 'shape' | 'dtype'>): Node {
   const square = shape.slice(2);
   const seen = lessEqual(iota(square, 1), iota(square, 0));

@@ -17,7 +17,7 @@ import {
 } from './host-matrices.ts';
 import { substitute } from './substitute.ts';
 
-/** x = q r, where the columns of q are orthonormal and r is an upper triangle. */
+/** The factors of x = q r. The columns of q are orthonormal, and r is an upper triangle. */
 export interface QR {
   readonly q: Tensor;
   readonly r: Tensor;
@@ -58,7 +58,10 @@ export async function qr(x: Tensor, ...more: readonly never[]): Promise<QR> {
   };
 }
 
-/** (gQ + Q copyLower(R gRᵀ - gQᵀ Q)) R⁻ᵀ (Walter and Lehmann 2018). Shape: q [.., M, K], r [.., K, K] -> [.., M, K]. */
+/**
+ * The gradient by x: (gQ + Q copyLower(R gRᵀ - gQᵀ Q)) R⁻ᵀ (Walter and Lehmann 2018).
+ * Shape: q [.., M, K], r [.., K, K] -> [.., M, K].
+ */
 function squareGradient(q: Node, r: Node, inverses: Node, byQ: Node, byR: Node): Node {
   const inner = sub(matmul(r, byR, false, true), matmul(byQ, q, true, false));
   const below = triangle('tril', inner, -1);

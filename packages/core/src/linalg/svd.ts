@@ -15,7 +15,7 @@ import {
 } from './host-matrices.ts';
 import { jacobi } from './jacobi.ts';
 
-/** x = u diag(s) vh, with orthonormal columns of u and rows of vh, and s descending. */
+/** The factors of x = u diag(s) vh. The columns of u and the rows of vh are orthonormal, and s descends. */
 export interface SVD {
   readonly u: Tensor;
   readonly s: Tensor;

@@ -21,7 +21,7 @@ export function elementReader(bytes: Uint8Array, dtype: DType): (index: number) 
 
 const scratch = new DataView(new ArrayBuffer(4));
 
-/** bf16 is the upper half of an f32. */
+/** The value of a bf16, whose bits are the upper half of an f32. */
 function upperHalf(bits: number): number {
   scratch.setUint32(0, bits << 16);
   return scratch.getFloat32(0);

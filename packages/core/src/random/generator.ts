@@ -184,7 +184,7 @@ export class Generator {
   /**
    * Float32 values: PyTorch's `normal_` of a contiguous tensor. Fewer than 16 values are computed in float64,
    * in pairs, and half a pair is kept for the next call. From 16 on, they are computed in blocks of 16 in
-   * float32; if `count` is not a multiple of 16, the last block is drawn again.
+   * float32. If `count` is not a multiple of 16, the last 16 values are drawn again.
    */
   normal(count: number, mean = 0, std = 1): Float32Array<ArrayBuffer> {
     checkCount('normal', count);

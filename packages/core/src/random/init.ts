@@ -38,13 +38,13 @@ const valueRules: OptionRules<{ value: number }> = { value: option.required(opti
 
 /** The parameters of a truncated normal distribution. */
 export interface TruncNormalOptions {
-  /** Default 0. */
+  /** The mean of the distribution before it is truncated. Default: 0. */
   readonly mean?: number;
-  /** Default 1. */
+  /** The standard deviation of the distribution before it is truncated. Default: 1. */
   readonly std?: number;
-  /** Default -2. */
+  /** The smallest value. Default: -2. */
   readonly low?: number;
-  /** Default 2. */
+  /** The largest value. Default: 2. */
   readonly high?: number;
 }
 

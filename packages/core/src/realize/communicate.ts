@@ -57,7 +57,7 @@ export interface Issued {
 
 /**
  * Issues one collective of the graph on device memory. The group is called after `before`, which settles when the
- * previous collective was called, because all ranks issue collectives in program order.
+ * previous collective was called, because all ranks call collectives in program order.
  */
 export function issue(
   backend: Backend,

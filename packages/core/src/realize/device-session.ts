@@ -26,7 +26,7 @@ export class DeviceSession implements Session {
   readonly #stores: (PageStore | PageSource)[] = [];
   readonly #realization: Realization;
   #last: Promise<void> = Promise.resolve();
-  /** The error of a run that nobody waited for; the next call throws it. */
+  /** The error of a run that was not awaited. The next call throws it. */
   #failedAhead: { readonly error: unknown } | null = null;
   #postponed: Postponed | null = null;
   #turnBegan = performance.now();

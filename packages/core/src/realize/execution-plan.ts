@@ -28,7 +28,7 @@ export interface ExecutionPlan extends MappedGraph {
   readonly leafUses: LeafUses;
 }
 
-/** What a new plan is made for. */
+/** What makePlan needs besides the subgraph, its roots and the backend. */
 export interface PlanRequest {
   /**
    * For each constant, 1 if its number has changed between two runs, so that the plan takes it as an input,

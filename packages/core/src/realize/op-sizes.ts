@@ -42,7 +42,7 @@ export function withSizes(node: Node, next: (size: number) => number): Node {
   const entries = Object.entries(node.params).map(([name, value]): [string, unknown] =>
     isSizeList(node.op, name, value) ? [name, value.map(next)] : [name, value],
   );
-  // The parameters keep their names and kinds.
+  // The cast is safe, because the parameters keep their names and types.
   const params = Object.fromEntries(entries) as Node['params'];
   return makeNode(node.op, params, [], node.shape, node.dtype, false);
 }

@@ -91,7 +91,7 @@ function crossingBytesAt(
   return changes.map((change) => (bytes += change));
 }
 
-/** Whether a node is a constant, which each piece that reads it makes anew. */
+/** Whether a node is a constant. Each piece that reads a constant computes it anew. */
 function isConstant({ op, inputs }: Node): boolean {
   if (op === 'constant' || op === 'iota') return true;
   return (op === 'reshape' || op === 'expand') && inputs.every(isConstant);

@@ -38,7 +38,7 @@ export function hashOfData(data: unknown): number {
       if (Array.isArray(data)) return hashOfItems(data);
       const fields = fieldsOf(data);
       let hash = 2;
-      // A sum, so that the order of fields does not matter.
+      // The hashes of fields are added, so that their order does not matter.
       for (const name in fields) {
         hash = (hash + mixed(hashOfText(name), hashOfData(fields[name]))) | 0;
       }

@@ -279,7 +279,7 @@ export class PlanCache {
     return this.#shared(key, users, () => this.#backend.compile(program));
   }
 
-  /** Throws NotSizedError. */
+  /** Compiles a program for all sizes. Throws NotSizedError if the backend cannot do this. */
   async #compileSized(program: SizedProgram, users: SharedProgram[]): Promise<Executable> {
     const { symbols } = program;
     const largest = symbols.map(({ seen }) => seen);
@@ -370,7 +370,10 @@ function takesNumbers({ family, varying }: Entry, numbers: Float64Array): boolea
   return true;
 }
 
-/** Has plans made without room for larger sizes than those seen. Returns false if they already have none. */
+/**
+ * Has plans made without room for larger sizes than those seen. Returns whether this makes them smaller. Throws
+ * OutOfMemoryError if the larger sizes were declared.
+ */
 function tighten(
   family: Family,
   relations: SizeRelations | null,

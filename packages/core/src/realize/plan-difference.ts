@@ -6,7 +6,7 @@ import { structureKey } from './structure-key.ts';
 /** A node of a program, in the form in which it is compared with a node of the next program. */
 export interface Part {
   readonly op: string;
-  /** Parameters and shape. */
+  /** The text of the node's parameters and shape. */
   readonly text: string;
   readonly site: CallSite | null;
 }

@@ -27,8 +27,8 @@ interface Change {
 }
 
 /**
- * Updates that can be undone, bit for bit, and made again. New contents are computed beside the former ones,
- * which are kept with the gradients until `keep`.
+ * Updates that can be undone, bit for bit, and made again. New contents are computed into memory of their own. The
+ * former contents and the gradients are kept until `keep` is called.
  */
 export class ReversibleUpdate {
   readonly #work: ReadonlyMap<Node, PendingWork>;

@@ -9,7 +9,7 @@ import { type Interned, type Key, Words } from './words.ts';
  * Subgraphs with equal keys differ at most in the numbers of their constants and in sizes.
  */
 export interface Signature {
-  /** Ops, parameters, sizes of 0 and 1, and connections. */
+  /** The key of the structure: ops, parameters, sizes of 0 and 1, and connections. */
   readonly key: Key;
   /** The number of each constant, in program order. */
   readonly numbers: Float64Array;

@@ -21,7 +21,7 @@ export interface Sizing {
   readonly compile: (program: SizedProgram) => Promise<Executable>;
 }
 
-/** A number of rows that is not special. */
+/** A number of rows that is large enough not to be special. */
 const usualRows = 8;
 
 /** A graph in which some sizes vary. */

@@ -92,7 +92,7 @@ export class Words {
   }
 }
 
-/** Values by keys. */
+/** A map from keys to values. */
 export class KeyMap<Value> {
   readonly #byHash = new Map<number, (readonly [words: Int32Array, value: Value])[]>();
 
@@ -118,7 +118,7 @@ export class KeyMap<Value> {
   }
 }
 
-/** FNV-1a over words. */
+/** The hash of words, by FNV-1a with words in the place of bytes. */
 function hashOf(words: Int32Array): number {
   let hash = 0x811c9dc5 | 0;
   for (const word of words) hash = Math.imul(hash ^ word, 0x01000193);

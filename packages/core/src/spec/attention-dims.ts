@@ -8,7 +8,7 @@ export type AttentionOp =
   | 'attentionKeyGrad'
   | 'attentionValueGrad';
 
-/** Which input of an op is the mask, if there is one. */
+/** For each op, the index of the input that is the mask, if a mask is given. */
 export const attentionMaskInput: Readonly<Record<AttentionOp, number>> = {
   attention: 3,
   attentionLogSumExp: 2,

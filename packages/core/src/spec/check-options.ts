@@ -4,8 +4,8 @@ import { nearestName } from './nearest-name.ts';
 import type { OptionRule, OptionRules } from './option-rules.ts';
 
 /**
- * Throws ConfigError for an option that `of` does not have, with the name of the nearest one; for a value that
- * an option cannot have; for a required option that is missing; and for options that are not an object.
+ * Throws ConfigError for an option that `of` does not have, for a value that an option cannot have, for a required
+ * option that is missing, and for options that are not an object. For an unknown option, it names the nearest one.
  * Undefined counts as left out. It takes a tenth of a microsecond if there is no mistake.
  */
 export function checkOptions<Options extends object>(

@@ -9,7 +9,7 @@ export interface SumParams {
   readonly sums?: 'f32';
 }
 
-/** Window arithmetic of a 2-D convolution, all pairs `[height, width]`. */
+/** The window of a 2-D convolution. All pairs are `[height, width]`. */
 export interface Conv2dParams {
   readonly stride: readonly [number, number];
   readonly padding: readonly [number, number];
@@ -89,8 +89,8 @@ export interface PrimitiveParams {
   /** bool -> bool. */
   logicalNot: None;
   /**
-   * Float to int truncates towards zero; values that are far from every int are unspecified. Int to a smaller
-   * int wraps around. Conversion to a float rounds to nearest, ties to even. Conversion to bool is `!= 0`.
+   * Float to int truncates towards zero. The result is unspecified for values that are far from every int. Int to a
+   * smaller int wraps around. Conversion to a float rounds to nearest, ties to even. Conversion to bool is `!= 0`.
    */
   cast: { readonly dtype: DType };
 
@@ -120,8 +120,8 @@ export interface PrimitiveParams {
   /** Shape: condition bool N, a N, b N -> N. */
   where: None;
 
-  // Reductions; reduced dims disappear. `dims` ascend. Shape: N -> N without dims.
-  /** f32 keeps its digits in long sums; i32 wraps around. */
+  // Reductions remove the reduced dims. `dims` ascend. Shape: N -> N without dims.
+  /** f32 keeps its precision in long sums. i32 wraps around. */
   sum: { readonly dims: readonly number[] };
   max: { readonly dims: readonly number[] };
   /** i32; the first of equal maxima, or the first NaN. */
@@ -194,7 +194,7 @@ export interface PrimitiveParams {
 
 /**
  * Composite ops. Each has a decomposition into primitives (graph/decompose.ts). A backend that lists one in
- * `limits.native` gets it whole; otherwise it gets the decomposition.
+ * `limits.native` gets it whole. Other backends get the decomposition.
  */
 export interface CompositeParams {
   /** 1 / (1 + exp(-x)). */
@@ -291,7 +291,7 @@ export interface CollectiveParams {
    */
   allToAll: AxisParams & { readonly splitDim: number; readonly concatDim: number };
   /**
-   * varying -> varying: sends rows to the ranks, in their order, and receives rows from them; the counts say
+   * varying -> varying: sends rows to the ranks, in their order, and receives rows from them. The counts say
    * how many. The rows of x after those to send are not sent, and the rows of the result after the received
    * ones are 0.
    * Shape: x [M, ..], counts sent i32 [size], counts received i32 [size] -> shape [M', ..].
@@ -329,7 +329,7 @@ export interface TransferParams {
   refresh: { readonly source: number; readonly name: string; readonly bucket: number };
 }
 
-/** Nodes of the graph only; they never reach a backend as instructions. */
+/** Ops that exist only in the graph. They never reach a backend as instructions. */
 export interface GraphParams {
   /** A value that exists already: host data or a device buffer. */
   input: None;

@@ -2,7 +2,7 @@
 export interface StackFrame {
   /** The frame in the engine's notation. */
   readonly text: string;
-  /** The name of the function; empty if it has none. */
+  /** The name of the function. Empty if it has none. */
   readonly name: string;
   /** The path of the file, or the URL if the code does not come from a file. */
   readonly path: string;
@@ -34,7 +34,7 @@ export function stackFrames(stack: string): readonly StackFrame[] {
   return stack.split('\n').flatMap((text) => frameOf(text) ?? []);
 }
 
-/** The innermost line of a stack outside these packages, as `path:line:column`; null if there is none. */
+/** The innermost line of a stack outside these packages, as `path:line:column`. Null if there is none. */
 export function userLine(stack: string): string | null {
   const frame = stackFrames(stack).find(({ isOurs }) => !isOurs);
   return frame === undefined ? null : `${frame.path}:${frame.line}:${frame.column}`;

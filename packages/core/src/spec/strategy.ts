@@ -8,7 +8,7 @@ export interface ParameterSpec {
   readonly shape: Shape;
   readonly dtype: DType;
   readonly requiresGrad: boolean;
-  /** The names under which a model holds the parameter, if there are several; `name` is the first. */
+  /** The names under which a model holds the parameter, if there are several. `name` is the first. */
   readonly names?: readonly string[];
 }
 
@@ -51,7 +51,7 @@ export interface CollectivePlan {
   readonly bytes: number;
   /** The one rank of an axis that takes part, such as the rank of a stage of a pipeline. Default: all ranks. */
   readonly only?: NonNullable<Layout['only']>;
-  /** For an activation whose layout changes; absent for messages of parameters. */
+  /** The change of an activation's layout. Absent for messages of parameters. */
   readonly redistribution?: RedistributionSpec;
 }
 
