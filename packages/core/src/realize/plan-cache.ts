@@ -371,7 +371,7 @@ function takesNumbers({ family, varying }: Entry, numbers: Float64Array): boolea
 }
 
 /**
- * Has plans made without room for larger sizes than those seen. Returns whether this makes them smaller. Throws
+ * Has plans made without room for larger sizes than those seen. Returns whether plans become smaller by this. Throws
  * OutOfMemoryError if the larger sizes were declared.
  */
 function tighten(
