@@ -10,28 +10,28 @@ import { ConfigError } from './spec/errors.ts';
 import type { ProcessGroup } from './spec/process-group.ts';
 import type { Statistics, TimelineEvent, VaryingSize } from './timeline-event.ts';
 
-// All that code of a rank reads without being given it. A rank is a thread: it has modules of its own.
-// As nearly every file imports this one, the files of the types that it imports must not.
+// The ambient state of a rank, which code reads without being given it. A rank is a thread, so it has its own modules.
+// Nearly every file imports this one. The files whose types it imports must therefore not import it.
 
-/** What holds for as long as a body runs. */
+/** The settings that hold while a body runs. */
 export interface Scope {
   /** Whether nodes take part in gradients. */
   readonly isGradEnabled: boolean;
-  /** To what operands of products are rounded; null outside of autocast. */
+  /** The dtype to which operands of products are rounded. Null outside of autocast. */
   readonly autocast: HalfDType | null;
-  /** Whether what is built is made by a function of the library on the way to its result. */
+  /** Whether a function of the library is building its result. Its inner nodes do not count as the program's values. */
   readonly isInLibrary: boolean;
-  /** Whether modules that a constructor makes are dropped again. */
+  /** Whether the modules that are constructed now are dropped afterwards. */
   readonly isTemporary: boolean;
-  /** What backward may make again. */
+  /** The region that new nodes belong to. The backward pass may recompute them. */
   readonly region: Region | null;
-  /** Where nodes come from that have no line of their own, or none; null where each takes its own. */
+  /** The call site of new nodes, or 'none'. Null: each node captures its own. */
   readonly site: CallSite | 'none' | null;
-  /** A scalar: where it is true in a run, tensors that are assigned to keep their contents. */
+  /** A scalar. If it is true in a run, tensors that are assigned to keep their contents. */
   readonly keptIf: Node | null;
   /** The group that updates belong to, of which a run makes either all or none. */
   readonly updateGroup: UpdateGroup | null;
-  /** What new parameters keep of their initial values. */
+  /** Says which part of its initial value a new parameter keeps. */
   readonly keepPart: KeepPart | null;
   /** This rank's coordinates in the regions that work on parts, outermost first. */
   readonly coordinates: readonly number[];
@@ -68,43 +68,43 @@ export function within<R>(name: string, changes: Partial<Scope>, body: () => R):
   }
 }
 
-/** Called with whether the backward pass visited every leaf; false where it failed on its way. */
+/** Called with true if the backward pass visited every leaf, and with false if it failed before. */
 export type AfterBackward = (completed: boolean) => void;
 
-/** What a rank has until it ends. */
+/** The state that a rank has until it ends. */
 export interface RankState {
   session: Session | null;
   streams: RandomStreams | null;
-  /** Groups that were made of others, by what they are for. */
+  /** The groups that were made from another group, by name. */
   readonly communicators: WeakMap<ProcessGroup, Map<string, ProcessGroup>>;
-  /** The numbers of the next node, and of the next walk through a graph. */
   nextNodeId: number;
+  /** The number of the next walk through a graph. */
   nextWalk: number;
-  /** The era of nodes that are made now. A backward pass that makes something again begins another one. */
+  /** The era of new nodes. Each recomputation of a backward pass begins another era. */
   era: number;
   /** Names of values whose axis types were declared, for errors. */
   readonly axisClaims: WeakMap<Node, string>;
-  /** Whether nodes keep the line that asked for them. */
+  /** Whether nodes keep their call sites. */
   tracesCallSites: boolean;
-  /** Bytes of small results that the garbage collector has not been told of. */
+  /** The bytes of small results on the device that no node's `weight` shows to the garbage collector yet. */
   unweighedBytes: number;
-  /** What the next run computes, whoever asks for it. */
+  /** The work that the next run must compute, whichever node is asked for. */
   readonly pending: Map<Node, PendingWork>;
-  /** How many works have taken each other's place, at most. */
+  /** The largest `depth` of the pending work. */
   deepestPending: number;
-  /** Whose memory is freed after the next run, and what frees it. */
+  /** The nodes whose memory is freed after the next run, and the name of what frees it. */
   readonly released: Map<Node, string>;
-  /** Small values that the program has made since the last step, not computed yet, in its order. */
+  /** The small values that the program has made since the last step and that are not computed yet, in program order. */
   readonly smallValues: Set<Node>;
-  /** Called when the backward pass that is under way is over. */
+  /** The callbacks for the end of the backward pass that is under way. */
   readonly afterBackward: AfterBackward[];
-  /** Regions of which the backward pass that is under way has made something again. */
+  /** The regions in which the backward pass that is under way has recomputed something. */
   readonly enteredRegions: Set<Region>;
-  /** What varies in each plan that serves several sizes. */
+  /** The sizes that vary, for each plan that serves several sizes. */
   readonly varyingSizes: Map<object, readonly VaryingSize[]>;
   readonly counters: { -readonly [K in keyof Statistics]: number };
   readonly timelineListeners: Set<(event: TimelineEvent) => void>;
-  /** When the device ended what was recorded of it last; a performance.now() time. */
+  /** The performance.now() time at which the device ended the work that was recorded last. */
   deviceIdleFrom: number;
 }
 
@@ -151,7 +151,7 @@ export function synchronously<T>(scope: string, body: () => T): T {
   if (typeof body !== 'function') throw noBody(scope, body);
   const result = body();
   if (!isPromiseLike(result)) return result;
-  // What becomes of it is of no interest any more.
+  // The promise is dropped, so its rejection must not count as unhandled.
   result.then(undefined, () => {});
   throw new ConfigError(
     {

@@ -2,7 +2,7 @@ import { describeValue } from './spec/describe-value.ts';
 import { type DType, dtypeNames, isDType } from './spec/dtype.ts';
 import { DTypeError } from './spec/errors.ts';
 
-/** What others call them. */
+/** The names that other libraries use for dtypes. */
 const others: Readonly<Record<string, DType>> = {
   float64: 'f64',
   double: 'f64',

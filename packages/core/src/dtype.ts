@@ -6,7 +6,7 @@ export function kindOf(dtype: DType): DTypeKind {
   return dtypes[dtype].kind;
 }
 
-/** The dtype in which ops compute on values of `dtype`; their results are rounded back. */
+/** The dtype in which ops compute on values of `dtype`. Their results are rounded back to `dtype`. */
 export function computeDType(dtype: DType): DType {
   if (dtype === 'f16' || dtype === 'bf16') return 'f32';
   return dtype === 'u8' ? 'i32' : dtype;

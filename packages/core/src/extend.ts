@@ -1,8 +1,8 @@
-// The door for authors of strategies, modules, optimizers and launchers: the interfaces, what no script of a
-// user touches, and, so that an author has one import line, those of the users' names that authors build on.
+// The entry point for authors of strategies, modules, optimizers and launchers. It has the interfaces, and names that
+// scripts of users do not need. It repeats the users' names that authors build on, so that one import is enough.
 export * from './spec/index.ts';
 
-// Tensors, and how parts of them lie.
+// Tensors, and the functions that authors need besides their methods.
 export { Tensor } from './tensor/tensor.ts';
 export { arange } from './tensor/create-ranges.ts';
 export { concat, fromData, full, stack, zeros } from './tensor/create.ts';
@@ -25,7 +25,7 @@ export { elementCount, formatShape, normalizeDim, sameShape } from './shape.ts';
 export { printing } from './print/inspect.ts';
 export { indicesInRange } from './tensor/indices-in-range.ts';
 
-// Layouts: what part of a tensor each rank has.
+// Layouts, which say what part of a tensor each rank has.
 export {
   axesOfLayout,
   formatLayout,
@@ -51,7 +51,7 @@ export {
 export { commonRuns } from './layout/common-runs.ts';
 export { takeChunks } from './layout/take-chunks.ts';
 
-// Gradients, and what happens while the graph is built.
+// Gradients, and the building of the graph.
 export { autocast } from './graph/autocast.ts';
 export { isCollectiveOp } from './graph/op-facts.ts';
 export { lowered } from './nn/functional/lowered.ts';
@@ -83,7 +83,7 @@ export type { PendingWork } from './realize/pending-work.ts';
 export { synchronously } from './ambient.ts';
 export { withoutValues } from './realize/small-values.ts';
 
-// The rank.
+// The rank: its session, its timeline, its random numbers and its pages.
 export { currentSession, ownPlace } from './rank.ts';
 export type { Compute, Postponed } from './realize/session.ts';
 export { axisOf } from './mesh.ts';
@@ -111,7 +111,7 @@ export { MultiheadAttention } from './nn/multihead-attention.ts';
 export * as functional from './nn/functional.ts';
 export { checkpoint } from './nn/checkpoint.ts';
 
-// Optimizers and what they save.
+// Optimizers, and the states that they save.
 export {
   endStep,
   Optimizer,
@@ -144,7 +144,7 @@ export {
 } from './optim/clip-grad-norm.ts';
 export { sumOverParts } from './optim/sum-over-parts.ts';
 
-// States in files.
+// Files of states.
 export { hostArray, type HostArray, type HostArrays } from './serialization/host-array.ts';
 export {
   decodeSafetensors,

@@ -1,4 +1,5 @@
-// The door for users. What has a group in PyTorch is in that group; the doors for authors are extend.ts and spec/.
+// The entry point for users. Names that are in a namespace in PyTorch are in the same namespace here. The entry points
+// for authors are extend.ts and spec/.
 export * as nn from './nn.ts';
 export * as optim from './optim.ts';
 export * as data from './data.ts';

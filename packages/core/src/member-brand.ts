@@ -1,13 +1,13 @@
-/** What may be a member of a module. */
+/** The kinds of objects that can be members of a module. */
 export type MemberKind = 'module' | 'tensor';
 
 /**
- * A property on the prototypes of modules and tensors, by which copies of this package recognise each
- * other's.
+ * A property on the prototypes of modules and tensors. By it, a copy of this package recognizes the modules and tensors
+ * of another copy.
  */
 const brand: unique symbol = Symbol.for('@shardwise/core member');
 
-/** This copy. */
+/** The values of the brand in this copy of the package. */
 const own = { module: { kind: 'module' }, tensor: { kind: 'tensor' } } as const;
 
 export function brandMember(prototype: object, kind: MemberKind): void {
@@ -15,7 +15,7 @@ export function brandMember(prototype: object, kind: MemberKind): void {
 }
 
 /**
- * Which kind of member an object is: null for other objects, `foreign` for a member of another copy of this
+ * The kind of member that an object is. Null for other objects, and `foreign` for a member of another copy of this
  * package.
  */
 export function memberKindOf(value: object): MemberKind | 'foreign' | null {

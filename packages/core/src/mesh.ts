@@ -51,7 +51,7 @@ export class LineMesh implements Mesh {
   }
 }
 
-/** A mesh with one more group, which has a name that is not an axis; the axes stay. */
+/** A mesh with an additional group. Its name is not an axis, so the axes of the mesh stay the same. */
 export class ExtendedMesh implements Mesh {
   readonly axes: readonly MeshAxis[];
   readonly #mesh: Mesh;

@@ -38,7 +38,7 @@ export function setRank(rank: Rank): void {
   rankState.session = new DeviceSession(rank.device, rank.mesh ?? new LocalMesh());
 }
 
-/** Whether this rank's device is at work; false before setRank. */
+/** Whether calls of this rank's session are under way. False before setRank. */
 export function isComputing(): boolean {
   return rankState.session?.isComputing ?? false;
 }

@@ -2,12 +2,12 @@ import { ConfigError } from './spec/errors.ts';
 
 /**
  * A check of data that was saved: it returns the value with its type, or throws SavedDataError. `path` says where
- * the value lies. Core has its own few checks, as loading a schema library would take half of the time that
+ * the value lies. Core has its own few checks, because loading a schema library would take half of the time that
  * `import '@shardwise/core'` may take.
  */
 export type Check<T> = (value: unknown, path: string) => T;
 
-/** Says what was expected at which path. */
+/** Names the path of a value that does not pass a check, and says what was expected there. */
 export class SavedDataError extends Error {
   readonly path: string;
 
@@ -66,7 +66,7 @@ export function list<T>(check: Check<T>, minLength: number, maxLength: number): 
   };
 }
 
-/** An object of any names. No name is special: `__proto__` is an entry like others. */
+/** An object with any names. No name is special: `__proto__` is an entry like others. */
 export function record<T>(
   check: Check<T>,
   maxNameLength: number,
@@ -96,12 +96,12 @@ export function object<T extends object>(fields: {
         join(path, name),
       );
     }
-    // Every field of T has been set by its check.
+    // The checks have set every field of T.
     return checked as T;
   };
 }
 
-/** The value, if it passes the check; throws ConfigError that says what is wrong where. */
+/** Returns the value if it passes the check. Otherwise throws a ConfigError that says what is wrong and where. */
 export function checkSavedData<T>(check: Check<T>, value: unknown, asked: string, todo: string): T {
   try {
     return check(value, '');

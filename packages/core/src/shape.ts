@@ -2,14 +2,14 @@ import { describeValue } from './spec/describe-value.ts';
 import type { Shape } from './spec/dtype.ts';
 import { ShapeError } from './spec/errors.ts';
 
-/** The number of elements; 1 for a scalar. */
+/** The number of elements. It is 1 for a scalar. */
 export function elementCount(shape: Shape): number {
   let count = 1;
   for (const size of shape) count *= size;
   return count;
 }
 
-/** Whether two shapes have the same dims; symbols of sizes that vary are the same if they are identical. */
+/** Whether two shapes have the same dims. Two numbers of rows that only a run knows (NaN) count as the same. */
 export function sameShape(a: Shape, b: Shape): boolean {
   if (a === b) return true;
   if (a.length !== b.length) return false;
@@ -22,7 +22,7 @@ export function formatShape(shape: Shape): string {
   return `[${shape.join(', ')}]`;
 }
 
-/** Size of a dim that is known to exist. */
+/** The size of a dim that must exist. */
 export function sizeAt(shape: Shape, dim: number): number {
   const size = shape[dim];
   if (size === undefined) throw new RangeError(`dim ${dim} of shape ${formatShape(shape)}`);

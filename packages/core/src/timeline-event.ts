@@ -33,8 +33,8 @@ export interface Statistics {
   readonly programsDisposed: number;
   readonly collectives: number;
   /**
-   * The bytes of the inputs or outputs of collectives, whichever have more. For gathers and reductions to
-   * parts, these are the bytes of the whole.
+   * The bytes of the inputs or outputs of collectives, whichever have more. For an all-gather or a reduce-scatter,
+   * these are the bytes of the whole.
    */
   readonly collectiveBytes: number;
 }
@@ -43,14 +43,14 @@ export interface Statistics {
 export interface VaryingSize {
   /** The place of the size, such as `dim 1 of a tensor of shape [8, 240]`. */
   readonly of: string;
-  /** The line of user code that made this tensor; null if it is not known. */
+  /** The line of user code that made this tensor. Null if it is not known. */
   readonly line: string | null;
-  /** The smallest value that it had when the plan was made. */
+  /** The smallest value that was seen when the plan was made. */
   readonly from: number;
-  /** The largest value that it had when the plan was made. */
+  /** The largest value that was seen when the plan was made. */
   readonly to: number;
   /** The largest value that the plan supports. */
   readonly max: number;
-  /** Whether `dynamic` declared it. Otherwise it was seen to vary. */
+  /** Whether `dynamic` declared the size. Otherwise it was seen to vary. */
   readonly isDeclared: boolean;
 }

@@ -36,8 +36,9 @@ export function record(
 }
 
 /**
- * Records what a device computed for `durationMs`, and was given at `start` (a performance.now() time). A device does one thing after the
- * other, so it began this when what was recorded before had ended. Returns `durationMs`.
+ * Records work that a device was given at `start` (a performance.now() time) and computed for `durationMs`. A device
+ * does one thing after the other, so it began this work not before the end of the work that was recorded last.
+ * Returns `durationMs`.
  */
 export function recordOnDevice(
   category: TimelineEvent['category'],

@@ -1,6 +1,6 @@
 /**
- * V8 lets each half of the heap of young objects grow to 16 MiB, which stay resident. Those of a step
- * are few and small: with 4 MiB a step takes as long, and a rank some 10 MiB less.
+ * The size of each half of the heap of young objects. V8 lets it grow to 16 MiB, and the memory stays resident. A step
+ * makes few and small objects. With 4 MiB it takes the same time, and a rank takes some 10 MiB less memory.
  */
 const semiSpaceMebibytes = 4;
 

@@ -37,7 +37,7 @@ export function activationBytes(loss: TensorHandle): number {
     if (node.id >= firstId) {
       for (const input of node.inputs) seen.add(input);
     } else if (memory === 'input') {
-      // The value itself; what else there is has a gradient, and is not read for it.
+      // Only the first input is the value. Gradients do not read the others.
       for (const value of node.inputs.slice(0, 1)) seen.add(value);
     } else if (memory === 'own' && node.value === null) {
       bytes += elementCount(node.shape) * dtypes[node.dtype].bytes;

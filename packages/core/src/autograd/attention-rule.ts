@@ -5,8 +5,8 @@ import { createNode } from '../graph/create-node.ts';
 import type { Node } from '../graph/node.ts';
 
 /**
- * Gradients that make the weights again from numbers of each query. Null where the mask has a gradient, too: that is as
- * large as the scores.
+ * The gradients of attention, which compute the weights again from the log-sum-exp of each query. Null if the mask
+ * requires a gradient, because that gradient is as large as the scores.
  */
 export function attentionGradient(
   { params, inputs }: Node<'attention'>,

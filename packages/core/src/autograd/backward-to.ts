@@ -7,8 +7,8 @@ import { gradientsOfNode } from './rules.ts';
 import { type Seeded, walkBackward } from './walk.ts';
 
 /**
- * The gradients of a part of a model by the values with which it begins. `isFirst` says which these are, in
- * addition to leaves. Leaves do not accumulate them. Values of a checkpoint are computed again. Values without
+ * The gradients of a part of a model by the values with which it begins. `isFirst` says which values these are, in
+ * addition to leaves. Leaves do not accumulate the gradients. Values of a checkpoint are recomputed. Values without
  * a gradient are not in the map.
  */
 export function backwardTo(

@@ -4,8 +4,8 @@ import type { Shape } from '../spec/dtype.ts';
 import { ShapeError, TensorStateError } from '../spec/errors.ts';
 
 /**
- * Throws ShapeError for several elements without a gradient, and for a gradient of another shape; TensorStateError where nothing
- * requires a gradient, and for a tensor that was made of gradients.
+ * Throws ShapeError if the tensor has several elements and no gradient is given, or if the gradient has another shape.
+ * Throws TensorStateError if nothing requires a gradient, or if the tensor was made of gradients.
  */
 export function checkBackward(root: Node, gradient: Shape | undefined): void {
   const { shape } = root;

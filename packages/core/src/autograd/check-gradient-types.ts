@@ -5,8 +5,8 @@ import type { AxisType } from '../spec/op.ts';
 import { gradientType } from './collective-rules.ts';
 
 /**
- * Throws LayoutError where the gradient of a leaf does not lie as the leaf's axis types say. Every value may stand for
- * terms of a sum over ranks, and what is the same on all of them for what varies.
+ * Throws LayoutError if the gradient of a leaf does not have the types that follow from the leaf's axis types. A value
+ * of any type fits where partial is expected, and a value that is the same on all ranks where varying is expected.
  */
 export function checkGradientTypes(leaf: Node, gradient: Node): void {
   if (leaf.axisTypes === null || gradient.axisTypes === leaf.axisTypes) return;

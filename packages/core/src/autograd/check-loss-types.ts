@@ -2,12 +2,12 @@ import { axisFault, describe } from '../graph/axis-faults.ts';
 import { unset } from '../graph/axis-types.ts';
 import type { Node } from '../graph/node.ts';
 
-/** Losses that were checked, with the axes: all leaves of a model ask for the same ones. */
+/** Losses that were checked, with the axes. All leaves of a model ask for the same axes. */
 const checked = new WeakMap<Node, readonly string[]>();
 
 /**
- * Throws LayoutError for a loss that the ranks of some of these axes do not have as one: each would start a gradient of
- * its own, and all of them would be added up.
+ * Throws LayoutError if the ranks of one of these axes do not share one loss. Each rank would start a gradient of its
+ * own, and all of them would be added up.
  */
 export function checkLossTypes(loss: Node, axes: readonly string[]): void {
   if (checked.get(loss) === axes) return;
@@ -29,7 +29,10 @@ export function checkLossTypes(loss: Node, axes: readonly string[]): void {
   checked.set(loss, axes);
 }
 
-/** What the loss has its type of that is not one value for all ranks. Beside data without a type it may have none itself. */
+/**
+ * The value from which the loss has a type other than one value for all ranks. If the loss has no type itself, because
+ * it was also made of data without a type, it is searched among the values that the loss is made of.
+ */
 function sourceOf(loss: Node, axis: string): Node | undefined {
   const seen = new Set([loss]);
   for (const node of seen) {

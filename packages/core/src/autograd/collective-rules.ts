@@ -15,8 +15,8 @@ import type { AxisType, CollectiveOp } from '../spec/op.ts';
 import type { GradientRule } from './gradient-rule.ts';
 
 /**
- * The gradient of a value of each type has this type: a sum over ranks is owed to a value that all
- * ranks use (replicate), and every rank owes the same to each term of a sum (partial).
+ * The type of the gradient of a value of each type. The gradient of a value that each rank uses in its own way
+ * (replicate) is a sum over ranks, and every term of a sum (partial) gets the same gradient on all ranks.
  */
 export const gradientType: { readonly [T in AxisType]: AxisType } = {
   replicate: 'partial',
@@ -25,16 +25,16 @@ export const gradientType: { readonly [T in AxisType]: AxisType } = {
   varying: 'varying',
 };
 
-/** Ranks that send to a rank become ranks that it sends to. */
+/** The destinations of the opposite direction: each rank sends to the rank that it received from. */
 function reversed(destination: readonly number[]): number[] {
   return destination.map((_, rank) => destination.indexOf(rank));
 }
 
 /**
- * Rows of the gradient table for collectives, keyed by the types on both ends and not by the name:
- * all-gather to replicate owes a reduce-scatter, to invariant only the own part, which in turn owes
- * an all-gather (Megatron's f and g are `reinterpret` invariant -> replicate and `allReduce` partial
- * -> invariant).
+ * The gradient rules of collectives. A rule depends on the types before and after the collective, and not only on its
+ * name. The gradient of an all-gather to replicate is a reduce-scatter. That of an all-gather to invariant is only the
+ * rank's own part, whose gradient is an all-gather in turn. (Megatron's f and g are `reinterpret` invariant ->
+ * replicate and `allReduce` partial -> invariant.)
  */
 export const collectiveRules: { readonly [K in CollectiveOp]: GradientRule<K> } = {
   allReduce: (node, gradient) => {
@@ -71,7 +71,7 @@ export const collectiveRules: { readonly [K in CollectiveOp]: GradientRule<K> } 
   localChunk: (node, gradient) => [allGather(gradient, node.params, node.params.dim, 'invariant')],
   reinterpret: (node, gradient) => {
     const { from, to } = node.params;
-    // The gradient arrives with the type owed to `to` and leaves with the type owed to `from`.
+    // The gradient arrives with the type that belongs to `to` and leaves with the type that belongs to `from`.
     if (from === 'invariant' && to === 'replicate')
       return [allReduce(gradient, node.params, { to: 'invariant' })];
     return [reinterpret(gradient, node.params, gradientType[to], gradientType[from])];

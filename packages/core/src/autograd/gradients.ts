@@ -9,8 +9,8 @@ import { gradientsOfNode } from './rules.ts';
 import { type Seeded, walkBackward } from './walk.ts';
 
 /**
- * The gradients of outputs by nodes that they are computed from, leaves or not; null where none flows. Leaves collect
- * nothing. With `createGraph` the gradients are differentiable in turn.
+ * The gradients of outputs by nodes that they are computed from, leaves or not. Null if no gradient flows. Leaves do
+ * not accumulate gradients. With `createGraph` the gradients are differentiable in turn.
  */
 export function gradientsBy(
   outputs: readonly Seeded[],
@@ -44,7 +44,7 @@ export function gradientsBy(
   return inputs.map((input) => found.get(input) ?? null);
 }
 
-/** Several outputs as one: the sum of their products with what they begin with. */
+/** Makes one output of several: the sum of the products of each output and the gradient that it starts with. */
 function together(outputs: readonly Seeded[]): Seeded {
   const [first, ...rest] = outputs;
   if (first === undefined) throw new RangeError('gradients of no outputs');
@@ -54,7 +54,7 @@ function together(outputs: readonly Seeded[]): Seeded {
   return { output, gradient: constantLike(output, 1) };
 }
 
-/** The nodes that a gradient must go through to come to one of the targets. */
+/** The nodes through which gradients reach the targets. */
 function reachingNodes(root: Node, targets: ReadonlySet<Node>): ReadonlySet<Node> {
   const seen = new Set([root]);
   for (const node of seen) {
@@ -67,7 +67,7 @@ function reachingNodes(root: Node, targets: ReadonlySet<Node>): ReadonlySet<Node
   return reaching;
 }
 
-/** What backward makes again of a checkpoint has no gradient, so that a second derivative would lack a part. */
+/** Refuses nodes of a checkpoint: recomputed values have no gradients, so a second derivative would lack a part. */
 function withoutRegions(node: Node, gradient: Node): readonly (Node | null)[] {
   if (node.region === null && node.inputs.every(({ region }) => region === null)) {
     return gradientsOfNode(node, gradient);

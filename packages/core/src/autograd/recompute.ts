@@ -8,13 +8,13 @@ import type { OptionRules } from '../spec/option-rules.ts';
 
 export interface RecomputeOptions {
   /**
-   * Whether forward's value is kept for backward; nodes of which it says no are made again. A region
-   * within another says it first: what the inner one keeps, the outer one may make again.
+   * Whether the value of the forward pass is kept for the backward pass. Other nodes are recomputed. If regions are
+   * nested, the inner one is asked first, and the outer one may still recompute a node that the inner one keeps.
    */
   readonly keeps: (node: Node) => boolean;
-  /** Called when backward comes to this region, before anything of it is made again. */
+  /** Called when the backward pass comes to this region, before any of its nodes is recomputed. */
   readonly onBackward?: () => void;
-  /** Called with each node that backward makes again, and what it is made as. */
+  /** Called with each node that is recomputed, and the node that recomputes it. */
   readonly onRemade?: (node: Node, remade: Node) => void;
 }
 
@@ -27,10 +27,10 @@ const regionRules: OptionRules<RecomputeOptions> = {
 const { enteredRegions: entered } = rankState;
 
 /**
- * A part of a forward pass in which the backward pass computes some values again instead of keeping them (Chen
- * et al. 2016, "Training deep nets with sublinear memory cost"), as copies of its nodes. Random numbers are the
- * same, because they are functions of a key that is data. Updates of buffers are not repeated, because no
- * gradient reads them.
+ * A part of a forward pass of which the backward pass recomputes some values instead of having them kept (Chen
+ * et al. 2016, "Training deep nets with sublinear memory cost"). It recomputes them by copies of the nodes. Random
+ * numbers are the same, because they are functions of a key that is data. Updates of buffers are not repeated, because
+ * no gradient reads them.
  */
 export class RecomputeRegion implements Region {
   readonly #options: RecomputeOptions;
@@ -55,12 +55,12 @@ export class RecomputeRegion implements Region {
     this.#kept.add(node);
   }
 
-  /** The backward pass computes `node` again by another expression of the same value. */
+  /** Has the backward pass recompute `node` by another expression of the same value. */
   remake(node: Node, expression: () => Node): void {
     this.#remakes.set(node, expression);
   }
 
-  /** Computes nodes again before they are used, so that collectives among them start early. */
+  /** Recomputes nodes before they are used, so that collectives among them start early. */
   prefetch(nodes: readonly Node[]): void {
     entered.add(this);
     for (const node of nodes) this.#copyOf(node);
@@ -112,7 +112,7 @@ function substituted(node: Node): Node {
   return node.region?.substitute(node) ?? node;
 }
 
-/** A node's gradients, of values that are made again where its region or those of its inputs say so. */
+/** Wraps `gradientsOf` so that it reads recomputed values where the regions of a node and its inputs say so. */
 export function recomputing<T>(gradientsOf: (node: Node, gradient: Node, output: Node) => T) {
   return (node: Node, gradient: Node): T => {
     const output = substituted(node);
@@ -126,7 +126,7 @@ export function recomputing<T>(gradientsOf: (node: Node, gradient: Node, output:
   };
 }
 
-/** A backward pass is over. */
+/** Ends the recomputation of a backward pass. Call this when the pass is over. */
 export function endRecomputation(): void {
   for (const region of entered) region.close();
   entered.clear();

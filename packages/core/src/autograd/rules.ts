@@ -59,7 +59,10 @@ function zeros(like: Node): Node {
   return constantLike(like, 0);
 }
 
-/** What goes to the larger (or smaller) of two: equal values share it, and with a NaN both have it, as in PyTorch. */
+/**
+ * The gradient goes to the larger (or smaller) of two values. Equal values share it. If one of them is NaN, both get
+ * all of it, as in PyTorch.
+ */
 function chooseGradient(node: Node, gradient: Node, larger: boolean): Node[] {
   const [a, b] = [inputAt(node, 0), inputAt(node, 1)];
   const shared = where(equal(a, b), scale(gradient, 0.5), gradient);
@@ -69,7 +72,7 @@ function chooseGradient(node: Node, gradient: Node, larger: boolean): Node[] {
   return larger ? [part(aLess), part(bLess)] : [part(bLess), part(aLess)];
 }
 
-/** Of operands of few bits, products have gradients of as many bits, whatever their sums are given in. */
+/** The gradients of a product of 16-bit operands are computed from 16-bit gradients, also if its result is f32 sums. */
 function matmulGradient(node: Node<'matmul'>, owed: Node): Node[] {
   const { transposeA, transposeB } = node.params;
   const [a, b] = [inputAt(node, 0), inputAt(node, 1)];
@@ -87,7 +90,7 @@ function weightGradient(
   transposeA: boolean,
   transposeB: boolean,
 ): Node {
-  // A weight shared by a batch: one product over all rows instead of one per batch item and a sum.
+  // If a batch shares the weight, one product over all rows replaces a product for each batch item and their sum.
   if (b.shape.length === 2 && a.shape.length > 2 && !transposeA) {
     const rows = (x: Node): Node => {
       const columns = sizeAt(x.shape, x.shape.length - 1);
@@ -103,7 +106,7 @@ function weightGradient(
   return sumTo(full, b.shape);
 }
 
-/** Puts zeros where the slice took nothing. */
+/** Puts zeros at the elements that the slice did not take. */
 function sliceGradient(node: Node<'slice'>, gradient: Node): Node {
   const shape = inputAt(node, 0).shape;
   const { starts, steps } = node.params;
@@ -113,7 +116,7 @@ function sliceGradient(node: Node<'slice'>, gradient: Node): Node {
   return pad(spread, before, after);
 }
 
-/** Element i of a dim goes to i * step, with zeros between. */
+/** Moves element i of a dim to i * step, with zeros between the elements. */
 function spreadSteps(x: Node, steps: readonly number[], limit: Shape): Node {
   let spread = x;
   steps.forEach((step, dim) => {
@@ -160,7 +163,7 @@ function concatGradient(node: Node<'concat'>, gradient: Node): Node[] {
   });
 }
 
-/** What was written over has no gradient: only the last one of equal indices has. */
+/** An element that was overwritten has no gradient. If indices are equal, only the last one gets the gradient. */
 function scatterGradient(node: Node<'scatter'>, gradient: Node): (Node | null)[] {
   const [x, index, source] = [inputAt(node, 0), inputAt(node, 1), inputAt(node, 2)];
   const { dim } = node.params;
@@ -186,7 +189,7 @@ function powGradient(node: Node, gradient: Node, output: Node): Node[] {
   ];
 }
 
-/** Differentiates a composite through its decomposition; for second derivatives. */
+/** Differentiates a composite through its decomposition. Second derivatives need this. */
 function throughDecomposition<K extends CompositeOp>(
   node: Node<K>,
   gradient: Node,
@@ -208,7 +211,7 @@ function throughDecomposition<K extends CompositeOp>(
     gradientsOf: gradientsOfNode,
     onLeaf: (leaf, result) => results.set(leaf, result),
   });
-  // An input that stands twice gets the whole gradient once.
+  // If an input occurs twice, its first occurrence gets the whole gradient.
   return node.inputs.map((input, index) =>
     node.inputs.indexOf(input) === index ? (results.get(input) ?? null) : null,
   );
@@ -241,7 +244,7 @@ const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
 
   neg: (_, gy) => [neg(gy)],
   abs: (node, gy) => [mul(gy, sign(inputAt(node, 0)))],
-  // A derivative of 0 is not none: an optimizer goes on with its momentum, as in PyTorch.
+  // A gradient of zeros is not the same as no gradient. With zeros an optimizer still applies momentum, as in PyTorch.
   sign: (_, gy) => [zeros(gy)],
   exp: (_, gy, y) => [mul(gy, y)],
   log: (node, gy) => [div(gy, inputAt(node, 0))],
@@ -375,7 +378,7 @@ const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
   refresh: () => [null],
 };
 
-/** The one gradient table: compute ops here, collectives in collective-rules.ts. A missing row does not compile. */
+/** The gradient rules of all ops. Those of collectives are in collective-rules.ts. A missing rule does not compile. */
 export const gradientRules: { readonly [K in Op]: GradientRule<K> } = {
   ...rules,
   ...collectiveRules,
@@ -389,13 +392,13 @@ function applyRule<K extends Op>(
   return gradientRules[node.op](node, gradient, output);
 }
 
-/** Gradients of a node's inputs, in their dtypes; `output` is what they read in the place of its value. */
+/** The gradients of a node's inputs, in the inputs' dtypes. They read `output` in the place of the node's value. */
 export function gradientsOfNode(
   node: Node,
   gradient: Node,
   output: Node = node,
 ): readonly (Node | null)[] {
   const gradients = applyRule(node, gradient, output);
-  // Ops that take inputs of several float dtypes, as norms do, have gradients in that of their result.
+  // Ops that take inputs of several float dtypes, such as norms, make gradients in the dtype of their result.
   return gradients.map((part, index) => part && cast(part, inputAt(node, index).dtype));
 }

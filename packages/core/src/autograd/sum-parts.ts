@@ -2,7 +2,7 @@ import { type AxisTypes, uniform, unset } from '../graph/axis-types.ts';
 import { createNode } from '../graph/create-node.ts';
 import { isOp, none, type Node } from '../graph/node.ts';
 
-/** Where a piece lies in the whole: from `start` of `dim`, and zeros elsewhere. */
+/** A value that lies from `start` on along `dim` of a larger one, which has zeros elsewhere. */
 interface Piece {
   readonly dim: number;
   readonly start: number;
@@ -10,9 +10,9 @@ interface Piece {
 }
 
 /**
- * The sum of what the uses of a value owe it. The gradients of slices that tile the value (queries,
- * keys and values cut from one product) are one concatenation instead of pads and additions over
- * the whole.
+ * The sum of the gradients that the uses of a value give it. If the uses are slices that tile the value, such as
+ * queries, keys and values in one product, the sum is one concatenation instead of pads and additions of the size of
+ * the value.
  */
 export function sumParts(parts: readonly [Node, ...Node[]]): Node {
   const [first, ...rest] = parts;
@@ -24,7 +24,7 @@ export function addParts(a: Node, b: Node): Node {
   return createNode('add', none, [a, b], typesOfSum([a, b]));
 }
 
-/** Whatever the types of the parts, each is a term of what is owed to the value. */
+/** The axis types of a sum of gradients. Whatever types the parts have, each is a term of the value's gradient. */
 function typesOfSum(parts: readonly Node[]): AxisTypes | null {
   const [like = null] = parts.map(({ axisTypes }) => axisTypes);
   if (parts.every(({ axisTypes }) => axisTypes === like)) return like;
@@ -48,7 +48,7 @@ function tile(like: Node, parts: readonly Node[]): Node | undefined {
   return createNode('concat', { dim }, contents, typesOfSum(contents));
 }
 
-/** Undefined where the node is not a piece between zeros along one dim. */
+/** The piece of a node that pads it with zeros along one dim. Undefined for other nodes. */
 function pieceOf(node: Node): Piece | undefined {
   const [content] = node.inputs;
   if (!isOp(node, 'pad') || node.params.value !== 0 || content === undefined) return undefined;

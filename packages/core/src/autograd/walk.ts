@@ -11,28 +11,28 @@ import { sumParts } from './sum-parts.ts';
 export interface WalkOptions {
   /** Whether a gradient must reach this node. */
   readonly needs: (node: Node) => boolean;
-  /** Where the walk ends and `onLeaf` is told. */
+  /** Whether the walk ends at this node and calls `onLeaf`. */
   readonly isLeaf: (node: Node) => boolean;
-  /** Called before anything else, with all leaves that the walk will come to. */
+  /** Called first, with all leaves that the walk will come to. */
   readonly onStart?: (leaves: Iterable<Node>) => void;
-  /** Gradients of a node's inputs; null where none flows. */
+  /** The gradients of a node's inputs. Null for an input to which no gradient flows. */
   readonly gradientsOf: (node: Node, gradient: Node) => readonly (Node | null)[];
   /** Called with the gradient of each node that the walk comes to. */
   readonly onGradient?: (node: Node, gradient: Node) => void;
-  /** Called as soon as the last use of a leaf has been seen, so in the order of backward. Null: no gradient flowed. */
+  /** Called when the last use of a leaf has been visited, so in backward order. Null if no gradient flows to it. */
   readonly onLeaf: (leaf: Node, gradient: Node | null) => void;
 }
 
-/** An output, and the gradient from which it starts, with its shape. */
+/** An output, and the gradient that the walk starts with there, which has the output's shape. */
 export interface Seeded {
   readonly output: Node;
   readonly gradient: Node;
 }
 
 /**
- * Reverse-mode differentiation of the sum of what the outputs are owed: visits nodes from the youngest to the oldest and adds the nodes of
- * the gradient to the graph. Throws TensorStateError where a value that a gradient reads is no longer
- * that of the forward pass.
+ * Reverse-mode differentiation from several outputs, whose gradients are summed. It visits nodes from the youngest to
+ * the oldest and adds the nodes of the gradients to the graph. Throws TensorStateError if a gradient reads a value that
+ * is no longer that of the forward pass.
  */
 export function walkBackward(outputs: readonly Seeded[], options: WalkOptions): void {
   withoutAutocast(() => walk(outputs, options));
@@ -79,7 +79,7 @@ function walk(outputs: readonly Seeded[], options: WalkOptions): void {
   }
 }
 
-/** Inner nodes youngest first, and how often each leaf is used by them. */
+/** Collects the inner nodes, youngest first, and the number of times that they use each leaf. */
 function collect(
   roots: readonly Node[],
   options: WalkOptions,

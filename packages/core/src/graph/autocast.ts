@@ -8,7 +8,7 @@ import type { OptionRules } from '../spec/option-rules.ts';
 export interface AutocastOptions {
   /** The dtype to which operands of products are rounded. Default: bf16. */
   readonly dtype?: HalfDType;
-  /** False: ops use the dtypes of their inputs, also inside another autocast. Default: true. */
+  /** If false, ops use the dtypes of their inputs, also inside another autocast. Default: true. */
   readonly enabled?: boolean;
 }
 
@@ -28,12 +28,15 @@ export function autocast<T>(options: AutocastOptions, body: () => T): T {
   return within('autocast', { autocast: enabled ? dtype : null }, body);
 }
 
-/** Ops that `body` builds take what they are given: gradients, updates, and what a run makes of a program. */
+/**
+ * Ops that `body` builds take their inputs in the dtypes that they have. This is for gradients, for updates, and for
+ * the ops that composites are replaced by when a plan is made.
+ */
 export function withoutAutocast<T>(body: () => T): T {
   return within('a function of the library', { autocast: null }, body);
 }
 
-/** To what operands of products are rounded now; null outside of autocast. */
+/** The dtype to which operands of products are rounded now. Null outside of autocast. */
 export function autocastDType(): HalfDType | null {
   return currentScope().autocast;
 }

@@ -12,7 +12,7 @@ export interface NewNode<K extends Op = Op> {
   readonly params: OpParams[K];
   readonly inputs: readonly Node[];
   readonly dtype: DType;
-  /** Whether a gradient comes through it to the inputs that require one. */
+  /** Whether a gradient comes through the node to those inputs that require one. */
   readonly inGradient: boolean;
 }
 
@@ -20,13 +20,13 @@ interface Fault {
   readonly op: string;
   readonly axis: string;
   readonly inputs: readonly Node[];
-  /** What stands behind the name of the op and its line. */
+  /** The text of the message that follows the name of the op and its line. */
   readonly of: string;
   readonly found: string;
   readonly todo: string;
 }
 
-/** At the line of the user's code that is running. */
+/** Makes an error that names the line of the user's code that is running. */
 export function axisFault({ op, axis, inputs, of, found, todo }: Fault): LayoutError {
   const { line } = new CallSite(op);
   const names = inputs.map((input) => nameNear(input, axis));
@@ -44,7 +44,7 @@ export function axisFault({ op, axis, inputs, of, found, todo }: Fault): LayoutE
   );
 }
 
-/** An invariant value that meets what each rank has, or uses, in its own way. */
+/** The error for an op in which an invariant value meets a value that each rank has, or uses, in its own way. */
 export function tornFault({ op, inputs }: NewNode, axis: string): LayoutError {
   const needy = inputs.find((input) => input.requiresGrad && typeOn(input, axis) === 'invariant');
   const other = inputs.find((input) => {
@@ -61,7 +61,7 @@ export function tornFault({ op, inputs }: NewNode, axis: string): LayoutError {
   });
 }
 
-/** An op of terms that are not summed yet, which is not the terms of the op of their sum. */
+/** The error for an op of terms that are not summed yet, if the op of each term is not a term of the op of the sum. */
 export function partialFault({ op, inputs }: NewNode, axis: string): LayoutError {
   return axisFault({
     op,
@@ -73,7 +73,7 @@ export function partialFault({ op, inputs }: NewNode, axis: string): LayoutError
   });
 }
 
-/** An update after which a leaf would not be any more what it is declared to be. */
+/** The error for an update after which a leaf would no longer have the type that it is declared to have. */
 export function storedFault(target: Node, value: Node, axis: string): LayoutError {
   return axisFault({
     op: 'assign',
@@ -88,7 +88,7 @@ export function storedFault(target: Node, value: Node, axis: string): LayoutErro
   });
 }
 
-/** As ` 'blocks.0.norm.weight', which is invariant on the axis 'tp'`. */
+/** A text such as `'blocks.0.norm.weight' that is invariant on the axis 'tp'`. */
 export function describe(node: Node | undefined, axis: string): string {
   if (node === undefined) return 'nothing';
   const type = typeOn(node, axis);
@@ -104,10 +104,10 @@ function typeOn(node: Node, axis: string): KnownAxisType {
   return (node.axisTypes ?? unset).on(axis);
 }
 
-/** Most nodes that are looked at for a name. */
+/** The largest number of nodes that are searched for a name. */
 const searched = 10_000;
 
-/** Of the nearest named value of which a node is made; first of those by which it has its type. */
+/** The name of the nearest named value that a node is made of. Values of the node's own type are preferred. */
 function nameNear(node: Node, axis: string): string | null {
   return searchName(node, axis, typeOn(node, axis)) ?? searchName(node, axis, null);
 }

@@ -1,15 +1,15 @@
 import type { AxisType } from '../spec/op.ts';
 
-/** What is known of a value on one axis; `uniform` of numbers of the program, which are whatever an op needs. */
+/** The type of a value on one axis, as far as it is known. Numbers of the program are `uniform`: they fit any type. */
 export type KnownAxisType = AxisType | 'uniform' | 'unset';
 
-/** How a value lies on each axis of the mesh. Equal ones are one object, so nodes compare and join them at once. */
+/** How a value lies on each axis of the mesh. Equal types are one object, so comparing and joining them is fast. */
 export class AxisTypes {
-  /** Of the axes on which it has a type. */
+  /** The types of the axes on which the value has one. */
   readonly byAxis: ReadonlyMap<string, AxisType>;
-  /** On all other axes. */
+  /** The type on all other axes. */
   readonly elsewhere: 'uniform' | 'unset';
-  /** All that there are, by what they say: they never change. */
+  /** All objects of this class, by their contents, which never change. */
   static readonly #interned = new Map<string, AxisTypes>();
   readonly #changed = new Map<string, Map<AxisType, AxisTypes>>();
   #mix: AxisMix | null = null;
@@ -34,7 +34,7 @@ export class AxisTypes {
     return this.byAxis.get(axis) ?? this.elsewhere;
   }
 
-  /** The same, with another type on one axis. */
+  /** The same types, but with `type` on one axis. */
   with(axis: string, type: AxisType): AxisTypes {
     const known = this.#changed.get(axis)?.get(type);
     if (known !== undefined) return known;
@@ -44,7 +44,7 @@ export class AxisTypes {
     return made;
   }
 
-  /** The same, without a type on one axis. */
+  /** The same types, but without a type on one axis. */
   without(axis: string): AxisTypes {
     return AxisTypes.of(
       new Map([...this.byAxis].filter(([name]) => name !== axis)),
@@ -52,25 +52,25 @@ export class AxisTypes {
     );
   }
 
-  /** As an input of an op through which a gradient comes to it, or none does. */
+  /** These types as those of the only input of an op. `needsGradient`: whether a gradient comes back to the input. */
   mixed(needsGradient: boolean): AxisMix {
     if (needsGradient) return (this.#mix ??= AxisMix.of(this, true));
     return (this.#mixOutsideGradient ??= AxisMix.of(this, false));
   }
 }
 
-/** Of values that are made of numbers of the program alone. */
+/** The types of values that are made only of numbers of the program. */
 export const uniform: AxisTypes = AxisTypes.of(new Map(), 'uniform');
 
-/** Of values of which nobody has said anything. */
+/** The types of values for which nothing was declared. */
 export const unset: AxisTypes = AxisTypes.of(new Map(), 'unset');
 
-/** What inputs of an op are on one axis, as bits of a set; `uniform` ones add none. */
+/** The types that the inputs of an op have on one axis, as the bits of a set. A `uniform` input adds no bit. */
 const bit = {
   unset: 1,
   replicate: 2,
   invariant: 4,
-  /** Replicate and invariant, where no gradient comes to the value: then both are the same on all ranks, and no more. */
+  /** Replicate and invariant inputs to which no gradient comes. Both then only mean: the same value on all ranks. */
   sameReplicate: 8,
   sameInvariant: 16,
   varying: 32,
@@ -85,14 +85,14 @@ const outsideGradient: { readonly [T in AxisType]: number } = {
 };
 
 /**
- * The types of all inputs of an op, as sets. Equal ones are one object that knows what it was joined with, so the
- * types of a node cost a look-up for each input.
+ * The types of all inputs of an op, as one set for each axis. Equal mixes are one object, which remembers the mixes
+ * that it was joined with. The types of a node therefore cost one look-up for each input.
  */
 export class AxisMix {
-  /** All that there are, by what they say: they never change, but for what they remember. */
+  /** All objects of this class, by their sets, which never change. */
   static readonly #known = new Map<string, AxisMix>();
   readonly #byAxis: ReadonlyMap<string, number>;
-  /** On all other axes. */
+  /** The set on all other axes. */
   readonly #elsewhere: number;
   readonly #joins = new Map<AxisMix, AxisMix>();
   #result: AxisTypes | null | undefined;
@@ -103,7 +103,7 @@ export class AxisMix {
     this.#elsewhere = elsewhere;
   }
 
-  /** Of one input. */
+  /** The mix of one input. */
   static of({ byAxis, elsewhere }: AxisTypes, needsGradient: boolean): AxisMix {
     const bits = needsGradient ? bit : outsideGradient;
     const sets = [...byAxis].map(([axis, type]) => [axis, bits[type]] as const);
@@ -124,7 +124,7 @@ export class AxisMix {
     return this.#byAxis.keys();
   }
 
-  /** With the inputs of `other`. */
+  /** The mix of these inputs and those of `other`. */
   with(other: AxisMix): AxisMix {
     if (other === this) return this;
     const known = this.#joins.get(other);
@@ -140,7 +140,10 @@ export class AxisMix {
     return this.#byAxis.get(axis) ?? this.#elsewhere;
   }
 
-  /** Of an op of such inputs; null where that depends on the op, as some input is partial, or where no op takes them. */
+  /**
+   * The types of the result of an op of these inputs. Null if they depend on the op, because an input is partial on
+   * some axis, or if no op takes these inputs.
+   */
   get result(): AxisTypes | null {
     if (this.#result === undefined) {
       const isPlain = [...this.#byAxis.values()].every(
@@ -151,7 +154,7 @@ export class AxisMix {
     return this.#result;
   }
 
-  /** On one axis; null as of `result`. */
+  /** The type of the result on one axis. Null if, on this axis, one of the reasons of `result` holds. */
   resultOn(axis: string): KnownAxisType | null {
     const set = this.#on(axis);
     return has(set, bit.partial) || isTorn(set) ? null : joined(set);
@@ -162,7 +165,7 @@ export class AxisMix {
     return has(this.#on(axis), bit.partial);
   }
 
-  /** Of the sum of such values where each is a term of one sum over the ranks, as the parts of a gradient are. */
+  /** The types of the sum of the inputs, if each is a term of one sum over the ranks, like the parts of a gradient. */
   get sum(): AxisTypes {
     return (this.#sum ??= this.#each((set) => (has(set, bit.partial) ? 'partial' : joined(set))));
   }
@@ -185,12 +188,15 @@ function has(set: number, bits: number): boolean {
   return (set & bits) > 0;
 }
 
-/** Whether one value is owed the same by all ranks, while each owes another gradient to what it meets. */
+/**
+ * Whether one input must get the same gradient on all ranks (it is invariant), while another input of the same op makes
+ * the gradient different on each rank.
+ */
 function isTorn(set: number): boolean {
   return has(set, bit.invariant) && has(set, bit.replicate | bit.varying);
 }
 
-/** Of an op whose inputs are these, none of them partial. */
+/** The type of an op's result from the set of its inputs' types. None of them may be partial. */
 function joined(set: number): KnownAxisType {
   if (set === 0) return 'uniform';
   if (has(set, bit.varying)) return 'varying';

@@ -1,14 +1,14 @@
 import { type CapturedStack, captureStack, userLine } from '../spec/stack.ts';
 
-/** Our own frames stand between the user's line and the capture, most of all for modules in modules. */
+/** Frames of the library lie between the user's line and the capture. Nested modules have the most of them. */
 const MAX_FRAMES = 40;
 
 /**
- * Which operation user code called, and where. Taking one costs 5 to 10 µs, so only nodes have one whose
- * failure is found in a run, far from that line; the text is made when it is asked for.
+ * The operation that user code called, and the line of the call. Capturing one costs 5 to 10 µs, so only nodes whose
+ * failure is found in a run, far from that line, have one. The text of the line is made when it is asked for.
  */
 export class CallSite {
-  /** The name that users know: `crossEntropy`, and not the `gather` inside. */
+  /** The name that users know, for example `crossEntropy`, and not the `gather` inside it. */
   readonly operation: string;
   readonly #stack: CapturedStack;
 
@@ -18,13 +18,13 @@ export class CallSite {
     this.#stack = captureStack(MAX_FRAMES);
   }
 
-  /** The line of user code, as `path:line:column`; null where it is not known. */
+  /** The line of user code, as `path:line:column`. Null if it is not known. */
   get line(): string | null {
     return userLine(this.#stack.stack ?? '');
   }
 }
 
-/** The line of user code, as ` at path:line:column`; empty where it is not known. */
+/** The line of user code, as ` at path:line:column`. Empty if it is not known. */
 export function placeOf(site: CallSite | null): string {
   const line = site?.line ?? null;
   return line === null ? '' : ` at ${line}`;

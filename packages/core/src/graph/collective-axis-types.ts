@@ -4,13 +4,13 @@ import { axisFault, describe } from './axis-faults.ts';
 import { type AxisTypes, type KnownAxisType, unset } from './axis-types.ts';
 import type { Node } from './node.ts';
 
-/** What a collective takes and gives on its axis. */
+/** The types that a collective takes and gives on its axis. */
 interface Signature {
   readonly takes: AxisType;
   readonly gives: AxisType;
 }
 
-/** The signatures that spec/op.ts says in words. */
+/** The signatures that the comments of spec/op.ts describe. */
 const signatures: {
   readonly [K in CollectiveOp]: (params: CollectiveParams[K]) => Signature;
 } = {
@@ -27,9 +27,10 @@ const signatures: {
 };
 
 /**
- * A replicate value may stand for a varying one whose ranks happen to be equal, and a varying one for the terms of a
- * sum: their gradients fit (varying is a partial gradient of the first, replicate a varying one of the second).
- * Only what is invariant may not stand for anything else.
+ * A value may be passed where a wider type is taken: a replicate value is a varying one that happens to be equal on all
+ * ranks, and varying values can be the terms of a sum. The gradients fit: a varying gradient may stand for the partial
+ * one of a replicate value, and a replicate gradient for the varying one of a varying value. An invariant value cannot
+ * stand for another type.
  */
 const width: { readonly [T in Exclude<AxisType, 'invariant'>]: number } = {
   replicate: 0,
@@ -37,7 +38,7 @@ const width: { readonly [T in Exclude<AxisType, 'invariant'>]: number } = {
   partial: 2,
 };
 
-/** Changes of type for which a gradient rule is right; of any other, values or gradients would not be what they claim. */
+/** The changes of type that have a correct gradient rule. With others, values or gradients would have a wrong type. */
 const reinterpretations: { readonly [T in AxisType]: readonly AxisType[] } = {
   invariant: ['replicate'],
   replicate: ['varying', 'partial'],
@@ -46,8 +47,9 @@ const reinterpretations: { readonly [T in AxisType]: readonly AxisType[] } = {
 };
 
 /**
- * How the result of a collective lies on the axes of the mesh; on others than its own as its input does. Throws
- * LayoutError where the input is not what the collective takes, ConfigError for a reinterpretation that there is not.
+ * How the result of a collective lies on the axes of the mesh. On axes other than the collective's own it lies as the
+ * input does. Throws LayoutError if the collective does not take the type of the input, and ConfigError for a
+ * reinterpretation that does not exist.
  */
 export function collectiveAxisTypes<K extends CollectiveOp>(
   op: K,
@@ -70,7 +72,7 @@ export function collectiveAxisTypes<K extends CollectiveOp>(
       todo: remedy(found, takes, axis),
     });
   }
-  // What nobody knows to be the same on all ranks is not known to be so by being called another name.
+  // Reinterpreting a value of unknown type does not show that it is the same on all ranks.
   if (op === 'reinterpret' && found === 'unset' && gives === 'replicate') return x.axisTypes;
   return types.with(axis, gives);
 }

@@ -11,9 +11,9 @@ import { hasUnknownRows, rowCountOf } from './row-counts.ts';
 import { Node, none, type NodeValue, type Region } from './node.ts';
 
 /**
- * A node of inferred shape and dtype. Throws ShapeError, DTypeError or LayoutError where the op does not take its
- * inputs. What inference does not know of `axisTypes`, such as what a collective gives, its maker says, and for rows of
- * which value it is made where only a run knows their number: `like`.
+ * Makes a node of inferred shape and dtype. Throws ShapeError, DTypeError or LayoutError if the op does not take its
+ * inputs. The caller gives `axisTypes` if they cannot be inferred, as for the result of a collective. If only a run
+ * knows the number of rows, and the inputs do not say it, it is that of `like`.
  */
 export function createNode<K extends Op>(
   op: K,
@@ -27,7 +27,7 @@ export function createNode<K extends Op>(
   const inGradient = isGradEnabled() && kindOf(dtype) === 'float';
   let requiresGrad = false;
   let ofGradient = false;
-  // Most values have no types, or all are made of numbers: then nothing is joined.
+  // Types are joined only if an input has some. Most values have none, or are made of numbers only.
   let types: AxisTypes | null = uniform;
   let isTyped = false;
   let hasUnknown = hasUnknownRows(shape);
@@ -49,7 +49,10 @@ export function createNode<K extends Op>(
   return node;
 }
 
-/** What an op takes inside autocast in the place of its inputs. f64 stays: who asks for it wants its digits. */
+/**
+ * The inputs of an op, cast to the dtype that the op takes inside autocast. f64 stays as it is, because a user who asks
+ * for f64 wants its precision.
+ */
 function autocastInputs(op: Op, inputs: readonly Node[]): readonly Node[] {
   const { autocast } = currentScope();
   if (autocast === null) return inputs;
@@ -60,7 +63,8 @@ function autocastInputs(op: Op, inputs: readonly Node[]): readonly Node[] {
     const isTaken = policy === 'f32' ? isHalfDType(input.dtype) : kindOf(input.dtype) === 'float';
     if (!isTaken || input.dtype === dtype || input.dtype === 'f64') return input;
     const cast = (): Node => createNode('cast', { dtype }, [input]);
-    // Of a parameter that is whole for this pass alone, backward makes 16 bits again as well.
+    // The input is a parameter that is unsharded for this pass only. The cast joins its region, so that backward makes
+    // the copy of 16 bits again, too, instead of having it kept.
     return input.op === 'detach' && input.region !== null ? inRegion(input.region, cast) : cast();
   });
 }
@@ -77,7 +81,7 @@ export function inputNode(
   return node;
 }
 
-/** The next node of the program, as it stands. */
+/** Makes the next node of the program from these parts, without checking or inferring anything. */
 export function makeNode<K extends Op>(
   op: K,
   params: OpParams[K],
@@ -104,20 +108,20 @@ export function inRegion<T>(region: Region | null, body: () => T): T {
   return within('a forward pass', { region }, body);
 }
 
-/** The largest id so far. New nodes have larger ids. */
+/** The largest node id so far. New nodes have larger ids. */
 export function newestNodeId(): number {
   return rankState.nextNodeId - 1;
 }
 
 /**
- * Programs begin in era 0; each recomputation of a backward pass begins another one. Equal
- * expressions of different eras are not merged, nor are they computed in one segment.
+ * The era of new nodes. Programs begin in era 0, and each recomputation of a backward pass begins another era. Equal
+ * expressions of different eras are not merged, and nodes of different eras are not computed in one segment.
  */
 export function currentEra(): number {
   return rankState.era;
 }
 
-/** Nodes made from now on are of this era. */
+/** Sets the era of the nodes that are made from now on. */
 export function setEra(value: number): void {
   rankState.era = value;
 }
@@ -137,20 +141,20 @@ export function noGrad<T>(body: () => T): T {
   return within('noGrad', { isGradEnabled: false }, body);
 }
 
-/** Has every node that is made from now on keep its call site, and not those alone whose failure only a run finds. */
+/** If on, all nodes that are made from now on keep their call sites. Otherwise only those do that can fail in a run. */
 export function traceCallSites(on: boolean): void {
   rankState.tracesCallSites = on;
 }
 
 /**
- * Nodes that `body` makes come from this call site, or from none. Null: each takes its own. Taking one costs more than making a
- * node, and what a gradient or an update consists of has no line of its own.
+ * Nodes that `body` makes get this call site, or none. With null, each node captures its own. Capturing one costs more
+ * than making a node, and the nodes of a gradient or an update have no line of user code of their own.
  */
 export function atCallSite<T>(site: CallSite | 'none' | null, body: () => T): T {
   return site === null ? body() : within('a call', { site }, body);
 }
 
-/** Where an operation comes from that is asked for now; null where nodes keep no call sites. */
+/** The call site of an operation that is called now. Null if nodes keep no call sites. */
 export function siteOf(operation: string): CallSite | null {
   const { site } = currentScope();
   return site === 'none' || !rankState.tracesCallSites ? null : (site ?? new CallSite(operation));

@@ -10,14 +10,14 @@ import { softmax, softmaxGrad } from './build/normalize.ts';
 import { max, sum, sumTo } from './build/reduce.ts';
 import type { Node } from './node.ts';
 
-/** Operands in the dtype that is computed with. */
+/** The operands of attention, in the dtype that is computed with. */
 interface Operands {
   readonly q: Node;
   readonly k: Node;
   readonly mask: Node | undefined;
 }
 
-/** Where scores and weights have their keys. */
+/** The dim of the keys in scores and weights. */
 const keyDim = [3];
 
 export function attentionParts(params: AttentionParams, inputs: readonly Node[]): Node {
@@ -33,14 +33,14 @@ export function attentionLogSumExpParts(params: AttentionParams, inputs: readonl
   const none = constant(Infinity, rows, scores.dtype);
   if (sizeAt(scores.shape, 3) === 0) return none;
   const { largest, isBlind } = largestOf(scores);
-  // Where no key is seen, nothing may be subtracted from.
+  // The scores of a query that sees no key are all -Infinity. Subtracting their largest would make NaN, so 0 is used.
   const shift = where(isBlind, constantLike(largest, 0), largest);
   const powers = exp(sub(scores, expandReduced(shift, keyDim, scores)));
   return where(isBlind, none, add(log(sum(powers, keyDim)), shift));
 }
 
 /*
- * Gradients make the weights by the softmax that forward makes, so that a program that holds both has them once.
+ * The gradients compute the weights by the same softmax as the forward pass, so that a program with both has it once.
  */
 
 export function attentionQueryGradParts(params: AttentionParams, inputs: readonly Node[]): Node {
@@ -67,10 +67,10 @@ export function attentionValueGradParts(params: AttentionParams, inputs: readonl
   return cast(sumTo(product, shape), dtype);
 }
 
-/** Gradients of the scores, without their factor. Shape: -> [B, G, H / G * T, S]. */
+/** The gradients of the products q kᵀ, without the factor `scale`, stacked by group. Shape: -> [B, G, H / G * T, S]. */
 function stackedSlopes(params: AttentionParams, inputs: readonly Node[]): Node {
   const [q, k, v, dy, , , mask] = inputs;
-  // Rounded weights are all that a program keeps of them then.
+  // softmaxGrad takes the rounded weights, so that a program need not keep the unrounded ones.
   const weights = rounded(attentionWeights(params, operandsOf(q, k, mask)), params);
   const { shape } = given(v);
   const owed = matmul(stacked(wide(dy), shape), wide(v), false, true);
@@ -82,12 +82,16 @@ function attentionWeights(params: AttentionParams, operands: Operands): Node {
   return weightsOf(attentionScores(params, operands), operands.mask);
 }
 
-/** What queries see of keys; one whose scores are all masked sees nothing. Shape: [B, H, T, S] -> [B, H, T, S]. */
+/**
+ * The weights: the softmax of the scores over the keys. They are zeros for a query whose scores are all masked.
+ * Shape: [B, H, T, S] -> [B, H, T, S].
+ */
 export function weightsOf(scores: Node, mask: Node | null | undefined): Node {
   if (!mask || sizeAt(scores.shape, 3) === 0) return softmax(scores);
   const isBlind = expandReduced(largestOf(scores).isBlind, keyDim, scores);
   const nothing = constantLike(scores, 0);
-  // The softmax of a row that sees nothing is NaN, and so is all that comes back through it to a mask that is learnt.
+  // The softmax of a row that is all masked is NaN, and a gradient through it would make the gradient of a trained mask
+  // NaN, too.
   const weights = softmax(mask.requiresGrad ? where(isBlind, nothing, scores) : scores);
   return where(isBlind, nothing, weights);
 }
@@ -97,12 +101,16 @@ function largestOf(scores: Node): { readonly largest: Node; readonly isBlind: No
   return { largest, isBlind: equal(largest, constantLike(largest, Number.NEGATIVE_INFINITY)) };
 }
 
-/** Masks are added, not selected: an addition hands a gradient on as it is. Shape: -> [B, H, T, S]. */
+/**
+ * The scores q kᵀ scale plus the masks. Masks are added, and not applied by `where`, because an addition passes the
+ * gradient on unchanged. Shape: -> [B, H, T, S].
+ */
 export function attentionScores(
   { causal, scale: factor, rounding }: AttentionParams,
   { q, k, mask }: Operands,
 ): Node {
-  // A product of values of 16 bits is one of their copies in f32: what is scaled first is none.
+  // Backends recognize a product of 16-bit values by its operands, which are casts of such values to f32. A scaled
+  // operand is not a cast, so with rounding the product is scaled afterwards.
   const products =
     rounding === 'none'
       ? matmul(stacked(scale(q, factor), k.shape), k, false, true)
@@ -112,7 +120,7 @@ export function attentionScores(
   return mask === undefined ? visible : add(visible, mask);
 }
 
-/** 0 where query t sees key s <= t, and minus infinity elsewhere. Shape: scores [B, H, T, S] -> [1, 1, T, S]. */
+/** A mask with 0 where query t sees key s <= t, and -Infinity elsewhere. Shape: scores [B, H, T, S] -> [1, 1, T, S]. */
 export function causalMask({ shape, dtype }: Pick<Node, 'shape' | 'dtype'>): Node {
   const square = shape.slice(2);
   const seen = lessEqual(iota(square, 1), iota(square, 0));
@@ -129,8 +137,9 @@ export function weighted(weights: Node, v: Node): Node {
 }
 
 /**
- * The query heads of a group stand below each other: one product for each group. Products of 16 bits are those whose operands
- * are copies of such values in f32, so these move first. Shape: x [B, H, T, N] -> [B, G, H / G * T, N].
+ * Stacks the rows of a group's query heads, so that each group needs one product. A cast from 16 bits to f32 is
+ * applied after the stacking, because backends recognize a product of 16-bit values by operands that are such casts.
+ * Shape: x [B, H, T, N] -> [B, G, H / G * T, N].
  */
 function stacked(x: Node, shape: Shape): Node {
   const [, groups = 0] = shape;
@@ -142,7 +151,7 @@ function stacked(x: Node, shape: Shape): Node {
   return reshape(x, [batch, groups, groups === 0 ? 0 : (heads / groups) * rows, columns]);
 }
 
-/** In the dtype of the scores, with the digits that products are to have. */
+/** Rounds x to the dtype that operands of products are rounded to, and keeps it in the dtype of the scores. */
 function rounded(x: Node, { rounding }: AttentionParams): Node {
   return rounding === 'none' ? x : cast(cast(x, rounding), x.dtype);
 }

@@ -7,7 +7,8 @@ import { cumsum } from './build/reduce.ts';
 import type { Node } from './node.ts';
 
 /**
- * Every row times the matrix of every group, of which each row takes one: work for as many groups as there are.
+ * Multiplies all rows by the matrix of each group, and selects for each row the product of its own group. The work is
+ * that of a product of all rows for each group.
  * Shape: x [N, K], w [G, K, M], counts [G] -> [N, M].
  */
 export function groupedMatmulParts(x: Node, w: Node, counts: Node, transposeB: boolean): Node {
@@ -27,7 +28,7 @@ export function groupedMatmulParts(x: Node, w: Node, counts: Node, transposeB: b
 export function groupedMatmulWeightParts(a: Node, b: Node, counts: Node): Node {
   const [rows = 0, width = 0] = a.shape;
   const columns = sizeAt(b.shape, 1);
-  // Rows of other groups may hold what is not finite: both operands have zeros in their place.
+  // Rows of other groups may not be finite, so they are replaced by zeros in both operands.
   const own = (x: Node, isMember: Node): Node =>
     where(expandTo(isMember, x.shape), x, constantLike(x, 0));
   const products = membersOf(counts, rows).map((isMember) =>
@@ -36,7 +37,7 @@ export function groupedMatmulWeightParts(a: Node, b: Node, counts: Node): Node {
   return products.length === 0 ? constant(0, [0, width, columns], a.dtype) : concat(products, 0);
 }
 
-/** For each group which rows are its own. Shape: counts [G] -> bool [rows, 1] for each group. */
+/** For each group, the mask of its own rows. Shape: counts [G] -> bool [rows, 1] for each group. */
 function membersOf(counts: Node, rows: number): Node[] {
   const ends = cumsum(counts, 0);
   const starts = sub(ends, counts);

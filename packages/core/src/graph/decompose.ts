@@ -44,12 +44,12 @@ function lastDim(x: Node): [number] {
   return [x.shape.length - 1];
 }
 
-/** A per-row value back to x's shape. */
+/** Expands a per-row value to x's shape. */
 function perRow(value: Node, x: Node): Node {
   return expandReduced(value, lastDim(x), x);
 }
 
-/** An empty row has no largest element, and nothing to subtract it from. */
+/** Subtracts the largest element of each row. An empty row has none. */
 function subtractMax(x: Node): Node {
   if (x.shape.at(-1) === 0) return x;
   return sub(x, perRow(max(x, lastDim(x)), x));
@@ -75,7 +75,7 @@ function leadingDims(x: Node): number[] {
 }
 
 /**
- * log(1 + x) for x >= 0, where 1 + x has lost digits of x: what was lost of x is divided out again
+ * log(1 + x) for x >= 0. The sum 1 + x loses digits of x, and the factor x / ((1 + x) - 1) corrects for the loss
  * (Higham 2002, "Accuracy and stability of numerical algorithms", section 1.14.1).
  */
 function log1p(x: Node): Node {
@@ -97,7 +97,7 @@ function geluTanhInner(x: Node): Node {
   return tanh(scale(add(x, scale(mul(square(x), x), tanhCubic)), tanhScale));
 }
 
-/** dL/dx of a normalisation whose output is normalized * weight. */
+/** The gradient by x of a normalization whose output is normalized * weight. */
 function normGrad(normalized: Node, inverse: Node, weighted: Node, subtractMean: boolean): Node {
   const projection = perRow(mean(mul(weighted, normalized), lastDim(weighted)), weighted);
   const removed = sub(weighted, mul(normalized, projection));
@@ -107,7 +107,7 @@ function normGrad(normalized: Node, inverse: Node, weighted: Node, subtractMean:
   );
 }
 
-/** What each composite op means, in primitives; shapes as in spec/op.ts. */
+/** The meaning of each composite op, in primitives. The shapes are those of spec/op.ts. */
 export const decompositions: { readonly [K in CompositeOp]: Decompose<K> } = {
   sigmoid: (_, inputs) => {
     const x = inputAt(inputs, 0);
@@ -195,7 +195,7 @@ export const decompositions: { readonly [K in CompositeOp]: Decompose<K> } = {
   attentionValueGrad: attentionValueGradParts,
 };
 
-/** A composite node in primitives; `inputs` stand in for the node's own. */
+/** Builds a composite op from primitives, with `inputs` in the place of the node's own inputs. */
 export function decompose<K extends CompositeOp>(
   op: K,
   params: OpParams[K],

@@ -23,7 +23,7 @@ export function attentionLogSumExpShape(
   return { shape: q.shape.slice(0, 3), dtype: computeDType(q.dtype) };
 }
 
-/** The gradient of input `index`. */
+/** The shape and dtype of the gradient of input `index`. */
 export const attentionGradShape =
   (op: AttentionOp, index: 0 | 1 | 2) =>
   (params: AttentionParams, inputs: readonly ValueType[]): ValueType => {

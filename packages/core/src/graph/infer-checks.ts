@@ -28,7 +28,7 @@ export function requireDType(op: string, input: ValueType, allowed: readonly DTy
   );
 }
 
-/** Before the name of a dtype as it is spoken. */
+/** The article for the name of a dtype as it is spoken. */
 export function article(dtype: DType): 'a' | 'an' {
   return dtype === 'bool' || dtype === 'bf16' || dtype === 'u8' ? 'a' : 'an';
 }
@@ -47,7 +47,7 @@ export function shapeFault(
 }
 
 export const floats: readonly DType[] = ['f32', 'f64', 'f16', 'bf16'];
-/** What is computed with; i64 is only stored, moved and cast. */
+/** The dtypes that arithmetic takes. i64 is only stored, moved and cast. */
 export const numbers: readonly DType[] = [...floats, 'i32', 'u8'];
 export const bools: readonly DType[] = ['bool'];
 
@@ -104,7 +104,10 @@ export function withSize(shape: Shape, dim: number, size: number): Shape {
   return shape.map((old, d) => (d === dim ? size : old));
 }
 
-/** A row-wise op: the last input dim must equal the vectors' size. */
+/**
+ * Infers a row-wise op. `vectors` are the inputs whose size must equal the last dim of the first input, and `tensors`
+ * those that must have its shape.
+ */
 export const rowwise =
   (op: string, vectors: readonly number[], tensors: readonly number[]) =>
   (_: unknown, inputs: readonly ValueType[]): ValueType => {
@@ -139,7 +142,7 @@ export const rowVector =
 
 /** Throws ShapeError for sizes that no tensor has. */
 export function requireSizes(op: string, shape: Shape): void {
-  // Whether a run knows a number of rows that is NaN is checked with the inputs.
+  // NaN stands for a number of rows that only a run knows. Whether an input has such rows is checked in row-counts.ts.
   if (
     shape.every(
       (size, dim) => (Number.isSafeInteger(size) && size >= 0) || (dim === 0 && Number.isNaN(size)),
@@ -157,7 +160,7 @@ export function requireSizes(op: string, shape: Shape): void {
   );
 }
 
-/** The shape of one of equal parts along a dim. Throws ShapeError where the dim is not a multiple of their number. */
+/** The shape of one of `parts` equal parts along a dim. Throws ShapeError if the dim is not a multiple of `parts`. */
 export function divided(
   op: string,
   inputs: readonly ValueType[],

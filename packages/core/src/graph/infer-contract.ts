@@ -3,7 +3,7 @@ import type { ValueType } from '../spec/dtype.ts';
 import type { Conv2dParams, OpParams } from '../spec/op.ts';
 import { at, floats, requireDType, requireSameDType, shapeFault } from './infer-checks.ts';
 
-/** Output size of one spatial dim, PyTorch's formula. */
+/** The output size of one spatial dim, by PyTorch's formula. */
 export function conv2dOutputSize(
   params: Conv2dParams,
   axis: 0 | 1,

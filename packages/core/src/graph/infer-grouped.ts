@@ -42,7 +42,7 @@ export function groupedMatmulWeightShape(_: unknown, inputs: readonly ValueType[
   return { shape, dtype: a.dtype };
 }
 
-/** Rows, another operand of floats, and counts. */
+/** Checks the operands: rows x of floats, another operand of the same dtype, and i32 counts. */
 function requireOperands(op: string, inputs: readonly ValueType[]): void {
   const [x, other, counts] = [at(inputs, 0), at(inputs, 1), at(inputs, 2)];
   requireDType(op, x, floats);

@@ -3,7 +3,7 @@ import type { ValueType } from '../spec/dtype.ts';
 import { DTypeError, ShapeError } from '../spec/errors.ts';
 import { at, numbers, requireDType, shapeFault } from './infer-checks.ts';
 
-/** One index for each element that is taken or added; checks x and index. */
+/** Checks x and the index of an op that has one index for each element that it takes or adds. */
 export function requireElementIndices(op: string, dim: number, inputs: readonly ValueType[]): void {
   const [x, index] = [at(inputs, 0), at(inputs, 1)];
   requireIndices(op, dim, x, index);
@@ -19,7 +19,7 @@ export function requireElementIndices(op: string, dim: number, inputs: readonly 
   );
 }
 
-/** One index for each row; checks x and index. */
+/** Checks x and the index of an op that has one index for each row. */
 export function requireRowIndices(op: string, dim: number, inputs: readonly ValueType[]): void {
   const [x, index] = [at(inputs, 0), at(inputs, 1)];
   requireIndices(op, dim, x, index);
@@ -40,7 +40,7 @@ export function requireAddend(op: string, x: ValueType, source: ValueType): void
   );
 }
 
-/** Checks indices by their dtype; `op` is the operation that the user called. */
+/** Checks the dtype of indices. `op` is the operation that the user called. */
 export function requireIndexDType(op: string, { dtype, shape }: ValueType): void {
   if (dtype === 'i32') return;
   throw new DTypeError(

@@ -53,7 +53,7 @@ function concatShape(params: OpParams['concat'], inputs: readonly ValueType[]): 
 
 const same = (_: unknown, inputs: readonly ValueType[]): ValueType => first(inputs);
 
-/** Shape and dtype of every op's result; throws ShapeError or DTypeError. */
+/** Infers the shape and dtype of each op's result. Throws ShapeError or DTypeError. */
 export const infer: { readonly [K in Op]: Infer<K> } = {
   input: () => {
     throw new TypeError('an input is made by inputNode');

@@ -6,9 +6,9 @@ import type { Node } from './node.ts';
 import { opFacts } from './op-facts.ts';
 
 /**
- * How the result of an op lies on the axes of the mesh, where its inputs have types; null where nothing is known.
- * Collectives have a table of their own (collective-axis-types.ts). Throws LayoutError where the result, or a
- * gradient, would mean something else than that of the same op on one rank: see docs/decisions/0013-axis-types.md.
+ * How the result of an op lies on the axes of the mesh, if its inputs have types. Null if nothing is known.
+ * Collectives have a table of their own (collective-axis-types.ts). Throws LayoutError if the result, or a gradient,
+ * would not mean what it means for the same op on one rank. See docs/decisions/0013-axis-types.md.
  */
 export function joinAxisTypes(node: NewNode): AxisTypes | null {
   if (node.op === 'assign') return stored(node);
@@ -44,7 +44,7 @@ function partialOn(node: NewNode, mix: AxisMix, axis: string): AxisType {
   return 'partial';
 }
 
-/** Whether the op of the ranks' terms is the terms of the op of the sum. */
+/** Whether the op of each rank's term is a term of the op of the sum. */
 function keepsSums(node: NewNode, axis: string): boolean {
   const { linearIn } = opFacts[node.op];
   if (!isLinearHere(node)) return false;
@@ -56,7 +56,7 @@ function keepsSums(node: NewNode, axis: string): boolean {
   );
 }
 
-/** Ops that round are not linear, nor is one that puts another number than 0 around a value. */
+/** Whether an op is linear with these parameters. An op that rounds to integers is not, nor is a pad with non-zeros. */
 function isLinearHere({ op, params, dtype }: NewNode): boolean {
   if (op === 'cast' || op === 'div') return kindOf(dtype) === 'float';
   return op !== 'pad' || !('value' in params) || params.value === 0;
@@ -73,7 +73,7 @@ function isSame(input: Node, axis: string, inGradient: boolean): boolean {
   return type !== 'varying' && type !== 'partial';
 }
 
-/** Zeros are a term of any sum. */
+/** Whether a node is made of zeros only, which are a term of any sum. */
 function isZero({ op, params, inputs: [input] }: Node): boolean {
   if (op === 'constant') return 'value' in params && params.value === 0;
   const isMoved = op === 'expand' || op === 'reshape' || op === 'permute' || op === 'slice';
@@ -81,8 +81,9 @@ function isZero({ op, params, inputs: [input] }: Node): boolean {
 }
 
 /**
- * What a leaf is declared to be stays true; elsewhere an update is what is stored. What gradient is owed to a leaf that
- * trains only a declaration says, as none goes on to what was stored.
+ * The types of an update's result. On axes for which the leaf has a declared type, it keeps that type, and the stored
+ * value must fit it. On other axes it has the types of the stored value. A leaf that requires a gradient has only its
+ * declared types: they say which gradient it gets, and no gradient goes on to the stored value.
  */
 function stored({ inputs: [target, value] }: NewNode): AxisTypes | null {
   if (target === undefined || value === undefined) throw new RangeError('assign without value');
@@ -95,13 +96,13 @@ function stored({ inputs: [target, value] }: NewNode): AxisTypes | null {
   return types;
 }
 
-/** What earlier updates stored, which are not made yet, is no declaration. */
+/** The leaf that an update writes. Earlier updates that are not computed yet are skipped, as they declare nothing. */
 function leafOf(target: Node): Node {
   const [earlier] = target.inputs;
   return target.op === 'assign' && earlier !== undefined ? leafOf(earlier) : target;
 }
 
-/** Whether contents that are `given` may lie in a leaf that is `declared`. */
+/** Whether contents of the type `given` may be stored in a leaf of the declared type. */
 function mayStand(given: KnownAxisType, declared: AxisType): boolean {
   if (given === 'unset' || given === 'uniform' || given === declared) return true;
   return declared !== 'partial' && (given === 'replicate' || given === 'invariant');

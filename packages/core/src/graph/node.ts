@@ -7,13 +7,13 @@ import type { Storage } from './storage.ts';
 
 /** Receives the gradient of a leaf during backward. */
 export interface GradientSink {
-  /** A backward pass begins that comes to the leaf, from a loss, or null where it begins with a gradient. */
+  /** Called when a backward pass begins that reaches the leaf. `loss` is null if the pass starts from a gradient. */
   expect?(loss: Node | null): void;
-  /** Called once in a pass; not where the pass fails before, or no gradient flows. */
+  /** Called once in a pass. Not called if the pass fails before, or if no gradient flows to the leaf. */
   accumulate(gradient: Node): void;
 }
 
-/** The largest number that a size becomes, and where that was declared. */
+/** The largest value that a size may have, and the call site that declared it. */
 export interface SizeLimit {
   readonly max: number;
   readonly site: CallSite;
@@ -21,37 +21,37 @@ export interface SizeLimit {
 
 /** A number of rows that a run computes. */
 export interface RowCount {
-  /** i32 []. */
+  /** The node that computes the number. Shape: i32 []. */
   readonly count: Node;
-  /** The most that it may be. */
+  /** The largest value that the number may have. */
   readonly max: number;
 }
 
 export interface HostValue {
   readonly kind: 'host';
   readonly bytes: Uint8Array;
-  /** Whether nobody else has the bytes, so that they can be freed before they are garbage. */
+  /** Whether nothing else refers to the bytes, so that they can be freed before the garbage collector finds them. */
   readonly owned?: boolean;
 }
 
-/** What a realized node holds. */
+/** The value of a realized node, or the reason why there is none. */
 export type NodeValue =
   | HostValue
   | { readonly kind: 'device'; readonly storage: Storage }
   | { readonly kind: 'paged'; readonly page: Page }
   | { readonly kind: 'freed'; readonly by: string }
-  /** The run that was to compute it failed. */
+  /** The run that was to compute the node failed. */
   | { readonly kind: 'failed'; readonly error: unknown };
 
-/** A part of a forward pass whose values backward may make again instead of having them kept. */
+/** A part of a forward pass whose values may be recomputed in the backward pass instead of being kept. */
 export interface Region {
-  /** What backward reads in the place of a node that was made in this region. */
+  /** The node that the backward pass reads in the place of a node that was made in this region. */
   substitute(node: Node): Node;
-  /** Forgets what was made again, when a backward pass is over. */
+  /** Forgets the recomputed nodes when a backward pass is over. */
   close(): void;
 }
 
-/** From the gradient of a node to those of the inputs that it names; null where none flows. */
+/** Makes, from the gradient of a node, the gradients of `inputs`. Null for an input to which no gradient flows. */
 export type OwnGradient = (
   gradient: Node,
   inputs: readonly Node[],
@@ -59,7 +59,7 @@ export type OwnGradient = (
 ) => readonly (Node | null)[];
 
 /**
- * One value of the lazy graph. What it computes never changes; `value` appears when it is realized.
+ * One value of the lazy graph. What it computes never changes. `value` is set when it is realized.
  * Ids ascend in program order, so sorting by id is a topological sort that is the same on all ranks.
  */
 export class Node<K extends Op = Op> {
@@ -72,38 +72,38 @@ export class Node<K extends Op = Op> {
   inputs: readonly Node[];
   requiresGrad: boolean;
   value: NodeValue | null = null;
-  /** What takes the gradient of a leaf that trains. */
+  /** Takes the gradient of a leaf that is trained. */
   sink: GradientSink | null = null;
-  /** Leaves that stay on the device once they are there: parameters, buffers, optimizer state. */
+  /** Whether a leaf stays on the device once it is there, as parameters, buffers and optimizer states do. */
   resident = false;
-  /** Whether something frees its memory that knows when nobody reads it any more: a gradient's holder, or a pipeline. */
+  /** Whether an owner, such as the holder of a gradient or a pipeline, frees the memory after its last read. */
   hasOwner = false;
-  /** Whether a gradient stands in it that has no gradient itself, and that nobody detached. */
+  /** Whether the value depends on a gradient that is not differentiable and was not detached. */
   ofGradient = false;
-  /** How it lies on the axes of the mesh; null where nobody has said anything. */
+  /** How the value lies on the axes of the mesh. Null if nothing is known. */
   axisTypes: AxisTypes | null = null;
-  /** How many rows there are, where only a run knows and the size of dim 0 is NaN. */
+  /** The number of rows if only a run knows it. The size of dim 0 is then NaN. */
   rowCount: RowCount | null = null;
-  /** What its sizes were declared to become, by dim. */
+  /** The declared limits of sizes, by dim. */
   sizeLimits: ReadonlyMap<number, SizeLimit> | null = null;
-  /** What lets the garbage collector see the size of its memory on the device. */
+  /** Memory of the size of the node's device memory, by which the garbage collector sees that size. */
   weight: ArrayBuffer | null = null;
   /** Nodes with a smaller id than this that still read this leaf would see a later value. */
   updatedAt = 0;
   /**
-   * Where user code asked for the node. Nodes have it whose failure only a run finds, and those of programs
-   * that are new.
+   * The call site in user code. Nodes have one if their failure is only found in a run. While call sites are traced
+   * (traceCallSites), all nodes have one.
    */
   site: CallSite | null = null;
-  /** The part of a forward pass that the node belongs to; backward may make the node again there. */
+  /** The part of a forward pass that the node belongs to. The backward pass may recompute the node there. */
   readonly region: Region | null;
   /** Equal expressions of different eras are not merged, as `currentEra` says. */
   readonly era: number;
-  /** What changes the gradient of the node, when backward comes to it. */
+  /** The hooks that may replace the gradient of the node when the backward pass reaches it. */
   gradientHooks: Set<(gradient: Node) => Node> | null = null;
-  /** The gradient of an `ownGradient` node, by its inputs but the first. */
+  /** The rule by which an `ownGradient` node makes the gradients of its inputs other than the first. */
   ownGradient: OwnGradient | null = null;
-  /** Scratch of graph walks: a walk owns a node whose mark is the walk's number. */
+  /** Scratch data of graph walks. If `mark` is the number of a walk, `slot` belongs to that walk. */
   mark = 0;
   slot = 0;
 
@@ -135,5 +135,5 @@ export function isOp<K extends Op>(node: Node, op: K): node is Node<K> {
   return node.op === op;
 }
 
-/** Shared by all nodes without parameters, so that signatures recognise them at once. */
+/** The parameters of all ops without parameters. It is one object, so that signatures recognize it at once. */
 export const none: OpParams['add'] = Object.freeze({});

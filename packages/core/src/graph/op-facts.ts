@@ -1,29 +1,35 @@
 import type { CollectiveOp, CompositeOp, Op, TransferOp } from '../spec/op.ts';
 
-/** What the engine knows of an op, beside the type of its result, what it is made of, and its gradient. */
+/** Facts about an op, besides the shape and dtype of its result, its decomposition and its gradient. */
 export interface OpFacts {
-  /** Who carries it out; a composite, the device or, in its parts, the device. No one: `graph`. */
+  /**
+   * Who carries the op out: the device, a process group or a store of pages. A `composite` runs on the device, whole or
+   * decomposed. `graph`: nobody, because the op is only in the graph.
+   */
   readonly by: 'device' | 'composite' | 'group' | 'store' | 'graph';
-  /** Whether it takes values of any dtype as they are, or those that a device computes with. */
+  /** Whether the op takes values of any dtype as they are, or only in the dtypes that a device computes with. */
   readonly dtypes: 'any' | 'computed';
-  /** What its result takes on the device: memory of its own, that of its input, or none, as it is made where it is read or lies elsewhere. */
+  /**
+   * The memory of the result on the device: its own, or that of the input. It is `none` for a value that is computed
+   * where it is read, or that lies elsewhere.
+   */
   readonly memory: 'own' | 'input' | 'none';
-  /** Whether it takes long to make again: products, and what other ranks sent. */
+  /** Whether recomputing the op is expensive, as for products and for data from other ranks. */
   readonly isDear: boolean;
   /** Whether data travels between ranks. */
   readonly travels: boolean;
-  /** Whether it gives what it takes where the axis has one rank. */
+  /** Whether the op returns its input unchanged if the axis has one rank. */
   readonly isIdentityAlone: boolean;
-  /** Whether its result may lie where its input lay. */
+  /** Whether the result may overwrite the input. */
   readonly worksInPlace: boolean;
   /**
-   * In which inputs it is linear: groups of inputs, of which those of one group may be partial sums together, where
-   * the other inputs are the same on all ranks. The result is a partial sum, too. `all`: one group of all inputs.
+   * The groups of inputs in which the op is linear. The inputs of one group may be partial sums together, if the other
+   * inputs are the same on all ranks. The result is then a partial sum, too. `all` means one group of all inputs.
    */
   readonly linearIn: 'all' | readonly (readonly number[])[];
   /**
-   * In what it takes floats inside autocast: products in the dtype of the autocast (`lower`); `f32`, where f16 and bf16
-   * would lose what the op is for; other ops as they are given them.
+   * The dtype in which the op takes floats inside autocast: `lower` is the dtype of the autocast, for products. `f32`
+   * is for ops whose results would be too inexact in f16 and bf16. Other ops take their inputs as given.
    */
   readonly autocast: 'lower' | 'f32' | 'asGiven';
 }
@@ -38,15 +44,15 @@ const local = {
 } as const;
 const compute = { ...local, by: 'device', dtypes: 'computed', memory: 'own' } as const;
 const linear = { ...compute, linearIn: 'all' } as const;
-/** Of each factor alone. */
+/** An op that is linear in each of its two factors. */
 const bilinear = { ...compute, linearIn: [[0], [1]] } as const;
 const product = { ...bilinear, isDear: true, autocast: 'lower' } as const;
-/** Carries elements as they are to another place. */
+/** An op that moves elements without changing them. */
 const movement = { ...linear, dtypes: 'any' } as const;
 const composite = { ...compute, by: 'composite' } as const;
-/** Of rows: its sums, exponentials and differences need more digits than its result. */
+/** An op on rows. Its sums, exponentials and differences need more precision than its result. */
 const rowwise = { ...composite, autocast: 'f32' } as const;
-/** Who builds it says to what its operands are rounded: masks keep their digits. */
+/** Autocast does not change the inputs. The caller says how operands are rounded, and masks keep their precision. */
 const attention = { ...composite, isDear: true } as const;
 const collective = {
   ...local,
@@ -155,7 +161,7 @@ export const opFacts: Readonly<Record<Op, OpFacts>> = {
   allToAllRows: { ...travelling, isIdentityAlone: false, linearIn: [] },
   broadcast: { ...travelling, worksInPlace: true },
   reduce: { ...travelling, worksInPlace: true },
-  // A rank may send to itself, and one that nobody sends to has zeros.
+  // With one rank, the rank may send to itself, or to nobody, which gives zeros.
   sendRecv: { ...travelling, isIdentityAlone: false },
   localChunk: { ...collective, isIdentityAlone: true },
   reinterpret: { ...collective, memory: 'input' },
@@ -172,7 +178,7 @@ export const opFacts: Readonly<Record<Op, OpFacts>> = {
   assign: graph,
 };
 
-/** Ops that a process group carries out, some without sending anything. */
+/** Whether a process group carries out an op. Some of these ops send nothing. */
 export function isCollectiveOp(op: Op): op is CollectiveOp {
   return opFacts[op].by === 'group';
 }

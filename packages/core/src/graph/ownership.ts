@@ -3,7 +3,7 @@ import type { Page } from '../paging/page.ts';
 import type { HostValue, Node } from './node.ts';
 import type { Storage } from './storage.ts';
 
-/** Frees what a dropped node held, where nothing freed it before. */
+/** Frees the storage of a node that was garbage collected, unless it was freed before. */
 const unreachable = new FinalizationRegistry<Storage>((storage) => storage.release());
 
 /** Gives a node device memory of its own. */
@@ -14,13 +14,13 @@ export function adoptStorage(node: Node, storage: Storage): void {
   if (!node.resident && !node.hasOwner) weigh(node, storage.buffer.byteLength);
 }
 
-/** From this size on, allocated memory that nothing is written to takes none. */
+/** The least size of a weight. An array of at least this size takes no memory until something is written to it. */
 const weightBytes = 1024 * 1024;
 
 /**
- * A node is a few small objects, so the garbage collector has no reason to look for those that were
- * dropped, while their memory on the device runs out. An array of that size, which is never touched and so
- * takes no memory, gives it one. Small results have one together.
+ * A node is a few small objects, so the garbage collector has no reason to collect dropped nodes while device memory
+ * runs out. An array of the size of the device memory gives it a reason. Nothing is written to the array, so it takes
+ * no memory. Several small results share one array.
  */
 function weigh(node: Node, byteLength: number): void {
   rankState.unweighedBytes += byteLength;
@@ -63,8 +63,8 @@ function releaseValue(node: Node): void {
 }
 
 /**
- * Frees the memory of an array at once: the collector sees large arrays late, when those of some hundred
- * megabytes are waiting. A part of a buffer is left to it.
+ * Frees the memory of an array at once, because the garbage collector may let some hundred megabytes of such arrays
+ * pile up. An array that is only a part of its buffer is left to the collector.
  */
 function freeBytes({ buffer, byteLength }: Uint8Array): void {
   if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0);

@@ -2,7 +2,7 @@ import { describeValue } from '../spec/describe-value.ts';
 import type { DType } from '../spec/dtype.ts';
 import { DTypeError } from '../spec/errors.ts';
 
-/** [least, largest]; for i64 of what a number can say exactly. */
+/** The least and the largest element. For i64 they are those that a JavaScript number represents exactly. */
 const ranges: Readonly<Partial<Record<DType, readonly [number, number]>>> = {
   i64: [Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER],
   i32: [-(2 ** 31), 2 ** 31 - 1],
@@ -11,8 +11,8 @@ const ranges: Readonly<Partial<Record<DType, readonly [number, number]>>> = {
 };
 
 /**
- * Throws DTypeError for a number that an integer or bool tensor would hold as another one, and for what is no number, of
- * which arithmetic would make NaN.
+ * Throws DTypeError for a number that an integer or bool tensor cannot represent exactly, and for a value that is not a
+ * number, because arithmetic would turn it into NaN.
  */
 export function requireElement(dtype: DType, value: number): void {
   const range = ranges[dtype];

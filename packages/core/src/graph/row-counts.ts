@@ -4,15 +4,15 @@ import { ShapeError } from '../spec/errors.ts';
 import type { Op } from '../spec/op.ts';
 import type { Node, RowCount } from './node.ts';
 
-/** Whether only a run knows how many rows there are: then the size of dim 0 is NaN. */
+/** Whether only a run knows the number of rows. The size of dim 0 is then NaN. */
 export function hasUnknownRows(shape: Shape): boolean {
   return Number.isNaN(shape[0]);
 }
 
 /**
- * The number of rows of a result whose size of dim 0 only a run knows: that of the inputs, or that of `like`, for which
- * something is repeated. Null where the size is known. Throws ShapeError where rows meet whose numbers were computed apart,
- * and for sizes of other dims that are not known.
+ * The number of rows of a result, if only a run knows it. It is that of the inputs, or that of `like` if no input has
+ * one, as when a value is repeated for the rows of `like`. Null if the size is known. Throws ShapeError if inputs have
+ * numbers of rows that were computed separately, or if the size of another dim is not known.
  */
 export function rowCountOf(
   op: Op,

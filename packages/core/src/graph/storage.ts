@@ -1,6 +1,6 @@
 import type { Backend, DeviceBuffer } from '../spec/backend.ts';
 
-/** One allocation, perhaps shared by several storages (the gradients of a bucket). */
+/** One allocation. Several storages may share it, as those of the gradients of a bucket do. */
 class Allocation {
   readonly backend: Backend;
   readonly buffer: DeviceBuffer;
@@ -42,12 +42,12 @@ export class Storage {
     return new Storage(allocation, allocation.buffer);
   }
 
-  /** A storage of some of these bytes. The memory is kept until both are released. */
+  /** Makes a storage of a part of these bytes. The memory is kept until both storages are released. */
   part(byteOffset: number, byteLength: number): Storage {
     return new Storage(this.#allocation, this.buffer.subBuffer(byteOffset, byteLength));
   }
 
-  /** Another storage of the same bytes. */
+  /** Makes another storage of the same bytes. */
   share(): Storage {
     return new Storage(this.#allocation, this.buffer);
   }

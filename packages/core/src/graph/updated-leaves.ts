@@ -11,14 +11,14 @@ export function targetOf(assign: Node): Node {
   return target.op === 'assign' ? targetOf(target) : target;
 }
 
-/** Whether `input` got other contents after `reader` was made of it: `reader` means the earlier ones. */
+/** Whether `input` was updated after `reader` was built from it. `reader` means the earlier contents. */
 export function isUpdatedFor(reader: Node, input: Node): boolean {
   if (reader.op === 'assign' || input.value === null) return false;
   const leaf = input.op === 'assign' ? targetOf(input) : input;
   return reader.id < leaf.updatedAt;
 }
 
-/** Throws TensorStateError where `reader` means contents of an input that are no longer there. */
+/** Throws TensorStateError if `reader` needs contents of `input` that an update has overwritten. */
 export function checkNotUpdated(reader: Node, input: Node): void {
   if (!isUpdatedFor(reader, input)) return;
   throw new TensorStateError(
@@ -33,8 +33,8 @@ export function checkNotUpdated(reader: Node, input: Node): void {
 }
 
 /**
- * Throws TensorStateError where one of `gradients`, which were made after `olderId` for a backward pass through
- * `node`, reads contents of an input that are no longer those of the forward pass.
+ * Throws TensorStateError if one of `gradients` reads an input of `node` that was updated since the forward pass. The
+ * gradients were made after `olderId` for a backward pass through `node`.
  */
 export function checkGradientsNotUpdated(
   node: Node,
@@ -52,12 +52,12 @@ export function checkGradientsNotUpdated(
   }
 }
 
-/** Whether a node has no graph any more: a backward pass that comes to it fails. */
+/** Whether a node has given up its graph. A backward pass that comes to it then fails. */
 export function hasGivenUpGraph({ value, inputs, op }: Node): boolean {
   return value !== null && inputs.length === 0 && op !== 'input';
 }
 
-/** Whether a backward pass from `root` would come to an expression whose inputs were updated since. */
+/** Whether a backward pass from `root` would come to a node whose inputs were updated after it was built. */
 export function dependsOnUpdated(root: Node): boolean {
   const walk = newWalk();
   const stack = [root];

@@ -8,7 +8,7 @@ export interface DimRange {
   readonly stop: number;
 }
 
-/** Elements of a box of a tensor, row by row within the box: those from `start` to `stop` - 1. */
+/** The elements `start` to `stop` - 1 of a box of a tensor, counted row by row within the box. */
 export interface Chunk {
   /** A range of each dim. */
   readonly box: readonly DimRange[];
@@ -16,10 +16,10 @@ export interface Chunk {
   readonly stop: number;
 }
 
-/** The place of a rank on an axis: the number of its ranks, and which of them it is. */
+/** The place of a rank on an axis: the number of ranks of the axis, and the rank's number among them. */
 export type PlaceOf = (axis: string) => { readonly size: number; readonly rank: number };
 
-/** A chunk with the whole tensor. */
+/** The chunk that is the whole tensor. */
 export function wholeChunk(shape: Shape): Chunk {
   return chunkOfBox(boxOf(shape));
 }
@@ -43,8 +43,8 @@ export function sameBox(a: readonly DimRange[], b: readonly DimRange[]): boolean
 }
 
 /**
- * torch.chunk's rule: each part has ceil(size / parts) elements, or `chunk`; the last parts may have fewer, or
- * none.
+ * The rule of torch.chunk: each part has `chunk` elements, by default ceil(size / parts). The last parts may have
+ * fewer, or none.
  */
 export function chunkRange(
   size: number,
@@ -55,7 +55,7 @@ export function chunkRange(
   return { start: Math.min(size, index * chunk), stop: Math.min(size, (index + 1) * chunk) };
 }
 
-/** The ranges of a dim that a place has, in their order; one empty range if it has nothing. */
+/** The ranges of a dim that a place has, in order. It is one empty range if the place has nothing. */
 export function dimRanges(
   size: number,
   axes: readonly string[],
@@ -79,7 +79,7 @@ export function dimRanges(
   );
 }
 
-/** Elements `start` to `stop - 1` of what ranges have together. */
+/** The indices `start` to `stop - 1` of all ranges together. */
 function takeRanges(ranges: readonly DimRange[], start: number, stop: number): DimRange[] {
   let offset = 0;
   return ranges.flatMap((range) => {
@@ -91,8 +91,8 @@ function takeRanges(ranges: readonly DimRange[], start: number, stop: number): D
 }
 
 /**
- * The shape of what a place has, without padding. If elements are shared out row by row, they lie in a row
- * along dim 0.
+ * The shape of what a place has, without padding. If axes of `flat` shard the tensor, its elements lie in a row along
+ * dim 0.
  */
 export function localShape(shape: Shape, layout: Layout, placeOf: PlaceOf): Shape {
   const { dims } = layout;
@@ -127,14 +127,14 @@ function flatRange(
   return own;
 }
 
-/** Whether a place has anything of a tensor with this layout. It has nothing if another rank has it alone. */
+/** Whether a place has anything of a tensor with this layout. It has nothing if only another rank has the tensor. */
 export function isHeldAt({ only }: Pick<Layout, 'only'>, placeOf: PlaceOf): boolean {
   return only === undefined || placeOf(only.axis).rank === only.rank;
 }
 
 /**
- * The elements of a tensor that a place has, in their order. Every place has an empty tensor. The stored array
- * may be longer, by padding at its end.
+ * The elements of a tensor that a place has, in order. A tensor without elements is at every place. The stored array
+ * may be longer, because of padding at its end.
  */
 export function chunksOf(shape: Shape, layout: Layout, placeOf: PlaceOf): readonly Chunk[] {
   if (elementCount(shape) === 0) return [wholeChunk(shape)];
@@ -147,7 +147,7 @@ export function chunksOf(shape: Shape, layout: Layout, placeOf: PlaceOf): readon
   return takeChunks(chunks, start, stop).map((chunk) => asRow(shape, chunk));
 }
 
-/** Elements that lie in a row in the tensor are a chunk of all of it, however they were shared out. */
+/** If the elements of a chunk are consecutive in the tensor, expresses them as a chunk of the whole tensor's box. */
 function asRow(shape: Shape, { box, start, stop }: Chunk): Chunk {
   const first = box.findIndex((range) => range.stop - range.start > 1);
   const isRow = box.every(
@@ -158,12 +158,12 @@ function asRow(shape: Shape, { box, start, stop }: Chunk): Chunk {
   return { box: boxOf(shape), start: offset + start, stop: offset + stop };
 }
 
-/** Boxes that lie behind each other in a part that has these ranges of each dim. */
+/** The boxes that lie one after another in a part with these ranges of each dim. */
 function boxesOf(ranges: readonly (readonly DimRange[])[]): readonly (readonly DimRange[])[] {
   const last = ranges.findLastIndex((own) => own.length > 1);
   return ranges.reduce<readonly (readonly DimRange[])[]>(
     (boxes, own, dim) => {
-      // Several ranges of a later dim lie side by side in each row.
+      // If a later dim has several ranges, they alternate within each index of this dim, so each index is a box.
       const each = dim < last ? own.flatMap(indicesOf) : own;
       return boxes.flatMap((box) => each.map((range) => [...box, range]));
     },
@@ -182,7 +182,7 @@ function chunkOfBox(box: readonly DimRange[]): Chunk {
   return { box, start: 0, stop: elementCount(boxShape(box)) };
 }
 
-/** Elements `start` to `stop - 1` of what chunks have together. */
+/** The elements `start` to `stop - 1` of all chunks together. */
 function takeChunks(chunks: readonly Chunk[], start: number, stop: number): Chunk[] {
   let offset = 0;
   return chunks.flatMap((chunk) => {

@@ -1,10 +1,11 @@
 import { elementCount } from '../shape.ts';
 import { boxShape, type Chunk, type DimRange } from './chunks.ts';
 
-/** Elements that stand in a row in two chunks. */
+/** Elements that are consecutive in two chunks. */
 export interface CommonRun {
-  /** Elements from the start of each chunk. */
+  /** The number of elements before the run in the first chunk. */
   readonly first: number;
+  /** The number of elements before the run in the second chunk. */
   readonly second: number;
   readonly count: number;
 }
@@ -13,7 +14,7 @@ export interface CommonRun {
 export function* commonRuns(first: Chunk, second: Chunk): Generator<CommonRun> {
   const common = first.box.map((range, dim) => overlap(range, second.box[dim] ?? range));
   if (elementCount(boxShape(common)) === 0) return;
-  // From this dim on, a run goes through both.
+  // The elements from this dim on are consecutive in both chunks.
   let runDim = Math.max(0, common.length - 1);
   while (runDim > 0 && isWhole(common, [first, second], runDim)) runDim--;
   const run = common[runDim] ?? { start: 0, stop: 1 };
@@ -49,7 +50,7 @@ function isWhole(common: readonly DimRange[], chunks: readonly Chunk[], dim: num
   return chunks.every(({ box }) => sizeOf(box[dim]) === sizeOf(common[dim]));
 }
 
-/** Indices of the first dim that a chunk has elements of. */
+/** The indices of the first dim of which a chunk has elements. */
 function outerRange({ box, start, stop }: Chunk): DimRange {
   const rowElements = elementCount(boxShape(box.slice(1)));
   const first = box[0]?.start ?? 0;
@@ -59,7 +60,7 @@ function outerRange({ box, start, stop }: Chunk): DimRange {
   };
 }
 
-/** All combinations of indices, the last one running fastest. */
+/** All combinations of indices. The last index changes fastest. */
 function* indicesOf(ranges: readonly DimRange[]): Generator<readonly number[]> {
   const [range, ...inner] = ranges;
   if (range === undefined) {
@@ -71,7 +72,7 @@ function* indicesOf(ranges: readonly DimRange[]): Generator<readonly number[]> {
   }
 }
 
-/** From the start of the box, of the element whose further indices are the box's first ones. */
+/** The offset of an element in the box of a chunk. Indices that are not given are the first of the box. */
 function offsetIn({ box }: Chunk, index: readonly number[]): number {
   let offset = 0;
   for (const [dim, { start, stop }] of box.entries()) {

@@ -27,7 +27,7 @@ export function unsharded(layout: Layout, axes: readonly string[]): Layout {
   return flat === undefined ? own : { ...own, flat: kept(flat) };
 }
 
-/** The layout of a tensor that `outer` lays out first, and of which `inner` then lays out what each rank has. */
+/** The layout of a tensor to which `outer` is applied first, and then `inner` to what each rank has. */
 export function joinLayouts(outer: Layout, inner: Layout): Layout {
   const count = Math.max(outer.dims.length, inner.dims.length);
   const joined = (key: 'flat' | 'replicate' | 'varying'): readonly string[] => [

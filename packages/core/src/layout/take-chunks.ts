@@ -2,7 +2,7 @@ import type { Shape } from '../spec/dtype.ts';
 import { type Chunk, wholeChunk } from './chunks.ts';
 import { commonRuns } from './common-runs.ts';
 
-/** The elements of chunks from the bytes of the whole tensor, one chunk after the other. */
+/** Copies the elements of chunks from the bytes of the whole tensor, one chunk after the other. */
 export function takeChunks(
   whole: Uint8Array,
   shape: Shape,

@@ -9,7 +9,7 @@ import { toBytes } from '../tensor/host-data.ts';
 import { withOwnGradient } from '../tensor/own-gradient.ts';
 import { Tensor } from '../tensor/tensor.ts';
 
-/** A matrix of the host, row by row in f64. */
+/** A matrix on the host. Its values are f64, row by row. */
 export interface HostMatrix {
   readonly rows: number;
   readonly columns: number;
@@ -26,7 +26,7 @@ export function identity(size: number): HostMatrix {
   return matrix;
 }
 
-/** An element that is there. */
+/** The element at a row and a column that must exist. */
 export function element({ values, columns }: HostMatrix, row: number, column: number): number {
   return values[row * columns + column] ?? Number.NaN;
 }
@@ -41,7 +41,7 @@ export function transposed({ rows, columns, values }: HostMatrix): HostMatrix {
   return result;
 }
 
-/** The matrices of a tensor f32 [.., rows, columns], which is computed if need be. Throws ShapeError, DTypeError. */
+/** Reads the matrices of a tensor f32 [.., rows, columns], and computes it if needed. Throws ShapeError, DTypeError. */
 export async function readMatrices(op: string, x: Tensor): Promise<HostMatrix[]> {
   requireTensors(op, { x });
   requireDType(op, x, ['f32']);
@@ -58,7 +58,7 @@ export async function readMatrices(op: string, x: Tensor): Promise<HostMatrix[]>
   }));
 }
 
-/** A leaf of the elements of matrices, rounded once. Shape: -> shape. */
+/** A leaf with the elements of matrices, each rounded once to f32. Shape: -> shape. */
 export function leafOf(matrices: readonly HostMatrix[], shape: Shape): Node {
   const values = new Float32Array(elementCount(shape));
   let next = 0;
@@ -69,7 +69,7 @@ export function leafOf(matrices: readonly HostMatrix[], shape: Shape): Node {
   return inputNode(shape, 'f32', { kind: 'host', bytes: toBytes(values) });
 }
 
-/** What the host computed of some tensors, with its gradient. Throws TensorStateError for second derivatives. */
+/** A tensor that the host computed from others, with its gradient. Throws TensorStateError for second derivatives. */
 export function ofHost(
   op: string,
   inputs: readonly Tensor[],

@@ -3,8 +3,8 @@ import { element, type HostMatrix, hostMatrix, identity } from './host-matrices.
 const mostSweeps = 60;
 
 /**
- * One-sided Jacobi (Hestenes 1958): rotates pairs of columns until all are orthogonal; then their lengths are the singular
- * values. Shape: matrix [M, N] with M >= N -> u [M, N], s [1, N], v [N, N].
+ * One-sided Jacobi (Hestenes 1958): rotates pairs of columns until all columns are orthogonal. Their lengths are then
+ * the singular values. Shape: matrix [M, N] with M >= N -> u [M, N], s [1, N], v [N, N].
  */
 export function jacobi(matrix: HostMatrix): { u: HostMatrix; s: HostMatrix; v: HostMatrix } {
   const { rows, columns } = matrix;
@@ -39,7 +39,7 @@ export function jacobi(matrix: HostMatrix): { u: HostMatrix; s: HostMatrix; v: H
   return { u, s, v: sorted };
 }
 
-/** Whether the two columns were not orthogonal yet. */
+/** Makes columns p and q orthogonal by a rotation. Returns whether they were not orthogonal yet. */
 function rotate(work: HostMatrix, v: HostMatrix, p: number, q: number): boolean {
   const [pp, qq, pq] = [dot(work, p, p), dot(work, q, q), dot(work, p, q)];
   if (!(Math.abs(pq) > 1e-15 * Math.sqrt(pp * qq))) return false;
@@ -67,7 +67,10 @@ function dot(matrix: HostMatrix, p: number, q: number): number {
   return sum;
 }
 
-/** A unit vector that is orthogonal to all columns before it: what is left of the unit vector that has most left. */
+/**
+ * Fills a column with a unit vector that is orthogonal to all columns before it. From each vector of the standard
+ * basis, its parts along those columns are subtracted, and the longest remainder is taken.
+ */
 function complete(u: HostMatrix, column: number): void {
   const { rows, columns } = u;
   let best = new Float64Array(rows);

@@ -17,15 +17,15 @@ import {
 } from './host-matrices.ts';
 import { substitute } from './substitute.ts';
 
-/** x = q r, where the columns of q are orthonormal and r is an upper triangle. */
+/** The factors of x = q r. The columns of q are orthonormal, and r is an upper triangle. */
 export interface QR {
   readonly q: Tensor;
   readonly r: Tensor;
 }
 
 /**
- * torch.linalg.qr, reduced: by Householder reflections, with the signs of LAPACK. Computed on the host in f64, so it
- * waits for x. Gradients are those of matrices whose first min(M, N) columns are independent.
+ * torch.linalg.qr with mode='reduced', by Householder reflections, with the signs of LAPACK. It is computed on the host
+ * in f64, so it waits for x. Gradients require that the first min(M, N) columns are independent.
  * Shape: x f32 [.., M, N] -> q [.., M, K], r [.., K, N] with K = min(M, N).
  */
 export async function qr(x: Tensor, ...more: readonly never[]): Promise<QR> {
@@ -45,7 +45,7 @@ export async function qr(x: Tensor, ...more: readonly never[]): Promise<QR> {
     const last = input.shape.length - 1;
     const part = (node: Node, from: number, to: number): Node => sliceDim(node, last, from, to);
     if (columns <= rows) return squareGradient(q, r, inverses, byQ, byR);
-    // Of x = [A B] and r = [R S]: A = q R and S = qᵀ B.
+    // With x = [A B] and r = [R S], the factors are A = q R and S = qᵀ B.
     const byS = part(byR, size, columns);
     const wide = part(input, size, columns);
     const owedQ = add(byQ, matmul(wide, byS, false, true));
@@ -58,7 +58,10 @@ export async function qr(x: Tensor, ...more: readonly never[]): Promise<QR> {
   };
 }
 
-/** (gQ + Q copyLower(R gRᵀ - gQᵀ Q)) R⁻ᵀ (Walter and Lehmann 2018). Shape: q [.., M, K], r [.., K, K] -> [.., M, K]. */
+/**
+ * The gradient by x: (gQ + Q copyLower(R gRᵀ - gQᵀ Q)) R⁻ᵀ (Walter and Lehmann 2018).
+ * Shape: q [.., M, K], r [.., K, K] -> [.., M, K].
+ */
 function squareGradient(q: Node, r: Node, inverses: Node, byQ: Node, byR: Node): Node {
   const inner = sub(matmul(r, byR, false, true), matmul(byQ, q, true, false));
   const below = triangle('tril', inner, -1);
@@ -103,7 +106,10 @@ function reflected(matrix: HostMatrix): { q: HostMatrix; r: HostMatrix } {
   return { q, r };
 }
 
-/** The unit vector whose reflection leaves one element of column k, of the sign opposite to what stood there. */
+/**
+ * The unit vector whose reflection makes the elements of column k below row k zero. The sign of the element in row k is
+ * reversed.
+ */
 function reflectionOf(matrix: HostMatrix, k: number): Float64Array {
   const vector = new Float64Array(matrix.rows);
   let below = 0;

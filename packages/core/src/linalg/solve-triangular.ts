@@ -23,8 +23,9 @@ const solveRules: OptionRules<SolveTriangularOptions> = {
 };
 
 /**
- * torch.linalg.solve_triangular: X with a X = b. Computed on the host in f64, so it waits for a and b. A diagonal with a 0
- * gives infinities or NaN, as in PyTorch. Shape: a f32 [.., N, N], b f32 [.., N, K] of the same batch dims -> [.., N, K].
+ * torch.linalg.solve_triangular: X with a X = b. It is computed on the host in f64, so it waits for a and b. A 0 on the
+ * diagonal gives infinities or NaN, as in PyTorch.
+ * Shape: a f32 [.., N, N], b f32 [.., N, K] with the same batch dims -> [.., N, K].
  */
 export async function solveTriangular(
   a: Tensor,

@@ -1,6 +1,6 @@
 import { element, type HostMatrix, hostMatrix } from './host-matrices.ts';
 
-/** The solution X of A X = B, for a triangle A of which the other half, or with `unit` the diagonal, is not read. */
+/** The solution X of A X = B for a triangular A. Its other half is not read, nor, if `unit` is true, its diagonal. */
 export function substitute(
   a: HostMatrix,
   b: HostMatrix,

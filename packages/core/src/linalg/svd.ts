@@ -15,7 +15,7 @@ import {
 } from './host-matrices.ts';
 import { jacobi } from './jacobi.ts';
 
-/** x = u diag(s) vh, with orthonormal columns of u and rows of vh, and s descending. */
+/** The factors of x = u diag(s) vh. The columns of u and the rows of vh are orthonormal, and s descends. */
 export interface SVD {
   readonly u: Tensor;
   readonly s: Tensor;
@@ -88,7 +88,7 @@ function vectorGradient({ vectors, gradient, gaps, s, inverse }: VectorGradient)
   return add(inside, mul(outside, alongColumns(inverse, outside)));
 }
 
-/** A number for each column. Shape: s [.., K], like [.., R, K] -> [.., R, K]. */
+/** Repeats one number for each column along the rows. Shape: s [.., K], like [.., R, K] -> [.., R, K]. */
 function alongColumns(s: Node, like: Node): Node {
   return expandTo(reshape(s, s.shape.toSpliced(-1, 0, 1)), like.shape);
 }
@@ -98,7 +98,7 @@ function swapped(x: Node): Node {
   return permute(x, [...x.shape.keys()].with(last, last - 1).with(last - 1, last));
 }
 
-/** 1 / (s_j² - s_i²), and 0 on the diagonal. */
+/** The matrix F of vectorGradient: 1 / (s_j² - s_i²), and 0 on the diagonal. */
 function gapsOf(s: HostMatrix): HostMatrix {
   const size = s.columns;
   const gaps = hostMatrix(size, size);

@@ -1,4 +1,4 @@
-/** What this asks of a file handle of Node, whose types programs in a browser do not have. */
+/** The part of Node's FileHandle that is used here. Programs in a browser do not have Node's types. */
 interface ReadableFile {
   read(
     target: Uint8Array,
@@ -8,7 +8,7 @@ interface ReadableFile {
   ): Promise<{ readonly bytesRead: number }>;
 }
 
-/** Node ends the process at a call of 2 GiB or more. */
+/** The most bytes of one read. Node ends the process if a read asks for 2 GiB or more. */
 const maxReadBytes = 2 ** 30;
 
 /**

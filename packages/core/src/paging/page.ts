@@ -11,13 +11,13 @@ export interface PageStore {
   write(name: string, bytes: Uint8Array): Promise<Page>;
 }
 
-/** Has contents for leaves of a device, which may still be on their way. */
+/** A source of contents for leaves of a device. The contents may still be on their way. */
 export interface PageSource {
-  /** Fills `target`, as soon as the contents of that name are there. */
+  /** Fills `target` as soon as the contents with this name are there. */
   read(name: string, target: Uint8Array): Promise<void>;
 }
 
-/** Pages in ordinary memory of this process, outside the device's. */
+/** Keeps pages in ordinary memory of this process, outside the device's memory. */
 export function hostPages(): PageStore {
   return {
     write: async (_, bytes) => {

@@ -4,7 +4,7 @@ import type { DType, Shape } from '../spec/dtype.ts';
 import { formatArray, formatEdges } from './format-array.ts';
 import type { PrintForm } from './inspect.ts';
 
-/** What a tensor tells of itself. */
+/** The facts about a tensor that are printed. */
 export interface DescribedTensor {
   readonly node: Node;
   readonly shape: Shape;
@@ -16,8 +16,8 @@ export interface DescribedTensor {
 }
 
 /**
- * Name, dtype, shape, part and place of a tensor, and its values where they lie in memory of the host;
- * computes nothing. `isComputing`: the device is at work, so that what lies there may be changing.
+ * The name, dtype, shape, part and place of a tensor, and its values if they lie in host memory. Computes nothing.
+ * `isComputing`: whether calls of the session are under way, so that values on the device may be changing.
  */
 export function describeTensor(
   tensor: DescribedTensor,
@@ -38,7 +38,7 @@ export function describeTensor(
   return `${head}${valuesBehind(head, { dtype, shape, bytes }, form)}`;
 }
 
-/** An array on the host: `name` says what it is. */
+/** Describes an array on the host. `name` says what it is. */
 export function describeArray(
   name: string,
   array: { readonly dtype: DType; readonly shape: Shape; readonly bytes: Uint8Array },
@@ -48,7 +48,7 @@ export function describeArray(
   return `${head}${valuesBehind(head, array, form)}`;
 }
 
-/** The values behind the head, on its line where they fit. */
+/** The values after the head of the text. They are on its line if they fit. */
 function valuesBehind(
   head: string,
   array: { readonly dtype: DType; readonly shape: Shape; readonly bytes: Uint8Array },

@@ -1,9 +1,9 @@
 import type { DType } from '../spec/dtype.ts';
 
-/** A value as it prints: f16 and bf16 as the numbers that they stand for. */
+/** An element as it is printed. Elements of f16 and bf16 are the numbers that their bits stand for. */
 export type PrintedElement = number | bigint | boolean;
 
-/** Reads elements one by one, so that of a large tensor only the printed ones are converted. */
+/** Returns a function that reads single elements, so that only the printed ones of a large tensor are converted. */
 export function elementReader(bytes: Uint8Array, dtype: DType): (index: number) => PrintedElement {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const readers: { readonly [K in DType]: (index: number) => PrintedElement } = {
@@ -21,7 +21,7 @@ export function elementReader(bytes: Uint8Array, dtype: DType): (index: number) 
 
 const scratch = new DataView(new ArrayBuffer(4));
 
-/** bf16 is the upper half of an f32. */
+/** The value of a bf16, whose bits are the upper half of an f32. */
 function upperHalf(bits: number): number {
   scratch.setUint32(0, bits << 16);
   return scratch.getFloat32(0);

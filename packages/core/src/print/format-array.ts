@@ -3,9 +3,9 @@ import { type DType, dtypes, type Shape } from '../spec/dtype.ts';
 import { elementReader, type PrintedElement } from './element-reader.ts';
 import { type NumberFormat, numberFormat } from './number-format.ts';
 
-/** Up to so many elements print whole. */
+/** Arrays of at most this many elements are printed whole. */
 const wholeElements = 1000;
-/** What prints of each end of a dim that is shortened. */
+/** The number of items that are printed at each end of a shortened dim. */
 const edgeItems = 3;
 const lineWidth = 80;
 
@@ -16,7 +16,7 @@ export interface PrintedArray {
   readonly bytes: Uint8Array;
 }
 
-/** The values as nested lists, as PyTorch prints them: of more than 1000 elements the edges. */
+/** The values as nested lists, as PyTorch prints them. Of more than 1000 elements, only the edges are shown. */
 export function formatArray({ dtype, shape, bytes }: PrintedArray): string {
   const count = elementCount(shape);
   if (count === 0) return '[]';
@@ -29,7 +29,7 @@ export function formatArray({ dtype, shape, bytes }: PrintedArray): string {
   return nested({ shape, rows, read, format }, 0, 0);
 }
 
-/** The first values and the last, in one line. */
+/** The first and the last values, in one line. */
 export function formatEdges({ dtype, shape, bytes }: PrintedArray): string {
   const count = elementCount(shape);
   const read = elementReader(bytes, dtype);

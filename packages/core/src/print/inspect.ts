@@ -1,13 +1,13 @@
 /**
- * The name of the method by which console.log of Node, Deno and Bun asks an object how it prints; known
- * without importing a module of theirs. Browsers show the object itself.
+ * The name of the method that console.log of Node, Deno and Bun calls for the text of an object. The symbol is global,
+ * so no module is imported for it. Browsers show the object itself.
  */
 const inspect: unique symbol = Symbol.for('nodejs.util.inspect.custom');
 
-/** `lines` takes as many as it needs; `line` is for a part of another object. */
+/** `lines` is a text of as many lines as needed. `line` is a text of one line, for an object inside another one. */
 export type PrintForm = 'lines' | 'line';
 
-/** Properties by which objects of a kind print under console.log. They need not be of a class. */
+/** The properties that make an object print by `describe` under console.log. The object need not have a class. */
 export function inspecting<T extends object>(
   describe: (value: T, form: PrintForm) => string,
 ): PropertyDescriptorMap & ThisType<T> {
@@ -21,7 +21,7 @@ export function inspecting<T extends object>(
   };
 }
 
-/** The same as `inspecting`, and String() prints the text, too. */
+/** Like inspecting, but String() returns the text, too. */
 export function printing<T extends object>(
   describe: (value: T, form: PrintForm) => string,
 ): PropertyDescriptorMap & ThisType<T> {

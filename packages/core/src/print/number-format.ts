@@ -1,17 +1,17 @@
 import type { PrintedElement } from './element-reader.ts';
 
-/** Digits behind the point. */
+/** The number of digits after the point. */
 const precision = 4;
 
-/** How the elements of one tensor print: all alike, in columns. */
+/** The format of all elements of one tensor, which are printed in columns. */
 export interface NumberFormat {
   readonly width: number;
   readonly format: (value: PrintedElement) => string;
 }
 
 /**
- * PyTorch's choice: whole numbers without digits behind the point (which floats keep), four digits else,
- * exponents where numbers are far apart, huge or tiny.
+ * Chooses the format as PyTorch does. Whole numbers have no digits after the point (floats keep the point), and other
+ * numbers have four. Numbers that are far apart, huge or tiny have exponents.
  */
 export function numberFormat(values: readonly PrintedElement[], isFloat: boolean): NumberFormat {
   if (!isFloat) return padded(values, String);
@@ -43,7 +43,7 @@ const exponential = (value: PrintedElement): string =>
       .replace(/e([+-])(\d)$/, (_, sign, digit) => `e${sign}0${digit}`),
   );
 
-/** Python's names for what is not finite, and the sign of -0. */
+/** The text of a number, with Python's names for numbers that are not finite, and with the sign of -0. */
 function finite(value: PrintedElement, text: (number: number) => string): string {
   const number = Number(value);
   if (Number.isNaN(number)) return 'nan';

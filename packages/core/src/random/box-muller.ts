@@ -4,7 +4,7 @@ const { fround } = Math;
 
 const TWO_PI = fround(2 * Math.PI);
 
-// Cephes logf: the polynomial on [sqrt(1/2), sqrt(2)), highest power first, and log(2) in two parts.
+// The constants of Cephes logf: the polynomial on [sqrt(1/2), sqrt(2)), highest power first, and log(2) in two parts.
 const SQRT_HALF = fround(Math.SQRT1_2);
 const LOG_0 = fround(7.0376836292e-2);
 const LOG_1 = fround(-1.151461031e-1);
@@ -18,7 +18,7 @@ const LOG_8 = fround(3.3333331174e-1);
 const LN2_LOW = fround(-2.1219444e-4);
 const LN2_HIGH = fround(0.693359375);
 
-// Cephes sinf and cosf: -pi/4 in three parts, and the polynomials on [0, pi/4].
+// The constants of Cephes sinf and cosf: -pi/4 in three parts, and the polynomials on [0, pi/4].
 const FOUR_OVER_PI = fround(1.27323954473516);
 const REDUCE_HIGH = fround(-0.78515625);
 const REDUCE_MIDDLE = fround(-2.4187564849853515625e-4);
@@ -31,10 +31,10 @@ const SIN_1 = fround(8.3321608736e-3);
 const SIN_2 = fround(-1.6666654611e-1);
 
 /**
- * Turns 16 uniform values (multiples of 2^-24 below 1) at `offset` into normal ones, in place:
- * eight radii from the first half, eight angles from the second. The float32 arithmetic of PyTorch's x86-64 builds
- * (Cephes log, sin and cos with their multiplications and additions fused as the compiler fused
- * them), which differs from libm in the last bits of about 40 % of the values.
+ * Turns 16 uniform values (multiples of 2^-24 below 1) at `offset` into normal ones, in place. It makes
+ * eight radii from the first half and eight angles from the second. The float32 arithmetic is that of PyTorch's x86-64
+ * builds: Cephes log, sin and cos with their multiplications and additions fused as the compiler fused them. It differs
+ * from libm in the last bits of about 40 % of the values.
  */
 export function boxMuller16(data: Float32Array, offset: number, mean: number, std: number): void {
   const mean32 = fround(mean);
@@ -43,7 +43,7 @@ export function boxMuller16(data: Float32Array, offset: number, mean: number, st
     const radius = fround(Math.sqrt(fround(-2 * log(fround(1 - (data[i] ?? 0))))));
     const theta = fround(TWO_PI * (data[i + 8] ?? 0));
 
-    // The octant j, even; theta becomes its distance from j pi/4.
+    // `octant` is an even number j. Theta is replaced by its distance from j pi/4.
     const octant = ((fround(theta * FOUR_OVER_PI) | 0) + 1) & ~1;
     let x = fma(octant, REDUCE_HIGH, theta);
     x = fma(octant, REDUCE_MIDDLE, x);
@@ -63,7 +63,7 @@ export function boxMuller16(data: Float32Array, offset: number, mean: number, st
   }
 }
 
-/** Natural logarithm of a float32 in (0, 1] that is a multiple of 2^-24. */
+/** The natural logarithm of a float32 in (0, 1] that is a multiple of 2^-24. */
 function log(value: number): number {
   const scaled = value * 2 ** 24;
   const bits = 32 - Math.clz32(scaled);

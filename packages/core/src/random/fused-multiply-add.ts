@@ -1,9 +1,8 @@
 const { fround } = Math;
 
 /**
- * a * b + c of three float32 values with one rounding, as a float32. The product is exact in
- * float64; what is left to repair is the sum that rounds to the middle between two float32 values
- * in float64 and so would be rounded twice.
+ * a * b + c of three float32 values with one rounding, as a float32. The product is exact in float64. Only a sum
+ * that float64 rounds to the middle between two float32 values would be rounded twice, and must be corrected.
  */
 export function fusedMultiplyAdd(a: number, b: number, c: number): number {
   const product = a * b;

@@ -15,11 +15,11 @@ import { MersenneTwister } from './mersenne-twister.ts';
 /** A generator at one moment, as plain data that JSON keeps exactly. */
 export type GeneratorState = {
   readonly version: 1;
-  /** The seed in decimal, since it can exceed 2^53. */
+  /** The seed in decimal, because it can exceed 2^53. */
   readonly seed: string;
   readonly words: number[];
   readonly position: number;
-  /** The second value of a Box-Muller pair, where only the first has been taken. */
+  /** The second value of a Box-Muller pair if only the first has been taken, else null. */
   readonly nextNormal: number | null;
 };
 
@@ -35,7 +35,7 @@ export const checkGeneratorState: Check<GeneratorState> = object<GeneratorState>
   nextNormal: nullable(number),
 });
 
-/** Throws ConfigError where `value` is not a generator's state. */
+/** Throws ConfigError if `value` is not a generator's state. */
 export function parseGeneratorState(value: unknown): GeneratorState {
   return checkSavedData(
     checkGeneratorState,

@@ -8,7 +8,7 @@ import { MersenneTwister } from './mersenne-twister.ts';
 const { fround } = Math;
 
 const DEFAULT_SEED = 67280421310721n;
-/** From this length on PyTorch draws 64 bits per item of a permutation: 5 % skew at 32. */
+/** From this length on, PyTorch draws 64 bits per item of a permutation, because 32 bits would give a skew of 5 %. */
 const LONG_PERMUTATION = Math.floor(0xffffffff / 20);
 const WIDE_RANGE = 2 ** 28;
 const INT32_MIN = -(2 ** 31);
@@ -25,7 +25,7 @@ export class Generator {
   #seed: bigint;
   #nextNormal: number | undefined;
 
-  /** The default is the seed of a PyTorch generator that nobody has seeded. */
+  /** The default seed is that of a PyTorch generator that was not seeded. */
   constructor(seed: number | bigint = DEFAULT_SEED) {
     this.#seed = toSeed(seed);
     this.#engine = engineOf(this.#seed);
@@ -71,7 +71,7 @@ export class Generator {
     return this.#engine.next();
   }
 
-  /** 64 random bits; takes two draws. */
+  /** 64 random bits, which take two draws. */
   random64(): bigint {
     const high = this.#engine.next();
     return (BigInt(high) << 32n) | BigInt(this.#engine.next());
@@ -147,7 +147,7 @@ export class Generator {
     return values;
   }
 
-  /** Float64 values in [0, 1): multiples of 2^-53; takes two draws per value. */
+  /** Float64 values in [0, 1): multiples of 2^-53. Each value takes two draws. */
   rand64(count: number): Float64Array<ArrayBuffer> {
     checkCount('rand64', count);
     const values = new Float64Array(count);
@@ -184,7 +184,7 @@ export class Generator {
   /**
    * Float32 values: PyTorch's `normal_` of a contiguous tensor. Fewer than 16 values are computed in float64,
    * in pairs, and half a pair is kept for the next call. From 16 on, they are computed in blocks of 16 in
-   * float32; if `count` is not a multiple of 16, the last block is drawn again.
+   * float32. If `count` is not a multiple of 16, the last 16 values are drawn again.
    */
   normal(count: number, mean = 0, std = 1): Float32Array<ArrayBuffer> {
     checkCount('normal', count);
@@ -253,7 +253,7 @@ export class Generator {
     return radius * Math.cos(theta);
   }
 
-  /** random64() % bound for a bound of at most 2^32, in steps that float64 holds exactly. */
+  /** random64() % bound for a bound of at most 2^32, computed in steps that are exact in float64. */
   #random64Below(bound: number): number {
     const high = this.#engine.next() % bound;
     const low = this.#engine.next();

@@ -5,10 +5,10 @@ import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 
-// Initial values of parameters: torch.nn.init and the reset_parameters of torch.nn, value for value.
-// All return float32 values of `shape`, row-major. O out features, I in features.
+// Initial values of parameters. They equal those of torch.nn.init and of reset_parameters in torch.nn, value for value.
+// All functions return float32 values of `shape`, row-major. O are out features and I are in features.
 
-/** Which count of dims keeps the variance: that of the forward pass, or that of the backward pass. */
+/** The fan that scales the values. `fanIn` keeps the variance in the forward pass, `fanOut` in the backward pass. */
 export type FanMode = 'fanIn' | 'fanOut';
 
 /** Nonlinearities with a known gain. */
@@ -38,13 +38,13 @@ const valueRules: OptionRules<{ value: number }> = { value: option.required(opti
 
 /** The parameters of a truncated normal distribution. */
 export interface TruncNormalOptions {
-  /** Default 0. */
+  /** The mean of the distribution before it is truncated. Default: 0. */
   readonly mean?: number;
-  /** Default 1. */
+  /** The standard deviation of the distribution before it is truncated. Default: 1. */
   readonly std?: number;
-  /** Default -2. */
+  /** The smallest value. Default: -2. */
   readonly low?: number;
-  /** Default 2. */
+  /** The largest value. Default: 2. */
   readonly high?: number;
 }
 
@@ -113,7 +113,7 @@ export function constant(shape: Shape, value: number): Float32Array<ArrayBuffer>
   return zeros(shape).fill(value);
 }
 
-/** Uniform in [from, to). */
+/** Uniform values in [from, to). Shape: shape N -> N elements. */
 export function uniform(
   generator: Generator,
   shape: Shape,
@@ -123,7 +123,7 @@ export function uniform(
   return generator.uniform(elementsOf(shape), from, to);
 }
 
-/** Normal with this mean and standard deviation. Shape: shape N -> N elements. */
+/** Normal values with this mean and standard deviation. Shape: shape N -> N elements. */
 export function normal(
   generator: Generator,
   shape: Shape,
@@ -135,7 +135,7 @@ export function normal(
 
 /**
  * Normal values within [low, high]. Values outside are drawn again. Throws ConfigError if less than 30 % of the
- * distribution is inside; there, PyTorch uses another algorithm.
+ * distribution is inside, because PyTorch then uses another algorithm.
  */
 export function truncNormal(
   generator: Generator,
@@ -168,7 +168,7 @@ export function truncNormal(
   return values;
 }
 
-/** He et al. 2015, uniform. Shape: [O, I, ...kernel]. */
+/** Uniform values (He et al. 2015). Shape: [O, I, ...kernel]. */
 export function kaimingUniform(
   generator: Generator,
   shape: Shape,
@@ -178,7 +178,7 @@ export function kaimingUniform(
   return uniform(generator, shape, -bound, bound);
 }
 
-/** He et al. 2015, normal. Shape: [O, I, ...kernel]. */
+/** Normal values (He et al. 2015). Shape: [O, I, ...kernel]. */
 export function kaimingNormal(
   generator: Generator,
   shape: Shape,
@@ -187,7 +187,7 @@ export function kaimingNormal(
   return normal(generator, shape, 0, kaimingStd(shape, options));
 }
 
-/** Glorot and Bengio 2010, uniform. Shape: [O, I, ...kernel]. */
+/** Uniform values (Glorot and Bengio 2010). Shape: [O, I, ...kernel]. */
 export function xavierUniform(
   generator: Generator,
   shape: Shape,
@@ -197,7 +197,7 @@ export function xavierUniform(
   return uniform(generator, shape, -bound, bound);
 }
 
-/** Glorot and Bengio 2010, normal. Shape: [O, I, ...kernel]. */
+/** Normal values (Glorot and Bengio 2010). Shape: [O, I, ...kernel]. */
 export function xavierNormal(
   generator: Generator,
   shape: Shape,
@@ -217,8 +217,8 @@ export function linear(
 }
 
 /**
- * The initial values of convolutions, with this number of biases, or none for null. Shape: weight [O, I /
- * groups, ...window], or [I, O / groups, ...window] for a transposed one, bias [O].
+ * The initial values of a convolution with this number of biases. Null means no bias.
+ * Shape: weight [O, I / groups, ...window], or [I, O / groups, ...window] for a transposed one, bias [O].
  */
 export function convolution(
   generator: Generator,
@@ -250,7 +250,7 @@ export function embedding(
   return weight.fill(0, paddingIdx * embeddingDim, (paddingIdx + 1) * embeddingDim);
 }
 
-/** Without `biases` there is no bias. */
+/** The values of a weight, and of a bias unless `biases` is null. */
 function weightAndBias(generator: Generator, shape: Shape, biases: number | null): LayerInit {
   const weight = kaimingUniform(generator, shape, { a: Math.sqrt(5) });
   if (biases === null) return { weight, bias: undefined };
@@ -262,7 +262,7 @@ function weightAndBias(generator: Generator, shape: Shape, biases: number | null
 function kaimingStd(shape: Shape, options: KaimingOptions): number {
   checkOptions('Kaiming initial values', options, kaimingRules);
   const { a = 0, mode = 'fanIn', nonlinearity = 'leakyRelu' } = options;
-  // A weight without elements takes nothing from the stream, whatever its bounds.
+  // A weight without elements draws no values, whatever its standard deviation. Its fans may be 0.
   if (elementsOf(shape) === 0) return 0;
   return calculateGain(nonlinearity, a) / Math.sqrt(calculateFans(shape)[mode]);
 }

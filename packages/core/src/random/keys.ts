@@ -9,9 +9,9 @@ import { checkGeneratorState, type GeneratorState } from './generator-state.ts';
 /** The state of this rank's random numbers, as plain data. */
 export type RandomState = {
   readonly generator: GeneratorState;
-  /** First half of the keys. */
+  /** The first half of the keys. */
   readonly seed: number;
-  /** Keys given out since manualSeed, modulo 2^32. */
+  /** The number of keys given out since manualSeed, modulo 2^32. */
   readonly counter: number;
 };
 
@@ -43,8 +43,8 @@ export function defaultGenerator(): Generator {
 }
 
 /**
- * A new key for random bits. It is data and not structure, so steps that draw new numbers run one plan. Shape:
- * -> i32 [2].
+ * A new key for random bits. It is data and not structure, so steps that draw new numbers run one plan.
+ * Shape: -> i32 [2].
  */
 export function nextKey(): Tensor {
   const streams = streamsOfRank();
@@ -65,7 +65,7 @@ export function withCoordinateKeys<T>(coordinate: number, body: () => T): T {
 }
 
 /**
- * The first half of the keys of a coordinate: different for any two coordinates (in 32 bits), as
+ * The first half of the keys of a coordinate. It differs for any two coordinates (of 32 bits), because
  * each step is one to one. The steps are the finaliser of MurmurHash3 (Appleby 2011).
  */
 function foldSeed(seed: number, coordinate: number): number {

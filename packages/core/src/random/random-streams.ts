@@ -1,6 +1,6 @@
 import { Generator } from './generator.ts';
 
-/** A rank's streams: one on the host for initial values, one of keys for what the device draws. */
+/** A rank's random numbers: a generator on the host for initial values, and keys for numbers that the device draws. */
 export class RandomStreams {
   readonly generator: Generator = new Generator();
   seed: number = wrap(this.generator.initialSeed());

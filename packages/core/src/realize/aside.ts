@@ -6,18 +6,18 @@ import { count, record } from '../timeline.ts';
 import type { collect, Subgraph } from './collect.ts';
 import type { ExecutionPlan } from './execution-plan.ts';
 
-/** Larger values are part of what is computed: ranks wait for an aside where it stands. */
+/** Larger values are part of the plan, because the run waits for an aside before it goes on. */
 const mostBytes = 64 * 1024;
 
 type Told = Node<'allGather'> | Node<'broadcast'>;
 
-/** What a run computes, and what it sends beside that. */
+/** The subgraph that a run computes, and the aside that it sends besides. */
 export interface Collected {
   readonly subgraph: Subgraph;
   readonly aside: Aside | null;
 }
 
-/** Collects by `collector` what `roots` need, but for one aside among them. Throws what it throws. */
+/** Collects with `collector` what `roots` need, except for one aside among them. Throws what `collector` throws. */
 export function collectApart(
   roots: readonly Node[],
   offered: readonly Node[],
@@ -28,7 +28,7 @@ export function collectApart(
     const isOther = (node: Node): boolean => node !== aside.root;
     const subgraph = collector(roots.filter(isOther), offered.filter(isOther));
     if (!aside.isIn(subgraph)) {
-      // It stands for no value of the plan.
+      // The root of an aside has no value in the plan.
       aside.root.slot = -1;
       return { subgraph, aside };
     }
@@ -36,7 +36,7 @@ export function collectApart(
   return { subgraph: collector(roots, offered), aside: null };
 }
 
-/** Whether a collective is called as it stands. */
+/** Whether a collective's message is the bytes of its input as they are, so that the group can be called directly. */
 function isTold(node: Node): node is Told {
   return isOp(node, 'broadcast') || (isOp(node, 'allGather') && node.params.dim === 0);
 }
@@ -54,12 +54,13 @@ function asideOf(root: Node): Aside | null {
 }
 
 /**
- * What ranks tell each other beside what a program computes, as in its first step: collectives of a few host values. It is
- * no part of the program's structure, so that a step with an aside has the plan of those without.
+ * A small message that ranks exchange besides what a program computes, as they do in its first step. It is a chain of
+ * collectives on a few host values. It is no part of the program's structure, so that a step with an aside has the same
+ * plan as a step without one.
  */
 export class Aside {
   readonly root: Node;
-  /** Each takes what the one before brings. */
+  /** Each collective takes the result of the one before it. */
   readonly #collectives: readonly Told[];
   readonly #bytes: Uint8Array;
 
@@ -73,7 +74,7 @@ export class Aside {
     return this.#collectives.reduce((bytes, each) => bytes * growthOf(each), this.#bytes.length);
   }
 
-  /** Whether other nodes have a part in it. */
+  /** Whether the rest of the run uses nodes of the aside. */
   isIn({ leaves, computed }: Subgraph): boolean {
     const others = new Set([...leaves, ...computed]);
     return this.#collectives.some((each) =>
@@ -82,15 +83,15 @@ export class Aside {
   }
 
   /**
-   * The step of a plan ahead of which it is sent: behind the collectives that come before it in the program. All ranks
-   * call collectives in that order, also a rank whose runs end elsewhere.
+   * The index of the plan's step before which the aside is sent. It follows the collectives that come before it in the
+   * program, because all ranks call collectives in program order, also a rank whose runs end elsewhere.
    */
   stepIn({ steps, ids }: ExecutionPlan, { computed }: Subgraph): number {
     let last = -1;
     for (const { id, slot } of computed) {
       if (id < this.root.id) last = Math.max(last, ids[slot] ?? -1);
     }
-    // Collectives have numbers, and start, in the order of the program.
+    // Collectives are numbered and started in program order.
     const isBefore = (id: number | undefined): boolean => id !== undefined && id <= last;
     return (
       1 +
@@ -100,7 +101,7 @@ export class Aside {
     );
   }
 
-  /** What the root gets. A collective. */
+  /** Sends the aside and returns the memory of the root's value. It is a collective. */
   async send(backend: Backend, mesh: Mesh): Promise<Storage> {
     const storage = Storage.allocate(backend, this.byteLength);
     try {
@@ -136,7 +137,7 @@ export class Aside {
   }
 }
 
-/** How many times the bytes that it takes a collective brings. */
+/** The bytes of a collective's result, as a multiple of the bytes of its input. */
 function growthOf({ op, params }: Told): number {
   return op === 'allGather' ? params.size : 1;
 }

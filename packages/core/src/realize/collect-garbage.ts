@@ -1,12 +1,12 @@
 import { nextTurn } from '../spec/next-turn.ts';
 
 /**
- * Runs the garbage collector where the platform allows it, and waits until finalizers have freed what it
+ * Runs the garbage collector if the platform allows it, and waits until finalizers have freed the memory that it
  * found.
  */
 export async function collectGarbage(): Promise<void> {
   await collector()?.();
-  // Finalizers run in a turn of their own.
+  // Finalizers run in a later turn of the event loop.
   await nextTurn();
   await nextTurn();
 }

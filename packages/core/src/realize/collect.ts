@@ -14,13 +14,13 @@ export interface Subgraph {
   readonly taken: readonly Node[];
 }
 
-/** Ops that a value takes along at most where nobody asked for it. */
+/** The largest number of additional ops for which an offered value is computed with the roots. */
 const mostOwnOps = 64;
 
 /**
- * Of `offered` it takes what the roots compute anyway, or what costs a few ops beside them. A run of
- * updates (a step) takes also what reads nothing but leaves, and collectives: its ranks have all built
- * the same, while another run may be one rank's alone. Throws TensorStateError where a value is needed
+ * Collects what the roots need. Of `offered` it takes the nodes that the roots need anyway, or that cost a few ops
+ * besides. A run with updates (a step) also takes nodes that only read leaves, and collectives: all ranks have built
+ * the same step, while any other run may be one of a single rank. Throws TensorStateError if a value is needed
  * that is no longer there.
  */
 export function collect(roots: readonly Node[], offered: Iterable<Node> = []): Subgraph {
@@ -63,7 +63,7 @@ export function collect(roots: readonly Node[], offered: Iterable<Node> = []): S
   return { leaves, computed, taken };
 }
 
-/** Whether a node can be computed beside what a walk has marked, at little cost. */
+/** Whether a node can be computed at little cost together with the nodes that a walk has marked. */
 function isNear(node: Node, walk: number, isStep: boolean): boolean {
   const own = new Set([node]);
   let touches = false;
@@ -83,8 +83,8 @@ function isNear(node: Node, walk: number, isStep: boolean): boolean {
 }
 
 /**
- * Numbers leaves in the order of first use and not of age: a leaf that one step makes anew and the next one
- * keeps (optimizer state) has the same place in the structure of both.
+ * Numbers leaves in the order of their first use, and not by age. A leaf that one step creates and the next one keeps,
+ * such as an optimizer state, then has the same number in both steps.
  */
 function numberLeaves(roots: readonly Node[], computed: readonly Node[]): Node[] {
   const walk = newWalk();

@@ -4,16 +4,16 @@ import type { Mesh } from '../spec/mesh.ts';
 import type { CallOptions, ProcessGroup, TypedBytes } from '../spec/process-group.ts';
 import type { CollectiveValue } from './values.ts';
 
-/** Host bytes of a device buffer. */
+/** The bytes of a device buffer, in host memory. */
 interface HostView {
   readonly typed: TypedBytes;
-  /** Brings changes back to the device. */
+  /** Copies changes back to the device. */
   readonly commit: () => void;
-  /** Gives the bytes back, of which nothing is needed any more. */
+  /** Gives the memory back when its bytes are no longer needed. */
   readonly free: () => void;
 }
 
-/** The read, if there is one, is asked for before anything is awaited. */
+/** If `read` is true, the device is asked for the bytes before anything is awaited. */
 async function hostView(
   backend: Backend,
   buffer: DeviceBuffer,
@@ -35,19 +35,20 @@ async function hostView(
   };
 }
 
-/** What a collective reads and writes. In place, both are the same buffer; otherwise the input is left as it is. */
+/** The buffers that a collective reads and writes. In place, both are the same. Otherwise the input is not changed. */
 export interface Message {
   readonly input: DeviceBuffer;
   readonly output: DeviceBuffer;
-  /** Elements for each rank, and of each, where they differ. */
+  /** The numbers of elements for each rank and from each rank, if they differ. */
   readonly splits?: { readonly inputSplits: number[]; readonly outputSplits: number[] };
 }
 
-/** A collective of the graph on its way. */
+/** A collective of the graph that has been issued. */
 export interface Issued {
   /**
-   * Settles when the group knows of it. Where the device has memory of its own, that is when the input has been read: later programs
-   * are handed over meanwhile. Rejects where an earlier one was not called, since peers would take this one for it.
+   * Settles when the group has been called. If the device has memory of its own, the group is called when the input has
+   * been read, and later programs are submitted meanwhile. Rejects if an earlier collective was not called, because
+   * peers would take this one for it.
    */
   readonly called: Promise<void>;
   /** Settles when the result is on the device. */
@@ -55,8 +56,8 @@ export interface Issued {
 }
 
 /**
- * Issues one collective of the graph on device memory. The group is called after `before`, which is the call of the one before: ranks
- * issue collectives in the order of the program.
+ * Issues one collective of the graph on device memory. The group is called after `before`, which settles when the
+ * previous collective was called, because all ranks call collectives in program order.
  */
 export function issue(
   backend: Backend,
@@ -92,7 +93,7 @@ async function call(
   return { done: finish(start(source, target), source, target) };
 }
 
-/** Memory is not given back where a collective failed: others may still write to it. */
+/** If a collective fails, its memory is not given back, because peers may still write to it. */
 async function finish(
   communicating: Promise<void>,
   source: HostView,

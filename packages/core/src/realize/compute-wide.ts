@@ -9,8 +9,8 @@ import type { DType } from '../spec/dtype.ts';
 import { DTypeError } from '../spec/errors.ts';
 
 /**
- * Computes an op on f16 or bf16 in f32, and one on u8 in i32, and rounds its result: these dtypes are for
- * storage and communication. `apply` makes the op. Throws DTypeError for what the device does not compute
+ * Computes an op on f16 or bf16 in f32, and one on u8 in i32, and casts its result back. These dtypes are for
+ * storage and communication. `apply` makes the op. Throws DTypeError for a dtype that the device does not compute
  * with.
  */
 export function computeWide(

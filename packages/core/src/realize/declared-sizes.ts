@@ -2,10 +2,11 @@ import type { SizeLimit } from '../graph/node.ts';
 import type { Subgraph } from './collect.ts';
 import { isSpecial } from './signature.ts';
 
-/** What is known of the sizes of leaves, which come first in a signature. */
+/** What was declared about the sizes of leaves, which come first in a signature. */
 export interface DeclaredSizes {
-  /** What they were declared to become, by their places in the signature. */
+  /** The declared limits of sizes, by the place of the size in the signature. */
   readonly limits: ReadonlyMap<number, SizeLimit>;
+  /** The number of sizes of leaves in the signature. */
   readonly leafSizes: number;
 }
 

@@ -15,7 +15,7 @@ import { type Backlog, Realization, type Surroundings, takeBacklog } from './rea
 
 const nothingPending: Backlog = { pending: new Map(), offered: [] };
 
-/** How long work may go on in microtasks alone until timers, input and finalizers get their turn. */
+/** The milliseconds for which work may go on in microtasks alone. Then timers, input and finalizers get a turn. */
 const turnMs = 10;
 
 /** The session of one device and one mesh. */
@@ -26,15 +26,16 @@ export class DeviceSession implements Session {
   readonly #stores: (PageStore | PageSource)[] = [];
   readonly #realization: Realization;
   #last: Promise<void> = Promise.resolve();
-  /** The error of a run that nobody waited for; the next call throws it. */
+  /** The error of a run that was not awaited. The next call throws it. */
   #failedAhead: { readonly error: unknown } | null = null;
   #postponed: Postponed | null = null;
   #turnBegan = performance.now();
-  /** Reads that are waited for outside the order. */
+  /** Reads that are waited for outside the order of the calls. */
   readonly #readsUnderWay = new Set<Promise<void>>();
   #callsUnderWay = 0;
-  /** Calls under way that compute what is pending, and works that have not begun. */
+  /** The number of calls under way that compute what is pending. */
   #runsUnderWay = 0;
+  /** The number of works of workAhead that have not begun. */
   #worksWaiting = 0;
 
   constructor(backend: Backend, mesh: Mesh) {
@@ -88,8 +89,8 @@ export class DeviceSession implements Session {
   }
 
   /**
-   * Reading is begun in order. A value that nothing can change is waited for outside the order where it lies in memory of a device
-   * alone: what comes next is on its way to the device meanwhile.
+   * Begins to read a value, in the order of the calls. If nothing can change the value and the device has memory of its
+   * own, the read is waited for outside this order, so that the next calls can submit work to the device meanwhile.
    */
   async #beginFetch(node: Node): Promise<{ readonly bytes: Uint8Array | Promise<Uint8Array> }> {
     if (node.value === null) await this.#run([node]);
@@ -114,7 +115,10 @@ export class DeviceSession implements Session {
     return { bytes: whole };
   }
 
-  /** Has a value kept when it has been read, at the end of what is under way then: runs may still use its memory. */
+  /**
+   * Waits for a read. `keep` is called behind the calls that are under way when the bytes are there, because their runs
+   * may still use the memory of the value.
+   */
   async #follow(reading: Promise<Uint8Array>, keep: (bytes: Uint8Array) => void) {
     this.#callsUnderWay++;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -172,7 +176,8 @@ export class DeviceSession implements Session {
     work: (compute: Compute) => Promise<void>,
     { takesPostponed = false }: WorkAheadOptions = {},
   ): void {
-    // A run that nobody has awaited comes before the work: what is pending now is its, and not what the work leaves behind.
+    // Runs that were called and not awaited come before the work. What is pending now is computed before it, too, and
+    // apart from what the work makes pending.
     const backlog = this.#runsUnderWay > 0 ? takeBacklog() : null;
     this.#worksWaiting++;
     void this.#oneAfterAnother(async () => {
@@ -208,7 +213,7 @@ export class DeviceSession implements Session {
   readonly #compute: Compute = (nodes) =>
     this.#realization.run(nodes, this.#surroundings, nothingPending);
 
-  /** Keeps an error before the next call begins, which throws it. */
+  /** Keeps an error of `run`. The next call throws it. */
   async #ahead(run: () => Promise<void>): Promise<void> {
     try {
       await run();
@@ -229,7 +234,7 @@ export class DeviceSession implements Session {
       throw failed.error;
     }
     if (this.#worksWaiting > 0) {
-      // What is pending may read what was released.
+      // Pending work is left for later. It may read released memory, so nothing is freed now.
       await this.#realization.run(nodes, this.#surroundings, nothingPending, { frees: false });
       return;
     }
@@ -240,7 +245,7 @@ export class DeviceSession implements Session {
     return { mesh: this.#mesh, stores: this.#stores };
   }
 
-  /** An async function, so that errors of a realization carry the caller's line. */
+  /** Runs `body` after earlier calls. It is an async function, so that errors of a run have the caller's line. */
   async #inOrder<T>(body: () => Promise<T>): Promise<T> {
     this.#runsUnderWay++;
     return this.#oneAfterAnother(async () => {
@@ -290,7 +295,7 @@ function freedError(node: Node): TensorStateError {
   );
 }
 
-/** Ranks run one program, so one of them speaks for all. */
+/** Whether this is the rank that warns for all. All ranks run the same program. */
 function isFirst(mesh: Mesh): boolean {
   return mesh.axes.every(({ name }) => mesh.coordinate(name) === 0);
 }

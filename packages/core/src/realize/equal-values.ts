@@ -5,7 +5,7 @@ import { Interned } from './words.ts';
 export interface Expression {
   readonly op: string;
   readonly params: object;
-  /** Ids of values. */
+  /** The ids of the input values. */
   readonly inputs: readonly number[];
 }
 
@@ -14,14 +14,14 @@ export class EqualValues {
   readonly #values: readonly Expression[];
   readonly #eras: readonly number[];
   readonly #interned = new Interned();
-  /** By id, the number of the parameters; -1 for values that were not added. */
+  /** By value id, the number of the parameters. -1 for values that were not added. */
   readonly #params: Int32Array;
-  /** By hash, cut to the length of the table, the latest value; -1 where there is none. */
+  /** By hash modulo the length of the table, the id of the latest value. -1 if there is none. */
   readonly #latest: Int32Array;
-  /** By id, the value before it in the same place of the table; -1 where there is none. */
+  /** By value id, the id of the value before it in the same place of the table. -1 if there is none. */
   readonly #before: Int32Array;
 
-  /** `values` and `eras` grow while it is used, up to `most` of them. */
+  /** `values` and `eras` may grow up to `most` items while this object is used. */
   constructor(values: readonly Expression[], eras: readonly number[], most: number) {
     this.#values = values;
     this.#eras = eras;
@@ -30,7 +30,7 @@ export class EqualValues {
     this.#latest = new Int32Array(2 ** Math.ceil(Math.log2(most + 1))).fill(-1);
   }
 
-  /** The id of the value of that era that equals `value`; where there is none, `add` gives it one. */
+  /** The id of the value of this era that equals `value`. If there is none, `add` adds the value and returns its id. */
   idOf(value: Expression, era: number, add: () => number): number {
     const params = this.#interned.data(value.params);
     let hash = mixed(mixed(this.#interned.text(value.op), params), era);

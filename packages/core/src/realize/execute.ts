@@ -10,7 +10,7 @@ import type { PlanStep } from './plan-step.ts';
 import { bufferOf, bytesIn, bytesOf, copy, fillBuffer, placeOf, type Run } from './run-memory.ts';
 import type { Numbering } from './values.ts';
 
-/** What a root got: memory, or a page. */
+/** The result of a root: memory, or a page. */
 export type RootResult =
   | { readonly kind: 'storage'; readonly storage: Storage }
   | { readonly kind: 'page'; readonly page: Page };
@@ -18,13 +18,13 @@ export type RootResult =
 /** A step of a plan failed. */
 export class RunFailure extends Error {
   readonly numbering: Numbering;
-  /** Those of its values that the cause is about. */
+  /** The values of the plan that the cause is about. */
   readonly values: readonly number[];
-  /** Whether leaves were changed in place before, or may have been. */
+  /** Whether leaves were, or may have been, changed in place before the failure. */
   readonly updated: boolean;
   /** Whether collectives or transfers were started. */
   readonly started: boolean;
-  /** The result of each root; null for roots that the run did not come to. */
+  /** The result of each root. Null for roots that the run did not compute. */
   readonly results: readonly (RootResult | null)[];
 
   constructor(
@@ -43,13 +43,13 @@ export class RunFailure extends Error {
   }
 }
 
-/** What is sent ahead of a step, or behind all of them. */
+/** A message that is sent before step number `step`, or after all steps if there is no such step. */
 interface Beside {
   readonly step: number;
   readonly send: () => Promise<void>;
 }
 
-/** Runs a plan on the values of its leaves; one result per root, in order. Throws RunFailure. */
+/** Runs a plan on the values of its leaves. Returns one result for each root, in order. Throws RunFailure. */
 export async function execute(
   plan: ExecutionPlan,
   leaves: readonly Node[],
@@ -70,7 +70,7 @@ export async function execute(
       const bytes = of === null ? byteLength : bytesIn(plan, shapes, of);
       allocations.push(Storage.allocate(backend, bytes));
     }
-    // Where there is no memory for one, those before it are freed.
+    // If there is no memory for one of them, those before it are freed, because they are in `temporary`.
     const scratch = plan.memory.scratchBuffers.map((byteLength, number) => {
       const buffer = backend.alloc(byteLength);
       temporary.set(number, buffer);
@@ -118,7 +118,7 @@ export async function execute(
     }
     return plan.graph.roots.map((id) => rootResult(run, id));
   } finally {
-    // What was started must end before its memory is given back, also after a failure elsewhere.
+    // Started collectives and transfers must end before their memory is given back, also if something else failed.
     await Promise.allSettled(started.values());
     for (const buffer of temporary.values()) backend.free(buffer);
     for (const storage of allocations) storage.release();
@@ -130,7 +130,7 @@ async function sendBeside({ called, started }: Run, { send }: Beside): Promise<v
   try {
     await send();
   } catch (error) {
-    // Where a collective that was called before has failed, as ranks called different ones, its error says why.
+    // If ranks called different collectives, an earlier one has failed, too, and its error gives the reason.
     await Promise.all(started.values());
     throw error;
   }
@@ -160,8 +160,8 @@ async function leafBuffer(
 }
 
 /**
- * Fills a buffer at once where the device computes in host memory: the next step may read it without the
- * device's queue.
+ * Fills a buffer. If the device computes in host memory, the bytes are written there directly, because the next step
+ * may read them without the device's queue.
  */
 async function fill(
   backend: Backend,
@@ -229,7 +229,7 @@ function updates(plan: ExecutionPlan, step: PlanStep): boolean {
   return step.kind === 'start' && step.values.some((id) => plan.memory.places[id]?.kind === 'leaf');
 }
 
-/** A run of a program that fails has changed nothing, but where its error says that it may have. */
+/** Whether a failed step may have changed leaves. A failed program has changed none unless its error says so. */
 function mayHaveUpdated(plan: ExecutionPlan, step: PlanStep, error: unknown): boolean {
   if (step.kind !== 'compute') return updates(plan, step);
   return step.updates && ShardwiseError.isInstance(error) && error.fields['updated'] === true;
@@ -256,7 +256,7 @@ async function runStep(run: Run, step: PlanStep): Promise<void> {
       return;
     }
     case 'start': {
-      // Issued before the next step begins: every rank issues collectives in the program's order.
+      // It is issued before the next step begins, because every rank issues collectives in program order.
       const { done } = await step.start(run, start);
       void follow(run, done);
       for (const id of step.values) run.started.set(id, done);
@@ -279,7 +279,7 @@ async function runStep(run: Run, step: PlanStep): Promise<void> {
   }
 }
 
-/** Throws ShapeError for more rows than there are. */
+/** Reads a number of rows that the run has computed. Throws ShapeError if there are not that many rows. */
 async function readSize(
   run: Run,
   { values: [id = -1], symbol, max }: Extract<PlanStep, { kind: 'size' }>,
@@ -300,13 +300,13 @@ async function readSize(
   run.shapes = run.plan.shapes?.at(run.sizes) ?? null;
 }
 
-/** Counts a collective among those in flight until it is done. */
+/** Counts a collective or transfer among those in flight until it is done. */
 async function follow({ inFlight }: Run, done: Promise<void>): Promise<void> {
   inFlight.add(done);
   try {
     await done;
   } catch {
-    // A failure is seen by the step that waits, or by the run's end.
+    // The step that waits for it, or the end of the run, sees the failure.
   } finally {
     inFlight.delete(done);
   }

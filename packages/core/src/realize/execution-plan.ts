@@ -22,22 +22,22 @@ import {
   type ValueGraph,
 } from './values.ts';
 
-/** How to run one structure of graph; made once, run at every step. */
+/** How to run one structure of graph. It is made once and runs in every step. */
 export interface ExecutionPlan extends MappedGraph {
   readonly steps: readonly PlanStep[];
   readonly leafUses: LeafUses;
 }
 
-/** What a new plan is made for. */
+/** What makePlan needs besides the subgraph, its roots and the backend. */
 export interface PlanRequest {
   /**
-   * For each constant 1 where its number has changed between two runs, so that the plan takes it as an input,
+   * For each constant, 1 if its number has changed between two runs, so that the plan takes it as an input,
    * else 0.
    */
   readonly varying: Uint8Array;
-  /** Compiles a program, or finds it compiled. */
+  /** Compiles a program, or returns an executable of an equal program. */
   readonly compile: (program: Program) => Promise<Executable>;
-  /** Makes the graph of any sizes; null where they are those of the subgraph. Throws NotSizedError. */
+  /** Makes the graph for all sizes. Null if the plan is only for the sizes of the subgraph. Throws NotSizedError. */
   readonly sizedGraph: ((numbered: NumberedAt) => SizedGraph) | null;
 }
 
@@ -54,7 +54,7 @@ export class PlanFailure extends Error {
   }
 }
 
-/** Throws PlanFailure where the backend refuses a program, and NotSizedError. */
+/** Throws PlanFailure if the backend refuses a program, and NotSizedError if no plan for several sizes can be made. */
 export async function makePlan(
   subgraph: Subgraph,
   roots: readonly Node[],
@@ -122,8 +122,9 @@ export async function makePlan(
 type Update = ValueGraph['updates'][number];
 
 /**
- * An update happens in the segment that computes its value, or when what a collective or a source
- * brings arrives, unless an old value is read later.
+ * Decides where updates happen: in the segment that computes the new value (`placed`), or when the result of a
+ * collective or the contents from a source arrive (`arriving`). If the old value is read later, the update is `late`:
+ * it is a copy after all other steps.
  */
 function placeUpdates(
   graph: ValueGraph,
@@ -133,7 +134,7 @@ function placeUpdates(
   const placed = new Map<number, Update[]>();
   const arriving = new Map<number, number>();
   const late: Update[] = [];
-  /** By value, the step that makes it, and the last one that reads it; -1 where none does. */
+  /** By value, the step that makes it and the last step that reads it. -1 if there is none. */
   const madeIn = new Int32Array(graph.values.length).fill(-1);
   const lastReads = new Int32Array(graph.values.length).fill(-1);
   draft.forEach((step, index) => {
@@ -153,7 +154,7 @@ function placeUpdates(
   const mayArriveIn = ({ target, value }: Update, { values }: DraftStep): boolean => {
     const result = graph.values[value];
     if (result === undefined || roots.has(value) || updatesBy.get(value) !== 1) return false;
-    // Several values that are one message lie side by side.
+    // The values of one message lie side by side, so only a message of one value can arrive in a leaf.
     const arrivesAlone = isCollective(result) ? values.length === 1 : result.op === 'refresh';
     if (!arrivesAlone) return false;
     // A collective may write where it reads only if it works in place.
@@ -181,10 +182,10 @@ interface StepParts extends Omit<ProgramParts, 'outputs'> {
 
 type Compiled = Pick<Extract<PlanStep, { kind: 'compute' }>, 'executable' | 'isSized'>;
 
-/** What of a graph is a program. */
+/** The parts of a graph that make up a program. */
 interface ProgramParts {
   readonly inputs: readonly number[];
-  /** The values that it computes, and the cheap ones that they use, in ascending order. */
+  /** The values that the program computes, and the cheap values that they use, in ascending order. */
   readonly members: readonly number[];
   readonly outputs: readonly number[];
   readonly updates: readonly Update[];
@@ -207,14 +208,14 @@ async function computeStep(
   };
 }
 
-/** The values of a program that an error is about: one where the error names the instruction, else all. */
+/** The values of a program that an error is about: one if the error names an instruction, else all. */
 export function failedValues(members: readonly number[], error: unknown): readonly number[] {
   const instruction = ShardwiseError.isInstance(error) ? error.fields['instruction'] : undefined;
   const value = typeof instruction === 'number' ? members[instruction] : undefined;
   return value === undefined ? members : [value];
 }
 
-/** Which values a walk has come to: one array serves all steps of a plan, one after another. */
+/** The values that a walk has visited. One array serves the walks of all steps of a plan, one after another. */
 class Marks {
   readonly #walks: Uint32Array;
   #walk = 0;
@@ -223,7 +224,7 @@ class Marks {
     this.#walks = new Uint32Array(values);
   }
 
-  /** Begins a walk that has come to nothing yet. */
+  /** Begins a new walk, which has visited nothing yet. */
   clear(): void {
     this.#walk++;
   }
@@ -236,7 +237,7 @@ class Marks {
   }
 }
 
-/** Values of a step and the cheap ones that they use, in order. */
+/** The values of a step and the cheap values that they use, in ascending order. */
 function withCheapInputs(
   graph: ValueGraph,
   values: readonly number[],
@@ -254,7 +255,7 @@ function withCheapInputs(
   return members.sort((a, b) => a - b);
 }
 
-/** What a program of these values and updates reads that it does not compute, in the order of its use. */
+/** The values that a program of these members and updates reads but does not compute, in the order of their use. */
 function inputsOf(
   graph: ValueGraph,
   members: readonly number[],
@@ -303,7 +304,7 @@ function programOf(
   };
 }
 
-/** The place of the first number that is not smaller. */
+/** The index of the first of the sorted numbers that is not smaller than `number`. */
 function placeInSorted(numbers: readonly number[], number: number): number {
   let [low, high] = [0, numbers.length];
   while (low < high) {
@@ -321,7 +322,10 @@ function movedBy(graph: ValueGraph, values: readonly number[]): CollectiveValue 
   return value;
 }
 
-/** Loads what starts a collective, or a transfer: programs of one rank have no collectives, and most have no transfers. */
+/**
+ * Loads the code that starts a collective or a transfer. It is loaded on demand because programs of one rank have no
+ * collectives, and most programs have no transfers.
+ */
 async function starterOf(
   values: readonly number[],
   moved: CollectiveValue | TransferValue,
@@ -334,7 +338,7 @@ async function starterOf(
   return (run, start) => startTransfer(run, values, moved, start);
 }
 
-/** The program of a graph without collectives: for tests of backends and for looking at what is compiled. */
+/** The program of a graph without collectives. It is for tests of backends and for inspecting what is compiled. */
 export function programFor(
   subgraph: Subgraph,
   roots: readonly Node[],

@@ -19,37 +19,37 @@ import { hasSizes, withSizes } from './op-sizes.ts';
 import { isSpecial } from './signature.ts';
 import { constantOfLeaf, numberLeaf, varyingConstants } from './varying-numbers.ts';
 
-/** What of a backend's limits decides which ops it is given. */
+/** The limits of a backend that decide which ops it is given. */
 export type ComputeLimits = Pick<BackendLimits, 'dtypes' | 'native'>;
 
 /** A subgraph in the ops that a backend and a process group take. */
 export interface Expanded {
-  /** Stand-ins for the subgraph's leaves, in order, and behind them leaves for numbers that vary. */
+  /** Stand-ins for the subgraph's leaves, in order, followed by leaves for the constants whose numbers vary. */
   readonly leaves: readonly Node[];
-  /** What stands for each node of the subgraph, by slot. */
+  /** The rewritten node for each node of the subgraph, by slot. */
   readonly images: readonly Node[];
-  /** What stands for each root. */
+  /** The rewritten node for each root. */
   readonly roots: readonly Node[];
   /** In-place updates: `value` goes into the memory of leaf number `target`. */
   readonly updates: readonly { readonly target: number; readonly value: Node }[];
-  /** Numbers of rows that the run computes. */
+  /** The nodes of the numbers of rows that the run computes. */
   readonly rowCounts: readonly Node[];
 }
 
-/** In what a rewritten subgraph may differ from the one that was built. */
+/** The ways in which a rewritten subgraph may differ from the one that was built. */
 export interface ExpandOptions {
-  /** For each constant 1 where its number is an input, else 0. Default: none is. */
+  /** For each constant, 1 if its number is an input, else 0. Default: none is. */
   readonly varying?: Uint8Array;
-  /** Sizes in the place of its own, in the order of its signature. Throws ShapeError where they do not fit each other. */
+  /** Sizes that replace those of the subgraph, in the order of its signature. Throws ShapeError if they do not fit. */
   readonly sizes?: Float64Array;
-  /** For each number of rows that the run computes, in the order of `rowCountsOf`, one to plan with. */
+  /** For each number of rows that the run computes, in the order of `rowCountsOf`, a number to plan with. */
   readonly rows?: readonly number[];
 }
 
 /**
- * Rewrites a subgraph: composites that are not native become primitives, collectives work along
- * dim 0 only, those of one rank disappear, ops on f16 and bf16 compute in f32 and those on u8 in i32, and
- * an update's readers read the value that it stores.
+ * Rewrites a subgraph. Composites that are not native become primitives. Collectives work along dim 0 only, and those
+ * of one rank disappear. Ops on f16 and bf16 compute in f32, and ops on u8 in i32. Nodes that read an update read the
+ * value that it stores.
  */
 export function expand(
   subgraph: Subgraph,
@@ -62,7 +62,7 @@ export function expand(
       noGrad(() => withoutAutocast(() => expanded(subgraph, roots, limits, options))),
     );
   } finally {
-    // Also where sizes do not fit each other, which only a look at them tells.
+    // The era must be reset also if rewriting throws, as it does for sizes that do not fit each other.
     setEra(0);
   }
 }
@@ -109,7 +109,7 @@ function expanded(
     else images.push(rewrite(node, inputs, limits));
   }
   setEra(0);
-  // A result has memory of its own: what it is of may be updated, in this run or later.
+  // A result has memory of its own, because the leaf that it would share may be updated, in this run or later.
   const results = roots.map(imageOf).map((image) => (image.op === 'input' ? copy(image) : image));
   return {
     leaves,
@@ -135,7 +135,7 @@ function placeholder(shape: Shape, dtype: DType): Node {
   return inputNode(shape, dtype, { kind: 'host', bytes: new Uint8Array(0) });
 }
 
-/** The contents of a leaf as a value of the run, which an update of the leaf does not change. */
+/** Copies the contents of a leaf to a value of the run, which an update of the leaf does not change. */
 function copy(leaf: Node): Node {
   return createNode('reshape', { shape: leaf.shape }, [leaf]);
 }
@@ -158,7 +158,7 @@ function assign(
 ): Node {
   const [, assigned] = inputs;
   if (assigned === undefined) throw new RangeError('assign takes a target and a value');
-  // Contents of another leaf are those from before this run.
+  // If the value is another leaf that this run updates, its contents from before the run are meant.
   const value = updatedLeaves.has(assigned) ? copy(assigned) : assigned;
   const { slot } = targetOf(node);
   updates.delete(slot);
@@ -189,7 +189,7 @@ function compute(node: Node, inputs: readonly Node[], limits: ComputeLimits): No
   return createNode(node.op, node.params, inputs);
 }
 
-/** What a value of few bits was before it was widened, where it is rounded to what it was. */
+/** If x is a 16-bit value that was cast to f32, and `dtype` is the dtype that it had, the value before that cast. */
 function unwidened(x: Node, dtype: DType): Node | undefined {
   const [narrow] = x.inputs;
   const isWidened = x.op === 'cast' && x.dtype === 'f32' && isHalfDType(dtype);
@@ -201,7 +201,7 @@ function paramsOf<K extends CompositeOp>(node: Node, op: K): Node<K>['params'] {
   throw new TypeError(`${node.op} is not ${op}`);
 }
 
-/** Decompositions may use composites themselves. */
+/** Rewrites the nodes of a decomposition down to `stops`, because decompositions may use composites themselves. */
 function expandParts(root: Node, stops: readonly Node[], limits: ComputeLimits): Node {
   const images = new Map<Node, Node>(stops.map((stop) => [stop, stop]));
   const visit = (node: Node): Node => {
@@ -222,7 +222,7 @@ function isAlone({ params }: Node): boolean {
   return 'size' in params && params.size === 1;
 }
 
-/** Dim `from` becomes dim `to`; the others keep their order. */
+/** Makes dim `from` dim `to`. The other dims keep their order. */
 function moveDim(x: Node, from: number, to: number): Node {
   if (from === to) return x;
   const order = x.shape.map((_, dim) => dim).filter((dim) => dim !== from);
@@ -230,13 +230,13 @@ function moveDim(x: Node, from: number, to: number): Node {
   return permute(x, order);
 }
 
-/** Merges dim and the next. */
+/** Merges a dim with the next one. */
 function mergeDims(x: Node, dim: number): Node {
   const size = sizeAt(x.shape, dim) * sizeAt(x.shape, dim + 1);
   return reshape(x, [...x.shape.slice(0, dim), size, ...x.shape.slice(dim + 2)]);
 }
 
-/** Cuts dim into `parts` and the rest. */
+/** Splits a dim into two: `parts`, and the size of a part. */
 function splitDim(x: Node, dim: number, parts: number): Node {
   return reshape(x, [
     ...x.shape.slice(0, dim),

@@ -15,7 +15,7 @@ export function isUnreadable(node: Node): boolean {
   }
 }
 
-/** Says of a node of the run's subgraph whether it is made of what failed. */
+/** Returns a function that says whether a node of the run's subgraph depends on a value that failed. */
 export function taintedBy({ numbering, values: failed }: PlanFailure | RunFailure) {
   const { graph, ids } = numbering;
   const tainted = new Set(failed);
@@ -26,8 +26,8 @@ export function taintedBy({ numbering, values: failed }: PlanFailure | RunFailur
 }
 
 /**
- * What goes with nodes that cannot be computed: the other updates of their groups, and of `roots` all that
- * read one of them.
+ * The nodes that must be given up because `failed` cannot be computed: `failed` itself, the other updates of their
+ * groups that are not made yet, and all `roots` that read one of these nodes.
  */
 export function goneWith(
   failed: readonly Node[],
@@ -46,7 +46,7 @@ export function goneWith(
   return gone;
 }
 
-/** Whether others of their groups have been made already. */
+/** Whether the groups of the nodes in `gone` have other updates, which have been made already. */
 export function isInPart(
   gone: ReadonlySet<Node>,
   pending: ReadonlyMap<Node, PendingWork>,
@@ -58,8 +58,8 @@ export function isInPart(
 }
 
 /**
- * Gives up nodes whose run failed before it changed anything: reading one throws `error` again, and
- * what they were to replace is there as before.
+ * Gives up nodes whose run failed before it changed anything. Reading one of them throws `error` again. The values that
+ * they were to replace are as before.
  */
 export function giveUp(
   gone: ReadonlySet<Node>,

@@ -3,8 +3,8 @@ import { IndexError } from '../spec/errors.ts';
 import type { RunFailure } from './execute.ts';
 
 /**
- * Why a run failed, in the user's words where it was an index out of range: which operation it was, on
- * which line. `computed` are the nodes of the run's subgraph.
+ * The cause of a failed run. If an index is out of range, it is an error that names the user's operation and line.
+ * `computed` are the nodes of the run's subgraph.
  */
 export function causeOf(
   { cause, numbering, values }: RunFailure,
@@ -14,7 +14,7 @@ export function causeOf(
   const { index, element, size, updated } = cause.fields;
   const { graph, ids } = numbering;
   const failed = new Set(values);
-  // What a node computes may be rounded to its dtype behind the op itself.
+  // The value of a node may be a cast of the op that failed, so the inputs of a value are looked at, too.
   const isFailed = (id: number): boolean =>
     failed.has(id) || (graph.values[id]?.inputs ?? []).some((input) => failed.has(input));
   const site = computed.find((node) => node.site !== null && isFailed(ids[node.slot] ?? -1))?.site;

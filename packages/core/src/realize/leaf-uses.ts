@@ -2,17 +2,17 @@ import type { MemoryMap } from './memory-map.ts';
 import type { PlanStep } from './plan-step.ts';
 import type { ValueGraph } from './values.ts';
 
-/** When the steps of a plan need its leaves, which may be elsewhere meanwhile. */
+/** The steps of a plan in which its leaves must be on the device. Between these steps they may be elsewhere. */
 export interface LeafUses {
-  /** By step: leaves that must be there when it begins. */
+  /** By step: the leaves that must be on the device when the step begins. */
   readonly needed: readonly (readonly number[])[];
-  /** By step: leaves that are not in use when it has ended; `last` where no later step needs them. */
+  /** By step: the leaves that are not in use when the step has ended. `last`: whether no later step needs the leaf. */
   readonly unused: readonly (readonly { readonly leaf: number; readonly last: boolean }[])[];
 }
 
 interface Use {
   readonly leaf: number;
-  /** Steps. */
+  /** The first and the last step of the use. */
   readonly from: number;
   to: number;
 }

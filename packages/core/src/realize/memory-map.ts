@@ -6,7 +6,7 @@ import type { DraftStep } from './segment.ts';
 import type { Sources } from './sources.ts';
 import { isCompute, type ValueGraph } from './values.ts';
 
-/** Where a value's bytes are while a plan runs. */
+/** The place of a value's bytes while a plan runs. */
 export type Place =
   | { readonly kind: 'leaf'; readonly leaf: number }
   /** The value lies in the plan's scratch memory. */
@@ -17,8 +17,8 @@ export type Place =
       readonly byteLength: number;
     }
   /**
-   * The value lies in an allocation that a node of the graph keeps after the run. Values that are read before
-   * the node's is written may lie there, too.
+   * The value lies in an allocation that a node of the graph keeps after the run. Values whose last read comes before
+   * the node's value is written may lie there, too.
    */
   | {
       readonly kind: 'result';
@@ -28,23 +28,23 @@ export type Place =
     };
 
 export interface MemoryMap {
-  /** By value; undefined where it passes through no memory. */
+  /** The place of each value. Undefined for a value that needs no memory. */
   readonly places: readonly (Place | undefined)[];
   /** The length of each buffer of scratch memory. */
   readonly scratchBuffers: readonly number[];
   readonly allocations: readonly Allocation[];
-  /** Collective outputs that lie where their input lay: they run in place. */
+  /** The outputs of collectives that run in place: they lie where their inputs lay. */
   readonly inPlace: ReadonlySet<number>;
 }
 
 /** Memory for results. */
 export interface Allocation {
   readonly byteLength: number;
-  /** The value whose bytes it has where they vary, and no other's; else null. */
+  /** The value that lies alone in the allocation because its length varies between runs. Null for other allocations. */
   readonly of: number | null;
 }
 
-/** Bytes that move together: one value, or a bucket of them. */
+/** Memory that is placed as one piece: that of one value, or of the values of a bucket. */
 interface Block extends Living {
   readonly values: readonly number[];
   readonly offsets: readonly number[];
@@ -58,20 +58,20 @@ function byteLengthOf(graph: ValueGraph, id: number): number {
 }
 
 export interface MemoryMapOptions {
-  /** Bytes. */
+  /** The alignment of places in bytes. */
   readonly alignment: number;
-  /** The most bytes of a buffer of scratch memory, unless it has one block alone. Default: there is one buffer. */
+  /** The most bytes of a buffer of scratch memory, unless it has only one block. Default: there is one buffer. */
   readonly bufferBytes?: number | undefined;
   readonly sources: Sources;
-  /** Results of collectives that arrive in the memory of the leaf that they update. */
+  /** For each value that arrives in the memory of the leaf that it updates, the number of this leaf. */
   readonly arriving: ReadonlyMap<number, number>;
-  /** Whether the bytes of a value may be fewer in a run than the graph says. */
+  /** Whether a value may have fewer bytes in a run than in the graph. */
   readonly varies: (value: number) => boolean;
 }
 
 /**
- * Gives every value that crosses a step a place. Buckets are contiguous, so that a bucket's
- * gradients are computed straight into the message; values whose lives do not meet share memory.
+ * Gives a place to every value that passes from one step to another. Buckets are contiguous, so that the gradients of
+ * a bucket are computed directly into the message. Values whose lives do not overlap share memory.
  */
 export function mapMemory(
   graph: ValueGraph,
@@ -114,15 +114,15 @@ export function mapMemory(
   return { places, scratchBuffers, allocations, inPlace: new Set(overwritten.keys()) };
 }
 
-/** What is computed or arrives there; leaves have a place already, pages need none. */
+/** Whether a value is computed or arrives on the device. Leaves already have a place, and pages need none. */
 function isOnDevice(graph: ValueGraph, id: number): boolean {
   const op = graph.values[id]?.op;
   return op !== 'input' && op !== 'pageOut';
 }
 
-/** The steps of the draft between which each value lives that needs memory. */
+/** For each value that needs memory, the first and the last step of the draft in which it needs it. */
 class Lives {
-  /** By value, the step that makes it, and the last one that reads it; -1 where none does. */
+  /** By value, the step that makes it and the last step that reads it. -1 if there is none. */
   readonly #from: Int32Array;
   readonly #to: Int32Array;
 
@@ -135,7 +135,7 @@ class Lives {
     this.#from[id] = step;
   }
 
-  /** The value has memory at least to the end of this step. */
+  /** Keeps the memory of a value at least to the end of a step. */
   extend(id: number, step: number): void {
     this.#to[id] = Math.max(this.to(id), step);
   }
@@ -144,12 +144,12 @@ class Lives {
     this.#to[id] = -1;
   }
 
-  /** -1 where nothing makes it. */
+  /** The step that makes a value. -1 if no step does. */
   from(id: number): number {
     return this.#from[id] ?? -1;
   }
 
-  /** -1 where it needs no memory. */
+  /** The last step that reads a value. -1 if the value needs no memory. */
   to(id: number): number {
     return this.#to[id] ?? -1;
   }
@@ -177,7 +177,7 @@ function livesOf(graph: ValueGraph, draft: readonly DraftStep[], sources: Source
     }
     for (const id of step.values) {
       lives.begin(id, index);
-      // A segment remakes cheap values, so it reads what they are made of.
+      // A segment recomputes cheap values, so it reads the values that they are made of.
       for (const input of sources.of(id)) read(input, index);
     }
   });
@@ -185,7 +185,7 @@ function livesOf(graph: ValueGraph, draft: readonly DraftStep[], sources: Source
   return lives;
 }
 
-/** The inputs of collectives that may run in place: their outputs lie where the inputs lay. */
+/** For each output of a collective or transfer that may run in place, the input that it overwrites. */
 function overwrittenInputs(
   graph: ValueGraph,
   draft: readonly DraftStep[],
@@ -224,7 +224,7 @@ function overwrittenInputs(
   return overwritten;
 }
 
-/** Values of one message lie side by side; what a source brings does not. */
+/** Whether the values of a start step are one message, and lie side by side. Contents from a source are not. */
 function isOneMessage(graph: ValueGraph, [first = -1]: readonly number[]): boolean {
   return graph.values[first]?.op !== 'refresh';
 }

@@ -1,25 +1,28 @@
 import type { Observation } from './related-sizes.ts';
 
-/** Which runs a plan is made for, where none could be made for all sizes. */
+/** The runs that a plan is made for, if none could be made for all sizes. */
 export interface Narrowing {
-  /** Whether sizes stay multiples of what divides all that were seen. */
+  /** Whether the plan is only for sizes that are multiples of the numbers that divide all sizes seen. */
   readonly keepsDivisors: boolean;
-  /** Sizes that differ by multiples of it are alike: halves of even and of odd sizes have two formulas. */
+  /**
+   * The plan is for sizes that differ by multiples of this number. For example, the halves of even sizes and of odd
+   * sizes have different formulas.
+   */
   readonly modulus: number;
 }
 
 export const allRuns: Narrowing = { keepsDivisors: false, modulus: 1 };
 
-/** Five layers that each halve sizes. */
+/** The largest modulus that is tried. It suffices for five layers that each halve a size. */
 const mostModulus = 32;
 
-/** Fewer runs; null where there are no fewer. */
+/** The next narrowing, which is for fewer runs. Null if there is none. */
 export function narrower({ keepsDivisors, modulus }: Narrowing): Narrowing | null {
   if (!keepsDivisors) return { keepsDivisors: true, modulus };
   return modulus < mostModulus ? { keepsDivisors, modulus: 2 * modulus } : null;
 }
 
-/** The runs whose sizes are like these. */
+/** The runs whose sizes differ from `sizes` by multiples of the modulus. */
 export function runsLike(
   sizes: Observation,
   observations: readonly Observation[],

@@ -1,2 +1,2 @@
-/** A program cannot be planned for several sizes: it takes a plan for each. */
+/** A program cannot be planned for several sizes. It needs a plan for each size. */
 export class NotSizedError extends Error {}

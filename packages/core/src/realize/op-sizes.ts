@@ -2,14 +2,14 @@ import type { Node } from '../graph/node.ts';
 import { makeNode } from '../graph/create-node.ts';
 import type { Op, OpParams } from '../spec/op.ts';
 
-/** Lists of sizes among the parameters of an op. */
+/** The parameters of an op that are lists of sizes. */
 type Lists<K extends Op> = {
   readonly [Name in keyof OpParams[K]]?: OpParams[K][Name] extends readonly number[] ? true : never;
 };
 
 /**
- * The parameters that are sizes, in which programs of one structure may differ. Numbers that are not listed, as of
- * dims, are part of the structure.
+ * The parameters that are sizes. Programs of one structure may differ in them. Other numbers, such as dims, are part of
+ * the structure.
  */
 const sizeLists: { readonly [K in Op]?: Lists<K> } = {
   constant: { shape: true },
@@ -30,19 +30,19 @@ export function isSizeList(op: Op, name: string, value: unknown): value is reado
   return names[name] === true && Array.isArray(value);
 }
 
-/** The parameters of a node that are lists of sizes, in their order. */
+/** The parameters of a node that are lists of sizes, in the order of the parameters. */
 export function sizeListsOf({ op, params }: Node): readonly (readonly number[])[] {
   return Object.entries(params).flatMap(([name, value]) =>
     isSizeList(op, name, value) ? [value] : [],
   );
 }
 
-/** The same node with the next sizes in the place of its own, without inputs. */
+/** The same node without inputs, and with `next(size)` in the place of each size. */
 export function withSizes(node: Node, next: (size: number) => number): Node {
   const entries = Object.entries(node.params).map(([name, value]): [string, unknown] =>
     isSizeList(node.op, name, value) ? [name, value.map(next)] : [name, value],
   );
-  // The parameters keep their names and kinds.
+  // The cast is safe, because the parameters keep their names and types.
   const params = Object.fromEntries(entries) as Node['params'];
   return makeNode(node.op, params, [], node.shape, node.dtype, false);
 }

@@ -1,17 +1,17 @@
-/** Bytes that are needed for a time. */
+/** Memory that is needed during some steps. */
 export interface Living {
   readonly byteLength: number;
-  /** Steps of the draft, from the first write to the last read. */
+  /** The steps of the draft with the first write and the last read. */
   readonly from: number;
   readonly to: number;
 }
 
-/** Memory that values whose lives do not meet share. */
+/** Memory that is shared by values whose lives do not overlap. */
 export interface Space {
-  /** The allocation of the result that keeps it, or a buffer of the plan's scratch memory. */
+  /** The allocation of a result that keeps the memory after the run, or a buffer of the plan's scratch memory. */
   readonly memory: { readonly allocation: number } | { readonly buffer: number };
   readonly byteLength: number;
-  /** The step that writes the result; before it the memory serves as scratch. */
+  /** The step that writes the result. Before this step, the memory serves as scratch memory. */
   readonly until: number;
   /** Values that lie in this memory at some time, sorted by where they begin. */
   readonly guests: Guest[];
@@ -25,26 +25,27 @@ interface Guest {
 }
 
 export interface PackOptions<Block> {
-  /** Bytes. */
+  /** The alignment of places in bytes. */
   readonly alignment: number;
-  /** The most bytes of a buffer, unless it has one block alone. */
+  /** The most bytes of a buffer, unless it has only one block. */
   readonly bufferBytes: number;
-  /** Is told where a block begins. */
+  /** Called with the space of a block, and the byte at which the block begins there. */
   readonly put: (block: Block, space: Space, start: number) => void;
 }
 
 /**
- * The largest blocks first, each in the first gap among those that live at its time (greedy by size:
- * Pisarchyk and Lee 2020, "Efficient memory management for deep neural net inference"), and first in
- * the memory of results that are not there yet: that of gradients, which come when activations go.
- * What needs memory beside it lies in buffers of scratch memory; their lengths are returned.
+ * Places the largest blocks first, each in the first gap between the blocks that live at the same time (greedy by
+ * size: Pisarchyk and Lee 2020, "Efficient memory management for deep neural net inference"). The memory of results
+ * that are not written yet is tried first. In a training step this is the memory of gradients, which are written when
+ * activations are no longer needed. Other blocks lie in buffers of scratch memory, whose lengths are returned.
  */
 export function packScratch<Block extends Living>(
   blocks: readonly Block[],
   results: readonly Space[],
   { alignment, bufferBytes, put }: PackOptions<Block>,
 ): number[] {
-  // The smallest that has room, so that large ones are left for large blocks; of equal ones the last to come.
+  // The smallest space with room is taken, so that large ones are left for large blocks. Of spaces of equal size, the
+  // one whose result is written last is tried first.
   const spaces = results.toSorted((a, b) => a.byteLength - b.byteLength || b.until - a.until);
   const larger = firstLarger(spaces);
   const buffers: Space[] = [];
@@ -61,7 +62,7 @@ export function packScratch<Block extends Living>(
     for (let at = firstWithRoom(spaces, block.byteLength); at < spaces.length; at = next) {
       const space = spaces[at];
       if (space === undefined) return false;
-      // Others of this size are there even earlier.
+      // If this result is written before the block's last read, so are the other results of the same size.
       const isThere = space.until <= block.to;
       next = isThere ? (larger[at] ?? spaces.length) : at + 1;
       if (!isThere && take(block, byteLength, space) !== undefined) return true;
@@ -69,7 +70,7 @@ export function packScratch<Block extends Living>(
     return false;
   };
   for (const block of blocks.toSorted((a, b) => b.byteLength - a.byteLength || a.from - b.from)) {
-    // What has no elements has an address all the same.
+    // A block without elements needs an address, too.
     const byteLength = align(Math.max(1, block.byteLength), alignment);
     if (takeResult(block, byteLength)) continue;
     for (let buffer = 0; ; buffer++) {
@@ -92,7 +93,7 @@ function emptyBuffer(buffer: number, byteLength: number): Space {
   return { memory: { buffer }, byteLength, until: Number.POSITIVE_INFINITY, guests: [] };
 }
 
-/** For each space the place of the first one that is larger. */
+/** For each space, the index of the first larger one. */
 function firstLarger(spaces: readonly Space[]): readonly number[] {
   const found = spaces.map(() => spaces.length);
   for (let at = spaces.length - 2; at >= 0; at--) {
@@ -102,7 +103,7 @@ function firstLarger(spaces: readonly Space[]): readonly number[] {
   return found;
 }
 
-/** The place of the first of spaces, sorted by size, that has so many bytes. */
+/** The index of the first space that has at least this many bytes. The spaces are sorted by size. */
 function firstWithRoom(spaces: readonly Space[], byteLength: number): number {
   let [low, high] = [0, spaces.length];
   while (low < high) {
@@ -113,7 +114,7 @@ function firstWithRoom(spaces: readonly Space[], byteLength: number): number {
   return low;
 }
 
-/** The first gap that is large enough among those who are there at the same time. */
+/** The start of the first gap that is large enough between the guests that live at the same time. */
 function startIn({ guests }: Space, { from, to }: Living, byteLength: number): number {
   let start = 0;
   for (const guest of guests) {

@@ -1,23 +1,23 @@
-/** What becomes of a node that a realization is to compute. */
+/** Callbacks for a node that a realization is to compute. */
 export interface Outcome {
-  /** It has its value. */
+  /** Called when the node has its value. */
   readonly settled?: () => void;
-  /** It will never have one, as its run failed before anything was changed. */
+  /** Called when the node will never have a value, because its run failed before anything was changed. */
   readonly dropped?: () => void;
 }
 
-/** Updates of which either all are made or none, as those of an optimizer's step. */
+/** A group of updates of which either all are made or none, such as the updates of an optimizer's step. */
 export interface UpdateGroup {
   readonly dropped: () => void;
 }
 
-/** A node that waits for a realization, and what becomes of it. */
+/** The state of a node that waits for a realization. */
 export interface PendingWork {
   readonly outcome: Outcome;
   readonly group: UpdateGroup | null;
   /**
-   * How many pieces of work have replaced each other, including this one. It is the number of steps that are
-   * not computed yet.
+   * The number of pieces of pending work of which each replaced the one before, including this one. It is the number of
+   * steps that are not computed yet.
    */
   readonly depth: number;
 }

@@ -3,16 +3,16 @@ import { freeNode } from '../graph/ownership.ts';
 import { currentScope, rankState, within } from '../ambient.ts';
 import type { Outcome, PendingWork, UpdateGroup } from './pending-work.ts';
 
-/** As soon as so many updates of one leaf, or additions to one gradient, have piled up, they are computed. */
+/** The number of updates of one leaf, or additions to one gradient, from which on pending work is computed unasked. */
 const mostDepth = 64;
 
-// Pending is what the next realization must compute whoever asks for it: losses and gradients after
-// backward(), parameters after an update. Without it the next read would compute the step again.
+// Pending nodes must be computed by the next realization, whichever node is asked for. They are losses and gradients
+// after backward(), and parameters after an update. Otherwise a later read would compute the step again.
 const { pending, released } = rankState;
 
 /**
- * What is added inside `body` is computed whole or dropped whole, also where the body throws; `dropped` is called
- * in the latter case.
+ * The updates that `body` adds are either all computed or all dropped. They are also dropped if `body` throws.
+ * `dropped` is called when they are dropped.
  */
 export function asOneUpdate<T>(dropped: () => void, body: () => T): T {
   const updateGroup = { dropped };
@@ -24,7 +24,7 @@ export function asOneUpdate<T>(dropped: () => void, body: () => T): T {
   }
 }
 
-/** Drops one update after the other, as dropping one may bring back an earlier one of the same tensor. */
+/** Drops the updates of a group one by one, because dropping one may bring back an earlier one of the same tensor. */
 function dropUpdates(updateGroup: UpdateGroup): void {
   for (;;) {
     const last = [...pending].findLast(([, { group }]) => group === updateGroup);
@@ -36,7 +36,7 @@ function dropUpdates(updateGroup: UpdateGroup): void {
   updateGroup.dropped();
 }
 
-/** `replaced` is what was pending in its place. */
+/** Adds pending work. `replaced` is the pending work that it replaces. */
 export function addPending(node: Node, outcome: Outcome = {}, replaced?: PendingWork): void {
   const depth = (replaced?.depth ?? 0) + 1;
   pending.set(node, { outcome, group: currentScope().updateGroup, depth });
@@ -44,21 +44,21 @@ export function addPending(node: Node, outcome: Outcome = {}, replaced?: Pending
 }
 
 /**
- * Whether uncomputed work has piled up that should be computed though nobody asks for it, as it holds the
- * inputs of all those steps.
+ * Whether so much pending work has piled up that it should be computed unasked, because it keeps the inputs of all its
+ * steps alive.
  */
 export function isPiledUp(): boolean {
   return rankState.deepestPending >= mostDepth && currentScope().updateGroup === null;
 }
 
-/** Returns what there was. */
+/** Removes the pending work of a node, and returns it. */
 export function removePending(node: Node): PendingWork | undefined {
   const work = pending.get(node);
   pending.delete(node);
   return work;
 }
 
-/** Hands over what is pending. */
+/** Returns all pending work, and leaves none pending. */
 export function takePending(): ReadonlyMap<Node, PendingWork> {
   const taken = new Map(pending);
   pending.clear();
@@ -96,7 +96,7 @@ export function dropWork(work: ReadonlyMap<Node, PendingWork>): void {
       if (last === undefined) break;
       const [node, { outcome }] = last;
       pending.delete(node);
-      // This may bring back an earlier update of the same tensor.
+      // The callback may bring back an earlier update of the same tensor.
       outcome.dropped?.();
     }
   } finally {
@@ -104,24 +104,24 @@ export function dropWork(work: ReadonlyMap<Node, PendingWork>): void {
   }
 }
 
-/** Puts back what a realization took and did not compute. */
+/** Puts back the pending work that a realization took and did not compute. */
 export function restorePending(work: Iterable<readonly [Node, PendingWork]>): void {
   for (const [node, entry] of work) if (!pending.has(node)) pending.set(node, entry);
 }
 
-/** Frees a node's memory once what is pending has been computed; `by` says so to later readers. */
+/** Frees a node's memory when the pending work has been computed. Errors of later reads name `by`. */
 export function freeAfterRun(node: Node, by: string): void {
   removePending(node);
   released.set(node, by);
 }
 
-/** The run of what was pending is over. */
+/** Frees the released nodes. Called when the pending work has been computed. */
 export function freeReleased(): void {
   for (const [node, by] of released) if (node.value !== null) freeNode(node, by);
   released.clear();
 }
 
-/** Forgets everything: another rank begins in this thread. */
+/** Forgets all pending work and released nodes, because another rank begins in this thread. */
 export function forgetPending(): void {
   takePending();
   released.clear();

@@ -3,25 +3,25 @@ import { elementCount, sameShape } from '../shape.ts';
 import { dtypes } from '../spec/dtype.ts';
 import type { Subgraph } from './collect.ts';
 
-/** A longer program is computed in pieces of about this many operations, where it falls into such. */
+/** The approximate number of operations of the pieces that a long program is computed in. */
 export const pieceOps = 2048;
 
-/** As many operations as make a place in a program known again: more than a layer's. */
+/** The number of operations that are compared to recognize a place in a program. It is more than those of one layer. */
 const likenessOps = 512;
 
-/** What may pass from one piece to the next, so that a piece is an iteration or more of a loop. */
+/** The most bytes that may pass from one piece to the next, so that a piece is one or more iterations of a loop. */
 const crossingBytes = 64 * 1024;
 
 /**
- * Cuts a long program where little passes from what is before to what is after: the iterations of a loop
- * that nobody has read yet. Pieces of a regular loop are alike, so that they run one plan. Returns the
- * roots of each piece, in the order of the program.
+ * Cuts a long program where few bytes pass from the operations before to those after, as between the iterations of a
+ * loop whose results were not read yet. The pieces of a regular loop are alike, so that they run one plan. Returns the
+ * roots of each piece, in program order.
  */
 export function piecesOf(
   { computed }: Subgraph,
   roots: readonly Node[],
 ): readonly (readonly Node[])[] {
-  // What passes on has a size that is known.
+  // Only values whose sizes are known before the run can pass from one piece to the next.
   const isKnown = computed.every(({ rowCount }) => rowCount === null);
   if (computed.length <= 2 * pieceOps || !isKnown) return [roots];
   const boundaries = boundariesOf(computed, new Set(roots));
@@ -36,9 +36,9 @@ export function piecesOf(
 }
 
 interface Boundary {
-  /** Nodes from this id on come after it. */
+  /** The nodes with this id and larger ones come after the boundary. */
   readonly id: number;
-  /** Computed before it and read after it. */
+  /** The nodes that are computed before the boundary and read after it. */
   readonly crossing: readonly Node[];
 }
 
@@ -72,7 +72,7 @@ function lastReadsOf(computed: readonly Node[]): Int32Array {
   return lastReads;
 }
 
-/** For each position the bytes that are computed before it and read at it or later. */
+/** For each position, the bytes that are computed before it, and read at it or later. */
 function crossingBytesAt(
   computed: readonly Node[],
   lastReads: Int32Array,
@@ -81,7 +81,7 @@ function crossingBytesAt(
   const changes = new Float64Array(computed.length + 1);
   for (const [position, node] of computed.entries()) {
     const last = lastReads[position] ?? -1;
-    // Results and what an update writes are kept anyway.
+    // Results and the values that updates write are kept anyway.
     if (last <= position || roots.has(node) || node.op === 'assign' || isConstant(node)) continue;
     const bytes = elementCount(node.shape) * dtypes[node.dtype].bytes;
     changes[position + 1] = (changes[position + 1] ?? 0) + bytes;
@@ -91,16 +91,16 @@ function crossingBytesAt(
   return changes.map((change) => (bytes += change));
 }
 
-/** Whether a node is a constant, which each piece that reads it makes anew. */
+/** Whether a node is a constant. Each piece that reads a constant computes it anew. */
 function isConstant({ op, inputs }: Node): boolean {
   if (op === 'constant' || op === 'iota') return true;
   return (op === 'reshape' || op === 'expand') && inputs.every(isConstant);
 }
 
 /**
- * The position at which least crosses, of `pieceOps` positions from `start + pieceOps` on; a later one, where too much
- * crosses there. Of those where equally little does, the first from which the program goes on as it did from
- * `start`: then what is between two such boundaries has the same plan as what is between the next two.
+ * The position that the fewest bytes cross, among the `pieceOps` positions from `start + pieceOps` on. If too many
+ * bytes cross all of them, it is a later position. Among positions that equally few bytes cross, it is the first one
+ * from which the program goes on as it did from `start`. The pieces between such boundaries then have the same plan.
  */
 function boundaryAfter(
   computed: readonly Node[],
@@ -122,7 +122,7 @@ function boundaryAfter(
   return found;
 }
 
-/** Whether the operations from `b` on are those from `a` on, as far as one sees without their connections. */
+/** Whether the operations from `b` on have the ops and shapes of those from `a` on. Their inputs are not compared. */
 function isSimilar(computed: readonly Node[], a: number, b: number): boolean {
   for (let offset = 0; offset < likenessOps; offset++) {
     const [one, other] = [computed[a + offset], computed[b + offset]];

@@ -1,6 +1,6 @@
 /**
- * Whether two pieces of plain data are the same: numbers are where `Object.is` says so, also NaN and the two zeros,
- * lists item by item, and objects field by field. Nothing is made on the way, as steps compare thousands of them.
+ * Whether two pieces of plain data are the same. Numbers are compared by `Object.is`, also NaN and the two zeros, lists
+ * item by item, and objects field by field. Nothing is allocated, because steps compare thousands of them.
  */
 export function sameData(a: unknown, b: unknown): boolean {
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) {
@@ -26,7 +26,7 @@ function sameItems(a: readonly unknown[], b: readonly unknown[]): boolean {
   return true;
 }
 
-/** A number of 32 bits that the same data have, whatever the order of fields. */
+/** A 32-bit hash. Equal data have equal hashes, whatever the order of fields. */
 export function hashOfData(data: unknown): number {
   switch (typeof data) {
     case 'number':
@@ -38,7 +38,7 @@ export function hashOfData(data: unknown): number {
       if (Array.isArray(data)) return hashOfItems(data);
       const fields = fieldsOf(data);
       let hash = 2;
-      // A sum, so that the order of fields does not matter.
+      // The hashes of fields are added, so that their order does not matter.
       for (const name in fields) {
         hash = (hash + mixed(hashOfText(name), hashOfData(fields[name]))) | 0;
       }
@@ -60,7 +60,7 @@ const halves = new Int32Array(wideNumber.buffer);
 
 function hashOfNumber(number: number): number {
   if ((number | 0) === number) return mixed(3, number);
-  // All kinds of NaN are the same.
+  // All bit patterns of NaN are the same number.
   if (Number.isNaN(number)) return 4;
   wideNumber[0] = number;
   return mixed(mixed(5, halves[0] ?? 0), halves[1] ?? 0);
@@ -72,7 +72,7 @@ function hashOfText(text: string): number {
   return hash;
 }
 
-/** A hash with one more word. */
+/** Mixes one more word into a hash. */
 export function mixed(hash: number, word: number): number {
   const product = Math.imul(hash ^ word, 0x9e3779b1);
   return product ^ (product >>> 15);

@@ -20,46 +20,46 @@ import { tooLarge } from './too-large.ts';
 import { varyingSizesOf } from './varying-sizes.ts';
 import { Interned, type Key, KeyMap } from './words.ts';
 
-/** Plans that a rank keeps; the ones used longest ago go first. */
+/** The number of plans that a rank keeps. The least recently used plan is dropped first. */
 export const planLimit = 128;
 
-/** Texts of parameters and shapes that signatures keep; with one more, all plans and texts go. */
+/** The most parameters and texts that signatures keep. If there are more, all plans and texts are dropped. */
 const textLimit = 100_000;
 
-/** A compiled program, and how many plans run it. */
+/** A compiled program, and the number of plans that run it. */
 interface SharedProgram {
   readonly key: Key;
   readonly executable: Executable;
   plans: number;
 }
 
-/** Subgraphs of one structure, which differ in numbers and sizes. */
+/** The plans for subgraphs of one structure, which differ in numbers and sizes. */
 interface Family {
   readonly key: Key;
   /** The numbers of the constants in the first run. */
   readonly numbers: Float64Array;
-  /** For each constant 1 where its number was another one in some run, else 0. */
+  /** For each constant, 1 if its number was another one in some run, else 0. */
   readonly varying: Uint8Array;
-  /** Sizes of different runs. */
+  /** The sizes of different runs. */
   readonly observations: Observation[];
   readonly entries: Entry[];
-  /** How often no plan for several sizes could be made. */
+  /** The number of times that no plan for several sizes could be made. */
   failures: number;
-  /** Whether memory did not suffice for sizes that were not there yet: then plans have none for such. */
+  /** Whether memory did not suffice for larger sizes than those seen. Plans then have no room for larger sizes. */
   isTight: boolean;
-  /** For which runs plans could be made. */
+  /** The runs for which plans can be made. */
   narrowing: Narrowing;
 }
 
-/** A plan, and what runs it takes. */
+/** A plan, and the runs that it takes. */
 export interface Entry {
   readonly family: Family;
-  /** What the sizes that it takes have in common; null where it takes `sizes` alone. */
+  /** The relations between the sizes that the plan takes. Null if it only takes `sizes`. */
   readonly relations: SizeRelations | null;
   readonly sizes: Observation;
-  /** The most rows of each number of rows that a run computes. */
+  /** The largest value of each number of rows that a run computes. */
   readonly limits: readonly number[];
-  /** For each constant 1 where its number is an input of the plan, else 0. */
+  /** For each constant, 1 if its number is an input of the plan, else 0. */
   readonly varying: Uint8Array;
   readonly plan: ExecutionPlan;
   readonly programs: readonly SharedProgram[];
@@ -78,22 +78,22 @@ interface NewRun {
 export interface FoundPlan {
   readonly entry: Entry;
   readonly plan: ExecutionPlan;
-  /** For each constant 1 where its number is an input of the plan, else 0. */
+  /** For each constant, 1 if its number is an input of the plan, else 0. */
   readonly varying: Uint8Array;
-  /** What the symbols of the plan are in this run. */
+  /** The numbers of the plan's symbols in this run. */
   readonly sizes: Sizes;
 }
 
-/** Runs whose sizes are kept to see what varies: the first ones and the latest. */
+/** The number of runs whose sizes are kept to see which sizes vary. They are the first runs and the latest ones. */
 const mostObservations = 8;
 
-/** After so many failures each size of a structure has a plan of its own. */
+/** After this many failures, each size of a structure has a plan of its own. */
 const mostFailures = 3;
 
 /**
- * The plans of a rank by structure. A structure has one plan: a number that turns out to change from run to
- * run becomes an input of it, and a size that does becomes a symbol. At most `planLimit` are kept; executables
- * that no plan runs any more are disposed of.
+ * The plans of a rank, by structure. A structure has one plan. If a number changes from run to run, it becomes an input
+ * of the plan. If a size changes, it becomes a symbol. At most `planLimit` plans are kept. Executables that no plan
+ * runs any more are disposed of.
  */
 export class PlanCache {
   readonly #backend: Backend;
@@ -105,7 +105,7 @@ export class PlanCache {
   readonly #programs = new KeyMap<SharedProgram>();
   readonly #churn: PlanChurn;
 
-  /** `warn` is told once of a program whose plans serve one run each. */
+  /** `warn` is called once if nearly every run makes a plan of its own. */
   constructor(backend: Backend, warn: (message: string) => void) {
     this.#backend = backend;
     this.#churn = new PlanChurn(planLimit, warn);
@@ -135,11 +135,11 @@ export class PlanCache {
     return made;
   }
 
-  /** The family of a structure; a new one is kept with its first entry. */
+  /** The family of a structure. A new family is only kept when it gets its first entry. */
   #familyOf({ key, numbers }: Signature): Family {
     const known = this.#families.get(key);
     if (known !== undefined) return known;
-    // The signature's arrays are used again for the next one.
+    // The arrays of a signature are copied, because the next signature reuses them.
     return {
       key: { hash: key.hash, words: key.words.slice() },
       numbers: numbers.slice(),
@@ -152,7 +152,7 @@ export class PlanCache {
     };
   }
 
-  /** The entry that takes the sizes of a run, and its symbols' numbers. */
+  /** The entry that takes the sizes of a run, and the numbers of its symbols. */
   #find(
     { entries }: Family,
     { sizes }: Signature,
@@ -164,7 +164,7 @@ export class PlanCache {
     return null;
   }
 
-  /** Makes the plan of a run that no entry takes, or none but `known` with other numbers. */
+  /** Makes the plan of a run. `known` is the entry that takes its sizes but not its numbers. Null if there is none. */
   async #make(
     subgraph: Subgraph,
     outputs: readonly Node[],
@@ -187,7 +187,7 @@ export class PlanCache {
       const varying = varyingSizesOf(subgraph, related, family.observations);
       rankState.varyingSizes.set(entry, varying);
     }
-    // What it takes needs no other plan.
+    // The new entry replaces those whose sizes it takes.
     const replaced = family.entries.filter(
       (each) => each === known || numbersIn(entry, each.sizes) !== null,
     );
@@ -199,7 +199,7 @@ export class PlanCache {
     return foundPlan(entry, numbers);
   }
 
-  /** What relates the sizes of a structure, where they are known to vary; else null. Only then what finds it is loaded. */
+  /** The relations of the sizes of a structure if they are known to vary, else null. Their code is loaded on demand. */
   async #relate({ family, subgraph, sizes, rowCounts }: NewRun): Promise<SizeRelations | null> {
     const { failures, isTight, narrowing } = family;
     if (this.#backend.compileSized === undefined || failures >= mostFailures) return null;
@@ -212,8 +212,8 @@ export class PlanCache {
   }
 
   /**
-   * An entry for sizes with these relations, or for its own alone where no plan can be made for others. Where there
-   * is no memory for larger ones, a plan has none for sizes that nobody declared.
+   * Makes an entry for all sizes with these relations, or only for the sizes of the run if no plan can be made for
+   * others. If there is no memory for larger sizes, the plan has no room for sizes that were not declared.
    */
   async #entry(run: NewRun, relations: SizeRelations | null): Promise<Entry> {
     const { subgraph, outputs, family, sizes, rowCounts } = run;
@@ -248,14 +248,14 @@ export class PlanCache {
   }
 
   /**
-   * To be called where memory did not suffice to run a plan: whether the next one for these sizes needs less, as it
-   * has no room for larger ones. Throws OutOfMemoryError where room was declared to be needed.
+   * Call this if memory did not suffice to run a plan. Returns whether the next plan for these sizes will need less
+   * memory, because it has no room for larger sizes. Throws OutOfMemoryError if the larger sizes were declared.
    */
   shrink({ entry }: FoundPlan, cause: OutOfMemoryError): boolean {
     const { family, relations } = entry;
     if (!tighten(family, relations, cause)) return false;
     this.#drop(entry);
-    // What it knows of its sizes is needed for the next entry.
+    // The next entry needs what the family knows of its sizes.
     this.#register(family);
     return true;
   }
@@ -267,7 +267,7 @@ export class PlanCache {
   #keep(entry: Entry): void {
     const { family } = entry;
     family.entries.push(entry);
-    // It is new, or its last entry was dropped, and the family with it.
+    // The family is new, or it was dropped with its last entry.
     this.#register(family);
     this.#used.add(entry);
     const [oldest] = this.#used;
@@ -279,7 +279,7 @@ export class PlanCache {
     return this.#shared(key, users, () => this.#backend.compile(program));
   }
 
-  /** Throws NotSizedError. */
+  /** Compiles a program for all sizes. Throws NotSizedError if the backend cannot do this. */
   async #compileSized(program: SizedProgram, users: SharedProgram[]): Promise<Executable> {
     const { symbols } = program;
     const largest = symbols.map(({ seen }) => seen);
@@ -336,7 +336,10 @@ export class PlanCache {
   }
 }
 
-/** The numbers of an entry's symbols, for those that the run computes the largest; null where it does not take the sizes. */
+/**
+ * The numbers of an entry's symbols. For numbers of rows that the run computes, it is the largest value. Null if the
+ * entry does not take the sizes.
+ */
 function numbersIn(entry: Entry, sizes: Observation): Sizes | null {
   const { relations, limits } = entry;
   if (relations === null) return sameSizes(entry.sizes, sizes) ? [] : null;
@@ -367,7 +370,10 @@ function takesNumbers({ family, varying }: Entry, numbers: Float64Array): boolea
   return true;
 }
 
-/** Has plans without room for sizes that were not there yet, if that is new. */
+/**
+ * Has plans made without room for larger sizes than those seen. Returns whether plans become smaller by this. Throws
+ * OutOfMemoryError if the larger sizes were declared.
+ */
 function tighten(
   family: Family,
   relations: SizeRelations | null,

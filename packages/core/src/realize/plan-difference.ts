@@ -3,29 +3,29 @@ import { none, type Node } from '../graph/node.ts';
 import { formatShape } from '../shape.ts';
 import { structureKey } from './structure-key.ts';
 
-/** A node of a program as the next one is compared with it. */
+/** A node of a program, in the form in which it is compared with a node of the next program. */
 export interface Part {
   readonly op: string;
-  /** Parameters and shape. */
+  /** The text of the node's parameters and shape. */
   readonly text: string;
   readonly site: CallSite | null;
 }
 
-/** A node as the next program is compared with it. */
+/** Makes the part of a node. */
 export function partOf({ op, params, shape, site }: Node): Part {
   const isPlain = op === 'input' || op === 'constant' || params === none;
   const text = isPlain ? '' : `${structureKey(params).replaceAll(/,(?=[}\]])/g, '')} `;
   return { op, text: `${text}of shape ${formatShape(shape)}`, site };
 }
 
-/** Where two programs differ, on a line of the user's code. */
+/** A difference of two programs on a line of the user's code. */
 export interface Difference {
   readonly before: Part;
   readonly now: Part;
   readonly line: string;
 }
 
-/** The first part on a line of the user's that differs, of programs of the same operations. */
+/** The first difference on a line of the user's code. Null if there is none, or if the programs have different ops. */
 export function firstDifference(before: readonly Part[], now: readonly Part[]): Difference | null {
   const same = before.length === now.length && now.every(({ op }, at) => op === before[at]?.op);
   if (!same) return null;
@@ -38,7 +38,7 @@ export function firstDifference(before: readonly Part[], now: readonly Part[]): 
   return null;
 }
 
-/** What is said of a program whose plans serve one run each. */
+/** The warning for a program in which nearly every run makes a plan. */
 export function messageOf(difference: Difference | null): string {
   const what =
     difference === null

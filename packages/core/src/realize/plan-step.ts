@@ -2,22 +2,25 @@ import type { Executable } from '../spec/backend.ts';
 import type { Run } from './run-memory.ts';
 import type { CollectiveValue, TransferValue } from './values.ts';
 
-/** Starts what a step moves, in a run that came to it at `start`. Settles when the next step may begin. */
+/**
+ * Starts the collective or transfer of a step. `start` is the time at which the run came to the step. Settles when the
+ * next step may begin.
+ */
 export type Starter = (run: Run, start: number) => Promise<{ readonly done: Promise<void> }>;
 
-/** A step of a plan; numbers are value ids, whose places the memory map gives. */
+/** A step of a plan. Numbers are the ids of values, and the memory map has their places. */
 export type PlanStep =
   | {
       readonly kind: 'compute';
       readonly name: string;
       readonly executable: Executable;
-      /** Whether it is told the sizes of a run. */
+      /** Whether the executable is given the sizes of a run. */
       readonly isSized: boolean;
-      /** One for each instruction of its program. */
+      /** The value of each instruction of the program. */
       readonly values: readonly number[];
       readonly inputs: readonly number[];
       readonly outputs: readonly number[];
-      /** Whether it changes leaves in place. */
+      /** Whether the step changes leaves in place. */
       readonly updates: boolean;
     }
   | {
@@ -27,12 +30,12 @@ export type PlanStep =
       readonly start: Starter;
     }
   | { readonly kind: 'wait'; readonly values: readonly number[] }
-  /** Reads a number of rows, which is from then on the number of a symbol. */
+  /** Reads a number of rows that the run has computed. Later steps use it as the number of the symbol. */
   | {
       readonly kind: 'size';
       readonly values: readonly number[];
       readonly symbol: number;
       readonly max: number;
     }
-  /** Copies the new value of an update that must wait for later readers of the old one. */
+  /** Copies the new value of an update to its leaf, after all steps that read the old value. */
   | { readonly kind: 'copy'; readonly from: number; readonly leaf: number };

@@ -2,12 +2,12 @@ import type { Program } from '../spec/backend.ts';
 import type { SizeSymbol } from '../spec/sized.ts';
 import { type Interned, type Key, Words } from './words.ts';
 
-/** Ends the inputs of an instruction, and each part of a program; no word of a list is negative. */
+/** The word that ends the inputs of an instruction and each part of a program. No word of a list is negative. */
 const end = -1;
 
 /**
- * What a program computes, or what one with symbols computes at some sizes: two with equal keys can be run by one
- * executable. Numbers, and not text: that of a large program would be moved by the garbage collector again and again.
+ * The key of a program, or of a program with symbols at some sizes. Programs with equal keys can share one executable.
+ * The key is made of numbers, because the garbage collector would move the text of a large program again and again.
  */
 export function programKey(
   programs: readonly Program[],

@@ -19,16 +19,16 @@ import { PlanCache } from './plan-cache.ts';
 import { forgetValues, smallValues } from './small-values.ts';
 import { numberLeaf, varyingConstants } from './varying-numbers.ts';
 
-/** What a run takes place in. */
+/** The mesh and the stores that a run uses. */
 export interface Surroundings {
   readonly mesh: Mesh;
   readonly stores: readonly (PageStore | PageSource)[];
 }
 
-/** What is left to do by what a program has built so far. */
+/** The work that a program has built so far and that is not computed yet. */
 export interface Backlog {
   readonly pending: ReadonlyMap<Node, PendingWork>;
-  /** Small values, computed where they cost little. */
+  /** Small values, which a run computes if they cost little. */
   readonly offered: readonly Node[];
 }
 
@@ -36,45 +36,45 @@ export function takeBacklog(): Backlog {
   return { pending: takePending(), offered: [...smallValues()] };
 }
 
-/** What a run is to do. */
+/** The work of one run. */
 interface Work extends Backlog {
   readonly roots: readonly Node[];
 }
 
 const leastHolders = 4096;
 
-/** Shorter programs are computed as they are. */
+/** Programs with fewer ops are not cut into pieces. */
 const leastOpsInPieces = 4096;
 
 /** Realizes graphs on one device, one run after another. */
 export class Realization {
   readonly #backend: Backend;
   readonly #plans: PlanCache;
-  /** Computed nodes that keep their graph, since a backward pass may come to them. */
+  /** Computed nodes that keep their graph, because a backward pass may come to them. */
   #graphHolders: WeakRef<Node>[] = [];
-  /** From so many on, those that were dropped are forgotten. */
+  /** The number of holders from which on those that were garbage collected are removed. */
   #mostHolders = leastHolders;
   #refusal: TensorStateError | null = null;
 
-  /** `warn` is told of what the program does that makes it slow. */
+  /** `warn` is called with a message if the program does something that makes it slow. */
   constructor(backend: Backend, warn: (message: string) => void) {
     this.#backend = backend;
     this.#plans = new PlanCache(backend, warn);
   }
 
-  /** Throws where an earlier run has left this rank's tensors half updated. */
+  /** Throws TensorStateError if an earlier run has left this rank's tensors half updated. */
   checkUsable(): void {
     if (this.#refusal !== null) throw this.#refusal;
   }
 
-  /** Tensors were updated in part, and then something failed. */
+  /** Refuses all further work, because something failed when some tensors were updated and others not. */
   refuse(cause: unknown): TensorStateError {
     return (this.#refusal ??= halfUpdated(cause));
   }
 
   /**
-   * Computes `nodes` and all that is pending; then, by default, what was released is freed. Where a run fails before it has changed anything, what failed
-   * is given up, and the rest stays pending.
+   * Computes `nodes` and all pending work. Then, by default, it frees released nodes. If a run fails before it has
+   * changed anything, the nodes that failed are given up, and the rest stays pending.
    */
   async run(
     nodes: readonly Node[],
@@ -97,7 +97,7 @@ export class Realization {
     if (frees) freeReleased();
   }
 
-  /** Gives up what is pending and reads what a run ahead of it was to compute, which failed by `error`. */
+  /** Gives up the pending nodes that read a value which an earlier run failed to compute. `error` is its error. */
   giveUpUnreadable(error: unknown): void {
     const backlog = takeBacklog();
     const roots = [...backlog.pending.keys()].filter(({ value }) => value === null);
@@ -114,7 +114,7 @@ export class Realization {
       const start = performance.now();
       const piece = { ...work, roots: roots.filter(({ value }) => value === null) };
       await this.#compute(piece, await this.#collect(piece), surroundings, start);
-      // What passes to the next piece is small, and nobody else is to free it.
+      // Values that pass to the next piece are small. On the host, the garbage collector frees them.
       for (const node of roots) {
         const bytes = ofProgram.has(node) ? undefined : this.#bytesOf(node);
         if (bytes !== undefined && node.op !== 'assign') moveToHost(node, bytes.slice());
@@ -149,8 +149,8 @@ export class Realization {
   }
 
   /**
-   * Runs the plan of a subgraph. Where memory does not suffice, it collects garbage, which frees tensors that were
-   * dropped, and tries again; then once more with a plan that has no room for larger sizes.
+   * Runs the plan of a subgraph. If memory does not suffice, it collects garbage, which frees tensors that were
+   * dropped, and tries again. If that fails, too, it tries once more with a plan that has no room for larger sizes.
    */
   async #runPlan(
     collected: Collected,
@@ -165,7 +165,7 @@ export class Realization {
     const beside = aside && {
       step: aside.stepIn(found.plan, subgraph),
       send: async () => {
-        // It may have been sent before memory ran short.
+        // The aside may have been sent by a try that then ran out of memory.
         if (aside.root.value !== null) return;
         const storage = await aside.send(this.#backend, surroundings.mesh);
         this.#settle([aside.root], [{ kind: 'storage', storage }]);
@@ -201,8 +201,8 @@ export class Realization {
   }
 
   /**
-   * Gives nodes their values. Small ones go to the host where the device computes in host memory: nobody has
-   * to free them there.
+   * Gives nodes their values. If the device computes in host memory, small values move to the host heap, where the
+   * garbage collector frees them.
    */
   #settle(outputs: readonly Node[], results: readonly (RootResult | null)[]): void {
     const small = smallValues();
@@ -220,7 +220,7 @@ export class Realization {
     return value?.kind === 'device' ? this.#backend.map(value.storage.buffer) : undefined;
   }
 
-  /** What it has computed stays, what failed is given up, the rest is pending again. Returns the error. */
+  /** After a failure, keeps computed values, gives up what failed and makes the rest pending. Returns the error. */
   #failed(failure: unknown, work: Work, { computed }: Subgraph, outputs: readonly Node[]): unknown {
     const isRun = failure instanceof RunFailure;
     const isPlan = failure instanceof PlanFailure;
@@ -243,7 +243,7 @@ export class Realization {
     return error;
   }
 
-  /** No backward pass can come to a node any more that was made of what has been updated since. */
+  /** Cuts nodes off from graphs that read tensors which were updated since, because no backward pass can use these. */
   #giveUpGraphs(outputs: readonly Node[], updated: boolean): void {
     for (const node of outputs) {
       if (node.requiresGrad) this.#graphHolders.push(new WeakRef(node));
@@ -265,7 +265,7 @@ export class Realization {
   }
 }
 
-/** The roots of each piece of a program; what cuts programs is loaded with a long one. */
+/** The roots of each piece of a program. The code that cuts programs is loaded only for a long program. */
 async function piecesOf(
   subgraph: Subgraph,
   roots: readonly Node[],
@@ -275,7 +275,7 @@ async function piecesOf(
   return pieces.piecesOf(subgraph, roots);
 }
 
-/** The lack of memory for which a run failed that has changed nothing, so that it may be tried again. */
+/** The error if a run failed for lack of memory and can be tried again, because it has changed and started nothing. */
 function shortageOf(failure: unknown): OutOfMemoryError | null {
   const isRun = failure instanceof RunFailure;
   const cause = isRun ? failure.cause : failure;
@@ -283,7 +283,7 @@ function shortageOf(failure: unknown): OutOfMemoryError | null {
   return cause instanceof OutOfMemoryError && mayRepeat ? cause : null;
 }
 
-/** The target has the new value; the assign is another name of it. */
+/** After an update was made, its target has the new value, and the assign node becomes another name of the target. */
 function settleUpdate(update: Node<'assign'>): void {
   const target = targetOf(update);
   target.updatedAt = Math.max(target.updatedAt, update.id);

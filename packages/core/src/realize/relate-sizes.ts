@@ -5,20 +5,24 @@ import type { Observation, Relation } from './related-sizes.ts';
 import { SizeRelations } from './size-relations.ts';
 
 export interface RelateOptions extends Narrowing {
-  /** What was declared of sizes, by their places. */
+  /** The declared limits of sizes, by the place of the size. */
   readonly limits: ReadonlyMap<number, SizeLimit>;
-  /** How many sizes are those of leaves, which come first. */
+  /** The number of sizes of leaves, which come first. */
   readonly leafSizes: number;
-  /** Whether sizes become no larger than they were; else up to the next power of two. What is declared holds. */
+  /**
+   * Whether there is room only for sizes up to the largest seen. Otherwise there is room up to the next power of two.
+   * Declared limits apply in both cases.
+   */
   readonly isTight: boolean;
 }
 
-/** More symbols than these take too many points to look at. */
+/** The largest number of symbols. With more, too many points would have to be looked at. */
 const mostSymbols = 6;
 
 /**
- * What relates the sizes of several runs: equal ones, multiples, sums and products. A relation may hold by chance; the
- * run that breaks it has no numbers of its symbols, and is one observation more. Undefined for too many symbols.
+ * Finds how the sizes of several runs are related: they may be equal, multiples, sums or products. A relation may hold
+ * by chance. Then `numbersOf` is null for the run that breaks it, and this run is added to the observations. Undefined
+ * if there are too many symbols.
  */
 export function relateSizes(
   observations: readonly Observation[],
@@ -76,8 +80,9 @@ interface Column {
 }
 
 /**
- * Sizes that varied, or may vary. First those that were declared; then those that are not made of others by
- * multiplication, the most frequent ones first: what a program computes with, rather than what it cuts or pads it to.
+ * The sizes that varied or were declared, in the order in which they are tried as symbols. Declared sizes come first,
+ * then sizes that are not multiples or products of others, the most frequent ones first. The sizes that a program
+ * computes with thus come before those that it slices or pads to.
  */
 function columnsOf(
   observations: readonly Observation[],
@@ -123,7 +128,7 @@ function columnsOf(
     .map(({ column }) => column);
 }
 
-/** Whether numbers are a multiple of some others, or of a product of two. */
+/** Whether the numbers are a multiple of the numbers of another column, or of the product of two columns. */
 function isMultiple(numbers: Sizes, others: readonly Column[]): boolean {
   return others.some(({ numbers: one }) => {
     const factor = constantOf(numbers, (at) => (numbers[at] ?? 0) / (one[at] ?? 0));
@@ -140,7 +145,7 @@ function isProduct(numbers: Sizes, one: Sizes, other: Sizes): number | undefined
   return factor !== undefined && Number.isInteger(factor) ? factor : undefined;
 }
 
-/** What numbers are of known ones; undefined where it is nothing that programs usually do with sizes. */
+/** The relation of numbers to known ones. Undefined if there is none of those that programs usually have. */
 function relationOf(
   numbers: Sizes,
   known: readonly Column[],
@@ -172,7 +177,7 @@ function relationOf(
   return undefined;
 }
 
-/** What is the same in all runs; undefined where it is not. */
+/** The number if it is the same in all runs, otherwise undefined. */
 function constantOf(runs: Sizes, numberAt: (run: number) => number): number | undefined {
   const first = numberAt(0);
   const rounded = Math.round(first * 1e6) / 1e6;
@@ -183,7 +188,7 @@ function greatestDivisor(a: number, b: number): number {
   return b === 0 ? a : greatestDivisor(b, a % b);
 }
 
-/** The numbers of the symbols in the run in which they were largest together. */
+/** The numbers of the symbols in the run in which their product was largest. */
 function largestRun(observations: readonly Observation[], symbols: readonly Column[]): Sizes {
   const runs = observations.map((_, run) => symbols.map(({ numbers }) => numbers[run] ?? 0));
   const product = (run: Sizes): number => run.reduce((all, size) => all * size, 1);

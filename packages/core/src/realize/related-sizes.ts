@@ -4,24 +4,24 @@ import type { SizeSymbol } from '../spec/sized.ts';
 /** The sizes of one run of a program, in the order of its signature. */
 export type Observation = Float64Array;
 
-/** What a size that varies is, of others that come before it. */
+/** How a size that varies follows from a symbol, or from sizes that come before it among the relations. */
 export type Relation =
   | { readonly kind: 'symbol'; readonly symbol: number }
-  /** factor * value + addend. */
+  /** The size is factor * of + addend. */
   | {
       readonly kind: 'linear';
       readonly of: number;
       readonly factor: number;
       readonly addend: number;
     }
-  /** factor * one * other. */
+  /** The size is factor * one * other. */
   | {
       readonly kind: 'product';
       readonly one: number;
       readonly other: number;
       readonly factor: number;
     }
-  /** one + other + addend. */
+  /** The size is one + other + addend. */
   | {
       readonly kind: 'sum';
       readonly one: number;
@@ -29,17 +29,17 @@ export type Relation =
       readonly addend: number;
     };
 
-/** What relations are made of. */
+/** The data of the relations between sizes. */
 export interface RelatedSizes {
   readonly symbols: readonly SizeSymbol[];
-  /** Where among the sizes of a run each symbol's number stands. */
+  /** For each symbol, the place of its number among the sizes of a run. */
   readonly places: readonly number[];
-  /** What was declared of each symbol; null where it was only seen to vary. */
+  /** The declared limit of each symbol. Null if the symbol was only seen to vary. */
   readonly limits: readonly (SizeLimit | null)[];
-  /** What sizes are that vary, each once. */
+  /** One relation for each size that varies. Sizes that are always equal share one. */
   readonly relations: readonly Relation[];
-  /** For each size which of `relations` gives it; -1 where it never varied. */
+  /** For each size, the index of its relation. -1 if the size never varied. */
   readonly relationOf: Int32Array;
-  /** The sizes that never varied, and for the others some number. */
+  /** The sizes that never varied. For sizes that vary, the number has no meaning. */
   readonly fixed: Float64Array;
 }

@@ -11,7 +11,7 @@ import { dropWork } from './pending.ts';
 import type { PendingWork } from './pending-work.ts';
 import type { Compute } from './session.ts';
 
-/** What a leaf had, kept beside what it has now. */
+/** The former contents of a node, which are kept besides its present ones. */
 type Kept =
   | { readonly kind: 'device'; readonly storage: Storage }
   | { readonly kind: 'host'; readonly value: HostValue };
@@ -19,21 +19,21 @@ type Kept =
 interface Change {
   readonly update: Node;
   readonly leaf: Node;
-  /** An expression of the new contents. */
+  /** The node that computes the new contents. */
   readonly value: Node;
   readonly formerlyUpdatedAt: number;
-  /** Null before it is made. */
+  /** The former contents of the leaf. Null before the update is made. */
   former: Kept | null;
 }
 
 /**
- * Updates that can be undone, bit for bit, and made again. New contents are computed beside the former ones,
- * which are kept with the gradients until `keep`.
+ * Updates that can be undone, bit for bit, and made again. New contents are computed into memory of their own. The
+ * former contents and the gradients are kept until `keep` is called.
  */
 export class ReversibleUpdate {
   readonly #work: ReadonlyMap<Node, PendingWork>;
   readonly #changes: readonly Change[];
-  /** What the expressions read beside the leaves that are updated: others may free it. */
+  /** The leaves that the expressions read, other than those that are updated. Their owners may free them. */
   readonly #read: readonly Node[];
   readonly #held = new Map<Node, Kept>();
 
@@ -84,7 +84,7 @@ export class ReversibleUpdate {
     }
   }
 
-  /** Makes updates that were undone again, with the present numbers in their expressions. */
+  /** Makes undone updates again. Their expressions read the present contents of the leaves. */
   async makeAgain(compute: Compute): Promise<void> {
     const freed = this.#read.filter(({ value }) => value?.kind === 'freed');
     for (const node of freed) {
@@ -123,12 +123,12 @@ export class ReversibleUpdate {
 /** A node of its own with the same value, so that a run gives it memory of its own. */
 function sameExpression(node: Node): Node {
   const { op, params, inputs, axisTypes } = node;
-  // What is there already is copied: x + 0 would lose the sign of a zero.
+  // A value that is already there is copied by the maximum of itself, because x + 0 would lose the sign of a zero.
   if (node.value !== null) return maximum(node, node);
   return createNode(op, params, inputs, axisTypes);
 }
 
-/** What has its contents and is read by the new values. */
+/** The nodes with contents that the new values are computed from. */
 function leavesOf(changes: readonly Change[]): Node[] {
   const seen = new Set(changes.map(({ value }) => value));
   for (const node of seen)

@@ -5,7 +5,7 @@ import { ShapeError } from '../spec/errors.ts';
 import type { Message } from './communicate.ts';
 import { bufferOf, bytesOf, type Run } from './run-memory.ts';
 
-/** What a collective that sends rows reads and writes. Throws ShapeError where there are fewer rows than the counts say. */
+/** The message of a collective that sends rows. Throws ShapeError if there are fewer rows than the counts say. */
 export async function rowsOf(run: Run, id: number): Promise<Message> {
   const [x = -1, sent = -1, received = -1] = run.plan.graph.values[id]?.inputs ?? [];
   const splitsOf = async (counts: number, of: number): Promise<number[]> => {

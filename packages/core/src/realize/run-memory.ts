@@ -8,36 +8,36 @@ import type { Sized, Sizes } from '../spec/sized.ts';
 import type { MemoryMap, Place } from './memory-map.ts';
 import type { Numbering } from './values.ts';
 
-/** The values of a graph, and where they lie in the runs of its plan. */
+/** The values of a graph, and their places in the runs of its plan. */
 export interface MappedGraph extends Numbering {
   readonly memory: MemoryMap;
-  /** The shapes of the values of a graph with sizes that vary; null where none does: `graph` has them. */
+  /** The shapes of the values of a graph with sizes that vary. Null if no size varies: `graph` has the shapes. */
   readonly shapes: Sized<readonly Shape[]> | null;
 }
 
-/** Memory of one run of a plan. */
+/** The state and memory of one run of a plan. */
 export interface Run {
   readonly backend: Backend;
   readonly mesh: Mesh;
   readonly plan: MappedGraph;
-  /** What the symbols of the plan are. */
+  /** The numbers of the plan's symbols. */
   sizes: Sizes;
-  /** The shape of each value; null where they are those of the plan's graph. */
+  /** The shape of each value. Null if the shapes are those of the plan's graph. */
   shapes: readonly Shape[] | null;
   /** The leaves that are on the device now, by number. */
   readonly leaves: Map<number, DeviceBuffer>;
-  /** By the number of the buffer. */
+  /** The buffers of scratch memory, by their number. */
   readonly scratch: readonly DeviceBuffer[];
   readonly allocations: readonly Storage[];
-  /** One object per place, so that an output that lies on its input is seen to do so. */
+  /** One object for each place, so that an output in the place of its input is recognized by its buffer. */
   readonly buffers: Map<Place, DeviceBuffer>;
   readonly stores: readonly (PageStore | PageSource)[];
-  /** What has been paged out, by value. */
+  /** The pages of values that were paged out, by value id. */
   readonly pages: Map<number, Page>;
   readonly started: Map<number, Promise<void>>;
-  /** Settles when the group knows of the last collective that was started. */
+  /** Settles when the group has been called for the last collective that was started. */
   called: Promise<void>;
-  /** Collectives that have been issued and are not done. */
+  /** Collectives and transfers that were started and are not done. */
   readonly inFlight: Set<Promise<void>>;
 }
 
@@ -47,7 +47,7 @@ export function placeOf(plan: MappedGraph, id: number): Place {
   return place;
 }
 
-/** Bytes of a value that has memory. */
+/** The bytes of a value that has memory. */
 export function bytesIn(plan: MappedGraph, shapes: readonly Shape[] | null, id: number): number {
   const value = plan.graph.values[id];
   if (value === undefined) throw new RangeError(`no value ${id}`);
@@ -90,12 +90,12 @@ export async function bytesOf(backend: Backend, buffer: DeviceBuffer): Promise<U
 export async function copy(backend: Backend, from: DeviceBuffer, to: DeviceBuffer): Promise<void> {
   const bytes = await bytesOf(backend, from);
   const target = backend.map(to);
-  // At once, as `fill`: a collective may be next.
+  // If the device computes in host memory, the bytes are written directly, because a collective may read them next.
   if (target === undefined) backend.write(to, bytes);
   else target.set(bytes);
 }
 
-/** Fills a buffer: at once where the device computes in host memory, else in the order of the device's queue. */
+/** Fills a buffer: directly if the device computes in host memory, otherwise in the order of the device's queue. */
 export async function fillBuffer(
   backend: Backend,
   buffer: DeviceBuffer,

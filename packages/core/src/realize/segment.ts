@@ -3,26 +3,31 @@ import { dtypes } from '../spec/dtype.ts';
 import type { Sources } from './sources.ts';
 import { isCompute, type Value, type ValueGraph } from './values.ts';
 
-/** A step of a plan before its program is compiled; numbers are value ids. */
+/** A step of a plan before its program is compiled. Numbers are value ids. */
 export type DraftStep =
   | { readonly kind: 'compute'; readonly values: readonly number[] }
-  /** Starts a collective, several all-reduces as one message, a transfer, or all of a bucket that is refreshed, without waiting. */
+  /** Starts, without waiting, a collective, all-reduces as one message, a transfer, or all refreshes of a bucket. */
   | { readonly kind: 'start'; readonly values: readonly number[] }
   | { readonly kind: 'wait'; readonly values: readonly number[] }
-  /** Reads one of the graph's numbers of rows, by its place among them. */
+  /** Reads one of the graph's numbers of rows. `rowCount` is its index among them. */
   | { readonly kind: 'size'; readonly values: readonly number[]; readonly rowCount: number };
 
-/** Parameters that are updated in one segment before their gathers start: enough for its cost not to matter. */
+/**
+ * The bytes of parameters that are updated in one segment before their all-gathers start. It is large enough for the
+ * cost of a segment not to matter.
+ */
 const updateBytes = 1024 * 1024;
 
 /**
- * Cuts a graph into segments, in program order. A segment ends where a collective needs one of its
- * values, so that the collective starts as soon as its input exists (rows for other ranks before what they do not need), where a value needs a
- * collective's result (a reduction to parts, a gather of an updated parameter, or a page on its way
- * out, is waited for when the next one starts, as it holds up memory), and where backward begins to make a part of the
- * forward pass again: what layers make again is one program then, and what is between does not
- * outlive its segment. Where the run computes a number of rows, a segment ends before what `rowCountsOf` says to depend on
- * it: it has to be read.
+ * Cuts a graph into segments, in program order. A segment ends:
+ * - where a collective needs one of its values, so that the collective starts as soon as its input exists. For rows
+ *   that go to other ranks, values that the rows do not need are left for the next segment.
+ * - where a value needs the result of a collective. A reduce-scatter, an all-gather of an updated parameter and a page
+ *   on its way out hold memory, so they are waited for when the next one of these starts.
+ * - where the backward pass begins to recompute a part of the forward pass. The recomputations of equal layers are then
+ *   one program, and their intermediate values do not outlive their segments.
+ * - before values that depend on a number of rows that the run computes, because the number must be read. `rowCountsOf`
+ *   says on which of these numbers a value depends.
  */
 export function segment(
   graph: ValueGraph,
@@ -34,7 +39,7 @@ export function segment(
   const pinned = new Set([...graph.roots, ...updates, ...graph.rowCounts]);
   let open: number[] = [];
   let era = 0;
-  /** By value, 1 where it is in `open`. */
+  /** By value, 1 if the value is in `open`. */
   const isOpen = new Uint8Array(graph.values.length);
   const startedIn = new Map<number, readonly number[]>();
 
@@ -43,7 +48,8 @@ export function segment(
     for (const id of open) isOpen[id] = 0;
     open = [];
   };
-  // Rows go to other ranks in the middle of a pass, and are waited for soon: what they do not need is computed meanwhile.
+  // Rows go to other ranks in the middle of a pass and are needed soon. Values that they do not depend on are computed
+  // while they travel.
   const carriesRows = (id: number): boolean => graph.values[id]?.op === 'allToAllRows';
   const closeFor = (inputs: readonly number[]): void => {
     const needed = new Set(inputs.filter((input) => isOpen[input] === 1));
@@ -79,8 +85,8 @@ export function segment(
       for (const each of startedWith(group)) wait(each);
     }
   };
-  // The parameters of a layer are collected together, and used one after another: waiting for each
-  // where it is used would cut the layer into as many segments.
+  // The parameters of a layer are all-gathered together and used one after another. They are waited for together,
+  // because waiting for each before its use would cut the layer into as many segments.
   const startedWith = (group: readonly number[]): (readonly number[])[] => {
     const isGather = (id: number): boolean => graph.values[id]?.op === 'allGather';
     let [first = -1] = group;
@@ -93,11 +99,11 @@ export function segment(
     }
     return together;
   };
-  // Until they have been waited for, reductions to parts hold up the memory of the whole, gathers of
-  // updated parameters that of the parts, and pages on their way out that of a value that only this run has.
+  // Until it has been waited for, a reduce-scatter holds the memory of the whole, an all-gather of an updated parameter
+  // that of the part, and a page on its way out that of a value that only this run has.
   const holdsUp = (id: number): boolean => {
     const { op, inputs: [source = -1] = [] } = graph.values[id] ?? {};
-    // What outlives the run is held up by nothing.
+    // A value that outlives the run keeps its memory in any case.
     if (op === 'pageOut') return !pinned.has(source);
     return op === 'reduceScatter' || (op === 'allGather' && updates.has(id));
   };
@@ -110,7 +116,8 @@ export function segment(
     draft.push({ kind: 'start', values: group });
     for (const member of group) startedIn.set(member, group);
   };
-  // Nobody is waiting for updated parameters, so that several are updated in one segment.
+  // All-gathers of updated parameters are not urgent. They are held back, so that several parameters are updated in one
+  // segment.
   let held = new Set<number>();
   let heldBytes = 0;
   const release = (): void => {
@@ -124,7 +131,7 @@ export function segment(
     heldBytes += byteLengthOf(graph.values[id]);
     if (heldBytes >= updateBytes) release();
   };
-  // What a collective brings is paged out when it has been waited for anyway.
+  // The result of a collective is paged out when something else has waited for the collective.
   const leaving = new Map<number, number[]>();
   const leavesFrom = new Map<number, number>();
   const leave = (page: number, [source = -1]: readonly number[]): boolean => {
@@ -133,7 +140,7 @@ export function segment(
     leavesFrom.set(page, source);
     return true;
   };
-  // Groups that had not been waited for when this was last looked at, with the number of steps before their start.
+  // The started groups that hold memory and may not have been waited for, with the number of steps before their start.
   let holding: { readonly group: readonly number[]; readonly before: number }[] = [];
   let lastCompute = -1;
   const waitForEarlier = (): void => {
@@ -184,7 +191,7 @@ export function segment(
   }
   release();
   close();
-  // Waiting may start the last pages on their way out.
+  // A wait may start the last pages that go out. They are added to `startedIn` while this loop runs.
   for (const group of startedIn.values()) wait(group);
   return draft;
 }
@@ -193,7 +200,7 @@ function byteLengthOf(value: ValueGraph['values'][number] | undefined): number {
   return value === undefined ? 0 : elementCount(value.shape) * dtypes[value.dtype].bytes;
 }
 
-/** What follows a value and travels with it: all-reduces, and what is refreshed, of one bucket. */
+/** A value and those after it that travel with it: the all-reduces, or the refreshes, of one bucket. */
 function bucketFrom({ values }: ValueGraph, id: number): number[] {
   const group = [id];
   const first = values[id];

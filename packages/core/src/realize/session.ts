@@ -12,21 +12,21 @@ export type Compute = (nodes: readonly Node[]) => Promise<void>;
 export type Postponed = (compute: Compute) => Promise<boolean>;
 
 export interface WorkAheadOptions {
-  /** Whether the work takes over what was postponed, by `takePostponed`. Default: false. */
+  /** Whether the work calls `takePostponed` and does the postponed work itself. Default: false. */
   readonly takesPostponed?: boolean;
 }
 
-/** A rank's tensors: computes them on its device, reads them, and moves them out of it. Calls run one after another. */
+/** Computes a rank's tensors on its device, reads them, and moves them out of it. Calls run one after another. */
 export interface Session {
   readonly backend: Backend;
   readonly mesh: Mesh;
 
-  /** Whether the device is at work, so that memory of it may be changing. */
+  /** Whether calls are under way, so that memory of the device may be changing. */
   readonly isComputing: boolean;
 
   /**
-   * Gives the mesh one more group, which `make` makes of that of an axis: once for each name, also for later sessions, as
-   * groups are few. A collective, where `make` is one.
+   * Adds a group to the mesh under `name`. `make` makes it from the group of an axis. It is made once for each name,
+   * and later sessions use it again, because groups are few. This call is a collective if `make` is one.
    */
   extendMesh(
     name: string,
@@ -34,54 +34,54 @@ export interface Session {
     make: (group: ProcessGroup) => Promise<ProcessGroup>,
   ): Promise<void>;
 
-  /** Settles when no call is under way, also of those that nobody has awaited. */
+  /** Settles when no call is under way. This includes calls that were not awaited. */
   finish(): Promise<void>;
 
   /** The number by which ops name a store. */
   numberOf(store: PageStore | PageSource): number;
 
-  /** Computes `nodes` and all that is pending. */
+  /** Computes `nodes` and all pending work. */
   realize(nodes: readonly Node[]): Promise<void>;
 
-  /** Computes a node and copies its bytes; unless it is resident, it lives on the host from then on. */
+  /** Computes a node and copies its bytes. Unless it is resident, its value lies on the host from then on. */
   fetch(node: Node): Promise<Uint8Array>;
 
   /**
-   * Computes a node that keeps its memory, and gives its bytes where they lie, if the device computes in host memory; else
-   * a copy. They are valid until the node is updated or freed.
+   * Computes a node, which keeps its memory. Returns its bytes in place if the device computes in host memory,
+   * otherwise a copy. The bytes are valid until the node is updated or freed.
    */
   view(node: Node): Promise<Uint8Array>;
 
   /**
-   * Moves a leaf's contents to a store; each run that needs them has them on the device for as long
-   * as it needs them, and an update brings them back.
+   * Moves a leaf's contents to a store. A run that needs them has them on the device only for as long as it needs them.
+   * An update brings them back to the device.
    */
   pageOut(leaf: Node, name: string, store: PageStore): Promise<void>;
 
   /**
-   * Begins to compute what is pending now, without anyone waiting for it. The next call that computes
-   * something throws what it fails with.
+   * Begins to compute what is pending now, and returns without waiting. If it fails, the next call that computes
+   * something throws the error.
    */
   computeAhead(): void;
 
   /**
-   * Begins work that computes several times, without anyone waiting for it: later calls wait until it is over. The
-   * next one that computes something throws what it fails with.
+   * Begins work that computes several times, and returns without waiting. Later calls wait until the work is over. If
+   * it fails, the next call that computes something throws the error.
    */
   workAhead(work: (compute: Compute) => Promise<void>, options?: WorkAheadOptions): void;
 
   /**
-   * Has the next call do this first, or work that says that it takes it over, and does it in its midst. Throws
-   * RangeError where something is postponed already.
+   * Postpones work. The next call does it first. If the next call is work with `takesPostponed`, that work does it
+   * instead. Throws RangeError if something is postponed already.
    */
   postpone(work: Postponed): void;
 
-  /** For work that takes over what was postponed; null where nothing was. */
+  /** Takes over the postponed work, for work with `takesPostponed`. Null if nothing is postponed. */
   takePostponed(): Postponed | null;
 
   /**
-   * Has this rank refuse all further work, since tensors that belong together were updated in part before
-   * `cause`. Returns the error that everything throws from now on.
+   * Has this rank refuse all further work, because some of the tensors that belong together were updated before `cause`
+   * and others were not. Returns the error that every call throws from now on.
    */
   refuse(cause: unknown): TensorStateError;
 }

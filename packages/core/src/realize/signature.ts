@@ -5,35 +5,35 @@ import { fieldsOf } from './plain-data.ts';
 import { type Interned, type Key, Words } from './words.ts';
 
 /**
- * What a subgraph computes, but for the contents of its leaves. Valid until the next one is made. Subgraphs
- * with equal keys differ at most in the numbers of their constants and in sizes.
+ * Describes what a subgraph computes, without the contents of its leaves. It is valid until the next signature is made.
+ * Subgraphs with equal keys differ at most in the numbers of their constants and in sizes.
  */
 export interface Signature {
-  /** Ops, parameters, sizes of 0 and 1, and connections. */
+  /** The key of the structure: ops, parameters, sizes of 0 and 1, and connections. */
   readonly key: Key;
   /** The number of each constant, in program order. */
   readonly numbers: Float64Array;
-  /** Sizes from 2 on: those of leaves, and those among parameters, in program order. */
+  /** The sizes that are at least 2: first those of leaves, then those among parameters, in program order. */
   readonly sizes: Float64Array;
 }
 
-/** Sizes of 0 and 1 are part of the structure: what is empty or repeated is computed in another way. */
+/** Whether a size is 0 or 1. Such sizes are part of the structure, as empty and repeated values are special cases. */
 export function isSpecial(size: number): boolean {
   return size < 2;
 }
 
-/** Stands for a size that is not special among words; no special size is negative. */
+/** The word for a size that is not special. No special size is negative. */
 const someSize = -3;
 
-/** Stands for a number of rows that the run computes; which one follows. */
+/** The word for a number of rows that the run computes. The slot of the node that computes it follows. */
 const rowCount = -4;
 
-/** Stands before the name and the value of a parameter that is no list of sizes; -5 is that of `Words`. */
+/** The word before the name and the value of a parameter that is no list of sizes. `Words` uses -5. */
 const field = -6;
 
 /**
- * Makes signatures. Shapes of inner nodes follow from leaves, ops and parameters, so only leaves
- * contribute theirs.
+ * Makes signatures. The shapes of computed nodes follow from leaves, ops and parameters, so signatures only contain the
+ * shapes of leaves.
  */
 export class Signatures {
   readonly #interned: Interned;

@@ -12,7 +12,7 @@ export class SizeRelations {
     this.related = related;
   }
 
-  /** The number of each symbol for a run of these sizes; null where the relations do not give the sizes. */
+  /** The number of each symbol for a run of these sizes. Null if the relations do not hold for the sizes. */
   numbersOf(sizes: Observation): Sizes | null {
     const { symbols, places, relationOf, fixed } = this.related;
     const numbers = places.map((place) => sizes[place] ?? 0);
@@ -28,7 +28,7 @@ export class SizeRelations {
     return numbers;
   }
 
-  /** The sizes of a program where its symbols have these numbers. */
+  /** The sizes of a program whose symbols have these numbers. */
   sizesAt(numbers: Sizes): Observation {
     const { fixed, relationOf } = this.related;
     const values = this.#valuesOf(numbers);
@@ -36,8 +36,9 @@ export class SizeRelations {
   }
 
   /**
-   * A graph at any sizes, which `numbered` gives at some; numbers of rows that the run computes are symbols behind those of the relations.
-   * `compile` throws NotSizedError where the backend cannot. Throws NotSizedError.
+   * Makes the graph for all sizes. `numbered` makes the graph for given sizes. The numbers of rows that the run
+   * computes are additional symbols after those of the relations. `compile` throws NotSizedError if the backend cannot
+   * compile a program for all sizes. Throws NotSizedError if the graph has several structures.
    */
   graphOf(
     rowCounts: readonly RowCount[],

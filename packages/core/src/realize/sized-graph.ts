@@ -9,34 +9,34 @@ import { sameData } from './plain-data.ts';
 import type { Sources } from './sources.ts';
 import type { Numbering, ValueGraph } from './values.ts';
 
-/** A graph at some sizes and numbers of rows. */
+/** Makes the graph for given sizes and numbers of rows. */
 export type NumberedAt = (options: Required<Pick<ExpandOptions, 'sizes' | 'rows'>>) => Numbering;
 
-/** What varies in a graph, and what compiles its programs. */
+/** The symbols of a graph, and the function that compiles its programs. */
 export interface Sizing {
   readonly symbols: readonly SizeSymbol[];
-  /** Numbers of rows that the run computes: their symbols come behind the others. */
+  /** The numbers of rows that the run computes. Their symbols come after the others. */
   readonly rowCounts: readonly RowCount[];
-  /** Throws NotSizedError where the backend cannot. */
+  /** Throws NotSizedError if the backend cannot compile a program for all sizes. */
   readonly compile: (program: SizedProgram) => Promise<Executable>;
 }
 
-/** A number of rows that is not special. */
+/** A number of rows that is large enough not to be special. */
 const usualRows = 8;
 
-/** A graph of which some sizes vary. */
+/** A graph in which some sizes vary. */
 export class SizedGraph {
-  /** The shapes of its values. */
+  /** The shapes of the values. */
   readonly shapes: Sized<readonly Shape[]>;
   readonly #sizing: Sizing;
   readonly #symbols: readonly SizeSymbol[];
   readonly #sized: Sized<Numbering>;
   readonly #varies: readonly boolean[];
 
-  /** Throws NotSizedError where it has several structures. */
+  /** Throws NotSizedError if the graph has several structures. */
   constructor(sizing: Sizing, numberedAt: (numbers: Sizes) => Numbering) {
     this.#sizing = sizing;
-    // Nothing limits the numbers that such a symbol is tried with, and small ones are special.
+    // A symbol for rows can be tried with any number, also above its limit, but not with small ones, which are special.
     const rows = sizing.rowCounts.map(({ max }) => ({
       max,
       seen: Math.max(max, usualRows),
@@ -59,7 +59,7 @@ export class SizedGraph {
     this.shapes = shapes;
   }
 
-  /** With each size as large as it can be. */
+  /** The graph in which each size is as large as it can be. */
   get largest(): Numbering {
     return this.#sized.most();
   }
@@ -69,13 +69,13 @@ export class SizedGraph {
     return this.#varies[value] === true;
   }
 
-  /** The symbol of a number of rows, and its largest number. */
+  /** The symbol of a number of rows, and the largest value that it may have. */
   symbolOf(rowCount: number): { readonly symbol: number; readonly max: number } {
     const { symbols, rowCounts } = this.#sizing;
     return { symbol: symbols.length + rowCount, max: rowCounts[rowCount]?.max ?? 0 };
   }
 
-  /** For each value the numbers of rows on which it, or what it reads, depends. */
+  /** Returns a function that gives the numbers of rows on which a value, or a value that it reads, depends. */
   rowDependence(sources: Sources): (value: number) => readonly number[] {
     const { symbols, rowCounts } = this.#sizing;
     if (rowCounts.length === 0) return () => [];
@@ -96,7 +96,7 @@ export class SizedGraph {
       );
   }
 
-  /** Compiles a program of the graph for all sizes; undefined where nothing in it varies. Throws NotSizedError. */
+  /** Compiles a program of the graph for all sizes. Undefined if no size varies in it. Throws NotSizedError. */
   async compile(programOf: (graph: ValueGraph) => Program): Promise<Executable | undefined> {
     const symbols = this.#symbols;
     const program = Sized.of(symbols, (sizes) => programOf(this.#sized.at(sizes).graph));

@@ -3,17 +3,17 @@ import { currentScope, rankState, within } from '../ambient.ts';
 import { elementCount } from '../shape.ts';
 
 /**
- * Values of at most so many elements that a program made, as losses and metrics, are computed with the step
+ * Values of at most this many elements that a program made, such as losses and metrics, are computed with the step
  * whose updates would make them unreadable.
  */
 export const smallElements = 256;
 
-/** A program that builds more of them without a step loses the oldest. */
+/** The most small values that are remembered. If a program builds more without a step, the oldest are forgotten. */
 const mostValues = 1024;
 
 const { smallValues: values } = rankState;
 
-/** Takes note of a value that the program made. */
+/** Remembers a value that the program made, if it is small. */
 export function noteValue(node: Node): void {
   if (currentScope().isInLibrary || node.value !== null || node.op === 'assign') return;
   if (node.rowCount !== null || elementCount(node.shape) > smallElements) return;
@@ -22,14 +22,14 @@ export function noteValue(node: Node): void {
   if (values.size > mostValues && oldest !== undefined) values.delete(oldest);
 }
 
-/** What `body` builds on the way to its result is not the program's, so nobody can read it. */
+/** Remembers only the result of `body`. The program cannot read the other nodes that `body` builds. */
 export function composed<T extends { readonly node: Node }>(body: () => T): T {
   const result = withoutValues(body);
   noteValue(result.node);
   return result;
 }
 
-/** The same of what has several results. */
+/** Does what composed does, for a body with several results. */
 export function composedAll<T>(
   body: () => T,
   resultsOf: (made: T) => readonly { readonly node: Node }[],
@@ -51,7 +51,7 @@ export function smallValues(): ReadonlySet<Node> {
   return values;
 }
 
-/** They have been computed, or cannot be read any more. */
+/** Forgets values that have been computed, or that can no longer be read. */
 export function forgetValues(nodes: Iterable<Node>): void {
   for (const node of nodes) values.delete(node);
 }

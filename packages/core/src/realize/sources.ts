@@ -1,14 +1,12 @@
 import { dtypes } from '../spec/dtype.ts';
 import { isCompute, type ValueGraph } from './values.ts';
 
-/** What the values of a graph read from memory. */
+/** The values that each value of a graph reads from memory. */
 export class Sources {
   readonly #graph: ValueGraph;
-  /**
-   * For each value 1 where every segment makes it for itself instead of passing it through memory, else 0.
-   */
+  /** For each value, 1 if every segment that reads it computes it anew instead of passing it through memory, else 0. */
   readonly #cheap: Uint8Array;
-  /** For each value how many collectives and transfers take it. */
+  /** For each value, the number of collectives and transfers that take it. */
   readonly #movers: Uint32Array;
   readonly #sources: (readonly number[] | undefined)[] = [];
 
@@ -25,17 +23,17 @@ export class Sources {
     }
   }
 
-  /** Whether every segment makes a value for itself. */
+  /** Whether every segment that reads a value computes it anew. */
   isCheap(id: number): boolean {
     return this.#cheap[id] === 1;
   }
 
-  /** How many collectives and transfers take a value. */
+  /** The number of collectives and transfers that take a value. */
   moversOf(id: number): number {
     return this.#movers[id] ?? 0;
   }
 
-  /** The inputs of a value, and what those are made of that are cheap. */
+  /** The inputs of a value, and, for cheap inputs, also the values that they are made of. */
   of(id: number): readonly number[] {
     const known = this.#sources[id];
     if (known !== undefined) return known;
@@ -56,8 +54,9 @@ export class Sources {
   }
 
   /**
-   * Another shape of what lies in memory anyway, or the f32 values of 16-bit ones: no f32 copy of them is kept from one segment to
-   * another, and products of a later one see that their operands have 16 bits.
+   * Whether a value is another shape of a value that lies in memory anyway, or a cast of 16-bit values to f32. Segments
+   * compute such casts anew, so that no f32 copy is kept from one segment to another, and so that products of a later
+   * segment see that their operands have 16 bits.
    */
   #isView(id: number, input: number): boolean {
     const { [id]: value, [input]: source } = this.#graph.values;

@@ -4,7 +4,9 @@ import { issue, type Issued, type Message } from './communicate.ts';
 import { bufferOf, copy, inputOf, locate, placeOf, type Run } from './run-memory.ts';
 import type { CollectiveValue } from './values.ts';
 
-/** Starts a collective without waiting for it, nor for the device: its input is read while later programs are computed. */
+/**
+ * Starts a collective without waiting for it, or for the device: the input is read while later programs are computed.
+ */
 export async function startCollective(
   run: Run,
   values: readonly number[],
@@ -15,9 +17,9 @@ export async function startCollective(
   const { input, output } = message;
   const { called, done } = issue(run.backend, run.mesh, collective, message, run.called);
   run.called = called;
-  // Whoever waits for the collective hears of it.
+  // The error is not lost: `done` rejects with it, too.
   called.catch(() => {});
-  // Where the device computes in host memory nothing is read, and the group is to hear of it before the next program.
+  // If the device computes in host memory, no input is read, and the group is called before the next program runs.
   if (run.backend.map(output) !== undefined) await called;
   const finish = async (): Promise<void> => {
     await done;
@@ -30,8 +32,8 @@ export async function startCollective(
 }
 
 /**
- * What a collective reads and writes. A bucket is one message on every rank: members that are not
- * computed into it, such as the zeros of parameters that this rank alone left out, are copied there.
+ * The buffers that a collective reads and writes. A bucket is one message on every rank. Members that are not computed
+ * directly into it, such as the zeros for parameters that only this rank did not use, are copied there.
  */
 async function messageOf(
   run: Run,
@@ -59,7 +61,7 @@ async function messageOf(
   return { input: whole, output: whole };
 }
 
-/** The bytes from the first member's first to the last member's last, alignment gaps included. */
+/** The bytes from the first byte of the first member to the last byte of the last member, with alignment gaps. */
 function wholeBucket(run: Run, values: readonly number[]): DeviceBuffer {
   const places = values.map((id) => placeOf(run.plan, id));
   const [first] = places;

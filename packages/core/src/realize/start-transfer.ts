@@ -2,7 +2,7 @@ import { record } from '../timeline.ts';
 import { bufferOf, fillBuffer, inputOf, type Run } from './run-memory.ts';
 import type { TransferValue } from './values.ts';
 
-/** Starts to bring values from a source or a page, or a value to a page, without waiting for it. */
+/** Starts to bring values from a source, a value from a page, or a value to a page, without waiting for the end. */
 export async function startTransfer(
   run: Run,
   values: readonly number[],
@@ -14,7 +14,7 @@ export async function startTransfer(
   return { done };
 }
 
-/** Fills the values of a bucket, each as soon as its source has it. */
+/** Fills the values of a bucket, each as soon as the source has its contents. */
 async function refreshed(run: Run, values: readonly number[], start: number): Promise<void> {
   let byteLength = 0;
   const fillOne = async (id: number): Promise<void> => {
@@ -27,7 +27,7 @@ async function refreshed(run: Run, values: readonly number[], start: number): Pr
     byteLength += buffer.byteLength;
     await fillBuffer(run.backend, buffer, (target) => source.read(name, target));
   };
-  // All have ended before their memory is given back, also where one fails.
+  // All of them must end before their memory is given back, also if one fails.
   const ended = await Promise.allSettled(values.map(fillOne));
   for (const each of ended) if (each.status === 'rejected') throw each.reason;
   record('transfer', 'refresh', start, `${byteLength} bytes`);

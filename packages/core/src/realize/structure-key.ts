@@ -1,6 +1,6 @@
 /**
- * Plain data as text, a different one for any two values that differ: also for NaN, infinities and the two
- * zeros, which JSON cannot tell apart.
+ * Plain data as text. Different values have different texts, also NaN, infinities and the two zeros, which JSON does
+ * not distinguish.
  */
 export function structureKey(value: unknown): string {
   switch (typeof value) {

@@ -2,7 +2,7 @@ import { placeOf } from '../graph/call-site.ts';
 import type { SizeLimit } from '../graph/node.ts';
 import { OutOfMemoryError } from '../spec/errors.ts';
 
-/** The error where memory does not suffice for sizes that were declared. */
+/** The error for declared sizes for which memory does not suffice. */
 export function tooLarge(limits: readonly SizeLimit[], cause: OutOfMemoryError): OutOfMemoryError {
   const declared = limits.map(({ max, site }) => `${max}${placeOf(site)}`);
   return new OutOfMemoryError(

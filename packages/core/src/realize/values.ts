@@ -8,7 +8,7 @@ import { EqualValues } from './equal-values.ts';
 
 type RunnableOp = ComputeOp | CollectiveOp | TransferOp;
 
-/** An op of a plan; its id is its place in the list, and inputs are smaller ids. */
+/** An op of a plan. Its id is its index in the list. Its inputs are smaller ids. */
 export type Value = {
   [K in RunnableOp | 'input']: {
     readonly op: K;
@@ -20,20 +20,20 @@ export type Value = {
 }[RunnableOp | 'input'];
 
 export interface ValueGraph {
-  /** The first `leafCount` are inputs. */
+  /** All values. The first `leafCount` are inputs. */
   readonly values: readonly Value[];
   readonly leafCount: number;
-  /** For each value the era of the node that it stands for. */
+  /** For each value, the era of its node. */
   readonly eras: readonly number[];
   readonly roots: readonly number[];
   readonly updates: readonly { readonly target: number; readonly value: number }[];
-  /** Numbers of rows that the run computes, i32 []. */
+  /** The values of the numbers of rows that the run computes. Shape: i32 [] each. */
   readonly rowCounts: readonly number[];
 }
 
 export interface Numbering {
   readonly graph: ValueGraph;
-  /** What stands for each node of the subgraph, by slot; undefined where nothing needs it. */
+  /** The id of the value of each node of the subgraph, by slot. Undefined for nodes that nothing needs. */
   readonly ids: readonly (number | undefined)[];
 }
 
@@ -54,10 +54,10 @@ export function isCompute(value: Value): value is ComputeValue {
 }
 
 /**
- * Numbers the nodes in program order. Equal expressions get one number (a decomposed forward and
- * its backward share their parts), but for those that backward makes again so that they need not be
- * kept; collectives never merge, as all ranks must run the same ones, nor do transfers, each of which
- * holds memory for a while of its own.
+ * Numbers the nodes in program order. Equal expressions of one era get one number, so that a decomposed op and its
+ * gradient share their parts. Expressions that the backward pass recomputes have another era, because their values are
+ * not to be kept. Collectives are never merged, because all ranks must run the same ones. Transfers are not merged,
+ * because each holds memory at another time.
  */
 export function numberValues(expanded: Expanded): Numbering {
   const walk = newWalk();
@@ -70,7 +70,7 @@ export function numberValues(expanded: Expanded): Numbering {
   const values: Value[] = [];
   const eras: number[] = [];
   const equal = new EqualValues(values, eras, order.length);
-  // The nodes of an expansion are nobody else's: while this walk is the latest, their slots are ids.
+  // Nothing else uses the nodes of an expansion, so their slots hold ids as long as this walk is the latest.
   const idOf = ({ op, mark, slot }: Node): number => {
     if (mark !== walk || slot < 0) throw new RangeError(`${op} has no number`);
     return slot;
@@ -100,7 +100,7 @@ export function numberValues(expanded: Expanded): Numbering {
   };
 }
 
-/** What the roots are made of, in program order, with slots of -1. */
+/** All nodes that the roots are made of, in program order. Their slots are set to -1. */
 function reachable(walk: number, roots: readonly Node[]): Node[] {
   const found: Node[] = [];
   const visit = (node: Node): void => {
@@ -128,7 +128,7 @@ function valueOf(node: Node, inputs: readonly number[], earlier: readonly Value[
   return { ...value, inputs: inputs.map((id) => unshaped(earlier, id)) };
 }
 
-/** Collectives and transfers move bytes, whatever their shape. */
+/** Skips reshapes of the input of a collective or transfer, which moves bytes whatever their shape. */
 function unshaped(values: readonly Value[], id: number): number {
   const value = values[id];
   const [input] = value?.inputs ?? [];

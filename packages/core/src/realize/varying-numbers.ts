@@ -5,7 +5,7 @@ import { isOp, type Node } from '../graph/node.ts';
 import type { DType } from '../spec/dtype.ts';
 import type { Subgraph } from './collect.ts';
 
-/** Constants of a subgraph, in program order, whose numbers a plan takes as inputs. */
+/** The constants of a subgraph whose numbers a plan takes as inputs, in program order. */
 export function varyingConstants(
   { computed }: Subgraph,
   varying: Uint8Array,
@@ -22,12 +22,12 @@ export function numberLeaf({ params: { value, dtype } }: Node<'constant'>): Node
   return inputNode([], carried, { kind: 'host', bytes });
 }
 
-/** What stands for a constant whose number is in a leaf. Shape: leaf [] -> that of the constant. */
+/** The replacement of a constant whose number is in a leaf. Shape: leaf [] -> that of the constant. */
 export function constantOfLeaf(leaf: Node, { params: { shape, dtype } }: Node<'constant'>): Node {
   return expandTo(cast(leaf, dtype), shape);
 }
 
-/** 16-bit floats travel as f32: what rounds them is the device's cast. */
+/** The bytes of a number. 16-bit floats are encoded as f32, and the device's cast rounds them. */
 function encode(value: number, dtype: DType): { dtype: DType; bytes: Uint8Array } {
   switch (dtype) {
     case 'f32':

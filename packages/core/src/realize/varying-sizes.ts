@@ -6,7 +6,7 @@ import { sizeListsOf } from './op-sizes.ts';
 import { isSpecial } from './signature.ts';
 import type { Observation, RelatedSizes } from './related-sizes.ts';
 
-/** What varies in a plan that serves several sizes. */
+/** The sizes that vary in a plan that serves several sizes. */
 export function varyingSizesOf(
   subgraph: Subgraph,
   { symbols, places, limits }: RelatedSizes,
@@ -24,7 +24,7 @@ export function varyingSizesOf(
   });
 }
 
-/** What the size at a place of the signature belongs to. */
+/** Describes the tensor or op that the size at a place of the signature belongs to. */
 function placeIn({ leaves, computed }: Subgraph, place: number): Pick<VaryingSize, 'of' | 'line'> {
   let left = place;
   const dimOf = (sizes: readonly number[]): number =>

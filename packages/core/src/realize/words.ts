@@ -1,19 +1,19 @@
 import { hashOfData, sameData } from './plain-data.ts';
 
-/** Whole numbers that say what something is: what has equal ones is the same. */
+/** Integers that identify something. Two things with equal words are the same. */
 export interface Key {
   readonly hash: number;
   readonly words: Int32Array;
 }
 
-/** Stands before a number that is no word: its 64 bits follow. */
+/** The word before a number that is not a non-negative 32-bit integer. The 64 bits of the number follow. */
 const wide = -5;
 
-/** Texts and plain data by number: equal ones have the same. They take memory for as long as this is used. */
+/** Numbers texts and plain data. Equal ones have the same number. All of them are kept as long as this object. */
 export class Interned {
   #size = 0;
   readonly #texts = new Map<string, number>();
-  /** By hash, the latest data. */
+  /** By hash, the data that was added last. */
   readonly #data = new Map<number, NumberedData>();
 
   get size(): number {
@@ -29,7 +29,7 @@ export class Interned {
     return number;
   }
 
-  /** Keeps the data: they must not change any more. */
+  /** The number of plain data. It keeps the data, which must not change any more. */
   data(data: unknown): number {
     const hash = hashOfData(data);
     const latest = this.#data.get(hash);
@@ -45,11 +45,11 @@ export class Interned {
 interface NumberedData {
   readonly data: unknown;
   readonly number: number;
-  /** Other data of this hash. */
+  /** The data of the same hash that was added before. */
   readonly before: NumberedData | undefined;
 }
 
-/** A list of words that is filled again and again. */
+/** A list of words whose memory is reused after `clear`. */
 export class Words {
   #list = new Int32Array(4096);
   #length = 0;
@@ -67,7 +67,7 @@ export class Words {
     this.#list[this.#length++] = word;
   }
 
-  /** The sizes of a shape, or other numbers that are not negative. */
+  /** Adds the length of a list and its numbers, such as the sizes of a shape. */
   pushList(list: readonly number[]): void {
     this.push(list.length);
     for (const number of list) this.pushNumber(number);
@@ -80,19 +80,19 @@ export class Words {
     for (const half of bits) this.push(half);
   }
 
-  /** What it holds. Valid until it is changed. */
+  /** The key of the words. Valid until the list is changed. */
   get key(): Key {
     const words = this.#list.subarray(0, this.#length);
     return { hash: hashOf(words), words };
   }
 
-  /** What it holds, for good: `key` in memory of its own. */
+  /** The key of the words, in memory of its own, so that it stays valid. */
   ownKey(): Key {
     return { hash: this.key.hash, words: this.key.words.slice() };
   }
 }
 
-/** Values by keys. */
+/** A map from keys to values. */
 export class KeyMap<Value> {
   readonly #byHash = new Map<number, (readonly [words: Int32Array, value: Value])[]>();
 
@@ -100,7 +100,7 @@ export class KeyMap<Value> {
     return this.#byHash.get(hash)?.find(([known]) => sameWords(known, words))?.[1];
   }
 
-  /** Keeps the words of a key that has no value: they must not change any more. */
+  /** Adds the value of a new key. It keeps the words of the key, which must not change any more. */
   add({ hash, words }: Key, value: Value): void {
     const same = this.#byHash.get(hash);
     if (same === undefined) this.#byHash.set(hash, [[words, value]]);
@@ -118,7 +118,7 @@ export class KeyMap<Value> {
   }
 }
 
-/** FNV-1a over words. */
+/** The hash of words, by FNV-1a with words in the place of bytes. */
 function hashOf(words: Int32Array): number {
   let hash = 0x811c9dc5 | 0;
   for (const word of words) hash = Math.imul(hash ^ word, 0x01000193);

@@ -3,8 +3,8 @@ import type { HostArrays } from './host-array.ts';
 import type { Layout } from '../spec/layout.ts';
 
 /**
- * What one rank of an axis has alone, on all ranks of it: a collective. `own` is what this rank has, which for other
- * layouts is the result.
+ * Brings arrays that only one rank of an axis has to all ranks of the axis. It is a collective. `own` are the arrays of
+ * this rank. They are the result for layouts without `only`.
  */
 export async function arraysOfOnly(
   { only }: Pick<Layout, 'only'>,

@@ -3,7 +3,7 @@ import { dtypes, type DType, type Shape } from '../spec/dtype.ts';
 import { CheckpointError, DTypeError } from '../spec/errors.ts';
 import { hostArray, type HostArrays } from './host-array.ts';
 
-/** Where one tensor's bytes lie, counted from the start of the file. */
+/** One tensor of a file. Its bytes are counted from the start of the file. */
 export interface SafetensorsEntry {
   readonly dtype: DType;
   readonly shape: Shape;
@@ -24,14 +24,14 @@ export interface SafetensorsContents {
 }
 
 const LENGTH_BYTES = 8;
-/** The limit of the reference reader. */
+/** The limit of the header's length in the reference reader. */
 const MAX_HEADER_BYTES = 100_000_000;
 const METADATA_KEY = '__metadata__';
 const ASKED = 'Reading a safetensors file';
 const BROKEN = 'Load another copy of the file';
 
 /**
- * The dtypes in the order in which the reference writer lays out data: wide ones first, so that all lie
+ * The dtypes in the order in which the reference writer lays out data. Wide ones come first, so that all data is
  * aligned.
  */
 const dtypeOfFileName: ReadonlyMap<string, DType> = new Map([
@@ -65,7 +65,7 @@ const checkEntry: Check<Entry> = object<Entry>({
   data_offsets: list(count, 2, 2),
 });
 
-/** Where one tensor's bytes go, counted from the start of the file. */
+/** The place of one tensor's bytes, counted from the start of the file. */
 export interface SafetensorsPlace {
   readonly name: string;
   readonly byteOffset: number;
@@ -73,9 +73,9 @@ export interface SafetensorsPlace {
 }
 
 /**
- * The header of a file that contains `tensors`, and where their bytes follow it: by dtype, then by name. So the
- * file is byte for byte that of the reference writer. Throws CheckpointError for a name that the format
- * reserves, and DTypeError.
+ * The header of a file that contains `tensors`, and the places of their bytes after it. They are sorted by dtype and
+ * then by name, so that the file is byte for byte that of the reference writer. Throws CheckpointError for a name that
+ * the format reserves, and DTypeError for a dtype that the format does not have.
  */
 export function encodeSafetensorsHeader(
   tensors: Readonly<Record<string, { readonly dtype: DType; readonly shape: Shape }>>,
@@ -112,7 +112,7 @@ export function encodeSafetensorsHeader(
   return { header, places };
 }
 
-/** A whole safetensors file. Throws CheckpointError, also if bytes do not fit their shape. */
+/** A whole safetensors file. Throws the errors of encodeSafetensorsHeader, and CheckpointError if bytes do not fit. */
 export function encodeSafetensors(
   tensors: HostArrays,
   metadata: Readonly<Record<string, string>> = {},
@@ -134,8 +134,8 @@ export function encodeSafetensors(
 }
 
 /**
- * How many bytes from the start of the file hold its header. `start` is the file's first 8 bytes
- * or more. Throws CheckpointError.
+ * The number of bytes from the start of the file to the end of its header. `start` is at least the first 8 bytes of
+ * the file. Throws CheckpointError if the file is too short, or if the header would be too long.
  */
 export function safetensorsHeaderBytes(start: Uint8Array, fileBytes: number): number {
   if (start.byteLength < LENGTH_BYTES || fileBytes < LENGTH_BYTES) {
@@ -159,9 +159,9 @@ export function safetensorsHeaderBytes(start: Uint8Array, fileBytes: number): nu
 }
 
 /**
- * Reads the header alone. `start` holds at least the header (see safetensorsHeaderBytes); the
- * entries lie within `fileBytes`, one after the other without holes. Throws CheckpointError for a
- * broken or truncated file, DTypeError for a dtype that is none of ours.
+ * Reads only the header. `start` contains at least the header (see safetensorsHeaderBytes). The entries lie one after
+ * the other, without gaps, up to `fileBytes`. Throws CheckpointError for a broken or truncated file, and DTypeError for
+ * a dtype that this package does not have.
  */
 export function decodeSafetensorsHeader(start: Uint8Array, fileBytes: number): SafetensorsHeader {
   const dataStart = safetensorsHeaderBytes(start, fileBytes);
@@ -237,9 +237,9 @@ function layoutOf(dtype: DType): { readonly fileName: string; readonly position:
 
 function parseHeader(text: Uint8Array): Record<string, unknown> {
   try {
-    // The decoder refuses shared memory, in which a file may have been read.
+    // The bytes are copied because the file may lie in shared memory, which the decoder refuses.
     const json = new TextDecoder('utf-8', { fatal: true }).decode(new Uint8Array(text));
-    // Every name is a tensor's, also `__proto__`.
+    // Every name is the name of a tensor, also `__proto__`.
     return record((value) => value, MAX_HEADER_BYTES)(JSON.parse(json), '');
   } catch (cause) {
     throw new CheckpointError(
@@ -286,7 +286,7 @@ function parseEntry(
   return { name, dtype, shape, begin, byteLength };
 }
 
-/** Infinite where dims overflow; no length equals that. */
+/** The bytes of a tensor. Infinity if the product of its dims overflows, which then equals no length in a file. */
 function byteLengthOf(dtype: DType, shape: Shape): number {
   if (shape.includes(0)) return 0;
   const bytes = shape.reduce((product, size) => product * size, dtypes[dtype].bytes);

@@ -1,12 +1,12 @@
 import { CheckpointError } from '../spec/errors.ts';
 
-/** What does not fit, by kind, as `missing`, `unexpected` and `different`. */
+/** The names of entries that do not fit, by kind, such as `missing`, `unexpected` and `different`. */
 export type StateDifferences = Readonly<Record<string, readonly string[]>>;
 
-/** Most names that a message lists of each kind. */
+/** The most names of each kind that a message lists. */
 const LISTED = 10;
 
-/** The error for a saved state that is not that of its target; lists all kinds together. */
+/** The error for a saved state that does not fit its target. It lists all kinds of differences. */
 export function stateMismatch(
   asked: string,
   differences: StateDifferences,

@@ -8,7 +8,7 @@ export type AttentionOp =
   | 'attentionKeyGrad'
   | 'attentionValueGrad';
 
-/** Which input of an op is the mask, if there is one. */
+/** For each op, the index of the input that is the mask, if a mask is given. */
 export const attentionMaskInput: Readonly<Record<AttentionOp, number>> = {
   attention: 3,
   attentionLogSumExp: 2,
@@ -21,13 +21,14 @@ export const attentionMaskInput: Readonly<Record<AttentionOp, number>> = {
 export interface AttentionDims {
   readonly batch: number;
   readonly heads: number;
-  /** Items and heads of keys and values. */
+  /** The number of items of keys and values. It is 1 if all items of the batch share them. */
   readonly keyBatch: number;
+  /** The number of heads of keys and values. */
   readonly groups: number;
   readonly queries: number;
   readonly keys: number;
   readonly width: number;
-  /** 0 if no values are read. */
+  /** The width of a value. It is 0 if the op reads no values. */
   readonly valueWidth: number;
 }
 

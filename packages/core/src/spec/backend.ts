@@ -2,7 +2,7 @@ import type { DType, Shape, ValueType } from './dtype.ts';
 import type { CompositeOp, ComputeOp, ComputeParams } from './op.ts';
 import type { Sizes, SizeSymbol } from './sized.ts';
 
-/** One op of a program; `inputs` are value ids. */
+/** One op of a program. `inputs` are value ids. */
 export type Instruction = {
   [K in ComputeOp]: {
     readonly op: K;
@@ -20,7 +20,7 @@ export type Instruction = {
 export interface Program {
   readonly inputs: readonly ValueType[];
   readonly instructions: readonly Instruction[];
-  /** Value ids, all different, each that of an instruction or an input. */
+  /** The ids of the values that are outputs. They are all different, and may be instructions or inputs. */
   readonly outputs: readonly number[];
   /**
    * `value` (an instruction) replaces the contents of input `target` in place, as if after every other
@@ -50,24 +50,24 @@ export interface DeviceBuffer {
 export interface BackendLimits {
   /** The dtypes that the backend computes with. Buffers may have any dtype. */
   readonly dtypes: ReadonlySet<DType>;
-  /** The composites that it runs without decomposition. */
+  /** The composites that the backend runs without decomposition. */
   readonly native: ReadonlySet<CompositeOp>;
   /** The alignment in bytes of sub-buffers that `run` gets. */
   readonly alignment: number;
-  /** The most bytes of one buffer, where there is such a limit besides that of all memory. */
+  /** The most bytes of one buffer, if the device has such a limit besides the size of its memory. */
   readonly bufferBytes?: number;
 }
 
 /** How one program runs. */
 export interface RunOptions {
   /**
-   * Other work of this thread, such as communication that is under way, must go on meanwhile: long
-   * computations leave its event loop free, for a few microseconds more each. Default: false.
+   * Whether other work of this thread, such as communication that is under way, must go on during the run. Long
+   * computations then leave the thread's event loop free, which costs a few microseconds each. Default: false.
    */
   readonly overlap?: boolean;
   /** One number for each symbol of a sized program. */
   readonly sizes?: Sizes;
-  /** For a backend whose `timing` is 'device': called when it is known how long the device computed the run. */
+  /** Called when it is known how long the device computed the run, by backends whose `timing` is 'device'. */
   readonly onComputed?: (durationMs: number) => void;
 }
 
@@ -98,22 +98,22 @@ export interface MemoryUsage {
   readonly peakBytes: number;
 }
 
-/** Memory of the host that is used again. */
+/** Memory of the host that a backend lends. The backend uses it again after it is freed. */
 export interface HostMemory {
   readonly bytes: Uint8Array;
-  /** Gives it back. */
+  /** Gives the memory back to the backend. */
   free(): void;
 }
 
 /** Executes programs on one device. Calls take effect in order. */
 export interface Backend {
   readonly name: string;
-  /** What computes, and why it was chosen: a line of the run's report. */
+  /** Says what computes, and why it was chosen. It is a line of the run's report. */
   readonly description?: string;
   /**
-   * For a backend whose runs settle before the device has computed. 'device': it tells how long the device
-   * computed (`RunOptions.onComputed`). 'encoding': it cannot tell, so the time of a run is the time that it
-   * takes to submit it.
+   * Only for a backend whose runs settle before the device has computed. 'device' means that it reports how long the
+   * device computed (`RunOptions.onComputed`). 'encoding' means that it cannot measure this, so that the time of a run
+   * is the time that it takes to submit it.
    */
   readonly timing?: 'device' | 'encoding';
   readonly limits: BackendLimits;
@@ -121,22 +121,24 @@ export interface Backend {
   alloc(byteLength: number): DeviceBuffer;
   /** The contents stay until the runs that use them have ended. */
   free(buffer: DeviceBuffer): void;
-  /** The length of `bytes` is that of the buffer. */
+  /** `bytes` must be as long as the buffer. */
   write(buffer: DeviceBuffer, bytes: Uint8Array): void;
-  /** A copy of the contents: `target`, if one is given, which has as many bytes as the buffer, and otherwise new memory. */
+  /**
+   * Copies the contents to `target` and returns it. Without `target`, the copy is new memory. `target` must have as
+   * many bytes as the buffer.
+   */
   read(buffer: DeviceBuffer, target?: Uint8Array): Promise<Uint8Array>;
   /**
-   * Memory of the host for values on their way between the device and other ranks: where the ranks share memory, of this rank's
-   * region. Absent where the device computes in host memory, or where new memory is as good.
+   * Memory of the host for values on their way between the device and other ranks. If the ranks share memory, it comes
+   * from this rank's region. The method is absent if the device computes in host memory, or if new memory is as good.
    */
   hostMemory?(byteLength: number): HostMemory;
-  /** The bytes themselves, if the device computes in host memory; otherwise undefined. */
+  /** The bytes of the buffer itself, if the device computes in host memory. Otherwise undefined. */
   map(buffer: DeviceBuffer): Uint8Array | undefined;
   compile(program: Program): Promise<Executable>;
   /**
-   * Compiles a program for all values of its symbols. Returns undefined if the backend cannot do this; then
-   * core has the program compiled again for each size. Core does the same if a backend does not have this
-   * method.
+   * Compiles a program for all values of its symbols. Returns undefined if the backend cannot do this. Core then has
+   * the program compiled again for each size. It does the same if a backend does not have this method.
    */
   compileSized?(program: SizedProgram): Promise<Executable | undefined>;
   /** Settles when everything enqueued so far has been done. */

@@ -4,8 +4,8 @@ import { nearestName } from './nearest-name.ts';
 import type { OptionRule, OptionRules } from './option-rules.ts';
 
 /**
- * Throws ConfigError for an option that `of` does not have, with the name of the nearest one; for a value that
- * an option cannot have; for a required option that is missing; and for options that are not an object.
+ * Throws ConfigError for an option that `of` does not have, for a value that an option cannot have, for a required
+ * option that is missing, and for options that are not an object. For an unknown option, it names the nearest one.
  * Undefined counts as left out. It takes a tenth of a microsecond if there is no mistake.
  */
 export function checkOptions<Options extends object>(
@@ -89,13 +89,11 @@ function notOptions(of: string, given: unknown, rules: object): ConfigError {
   );
 }
 
-/**
- * False for a tensor or a Map, say: their entries have no names that could be compared with those of options.
- */
+/** Is false for values such as a tensor or a Map, which have no entries whose names can be compared with options. */
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
   if (prototype === Object.prototype || prototype === null) return true;
-  // Of another realm, or of a class that has options as fields.
+  // The object comes from another realm, or its class has the options as fields.
   return value.constructor.name === 'Object' || Object.keys(value).length > 0;
 }

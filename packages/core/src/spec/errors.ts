@@ -1,4 +1,4 @@
-/** What every message says: what was asked, what was found, what to do. */
+/** The parts of every message: what was asked, what was found, and what to do. */
 export interface ErrorParts {
   readonly asked: string;
   readonly found: string;
@@ -7,7 +7,7 @@ export interface ErrorParts {
 }
 
 /**
- * The base class of all errors that a user can cause. `code` does not change between versions; `fields` contain the
+ * The base class of all errors that a user can cause. `code` does not change between versions. `fields` contain the
  * numbers of the message. To recognize errors of another copy of the package, use `ShardwiseError.isInstance`.
  */
 export abstract class ShardwiseError extends Error {
@@ -23,7 +23,7 @@ export abstract class ShardwiseError extends Error {
     options?: ErrorOptions,
   ) {
     super(`${parts.asked}: ${parts.found}. ${parts.todo}`, options);
-    // Those of ours write theirs out, as bundlers of pages shorten the names of classes.
+    // The classes of this package set `name` to a literal, because bundlers for pages shorten the names of classes.
     this.name = new.target.name;
     this.fields = fields;
   }
@@ -68,7 +68,7 @@ export interface IndexFault {
   readonly op: string;
   /** The number of the program's instruction that found it. */
   readonly instruction: number;
-  /** The index, and where it stands among the indices, row by row. */
+  /** The value of the index. */
   readonly index: number;
   /** The place of the index among the indices, row by row. */
   readonly element: number;
@@ -78,7 +78,7 @@ export interface IndexFault {
   readonly updated: boolean;
 }
 
-/** An index or a label is out of range; `fields` name it and the range. */
+/** An index or a label is out of range. `fields` name it and the range. */
 export class IndexError extends ShardwiseError {
   override readonly name: string = 'IndexError';
   readonly code = 'INDEX';
@@ -107,7 +107,7 @@ export class BackendError extends ShardwiseError {
 
 /**
  * A device has no memory left. `alloc` throws this error and changes nothing. A run that finds no memory for its
- * temporaries rejects with it before it has updated anything. Core then collects dropped tensors and tries once more.
+ * temporaries rejects with it before it has updated anything. Core then collects dropped tensors and tries again.
  */
 export class OutOfMemoryError extends BackendError {
   override readonly name: string = 'OutOfMemoryError';
@@ -126,7 +126,7 @@ export class CheckpointError extends ShardwiseError {
   readonly code = 'CHECKPOINT';
 }
 
-/** Communication failed; `fields` name the rank, the operation and its sequence number. */
+/** Communication failed. `fields` name the rank, the operation and its sequence number. */
 export class CollectiveError extends ShardwiseError {
   override readonly name: string = 'CollectiveError';
   readonly code: string = 'COLLECTIVE';

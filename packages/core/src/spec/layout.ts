@@ -4,20 +4,23 @@
  */
 export interface Layout {
   /**
-   * For each dim of the tensor, the axes that shard it, outermost first. Ranks have ceil(size / ranks) elements
-   * each, and the last ranks fewer or none (torch.chunk). The next axis shards what each of them has.
+   * For each dim of the tensor, the axes that shard it, outermost first. Ranks have ceil(size / ranks) indices of the
+   * dim each, and the last ranks have fewer or none (torch.chunk). The next axis shards what each of these ranks has.
    */
   readonly dims: readonly (readonly string[])[];
-  /** Axes over which the tensor is the sum of what the ranks have. */
+  /** Axes over which the tensor is the sum of the values of the ranks. */
   readonly partial: readonly string[];
   /**
-   * By axis: sizes of the sections of the dim that it shards. Each section is sharded by itself, such as the
-   * rows of queries, keys and values in one weight. Their sum is what the axes before it leave of the dim.
+   * By axis: sizes of the sections of the dim that the axis shards. Each section is sharded by itself, such as the
+   * rows of queries, keys and values in one weight. The sizes add up to what the axes before this one leave of the dim.
    */
   readonly sections?: Readonly<Record<string, readonly number[]>>;
-  /** By axis: the most indices, or elements, that a rank has, if this is not ceil(size / ranks). */
+  /**
+   * By axis: the largest number of indices (of elements, for an axis of `flat`) that a rank has, if this is not
+   * ceil(size / ranks).
+   */
   readonly chunkSizes?: Readonly<Record<string, number>>;
-  /** Axes that shard, after the dims, the elements in a row; outermost first. */
+  /** Axes that shard the flattened elements of what the axes of `dims` leave on a rank. Outermost first. */
   readonly flat?: readonly string[];
   /** Axes whose ranks have the same value and each use it in their own way, so its gradient is partial. */
   readonly replicate?: readonly string[];

@@ -1,6 +1,6 @@
 /**
  * The name that was probably meant: one that differs in case and underscores only, that contains the
- * given one or is contained in it, or that differs in at most a third of its letters. Undefined where
+ * given one or is contained in it, or that differs in at most a third of its letters. Undefined if
  * there is none.
  */
 export function nearestName(name: string, names: readonly string[]): string | undefined {
@@ -26,7 +26,7 @@ function distance(a: string, b: string): number {
   return isContained ? 1 : editDistance(a, b);
 }
 
-/** Letters to insert, delete or replace (Levenshtein 1966). */
+/** The least number of letters to insert, delete or replace to get from `a` to `b` (Levenshtein 1966). */
 function editDistance(a: string, b: string): number {
   let above = Array.from({ length: b.length + 1 }, (_, column) => column);
   for (let row = 1; row <= a.length; row++) {

@@ -8,7 +8,7 @@ export function nextTurn(): Promise<void> {
       setImmediate(resolve);
       return;
     }
-    // In a page, where a timer would wait for some milliseconds.
+    // Pages have no setImmediate, and a timer would wait for some milliseconds there.
     const { port1, port2 } = new MessageChannel();
     port1.addEventListener('message', () => {
       port1.close();

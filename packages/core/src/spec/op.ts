@@ -9,7 +9,7 @@ export interface SumParams {
   readonly sums?: 'f32';
 }
 
-/** Window arithmetic of a 2-D convolution, all pairs `[height, width]`. */
+/** The window of a 2-D convolution. All pairs are `[height, width]`. */
 export interface Conv2dParams {
   readonly stride: readonly [number, number];
   readonly padding: readonly [number, number];
@@ -31,11 +31,11 @@ export interface AttentionParams {
  * without a declaration has no type, and is trusted to have the type that an op needs.
  */
 export type AxisType =
-  /** The same on all ranks, each uses its copy its own way. Its gradient is partial. */
+  /** The value is the same on all ranks, and each rank uses its copy in its own way. Its gradient is partial. */
   | 'replicate'
-  /** The same on all ranks, used by all in the same way. Its gradient is invariant. */
+  /** The value is the same on all ranks, and all use it in the same way. Its gradient is invariant. */
   | 'invariant'
-  /** Different on each rank. Its gradient is varying. */
+  /** Each rank has its own value. Its gradient is varying. */
   | 'varying'
   /** The value is the sum over ranks. Its gradient is replicate. */
   | 'partial';
@@ -59,8 +59,8 @@ export interface PrimitiveParams {
   /** i32; the element's index along `dim`. */
   iota: { readonly dim: number; readonly shape: Shape };
   /**
-   * i32; 32 random bits an element, the same on every backend: a function of the key and of the element's
-   * flat index i, row by row. All in uint32 that wraps around:
+   * i32; 32 random bits per element, the same on every backend. They are a function of the key and of the element's
+   * flat index i, row by row. All arithmetic is in uint32 and wraps around:
    *
    *     x = i * 0x9E3779B9 + key[0]
    *     x = (x ^ x >>> 16) * 0x85EBCA6B;  x = (x ^ x >>> 13) * 0xC2B2AE35;  x = x ^ x >>> 16
@@ -89,8 +89,8 @@ export interface PrimitiveParams {
   /** bool -> bool. */
   logicalNot: None;
   /**
-   * Float to int truncates towards zero; values that are far from every int are unspecified. Int to a smaller
-   * int wraps around. Conversion to a float rounds to nearest, ties to even. Conversion to bool is `!= 0`.
+   * Float to int truncates towards zero. The result is unspecified for values that are far from every int. Int to a
+   * smaller int wraps around. Conversion to a float rounds to nearest, ties to even. Conversion to bool is `!= 0`.
    */
   cast: { readonly dtype: DType };
 
@@ -100,14 +100,17 @@ export interface PrimitiveParams {
   mul: None;
   /** i32 truncates towards zero. Division by 0 is unspecified for i32. */
   div: None;
-  /** 1 to any power is 1, even to NaN. i32 wraps around; negative powers of i32 are 0, except those of 1 and -1. */
+  /** 1 to any power is 1, even to NaN. i32 wraps around. Negative powers of i32 are 0, except those of 1 and -1. */
   pow: None;
   /** NaN propagates, also in minimum and max. */
   maximum: None;
   minimum: None;
-  /** For floats: a - b trunc(a / b) without rounding, so with the sign of a; NaN if b is 0 or a is infinite. */
+  /**
+   * Only for floats: a - b trunc(a / b), computed without rounding. The result has the sign of a. It is NaN if b is 0
+   * or a is infinite.
+   */
   fmod: None;
-  /** -> bool. NaN compares false. */
+  /** The result of a comparison is bool. A comparison with NaN is false. */
   equal: None;
   less: None;
   lessEqual: None;
@@ -117,20 +120,20 @@ export interface PrimitiveParams {
   /** Shape: condition bool N, a N, b N -> N. */
   where: None;
 
-  // Reductions; reduced dims disappear. `dims` ascend. Shape: N -> N without dims.
-  /** f32 keeps its digits in long sums; i32 wraps around. */
+  // Reductions remove the reduced dims. `dims` ascend. Shape: N -> N without dims.
+  /** f32 keeps its precision in long sums. i32 wraps around. */
   sum: { readonly dims: readonly number[] };
   max: { readonly dims: readonly number[] };
   /** i32; the first of equal maxima, or the first NaN. */
   argMax: { readonly dim: number };
   /**
-   * i32; element i is the place along `dim` of the i-th element in order. Equal elements keep their order, also
-   * in descending order. NaN is larger than all others. Shape: N -> N.
+   * i32; element i is the index along `dim` of the i-th element in sorted order. Equal elements keep their order,
+   * also in descending order. NaN is larger than all other values. Shape: N -> N.
    */
   argSort: { readonly dim: number; readonly descending: boolean };
   /**
-   * The inclusive running sum; from the end if `reverse`. It is added in f64, or, for i32, wraps around.
-   * Shape: N -> N.
+   * The inclusive running sum, which starts from the end if `reverse` is true. Floats are added in f64. i32 wraps
+   * around. Shape: N -> N.
    */
   cumsum: { readonly dim: number; readonly reverse: boolean };
 
@@ -138,9 +141,9 @@ export interface PrimitiveParams {
   reshape: { readonly shape: Shape };
   /** Output dim i is input dim `order[i]`. */
   permute: { readonly order: readonly number[] };
-  /** Repeats dims of size 1; same number of dims. */
+  /** Repeats dims of size 1. The number of dims stays the same. */
   expand: { readonly shape: Shape };
-  /** Per dim, elements start, start + step, … below stop; step >= 1. */
+  /** Takes, of each dim, the elements start, start + step, … below stop, where step >= 1. */
   slice: {
     readonly starts: readonly number[];
     readonly stops: readonly number[];
@@ -154,19 +157,23 @@ export interface PrimitiveParams {
   concat: { readonly dim: number };
 
   // Contractions. Operands of f16 and bf16 are multiplied without rounding, and summed in f32; the sum is rounded once,
-  // to the operands' dtype. A backend that does not compute with them is given the operands cast to f32, the product in
-  // f32, and the cast of its result: the same bits, and a pattern that it may run as one product of 16 bits.
-  /** Batch dims broadcast. Shape: a [B, M, K], b [B', K, K'] -> [B'', M, K']; transposes swap the last two dims of an input first. */
+  // to the operands' dtype. A backend that does not compute with these dtypes is given the operands cast to f32, the
+  // product in f32, and the cast of its result. This gives the same bits, and the backend may recognize the pattern and
+  // run it as one product of 16 bits.
+  /**
+   * Batch dims broadcast. A transpose first swaps the last two dims of its input.
+   * Shape: a [B, M, K], b [B', K, K'] -> [B'', M, K'].
+   */
   matmul: SumParams & { readonly transposeA: boolean; readonly transposeB: boolean };
   /** Shape: x [N, C, H, W], w [O, C/groups, R, S] -> [N, O, H', W']. */
   conv2d: Conv2dParams & SumParams;
-  /** Gradient of conv2d by its input. Shape: dy [N, O, H', W'], w [O, C/groups, R, S] -> inputShape. */
+  /** The gradient of conv2d by its input. Shape: dy [N, O, H', W'], w [O, C/groups, R, S] -> inputShape. */
   conv2dInput: Conv2dParams & { readonly inputShape: Shape };
-  /** Gradient of conv2d by its weight. Shape: x [N, C, H, W], dy [N, O, H', W'] -> weightShape. */
+  /** The gradient of conv2d by its weight. Shape: x [N, C, H, W], dy [N, O, H', W'] -> weightShape. */
   conv2dWeight: Conv2dParams & { readonly weightShape: Shape };
 
-  // Indexing; indices are i32. A run that meets one out of range, negative ones among them, rejects
-  // with IndexError.
+  // Indexing. Indices are i32. A run rejects with IndexError if an index is out of range. Negative indices are out of
+  // range.
   /** out[i][j] = x[index[i][j]][j] for dim 0. Shape: x N, index N' -> N', N' <= N off dim. */
   gather: { readonly dim: number };
   /** out = x; out[index[i][j]][j] += source[i][j] for dim 0. Shape: x N, index N', source N' -> N. */
@@ -176,15 +183,18 @@ export interface PrimitiveParams {
    * Shape: x N, index N', source N' -> N.
    */
   scatter: { readonly dim: number };
-  /** Rows of x. Shape: x [.., D, ..], index [I] -> [.., I, ..]. */
+  /** Takes the rows of x that `index` names. Shape: x [.., D, ..], index [I] -> [.., I, ..]. */
   indexSelect: { readonly dim: number };
-  /** out = x; row index[i] of out += row i of source. Shape: x [.., D, ..], index [I], source [.., I, ..] -> [.., D, ..]. */
+  /**
+   * out = x; row index[i] of out += row i of source.
+   * Shape: x [.., D, ..], index [I], source [.., I, ..] -> [.., D, ..].
+   */
   indexAdd: { readonly dim: number };
 }
 
 /**
  * Composite ops. Each has a decomposition into primitives (graph/decompose.ts). A backend that lists one in
- * `limits.native` gets it whole; otherwise it gets the decomposition.
+ * `limits.native` gets it whole. Other backends get the decomposition.
  */
 export interface CompositeParams {
   /** 1 / (1 + exp(-x)). */
@@ -194,16 +204,16 @@ export interface CompositeParams {
   silu: None;
   /** log(1 + exp(x)), exact at both ends. */
   softplus: None;
-  /** Exact (erf) or the tanh approximation. */
+  /** Computed exactly (erf) or by the tanh approximation. */
   gelu: { readonly approximate: 'none' | 'tanh' };
   /** Shape: x N, dy N -> N. */
   geluGrad: { readonly approximate: 'none' | 'tanh' };
-  /** Over the last dim. Shape: [.., D] -> [.., D]. */
+  /** Runs over the last dim. Shape: [.., D] -> [.., D]. */
   softmax: None;
-  /** From the softmax y. Shape: y [.., D], dy [.., D] -> [.., D]. */
+  /** The gradient of softmax, from its result y. Shape: y [.., D], dy [.., D] -> [.., D]. */
   softmaxGrad: None;
   logSoftmax: None;
-  /** From the log-softmax y. Shape: y [.., D], dy [.., D] -> [.., D]. */
+  /** The gradient of logSoftmax, from its result y. Shape: y [.., D], dy [.., D] -> [.., D]. */
   logSoftmaxGrad: None;
   /** Shape: x [.., D], weight [D], bias [D] -> [.., D]. */
   layerNorm: { readonly eps: number };
@@ -230,15 +240,15 @@ export interface CompositeParams {
    */
   groupedMatmulWeight: None;
   /**
-   * The weights times v. H / G consecutive query heads read one head of keys and values. B' is B or 1, for all
-   * items. The mask is optional and is added to the scores. Each of its sizes, except S, may be 1. A query that
-   * sees no key gives zeros.
+   * The weights times v. H / G consecutive query heads read one head of keys and values. B' is B, or 1 if all items
+   * share keys and values. The mask is optional and is added to the scores. Each of its sizes, except S, may be 1.
+   * The result is zeros for a query that sees no key.
    * Shape: q [B, H, T, D], k [B', G, S, D], v [B', G, S, E], mask f32 [B|1, H|1, T|1, S] -> [B, H, T, E].
    */
   attention: AttentionParams;
   /**
    * For each query, the logarithm of the sum of the exponentials of its scores. It is infinite for a query that
-   * sees no key, so that exp(score - it) is the weight in all cases.
+   * sees no key, so that exp(score - logSumExp) is the weight in all cases.
    * Shape: q [B, H, T, D], k [B', G, S, D], mask -> [B, H, T], at least f32.
    */
   attentionLogSumExp: AttentionParams;
@@ -257,8 +267,8 @@ export interface CompositeParams {
 /** Collectives of the graph. A process group runs them between the segments that a backend runs. */
 export interface CollectiveParams {
   /**
-   * partial -> `to`. All-reduces with the same `bucket` are sent as one message. `pass` is that of CallOptions;
-   * 0: none.
+   * partial -> `to`. All-reduces with the same `bucket` are sent as one message. `pass` is the option of CallOptions,
+   * and 0 means that it is not given.
    * Shape: N -> N.
    */
   allReduce: AxisParams & {
@@ -267,9 +277,9 @@ export interface CollectiveParams {
     readonly bucket: number;
     readonly pass: number;
   };
-  /** varying -> `to`; shards concatenate along `dim` in rank order. Shape: [.., D, ..] -> [.., size*D, ..]. */
+  /** varying -> `to`. Concatenates the shards along `dim` in rank order. Shape: [.., D, ..] -> [.., size*D, ..]. */
   allGather: AxisParams & { readonly dim: number; readonly to: 'replicate' | 'invariant' };
-  /** partial -> varying; `pass` as of allReduce. Shape: [.., size*D, ..] -> [.., D, ..]. */
+  /** partial -> varying. `pass` means what it means for allReduce. Shape: [.., size*D, ..] -> [.., D, ..]. */
   reduceScatter: AxisParams & {
     readonly dim: number;
     readonly reduce: 'sum' | 'avg';
@@ -281,13 +291,13 @@ export interface CollectiveParams {
    */
   allToAll: AxisParams & { readonly splitDim: number; readonly concatDim: number };
   /**
-   * varying -> varying: sends rows to the ranks, in their order, and receives rows from them; the counts say
+   * varying -> varying: sends rows to the ranks, in their order, and receives rows from them. The counts say
    * how many. The rows of x after those to send are not sent, and the rows of the result after the received
    * ones are 0.
    * Shape: x [M, ..], counts sent i32 [size], counts received i32 [size] -> shape [M', ..].
    */
   allToAllRows: AxisParams & { readonly shape: Shape };
-  /** varying -> replicate: everyone gets root's value. Shape: N -> N. */
+  /** varying -> replicate: every rank gets root's value. Shape: N -> N. */
   broadcast: AxisParams & { readonly root: number };
   /** partial -> varying: the sum on root, zeros elsewhere. Shape: N -> N. */
   reduce: AxisParams & { readonly root: number };
@@ -296,7 +306,7 @@ export interface CollectiveParams {
    * nothing has zeros. Shape: N -> N.
    */
   sendRecv: AxisParams & { readonly destination: readonly number[] };
-  /** invariant -> varying: this rank's part along `dim`; moves no data. Shape: [.., size*D, ..] -> [.., D, ..]. */
+  /** invariant -> varying: this rank's part along `dim`. Moves no data. Shape: [.., size*D, ..] -> [.., D, ..]. */
   localChunk: AxisParams & { readonly dim: number };
   /** A change of type that moves no data: invariant -> replicate, replicate -> varying, varying -> partial. */
   reinterpret: AxisParams & { readonly from: AxisType; readonly to: AxisType };
@@ -305,21 +315,21 @@ export interface CollectiveParams {
 /** Moves between the device and a store of pages. They run between the segments, beside the collectives. */
 export interface TransferParams {
   /**
-   * The same value, outside the device. `store` is a number of the session. `name` is that of the page; null if
-   * only this run reads it. Shape: N -> N.
+   * The same value, moved out of the device into a page. `store` is the session's number of the store. `name` is the
+   * name of the page. It is null if only this run reads the page. Shape: N -> N.
    */
   pageOut: { readonly store: number; readonly name: string | null };
-  /** Back on the device. Only this op takes the result of pageOut. Shape: N -> N. */
+  /** The same value, back on the device. Only this op takes the result of pageOut. Shape: N -> N. */
   pageIn: None;
   /**
-   * The contents that a source has for x at this time. `source` is a number of the session, and `name` tells
-   * the source which contents to read. Consecutive transfers of one bucket are waited for together. Shape: N ->
-   * N.
+   * The contents that a source has for x at this time. `source` is the session's number of the source, and `name`
+   * tells the source which contents to read. A run waits for consecutive transfers of one bucket together.
+   * Shape: N -> N.
    */
   refresh: { readonly source: number; readonly name: string; readonly bucket: number };
 }
 
-/** Nodes of the graph only; they never reach a backend as instructions. */
+/** Ops that exist only in the graph. They never reach a backend as instructions. */
 export interface GraphParams {
   /** A value that exists already: host data or a device buffer. */
   input: None;
@@ -331,7 +341,7 @@ export interface GraphParams {
    */
   ownGradient: None;
   /**
-   * The first rows, as many as a number that the run computes. The size of dim 0 is NaN before the run.
+   * The first `count` rows of x. The run computes the count, so the size of dim 0 is NaN before the run.
    * Shape: x [N, ..], count i32 [] -> [count, ..].
    */
   takeRows: None;

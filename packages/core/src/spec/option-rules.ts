@@ -101,8 +101,8 @@ export function callback<T extends (...inputs: never[]) => unknown>(): OptionRul
 }
 
 /**
- * An object, which is not the promise of one: whoever gives that has left out `await`. The function that uses it must check
- * its fields.
+ * An object. A promise is refused, because a caller who gives one has left out `await`. The function that uses the
+ * object must check its fields.
  */
 export function object<T extends object>(is = 'an object'): OptionRule<T> {
   const fits = (value: unknown): value is T =>

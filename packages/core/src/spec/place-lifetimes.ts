@@ -12,9 +12,9 @@ export interface LifetimePlace {
   readonly byteOffset: number;
 }
 
-/** Where values lie, and how long their pages are. */
+/** The places of values, and the lengths of their pages. */
 export interface PlacedLifetimes {
-  /** By the id of the value. */
+  /** The place of each value, by the value's id. */
   readonly places: ReadonlyMap<number, LifetimePlace>;
   /** The length of each page. */
   readonly pageBytes: readonly number[];

@@ -6,7 +6,7 @@ export interface TypedBytes {
   readonly dtype: DType;
 }
 
-/** Reductions add in rank order, so every rank gets the same bits. */
+/** How a reduction combines the values of the ranks. It goes in rank order, so every rank gets the same bits. */
 export type ReduceOp =
   | 'sum'
   | 'avg'
@@ -16,7 +16,7 @@ export type ReduceOp =
   | 'and'
   | 'or'
   | 'xor'
-  /** Each rank's values times `factor`, then the sum. */
+  /** The sum of the values after each rank has multiplied its own by the factor `premultipliedSum`. */
   | { readonly premultipliedSum: number };
 
 /** Limits of one call. */
@@ -25,9 +25,9 @@ export interface CallOptions {
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
   /**
-   * The number of the backward pass since the last update that a collective belongs to, from 1. Ranks must
-   * agree on it as on the operation, so that gradients of different passes are not mixed. It is not for send
-   * and recv.
+   * The number of the backward pass that a collective belongs to. It counts from 1 since the last update. Ranks must
+   * agree on it in the same way as on the operation, so that gradients of different passes are not mixed. send and
+   * recv do not use it.
    */
   readonly pass?: number;
 }
@@ -35,19 +35,19 @@ export interface CallOptions {
 /** Options of calls that may read from another buffer than the one for the result. */
 export interface InputOptions extends CallOptions {
   /**
-   * The call reads its input here and does not change it. Its dtype and size are those of the buffer. Without
-   * it, the call is in place. Ranks may differ in this.
+   * The memory that the call reads its input from, and does not change. It has the dtype and size of the buffer.
+   * Without it, the call is in place. Some ranks may give it and others not.
    */
   readonly input?: TypedBytes;
 }
 
 /**
  * W = size. Every rank calls the same operations in the same order, with the same sizes and dtypes.
- * Of an operation with input and output, the shorter one may be this rank's part of the longer one;
- * buffers that share other bytes are refused with ConfigError.
+ * If an operation has an input and an output, the shorter one may be this rank's part of the longer one.
+ * Buffers that overlap in any other way are refused with ConfigError.
  */
 export interface Collectives {
-  /** Everyone gets the reduction. */
+  /** Every rank gets the reduction. */
   allReduce(buffer: TypedBytes, op: ReduceOp, options?: InputOptions): Promise<void>;
   /** Shape: input [n] -> output [W*n], in rank order. */
   allGather(input: TypedBytes, output: TypedBytes, options?: CallOptions): Promise<void>;
@@ -58,7 +58,10 @@ export interface Collectives {
     op: ReduceOp,
     options?: CallOptions,
   ): Promise<void>;
-  /** Shape: input [W*n] -> output [W*n]; part r goes to rank r. Splits in elements where parts differ. */
+  /**
+   * Shape: input [W*n] -> output [W*n]; part r goes to rank r. If the parts have different lengths, the splits give
+   * the elements of each.
+   */
   allToAll(
     input: TypedBytes,
     output: TypedBytes,
@@ -67,9 +70,9 @@ export interface Collectives {
       readonly outputSplits?: readonly number[];
     },
   ): Promise<void>;
-  /** Everyone gets root's values; only root reads `input`. */
+  /** Every rank gets root's values. Only root reads `input`. */
   broadcast(buffer: TypedBytes, root: number, options?: InputOptions): Promise<void>;
-  /** Root's buffer gets the reduction, the others' are left as they are. */
+  /** Root's buffer gets the reduction. The buffers of the other ranks are left as they are. */
   reduce(buffer: TypedBytes, root: number, op: ReduceOp, options?: InputOptions): Promise<void>;
   /** Shape: input [n] -> on root, output [W*n]. */
   gather(
@@ -90,7 +93,7 @@ export interface Collectives {
 
 /** Messages between two ranks. */
 export interface PointToPoint {
-  /** Messages between two ranks with one tag arrive in order; `to` is a rank of this group. */
+  /** Messages with the same tag from one rank to another arrive in order. `to` is a rank of this group. */
   send(
     buffer: TypedBytes,
     to: number,

@@ -37,8 +37,8 @@ export interface RequestClient {
 }
 
 /**
- * Answers requests. Those of one connection may be answered in any order. The bytes of a request are valid
- * until its answer is there, and an answer is sent before it may change. If a handler throws an error, the call
+ * Answers requests. The requests of one connection may be answered in any order. The bytes of a request are valid
+ * until its answer is there. An answer is sent before its bytes may change. If a handler throws an error, the call
  * on the other side rejects with it.
  */
 export type RequestHandler = (
@@ -46,15 +46,18 @@ export type RequestHandler = (
   client: RequestClient,
 ) => Promise<readonly Uint8Array[]>;
 
-/** What a worker has seen of a step on parameter servers. With several servers, it is the largest number. */
+/**
+ * What a worker has seen of a step on parameter servers. With several servers, each number is the largest of theirs,
+ * and `isLate` is true if it is true for one of them.
+ */
 export interface ServerStep {
-  /** The number of steps by which it is ahead of the slowest worker. */
+  /** The number of steps by which the worker is ahead of the slowest worker. */
   readonly lead: number;
-  /** The number of updates of other workers between its reading of the values and its gradient. */
+  /** The number of updates of other workers after the worker read the values and before its gradient arrived. */
   readonly staleness: number;
-  /** The milliseconds that it waited for other workers. */
+  /** The milliseconds that the worker waited for other workers. */
   readonly waitedMs: number;
-  /** Whether its gradient came too late for the step and was dropped. */
+  /** Whether the worker's gradient came too late for the step and was dropped. */
   readonly isLate: boolean;
 }
 

@@ -1,11 +1,11 @@
 /** A size that may be another number in each run. It is at least 2, because 0 and 1 change what programs do. */
 export interface SizeSymbol {
-  /** The largest value that it may have. Memory is planned for it. */
+  /** The largest value that the size may have. Memory is planned for it. */
   readonly max: number;
   /** The largest value that was seen. Programs are valid with it and with values just below it. */
   readonly seen: number;
   /**
-   * It differs from the seen value by multiples of this number, for example because it is divided among ranks,
+   * The size differs from the seen value by multiples of this number, for example because it is divided among ranks,
    * or halved.
    */
   readonly spacing: number;
@@ -31,8 +31,8 @@ export class Sized<T> {
 
   /**
    * The result of `look` for all sizes. It must be plain data. Undefined if the results have several
-   * structures, or if a number has no such formula. An error of `look` at sizes that a program does not accept
-   * counts in the same way.
+   * structures, if a number has no formula in the sizes, or if `look` throws because a program does not accept the
+   * sizes.
    */
   static of<T>(symbols: readonly SizeSymbol[], look: (sizes: Sizes) => T): Sized<T> | undefined {
     for (const points of samplePoints(symbols)) {
@@ -40,7 +40,8 @@ export class Sized<T> {
         const part = join(points.map(look), points);
         return new Sized(part, symbols);
       } catch {
-        // Other sizes may do: one that is tried may equal a number of the program, which has it look special.
+        // The next points may work: a size that was tried may equal a number of the program by chance, and the
+        // program may then treat it specially.
       }
     }
     return undefined;
@@ -70,12 +71,15 @@ export class Sized<T> {
   }
 }
 
-/** A product: of powers of symbols, of symbols with something added, and of a sum of multiples of symbols. */
+/**
+ * A formula for a number: the product of powers of symbols, of powers of symbols plus a shift, and of a constant plus
+ * a sum of multiples of symbols.
+ */
 export interface Formula {
   readonly powers?: Sizes;
-  /** What is added to each symbol that is a factor in this way; null for the others. */
+  /** For each symbol, the number that is added to it in its shifted factor. Null if it has no such factor. */
   readonly shifts?: readonly (number | null)[];
-  /** The power of those factors; default: 1. */
+  /** The power of the shifted factors. Default: 1. */
   readonly shiftPower?: number;
   readonly constant: number;
   readonly slopes?: Sizes;
@@ -127,8 +131,8 @@ function largest(
 }
 
 /**
- * How far from a number that was seen those are that a symbol is tried with: even and odd numbers in each trial, so
- * that what depends on such things is noticed.
+ * The distances, in multiples of `spacing`, from the value that was seen of a symbol to the values that are tried. Each
+ * trial has even and odd distances, so that a number that depends on whether a size is even is noticed.
  */
 const trials = [
   [1, 2, 4, 7],
@@ -137,13 +141,15 @@ const trials = [
   [0, 1, 2, 3],
 ] as const;
 
-/** Below this numbers are tried that are larger than those seen: there are too few smaller ones. */
+/** If the seen value is below this many times `spacing`, larger sizes are tried, because there are too few smaller. */
 const fewSizes = 20;
 
 /**
- * Points to look at, the best choice first: a first one, for each symbol one that differs in it alone, and two that
- * differ in all. They are below what was seen, since programs have limits, as of the rows of a table; the largest
- * number seen may be such a limit, and comes last. No two symbols are tried with one number: what is equal is merged.
+ * Choices of points to look at, the best choice first. Each choice has a base point, one point for each symbol that
+ * differs from the base in that symbol alone, and two points that differ from it in all symbols. The sizes are below
+ * those seen, because programs have limits, such as the number of rows of a table. The largest size seen may be such a
+ * limit, so the choice that contains it comes last. No two symbols get the same number, because programs merge what is
+ * equal.
  */
 function samplePoints(symbols: readonly SizeSymbol[]): readonly (readonly Sizes[])[] {
   return trials.map((offsets) => {
@@ -173,7 +179,7 @@ function numbersNear(
   return offsets.map((offset) => seen + (offset + apart) * direction);
 }
 
-/** The formula of a number that has these values at the points of a choice; undefined where it has none. */
+/** The formula of a number that has these values at the points of a choice. Undefined if it has no formula. */
 export function formulaOf(
   values: readonly number[],
   points: readonly Sizes[],
@@ -223,7 +229,7 @@ function powerOf(ratio: number, step: number): number | undefined {
   return powersTried.find((power) => isAlmost(ratio, step ** power));
 }
 
-/** What is the same at all sizes, or how it is made of the numbers of its formulas. */
+/** A value that is the same at all sizes, or a function that makes the value from the results of its formulas. */
 type Part<T> =
   | { readonly fixed: T }
   | { readonly make: (evaluate: (formula: Formula) => number) => T };
@@ -232,7 +238,7 @@ function valueOf<T>(part: Part<T>, evaluate: (formula: Formula) => number): T {
   return 'fixed' in part ? part.fixed : part.make(evaluate);
 }
 
-/** Samples of one structure. Throws RangeError where they have several. */
+/** Joins samples of one structure. Throws RangeError if they have several structures. */
 function join<T>(samples: readonly T[], points: readonly Sizes[]): Part<T> {
   // The joined data has the structure of every sample, so it is of their type.
   return joinData(samples, points) as Part<T>;
@@ -333,9 +339,9 @@ interface SizedValue {
 }
 
 /**
- * The result of `look`. It throws a RangeError if other values have sizes of 0 and 1 than at the sizes seen.
- * Empty and repeated values are computed in another way, so a program is looked at only at sizes where they are
- * those of its runs.
+ * Wraps `look`: the result throws a RangeError if other values have sizes of 0 or 1 than at the sizes seen. Values with
+ * such sizes are empty or repeated, and programs compute them in another way. A program is therefore only looked at
+ * where the same values have these sizes as in its runs.
  */
 export function whereUsual<T>(
   symbols: readonly SizeSymbol[],
@@ -351,7 +357,7 @@ export function whereUsual<T>(
   };
 }
 
-/** Which sizes of 0 and 1 values have. Throws RangeError for sizes that no value has. */
+/** Lists which dims of the values have size 0 or 1. Throws RangeError for sizes that no value can have. */
 function specialSizes(values: Iterable<SizedValue>): string {
   const found = new Set<string>();
   for (const { op = 'input', shape } of values) {

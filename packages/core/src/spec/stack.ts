@@ -2,7 +2,7 @@
 export interface StackFrame {
   /** The frame in the engine's notation. */
   readonly text: string;
-  /** The name of the function; empty if it has none. */
+  /** The name of the function. Empty if it has none. */
   readonly name: string;
   /** The path of the file, or the URL if the code does not come from a file. */
   readonly path: string;
@@ -17,9 +17,9 @@ export interface CapturedStack {
   readonly stack?: string;
 }
 
-/** The stack from the caller on, with at most this number of frames. It takes 5 to 10 µs for 40 frames. */
+/** Captures the stack from the caller on, with at most `frames` frames. It takes 5 to 10 µs for 40 frames. */
 export function captureStack(frames: number): CapturedStack {
-  // Only V8 makes the text of a captured stack when it is read; elsewhere an error has it at once.
+  // Only V8 makes the text of a captured stack when it is first read. In other engines an error has it at once.
   if (typeof Error.captureStackTrace !== 'function') return new Error('stack');
   const captured: CapturedStack = {};
   const limit = Error.stackTraceLimit;
@@ -34,7 +34,7 @@ export function stackFrames(stack: string): readonly StackFrame[] {
   return stack.split('\n').flatMap((text) => frameOf(text) ?? []);
 }
 
-/** The innermost line of a stack outside these packages, as `path:line:column`; null if there is none. */
+/** The innermost line of a stack outside these packages, as `path:line:column`. Null if there is none. */
 export function userLine(stack: string): string | null {
   const frame = stackFrames(stack).find(({ isOurs }) => !isOurs);
   return frame === undefined ? null : `${frame.path}:${frame.line}:${frame.column}`;
@@ -52,7 +52,7 @@ function frameOf(text: string): StackFrame | undefined {
   return { text, name: v8 ?? other ?? '', path, line, column, isOurs: isOurs(path) };
 }
 
-/** The folder in which this package and those beside it lie; empty where all is one bundle. */
+/** The folder that contains this package and its sibling packages. Empty if all code is one bundle. */
 const packages =
   /^(.*\/)[^/]+\/(?:src|dist)\/spec\/[^/]+$/.exec(pathOf(import.meta.url))?.[1] ?? '';
 
@@ -61,7 +61,7 @@ function isOurs(path: string): boolean {
   return /^[^/]+\/(src|dist)\//.test(inside) || /\/node_modules\/shardwise\//.test(path);
 }
 
-/** The path of a file's URL; any other location as it is. */
+/** The path of a `file:` URL. Any other location is returned as it is. */
 function pathOf(location: string): string {
   if (!location.startsWith('file://')) return location;
   try {

@@ -8,7 +8,7 @@ export interface ParameterSpec {
   readonly shape: Shape;
   readonly dtype: DType;
   readonly requiresGrad: boolean;
-  /** The names under which a model holds the parameter, if there are several; `name` is the first. */
+  /** The names under which a model holds the parameter, if there are several. `name` is the first. */
   readonly names?: readonly string[];
 }
 
@@ -45,13 +45,13 @@ export interface CollectivePlan {
   readonly when: 'start' | 'forward' | 'backward' | 'optimizer';
   readonly parameters: readonly string[];
   /**
-   * The bytes of the input or the output, whichever has more. For gathers and reductions to parts, these are
+   * The bytes of the input or the output, whichever has more. For an all-gather or a reduce-scatter, these are
    * the bytes of the whole. Gaps that a device leaves between the tensors of a message do not count.
    */
   readonly bytes: number;
   /** The one rank of an axis that takes part, such as the rank of a stage of a pipeline. Default: all ranks. */
   readonly only?: NonNullable<Layout['only']>;
-  /** For an activation whose layout changes; absent for messages of parameters. */
+  /** The change of an activation's layout. Absent for messages of parameters. */
   readonly redistribution?: RedistributionSpec;
 }
 
@@ -92,7 +92,7 @@ export interface Plan<Context = unknown> {
   readonly parameters: readonly ParameterPlan[];
   /** The buffers, which every rank keeps. Absent if the plan was made from parameters alone. */
   readonly buffers?: readonly BufferSpec[];
-  /** In the order in which they are applied. */
+  /** The steps, in the order in which they are applied. */
   readonly steps: readonly PlanStep<Context>[];
   /**
    * Mixed precision: the dtypes in which parameters and gradients are stored, if an optimizer updates copies of

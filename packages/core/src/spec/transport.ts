@@ -1,23 +1,23 @@
 import type { CallOptions } from './process-group.ts';
 
 /**
- * The small way to bring a network: messages between pairs of ranks, those of one tag in order. `createGroup`
- * of @shardwise/collectives makes a ProcessGroup of it, and keeps the time: it passes no options, and when a
- * call's time is over or its signal is given, it closes the transport with that error, on which this
- * rank's pending calls and those of its peers must reject. A transport that is used without a group may
- * look at `options`, or leave them. What it must notice by itself is a peer that is lost: calls that
- * wait for it reject.
+ * The smallest interface by which you can add a network: messages between pairs of ranks. Messages with the same tag
+ * arrive in order. `createGroup` of @shardwise/collectives makes a ProcessGroup of a transport. The group watches the
+ * time limits and signals of its calls itself, and passes no options. When a time limit is over or a signal is
+ * aborted, the group closes the transport with that error. The pending calls of this rank and of its peers must then
+ * reject. A transport that is used without a group may follow `options` or ignore them. The transport itself must
+ * notice when a peer is lost, and must then reject the calls that wait for this peer.
  *
- * Its errors are of these kinds, so that a group can tell who is the cause:
- * - a peer that is lost: `new CollectiveError({ asked, found, todo }, { rank })` with the rank of that peer,
- *   or as of one that has closed it;
- * - a peer that has closed it: a CollectiveAbortedError whose fields are `abortedBy`, the rank of that peer, and
- *   `reason`, a text; where its reason is such an error itself, they are those of the reason.
- *   `peerClosedError(rank, reason)` of @shardwise/collectives makes it, also without reason;
- * - a message of another length than its receiver expects: CollectiveMismatchError.
+ * The errors are of these kinds, so that a group can tell which rank is the cause:
+ * - A peer is lost: `new CollectiveError({ asked, found, todo }, { rank })` with the rank of that peer, or the error
+ *   for a peer that has closed the transport.
+ * - A peer has closed the transport: a CollectiveAbortedError with the fields `abortedBy`, the rank of that peer, and
+ *   `reason`, a text. If the peer's reason is itself an error of this kind, the fields are copied from that reason.
+ *   `peerClosedError(rank, reason)` of @shardwise/collectives makes this error. The reason may be left out.
+ * - A message has another length than its receiver expects: CollectiveMismatchError.
  *
- * It need not tell the group of messages that it loses, but a group can do no more than fail at its time limit
- * where data of its calls is lost, and does not notice lost messages of `send`.
+ * The transport need not tell the group about messages that it loses. If data of a call is lost, the group can only
+ * fail at its time limit. It does not notice lost messages of `send`.
  */
 export interface Transport {
   readonly rank: number;

@@ -1,5 +1,5 @@
 /**
- * A copy of `defaults`, in which the given values replace the defaults. Undefined counts as left out, as in
+ * A copy of `defaults` in which the given values replace the defaults. Undefined counts as left out, as it does in
  * checkOptions.
  */
 export function withDefaults<T extends object>(defaults: T, given: Partial<NoInfer<T>>): T {

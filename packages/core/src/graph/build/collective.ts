@@ -37,7 +37,7 @@ export function allReduce(
   );
 }
 
-/** varying -> replicate or invariant: shards concatenated along `dim`. */
+/** varying -> replicate or invariant: the shards of all ranks, concatenated along `dim`. */
 export function allGather(
   x: Node,
   axis: AxisParams,
@@ -71,7 +71,10 @@ export function allToAll(x: Node, axis: AxisParams, splitDim: number, concatDim:
   );
 }
 
-/** varying -> varying: rows in the order of the ranks, as many as `sent` says to each, and `received` of each. */
+/**
+ * varying -> varying: sends rows to each rank and receives rows from each, in the order of the ranks. `sent` and
+ * `received` say how many.
+ */
 export function allToAllRows(
   x: Node,
   axis: AxisParams,
@@ -93,7 +96,7 @@ export function reduceToRoot(x: Node, axis: AxisParams, root: number): Node {
   return collective('reduce', { axis: axis.axis, size: axis.size, rank: axis.rank, root }, x);
 }
 
-/** varying -> varying: to rank destination[rank], zeros where nothing arrives. */
+/** varying -> varying: sends x to rank destination[rank]. A rank to which nothing is sent gets zeros. */
 export function sendRecv(x: Node, axis: AxisParams, destination: readonly number[]): Node {
   return collective(
     'sendRecv',
@@ -102,12 +105,12 @@ export function sendRecv(x: Node, axis: AxisParams, destination: readonly number
   );
 }
 
-/** invariant -> varying: this rank's part along `dim`. Moves no data; its gradient is gathered. */
+/** invariant -> varying: this rank's part along `dim`. Moves no data. Its gradient is all-gathered. */
 export function localChunk(x: Node, axis: AxisParams, dim: number): Node {
   return collective('localChunk', { axis: axis.axis, size: axis.size, rank: axis.rank, dim }, x);
 }
 
-/** Moves no data; what changes is how the gradient comes back. */
+/** Moves no data. Changes the type on the axis, and so the way in which the gradient comes back. */
 export function reinterpret(x: Node, axis: AxisParams, from: AxisType, to: AxisType): Node {
   return collective(
     'reinterpret',

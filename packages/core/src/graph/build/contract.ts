@@ -8,7 +8,7 @@ export function matmul(a: Node, b: Node, transposeA = false, transposeB = false)
   return createNode('matmul', { transposeA, transposeB }, [a, b]);
 }
 
-/** As matmul, with the sums as they are in f32, also of f16 and bf16. */
+/** Like matmul, but the result is the f32 sums, without rounding, also for operands of f16 and bf16. */
 export function matmulSums(a: Node, b: Node, transposeA = false, transposeB = false): Node {
   return createNode('matmul', { transposeA, transposeB, sums: 'f32' }, [a, b]);
 }
@@ -18,7 +18,7 @@ export function conv2d(x: Node, weight: Node, params: Conv2dParams): Node {
   return createNode('conv2d', windowOf(params), [x, weight]);
 }
 
-/** As conv2d, with the sums as they are in f32, also of f16 and bf16. */
+/** Like conv2d, but the result is the f32 sums, without rounding, also for operands of f16 and bf16. */
 export function conv2dSums(x: Node, weight: Node, params: Conv2dParams): Node {
   return createNode('conv2d', { ...windowOf(params), sums: 'f32' }, [x, weight]);
 }
@@ -31,7 +31,7 @@ export function conv2dWeight(x: Node, dy: Node, params: Conv2dParams, weightShap
   return createNode('conv2dWeight', { ...windowOf(params), weightShape }, [x, dy]);
 }
 
-/** Without what else a node of such parameters has. */
+/** Copies the window's parameters, without other fields that the parameters of a node may have. */
 function windowOf({ stride, padding, dilation, groups }: Conv2dParams): Conv2dParams {
   return { stride, padding, dilation, groups };
 }

@@ -79,7 +79,7 @@ export const softplus: Unary = unary('softplus');
 /** Shape: N, N -> N. */
 export const add: Binary = binary('add');
 export const sub: Binary = binary('sub');
-/** Element by element. Shape: N, N -> N. */
+/** The product of elements. Shape: N, N -> N. */
 export const mul: Binary = binary('mul');
 export const div: Binary = binary('div');
 export const pow: Binary = binary('pow');
@@ -96,7 +96,7 @@ export function cast(x: Node, dtype: DType): Node {
   return x.dtype === dtype ? x : createNode('cast', { dtype }, [x]);
 }
 
-/** All three broadcast. */
+/** All three inputs broadcast. */
 export function where(condition: Node, a: Node, b: Node): Node {
   const shape: Shape = broadcastShapes(
     'where',
@@ -112,8 +112,8 @@ export function where(condition: Node, a: Node, b: Node): Node {
 }
 
 /**
- * An op of x and a number known when the graph is built. The number keeps its digits where x has fewer
- * bits than what is computed with.
+ * An op of x and a number known when the graph is built. If x has fewer bits than the dtype that is computed with, the
+ * number is not rounded to the dtype of x.
  */
 export function withNumber(op: BinaryOp, x: Node, value: number): Node {
   const wide = cast(x, computeDType(x.dtype));
@@ -130,7 +130,7 @@ export function offset(x: Node, amount: number): Node {
   return withNumber('add', x, amount);
 }
 
-/** Towards zero. */
+/** Rounds towards zero. */
 export function truncate(x: Node): Node {
   return where(less(x, constantLike(x, 0)), ceil(x), floor(x));
 }

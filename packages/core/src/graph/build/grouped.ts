@@ -1,7 +1,7 @@
 import { createNode } from '../create-node.ts';
 import { none, type Node } from '../node.ts';
 
-/** Rows of several groups, which stand one after the other. Shape: x [N, K], w [G, K, M], counts i32 [G] -> [N, M]. */
+/** Multiplies the rows of each group by its matrix. Shape: x [N, K], w [G, K, M], counts i32 [G] -> [N, M]. */
 export function groupedMatmul(x: Node, w: Node, counts: Node, transposeB = false): Node {
   return createNode('groupedMatmul', { transposeB }, [x, w, counts]);
 }

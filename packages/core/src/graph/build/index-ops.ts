@@ -6,7 +6,7 @@ import { requireIndexDType } from '../infer-indices.ts';
 import { createNode } from '../create-node.ts';
 import type { Node } from '../node.ts';
 
-// A run finds an index that is out of range; the site says then which operation it was of the user's.
+// An index that is out of range is found in a run. The error then names the user's operation by the node's site.
 
 /** torch.gather. Shape: x N, index i32 N' -> N'. */
 export function gather(
@@ -29,7 +29,7 @@ export function scatterAdd(
   return withSite(createNode('scatterAdd', { dim }, [x, index, source]), site);
 }
 
-/** torch.scatter; of equal indices the last one counts. Shape: x N, index i32 N', source N' -> N. */
+/** torch.scatter. If indices are equal, the last one counts. Shape: x N, index i32 N', source N' -> N. */
 export function scatter(
   x: Node,
   dim: number,

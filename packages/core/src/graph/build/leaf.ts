@@ -2,7 +2,7 @@ import type { DType, Shape } from '../../spec/dtype.ts';
 import { createNode } from '../create-node.ts';
 import type { Node } from '../node.ts';
 
-/** Rows as many as `like` has, where only a run knows. Shape: -> shape. */
+/** Every element is `value`. If only a run knows the number of rows, it is that of `like`. Shape: -> shape. */
 export function constant(
   value: number,
   shape: Shape,
@@ -22,7 +22,7 @@ export function iota(shape: Shape, dim: number): Node {
   return createNode('iota', { shape, dim }, []);
 }
 
-/** 32 random bits an element. Shape: key i32 [2] -> shape. */
+/** 32 random bits per element. Shape: key i32 [2] -> shape. */
 export function random(key: Node, shape: Shape): Node {
   return createNode('random', { shape }, [key]);
 }

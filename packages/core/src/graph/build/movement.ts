@@ -11,7 +11,10 @@ export function permute(x: Node, order: readonly number[]): Node {
   return createNode('permute', { order }, [x]);
 }
 
-/** Broadcasts: adds leading dims, then repeats dims of size 1; rows as many as `like` has where only a run knows. */
+/**
+ * Broadcasts x: adds leading dims, then repeats dims of size 1. If only a run knows the number of rows, it is that of
+ * `like`.
+ */
 export function expandTo(x: Node, shape: Shape, like: Node | null = null): Node {
   if (sameShape(x.shape, shape)) return x;
   const missing = shape.length - x.shape.length;
@@ -22,7 +25,7 @@ export function expandTo(x: Node, shape: Shape, like: Node | null = null): Node 
     : createNode('expand', { shape }, [aligned], undefined, like);
 }
 
-/** Elements start to stop of one dim, every step-th. */
+/** Takes every step-th element of one dim, from start to before stop. */
 export function sliceDim(x: Node, dim: number, start: number, stop: number, step = 1): Node {
   return createNode(
     'slice',
@@ -50,7 +53,7 @@ export function unsqueeze(x: Node, dim: number): Node {
   return reshape(x, [...x.shape.slice(0, dim), 1, ...x.shape.slice(dim)]);
 }
 
-/** Repeats a value of reduced dims for another. Shape: shape of like without dims -> shape of like. */
+/** Repeats a value along the dims that a reduction removed. Shape: shape of like without dims -> shape of like. */
 export function expandReduced(x: Node, dims: readonly number[], like: Node): Node {
   const { shape } = like;
   return expandTo(

@@ -21,12 +21,15 @@ export function min(x: Node, dims: readonly number[]): Node {
   return mirrored(max(mirrored(x), dims));
 }
 
-/** In the opposite order: what undoes itself. Of integers -x may not exist, but -1 - x does. Shape: N -> N. */
+/**
+ * Reverses the order of values, and undoes itself. An integer x is mapped to -1 - x, because -x does not exist for
+ * every integer. Shape: N -> N.
+ */
 export function mirrored(x: Node): Node {
   return kindOf(x.dtype) === 'float' ? neg(x) : offset(neg(x), -1);
 }
 
-/** Added in f32 where x has fewer bits. Shape: N -> N without dims. An empty mean is NaN, as in PyTorch. */
+/** Adds in f32 if x has fewer bits. The mean of no elements is NaN, as in PyTorch. Shape: N -> N without dims. */
 export function mean(x: Node, dims: readonly number[]): Node {
   let count = 1;
   for (const dim of dims) {
@@ -57,12 +60,12 @@ export function argSort(x: Node, dim: number, descending = false): Node {
   return createNode('argSort', { dim, descending }, [x]);
 }
 
-/** From the end where it is reversed. */
+/** The running sum along `dim`. It starts from the end if `reverse` is true. */
 export function cumsum(x: Node, dim: number, reverse = false): Node {
   return createNode('cumsum', { dim, reverse }, [x]);
 }
 
-/** What `build` makes over the last dim, along another one. Shape: N -> N. */
+/** Applies `build`, which works over the last dim, along another dim. Shape: N -> N. */
 export function alongLast(x: Node, dim: number, build: (x: Node) => Node): Node {
   const last = x.shape.length - 1;
   if (dim === last) return build(x);

@@ -2,17 +2,17 @@ import type { TransferParams } from '../../spec/op.ts';
 import { createNode } from '../create-node.ts';
 import { isOp, none, type Node } from '../node.ts';
 
-/** The value in a page. Only pageIn reads it. */
+/** Moves the value to a page. Only pageIn reads the result. */
 export function pageOut(x: Node, params: TransferParams['pageOut']): Node {
   return createNode('pageOut', params, [x]);
 }
 
-/** What a source has for x by now. */
+/** The contents that a source has for x when the run comes to this node. */
 export function refresh(x: Node, params: TransferParams['refresh']): Node {
   return createNode('refresh', params, [x]);
 }
 
-/** What a run reads of a value that may be paged out; once it is realized, a run finds it itself. */
+/** The node to read if x may be paged out. A pageOut that is realized needs no pageIn, because a run loads its page. */
 export function pageIn(x: Node): Node {
   return isOp(x, 'pageOut') && x.value === null ? createNode('pageIn', none, [x]) : x;
 }
