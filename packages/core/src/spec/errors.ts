@@ -152,5 +152,6 @@ export class CollectiveAbortedError extends CollectiveError {
 
 /** A server refused a request. `refusal` among the fields names the reason. */
 export class RefusedError extends CollectiveError {
+  override readonly name: string = 'RefusedError';
   override readonly code = 'REFUSED';
 }
