@@ -14,7 +14,10 @@ const main = join(repository, 'packages/shardwise/src/cli/main.ts');
 /** With this variable the files are written instead of compared. */
 const isUpdate = process.env['SHARDWISE_UPDATE_RECORDINGS'] === '1';
 
-/** Commands as a reader types them, those of a recording at the same time; programs lie in `examples`. */
+/**
+ * The commands as a reader types them. The commands of one recording run at the same time. Their programs are in
+ * `examples`.
+ */
 const recordings = {
   'one-rank': ['node sine-on-ranks.ts'],
   'two-threads': ['npx shardwise run --nproc 2 sine-on-ranks.ts'],
@@ -29,7 +32,7 @@ const recordings = {
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 
 let folder = '';
-/** Where hosts of a recording meet: both are this one. */
+/** The address where the hosts of a recording meet. Both hosts are this machine. */
 let meetingPoint = '';
 beforeAll(async () => {
   const server = createServer().listen(0, '127.0.0.1');
@@ -65,7 +68,9 @@ test.for(Object.entries(recordings))(
   },
 );
 
-/** What a command writes on both streams, in the order in which it does, without stacks and this machine's name. */
+/**
+ * Returns what a command writes to both streams, in that order, without stack traces and without this machine's name.
+ */
 async function run(command: string, index: number): Promise<string> {
   const words = command.replace('10.0.0.1:29400', meetingPoint).split(' ');
   const node = [process.execPath, '--conditions=@shardwise/source'];
@@ -79,7 +84,7 @@ async function run(command: string, index: number): Promise<string> {
     words[0] === 'mpirun' && mpi !== undefined && 'launcher' in mpi ? mpi.launcher : undefined;
   const path = join(folder, `output-${index}.txt`);
   await using file = await open(path, 'w');
-  // What a machine of tests needs beside the command that a reader types.
+  // The options that mpirun needs on a test machine, in addition to those that a reader types.
   const options = launcher?.argumentsFor(2).slice(0, -2) ?? [];
   const child = spawn(launcher?.command ?? program, [...options, ...args], {
     cwd: folder,
@@ -95,13 +100,16 @@ async function run(command: string, index: number): Promise<string> {
     .replaceAll(` on ${hostname()} (`, ' on host-0 (');
 }
 
-/** Lines without what differs from run to run, sorted, as ranks print at the same time. */
+/**
+ * Returns the lines without the parts that differ from run to run. They are sorted because ranks print at the same
+ * time.
+ */
 function comparable(text: string): readonly string[] {
   return (
     text
       .trimEnd()
       .split('\n')
-      // A host that comes first may say that it waits.
+      // The host that comes first may print that it waits.
       .filter((line) => !line.startsWith('Waiting up to '))
       .map((line) =>
         line.replaceAll(/\d+(?:[.:,-]\d+)*(?: (?:ns|µs|ms|s|min|B|[KMG]i?B)\b)?/g, '0'),

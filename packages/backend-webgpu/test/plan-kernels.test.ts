@@ -92,7 +92,7 @@ describe('planKernels', () => {
   });
 
   it('checks indices before all that does not lead to them, and updates nothing before', () => {
-    // i becomes i + i, of which rows are taken; a product comes before in the program.
+    // i becomes i + i, and rows are selected by the new i. A product comes first in the program.
     const i32 = { shape: [3], dtype: 'i32' } as const;
     const rows: Instruction = {
       op: 'indexSelect',
@@ -171,7 +171,8 @@ describe('planKernels', () => {
     const traits = { ...leastTraits, mostBuffers: 6 };
     const step = planKernels({ inputs, instructions, outputs: [], updates }, traits);
     expect(step.kernels.map((kernel) => buffersOf(step, kernel))).toEqual([5]);
-    // Products read what is to be replaced and what replaces it, which so is elsewhere until the end.
+    // The products read the old parameters and also their new values, so the new values need buffers of their own until
+    // the end.
     const read = planKernels({ inputs, instructions, outputs: [14, 15, 16], updates }, traits);
     expect(read.kernels.length).toBeGreaterThan(6);
     for (const kernel of read.kernels) expect(buffersOf(read, kernel)).toBeLessThanOrEqual(6);
@@ -203,7 +204,7 @@ describe('placeTemporaries', () => {
     );
     fc.assert(
       fc.property(steps, (random) => {
-        // Products, which are kernels of their own.
+        // Each product is a kernel of its own.
         const instructions = random.map(({ back }, i) =>
           matmul(i, Math.max(0, i - back), [16, 16]),
         );

@@ -12,11 +12,11 @@ import { MemoryMap } from '../src/shared-memory/memory-map.ts';
 
 export interface Training {
   readonly losses: readonly number[];
-  /** After the last step, in the order of the model. */
+  /** The parameters after the last step, in the order of the model. */
   readonly parameters: readonly (readonly number[])[];
   /**
-   * Bytes of the staging area that have become other than zero after the first step, in which ranks also tell each other the
-   * order of gradients: nothing has passed through it.
+   * The number of bytes of the staging area that are not zero after training. Only the first step may use the area,
+   * because ranks then also exchange the order of gradients. Later steps send nothing through it.
    */
   readonly stagedBytes: number;
 }
