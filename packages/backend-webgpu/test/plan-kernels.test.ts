@@ -309,7 +309,7 @@ describe('products of few elements', () => {
       ['matmul', [8, 60, 50]],
       ['exp', [60, 50]],
     ]);
-    // 900 terms have no fourth part of 256, and 1,021 have no divisor.
+    // 900 terms are too few for four parts of 256 terms. 1,021 is prime, so it cannot be cut at all.
     expect(written(product([60, 900], [900, 50], [60, 50]))[0]).toEqual(['matmul', [3, 60, 50]]);
     expect(written(product([60, 1021], [1021, 50], [60, 50]))).toEqual([['matmul exp', [60, 50]]]);
   });

@@ -15,8 +15,8 @@ export interface Training {
   /** The parameters after the last step, in the order of the model. */
   readonly parameters: readonly (readonly number[])[];
   /**
-   * The number of bytes of the staging area that are not zero after training. Only the first step may use the area,
-   * because ranks then also exchange the order of gradients. Later steps send nothing through it.
+   * The number of bytes of the staging area that became nonzero after the first step. It is 0 if nothing passed through
+   * the area. The first step does not count, because ranks then also exchange the order of gradients.
    */
   readonly stagedBytes: number;
 }

@@ -139,7 +139,7 @@ describe('segments', () => {
     };
     const sources = new Sources(whole);
     expect([sources.isCheap(3), sources.of(6)]).toEqual([true, [3, 2, 5]]);
-    // Value 2, of which the last segment needs a copy, has 16 bits.
+    // The last segment reads value 2, which has 16 bits.
     expect(draftOf(whole)).toEqual(['compute 1 2 4', 'start 5', 'wait 5', 'compute 6']);
   });
 

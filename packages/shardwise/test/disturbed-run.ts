@@ -60,7 +60,7 @@ async function childrenOf(pid: number): Promise<readonly number[]> {
   return text.split(' ').filter(Boolean).map(Number);
 }
 
-/** Yields random numbers in [0, 1) that depend only on the seed. Source: mulberry32 of Tommy Ettinger. */
+/** Returns a generator of numbers in [0, 1) that depend only on the seed. Source: mulberry32 of Tommy Ettinger. */
 function randomNumbers(seed: number): () => number {
   let state = seed;
   return () => {

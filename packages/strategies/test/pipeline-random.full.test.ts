@@ -4,7 +4,7 @@ import { cuts, expectSameAsOneRank } from './pipeline-cases.ts';
 import { randomSchedule } from './pipeline-schedule/random-schedule.ts';
 import type { PipelineTask } from './ranks/pipeline.ts';
 
-/** Yields numbers from 0 to 1 that are the same in each run (mulberry32). */
+/** Returns a generator of numbers from 0 to 1 that are the same in each run (mulberry32). */
 function numbers(seed: number): () => number {
   let state = seed;
   return () => {

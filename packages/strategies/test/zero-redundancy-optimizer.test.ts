@@ -46,7 +46,7 @@ describe('ZeroRedundancyOptimizer', () => {
         isOwner: true,
         refused: rank === 0 ? undefined : 'CHECKPOINT',
         states: rank === 0 ? 4 : undefined,
-        // From a saved state with lr 0.1 into an optimizer made with 0.01.
+        // The saved state has lr 0.1. It is loaded into an optimizer that was made with 0.01.
         lr: 0.1,
         weight: [Math.fround(0.71), Math.fround(0.71)],
       });

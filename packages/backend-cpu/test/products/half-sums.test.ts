@@ -76,7 +76,7 @@ describe.each(instructionSets)('a product of bf16 by %s', (set) => {
   });
 });
 
-/** Numbers in 16 bits, including the smallest and the largest. */
+/** Returns numbers of about 1. Every seventh is scaled by a power of two from 2^-65 to 2^64. */
 const numbers = (count: number, seed: number): Float32Array<ArrayBuffer> =>
   Float32Array.from({ length: count }, (_, index) => {
     const size = index % 7 === 0 ? 2 ** (((index * 37) % 130) - 65) : 1;

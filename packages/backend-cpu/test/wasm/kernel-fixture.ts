@@ -208,7 +208,7 @@ export function sampleFloats(count: number, seed = 1): number[] {
   return [...first, ...rest].slice(0, count);
 }
 
-/** Numbers in [0, 1). */
+/** Returns a generator of numbers in [0, 1). */
 export function uniform(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

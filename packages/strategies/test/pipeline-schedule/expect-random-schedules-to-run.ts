@@ -54,7 +54,7 @@ function randomShape(name: ScheduleName, random: () => number): Required<Schedul
   }
 }
 
-/** Yields numbers in [0, 1) from a multiplicative congruential generator. They depend only on the seed. */
+/** Returns a multiplicative congruential generator of numbers in [0, 1). They depend only on the seed. */
 export function generator(seed: number): () => number {
   let state = seed;
   return () => {

@@ -139,7 +139,9 @@ const chain: StrategyModel = {
   loss: (output, y) => nn.functional.crossEntropy(output, y),
 };
 
-/** A case with two stages. With `other`, a strategy shards the batch over two more ranks of each stage. */
+/**
+ * A case with stages on two ranks. With `other`, each stage has two ranks, over which that strategy shards the batch.
+ */
 function stagedCase(
   options: Pick<PipelineOptions, 'schedule' | 'microbatches'>,
   other?: () => Strategy,
@@ -200,8 +202,8 @@ const casesWhere = (holds: (entry: readonly [string, StrategyCase]) => boolean):
   Object.fromEntries(Object.entries(strategyCases).filter(holds));
 
 /**
- * Four ranks can run all cases. `some` and `others` are those that two ranks cannot run, and `also` those that two
- * ranks can.
+ * The cases for four ranks. `some` and `others` are those that two ranks cannot run, and `also` those that two ranks
+ * can.
  */
 export const casesOfFour: Readonly<Record<'some' | 'others' | 'also', StrategyCases>> = {
   some: casesWhere((entry) => !isForTwo(entry) && isChosen(entry[0])),

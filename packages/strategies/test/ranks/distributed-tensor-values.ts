@@ -57,7 +57,7 @@ export async function sumOverRanks(
   return sums;
 }
 
-/** Returns the largest difference of two tensors' values, relative to the norm of the second. */
+/** Returns the largest error of an element, relative to the expected element if that is larger than 1. */
 export async function difference(found: Tensor, expected: Tensor): Promise<number> {
   if (String(found.shape) !== String(expected.shape)) return Number.POSITIVE_INFINITY;
   const [a, b] = [await found.data(), await expected.data()];

@@ -37,7 +37,7 @@ export const losses = z.array(z.number());
 
 export const build = (): ExpertModel => new ExpertModel({ gate: nn.topKGate() });
 
-/** Trains for two steps, saves or loads a checkpoint, and makes a third step. No rank builds the whole model. */
+/** Trains for two steps, saves a checkpoint and makes a third step. No rank builds the whole model. */
 export async function main(context: RankContext): Promise<number[]> {
   const { directory, grid } = task.parse(context.data);
   const { axes: names, strategy: chosen, shares } = grids[grid];

@@ -184,7 +184,7 @@ export const trained = z.object({
 });
 export type Trained = z.infer<typeof trained>;
 
-/** Makes one step of SGD with a learning rate of 1, so that parameters change by their gradients. */
+/** Makes one step of SGD with a learning rate of 1, so that the change of a parameter is its gradient. */
 export async function train(
   model: OperationsModel,
   forward: (x: Tensor) => Tensor,

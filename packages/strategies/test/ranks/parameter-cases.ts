@@ -20,7 +20,7 @@ function ofLayer(name: string): string {
 
 type Net = nn.Module & { forward(x: Tensor): Tensor };
 
-/** Two layers with the sizes 7, 5 and 1. 2, 3 and 4 divide neither rows nor elements. */
+/** Two layers with the sizes 7, 5 and 1. Neither their rows nor their elements can be divided by 2, 3 or 4. */
 class Odd extends nn.Module {
   readonly up = new nn.Linear(7, 5);
   readonly down = new nn.Linear(5, 1);

@@ -115,7 +115,7 @@ async function evaluation(): Promise<Behaviour['evaluation']> {
   return { before, after, outputs: { own, shared: values(shared), alone: values(expected) } };
 }
 
-/** Each id is the likeliest one after those before it. */
+/** Each id is the one that the model finds likeliest after those before it. */
 async function generation(): Promise<Behaviour['generation']> {
   const generate = async (next: (ids: Tensor) => Promise<Tensor>): Promise<number[]> => {
     const ids = [1];

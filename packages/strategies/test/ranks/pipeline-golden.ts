@@ -16,7 +16,7 @@ export interface GoldenTask {
 
 const sizes = { blocks: 4, width: 6, rows: 8, microbatches: 4 };
 
-/** Trains the models that tools/golden-pipelines.py trains. Each rank returns the gradients that it has. */
+/** Computes what tools/golden-pipelines.py computes. Each rank returns the gradients that it has. */
 export async function main(
   context: RankContext<unknown, readonly GoldenTask[]>,
 ): Promise<z.infer<typeof computed>[]> {

@@ -29,8 +29,8 @@ export interface Outcome {
 }
 
 /**
- * All layouts of a matrix on a mesh: each axis on a dim, in either order, partial or nowhere, or one of them
- * row by row after the others.
+ * Returns all layouts of a matrix on a mesh. Each axis is on a dim (in either order), partial or nowhere, or one axis
+ * shards row by row after the others.
  */
 export function allLayouts(axes: readonly string[]): readonly Layout[] {
   const flat = axes.flatMap((axis) =>

@@ -3,7 +3,7 @@ import { ZeroRedundancyOptimizer } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { join } from '../../../../test/ranks/join.ts';
 
-/** Four parameters of two ones, whose gradient is one, are updated twice; the state goes through rank 0. */
+/** Updates four parameters of two ones twice. Their gradient is one. The state passes through rank 0. */
 export async function main(context: RankContext): Promise<unknown> {
   const { group } = await join(context);
   const parameters = Array.from({ length: 4 }, () => new nn.Parameter(Float32Array.of(1, 1), [2]));
@@ -25,7 +25,7 @@ export async function main(context: RankContext): Promise<unknown> {
   } catch (error) {
     if (ShardwiseError.isInstance(error)) refused = error.code;
   }
-  // The others make theirs from what rank 0 has, as if it had been read from a file.
+  // The other ranks load rank 0's state as if they had read it from a file.
   const states = dict === undefined ? undefined : Object.keys(dict.state).length;
   const momentum = { dtype: 'f32', shape: [2], bytes: new Uint8Array(8) } as const;
   new Float32Array(momentum.bytes.buffer).set([1, 1]);
