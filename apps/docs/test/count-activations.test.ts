@@ -18,7 +18,7 @@ function realGpt(): GPT {
   });
 }
 
-/** Runs `forward` on real values and returns the number of activation bytes that the library counts. */
+/** What the library counts of a model with values. */
 function countOf(forward: (ids: Tensor) => Tensor): number {
   const logits = forward(zeros([rows, tokens], 'i32'));
   const targets = zeros([rows * tokens], 'i32');
@@ -40,7 +40,7 @@ describe('the memory of the page', () => {
 
   it('counts fewer in 16 bits, and of recomputed blocks what goes in and out', () => {
     const model = realGpt();
-    // With f32 parameters, autocast adds casts of the parameters. A model whose parameters are bf16 has no such casts.
+    // Of f32 parameters there are casts besides, which parameters of bf16 need not have.
     const mixed = countOf((ids) => autocast({ dtype: 'bf16' }, () => model.forward(ids)).to('f32'));
     const half = countActivations({ ...pass, isHalf: true });
     expect(half).toBeLessThan(mixed);

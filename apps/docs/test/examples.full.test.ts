@@ -15,7 +15,7 @@ test.each(examples)('%s prints what it says', async (name) => {
   expect(block.prints.length).toBeGreaterThan(0);
   const run = await runCommand('node', [join(folder, name)], { cwd: folder });
   expectRun(run, block);
-  // A program that imports node: modules needs a terminal. Its page shows what the program printed.
+  // Programs that need a terminal: pages show what they have printed.
   if (/from 'node:/.test(code)) {
     expect(run.stdout).toBe(readFileSync(join(folder, name.replace(/\.ts$/, '.txt')), 'utf8'));
   }

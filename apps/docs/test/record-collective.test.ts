@@ -14,12 +14,12 @@ import { leastSent } from '../explorers/least-sent.ts';
 const BYTES = 64 * 96;
 interface Cost {
   readonly rounds: number;
-  /** The part of the whole message that the busiest rank sends. `host` is the part that leaves the busiest host. */
+  /** Of the whole: what the busiest rank sends, and what leaves the busiest host. */
   readonly rank: number;
   readonly host?: number;
 }
 
-/** The costs for n ranks on h hosts with r ranks each, as the papers give them. */
+/** Costs of n ranks on h hosts of r ranks, as the papers have them. */
 const costs: Readonly<Record<string, (n: number, h: number, r: number) => Cost>> = {
   'allReduce ring': (n) => ({ rounds: 2 * (n - 1), rank: (2 * (n - 1)) / n }),
   'allReduce halving-doubling': (n) => ({ rounds: 2 * Math.log2(n), rank: (2 * (n - 1)) / n }),

@@ -14,10 +14,7 @@ const main = join(repository, 'packages/shardwise/src/cli/main.ts');
 /** With this variable the files are written instead of compared. */
 const isUpdate = process.env['SHARDWISE_UPDATE_RECORDINGS'] === '1';
 
-/**
- * The commands as a reader types them. The commands of one recording run at the same time. Their programs are in
- * `examples`.
- */
+/** Commands as a reader types them, those of a recording at the same time; programs lie in `examples`. */
 const recordings = {
   'one-rank': ['node sine-on-ranks.ts'],
   'two-threads': ['npx shardwise run --nproc 2 sine-on-ranks.ts'],
@@ -32,7 +29,7 @@ const recordings = {
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 
 let folder = '';
-/** The address where the hosts of a recording meet. Both hosts are this machine. */
+/** Where hosts of a recording meet: both are this one. */
 let meetingPoint = '';
 beforeAll(async () => {
   const server = createServer().listen(0, '127.0.0.1');
@@ -68,9 +65,7 @@ test.for(Object.entries(recordings))(
   },
 );
 
-/**
- * Returns what a command writes to both streams, in that order, without stack traces and without this machine's name.
- */
+/** What a command writes on both streams, in the order in which it does, without stacks and this machine's name. */
 async function run(command: string, index: number): Promise<string> {
   const words = command.replace('10.0.0.1:29400', meetingPoint).split(' ');
   const node = [process.execPath, '--conditions=@shardwise/source'];
@@ -84,7 +79,7 @@ async function run(command: string, index: number): Promise<string> {
     words[0] === 'mpirun' && mpi !== undefined && 'launcher' in mpi ? mpi.launcher : undefined;
   const path = join(folder, `output-${index}.txt`);
   await using file = await open(path, 'w');
-  // The options that mpirun needs on a test machine, in addition to those that a reader types.
+  // What a machine of tests needs beside the command that a reader types.
   const options = launcher?.argumentsFor(2).slice(0, -2) ?? [];
   const child = spawn(launcher?.command ?? program, [...options, ...args], {
     cwd: folder,
@@ -100,16 +95,13 @@ async function run(command: string, index: number): Promise<string> {
     .replaceAll(` on ${hostname()} (`, ' on host-0 (');
 }
 
-/**
- * Returns the lines without the parts that differ from run to run. They are sorted because ranks print at the same
- * time.
- */
+/** Lines without what differs from run to run, sorted, as ranks print at the same time. */
 function comparable(text: string): readonly string[] {
   return (
     text
       .trimEnd()
       .split('\n')
-      // The host that comes first may print that it waits.
+      // A host that comes first may say that it waits.
       .filter((line) => !line.startsWith('Waiting up to '))
       .map((line) =>
         line.replaceAll(/\d+(?:[.:,-]\d+)*(?: (?:ns|µs|ms|s|min|B|[KMG]i?B)\b)?/g, '0'),

@@ -138,7 +138,7 @@ describeSite('in a browser', (site) => {
     expect(await formulas()).toEqual(['16Ψ', '8Ψ + 8Ψ/N', '4Ψ + 12Ψ/N', '16Ψ/N', '16Ψ/N']);
     await page.getByLabel('Precision', { exact: true }).selectOption('bf16, with f32 copies');
     expect(await formulas()).toEqual(['16Ψ', '4Ψ + 12Ψ/N', '2Ψ + 14Ψ/N', '16Ψ/N', '16Ψ/N']);
-    // The activation memory of GPT-2 in 16 bits with 4 rows of 1024 tokens.
+    // Of GPT-2 in 16 bits with 4 rows of 1024 tokens.
     const activations = rows.first().locator('td').nth(3);
     await activations.filter({ hasText: 'GiB' }).waitFor();
     expect(Number.parseFloat(await activations.innerText())).toBeGreaterThan(2);
@@ -191,7 +191,7 @@ describeSite('in a browser', (site) => {
     expect(await ranks.locator('tbody th').allInnerTexts()).toEqual(
       [0, 1, 2, 3].map((rank) => `rank ${rank}`),
     );
-    // The table is wider than a phone. It scrolls inside its own box, and the edges of the box show that it scrolls.
+    // Its table is wider than a phone: it scrolls in its own box, whose edges say so.
     const box = await ranks.evaluate((element) => ({
       isCut: element.scrollWidth > element.clientWidth,
       edges: getComputedStyle(element).backgroundImage,

@@ -8,7 +8,7 @@ describeSite('trainings in pages', (site) => {
   test('a rank that is killed is named, and all go on from the last checkpoint to the loss of a run without it', async () => {
     const { page } = await site.open('/explore/training');
     const undisturbed = await trainInPage(page, { Ranks: '3', Strategy: 'fsdp' });
-    // The steps are taken one by one, so that the training is not over before the rank is killed.
+    // Step by step, so that the training is not over before the rank is killed.
     for (let step = 1; step <= 22; step++) {
       await page.getByRole('button', { name: 'Step', exact: true }).click();
       await page.locator('.summary', { hasText: `Paused: ${step} of` }).waitFor();
@@ -66,7 +66,7 @@ describeSite('trainings in pages', (site) => {
       'fsdp allGather',
       'fsdp reduceScatter',
     ]);
-    // The plan of FSDP also counts gathers that the backward pass does not need.
+    // The plan of FSDP also has what the backward pass need not collect.
     const bytes = messages.map(([, , , found = '', planned = '']) =>
       [found, planned].map((text) => Number.parseFloat(text)),
     );
@@ -136,7 +136,7 @@ describeSite('trainings in pages', (site) => {
 
   test('a training pauses when nobody sees the page', async () => {
     const { page } = await site.open('/explore/training');
-    // This loop runs in the page, so that the training is not over before the page is hidden.
+    // In the page, so that the training is not over before the page is hidden.
     await page.evaluate(() => {
       new MutationObserver((_, observer) => {
         if (!/Training: [1-9]/.test(document.querySelector('.summary')?.textContent ?? '')) return;

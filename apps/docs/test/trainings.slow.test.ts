@@ -21,7 +21,7 @@ describeSite('long trainings in pages', (site) => {
     expect(await page.locator('.summary').textContent()).toMatch(/[\d,]+ tokens\/s/);
     expect((await page.locator('.sample').textContent())?.length).toBeGreaterThan(40);
     expect(await trainInPage(page, { Ranks: '2', Strategy: 'fsdp' })).toBeCloseTo(loss, 1);
-    // A row has the name of a run, its last loss, and the memory that a rank keeps, as measured and as planned.
+    // Each run: its name, its last loss, and what a rank keeps as it has measured, and as its plan says.
     const runs = page.getByRole('region', { name: 'The runs so far' }).locator('tbody tr');
     const rows = await Promise.all(
       (await runs.all()).map((row) => row.locator('th, td').allInnerTexts()),
@@ -30,7 +30,7 @@ describeSite('long trainings in pages', (site) => {
       expect(keeps, name).toBe(plan);
       return Number.parseFloat(keeps);
     });
-    // Under FSDP, the two ranks share all states.
+    // The two ranks of FSDP share out all states.
     expect(megabytes).toHaveLength(2);
     expect((megabytes[0] ?? 0) / (megabytes[1] ?? 1)).toBeCloseTo(2, 1);
     expect(await page.locator('.plot .line').count()).toBe(2);

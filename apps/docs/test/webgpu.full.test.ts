@@ -28,7 +28,7 @@ describeSite(
 describeSite('trainings in a browser without WebGPU', (site) => {
   test('offer it not, and say why', async () => {
     const { page, problems } = await site.open('/explore/training');
-    // The page names the device once it has asked for an adapter.
+    // The page says so once it has asked for an adapter.
     const option = page.getByLabel('Device', { exact: true }).locator('option', {
       hasText: /^webgpu, not available: WebGPU has no adapter here$/,
     });

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { describeSite } from './site/describe-site.ts';
 
-/** The pages whose ranks train. */
+/** Every page whose ranks train. */
 const trainings = ['training', 'addition', 'text', 'experts', 'servers', 'microbatches'];
 
 describeSite(

@@ -1,5 +1,5 @@
-// Builds the site for a base path, which `SHARDWISE_DOCS_BASE` gives, into the folder that is the argument. Builds only
-// the start page and the pages under learn/. All pages find their files in the same way.
+// Builds the site below a path of its host, `SHARDWISE_DOCS_BASE`, into the folder that is the argument: the pages that people learn
+// from, whose way to their files is that of all pages.
 import { join } from 'node:path';
 import { build } from 'vitepress';
 
@@ -8,7 +8,7 @@ await build(join(import.meta.dirname, '../..'), {
   outDir,
   onAfterConfigResolve: (site) => {
     site.pages = site.pages.filter((page) => page === 'index.md' || page.startsWith('learn/'));
-    // Links to pages that are not built here are dead.
+    // Those to the other pages.
     site.ignoreDeadLinks = true;
   },
 });

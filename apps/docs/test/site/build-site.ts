@@ -6,14 +6,14 @@ import { setTimeout as pause } from 'node:timers/promises';
 
 const repository = join(import.meta.dirname, '../../../..');
 
-/** Builds the site once per test run. All test files share the temporary folder it is built in. */
+/** Builds the site, once in a run of tests, whose temporary folder the files of tests share. */
 export async function buildSite(): Promise<void> {
   const mark = join(tmpdir(), 'site');
   const [done, failed] = [join(mark, 'done'), join(mark, 'failed')];
   try {
     mkdirSync(mark);
   } catch {
-    // Another test file is building it.
+    // Another file of tests builds it.
     while (!existsSync(done) && !existsSync(failed)) await pause(200);
     if (existsSync(failed)) throw new Error('another file of tests could not build the site');
     return;

@@ -16,14 +16,14 @@ const flags = [
   '--disable-component-update',
   '--disable-sync',
 ];
-/** Makes WebGPU compute on the CPU with SwiftShader. */
+/** WebGPU computes on the CPU, by SwiftShader. */
 const webGpuFlags = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader'];
 /** How long a test waits for something in a page. A busy machine takes many times as long as an idle one. */
 const WAIT_MS = 100_000;
-/** The message that Chromium itself logs when a page asks for a GPU and there is none. */
+/** What Chromium says by itself where a page asks for a GPU and it has none. */
 const NO_GPU = 'No available adapters.';
 
-/** An open page, and the problems it has reported since it was opened. */
+/** A page that is open, and what it has complained of meanwhile. */
 export interface OpenedPage {
   readonly page: Page;
   readonly problems: string[];
@@ -32,12 +32,12 @@ export interface OpenedPage {
 /** The built site in a browser. */
 export interface Site {
   readonly url: string;
-  /** Opens a page of the site, or of another site, as a new visitor. */
+  /** Opens a page of the site as a new visitor, or one of another site. */
   open(
     path: string,
     options?: { readonly width?: number; readonly serviceWorkers?: 'allow' | 'block' },
   ): Promise<OpenedPage>;
-  /** Visits pages one after another. Returns the problems that they report and those that `look` finds in each. */
+  /** Visits pages, one after another, and returns what they complain of, with what `look` finds in each. */
   visit(
     paths: readonly string[],
     width: number,
@@ -45,9 +45,7 @@ export interface Site {
   ): Promise<string[]>;
 }
 
-/**
- * The paths of the site's pages: either the pages that people wrote, or the pages that are generated from the sources.
- */
+/** Paths of the site's pages: those that people wrote, or those that are made from the sources. */
 export function pathsOf(pages: 'written' | 'generated'): string[] {
   const paths = globSync('**/*.html', { cwd: built })
     .filter((path) => path !== '404.html')
@@ -57,10 +55,7 @@ export function pathsOf(pages: 'written' | 'generated'): string[] {
   return paths.filter((path) => isGenerated(path) === (pages === 'generated'));
 }
 
-/**
- * Turns coloured words of code into plain text when an earlier word has the same colours. axe then checks one word of
- * each colour and not thousands.
- */
+/** Makes words of code plain text where an earlier word has their colours: axe looks at one of each, and not at thousands. */
 function thinCode(): void {
   const seen = new Set<string | null>();
   for (const word of document.querySelectorAll('.shiki .line span')) {
@@ -75,10 +70,7 @@ function thinCode(): void {
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-/**
- * The violations that axe finds in a page. In the dark theme only the colours are checked, because nothing else
- * differs.
- */
+/** What axe finds in a page in light, and in dark, where only colours differ. */
 export async function violationsOf(page: Page, theme: 'light' | 'dark'): Promise<string[]> {
   await page.evaluate(
     (on) => document.documentElement.classList.toggle('dark', on),
@@ -103,13 +95,13 @@ export async function violationsOf(page: Page, theme: 'light' | 'dark'): Promise
         nodes.slice(0, 3).map(({ html }) => `${id}: ${html.slice(0, 200)}`),
       );
     },
-    // Rules that pass are not reported.
+    // What is right is not described.
     { ...rules, resultTypes: ['violations'] },
   );
   return found.map((violation) => `in ${theme}, ${violation}`);
 }
 
-/** The faults in the layout of a page at the current width of the window. */
+/** What a page has wrong where its width is that of the window. */
 export async function layoutFaults(page: Page): Promise<string[]> {
   const overflow = await page.evaluate(
     () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
@@ -121,10 +113,10 @@ export async function layoutFaults(page: Page): Promise<string[]> {
   ];
 }
 
-/** The largest Cumulative Layout Shift that a page may have. */
+/** More than this of a page's layout has moved by itself, as browsers count it (Cumulative Layout Shift), is bad. */
 const MOST_SHIFT = 0.1;
 
-/** Returns a fault if the page's content has moved by itself since the page was opened. */
+/** Whether what a page shows has moved by itself since it was opened. */
 export async function jumpFaults(page: Page): Promise<string[]> {
   const shift = await page.evaluate(async () => {
     const entries = await new Promise<PerformanceEntry[]>((resolve) => {
@@ -132,7 +124,7 @@ export async function jumpFaults(page: Page): Promise<string[]> {
       observer.observe({ type: 'layout-shift', buffered: true });
       setTimeout(() => resolve([]), 100);
     });
-    // Shifts that follow an input do not count. TypeScript's types do not have these entries.
+    // What follows an input is not counted, and the types of TypeScript do not have these entries.
     const shifts = entries as unknown as {
       readonly value: number;
       readonly hadRecentInput: boolean;
@@ -146,7 +138,7 @@ export async function jumpFaults(page: Page): Promise<string[]> {
 
 const MOST_KEYS = 60;
 
-/** The elements in a page's explorers that the Tab key reaches without a visible focus outline. */
+/** What the Tab key comes to in a page's explorers and nobody sees that it is there. */
 export async function focusFaults(page: Page): Promise<string[]> {
   const faults = new Set<string>();
   const first = page.locator('.explorer').first();
@@ -160,7 +152,7 @@ export async function focusFaults(page: Page): Promise<string[]> {
     const fault = await page.evaluate(() => {
       const { activeElement: element } = document;
       if (element === null || element.closest('.explorer') === null) return 'outside';
-      // An editor draws the outline around itself, not around the element that has the focus.
+      // An editor draws what has the focus around its text.
       const seen = element.closest('.cm-editor') ?? element;
       const { outlineStyle, outlineWidth } = getComputedStyle(seen);
       const isSeen = outlineStyle !== 'none' && outlineWidth !== '0px';
@@ -172,10 +164,10 @@ export async function focusFaults(page: Page): Promise<string[]> {
   return [...faults];
 }
 
-/** The largest size of the scripts, compressed with gzip, that a page without an editor may load in its first view. */
+/** A page without an editor loads no more script than this in its first view, in bytes of gzip. */
 const MOST_SCRIPT_BYTES = 150_000;
 
-/** Returns a fault if a page has loaded more script than it may. */
+/** Whether a page has loaded more script than it may. */
 async function scriptFaults(page: Page): Promise<string[]> {
   if ((await page.locator('.cm-editor').count()) > 0) return [];
   const scripts = await page.evaluate(() =>
@@ -201,7 +193,7 @@ function gzipBytes(path: string): number {
 /** The width of a small phone, in CSS pixels. */
 export const phoneWidth = 360;
 
-/** The faults of a page on a phone. */
+/** What a page has wrong on a phone. */
 export async function phoneFaults(page: Page): Promise<string[]> {
   return [
     ...(await jumpFaults(page)),
@@ -212,7 +204,7 @@ export async function phoneFaults(page: Page): Promise<string[]> {
   ];
 }
 
-/** Collects the problems that a page reports from now on, each with the page's path. */
+/** What a page complains of from now on, with its path. */
 function problemsOf(page: Page): string[] {
   const problems: string[] = [];
   const add = (text: string): number => problems.push(`${new URL(page.url()).pathname}: ${text}`);
@@ -224,10 +216,7 @@ function problemsOf(page: Page): string[] {
   return problems;
 }
 
-/**
- * Runs tests of the built site in the installed Chromium. If there is none, the tests are skipped and the reason is
- * given.
- */
+/** Tests of the built site in the Chromium that is installed here; skipped, with the reason, where there is none. */
 export function describeSite(
   title: string,
   tests: (site: Site) => void,
@@ -244,7 +233,7 @@ export function describeSite(
     beforeAll(async () => {
       await buildSite();
       server = opened.use(await serveSite());
-      // Chromium's sandbox refuses to run as root.
+      // Its sandbox refuses root.
       const sandbox = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
       const graphics = withWebGpu ? webGpuFlags : ['--disable-gpu'];
       const args = [...flags, ...graphics, ...sandbox];
@@ -272,8 +261,7 @@ export function describeSite(
         return { page, problems };
       },
       visit: async (paths, width, look) => {
-        // All pages open in the same tab, as they do for a reader. A new tab for each page would take as long as
-        // loading the page.
+        // The next page in the same tab, as a reader has it: a tab of its own takes as much time as the page.
         const page = await visitor.newPage();
         page.setDefaultTimeout(WAIT_MS);
         const found = problemsOf(page);

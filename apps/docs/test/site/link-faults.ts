@@ -4,11 +4,11 @@ import { built } from '../../.vitepress/serve-site.ts';
 
 const ORIGIN = 'http://site';
 
-/** Maps a file to its path: `learn/index.html` is at `/learn/`. */
+/** `learn/index.html` is at `/learn/`. */
 const pathOf = (file: string): string =>
   `/${file.replace(/(^|\/)index\.html$/, '$1').replace(/\.html$/, '')}`;
 
-/** Returns the links of the built pages whose page, file or anchor does not exist. */
+/** Links of the built pages to pages, files and anchors that there are not. */
 export function linkFaults(): readonly string[] {
   const pages = new Map(
     globSync('**/*.html', { cwd: built }).map((file) => {
@@ -31,7 +31,7 @@ export function linkFaults(): readonly string[] {
         return isFile ? [] : [`${path} links to ${link}, which is no page`];
       }
       const id = decodeURIComponent(hash.slice(1));
-      // An id with = is a setting that the page's script reads, not an anchor.
+      // What follows = is for the script of the page.
       const isFound = id === '' || id.includes('=') || page.ids.has(id);
       return isFound ? [] : [`${path} links to ${link}, which its page has no anchor for`];
     }),

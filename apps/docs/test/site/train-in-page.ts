@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core';
 
-/** Selects the options, trains to the end and returns the last loss. */
+/** Chooses, trains to the end, and returns the last loss. */
 export async function trainInPage(
   page: Page,
   chosen: Readonly<Record<string, string>>,

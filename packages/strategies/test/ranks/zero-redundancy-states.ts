@@ -25,7 +25,7 @@ export async function main(context: RankContext): Promise<unknown> {
   } catch (error) {
     if (ShardwiseError.isInstance(error)) refused = error.code;
   }
-  // The other ranks load rank 0's state as if they had read it from a file.
+  // The others make theirs from what rank 0 has, as if it had been read from a file.
   const states = dict === undefined ? undefined : Object.keys(dict.state).length;
   const momentum = { dtype: 'f32', shape: [2], bytes: new Uint8Array(8) } as const;
   new Float32Array(momentum.bytes.buffer).set([1, 1]);
