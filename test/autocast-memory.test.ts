@@ -2,11 +2,14 @@ import { autocast, cpu, manualSeed, memory, nn, optim, randint, setRank } from '
 import { expect, it } from 'vitest';
 import { GPT } from '../examples/gpt/model.ts';
 
-/** The GPT that benchmarks train, and a batch of it. */
+/** The sizes of the GPT that the benchmarks train. */
 const sizes = { vocabularySize: 256, contextLength: 128, layers: 4, heads: 4, channels: 256 };
 const batch = 8;
 
-/** What a step takes of the device beside parameters and their gradients: activations, and what is there for a moment. */
+/**
+ * Returns the memory that a step uses on the device in addition to parameters and gradients: activations and temporary
+ * values.
+ */
 async function activationBytes(
   products: 'own' | 'onnxruntime',
   precision: 'f32' | 'bf16',
@@ -28,7 +31,8 @@ async function activationBytes(
   return (peakBytes ?? Number.NaN) - parameterBytes - gradientBytes;
 }
 
-// 0.598 with products in machine code of bf16, 0.604 without: the residual stream, which is f32, is a fifth of it.
+// The ratio is 0.598 with bf16 products in machine code and 0.604 without. A fifth of it is the residual stream, which
+// is f32.
 it.each(['own', 'onnxruntime'] as const)(
   'activations of a GPT under autocast take 0.6 of the memory of f32, with products: %s',
   async (products) => {

@@ -49,15 +49,15 @@ import type { Disagreement } from './ranks/disagree.ts';
 import type { Ended } from './support/run-command.ts';
 import { exampleScript, runShardwise } from './support/run-shardwise.ts';
 
-// Each input that is wrong ends in an error that says what was asked, what was found, and what to do.
+// Each wrong input ends in an error that says what was asked, what was found, and what to do.
 
 interface BadInput {
   readonly does: () => unknown;
   readonly error: abstract new (...args: never[]) => ShardwiseError;
   readonly code: string;
-  /** At least these. */
+  /** The error has at least these fields. */
   readonly fields: Readonly<Record<string, unknown>>;
-  /** Texts that the message has in this order: what was asked, found, and is to be done. */
+  /** Texts that the message contains in this order: what was asked, what was found, and what to do. */
   readonly says: readonly [asked: string, found: string, ...more: string[], todo: string];
 }
 
@@ -94,7 +94,7 @@ function expectInOrder(message: string, texts: readonly string[]): void {
   }
 }
 
-// Stands before anything that makes this thread a rank.
+// This test comes before anything that makes this thread a rank.
 it('reading a tensor before init says how to begin', () =>
   expectRefusal({
     does: () => ones([2]).add(1).data(),
@@ -584,7 +584,7 @@ describe('a checkpoint', () => {
   ])('%s', (file) => {
     it('is refused wherever it is cut', async () => {
       const { byteLength } = await readFile(join(saved, file));
-      // Its last byte is a line feed in state.json, which nothing needs.
+      // The last byte of state.json is a line feed, which is not needed.
       const lengths = [0, 1, 7, 8, 9, Math.floor(byteLength / 2), byteLength - 2].filter(
         (length) => length < byteLength - 1,
       );

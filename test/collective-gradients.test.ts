@@ -3,7 +3,7 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { describe, expect, it } from 'vitest';
 import { cases, type Outcome } from './ranks/collective-gradients.ts';
 
-/** Every row of the gradient table's collectives, against finite differences of the global loss. */
+/** Compares every collective in the gradient table with finite differences of the global loss. */
 describe.each([1, 2, 3, 4])('the gradients of collectives on %i ranks', (size) => {
   it(`are the derivatives of the global loss (${Object.keys(cases).length} cases)`, async () => {
     const world = createThreadsWorld({ size });

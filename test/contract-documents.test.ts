@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { blocksOf, documents, fileNameOf, repository } from './support/documents.ts';
 
-/** In the repository, so that imports find the workspace packages; git ignores it. */
+/** The folder is in the repository, so that imports find the workspace packages. Git ignores it. */
 const folder = join(repository, '.vitest', 'contracts');
 
-/** Tests that documents show to be copied, which need vitest: those that are complete. */
+/** The complete test files that documents show for readers to copy. They need vitest. */
 const contracts = documents
   .flatMap(blocksOf)
   .filter(

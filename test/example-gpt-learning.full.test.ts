@@ -6,15 +6,15 @@ import { learned, likely, prefixLength, vocabularySize } from './ranks/learn-lan
 
 const ranks = 2;
 const steps = 300;
-/** Steps at the end whose mean is compared; every one of them sees new data. */
+/** The mean of this number of last steps is compared. Every step sees new data. */
 const lastSteps = 50;
 
 const guess = Math.log(vocabularySize);
 
-/** No model of the language has a smaller loss, in nats a token. */
+/** The smallest loss that any model of the language can reach, in nats per token. */
 const optimum = {
   markov: -likely * Math.log(likely) - (1 - likely) * Math.log(1 - likely),
-  // Nothing tells the rest of the prefix, and all of the copy is certain.
+  // The rest of the prefix can only be guessed, and the whole copy is certain.
   copy: ((prefixLength - 1) / (2 * prefixLength - 1)) * guess,
 };
 

@@ -9,7 +9,7 @@ import { z } from 'zod';
 import type { Ended } from './support/run-command.ts';
 import { exampleScript, runShardwise } from './support/run-shardwise.ts';
 
-// The example as its users run it: a process with ranks, on a model that is small enough for a test.
+// The tests run the example as its users do: in a process with ranks. The model is small enough for a test.
 
 const tiny = [
   '--data',
@@ -43,7 +43,7 @@ interface Train {
   readonly ranks?: number;
   readonly runDirectory: string;
   readonly resume?: string;
-  /** Sends SIGINT once, when stdout holds this text. */
+  /** Sends SIGINT once, as soon as stdout contains this text. */
   readonly interruptAt?: string;
   readonly options?: readonly string[];
 }
@@ -82,7 +82,7 @@ const metricsSchema = z.object({
 
 type Metrics = z.infer<typeof metricsSchema>;
 
-/** What a run learned, step by step; times are left out. */
+/** Returns the metrics of each step of a run, without times. */
 async function metricsOf(runDirectory: string): Promise<readonly Metrics[]> {
   const text = await readFile(join(cwd, runDirectory, 'metrics.jsonl'), 'utf8');
   return text
@@ -91,7 +91,7 @@ async function metricsOf(runDirectory: string): Promise<readonly Metrics[]> {
     .map((line) => metricsSchema.parse(JSON.parse(line)));
 }
 
-/** The model of a run's last checkpoint as one file. */
+/** Exports the model of a run's last checkpoint as one file. */
 async function exported(runDirectory: string): Promise<Buffer> {
   const file = `${runDirectory}.safetensors`;
   const { exitCode, output } = await runShardwise(['export', runDirectory, file], { cwd });
@@ -99,7 +99,7 @@ async function exported(runDirectory: string): Promise<Buffer> {
   return readFile(join(cwd, file));
 }
 
-/** In nats: sum of -p log p over the bytes that occur. */
+/** Returns the entropy in nats: the sum of -p log p over the bytes that occur. */
 function entropyOfBytes(bytes: Uint8Array): number {
   const counts = Map.groupBy(bytes, (byte) => byte);
   return counts
@@ -226,7 +226,7 @@ describe('the GPT example on two ranks', () => {
 });
 
 describe('a run that was interrupted', () => {
-  // More than an epoch, so that it is also resumed in another one than it began in.
+  // The run is longer than an epoch, so that it is also resumed in a later epoch than the first.
   const options = [
     '--steps',
     '80',
@@ -298,7 +298,7 @@ describe('a run that was interrupted', () => {
       options: [...options, '--batch-size', '16'],
     });
     expect(run.exitCode, run.output).toBe(0);
-    // Of an epoch's last windows, one rank makes other batches than two.
+    // The batches differ in the last windows of an epoch, because one rank divides them in another way than two ranks.
     const inEpoch = (await metricsOf('fewer')).slice(0, 10);
     expect(inEpoch.map(({ step }) => step)).toEqual(whole.slice(10, 20).map(({ step }) => step));
     for (const { step, loss } of inEpoch) {

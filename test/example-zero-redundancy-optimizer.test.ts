@@ -9,7 +9,7 @@ import { runShardwise } from './support/run-shardwise.ts';
 const script = join(repository, 'examples', 'zero-redundancy-optimizer', 'train.ts');
 const layers = 4;
 const width = 64;
-/** Bytes of all parameters, in MB. */
+/** The size of all parameters in MB. */
 const parameters = (layers * (width + 1) * width * 4) / 1e6;
 
 let cwd = '';
@@ -25,7 +25,7 @@ function run(...options: readonly string[]): Promise<Ended> {
   return runShardwise(['run', '--nproc', '2', script, ...sizes, ...options], { cwd });
 }
 
-/** The numbers of the line that begins with these words. */
+/** Returns the numbers in the line that begins with these words. */
 function numbersOf({ stdout }: Ended, words: string): readonly number[] {
   const line = stdout.split('\n').find((each) => each.includes(words)) ?? '';
   const rest = line.slice(line.indexOf(words) + words.length);

@@ -7,12 +7,12 @@ import { autocastGolden, largestDifference, lossCurve } from './golden/autocast-
 import { goldenNames } from './golden/models.ts';
 import { optimizerNames } from './golden/optimizers.ts';
 
-// What PyTorch's autocast computes on a CPU (tools/golden-autocast.py).
+// The expected values come from PyTorch's autocast on a CPU (tools/golden-autocast.py).
 
 const { functional: F } = sw.nn;
 const halves = ['bf16', 'f16'] as const;
 
-/** As in the tool: the same numbers, rounded once to f32. */
+/** Returns the same numbers as the tool. They are rounded once to f32. */
 function waves(shape: readonly number[], start = 0): sw.Tensor {
   const count = shape.reduce((product, size) => product * size, 1);
   const values = Float32Array.from({ length: count }, (_, i) => Math.sin((i + start) * 1.7 + 0.3));
@@ -22,7 +22,7 @@ function waves(shape: readonly number[], start = 0): sw.Tensor {
 const square = (start: number): sw.Tensor => waves([4, 5], start);
 const classes = (): sw.Tensor => sw.tensor([1, 0, 3], 'i32');
 
-/** From x f32 [4, 5], and the same in the dtype of the autocast. */
+/** An operation on x f32 [4, 5] and on `half`, the same values in the dtype of the autocast. */
 type Operation = (x: sw.Tensor, half: sw.Tensor, to: (x: sw.Tensor) => sw.Tensor) => sw.Tensor;
 
 const operations = {
@@ -69,8 +69,8 @@ const operations = {
 } satisfies Record<string, Operation>;
 
 /**
- * Which PyTorch rounds to 16 bits on a CPU, and not on CUDA but for the mean: sums, and what divides by them, so that a loss
- * that a user writes with them keeps its digits.
+ * Operations that PyTorch rounds to 16 bits on a CPU and, except for the mean, not on CUDA. They are sums and
+ * operations that divide by sums. Here they stay in f32, so that a loss that a user writes with them keeps its digits.
  */
 const inFloat32: ReadonlySet<string> = new Set([
   'sum',
@@ -94,7 +94,7 @@ test('the operations are those that were recorded', () => {
   expect(Object.keys(operations)).toEqual(Object.keys(golden.operations));
 });
 
-/** Of the steps between numbers of a dtype, over the number. */
+/** The distance between neighbouring numbers of a dtype, relative to the number. */
 const step = { f32: 2 ** -23, bf16: 2 ** -7, f16: 2 ** -10 };
 
 describe.each([
@@ -120,7 +120,7 @@ describe.each([
   });
 });
 
-/** On the scale of the largest: sums in another order, and roundings at other places, differ by its last digit. */
+/** Compares values relative to the largest one. Sums in another order and other roundings differ by its last digit. */
 function expectClose(
   actual: ArrayLike<number | bigint>,
   expected: readonly number[] | undefined,

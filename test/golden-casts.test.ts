@@ -7,14 +7,14 @@ import { z } from 'zod';
 
 const cast = z.object({ low: z.string(), back: z.string() });
 
-/** What tools/golden-casts.py recorded. */
+/** The values that tools/golden-casts.py recorded. */
 const golden = z
   .object({ torch: z.string(), f32: z.string(), f16: cast, bf16: cast })
   .parse(JSON.parse(readFileSync(new URL('./golden/casts.json', import.meta.url), 'utf8')));
 
 const bits = Uint32Array.from(golden.f32.split(' '), (word) => Number.parseInt(word, 16));
 
-/** Bits in hexadecimal, or nan. */
+/** Returns the bits in hexadecimal, or nan. */
 function text(raw: Iterable<number>, digits: number, isNaN: (raw: number) => boolean): string {
   return Array.from(raw, (each) =>
     isNaN(each) ? 'nan' : each.toString(16).padStart(digits, '0'),
@@ -48,7 +48,7 @@ describe.each([
 
   it('adds and multiplies values of 16 bits in f32, and rounds the result', async () => {
     const two = fromData(Uint16Array.of(0x4000, 0x3f80), [2], 'bf16');
-    // 2 + 2^-7 is half way between bf16 values 2 and 2 + 2^-6, of which 2 is even.
+    // 2 + 2^-7 is halfway between the bf16 values 2 and 2 + 2^-6. The 2 is even.
     const small = fromData(Uint16Array.of(0x3c00, 0x3c00), [2], 'bf16');
     expect(await two.add(small).data()).toEqual(Uint16Array.of(0x4000, 0x3f81));
     expect(await two.matmul(two).data()).toEqual(Uint16Array.of(0x40a0));

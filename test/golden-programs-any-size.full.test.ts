@@ -35,7 +35,7 @@ describe('values and gradients of plans that take any sizes are those of PyTorch
   });
 });
 
-/** tools/golden-programs.py says how to make more than those of the repository. */
+/** To make more programs than those in the repository, see tools/golden-programs.py. */
 const sizedPrograms = readSizedPrograms(
   process.env['SIZED_PROGRAMS'] ?? new URL('./golden/sized-programs.json', import.meta.url),
 );

@@ -6,7 +6,7 @@ import { differences, readPrograms, type RecordedProgram } from './support/recor
 
 const kinks = readPrograms(new URL('./golden/kinks.json', import.meta.url));
 const operations = readPrograms(new URL('./golden/operations.json', import.meta.url));
-/** tools/golden-programs.py says how to make more than those of the repository. */
+/** To make more programs than those in the repository, see tools/golden-programs.py. */
 const programs = readPrograms(
   process.env['PROGRAMS'] ?? new URL('./golden/programs.json', import.meta.url),
 );

@@ -17,7 +17,7 @@ import { z } from 'zod';
 const lines = z.record(z.string(), z.array(z.string()));
 const elements = z.record(z.string(), z.array(z.number()));
 
-/** What tools/golden-promotion.py recorded. */
+/** The values that tools/golden-promotion.py recorded. */
 const golden = z
   .object({
     torch: z.string(),
@@ -74,7 +74,7 @@ function operand(name: string): Operand {
   return full(name.endsWith('0') ? [] : [1], 1, dtypeOf(name));
 }
 
-/** Elements of any dtype, by way of one that arrays hold. */
+/** Returns elements of any dtype. They are converted from a dtype that typed arrays have. */
 function values(dtype: DType, numbers: readonly number[]): Tensor {
   const isWhole = dtype === 'i32' || dtype === 'u8' || dtype === 'bool';
   const data = isWhole ? Int32Array.from(numbers) : Float32Array.from(numbers);
@@ -87,17 +87,20 @@ function operationOf(name: string): Operation {
   return operation;
 }
 
-/** What takes i64, which is stored and moved here, and not computed with. */
+/** The operations that accept i64. Here i64 is stored and moved, but not used for arithmetic. */
 const takesLong: ReadonlySet<string> = new Set(['div', 'where', 'logicalAnd', 'logicalOr']);
 
-/** PyTorch's int64 of bools and whole numbers is i32 here, and arithmetic in i64 is refused. */
+/**
+ * Returns the dtype that we give. PyTorch's int64 from bools and integers is i32 here, and arithmetic in i64 is
+ * refused.
+ */
 function expectedDType(name: string, found: string, promoted: string, pair: string): string {
   if (found === '-' || promoted !== 'i64') return found;
   if (!pair.includes('i64')) return found === 'i64' ? 'i32' : found;
   return takesLong.has(name) ? found : '-';
 }
 
-/** `-` where it is refused. */
+/** Returns the dtype of the result, or `-` if the operation is refused. */
 function dtypeFound(name: string, left: string, right: string): string {
   const a = tensorOf(operand(left));
   try {
@@ -128,7 +131,7 @@ describe('dtypes of binary operations are those of PyTorch', () => {
   });
 });
 
-/** A unit in the last place; the last bits of powers differ from one library to another. */
+/** The tolerance of one unit in the last place, because libraries differ in the last bits of powers. */
 const powTolerance: Readonly<Partial<Record<DType, number>>> = {
   f32: 2e-6,
   f16: 2 ** -10,

@@ -7,19 +7,19 @@ import { goldenModels, goldenNames, type GoldenModel } from './golden/models.ts'
 import { adamwLearningRate, optimizerNames } from './golden/optimizers.ts';
 import { rankTraining, type RankTraining } from './golden/train-rank.ts';
 
-// What PyTorch recorded (tools/golden-training.py) is what we compute, on one rank and on several
+// Compares our training with the one that PyTorch recorded (tools/golden-training.py), on one rank and on several ranks
 // that share the same global batch of 12.
 
 const STEPS = 20;
 
 /**
- * Largest difference of a tensor over its largest magnitude. Sums in another order differ by rounding
- * errors of the size of their largest terms, so that the relative error of an element near zero says
- * nothing; a tensor is right when all its elements are close on the tensor's own scale.
+ * The largest difference in a tensor, relative to its largest magnitude. Sums in another order differ by rounding
+ * errors of the size of their largest terms, so the relative error of an element near zero means nothing. A tensor is
+ * right if all its elements are close on the tensor's own scale.
  */
 const TOLERANCE = 5e-6;
 
-/** Adam divides each gradient by its own size, which makes rounding errors of small gradients larger. */
+/** Adam divides each gradient by its own size, which enlarges rounding errors of small gradients. */
 const ADAM_TOLERANCE = 1e-4;
 
 describe('initial weights', () => {
@@ -124,9 +124,9 @@ function isAttentionBias(name: string): boolean {
 }
 
 /**
- * The softmax does not see the bias of the keys, so its gradient is rounding noise, which Adam divides
- * by itself: all that can be said is that no step moves it further than the learning rate. Returns what
- * is left, the biases of queries and values.
+ * Softmax does not depend on the bias of the keys, so the gradient of this bias is rounding noise, which Adam divides
+ * by itself. Only one thing can be checked: no step moves it further than the learning rate. Returns the biases of
+ * queries and values.
  */
 function checkKeyBias(values: readonly [Float32Array, Float32Array]): readonly Float32Array[] {
   const third = values[0].length / 3;

@@ -7,7 +7,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 const indices = (...values: number[]): sw.Tensor => tensor(values, 'i32');
 const table = (): sw.Tensor => zeros([3, 2]);
 
-/** Each takes an index of 0 to 2, and tells what it is called. */
+/** Each operation takes an index from 0 to 2. Its name is the one that errors use. */
 const operations: Readonly<Record<string, (index: number) => sw.Tensor>> = {
   gather: (index) => table().gather(0, indices(0, index).unsqueeze(1)),
   scatterAdd: (index) => table().scatterAdd(0, indices(0, index).unsqueeze(1), zeros([2, 1])),

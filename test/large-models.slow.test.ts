@@ -27,7 +27,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true, force: true }));
 
-/** What each rank of a run prints of its training. */
+/** Returns what each rank of a run prints about its training. */
 async function ranksOf(args: readonly string[]): Promise<readonly z.infer<typeof result>[]> {
   const child = spawn(process.execPath, ['--conditions=@shardwise/source', ...args], {
     cwd: directory,
@@ -41,7 +41,7 @@ async function ranksOf(args: readonly string[]): Promise<readonly z.infer<typeof
   return lines.map((line) => result.parse(JSON.parse(line)));
 }
 
-/** Weights and gradients, of ranks that each have a model of so many layers. */
+/** Returns the bytes of weights and gradients for ranks that each have a model with this number of layers. */
 const statesBytes = (layers: number, ranks = 1): number => 2 * layers * layerBytes * ranks;
 
 function hasRoomFor(bytes: number): boolean {
@@ -54,7 +54,7 @@ function expectTrained(
 ): void {
   expect(third).toBeLessThan(first);
   expect(peakBytes).toBeGreaterThan(statesBytes(layers));
-  // Beside the states, some activations.
+  // The rest of the peak memory is a few activations.
   expect(peakBytes).toBeLessThan(1.01 * statesBytes(layers));
 }
 

@@ -11,7 +11,7 @@ const manifestSchema = z.object({
 });
 const lockSchema = z.object({ packages: z.record(z.string(), manifestSchema) });
 
-/** Whoever installs our packages may use, change and sell what comes with them, and owes nothing but a notice. */
+/** Licences that let users of our packages use, change and sell what comes with them, and only require a notice. */
 const permissive =
   /^\(?(?:MIT|ISC|BSD-[23]-Clause|0BSD|Apache-2\.0|BlueOak-1\.0\.0)(?: OR .*)?\)?$/;
 

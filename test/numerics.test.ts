@@ -119,7 +119,7 @@ describe.each([
       expect(await many.mean().item()).toBe(1);
       expect(await nn.functional.mseLoss(many, many.sub(1)).item()).toBe(1);
       expect(await many.variance().item()).toBe(0);
-      // Squares beyond f16, whose mean is within.
+      // The squares overflow in f16, but their mean does not.
       const wide = tensor([300, -300, 0, 0, 0, 0, 0, 0, 0, 0]).to('f16');
       expect(await wide.variance(undefined, { correction: 0 }).item()).toBe(18_000);
     });

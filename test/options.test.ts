@@ -7,7 +7,7 @@ import { repository } from './support/documents.ts';
 
 const packages = ['core', 'collectives', 'strategies', 'backend-cpu', 'shardwise'] as const;
 
-/** Options that no user writes: what makes them is in the same package, and type-checked. */
+/** Options that users never write. Type-checked code in the same package makes them. */
 const internal: ReadonlySet<string> = new Set(['GradBucketOptions', 'LayerParameterOptions']);
 
 function exportedOptions(name: string): string[] {
@@ -39,7 +39,7 @@ const image = (): sw.Tensor => sw.ones([1, 2, 8, 8]);
 const rows = (): sw.Tensor => sw.ones([2, 3]);
 const weight = (): sw.nn.Parameter => new sw.nn.Parameter(new Float32Array(4), [4]);
 
-/** As plain JavaScript writes them: a call and what is said of it. */
+/** Mistakes that plain JavaScript allows: a call with wrong options, and what the error says. */
 const mistakes: Readonly<
   Record<string, readonly [call: (wrong: never) => unknown, options: unknown, says: string]>
 > = {
@@ -327,7 +327,7 @@ describe('as plain JavaScript may write them', () => {
   beforeEach(() => sw.setRank({ device: interpreter() }));
 
   test.each(Object.entries(mistakes))('%s is refused by name', async (_, [call, wrong, says]) => {
-    // Types would refuse all of these.
+    // TypeScript would reject all of these options.
     const attempt = async (): Promise<unknown> => call(wrong as never);
     await expect(attempt()).rejects.toThrow(sw.ConfigError);
     await expect(attempt()).rejects.toThrow(says);

@@ -3,7 +3,7 @@ import { allReduce, LineMesh, setRank, tensor, type Backend } from '@shardwise/c
 import { interpreter } from '@shardwise/testing';
 import { expect, it } from 'vitest';
 
-/** Tells of each run whether communication was to go on meanwhile. */
+/** Reports for each run whether communication may go on during it. */
 function watched(onRun: (overlap: boolean) => void): Backend {
   const backend = interpreter();
   return {
@@ -28,7 +28,7 @@ it('a program is told to let communication go on exactly while a collective is u
   const overlaps: boolean[] = [];
   const device = watched((overlap) => {
     overlaps.push(overlap);
-    // Until then the all-reduce can't end.
+    // The all-reduce can't end before this point.
     if (overlap) void second.allReduce(peer, 'sum');
   });
   setRank({ device, mesh: new LineMesh('dp', first) });

@@ -44,21 +44,21 @@ const folders = globSync('packages/*/package.json', { cwd: repository })
 const packageNames = folders.map((name) =>
   name.endsWith('shardwise') ? name : `@shardwise/${name}`,
 );
-/** One for each platform, with ONNX Runtime's library. */
+/** A package for each platform, with ONNX Runtime's library. */
 const runtimes = globSync('runtimes/*/package.json', { cwd: repository }).map((path) => {
   const manifest = runtimeSchema.parse(JSON.parse(readFileSync(join(repository, path), 'utf8')));
   return { folder: dirname(path), ...manifest };
 });
-/** Written as other authors would: from the doors and READMEs of the packages alone. */
+/** Packages that are written as other authors would write them: using only the exports and READMEs of our packages. */
 const authored = globSync('test/packed/*/package.json', { cwd: repository }).map((path) => {
   const folder = dirname(join(repository, path));
   return { name: basename(folder), folder, manifest: manifestOf(folder) };
 });
 const programs = documents.flatMap(blocksOf).filter(({ kind }) => kind === 'program');
 
-/** Outside the repository: nothing here finds its sources or its node_modules. */
+/** The folder is outside the repository, so nothing in it finds the sources or node_modules. */
 const project = mkdtempSync(join(tmpdir(), 'shardwise-packages-'));
-/** For a project that finds nothing in folders above it. */
+/** The folder of a project that finds nothing in the folders above it. */
 const elsewhere = mkdtempSync(join(tmpdir(), 'shardwise-created-'));
 const tarballs = mkdtempSync(join(tmpdir(), 'shardwise-tarballs-'));
 let packages: z.infer<typeof packed> = [];
@@ -67,7 +67,7 @@ function manifestOf(folder: string): z.infer<typeof dependenciesSchema> {
   return dependenciesSchema.parse(JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')));
 }
 
-/** As a user of the packages does it: without the export condition of the repository. */
+/** Runs a command as a user of the packages does: without the export condition of the repository. */
 function inProject(command: string, ...args: readonly string[]): Promise<Ended> {
   return runCommand(command, args, { cwd: project, fromSource: false });
 }
@@ -79,8 +79,8 @@ async function inRepository(command: string, ...args: readonly string[]): Promis
 }
 
 /**
- * Builds what is missing or out of date, packs all packages and this platform's library, and installs them in
- * one project.
+ * Builds what is missing or out of date, packs all packages and this platform's library, and installs them in one
+ * project.
  */
 beforeAll(async () => {
   await inRepository('tsc', '-b', ...folders.map((name) => join('packages', name)));
@@ -98,7 +98,8 @@ beforeAll(async () => {
   const manifest = { name: 'user-of-shardwise', private: true, type: 'module', dependencies };
   writeFileSync(join(project, 'package.json'), JSON.stringify(manifest));
   for (const block of programs) writeFileSync(join(project, fileNameOf(block)), block.code);
-  // As a user does it: with the scripts of what is installed, none of which may want anything of a network.
+  // The installation runs the scripts of the installed packages, as it does for a user. None of them may need a
+  // network.
   const flags = ['--prefer-offline', '--no-audit', '--no-fund'];
   const install = await inProject('npm', 'install', ...flags);
   expect(install.exitCode, install.output).toBe(0);
@@ -187,7 +188,7 @@ describe('in a project that has installed the tarballs', () => {
   });
 
   test('programs and declarations type-check without a special condition', async () => {
-    // What `tsc --init` writes, but declarations are checked as well.
+    // These are the options that `tsc --init` writes, except that declarations are checked too.
     const compilerOptions = {
       module: 'nodenext',
       target: 'esnext',
@@ -239,7 +240,7 @@ describe('a project that create-shardwise has made', () => {
       /^Created .*My spirals\. Next:\n {2}cd '.*My spirals'\n {2}npm install\n {2}npm run train\n$/,
     );
     createdManifest = readFileSync(join(folder, 'package.json'), 'utf8');
-    // What it asks npm for is not there yet under its name.
+    // The packages that the project depends on are not in the registry yet, so they are installed from files.
     const paths = packages.map(({ filename }) => join(tarballs, filename));
     const flags = ['--prefer-offline', '--no-audit', '--no-fund'];
     const install = await inFolder('npm', 'install', ...flags, ...paths);
@@ -265,7 +266,7 @@ describe('a project that create-shardwise has made', () => {
     writeFileSync(wrong, `import { Sample } from './data';\nenum Colour { Red }\n`);
     const refused = await inFolder('npm', 'run', '-s', 'typecheck');
     rmSync(wrong);
-    // A path without its ending, an enum.
+    // The errors are an import without a file extension, and an enum.
     for (const code of ['TS2835', 'TS1294']) expect(refused.stdout).toContain(code);
   });
 

@@ -1,4 +1,4 @@
-// As plain-javascript.test.ts, for functions and constructors.
+// Does for functions and constructors what plain-javascript.test.ts does for methods.
 import * as sw from '@shardwise/core';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -386,7 +386,7 @@ const functions: readonly (readonly [string, Call])[] = [
   ),
 ];
 
-/** PyTorch has more arguments of these, which change the result. */
+/** PyTorch gives these functions more arguments, which change the result. */
 const closed = ['embedding', 'qr', 'svd', 'new LearningRateScheduler', 'new nn.Softplus'];
 
 describe('a function', () => {

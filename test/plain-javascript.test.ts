@@ -1,4 +1,4 @@
-// Plain JavaScript has no checker of types: a call with a wrong argument, or with one too many, must say so.
+// Plain JavaScript has no type checker. A call with a wrong argument or one too many must throw an error.
 import * as sw from '@shardwise/core';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -29,7 +29,7 @@ const index = takes.tensor(
 const reduce = [optional(takes.dims([0])), optional(takes.options({ keepDim: true }))];
 const along = [takes.whole(1), optional(takes.options({ keepDim: true }))];
 
-/** The arguments of each method; what is not here takes none. */
+/** The arguments of each method. A method that is not listed takes none. */
 const methods = new Map<string, readonly Argument[]>(
   Object.entries({
     ...Object.fromEntries(
@@ -125,7 +125,7 @@ const methods = new Map<string, readonly Argument[]>(
       optional(takes.options({ accumulate: true })),
     ],
     takeAlongDim: [index, optional(takes.whole(0))],
-    // What is no function fails in backward().
+    // A value that is not a function only fails in backward().
     registerHook: [optional({ given: () => undefined, wrong: [] })],
     registerPostAccumulateGradHook: [optional({ given: () => undefined, wrong: [] })],
     requiresGrad_: [optional(takes.flag(true))],
@@ -133,7 +133,7 @@ const methods = new Map<string, readonly Argument[]>(
   }),
 );
 
-/** Methods of other tensors than a matrix of floats. */
+/** Methods of tensors other than a matrix of floats. */
 const special = new Map<string, readonly [of: () => sw.Tensor, ...takes: Argument[]]>(
   Object.entries({
     where: [() => x().gt(2), other, other],
@@ -155,7 +155,7 @@ const special = new Map<string, readonly [of: () => sw.Tensor, ...takes: Argumen
     item: [() => sw.ones([])],
   }),
 );
-/** Those of authors of strategies, which types check; and any number of items. */
+/** Methods for authors of strategies, which type checks cover, and methods that take any number of items. */
 const others = [
   'at',
   'tensorOf',

@@ -7,14 +7,14 @@ import { expectRun } from './support/expect-run.ts';
 import { runCommand } from './support/run-command.ts';
 
 const blocks = documents.flatMap(blocksOf);
-/** `packages.full.test.ts` runs all programs on one rank. */
+/** The programs that call init. `packages.full.test.ts` runs all programs on one rank. */
 const ranksPrograms = blocks.filter(
   ({ kind, code }) => kind === 'program' && /= await (\w+\.)?init\(/.test(code),
 );
 
-/** In the repository, so that imports find the workspace packages; git ignores it. */
+/** The folder is in the repository, so that imports find the workspace packages. Git ignores it. */
 const folder = join(repository, '.vitest', 'readme');
-/** Where programs run: what they write goes away. */
+/** The folder in which programs run. It is deleted with everything that they write. */
 const cwd = mkdtempSync(join(tmpdir(), 'shardwise-readme-'));
 const launcher = join(repository, 'packages', 'shardwise', 'src', 'cli', 'main.ts');
 

@@ -31,9 +31,9 @@ describe('documents', () => {
       .filter((path) => path.startsWith('packages/'))
       .filter((path) => !blocksOf(path).some(({ kind }) => kind === 'program'));
     expect(without).toEqual([
-      // It needs a device that not every machine has; its tests run where there is one.
+      // This package needs a device that not every machine has. Its tests run where there is one.
       'packages/backend-webgpu/README.md',
-      // A command; the project that it makes is tried in packages.full.test.ts.
+      // This package is a command. packages.full.test.ts tests the project that it creates.
       'packages/create-shardwise/README.md',
     ]);
   });

@@ -7,8 +7,8 @@ import { repository } from './support/documents.ts';
 import { runCommand } from './support/run-command.ts';
 import { type Registry, startRegistry } from './support/start-registry.ts';
 
-// What a release does, on a clone of the last commit and with a registry on loopback: versions, build, publishing, and a user
-// who begins with an empty folder.
+// Does what a release does, on a clone of the last commit and with a registry on loopback: versions, build, publishing,
+// and an installation by a user who begins with an empty folder.
 
 const manifestSchema = z.object({
   name: z.string(),
@@ -67,7 +67,7 @@ describe('a release', { timeout: 900_000 }, () => {
 
   test('builds, and publishes each package once', async () => {
     await run(clone, 'npm', 'run', 'build');
-    // Provenance is for hosted runners only.
+    // npm supports provenance on hosted runners only.
     const publish = ['publish', '--provenance=false'];
     await run(clone, 'npm', ...publish, '--workspaces');
     for (const runtime of globSync('runtimes/*', { cwd: clone })) {

@@ -15,7 +15,7 @@ describe.each([2, 3])('rows that %i ranks exchange, another number in each step'
     found = z.array(observations).length(size).parse(results);
   });
 
-  /** The first row that a rank sends to another. */
+  /** Returns the index of the first row that a rank sends to another rank. */
   const startOf = (step: number, from: number, to: number) =>
     range(to).reduce((sum, before) => sum + countOf(step, from, before), 0);
 

@@ -6,7 +6,7 @@ import { repository } from './support/documents.ts';
 
 const text = readFileSync(join(repository, 'docs/tensor-operations.md'), 'utf8');
 
-/** Our names, which stand in the second column. */
+/** Our names, from the second column of the table. */
 const names = text
   .split('\n')
   .filter((line) => line.startsWith('| `'))
@@ -30,7 +30,7 @@ it('every name in the table of operations is there', () => {
 
 it('every operation of a tensor is in the table', () => {
   const methods = new Set<string>();
-  // The classes of operations are between Tensor and the one that has its state.
+  // The classes with the operations are between Tensor and the class that has its state.
   let prototype: unknown = Object.getPrototypeOf(shardwise.Tensor.prototype);
   while (prototype instanceof Object && Object.getPrototypeOf(prototype) !== Object.prototype) {
     for (const name of Object.getOwnPropertyNames(prototype)) methods.add(`x.${name}`);

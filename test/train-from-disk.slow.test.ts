@@ -8,14 +8,14 @@ import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { z } from 'zod';
 
-// SHARDWISE_OFFLOAD_LAYERS=75 has states of 20 GB (bench/README.md has what that took),
+// SHARDWISE_OFFLOAD_LAYERS=75 trains states of 20 GB (bench/README.md records what that took).
 // SHARDWISE_OFFLOAD_DIRECTORY says where they are kept.
 
 const size = 2;
 const layers = Number(process.env['SHARDWISE_OFFLOAD_LAYERS'] ?? 10);
 const width = 4096;
 const elements = layers * (width * width + width);
-/** Parameters, gradients and two moments in f32, of all ranks. */
+/** The bytes of parameters, gradients and two moments in f32 on all ranks. */
 const statesBytes = 16 * elements;
 const gibibyte = 1024 ** 3;
 const limitBytes = 8e9;
@@ -40,14 +40,14 @@ it(
       const outputs = await Promise.all(
         Array.from({ length: size }, (_, rank) => train(directory, rank, port)),
       );
-      // For the record in bench/README.md.
+      // The output is recorded in bench/README.md.
       console.log(outputs.join('\n'));
       const ranks = outputs.map((output) => result.parse(JSON.parse(output)));
       for (const { losses, residentPeakBytes, peakBytes } of ranks) {
         const [first = NaN, , third = NaN] = losses;
         expect(third).toBeLessThan(first);
         expect(residentPeakBytes).toBeLessThan(limitBytes);
-        // Gradients, and some layers: what is in files is not on the device as well.
+        // The device holds the gradients and a few layers. Tensors that are in files are not on the device as well.
         const expected = statesBytes / 4 / size + 8 * 4 * width * width + gibibyte / 4;
         expect(peakBytes).toBeLessThan(expected);
       }
@@ -59,7 +59,9 @@ it(
   timeoutMs,
 );
 
-/** A rank as a process of its own, whose resident memory is its own; what it prints last. */
+/**
+ * Trains a rank in a process of its own, so that its resident memory is its own. Returns the last line that it prints.
+ */
 async function train(directory: string, rank: number, port: number): Promise<string> {
   const script = fileURLToPath(new URL('./ranks/train-from-disk.ts', import.meta.url));
   const child = spawn(

@@ -1,5 +1,5 @@
-// What a user can get wrong without a word. Each of these once gave wrong numbers, lost work or told nothing;
-// each is right now, or an error that says what to do.
+// Mistakes that used to go unnoticed. Each of these once gave wrong numbers, lost work or said nothing. Each now works,
+// or is an error that says what to do.
 import { mkdir, mkdtemp, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -51,7 +51,7 @@ import { runShardwise } from './support/run-shardwise.ts';
 beforeEach(() => sw.setRank({ device: interpreter() }));
 
 describe('parameter servers', () => {
-  /** Servers in this thread, and a mesh of two workers of which this is the first. */
+  /** Starts servers in this thread. This thread is the first of two workers in the mesh. */
   const served = async (consistency: Consistency): Promise<sw.nn.Linear> => {
     const optimizers = {
       SGD: (groups: OptimizerInput<OptimizerSettings>) => new sw.optim.SGD(groups),
@@ -201,7 +201,7 @@ describe('experts', () => {
     await optimizer.step();
     expect(() => moe.forward(sw.ones([4, 2]))).toThrow('loss.add(nn.auxiliaryLoss(model))');
     sw.nn.auxiliaryLoss(moe);
-    // What trains nothing has no such loss.
+    // A forward pass that trains nothing has no auxiliary loss.
     await sw.noGrad(() => moe.forward(sw.ones([4, 2]))).realize();
     moe.eval();
     await moe.forward(sw.ones([4, 2])).realize();
@@ -347,7 +347,7 @@ describe('programs', () => {
     for (let size = 1; size < 160; size++) {
       expect(await sw.ones([size]).sum().item()).toBe(size);
     }
-    // Up to each power of two, and 0 and 1 by themselves.
+    // There is a plan for the sizes up to each power of two, and one each for 0 and 1.
     expect(sw.statistics().plansMade - before).toBeLessThan(10);
   });
 
@@ -666,7 +666,7 @@ describe('modules and options', () => {
     }
   }
 
-  /** A module that holds something in a field. */
+  /** A module that holds a value in a field. */
   class Holding extends sw.nn.Module {
     readonly held: unknown;
     constructor(held: unknown) {
@@ -1115,7 +1115,7 @@ export default { length: 9, get: () => item };`,
   });
 });
 
-/** `shardwise run` with these files in an empty folder, `train.ts` being the script. */
+/** Runs `shardwise run` with these files in an empty folder. `train.ts` is the script. */
 async function runScript(
   files: Readonly<Record<string, string>>,
   options: readonly string[] = [],

@@ -4,8 +4,8 @@ import { describe, expect, it } from 'vitest';
 import { repository } from './support/documents.ts';
 
 /**
- * What part of a tensor a rank has is said by Layout, which elements those are by Chunk, and how a tensor comes
- * from one layout into another by redistribute. These names said parts of it before.
+ * Names that must not come back. A Layout says which part of a tensor a rank has, a Chunk says which elements these
+ * are, and redistribute changes a tensor from one layout to another. These names described parts of that before.
  */
 const gone = [
   'Placement',
@@ -27,7 +27,10 @@ const gone = [
   'ShardedStates',
 ] as const;
 
-/** What carries an algorithm's messages is a Communicator, what a long message is cut into are fragments. */
+/**
+ * Names that must not come back. A Communicator carries the messages of an algorithm, and a long message is cut into
+ * fragments.
+ */
 const goneFromCollectives = ['Wire', 'CallWire', 'WireEnds', 'segmentsOf', 'HostPiece'] as const;
 
 const sources = globSync('packages/*/src/**/*.ts', { cwd: repository }).map((file) => ({

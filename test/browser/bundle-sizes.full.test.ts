@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import { build } from 'vite';
 import { z } from 'zod';
 
-/** What a page with a GPT imports; `use` has the bundler keep it. */
+/** The imports of a page with a GPT. `use` makes the bundler keep them. */
 const gpt = `
   import { data, init, manualSeed, nn, noGrad, optim } from 'shardwise/browser';
   use(data.TextDataset, init, manualSeed, nn.Embedding, nn.LayerNorm, nn.Linear, nn.ModuleList);
@@ -32,13 +32,13 @@ const output = z.object({
 
 interface Chunk {
   readonly fileName: string;
-  /** Compressed. */
+  /** The compressed size. */
   readonly kilobytes: number;
   readonly isEntry: boolean;
-  /** What it needs at once. */
+  /** The chunks that are loaded together with this one. */
   readonly imports: readonly string[];
   readonly dynamicImports: readonly string[];
-  /** Paths of the modules of which it has code. */
+  /** The paths of the modules whose code is in the chunk. */
   readonly modules: readonly string[];
 }
 
@@ -71,7 +71,10 @@ async function chunksOf(program: string): Promise<readonly Chunk[]> {
   }));
 }
 
-/** What is loaded: of what an import() brings, all but `unused` and what only that needs. */
+/**
+ * Returns the chunks that are loaded. Chunks that an import() brings count too, except for those that match `unused`
+ * and what only these need.
+ */
 function loadedChunks(chunks: readonly Chunk[], unused: RegExp): readonly Chunk[] {
   const loaded = new Set<string>();
   const load = (fileName: string): void => {
@@ -90,9 +93,9 @@ function loadedKilobytes(chunks: readonly Chunk[], unused: RegExp): number {
   return loadedChunks(chunks, unused).reduce((sum, { kilobytes }) => sum + kilobytes, 0);
 }
 
-/** The charts of a report, which come when it is asked for. */
+/** The charts of a report. They are loaded when a report is requested. */
 const report = /html-report-/;
-/** What a GPT on WebAssembly loads only when it comes to it. */
+/** Chunks that a GPT on WebAssembly loads only when they are needed. */
 const onDemand = {
   src: "WebGPU's kernels",
   'reduce-elements': 'reductions that have factors',

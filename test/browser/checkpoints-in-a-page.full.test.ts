@@ -15,7 +15,7 @@ import {
   trainOneRank,
 } from './perform-tasks.ts';
 
-/** The step after which runs are broken off. */
+/** The step after which runs are interrupted. */
 const half = STEPS / 2;
 
 describePage('checkpoints of ranks in a page', (perform) => {

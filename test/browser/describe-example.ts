@@ -13,17 +13,20 @@ const root = join(repository, 'examples', 'browser');
 export interface ExamplePage {
   readonly path: string;
   readonly width: number;
-  /** Has WebGPU compute on the CPU, by SwiftShader. Default: the page has no WebGPU. */
+  /** Makes WebGPU compute on the CPU with SwiftShader. Default: the page has no WebGPU. */
   readonly withWebGpu?: boolean;
 }
 
-/** Opens a page of the example in a browser for `body`, which fails where the page has an error. */
+/** Opens a page of the example in a browser and calls `body` with it. Fails if the page has an error. */
 export type OpenExample = (
   example: ExamplePage,
   body: (page: Page) => Promise<void>,
 ) => Promise<void>;
 
-/** Tests of examples/browser, built, in the Chromium that is installed here; skipped, with the reason, where there is none. */
+/**
+ * Runs tests of the built examples/browser in the installed Chromium. If there is none, the tests are skipped and the
+ * reason is given.
+ */
 export function describeExample(title: string, tests: (open: OpenExample) => void): void {
   const reason = reasonWithoutBrowser();
   describe.skipIf(reason !== undefined)(

@@ -6,7 +6,7 @@ import { afterAll, expect, it } from 'vitest';
 import { describeExample } from './describe-example.ts';
 
 const minute = 60_000;
-// A checkpoint is written in the background: half of a run takes longer.
+// The run is long because checkpoints are written in the background, and half of the run must take longer than that.
 const steps = 40;
 const half = steps / 2;
 const ownText = 'the cat sat on the mat, the dog lay on the log. für Bäume\n'.repeat(8);
@@ -15,7 +15,7 @@ describeExample('the page of examples/browser and its files', (open) => {
   const folder = mkdtempSync(join(tmpdir(), 'shardwise-example-checkpoints-'));
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-  /** The losses that the page shows from now on, by update. */
+  /** Records the losses that the page shows from now on, by update. */
   const watchLosses = async (page: Page): Promise<() => Promise<Record<string, string>>> => {
     await page.evaluate(() => {
       const shown: Record<string, string> = {};
@@ -42,7 +42,7 @@ describeExample('the page of examples/browser and its files', (open) => {
     await page.locator('#save-every').fill(String(saveEvery));
   };
 
-  /** What an undisturbed run shows; it saves nothing. */
+  /** Returns the losses that an undisturbed run shows. It saves nothing. */
   const undisturbed = async (page: Page): Promise<Record<string, string>> => {
     await fill(page, 0);
     const losses = await watchLosses(page);
@@ -64,7 +64,7 @@ describeExample('the page of examples/browser and its files', (open) => {
         expected = await undisturbed(page);
         expect(Object.keys(expected)).toHaveLength(steps);
 
-        // Broken off by a page that is loaded again, as soon as half of the updates are saved.
+        // The page is loaded again as soon as half of the updates are saved, which interrupts the run.
         await fill(page, half);
         await page.locator('#steps').fill('5000');
         await page.locator('#train').click();
@@ -79,7 +79,7 @@ describeExample('the page of examples/browser and its files', (open) => {
         await expect.poll(() => row.count()).toBe(0);
         expect(await page.evaluate(() => document.activeElement?.id)).toBe('checkpoints-title');
 
-        // A run of the same length, of which half is done.
+        // The run has the same length, and half of it is done.
         await fill(page, half);
         const first = await watchLosses(page);
         await page.evaluate(() => {
@@ -175,7 +175,7 @@ describeExample('the page of examples/browser and its files', (open) => {
     open({ path: '', width: 360 }, async (page) => {
       const pick = async (...files: (readonly [name: string, buffer: Buffer])[]) => {
         const picked = files.map(([name, buffer]) => ({ name, mimeType: 'text/plain', buffer }));
-        // What is said of these files, not what was said of those before them.
+        // Clearing the text makes sure that the next text is about these files.
         await page.locator('#status').evaluate((status) => (status.textContent = ''));
         await page.locator('#file').setInputFiles(picked);
         await expect.poll(() => page.textContent('#status')).toContain(files[0]?.[0]);

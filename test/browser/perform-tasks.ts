@@ -45,10 +45,10 @@ export const task = (changes: Partial<Task>): Task => ({
   act: 'nothing',
   ...changes,
 });
-/** More steps than any test waits for. */
+/** A number of steps that no test waits for. */
 export const forEver = 1_000_000;
 
-/** A model, as the ranks of a page have it, on one rank in Node. */
+/** The model that the ranks of a page train, on one rank in Node. */
 export interface OneRank {
   readonly model: Classifier;
   readonly optimizer: optim.AdamW;
@@ -61,12 +61,12 @@ export async function oneRank(): Promise<OneRank> {
   return { model, optimizer: new optim.AdamW(model.parameters(), { lr: 1e-2 }) };
 }
 
-/** What one rank computes of all rows, in Node. */
+/** Returns the losses of one rank that computes all rows in Node. */
 export async function lossesOfOneRank(): Promise<number[]> {
   return trainOneRank(await oneRank(), 1, STEPS);
 }
 
-/** The losses of steps `first` to `last`. */
+/** Returns the losses of steps `first` to `last`. */
 export async function trainOneRank(
   { model, optimizer }: OneRank,
   first: number,
@@ -84,7 +84,7 @@ export async function trainOneRank(
   return losses;
 }
 
-/** The mean over the ranks of each step's losses. */
+/** Returns the mean over the ranks of the losses of each step. */
 function meanLosses(losses: Reports[number]['losses']): number[] {
   const [first = []] = losses;
   return first.map((_, step) => {
@@ -93,7 +93,7 @@ function meanLosses(losses: Reports[number]['losses']): number[] {
   });
 }
 
-/** Every rank has closed, and their losses from step `first` on are those of one rank. */
+/** Expects that every rank has closed, and that the losses from step `first` on are those of one rank. */
 export function expectLosses(
   { losses, ends }: Reports[number],
   expected: readonly number[],
@@ -111,10 +111,13 @@ export interface PageOptions {
   readonly withWebGpu?: boolean;
 }
 
-/** Has a page in a browser carry out tasks, one after the other. */
+/** Makes a page in a browser carry out tasks, one after another. */
 export type PerformTasks = (tasks: readonly Task[], options?: PageOptions) => Promise<Reports>;
 
-/** Tests of a built page in the Chromium that is installed here; skipped, with the reason, where there is none. */
+/**
+ * Runs tests of a built page in the installed Chromium. If there is none, the tests are skipped and the reason is
+ * given.
+ */
 export function describePage(title: string, tests: (perform: PerformTasks) => void): void {
   const reason = reasonWithoutBrowser();
   const name = reason === undefined ? title : `${title}: ${reason}`;

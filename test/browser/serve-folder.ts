@@ -8,7 +8,7 @@ const types: Readonly<Record<string, string>> = {
   '.css': 'text/css',
 };
 
-/** Serves a built page to a browser, with the headers that isolate it or without, and gives it its tasks. */
+/** Serves a built page and its tasks to a browser. If `isolated`, the headers isolate the page. */
 export function serveFolder(
   folder: string,
   { isolated, tasks }: { readonly isolated: boolean; readonly tasks: unknown },

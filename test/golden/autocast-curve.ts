@@ -13,13 +13,13 @@ const contents = z.object({
   noise: z.record(z.string(), z.record(z.string(), noise)),
 });
 
-/** What PyTorch's autocast recorded of one training (tools/golden-autocast.py). */
+/** The results of one training that PyTorch's autocast recorded (tools/golden-autocast.py). */
 export interface AutocastGolden {
-  /** The mean loss of each step; f32 is without autocast. */
+  /** The mean loss of each step. The f32 curve is without autocast. */
   readonly curves: z.infer<typeof curves>;
   /**
-   * How far losses are from those in f32, at most, from these initial weights and six others near by: a training whose
-   * roundings fall otherwise may be somewhat further off.
+   * The largest difference of the losses from those in f32, over these initial weights and six similar ones. A training
+   * with other roundings may differ somewhat more.
    */
   readonly noise: z.infer<typeof noise>;
 }
@@ -36,20 +36,20 @@ export async function autocastGolden(
   };
 }
 
-/** Of two curves, in one step. */
+/** The largest difference of two curves in any step. */
 export function largestDifference(a: readonly number[], b: readonly number[]): number {
   if (a.length !== b.length) return Number.NaN;
   return Math.max(...a.map((value, i) => Math.abs(value - (b[i] ?? Number.NaN))));
 }
 
-/** How the ranks of a mesh train together, and which part of each batch this one has. */
+/** How the ranks of a mesh train together, and which part of each batch this rank has. */
 export interface SharedTraining {
   readonly strategy: Strategy;
   readonly rank: number;
   readonly size: number;
 }
 
-/** Losses of this rank, in each step of the same training; f16 with a loss scale, as there. */
+/** Returns this rank's losses in each step of the same training. f16 uses a loss scale, as PyTorch's training does. */
 export async function lossCurve(
   modelName: GoldenName,
   optimizerName: OptimizerName,

@@ -21,7 +21,7 @@ const styles = {
   'blocks.*.down': rowwiseParallel(),
 };
 
-/** Strategies whose ranks have parts of a batch, and those that share out layers. */
+/** Strategies that shard the batch, and strategies that shard layers. */
 export const strategies: Readonly<Record<string, () => Strategy>> = {
   DDP: () => ddp({ mixedPrecision }),
   'ZeRO-1': () => zero({ stage: 1, mixedPrecision }),
@@ -33,7 +33,7 @@ export const strategies: Readonly<Record<string, () => Strategy>> = {
 
 export const results = z.record(z.string(), z.array(z.number()));
 
-/** The losses of the GPT with each strategy, on this rank. */
+/** Trains the GPT with each strategy on this rank. Returns the losses. */
 export async function main(context: RankContext): Promise<z.infer<typeof results>> {
   await join(context);
   const { rank, size } = context;

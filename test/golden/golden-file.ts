@@ -9,9 +9,9 @@ import {
 import { z } from 'zod';
 import type { GoldenName } from './models.ts';
 
-/** What PyTorch recorded of one model. */
+/** The results that PyTorch recorded for one model. */
 export interface Golden {
-  /** Of the initial weights. */
+  /** The seed of the initial weights. */
   readonly seed: number;
   readonly tensors: HostArrays;
 }
@@ -22,7 +22,7 @@ export async function readGolden(name: GoldenName): Promise<Golden> {
   return { seed: z.coerce.number().int().parse(metadata['seed']), tensors };
 }
 
-/** The tensors `PREFIX.NAME` under their names. */
+/** Returns the tensors called `PREFIX.NAME`, by NAME. */
 export function withPrefix(tensors: HostArrays, prefix: string): HostArrays {
   return Object.fromEntries(
     Object.entries(tensors)
@@ -35,7 +35,7 @@ export function floats({ bytes }: HostArray): Float32Array {
   return new Float32Array(bytes.slice().buffer);
 }
 
-/** Rank `rank`'s rows of the batch of a step. Shape: data [steps, batch, ..] -> [batch / size, ..]. */
+/** Returns a rank's rows of a step's batch. Shape: data [steps, batch, ..] -> [batch / size, ..]. */
 export function partOfBatch(
   data: HostArray | undefined,
   step: number,

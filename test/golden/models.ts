@@ -1,10 +1,10 @@
 import { nn, type Tensor } from 'shardwise';
 import { GPT } from '../../examples/gpt/model.ts';
 
-// The models of tools/golden-training.py: the same names, in the same order of construction.
+// These are the models of tools/golden-training.py, with the same names in the same order of construction.
 
 export type GoldenModel = nn.Module & {
-  /** Logits, classes last. */
+  /** Returns logits with the classes in the last dim. */
   forward(inputs: Tensor): Tensor;
 };
 
@@ -48,7 +48,7 @@ class Block extends nn.Module {
   }
 }
 
-/** With MultiheadAttention, and one matrix as token embedding and head. */
+/** A GPT with MultiheadAttention whose token embedding and head share one matrix. */
 class TiedGpt extends nn.Module {
   readonly tokens = new nn.Embedding(gpt.vocabularySize, gpt.channels);
   readonly positions = new nn.Embedding(gpt.contextLength, gpt.channels);

@@ -15,17 +15,17 @@ import { partOfBatch, readGolden, withPrefix } from './golden-file.ts';
 import { goldenModels, goldenNames, type GoldenModel, type GoldenName } from './models.ts';
 import { goldenOptimizers, optimizerNames, type OptimizerName } from './optimizers.ts';
 
-/** How one training went on one rank. */
+/** The results of one training on one rank. */
 export const rankTraining = z.object({
   model: z.enum(goldenNames),
   optimizer: z.enum(optimizerNames),
-  /** Of this rank's part of each batch. */
+  /** The losses of this rank's part of each batch. */
   losses: z.array(z.number()),
-  /** Of step 0, by parameter. */
+  /** The gradients of step 0, by parameter. */
   gradients: z.record(z.string(), z.instanceof(Float32Array)),
-  /** After the last step. */
+  /** The parameters after the last step. */
   parameters: z.record(z.string(), z.instanceof(Float32Array)),
-  /** SHA-256 of all parameters after each step. */
+  /** The SHA-256 of all parameters after each step. */
   hashes: z.array(z.string()),
 });
 
@@ -57,7 +57,7 @@ export async function train(
   size: number,
 ): Promise<RankTraining> {
   const { tensors: golden } = await readGolden(modelName);
-  // Every rank begins with weights of its own, and only rank 0 loads those of PyTorch: DDP has to share them.
+  // Every rank begins with different weights, and only rank 0 loads those of PyTorch. DDP has to broadcast them.
   manualSeed(rank);
   const model: GoldenModel = goldenModels[modelName]();
   if (rank === 0)

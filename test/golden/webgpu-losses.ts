@@ -7,12 +7,12 @@ import type { GoldenName } from './models.ts';
 import type { OptimizerName } from './optimizers.ts';
 import { train } from './train-rank.ts';
 
-/** Of losses: devices round in their own ways. */
+/** The relative tolerance of losses, because devices round differently. */
 const tolerance = 1e-4;
-/** Drivers that compute on the CPU take minutes for a GPT where the machine is busy. */
+/** Drivers that compute on the CPU take minutes for a GPT on a busy machine. */
 const timeoutMs = 300_000;
 
-/** Tests that a device of WebGPU has the losses that PyTorch recorded (tools/golden-training.py). */
+/** Tests that a WebGPU device has the losses that PyTorch recorded (tools/golden-training.py). */
 export async function describeWebGpuLosses(
   trainings: readonly (readonly [GoldenName, OptimizerName])[],
 ): Promise<void> {

@@ -10,7 +10,7 @@ import { contribution, type HostTask } from './host-task.ts';
 
 const ELEMENTS = 100_003;
 
-/** What four ranks of one host come to, in memory. */
+/** Returns the result of four ranks on one host, in memory. */
 async function onOneHost(dtype: DType): Promise<Uint8Array> {
   const [result = new Uint8Array(0)] = await Promise.all(
     createLoopbackTransports(4).map(async (transport) => {

@@ -19,7 +19,7 @@ describe.skipIf(unavailable !== undefined)(titled('2 hosts x 2 ranks'), slowly, 
     await made[Symbol.asyncDispose]();
   });
 
-  /** Breaks something while all ranks reduce, and returns what each of the `survivors` says. */
+  /** Breaks something while all ranks reduce. Returns the messages of the errors of `survivors`. */
   const afterBreaking = async (
     breakIt: () => unknown,
     survivors: readonly number[],

@@ -5,19 +5,22 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { slowly, titled, unavailable } from './availability.ts';
 import { GptRuns } from './gpt-runs.ts';
 
-/** Beyond every limit of heartbeats. */
+/** The duration of a cut in milliseconds. It is longer than every limit of heartbeats. */
 const CUT_MS = 5000;
 
 /**
- * What the other host says of a host whose link is cut. Its ranks' heartbeats have the shorter limit, but on a busy machine its launcher
- * may be missed first.
+ * The error of the other host about a host whose link is cut. The heartbeats of its ranks have the shorter limit, but
+ * on a busy machine its launcher may be missed first.
  */
 const missing = (node: number, ranks: string): string =>
   `(?:Rank [${ranks}] on node ${node} \\(host${node}\\) failed: .*no heartbeat for|Node ${node} \\(host${node}\\) failed: its launcher gave no sign of life for)`;
 
 const STORE = 'store 10\\.77\\.0\\.1:29400';
 
-/** What host 1 says: it may notice last that host 0, which is cut off, served the store, or on a busy machine first. */
+/**
+ * The error of host 1. It usually notices last that host 0, which is cut off, served the store. On a busy machine it
+ * may notice that first.
+ */
 const withoutStore = `(?:${missing(0, '01')}.*${STORE} failed as well|The host of the ${STORE} failed): no answer for \\d+ ms`;
 
 const title = titled('a run on 2 hosts x 2 ranks that would go on for ever');
@@ -70,7 +73,7 @@ describe.skipIf(unavailable !== undefined)(title, slowly, () => {
     const kill = { prints: 'step 1/', act: killLauncher };
     const [first] = await Promise.all(runs.onHosts(made.hosts, 'run', { when: kill }));
     expect(first?.exitCode, first?.output).toBe(1);
-    // A rank of it may be missed first, or on a busy machine its launcher.
+    // Either a rank of the host is missed first or, on a busy machine, its launcher.
     expect(first?.stderr).toMatch(/[Nn]ode 1 \(host1\) failed: /);
     await noProcesses(1);
   });

@@ -20,7 +20,7 @@ export interface HostsRunOptions {
   readonly maxRestarts?: number;
 }
 
-/** Runs of the GPT example, small enough for a test, in a folder of their own. */
+/** Runs of the GPT example in a folder of their own. The model is small enough for a test. */
 export class GptRuns implements AsyncDisposable {
   readonly directory: string;
   readonly #script: readonly string[];
@@ -30,7 +30,7 @@ export class GptRuns implements AsyncDisposable {
     this.#script = [exampleScript, ...model, ...options];
   }
 
-  /** `options` are the example's own. */
+  /** Creates the folder. `options` are the example's own options. */
   static async create(options: readonly string[]): Promise<GptRuns> {
     const directory = await mkdtemp(join(tmpdir(), 'shardwise-hosts-'));
     await writeFile(join(directory, 'text.txt'), text);
@@ -42,7 +42,7 @@ export class GptRuns implements AsyncDisposable {
   }
 
   /**
-   * Two ranks on each host; node 0 has the run directory that counts. `when` is of node 0,
+   * Starts two ranks on each host. The run directory of node 0 is the one that counts, and `when` applies to node 0.
    * `maxRestarts` is 0 by default.
    */
   onHosts(

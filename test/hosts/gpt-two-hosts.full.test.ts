@@ -32,7 +32,7 @@ describe.skipIf(unavailable !== undefined)(titled('the GPT example on 2 hosts x 
 
   afterAll(() => runs[Symbol.asyncDispose]());
 
-  /** What a run learned, step by step; times are left out. */
+  /** Returns the metrics of each step of a run, without times. */
   const metricsOf = async (
     runDirectory: string,
   ): Promise<readonly z.infer<typeof metricsSchema>[]> => {

@@ -17,7 +17,7 @@ import {
   type HostWorld,
 } from './host-task.ts';
 
-// What HostRanks starts as each rank: joins one world after the other.
+// HostRanks starts this program as each rank. It joins one world after another.
 
 process.on('message', (request: HostRequest) => void answer(request));
 
@@ -59,7 +59,7 @@ async function play(world: HostWorld): Promise<unknown> {
     hosts,
     ...(algorithm === undefined ? {} : { algorithm }),
   });
-  // Nobody fails before all have joined.
+  // No rank may fail before all have joined.
   if ((await store.add(`joined/${epoch}`, 1)) === size) {
     await store.set(`all joined/${epoch}`, new Uint8Array(0));
   }

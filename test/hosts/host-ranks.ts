@@ -6,11 +6,11 @@ import { RankFailure, type RankOutcome } from '@shardwise/testing/ranks';
 import type { HostMessage, HostRequest, HostTask } from './host-task.ts';
 
 export interface HostRun {
-  /** Settles when all ranks have joined and, where they reduce, reduced once. */
+  /** Resolves when all ranks have joined and, if they reduce, have reduced once. */
   readonly ready: Promise<unknown>;
-  /** By rank. */
+  /** The outcomes in rank order. */
   readonly outcomes: Promise<readonly RankOutcome[]>;
-  /** Of some ranks, by rank, where others never end. */
+  /** Returns the outcomes of some ranks, for worlds in which other ranks never end. */
   outcomesOf(ranks: readonly number[]): Promise<readonly RankOutcome[]>;
 }
 
@@ -23,9 +23,9 @@ export interface HostRunOptions {
 
 const ARENA_BYTES = 1 << 16;
 
-/** Processes on test hosts, as ranks of one world after the other; rank 0's also keeps the store. */
+/** Processes on test hosts that are ranks of one world after another. Rank 0's process also serves the store. */
 export class HostRanks implements AsyncDisposable {
-  /** By rank. */
+  /** The processes in rank order. */
   readonly processes: readonly ChildProcess[];
   readonly #hosts: readonly TestHost[];
   readonly #ranksPerHost: number;
@@ -75,7 +75,7 @@ export class HostRanks implements AsyncDisposable {
       for (const world of shared) if (world !== undefined) closeShmWorld(world);
     });
     const ready = Promise.all(calls.map((call) => call.ready));
-    // Who awaits one of them only, has seen enough.
+    // A caller may await only one of these promises, so a rejection of the others must not count as unhandled.
     for (const promise of [ready, outcomes]) promise.catch(() => {});
     return {
       ready,
@@ -94,7 +94,7 @@ export class HostRanks implements AsyncDisposable {
     await Promise.all(ended);
   }
 
-  /** By rank, the number of its host. */
+  /** Returns the number of each rank's host. */
   #numbers(): readonly number[] {
     return this.#hosts.flatMap((_, host) => Array.from({ length: this.#ranksPerHost }, () => host));
   }

@@ -4,47 +4,47 @@ import type { ErrorReport, ProcessGroupScenario } from '@shardwise/testing/ranks
 
 export const SECRET = 'the secret of a test';
 
-/** Far beyond the limit of heartbeats: a rank that has noticed nothing else ends by it. */
+/** The timeout is far beyond the limit of heartbeats. A rank that has noticed nothing else ends with it. */
 export const REDUCE_TIMEOUT_MS = 20_000;
 
-/** What a rank does once it has joined. */
+/** The task of a rank once it has joined. */
 export type HostTask =
   | { readonly kind: 'scenario'; readonly scenario: ProcessGroupScenario }
-  /** All-reduces the values of `valuesOf` once, and returns their bytes. */
+  /** All-reduces the values of `contribution` once and returns their bytes. */
   | { readonly kind: 'reduce'; readonly dtype: DType; readonly elements: number }
-  /** All-reduces until that fails; no call takes longer than REDUCE_TIMEOUT_MS. */
+  /** All-reduces until a call fails. No call takes longer than REDUCE_TIMEOUT_MS. */
   | { readonly kind: 'forever'; readonly elements: number };
 
-/** What a rank is told for each world that it is to be part of. */
+/** What a rank is told for each world that it joins. */
 export interface HostWorld {
   readonly rank: number;
-  /** By rank. */
+  /** The number of each rank's host. */
   readonly hosts: readonly number[];
-  /** What its host is called by the others. */
+  /** The address at which the other hosts reach the rank's host. */
   readonly address: string;
   readonly store: { readonly host: string; readonly port: number };
   readonly epoch: number;
-  /** What the ranks of its host share; undefined: all messages go over tcp. */
+  /** The world of shared memory on the rank's host. If undefined, all messages use tcp. */
   readonly shared: ShmWorld | undefined;
   readonly algorithm: string | undefined;
   readonly joinTimeoutMs: number | undefined;
   readonly task: HostTask;
 }
 
-/** Sent to a rank. */
+/** The messages to a rank. */
 export type HostRequest =
-  /** To keep the store of all worlds, on this address. */
+  /** `serve` makes the rank serve the store of all worlds at this address. */
   { readonly serve: string } | { readonly join: HostWorld };
 
-/** Sent by a rank. */
+/** The messages from a rank. */
 export type HostMessage =
   | { readonly kind: 'serving'; readonly port: number }
-  /** It has joined and, where it reduces, reduced once. */
+  /** The rank has joined and, if it reduces, has reduced once. */
   | { readonly kind: 'ready' }
   | { readonly kind: 'fulfilled'; readonly value: unknown }
   | { readonly kind: 'rejected'; readonly report: ErrorReport };
 
-/** Whose sum depends on the order: of each rank others, and of very different sizes. */
+/** Returns numbers whose sum depends on the order of additions. They differ by rank and have very different sizes. */
 export function contribution(rank: number, elements: number): readonly number[] {
   let state = rank + 1;
   return Array.from({ length: elements }, () => {

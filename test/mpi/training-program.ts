@@ -4,7 +4,7 @@ import { cpu } from '@shardwise/backend-cpu';
 import { mpiGroup } from '@shardwise/collectives/node';
 import { train } from './training.ts';
 
-// What mpiexec starts: each rank writes what it has come to into FOLDER/rank.json.
+// mpiexec starts this program. Each rank writes its results to FOLDER/rank.json.
 const [folder = ''] = process.argv.slice(2);
 const group = await mpiGroup();
 const { rank } = group;

@@ -6,7 +6,7 @@ import { ddp, parallelize } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 
-/** What a rank has come to: the loss of each step, and the parameters after the last. */
+/** The results of a rank: the loss of each step, and the parameters after the last step. */
 export const training = z.object({
   losses: z.array(z.number()),
   parameters: z.array(z.array(z.number())),
@@ -23,7 +23,7 @@ export async function onThreads({
   return train(joinThreadsWorld(world, rank), await cpu({ memory: world.memory, ...region }));
 }
 
-/** A small network whose gradients are averaged over the ranks; each rank has its own examples. */
+/** Trains a small network and averages its gradients over the ranks. Each rank has its own examples. */
 export async function train(
   group: ProcessGroup,
   device: Awaited<ReturnType<typeof cpu>>,

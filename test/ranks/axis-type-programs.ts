@@ -16,12 +16,15 @@ import {
 import { declareAxisTypes, withoutValues } from '@shardwise/core/extend';
 import type { AxisType } from '@shardwise/core/spec';
 
-/** Of every value of a program; collectives that change it are followed by what gives it back. */
+/**
+ * The shape of every value in a program. A collective that changes the shape is followed by an operation that restores
+ * it.
+ */
 export const shape = [4, 4] as const;
 
 const axis = 'dp';
 
-/** A value that a program is given: of a type, and perhaps trained. */
+/** An input of a program. It has a type and may be trained. */
 export interface Leaf {
   readonly type: AxisType;
   readonly trains: boolean;
@@ -29,7 +32,7 @@ export interface Leaf {
 
 export interface Step {
   readonly op: keyof typeof operations;
-  /** Which values it reads, by their number; leaves are the first. */
+  /** The numbers of the values that the step reads. The leaves come first. */
   readonly reads: readonly [number, number];
 }
 
@@ -40,7 +43,7 @@ export interface Program {
 
 type Operation = (x: Tensor, y: Tensor) => Tensor;
 
-/** Twice a half. */
+/** Makes a whole from a half and its negative. */
 const again = (half: Tensor): Tensor => concat([half, half.neg()], 0);
 
 export const local = {
@@ -94,7 +97,7 @@ function namesOf<T extends object>(table: T): (keyof T)[] {
   return Object.keys(table).filter(has);
 }
 
-/** Numbers from 0 below `limit`, the same on all ranks. */
+/** Returns a number from 0 below `limit`. It is the same on all ranks. */
 export type Draw = (limit: number) => number;
 
 export function drawing(seed: number): Draw {
@@ -113,7 +116,7 @@ function pick<T>(draw: Draw, list: readonly T[]): T {
 
 const types = ['replicate', 'invariant', 'varying', 'partial'] as const satisfies AxisType[];
 
-/** The result of every step; null where one is refused. */
+/** Returns the results of all steps, or null if a step is refused. */
 export function build({ steps }: Program, leaves: readonly Tensor[]): readonly Tensor[] | null {
   const values = [...leaves];
   for (const step of steps) {
@@ -139,15 +142,14 @@ function tryStep(step: Step, values: readonly Tensor[]): Tensor | null {
   }
 }
 
-/** A leaf whose type is said, or kept back. */
+/** Makes a leaf. `declares` says whether its type is declared. */
 export function makeLeaf(data: Float64Array, { type, trains }: Leaf, declares: boolean): Tensor {
   const leaf = fromData(data, shape, 'f64').requiresGrad_(trains);
   return declares ? declareAxisTypes(leaf, { [axis]: type }) : leaf;
 }
 
 /**
- * Random steps, of which those are left out that are refused: `refused` is told of them. Later values are read more
- * often.
+ * Draws random steps. Steps that are refused are left out and reported to `refused`. Later values are read more often.
  */
 export function randomProgram(
   draw: Draw,
@@ -176,14 +178,15 @@ export function randomProgram(
   return { leaves, steps };
 }
 
-/** The program with one collective left out, or another one in its place; null where it has none. */
+/** Returns the program with one collective left out or replaced. Returns null if it has no collective. */
 export function mutated({ leaves, steps }: Program, draw: Draw): Program | null {
   const places = steps.flatMap(({ op }, index) => (op in collectives ? [index] : []));
   if (places.length === 0) return null;
   const place = pick(draw, places);
   const old = steps[place];
   if (old === undefined) return null;
-  // What is left out is its input: a step that changes nothing but the numbers' sign would hide less.
+  // 'halve' stands for a collective that was left out. It is an elementwise step, so the value keeps the type of its
+  // operand.
   const op = draw(2) === 0 ? 'halve' : pick(draw, collectiveNames);
   return { leaves, steps: steps.with(place, { ...old, op }) };
 }

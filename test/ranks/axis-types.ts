@@ -17,20 +17,20 @@ import {
 
 export interface AxisTypesTask {
   readonly seeds: readonly number[];
-  /** Whether leaves say what they are. */
+  /** Whether leaves declare their types. */
   readonly declares: boolean;
 }
 
-/** What became of the programs. */
+/** The results for the programs. */
 export interface Findings {
   programs: number;
-  /** How often each op was taken or refused in random programs. */
+  /** The number of times that each op was taken in random programs. `refused` counts how often it was refused. */
   readonly taken: Record<string, number>;
   readonly refused: Record<string, number>;
   mutants: number;
   acceptedMutants: number;
   gradients: number;
-  /** Values that are not what their type says. */
+  /** Values that do not match their type. */
   readonly wrongValues: string[];
   readonly wrongGradients: string[];
 }
@@ -74,7 +74,7 @@ interface Examination {
   readonly findings: Findings;
 }
 
-/** Whether the program is accepted; then its values and gradients are compared with what they should be. */
+/** Returns whether the program is accepted. If it is, its values and gradients are compared with the expected ones. */
 async function examine(
   program: Program,
   seed: number,
@@ -125,7 +125,7 @@ async function examine(
     const gradient = Array.from(await leaf.grad.data(), Number);
     const mine = gradient.reduce((sum, value, at) => sum + value * (direction[at] ?? 0), 0);
     const total = await sumOverRanks(mine, group);
-    // An invariant leaf has the whole gradient on every rank; the others' are terms of a sum.
+    // An invariant leaf has the whole gradient on every rank. The gradients of other leaves are terms of a sum.
     analytic += spec.type === 'invariant' ? total / group.size : total;
   }
   findings.gradients++;
@@ -139,7 +139,10 @@ function typeOf(x: Tensor | undefined): string {
   return x?.node.axisTypes?.on('dp') ?? 'unset';
 }
 
-/** Of the last value, weighted alike on all ranks; linear where it is a sum that is not made yet. Shape: []. */
+/**
+ * A loss of the last value with the same weights on all ranks. If the value is an unfinished sum, the loss is linear in
+ * it. Shape: [].
+ */
 function lossOf(values: readonly Tensor[], seed: number): Tensor {
   const last = values.at(-1);
   if (last === undefined) throw new RangeError('a program has values');
@@ -149,14 +152,17 @@ function lossOf(values: readonly Tensor[], seed: number): Tensor {
   return (isSummed ? weighted.add(last.mul(last).mul(0.3)) : weighted).sum();
 }
 
-/** Values that are said to be the same on all ranks and are not, and sums whose terms are not terms of it. */
+/**
+ * Returns values that should be the same on all ranks and are not, and partial sums whose terms do not add up to the
+ * right value.
+ */
 async function wrongValues(
   { steps, leaves }: Program,
   values: readonly Tensor[],
   { group, declares }: Pick<Examination, 'group' | 'declares'>,
 ): Promise<string[]> {
   const wrong: string[] = [];
-  /** Of each value, what the ranks have. */
+  /** The elements of each value on all ranks. */
   const all: (readonly Float64Array[])[] = [];
   for (const value of values) {
     all.push(await gather(Float64Array.from(await value.data(), Number), group));
@@ -167,7 +173,7 @@ async function wrongValues(
     const isSame = others.every((other) => first.every((element, at) => element === other[at]));
     if ((type === 'replicate' || type === 'invariant') && !isSame) wrong.push(`value ${number}`);
     const step = steps[number - leaves.length];
-    // Of what it is added to or multiplied by, nothing is known without declarations.
+    // Without declarations, nothing is known about the operands that a partial sum is added to or multiplied by.
     if (!declares || type !== 'partial' || step === undefined || !(step.op in local)) continue;
     const meant = await stepOfSums(step, values, all);
     const summed = sumOf(all[number] ?? []);
@@ -178,7 +184,7 @@ async function wrongValues(
   return wrong;
 }
 
-/** The step of what was summed before. */
+/** Computes a step on operands that were summed over the ranks first. */
 async function stepOfSums(
   step: Step,
   values: readonly Tensor[],
@@ -198,7 +204,7 @@ function sumOf(ranks: readonly Float64Array[]): Float64Array {
   return sum;
 }
 
-/** Deterministic values in [-1, 1), different for each seed. */
+/** Returns deterministic values in [-1, 1) that differ for each seed. */
 function elements(seed: number): Float64Array {
   const draw = drawing(seed);
   return Float64Array.from({ length: count }, () => draw(2 ** 24) / 2 ** 23 - 1);

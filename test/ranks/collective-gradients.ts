@@ -17,9 +17,9 @@ import type { RankContext } from '@shardwise/testing';
 import { join } from './join.ts';
 
 /**
- * How a graph ends, as an axis type: the loss of a rank is a term of the global loss (varying or
- * partial), or the whole of it on every rank (replicate results are weighted differently per rank;
- * invariant ones alike, so the global loss counts them once).
+ * A graph of a collective. `result` says what the loss of a rank is. 'perRank': each rank weights its result
+ * differently, and the global loss is the sum of the ranks' losses. 'shared': the result and its weights are the same
+ * on every rank, so the global loss counts them once.
  */
 interface Case {
   readonly build: (x: Tensor, size: number) => Tensor;
@@ -27,7 +27,7 @@ interface Case {
   readonly result: 'perRank' | 'shared';
 }
 
-/** The rows of the table; inputs have shape [4 * size, 2 * size]. */
+/** The rows of the table. Inputs have the shape [4 * size, 2 * size]. */
 export const cases: Readonly<Record<string, Case>> = {
   'all-reduce to replicate': {
     input: 'varying',
@@ -138,7 +138,7 @@ export const cases: Readonly<Record<string, Case>> = {
   },
 };
 
-/** Deterministic values in [-1, 1), different for each seed. */
+/** Returns deterministic values in [-1, 1) that differ for each seed. */
 function values(count: number, seed: number): Float32Array {
   let state = (seed * 2_654_435_761 + 12_345) | 0;
   return Float32Array.from({ length: count }, () => {
@@ -153,7 +153,9 @@ export interface Outcome {
   readonly numeric: number;
 }
 
-/** Directional derivatives of the global loss, by the gradient table and by central differences, per case. */
+/**
+ * Compares directional derivatives of the global loss for each case: by the gradient table and by central differences.
+ */
 export async function main(context: RankContext): Promise<readonly Outcome[]> {
   const { group } = await join(context, 'interpreter');
   const outcomes: Outcome[] = [];
@@ -178,7 +180,9 @@ async function check(name: string, spec: Case, group: ProcessGroup): Promise<Out
     );
     return y.add(y.mul(y).mul(0.3)).mul(weights).sum();
   };
-  /** The sum of the ranks' losses; where the result is shared, all of them are the same loss. */
+  /**
+   * Returns the sum of the ranks' losses. If the result is shared, all ranks have the same loss, and it counts once.
+   */
   const globalLoss = async (step: number): Promise<number> => {
     const moved = Float32Array.from(base, (value, index) => value + step * (direction[index] ?? 0));
     const mine = await noGrad(() => loss(fromData(moved, shape, 'f32'))).item();
@@ -196,7 +200,7 @@ async function check(name: string, spec: Case, group: ProcessGroup): Promise<Out
     (sum, value, index) => sum + value * Number(gradient[index] ?? 0),
     0,
   );
-  // An invariant input's gradient is whole on every rank; the others' are terms of a sum.
+  // An invariant input has the whole gradient on every rank. The gradients of other inputs are terms of a sum.
   const total = await sumOverRanks(mine, group);
   return { name, numeric, analytic: spec.input === 'invariant' ? total / size : total };
 }

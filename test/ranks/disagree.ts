@@ -3,7 +3,7 @@ import { ddp, parallelize } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { join } from './join.ts';
 
-/** What the last rank does differently. */
+/** The ways in which the last rank differs from the others. */
 export const disagreements = {
   'the shape of a batch': async (isLast) => {
     await allReduce(ones([isLast ? 5 : 4, 3]).add(1), 'dp').data();

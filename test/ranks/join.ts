@@ -11,7 +11,7 @@ function isWorld(world: unknown): world is ThreadsWorld {
   return typeof world === 'object' && world !== null && 'memory' in world && 'regions' in world;
 }
 
-/** Makes this thread a rank of a threads world, with its tensors in its region of the shared memory. */
+/** Makes this thread a rank of a threads world. Its tensors are in its region of the shared memory. */
 export async function join(
   { rank, world }: RankContext,
   device: 'cpu' | 'interpreter' = 'cpu',

@@ -13,8 +13,8 @@ import {
 } from 'shardwise';
 
 // large-model.ts LAYERS WIDTH RATE
-// Three steps of SGD of a stack of Linear(WIDTH, WIDTH), with DDP where there are several ranks. Prints what it
-// took, and how many of the weights that are looked at were not updated as they should be.
+// Makes three steps of SGD on a stack of Linear(WIDTH, WIDTH), with DDP if there are several ranks. Prints the losses,
+// the peak memory, and how many of the checked weights were not updated correctly.
 
 const STEPS = 3;
 const BATCH = 2;
@@ -26,7 +26,7 @@ manualSeed(0);
 const stack: nn.Linear[] = [];
 for (let layer = 0; layer < layers; layer++) {
   const linear = new nn.Linear(width, width, { bias: false });
-  // The initial weights of one layer at a time are on the heap.
+  // Only one layer's initial weights at a time are on the heap.
   await linear.weight.realize();
   stack.push(linear);
 }
@@ -64,7 +64,7 @@ console.log(
 );
 await context.close();
 
-/** The last row of a tensor of each layer. */
+/** Returns the last row of a tensor of each layer. */
 async function lastRows(of: (linear: nn.Linear) => Tensor | null): Promise<readonly number[]> {
   const rows = noGrad(() => stack.map((linear) => of(linear)?.select(0, width - 1)));
   const data = await Promise.all(rows.map(async (row) => [...((await row?.data()) ?? [])]));

@@ -7,18 +7,18 @@ import { join } from './join.ts';
 
 export const vocabularySize = 8;
 
-/** Tokens of a sequence, of which each but the first is predicted from those before it. */
+/** Makes the tokens of a sequence. Each token but the first is to be predicted from those before it. */
 type Language = (random: () => number) => readonly number[];
 
-/** From a state, `likely` is the probability of its first successor, the rest that of its second. */
+/** The probability of a state's first successor. Otherwise its second successor follows. */
 export const likely = 0.8;
 
-/** Half of a copied sequence. */
+/** The length of the random half of a copied sequence. */
 export const prefixLength = 8;
 
 /** Languages whose best possible loss is known. */
 export const languages = {
-  /** A chain of states with two successors each. */
+  /** A chain of states, each with two successors. */
   markov: (random) => {
     const tokens = [Math.floor(random() * vocabularySize)];
     while (tokens.length < 2 * prefixLength) {
@@ -27,7 +27,7 @@ export const languages = {
     }
     return tokens;
   },
-  /** Random tokens, and the same ones again. */
+  /** Random tokens, followed by the same tokens again. */
   copy: (random) => {
     const prefix = Array.from({ length: prefixLength }, () =>
       Math.floor(random() * vocabularySize),
@@ -40,7 +40,10 @@ export const learned = z.object({ losses: z.array(z.number()) });
 
 export const task = z.object({ language: z.enum(['markov', 'copy']), steps: z.int() });
 
-/** A generator of numbers in [0, 1), another stream on each rank (Numerical Recipes' constants, upper bits). */
+/**
+ * Returns a generator of numbers in [0, 1), with a different stream on each rank (Numerical Recipes' constants, upper
+ * bits).
+ */
 function randomNumbers(seed: number): () => number {
   let state = BigInt(seed + 1) * 0x9e3779b97f4a7c15n;
   return () => {
@@ -49,7 +52,7 @@ function randomNumbers(seed: number): () => number {
   };
 }
 
-/** Losses of the GPT of the example, on this rank's part of batches that are new at every step. */
+/** Trains the GPT of the example on this rank's part of batches that are new at every step. Returns the losses. */
 export async function main(context: RankContext): Promise<z.infer<typeof learned>> {
   const { language, steps } = task.parse(context.data);
   await join(context);

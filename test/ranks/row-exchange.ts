@@ -5,13 +5,16 @@ import { join } from './join.ts';
 
 export const steps = 12;
 
-/** How many rows a rank sends to another in a step; also none, and all to one. */
+/**
+ * Returns the number of rows that one rank sends to another in a step. It may be 0, and in step 1 all rows go to rank
+ * 0.
+ */
 export function countOf(step: number, from: number, to: number): number {
   if (step === 1) return to === 0 ? 5 : 0;
   return (step * 5 + from * 3 + to * 7) % 6;
 }
 
-/** Each row knows where it comes from: three times the same number. */
+/** Returns the value of a row, which says where the row comes from. It is repeated three times. */
 export function rowOf(from: number, row: number): number {
   return 100 * from + row;
 }
@@ -55,7 +58,7 @@ export async function main(context: RankContext): Promise<Observations> {
     const exchange = await exchangeRows('dp', counts);
     const x = rowsOf(counts.reduce((sum, count) => sum + count, 0));
     const y = exchange.send(x);
-    // Each rank weighs what it received by its own number.
+    // Each rank multiplies the received rows by its number plus one.
     const back = exchange.sendBack(y.mul(rank + 1));
     y.mul(rank + 1)
       .sum()
@@ -63,7 +66,7 @@ export async function main(context: RankContext): Promise<Observations> {
     const received = await first(y.data());
     const returned = await first(back.data());
     const gradient = await first(x.grad?.data() ?? Promise.resolve([]));
-    // The second time the sizes are known.
+    // In the second round, the sizes are known already.
     if (step >= steps) continue;
     found.received.push(received);
     found.back.push(returned);

@@ -7,7 +7,10 @@ import { join } from './join.ts';
 
 export const found = z.record(z.string(), z.array(z.number()));
 
-/** What each rank has in the end; gradients are the rank's number plus one, and their mean over two ranks 1.5; lr is 1. */
+/**
+ * The final values on each rank. The gradient is the rank's number plus one, and its mean over two ranks is 1.5. The
+ * learning rate is 1.
+ */
 const traps: Readonly<Record<string, (gradient: number, run: Run) => Promise<sw.Tensor>>> = {
   'two losses': async (gradient) => {
     const { model, optimizer, forward } = await trained();
@@ -94,7 +97,7 @@ class Two extends sw.nn.Module {
   }
 }
 
-/** 10 for CHECKPOINT. */
+/** Returns the length of an error's code. It is 10 for CHECKPOINT, and -1 for other errors. */
 function codeLength(error: unknown): number {
   return sw.ShardwiseError.isInstance(error) ? error.code.length : -1;
 }

@@ -15,7 +15,7 @@ import {
 } from 'shardwise';
 
 // node train-from-disk.ts DIRECTORY LAYERS WIDTH
-// A process that is one rank: three steps of a model whose parameters and moments are in files.
+// This process is one rank. It makes three steps of a model whose parameters and moments are in files.
 
 const STEPS = 3;
 const BATCH = 4;
@@ -69,7 +69,7 @@ function secondsSince(time: number): number {
   return (performance.now() - time) / 1000;
 }
 
-/** The most that this process ever had in memory. */
+/** Returns the peak resident memory of this process. */
 function resident(): number {
   if (process.platform !== 'linux') return process.resourceUsage().maxRSS * 1024;
   const [, kibibytes = ''] =

@@ -3,7 +3,7 @@ import { ddp, fsdp, parallelize } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { join } from './join.ts';
 
-/** In the first step rank 0 has two backward passes and rank 1 has one, in the second it is the other way round. */
+/** In the first step, rank 0 has two backward passes and rank 1 has one. In the second step it is the reverse. */
 export async function main(context: RankContext): Promise<string> {
   await join(context, 'interpreter');
   const strategy = context.data === 'ddp' ? ddp() : fsdp();

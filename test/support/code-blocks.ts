@@ -1,12 +1,12 @@
 /** A fenced block of TypeScript in a markdown file. */
 export interface CodeBlock {
-  /** `packages/core/README.md:12`, the line of the fence. */
+  /** The file and the line of the fence, such as `packages/core/README.md:12`. */
   readonly name: string;
   /** A `program` is complete and runs; a `fragment` is only type-checked. */
   readonly kind: 'program' | 'fragment';
-  /** With the declarations of a comment that stands directly above a fragment. */
+  /** The code. A fragment includes the declarations in a comment directly above it. */
   readonly code: string;
-  /** What a program must print, in this order: the texts of its `// prints …` comments. */
+  /** The texts that a program must print, in this order. They come from its `// prints …` comments. */
   readonly prints: readonly string[];
 }
 
@@ -14,8 +14,8 @@ const FENCE =
   /(?:<!-- ts\n(?<declarations>[^]*?)-->\s*)?^```ts(?<words>[^\n]*)\n(?<code>[^]*?)^```$/gm;
 
 /**
- * The blocks marked `ts`. Throws where the mark has other words than `fragment`: a misspelt one
- * would be run, or not be checked.
+ * Returns the blocks marked `ts`. Throws if the mark has a word other than `fragment`, because a misspelt one would be
+ * run or not be checked.
  */
 export function codeBlocks(file: string, markdown: string): readonly CodeBlock[] {
   return [...markdown.matchAll(FENCE)].map((match) => {

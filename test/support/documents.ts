@@ -4,7 +4,7 @@ import { codeBlocks, type CodeBlock } from './code-blocks.ts';
 
 export const repository: string = dirname(dirname(import.meta.dirname));
 
-/** Documents whose code is checked, by their paths in the repository. */
+/** The paths in the repository of the documents whose code is checked. */
 export const documents: readonly string[] = [
   'README.md',
   'CONTRIBUTING.md',
@@ -20,7 +20,7 @@ export function blocksOf(path: string): readonly CodeBlock[] {
   return codeBlocks(path, readDocument(path));
 }
 
-/** A file for each block: `packages-core-README-12.ts` for the block at line 12 of that README. */
+/** Returns a file name for each block: `packages-core-README-12.ts` for the block at line 12 of that README. */
 export function fileNameOf(block: CodeBlock): string {
   return `${block.name.replace(/\.md:/, '-').replaceAll(/[^\w-]/g, '-')}.ts`;
 }

@@ -2,7 +2,7 @@ import { expect } from 'vitest';
 import type { CodeBlock } from './code-blocks.ts';
 import type { Ended } from './run-command.ts';
 
-/** The program ended well, said nothing on stderr, and printed what its comments promise. */
+/** Expects that the program ended without an error, wrote nothing to stderr, and printed what its comments promise. */
 export function expectRun(run: Ended, block: CodeBlock): void {
   expect({ exitCode: run.exitCode, stderr: run.stderr }, run.output).toEqual({
     exitCode: 0,

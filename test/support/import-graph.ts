@@ -1,17 +1,20 @@
 import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 
-/** `import … from 'x'`, `export … from 'x'` and `import 'x'` as statements, and `import('x')`; what only brings types is not loaded. */
+/**
+ * Matches the statements `import … from 'x'`, `export … from 'x'` and `import 'x'`, and `import('x')`. Statements that
+ * only import types load nothing.
+ */
 const IMPORTS = [
   /^(?:import|export)\b(?!\s+type\b)[^;'"]*?\bfrom\s*['"](?<specifier>[^'"]+)['"]/gm,
   /^import\s*['"](?<specifier>[^'"]+)['"]/gm,
   /\bimport\(\s*['"](?<specifier>[^'"]+)['"]/g,
 ];
 
-/** All that an entry point loads: its own files, and the packages and built-in modules outside. */
+/** Everything that an entry point loads: its own files, and the packages and built-in modules outside them. */
 export interface ImportGraph {
   readonly files: readonly string[];
-  /** A specifier, and the files that name it. */
+  /** The files that import each outside specifier. */
   readonly outside: ReadonlyMap<string, readonly string[]>;
 }
 

@@ -12,15 +12,15 @@ import {
 
 /** An operation of a recorded program: its operands, and its parameters by name. */
 export interface Call {
-  /** Operand `index` as a tensor. */
+  /** Returns operand `index` as a tensor. */
   tensor(index: number): Tensor;
-  /** Operand `index`, which may be a number. */
+  /** Returns operand `index`, which may be a number. */
   operand(index: number): Operand;
   readonly count: number;
   number(name: string): number;
-  /** Numbers joined by x; `.` is none. */
+  /** Returns a parameter that is a list of numbers, joined by x. `.` is the empty list. */
   list(name: string): number[];
-  /** Undefined where the parameter is not there. */
+  /** Returns undefined if the call has no such parameter. */
   text(name: string): string | undefined;
 }
 
@@ -71,7 +71,7 @@ function topK(call: Call): { values: Tensor; indices: Tensor } {
   return call.tensor(0).topK(call.number('k'), { dim: call.number('dim'), largest });
 }
 
-/** `t1` is operand 1, `1:3` a slice. */
+/** Parses an index. `t1` is operand 1, and `1:3` is a slice. */
 function indexOf(text: string, call: Call): Index {
   if (text === ':' || text === '...') return text;
   if (text === 'null') return null;
@@ -87,7 +87,7 @@ function element(text: string): number {
   return Number(text.replace('inf', 'Infinity'));
 }
 
-/** What tools/golden-programs.py has under the same names. */
+/** The operations, under the names that tools/golden-programs.py uses. */
 export const operations: Readonly<Record<string, Operation>> = {
   neg: (call) => call.tensor(0).neg(),
   abs: (call) => call.tensor(0).abs(),

@@ -12,7 +12,7 @@ const recorded = z.object({
   grad: z.array(z.string()),
 });
 
-/** A program in the words of tools/golden-programs.py, and what PyTorch made of it. */
+/** A program in the notation of tools/golden-programs.py, and the results of PyTorch. */
 export type RecordedProgram = z.infer<typeof recorded>;
 
 const sizedPrograms = z.object({
@@ -23,7 +23,10 @@ const sizedPrograms = z.object({
   ),
 });
 
-/** Programs that were recorded at several sizes, the first ones all different and above 1: one program for each. */
+/**
+ * Reads programs that were recorded at several sizes. Returns one program for each size. The first sizes of a program
+ * are all different and above 1.
+ */
 export function readSizedPrograms(file: URL | string): readonly (readonly RecordedProgram[])[] {
   const contents: unknown = JSON.parse(readFileSync(file, 'utf8'));
   const { programs } = sizedPrograms.parse(contents);
@@ -36,8 +39,8 @@ export function readPrograms(file: URL | string): readonly RecordedProgram[] {
 }
 
 /**
- * What differs from PyTorch's results when the program runs on this rank's device. With `anySize` its inputs' sizes are
- * declared to vary, so that it runs a plan that takes any.
+ * Returns the differences from PyTorch's results when the program runs on this rank's device. With `anySize`, the sizes
+ * of its inputs are declared to vary, so that it runs with a plan for any size.
  */
 export async function differences(program: RecordedProgram, anySize = false): Promise<string[]> {
   const inputs = program.in.map((line) => declare(line, anySize));
@@ -62,20 +65,20 @@ export async function differences(program: RecordedProgram, anySize = false): Pr
   return found;
 }
 
-/** The inputs, and after them what each line computes. */
+/** Returns the inputs, followed by the result of each line. */
 export function valuesOf(program: RecordedProgram, inputs: readonly Tensor[]): Tensor[] {
   const values = [...inputs];
   for (const line of program.do) values.push(compute(line, values));
   return values;
 }
 
-/** A program's roots and reads. */
+/** Returns the program's roots, followed by its reads. */
 export function resultsOf(program: RecordedProgram, inputs: readonly Tensor[]): Tensor[] {
   const values = valuesOf(program, inputs);
   return [...numbers(program.roots), ...numbers(program.reads)].map((id) => at(values, id));
 }
 
-/** An input of a program: its values, and whether its gradient is wanted. */
+/** An input of a program: its values, and whether its gradient is requested. */
 export interface ProgramInput {
   readonly dtype: 'f32' | 'i32' | 'bool';
   readonly shape: readonly number[];
@@ -100,7 +103,7 @@ function declare(line: string, anySize: boolean): Tensor {
   return isTrained ? x.requiresGrad_() : x;
 }
 
-/** `isLeaf`: as one whose sizes can be declared, or whose gradient is kept. */
+/** Makes a tensor from elements. If `isLeaf`, its sizes can be declared and its gradient is kept. */
 function written(
   elements: readonly number[],
   shape: readonly number[],

@@ -1,13 +1,14 @@
 import { registerHooks } from 'node:module';
 
-// Preloaded with --import by every process and thread of a test. Each imports about a thousand modules of this repository. Node looks
-// for every one of them on the disk and for the package.json above it, which takes a third of the time that ranks need to begin.
+// Every process and thread of a test preloads this file with --import. Each imports about a thousand modules of this
+// repository. Node looks on the disk for each of them and for the package.json above it, which takes a third of the
+// time that ranks need to start.
 
 const repository = new URL('../../', import.meta.url).href;
-/** What the names of workspace packages mean, which is the same in all of their sources. */
+/** The resolved names of workspace packages. They are the same in all sources of the repository. */
 const workspacePackages = new Map<string, string>();
 
-/** Users' scripts that cannot be loaded say why in their stack, in which this file has no place. */
+/** Removes this file from the stack of an error. A user's script that cannot be loaded prints that stack. */
 function withoutThisFile(error: unknown): unknown {
   if (error instanceof Error)
     error.stack = error.stack?.replace(/\n.*\/resolve-sources\.ts:.*$/gm, '') ?? '';

@@ -6,19 +6,19 @@ export interface Ended {
   readonly exitCode: number | null;
   readonly stdout: string;
   readonly stderr: string;
-  /** What both streams said, for the message of a failed test. */
+  /** The output of both streams, for the message of a failed test. */
   readonly output: string;
 }
 
 export interface CommandOptions {
   readonly cwd: string;
-  /** Whether workspace packages are found as sources, as everywhere in the tests. Default: true. */
+  /** Whether workspace packages resolve to their sources, as in all other tests. Default: true. */
   readonly fromSource?: boolean;
 }
 
 const isWindows = process.platform === 'win32';
 
-/** Runs a program to its end; `command` is `node` or a command that npm has installed. */
+/** Runs a program to its end. `command` is `node` or a command that npm has installed. */
 export function runCommand(
   command: string,
   args: readonly string[],
@@ -39,8 +39,8 @@ export function runCommand(
 }
 
 /**
- * This process's environment with the repository's Node and commands first, and without what
- * `npm test` tells its script about itself: a npm below would take it for its own project.
+ * Returns this process's environment with the repository's Node and commands first. It leaves out the variables that
+ * `npm test` sets for its script, because an npm below it would take the repository for its own project.
  */
 function environment(fromSource: boolean): NodeJS.ProcessEnv {
   const env = Object.fromEntries(

@@ -10,18 +10,18 @@ export const exampleScript: string = join(repository, 'examples', 'gpt', 'train.
 
 export interface RunShardwiseOptions {
   readonly cwd: string;
-  /** Called once, when stdout holds the text. */
+  /** Calls `act` once, as soon as stdout contains the text. */
   readonly when?: {
     readonly prints: string;
     readonly act: (launcher: ChildProcess) => unknown;
   };
-  /** Where it runs. Default: on this host. */
+  /** The host where the command runs. Default: this host. */
   readonly host?: TestHost;
-  /** Beside the variables of this process. */
+  /** Variables in addition to those of this process. */
   readonly variables?: Readonly<Record<string, string>>;
 }
 
-/** The `shardwise` command, as a process of its own that runs the sources. */
+/** Runs the `shardwise` command from the sources, in a process of its own. */
 export function runShardwise(
   args: readonly string[],
   { cwd, when, host, variables }: RunShardwiseOptions,

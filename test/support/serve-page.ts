@@ -10,7 +10,7 @@ const isolation = {
 
 export interface ServedPage extends AsyncDisposable {
   readonly url: string;
-  /** What the page posts to /result; rejects with what it posts to /failure. */
+  /** Resolves to what the page posts to /result. Rejects with what it posts to /failure. */
   readonly result: Promise<unknown>;
 }
 
@@ -22,14 +22,14 @@ export interface PageFile {
 export interface ServePageOptions {
   /** Whether the page is isolated from others, so that its workers can share memory. */
   readonly isolated: boolean;
-  /** The file at a path; undefined where there is none. */
+  /** Returns the file at a path, or undefined if there is none. */
   readonly fileAt: (pathname: string) => PageFile | undefined;
 }
 
-/** Serves a page to a browser on this machine, and takes the result that the page posts. */
+/** Serves a page to a browser on this machine and receives the result that the page posts. */
 export async function servePage({ isolated, fileAt }: ServePageOptions): Promise<ServedPage> {
   const result = Promise.withResolvers<unknown>();
-  // The test may end before it looks.
+  // The test may end before it looks at the result.
   result.promise.catch(() => {});
   const server = createServer((request, response) => {
     const { pathname } = new URL(request.url ?? '/', 'http://localhost');

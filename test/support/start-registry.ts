@@ -8,19 +8,25 @@ import { runCommand } from './run-command.ts';
 
 export interface Registry {
   readonly url: string;
-  /** A file of npm's settings that has npm publish there, and install from there. */
+  /** An npm settings file that makes npm publish to this registry and install from it. */
   readonly userConfig: string;
   close(): Promise<void>;
 }
 
-/** What installs Verdaccio: of its dependencies one asks for a tag that not every mirror has. */
+/**
+ * The package that installs Verdaccio. One of its dependencies asks for a tag that not every mirror has, so the version
+ * is overridden.
+ */
 const manifest = {
   private: true,
   dependencies: { verdaccio: '6.10.4' },
   overrides: { 'node-fetch': '2.7.0' },
 };
 
-/** A package registry on loopback with our packages; all others it takes from where npm would. Its files are in `folder`. */
+/**
+ * Starts a package registry on loopback that holds our packages. It gets all other packages from the registry that npm
+ * uses. Its files are in `folder`.
+ */
 export async function startRegistry(folder: string): Promise<Registry> {
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, 'package.json'), JSON.stringify(manifest));

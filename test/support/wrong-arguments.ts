@@ -1,16 +1,16 @@
-/** One argument of a call as it should be, and what plain JavaScript may write in its place. */
+/** A correct argument of a call, and the wrong values that plain JavaScript may pass instead. */
 export interface Argument {
   readonly given: unknown;
   readonly wrong: readonly unknown[];
-  /** Whether it may be left out. */
+  /** Whether the argument may be left out. */
   readonly isOptional?: boolean;
 }
 
-/** A call with each of its arguments, also those that may be left out. */
+/** A call with all of its arguments, including optional ones. */
 export interface Call {
   readonly call: (...given: never[]) => unknown;
   readonly takes: readonly Argument[];
-  /** Whether any number of arguments may follow. */
+  /** Whether any number of further arguments is allowed. */
   readonly isOpen?: boolean;
 }
 
@@ -18,10 +18,10 @@ const strange: readonly unknown[] = [null, {}, (): number => 1];
 const notNumbers: readonly unknown[] = [...strange, '1', true, [[1]]];
 
 export const tensor = (given: unknown): Argument => ({ given, wrong: [...notNumbers, 1] });
-/** A tensor or a number. */
+/** An argument that is a tensor or a number. */
 export const operand = (given: unknown): Argument => ({ given, wrong: notNumbers });
 export const number = (given: number): Argument => ({ given, wrong: notNumbers });
-/** A number that is not NaN. */
+/** An argument that is a number other than NaN. */
 export const setting = (given: number): Argument => ({ given, wrong: [...notNumbers, Number.NaN] });
 export const whole = (given: number): Argument => ({
   given,
@@ -32,12 +32,12 @@ export const text = (given: string): Argument => ({
   given,
   wrong: [...strange, 1, true, 'surprise'],
 });
-/** Whole numbers. */
+/** An argument that is a list of integers. */
 export const list = (given: readonly number[]): Argument => ({
   given,
   wrong: [...strange, 1, true, '1', given.map(String), given.map((size) => size + 0.5)],
 });
-/** A dim, or several. */
+/** An argument that is a dim or several dims. */
 export const dims = (given: number | readonly number[]): Argument => ({
   given,
   wrong: [...strange, '1', true, ['0'], [0.5], 0.5, Number.NaN],
@@ -54,7 +54,7 @@ export const options = (given: object): Argument => ({
   given,
   wrong: [null, () => 1, '1', 1, true, [], { surprise: 1 }],
 });
-/** An object that is no table of options. */
+/** An argument that is an object, but not a table of options. */
 export const object = (given: unknown): Argument => ({ given, wrong: [null, 1, true, '1'] });
 export const optional = (argument: Argument): Argument => ({ ...argument, isOptional: true });
 
@@ -66,7 +66,7 @@ function show(value: unknown): string {
   return value.constructor === Object ? JSON.stringify(value) : value.constructor.name;
 }
 
-/** Every call with one argument wrong, missing or too many, and how to show it. */
+/** Yields each call with one argument wrong, missing or too many, and the text that shows it. */
 function* wrongCalls({
   takes,
   isOpen = false,
@@ -81,7 +81,7 @@ function* wrongCalls({
   for (const value of [{ alpha: 2 }, true]) yield [`one more: ${show(value)}`, [...right, value]];
 }
 
-/** What is wrong in a call and neither an error nor a rejection: which of them, and what the others throw. */
+/** Returns the wrong calls that did not fail as expected, with the error that they threw, if any. */
 export async function unnoticed(
   call: Call,
   isExpected: (error: unknown) => boolean,

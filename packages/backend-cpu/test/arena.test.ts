@@ -15,7 +15,7 @@ function disjoint(a: ArenaBuffer, b: ArenaBuffer): boolean {
   return a.byteOffset + a.byteLength <= b.byteOffset || b.byteOffset + b.byteLength <= a.byteOffset;
 }
 
-/** Allocate so many bytes, or free the n-th live buffer. */
+/** Operations that allocate a number of bytes, or free the n-th live buffer. */
 const operations = fc.array(
   fc.oneof(
     fc.record({ alloc: fc.integer({ min: 0, max: 20_000 }) }),

@@ -26,7 +26,7 @@ function numbers(shape: readonly number[], seed: number): Tensor {
 
 type Results = readonly Float32Array[];
 
-/** Attention and its gradients by queries, keys and values, on a device with these options. */
+/** Computes attention and its gradients with respect to queries, keys and values on a device with these options. */
 async function attend(options: CpuOptions, shapes: Shapes, half = false): Promise<Results> {
   setRank({ device: await cpu(options) });
   const { batch, groups, perGroup, queries, keys, width, valueWidth, causal } = shapes;
@@ -67,7 +67,7 @@ const usual: Shapes = {
   causal: true,
   mask: false,
 };
-/** Products and softmax of all scores. */
+/** Options of a device that computes attention from products and a softmax over all scores. */
 const dense = { loops: 'webassembly' } as const;
 const device = await cpu();
 const isNative = device.limits.native.has('attention');
@@ -101,7 +101,7 @@ describe.skipIf(!isNative)('attention block by block', () => {
     ['a mask', { ...usual, causal: false, mask: true }],
   ])('is that of 16 bits under autocast, with %s', async (_, shapes) => {
     expectClose(await attend({}, shapes, true), await attend(dense, shapes, true), 2e-2);
-    // Nearer to exact weights than their 8 bits are.
+    // The result is close to attention in f32, although the weights have only 8 significant bits.
     expectClose(await attend({}, shapes, true), await attend({}, shapes), 4e-2);
   });
 
@@ -129,7 +129,7 @@ describe.skipIf(!isNative)('attention block by block', () => {
     };
     const [short, long] = [await peakOf(1024), await peakOf(2048)];
     expect(long / short).toBeLessThan(2.1);
-    // Scores of one head alone would take twice as much.
+    // The scores of a single head would take twice this limit.
     expect(long).toBeLessThan((4 * 2048 * 2048) / 2);
   });
 });

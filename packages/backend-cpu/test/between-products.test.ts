@@ -4,7 +4,7 @@ import { cpu } from '../src/cpu.ts';
 import { binary, download, f32, matmul, programOf, upload } from './support.ts';
 import { erf } from './wasm/erf.ts';
 
-/** Large enough for passes over memory to count. */
+/** The size is large enough for passes over memory to count. */
 const T = 72;
 const square = f32(T, T);
 
@@ -89,7 +89,7 @@ describe('between matrix products', () => {
       inputs: [2],
       ...square,
     };
-    // A product with the identity shows the elements themselves.
+    // The product with the identity matrix returns the elements unchanged.
     const identity = a.map((_, at) => (at % T === Math.floor(at / T) ? 1 : 0));
     const actual = await run([matmul(0, 1, square), gelu, matmul(3, 1, square)], [a, identity]);
     expectClose(

@@ -2,7 +2,7 @@ import { cpu } from '@shardwise/backend-cpu';
 import { backendSuite } from '@shardwise/testing';
 import { testSuite } from '@shardwise/testing/vitest';
 
-// What a processor without AVX-512 computes with.
+// This is what a processor without AVX-512 computes with.
 testSuite(
   backendSuite({
     name: 'cpu, by AVX2',

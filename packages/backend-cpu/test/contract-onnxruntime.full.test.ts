@@ -2,7 +2,7 @@ import { cpu } from '@shardwise/backend-cpu';
 import { backendSuite } from '@shardwise/testing';
 import { testSuite } from '@shardwise/testing/vitest';
 
-// What a processor that knows none of our instructions computes with, or a system that refuses executable pages.
+// This is what is used when the processor knows none of our instructions, or when the system refuses executable pages.
 testSuite(
   backendSuite({
     name: 'cpu, by ONNX Runtime',

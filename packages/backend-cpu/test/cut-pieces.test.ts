@@ -25,7 +25,7 @@ const support: KernelSupport = {
   rest: sessions,
 };
 
-/** Large enough for a kernel. */
+/** The tensor is large enough for a kernel. */
 const type = f32(100, 100);
 
 function compile(program: Program): { segment: Segment; flow: Dataflow; pieces: PieceProgram[] } {

@@ -34,7 +34,7 @@ afterEach(() => {
 });
 const notices = (): unknown[] => warn.mock.calls.map(([text]) => text);
 
-/** Pages of the system, of which those may not become executable that `refuses` names by their number. */
+/** The system's pages, except that making page number n executable fails when `refuses(n)` is true. */
 function refusing(refuses: (page: number) => boolean): CodePages & { readonly held: Set<bigint> } {
   let count = 0;
   const held = new Set<bigint>();
@@ -54,7 +54,7 @@ function refusing(refuses: (page: number) => boolean): CodePages & { readonly he
   };
 }
 
-/** Code whose products of bf16 with f32 sums round these, and store half as many bytes. */
+/** Faulty code: where it should store a bf16 product as f32, it rounds to bf16 and stores half as many bytes. */
 function wrongHalves(code: ProductCode): ProductCode {
   const wrong = (kind: ProductKind): ProductKind =>
     kind === 'bf16 to f32' ? 'bf16 to bf16' : kind;
@@ -65,7 +65,7 @@ function wrongHalves(code: ProductCode): ProductCode {
   };
 }
 
-/** Code that packs all operands as if the elements along k lay apart. */
+/** Faulty code that packs every operand as if its elements along k were not adjacent. */
 function wrongPacking(code: ProductCode): ProductCode {
   return { ...code, packing: (side, packing) => code.packing(side, packing, false) };
 }
@@ -95,7 +95,7 @@ async function squareOfExp(backend: CpuBackend): Promise<number[]> {
   return download(backend, output);
 }
 
-/** A backend whose products are made by a machine, which computes all the same. */
+/** Returns a backend that makes its products with this machine, and checks that it computes correctly. */
 async function backendWith(found: ProductMachine): Promise<CpuBackend> {
   const backend = backendOf(() => found, createLoops('own', newest));
   expect(await squareOfExp(backend)).toEqual([2, 2, 2, 2]);
@@ -154,7 +154,7 @@ describe.skipIf(!hasCode)('products whose machine code computes something else',
 
 describe.skipIf(!hasCode)('where the system refuses executable pages', () => {
   it('ONNX Runtime makes products after a notice, and the report says so', async () => {
-    // The first page asks the processor what it has.
+    // Page 0 holds the code that asks the processor for its features.
     for (const first of [0, 1]) {
       warn.mockClear();
       const pages = refusing((page) => page >= first);
@@ -204,7 +204,8 @@ describe.skipIf(!hasCode)('where the system refuses executable pages', () => {
   });
 
   it('of loops that come later, WebAssembly runs those, and the report says both', async () => {
-    // Before them come the question to the processor, what calls loops, and the loop that is tried.
+    // The first three pages are for the query of the processor's features, the code that calls loops, and the loop that
+    // is tried.
     const found = findLoopMachine(
       newest,
       refusing((page) => page >= 3),

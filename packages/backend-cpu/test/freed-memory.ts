@@ -4,8 +4,8 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { cpu } from '../src/cpu.ts';
 
-// Says by how many bytes this process is larger after arrays of a mebibyte have come and gone, before which a large one
-// has told glibc to keep what is freed.
+// Reports by how many bytes this process has grown after arrays of one mebibyte have come and gone. A large array that
+// was freed before has made glibc keep freed memory.
 
 const MIB = 1024 * 1024;
 
@@ -22,12 +22,15 @@ const most = residentBytes() - before;
 const left = (await residentBytesOnce((bytes) => bytes - before <= 4 * MIB)) - before;
 process.send?.({ most, left });
 
-/** Arrays whose every page is in memory, which nothing refers to. */
+/** Allocates arrays, touches every page of them, and drops them. */
 function make(count: number, byteLength: number): void {
   Array.from({ length: count }, () => new Uint8Array(byteLength).fill(1));
 }
 
-/** Freed array buffers are given back by another thread, so this may take a while. It ends after four seconds in any case. */
+/**
+ * Waits until the resident memory is low, for four seconds at most. Another thread gives freed array buffers back, so
+ * this may take a while.
+ */
 async function residentBytesOnce(isLow: (bytes: number) => boolean): Promise<number> {
   let bytes = residentBytes();
   for (let tries = 0; tries < 100 && !isLow(bytes); tries++) {

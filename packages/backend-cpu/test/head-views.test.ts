@@ -18,7 +18,10 @@ const sessions = onnxRest(new Sessions(1));
 const [B, T, H, D] = [2, 10, 3, 16];
 const params = { causal: true, scale: 0.3, rounding: 'none' } as const;
 
-/** Values of queries, keys and values in one, as heads: [B, T, 3HD] -> three of [B, H, T, D]. The last one is value 5. */
+/**
+ * Splits one tensor of queries, keys and values into heads: [B, T, 3HD] -> three of [B, H, T, D]. The last of them is
+ * value 5.
+ */
 const heads: readonly Instruction[] = [
   { op: 'reshape', params: { shape: [B, T, 3 * H, D] }, inputs: [0], ...f32(B, T, 3 * H, D) },
   { op: 'permute', params: { order: [0, 2, 1, 3] }, inputs: [1], ...f32(B, 3 * H, T, D) },
@@ -42,7 +45,7 @@ const attention = (q: number, k: number, v: number): Instruction => ({
   ...f32(B, H, T, D),
 });
 
-/** How often rows are copied. */
+/** The number of row copies in a program. */
 function copiesOf(program: Program): number {
   const { pieces } = analyse(
     program,
@@ -74,7 +77,7 @@ describe('heads of attention', () => {
     expect(copiesOf(programOf({ inputs, instructions, outputs: [6] }))).toBeGreaterThan(0);
   });
 
-  /** Attention and the gradient of what its queries, keys and values are parts of. */
+  /** Returns attention, and the gradient of the tensor that queries, keys and values are parts of. */
   async function attend(
     split: (x: Tensor) => readonly Tensor[],
     { half, keepsCopies }: { readonly half: boolean; readonly keepsCopies: boolean },
@@ -123,7 +126,7 @@ describe('heads of attention', () => {
 });
 
 describe('gradients of attention', () => {
-  /** All gradients, put together, as value 11. */
+  /** A program that joins all gradients into value 11. */
   function joined(dtype: 'f32' | 'bf16', outputs: readonly number[]): Program {
     const typed = (...shape: number[]) => ({ shape, dtype });
     const type = typed(B, H, T, D);
@@ -160,7 +163,10 @@ describe('gradients of attention', () => {
     expect(copiesOf(joined('f32', [11, 7]))).toBeGreaterThan(0);
   });
 
-  /** By queries, keys and values; `joins` says whether these are parts of one tensor, of which this is the gradient then. */
+  /**
+   * Returns the gradients with respect to queries, keys and values. If `joins` is true, they are parts of one tensor,
+   * and the result is the gradient of that tensor.
+   */
   async function gradientsOf(
     queries: number,
     causal: boolean,
@@ -199,7 +205,7 @@ describe('gradients of attention', () => {
     );
     y.to('f32').square().sum().backward();
     if (joins) return Array.from(await (whole.grad ?? whole).data(), Number);
-    // Which element of the whole each element of a part is.
+    // The index in the whole tensor of each element of a part.
     const places = split(
       fromData(
         Float32Array.from({ length }, (_, i) => i),
@@ -234,7 +240,7 @@ describe('gradients of attention', () => {
 });
 
 describe('a view with other dims', () => {
-  /** Where each element lies, in the order of its indices. */
+  /** The memory positions of the elements of a view, in the order of their indices. */
   function placesOf({ elementOffset, dims }: View): number[] {
     return dims.reduce(
       (places, { size, stride }) =>

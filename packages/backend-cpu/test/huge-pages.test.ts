@@ -3,7 +3,7 @@ import koffi from 'koffi';
 import { describe, expect, it } from 'vitest';
 import { cpu } from '../src/cpu.ts';
 
-/** Flags of the kernel for the mapping that an address of this process lies in. */
+/** The kernel's flags of the mapping that contains an address of this process. */
 function flagsAt(address: bigint): readonly string[] {
   const mappings = readFileSync('/proc/self/smaps', 'utf8').split(/^(?=[0-9a-f]+-[0-9a-f]+ )/m);
   const found = mappings.find((mapping) => {
@@ -24,7 +24,7 @@ describe.runIf(hasHugePages)('the memory of a CPU backend', () => {
   it('asks for huge pages in its own part of a memory and nowhere else', async () => {
     const part = 64 * 65_536;
     const memory = new WebAssembly.Memory({ initial: 192, maximum: 192, shared: true });
-    // Ends that are no page's.
+    // The part does not begin or end at a page boundary.
     await cpu({ memory, byteOffset: part + 64, byteLength: part - 128 });
     const base = koffi.address(new Uint8Array(memory.buffer));
     const asks = (byteOffset: number): boolean => flagsAt(base + BigInt(byteOffset)).includes('hg');

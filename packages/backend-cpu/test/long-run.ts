@@ -9,7 +9,7 @@ export interface LongRun {
   readonly outputs: readonly DeviceBuffer[];
 }
 
-/** A chain of products that takes long, all in one session: out = input^(2^squarings). */
+/** Prepares a chain of products that takes long and runs in one session: out = input^(2^squarings). */
 export async function prepareLongRun(backend: Backend, squarings: number): Promise<LongRun> {
   const type = f32(SIDE, SIDE);
   const executable = await backend.compile(

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { cpu, type CpuBackend } from '@shardwise/backend-cpu';
 import { bytesOf, download, f32, programOf } from './support.ts';
 
-// A tensor of more than 4 GiB, of which only the last row is ever written: the system supplies no pages for the rest.
+// The tensor has more than 4 GiB, and only its last row is ever written. The system supplies no pages for the rest.
 
 const columns = 1024;
 const rows = 2 ** 20 + 2;

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { cpu } from '../src/cpu.ts';
 import { binary, bytesOf, download, f32, programOf, upload } from './support.ts';
 
-/** out = in * in, as a program. */
+/** A program that computes out = in * in. */
 const square = programOf({
   inputs: [f32(3)],
   instructions: [binary('mul', 0, 0, f32(3))],

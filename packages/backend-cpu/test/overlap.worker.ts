@@ -2,7 +2,7 @@ import { parentPort } from 'node:worker_threads';
 import { cpu } from '../src/cpu.ts';
 import { prepareLongRun } from './long-run.ts';
 
-// Says when a run is under way, and starts the next when it is done.
+// Reports when a run is under way, and starts the next run when that one is done.
 const { executable, inputs, outputs } = await prepareLongRun(await cpu(), 60);
 for (;;) {
   const done = executable.run(inputs, outputs, { overlap: true });

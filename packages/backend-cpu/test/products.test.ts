@@ -68,7 +68,8 @@ describe('a matmul that scales and adds by itself', () => {
 
 describe('a product of 16 bits', () => {
   it.each(['f16', 'bf16'] as const)('is rounded to %s as kernels round', async (dtype) => {
-    // All that decides how f32 values are rounded: sign, exponent, and the last bits that are kept.
+    // The bits cover everything that decides how an f32 value is rounded: the sign, the exponent and the last bits that
+    // are kept.
     const tails = [0, 0x7fff, 0x8000, 0x8001];
     const heads = Array.from({ length: 2 ** 16 }, (_, head) => head);
     const bits = Uint32Array.from(
@@ -95,7 +96,7 @@ describe('a product of 16 bits', () => {
     };
     const product = await narrowed([matmul(0, 1, f32(...shape))]);
     const kernel = await narrowed([constant(1, f32(...shape)), binary('mul', 0, 2, f32(...shape))]);
-    // NaN has many bit patterns, and the sum of a product may begin with +0.
+    // NaN has many bit patterns. The sum of a product may begin with +0, so zeros may differ in sign.
     const infinity = dtype === 'f16' ? 0x7c00 : 0x7f80;
     const oneNaN = (half = 0): number => ((half & 0x7fff) > infinity ? 0x7fff : half);
     const different = values.filter(

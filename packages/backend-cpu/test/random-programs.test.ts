@@ -6,7 +6,7 @@ import { cpu } from '../src/cpu.ts';
 import { wasm } from '../src/wasm/backend.ts';
 import { binary, bytesOf, constant, f32, programOf, unary } from './support.ts';
 
-/** Large enough for fused kernels of their own. */
+/** The matrices are large enough for fused kernels of their own. */
 const side = 66;
 const elements = side * side;
 const type = f32(side, side);
@@ -14,13 +14,15 @@ const inputCount = 3;
 
 type Operation = (a: number, b: number, next: number) => Instruction[];
 
-/** Each takes two matrices and appends the instructions of one more; the last is its result. */
+/**
+ * Each operation takes two matrices and appends instructions. The last one computes its result, which is a matrix too.
+ */
 const operations: Readonly<Record<string, Operation>> = {
   add: (a, b) => [binary('add', a, b, type)],
   sub: (a, b) => [binary('sub', a, b, type)],
   half: (a, _, next) => [constant(0.5, type), binary('mul', a, next, type)],
   neg: (a) => [unary('neg', a, type)],
-  // Of views that products of ours read where they lie, and of a constant that has no place before.
+  // The product reads views where they lie in memory, and a constant that has no place before the product.
   product: (a, b, next) => [
     {
       op: 'slice',
@@ -42,7 +44,7 @@ const operations: Readonly<Record<string, Operation>> = {
     constant(1 / side, type),
     { op: 'matmul', params: { transposeA: true, transposeB: false }, inputs: [a, next], ...type },
   ],
-  // For ONNX Runtime, or loops in JavaScript.
+  // This runs in ONNX Runtime or in JavaScript loops.
   sine: (a) => [unary('sin', a, type)],
   repeated: (a, b, next) => [
     { op: 'reshape', params: { shape: [6, 11, 66] }, inputs: [a], ...f32(6, 11, 66) },
@@ -58,9 +60,9 @@ const operations: Readonly<Record<string, Operation>> = {
     binary('add', next + 4, b, type),
   ],
   transpose: (a) => [{ op: 'permute', params: { order: [1, 0] }, inputs: [a], ...type }],
-  // For a kernel of its own.
+  // This has a kernel of its own.
   cumsum: (a) => [{ op: 'cumsum', params: { dim: 0, reverse: false }, inputs: [a], ...type }],
-  // Lazy steps around a reduction.
+  // These are lazy steps around a reduction.
   rowMax: (a, b, next) => [
     { op: 'max', params: { dims: [1] }, inputs: [a], ...f32(side) },
     { op: 'reshape', params: { shape: [side, 1] }, inputs: [next], ...f32(side, 1) },
@@ -113,7 +115,7 @@ const programs: fc.Arbitrary<Program> = fc
     return programOf({ inputs: [type, type, type], instructions, outputs, updates });
   });
 
-/** Outputs, then inputs as the run left them. `factor` multiplies what the inputs begin with. */
+/** Returns the outputs, followed by the inputs as the run left them. The initial inputs are multiplied by `factor`. */
 async function run(backend: Backend, program: Program, factor = 1): Promise<Float32Array[]> {
   const executable = await backend.compile(program);
   const inputs = program.inputs.map((_, input) => {
@@ -138,7 +140,7 @@ async function run(backend: Backend, program: Program, factor = 1): Promise<Floa
   return results.map((bytes) => new Float32Array(bytes.buffer, bytes.byteOffset, elements));
 }
 
-/** Of results, in parts of the largest one. */
+/** The largest difference of results, relative to the largest one. */
 const tolerance = 1e-5;
 
 function largestDifference(a: Float32Array, b: Float32Array): number {
@@ -162,7 +164,8 @@ describe('random programs of kernels, sessions, lazy steps and updates', () => {
           const wanted = expected[index] ?? new Float32Array();
           const difference = largestDifference(values, wanted);
           if (difference < tolerance) continue;
-          // A sine of large numbers: what rounding does to it is what another rounding of the inputs does.
+          // The sine of a large number amplifies rounding errors. The bound is what a small relative change of the
+          // inputs does.
           const rounded = await run(interpreter(), program, 1 + 2 ** -20);
           const sensitivity = largestDifference(rounded[index] ?? new Float32Array(), wanted);
           expect(difference, `result ${index}`).toBeLessThan(Math.max(tolerance, 4 * sensitivity));

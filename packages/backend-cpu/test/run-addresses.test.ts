@@ -59,7 +59,7 @@ describe('runs of one executable', () => {
         expect(result).toEqual(await download(fresh, expected));
         seen.push(result);
       }
-      // Inputs are updated in place, so that no two runs give the same.
+      // The inputs are updated in place, so no two runs have the same results.
       expect(new Set(seen.map((values) => values.join())).size).toBe(seen.length);
     },
   );

@@ -8,7 +8,7 @@ const x = { name: 'x', type: 'f32', shape: [3] } as const;
 const index = { name: 'index', type: 'i32', shape: [2] } as const;
 const y = { name: 'y', type: 'f32', shape: [2] } as const;
 
-/** No program of ours fails in a session, but this model does. */
+/** Our own programs never fail in a session, but this model does: its index is out of range. */
 const model = encodeModel({
   nodes: [{ op: 'Gather', domain: '', inputs: ['x', 'index'], outputs: ['y'], attributes: {} }],
   initializers: [],

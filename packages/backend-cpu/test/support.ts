@@ -1,11 +1,11 @@
 import type { Backend, DeviceBuffer, Instruction, Program, ValueType } from '@shardwise/core/spec';
 
-/** f32 of a shape. */
+/** An f32 type of this shape. */
 export function f32(...shape: number[]): ValueType {
   return { shape, dtype: 'f32' };
 }
 
-/** A program whose parts default to none. */
+/** A program whose missing parts are empty. */
 export function programOf(parts: {
   readonly inputs?: readonly ValueType[];
   readonly instructions?: readonly Instruction[];

@@ -1,4 +1,4 @@
-/** Calls `work` and counts the turns that the event loop makes until it has ended. */
+/** Calls `work` and returns the number of turns that the event loop makes until it has ended. */
 export async function turnsDuring(work: () => Promise<void>): Promise<number> {
   let turns = 0;
   let isOver = false;

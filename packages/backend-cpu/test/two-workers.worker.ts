@@ -7,7 +7,7 @@ interface Task {
   readonly byteOffset: number;
   readonly byteLength: number;
   readonly start: number;
-  /** Takes the 256 results. */
+  /** The 256 results are written here. */
   readonly results: Float32Array;
 }
 

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { cpu } from '../src/cpu.ts';
 import { binary, download, f32, matmul, programOf, unary, upload } from './support.ts';
 
-/** Large enough for fused kernels. */
+/** The matrices are large enough for fused kernels. */
 const side = 80;
 const type = f32(side, side);
 
@@ -11,7 +11,7 @@ function filled(value: number): number[] {
   return Array.from({ length: side * side }, () => value);
 }
 
-/** Runs a program on constant matrices; the inputs and the outputs afterwards, by their first element. */
+/** Runs a program on constant matrices. Returns the first elements of the inputs and of the outputs after the run. */
 async function firstElements(
   program: Program,
   inputs: readonly number[],

@@ -9,7 +9,7 @@ const ofInputs: readonly Bounds[] = [
   { least: -3, greatest: 5 },
 ];
 
-/** Bounds of the result of an instruction on inputs of 0 to 9, of -3 to 5, and one of which nothing is known. */
+/** Returns the bounds of an instruction's result. The inputs are in 0 to 9, in -3 to 5, and unknown. */
 function bounds(instruction: Instruction): Bounds | undefined {
   const values = new Values({ inputs: [i32, i32, i32], instructions: [instruction] });
   return boundsOf(values, 3, (input) => ofInputs[input]);

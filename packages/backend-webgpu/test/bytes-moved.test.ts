@@ -7,7 +7,10 @@ import { planKernels } from '../src/compile/plan-kernels.ts';
 import { wordsOf } from '../src/compile/words.ts';
 import { limits } from '../src/limits.ts';
 
-/** Words that the kernels of some programs read and write, and those that they have to: what they are given, and what they give. */
+/**
+ * Counts the words that the kernels of some programs read and write. `least` counts only the programs' inputs and
+ * outputs, which have to be moved.
+ */
 interface Moved {
   kernels: number;
   words: number;
@@ -58,7 +61,7 @@ describe('words that fused kernels move', () => {
     await parameter.grad?.realize();
     const { kernels, words, least } = await measure(() => optimizer.step());
     expect(kernels).toBe(1);
-    // Four are read, and three written.
+    // The step reads four tensors and writes three.
     expect(least).toBeGreaterThanOrEqual(7 * 4096);
     expect(words / least).toBeLessThanOrEqual(1.1);
   });

@@ -16,9 +16,9 @@ describe.skipIf(reason !== undefined)(
     const memory = new WebAssembly.Memory({ initial: 4, maximum: 4, shared: true });
     const region = { byteOffset: 65_536, byteLength: 131_072 };
     let device: WebGpuBackend;
-    /** Buffers of the device that the host maps. */
+    /** The number of mappable buffers that the device has created. */
     let created = 0;
-    /** The memory with which the group was called. */
+    /** The messages that the group was called with. */
     const messages: Uint8Array[] = [];
     let step: (value: number) => Promise<number>;
 
@@ -49,7 +49,7 @@ describe.skipIf(reason !== undefined)(
       step = async (value) => {
         const x = tensor(Array.from({ length: elements }, () => value));
         const reduced = allReduce(x.exp(), 'dp');
-        // Computed while the message travels.
+        // This value is computed while the message travels.
         const meanwhile = x.sin().retain();
         const result = reduced.sub(meanwhile).max().item();
         const ones = new Uint8Array(new Float32Array(elements).fill(1).buffer);

@@ -9,7 +9,7 @@ import { createSmallBindings, type DeviceOfSmallBindings } from './small-binding
 
 const reason = await reasonWithoutDevice(webgpu);
 const bindingBytes = 2048;
-/** Those that have values of more bytes. All others would run as they do with large bindings. */
+/** The ops whose tests have values of more bytes. All other ops would run as they do with large bindings. */
 const groups = new Set(
   [
     ['constant', 'random', 'exp', 'add', 'less', 'where', 'gelu'],
@@ -22,7 +22,7 @@ describe.skipIf(reason !== undefined)(
   `on a device of WebGPU with bindings of ${bindingBytes} bytes${reason ? ` (not here: ${reason})` : ''}`,
   () => {
     let created: DeviceOfSmallBindings | undefined;
-    /** Tests of which a kernel needs too many bindings. */
+    /** The tests in which a kernel needs too many bindings. */
     const refused: string[] = [];
 
     const create = async (): Promise<WebGpuBackend> => {

@@ -8,7 +8,7 @@ import { WebGpuBackend } from '../src/webgpu-backend.ts';
 
 const reason = await reasonWithoutDevice(webgpu);
 
-/** A backend, and the device that it computes on, for a test to break. */
+/** Returns a backend and the device that it computes on, which a test may break. */
 async function breakable(timeoutMs = 60_000): Promise<{ gpu: GPUDevice; device: WebGpuBackend }> {
   const adapter = await (await findGpu()).requestAdapter();
   const gpu = await adapter?.requestDevice();
@@ -105,7 +105,7 @@ describe.skipIf(reason !== undefined)(
       const weight = tensor([1, 2, 3]).requiresGrad_();
       await weight.realize();
       const create = gpu.createComputePipelineAsync.bind(gpu);
-      // A pipeline that does not fit its bindings.
+      // The automatic layout does not fit the bindings.
       gpu.createComputePipelineAsync = (descriptor) => create({ ...descriptor, layout: 'auto' });
       const run: Promise<Tensor> = weight.detach().exp().mul(3).realize();
       const error = await errorOf(run);

@@ -6,7 +6,7 @@ import { planKernels } from '../src/compile/plan-kernels.ts';
 import { leastTraits } from '../src/compile/device-traits.ts';
 import { limits } from '../src/limits.ts';
 
-/** A device that computes nothing, and tells which kernels a program would take. */
+/** A device that computes nothing and reports the kernels that a program would run. */
 function planningDevice(onKernels: (labels: readonly string[]) => void): Backend {
   return {
     ...interpreter(),
@@ -24,9 +24,9 @@ const shapes: readonly {
   readonly shape: readonly [number, number, number];
   readonly most: number[];
 }[] = [
-  // Of so few tokens, the second layer has few elements of many terms: its product is in parts.
+  // With so few tokens, the second layer has few elements, each with many terms. Its product is computed in parts.
   { shape: [2, 16, 64], most: [8, 27] },
-  // Gradients of weights have many terms.
+  // The gradients of weights have many terms.
   { shape: [4, 512, 128], most: [7, 28] },
   { shape: [2, 512, 384], most: [7, 27] },
 ];

@@ -6,10 +6,10 @@ import { kernelText, slotsOf } from '../src/compile/kernel-text.ts';
 import { planKernels } from '../src/compile/plan-kernels.ts';
 import { largeTiles } from '../src/kernels/product-tile.ts';
 
-/** Devices that compute nothing, but have every feature. A device must not outlive it. */
+/** Devices that compute nothing but have every feature. The devices must not outlive this object. */
 const nullDevices = create(['backend=null']);
 
-/** f16 operands, the sums rounded once, as core writes products inside of autocast. */
+/** The product of f16 operands. The sums are rounded once, as in the products that core writes inside autocast. */
 function halves(rows: number, depth: number, columns: number): Program {
   const half = (...shape: number[]) => ({ shape, dtype: 'f16' }) as const;
   const cast = (input: number, dtype: 'f32' | 'f16', ...shape: number[]): Instruction => ({
@@ -50,7 +50,7 @@ describe('products of f16', () => {
     expect(product?.text).toContain('var<workgroup> left: array<vec4<f16>, 256>;');
     expect(product?.text).toContain('var<workgroup> right: array<vec4<f16>, 256>;');
     expect(product?.text).toContain('var sum0_0 = vec4<f32>(0);');
-    // Each operand is widened before it is multiplied: a product of f16 would be rounded.
+    // Each operand is widened before the multiplication. Otherwise each product would be rounded to f16.
     expect(product?.text).toMatch(/let \w+ = vec4<f32>\(left\[/);
     expect(product?.text).not.toContain('f32_from_f16');
   });

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { fastestTile } from '../src/compile/fastest-tile.ts';
 import { largeTiles, type ProductTile } from '../src/kernels/product-tile.ts';
 
-/** A device that takes so many milliseconds for a product with each tile, and to compile a kernel. */
+/** A device on which a product takes `msOf(tile)` milliseconds. Compiling a kernel takes `compileMs` more. */
 function deviceOf(msOf: (tile: number) => number, compileMs: number) {
   const products = largeTiles.map(() => 0);
   const timeOf = async (tile: ProductTile, runs: number): Promise<number> => {
@@ -26,7 +26,8 @@ describe('the trial of tiles', () => {
   it('runs a product several times together on a fast device, whose products are shorter than waiting for them', async () => {
     const { products, timeOf } = deviceOf((tile) => (tile === 3 ? 0.4 : 0.5), 30);
     expect(await fastestTile(largeTiles, timeOf)).toBe(largeTiles[3]);
-    // 16 products of half a millisecond: the first tile is measured with 1, 4 and 16 products until then.
+    // Measuring takes 16 products of half a millisecond. To find that number, the first tile is measured with 1, 4 and
+    // then 16 products.
     expect(products).toEqual([1 + 1 + 4 + 3 * 16, ...largeTiles.slice(1).map(() => 1 + 3 * 16)]);
     const endless = deviceOf(() => 0, 0);
     await fastestTile(largeTiles, endless.timeOf);

@@ -11,7 +11,7 @@ describe('memory of the host for values that travel', () => {
     expect(taken.map(({ byteLength }) => byteLength)).toEqual([300, 400, 300]);
     expect(taken.map(({ buffer }) => buffer === memory.buffer)).toEqual([true, true, false]);
     const [first, second] = taken.map(({ byteOffset }) => byteOffset);
-    // From the first whole line on.
+    // The pool begins at the first whole line of the memory.
     expect(first).toBe(128);
     expect(second).toBeGreaterThanOrEqual(428);
   });

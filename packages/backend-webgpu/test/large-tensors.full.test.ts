@@ -41,7 +41,7 @@ describe.skipIf(reason !== undefined)(
     });
     afterAll(() => device.close());
 
-    /** What `compute` gives on the device, and on the interpreter. */
+    /** Returns what `compute` gives on the device and on the interpreter. */
     const onBoth = async <T>(compute: () => Promise<T>): Promise<readonly [T, T]> => {
       const results: T[] = [];
       for (const each of [device, interpreter()]) {
@@ -96,7 +96,7 @@ describe.skipIf(reason !== undefined)(
       expect(created.largestBinding).toBeGreaterThan(bindingBytes / 2);
     }, 300_000);
 
-    // Values of 37 KB, which take three bindings.
+    // Each value has 37 KB and takes three bindings.
     const [rows, columns] = [150, 61];
     const cases: readonly [name: string, compute: (x: Tensor, y: Tensor) => Tensor][] = [
       ['a chain of elementwise steps', (x, y) => x.mul(y).exp().add(x)],
@@ -140,7 +140,7 @@ describe.skipIf(reason !== undefined)(
       created.largestBinding = 0;
       const [ours, theirs] = await onBoth(async () => {
         const [x, y] = [rand([rows, columns]), rand([rows, columns])];
-        // Of their own, in memory.
+        // The inputs are realized, so that each is a tensor of its own in memory.
         await Promise.all([x.realize(), y.realize()]);
         return noGrad(() => compute(x, y)).data();
       });
@@ -171,7 +171,7 @@ describe.skipIf(reason !== undefined)(
       });
       const f32 = (...shape: number[]) => ({ shape, dtype: 'f32' }) as const;
       const params = { transposeA: false, transposeB: false };
-      // 2²⁷ terms, in rows of 32 KB.
+      // A sum has 2²⁷ terms, in rows of 32 KB.
       const executable = await small.compile({
         inputs: [f32(2 ** 14, 2 ** 13), f32(2 ** 13, 1)],
         instructions: [{ op: 'matmul', params, inputs: [0, 1], ...f32(2 ** 14, 1) }],
@@ -196,7 +196,7 @@ describe.skipIf(reason !== undefined)(
       const sums = async (backend: Backend): Promise<number[]> => {
         setRank({ device: backend, mesh: new LineMesh('dp', own) });
         const x = rand([100, 100]);
-        // Three values of 40 KB each wait for a collective.
+        // Three values of 40 KB each are kept while the collective runs.
         const values = [x.sin(), x.cos(), x.exp()].map((value) => value.retain());
         const reduced = allReduce(x.mul(2).sum(0), 'dp');
         const results = values.map((value) => value.mul(reduced).sum());
@@ -234,7 +234,7 @@ describe.skipIf(reason !== undefined)(
       });
       afterAll(() => setRank({ device }));
 
-      /** The sum of what is all-reduced as one message. */
+      /** All-reduces the values as one bucket and returns the sum of their elements. */
       const inOneBucket = (values: readonly Tensor[]): Tensor =>
         values
           .map((value) => allReduce(value, 'dp', { bucket: 0 }))
@@ -284,7 +284,7 @@ describe.skipIf(reason !== undefined)(
       );
 
       test('leave the device as it was: values that fit are computed', async () => {
-        // The second value begins where a binding may.
+        // The second value begins at the next offset where a binding may begin.
         const bucketBytes = 40_192 + 40_000;
         const values = [1, 2].map((value) => rand([10_000]).mul(0).add(value));
         const sum = inOneBucket(values).item();

@@ -35,7 +35,7 @@ describe('the work of a submission', () => {
   it('follows the speed that the device shows', () => {
     const limit = new WorkLimit(250);
     expect(limit.work).toBe(2.5e8);
-    // A billion in a millisecond.
+    // The device does a billion units of work per millisecond.
     for (let i = 0; i < 20; i++) limit.note(limit.work, limit.work / 1e9);
     expect(limit.work).toBeGreaterThan(1.2e11);
     expect(limit.work).toBeLessThanOrEqual(2.5e11);

@@ -92,7 +92,7 @@ describe('planKernels', () => {
   });
 
   it('checks indices before all that does not lead to them, and updates nothing before', () => {
-    // i becomes i + i, of which rows are taken; a product comes before in the program.
+    // i becomes i + i, and rows are selected by the new i. A product comes first in the program.
     const i32 = { shape: [3], dtype: 'i32' } as const;
     const rows: Instruction = {
       op: 'indexSelect',
@@ -171,7 +171,8 @@ describe('planKernels', () => {
     const traits = { ...leastTraits, mostBuffers: 6 };
     const step = planKernels({ inputs, instructions, outputs: [], updates }, traits);
     expect(step.kernels.map((kernel) => buffersOf(step, kernel))).toEqual([5]);
-    // Products read what is to be replaced and what replaces it, which so is elsewhere until the end.
+    // The products read the old parameters and also their new values, so the new values need buffers of their own until
+    // the end.
     const read = planKernels({ inputs, instructions, outputs: [14, 15, 16], updates }, traits);
     expect(read.kernels.length).toBeGreaterThan(6);
     for (const kernel of read.kernels) expect(buffersOf(read, kernel)).toBeLessThanOrEqual(6);
@@ -203,7 +204,7 @@ describe('placeTemporaries', () => {
     );
     fc.assert(
       fc.property(steps, (random) => {
-        // Products, which are kernels of their own.
+        // Each product is a kernel of its own.
         const instructions = random.map(({ back }, i) =>
           matmul(i, Math.max(0, i - back), [16, 16]),
         );
@@ -308,7 +309,7 @@ describe('products of few elements', () => {
       ['matmul', [8, 60, 50]],
       ['exp', [60, 50]],
     ]);
-    // 900 terms have no fourth part of 256, and 1,021 have no divisor.
+    // 900 terms are too few for four parts of 256 terms. 1,021 is prime, so it cannot be cut at all.
     expect(written(product([60, 900], [900, 50], [60, 50]))[0]).toEqual(['matmul', [3, 60, 50]]);
     expect(written(product([60, 1021], [1021, 50], [60, 50]))).toEqual([['matmul exp', [60, 50]]]);
   });

@@ -76,7 +76,7 @@ describe.skipIf(reason !== undefined)(
         }
         session.close();
         for (const result of results) expect(result).toEqual(results[0]);
-        // The greatest elements are those of the product itself, since relu leaves positive numbers as they are.
+        // relu leaves positive numbers as they are, so the greatest elements are those of the product itself.
         const result = new Float32Array(results[0]?.slice().buffer ?? []);
         const greatest = result.indexOf(result.reduce((a, b) => Math.max(a, b)));
         const [row, column] = [Math.floor(greatest / columns), greatest % columns];
@@ -94,7 +94,8 @@ describe.skipIf(reason !== undefined)(
     );
 
     test('have the device tried once, and then the tile that it was fastest with', async () => {
-      // On a busy machine a product takes longer than a submission may: it would be cut into several.
+      // On a busy machine a product may take longer than the usual limit of a submission. It would then be cut into
+      // several submissions.
       const device = new WebGpuBackend(await openGpu(), { ...settings, submissionMs: 60_000 });
       setRank({ device });
       manualSeed(0);

@@ -6,7 +6,7 @@ import { webgpu } from '../src/index.ts';
 const reason = await reasonWithoutDevice(webgpu);
 const [vocabulary, width, batch, length] = [40, 32, 20, 32];
 
-/** Losses of some steps, and the parameters after them. */
+/** Returns the losses of some steps, and the parameters after them. */
 async function train(): Promise<{ readonly losses: number[]; readonly parameters: Uint8Array[] }> {
   const device = await webgpu();
   setRank({ device });
@@ -25,7 +25,7 @@ async function train(): Promise<{ readonly losses: number[]; readonly parameters
     );
     const x = tensor(words.slice(0, -1), 'i32').reshape([batch, length]);
     const logits = head.forward(block.forward(table.forward(x)));
-    // Gradients of weights are sums of 640 terms, and words occur several times.
+    // Gradients of weights are sums of 640 terms, and some words occur several times.
     const loss = nn.functional.crossEntropy(
       logits.reshape([batch * length, vocabulary]),
       tensor(words.slice(1), 'i32'),

@@ -2,14 +2,14 @@ import { bufferUsage } from '../src/device/gpu-constants.ts';
 import { findGpu } from '../src/find-gpu.ts';
 import { WebGpuBackend } from '../src/webgpu-backend.ts';
 
-/** A device whose bindings have at most so many bytes, and what its kernels have bound so far. */
+/** A device whose bindings are limited to a number of bytes. It also records what its kernels have bound so far. */
 export interface DeviceOfSmallBindings {
   readonly device: WebGpuBackend;
-  /** What the device is made of. */
+  /** The underlying WebGPU device. */
   readonly gpu: GPUDevice;
-  /** Bytes of the largest binding of storage. */
+  /** The size in bytes of the largest storage binding. */
   largestBinding: number;
-  /** Sets of bindings of which one has a part of a buffer. */
+  /** The number of bind groups in which at least one binding is a part of a buffer. */
   parts: number;
 }
 

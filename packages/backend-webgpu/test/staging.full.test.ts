@@ -22,7 +22,7 @@ describe.skipIf(reason !== undefined)(
       const created = vi.spyOn(device, 'createBuffer');
       const staging = new Staging(device);
       for (let step = 0; step < 5; step++) {
-        // Sizes that differ little share memory: a loss and a bucket are of two sizes.
+        // Sizes that differ little share a buffer. A loss and a bucket have different sizes.
         const taken = [staging.take(4), staging.take(8), staging.take(5000 + step)];
         expect(new Set(taken).size).toBe(3);
         for (const buffer of taken) staging.keep(buffer);
@@ -53,7 +53,7 @@ describe.skipIf(reason !== undefined)(
       expect(created).toHaveBeenCalledTimes(6);
       take(6, 256);
       expect(created).toHaveBeenCalledTimes(8);
-      // Of 96 MiB each, two are kept.
+      // Two buffers of 96 MiB are kept.
       take(3, 96 << 20);
       take(3, 96 << 20);
       expect(created).toHaveBeenCalledTimes(12);

@@ -48,7 +48,7 @@ describe.skipIf(reason !== undefined)(
       const [reads, waits] = [device.reads, device.waits];
       for (let i = 0; i < 8; i++) await step([i, 0, 9]);
       expect(device.reads - reads).toBe(0);
-      // The second of eight steps is the first that may find another one under way.
+      // The second of the eight steps is the first that can find another step under way.
       expect(device.waits - waits).toBeLessThanOrEqual(7);
     });
 
@@ -61,7 +61,7 @@ describe.skipIf(reason !== undefined)(
         waiting++;
         losses.push(loss.finally(() => waiting--));
       }
-      // The last two steps at least were handed over before their losses were there.
+      // At least the last two steps were submitted before their losses were available.
       expect(waiting).toBeGreaterThan(0);
       const values = await Promise.all(losses);
       expect(device.reads - reads).toBe(5);

@@ -31,7 +31,8 @@ describe.skipIf(reason !== undefined)(
       const whole = await product();
       const divided = await product({ submissionMs: 1 });
       expect(whole.submissions).toBe(1);
-      // 160³ terms at a million in a millisecond: five parts of the product, and what comes before and after.
+      // The product has 160³ terms, and the device computes a million per millisecond: five submissions for its parts,
+      // and some before and after them.
       expect(divided.submissions).toBeGreaterThanOrEqual(5);
       expect(divided.submissions).toBeLessThanOrEqual(8);
       expect(divided.result).toEqual(whole.result);

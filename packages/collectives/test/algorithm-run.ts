@@ -8,30 +8,30 @@ import { reduceElements } from '../src/reduce/reduce-elements.ts';
 import type { Reducer } from '../src/reduce/reducer.ts';
 import { createLoopbackTransports, type Traffic } from '../src/transports/loopback.ts';
 
-/** One call of all ranks of a world, by one algorithm. */
+/** One call by all ranks of a world, with one algorithm. */
 export interface Run {
   readonly algorithm: Algorithm;
-  /** By rank, the number of its host. */
+  /** The number of each rank's host. */
   readonly hosts: readonly number[];
   readonly dtype: DType;
   readonly op: ReduceOp;
-  /** n of the operation's shape line. */
+  /** The n in the operation's shape line. */
   readonly elements: number;
   readonly root: number;
-  /** `splits[i][j]`: elements from rank i to rank j. */
+  /** `splits[i][j]` is the number of elements that go from rank i to rank j. */
   readonly splits: readonly (readonly number[])[];
-  /** Of value `index` on `rank`. */
+  /** Returns value number `index` of a rank. */
   readonly valueAt: (rank: number, index: number) => number;
 }
 
 export interface Outcome {
   readonly inputs: readonly Uint8Array[];
-  /** What each rank has in the end where its result goes. */
+  /** The bytes where each rank's result goes, after the call. */
   readonly outputs: readonly Uint8Array[];
   readonly traffic: readonly Traffic[];
 }
 
-/** How many elements the calls of an operation take and give, on `rank`; the same number: in place. */
+/** Returns the numbers of elements that an operation takes and gives on `rank`, and whether it works in place. */
 function elementsOf(
   { algorithm: { operation }, elements: n, root, splits }: Run,
   rank: number,
@@ -103,7 +103,7 @@ export async function play(run: Run, reducer: Reducer): Promise<Outcome> {
   return { inputs, outputs, traffic: transports.map(({ traffic }) => traffic) };
 }
 
-/** What each rank must have in the end: reductions go in rank order. */
+/** Returns what each rank must have in the end. Reductions add in rank order. */
 export function expectedOf(run: Run, inputs: readonly Uint8Array[]): readonly Uint8Array[] {
   const { algorithm, dtype, op, elements, root, splits } = run;
   const partBytes = elements * dtypes[dtype].bytes;
@@ -142,7 +142,7 @@ export function encode(dtype: DType, values: readonly number[]): Uint8Array {
     f64: () => new Float64Array(bytes.buffer).set(values),
     f32: () => new Float32Array(bytes.buffer).set(values),
     f16: () => new Float16Array(bytes.buffer).set(values),
-    // Values that are short enough to be cut off.
+    // The values have few enough bits that the lower half of an f32 is zero.
     bf16: () => {
       const words = new Uint16Array(Float32Array.from(values).buffer);
       new Uint16Array(bytes.buffer).set(words.filter((_, index) => index % 2 === 1));

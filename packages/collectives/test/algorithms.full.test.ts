@@ -20,16 +20,16 @@ import { plainReducer } from '../src/reduce/reducer.ts';
 import { SimdReducer } from '../src/reduce/simd-reducer.ts';
 import { expectedOf, play, type Run } from './algorithm-run.ts';
 
-/** Those that need no library: native ones are tried by the contract of groups over MPI. */
+/** The algorithms that need no library. The group contract over MPI covers the native ones. */
 const all: readonly Algorithm[] = Object.values(algorithms)
   .flat()
   .filter(({ supports }) => supports([[0]], false) || supports([[0, 1], [2]], false));
 const add = (a: number, b: number): number => Math.fround(a + b);
 
-// Divides by every size from 1 to 8.
+// The length is divisible by every size from 1 to 8.
 const N = 840;
 
-/** Worlds of 1 to 8 ranks, with as many on each host. */
+/** Worlds of 1 to 8 ranks, with the same number of ranks on each host. */
 const worlds = [1, 2, 3, 4, 5, 6, 8].flatMap((size) =>
   [1, 2, 3, 4, 6, 8]
     .filter((count) => count <= size && size % count === 0)
@@ -43,7 +43,7 @@ function contiguous(size: number, count: number): readonly number[] {
 function runOf(algorithm: Algorithm, hosts: readonly number[], root: number): Run {
   const size = hosts.length;
   const splits = hosts.map(() => hosts.map(() => N / size));
-  // Sevenths fill the mantissa, so that the order in which they are added shows.
+  // Sevenths fill the mantissa, so the result shows the order of additions.
   const valueAt = (rank: number, index: number): number => (100 * rank + index) / 7;
   const options = { dtype: 'f32', op: 'sum', elements: N, root, splits, valueAt } as const;
   return { algorithm, hosts, ...options };
@@ -76,7 +76,7 @@ describe.each(all)('$operation $name', (algorithm) => {
   it.each(supported)(
     'takes the rounds and bytes of its cost: $size ranks on $count hosts',
     async ({ size, count, hosts }) => {
-      // From the first rank on, as costs are those of the rank that sends most.
+      // The cost is that of the rank that sends most.
       const { traffic } = await play(runOf(algorithm, hosts, 0), plainReducer);
       const { cost } = algorithm;
       const bytes = algorithm.operation === 'barrier' ? 0 : 4 * N;
@@ -136,7 +136,9 @@ const opsOf: Record<DType, readonly ReduceOp[]> = {
 };
 const dtypeNames = Object.keys(dtypes).filter((name): name is DType => name in dtypes);
 
-/** Hosts of any sizes, numbered in any way; their ranks follow each other, or do not. */
+/**
+ * Random assignments of ranks to hosts. Hosts have any sizes and numbers, and their ranks may or may not be contiguous.
+ */
 const layout = fc.integer({ min: 1, max: 8 }).chain((size) =>
   fc.oneof(
     fc.array(fc.integer({ min: 0, max: 2 }), { minLength: size, maxLength: size }),
@@ -170,7 +172,7 @@ const randomRun = (algorithm: Algorithm): fc.Arbitrary<Run> =>
         valueAt: fc.nat(1e6).map((seed) => (rank: number, index: number) => {
           const bits = Math.imul(seed ^ Math.imul(rank + 1, 0x9e3779b1) ^ index, 0x85ebca6b);
           const small = ((bits ^ (bits >>> 15)) >>> 0) % 200;
-          // Few bits for the short floats, thirds for the long ones.
+          // Short floats get values of few bits. f32 and f64 get thirds, which have many bits.
           return dtype === 'f32' || dtype === 'f64' ? (small - 100) / 3 : small;
         }),
       }),
@@ -231,7 +233,8 @@ describe('allToAll between two hosts of four ranks', () => {
     const [pairwise, hierarchical] = await Promise.all(algorithms.allToAll.map(crossing));
     expect(pairwise?.pairs).toBe(2 * 4 * 4);
     expect(hierarchical?.pairs).toBe(2 * 4);
-    // Three to each neighbour, one of them lengths, and one to another host.
+    // Each rank sends three messages to each of its three neighbours, one of them with lengths, and one message to
+    // another host.
     expect(hierarchical?.messages).toBe(8 * (3 * 3 + 1));
     expect(hierarchical?.bytes).toBe(pairwise?.bytes);
     expect(hierarchical?.outputs).toEqual(pairwise?.outputs);
@@ -250,7 +253,8 @@ describe.each(all.filter(({ operation }) => inFragments.includes(operation)))(
   'a long call of $operation $name',
   (algorithm) => {
     it('gives every rank its result, in fragments', async () => {
-      // 2.4 MB, or 1.2: more than one fragment of 1 MiB, and fragments of all kinds that are not full.
+      // The message has 2.4 MB in f32 and 1.2 MB in bf16. That is more than one fragment of 1 MiB, and the last
+      // fragments are not full.
       const elements = 600_001;
       const hosts = [0, 0, 1];
       const valueAt = (rank: number, index: number): number => (rank + 1) * (index % 32);
@@ -259,14 +263,14 @@ describe.each(all.filter(({ operation }) => inFragments.includes(operation)))(
       const run: Run = { ...call, dtype: reduces ? 'bf16' : 'f32' };
       const { inputs, outputs } = await play(run, new SimdReducer());
       for (const [rank, expected] of expectedOf(run, inputs).entries()) {
-        // Small whole numbers are added exactly in any order.
+        // Small integers are added exactly in any order.
         expect(Buffer.compare(outputs[rank]!, expected), `rank ${rank}`).toBe(0);
       }
     });
   },
 );
 
-/** Every rank has the same bits, of nearly the same values. */
+/** Expects nearly the expected values. After an all-reduce, all ranks must have the same bits. */
 function expectClose(
   { algorithm, dtype }: Run,
   outputs: readonly Uint8Array[],
@@ -281,7 +285,7 @@ function expectClose(
       dtype === 'f32' ? numbers(bytes) : [...new Float64Array(bytes.slice().buffer)];
     const values = decode(output);
     for (const [index, value] of decode(expected[rank]!).entries()) {
-      // Of sums that nearly cancel, a part of what was added is lost.
+      // A sum that nearly cancels loses some digits of its terms.
       expect(Math.abs((values[index] ?? Number.NaN) - value)).toBeLessThanOrEqual(
         1e-5 * Math.abs(value) + 1e-3,
       );

@@ -7,7 +7,7 @@ type Message = IssuedCall<Transfer, undefined>;
 
 const limits = { timeoutMs: 1000, signal: undefined };
 
-/** A queue whose messages end when the test says so. */
+/** A queue whose messages end only when the test ends them. */
 function queueOf(options: Partial<Movement<Transfer, undefined>> = {}, isTimed = false) {
   const issued: Message[] = [];
   const aborted: unknown[] = [];
@@ -26,7 +26,7 @@ function message(peer: number): Transfer {
   return { operation: 'send', buffer: { bytes: new Uint8Array(8), dtype: 'f32' }, peer, tag: 3 };
 }
 
-/** Peers of what has not ended, oldest first. */
+/** Returns the peers of the calls that have not ended, oldest first. */
 function pendingOf(queue: CallQueue<Transfer, undefined>): readonly number[] {
   const peers: number[] = [];
   for (let next = queue.oldest; next !== undefined; next = next.next) peers.push(next.call.peer);

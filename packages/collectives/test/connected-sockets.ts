@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 
-/** Two ends of a connection, closed after the test; `far` does not read yet. */
+/** Returns the two ends of a connection, which is closed after the test. `far` does not read yet. */
 export async function connectedSockets(): Promise<{ readonly near: Socket; readonly far: Socket }> {
   const server = createServer({ pauseOnConnect: true }).listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -1,17 +1,17 @@
 import { memoryLimits } from '@shardwise/wasm-assembler';
 
-/** A rank's buffers lie in the last bytes of its arena. */
+/** The size of the range at the end of each arena in which a rank's buffers lie. */
 export const usedBytes: number = 64 << 20;
 
-/** Arenas whose last bytes all lie beyond 4 GiB. */
+/** The size of arenas whose used bytes all lie beyond 4 GiB. */
 export const wideArenaBytes: number = 2 ** 32 + usedBytes;
 
-/** Whether as many ranks can have such arenas on this machine. */
+/** Whether this machine has memory for such an arena for each of the ranks. */
 export function hasWideArenas(ranks: number): boolean {
   return (ranks + 1) * wideArenaBytes < memoryLimits().largestBytes + usedBytes;
 }
 
-/** Where a rank's buffers begin. */
+/** Returns the offset of the first byte that a rank's buffers may use. */
 export function firstUsedByte(region: {
   readonly byteOffset: number;
   readonly byteLength: number;

@@ -14,7 +14,7 @@ import {
 import { testSuite } from '@shardwise/testing/vitest';
 import { playScenario } from './play-scenario.ts';
 
-/** Ranks of one thread, on hosts that are each a world of shared memory. */
+/** Runs ranks on one thread. Each host is a shared-memory world. */
 function runOn(hostsOf: (size: number) => readonly number[], algorithm = '') {
   return async (size: number, scenario: ProcessGroupScenario): Promise<readonly RankOutcome[]> => {
     const hosts = hostsOf(size);

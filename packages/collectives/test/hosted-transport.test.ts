@@ -20,7 +20,7 @@ interface Cluster {
   readonly groups: readonly ProcessGroup[];
 }
 
-/** Two hosts of two ranks, all on this thread. */
+/** Connects two hosts with two ranks each, all on this thread. */
 function clusterOver(remotes: readonly WatchedTransport[]): Cluster {
   const worlds = [0, 1].map(() => createThreadsWorld({ size: 2, arenaBytes: 1 << 16 }));
   const transports = remotes.map((remote, rank) => {
@@ -31,7 +31,7 @@ function clusterOver(remotes: readonly WatchedTransport[]): Cluster {
   return { worlds, transports, groups };
 }
 
-/** What each rank's call rejects with, in the meantime. */
+/** Waits for the calls. Returns the error that each one rejects with, as text. */
 function failuresOf(calls: readonly Promise<unknown>[]): Promise<readonly string[]> {
   return Promise.all(
     calls.map((call) =>
@@ -135,7 +135,7 @@ describe('a hosted transport', () => {
   it('ends within its host when the remote transport fails, naming the lost rank', async () => {
     const remotes = createLoopbackTransports(4);
     const { groups, transports } = clusterOver(remotes);
-    // Rank 1 awaits a message of rank 0 only, which learns that rank 2 is lost.
+    // Rank 1 waits only for a message of rank 0. Rank 0 learns that rank 2 is lost.
     const pending = failuresOf([transports[1]!.recv(0, 5, new Uint8Array(1))]);
     remotes[2]!.close(new Error('the cable was cut'));
     expect(await pending).toEqual([expect.stringMatching(/rank 2 .*the cable was cut/)]);

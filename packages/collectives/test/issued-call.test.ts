@@ -12,7 +12,7 @@ import { IssuedCall } from '../src/call/issued-call.ts';
 const limits = { timeoutMs: 1000, signal: undefined };
 const ignore = (): void => {};
 
-/** A call that is issued, and nothing else. */
+/** Issues a call and does nothing else. */
 function issue(
   ofCall: { readonly timeoutMs: number; readonly signal: AbortSignal | undefined },
   interrupt: (reason: unknown) => void,
@@ -65,7 +65,7 @@ it('a signal interrupts a call until it has ended', async () => {
   controller.abort('enough');
   expect(reasons).toEqual(['enough']);
 
-  // One that was given before the call.
+  // This signal was already aborted before the call.
   void issue({ timeoutMs: 1000, signal }, (reason) => reasons.push(reason)).promise;
   await Promise.resolve();
   expect(reasons).toEqual(['enough', 'enough']);

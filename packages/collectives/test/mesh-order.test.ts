@@ -5,10 +5,10 @@ function grid(order: string, sizes: Readonly<Record<string, number>>): MeshRanks
   return new MeshRanks(meshOrder(order, sizes));
 }
 
-/** Megatron-LM's default. */
+/** Megatron-LM's default order of axes. */
 const megatronOrder = 'tp-cp-ep-dp-pp';
 
-/** Values of Megatron-LM's test_parallel_state. */
+/** The expected values are those of Megatron-LM's test_parallel_state. */
 describe("a mesh in Megatron's order", () => {
   it('has the first name fastest, and axes without a size of one rank', () => {
     expect(meshOrder(megatronOrder, { tp: 2, dp: 3 })).toEqual([

@@ -3,7 +3,7 @@ import type { MeshAxis } from '@shardwise/core/spec';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 
-/** DeepSpeed's test_topology. */
+/** The mesh of DeepSpeed's test_topology. */
 const pipeDataModel = new MeshRanks([
   { name: 'pipe', size: 2 },
   { name: 'data', size: 2 },
@@ -82,7 +82,7 @@ describe('the ranks of a mesh', () => {
   });
 
   it("has Megatron's two grids of one world, of which that of experts folds tp, cp and dp", () => {
-    // TP 4, CP 2, DP 8, PP 4, and EP 64, ETP 1.
+    // The dense grid is TP 4, CP 2, DP 8, PP 4. The experts' grid is EP 64, ETP 1.
     const folded = new MeshRanks([axis('pp', 4), axis('dp', 8), axis('cp', 2), axis('tp', 4)]);
     const experts = folded.groups('dp', 'cp', 'tp');
     expect(experts).toHaveLength(4);
@@ -90,7 +90,7 @@ describe('the ranks of a mesh', () => {
       expect(ranks).toEqual(Array.from({ length: 64 }, (_, index) => stage * 64 + index));
     });
     expect(folded.groups('pp')[5]).toEqual([5, 69, 133, 197]);
-    // 8 ranks with TP 2, DP 4, and EP 4, EDP 2: what of dp experts are shared out over is an axis of its own.
+    // 8 ranks with TP 2, DP 4, and EP 4, EDP 2. The part of dp that experts are sharded over is an axis of its own.
     const split = new MeshRanks([axis('edp', 2), axis('ep', 2), axis('tp', 2)]);
     expect(split.groups('ep', 'tp')).toEqual([
       [0, 1, 2, 3],

@@ -35,7 +35,7 @@ testSuite(
   }),
 );
 
-/** Of each rank's group, the ranks of the world. */
+/** Returns the world ranks that are members of each rank's group. */
 async function members(groups: readonly ProcessGroup[]): Promise<readonly (readonly number[])[]> {
   return Promise.all(
     groups.map(async (group, rank) => {

@@ -7,7 +7,9 @@ function world(size: number): readonly ProcessGroup[] {
   return createLoopbackTransports(size).map((transport) => createGroup(transport));
 }
 
-/** What each rank's barrier rejects with; undefined for ranks that do not come. */
+/**
+ * Returns what each rank's barrier rejects with. Undefined for ranks that do not come, and for barriers that succeed.
+ */
 function outcomes(
   groups: readonly ProcessGroup[],
   coming: readonly number[],

@@ -6,7 +6,7 @@ import { MpiPool } from './mpi-pool.ts';
 
 const scenarioUrl = new URL('./mpi-scenario.ts', import.meta.url);
 
-/** The contract under every MPI that is here, and what `more` adds to it. */
+/** Runs the contract under every MPI that is installed here, and the tests that `more` adds. */
 export function mpiContract(
   options: Pick<ProcessGroupContract, 'sizes' | 'randomCalls'>,
   more?: (pool: MpiPool) => void,

@@ -2,18 +2,18 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { mpiGroup } from '@shardwise/collectives/node';
 import type { ProcessGroup } from '@shardwise/core/spec';
 
-/** (module (memory 1) (func (export "load") (drop (i32.load (i32.const 65536))))) */
+/** The binary of (module (memory 1) (func (export "load") (drop (i32.load (i32.const 65536))))) */
 const OUT_OF_BOUNDS = Uint8Array.from([
   0, 97, 115, 109, 1, 0, 0, 0, 1, 4, 1, 96, 0, 0, 3, 2, 1, 0, 5, 3, 1, 0, 1, 7, 8, 1, 4, 108, 111,
   97, 100, 0, 0, 10, 12, 1, 10, 0, 65, 128, 128, 4, 40, 2, 0, 26, 11,
 ]);
 
-// A program for mpiexec in which rank 1 does what its argument names, and the others reduce until
-// they fail. Each line begins with the rank that prints it.
+// A program for mpiexec in which rank 1 does what the argument says. The other ranks reduce until they fail. Each line
+// of output begins with the rank that prints it.
 const [fault = ''] = process.argv.slice(2);
 const group = await mpiGroup();
 const { rank } = group;
-/** A long call has an inside. */
+/** A call must be long for a rank to be killed while it is inside the call. */
 const elements = fault === 'is killed inside a call' ? 1 << 22 : 2;
 
 const faults: Readonly<Record<string, () => Promise<void>>> = {
@@ -49,7 +49,7 @@ const faults: Readonly<Record<string, () => Promise<void>>> = {
   },
   leaves: async () => {
     group.close();
-    // Longer than the others may take to notice.
+    // The process lives longer than the other ranks may take to notice.
     setTimeout(() => {}, 5000);
   },
 };
@@ -58,7 +58,7 @@ try {
   await play(group);
 } catch (error) {
   say(String(error));
-  // A launcher may end all ranks as soon as one has failed: the others are to speak first.
+  // A launcher may end all ranks as soon as one has failed. The delay lets the others report first.
   if (fault !== 'throws' || rank !== 1) await delay(1000);
   throw error;
 }

@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest';
 interface Ended {
   readonly exitCode: number | null;
   readonly output: string;
-  /** By rank, what it has said. */
+  /** The output of each rank. */
   readonly said: readonly string[];
 }
 
@@ -93,7 +93,7 @@ function endsJobs(launcher: MpiLauncher): void {
     async (fault) => {
       const { exitCode, said } = await play(launcher, fault);
       expect(exitCode).not.toBe(0);
-      // The launcher may end the others before they have noticed.
+      // The launcher may have ended these ranks before they noticed the failure.
       for (const rank of [0, 2]) {
         expect(said[rank]).toMatch(/^$|rank 1 .*ended without closing the group/);
       }

@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import { deserialize, serialize } from 'node:v8';
 
-/** Between a test and its own ranks: a length, then a structured clone. */
+/** Sends a value between a test and one of its ranks, as a length followed by a structured clone. */
 export function sendFrame(socket: Socket, value: unknown): void {
   const body = serialize(value);
   const header = Buffer.alloc(4);
@@ -10,7 +10,7 @@ export function sendFrame(socket: Socket, value: unknown): void {
   socket.write(Buffer.concat([header, body]));
 }
 
-/** Emits 'frame' for each. */
+/** Emits 'frame' for each value that arrives. */
 export class FrameReader extends EventEmitter {
   #bytes: Buffer = Buffer.alloc(0);
 

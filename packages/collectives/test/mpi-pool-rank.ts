@@ -4,10 +4,10 @@ import { reportOf, type RankMessage } from '@shardwise/testing/ranks';
 import { FrameReader, sendFrame } from './mpi-frames.ts';
 import type { MpiTask } from './mpi-pool.ts';
 
-// What MpiPool runs in each process: calls what it is told with a new group of all.
+// MpiPool runs this in each process. It makes a new group of all ranks for each task and calls the task's function.
 const [path = ''] = process.argv.slice(2);
 const socket = connect(path);
-// MPI begins before anything is asked of it.
+// MPI is initialized before the first task, and the rank is reported.
 const first = await mpiGroup();
 sendFrame(socket, first.rank);
 first.close();

@@ -17,7 +17,7 @@ export interface MpiTask {
   readonly data: unknown;
 }
 
-/** Ranks that mpiexec has started, which do one task after the other: for each, a new group. */
+/** Ranks that mpiexec has started. They run one task after another, each with a new group. */
 export class MpiPool {
   readonly #launcher: MpiLauncher;
   readonly #jobs = new Map<number, Promise<Job>>();
@@ -26,7 +26,7 @@ export class MpiPool {
     this.#launcher = launcher;
   }
 
-  /** Has each of `size` ranks call the function with its group and `data`. */
+  /** Makes each of `size` ranks call the function with its group and `data`. */
   async run(
     size: number,
     moduleUrl: URL,
@@ -127,7 +127,7 @@ class Job {
     let count = 0;
     this.#server.on('connection', (socket) => {
       const frames = new FrameReader(socket);
-      // A rank says first which one it is, then how each task has ended.
+      // A rank first sends its number, and then the outcome of each task.
       frames.once('frame', (rank: number) => {
         this.#sockets[rank] = socket;
         frames.on('frame', (answer: RankMessage) => this.#answers[rank]?.(answer));

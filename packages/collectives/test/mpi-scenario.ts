@@ -6,12 +6,12 @@ import {
   type ProcessGroupScenario,
 } from '@shardwise/testing/ranks';
 
-/** One rank of the contract. */
+/** Runs one rank's part of the contract. */
 export function main(group: ProcessGroup, scenario: ProcessGroupScenario): Promise<unknown> {
   return runProcessGroupScenario(group, scenario);
 }
 
-/** Sums of ints that are too large for their dtype, and what they wrap around to. */
+/** Returns integer sums that are too large for their dtype and wrap around. */
 export async function overflow(group: ProcessGroup): Promise<readonly unknown[]> {
   const largest = { u8: 255, i32: 2 ** 31 - 1 } as const;
   const answers: unknown[] = [];

@@ -148,7 +148,7 @@ describe('objects as messages', () => {
   });
 });
 
-/** Without the prototypes of fast-check's dictionaries. */
+/** A copy without the special prototypes of fast-check's dictionaries. */
 function copyOf(value: unknown): unknown {
   return structuredClone(value);
 }

@@ -24,7 +24,7 @@ const range = (count: number): number[] => Array.from({ length: count }, (_, ind
 const factorial = (n: number): number => (n <= 1 ? 1 : n * factorial(n - 1));
 const triangle = (n: number): number => (n * (n + 1)) / 2;
 
-/** More than fits a call's first message. */
+/** A value that does not fit a call's first message. */
 const long = (rank: number): string => `${rank},`.repeat(5000);
 
 const objectOf = (rank: number): PlainData => ({
@@ -39,7 +39,7 @@ async function sums(group: ProcessGroup): Promise<readonly number[]> {
   return valuesOf(buffer);
 }
 
-/** What functions over a ProcessGroup come to, in closed form; R = rank, W = size. */
+/** The results of functions over a ProcessGroup in closed form. R is the rank and W is the size. */
 export const operationCases: ConformanceCases = {
   'allGatherObject of plain data, short and long': {
     run: async (group) => {

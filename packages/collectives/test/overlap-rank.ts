@@ -70,14 +70,14 @@ async function perform(task: Task, group: ProcessGroup, memory: CpuOptions): Pro
 const MESSAGE_BYTES = 64 << 20;
 const SIDE = 512;
 
-/** Whether an all-reduce that is issued before one long computation is done when that is. */
+/** Reports whether an all-reduce that was issued before one long computation has finished when the computation ends. */
 async function overlapMessage(group: ProcessGroup, device: Backend): Promise<unknown> {
   const bytes = device.map(device.alloc(MESSAGE_BYTES));
   if (bytes === undefined) throw new TypeError('the device has memory of its own');
   const buffer = { bytes, dtype: 'f32' } as const;
   const values = new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
   const reduceMs = await elapsed(() => group.allReduce(buffer, 'sum'));
-  // Both ranks' share of what it takes to hide the message on a machine that others use too.
+  // Both ranks make their computation long enough to hide the message, even on a machine that others use too.
   const matrices = [device.alloc(SIDE * SIDE * 4), device.alloc(SIDE * SIDE * 4)] as const;
   const probe = await chain(device, 20);
   const probeMs = await elapsed(() => run(probe, matrices));
@@ -98,7 +98,7 @@ async function overlapMessage(group: ProcessGroup, device: Backend): Promise<unk
   return { wasReduced, sums: [...new Set(values)] };
 }
 
-/** Products one after another, all of one session. */
+/** A program of products, one after another, that runs in one session. */
 function chain(device: Backend, products: number): Promise<Executable> {
   const type: ValueType = { shape: [SIDE, SIDE], dtype: 'f32' };
   const params = { transposeA: false, transposeB: false };
@@ -126,7 +126,7 @@ async function elapsed(work: () => Promise<void>): Promise<number> {
 
 const WIDTH = 512;
 
-/** What each of five steps of a deep model records, whose gradients leave in several buckets. */
+/** Returns the events of five training steps of a deep model whose gradients are reduced in several buckets. */
 async function recordTraining(group: ProcessGroup, device: Backend): Promise<unknown> {
   setRank({ device, mesh: new LineMesh('dp', group) });
   manualSeed(0);

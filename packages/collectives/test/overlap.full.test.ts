@@ -75,11 +75,11 @@ function valuesOf(outcomes: readonly RankOutcome[]): unknown[] {
 
 const endOf = ({ startMs, durationMs }: Event): number => startMs + durationMs;
 
-/** Messages of a step that had ended before the backward pass was over. */
+/** The number of a step's messages that had ended before the backward pass was over. */
 function hiddenMessages(events: readonly Event[]): number {
   const messages = events.filter(({ category }) => category === 'collective');
   const lastStart = Math.max(...messages.map(({ startMs }) => startMs));
-  // The last bucket leaves when the last gradient is there.
+  // The last bucket is sent when the last gradient is ready.
   const backward = events.filter((e) => e.category === 'compute' && e.startMs < lastStart);
   const backwardEnd = Math.max(...backward.map(endOf));
   return messages.filter((message) => endOf(message) < backwardEnd).length;

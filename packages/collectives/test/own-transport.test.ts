@@ -8,7 +8,7 @@ import { CollectiveError, type ProcessGroup, type Transport } from '@shardwise/c
 import { typed, valuesOf } from '@shardwise/testing';
 import { describe, expect, it } from 'vitest';
 
-/** Loses what `isLost` says of each message that rank 1 sends. */
+/** A world that loses those messages of rank 1 for which `isLost` returns true. */
 function lossyWorld(
   size: number,
   isLost: (message: { readonly number: number; readonly byteLength: number }) => boolean,
@@ -34,7 +34,7 @@ interface Part {
   readonly error: Error | undefined;
 }
 
-/** Each rank sums `calls` times, one after the other or all at once. */
+/** Each rank makes `calls` all-reduces, one after the other if `isAwaited`, otherwise all at once. */
 async function sumUp(group: ProcessGroup, calls: number, isAwaited: boolean): Promise<Part> {
   const buffers = Array.from({ length: calls }, (_, call) =>
     typed('f32', [10 * call + group.rank]),

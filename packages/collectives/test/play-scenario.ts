@@ -8,7 +8,7 @@ import {
 } from '@shardwise/testing/ranks';
 import { operationCases } from './operation-cases.ts';
 
-/** How a rank's part in a scenario ended, where all ranks are on one thread. Closes the group. */
+/** Plays one rank's part of a scenario with all ranks on one thread, and returns how it ended. Closes the group. */
 export async function playScenario(
   group: ProcessGroup,
   scenario: ProcessGroupScenario,

@@ -8,11 +8,13 @@ import {
 } from '@shardwise/testing/ranks';
 import { runTask, type RunTaskOptions } from './run-task.ts';
 
-/** Processes that run an exported function of a module, one call at a time, as often as asked. */
+/** Processes that run an exported function of a module, one call at a time. */
 export class ProcessPool {
   readonly #processes: ChildProcess[] = [];
 
-  /** Process `rank` of the pool, to be killed or stopped; it is replaced at the next call. */
+  /**
+   * Returns process `rank` of the pool, so that a test can kill or stop it. The process is replaced at the next call.
+   */
   process(rank: number): ChildProcess {
     const known = this.#processes[rank];
     if (known?.connected) return known;
@@ -24,7 +26,7 @@ export class ProcessPool {
     return started;
   }
 
-  /** Calls the function as each of `size` ranks and tells how each call ended, in rank order. */
+  /** Calls the function as each of `size` ranks. Returns how each call ended, in rank order. */
   run(size: number, moduleUrl: URL, options: RunTaskOptions): Promise<readonly RankOutcome[]> {
     return runTask(size, moduleUrl, options, (rank, task) => this.#call(rank, task));
   }

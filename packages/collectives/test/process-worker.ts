@@ -1,7 +1,7 @@
 import { parentPort } from 'node:worker_threads';
 import { reportOf, type RankMessage, type RankTask } from '@shardwise/testing/ranks';
 
-// A process or a thread of a pool: calls what it is told and answers how that ended.
+// A process or thread of a pool. It calls the function that it is told to and answers how the call ended.
 
 if (parentPort === null) process.on('message', (task: RankTask) => void answer(task));
 else parentPort.on('message', (task: RankTask) => void answer(task));

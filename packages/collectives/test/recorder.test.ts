@@ -17,7 +17,7 @@ interface Recorded {
   readonly recorders: readonly FlightRecorder[];
 }
 
-/** All ranks on this thread. */
+/** The kinds of worlds. All ranks are on this thread. */
 const kinds = {
   threads: (size: number) => {
     const world = createThreadsWorld({ size, arenaBytes: 65536 });

@@ -48,7 +48,7 @@ describe('the WebAssembly kernels', () => {
         op: fc.constantFrom(...(dtype === 'i32' ? intOps : floatOps)),
         sources: fc.integer({ min: 1, max: 5 }),
         destinations: fc.integer({ min: 1, max: 5 }),
-        // Around the block of 128 bytes.
+        // The lengths lie around the block of 128 bytes.
         elements: fc.integer({ min: 0, max: 100 }),
         seed: fc.nat(1000),
       }),
@@ -120,7 +120,7 @@ describe('a reduction in steps', () => {
   const run = fc.record({
     dtype: fc.constantFrom(...floats),
     op: fc.constantFrom(...floatOps),
-    // How many sources each step adds; the last may add none.
+    // The number of sources that each step adds. The last steps may add none.
     steps: fc.tuple(fc.integer({ min: 1, max: 3 }), fc.nat(3), fc.nat(3)),
     elements: fc.integer({ min: 0, max: 300 }),
     seed: fc.nat(1000),

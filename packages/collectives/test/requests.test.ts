@@ -76,7 +76,7 @@ describe('long messages between processes of one host', () => {
       await gate.promise;
       return [first?.buffer instanceof SharedArrayBuffer, first?.at(-1), second?.[0]];
     });
-    // As much as fills the memory, were it not given free.
+    // The requests together would fill the memory if it were not released.
     const longer = new Uint8Array(32 << 20);
     for (let call = 0; call < 18; call++) {
       longer.fill(call, -1);

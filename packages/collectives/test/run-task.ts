@@ -1,14 +1,14 @@
 import type { RankFailure, RankOutcome, RankTask } from '@shardwise/testing/ranks';
 
 export interface RunTaskOptions {
-  /** Of the exported function. */
+  /** The name of the exported function. */
   readonly name: string;
   readonly world: unknown;
   readonly data?: unknown;
   readonly onFailure?: (rank: number, error: RankFailure) => void;
 }
 
-/** Has `call` run an exported function as each of `size` ranks; tells how each ended, in rank order. */
+/** Uses `call` to run an exported function as each of `size` ranks. Returns how each call ended, in rank order. */
 export function runTask(
   size: number,
   moduleUrl: URL,

@@ -4,7 +4,7 @@ import type { RankContext } from '@shardwise/testing/ranks';
 
 type Context = RankContext<ShmWorld>;
 
-/** Joins and meets the others once; then rank 1 is killed while they wait for it. */
+/** All ranks join and meet once. Then rank 1 is killed while the others wait for it. */
 export async function killRank1({ rank, world }: Context): Promise<unknown> {
   const { group } = joinShmWorld(world, rank);
   await group.barrier();
@@ -12,7 +12,7 @@ export async function killRank1({ rank, world }: Context): Promise<unknown> {
   return group.barrier();
 }
 
-/** As killRank1, but rank 1 is stopped. */
+/** Like killRank1, but rank 1 is stopped. */
 export async function stopRank1({ rank, world }: Context): Promise<unknown> {
   const { group } = joinShmWorld(world, rank);
   await group.barrier();
@@ -26,7 +26,7 @@ export async function killRank1Early({ rank, world }: Context): Promise<unknown>
   return joinShmWorld(world, rank).group.barrier();
 }
 
-/** Reduces without end, until rank 0 is killed. */
+/** Reduces in an endless loop until rank 0 is killed. */
 export async function killRank0AtWork({ rank, world }: Context): Promise<unknown> {
   const { group, memory, region } = joinShmWorld(world, rank);
   const bytes = new Uint8Array(memory.buffer, region.byteOffset, 1 << 20);
@@ -41,7 +41,7 @@ export async function waitAlone({ rank, world }: Context): Promise<unknown> {
   return rank === 0 ? joinShmWorld(world, rank).group.barrier() : undefined;
 }
 
-/** Rank 1 ends its process, though in order, while the others wait for it. */
+/** Rank 1 exits normally without closing its group, while the others wait for it. */
 export async function exitWithoutClosing({ rank, world }: Context): Promise<unknown> {
   const { group } = joinShmWorld(world, rank);
   await group.barrier();
@@ -49,7 +49,7 @@ export async function exitWithoutClosing({ rank, world }: Context): Promise<unkn
   return group.barrier();
 }
 
-/** Rank 2 closes its groups and ends its process; half a second later the others meet. */
+/** Rank 2 closes its groups and ends its process. The other ranks meet half a second later. */
 export async function leaveOthers({ rank, world }: Context): Promise<unknown> {
   const { group } = joinShmWorld(world, rank);
   const pair = await group.split(rank === 2 ? undefined : 0, rank);
@@ -65,7 +65,7 @@ export async function leaveOthers({ rank, world }: Context): Promise<unknown> {
   return [...values];
 }
 
-/** How much processor time a rank needs to wait for a second, in milliseconds. */
+/** Returns the processor time, in milliseconds, that a rank uses while it waits for one second. */
 export async function costOfWaiting({ rank, world }: Context): Promise<unknown> {
   const { group } = joinShmWorld(world, rank);
   await group.barrier();

@@ -1,7 +1,7 @@
 import { statfsSync } from 'node:fs';
 import { closeShmWorld, createShmWorld, joinShmWorld } from '@shardwise/collectives/node';
 
-// Two ranks that fill their arenas and add them, on a host whose /dev/shm holds nothing more.
+// Two ranks fill their arenas and add them, on a host whose /dev/shm has no more space.
 
 const ARENA_BYTES = 32 << 20;
 

@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
 import { createShmWorld, joinShmWorld } from '@shardwise/collectives/node';
 
-// A launcher with two ranks that have its output: it stays until it is killed, and each rank
-// until its call ends.
+// A launcher whose two ranks share its output. The launcher stays until it is killed. Each rank stays until its call
+// ends.
 
 const [rank, world] = process.argv.slice(2);
 

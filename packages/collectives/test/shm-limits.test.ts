@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 const program = new URL('./shm-full-device.ts', import.meta.url).pathname;
 const node = `'${process.execPath}' --conditions=@shardwise/source '${program}'`;
 
-/** Why this machine lets nobody mount another /dev/shm; undefined where it does. */
+/** Returns why this machine does not allow mounting another /dev/shm. Undefined if it allows it. */
 function whyNoMount(): string | undefined {
   const mount = 'mount -t tmpfs -o size=64k tmpfs /dev/shm';
   const { status, stderr } = spawnSync('unshare', ['--mount', 'sh', '-c', mount]);

@@ -1,7 +1,7 @@
 import { createThreadsWorld } from '@shardwise/collectives';
 import { closeShmWorld, createShmWorld, joinShmWorld } from '@shardwise/collectives/node';
 
-// Prints the length of each rank's arena where the address space has little room.
+// Prints the lengths of the ranks' arenas when the address space is limited.
 
 const threads = createThreadsWorld({ size: 2 }).regions[0]?.byteLength;
 const world = createShmWorld({ size: 1 });

@@ -10,7 +10,7 @@ import { operationCases } from './operation-cases.ts';
 
 type Context = RankContext<ShmWorld, ProcessGroupScenario>;
 
-/** One rank of the contract, with its buffers on the heap. */
+/** Plays one rank's part of the contract with its buffers on the heap. */
 export async function main({ rank, world, data }: Context): Promise<unknown> {
   const { group } = joinShmWorld(world, rank);
   try {
@@ -20,7 +20,7 @@ export async function main({ rank, world, data }: Context): Promise<unknown> {
   }
 }
 
-/** With its buffers in the shared memory, at addresses that are rarely round. */
+/** Plays one rank's part of the contract with its buffers in the shared memory, mostly at unaligned addresses. */
 export async function inSharedMemory({ rank, world, data }: Context): Promise<unknown> {
   const { group, memory, region } = joinShmWorld(world, rank);
   let next = firstUsedByte(region);

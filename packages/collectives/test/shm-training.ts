@@ -12,11 +12,11 @@ import { MemoryMap } from '../src/shared-memory/memory-map.ts';
 
 export interface Training {
   readonly losses: readonly number[];
-  /** After the last step, in the order of the model. */
+  /** The parameters after the last step, in the order of the model. */
   readonly parameters: readonly (readonly number[])[];
   /**
-   * Bytes of the staging area that have become other than zero after the first step, in which ranks also tell each other the
-   * order of gradients: nothing has passed through it.
+   * The number of bytes of the staging area that became nonzero after the first step. It is 0 if nothing passed through
+   * the area. The first step does not count, because ranks then also exchange the order of gradients.
    */
   readonly stagedBytes: number;
 }

@@ -232,7 +232,7 @@ describe.skipIf(!shmAvailability().available)('processes of a world', () => {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     const lines: string[] = [];
-    // Ends when the ranks have ended, too.
+    // The loop ends only when the ranks have ended too.
     for await (const line of createInterface(launcher.stdout)) {
       if (line !== 'waiting') lines.push(line);
       else if ((waiting += 1) === 2) launcher.kill('SIGKILL');

@@ -5,10 +5,10 @@ import { RankFailure, type ProcessGroupScenario, type RankOutcome } from '@shard
 
 export const JOB_SECRET = 'the secret of a test';
 
-/** What a process does once it has joined. */
+/** The task of a process once it has joined. */
 export type TcpTask =
   | { readonly mode: 'scenario'; readonly scenario: ProcessGroupScenario }
-  /** All-reduces until it fails, and tells the error. */
+  /** All-reduces until it fails, and returns the error. */
   | { readonly mode: 'reduce'; readonly elements: number };
 
 export interface TcpRankContext {
@@ -20,19 +20,19 @@ export interface TcpRankContext {
 
 export interface TcpRank {
   readonly process: ChildProcess;
-  /** Resolves when it has joined and, in mode reduce, reduced once. */
+  /** Resolves when the rank has joined and, in mode reduce, has made its first all-reduce. */
   readonly ready: Promise<unknown>;
   readonly outcome: Promise<RankOutcome>;
 }
 
-/** What a process says. */
+/** The messages of a rank's process. */
 export type TcpRankMessage = { readonly ready: true } | { readonly outcome: TcpRankReport };
 
 export type TcpRankReport =
   | { readonly status: 'fulfilled'; readonly value: unknown }
   | { readonly status: 'rejected'; readonly report: RankFailure['report'] };
 
-/** Ranks as processes of this host, with a store of their own. */
+/** Starts ranks as processes on this host, with a store of their own. */
 export async function startTcpJob(
   size: number,
   task: TcpTask,

@@ -5,7 +5,7 @@ import { messageLimits } from '../src/transports/tcp/message-frame.ts';
 import { FrameParser } from '../src/wire/frame-parser.ts';
 import { connectedSockets } from './connected-sockets.ts';
 
-/** The first `count` messages: their tags, and the byte that each is full of. */
+/** Returns the tag, the length and the repeated byte of the first `count` messages. */
 async function messagesOf(far: Socket, count: number): Promise<readonly (readonly number[])[]> {
   const parser = new FrameParser(messageLimits);
   const messages: (readonly number[])[] = [];
@@ -50,7 +50,7 @@ test('messages of all lengths arrive in order, however late the peer reads', asy
     const length = lengths[tag % lengths.length] ?? 0;
     expected.push([tag, length, length === 0 ? -1 : tag % 251]);
     sent.push(outbox.send(tag, new Uint8Array(length).fill(tag % 251)));
-    // Some in one go, some not; most find what was sent before still waiting.
+    // The loop yields only after every fifth message. Most messages find earlier ones still waiting.
     if (tag % 5 === 0) await new Promise<void>((resolve) => void setImmediate(resolve));
   }
   expect(await messagesOf(far, expected.length)).toEqual(expected);

@@ -5,13 +5,13 @@ import type { ProcessGroup } from '@shardwise/core/spec';
 import { reportOf, runProcessGroupScenario } from '@shardwise/testing/ranks';
 import { JOB_SECRET, type TcpRankContext, type TcpRankMessage, type TcpTask } from './tcp-job.ts';
 
-// What startTcpJob runs in each process.
+// startTcpJob runs this in each process.
 const [context]: TcpRankContext[] = await once(process, 'message');
 if (context === undefined) throw new TypeError('The process was told nothing');
 const { rank, size, port, task } = context;
 const store = await connectStore({ host: '127.0.0.1', port, secret: JOB_SECRET });
 const group = createGroup(await tcpTransport({ store, rank, size, secret: JOB_SECRET }));
-// Nobody fails before all have joined.
+// No rank may fail before all have joined.
 if ((await store.add('joined', 1)) === size) await store.set('all joined', new Uint8Array(0));
 await store.wait(['all joined']);
 try {

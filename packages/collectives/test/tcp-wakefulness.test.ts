@@ -15,7 +15,7 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-/** Turns the event loop every hundredth of a millisecond for as long as it is kept awake. */
+/** Turns the event loop every hundredth of a millisecond while it is kept awake. Returns the number of turns. */
 function turnsUntilAsleep(): number {
   let count = 0;
   for (let turn = turns.shift(); turn !== undefined; turn = turns.shift()) {
@@ -26,7 +26,7 @@ function turnsUntilAsleep(): number {
   return count;
 }
 
-/** Of so many waits in vain, whether each one kept the loop awake. */
+/** Makes `count` waits for nothing. Returns whether each one kept the event loop awake. */
 function waitsInVain(wakefulness: Wakefulness, count: number): readonly boolean[] {
   return Array.from({ length: count }, () => {
     wakefulness.wait();

@@ -10,13 +10,13 @@ import {
 import { runTask, type RunTaskOptions } from './run-task.ts';
 
 /**
- * Threads that run an exported function of a module, one call at a time, as often as asked: a
- * contract makes dozens of worlds, and starting a thread takes longer than most of its tests.
+ * Threads that run an exported function of a module, one call at a time. A contract makes dozens of worlds, and
+ * starting a thread takes longer than most of its tests.
  */
 export class ThreadPool {
   readonly #threads: Worker[] = [];
 
-  /** Calls the function as each of `size` ranks and tells how each call ended, in rank order. */
+  /** Calls the function as each of `size` ranks. Returns how each call ended, in rank order. */
   run(size: number, moduleUrl: URL, options: RunTaskOptions): Promise<readonly RankOutcome[]> {
     return runTask(size, moduleUrl, options, (rank, task) => this.#call(rank, task));
   }

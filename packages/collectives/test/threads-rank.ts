@@ -10,7 +10,7 @@ import { operationCases } from './operation-cases.ts';
 
 type Context = RankContext<ThreadsWorld, ProcessGroupScenario>;
 
-/** One rank of the contract, with its buffers on the heap. */
+/** Plays one rank's part of the contract with its buffers on the heap. */
 export async function main({ rank, world, data }: Context): Promise<unknown> {
   const group = joinThreadsWorld(world, rank);
   const answer = await runProcessGroupScenario(group, data, { cases: operationCases });
@@ -18,7 +18,7 @@ export async function main({ rank, world, data }: Context): Promise<unknown> {
   return answer;
 }
 
-/** With its buffers in the shared memory. */
+/** Plays one rank's part of the contract with its buffers in the shared memory. */
 export async function inSharedMemory({ rank, world, data }: Context): Promise<unknown> {
   const group = joinThreadsWorld(world, rank);
   const answer = await runProcessGroupScenario(group, data, { place: placer(world, rank) });
@@ -26,7 +26,10 @@ export async function inSharedMemory({ rank, world, data }: Context): Promise<un
   return answer;
 }
 
-/** With every second buffer there, another one on each rank, at addresses that are rarely round. */
+/**
+ * Plays one rank's part of the contract with every second buffer in the shared memory, mostly at unaligned addresses.
+ * Which buffers these are differs by rank.
+ */
 export async function inBothMemories({ rank, world, data }: Context): Promise<unknown> {
   const group = joinThreadsWorld(world, rank);
   const share = placer(world, rank, 1);
@@ -58,7 +61,7 @@ export async function waitAlone({ rank, world }: Context): Promise<unknown> {
   return rank === 0 ? group.barrier() : undefined;
 }
 
-/** Issues calls for which the others are not there yet, then counts them. */
+/** Issues calls before the other ranks have arrived. Returns the group's counters. */
 export async function count({ rank, world }: Context): Promise<unknown> {
   const group = joinThreadsWorld(world, rank);
   const buffer: TypedBytes = { bytes: new Uint8Array(12), dtype: 'f32' };

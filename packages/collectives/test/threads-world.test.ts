@@ -223,7 +223,7 @@ describe('many ranks on one thread', () => {
     async (operation) => {
       const world = createThreadsWorld({ size: 2, arenaBytes: PAGE_BYTES });
       const [first, second] = [0, 1].map((rank) => joinThreadsWorld(world, rank));
-      // Rank 0 fails between two looks of rank 1: whether the world has ended, and who has left.
+      // Rank 0 fails between two checks of rank 1: whether the world has ended, and which ranks have left.
       vi.spyOn(Control.prototype, 'abortCause').mockImplementationOnce(() => {
         first!.close(new Error('the disk is full'));
         first!.close();

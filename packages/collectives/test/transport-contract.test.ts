@@ -23,7 +23,7 @@ testSuite(
       ({ ranks: ports } = connectPorts(size));
       return ports.map((own, rank) => portTransport({ rank, size, ports: own }));
     },
-    // As where the thread of a rank ends.
+    // This is what happens when the thread of a rank ends.
     lose: async (_, rank) => {
       for (const port of ports[rank] ?? []) port?.close();
     },

@@ -14,7 +14,7 @@ import { encodeFrame } from '../src/wire/frame-header.ts';
 import { FrameParser } from '../src/wire/frame-parser.ts';
 import { AcceptorHandshake, ConnectorHandshake } from '../src/wire/handshake.ts';
 
-/** Marsaglia, Xorshift RNGs (2003): the same frames in every run. */
+/** A generator after Marsaglia, Xorshift RNGs (2003). It gives the same frames in every run. */
 function xorshift(seed: number): () => number {
   let state = seed;
   return () => {
@@ -27,7 +27,7 @@ function xorshift(seed: number): () => number {
 
 type Random = () => number;
 
-/** A good frame with some bytes changed, cut short or repeated; or noise. */
+/** Returns noise, or a good frame in which some bytes were changed or which was cut short. */
 function badFrame(random: Random, kinds: readonly number[]): Uint8Array {
   const body = new Uint8Array(random() % 48).map(() => random());
   if (random() % 8 === 0) return body;
@@ -50,7 +50,7 @@ const someObject = {
   names: ['wte', null, undefined, { nested: [true, -1n, ['x']] }],
 };
 
-/** One stream of frames; what it throws is the typed error that ends a connection. */
+/** Parsers of one stream of frames each. The typed errors that they throw end a connection. */
 const parsers: Readonly<Record<string, () => (frame: Uint8Array) => void>> = {
   'frames of a store': () => {
     const parser = new FrameParser(requestLimits);
@@ -72,7 +72,7 @@ const parsers: Readonly<Record<string, () => (frame: Uint8Array) => void>> = {
       inbox.receive(0, new Uint8Array(16)).catch(() => {});
       const target = reader.target();
       target.set(frame);
-      // A stream that was told to wait sends no more.
+      // A stream that was told to wait sends nothing more.
       if (!reader.read(target.subarray(0, frame.byteLength))) inbox.fail(new Error('the end'));
     };
   },
@@ -96,7 +96,7 @@ const parsers: Readonly<Record<string, () => (frame: Uint8Array) => void>> = {
   objects: () => {
     const good = encodeObject(someObject);
     return (frame) => {
-      // The frame says which bytes of a good object are changed, to what, and where it is cut.
+      // The frame says which bytes of a good object are changed, to which values, and where the object is cut.
       const bytes = good.slice(0, good.byteLength - ((frame[0] ?? 0) % 2));
       for (let at = 1; at + 1 < frame.byteLength; at += 9) {
         bytes[(frame[at] ?? 0) % bytes.byteLength] = frame[at + 1] ?? 0;
@@ -106,7 +106,7 @@ const parsers: Readonly<Record<string, () => (frame: Uint8Array) => void>> = {
   },
 };
 
-/** A connection ends at its first bad frame, and at the latest after some. */
+/** A connection ends at its first bad frame, or after this many frames. */
 const FRAMES_OF_A_CONNECTION = 16;
 
 export function fuzzParsers(frames: number): void {
@@ -127,7 +127,7 @@ export function fuzzParsers(frames: number): void {
         refused += 1;
         push = open();
       }
-      // What was put off to the next turn of the event loop is done.
+      // This lets work run that was put off to the next turn of the event loop.
       if (count % 1024 === 0) await nextTurn();
     }
     expect(refused).toBeGreaterThan(frames / 100);
@@ -135,7 +135,7 @@ export function fuzzParsers(frames: number): void {
   });
 }
 
-/** Buffers are freed some turns of the event loop after their arrays were collected. */
+/** Waits some turns of the event loop, because buffers are freed only some turns after their arrays were collected. */
 async function usedBytes(): Promise<number> {
   setFlagsFromString('--expose-gc');
   const collectGarbage: unknown = runInNewContext('gc');

@@ -22,7 +22,7 @@ describe('activationBytes', () => {
   it('counts what backward reads of forward, and neither inputs nor parameters', () => {
     const model = new TwoLayers();
     const loss = model.forward(ones([batch, width])).sum();
-    // The tanh, whose gradient and the second layer's weight gradient read it.
+    // Only the tanh is kept. Its gradient reads it, and so does the weight gradient of the second layer.
     expect(activationBytes(loss)).toBe(batch * 7 * f32);
   });
 
@@ -34,7 +34,7 @@ describe('activationBytes', () => {
   it('counts what goes in and out of a checkpoint, not what is inside or has left the device', () => {
     const thrice = (x: Tensor): Tensor => x.tanh().tanh().tanh();
     const start = (): Tensor => new nn.Linear(width, 7).forward(ones([batch, width]));
-    // Each tanh keeps its result; the checkpoint keeps what the first one begins with, and the last.
+    // Each tanh keeps its result. The checkpoint keeps only its input and the last result.
     expect(activationBytes(thrice(start()).square().sum())).toBe(3 * batch * 7 * f32);
     const x = start();
     const checkpointed = nn.checkpoint(() => thrice(x));

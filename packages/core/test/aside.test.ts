@@ -20,7 +20,7 @@ const floats = (...values: number[]): TypedBytes => ({
 
 describe('what a program sends beside what it computes', () => {
   let peer: ProcessGroup;
-  /** What this rank has called, in order. */
+  /** The calls that this rank has made, in order. */
   let calls: string[];
 
   beforeEach(() => {
@@ -38,7 +38,7 @@ describe('what a program sends beside what it computes', () => {
       calls.push(`allGather of ${[...new Int32Array(input.bytes.slice().buffer)].join(' and ')}`);
       return gather(input, ...rest);
     };
-    // The same two ranks are those of another axis, too.
+    // The same two ranks also form the group of axis tp.
     const mesh = new ExtendedMesh(new LineMesh('dp', own), 'tp', own);
     setRank({ device: interpreter(), mesh });
   });
@@ -71,7 +71,7 @@ describe('what a program sends beside what it computes', () => {
     const word = allGather(told(5), 'dp', 0).retain();
     const second = allReduce(x.mul(7), 'dp').retain();
     const sums = Promise.all([first, second, word].map((each) => each.data()));
-    // In another order, the ranks' calls would differ.
+    // The ranks' calls would not match in any other order.
     void peer.allReduce(floats(1, 1), 'sum');
     void peer.allGather(numbers(6), numbers(0, 0));
     void peer.allReduce(floats(2, 2), 'sum');

@@ -17,7 +17,7 @@ async function numbers(x: Tensor): Promise<number[]> {
   return Array.from(await x.data(), Number);
 }
 
-/** One line of a random program over some leaves, numbered. */
+/** One statement of a random program over some numbered leaves. */
 type Line =
   | { readonly kind: 'copy'; readonly to: number; readonly from: number }
   | { readonly kind: 'add'; readonly to: number; readonly from: number }
@@ -33,7 +33,7 @@ const line: fc.Arbitrary<Line> = fc.oneof(
   fc.record({ kind: fc.constant('realize' as const) }),
 );
 
-/** What the program means: every line takes effect before the next one. */
+/** Computes what the program means: each line takes effect before the next one. */
 function eager(program: readonly Line[]): number[][] {
   const leaves = initial();
   const kept: number[][] = [];

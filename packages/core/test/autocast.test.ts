@@ -24,7 +24,7 @@ beforeEach(() => {
   manualSeed(0);
 });
 
-/** 1 + 2^-9 lies between 1 and the next bf16, 1 + 2^-7, and nearer to 1. */
+/** 1 + 2^-9 lies between 1 and the next bf16 number, 1 + 2^-7, and is nearer to 1. */
 const fine = 1 + 2 ** -9;
 
 function opsOf(policy: 'lower' | 'f32'): string[] {
@@ -51,7 +51,7 @@ describe('autocast', () => {
   });
 
   it('rounds the operands of a product, sums in f32, and rounds the sum once', async () => {
-    // The operands round to 1. Rounded after each term, the sum would stay at 256.
+    // The operands round to 1. If the sum were rounded after each term, it would stop at 256.
     const product = autocast({}, () => full([1, 513], fine).matmul(full([513, 1], fine)));
     expect(product.dtype).toBe('bf16');
     expect(await product.item()).toBe(512);
@@ -61,7 +61,8 @@ describe('autocast', () => {
   });
 
   it('adds the bias of a layer before the one rounding', async () => {
-    // 256 + 1 is 256 in bf16, and 256 + 2 is representable: the bias must meet the sum unrounded.
+    // 256 + 1 rounds to 256 in bf16, while 256 + 2 is representable. The bias must therefore be added to the unrounded
+    // sum.
     const y = autocast({}, () =>
       nn.functional.linear(full([1, 257], 1), full([1, 257], 1), tensor([1])),
     );
@@ -125,7 +126,7 @@ describe('autocast', () => {
       expect(weight.grad?.dtype).toBe('f32');
       gradients.push(Array.from((await weight.grad?.data()) ?? [], Number));
     }
-    // d/dw of (1 w)² + (2 w)², of operands that are 1 and 3 in bf16.
+    // The gradient is d/dw of (1 w)² + (2 w)². The operands are 1 and 3 in bf16.
     expect(gradients).toEqual([
       [10, 30],
       [10, 30],
@@ -182,7 +183,7 @@ describe('autocast', () => {
         .mean(),
     );
     scaler.scale(loss).backward();
-    // What overflows in f16 makes no step: the gradient of 300 times the scale does, too.
+    // The optimizer skips a step whose values overflow in f16. The gradient of 300 times the scale overflows too.
     expect(await scaler.step(optimizer)).toBe(isFinite);
     scaler.update();
     expect(Number.isFinite(await loss.item())).toBe(isFinite);

@@ -56,7 +56,7 @@ describe('a gradient penalty', () => {
     const [first] = grad(x.pow(3).sum(), [x], { createGraph: true });
     const penalty = first?.square().sum();
     penalty?.backward();
-    // (3x²)² has the derivative 36 x³.
+    // The derivative of (3x²)² is 36 x³.
     expect(await numbers(x.grad)).toEqual([36, -288, 972]);
   });
 

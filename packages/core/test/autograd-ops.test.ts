@@ -12,10 +12,10 @@ import { fromData, tensor } from '../src/tensor/create.ts';
 import { grad } from '../src/tensor/gradients.ts';
 import { Tensor } from '../src/tensor/tensor.ts';
 
-/** An op under test: f64 inputs that are differentiated, and the node made of them. */
+/** An op under test: the f64 inputs to differentiate, and how to make the node. */
 interface Differentiable {
   readonly shapes: readonly Shape[];
-  /** Where the inputs lie; default [-1, 1]. All elements differ by at least 1 / 64 of the range. */
+  /** The range of the inputs, by default [-1, 1]. All elements differ by at least 1 / 64 of the range. */
   readonly range?: readonly [number, number];
   readonly build: (...inputs: Node[]) => Node;
 }
@@ -29,7 +29,7 @@ function op<K extends ComputeOp>(name: K, params: OpParams[K], ...fixed: Node[])
 }
 
 const attending = { causal: false, scale: 0.7, rounding: 'none' } as const;
-/** Two heads of queries read one of keys and values. */
+/** The shapes of queries, keys and values. Two heads of queries share one head of keys and values. */
 const attended: readonly Shape[] = [
   [1, 2, 2, 2],
   [1, 1, 3, 2],
@@ -37,7 +37,7 @@ const attended: readonly Shape[] = [
 ];
 const owed: readonly Shape[] = [...attended, [1, 2, 2, 1]];
 
-/** What rows have beside it, who computes it makes from the other inputs. */
+/** Builds a gradient node. The two row inputs are zeros, because these ops can compute them from the other inputs. */
 function attentionGrad(name: 'attentionQueryGrad' | 'attentionKeyGrad' | 'attentionValueGrad') {
   return (...inputs: Node[]): Node => {
     const rowNumbers = constant(0, [1, 2, 2], 'f64');
@@ -51,7 +51,7 @@ const pairs: readonly Shape[] = [
 ];
 const conv = { stride: [2, 1], padding: [1, 0], dilation: [1, 2], groups: 2 } as const;
 const rows = tensor([2, 0, 2], 'i32').node;
-/** Of 5 rows; the last one is of no group. */
+/** The sizes of the groups of 5 rows. The last row belongs to no group. */
 const groupSizes = tensor([1, 0, 3], 'i32').node;
 const places = tensor(
   [
@@ -65,7 +65,7 @@ const condition = tensor([
   [false, false, true],
 ]).node;
 
-/** Every op that a program may hold. A new one without a row fails the first test, and does not compile. */
+/** A case for every op that a program may contain. An op without a case does not compile and fails the first test. */
 const cases = {
   constant: { noGradient: () => constant(1, [2], 'f64') },
   iota: { noGradient: () => createNode('cast', { dtype: 'f64' }, [iota([2], 0)]) },
@@ -344,7 +344,7 @@ const cases = {
   attentionKeyGrad: [{ shapes: owed, build: attentionGrad('attentionKeyGrad') }],
   attentionValueGrad: [
     {
-      // It is linear in the gradient, and whatever the values are.
+      // The op is linear in the gradient and does not depend on the values.
       shapes: [...owed.slice(0, 2), ...owed.slice(3)],
       build: (q, k, dy) =>
         attentionGrad('attentionValueGrad')(q, k, constant(1, [1, 1, 3, 1], 'f64'), dy),
@@ -352,7 +352,7 @@ const cases = {
   ],
 } satisfies Record<ComputeOp, Case>;
 
-/** Rows of the table that other tests hold: collectives need ranks, transfers a plan, and these never reach a program. */
+/** Ops that other tests cover. Collectives need ranks, transfers need a plan, and the rest never reach a program. */
 const elsewhere = {
   input: true,
   detach: true,
@@ -464,7 +464,7 @@ function leafOf(data: FloatArray, shape: Shape): Tensor {
   return fromData(data, shape, 'f64');
 }
 
-/** A scalar that depends on every element in its own way. */
+/** A scalar that depends on every element with a different factor. */
 function weighted(y: Node): Tensor {
   const weights = Float64Array.from(
     { length: elementCount(y.shape) },
@@ -473,7 +473,7 @@ function weighted(y: Node): Tensor {
   return new Tensor(y).mul(fromData(weights, y.shape, 'f64')).sum();
 }
 
-/** Distinct values, so that no maximum is tied, in an order without pattern. */
+/** Returns distinct values, so that no maximum is tied. Their order has no pattern. */
 function sampleInputs(
   shapes: readonly Shape[],
   [low, high]: readonly [number, number],

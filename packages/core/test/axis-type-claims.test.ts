@@ -26,8 +26,8 @@ beforeEach(() => setRank({ device: interpreter(), mesh: new LineMesh('tp', singl
 const x = floats(2, 2);
 
 /**
- * What each collective gives: of an input of which nobody has said anything, and of r, i, v, p; `-` is refused. An
- * upper letter: only where no gradient comes to the input.
+ * The type that each collective gives, and the input types that it takes. `r`, `i`, `v` and `p` are types, and an input
+ * may also have no known type. Capital letters are accepted only if no gradient comes to the input.
  */
 const collectives: Readonly<
   Record<
@@ -182,7 +182,7 @@ describe('an update', () => {
     };
     expect(update('varying', false)).toBe('varying');
     expect(update(null, false)).toBeNull();
-    // Of the same on all ranks a strategy may make an invariant parameter as well as a replicate one.
+    // If an update is the same on all ranks, it may belong to an invariant or to a replicate parameter.
     expect(update('replicate', true)).toBeNull();
   });
 

@@ -8,7 +8,7 @@ import { Tensor } from '../src/tensor/tensor.ts';
 
 export const axis = { axis: 'tp', size: 2, rank: 0 } as const satisfies AxisParams;
 
-/** In patterns of types; any other letter is a value of which nobody has said anything. */
+/** The letters of types in patterns. Any other letter stands for a value without a known type. */
 export const letters = {
   r: 'replicate',
   i: 'invariant',
@@ -31,7 +31,7 @@ export const floats = (...shape: number[]): Operand => ({ shape, dtype: 'f32' })
 export const integers = (...shape: number[]): Operand => ({ shape, dtype: 'i32' });
 export const bools = (...shape: number[]): Operand => ({ shape, dtype: 'bool' });
 
-/** A leaf, which trains where it is of floats. Without `data` its elements are zeros. */
+/** A leaf, which trains if its dtype is f32. Without `data`, its elements are zeros. */
 export function operand(
   { shape, dtype }: Operand,
   type: AxisType | null,

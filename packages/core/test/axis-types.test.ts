@@ -31,7 +31,8 @@ interface Row<K extends Op> {
   readonly params: OpParams[K];
   readonly inputs: readonly Operand[];
   /**
-   * Which inputs may be partial sums, the others being replicate: `pr` is the first of two. Others are refused.
+   * The combinations of inputs that may be partial sums while the other inputs are replicate. `pr` means the first of
+   * two inputs. Other combinations are refused.
    */
   readonly partial: readonly string[];
 }
@@ -50,7 +51,7 @@ const heads = floats(1, 2, 2, 2);
 const perQuery = floats(1, 2, 2);
 const owed = [heads, heads, heads, heads, perQuery, perQuery];
 
-/** Ops that compute: what each does to partial sums. All treat the other types alike. */
+/** The ops that compute, and what each does to partial sums. All of them treat the other types alike. */
 const rows: {
   readonly [K in Exclude<Op, CollectiveOp | 'input' | 'assign' | 'fillRows'>]: Row<K>;
 } = {
@@ -161,7 +162,7 @@ const rows: {
   takeRows: { params: none, inputs: [x, integers()], partial: ['pr'] },
 };
 
-/** All texts of `length` letters of these. */
+/** Returns all strings of this length over the letters of the alphabet. */
 function patterns(alphabet: string, length: number): string[] {
   if (length === 0) return [''];
   return patterns(alphabet, length - 1).flatMap((rest) =>
@@ -173,7 +174,7 @@ function isOpOfRow(op: string): op is keyof typeof rows {
   return op in rows;
 }
 
-/** Deterministic elements, different for each seed. */
+/** Returns deterministic elements that differ for each seed. */
 function elements({ shape, dtype }: Operand, seed: number): HostData {
   const length = shape.reduce((count, size) => count * size, 1);
   if (dtype === 'f32') {
@@ -266,7 +267,7 @@ describe.each(Object.entries(rows))('%s', (op, row: Row<Op>) => {
   test.each(row.partial)(
     'of the sum is the sum of what it gives of the terms: %s',
     async (pattern) => {
-      /** The first or second term of what is partial, or the sum of both. */
+      /** Computes the op with partial inputs that are the first term, the second term or the sum of both. */
       const result = async (which: 'first' | 'second' | 'sum'): Promise<number[]> => {
         const inputs = row.inputs.map((each, index) => {
           const [first, second] = [elements(each, index), elements(each, index + 10)];

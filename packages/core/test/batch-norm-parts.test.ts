@@ -6,7 +6,7 @@ import { tensor } from '../src/tensor/create.ts';
 import type { Tensor } from '../src/tensor/tensor.ts';
 
 const rows = Array.from({ length: 7 }, (_, row) => [row * row, Math.sin(row), 1000 + row]);
-/** Where parts begin and end. */
+/** The first and last index of each part. */
 const parts = [
   [0, 3],
   [3, 5],

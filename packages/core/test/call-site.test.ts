@@ -36,7 +36,8 @@ describe('stacks of a step whose plan is not made yet', () => {
     const ofForward = capture.mock.calls.length;
     expect(ofForward).toBeGreaterThan(3);
     loss.backward();
-    // Its own nodes: what the gradient begins with, and the sums of what several uses of a tensor give.
+    // Backward adds only a few nodes of its own: the initial gradient, and the sums of gradients of tensors that are
+    // used several times.
     expect(capture.mock.calls.length - ofForward).toBeLessThan(4);
   });
 

@@ -8,7 +8,7 @@ import type { Backend, HostMemory } from '../src/spec/backend.ts';
 import { allReduce } from '../src/tensor/collectives.ts';
 import { tensor } from '../src/tensor/create.ts';
 
-/** A device with memory of its own, whose reads end when the test has them end. */
+/** A device whose memory the host cannot map. Its reads for collectives end only when the test ends them. */
 class SlowDevice {
   readonly backend: Backend;
   readonly events: string[] = [];
@@ -22,7 +22,7 @@ class SlowDevice {
       ...device,
       read: async (buffer, target) => {
         const bytes = await device.read(buffer, target);
-        // What is not a collective's is read at once.
+        // A read without a target is not for a collective. It ends at once.
         if (target === undefined) return bytes;
         this.events.push('read');
         await new Promise<void>((resolve) => this.#reads.push(resolve));
@@ -45,7 +45,7 @@ class SlowDevice {
     };
   }
 
-  /** Ends the read with this number. */
+  /** Ends the read with this number, in the order of the reads. */
   endRead(number: number): void {
     this.#reads[number]?.();
   }

@@ -33,7 +33,7 @@ async function readAll(
   return { items, threads: [...threads] };
 }
 
-/** The error and, as text, what its cause says of the worker. */
+/** Returns the error, and its cause as text, which describes the worker. */
 async function failureOf(
   loader: DataLoader<Numbered>,
 ): Promise<{ error: DataError; stack: string }> {
@@ -48,7 +48,7 @@ async function failureOf(
 setFlagsFromString('--expose-gc');
 const collect: unknown = runInNewContext('gc');
 
-/** Threads that this one has started, and that have not ended. */
+/** Returns the threads that this thread has started and that have not ended. */
 function workers(): number {
   const report: unknown = process.report.getReport();
   if (typeof report !== 'object' || report === null || !('workers' in report)) return fail();

@@ -14,7 +14,10 @@ type Item = { readonly item: NDArray<'i32'> };
 interface WorldOptions {
   readonly items: number;
   readonly shuffle: boolean;
-  /** Of batches that are small, and of items for which there is no rank. */
+  /**
+   * Whether to drop a last batch that is too small. `dropItems` says whether to drop items that do not divide among the
+   * ranks.
+   */
   readonly dropLast: boolean;
   readonly dropItems: boolean;
 }
@@ -125,7 +128,7 @@ describe('state', () => {
     await fc.assert(
       fc.asyncProperty(settings, cut, async (options, [epoch, wanted]) => {
         const whole = loaderOf(options);
-        // Without a batch there is nothing to continue: DataError.
+        // A loader without a batch cannot be continued and throws a DataError.
         fc.pre(whole.length > 0);
         whole.setEpoch(epoch);
         const expected = await epochOf(whole);
@@ -213,7 +216,7 @@ describe('state', () => {
     expect(() => loaderOf(options).load(state)).toThrow(message);
   });
 
-  /** Loaders of all ranks of a world, which take `batch` items a step together. */
+  /** Creates the loaders of all ranks of a world. Together, they take `batch` items per step. */
   function worldOf(ranks: number, batch: number, options: WorldOptions): DataLoader<Item>[] {
     const { items, shuffle, dropLast, dropItems } = options;
     return Array.from({ length: ranks }, (_, rank) => {
@@ -228,7 +231,7 @@ describe('state', () => {
     });
   }
 
-  /** By step, what all ranks got. */
+  /** Returns the items that all ranks got in each step. */
   async function stepsOf(
     world: readonly DataLoader<Item>[],
     count: number = Infinity,
@@ -265,7 +268,7 @@ describe('state', () => {
         const after = await stepsOf(loading);
 
         const whole = await stepsOf(worldOf(ranksAfter, 12, options));
-        // Only a last, small batch may hold other items: those that even out the number of ranks.
+        // Only a last, small batch may contain other items, which pad it to a multiple of the number of ranks.
         const isWhole = (step: number): boolean => (step + 1) * 12 <= options.items;
         const kept = [...before, ...after];
         expect(after).toEqual(whole.slice(seen));
@@ -277,7 +280,7 @@ describe('state', () => {
             Array.from({ length: options.items }, (_, i) => i),
           );
         }
-        // The next epoch is a whole one.
+        // The next epoch is complete again.
         expect(await stepsOf(loading)).toHaveLength(loading[0]?.length ?? 0);
       },
     );
@@ -457,7 +460,7 @@ describe('options that contradict each other are refused', () => {
 describe('a stream', () => {
   const itemOf = (value: number): Item => ({ item: ndArray(Int32Array.of(value), []) });
 
-  /** The numbers below `length`, and from which of them on in an epoch. */
+  /** A stream of the numbers below `length`, which can begin anywhere in an epoch. */
   class Numbers {
     readonly #length: number;
     #epoch = 0;

@@ -2,16 +2,16 @@ import { threadId } from 'node:worker_threads';
 import type { Dataset } from '../src/data/dataset.ts';
 import { type NDArray, ndArray } from '../src/data/nd-array.ts';
 
-/** An item's number, and the thread that read it. */
+/** The number of an item, and the thread that read it. */
 export type Numbered = { readonly item: NDArray<'i32'>; readonly thread: NDArray<'i32'> };
 
 export interface NumbersOptions {
   readonly length: number;
-  /** Reading this item fails. */
+  /** The item whose reading fails. */
   readonly broken?: number;
-  /** Reading this item ends the thread. */
+  /** The item whose reading ends the thread. */
   readonly deadly?: number;
-  /** Items below this one are slow, so that later batches are ready earlier. */
+  /** Items below this number are slow, so that later batches are ready first. */
   readonly slowBelow?: number;
 }
 

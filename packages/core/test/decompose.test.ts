@@ -5,7 +5,7 @@ import { createNode, inputNode } from '../src/graph/create-node.ts';
 import { collect } from '../src/realize/collect.ts';
 import { programFor } from '../src/realize/execution-plan.ts';
 
-/** The formulas of the composites' cases are f64 and know nothing of the decompositions. */
+/** The expected values come from formulas in f64 that are independent of the decompositions. */
 describe.each(Object.entries<() => readonly OpCase[]>(compositeCases))(
   'the decomposition of %s computes its formula',
   (_op, casesOf) => {

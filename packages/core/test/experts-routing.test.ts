@@ -9,14 +9,14 @@ beforeEach(() => {
   manualSeed(0);
 });
 
-/** Logits of 4 tokens for 4 experts. */
+/** The logits of 4 tokens for 4 experts. */
 const a = [
   [0.11, 0.2, 0.1, 0.3],
   [0.3, 0.4, 0.11, 0.1],
   [0.11, 0.1, 0.6, 0.5],
   [0.1, 0.11, 0.7, 0.8],
 ];
-/** Of 4 tokens for 6 experts. */
+/** The logits of 4 tokens for 6 experts. */
 const b = [
   [0.5858, 0.4801, 0.6269, 0.5397, 0.9722, 0.7034],
   [0.5445, 0.6332, 0.4519, 0.6308, 0.0519, 0.645],
@@ -34,7 +34,7 @@ function route(gate: nn.Gate, logits: readonly (readonly number[])[], training =
   return gate.route({ logits: tensor(logits), bias: null, training });
 }
 
-/** Token, expert, and place at the expert of each route that is kept, sorted. */
+/** Returns the token, the expert and the place at the expert of each route that is kept, sorted. */
 async function occupied(routing: nn.Routing, experts: number): Promise<string> {
   const { order, counts } = sortRoutes(routing, experts);
   const [routes, tokens, sizes] = await Promise.all(
@@ -49,7 +49,7 @@ async function occupied(routing: nn.Routing, experts: number): Promise<string> {
   return found.toSorted().join(' ');
 }
 
-/** The weights of the kept routes of each token, by their experts. */
+/** Returns the weights of each token's kept routes, by expert. */
 async function weightsOf(routing: nn.Routing): Promise<Record<number, number>[]> {
   const [tokens, experts, weights] = await Promise.all(
     [routing.tokens, routing.experts, routing.weights].map(async (x) =>
@@ -85,7 +85,7 @@ describe('DeepSpeed’s top-k gate keeps, of more routes than an expert takes,',
     for (const scale of [1, 2]) {
       const logits = c.map((row) => row.map((x) => x * scale));
       const found = await occupied(route(nn.topKGate({ k: 2 }), logits), 4);
-      // Without a limit places follow from what is chosen: the experts 0 and 2, then 0 and 1.
+      // Without a capacity, places depend only on the choices: experts 0 and 2 for two tokens, then 0 and 1.
       expect(found).toBe('000 020 101 121 202 210 303 311');
     }
   });
@@ -131,7 +131,8 @@ describe('capacities', () => {
     ];
     const gate = (firstChoicesFirst: boolean): nn.Gate =>
       nn.topKGate({ k: 2, capacity: { factor: 1, firstChoicesFirst } });
-    // Two places each: the second choices of the first tokens take the place of the last token's first.
+    // Each expert has two places. The second choices of the first tokens take the place that the last token's first
+    // choice needs.
     expect(await occupied(route(gate(false), logits), 3)).toBe('000 010 101 111');
     expect(await occupied(route(gate(true), logits), 3)).toBe('000 010 101 211');
   });
@@ -160,7 +161,7 @@ describe('balance losses', () => {
 
   it('are those of one choice', async () => {
     expect(await lossOf(a, 1, 'switch')).toBeCloseTo(1.06684, 5);
-    // Without the factor of the experts' square.
+    // This is the loss without the factor of the squared number of experts.
     expect(await lossOf(a, 1, 'gshard')).toBeCloseTo(1.06684 / 16, 6);
   });
 
@@ -226,7 +227,7 @@ describe('gates', () => {
   });
 
   it('choose among the best groups alone', async () => {
-    // The best expert is in the second group, but the two best of the first are more together.
+    // The best expert is in the second group, but the two best experts of the first group have a larger sum.
     const logits = [[0.6, 0.5, 0.7, 0, 0.1, 0.2]];
     const groups = { count: 3, chosen: 1 };
     const routing = route(nn.topKGate({ k: 2, scores: 'sigmoid', groups }), logits);
@@ -250,7 +251,7 @@ describe('gates', () => {
       const { kept: all, experts } = route(nn.gshardGate(), logits, training);
       return all === null ? 1 : (await all.to('f32').sum().item()) / experts.numel;
     };
-    // Of weights 0.9 and 0.1 the second stays in one of five.
+    // With weights 0.9 and 0.1, the second choice is kept in one of five cases.
     expect(Math.abs((await kept(true)) - 0.6)).toBeLessThan(0.02);
     expect(await kept(false)).toBe(1);
   });

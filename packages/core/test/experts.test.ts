@@ -16,7 +16,7 @@ import { singleGroup } from '@shardwise/collectives';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 
-/** What tools/golden-experts.py recorded. */
+/** The values that tools/golden-experts.py recorded. */
 interface Golden {
   readonly k: number;
   readonly scores: 'softmax' | 'softmaxOfChosen' | 'sigmoid' | 'sqrtSoftplus';
@@ -267,7 +267,8 @@ describe('a layer of experts', () => {
     other.router.weight.assign(other.router.weight.mul(0));
     await model.forward(input()).realize();
     const metrics = await nn.routerMetrics(model);
-    // All experts have as many routes in the first layer, and the first one has all in the second.
+    // In the first layer all experts have the same number of routes. In the second layer the first expert has all of
+    // them.
     expect(metrics).toMatchObject({ 'router/imbalance': 2.5, 'router/dropped': 0 });
     expect(metrics['experts/0']).toBeCloseTo(0.625, 6);
     expect(metrics['experts/3']).toBeCloseTo(0.125, 6);

@@ -10,10 +10,10 @@ import { allReduce } from '../src/tensor/collectives.ts';
 import { fromData, tensor } from '../src/tensor/create.ts';
 import type { Tensor } from '../src/tensor/tensor.ts';
 
-/** Which run of a program fails, counted from 0; -1: none. */
+/** The number of the run of a program that fails, counted from 0. -1 means that none fails. */
 let failing = -1;
 let runs = 0;
-/** The instruction that is to blame, where the device can tell. */
+/** The instruction that the error names, if the device can tell which one failed. */
 let blamed: string | undefined;
 let failsToCompile: (program: Program) => boolean = () => false;
 
@@ -23,7 +23,7 @@ function fault({ instructions }: Program): BackendError {
   return new BackendError({ asked: 'to run', found: 'a fault', todo: 'Try again' }, fields);
 }
 
-/** An interpreter one of whose runs fails. */
+/** An interpreter that fails in the run number `failing`. */
 function faultyDevice(): Backend {
   const device = interpreter();
   return {
@@ -56,7 +56,7 @@ function bound(device: Backend): Backend {
 
 const unused = (): Promise<never> => Promise.reject(new Error('not in these programs'));
 
-/** Two ranks of which the other one always has zeros. */
+/** A group of two ranks. The other rank always contributes zeros. */
 const pair: ProcessGroup = {
   rank: 0,
   size: 2,
@@ -87,7 +87,7 @@ function vector(...values: number[]): Tensor {
   return fromData(Float32Array.from(values), [values.length], 'f32').makeResident();
 }
 
-/** Two layers whose gradients are reduced one after the other. */
+/** Trains two layers whose gradients are reduced one after the other. */
 class Training {
   readonly weights = [vector(1, 2).requiresGrad_(), vector(3, 4).requiresGrad_()] as const;
   readonly optimizer = new Adam(this.weights, { lr: 0.1 });
@@ -104,7 +104,7 @@ class Training {
     return this.optimizer.step();
   }
 
-  /** What a checkpoint would hold. */
+  /** Returns the state that a checkpoint would contain. */
   async state(): Promise<unknown> {
     const weights = await Promise.all(this.weights.map((weight) => weight.data()));
     return [weights, await this.optimizer.stateDict()];

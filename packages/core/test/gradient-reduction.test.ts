@@ -9,10 +9,10 @@ import type { Gradient } from '../src/tensor/gradient.ts';
 import { Tensor } from '../src/tensor/tensor.ts';
 
 let device = interpreter();
-/** Whether runs of programs that take a square root fail. */
+/** Whether runs of programs that contain a square root fail. */
 let fails = false;
 
-/** An interpreter that fails when it is told to. */
+/** An interpreter that fails if `fails` is set. */
 function faulty(): Backend {
   const { limits } = device;
   const own = device;
@@ -41,7 +41,10 @@ function faulty(): Backend {
 
 const elements = 1000;
 
-/** A leaf whose gradients a strategy multiplies by 10, but for those of passes while `waits`. */
+/**
+ * A leaf whose gradients are multiplied by 10, as a strategy might do. Gradients of passes while `waits` is set are
+ * not.
+ */
 class Reduced {
   readonly leaf = fromData(new Float32Array(elements).fill(4), [elements], 'f32')
     .makeResident()
@@ -69,7 +72,7 @@ class Reduced {
     this.leaf.mul(factor).sum().backward();
   }
 
-  /** The gradient of each element is a quarter. */
+  /** Runs a pass that fails. The gradient of each element is a quarter. */
   failingPass(waits = false): void {
     this.waits = waits;
     this.leaf.sqrt().sum().backward();

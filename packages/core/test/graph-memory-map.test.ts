@@ -38,7 +38,7 @@ function placesOf(
   }).places;
 }
 
-/** Which memory a value lies in. */
+/** Names the memory that a value lies in. */
 function memoryOf(place: Place | undefined): string | undefined {
   if (place?.kind === 'result') return `result ${place.allocation}`;
   return place?.kind === 'scratch' ? `scratch ${place.buffer}` : place?.kind;
@@ -56,7 +56,7 @@ describe('the memory of a plan', () => {
       input,
       add(0, 0),
       reduced(1),
-      // A root, and remade by the segment of the last value.
+      // This value is a root. The segment of the last value recomputes it.
       flat(2),
       add(0, 0),
       reduced(4),
@@ -72,7 +72,7 @@ describe('the memory of a plan', () => {
   });
 
   it('is a result’s before the result is there', () => {
-    // Each sum waits for the one before it; the last one is kept.
+    // Each sum waits for the one before it. The last sum is kept.
     const values = [input, add(0, 0), reduced(1), add(2, 0), reduced(3), add(4, 0), reduced(5)];
     const places = placesOf(values, [6]);
     expect(places[6]).toMatchObject({ kind: 'result', allocation: 0, byteOffset: 0 });

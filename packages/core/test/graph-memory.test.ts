@@ -17,7 +17,7 @@ import { fromData } from '../src/tensor/create.ts';
 setFlagsFromString('--expose-gc');
 const collectGarbage: unknown = runInNewContext('gc');
 
-/** Finalizers of collected tensors have run when this returns. */
+/** Returns after the finalizers of collected tensors have run. */
 async function settle(): Promise<void> {
   if (typeof collectGarbage !== 'function') throw new TypeError('no gc to call');
   for (let round = 0; round < 3; round++) {
@@ -54,6 +54,6 @@ test('1,000 training steps leave device memory and heap as 100 left them', async
   const before = await train(100);
   const after = await train(900);
   expect(after.deviceBytes).toBeLessThanOrEqual(before.deviceBytes);
-  // A step's graph is some 100 nodes; 900 steps of them would be tens of megabytes.
+  // The graph of a step has about 100 nodes. If they were kept, 900 steps would take tens of megabytes.
   expect(after.heapBytes - before.heapBytes).toBeLessThan(2_000_000);
 });

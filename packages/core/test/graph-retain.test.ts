@@ -72,7 +72,7 @@ describe('a training step computes what a program may want to know of it', () =>
     const loss = crossEntropy(logits, y);
     loss.backward();
     await optimizer.step();
-    // Logits, loss, and the gradients of weight and bias.
+    // The outputs are the logits, the loss, and the gradients of weight and bias.
     expect(outputs).toEqual([4]);
     expect(await loss.item()).toBeGreaterThan(0);
     expect((await logits.data()).length).toBe(12);
@@ -172,7 +172,7 @@ describe('a run that is no step', () => {
     const weight = leaf(3);
     weight.assign(weight.mul(2));
     await weight.realize();
-    // A step takes it along once, and never again.
+    // The unread value is computed once, along with a step, and never again.
     const { plansMade } = statistics();
     weight.assign(weight.mul(2));
     await weight.realize();

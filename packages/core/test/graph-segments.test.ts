@@ -92,7 +92,7 @@ describe('segments', () => {
       shape,
       dtype: 'f32',
     });
-    // Value 3 is no input of the message, 4 is made of 2; value 7 needs what has arrived.
+    // Value 3 is not an input of the message, value 4 is computed from 2, and value 7 needs the received value.
     const values = [input, input, add(0, 0), add(0, 0), add(2, 0), send(4), add(3, 0), add(5, 6)];
     expect(draftOf({ values, leafCount: 2, roots: [7], updates: [], rowCounts: [] })).toEqual([
       'compute 2 4',
@@ -139,7 +139,7 @@ describe('segments', () => {
     };
     const sources = new Sources(whole);
     expect([sources.isCheap(3), sources.of(6)]).toEqual([true, [3, 2, 5]]);
-    // The last segment reads value 2, of 16 bits.
+    // The last segment reads value 2, which has 16 bits.
     expect(draftOf(whole)).toEqual(['compute 1 2 4', 'start 5', 'wait 5', 'compute 6']);
   });
 

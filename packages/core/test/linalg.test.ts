@@ -26,7 +26,7 @@ const schema = z.object({
 });
 type Case = z.infer<typeof schema>['cases'][number];
 
-/** What tools/golden-linalg.py recorded. */
+/** The values that tools/golden-linalg.py recorded. */
 const { cases } = schema.parse(
   JSON.parse(readFileSync(new URL('./golden/linalg.json', import.meta.url), 'utf8')),
 );
@@ -69,7 +69,7 @@ describe('factors and gradients are those of PyTorch', () => {
   )('%s', async (_, recorded) => {
     const inputs = recorded.inputs.map(leaf);
     const results = await resultsOf(recorded, inputs);
-    // Singular vectors have either sign.
+    // Singular vectors may have either sign.
     const isSigned = recorded.op !== 'svd';
     for (const [i, text] of recorded.results.entries()) {
       const found = Array.from((await results[i]?.data()) ?? [], Number);

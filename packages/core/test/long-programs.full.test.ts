@@ -29,7 +29,7 @@ describe('a long program that nobody has read', () => {
       expect(await sumOf(count).item()).toBe(expectedSum(count));
       made.push(statistics().plansMade - before);
     }
-    // The pieces in the middle have one plan; the first and the last piece may differ from them.
+    // The pieces in the middle share one plan. The first and the last piece may differ from them.
     expect(made[0]).toBeLessThanOrEqual(3);
     expect(made[1]).toBeLessThanOrEqual(1);
     expect(made[2]).toBeLessThanOrEqual(1);

@@ -84,7 +84,7 @@ describe('the scale follows DeepSpeed’s rule', () => {
   });
 });
 
-/** Its gradient is `slope` times x. */
+/** A loss whose gradient is `slope` times x. */
 function loss(x: Tensor, slope: number): Tensor {
   return x.square().sum().mul(tensor(slope)).mul(0.5);
 }

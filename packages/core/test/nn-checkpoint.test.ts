@@ -96,7 +96,7 @@ describe('checkpoint', () => {
     const x = fromData(new Float32Array(5), [5], 'f32').requiresGrad_();
     const keepExp: CheckpointPolicy = ({ op }) => (op === 'exp' ? 'keep' : 'recompute');
     const inner = (): Tensor => checkpoint(() => x.exp().sin().exp(), { policy: keepExp });
-    // Two exponentials of 5 elements of 4 bytes, or the result alone.
+    // The policy keeps two exponentials of 5 elements of 4 bytes each. An outer checkpoint keeps only the result.
     expect(activationBytes(inner().sum())).toBe(2 * 5 * 4);
     expect(activationBytes(checkpoint(inner).sum())).toBe(5 * 4);
   });
@@ -104,7 +104,8 @@ describe('checkpoint', () => {
   test('compiles one program for what equal layers make again', async () => {
     const before = statistics().programsCompiled;
     await gradients((forward) => checkpoint(forward));
-    // Forward with the loss' gradient, the last layer's backward, the inner ones', the first's.
+    // The programs are: forward with the gradient of the loss, backward of the last layer, of the inner layers, and of
+    // the first.
     expect(statistics().programsCompiled - before).toBeLessThanOrEqual(4);
   });
 
@@ -141,7 +142,7 @@ describe('activations outside the device', () => {
   const [rows, width, depth] = [512, 64, 12];
   const activationBytes = rows * width * Float32Array.BYTES_PER_ELEMENT;
 
-  /** Losses of three steps, and the most memory that a step had in use. */
+  /** Returns the losses of three steps, and the peak memory in use in a step. */
   async function train(wrap: Wrap): Promise<{ losses: number[]; peakBytes: number }> {
     const device = await cpu();
     setRank({ device });

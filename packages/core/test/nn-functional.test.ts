@@ -163,7 +163,7 @@ describe('losses of numbers', () => {
 });
 
 describe('scaledDotProductAttention', () => {
-  /** The definition, one query at a time. */
+  /** Computes attention by its definition, one query at a time. */
   function reference(
     [q, k, v]: readonly [number[], number[], number[]],
     [B, H, G, T, S, D]: readonly [number, number, number, number, number, number],

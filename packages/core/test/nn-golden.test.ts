@@ -24,7 +24,7 @@ const normFirst = {
 } as const;
 const manyLayers = { numLayers: 2, batchFirst: true, bidirectional: true } as const;
 
-/** What may be seen, as in tools/library/modules.py. */
+/** Returns the mask of tools/library/modules.py. True means that a position may be seen. */
 function seen(rows: number, columns: number): Tensor {
   const values = Uint8Array.from({ length: rows * columns }, (_, i) =>
     (Math.floor(i / columns) * 3 + (i % columns) * 2) % 5 < 3 ? 1 : 0,
@@ -32,7 +32,7 @@ function seen(rows: number, columns: number): Tensor {
   return fromData(values, [rows, columns], 'bool');
 }
 
-/** A module, and what it gives. */
+/** A module, and the function that computes its outputs. */
 type Case = () => readonly [nn.Module, (...inputs: Tensor[]) => readonly Tensor[]];
 
 function layer(make: () => nn.Layer): Case {

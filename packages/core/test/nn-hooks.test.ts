@@ -74,7 +74,7 @@ test('hooks are no members of a module', () => {
 });
 
 describe('a full backward hook', () => {
-  /** x and y, of which the sum is taken with other factors; also what is no tensor. */
+  /** A module with two tensor inputs, one input that is no tensor, and two outputs. */
   class Weighted extends Module {
     forward(x: Tensor, factor: number, y: Tensor): readonly [Tensor, Tensor] {
       return [x.mul(y).mul(factor), y.add(1)];

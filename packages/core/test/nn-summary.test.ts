@@ -21,7 +21,7 @@ import { statistics } from '../src/timeline.ts';
 import { ones, zeros } from '../src/tensor/create.ts';
 import type { Tensor } from '../src/tensor/tensor.ts';
 
-// The models of tools/golden-flops.py.
+// These are the models of tools/golden-flops.py.
 
 class Mlp extends Module {
   up = new Linear(7, 13);

@@ -11,7 +11,7 @@ import type { Tensor } from '../src/tensor/tensor.ts';
 beforeEach(() => setRank({ device: interpreter() }));
 
 const x = (): Tensor => ones([2, 3]);
-/** Calls a method with what its types do not allow. */
+/** Calls a method with arguments that its types do not allow. */
 const given = (method: string, ...inputs: readonly unknown[]): unknown =>
   Reflect.apply(Reflect.get(x(), method), x(), inputs);
 const whole = (): Tensor => ones([2, 3], 'i32');

@@ -20,7 +20,7 @@ function f32(list: Iterable<number>): Tensor {
   return fromData(data, [data.length], 'f32');
 }
 
-/** The table of the paper's authors, for 8 bits of which 7 are of the exponent. */
+/** The table of the paper's authors for 8 bits, with at most 7 bits of exponent. */
 function table(signed: boolean): number[] {
   const numbers = [0, 1];
   for (let exponent = 0; exponent < 7; exponent++) {
@@ -100,7 +100,8 @@ describe.each([
     'what was dequantized has the codes and scales that it came from: %s',
     async (name, map, signed) => {
       setRank({ device: await device() });
-      // Blocks whose largest magnitude is of either sign, or both, from f32's smallest numbers to its largest.
+      // The largest magnitude of a block is positive, negative or both. The magnitudes range from f32's smallest
+      // numbers to its largest.
       const magnitudes = [1, 1e-3, 1e-20, 1e-33, 1e-40, 1e30, 0];
       const blocks = magnitudes.flatMap((magnitude, block) =>
         [-1, 1].map((sign) => {
@@ -122,7 +123,7 @@ describe.each([
   );
 });
 
-/** Least squares on noise, whose best loss is not 0. */
+/** A least-squares loss on noise, whose minimum is not 0. */
 function lossOf(weights: Tensor, step: number): Tensor {
   const [rows, columns] = [32, 80];
   const all = noise(rows * columns + rows * 64);

@@ -93,7 +93,7 @@ describe('20 steps are PyTorch’s, or those of the paper', () => {
       const kind = kinds[name];
       if (kind === undefined) throw new RangeError(name);
       const optimizer = new kind(model.parameters(), settings as never);
-      // PyTorch's Muon rounds its updates to 8 bits.
+      // PyTorch's Muon rounds its updates to bf16, which has 8 significant bits.
       const rtol = name === 'Muon rounded to bfloat16' ? 2e-2 : 2e-5;
       const found = await train(model, optimizer);
       expect(worstDifference(found, losses, { rtol })).toBeLessThan(1);
@@ -165,7 +165,7 @@ describe('20 steps are PyTorch’s, or those of the paper', () => {
 
 describe('SWALR', () => {
   test.each(golden.swaRates)('$settings', ({ settings, rates }) => {
-    // What another scheduler has left of 0.1 and 1.
+    // Another scheduler has lowered the learning rates 0.1 and 1 to these.
     const optimizer = { paramGroups: [{ lr: 0.025 }, { lr: 0.25 }] };
     let swa = new optim.SWALR(optimizer, settings);
     rates.forEach((expected, step) => {

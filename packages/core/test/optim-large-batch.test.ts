@@ -15,7 +15,7 @@ async function values(x: Tensor): Promise<number[]> {
   return Array.from(await x.data(), Number);
 }
 
-/** Its gradient at x is x - [1, 2, 3]. */
+/** A loss whose gradient at x is x - [1, 2, 3]. */
 function lossAt(x: Tensor): Tensor {
   return x
     .sub(tensor([1, 2, 3]))
@@ -24,7 +24,7 @@ function lossAt(x: Tensor): Tensor {
     .mul(0.5);
 }
 
-/** Algorithm 2 of You et al. 2020 in f64, with weight decay 0.1. */
+/** Computes Algorithm 2 of You et al. 2020 in f64, with weight decay 0.1. */
 function lambSteps(start: readonly number[], steps: number, lr: number): number[] {
   let x = [...start];
   const m = x.map(() => 0);

@@ -8,7 +8,7 @@ import type { Tensor } from '../src/tensor/tensor.ts';
 
 beforeEach(() => setRank({ device: interpreter() }));
 
-/** An optimizer of a user's. */
+/** An optimizer that a user has written. */
 class Own extends Optimizer {
   readonly #rule: UpdateRule;
 

@@ -23,7 +23,7 @@ function leaf(...numbers: number[]): Tensor {
   return tensor(numbers).requiresGrad_();
 }
 
-/** Its gradient at x is x - [1, 2, 3] times (step + 1), so that gradients change. */
+/** A loss whose gradient at x is x - [1, 2, 3] times (step + 1), so that the gradient changes from step to step. */
 function lossAt(x: Tensor, step: number): Tensor {
   return x
     .sub(tensor([1, 2, 3]))
@@ -48,7 +48,7 @@ async function train(x: Tensor, optimizer: Optimizes, steps: number, first = 0):
 
 const start = [0.5, -1, 2];
 
-/** Runs the formulas of torch.optim in f64: `update` is one step of one element, given its gradient. */
+/** Runs the formulas of torch.optim in f64. `update` computes one step of one element from its gradient. */
 function reference(
   steps: number,
   make: () => (x: number, gradient: number, step: number) => number,

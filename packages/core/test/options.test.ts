@@ -22,7 +22,7 @@ const rules: OptionRules<BakeOptions> = {
   oven: option.object('an oven, as await heat()'),
 };
 
-/** As plain JavaScript gives them. */
+/** Passes options without type checks, as plain JavaScript does. */
 function bake(options: unknown): void {
   checkOptions('bake', options as BakeOptions, rules);
 }

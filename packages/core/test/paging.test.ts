@@ -72,7 +72,7 @@ describe.each(Object.entries(stores))('a gradient paged out to %s', (_, makeStor
     backward(parameter, 2);
     await currentSession().realize([]);
     const before = device.usage().bytesInUse;
-    // The parameter, and what the device keeps of the program.
+    // The memory holds the parameter and what the device keeps of the program.
     expect(before).toBeLessThan(3 * bytes);
     backward(parameter, 3);
     await currentSession().realize([]);
@@ -171,7 +171,7 @@ it('a parameter with a pending update may be frozen', async () => {
 });
 
 describe('filling memory from a file', () => {
-  /** A file of so many bytes, which reads at most as much at a time as Node can, and writes nothing. */
+  /** A file of this size. A read returns at most as many bytes as Node can read at once, and writes do nothing. */
   function fileOf(byteLength: number): {
     readonly calls: (readonly [offset: number, length: number, position: number])[];
     readonly read: FileHandle['read'];

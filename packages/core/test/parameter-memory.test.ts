@@ -3,8 +3,8 @@ import { beforeEach, expect, it } from 'vitest';
 import { constructParts, Parameter } from '../src/extend.ts';
 import { hostPages, setRank } from '../src/index.ts';
 
-// The array that a parameter is made of is the parameter's: it is given back as soon as the contents
-// are elsewhere, and not when the collector finds it.
+// A parameter owns the array that it is made of. It frees the array as soon as the contents are elsewhere, without
+// waiting for the garbage collector.
 
 const expected = Float32Array.of(1, 2, 3, 4);
 

@@ -1,5 +1,5 @@
-// A program that looks at the first batches of a loader with workers, in the way that it is told, and then
-// has nothing left to do.
+// This program looks at the first batches of a loader with workers, in the way that the argument says. Then it has
+// nothing left to do.
 import { DataLoader } from '../src/data/data-loader.ts';
 import type { Numbered } from './data-worker-fixture.ts';
 

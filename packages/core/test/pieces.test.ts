@@ -10,12 +10,12 @@ import type { Tensor } from '../src/tensor/tensor.ts';
 
 beforeEach(() => setRank({ device: interpreter() }));
 
-/** What an optimizer might do to a parameter. */
+/** An update of a parameter, as an optimizer might compute it. */
 function updated(parameter: Tensor): Tensor {
   return parameter.mul(2).add(parameter.square()).sub(1).div(3).neg();
 }
 
-/** The structures of the pieces of an update of all parameters of a model. */
+/** Returns the hash of the structure of each piece of an update of all parameters. */
 function structures(parameters: readonly Tensor[]): number[] {
   const roots = parameters.map((parameter) => updated(parameter).node);
   const signatures = new Signatures(new Interned());
@@ -26,7 +26,7 @@ function structures(parameters: readonly Tensor[]): number[] {
 
 describe('updates of many parameters that do not depend on each other', () => {
   const layer = [[3, 2], [2], [2, 2, 5], [7], [5]];
-  // No number of whole layers has `pieceOps` operations.
+  // `pieceOps` is not a multiple of the number of operations per layer.
   const layers = Array.from({ length: (8 * pieceOps) / 7 / layer.length }, () => layer).flat();
 
   test('are cut between layers, so that pieces have one plan', () => {

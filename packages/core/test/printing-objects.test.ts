@@ -14,7 +14,7 @@ import { fromData, ones, tensor, zeros } from '../src/tensor/create.ts';
 
 beforeEach(() => setRank({ device: interpreter() }));
 
-/** As a template does. */
+/** Converts a value to text, as a template string does. */
 const text = (value: unknown): string => String(value);
 const half = (): Parameter => new Parameter(Float32Array.of(1, 2.5), [2]);
 

@@ -7,7 +7,7 @@ import { type DType, isDType } from '../src/spec/dtype.ts';
 interface Printed {
   readonly dtype: string;
   readonly shape: readonly number[];
-  /** In base64, or the rule of the i-th element. */
+  /** The bytes in base64, or the rule of the i-th element. */
   readonly bytes: string;
   readonly prints: string;
 }
@@ -33,7 +33,7 @@ describe('values print as those of PyTorch', () => {
     'in tensor %i of tools/golden-printing.py',
     (_, printed) => {
       const array = { dtype: dtypeOf(printed), shape: printed.shape, bytes: bytesOf(printed) };
-      // True and False are Python's words.
+      // Booleans print as Python's words.
       expect(formatArray(array)).toBe(
         printed.prints.replaceAll('True', 'true').replaceAll('False', 'false'),
       );

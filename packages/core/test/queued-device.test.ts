@@ -11,8 +11,8 @@ import { fromData } from '../src/tensor/create.ts';
 import type { Tensor } from '../src/tensor/tensor.ts';
 
 /**
- * A device that computes in host memory, and writes and frees when its queue comes to it: at the next
- * run, read or sync. A collective reads the memory itself and waits for none of these.
+ * A device that computes in host memory. It writes and frees only when its queue is processed: at the next run, read or
+ * sync. A collective reads the memory itself and does not wait for the queue.
  */
 function queueingDevice(): Backend {
   const device = interpreter({ mappable: true });
@@ -45,7 +45,7 @@ function queueingDevice(): Backend {
   };
 }
 
-/** 16 elements, so that what travels as one message has no gaps. */
+/** Returns 16 elements, so that values that travel as one message have no gaps between them. */
 const constant = (value: number): Float32Array => new Float32Array(16).fill(value);
 const leaf = (value: number): Tensor => fromData(constant(value), [16], 'f32');
 
@@ -59,7 +59,7 @@ describe('a collective on a device that has work queued', () => {
     setRank({ device: queueingDevice(), mesh: new LineMesh('dp', own) });
   });
 
-  /** What the other rank's part of an all-reduce becomes, of ones. */
+  /** The other rank all-reduces ones. Returns the distinct values in its result. */
   async function sumAtPeer(elements: number, run: () => Promise<unknown>): Promise<number[]> {
     const ones = new Float32Array(elements).fill(1);
     const bytes = new Uint8Array(ones.buffer);

@@ -7,7 +7,7 @@ import { golden, sha256 } from './golden/random.ts';
 
 type Values = Float32Array | Float64Array | Int32Array | Uint32Array | BigInt64Array;
 
-/** Bounds of randintLong are more than a number holds; they come as words. */
+/** Calls randintLong. The bounds are given as words, because they are too large for a number. */
 const longRanges = (g: Generator, words: readonly string[]): BigInt64Array => {
   const [low = '', high = '', count = ''] = words;
   return g.randint(BigInt(low), BigInt(high), Number(count));
@@ -194,7 +194,7 @@ describe('a generator', () => {
 
 describe('fusedMultiplyAdd', () => {
   test('rounds once where float64 would round to a float32 midpoint first', () => {
-    // 1 + 2^-24 is the middle of 1 and 1 + 2^-23; 2^-60 decides, and float64 loses it.
+    // 1 + 2^-24 is halfway between 1 and 1 + 2^-23. The term 2^-60 decides how to round, but float64 loses it.
     const half = 1 + 2 ** -23;
     const tiny = 2 ** -60;
     expect(Math.fround(2 ** -24 * 1 + 1)).toBe(1);

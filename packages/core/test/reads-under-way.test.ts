@@ -4,7 +4,7 @@ import type { Backend, DeviceBuffer } from '@shardwise/core/spec';
 import { interpreter } from '@shardwise/testing';
 import { expect, it } from 'vitest';
 
-/** A device that copies what is read at once, and gives the copy when `release` is called. */
+/** A device that copies the bytes at once, but returns the copy only after `release` is called. */
 function slowReader(): { readonly device: Backend; release: () => void; reads: number } {
   const memory = interpreter();
   const gate = Promise.withResolvers<void>();
@@ -37,7 +37,7 @@ it('a value that nothing can change is read while later runs go on', async () =>
   expect(await read).toBe(3);
   await finished;
   expect(await next.item()).toBe(6);
-  // The value is kept: it is not read again.
+  // The value was kept and is not read again.
   const { reads } = slow;
   expect(await loss.item()).toBe(3);
   expect(slow.reads).toBe(reads);

@@ -13,7 +13,10 @@ import { ones, tensor } from '../src/tensor/create.ts';
 
 beforeEach(() => setRank({ device: interpreter() }));
 
-/** A model one of whose parameters was replaced, as strategies do, and an optimizer that was made before. */
+/**
+ * Returns a model in which a parameter was replaced, as strategies do, and an optimizer that was made before the
+ * replacement.
+ */
 function replaced() {
   const layer = new Linear(2, 2);
   const model = new Sequential(layer);

@@ -9,7 +9,7 @@ import {
   encodeSafetensors,
 } from '../src/serialization/safetensors.ts';
 
-/** Written by Python's safetensors 0.8.0 from torch tensors, metadata {format: 'pt'}. */
+/** A file that Python's safetensors 0.8.0 wrote from torch tensors, with metadata {format: 'pt'}. */
 const writtenByPython = Buffer.from(
   `OAIAAAAAAAB7Il9fbWV0YWRhdGFfXyI6eyJmb3JtYXQiOiJwdCJ9LCJjb3VudCI6eyJkdHlwZSI6Ikk2NCIsInNoYXBlIjpbXSwiZGF0YV9vZmZzZXRzIjpbMCw4XX0sImRvdWJsZSI6eyJkdHlwZSI6IkY2NCIsInNoYXBlIjpbMV0sImRhdGFfb2Zmc2V0cyI6WzgsMTZdfSwiYmlhcyI6eyJkdHlwZSI6IkYzMiIsInNoYXBlIjpbMl0sImRhdGFfb2Zmc2V0cyI6WzE2LDI0XX0sImVtcHR5Ijp7ImR0eXBlIjoiRjMyIiwic2hhcGUiOlswLDNdLCJkYXRhX29mZnNldHMiOlsyNCwyNF19LCJpbmRleCI6eyJkdHlwZSI6IkkzMiIsInNoYXBlIjpbMV0sImRhdGFfb2Zmc2V0cyI6WzI0LDI4XX0sImJyYWluIjp7ImR0eXBlIjoiQkYxNiIsInNoYXBlIjpbMV0sImRhdGFfb2Zmc2V0cyI6WzI4LDMwXX0sImhhbGYiOnsiZHR5cGUiOiJGMTYiLCJzaGFwZSI6WzIsMV0sImRhdGFfb2Zmc2V0cyI6WzMwLDM0XX0sImJ5dGUiOnsiZHR5cGUiOiJVOCIsInNoYXBlIjpbMV0sImRhdGFfb2Zmc2V0cyI6WzM0LDM1XX0sIm1hc2siOnsiZHR5cGUiOiJCT09MIiwic2hhcGUiOlszXSwiZGF0YV9vZmZzZXRzIjpbMzUsMzhdfX0gICAgICAgBwAAAAAAAACamZmZmZm5PwAAwD8AAADA/////0BAADwAOP8BAAE=`,
   'base64',
@@ -40,7 +40,7 @@ function plain(tensors: HostArrays): Record<string, unknown> {
   );
 }
 
-/** A file with a header of our choice. */
+/** A file with an arbitrary header. */
 function file(header: unknown, dataBytes: number, headerBytes?: bigint): Uint8Array {
   const text = new TextEncoder().encode(
     typeof header === 'string' ? header : JSON.stringify(header),

@@ -12,7 +12,7 @@ import type { Tensor } from '../src/tensor/tensor.ts';
 
 beforeEach(() => setRank({ device: interpreter() }));
 
-/** A node of a random graph: an op, and which earlier values it reads, counted from the newest. */
+/** A node of a random graph: an op, and the earlier values that it reads, counted from the newest. */
 interface Step {
   readonly op: number;
   readonly first: number;
@@ -40,7 +40,7 @@ const steps = fc.array(
   { minLength: 2, maxLength: 9 },
 );
 
-/** All values of a random graph over some matrices, the leaves first. */
+/** Returns all values of a random graph over some matrices. The leaves come first. */
 function grow(leaves: readonly Tensor[], program: readonly Step[]): Tensor[] {
   const values = [...leaves];
   const at = (back: number): Tensor => values.at(-1 - (back % values.length)) as Tensor;
@@ -105,7 +105,7 @@ describe('the gradients of several losses', () => {
       for (const index of order) losses[index]?.backward();
       return Array.from((await a.weight.grad?.data()) ?? [], Number);
     };
-    // dh is 1 + 1 + 2 h with h = 1 + 2 + 1.
+    // dh is 1 + 1 + 2 h, where h = 1 + 2 + 1.
     expect(await gradientsOf([0, 1, 2])).toEqual([10, 20, 10, 20]);
     expect(await gradientsOf([2, 0, 1])).toEqual([10, 20, 10, 20]);
     expect(await gradientsOf([1, 1])).toEqual([2, 4, 2, 4]);
@@ -160,7 +160,7 @@ describe('an update between two backward passes', () => {
 });
 
 describe('memory', () => {
-  /** Nodes that a node keeps alive. */
+  /** The number of nodes that a node keeps alive. */
   function reachable(root: Node): number {
     const nodes = new Set([root]);
     for (const node of nodes) for (const input of node.inputs) nodes.add(input);

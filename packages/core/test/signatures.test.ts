@@ -44,7 +44,7 @@ const attentions = [
 ] as const;
 const approximations = [{ approximate: 'none' }, { approximate: 'tanh' }] as const;
 
-/** Of every op, parameters that differ in what they compute. */
+/** For every op, parameters that all lead to different computations. */
 const variants: { readonly [K in Op]: readonly OpParams[K][] } = {
   constant: [
     ...numbers.map((value) => ({ value, shape: [2], dtype: 'f32' as const })),
@@ -217,7 +217,7 @@ const variants: { readonly [K in Op]: readonly OpParams[K][] } = {
 describe('structures', () => {
   test.each(Object.entries(variants))('of %s differ with each of its parameters', (_, list) => {
     expect(new Set(list.map(structureKey)).size).toBe(list.length);
-    // What is equal has one structure, whatever objects it is in.
+    // Equal parameters have one structure, even if they are different objects.
     expect(list.map((params) => structureKey({ ...params }))).toEqual(list.map(structureKey));
   });
 });
@@ -251,7 +251,8 @@ describe.each(Object.entries(devices))('numbers of a program on the %s', (_, dev
       const expected = [1, 2].map((x) => (x * step) / 2 + x * step + (step % 2) + step / 4);
       expect([...(await y.data())]).toEqual(expected);
     }
-    // The first one, one for the numbers that differ in the second step, and one for those that were equal there by chance.
+    // There is a plan for the first step, one for the numbers that differ in the second step, and one for numbers that
+    // happened to be equal in these two.
     expect(statistics().plansMade - plansMade).toBeLessThanOrEqual(3);
   });
 });
@@ -301,7 +302,7 @@ describe('a training loop', () => {
     expect(plansMade - before.plansMade).toBe(planLimit + 50);
     expect(plansDropped - before.plansDropped).toBe(50);
     expect(alive).toBe(planLimit);
-    // The latest are still there.
+    // The latest plans have not been dropped.
     await ones([planLimit]).mul(2).data();
     expect(statistics().plansMade).toBe(plansMade);
     expect(warn).toHaveBeenCalledOnce();

@@ -19,12 +19,12 @@ import type { Backend } from '@shardwise/core/spec';
 import { assertAllclose, interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 
-/** The same device, which needs a program for each size. */
+/** Makes the device need a program for each size. */
 function withoutSizes(device: Backend): Backend {
   return Object.defineProperty(device, 'compileSized', { value: undefined });
 }
 
-/** Integers from `from` to `to`, the same in each run. */
+/** Returns a function that draws integers from `from` to `to`. They are the same in each run. */
 function draws(seed: number): (from: number, to: number) => number {
   let state = seed;
   return (from, to) => {
@@ -43,7 +43,7 @@ async function plansOf(body: () => Promise<unknown>): Promise<{ all: number; siz
   };
 }
 
-/** Trains a small language model with attention on batches of these shapes; the losses. */
+/** Trains a small language model with attention on batches of these shapes. Returns the losses. */
 async function train(
   shapes: readonly (readonly [rows: number, length: number])[],
   afterStep: (step: number) => void = () => {},
@@ -160,7 +160,7 @@ describe('a program whose lengths differ from run to run', () => {
       const plans = await plansOf(async () => {
         const y = nn.functional.conv2d(x, weight, null, { stride: 2, padding: 1 });
         y.sum().backward();
-        // Windows begin at each second row, and have three rows.
+        // Windows begin at every second row and have three rows.
         const rows = Array.from({ length }, (_, row) => (row % 2 === 0 ? 1 : 2));
         if (length % 2 === 0) rows[length - 1] = 1;
         const total = rows.reduce((sum, times, row) => sum + times * row * 5, 0);
@@ -187,7 +187,7 @@ describe('a program whose lengths differ from run to run', () => {
 
 describe('random programs of random sizes', () => {
   type Draw = (from: number, to: number) => number;
-  /** One of many programs; `draw` says which, and nothing of it depends on the sizes. */
+  /** A random program. `draw` determines the ops, and they do not depend on the sizes. */
   function program(draw: Draw, n: number, m: number, x: Tensor, w: Tensor): Tensor {
     const ops: readonly ((t: Tensor) => Tensor)[] = [
       (t) => t.add(1).mul(0.5),
@@ -293,7 +293,7 @@ describe('a size that is declared to vary', () => {
         expect(await x.cumsum(0).sum([1]).data()).toHaveLength(length);
       }
     });
-    // One for each of two sizes, one with room, one without.
+    // There is one plan for each of two sizes, one sized plan with room, and one without.
     expect(plans).toEqual({ all: 3, sized: 2 });
     expect(varyingSizes().at(-1)).toMatchObject({ to: 16_500, max: 16_500 });
   });

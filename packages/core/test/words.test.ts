@@ -77,7 +77,7 @@ describe('interned data', () => {
 
   test('is told apart where hashes collide', () => {
     const interned = new Interned();
-    // Enough for two of 32 bits to be the same, by the birthday paradox.
+    // By the birthday paradox, two of these numbers have the same hash of 32 bits.
     const numbers = Array.from({ length: 200_000 }, (_, index) => interned.data([index * 0.1]));
     expect(new Set(numbers).size).toBe(numbers.length);
   });

@@ -190,7 +190,7 @@ describe('blame', () => {
     const groups = { world: [0, 1, 2], 'world/0:0': [0, 1] };
     const scheduled = { state: 'scheduled' } as const;
     const dumps = [
-      // Waits for rank 1 in the part; rank 2 waits for both in the world, since earlier.
+      // Rank 0 waits for rank 1 in the subgroup. Rank 2 has waited for both in the world for longer.
       dumpOf(0, groups, [
         call('barrier', { atMs: 1 }),
         call('allReduce', { ...scheduled, group: 'world/0:0', atMs: 10 }),

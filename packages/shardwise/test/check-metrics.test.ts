@@ -6,7 +6,7 @@ import type { StepMetrics } from '../src/rank/step-metrics.ts';
 import { parseRankMessage } from '../src/run-state/message.ts';
 import { stepReport } from './run-fixture.ts';
 
-/** As a script in JavaScript has it, or one with a cast. */
+/** Checks values without type checks, as a script in JavaScript does. */
 function reports(...values: readonly unknown[]): () => void {
   const check = new MetricsCheck();
   return () => {

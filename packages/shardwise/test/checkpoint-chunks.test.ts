@@ -91,7 +91,7 @@ describe('the plan of who writes what', () => {
           expect(end).toBe(elementCount(shape));
         }
         const largest = Math.max(...written.map(bytesOf));
-        // A small tensor is not cut, and stands over at both ends of a stretch.
+        // Small tensors are not cut, so a range may exceed its share by one tensor at both ends.
         expect(largest).toBeLessThanOrEqual(bytesOf(held) / ranks + 65_536 + 4);
       }),
     );

@@ -23,7 +23,7 @@ const vector = (...values: number[]): HostArray => ({
   bytes: new Uint8Array(Float32Array.from(values).buffer),
 });
 
-/** Remembers what it was given. */
+/** Remembers the values that it was given. */
 class Memory implements Stateful {
   state: unknown;
 

@@ -39,7 +39,7 @@ function contents(step: number, rank = 0): CheckpointContents {
   };
 }
 
-/** Runs `body` on every rank of a world, all of them in this thread. */
+/** Runs `body` on every rank of a world. All ranks are in this thread. */
 async function onRanks<T>(
   size: number,
   body: (group: ProcessGroup) => Promise<T>,
@@ -56,7 +56,7 @@ interface CrashingDisk {
   readonly operations: () => number;
 }
 
-/** A disk that crashes in the middle of operation number `crashAt`, counted from 0. */
+/** A disk that fails in the middle of operation number `crashAt`, counted from 0. */
 function crashingDisk(crashAt: number, crash = new Error('power failure')): CrashingDisk {
   let operations = 0;
   const guard = async (work: () => Promise<void>, half?: () => Promise<void>): Promise<void> => {
@@ -364,7 +364,7 @@ describe('a rank that cannot write', () => {
     code: 'ENOSPC',
   });
 
-  /** Rank 0 has arrays and rank 1 nothing, so rank 1 fails when it syncs its directory. */
+  /** Rank 0 has arrays and rank 1 has none, so rank 1 fails when it syncs its directory. */
   const saveOn = (group: ProcessGroup, failing: number): Promise<string> =>
     saveCheckpoint(directory, contents(2), {
       group,

@@ -11,7 +11,7 @@ import { describe, expect, it } from 'vitest';
 import { covers } from '../src/checkpoint/covers.ts';
 import { formatChunk } from '../src/checkpoint/format-chunk.ts';
 
-/** The elements of a chunk, as their numbers in the whole tensor, in the order of the chunk. */
+/** Returns the indices of a chunk's elements in the whole tensor, in the order of the chunk. */
 function elementsOf(shape: readonly number[], { box, start, stop }: Chunk): number[] {
   const all = box.reduce<number[]>(
     (rows, range, dim) =>
@@ -29,7 +29,7 @@ function elementsOf(shape: readonly number[], { box, start, stop }: Chunk): numb
 const shapes = array(integer({ min: 1, max: 5 }), { maxLength: 4 });
 const fractions = array(integer({ min: 0, max: 100 }), { minLength: 10, maxLength: 10 });
 
-/** Some chunk of a tensor, for numbers from 0 to 100. */
+/** Makes a chunk of a tensor from numbers between 0 and 100. */
 function chunkOf(shape: readonly number[], numbers: readonly number[]): Chunk {
   const between = (count: number, a = 0, b = 100): { start: number; stop: number } => {
     const [start = 0, stop = 0] = [a, b]
@@ -65,7 +65,7 @@ describe('the runs that two chunks have in common', () => {
 });
 
 describe('whether chunks make up a tensor', () => {
-  /** Columns of a [rows, columns] tensor for each of some ranks, cut into stretches. */
+  /** Splits a [rows, columns] tensor into columns for each rank, and each rank's columns into stretches. */
   function columns(rows: number, perRank: number, ranks: number, parts: number): Chunk[] {
     return Array.from({ length: ranks }, (_, rank): readonly DimRange[] => [
       { start: 0, stop: rows },

@@ -22,7 +22,7 @@ interface Ended {
   readonly stderr: string;
 }
 
-/** `onOutput` sees all of stdout so far whenever there is more. */
+/** Runs the command. Calls `onOutput` with all of stdout so far whenever there is more. */
 function shardwise(
   args: readonly string[],
   onOutput: (stdout: string, interrupt: () => void) => void = () => undefined,
@@ -218,7 +218,7 @@ describe('the rest of the command', () => {
     const sees = 'process.on("exit", () => console.log(process.env.UV_THREADPOOL_SIZE))';
     const command = join(import.meta.dirname, '..', 'bin', 'shardwise.js');
     const { UV_THREADPOOL_SIZE: _, ...environment } = process.env;
-    // Whether or not the command is built, it says so before it ends.
+    // The hook prints the variable before the process ends, whether or not the command has been built.
     const { stdout } = spawnSync(
       process.execPath,
       ['--import', `data:text/javascript,${encodeURIComponent(sees)}`, command, '--version'],

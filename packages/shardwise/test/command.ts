@@ -9,7 +9,7 @@ export function fixture(name: string): string {
   return join(import.meta.dirname, 'fixtures', name);
 }
 
-/** A `shardwise` command that runs, as a process of its own. */
+/** A running `shardwise` command, in a process of its own. */
 export class Command {
   readonly #child: ChildProcess;
   readonly #closed: Promise<unknown>;
@@ -51,7 +51,7 @@ export class Command {
     return this.#stderr;
   }
 
-  /** Both streams, for the message of a failed test. */
+  /** The output of both streams, for the message of a failed test. */
   get output(): string {
     return `${this.#stdout}\n${this.#stderr}`;
   }
@@ -60,7 +60,7 @@ export class Command {
     this.#child.kill(signal);
   }
 
-  /** Settles when one of the streams holds what is looked for; rejects where the command ends before. */
+  /** Resolves when one of the streams contains the pattern. Rejects if the command ends before that. */
   async says(pattern: RegExp): Promise<RegExpExecArray> {
     for (;;) {
       const found = pattern.exec(this.output);
@@ -73,14 +73,14 @@ export class Command {
     }
   }
 
-  /** The exit code; null where a signal ended it. */
+  /** Resolves to the exit code, or to null if a signal ended the command. */
   async ended(): Promise<number | null> {
     await this.#closed;
     return this.#child.exitCode;
   }
 }
 
-/** A port of 127.0.0.1 that nobody has. */
+/** Returns a port of 127.0.0.1 that nobody uses. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -23,6 +23,6 @@ it('a copy has the same bytes, and no room for what is zero', async () => {
   }
   await copySparse(from, to);
   expect((await readFile(to)).equals(await readFile(from))).toBe(true);
-  // Blocks are of 512 bytes.
+  // `blocks` counts units of 512 bytes.
   expect((await stat(to)).blocks * 512).toBeLessThan(4 * mebibyte);
 });

@@ -14,7 +14,7 @@ import { loadCheckpoint } from '../src/checkpoint/load-checkpoint.ts';
 const diskBytes = 512 * 1024;
 const disk = mountDisk();
 
-/** Memory of this machine as a disk; undefined where this process may not mount any. */
+/** Mounts memory of this machine as a disk. Returns undefined if this process may not mount anything. */
 function mountDisk(): string | undefined {
   const directory = mkdtempSync(join(tmpdir(), 'shardwise-full-'));
   try {

@@ -3,23 +3,25 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fixture, type Command } from './command.ts';
 
 const PAUSE_MS = 20;
-/** More than a round can come to before its ranks are killed. */
+/** More steps than a round can make before its ranks are killed. */
 const STEPS_PER_KILL = 30;
-/** Of the moment of a kill, after a start; ranks need about half of it before their first step. */
+/**
+ * The latest moment of a kill, in milliseconds after a start. Ranks need about half of that before their first step.
+ */
 const LATEST_MS = 1000;
 const MAX_SPARE_RESTARTS = 5;
 
-/** The script that is disturbed, and its arguments. */
+/** Returns the script whose ranks are killed, and its arguments. */
 export function scriptFor(kills: number, pauseMs: number = PAUSE_MS): readonly string[] {
   return [fixture('elastic.ts'), String(STEPS_PER_KILL * kills), String(pauseMs)];
 }
 
-/** Of `shardwise run`, for a run that outlives so many kills. */
+/** Returns the options of `shardwise run` for a run that survives this many kills. */
 export function restartOptions(kills: number): readonly string[] {
   return ['--ranks', 'processes', '--max-restarts', String(kills + MAX_SPARE_RESTARTS)];
 }
 
-/** Kills one rank after the other while they start, work and save; the hosts are of one run. */
+/** Kills one rank after another while they start, work and save. The hosts belong to one run. */
 export async function disturb(hosts: readonly Command[], kills: number): Promise<void> {
   const [first] = hosts;
   const random = randomNumbers(kills);
@@ -30,13 +32,13 @@ export async function disturb(hosts: readonly Command[], kills: number): Promise
   }
 }
 
-/** The losses of a run by step; of a step that was done twice the later line counts. */
+/** Returns the losses of a run by step. If a step was done twice, the later line counts. */
 export async function lossesOf(metricsPath: string): Promise<ReadonlyMap<number, number>> {
   const lines = (await readFile(metricsPath, 'utf8')).trim().split('\n');
   return new Map(lines.map((line) => JSON.parse(line)).map(({ step, loss }) => [step, loss]));
 }
 
-/** `choice` in [0, 1). False where there is no rank at the moment. */
+/** Kills the rank that `choice`, in [0, 1), picks. Returns false if no rank was killed. */
 async function killOne(hosts: readonly Command[], choice: number): Promise<boolean> {
   const ranks = (await Promise.all(hosts.map(({ pid }) => childrenOf(pid)))).flat();
   const pid = ranks[Math.floor(choice * ranks.length)];
@@ -45,18 +47,20 @@ async function killOne(hosts: readonly Command[], choice: number): Promise<boole
     process.kill(pid, 'SIGKILL');
     return true;
   } catch {
-    // It has ended in the meantime.
+    // The process has ended in the meantime.
     return false;
   }
 }
 
-/** Source: proc_pid_task(5); only the launcher's main thread starts processes. */
+/**
+ * Returns the child processes of a process. Only the launcher's main thread starts processes. Source: proc_pid_task(5).
+ */
 async function childrenOf(pid: number): Promise<readonly number[]> {
   const text = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8');
   return text.split(' ').filter(Boolean).map(Number);
 }
 
-/** In [0, 1), the same ones for the same seed. Source: mulberry32 of Tommy Ettinger. */
+/** Returns a generator of numbers in [0, 1) that depend only on the seed. Source: mulberry32 of Tommy Ettinger. */
 function randomNumbers(seed: number): () => number {
   let state = seed;
   return () => {

@@ -8,7 +8,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { environmentTransport } from '../src/rank/environment-transport.ts';
 import { fixture, freePort } from './command.ts';
 
-// Ranks that another launcher has started: without `shardwise run`, with its variables.
+// Another launcher has started these ranks: without `shardwise run`, but with the variables of that launcher.
 
 let cwd = '';
 beforeEach(async () => {

@@ -149,7 +149,7 @@ const launches: readonly (readonly [string, NodeJS.ProcessEnv, Launch])[] = [
 
 const srun = launchDumps.srun;
 
-/** What wins where one launcher was started by another. */
+/** The launcher that is detected when one launcher has started another. */
 const nested: readonly (readonly [string, NodeJS.ProcessEnv, object])[] = [
   ['our ranks under mpirun', { ...launchDumps.openMpi, ...launchDumps.torchrun }, { rank: 3 }],
   [

@@ -15,7 +15,7 @@ const parts = { asked: 'this', found: 'that', todo: 'Do so' };
 const system = (code: string): Error =>
   Object.assign(new Error(`${code}: of the system`), { code });
 
-/** Of threads, whose errors come as they are, and of processes. */
+/** Errors of threads arrive unchanged. Errors of processes are encoded and decoded. */
 const ways = [
   ['a thread', (error: unknown) => error],
   ['a process', (error: unknown) => decodeError(structuredClone(encodeError(error)))],

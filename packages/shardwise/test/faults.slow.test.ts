@@ -1,6 +1,6 @@
 import { allFaults, ranksThatFail } from './faults.ts';
 
-// A thread can't be stopped alone.
+// A single thread can't be stopped.
 ranksThatFail(
   'threads',
   allFaults.filter((fault) => fault !== 'stopped'),

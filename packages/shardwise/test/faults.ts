@@ -5,7 +5,7 @@ import { shmAvailability } from '@shardwise/collectives/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { Command, fixture, freePort } from './command.ts';
 
-/** What the others must hear of each, beside rank 1. */
+/** What the other ranks must be told after each fault, in addition to rank 1. */
 const heardInCalls = {
   'killed-early': /SIGKILL|exit code 9/,
   'killed-before': /ended the group \(/,
@@ -23,14 +23,17 @@ export type Fault = keyof typeof heardInCalls;
 const isFault = (name: string): name is Fault => name in heardInCalls;
 export const allFaults: readonly Fault[] = Object.keys(heardInCalls).filter(isFault);
 
-/** Of a pipeline, where rank 1 is killed as it has computed something: between what it receives and sends. */
+/**
+ * What the other ranks of a pipeline must be told. Rank 1 is killed after it has computed something, between a receive
+ * and a send.
+ */
 const heardInStages = {
   'killed in warm-up': /ended the group \(/,
   'killed in steady state': /ended the group \(/,
   'killed in cool-down': /ended the group \(/,
 } as const;
 
-/** `hosts` times `nproc` ranks. */
+/** Each world has `hosts` times `nproc` ranks. */
 const worlds = {
   threads: { hosts: 1, nproc: 3, more: ['--ranks', 'threads'] },
   shm: { hosts: 1, nproc: 3, more: ['--ranks', 'processes'] },
@@ -40,13 +43,13 @@ const worlds = {
 
 const shm = shmAvailability();
 
-/** One run whose restarts each end by the next fault, and the last one well. */
+/** Tests one run in which each restart ends with the next fault. The last restart succeeds. */
 export function ranksThatFail(transport: keyof typeof worlds, committed: readonly Fault[]): void {
   const heard = Object.fromEntries(committed.map((fault) => [fault, heardInCalls[fault]]));
   whereItCanBe(transport, 'ranks', () => hearOfFaults(transport, 'faults.ts', heard));
 }
 
-/** The same of ranks that train in stages. */
+/** Does what ranksThatFail does, for ranks that train in stages. */
 export function stagesThatFail(transport: keyof typeof worlds): void {
   whereItCanBe(transport, 'stages', () =>
     hearOfFaults(transport, 'pipeline-faults.ts', heardInStages),
@@ -82,7 +85,7 @@ function hearOfFaults(
     const codes = await Promise.all(runs.map((run) => run.ended()));
     output = runs.map((run) => run.output).join('\n');
     expect(codes, output).toEqual(codes.map(() => 0));
-    // How long it took is for whoever reads the log of the tests.
+    // The log of the tests shows how long each rank took to hear of the fault.
     for (const [line] of output.matchAll(/rank \d+ hears of [^:]* after \d+ ms/g)) {
       console.log(`${transport}: ${line}`);
     }

@@ -3,7 +3,7 @@ import type { FlightDump, FlightEntry, FlightState } from '@shardwise/collective
 export interface CallOptions {
   readonly state?: FlightState;
   readonly elements?: number;
-  /** Since the start of the run. */
+  /** The time since the start of the run, in milliseconds. */
   readonly atMs?: number;
   readonly line?: number;
   readonly group?: string;
@@ -29,7 +29,7 @@ export function message(
 
 const EPOCH_NS = 1.7e18;
 
-/** What a rank would have left after `calls`, on groups whose ranks `groups` names. */
+/** Returns the dump that a rank would have left after `calls`. `groups` gives the ranks of each group by its name. */
 export function dumpOf(
   rank: number,
   groups: Readonly<Record<string, readonly number[]>>,
@@ -41,7 +41,7 @@ export function dumpOf(
       readonly recordId: number;
       readonly missing?: readonly number[];
     };
-    /** Size of the ring. */
+    /** The size of the ring of recorded calls. */
     readonly kept?: number;
   } = {},
 ): FlightDump {

@@ -18,7 +18,7 @@ const script = join(import.meta.dirname, 'fixtures', 'skip-a-call.ts');
 interface Run {
   readonly runDirectory: string;
   readonly result: LaunchResult;
-  /** Without the working directory. */
+  /** The lines of the verdict, without the working directory. */
   readonly verdict: readonly string[];
 }
 

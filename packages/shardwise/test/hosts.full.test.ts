@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { Command, fixture, freePort } from './command.ts';
 
-// Each host is a launcher of its own on this machine.
+// Each host is a separate launcher on this machine.
 
 const elastic = fixture('elastic.ts');
 const env = { SHARDWISE_SECRET: 'a secret of this test alone' };
@@ -18,7 +18,7 @@ beforeEach(async () => {
   rendezvous = `127.0.0.1:${await freePort()}`;
 });
 
-/** A host of a run whose script is elastic.ts. */
+/** Starts a host of a run whose script is elastic.ts. */
 function host(options: readonly string[], script: readonly string[], variables = env): Command {
   const args = ['run', '--rdzv', rendezvous, ...options, elastic, ...script];
   return new Command(args, { cwd, env: variables });

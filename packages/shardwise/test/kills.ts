@@ -14,14 +14,14 @@ const ends = (run: Command): readonly string[] =>
   );
 
 export interface Kills {
-  /** Of two processes on one host. */
+  /** The number of kills of two processes on one host. */
   readonly onOneHost: number;
-  /** Of two on each of two hosts. */
+  /** The number of kills with two processes on each of two hosts. */
   readonly onTwoHosts: number;
   readonly timeoutMs: number;
 }
 
-/** Runs whose ranks are killed at random moments, against one that nobody disturbs. */
+/** Tests that runs whose ranks are killed at random moments end like an undisturbed run. */
 export function runsThatAreDisturbed({ onOneHost, onTwoHosts, timeoutMs }: Kills): void {
   describe.skipIf(!shm.available)(title, { timeout: timeoutMs }, () => {
     let cwd = '';

@@ -1,4 +1,7 @@
-/** What launchers set for one of their processes; of the long dumps, what could be mistaken for another's. */
+/**
+ * The variables that launchers set for one of their processes. Long dumps are cut to the variables that could be
+ * mistaken for those of another launcher.
+ */
 export const launchDumps = {
   /** `torchrun --nnodes 2 --nproc-per-node 2`, rank 3, after one restart. */
   torchrun: {
@@ -82,7 +85,7 @@ export const launchDumps = {
     SLURM_PROCID: '0',
     SLURM_TASKS_PER_NODE: '2',
   },
-  /** A Kubeflow Trainer's pod 1 of 2, which is a pod of an Indexed Job as well. */
+  /** Pod 1 of 2 of a Kubeflow Trainer, which is also a pod of an Indexed Job. */
   kubeflow: {
     JOB_COMPLETION_INDEX: '1',
     PET_NNODES: '2',
@@ -91,7 +94,7 @@ export const launchDumps = {
     PET_MASTER_ADDR: 'job-node-0-0.job',
     PET_MASTER_PORT: '29500',
   },
-  /** A LeaderWorkerSet's pod 2 of 3. */
+  /** Pod 2 of 3 of a LeaderWorkerSet. */
   leaderWorkerSet: {
     LWS_LEADER_ADDRESS: 'set-0.set.default',
     LWS_GROUP_SIZE: '3',

@@ -9,7 +9,10 @@ import { createRankTransport } from '../src/launcher/transports/create-rank-tran
 import type { RankForm } from '../src/launcher/transports/transport-choice.ts';
 import { roundOf } from './round-of.ts';
 
-/** What the launcher says of a script of these files, `train.ts` first, without the folder's name. */
+/**
+ * Returns what the launcher reports about a script made of these files, without the folder's name. `train.ts` is the
+ * script.
+ */
 async function reportOf(
   files: Readonly<Record<string, string>>,
   form: RankForm = 'threads',

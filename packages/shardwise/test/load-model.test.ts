@@ -55,7 +55,7 @@ async function numbers(tensor: Tensor): Promise<readonly number[]> {
   return Array.from(await tensor.data(), Number);
 }
 
-/** One update by gradients of ones. */
+/** Makes one update with gradients of ones. */
 async function update(model: nn.Linear, optimizer: optim.AdamW | optim.SGD): Promise<void> {
   optimizer.zeroGrad();
   model
@@ -146,7 +146,7 @@ class Scaled extends nn.Module {
   readonly scale = new nn.Parameter(Float32Array.of(1), [1]);
 }
 
-/** A group of two ranks, as one of them sees it that does not communicate. */
+/** A group that claims to have two ranks and does not communicate. */
 function oneOfTwo(rank: number): ProcessGroup {
   return new Proxy(singleGroup(), {
     get: (group, key): unknown => {
@@ -156,7 +156,7 @@ function oneOfTwo(rank: number): ProcessGroup {
   });
 }
 
-/** One of two parts of a fused projection [6, 2]: rows of three sections, or columns of two. */
+/** One of two parts of a fused projection [6, 2]. The part has rows of three sections, or columns of two. */
 class FusedPart extends nn.Module {
   readonly weight: LayerParameter;
 
@@ -203,7 +203,7 @@ describe('loadModel of a part of a parameter', () => {
   it('is refused with both shapes where the whole has another one', async () => {
     const checkpoint = await savedFused();
     const moments = await savedMoments();
-    // The part has as many elements as a part of what is stored.
+    // The part has as many elements as a part of the stored tensor, but the whole shape differs.
     const model = new FusedPart(1, 0, [2, 6]);
     await expect(loadModel(checkpoint, model)).rejects.toThrow(CheckpointError);
     await expect(loadModel(checkpoint, model)).rejects.toThrow(

@@ -81,7 +81,7 @@ describe('an archive', () => {
   it.each(['L', 'x'])('whose path, of kind %s, is longer than any is refused', async (kind) => {
     const path = new Blob([new Uint8Array(64 * 1024 + 1)]);
     const bytes = await tarOf([{ path: 'long', contents: path }], 0).bytes();
-    // The header's kind, and the sum of its bytes.
+    // Changing the kind in the tar header also changes its checksum, the sum of its bytes.
     const sum = Number.parseInt(new TextDecoder().decode(bytes.subarray(148, 154)), 8);
     const changed = sum + kind.charCodeAt(0) - '0'.charCodeAt(0);
     bytes.set(new TextEncoder().encode(changed.toString(8).padStart(6, '0')), 148);

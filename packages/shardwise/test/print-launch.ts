@@ -1,4 +1,4 @@
 import { detectLaunch } from '../src/environment/detect-launch.ts';
 
-// What a test has a launcher start: says how.
+// A test lets a launcher start this program. It prints the launch that it detects.
 process.stdout.write(`${JSON.stringify(detectLaunch(process.env))}\n`);

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { fixture } from './command.ts';
 
 const reason = await reasonWithoutDevice(webgpu);
-/** A process that something keeps alive is ended after this time. */
+/** If something keeps a process alive, it is killed after this time. */
 const patienceMs = 90_000;
 
 interface Ended {

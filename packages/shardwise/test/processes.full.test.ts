@@ -36,7 +36,7 @@ async function lossesOf(directory: string): Promise<readonly unknown[]> {
     .map((line) => JSON.parse(line).loss);
 }
 
-/** Of processes that are there, and not only waited for by their parent. */
+/** Returns the processes that still run. Zombies do not count. */
 async function living(pids: readonly number[]): Promise<readonly number[]> {
   const states = await Promise.all(
     pids.map(async (pid) => readFile(`/proc/${pid}/stat`, 'latin1').catch(() => '() Z')),

@@ -23,7 +23,7 @@ async function relay(messages: readonly RankMessage[]): Promise<readonly RankMes
   for (const message of messages) sender.send(message);
   await sender.close();
   await receiving;
-  // What has been taken is not kept.
+  // Messages that have been received are not kept in the store.
   expect(await store.delete('relay/3/1/0')).toBe(false);
   store.close();
   return received;

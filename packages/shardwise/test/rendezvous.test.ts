@@ -17,7 +17,7 @@ interface JobOptions {
   readonly checkpoints?: readonly string[];
 }
 
-/** A link to the store that can be cut: what is called meanwhile goes through when it is whole again. */
+/** A link to the store that can be cut. Requests made while it is cut go through when it is mended. */
 class Link {
   #whole: Promise<void> = Promise.resolve();
   #mend: () => void = () => undefined;
@@ -57,7 +57,7 @@ interface HostOptions {
   readonly link?: Link;
 }
 
-/** Hosts of one job, all in this process, each with its own connection to their store. */
+/** Hosts of one job, all in this process. Each has its own connection to the store. */
 class Job {
   readonly notices: string[] = [];
   #port = 0;
@@ -69,7 +69,7 @@ class Job {
     this.#options = options;
   }
 
-  /** The first one is the leader. */
+  /** Adds a host. The first one is the leader. */
   async host(name: string, { place, ranks = 1, link = new Link() }: HostOptions = {}) {
     const { minNodes = 2, maxNodes = minNodes, maxRestarts = 0, checkpoints = [] } = this.#options;
     const { lastCallMs = 150, joinTimeoutMs = 10_000 } = this.#options;

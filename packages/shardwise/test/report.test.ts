@@ -93,7 +93,7 @@ describe('the report', () => {
         name,
         startMs - head.startMs,
       ]);
-    // Ten milliseconds each, without waiting for anything else.
+    // Each action takes ten milliseconds and starts as soon as its inputs are there.
     expect(startsOf(0)).toEqual([
       ['0F0', 5],
       ['0F1', 15],
@@ -113,11 +113,11 @@ describe('the report', () => {
     expect(page).toContain(
       'Ranks waited 38.5 % of the time from the first action to the last, simulated 33.3 %',
     );
-    // Of two pipelines along another axis each is simulated by itself.
+    // Of two pipelines along another axis, each is simulated by itself.
     const replicas = [first, { ...first, rank: 1 }, { ...second, rank: 2 }, { ...second, rank: 3 }];
     const both = simulatedStages(replicas);
     expect(both?.events.get(3)).toEqual(simulated?.events.get(1));
-    // Two passes in a step are no schedule of one.
+    // Two passes in one step do not match any schedule.
     expect(simulatedStages([did(0, [...startsTwice])])).toBeNull();
     expect(html).not.toContain('>simulated</text>');
   });

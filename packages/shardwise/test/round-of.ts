@@ -1,6 +1,6 @@
 import type { Round } from '../src/rendezvous/round.ts';
 
-/** The first round of a run on this host alone. */
+/** Describes the first round of a run that uses only this host. */
 export function roundOf(ranks: number, runDirectory: string): Round {
   return {
     epoch: 0,

@@ -15,7 +15,7 @@ export const head: RunHead = {
   engine: 'Node v24.21.0',
 };
 
-/** Rank `rank`'s report of a step of 100 ms. */
+/** Returns the report of a rank about a step of 100 ms. */
 export function stepReport(rank: number, step: number, more: Partial<StepReport> = {}): StepReport {
   return {
     kind: 'step',
@@ -39,7 +39,7 @@ export function runOf(messages: readonly RunMessage[], worldSize = 2): RunState 
   return messages.reduce(reduceRun, initialRunState({ ...head, worldSize }));
 }
 
-/** Both ranks' reports of steps 1 to `steps`. */
+/** Returns the reports of both ranks about steps 1 to `steps`. */
 export function reports(steps: number): readonly StepReport[] {
   return Array.from({ length: steps }, (_, index) =>
     [0, 1].map((rank) => stepReport(rank, index + 1)),

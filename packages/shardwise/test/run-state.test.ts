@@ -75,7 +75,7 @@ describe('the state of a run', () => {
       ...reports(4),
       timeline(1),
       timeline(4),
-      // Of a step that the others never reported.
+      // The other ranks never reported this step.
       stepReport(0, 5),
       { kind: 'exit', rank: 1, code: 137 },
       { ...round, reason: 'Rank 1 failed', resumeDirectory: 'step-000002' },

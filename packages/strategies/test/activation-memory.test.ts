@@ -9,11 +9,11 @@ import { testMs, trainingMs } from './time-limits.ts';
 const size = 2;
 
 /**
- * Elements of a layer by the list of Korthikanti et al. 2022, without dropout: 16 sbh + as²b, of
- * which the inputs of the two norms and of the two first products, 4 sbh, are whole without sequence
- * parallelism, and 2 sbh of them where it keeps what it gathers. Where the device makes attention
- * without the scores, backward reads its result, sbh, and a number for each query, asb, in place of as²b.
- * Where it does not, and backward gathers something again, the scores are made again behind that.
+ * Returns the elements of a layer's activations by the list of Korthikanti et al. 2022, without dropout: 16 sbh + as²b.
+ * The inputs of the two norms and of the first two products, 4 sbh, are whole without sequence parallelism. With it, 2
+ * sbh of them are whole if the layer keeps what it gathers. On a device that computes attention without storing the
+ * scores, backward reads the result, sbh, and one number for each query, asb, instead of as²b. On other devices, if
+ * backward gathers something again, it also computes the scores again after that.
  */
 function elementsOf(variant: keyof typeof variants, makesScores: boolean): number {
   const { tokens, batch, channels, heads } = sizes;

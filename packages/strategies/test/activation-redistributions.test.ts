@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { outcomes, type Outcomes } from './ranks/activation-redistributions.ts';
 import { testMs, trainingMs } from './time-limits.ts';
 
-/** Changes of an activation's layout; on 2 x 2 ranks one along each axis. */
+/** The layout of an activation changes. On 2 x 2 ranks, it changes once along each axis. */
 describe.each([2, 4])('redistributions of an activation on %i ranks', (size) => {
   let ranks: readonly Outcomes[] = [];
 

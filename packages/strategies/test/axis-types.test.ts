@@ -27,7 +27,7 @@ import {
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
 
-// What is refused does not depend on the number of ranks.
+// The errors do not depend on the number of ranks.
 beforeEach(async () => {
   const axes = ['dp', 'pp', 'tp'].map((name) => ({ name, size: 1 }));
   setRank({ device: interpreter(), mesh: await createMesh(singleGroup(), axes) });
@@ -35,7 +35,7 @@ beforeEach(async () => {
 
 const data = (): Tensor => tensor([[1, 2, 3, 4]]);
 
-/** A norm between the halves of a perceptron. */
+/** A model with a norm between the halves of a perceptron. */
 class NormInside extends nn.Module {
   readonly up = new nn.Linear(4, 4);
   readonly norm = new nn.LayerNorm(4);

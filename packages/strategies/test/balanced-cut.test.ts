@@ -4,7 +4,7 @@ import { balancedCut } from '../src/pipeline/balanced-cut.ts';
 import { pipeline } from '../src/pipeline/pipeline.ts';
 import { pipelineSchedule } from '../src/pipeline-schedule/pipeline-schedule.ts';
 
-/** A model of parameters of these sizes. */
+/** A model with parameters of these sizes. */
 function modelOf(sizes: Readonly<Record<string, number>>): ModelSpec {
   const parameters = Object.entries(sizes).map(([name, size]) => ({
     name,
@@ -45,8 +45,8 @@ function cutOf(model: ModelSpec, stages: number): readonly string[] {
 describe('cuts that balance parameters', () => {
   test('are at modules of the model and at members of its lists', () => {
     expect(cutOf(language, 1)).toEqual([]);
-    expect(cutOf(language, 2)).toEqual(['blocks.2']); // 110 and 75, instead of 70 and 115
-    expect(cutOf(language, 3)).toEqual(['blocks.1', 'blocks.2']); // 70, 40 and 75
+    expect(cutOf(language, 2)).toEqual(['blocks.2']); // 110 and 75, more balanced than 70 and 115
+    expect(cutOf(language, 3)).toEqual(['blocks.1', 'blocks.2']); // The stages have 70, 40 and 75 elements.
     expect(cutOf(language, 6)).toEqual(['blocks.0', 'blocks.1', 'blocks.2', 'norm', 'head']);
   });
 

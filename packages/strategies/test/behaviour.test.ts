@@ -28,7 +28,7 @@ describe(`DistributedDataParallel on ${size} ranks`, () => {
   });
 
   describe('buffers', () => {
-    // Rank r has set its running mean to [10 + r, r]; a training pass adds ones.
+    // Rank r has set its running mean to [10 + r, r]. A training pass adds ones.
     const own = (rank: number): number[] => [10 + rank, rank];
     const root = own(0);
     const plusOnes = (values: readonly number[]): number[] => values.map((value) => value + 1);
@@ -64,7 +64,7 @@ describe(`DistributedDataParallel on ${size} ranks`, () => {
 
     it('travel before each pass that trains, and once before the evaluations after it, of which ranks may have different numbers', () => {
       for (const { evaluations } of ranks) {
-        // A message for each of two dtypes.
+        // There are two messages, one for each dtype.
         const epoch = { training: [2, 2], evaluation: [2, 0] };
         expect(evaluations).toEqual([epoch, epoch]);
       }

@@ -16,7 +16,7 @@ beforeEach(() => setRank({ device: interpreter(), mesh: new LineMesh('dp', singl
 
 const layout: Layout = { dims: [[], []], partial: [] };
 
-/** DDP, that says something else of itself. */
+/** DDP with a plan that does not describe what DDP does. */
 function lying(change: (plan: Plan) => Partial<Plan>): Strategy {
   const honest = ddp();
   return {
@@ -28,14 +28,14 @@ function lying(change: (plan: Plan) => Partial<Plan>): Strategy {
   };
 }
 
-/** Of every parameter, what it says of `parameter`. */
+/** Changes the plan to give every parameter this layout. */
 function saying(other: Layout): (plan: Plan) => Partial<Plan> {
   return ({ parameters }) => ({
     parameters: parameters.map((parameter) => ({ ...parameter, parameter: other })),
   });
 }
 
-/** With a step that communicates so. */
+/** Changes the plan to a single step with this collective. */
 function sending(collective: CollectivePlan): (plan: Plan) => Partial<Plan> {
   const kind: StepKind<object> = {
     name: 'send',

@@ -23,7 +23,7 @@ beforeAll(async () => {
 }, testMs);
 
 describe("a hook gives the mean of the ranks' gradients", () => {
-  // The loss is the mean of four elements p + x + rank: each has the gradient 1/4 on every rank.
+  // The loss is the mean of four elements p + x + rank, so each element has the gradient 1/4 on every rank.
   it.each(Object.keys(hooks))('%s', (name) => {
     for (const { conformance } of ranks) {
       const passes = conformance[name] ?? [];
@@ -53,7 +53,7 @@ describe('PowerSGD', () => {
     expect(first).toHaveLength(40);
     return first ?? [];
   };
-  /** The distance of the mean of the first passes' gradients from the gradient. */
+  /** The relative distance of the mean gradient of the first passes from the true gradient. */
   const distance = (name: string, passes: number): number =>
     Math.hypot(...mean.map((value, i) => (sumsOf(name)[passes - 1]?.[i] ?? NaN) / passes - value)) /
     norm;

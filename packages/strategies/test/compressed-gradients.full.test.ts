@@ -9,7 +9,7 @@ import { taskNames } from './ranks/models.ts';
 import { results, steps, trainAlone, type Trained } from './ranks/strategy-table.ts';
 import { testMs, trainingMs } from './time-limits.ts';
 
-/** Of the loss. Rounded gradients give nearly the same steps; PowerSGD takes steps of its own. */
+/** The tolerances of the loss. Rounded gradients give nearly the same steps, while PowerSGD takes different steps. */
 const tolerances: Readonly<Record<keyof typeof hooks, number>> = {
   f16CompressHook: 2e-2,
   bf16CompressHook: 2e-2,

@@ -40,7 +40,8 @@ describe('a model whose rank builds the parameters of its stages alone', () => {
       expect(keptBytes).toBe(parameterBytes / 2);
       const { peakBytes, plannedBytes } = inParts;
       expect(plannedBytes).toBe(parameterBytes);
-      // While gradients are added up there are the sum, what is added, and the new sum; and a few rows of activations.
+      // While gradients are accumulated, memory holds the sum, the new gradient and the new sum, and a few rows of
+      // activations.
       expect(peakBytes).toBeLessThan(1.1 * 2 * plannedBytes);
     }
   });

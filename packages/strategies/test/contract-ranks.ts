@@ -4,7 +4,7 @@ import { type RankOutcome } from '@shardwise/testing/ranks';
 import { settleRanks } from '@shardwise/testing/node';
 import { trainingMs } from './time-limits.ts';
 
-/** Plays a scenario of the contract of strategies on threads of their own. */
+/** Plays a scenario of the strategy contract. Each rank is a thread. */
 export function runRanks(
   size: number,
   scenario: StrategyScenario,

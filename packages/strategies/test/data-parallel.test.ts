@@ -54,7 +54,7 @@ describe.each([1, 2, 3])('DataParallel on %i ranks', (size) => {
   });
 
   it('updates rank 0, and the others when it is replicated', () => {
-    // Adam's first step is the learning rate, 1.
+    // Adam's first step has the size of the learning rate, 1.
     expect(master()?.weight.before[0]).toBeCloseTo(9, 5);
     for (const { weight } of others()) expect(weight.before).toEqual([10]);
     for (const { weight } of ranks) expect(weight.after).toEqual(master()?.weight.before);

@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { trainAlone, trained, trainingNames, type Trained } from './ranks/trainings.ts';
 
-/** Sums in another order differ by rounding; measured on each tensor's own scale. */
+/** The relative tolerance of each tensor, because sums in another order are rounded differently. */
 const TOLERANCE = 1e-5;
 
 const alone: Record<string, Trained> = {};
@@ -57,7 +57,7 @@ describe.each([1, 2, 3, 4])('DistributedDataParallel on %i ranks', (size) => {
   });
 });
 
-/** The largest difference over the largest magnitude. */
+/** Returns the largest difference, relative to the largest magnitude. */
 function difference(actual: ArrayLike<number>, expected: ArrayLike<number>): number {
   let most = actual.length === expected.length ? 0 : Number.NaN;
   let scale = 0;

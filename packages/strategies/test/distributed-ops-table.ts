@@ -13,7 +13,7 @@ const outcomes = z.array(
   }),
 );
 
-/** Adds the test of a world of this size. */
+/** Adds the tests of distributed ops in a world of this size. */
 export function testDistributedOps(size: number): void {
   const title =
     'ops on inputs in random layouts give the values and gradients of whole tensors, or refuse the layouts';

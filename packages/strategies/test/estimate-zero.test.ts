@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 const gibibyte = 2 ** 30;
 const cluster = { nodes: 1, ranksPerNode: 8 };
 
-/** As DeepSpeed prints them: GiB with two digits. */
+/** Formats the bytes as DeepSpeed prints them: in GiB, with two digits. */
 function printed({ hostBytes, deviceBytes }: ReturnType<typeof estimateZero2>): string {
   return `${(hostBytes / gibibyte).toFixed(2)} | ${(deviceBytes / gibibyte).toFixed(2)}`;
 }
@@ -43,7 +43,7 @@ describe("DeepSpeed's estimate of ZeRO-3 for 2851 million parameters on 8 ranks"
   ] as const)('of t5-large on 4 ranks, offloading %s', (offload, mebibytes) => {
     const t5 = { elements: 737.67e6, largestLayerElements: 32.9e6, nodes: 1, ranksPerNode: 4 };
     const { deviceBytes } = estimateZero3({ ...t5, offload });
-    // The counts of its documentation are rounded to 10 thousand.
+    // The element counts in DeepSpeed's documentation are rounded to 10 thousand.
     expect(Math.abs(deviceBytes / 2 ** 20 - mebibytes)).toBeLessThan(1);
   });
 });

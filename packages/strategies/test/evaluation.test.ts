@@ -26,7 +26,7 @@ describe.each(Object.keys(strategies))('batch normalisation under %s', (name) =>
   });
 
   it('evaluates with the same statistics on all ranks, after each epoch and in each pass', () => {
-    // Rank 0 of DataParallel has all outputs; the others have zeros.
+    // With DataParallel, rank 0 has all outputs and the other ranks have zeros.
     const outputs = each().map((one) => one.outputs);
     expect(outputs).toHaveLength(size);
     const [root = [], ...others] = outputs;

@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { experts, found, grids } from './ranks/expert-groups.ts';
 
-/** Ranks give 2^rank, so that a sum says who took part, and how often. */
+/** Each rank contributes 2^rank, so a sum shows which ranks took part, and how often. */
 describe('gradients of experts on four ranks', () => {
   let ranks: readonly z.infer<typeof found>[] = [];
 
@@ -20,7 +20,8 @@ describe('gradients of experts on four ranks', () => {
     const each = ranks.flatMap((rank) => rank[name] ?? []);
     expect(each).toHaveLength(4);
     for (const own of each) {
-      // Each expert has a token of each rank, and the mean is over shares of the batch, not over ranks with the expert.
+      // Each expert has a token of each rank. The mean is taken over the shares of the batch, not over the ranks that
+      // have the expert.
       expect(new Set(own.experts)).toEqual(new Set([everyRank / shares.length]));
       const tokensOfRank = experts;
       expect(new Set(own.shared)).toEqual(

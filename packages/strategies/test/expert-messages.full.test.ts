@@ -21,7 +21,7 @@ describe('expertParallel on two ranks', () => {
     for (const { planned, sent } of ranks) expect(sent).toEqual(planned);
     const rowBytes = tokens * 2 * features * 4;
     const ofRows = ranks[0]?.sent.filter((each) => each === `allToAll ${rowBytes}`);
-    // Of two layers.
+    // The model has two layers.
     expect(ofRows).toHaveLength(8);
     expect(ranks[0]?.sent.filter((each) => each.startsWith('allToAll'))).toHaveLength(10);
   });
@@ -36,9 +36,9 @@ describe('expertParallel on two ranks', () => {
   it('sends what the plan says where ranks have the same tokens, too', () => {
     for (const { folded } of ranks) expect(folded.sent).toEqual(folded.planned);
     const sent = ranks[0]?.folded.sent ?? [];
-    // Of 16 tokens that both ranks have, each routes 8.
+    // Both ranks have the same 16 tokens, and each routes 8 of them.
     expect(sent.filter((each) => each === `allToAll ${tokens * 2 * features * 4}`)).toHaveLength(8);
-    // What two layers give, and what they owe to their inputs.
+    // The gathers are of the outputs of two layers, and of the gradients of their inputs.
     const gathered = `allGather ${2 * tokens * features * 4}`;
     expect(sent.filter((each) => each === gathered)).toHaveLength(4);
     const text = ranks[0]?.folded.explained ?? '';
@@ -52,7 +52,7 @@ describe('expertParallel on two ranks', () => {
     });
     for (const { planned, sent } of z.array(traffic).length(4).parse(results)) {
       expect(sent).toEqual(planned);
-      // Two layers, two axes, and two messages each in forward and in backward.
+      // There are two layers and two axes, with two messages each in forward and in backward.
       const rows = sent.filter((each) => each === `allToAll ${tokens * 2 * features * 4}`);
       expect(rows).toHaveLength(16);
     }
@@ -68,7 +68,7 @@ describe('expertParallel on two ranks', () => {
       .sum()
       .backward();
     const alone = Array.from((await layer.experts.up.grad?.data()) ?? [], Number);
-    // The mean over two ranks.
+    // The gradient is the mean over two ranks.
     for (const { uneven } of ranks) {
       expect(uneven).toHaveLength(alone.length);
       uneven.forEach((x, index) => expect(x).toBeCloseTo((alone[index] ?? NaN) / 2, 6));

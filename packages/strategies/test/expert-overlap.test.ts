@@ -6,11 +6,11 @@ import { expect, it } from 'vitest';
 import { expertsStyle } from '../src/expert-parallel/experts-style.ts';
 
 const features = 4;
-/** Rows that this rank sends to the other one. */
+/** The number of rows that this rank sends to the other one. */
 const sent = 4;
 const tokens = 2 * sent;
 
-/** Tells of each run while communication is under way. */
+/** Calls `onOverlap` at each run that happens while communication is under way. */
 function watched(onOverlap: () => void): Backend {
   const backend = interpreter();
   return {
@@ -36,7 +36,7 @@ const floats = (length: number): TypedBytes => ({
 it('rows go to experts, and gradients back, while the shared layer and other products are computed', async () => {
   const [first, second] = createLoopbackTransports(2).map((transport) => createGroup(transport));
   if (first === undefined || second === undefined) throw new Error();
-  /** What the other rank does when this one computes while it waits; until then messages can't end. */
+  /** Lets the other rank continue when this rank computes while it waits. Messages can't end before that. */
   let onOverlap: (() => void) | null = null;
   const device = watched(() => {
     onOverlap?.();

@@ -98,7 +98,7 @@ describe('a plan of expertParallel', () => {
     ];
     const strategy = expertParallel({ axis: ['tp', 'ep'], sameTokens: ['tp'] });
     const parameters = specs();
-    // Each axis divides the experts, both together do not.
+    // Each axis alone divides the number of experts, but both together do not.
     expect(() => strategy.plan({ parameters }, axes)).toThrow(/over 16 ranks along dim 0/);
   });
 

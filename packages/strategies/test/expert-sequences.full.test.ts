@@ -19,6 +19,6 @@ it('experts route the parts of sequences that sequence parallelism gives ranks, 
     const mean = ranks.reduce((sum, { losses }) => sum + (losses[step] ?? NaN), 0) / 4;
     expect(mean / loss, `loss of step ${step}`).toBeCloseTo(1, 4);
   });
-  // What ranks have in parts already is not collected around the layer.
+  // The layer does not gather tokens that the ranks already have in parts.
   expect(ranks.map(({ gathers }) => gathers)).toEqual([0, 0, 0, 0]);
 });

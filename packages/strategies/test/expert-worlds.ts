@@ -8,7 +8,7 @@ import { balanced, ExpertModel, rows, type Step, trainSteps } from './ranks/expe
 import { cases, type Outcome, outcomes } from './ranks/experts.ts';
 import { testMs, trainingMs } from './time-limits.ts';
 
-/** Adds the tests of a world of so many ranks. */
+/** Adds the tests of a world of this size. */
 export function testExpertWorld(size: number): void {
   describe(`experts among ${size} ranks`, () => {
     let alone: Outcome = { steps: [], weights: {} };

@@ -15,7 +15,7 @@ beforeEach(() => setRank({ device: interpreter(), mesh: new LineMesh('dp', singl
 
 const seen: WeakRef<Node>[] = [];
 
-/** Remembers, without keeping it, what its forward passes read of its weight. */
+/** Keeps weak references to the weight nodes that its forward passes read. */
 class Watched extends nn.Linear {
   override forward(x: Tensor): Tensor {
     seen.push(new WeakRef(this.weight.node));
@@ -54,7 +54,7 @@ it.each(Object.keys(strategies))(
     }
     expect(seen).toHaveLength(150);
     const left = seen.filter((reference) => reference.deref() !== undefined);
-    // Those of the latest pass may be kept for the next one.
+    // The nodes of the latest pass may be kept for the next one.
     expect(left.length).toBeLessThanOrEqual(6);
   },
 );

@@ -4,7 +4,10 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { gradients, type cases, type Gradients } from './ranks/gradients.ts';
 
-/** Of one element of each parameter, on rank 0, 1 and 2: all elements of a parameter have one gradient. */
+/**
+ * The gradient of one element of each parameter on ranks 0, 1 and 2. All elements of a parameter have the same
+ * gradient.
+ */
 type Expected = Readonly<Record<'left' | 'right' | 'shared', readonly [number, number, number]>>;
 
 const everywhere = (value: number): readonly [number, number, number] => [value, value, value];

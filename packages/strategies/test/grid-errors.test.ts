@@ -15,7 +15,7 @@ import {
 import { beforeEach, describe, expect, it } from 'vitest';
 import { GridAttention } from '../src/tensor-parallel/multi-dimensional/grid-attention.ts';
 
-/** Makes this rank 0 of a mesh; nothing here gets as far as a collective. */
+/** Makes this thread rank 0 of a mesh. No case here gets as far as a collective. */
 async function onMesh(axes: readonly MeshAxis[]): Promise<void> {
   const size = axes.reduce((product, axis) => product * axis.size, 1);
   const groups = createLoopbackTransports(size).map((transport) => createGroup(transport));

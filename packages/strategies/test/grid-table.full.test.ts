@@ -28,20 +28,23 @@ beforeAll(async () => {
   alone = await trainAlone();
 }, 300_000);
 
-/** Elements of a rank's collectives in a product, forward and backward, on q = 2; a scatter counts what it scatters. */
+/**
+ * Returns the elements that a rank's collectives move in a product, forward and backward, with q = 2. A scatter counts
+ * the elements that it scatters.
+ */
 function elementsOf({ grid, axes }: GridTask): number {
   const { rows, inputs, outputs } = matrix;
   const [x, weight, y] = [rows * inputs, inputs * outputs, rows * outputs];
   const q = 2;
   const d = axes.find(({ name }) => name === 'depth')?.size ?? 1;
-  // Each of the q steps of SUMMA sends a block of x and one of W; backward sends them again, and sums
-  // up their gradients (Xu et al. 2021).
+  // Each of the q steps of SUMMA sends one block of x and one of W. Backward sends them again and sums their gradients
+  // (Xu et al. 2021).
   const summa = 3 * (x / (d * q) + weight / q);
   return {
     '2D': summa,
-    // The gradient of the weight is summed over the layers, where they are several.
+    // If there are several layers of ranks, the gradient of the weight is summed over them.
     '2.5D': summa + (d === 1 ? 0 : weight / q ** 2),
-    // Gathers of x and W in either pass, and of dy; scatters of y, dx and dW.
+    // Both passes gather x and W, and backward gathers dy. The scatters are of y, dx and dW.
     '3D': (3 * (x + weight) + 2 * y) / q ** 2,
   }[grid];
 }

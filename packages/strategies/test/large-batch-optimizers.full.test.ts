@@ -65,7 +65,7 @@ describe.each([
 
   it('OneBitAdam goes on learning after it, with the same bits on every rank', () => {
     const found = meanLosses(({ oneBit }) => oneBit.losses);
-    // Batches repeat every four steps.
+    // Batches repeat every four steps, so the worst of four losses is compared.
     const worst = (losses: readonly number[]): number => Math.max(...losses);
     const atEnd = worst(found.slice(-4));
     expect(atEnd).toBeLessThan(0.9 * worst(found.slice(freezeStep - 4, freezeStep)));
@@ -76,7 +76,7 @@ describe.each([
   it('OneBitAdam then sends about a 32nd of the bytes', () => {
     for (const { oneBit } of ranks) {
       const [warm = NaN, cold = NaN] = [oneBit.bytes[freezeStep - 2], oneBit.bytes.at(-1)];
-      // An all-reduce of n bytes sends n on the way to the means and n on the way back.
+      // An all-reduce of n bytes sends n bytes to compute the means, and n bytes to return them.
       expect((cold / (2 * warm)) * 32).toBeGreaterThan(0.9);
       expect((cold / (2 * warm)) * 32).toBeLessThan(1.4);
     }

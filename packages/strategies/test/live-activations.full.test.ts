@@ -24,10 +24,10 @@ describe('what a rank keeps of activations', () => {
       const { microbatches, bytes, counted, told } = rank[schedule] ?? expect.fail(schedule);
       expect(microbatches).toBe(counted.microbatches);
       expect(bytes).toBeLessThanOrEqual(counted.bytes);
-      // With what is on its way from one stage of a rank to another.
+      // The reported memory includes activations on their way between stages.
       expect(told).toBeGreaterThanOrEqual(bytes);
       expect(told).toBeLessThan(1.2 * counted.bytes);
-      // Nor is the count much too large.
+      // The count is not much too large either.
       expect(bytes).toBeGreaterThan(0.6 * counted.bytes);
     }
   });

@@ -9,10 +9,10 @@ import { observations, strategies } from './ranks/memory.ts';
 import { testMs, trainingMs } from './time-limits.ts';
 
 const size = 2;
-/** Of one model in f32; two matrices of 64 by 64. */
+/** The bytes of one model in f32, with two matrices of 64 by 64. */
 const modelBytes = 2 * 64 * 64 * Float32Array.BYTES_PER_ELEMENT;
 
-/** Parameters, gradients and Adam's moments on one rank, in models. */
+/** The memory of parameters, gradients and Adam's moments on one rank, in multiples of the model's size. */
 const expected: Readonly<Record<string, readonly [number, number, number]>> = {
   DDP: [1, 1, 2],
   'DDP with a ZeroRedundancyOptimizer': [1, 1, 1],
@@ -20,7 +20,7 @@ const expected: Readonly<Record<string, readonly [number, number, number]>> = {
   'ZeRO-2': [1, 0.5, 1],
   'ZeRO-3': [0.5, 0.5, 1],
   FSDP: [0.5, 0.5, 1],
-  // With an f32 copy of the parameters beside the moments.
+  // The optimizer also keeps an f32 copy of the parameters.
   'ZeRO-1 in 16 bits': [0.5, 0.5, 1.5],
   'ZeRO-2 in 16 bits': [0.5, 0.25, 1.5],
   'ZeRO-3 in 16 bits': [0.25, 0.25, 1.5],
@@ -92,7 +92,7 @@ describe('memory() of a device that does not count', () => {
       gradientBytes: 0,
       optimizerBytes: 0,
       bufferBytes: 0,
-      // Not computed with yet, so where they were made.
+      // No computation has used the tensors yet, so they are still in host memory.
       hostBytes: (3 * 2 + 2) * Float32Array.BYTES_PER_ELEMENT,
       otherBytes: null,
       bytesInUse: null,

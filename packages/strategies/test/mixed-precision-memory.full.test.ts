@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { elements, layers, measurements } from './ranks/mixed-precision-memory.ts';
 import { testMs, trainingMs } from './time-limits.ts';
 
-/** Bytes of states by the 2/2/12 split of Rajbhandari et al. 2020: parameters, gradients, optimizer. */
+/** The bytes of states by the 2/2/12 split of Rajbhandari et al. 2020: parameters, gradients, optimizer. */
 const formulas: Readonly<Record<string, (ranks: number) => number>> = {
   DDP: () => (2 + 2 + 12) * elements,
   'ZeRO-1': (ranks) => (2 + 2 + 12 / ranks) * elements,
@@ -14,7 +14,9 @@ const formulas: Readonly<Record<string, (ranks: number) => number>> = {
   FSDP: (ranks) => (16 / ranks) * elements,
 };
 
-/** Whole parameters that a step sends, by Section 7 of the paper: gradients, and parameters. */
+/**
+ * The volume that a step sends for gradients and parameters, in multiples of all parameters, by Section 7 of the paper.
+ */
 const sent: Readonly<Record<string, number>> = {
   DDP: 1,
   'ZeRO-1': 2,
@@ -43,7 +45,7 @@ describe.each([2, 4])('on %i ranks', (size) => {
   });
 
   it.each(Object.entries(sent))('%s sends two bytes for each element', (name, times) => {
-    // Backward of the first layer needs no parameters, as nothing asks for the gradient of its input.
+    // Backward of the first layer needs no parameters, because nothing asks for the gradient of its input.
     const collected = times === 3 ? 3 - 1 / layers : times;
     for (const rank of ranks) {
       expect(rank[name]?.planBytes).toBe(times * 2 * elements);

@@ -31,13 +31,13 @@ beforeAll(async () => {
   setRank({ device: await cpu(), mesh: new LineMesh('dp', group) });
 });
 
-/** Notes in which dtypes its layers get their inputs. */
+/** Records the dtypes in which its layers get their inputs. */
 class Net extends nn.Module {
   readonly tokens = new nn.Embedding(5, 3);
   readonly layers = new nn.ModuleList([new nn.Linear(3, 4), new nn.Linear(4, 2)]);
   readonly seen: DType[] = [];
 
-  /** Shape: inputs x [B, 3], ids i32 [B] -> [B, 2], and ids as they came. */
+  /** Shape: inputs x [B, 3], ids i32 [B] -> [B, 2], and the ids unchanged. */
   forward({ x, ids }: { x: Tensor; ids: Tensor }): { y: Tensor; ids: Tensor } {
     let y = x.add(this.tokens.forward(ids));
     for (const layer of this.layers) {
@@ -65,7 +65,7 @@ const inputs = (): { x: Tensor; ids: Tensor } => ({
   ids: fromData(Int32Array.of(0, 3, 4, 1), [4], 'i32'),
 });
 
-/** What PyTorch computes: parameters and inputs in `dtype`, each operation's result rounded to it. */
+/** Computes as PyTorch does: parameters and inputs have `dtype`, and the result of each operation is rounded to it. */
 function rounded(model: Net, dtype: DType): Tensor {
   const { x, ids } = inputs();
   let y = x.to(dtype).add(nn.functional.embedding(ids, model.tokens.weight.to(dtype)));
@@ -158,7 +158,7 @@ describe.each(Object.entries(strategies))('%s with computeDtype', (_, strategyOf
       strategyOf({ ...products, parameterDtype: 'bf16', reduceDtype: 'f32' }),
     );
     const model = build();
-    // What is not an operand of a product is rounded, too: the embedding.
+    // The embedding is rounded too, although it is no operand of a product.
     model.tokens.weight.assign(model.tokens.weight.to('bf16').to('f32'));
     const { y: expected } = autocast({}, () => model.forward(inputs()));
     const { y } = half.forward(inputs());

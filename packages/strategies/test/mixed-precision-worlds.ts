@@ -9,7 +9,7 @@ import { taskNames } from './ranks/models.ts';
 import { results, trainAlone, type Trained } from './ranks/strategy-table.ts';
 import { testMs, trainingMs } from './time-limits.ts';
 
-/** A bf16 has 8 significant bits: one that is rounded is off by up to 2^-9 of itself. */
+/** A bf16 has 8 significant bits. Rounding to it makes a relative error of up to 2^-9. */
 const TOLERANCE = 2e-2;
 
 const alone = new Map<string, Trained>();

@@ -35,17 +35,17 @@ describe('what the modules of a model cost', () => {
     expect(counted).toBe(rows);
     const paths = modules.map(({ path }) => path);
     expect(paths.join(' ')).toBe('tokens positions blocks.0 blocks.1 blocks.2 blocks.3 norm head');
-    // Twice in backward: by inputs and by weights.
+    // Backward computes as much as forward twice: once for the gradients of inputs and once for those of weights.
     const flops = modules.reduce((sum, module) => sum + module.flops, 0);
     expect(flops).toBe(3 * nn.summary(model, batch()[0]).flops);
     const parameters = modules.reduce((sum, module) => sum + module.parameters, 0);
     expect(parameters).toBe(nn.summary(model).parameters);
     const [, , block, ...others] = modules;
     expect(others[0]).toEqual({ ...block, path: 'blocks.1' });
-    // [B, T, C] and parameters, gradients, and two states of Adam.
+    // The output is [B, T, C]. The states are parameters, gradients and Adam's two moments.
     expect(block?.outputBytes).toBe(4 * rows * 5 * 8);
     expect(block?.stateBytes).toBe(16 * (block?.parameters ?? 0));
-    // Weight gradients need gradients of what the linear layers gave, too.
+    // Weight gradients also need the gradients of the linear layers' outputs.
     expect(block?.weightGradientBytes).toBeGreaterThan(block?.activationBytes ?? Infinity);
     expect(block?.times).toBeNull();
   });
@@ -61,7 +61,7 @@ describe('what the modules of a model cost', () => {
     for (const [index, { flops, stateBytes, outputBytes }] of once.modules.entries()) {
       expect(twice.modules[index]?.flops).toBe(2 * flops);
       expect(twice.modules[index]?.stateBytes).toBe(stateBytes);
-      // Positions are the same for all rows.
+      // The output of the positions does not depend on the number of rows.
       if (index > 1) expect(twice.modules[index]?.outputBytes).toBe(2 * outputBytes);
     }
   });
@@ -124,9 +124,9 @@ describe('a pipeline that balances what modules cost', () => {
     expect(stagesOf({ cut: 'parameters' })).toEqual([0, 0, 1, 1]);
     expect(stagesOf({ cut: 'flops' })).toEqual([0, 1, 1, 1]);
     expect(stagesOf({ cut: 'time' })).toEqual([0, 0, 0, 1]);
-    // 1F1B keeps two microbatches on rank 0 and one on rank 1: 720 and 520, instead of 360 and 780.
+    // 1F1B keeps two microbatches on rank 0 and one on rank 1. This cut takes 720 and 520, the other 360 and 780.
     expect(stagesOf({ cut: 'memory' })).toEqual([0, 0, 1, 1]);
-    // With 40 rows a microbatch has 10, and activations outweigh states.
+    // With 40 rows, a microbatch has 10 rows and its activations take more memory than states.
     expect(stagesOf({ cut: 'memory', rows: 40 })).toEqual([0, 1, 1, 1]);
     expect(stagesOf({ cut: 'memory', rows: 40, schedule: 'gpipe' })).toEqual([0, 0, 1, 1]);
   });

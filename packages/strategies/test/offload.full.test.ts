@@ -11,7 +11,7 @@ import { testMs, trainingMs } from './time-limits.ts';
 const size = 2;
 const layers = 24;
 const width = 128;
-/** Of this rank's parts of a layer. */
+/** The bytes of this rank's parts of a layer. */
 const layerBytes = ((width * width + width) * Float32Array.BYTES_PER_ELEMENT) / size;
 const partBytes = layers * layerBytes;
 
@@ -59,7 +59,8 @@ describe.each(Object.entries(accumulations))(
 
     it.each(['host', 'disk'])('has on the device only a few layers: %s', (kind) => {
       for (const rank of ranks) {
-        // Three layers whole, of two parts each, and gradients on their way: whole, waiting, reduced.
+        // The limit allows for three whole layers, each of two parts, and for gradients that are whole, waiting or
+        // reduced.
         expect(rank[kind]?.peakBytes).toBeLessThan(18 * layerBytes);
       }
     });

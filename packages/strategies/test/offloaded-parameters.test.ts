@@ -5,7 +5,10 @@ import { beforeEach, expect, it } from 'vitest';
 
 beforeEach(() => setRank({ device: interpreter() }));
 
-/** Values after three updates of a layer's weight, of a tensor beside the model, and of one that comes later. */
+/**
+ * Returns values after three updates of a layer's weight, of a tensor outside the model, and of a tensor that is added
+ * later.
+ */
 async function train(offloads: boolean): Promise<Record<string, number[]>> {
   manualSeed(0);
   const model = new nn.Linear(2, 1);

@@ -76,7 +76,7 @@ describe('steps ahead of their verdict', () => {
   it('scale the next losses as those that wait: the scale shrinks and grows', () => {
     for (const rank of ranks) {
       const { ahead } = rank['scaled losses'] ?? expect.fail();
-      // The overflow of the third step halves it, and two steps without one double it again.
+      // The overflow in the third step halves the scale. Two steps without overflow double it again.
       const state = { scale: 2 ** 10, iteration: 6, lastOverflowIteration: 2, hysteresisLeft: 1 };
       expect(ahead.scaler).toEqual(state);
     }

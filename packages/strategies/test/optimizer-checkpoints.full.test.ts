@@ -17,7 +17,7 @@ async function onRanks(size: number, data: object): Promise<readonly Results[]> 
   return z.array(results).length(size).parse(found);
 }
 
-/** Relative; states of 8 bits and messages of one bit depend on how the ranks cut parameters. */
+/** The relative tolerance. 8-bit states and 1-bit messages depend on how the ranks cut parameters. */
 function toleranceOf(optimizer: string): number {
   if (optimizer === 'AdamW8bit') return 2e-2;
   return optimizer === '1-bit Adam' ? 0.2 : 1e-5;

@@ -62,7 +62,7 @@ describe('parallelize gives a model that trains as its plan says', () => {
   });
 });
 
-/** One rank, whatever the axis. */
+/** A mesh with one rank along every axis. */
 class OneRankMesh implements Mesh {
   readonly axes = ['dp', 'tp'].map((name) => ({ name, size: 1 }));
 

@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { models, type Outcome, outcomes, strategies, trainAlone } from './ranks/parameter-cases.ts';
 import { testMs, trainingMs } from './time-limits.ts';
 
-/** Parameters that keep their values, where a case has some. */
+/** The parameters that keep their values in some cases. */
 const kept: Readonly<Record<string, readonly string[]>> = {
   'frozen parameters': ['down.bias', 'first.weight', 'first.bias'],
   'a module that is never used': ['spare.weight', 'spare.bias'],

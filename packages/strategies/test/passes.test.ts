@@ -19,12 +19,12 @@ beforeAll(async () => {
 
 describe('buckets', () => {
   const declared = [['middle.weight'], ['first.weight'], ['last.weight']];
-  // Backward comes to the layers from the last to the first that rank 0 used.
+  // Backward visits the layers in the reverse of the order in which rank 0 used them.
   const arrived = [['last.weight'], ['middle.weight'], ['first.weight']];
 
   it("are filled again in the order of rank 0's gradients when the first step is over", () => {
     for (const { buckets } of ranks) {
-      // The second step's backward pass is the first one that uses them.
+      // The backward pass of the second step is the first that uses the new buckets.
       expect(buckets['findUnusedParameters: false']).toEqual([
         declared,
         declared,

@@ -7,12 +7,12 @@ import { testMs, trainingMs } from './time-limits.ts';
 
 const size = 4;
 const width = 512;
-/** Ψ of the papers, in bytes of f32. */
+/** Ψ of the papers for one layer, in bytes of f32. */
 const layerBytes = (width * width + width) * Float32Array.BYTES_PER_ELEMENT;
 const modelBytes = layers * layerBytes;
 const activationBytes = (layers + 1) * batch * width * Float32Array.BYTES_PER_ELEMENT;
 
-/** Parameters, gradients and two moments on one rank, in models. */
+/** The memory of parameters, gradients and two moments on one rank, in multiples of the model's size. */
 const statesOf: Readonly<Record<string, number>> = {
   DDP: 4,
   'ZeRO-1': 2 + 2 / size,

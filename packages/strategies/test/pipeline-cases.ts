@@ -8,7 +8,7 @@ import { trainingMs } from './time-limits.ts';
 
 const moduleUrl = new URL('./ranks/pipeline.ts', import.meta.url);
 
-/** Cuts of the model of the tests into stages. */
+/** The modules at which the test model is cut, for each number of stages. */
 export const cuts = {
   1: [],
   2: ['blocks.2'],
@@ -18,7 +18,7 @@ export const cuts = {
   8: ['positions', 'blocks.0', 'blocks.1', 'blocks.2', 'blocks.3', 'norm', 'head'],
 } as const;
 
-/** Trains on `size` ranks, and expects what one rank gets that accumulates the same microbatches. */
+/** Trains on `size` ranks. Expects the results of one rank that accumulates the same microbatches. */
 export async function expectSameAsOneRank(
   size: number,
   tasks: Readonly<Record<string, PipelineTask>>,
@@ -45,7 +45,7 @@ export async function expectSameAsOneRank(
       for (const [parameter, values] of Object.entries(alone.parameters)) {
         expectClose(piped.parameters[parameter] ?? [], values, 2e-5, `${parameter} of ${name}`);
       }
-      // Ranks that hold the same thing have the same bits.
+      // The results are the same bits on all ranks.
       expect(piped, name).toEqual(ranks[0]?.[name]?.piped);
     }
     const held = ranks.flatMap((rank) => rank[name]?.held ?? []);

@@ -7,7 +7,7 @@ import { trainingMs } from './time-limits.ts';
 
 const moduleUrl = new URL('./ranks/pipeline-compositions.ts', import.meta.url);
 
-/** Trains by each composition on the ranks of a mesh, and expects what one rank gets. */
+/** Trains with each composition on the ranks of a mesh. Expects the results of one rank. */
 export async function expectComposed(task: CompositionTask): Promise<void> {
   const size = task.axes.reduce((product, axis) => product * axis.size, 1);
   const world = createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 });

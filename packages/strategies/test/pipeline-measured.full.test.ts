@@ -12,7 +12,7 @@ it('a pipeline that was cut by what ranks have measured, or chose its schedule s
   const found = await spawnRanks(size, url, { world, timeoutMs: trainingMs });
   const ranks = z.array(measured).length(size).parse(found);
   for (const { costs, alone, piped, explained } of ranks) {
-    // To the last digit: ranks that cut otherwise would wait for each other.
+    // The costs must be exactly equal, because ranks that cut the model at different places would wait for each other.
     expect(costs).toBe(ranks[0]?.costs);
     for (const losses of Object.values(piped)) {
       for (const [step, loss] of losses.entries()) expect(loss).toBeCloseTo(alone[step] ?? NaN, 5);

@@ -67,7 +67,10 @@ describe('what a pass frees itself', () => {
     vi.unstubAllGlobals();
   });
 
-  /** Arrays whose only use is that the garbage collector sees their size; tensors here are smaller. */
+  /**
+   * Counts the array buffers of at least 1 MiB. They exist only to tell the garbage collector their size, and all
+   * tensors here are smaller.
+   */
   function countWeights(): { count: number } {
     const found = { count: 0 };
     const construct = (target: typeof ArrayBuffer, [bytes]: [number]): ArrayBuffer => {
@@ -91,7 +94,7 @@ describe('what a pass frees itself', () => {
   });
 });
 
-/** Calls some of its layers, in any order. */
+/** A model that calls some of its layers, in any order. */
 class Chosen extends nn.Module {
   readonly layers = new nn.ModuleList([0, 1, 2].map(() => new nn.Linear(2, 2)));
   readonly #order: readonly number[];

@@ -4,7 +4,7 @@ import { cuts, expectSameAsOneRank } from './pipeline-cases.ts';
 import { randomSchedule } from './pipeline-schedule/random-schedule.ts';
 import type { PipelineTask } from './ranks/pipeline.ts';
 
-/** Numbers from 0 to 1, the same in each run (mulberry32). */
+/** Returns a generator of numbers from 0 to 1 that are the same in each run (mulberry32). */
 function numbers(seed: number): () => number {
   let state = seed;
   return () => {
@@ -15,7 +15,7 @@ function numbers(seed: number): () => number {
   };
 }
 
-/** Random schedules of a chain of stages on some ranks. */
+/** Draws random schedules for a chain of stages on some ranks. */
 function schedulesOf(ranks: number, count: number): Schedule[] {
   const random = numbers(ranks);
   const found: Schedule[] = [];
@@ -27,7 +27,7 @@ function schedulesOf(ranks: number, count: number): Schedule[] {
   return found;
 }
 
-/** It may have been drawn for stages that hand back no gradients. */
+/** Whether a drawn schedule is valid for the chain. It may have been drawn for stages that return no gradients. */
 function isValid(schedule: Schedule): boolean {
   try {
     checkSchedule(schedule);

@@ -5,7 +5,7 @@ import type { PipelineTask } from './ranks/pipeline.ts';
 import { onePerRank, twoPerRank } from './ranks/schedule-names.ts';
 import { testMs } from './time-limits.ts';
 
-/** What interleaving needs of the number of microbatches, as the schedules' own table says. */
+/** Whether the schedule supports this number of microbatches, by the rules in the schedules' own table. */
 function takes(schedule: ScheduleName, ranks: number, microbatches: number): boolean {
   if (schedule === 'dualPipeV') return microbatches >= 2 * ranks;
   if (schedule === 'interleaved1f1b' || schedule === 'zb1p' || schedule === 'zb2p') {
@@ -16,7 +16,10 @@ function takes(schedule: ScheduleName, ranks: number, microbatches: number): boo
 
 const timeout = { timeout: testMs };
 
-/** Tests that each schedule trains as one rank on 1 to 4 ranks, with skips, ties and dropout, or is a named error. */
+/**
+ * Tests each schedule on 1 to 4 ranks with skips, ties and dropout. It trains like one rank, or it is refused with a
+ * named error.
+ */
 export function testSchedules(microbatchesOf: (ranks: number) => readonly number[]): void {
   describe.each([1, 2, 3, 4] as const)('a pipeline of %d ranks', (ranks) => {
     const cases = (

@@ -11,7 +11,7 @@ import { describe, expect, it } from 'vitest';
 
 const gigabyte = 1e9;
 
-/** One parameter of so many elements; the plan is pure, so its size is no matter. */
+/** A model with one parameter. Plans allocate nothing, so its size does not matter. */
 function modelOf(elements: number): readonly ParameterSpec[] {
   return [{ name: 'weight', shape: [elements], dtype: 'f32', requiresGrad: true }];
 }
@@ -28,7 +28,7 @@ function statesOf(
 
 describe('states of a plan in mixed precision', () => {
   const mixedPrecision = { parameterDtype: 'f16' } as const;
-  // Rajbhandari et al. 2020, table 1: GB for each rank, of 7.5 and 128 billion parameters.
+  // Table 1 of Rajbhandari et al. 2020: the GB per rank for 7.5 and 128 billion parameters.
   it.each([
     [7.5e9, 1, 120, 120, 120],
     [7.5e9, 4, 52.5, 41.3, 30],
@@ -47,7 +47,7 @@ describe('states of a plan in mixed precision', () => {
       const strategy = zero({ stage, mixedPrecision });
       const found = statesOf(strategy, elements, ranks) / gigabyte;
       const printed = expected[index] ?? Number.NaN;
-      // The table rounds, or cuts off, to three digits or fewer.
+      // The table rounds or truncates to three digits or fewer.
       const unit = printed >= 100 ? 1 : printed >= 8 ? 0.1 : 0.01;
       expect(Math.abs(found - printed)).toBeLessThan(unit);
     });
@@ -71,7 +71,7 @@ describe('states of a plan in f32', () => {
   });
 
   it('count the tensors of other optimizers', () => {
-    // SGD without momentum keeps none, with momentum one.
+    // SGD keeps no tensor without momentum and one with momentum.
     expect(statesOf(ddp(), 10, 2, { optimizerTensors: 0 })).toBe(80);
     expect(statesOf(ddp(), 10, 2, { optimizerTensors: 1 })).toBe(120);
   });

@@ -33,7 +33,7 @@ import {
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 
-/** One rank, whatever the axis. */
+/** A mesh with one rank along every axis. */
 const mesh: Mesh = {
   axes: ['dp', 'tp'].map((name) => ({ name, size: 1 })),
   group: () => singleGroup(),
@@ -44,7 +44,7 @@ beforeEach(() => setRank({ device: interpreter(), mesh }));
 
 type Edit = (plan: ModelPlan) => ModelPlan;
 
-/** With the steps of a kind in front of the others. */
+/** Moves the steps of a kind to the front. */
 function first(kind: { readonly name: string }): Edit {
   return (plan) => {
     const own = plan.steps.filter((step) => step.kind === kind.name);
@@ -52,12 +52,12 @@ function first(kind: { readonly name: string }): Edit {
   };
 }
 
-/** With one more step at the end. */
+/** Adds a step at the end. */
 function and(step: ModelPlan['steps'][number]): Edit {
   return (plan) => ({ ...plan, steps: [...plan.steps, step] });
 }
 
-/** With another first step of a kind. */
+/** Changes the first step of a kind. */
 function withFirst<Data extends object>(kind: StepKind<Data>, changes: Partial<Data>): Edit {
   return (plan) => {
     const [step] = stepsOf(plan, kind);
@@ -66,7 +66,7 @@ function withFirst<Data extends object>(kind: StepKind<Data>, changes: Partial<D
   };
 }
 
-/** With other layouts of the parameters. */
+/** Changes the layouts of the parameters. */
 function laidOut(
   layoutsOf: (
     each: ParameterPlan,
@@ -86,7 +86,7 @@ const whole = laidOut(({ shape }) => {
 const hook: CommHook = ({ gradients }) => gradients;
 const layers = tensorParallel({ '0': colwiseParallel() });
 const unit = { axis: 'dp', unit: '', reshardAfterForward: true, prefetch: 1 };
-/** Each gradient leaves by itself. */
+/** DDP whose buckets are so small that each gradient is reduced by itself. */
 const buckets = ddp({ bucketBytes: 4 });
 
 const refused: Readonly<Record<string, readonly [Strategy, Edit, message: string]>> = {

@@ -4,7 +4,7 @@ import { formatRedistribution, layoutOf, planRedistribution } from '@shardwise/s
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 
-/** A place of the mesh. */
+/** A rank's coordinates in the mesh. */
 function at(dp: number, tp: number): PlaceOf {
   return (axis) => (axis === 'dp' ? { size: 2, rank: dp } : { size: 3, rank: tp });
 }

@@ -20,24 +20,24 @@ const square: readonly MeshAxis[] = [
   { name: 'b', size: 2 },
 ];
 
-/** The shape of a matrix, a mesh, and the least number of redistributions that it has. */
+/** The shape of a matrix, a mesh, and the least number of redistributions between layouts that it has. */
 type MatrixOnMesh = readonly [
   shape: readonly number[],
   axes: readonly MeshAxis[],
   leastCases: number,
 ];
 
-/** Matrices whose parts are uneven, and some ranks' empty. */
+/** Matrices whose parts are uneven. Some ranks have empty parts. */
 export const onLines: readonly MatrixOnMesh[] = [
   [[5, 3], line(2), 16],
-  // Rows as 2, 2 and 1, then as 2, 2 and none, and as 2, 2, 2 and none.
+  // The rows are split into 2, 2 and 1, then into 2, 2 and none, and into 2, 2, 2 and none.
   [[5, 3], line(3), 16],
   [[4, 2], line(3), 16],
   [[6, 3], line(4), 16],
 ];
 export const onSquare: readonly MatrixOnMesh[] = [[[5, 3], square, 100]];
 
-/** Tests redistributions between all layouts that a mesh has. */
+/** Tests redistributions between all layouts on a mesh. */
 export function testRedistributions(cases: readonly MatrixOnMesh[]): void {
   describe.each(cases)('redistributions of a %j matrix on %j', (shape, axes, leastCases) => {
     const size = axes.reduce((product, axis) => product * axis.size, 1);

@@ -14,7 +14,8 @@ import {
 import { largestDifference, secondHalves } from './resharding.ts';
 import { testMs } from './time-limits.ts';
 
-// Each is saved and loaded once; all combinations, and the other layouts, are in the slow test.
+// The other layouts are each saved and loaded once here. The slow test has all combinations, and the layouts in this
+// list.
 const slow: readonly LayoutName[] = [
   'TP × ZeroRedundancyOptimizer',
   'TP × ZeRO-2',

@@ -6,7 +6,7 @@ import { largestDifference, secondHalves } from './resharding.ts';
 import { reshardingOf, type StrategyResharding, url } from './strategy-resharding.ts';
 import { testMs } from './time-limits.ts';
 
-// Every strategy is saved and loaded on more ranks and on fewer; all combinations are in the slow test.
+// Every strategy is saved and then loaded on more ranks and on fewer. The slow test has all combinations.
 const worlds = [
   [3, 1],
   [1, 4],

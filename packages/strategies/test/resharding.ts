@@ -6,19 +6,19 @@ import { spawnRanks } from '@shardwise/testing/node';
 import { z } from 'zod';
 import { half, lossesSchema } from './ranks/reshard.ts';
 
-/** Half of a training, on some ranks; `job` is what the ranks are told besides the folder. */
+/** One half of a training. `job` is what the ranks are told in addition to the folder. */
 export interface Half {
   readonly ranks: number;
   readonly job: Readonly<Record<string, unknown>>;
 }
 
-/** A training whose first half has other ranks or another strategy than its second. */
+/** A training whose two halves have different ranks or strategies. */
 export interface Resharding {
   readonly saved: Half;
   readonly loaded: Half;
 }
 
-/** Does the jobs on `size` ranks, and returns the mean losses of each. */
+/** Runs the jobs on `size` ranks. Returns the mean losses of each. */
 async function onRanks(
   size: number,
   url: URL,
@@ -39,8 +39,8 @@ async function onRanks(
 }
 
 /**
- * The losses of the second halves, in the order of `reshardings`, and the folders that the first
- * halves ended in. The ranks' file at `url` takes a list of jobs, each with a folder `to` or `from`.
+ * Returns the losses of the second halves, in the order of `reshardings`, and the folders in which the first halves
+ * were saved. The module at `url` takes a list of jobs, each with a folder `to` or `from`.
  */
 export async function secondHalves(
   url: URL,
@@ -69,7 +69,7 @@ export async function secondHalves(
   return { losses: reshardings.map((each) => losses.get(each) ?? []), folderOf };
 }
 
-/** The largest relative difference from what one rank has without a checkpoint. */
+/** Returns the largest relative difference from the losses of one rank without a checkpoint. */
 export function largestDifference(losses: readonly number[], alone: readonly number[]): number {
   const expected = alone.slice(half);
   if (losses.length !== expected.length) return NaN;

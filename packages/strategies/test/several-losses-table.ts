@@ -14,7 +14,7 @@ import {
 } from './ranks/several-losses.ts';
 import { testMs, trainingMs } from './time-limits.ts';
 
-/** Every strategy with every program, on worlds of these sizes. */
+/** Tests every strategy with every program in worlds of these sizes. */
 export function severalLossesTable(sizes: readonly number[], programs: readonly string[]): void {
   const alone = new Map<string, Outcome>();
 

@@ -7,7 +7,10 @@ import { z } from 'zod';
 import { cases, type Outcome, outcomes, runAlone, variants } from './ranks/sharding-cases.ts';
 import { testMs, trainingMs } from './time-limits.ts';
 
-/** Every strategy that shares states out trains models that are hard to cut, as one rank does, on worlds of these sizes. */
+/**
+ * Tests in worlds of these sizes that every strategy that shards states trains like one rank, for models that are hard
+ * to cut.
+ */
 export function testShardingCases(sizes: readonly number[]): void {
   const alone = new Map<string, Outcome>();
 
@@ -47,7 +50,7 @@ export function testShardingCases(sizes: readonly number[]): void {
   });
 }
 
-/** Sums in another order differ by rounding, which Adam's division can make larger. */
+/** Compares results whose sums were added in another order. Adam's division can enlarge the rounding differences. */
 function expectClose(found: readonly number[] = [], expected: readonly number[] = []): void {
   expect(found).toHaveLength(expected.length);
   expected.forEach((value, index) => {

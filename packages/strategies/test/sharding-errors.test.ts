@@ -45,7 +45,7 @@ const strategies: Readonly<Record<string, () => Strategy>> = {
 const names = Object.keys(strategies);
 const strategyOf = (name: string): Strategy => strategies[name]?.() ?? fsdp();
 
-/** Holds a list, which has no forward pass. */
+/** A module that holds a list and has no forward pass. */
 class Holder extends nn.Module {
   readonly extra = new nn.ModuleList([new nn.Linear(2, 2)]);
 
@@ -118,7 +118,7 @@ describe('a ZeroRedundancyOptimizer', () => {
 });
 
 describe('options', () => {
-  // What a program that is not type-checked may give.
+  // The options that a program without type checks may pass.
   const makers: Readonly<Record<string, (options: object) => unknown>> = {
     ddp: (options) => ddp({ ...options }),
     fsdp: (options) => fsdp({ ...options }),

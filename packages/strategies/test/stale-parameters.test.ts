@@ -32,7 +32,7 @@ beforeEach(async () => {
 
 const styles = { '0': colwiseParallel({ output: 'invariant' }) };
 
-/** Those that put other parameters into a model. */
+/** The strategies that replace parameters of a model. */
 const replacing: Readonly<Record<string, () => Strategy>> = {
   'zero-1': () => zero({ stage: 1 }),
   'zero-2': () => zero({ stage: 2 }),
@@ -48,7 +48,7 @@ interface Step {
   step(): Promise<unknown>;
 }
 
-/** Made before the strategy is applied; what a training loop does after backward(). */
+/** Optimizers that are made before the strategy is applied. `step` is what a training loop calls after backward(). */
 const optimizers: Readonly<Record<string, (model: nn.Module) => Step>> = {
   'an optimizer': (model) => new optim.Adam(model.parameters()),
   'an optimizer with a schedule': (model) => {

@@ -2,7 +2,7 @@ import type { TaskName } from './ranks/models.ts';
 import type { StrategyName } from './ranks/reshard.ts';
 import type { Resharding } from './resharding.ts';
 
-/** On which ranks and with which strategies the halves of a training run. */
+/** The ranks and the strategies with which the two halves of a training run. */
 export interface StrategyResharding {
   readonly task: TaskName;
   readonly saved: StrategyName;

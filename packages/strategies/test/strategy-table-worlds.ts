@@ -9,7 +9,7 @@ import { taskNames } from './ranks/models.ts';
 import { results, steps, trainAlone, variants } from './ranks/strategy-table.ts';
 import { testMs, trainingMs } from './time-limits.ts';
 
-/** Sums in another order differ by rounding. */
+/** The tolerance for sums that were added in another order. */
 const TOLERANCE = 1e-5;
 
 /** The mean loss of each step by task: ours on one rank, and PyTorch's (tools/golden-strategy-table.py). */

@@ -62,7 +62,7 @@ describe('styles that a model does not fit', () => {
   ])('are refused, leaving the model as it was: %s', async (_, styles, message) => {
     const model = new TiedGpt();
     const before = model.parameters();
-    // What fits comes first.
+    // The valid styles come first.
     const all = { ...tiedStyles, ...styles };
     const refused = parallelize(model, tensorParallel(all));
     await expect(refused).rejects.toThrow(LayoutError);

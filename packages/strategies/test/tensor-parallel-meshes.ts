@@ -15,10 +15,10 @@ import {
 } from './ranks/tensor-parallel-table.ts';
 import { testMs, trainingMs } from './time-limits.ts';
 
-/** Sums in another order differ by rounding. */
+/** The tolerance for sums that were added in another order. */
 const TOLERANCE = 1e-5;
 
-/** Every training on every mesh, as the table of tensor parallelism has it. */
+/** Tests every training on every mesh. */
 export function tensorParallelTable(meshes: readonly MeshSizes[]): void {
   const alone = new Map<string, Trained>();
 
@@ -57,7 +57,7 @@ export function tensorParallelTable(meshes: readonly MeshSizes[]): void {
         const expected = alone.get(name);
         expect(expected?.losses).toHaveLength(steps);
         expected?.losses.forEach((loss, step) => {
-          // All ranks along tp say the same.
+          // All ranks along tp report the same loss.
           const mean = each.reduce((sum, { losses }) => sum + (losses[step] ?? NaN), 0) / size;
           expect(Math.abs(mean - loss) / loss, `loss of step ${step}`).toBeLessThan(TOLERANCE);
         });

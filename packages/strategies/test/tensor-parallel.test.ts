@@ -220,7 +220,7 @@ describe('the plan of tensor parallelism', () => {
     expect(bias?.parameter.dims).toEqual([['tp', 'dp']]);
     expect(down?.parameter.dims).toEqual([['dp'], []]);
     expect(plan.batch.dims).toEqual([['dp']]);
-    // [3, 6] + [3, padded to 4] on the up side, [6, 9] and [6] on the other.
+    // The side with up gathers [3, 6] + [3, padded to 4]. The other side gathers [6, 9] and [6].
     const gathered = collectivesOf(plan).filter(
       ({ operation, when }) => operation === 'allGather' && when === 'forward',
     );
@@ -282,21 +282,21 @@ describe('tensor parallelism on 4 ranks', () => {
         expect(loss).toBeCloseTo([10.2309, 8.2309, 6.2309, 4.2309][row % 4] ?? NaN, 4),
       );
     }
-    // Softmax less one for the target sums to 0 over all classes; all targets are on rank 0.
+    // Softmax minus one for the target sums to 0 over all classes. All targets are on rank 0.
     const sums = ranks.map(({ crossEntropy }) => crossEntropy.gradientSum);
     expect(sums.reduce((sum, each) => sum + each)).toBeCloseTo(0, 4);
     for (const sum of sums.slice(1)) expect(sum).toBeCloseTo(16 / size, 4);
   });
 
   it("smooths labels as Megatron's, with the gradient of it", () => {
-    // The logits are 0 to 7 over and over, so their mean is 3.5; targets are those of 0, 2, 4, 6.
+    // The logits are 0 to 7 repeated, so their mean is 3.5. The logits of the targets are 0, 2, 4 and 6.
     const smoothing = megatronSmoothing;
     ranks.forEach(({ smoothedCrossEntropy: { losses, gradientSum } }, rank) => {
       losses.forEach((loss, row) => {
         const target = 2 * (row % 4);
         expect(loss).toBeCloseTo(10.2309 - (1 - smoothing) * target - 3.5 * smoothing, 4);
       });
-      // Softmax, less the target's share on rank 0, less an even share of the rest on all ranks.
+      // The gradient is softmax, minus the target's share on rank 0, minus an even share of the rest on all ranks.
       const targets = rank === 0 ? 16 * (1 - smoothing) : 0;
       expect(gradientSum).toBeCloseTo(16 / size - targets - (16 * smoothing) / size, 4);
     });
@@ -345,7 +345,7 @@ describe('tensor parallelism on 4 ranks', () => {
   });
 
   it('communicates as much with sequence parallelism, in gathers and scatters', () => {
-    // Forward 2 + 2 of each layer, in backward the same; the embedding's scatter and the head's gather.
+    // Each layer has 2 + 2 in forward and the same in backward. The embedding adds a scatter and the head a gather.
     for (const { sequence } of ranks) {
       expect(sequence).toEqual({ allGather: 2 * (2 + 2) + 2, reduceScatter: 2 * (2 + 2) + 2 });
     }

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { expectComposed } from './pipeline-composition-cases.ts';
 import { testMs } from './time-limits.ts';
 
-// The picture of Microsoft Research 2020, "DeepSpeed: Extreme-scale model training for everyone".
+// The picture is from Microsoft Research 2020, "DeepSpeed: Extreme-scale model training for everyone".
 test(
   'thirty-two ranks, in 4 stages of 4 parts of layers, twice, train as one rank',
   async () => {

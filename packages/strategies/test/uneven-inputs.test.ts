@@ -18,7 +18,7 @@ beforeAll(async () => {
 }, testMs);
 
 describe('ranks with different numbers of batches', () => {
-  // A batch of rank r has the gradient r + 1; the learning rate is 1.
+  // A batch of rank r has the gradient r + 1. The learning rate is 1.
   it.each([
     ['later ranks have more', [1, 2, 3], (1 + 2 + 3 + 2 + 3 + 3) / 3],
     ['rank 0 has more', [3, 2, 1], (1 + 2 + 3 + 1 + 2 + 1) / 3],
@@ -30,7 +30,7 @@ describe('ranks with different numbers of batches', () => {
     expect(ranks.map((rank) => rank[name]?.steps)).toEqual(steps);
     for (const rank of ranks) {
       expect(rank[name]?.error).toBeNull();
-      // And a step of all ranks after it, of which the gradient is 2.
+      // All ranks then make one more step, whose gradient is 2.
       const [first = NaN, ...others] = rank[name]?.weight ?? [];
       expect(first).toBeCloseTo(-distance - 2, 5);
       expect(others).toHaveLength(2);
@@ -61,7 +61,7 @@ describe('ranks with different numbers of batches', () => {
 
   it('stop with an error on all of them when the first has run out, where that is asked for', () => {
     const all = ranks.map((rank) => rank['stopping with the first']);
-    // The step that was under way when rank 0 ended is taken by the others.
+    // The other ranks finish the step that was under way when rank 0 ended.
     expect(all.map((each) => each?.steps)).toEqual([2, 3, 3]);
     for (const each of all) {
       expect(each?.error?.code).toBe('DATA');

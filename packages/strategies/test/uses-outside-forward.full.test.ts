@@ -30,7 +30,7 @@ const program: fc.Arbitrary<Program> = fc.record({
   frozen: fc.option(parameter, { freq: 3 }),
 });
 const random = fc.sample(program, { seed: 7, numRuns: 8 });
-/** Each use, and each parameter. */
+/** Every use and every parameter occurs at least once. */
 const all = Array.from({ length: parameterCount }, (_, index) => ({
   name: useNames[index % useNames.length] ?? 'a temperature',
   parameter: index,

@@ -48,7 +48,7 @@ describe('ZeroRedundancyOptimizer', () => {
         // What was consolidated before is of other states than those that it has loaded.
         refusedOnceLoaded: 'CHECKPOINT',
         states: rank === 0 ? 4 : undefined,
-        // From a saved state with lr 0.1 into an optimizer made with 0.01.
+        // The saved state has lr 0.1. It is loaded into an optimizer that was made with 0.01.
         lr: 0.1,
         weight: [Math.fround(0.71), Math.fround(0.71)],
       });

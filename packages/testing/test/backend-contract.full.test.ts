@@ -3,7 +3,7 @@ import { interpreter, listTests } from '@shardwise/testing';
 import type { ListedTest } from '@shardwise/testing';
 import { describe, expect, test } from 'vitest';
 
-/** An interpreter whose reads have their first byte changed. */
+/** An interpreter that changes the first byte of every read. */
 function corrupted(): Backend {
   const inner = interpreter();
   return {

@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 const availability = await hostsAvailability();
 const title = availability.available ? 'test hosts' : `not here: ${availability.reason}`;
 
-/** Runs a program of JavaScript on a host and returns what it prints. */
+/** Runs a JavaScript program on a host and returns what it prints. */
 async function evaluate(host: TestHost | undefined, code: string): Promise<string> {
   const child = host?.spawn(process.execPath, ['-e', code], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -17,7 +17,7 @@ async function evaluate(host: TestHost | undefined, code: string): Promise<strin
   return text;
 }
 
-/** Says OK when `host`:7000 has answered, and the error where it does not in time. */
+/** A program that prints OK if `host`:7000 answers in time, and otherwise the error. */
 function reach({ address }: TestHost): string {
   return `
     const socket = require('node:net').connect(7000, '${address}');

@@ -15,7 +15,7 @@ import {
 import { describe, expect, test } from 'vitest';
 import { equal, matches, rejects, throws } from '../src/suite/assertions.ts';
 
-/** Names of the tests that fail. */
+/** Returns the names of the tests that fail. */
 async function failuresOf(suite: Suite): Promise<readonly string[]> {
   const failed: string[] = [];
   await runSuite(suite, ({ name }, { status }) => {

@@ -1,11 +1,11 @@
 import { fromData, nn, type Tensor } from '@shardwise/core';
 
-/** Letters: B batch, F features, K classes. */
+/** The letters in shapes are B batch, F features and K classes. */
 export const features = 12;
 export const classes = 3;
 export const batch = 16;
 
-/** Two hidden layers, a stage for each of two ranks. */
+/** A model with two hidden layers, each a stage for one of two ranks. */
 export class Classifier extends nn.Module {
   readonly first: nn.Linear = new nn.Linear(features, 32);
   readonly second: nn.Linear = new nn.Linear(32, 32);
@@ -18,7 +18,9 @@ export class Classifier extends nn.Module {
   }
 }
 
-/** Rows `from` to `to` of the batch of a step: the same numbers everywhere. Shape: x [B, F], labels i32 [B]. */
+/**
+ * Returns rows `from` to `to` of a step's batch. The numbers are the same everywhere. Shape: x [B, F], labels i32 [B].
+ */
 export function rowsOf(step: number, from: number, to: number): { x: Tensor; labels: Tensor } {
   const numbers = new Float32Array((to - from) * features);
   const labels = new Int32Array(to - from);

@@ -1,7 +1,7 @@
 import { checkpointFile, listCheckpoints, type PageRun, startRanks } from 'shardwise/browser';
 import type { EncodedFile, Task, TaskReport } from './task.ts';
 
-/** The page acts when every rank has reported so many steps. */
+/** The number of steps that every rank must report before the page acts. */
 const actsAfter = 3;
 
 const decode = ({ name, bytes }: EncodedFile): File => new File([Uint8Array.from(bytes)], name);

@@ -25,7 +25,7 @@ const model = new Classifier();
 const lossOf = (logits: Tensor, labels: Tensor): Tensor =>
   nn.functional.crossEntropy(logits, labels);
 
-/** A pass of this rank's rows, and the mean loss of all. */
+/** Prepares a backward pass of this rank's rows, which returns the mean loss of all ranks. */
 async function prepare(): Promise<{
   readonly parameters: Iterable<nn.Parameter>;
   readonly backward: (step: number) => Tensor;

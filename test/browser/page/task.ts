@@ -1,4 +1,4 @@
-/** What the page is to train, and how. */
+/** The training that a page is to run. */
 export interface Task {
   readonly size: number;
   readonly strategy: 'none' | 'ddp' | 'fsdp' | 'pipeline';
@@ -6,13 +6,19 @@ export interface Task {
   readonly steps: number;
   /** The folder of the run in the browser's storage. */
   readonly directory?: string;
-  /** Saves a checkpoint after each of these steps, in the background or not, and leaves so many. */
+  /**
+   * Saves a checkpoint after each of these steps. `async` means in the background, and `keep` is the number of
+   * checkpoints that stay.
+   */
   readonly save?: {
     readonly steps: readonly number[];
     readonly async: boolean;
     readonly keep: number;
   };
-  /** Goes on from a folder of the browser's storage, from the archive of one, or from files that come with the task. */
+  /**
+   * Resumes from a folder in the browser's storage, from the archive of such a folder, or from files that come with the
+   * task.
+   */
   readonly resume?:
     | { readonly kind: 'storage' | 'archive'; readonly directory: string }
     | { readonly kind: 'files'; readonly files: readonly EncodedFile[] };
@@ -20,19 +26,19 @@ export interface Task {
   readonly act: 'nothing' | 'kill rank 1' | 'terminate' | 'stop' | 'fail rank 1';
 }
 
-/** A file in JSON. */
+/** A file as JSON. */
 export interface EncodedFile {
   readonly name: string;
   readonly bytes: readonly number[];
 }
 
-/** What came of it. */
+/** The results of a task. */
 export interface TaskReport {
   readonly transport: string;
   readonly transportReason: string;
   readonly device: string;
   readonly deviceReason: string;
-  /** Of each step, by rank. */
+  /** The losses of each rank, step by step. */
   readonly losses: readonly (readonly number[])[];
   readonly ends: readonly {
     readonly status: string;
@@ -40,17 +46,20 @@ export interface TaskReport {
     readonly message: string | undefined;
     readonly abortedBy: unknown;
   }[];
-  /** Steps and the last loss of the report, and its HTML. */
+  /** The report of the run: the number of steps, the last loss, and the HTML. */
   readonly report: {
     readonly steps: number;
     readonly loss: number | undefined;
     readonly html: string;
   };
-  /** Folders of the checkpoints in the run's directory, and the latest one as an archive, where the task was to save any. */
+  /**
+   * The checkpoint folders in the run's directory, if the task was to save any. `archive` is the latest one as an
+   * archive.
+   */
   readonly stored: readonly string[];
   readonly archive: EncodedFile | undefined;
-  /** Checkpoints that the page heard of. */
+  /** The checkpoints that the page was told about. */
   readonly heard: readonly { readonly step: number; readonly directory: string }[];
-  /** From the act to the end of the last rank. */
+  /** The time from the act to the end of the last rank. */
   readonly endedAfterMs: number;
 }

@@ -6,7 +6,7 @@ import {
   type Transport,
 } from '@shardwise/core/spec';
 
-/** Ends of a world whose ranks share one thread: index r is rank r's. */
+/** Creates the transports of a world whose ranks share one thread. Index r is rank r's transport. */
 export function connectInProcess(size: number): readonly Transport[] {
   const posts = Array.from({ length: size }, (_, rank) => new Post(rank));
   return posts.map(({ rank }) => endOf(rank, posts));
@@ -18,10 +18,10 @@ interface Receiver {
   readonly fail: (error: Error) => void;
 }
 
-/** What has come for a rank, and what it waits for. */
+/** The messages that have arrived for a rank, and the receives that wait. */
 class Post {
   readonly rank: number;
-  /** Why it is closed. */
+  /** The error with which the post was closed. Null while it is open. */
   closed: Error | null = null;
   readonly #messages = new Map<string, Uint8Array[]>();
   readonly #receivers = new Map<string, Receiver[]>();
@@ -57,7 +57,7 @@ class Post {
     }
   }
 
-  /** A peer has left: what waits for it fails. */
+  /** A peer has left. All receives from this peer fail. */
   lose(rank: number, error: Error): void {
     for (const [key, receivers] of this.#receivers) {
       const lost = receivers.filter(({ from }) => from === rank);
@@ -123,7 +123,7 @@ function mismatch(
   );
 }
 
-/** As core/spec says of errors of transports: whoever ended it, and why, in fields. */
+/** Makes the error that core/spec asks for: its fields say who ended the transport, and why. */
 function closedBy(rank: number, error: Error | undefined): CollectiveAbortedError {
   const { abortedBy, reason } = causeOf(error) ?? {
     abortedBy: rank,
@@ -139,7 +139,7 @@ function closedBy(rank: number, error: Error | undefined): CollectiveAbortedErro
   );
 }
 
-/** An error that tells of another rank's is passed on. */
+/** Returns the cause in an error about another rank, so that it is passed on. */
 function causeOf(error: Error | undefined): { abortedBy: number; reason: string } | null {
   if (!ShardwiseError.isInstance(error) || error.code !== 'COLLECTIVE_ABORTED') return null;
   const { abortedBy, reason } = error.fields;

@@ -14,7 +14,7 @@ import {
 import type { PassHooks, StepKind } from '@shardwise/strategies';
 import type { LocalSteps } from './local-steps.ts';
 
-/** Ranks train by themselves, and parameters become their means once in a number of updates. */
+/** Ranks train independently. After every few updates, parameters are replaced by their means. */
 export interface Average {
   readonly axis: string;
   readonly every: number;
@@ -59,12 +59,15 @@ function averaging(parameters: readonly Parameter[], data: Average): PassHooks {
   };
 }
 
-/** All ranks have it, and each goes on from it in its own way. Shape: N -> N. */
+/**
+ * Returns the mean, which all ranks have. It is varying, because each rank goes on from it in its own way. Shape: N ->
+ * N.
+ */
 function meanOf(parameter: Tensor, axis: string): Tensor {
   return reinterpret(allReduce(parameter, axis, { reduce: 'avg' }), axis, 'replicate', 'varying');
 }
 
-/** Gradients stay as they are; an update that is about to be made is counted, once for all parameters. */
+/** Leaves gradients unchanged and counts each update once, not once per parameter. */
 function countUpdates(parameter: Parameter, steps: LocalSteps): void {
   const gradient: Gradient = parameter.reduceGradient({
     expect: () => {},

@@ -4,7 +4,9 @@ import { localSgd } from './local-sgd.ts';
 
 const every = 2;
 
-/** On one rank: as many models as there are ranks, whose parameters become their means. */
+/**
+ * Returns the losses of one rank with as many models as there are ranks. Their parameters are replaced by their means.
+ */
 async function lossesOfManyModels(training: ExpectedTraining): Promise<readonly number[]> {
   const { model, stepCount, shares, batchOf, makeOptimizer } = training;
   const replicas = Array.from({ length: shares }, () => {

@@ -9,12 +9,12 @@ import { localSgd } from './local-sgd.ts';
 export interface Part {
   readonly first: number;
   readonly stop: number;
-  /** Where to take it up from, and where to leave it. */
+  /** The checkpoint to resume from. `to` is where to save one. */
   readonly from?: string;
   readonly to?: string;
 }
 
-/** Steps `first` to `stop` of a training. Returns its losses. */
+/** Makes steps `first` to `stop` of a training. Returns the losses. */
 export async function main(context: RankContext<ThreadsWorld, Part>): Promise<readonly number[]> {
   const { rank, data } = context;
   const { group, device } = await join(context);

@@ -24,7 +24,9 @@ function train(data: Part): Promise<readonly unknown[]> {
   return spawnRanks(2, new URL('checkpoint-rank.ts', import.meta.url), { world, data });
 }
 
-/** Saved in the middle of a period, of which an optimizer and the parameters alone would know nothing. */
+/**
+ * Saves in the middle of a period. The optimizer and the parameters alone do not contain the position in the period.
+ */
 async function resumes(): Promise<void> {
   const directory = await mkdtemp(join(tmpdir(), 'local-sgd-'));
   try {

@@ -4,18 +4,21 @@ import { average } from './average.ts';
 import { LocalSteps } from './local-steps.ts';
 
 export interface LocalSgdOptions {
-  /** Updates that each rank makes by itself before parameters are averaged. */
+  /** The number of updates that each rank makes by itself before parameters are averaged. */
   readonly every: number;
-  /** Default: `dp`. */
+  /** The axis of the ranks. Default: `dp`. */
   readonly axis?: string;
 }
 
 export interface LocalSgd extends Strategy<PlanContext> {
-  /** To be saved with the model. */
+  /** The counter of updates. Save it with the model. */
   readonly steps: LocalSteps;
 }
 
-/** Local SGD (Stich 2019): ranks train apart on their batches, and now and then begin again from their mean. Of one model. */
+/**
+ * Local SGD (Stich 2019) of one model. Ranks train separately on their batches, and from time to time all continue from
+ * the mean of their parameters.
+ */
 export function localSgd({ every, axis = 'dp' }: LocalSgdOptions): LocalSgd {
   const steps = new LocalSteps();
   return {

@@ -1,9 +1,9 @@
-/** How many updates a rank has made since parameters were averaged; goes into checkpoints among `states`. */
+/** Counts the updates of a rank since parameters were averaged. Checkpoints keep it among `states`. */
 export class LocalSteps {
   count = 0;
   #latest: object | null = null;
 
-  /** The same update comes once for each parameter. */
+  /** Counts an update. It is called with the same update once for each parameter. */
   note(update: object): void {
     if (update === this.#latest) return;
     this.#latest = update;
@@ -23,7 +23,7 @@ export class LocalSteps {
     this.count = count;
   }
 
-  /** A plan prints as JSON. */
+  /** Plans print their data as JSON. */
   toJSON(): object {
     return {};
   }

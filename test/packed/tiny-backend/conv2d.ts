@@ -2,7 +2,7 @@ import type { Conv2dParams, ValueType } from '@shardwise/core/spec';
 import { offsetOf, placesOf } from './places.ts';
 import { elementCount, numbersOf, type Value, valueOf } from './value.ts';
 
-/** Numbers of the elements that meet in y = conv2d(x, w). */
+/** The indices of elements that are combined in y = conv2d(x, w). */
 interface Meeting {
   readonly x: number;
   readonly w: number;

@@ -36,7 +36,10 @@ export const binary = {
   logicalOr: (a, b) => Number(a !== 0 || b !== 0),
 } as const satisfies Partial<Record<PrimitiveOp, Binary>>;
 
-/** IEEE 754, where ECMAScript has NaN for powers of 1 and -1 by what is not finite. */
+/**
+ * Computes powers as IEEE 754 defines them. ECMAScript returns NaN for 1 to a power that is not finite or NaN, and for
+ * -1 to an infinite power.
+ */
 function floatPower(base: number, exponent: number): number {
   if (base === 1 || (base === -1 && Math.abs(exponent) === Infinity)) return 1;
   return base ** exponent;
@@ -55,7 +58,7 @@ function intPower(base: number, exponent: number): number {
   return result;
 }
 
-/** A series without cancellation: erf(x) = 2/√π e^(-x²) Σ 2ⁿ x^(2n+1) / (1·3·…·(2n+1)). */
+/** Computes erf by a series without cancellation: erf(x) = 2/√π e^(-x²) Σ 2ⁿ x^(2n+1) / (1·3·…·(2n+1)). */
 function erf(x: number): number {
   if (Number.isNaN(x)) return x;
   if (Math.abs(x) > 6) return Math.sign(x);

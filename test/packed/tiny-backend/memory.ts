@@ -1,6 +1,6 @@
 import { BackendError, type DeviceBuffer, OutOfMemoryError } from '@shardwise/core/spec';
 
-/** Bytes on the heap of JavaScript. */
+/** Memory on the JavaScript heap. */
 export class Memory implements DeviceBuffer {
   readonly bytes: Uint8Array;
 
@@ -22,7 +22,7 @@ export class Memory implements DeviceBuffer {
     }
   }
 
-  /** What a backend is given is what it has allocated. */
+  /** Casts a buffer. A backend only gets buffers that it has allocated. */
   static of(buffer: DeviceBuffer): Memory {
     if (buffer instanceof Memory) return buffer;
     throw new BackendError({

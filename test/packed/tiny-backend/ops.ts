@@ -208,13 +208,13 @@ function mapEntries<K extends PrimitiveOp, F>(
   return Object.fromEntries(entries);
 }
 
-/** A program gives an op the inputs that it has. */
+/** Narrows the type of an input. A program always gives an op its inputs. */
 function need(x: Value | undefined): Value {
   if (x === undefined) throw new RangeError('an input that is not there');
   return x;
 }
 
-/** Each element from a value and the number of an element in it. */
+/** Makes a value whose elements are copied. `sourceOf` returns the source and the index of each element. */
 function collected(type: ValueType, sourceOf: (place: Place) => readonly [Value, number]): Value {
   const out = emptyValue(type);
   const size = dtypes[type.dtype].bytes;
@@ -266,7 +266,7 @@ function reduced(
   return valueOf(type, out);
 }
 
-/** As core/spec/op.ts says of `random`; uint32 that wraps around. */
+/** Computes the bits as core/spec/op.ts defines `random`, in uint32 with wrap-around. */
 function randomBits(first: number, second: number, index: number): number {
   let x = (Math.imul(index, 0x9e3779b9) + first) | 0;
   x = Math.imul(x ^ (x >>> 16), 0x85ebca6b);

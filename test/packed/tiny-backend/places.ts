@@ -1,10 +1,10 @@
 import type { Shape } from '@shardwise/core/spec';
 import { elementCount } from './value.ts';
 
-/** An index for each dim. */
+/** An index along each dim. */
 export type Place = readonly number[];
 
-/** All places of a shape, row by row. */
+/** Yields all places of a shape, row by row. */
 export function* placesOf(shape: Shape): Generator<Place> {
   const count = elementCount(shape);
   for (let flat = 0; flat < count; flat++) {
@@ -18,12 +18,12 @@ export function* placesOf(shape: Shape): Generator<Place> {
   }
 }
 
-/** The number of the element at a place. */
+/** Returns the index of the element at a place. */
 export function offsetOf(shape: Shape, place: Place): number {
   return shape.reduce((offset, size, dim) => offset * size + (place[dim] ?? 0), 0);
 }
 
-/** Where a value that is broadcast has what stands at a place. */
+/** Returns the index in a broadcast value of the element that appears at a place. */
 export function offsetIn(shape: Shape, place: Place): number {
   const own = place.slice(place.length - shape.length);
   return offsetOf(

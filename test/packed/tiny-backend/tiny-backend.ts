@@ -15,7 +15,7 @@ import { numbersOf, type Value } from './value.ts';
 
 const computed: ReadonlySet<DType> = new Set<DType>(['f32', 'i32', 'bool']);
 
-/** They take values of every dtype, and keep every bit. */
+/** The ops that accept values of every dtype and keep every bit. */
 const moves: ReadonlySet<string> = new Set<PrimitiveOp>([
   'cast',
   'constant',
@@ -36,7 +36,7 @@ export function tinyBackend(): Backend {
     name: 'tiny',
     limits: { dtypes: computed, native: new Set(), alignment: 8 },
     alloc: (byteLength) => Memory.allocate(byteLength),
-    // The garbage collector frees what nothing refers to.
+    // The garbage collector frees memory that is no longer referenced.
     free: () => {},
     write: (buffer, bytes) => Memory.of(buffer).bytes.set(bytes),
     read: async (buffer, target = new Uint8Array(buffer.byteLength)) => {

@@ -1,6 +1,6 @@
 import { type DType, dtypes, type Shape, type ValueType } from '@shardwise/core/spec';
 
-/** A tensor as bytes, so that values of every dtype are moved without a change. */
+/** A tensor as bytes, so that values of every dtype can be moved without a change. */
 export interface Value extends ValueType {
   readonly bytes: Uint8Array;
 }
@@ -17,7 +17,7 @@ export function emptyValue({ shape, dtype }: ValueType): Value {
   return { shape, dtype, bytes: new Uint8Array(byteLength({ shape, dtype })) };
 }
 
-/** Elements, row by row. */
+/** Returns the elements, row by row. */
 export function numbersOf({ dtype, bytes }: Value): Float64Array {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const size = dtypes[dtype].bytes;
@@ -26,7 +26,7 @@ export function numbersOf({ dtype, bytes }: Value): Float64Array {
   );
 }
 
-/** Rounds to the dtype. */
+/** Makes a value. Rounds the numbers to the dtype. */
 export function valueOf(type: ValueType, numbers: ArrayLike<number>): Value {
   const value = emptyValue(type);
   const view = new DataView(value.bytes.buffer);
@@ -35,7 +35,7 @@ export function valueOf(type: ValueType, numbers: ArrayLike<number>): Value {
   return value;
 }
 
-/** i64 is cast without a detour over numbers, which have 53 bits. */
+/** Casts i64 without converting it to numbers, which only have 53 bits. */
 export function castLong(x: Value, type: ValueType): Value {
   const view = new DataView(x.bytes.buffer, x.bytes.byteOffset, x.bytes.byteLength);
   const count = elementCount(x.shape);
@@ -55,7 +55,10 @@ function lowHalf(long: bigint): number {
   return Number(BigInt.asIntN(32, long));
 }
 
-/** Of 53 bits, the last of which says whether any were cut off: narrower floats are rounded once. */
+/**
+ * Rounds an i64 to 53 bits. If bits are cut off, the last bit kept is set, so that a cast to a narrower float rounds
+ * only once.
+ */
 function odd(long: bigint): number {
   const isExact = long === BigInt.asIntN(53, long);
   return isExact ? Number(long) : Number((long >> 11n) | (long & 0x7ffn ? 1n : 0n)) * 2048;
@@ -90,7 +93,7 @@ function fromBits(bits: number): number {
   return word.getFloat32(0);
 }
 
-/** The upper half of an f32, to the nearest, ties to even. */
+/** Returns the upper half of an f32, rounded to nearest, ties to even. */
 function bfloatBits(x: number): number {
   word.setFloat32(0, x);
   const bits = word.getUint32(0);

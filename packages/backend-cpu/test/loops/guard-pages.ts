@@ -1,5 +1,5 @@
-// Runs loops whose operands lie directly before pages, or directly behind pages, that nobody may touch. Whoever reads or
-// writes one byte more ends this process.
+// Runs loops whose operands end directly before, or begin directly behind, pages that nobody may access. Code that
+// reads or writes one byte too many crashes this process.
 import { elementwiseLoop } from '../../src/loops/elementwise-loop.ts';
 import { emitRowCopy } from '../../src/loops/emit-row-copy.ts';
 import { emitRowSums } from '../../src/loops/emit-row-sums.ts';
@@ -26,7 +26,7 @@ const counts = (rows: number, columns: number): Readonly<Record<Access['kind'], 
 
 let made = 0;
 
-/** Runs a routine on rows of all kinds of lengths. */
+/** Runs a routine on rows of many lengths. */
 function run(routine: bigint, operands: readonly Pick<LaneOperand, 'dtype' | 'access'>[]): void {
   for (const columns of [1, 3, 15, 16, 17, 31, 32, 33, 63, 64, 65, 130]) {
     for (const rows of [1, 3]) {
@@ -76,7 +76,7 @@ for (const [name, program] of Object.entries({ ...rowPrograms, ...rowProgramsWit
   run(routine, loop.operands);
 }
 
-/** Runs a routine on what is read from one place and written to another. */
+/** Runs a routine that reads from one place and writes to another. */
 function runWritten(routine: bigint, numbers: readonly number[], bytes: readonly number[]): void {
   for (const atEnd of [false, true]) {
     const addresses = bytes.map((used, index) => {

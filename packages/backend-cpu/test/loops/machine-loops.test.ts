@@ -23,7 +23,7 @@ const add = (a: number, b: number): LoopStep => ({
   inputs: [a, b],
 });
 
-/** Bytes with one NaN for all of its bits, which processors choose. */
+/** Replaces every NaN by the same one, because processors choose the bits of a NaN. */
 function withOneNaN(bytes: Uint8Array): Uint8Array {
   const words = new Uint32Array(bytes.buffer, 0, bytes.byteLength >> 2);
   for (const [index, word] of words.entries()) {
@@ -32,7 +32,7 @@ function withOneNaN(bytes: Uint8Array): Uint8Array {
   return bytes;
 }
 
-/** That machine code does with all of a loop's memory what WebAssembly does. */
+/** Expects machine code to leave the same bytes in all of a loop's memory as WebAssembly does. */
 function expectSame(
   own: PlacedLoops | null,
   spec: LoopSpec,
@@ -88,7 +88,7 @@ describe.each(codes)('a loop in machine code of $set', ({ set, own }) => {
   it('keeps more values at once than there are registers', () => {
     const loads = Array.from({ length: 40 }, () => f32);
     const steps: LoopStep[] = loads.map((_, load) => add(load, (load * 7) % 40));
-    // Each step reads the sums in the opposite order of that in which they are made.
+    // The steps read the sums in the reverse of the order in which they are made.
     for (let step = 0; step < 39; step++) steps.push(add(79 - step, step === 0 ? 40 : 79 + step));
     const last = loads.length + steps.length - 1;
     expectSame(

@@ -34,7 +34,7 @@ const operations: Readonly<Record<Computed, readonly ElementwiseOp[]>> = {
 const comparisons: ReadonlySet<string> = new Set(['equal', 'less', 'lessEqual']);
 const dtypes: readonly LaneDType[] = ['f32', 'i32', 'bool', 'f16', 'bf16', 'u8'];
 
-/** Any loop that the planner could make of ops on any dtypes. `random` gives numbers from 0 to 1. */
+/** A random loop on any dtypes, of the kind that the planner could make. `random` returns numbers from 0 to 1. */
 export function randomLoop(random: () => number): LoopSpec {
   const below = (count: number): number => Math.floor(random() * count);
   const pick = <T>(choices: readonly T[], fallback: T): T =>
@@ -58,7 +58,7 @@ export function randomLoop(random: () => number): LoopSpec {
     steps.push(step);
     return types.push(step.dtype) - 1;
   };
-  /** A slot of a dtype, by a conversion where there is none. */
+  /** Returns a slot with this dtype. If there is none, adds a conversion or a constant. */
   const slotOf = (dtype: LaneDType): number => {
     const known = [...types.keys()].filter((slot) => types[slot] === dtype);
     if (known.length > 0 && random() < 0.8) return pick(known, 0);

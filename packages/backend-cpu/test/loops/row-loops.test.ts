@@ -11,12 +11,12 @@ const codes = (['AVX-512', 'AVX2'] as const).flatMap((set) => {
   const machine = loopMachine(set);
   return machine.kind === 'own' && machine.instructions === set ? [machine.code] : [];
 });
-/** Bytes from one operand to the next. */
+/** The distance in bytes between two operands. */
 const OPERAND_BYTES = 1 << 13;
 
 type Draw = (random: () => number, index: number) => number;
 
-/** All memory that a program's operands lie in, when it has run on rows of the numbers that `draw` gives. */
+/** Runs a program on rows of the numbers that `draw` returns. Returns the memory of all its operands. */
 function runRows(
   name: string,
   [rows, columns]: readonly [number, number],

@@ -8,7 +8,7 @@ const eps = 1e-5;
 const all = { residual: true, weight: true, bias: true };
 const none = { residual: false, weight: false, bias: false };
 
-/** A gradient of 16-bit values that is scaled and rounded, and stored in no other way. */
+/** Scales a 16-bit gradient and rounds it. The result is stored only in rounded form. */
 const scaled: LoopSpec = {
   byRows: false,
   loads: [
@@ -22,7 +22,7 @@ const scaled: LoopSpec = {
   stores: [{ slot: 3, dtype: 'bf16' }],
 };
 
-/** Everything that is done to rows of f32. */
+/** All row programs on f32. */
 export const rowPrograms: Readonly<Record<string, RowProgram>> = {
   softmax,
   softmaxGrad,
@@ -36,7 +36,7 @@ export const rowPrograms: Readonly<Record<string, RowProgram>> = {
   'weight gradient of rmsNorm': normalizeWeightGrad('rmsNorm', eps),
 };
 
-/** Rows of 16-bit values, and steps on results that read and store others. */
+/** Programs that read rows of 16-bit values, and programs with steps that read and store further values. */
 export const rowProgramsWithEdges: Readonly<Record<string, RowProgram>> = {
   'gradient of softmax from and to 16 bits': withEdges(softmaxGrad, {
     dtypes: ['bf16', 'f16', 'f32'],

@@ -7,13 +7,16 @@ import { sampleFloats, sharedMemory } from '../wasm/kernel-fixture.ts';
 
 const GUARD_BYTES = 128;
 
-/** Where each operand lies, and how many elements it has. */
+/** The address of an operand and the number of its elements. */
 interface Place {
   readonly address: number;
   readonly elements: number;
 }
 
-/** Runs a loop on numbers of all kinds, and gives the bytes of its memory. Stores go to `inPlace` loads where given. */
+/**
+ * Runs a loop on numbers of all kinds and returns the bytes of its memory. `inPlace` says which stores write to which
+ * loads.
+ */
 export function runLoop(
   spec: LoopSpec,
   [rows, columns]: readonly [number, number],

@@ -35,7 +35,7 @@ const copies = (loops: number): Routine => ({
 const BYTES = 2 ** 16;
 const TARGET = BYTES / 2;
 
-/** A memory of numbers of all kinds in which the routine has written, by WebAssembly and by machine code. */
+/** Runs a routine on numbers of all kinds by WebAssembly and by machine code. Returns both memories. */
 function bothMemories(
   code: PlacedLoops,
   { key, wasm, machine }: Routine,

@@ -1,7 +1,7 @@
 import type { ArmAssembler } from '../../src/machine-code/arm/assembler.ts';
 import { stack, v, x } from '../../src/machine-code/arm/operands.ts';
 
-/** What binutils is to read, in Arm's words, and what writes it. */
+/** Maps the text that binutils must disassemble, in Arm's syntax, to the calls that write the instruction. */
 export const armInstructionSamples: Readonly<Record<string, (code: ArmAssembler) => void>> = {
   'mov x27, x21': (code) => code.mov(x(27), x(21)),
   'mov x25, #0xffff': (code) => code.mov(x(25), 0xffff),

@@ -10,7 +10,10 @@ const library = koffi.load(null);
 const mmap = library.func('mmap', 'void *', ['void *', 'size_t', 'int', 'int', 'int', 'int64_t']);
 const mprotect = library.func('mprotect', 'int', ['void *', 'size_t', 'int']);
 
-/** 64 KiB between two pages that nobody may touch: says where so many bytes begin that lie at their end, or at their start. */
+/**
+ * Maps 64 KiB between two pages that nobody may access. The function it returns gives the address of a range of that
+ * length at the start or at the end of the 64 KiB.
+ */
 export function guardedMemory(): (byteLength: number, atEnd: boolean) => bigint {
   const byteLength = INNER_BYTES + 2 * PAGE_BYTES;
   const address: unknown = mmap(null, byteLength, PROT_NONE, MAP_PRIVATE_ANONYMOUS, -1, 0);

@@ -23,7 +23,7 @@ import {
   zmm,
 } from '../../src/machine-code/operands.ts';
 
-/** What binutils is to read, in Intel's words, and what writes it. */
+/** Maps the text that binutils must disassemble, in Intel's syntax, to the calls that write the instruction. */
 export const instructionSamples: Readonly<Record<string, (code: Assembler) => void>> = {
   'mov rax,r15': (code) => code.mov(rax, r15),
   'mov r12,0xffffffffffffffff': (code) => code.mov(r12, -1),

@@ -1,8 +1,8 @@
 /**
- * Has binutils read the machine code that the CPU backend's assemblers write, and keeps the bytes of each
- * instruction that it reads as it was meant. Needs objdump, and aarch64-linux-gnu-objdump.
+ * Lets binutils disassemble the machine code that the CPU backend's assemblers write. Records the bytes of each
+ * instruction that is read as intended. Needs objdump and aarch64-linux-gnu-objdump.
  *
- *     node --conditions=@shardwise/source packages/backend-cpu/test/machine-code/record-instructions.ts
+ * node --conditions=@shardwise/source packages/backend-cpu/test/machine-code/record-instructions.ts
  */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';

@@ -1,14 +1,14 @@
 /**
- * Runs the machine code of AArch64 that products are made of, one instruction after the other, on memory of its own. Knows no
- * other instructions than those, and throws where it meets one. Sums of `bfmmla` are exact here for small integers; the
- * processor's own rounding is not imitated.
+ * Interprets the AArch64 machine code of matrix products, on memory of its own. It knows only the instructions that
+ * this code consists of and throws on any other. Sums of `bfmmla` are exact here for small integers. The processor's
+ * own rounding is not imitated.
  */
 export class ArmMachine {
   readonly memory: DataView;
-  /** x0 to x30, and the stack pointer. */
+  /** The registers x0 to x30, followed by the stack pointer. */
   readonly registers = new Float64Array(32);
   readonly #vectors = new DataView(new ArrayBuffer(32 * 16));
-  /** Whether the last difference was below 0, or 0. */
+  /** Whether the last difference was negative. `#isEqual` says whether it was 0. */
   #isLess = false;
   #isEqual = false;
   #at = 0;
@@ -17,7 +17,7 @@ export class ArmMachine {
     this.memory = new DataView(memory);
   }
 
-  /** Calls the function at an address, with one operand, and the stack below another address. */
+  /** Calls the function at `address` with one operand. The stack grows down from `stack`. */
   call(address: number, operand: number, stack: number): void {
     const end = -4;
     this.registers[0] = operand;
@@ -173,7 +173,10 @@ export class ArmMachine {
     return true;
   }
 
-  /** Vectors have their words in the order of the lanes; the bytes of each word are the other way round than in memory. */
+  /**
+   * A vector register keeps its 32-bit words in lane order. The bytes of each word are in the opposite order of those
+   * in memory.
+   */
   #move({ isVector, isLoad, bytes }: Move, register: number, address: number): void {
     if (!isVector) {
       if (isLoad) {
@@ -283,7 +286,7 @@ interface Move {
   readonly isLoad: boolean;
 }
 
-/** From the manual: with a number, and with a step. Bit 22 is that of loads. */
+/** The codes from Arm's manual, first with an immediate offset, then with a post-increment. Bit 22 marks loads. */
 const moves: readonly Move[] = (
   [
     [0xf900_0000, 0xf800_0400, 8, false],
@@ -330,7 +333,7 @@ function floatOf(bits: number): number {
   return cell.getFloat32(0);
 }
 
-/** Of a number. */
+/** Rounds a number to bf16. */
 function nearestBf16(value: number): number {
   cell.setFloat32(0, value);
   const bits = cell.getUint32(0);

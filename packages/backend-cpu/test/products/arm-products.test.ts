@@ -12,7 +12,7 @@ import { operandNames } from '../../src/products/task-layout.ts';
 import { ArmMachine } from './arm-machine.ts';
 
 const products = writeArmProducts();
-/** Behind it nothing of the code is at address 0, which ends tasks. */
+/** The code begins behind address 0, because address 0 ends the list of tasks. */
 const codeAddress = 64;
 
 const addressOf = (name: string): bigint => {
@@ -40,7 +40,10 @@ interface Case {
   readonly transposes: readonly [left: boolean, right: boolean];
 }
 
-/** What the code makes of small integers, beside what they make. Columns behind those of the result stay -1. */
+/**
+ * Returns the product of small integers that the code makes, and the expected one. The column behind the result must
+ * stay -1.
+ */
 function made({ kind, packing, shape, transposes }: Case): {
   readonly got: readonly number[];
   readonly expected: readonly number[];
@@ -97,7 +100,7 @@ function made({ kind, packing, shape, transposes }: Case): {
   for (const [index, place] of places.slice(0, operandNames.length).entries()) {
     memory.setBigUint64(frameAt + 8 * index, BigInt(place), true);
   }
-  // The high half of an f32 is its bf16 where it is a small integer.
+  // The bf16 of a small integer is the high half of its f32.
   const put = (place: number, size: number, index: number, value: number): void => {
     const bits = new Uint32Array(Float32Array.of(value).buffer)[0] ?? 0;
     if (size === 4) memory.setUint32(place + 4 * index, bits, true);
@@ -141,7 +144,7 @@ function made({ kind, packing, shape, transposes }: Case): {
   return { got, expected };
 }
 
-/** As bf16. */
+/** Rounds a number to bf16. */
 function rounded(value: number): number {
   const bits = new Uint32Array(Float32Array.of(value).buffer)[0] ?? 0;
   const kept = (bits + 0x7fff + ((bits >>> 16) & 1)) & 0xffff_0000;

@@ -9,7 +9,7 @@ import { binary, bytesOf, constant, f32, matmul, programOf } from '../support.ts
 
 const sessions = onnxRest(new Sessions(1));
 
-/** Rows and terms in several blocks, and sizes that no panel divides. */
+/** The rows and the depth need several blocks, and no panel size divides any size. */
 const [M, K, N] = [403, 1000, 150];
 const [x, w, bias, other] = [f32(M, K), f32(K, N), f32(N), f32(M, N)];
 const result = f32(M, N);
@@ -30,7 +30,10 @@ const cast = (input: number, type: ValueType): Instruction => ({
   ...type,
 });
 
-/** Each with its instructions behind the four inputs; the last value is the result, beside others that are read elsewhere. */
+/**
+ * Programs that begin with four inputs. The last output is the result. Other parts of the program read the outputs
+ * before it.
+ */
 const programs: Readonly<Record<string, { instructions: Instruction[]; outputs: number[] }>> = {
   'bias and activation, of which backward reads both values': {
     instructions: [
@@ -68,7 +71,7 @@ function piecesOf(program: Program): readonly AnalysedPiece[] {
   return analyse(program, { bf16: true, thin: true, attention: null }, sessions).pieces;
 }
 
-/** How many loops run with products, and how many behind. */
+/** Counts the loops that run as epilogues of products, and those that run after them. */
 function counted(pieces: readonly AnalysedPiece[]): { epilogues: number; others: number } {
   return pieces.reduce(
     ({ epilogues, others }, piece) => ({
@@ -93,7 +96,7 @@ async function run(program: Program, options: CpuOptions): Promise<Uint8Array[]>
   const outputs = program.outputs.map((id) =>
     backend.alloc((types[id]?.dtype === 'bf16' ? 2 : 4) * M * N),
   );
-  // Twice, as calls move addresses on that they are given.
+  // It runs twice, because a call advances the addresses that it is given.
   await executable.run(buffers, outputs);
   await executable.run(buffers, outputs);
   return Promise.all(outputs.map((buffer) => backend.read(buffer)));

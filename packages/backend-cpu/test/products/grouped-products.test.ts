@@ -52,7 +52,7 @@ interface Grouped {
   readonly dw: unknown;
 }
 
-/** What `multiply` makes inside autocast, and its gradients, in f32. */
+/** Returns the product that `multiply` computes inside autocast, and its gradients, in f32. */
 async function results(
   device: Backend,
   multiply: (x: Tensor, w: Tensor) => Tensor,

@@ -1,5 +1,5 @@
-// Makes products whose operands and results lie directly before pages, or directly behind pages, that nobody may touch.
-// Whoever reads or writes one byte more ends this process.
+// Computes products whose operands and results end directly before, or begin directly behind, pages that nobody may
+// access. Code that reads or writes one byte too many crashes this process.
 import koffi from 'koffi';
 import { type MatrixProduct, packedBytes, planTasks } from '../../src/products/plan-tasks.ts';
 import { alignedBytes } from '../../src/products/aligned-bytes.ts';

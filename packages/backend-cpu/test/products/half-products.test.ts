@@ -29,7 +29,7 @@ const elements = (shape: readonly number[]): number => shape.reduce((all, size) 
 const numbers = (count: number, seed: number): Float32Array<ArrayBuffer> =>
   Float32Array.from({ length: count }, (_, index) => Math.sin(seed + index * 1.7));
 
-/** What a program makes of inputs of bf16, as f32. */
+/** Runs a program on bf16 inputs and returns its outputs as f32. */
 async function results(program: Program, products: 'own' | 'onnxruntime'): Promise<number[][]> {
   const backend = await cpu({ products });
   const executable = await backend.compile(program);
@@ -62,7 +62,7 @@ async function results(program: Program, products: 'own' | 'onnxruntime'): Promi
 const [M, K, N] = [33, 45, 50];
 const result = f32(M, N);
 
-/** Programs of which the values 2, 3 are the f32 of the inputs 0, 1. */
+/** Programs in which values 2 and 3 are inputs 0 and 1, converted to f32. */
 const programs: Readonly<Record<string, Program>> = {
   'with sums in f32': programOf({
     inputs: [bf16(M, K), bf16(K, N)],

@@ -6,7 +6,7 @@ import { type InstructionSet, instructionSets } from '../../src/machine-code/ins
 import { codes, fromBf16, machine, multiply, toBf16 } from './support.ts';
 
 const { fround } = Math;
-/** The least positive number with all digits. What is below it is 0 in products of 16 bits. */
+/** The least positive normal number. Products of 16-bit values flush anything smaller to 0. */
 const leastNormal = 2 ** -126;
 const flushed = (x: number): number => (Math.abs(x) < leastNormal ? 0 : x);
 const add = (sum: number, term: number): number => flushed(fround(sum + term));
@@ -76,7 +76,7 @@ describe.each(instructionSets)('a product of bf16 by %s', (set) => {
   });
 });
 
-/** Numbers of 16 bits, the least and the largest among them. */
+/** Returns numbers of about 1. Every seventh is scaled by a power of two from 2^-65 to 2^64. */
 const numbers = (count: number, seed: number): Float32Array<ArrayBuffer> =>
   Float32Array.from({ length: count }, (_, index) => {
     const size = index % 7 === 0 ? 2 ** (((index * 37) % 130) - 65) : 1;

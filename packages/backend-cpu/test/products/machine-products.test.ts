@@ -22,7 +22,7 @@ const halfWays = [
   ['bf16 to f32', 'f32 as bf16'],
   ['bf16 to bf16', 'bf16'],
 ] as const;
-/** What each instruction set multiplies. */
+/** The products that each instruction set can make, and how they are packed. */
 const ways: readonly (readonly [InstructionSet, ProductKind, Packing])[] = [
   ['AVX-512', 'f32 to f32', 'f32'],
   ['AVX2', 'f32 to f32', 'f32'],
@@ -41,7 +41,7 @@ function numbers(count: number, seed: number): Float32Array<ArrayBuffer> {
   return Float32Array.from({ length: count }, (_, index) => Math.sin(seed + index * 1.7));
 }
 
-/** Sums in f64, and sums of the magnitudes of their terms. Shape: [rows, columns]. */
+/** The sums in f64, and the sums of the magnitudes of the terms. Shape: [rows, columns]. */
 interface Sums {
   readonly exact: Float64Array;
   readonly magnitudes: Float64Array;
@@ -49,7 +49,7 @@ interface Sums {
 
 const sumsBySizes = new Map<string, Sums>();
 
-/** What each way to multiply the same numbers is compared with. */
+/** Computes the reference for all ways to multiply the same numbers. */
 function sumsOf({ rows, columns, depth }: Case, a: Float32Array, b: Float32Array): Sums {
   const [exact, magnitudes] = [0, 1].map(() => new Float64Array(rows * columns));
   if (exact === undefined || magnitudes === undefined) throw new Error('no arrays');
@@ -67,12 +67,15 @@ function sumsOf({ rows, columns, depth }: Case, a: Float32Array, b: Float32Array
   return { exact, magnitudes };
 }
 
-/** The furthest that a product is from the sum in f64, in units of what rounding may do to a sum of its length. */
+/**
+ * The largest error of a product relative to the sum in f64, in units of the error that rounding may cause in a sum of
+ * this length.
+ */
 function furthest(code: ProductCode, of: Case): number {
   const { kind, packing, rows, columns, depth, scale = 1 } = of;
   const isWide = packing === 'f32';
   const [a, b] = [numbers(rows * depth, 1), numbers(depth * columns, 2)];
-  // What packing rounds, and what was rounded before, are the same values.
+  // Operands that packing rounds and operands that are already bf16 have the same values.
   const [exactA, exactB] = isWide ? [a, b] : [fromBf16(toBf16(a)), fromBf16(toBf16(b))];
   const sizes = [isWide, rows, columns, depth].join(' ');
   const sums = sumsBySizes.get(sizes) ?? sumsOf(of, exactA, exactB);
@@ -115,7 +118,7 @@ describe.each(ways)('a product by %s of %s, packed as %s', (set, kind, packing) 
       [430, 16, 300],
       [40, 100, 520],
       [33, 70, 600],
-      // Rows of the left operand that are packed all the same.
+      // These left operands are packed although they have few rows.
       [20, 290, 5],
       [15, 33, 512],
     ] as const) {
@@ -172,7 +175,7 @@ describe.each(ways)('a product by %s of %s, packed as %s', (set, kind, packing) 
 
 describe.each(instructionSets)('a product of bf16 by %s', (set) => {
   it.skipIf(codes[set] === undefined)('has the digits of bf16 in f32 where it is to', () => {
-    // The terms of the second are summed in two blocks.
+    // The second case sums its terms in two blocks.
     for (const [rows, columns, depth] of [
       [33, 70, 50],
       [20, 40, 1100],
@@ -210,12 +213,12 @@ describe.each(['AVX-512', 'AVX2'] as const)('a product of f32 by %s', (set) => {
   });
 });
 
-/** Any bits: NaN, infinities, and denormal values among them. */
+/** Arbitrary bits, including NaN, infinities and denormal values. */
 const anyBits = (count: number): fc.Arbitrary<Uint16Array<ArrayBuffer>> =>
   fc
     .array(fc.integer({ min: 0, max: 0xffff }), { minLength: count, maxLength: count })
     .map((halves) => Uint16Array.from(halves));
-/** Bits of values, of which those of all NaN are the same. */
+/** Converts values to text. -0 differs from 0, and all NaN are equal. */
 const bitsOf = (values: Float32Array): string[] =>
   Array.from(values, (value) => (Object.is(value, -0) ? '-0' : String(value)));
 

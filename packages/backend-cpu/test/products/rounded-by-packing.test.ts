@@ -20,7 +20,7 @@ const cast = (input: number, shape: readonly number[], dtype: ValueType['dtype']
   dtype,
 });
 
-/** x w of f32 inputs in bf16, with sums in f32. The values of 16 bits are 2 and 3. */
+/** The product x w of f32 inputs that are rounded to bf16, with sums in f32. Values 2 and 3 are bf16. */
 const rounded: readonly Instruction[] = [
   cast(0, [M, K], 'bf16'),
   cast(1, [K, N], 'bf16'),
@@ -97,13 +97,13 @@ describe('f32 inputs that are rounded to bf16 for a product', () => {
     const [, , expected] = await run(plain, [x, w]);
     expect(product).toEqual(expected);
     expect(updated).toEqual([...w].map((value) => Math.fround(2 * value)));
-    // The next run reads what the update wrote: nothing that was packed stays.
+    // The next run must read the updated input and not an operand that an earlier run packed.
     const [, , next] = await run(program, [x, Float32Array.from(updated ?? [])]);
     expect(next).toEqual((expected ?? []).map((value) => 2 * value));
   });
 });
 
-/** The instructions behind one more. */
+/** The same instructions when the program has one more input. */
 function shifted(instructions: readonly Instruction[]): Instruction[] {
   return instructions.map((instruction) => ({
     ...instruction,

@@ -23,10 +23,10 @@ export function fromBf16(values: Uint16Array): Float32Array<ArrayBuffer> {
   return new Float32Array(Uint32Array.from(values, (half) => half << 16).buffer);
 }
 
-/** The products that need machine code are tried where this processor has it. */
+/** The product machine of this processor. Tests that need machine code run only if the processor has it. */
 export const machine = productMachine();
 
-/** This processor, and what it is without its newer instructions. */
+/** The code for this processor, and for the same processor without its newer instructions. */
 export const codes: Readonly<Partial<Record<InstructionSet, ProductCode>>> =
   machine.kind === 'none' ? {} : codesOf(processorFeatures());
 
@@ -60,7 +60,10 @@ export interface Case {
   readonly rounds?: boolean;
 }
 
-/** The product as the machine makes it. Shape: left [rows, depth], right [depth, columns], or transposed in memory. */
+/**
+ * Computes the product with this code. Shape: left [rows, depth], right [depth, columns]. Either may be transposed in
+ * memory.
+ */
 export function multiply(
   code: ProductCode,
   of: Case,
@@ -106,7 +109,7 @@ export function multiply(
   return result instanceof Uint16Array ? fromBf16(result) : result;
 }
 
-/** A matrix as it lies in memory when it is transposed. Shape: [rows, columns] -> [columns, rows]. */
+/** Returns the elements of a matrix in the memory order of its transpose. Shape: [rows, columns] -> [columns, rows]. */
 export function transposed<T extends Elements>(matrix: T, rows: number, columns: number): T {
   const result = matrix.slice();
   for (let row = 0; row < rows; row++) {

@@ -110,7 +110,7 @@ const exact: readonly Case[] = [
   cast('f32', 'f32', (a) => a),
 ];
 
-/** Signed zeros stay apart; all NaNs are one. */
+/** Compares values. -0 differs from 0, and all NaN are equal. */
 function expectSame(actual: readonly number[], expected: readonly number[]): void {
   expect(actual).toEqual(expected);
 }

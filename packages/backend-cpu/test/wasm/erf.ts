@@ -1,4 +1,4 @@
-/** erf in f64: the Maclaurin series near 0, the continued fraction of erfc beyond. */
+/** Computes erf in f64: by the Maclaurin series near 0, and by the continued fraction of erfc elsewhere. */
 export function erf(x: number): number {
   const a = Math.abs(x);
   if (a > 2.5) return Math.sign(x) * (1 - Math.exp(-a * a) * scaledErfc(a));

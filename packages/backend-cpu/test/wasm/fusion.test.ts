@@ -5,7 +5,7 @@ import { KernelFixture, sampleFloats, sharedMemory, uniform } from './kernel-fix
 
 const round = Math.fround;
 
-/** One AdamW step on parameters [n]; lr is an input, the rest are constants. */
+/** One AdamW step on parameters [n]. The learning rate is an input and the rest are constants. */
 function adamW(n: number, seed = 1): { fixture: KernelFixture; expected: number[][] } {
   const random = uniform(seed);
   const draw = (): number[] => Array.from({ length: n }, () => round(random() - 0.5));
@@ -224,7 +224,7 @@ describe('random', () => {
   });
 });
 
-/** An instruction of a random program: an op and the inputs, as picks among earlier values. */
+/** An instruction of a random program: its op, and numbers that pick its inputs among the earlier values. */
 const picks = fc.record({
   op: fc.constantFrom(
     ...(['add', 'sub', 'mul', 'maximum', 'minimum', 'neg', 'sqrt', 'relu', 'less'] as const),
@@ -354,7 +354,7 @@ describe('random programs', () => {
               break;
             }
             case 'sum': {
-              // Of one element, so that the order of additions does not matter.
+              // The tensor has one element, so the order of additions does not matter.
               const single = fixture.op('reshape', [x.id], { shape: [1, ...shape] }, [1, ...shape]);
               define(
                 fixture.op('sum', [single], { dims: [0] }, shape),

@@ -19,7 +19,10 @@ const PAGE_BYTES = 65536;
 /** Builds a KernelProgram value by value and runs it on host numbers. */
 export class KernelFixture {
   readonly values: ValueType[] = [];
-  /** Inputs are declared anywhere here; what is told of an index out of range is not looked at. */
+  /**
+   * Inputs may be declared at any point here, so their number is unknown. It is only needed to report an index that is
+   * out of range.
+   */
   readonly inputCount = 0;
   readonly instructions: KernelInstruction[] = [];
   readonly outputs: number[] = [];
@@ -40,18 +43,18 @@ export class KernelFixture {
     dtype: DType = 'f32',
   ): number {
     const output = this.#value({ shape, dtype });
-    // The pairing of op and params is checked by this method's own signature.
+    // The signature of this method has already checked that op and params belong together.
     this.instructions.push({ op, inputs, params, shape, dtype, output } as KernelInstruction);
     return output;
   }
 
-  /** A constant of `shape`, as the graph makes it: a scalar, reshaped and expanded. */
+  /** Adds a constant of `shape` as the graph makes it: a scalar that is reshaped and expanded. */
   constant(value: number, shape: Shape, dtype: DType = 'f32'): number {
     const scalar = this.op('constant', [], { value, shape: [], dtype }, [], dtype);
     return this.broadcast(scalar, shape, dtype);
   }
 
-  /** A scalar repeated over `shape`. */
+  /** Repeats a scalar over `shape`. */
   broadcast(scalar: number, shape: Shape, dtype: DType = 'f32'): number {
     const ones = shape.map(() => 1);
     return this.op(
@@ -68,15 +71,16 @@ export class KernelFixture {
   }
 
   /**
-   * Runs once by WebAssembly, and where there is any once by machine code, which has to give the same bits, or of sums in
-   * other orders about the same numbers. Returns the outputs, then the values in place. Fails on stray writes.
+   * Runs the program by WebAssembly, and once more by machine code if this processor has it. Both must give the same
+   * bits. Programs with sums, which may be added in another order, must give nearly the same numbers. Returns the
+   * outputs, then the values that were updated in place. Fails if anything wrote outside its place.
    */
   run(memory: WebAssembly.Memory = sharedMemory(this.#bytes())): number[][] {
     const results = this.#runBy(memory, null);
     const machine = loopMachine();
     if (machine.kind === 'webassembly') return results;
     const others = this.#runBy(memory, machine.code);
-    // What is rounded to 16 bits may be rounded the other way.
+    // Sums that differ in their last bits may round to different 16-bit values.
     const hasSums = this.instructions.some(({ op }) => sums.has(op));
     const wanted = [...this.outputs, ...this.inPlace.keys()];
     for (const [index, values] of results.entries()) {
@@ -176,7 +180,7 @@ function addressOf(addresses: ReadonlyMap<number, number>, id: number): number {
   return address;
 }
 
-/** Ops whose kernels sum up. */
+/** The ops whose kernels add up elements. */
 const sums: ReadonlySet<ComputeOp> = new Set<ComputeOp>([
   ...(['softmax', 'softmaxGrad', 'logSoftmax', 'logSoftmaxGrad', 'sum'] as const),
   ...(['layerNorm', 'layerNormInputGrad', 'layerNormWeightGrad'] as const),
@@ -192,7 +196,7 @@ function sameBits(a: readonly number[], b: readonly number[]): boolean {
   return a.length === b.length && a.every((value, i) => Object.is(value, b[i]));
 }
 
-/** Deterministic f32 numbers of all magnitudes; the special ones first, rotated by the seed. */
+/** Returns deterministic f32 numbers of all magnitudes. The special values come first, rotated by the seed. */
 export function sampleFloats(count: number, seed = 1): number[] {
   const special = [0, -0, 1, -1, 0.5, -0.5, 1.5, -1.5, 2.5, NaN, Infinity, -Infinity];
   special.push(1e-40, -1e-40, 1.4e-45, 3.4e38, -3.4e38, 1e-20, 88.5, -88.5, 100, -104, 1e10);
@@ -204,7 +208,7 @@ export function sampleFloats(count: number, seed = 1): number[] {
   return [...first, ...rest].slice(0, count);
 }
 
-/** Numbers in [0, 1). */
+/** Returns a generator of numbers in [0, 1). */
 export function uniform(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

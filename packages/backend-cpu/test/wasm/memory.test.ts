@@ -4,7 +4,7 @@ import { KernelFixture } from './kernel-fixture.ts';
 
 const PAGES_PER_GIB = 16384;
 
-/** y = softmax(x) + 1 at `address`, x at the start of the memory. */
+/** Computes y = softmax(x) + 1 with y at `address` and x at the start of the memory. */
 function runAt(memory: WebAssembly.Memory, address: number): number[] {
   const fixture = new KernelFixture();
   const shape = [1, 2];

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { wasmHandles } from '../../src/wasm/handles.ts';
 import { KernelFixture } from './kernel-fixture.ts';
 
-/** A value of the fixture beside what it must be. */
+/** A value of the fixture: its id, its shape, and the elements that it holds. */
 interface Value {
   readonly id: number;
   readonly shape: Shape;

@@ -18,7 +18,10 @@ interface Case {
   readonly addend?: 'matrix' | 'row';
 }
 
-/** The largest error of a product, in units of what rounding each of its terms may cost, and what lies behind the result. */
+/**
+ * Returns the largest error of a product, in units of the error that rounding each of its terms may cause, and the
+ * numbers behind the result.
+ */
 function errorOf({ sizes, left, right, addend }: Case): { error: number; behind: number[] } {
   const [rows, columns, depth] = sizes;
   const random = uniform(3);

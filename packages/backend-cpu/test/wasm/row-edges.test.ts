@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { planKernels } from '../../src/wasm/compile-kernels.ts';
 import { KernelFixture, uniform } from './kernel-fixture.ts';
 
-/** Builds programs; values are numbers that `op` gives. */
+/** Builds a program. A value is the number that `op` returns. */
 interface Builder {
   readonly input: (dtype: DType, shape: Shape) => number;
   readonly op: <K extends ComputeOp>(
@@ -74,19 +74,19 @@ const programs: Readonly<Record<string, Build>> = {
   },
 };
 
-/** The bits of numbers between -2 and 2. */
+/** Returns numbers between -2 and 2, as bits if the dtype has 16 bits. */
 function numbers(dtype: DType, count: number, seed: number): number[] {
   const random = uniform(seed);
   const values = Array.from({ length: count }, () => Math.fround(random() * 4 - 2));
   if (dtype === 'f32') return values;
   const bits = new Uint32Array(Float32Array.from(values).buffer);
-  // Of an f16 these are numbers of other sizes, but none that are infinite.
+  // As f16, these bits are numbers of other sizes. The mask keeps them finite.
   return [...bits].map((word) => (word >>> 16) & 0xbfff);
 }
 
 const elements = (shape: Shape): number => shape.reduce((product, size) => product * size, 1);
 
-/** The program as one, and as a builder that runs each op by itself. */
+/** Builds the program as one kernel program. All its ops run together. */
 function together(build: Build, shape: readonly [number, number]): KernelFixture {
   const fixture = new KernelFixture();
   const outputs = build(
@@ -138,7 +138,7 @@ function oneByOne(build: Build, shape: readonly [number, number]): number[][] {
   return outputs.map((id) => [...(values[id]?.data ?? [])]);
 }
 
-/** Programs whose kernel sums rows up in another order than a sum of rows does. */
+/** The programs whose fused kernel sums rows in another order than a separate sum of rows does. */
 const inOtherOrder = new Set(['gradients of a norm, of which one goes on in 16 bits']);
 
 function largestDifference(a: readonly number[][], b: readonly number[][]): number {

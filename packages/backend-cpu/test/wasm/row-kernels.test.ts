@@ -22,7 +22,7 @@ const times = (a: readonly number[], b: readonly number[]): number[] =>
 
 type Rows = readonly (readonly number[])[];
 
-/** What makes a row of mean 0 (layerNorm) and mean square 1. */
+/** Scales a row to mean square 1. layerNorm first subtracts the mean. */
 function normalized(x: readonly number[], norm: 'layerNorm' | 'rmsNorm') {
   const centre = norm === 'layerNorm' ? mean(x) : 0;
   const rstd = 1 / Math.sqrt(mean(x.map((value) => (value - centre) ** 2)) + EPS);
@@ -136,7 +136,7 @@ describe.each(SHAPES)('on rows [%i, %i]', (rows, columns) => {
   test.each(['layerNorm', 'rmsNorm'] as const)('%sInputGrad', (norm) => {
     const expected = x.flatMap((row, r) => inputGrad(row, weight, rowOf(dy, r), norm));
     const inputs = [matrix(x), vector(weight), matrix(dy)];
-    // A row of one element has no variance: rstd is 1 / sqrt(eps), and so are its errors.
+    // A row of one element has no variance, so rstd is 1 / sqrt(eps). The errors are as large.
     const bound = columns === 1 ? 1e-3 : 4e-6;
     expectClose(run(`${norm}InputGrad`, inputs, { eps: EPS }, shape), expected, bound);
   });

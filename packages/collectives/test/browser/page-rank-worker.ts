@@ -7,10 +7,10 @@ import {
   type ProcessGroupScenario,
 } from '@shardwise/testing/ranks';
 
-/** What a worker is to do as a rank. */
+/** The task of a worker that is a rank. */
 export interface PageTask {
   readonly pageRank: PageRank;
-  /** Undefined: to wait for rank 0, which joins and makes no call. */
+  /** If undefined, the rank makes no call and waits for rank 0, which joins only. */
   readonly scenario: ProcessGroupScenario | undefined;
 }
 

@@ -3,11 +3,11 @@ import { connectPorts, type PageRank } from '@shardwise/collectives';
 import { RankFailure, type ProcessGroupScenario, type RankOutcome } from '@shardwise/testing';
 import type { PageAnswer, PageTask } from './page-rank-worker.ts';
 
-/** Workers that are ranks of one world after another, connected by ports. */
+/** Workers that serve as ranks of one world after another. Ports connect them. */
 export class PageWorkers {
   readonly #workers: Worker[] = [];
 
-  /** How each rank's part ended; `onJoined` is called as soon as all have joined. */
+  /** Runs the scenario and returns how each rank's part ended. Calls `onJoined` as soon as all ranks have joined. */
   async run(
     size: number,
     scenario: ProcessGroupScenario | undefined,
@@ -23,7 +23,7 @@ export class PageWorkers {
     return Promise.all(ended.map(({ outcome }) => outcome));
   }
 
-  /** Of rank `rank`; it is replaced at the next run when it has ended. */
+  /** Returns the worker of a rank. A worker that has ended is replaced at the next run. */
   worker(rank: number): Worker {
     const known = this.#workers[rank];
     if (known !== undefined && known.threadId >= 0) return known;

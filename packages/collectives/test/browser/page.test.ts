@@ -21,7 +21,7 @@ const reports = z.array(
   }),
 );
 
-/** In rank order, as every rank adds them. */
+/** The sums of all ranks' values, added in rank order. */
 function expectedSums(): number[] {
   const sums = valuesOf(0, ELEMENTS);
   for (let rank = 1; rank < SIZE; rank++) {

@@ -84,7 +84,7 @@ describe('the room for messages', () => {
   });
 });
 
-/** JSON has no big integers. */
+/** Converts big integers, which JSON does not have. */
 function plain(_: string, value: unknown): unknown {
   return typeof value === 'bigint' ? String(value) : value;
 }

@@ -82,7 +82,7 @@ describe('ports between ranks', () => {
     controller.abort('no longer wanted');
     await expect(send).rejects.toThrow('no longer wanted');
     await b.recv(0, 0, new Uint8Array(100));
-    // What was given up does not arrive later.
+    // The message whose send was aborted does not arrive later.
     await a.send(1, 0, Uint8Array.of(5));
     const bytes = new Uint8Array(1);
     await b.recv(0, 0, bytes);

@@ -16,10 +16,12 @@ import { playScenario } from '../play-scenario.ts';
 import { PageWorkers } from './page-workers.ts';
 
 export interface PortsContract {
-  /** Of worlds whose ranks are workers, and of those on one thread. */
+  /**
+   * The sizes of the worlds whose ranks are workers. `oneThread` has the sizes of those with all ranks on one thread.
+   */
   readonly workers: readonly number[];
   readonly oneThread: readonly number[];
-  /** With room for few messages. */
+  /** The number of random calls in a world with room for few messages. */
   readonly randomCalls: number;
 }
 
@@ -44,7 +46,7 @@ export function portsContract({ workers: sizes, oneThread, randomCalls }: PortsC
   );
 }
 
-/** All ranks on one thread. */
+/** Runs all ranks on this thread. */
 function runHere(options: Partial<PortTransportOptions> = {}) {
   return (size: number, scenario: ProcessGroupScenario): Promise<RankOutcome[]> => {
     const { ranks } = connectPorts(size);

@@ -7,7 +7,7 @@ const repository = resolve(import.meta.dirname, '../../../..');
 const SOURCE = '@shardwise/source';
 const SCRIPT = '/packages/collectives/test/browser/page/page.ts';
 
-/** Also of scripts that cannot be loaded. */
+/** The script that reports failures, including scripts that cannot be loaded. */
 const reportFailures = `
   const report = (text) => void fetch('/failure', { method: 'POST', body: text });
   addEventListener('error', ({ message, target }) => report(message ?? target.outerHTML), true);
@@ -15,8 +15,8 @@ const reportFailures = `
 `;
 
 /**
- * Serves the repository's TypeScript sources to a browser as modules without types, and a page that
- * runs test/browser/page/page.ts; with the headers that isolate it, or without.
+ * Serves the repository's TypeScript sources to a browser as modules without types, and a page that runs
+ * test/browser/page/page.ts. If `isolated`, the headers isolate the page.
  */
 export function serveSources({ isolated }: { isolated: boolean }): Promise<ServedPage> {
   return servePage({
@@ -35,7 +35,7 @@ function moduleAt(pathname: string): PageFile | undefined {
   if (!file.startsWith(join(repository, 'packages') + sep) || !file.endsWith('.ts'))
     return undefined;
   const code = stripTypeScriptTypes(readFileSync(file, 'utf8'));
-  // Workers know no import maps.
+  // Workers ignore import maps, so imports of packages are replaced by paths.
   const body = code.replace(
     /(\bfrom\s*')(@shardwise\/[^']+)'/g,
     (_, start: string, name: string) => `${start}${sourceOf(name)}'`,

@@ -28,7 +28,7 @@ const schema = z.object({
     z.object({
       module: z.string(),
       shapes: z.array(z.array(z.int())),
-      /** Shape, and the beginning of the SHA-256 of the bytes. */
+      /** The shape of each initial tensor, and the first digits of the SHA-256 of its bytes. */
       initial: z.record(z.string(), z.string()),
       outputs: z.array(recorded),
       inputGradients: z.array(recorded),
@@ -81,7 +81,7 @@ const schema = z.object({
   ),
 });
 
-/** What tools/golden-library.py recorded. */
+/** The values that tools/golden-library.py recorded. */
 export const golden: z.infer<typeof schema> = schema.parse(
   JSON.parse(readFileSync(new URL('./library.json', import.meta.url), 'utf8')),
 );
@@ -92,7 +92,7 @@ export function givenTensor({ dtype, shape, values }: Given): Tensor {
   return fromData(data, shape, dtype);
 }
 
-/** As `waves` of tools/library/record.py. */
+/** Does what `waves` of tools/library/record.py does. */
 export function waves(shape: Shape, offset = 0): Tensor {
   const values = Float32Array.from({ length: elementCount(shape) }, (_, at) => {
     const i = at + offset;
@@ -101,7 +101,7 @@ export function waves(shape: Shape, offset = 0): Tensor {
   return fromData(values, shape, 'f32');
 }
 
-/** The sum that gradients are of: each element has another factor. Shape: each any -> []. */
+/** The sum whose gradients are compared. Each element has another factor. Shape: each any -> []. */
 export function weightedSum(outputs: readonly Tensor[]): Tensor {
   const sums = outputs.map((output) => {
     const weights = Float32Array.from({ length: output.numel }, (_, i) => (((i * 7) % 11) - 5) / 4);
@@ -110,7 +110,9 @@ export function weightedSum(outputs: readonly Tensor[]): Tensor {
   return sums.reduce((sum, each) => sum.add(each));
 }
 
-/** How far elements are from what was recorded, over what is allowed: a difference where it is above 1. */
+/**
+ * Returns the largest difference from the recorded elements, divided by the tolerance. A value above 1 is a failure.
+ */
 export function worstDifference(
   found: ArrayLike<number>,
   text: string,
@@ -136,7 +138,7 @@ export function worstDifference(
   return Math.max(0, ...worst);
 }
 
-/** As `record` of tools/library/record.py. */
+/** Does what `record` of tools/library/record.py does. */
 function sumsOf(values: readonly number[]): number[] {
   const total = (weight: (value: number, i: number) => number): number =>
     values.reduce((sum, value, i) => sum + weight(value, i), 0);

@@ -18,12 +18,12 @@ const schema = z.object({
   randomSplit: z.array(z.object({ split: z.string(), result })),
 });
 
-/** What tools/golden-random.py recorded. */
+/** The values that tools/golden-random.py recorded. */
 export const golden: z.infer<typeof schema> = schema.parse(
   JSON.parse(readFileSync(new URL('./random.json', import.meta.url), 'utf8')),
 );
 
-/** Groups of indices as they are written in the golden file. */
+/** Formats groups of indices as the golden file does. */
 export function indicesText(groups: Iterable<Iterable<number>>): string {
   return Array.from(groups, (group) => [...group].join(' ')).join(' | ');
 }

@@ -21,7 +21,7 @@ const floats = (...values: readonly number[]): Uint8Array =>
 const numbers = (bytes: Uint8Array | undefined): readonly number[] =>
   bytes === undefined ? [] : [...new Float32Array(bytes.slice().buffer)];
 
-/** Workers of one parameter of two elements, which begins as zeros. */
+/** Creates workers of one parameter with two elements, which are zero at first. */
 async function workers(
   count: number,
   consistency: ConsistencyRule,
@@ -102,7 +102,7 @@ describe('a synchronous step', () => {
     const late = await push(2, 100, 100);
     expect([late.isLate, late.values, late.round]).toEqual([true, [-2, -2], 1]);
     expect(server.statistics.late).toBe(1);
-    // It takes part in the step that the others are at.
+    // The late worker takes part in the step that the other workers are at.
     const next = await Promise.all([push(2, 1, 1), push(0, 1, 1)]);
     expect(next.map(({ values }) => values[0])).toEqual([-3, -3]);
   });
@@ -114,7 +114,7 @@ describe('an asynchronous step', () => {
   it('adds up exactly whatever is lost on the way: what is sent again counts once', async () => {
     let messages = 0;
     const fates = ['request', 'answer'] as const;
-    // Every tenth message is lost, in turn the request and the answer.
+    // Every tenth message is lost: the request and the answer in turn.
     const loses = () => (++messages % 10 === 0 ? fates[(messages / 10) % 2] : undefined);
     const { push, server } = await workers(2, asynchronous, { loses });
     let last: readonly number[] = [];
@@ -175,7 +175,7 @@ describe('bounded staleness', () => {
 });
 
 describe('elastic averaging of x²/2', () => {
-  /** The centre after so many exchanges of one worker, by gradient descent with the rate eta. */
+  /** Returns the centre after `steps` exchanges of one worker that uses gradient descent with the rate eta. */
   const train = async (eta: number, movingRate: number, steps: number): Promise<number> => {
     const [server] = await startServers(1);
     if (server === undefined) throw new Error('no server');
@@ -192,7 +192,7 @@ describe('elastic averaging of x²/2', () => {
     return Math.abs((await model.x.data())[0] as number);
   };
 
-  // Stable for a moving rate up to (4 - 2·eta) / (4 - eta), which is 2/3 for eta = 1.
+  // The iteration is stable for a moving rate up to (4 - 2·eta) / (4 - eta), which is 2/3 for eta = 1.
   it('converges within the bound of stability', async () => {
     expect(await train(1, 0.6, 80)).toBeLessThan(1e-3);
   });

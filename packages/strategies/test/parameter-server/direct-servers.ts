@@ -16,9 +16,9 @@ export const optimizers: OptimizerTable = {
   AdamW: (groups) => new optim.AdamW(groups),
 };
 
-/** What may happen to a message on its way. */
+/** What happens to messages on their way. */
 export interface Way {
-  /** Whether the request, or else its answer, is lost. */
+  /** Returns whether the request or its answer is lost. */
   readonly loses?: () => 'request' | 'answer' | undefined;
 }
 

@@ -11,13 +11,16 @@ beforeEach(async () => setRank({ device: await cpu(), mesh: new LineMesh('dp', s
 
 interface Sent {
   readonly kind: string;
-  /** Bytes of arrays. */
+  /** The size of the arrays that were sent. */
   readonly bytes: number;
-  /** How many programs had been computed. */
+  /** The number of programs that had been computed before. */
   readonly computed: number;
 }
 
-/** Notes what workers send, but for what they ask for; what `loses` says does not arrive. */
+/**
+ * Records the messages that workers send, except for requests of values. Messages for which `loses` returns true do not
+ * arrive.
+ */
 function watched(
   servers: ParameterServers,
   sent: Sent[],
@@ -40,7 +43,7 @@ function watched(
 }
 
 const widths = [3, 5, 4, 2];
-/** Of weights and biases, from the last layer on. */
+/** The bytes of weights and biases of each layer, beginning with the last layer. */
 const bytesOfLayers = [(4 * 2 + 2) * 4, (5 * 4 + 4) * 4, (3 * 5 + 5) * 4];
 
 function stack(): nn.Sequential {
@@ -53,13 +56,13 @@ function stack(): nn.Sequential {
 interface Trained {
   readonly values: readonly number[];
   readonly sent: readonly Sent[];
-  /** Programs of all steps. */
+  /** The number of programs of all steps. */
   readonly computed: number;
   readonly earlyBytes: number;
 }
 
 interface TrainOptions {
-  /** Default: true; else it trains on this rank alone. */
+  /** Whether the worker uses servers. If false, it trains on this rank alone. Default: true. */
   readonly isServed?: boolean;
   readonly consistency?: Consistency;
   readonly compress?: 'bf16';
@@ -70,7 +73,7 @@ interface TrainOptions {
   readonly bucketBytes?: number;
 }
 
-/** Two steps; what was sent in the second. */
+/** Trains for two steps. Returns the messages of the second step. */
 async function train(options: TrainOptions): Promise<Trained> {
   const { passes = 1, isRead = false, clips = false, isServed = true } = options;
   const model = stack();
@@ -125,11 +128,11 @@ describe('gradients on their way to the servers', () => {
     expect(parts.reduce((sum, { bytes }) => sum + bytes, 0)).toBe(
       bytesOfLayers.reduce((sum, bytes) => sum + bytes, 0),
     );
-    // The last layer's are gone while the others are still to be computed.
+    // The gradients of the last layer are sent while others are still to be computed.
     expect(parts[0]?.computed).toBeLessThan(computed);
     const ahead = parts.filter((part) => part.computed < computed);
     expect(ahead.length).toBeGreaterThanOrEqual(2);
-    // The push itself carries nothing twice.
+    // The final push does not send anything a second time.
     expect(sent.at(-1)?.bytes).toBe(0);
     expect(earlyBytes).toBe(2 * bytesOfLayers.reduce((sum, bytes) => sum + bytes, 0));
     expect(values).toEqual(await alone());
@@ -247,7 +250,7 @@ describe('a server that is sent gradients before their push', () => {
     await expect(ask({ ...part, session: 0 }, [one])).rejects.toMatchObject({
       fields: { refusal: 'stale' },
     });
-    // Of a start that this server, begun again from an older snapshot, has not seen.
+    // The session of a worker that started after the older snapshot from which this server was restarted.
     await expect(ask({ ...part, session: 7 }, [one])).rejects.toMatchObject({
       fields: { refusal: 'unknown-worker' },
     });

@@ -3,7 +3,7 @@ import { setRank } from '@shardwise/core';
 import { expect, it } from 'vitest';
 import { oneElementWorker, ServerCluster } from './server-cluster.ts';
 
-/** Numbers from 0 to 1 that are the same in each run. */
+/** Yields numbers from 0 to 1. They are the same in each run. */
 function* randoms(seed: number): Generator<number, never> {
   let state = seed;
   for (;;) {
@@ -41,7 +41,7 @@ it.each([1, 2, 3])(
       cluster.kill(server);
       await new Promise((resolve) => setTimeout(resolve, 100 * random.next().value));
       await cluster.start(server, true);
-      // Who has no copy tries again every 200 ms.
+      // A server without a copy tries again every 200 ms.
       await new Promise((resolve) => setTimeout(resolve, 500));
     }
     over.abort();

@@ -9,7 +9,7 @@ beforeEach(async () => setRank({ device: await cpu() }));
 const asynchronous = { kind: 'bounded', staleness: null } as const;
 const synchronous = { kind: 'synchronous', backupWorkers: 0 } as const;
 
-/** Keeps the last snapshot in memory. */
+/** A snapshot store that keeps the last snapshot in memory. */
 function memorySnapshots(): SnapshotStore & { count: number } {
   let last: Awaited<ReturnType<SnapshotStore['read']>>;
   return {
@@ -42,7 +42,7 @@ describe('a server with a copy', () => {
     expect(await push(1)).toBe(-4);
     await cluster.start(0, true);
     await new Promise((resolve) => setTimeout(resolve, 250));
-    // The next change gives the server that has come again its copy.
+    // The next change gives the restarted server its copy.
     expect(await push(1)).toBe(-5);
     cluster.kill(1);
     expect(await push(1)).toBe(-6);
@@ -90,7 +90,7 @@ describe('a server without a copy', () => {
     cluster.kill(0);
     await cluster.start(0, true);
     const value = await push(1);
-    // All that was in the last snapshot, and this push.
+    // The value contains everything in the last snapshot, and this push.
     expect([-2, -3, -4]).toContain(value);
     expect(await push(1)).toBe(value - 1);
   });
@@ -135,10 +135,10 @@ describe('a server without a copy', () => {
     for (const { begin } of workers) await begin();
     const values = await Promise.all(workers.map(({ push }, index) => push(1 + 2 * index)));
     const [value = Number.NaN] = values;
-    // All that was in the last snapshot, and the mean of both.
+    // The value contains everything in the last snapshot, and the mean of both pushes.
     expect([-4, -5]).toContain(value);
     expect(values).toEqual([value, value]);
-    // From now on all workers say the same.
+    // From now on, a worker with another model is refused.
     const other = oneElementWorker(next.servers, 0, 1, { workers: 3, consistency: synchronous });
     await expect(other.begin()).rejects.toMatchObject({ fields: { refusal: 'other-model' } });
   });

@@ -15,13 +15,13 @@ beforeEach(async () => setRank({ device: await cpu(), mesh: new LineMesh('dp', s
 
 type Answer = readonly Uint8Array[];
 
-/** Places that a request asks for; undefined where it is no pull. */
+/** Returns the places that a pull asks for. Returns undefined for other requests. */
 function pulledBy([head]: Answer): readonly number[] | undefined {
   const { kind, parameters } = JSON.parse(new TextDecoder().decode(head));
   return kind === 'pull' ? parameters : undefined;
 }
 
-/** What `change` makes of the answers of pulls; it may come late, or fail. */
+/** Servers whose answers to pulls pass through `change`, which may delay them or fail. */
 function changed(
   servers: ParameterServers,
   change: (places: readonly number[], answer: Answer) => Promise<Answer>,
@@ -52,7 +52,7 @@ interface Training {
   readonly step: () => Promise<void>;
 }
 
-/** Each layer is a bucket. Without `change` it trains on this rank alone. */
+/** Sets up a training in which each layer is a bucket. Without `change`, the model trains on this rank alone. */
 async function training(change?: Parameters<typeof changed>[1]): Promise<Training> {
   const model = stack();
   if (change !== undefined) {
@@ -98,7 +98,7 @@ describe('values on their way from the servers', () => {
       if (places.includes(5)) await gate;
       return answer;
     });
-    // The last layer's values of this step come when another layer of the next one has been computed.
+    // The new values of the last layer arrive only when another layer of the next step has been computed.
     const { promise, resolve } = Promise.withResolvers<void>();
     gate = promise;
     await step();
@@ -185,7 +185,7 @@ describe('a server', () => {
     await other.push(push, [floats(10), floats(20)]);
     expect(await one.pull([0], numbers)).toEqual([-1]);
     expect(await other.pull([0, 1], numbers)).toEqual([-11, -22]);
-    // Once they have been pulled, they are not kept.
+    // Values that were pulled are not kept.
     expect(await one.pull([0, 1], numbers)).toEqual([-11, -22]);
   });
 

@@ -17,7 +17,7 @@ interface Running {
   readonly killed: AbortController;
 }
 
-/** Servers in this thread that can be killed: then nothing that they were doing is seen any more. */
+/** Servers in this thread that can be killed. Nothing that a killed server was doing has an effect any more. */
 export class ServerCluster {
   readonly #size: number;
   readonly #areReplicated: boolean;
@@ -31,7 +31,7 @@ export class ServerCluster {
     this.#snapshots = snapshots;
   }
 
-  /** `how`: in the place of one that was lost, or after an earlier run. */
+  /** Starts a server. `true` means that it replaces a lost server, and 'resumes' that it continues an earlier run. */
   async start(server: number, how: boolean | 'resumes' = false): Promise<void> {
     const killed = new AbortController();
     const made = await createParameterServer({
@@ -54,7 +54,7 @@ export class ServerCluster {
     this.#running[server] = undefined;
   }
 
-  /** Whether a copy of a range is on another server now. */
+  /** Whether another server currently has a copy of the range. */
   isReplicated(server: number): boolean {
     return this.#running[server]?.server.statistics.isReplicated ?? false;
   }
@@ -68,7 +68,7 @@ export class ServerCluster {
     };
   }
 
-  /** `from` is aborted when the server that connects is killed. */
+  /** Connects to a server. `from` is aborted when the server that connects is killed. */
   async #connect(server: number, from?: AbortSignal): Promise<RequestConnection> {
     const address = `server ${server}`;
     const lost = (): CollectiveError =>
@@ -98,7 +98,7 @@ export class ServerCluster {
 
 const recipe = { optimizer: 'SGD', groups: [{ params: [0], settings: { lr: 1 } }] };
 
-/** A worker of one parameter of one element, on one range. */
+/** A worker with one parameter of one element, in one range. */
 export function oneElementWorker(
   servers: ParameterServers,
   shard: number,

@@ -86,7 +86,7 @@ describe('a model on servers', () => {
       parameterServer({ servers, consistency: 'asynchronous', compress }),
     );
     const optimizer = new optim.SGD(model.parameters(), { lr: 1 });
-    // The second gradient has 13 bits behind the point.
+    // The second gradient has 13 binary digits after the point.
     parallel
       .forward(tensor([[1, 1 + 2 ** -13, -2]]))
       .sum()

@@ -94,7 +94,7 @@ describe('a table on servers', () => {
 
   it('counts a push that is sent again once', async () => {
     let messages = 0;
-    // The answers of some pushes are lost.
+    // Every fourth message loses its answer.
     const { servers, own } = await started(1, {
       loses: () => (++messages % 4 === 0 ? 'answer' : undefined),
     });

@@ -172,7 +172,7 @@ function sum(numbers: readonly number[]): number {
   return numbers.reduce((all, number) => all + number, 0);
 }
 
-/** The heaviest part and the sum of squares of the best cut, by trying all. */
+/** Returns the heaviest part and the sum of squares of the best cut. It tries all cuts. */
 function bestOf(costs: readonly number[], parts: number): [heaviest: number, squares: number] {
   if (parts === 1) return [sum(costs), sum(costs) ** 2];
   let best: [number, number] = [Infinity, Infinity];

@@ -12,7 +12,7 @@ import { linesOf } from './golden-schedules.ts';
 
 const schedule = pipelineSchedule('1f1b', { ranks: 2, microbatches: 3 });
 
-/** The schedule with the actions of one rank changed. */
+/** Returns the schedule with changed actions on one rank. */
 function edited(
   rank: number,
   edit: (actions: readonly ScheduledAction[]) => readonly ScheduledAction[],
@@ -98,7 +98,7 @@ const mistakes: Readonly<Record<string, readonly [Schedule, string]>> = {
     { ...schedule, forwardOnly: true },
     'rank 0 at action 2, 0B0: a backward where there are forwards only',
   ],
-  // Rank 1 wants the second microbatch first; rank 0 sends it only after the backward of the first.
+  // Rank 1 waits for the second microbatch first. Rank 0 sends it only after the backward of the first.
   'ranks that wait for each other': [
     edited(
       0,

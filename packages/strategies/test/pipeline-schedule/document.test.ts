@@ -72,7 +72,7 @@ describe('the page on schedules', () => {
   });
 });
 
-/** Which numbers of stages per rank the schedule takes. */
+/** The numbers of stages per rank that the schedule supports. */
 function stagesWord(name: ScheduleName): string {
   const taken = [1, 2, 3].filter((stagesPerRank) => {
     try {

@@ -7,7 +7,7 @@ import {
 } from '@shardwise/strategies';
 import { expect } from 'vitest';
 
-/** Schedules of random shapes and costs, of which each runs to its end, in the time that it needs at least. */
+/** Expects schedules of random shapes and costs to run to their end, and not faster than their lower bound. */
 export function expectRandomSchedulesToRun(turns: number, seed: number): void {
   const random = generator(seed);
   for (let turn = 0; turn < turns; turn++) {
@@ -31,7 +31,7 @@ export function expectRandomSchedulesToRun(turns: number, seed: number): void {
   }
 }
 
-/** A shape that the schedule takes. */
+/** Returns a random shape that the schedule supports. */
 function randomShape(name: ScheduleName, random: () => number): Required<ScheduleShape> {
   const upTo = (most: number): number => 1 + Math.floor(random() * most);
   const ranks = upTo(5);
@@ -54,7 +54,7 @@ function randomShape(name: ScheduleName, random: () => number): Required<Schedul
   }
 }
 
-/** A multiplicative congruential generator: numbers in [0, 1), the same for the same seed. */
+/** Returns a multiplicative congruential generator of numbers in [0, 1). They depend only on the seed. */
 export function generator(seed: number): () => number {
   let state = seed;
   return () => {

@@ -6,7 +6,10 @@ import {
 } from '@shardwise/strategies';
 import { expect } from 'vitest';
 
-/** What schedules cannot take: for which ranks, stages per rank and microbatches, and what the error then says. */
+/**
+ * The shapes that schedules do not support. Each function gets the ranks, the stages per rank and the microbatches. It
+ * returns what the error says, or undefined for a supported shape.
+ */
 const limits: Readonly<
   Partial<Record<ScheduleName, (p: number, v: number, m: number) => string | undefined>>
 > = {
@@ -33,7 +36,7 @@ function needsTwo(_: number, v: number): string | undefined {
     : `${v} stage${v === 1 ? '' : 's'}, and a rank has one on the way down and one on the way up`;
 }
 
-/** Expects that ranks can run the schedule, or the error with the numbers that it cannot take. */
+/** Expects that ranks can run the schedule, or that the error names the unsupported numbers. */
 export function expectToRunOrRefuse(name: ScheduleName, shape: Required<ScheduleShape>): void {
   const { ranks, stagesPerRank, microbatches } = shape;
   const limit = limits[name]?.(ranks, stagesPerRank, microbatches);

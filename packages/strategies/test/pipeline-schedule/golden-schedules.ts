@@ -14,13 +14,13 @@ interface GoldenLowering {
   readonly messages: string;
   readonly late: string;
   readonly all: string;
-  /** Null: PyTorch's dry run does not know pairs. */
+  /** Null if PyTorch's dry run does not support the schedule's pairs of actions. */
   readonly steps: number | null;
-  /** For each rank the slots of its activations, in the order of its forwards. */
+  /** The slots of each rank's activations, in the order of its forwards. */
   readonly slots: string;
 }
 
-/** What tools/golden-pipeline-schedules.py records, by 'name ranks stagesPerRank microbatches'. */
+/** The schedules that tools/golden-pipeline-schedules.py records. Keys are 'name ranks stagesPerRank microbatches'. */
 interface GoldenSchedules {
   readonly tables: Readonly<Record<string, readonly string[]>>;
   readonly orders: Readonly<Record<string, string | null>>;
@@ -31,7 +31,7 @@ export const golden: GoldenSchedules = JSON.parse(
   readFileSync(join(import.meta.dirname, '../golden/pipeline-schedules.json'), 'utf8'),
 ) as GoldenSchedules;
 
-/** The schedule that a key of the golden file names. */
+/** Returns the schedule that a key of the golden file describes. */
 export function scheduleOfKey(key: string): Schedule {
   const [text, ...numbers] = key.split(' ');
   const [ranks = 0, stagesPerRank = 0, microbatches = 0] = numbers.map(Number);
@@ -40,7 +40,7 @@ export function scheduleOfKey(key: string): Schedule {
   return pipelineSchedule(name, { ranks, stagesPerRank, microbatches });
 }
 
-/** One line for each rank, as in PyTorch's grammar. */
+/** Returns one line for each rank, in PyTorch's grammar. */
 export function linesOf({
   actions,
 }: {

@@ -1,8 +1,8 @@
 import type { ComputeAction, Schedule, ScheduledAction, StageEdge } from '@shardwise/strategies';
 
 /**
- * A schedule that ranks can run, whose actions are drawn: at each turn a rank does one of those for which everything
- * is there. Stages are on any ranks, edges lead over stages, backwards are whole or in halves.
+ * Draws a schedule that ranks can run. At each turn a rank takes one of the actions whose inputs are ready. Stages are
+ * on random ranks, edges may skip stages, and backwards are whole or in halves.
  */
 export function randomSchedule(random: () => number): { schedule: Schedule; edges: StageEdge[] } {
   const upTo = (most: number): number => 1 + Math.floor(random() * most);

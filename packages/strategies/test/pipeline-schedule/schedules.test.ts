@@ -10,7 +10,10 @@ import { describe, expect, it } from 'vitest';
 import { expectToRunOrRefuse } from './expect-to-run-or-refuse.ts';
 import { digest, golden, linesOf, scheduleOfKey } from './golden-schedules.ts';
 
-/** Shapes that PyTorch refuses and we do not: 1F1B with fewer microbatches than ranks is a shorter warm-up. */
+/**
+ * Whether PyTorch refuses this shape and we support it. With fewer microbatches than ranks, 1F1B only has a shorter
+ * warm-up.
+ */
 function isTakenOnlyHere(key: string): boolean {
   return key.startsWith('1f1b ');
 }
@@ -64,7 +67,8 @@ describe('evaluation', () => {
       microbatches: 9,
     });
     const { makespanMs } = simulateSchedule(evaluation);
-    // A rank computes 9 microbatches of its stages, and waits while one goes down the ranks, or down and up.
+    // A rank computes 9 microbatches for its stages. It also waits while one microbatch passes through the ranks, once
+    // or twice.
     expect(makespanMs).toBeLessThanOrEqual((9 * schedule.stages) / 3 + 4);
   });
 });

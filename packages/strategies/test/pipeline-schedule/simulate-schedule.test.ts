@@ -11,7 +11,10 @@ import { expectRandomSchedulesToRun, generator } from './expect-random-schedules
 
 type Row = readonly [ranks: number, microbatches: number, says: string];
 
-/** Makespan, idle time of a rank, and live microbatches of each rank, where F, I and W take 1 ms and messages none. */
+/**
+ * The makespan, the idle time of a rank and the live microbatches of each rank. F, I and W take 1 ms each, and messages
+ * take no time.
+ */
 const table: Readonly<Record<string, readonly Row[]>> = {
   'gpipe 1': [
     [2, 4, '15/3/4,4'],
@@ -133,7 +136,7 @@ describe('the time of a schedule', () => {
     const idle = (name: ScheduleName) =>
       simulateSchedule(pipelineSchedule(name, { ranks, microbatches }), { stages }).ranks[0]
         ?.idleMs;
-    // (p - 1)(F + B) and (p - 1)(F + I - W).
+    // The idle times are (p - 1)(F + B) and (p - 1)(F + I - W).
     expect(idle('gpipe')).toBe(3 * 9);
     expect(idle('1f1b')).toBe(3 * 9);
     expect(idle('zb1p')).toBe(3 * 5);
@@ -149,7 +152,8 @@ describe('the time of a schedule', () => {
       { stages: [stage, stage], link: { latencyMs: 1, bytesPerSecond: 1e9 } },
       edges,
     );
-    // Two microbatches of 3 ms on the last rank, a forward before, a backward behind, two messages of 1 + 5 ms.
+    // The last rank computes two microbatches of 3 ms. A forward comes before them and a backward after them, with two
+    // messages of 1 + 5 ms.
     expect(simulated.makespanMs).toBe(6 + 3 + 12);
     expect(simulated.ranks.map((rank) => rank.peakActivationBytes)).toEqual([20, 10]);
   });

@@ -82,7 +82,7 @@ describe('a drawing of a schedule', () => {
     const end = Math.max(...inPlot.map(([, , x, width]) => Number(x) + Number(width)));
     const { makespanMs } = simulateSchedule(schedule);
     const first = inPlot[0];
-    // The first forward is one of `makespanMs` equal parts of the plot.
+    // The plot is `makespanMs` times as wide as the first forward.
     expect((end - Number(first?.[2])) / Number(first?.[3])).toBeCloseTo(makespanMs, 1);
     expect(svg).toContain('<title>rank 1: weight gradient W3, 12 to 13 ms</title>');
     expect(svg.match(/url\(#stripes\)/g)).toHaveLength(2 * 4 + 1);

@@ -12,7 +12,10 @@ import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { GPT } from '../../../../examples/gpt/model.ts';
 
-/** So large a batch that no activation fits the memory of a gradient, in which it would not be counted. */
+/**
+ * The batch is so large that no activation fits into the memory of a gradient. An activation that did would not be
+ * counted.
+ */
 export const sizes = { tokens: 16, batch: 32, channels: 32, heads: 4, vocabulary: 16 };
 
 export const variants = {
@@ -21,10 +24,10 @@ export const variants = {
   'sequence parallelism that gathers again': { sequenceParallel: true, gatherAgain: true },
 } as const;
 
-/** Bytes, by variant. */
+/** The bytes of a layer, by variant. */
 export const layerBytes = z.record(z.string(), z.number());
 
-/** What a layer adds to the most that was in use, without its states. */
+/** Returns the bytes that a layer adds to peak memory, without its states. */
 export async function main({
   rank,
   world,
@@ -35,7 +38,7 @@ export async function main({
   const found: Record<string, number> = {};
   for (const [name, options] of Object.entries(variants)) {
     const peak = async (layers: number): Promise<number> => {
-      // An allocator of its own for each, so that its high-water mark begins at zero.
+      // Each measurement has its own allocator, so its high-water mark begins at zero.
       const device = await cpu({ memory: world.memory, ...region });
       setRank({ device, mesh: new LineMesh('tp', group) });
       return peakOf(layers, options);

@@ -22,7 +22,7 @@ export const outcomes = z.array(
     name: z.string(),
     analytic: z.number(),
     numeric: z.number(),
-    /** Collectives that ran, and those that there should be. */
+    /** The collectives that ran. `promised` has those that should run. */
     counted: counts,
     promised: counts,
   }),
@@ -38,7 +38,7 @@ interface Change {
 
 interface Case {
   readonly name: string;
-  /** One for each axis of the mesh, carried out in order. */
+  /** The changes are carried out in order, one for each axis of the mesh. */
   readonly changes: readonly Change[];
   readonly build: (x: Tensor) => Tensor;
 }
@@ -52,7 +52,7 @@ const layouts: readonly ActivationLayout[] = [
 ];
 const wholeShape: readonly number[] = [4, 8];
 
-/** Directional derivatives of what changes of layout give, by the graph and by central differences. */
+/** Compares directional derivatives of layout changes: by autograd and by central differences. */
 export async function main(context: RankContext): Promise<Outcomes> {
   const group = await joinMesh(context);
   const axes = axesOf(group.size).map(({ name }) => name);
@@ -83,7 +83,7 @@ function casesOfOneAxis(axis: string): Case[] {
   }));
 }
 
-/** Every change of a module's input along one axis, and of its output along the other. */
+/** Combines changes of a module's input along one axis with changes of its output along the other. */
 function casesOfTwoAxes([first = '', second = '']: readonly string[]): Case[] {
   const outputs = changesOf(second);
   return changesOf(first).flatMap((input, index) => {
@@ -101,7 +101,7 @@ function casesOfTwoAxes([first = '', second = '']: readonly string[]): Case[] {
   });
 }
 
-/** All changes that there are. */
+/** Returns all existing changes of layout. */
 function changesOf(axis: string): Change[] {
   return layouts.flatMap((from) =>
     layouts
@@ -148,11 +148,12 @@ async function outcomeOf({ name, changes, build }: Case): Promise<Outcomes[numbe
   const direction = values(count, 1000 + place);
   const weightSeed = 3 + placeOf(changes, mesh, ({ to }) => to === 'invariant');
 
-  /** This rank's term of the loss; where the result is the same on all ranks, so is the loss. */
+  /** Computes this rank's term of the loss. If the result is the same on all ranks, so is this term. */
   const loss = (x: Tensor): Tensor => {
     const y = build(x);
     const weights = fromData(values(y.numel, weightSeed), y.shape, 'f32');
-    // Of terms of a sum only what is linear is the same of the sum.
+    // If the result is one term of a partial sum, the loss must be linear, so that the losses of the terms add up to
+    // that of the sum.
     const isTerm = changes.some(({ to }) => to === 'partial');
     return (isTerm ? y : y.add(y.mul(y).mul(0.3))).mul(weights).sum();
   };
@@ -196,7 +197,7 @@ async function outcomeOf({ name, changes, build }: Case): Promise<Outcomes[numbe
   };
 }
 
-/** Each as often as it ran in one of `passes`. */
+/** Lists the collectives of one pass by name. A name occurs once for each time that the collective ran. */
 function namesOf(found: Readonly<Record<string, number>>, passes: number): string[] {
   return Object.entries(found)
     .flatMap(([name, times]) => Array.from({ length: times / passes }, () => name))
@@ -207,7 +208,7 @@ function isAlike(layout: ActivationLayout): boolean {
   return layout === 'invariant' || layout === 'replicate';
 }
 
-/** The same for ranks at one place of the other axes. */
+/** Returns a number that is the same for ranks at the same coordinates of the axes for which `isSame` is false. */
 function placeOf(
   changes: readonly Change[],
   mesh: Mesh,

@@ -27,27 +27,30 @@ import { join } from '../../../../test/ranks/join.ts';
 
 const numbers = z.array(z.number());
 
-/** What one rank has seen. */
+/** The observations of one rank. */
 export const observations = z.object({
-  /** Parameters and buffers after `create`. */
+  /** The parameters and buffers after `create`. */
   initial: z.record(z.string(), numbers),
-  /** The running mean that a forward pass began with, and the one it left. */
+  /** The running mean that a forward pass used, and the one that it left. */
   buffers: z.record(z.string(), z.object({ used: numbers, left: numbers })),
-  /** Collectives of forward passes of two epochs: of two that train, of the first evaluation, the most of later ones. */
+  /**
+   * The numbers of collectives in the forward passes of two epochs: of two training passes, then of the first
+   * evaluation and of the most of any later one.
+   */
   evaluations: z.array(z.object({ training: numbers, evaluation: numbers })),
-  /** Collectives of one step, with and without noSync, and what the plan says. */
+  /** The collectives of one step, with and without noSync, and those in the plan. */
   traffic: z.object({
     planned: z.object({ collectives: z.number(), bytes: z.number() }),
     counted: z.object({ collectives: z.number(), bytes: z.number() }),
     inNoSync: z.number(),
   }),
-  /** Events of a backward pass, in the order in which they began. */
+  /** The events of a backward pass, in the order in which they began. */
   timeline: z.array(z.enum(['compute', 'collective'])),
-  /** Plans made and programs compiled up to each step. */
+  /** The plans made and the programs compiled up to each step. */
   made: z.array(z.object({ plans: z.number(), programs: z.number() })),
-  /** The same of a model in parts. */
+  /** The same counts for a model in parts. */
   madeInParts: z.array(z.object({ plans: z.number(), programs: z.number() })),
-  /** What `create` threw where models differ. */
+  /** The error of `create` if models differ. */
   mismatches: z.record(
     z.string(),
     z.object({
@@ -61,7 +64,7 @@ export const observations = z.object({
 
 export type Observations = z.infer<typeof observations>;
 
-/** Remembers the mean of what it saw, as batch normalisation does. */
+/** Keeps a running mean of its inputs, as batch normalisation does. */
 class RunningMean extends nn.Module {
   readonly mean: nn.BufferTensor;
   readonly steps = new nn.BufferTensor(Int32Array.of(0), [], { dtype: 'i32' });
@@ -85,7 +88,7 @@ class RunningMean extends nn.Module {
   }
 }
 
-/** Layers of whole 64-byte lines, so that messages have no gaps. */
+/** The parameters are multiples of 64-byte lines, so messages have no gaps. */
 class Deep extends nn.Module {
   readonly first = new nn.Linear(16, 32);
   readonly norm = new nn.LayerNorm(32);
@@ -122,7 +125,7 @@ async function buffers(rank: number): Promise<Observations['buffers']> {
     const parallel = await parallelize(model, ddp({ broadcastBuffers }));
     model.mean.assign(fromData(Float32Array.of(10 + rank, rank), [2], 'f32'));
     const y = run(parallel);
-    // y = (x - used) wᵀ + b with x of ones, and a weight that picks both elements.
+    // y = (x - used) wᵀ + b. x is all ones, and the weight picks both elements.
     const used = (await y.data()).slice(0, 2);
     seen[name] = {
       used: Array.from(used, Number),
@@ -160,7 +163,10 @@ async function buffers(rank: number): Promise<Observations['buffers']> {
   return seen;
 }
 
-/** Collectives of forward passes: of training ones, then of evaluations, of which rank r has r more than rank 0. */
+/**
+ * Counts the collectives of forward passes: two that train, then evaluations. Rank r makes r more evaluations than rank
+ * 0.
+ */
 async function evaluations(rank: number): Promise<Observations['evaluations']> {
   const model = new RunningMean(0);
   const parallel = await parallelize(model, ddp());
@@ -200,7 +206,7 @@ async function traffic(): Promise<Observations['traffic']> {
       bytes: after.collectiveBytes - before.collectiveBytes,
     };
   };
-  // The first pass also tells the order in which gradients arrived.
+  // The first pass also exchanges the order in which gradients arrived.
   await count(backward);
   const counted = await count(backward);
   const planned = collectivesOf(planFor(model, ddp(options))).filter(
@@ -255,7 +261,7 @@ async function made(
   return counts;
 }
 
-/** Models that differ on the last rank. */
+/** Returns the errors of models that differ on the last rank. */
 async function mismatches(rank: number, size: number): Promise<Observations['mismatches']> {
   const last = rank === size - 1;
   const frozen = (): nn.Linear => {
@@ -308,7 +314,7 @@ export async function main(context: RankContext): Promise<Observations> {
   };
 }
 
-/** A loss that leaves parameters out: on all ranks, or on one of them. */
+/** Computes a loss that leaves parameters out, on all ranks or on one of them. */
 export async function leaveOut(context: RankContext): Promise<void> {
   await join(context);
   const { rank, data } = context;

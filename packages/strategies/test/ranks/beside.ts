@@ -1,7 +1,7 @@
 import type { Strategy } from '@shardwise/core';
 import { ddp, fsdp, zero } from '@shardwise/strategies';
 
-/** What shares out the batch beside strategies that share out the model. */
+/** The strategies that shard the batch, for compositions with strategies that shard the model. */
 export const beside: Readonly<Record<string, () => Strategy>> = {
   DDP: () => ddp(),
   'ZeRO-1': () => zero({ stage: 1 }),

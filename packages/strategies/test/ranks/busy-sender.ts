@@ -7,19 +7,21 @@ import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { receiveBytes, sendValue } from '../../src/pipeline/message-bytes.ts';
 
-/** What the second rank received; null where nothing came while the first one answered nobody. */
+/** The value that the second rank received. Null if none arrived while the first rank answered nobody. */
 export const receivedMeanwhile = z.array(z.number()).nullable();
 
-/** More than what a fragment takes. Shape: [n]. */
+/** The message is longer than a fragment. Shape: [n]. */
 const shape = [300_000] as const;
 
 interface BusyTask {
   readonly sentAs: HalfDType | null;
-  /** Shape: i32 [1], 1 as soon as the value is there. */
+  /** Set to 1 as soon as the value has arrived. Shape: i32 [1]. */
   readonly arrived: SharedArrayBuffer;
 }
 
-/** The first rank sends a value and then answers nobody, as one that computes, until the second has it. */
+/**
+ * The first rank sends a value. It then answers nobody, like a rank that computes, until the second rank has the value.
+ */
 export async function main({
   rank,
   world,

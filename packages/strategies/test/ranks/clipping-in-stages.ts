@@ -14,7 +14,10 @@ import {
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 
-/** Norms of all gradients: the root of the sum of squares, the largest value, and what the optimizer has clipped by. */
+/**
+ * Norms of all gradients: the root of the sum of squares, the largest value, and the norm by which the optimizer has
+ * clipped.
+ */
 export const norms = z.object({ sum: z.number(), largest: z.number(), ahead: z.number() });
 export type Norms = z.infer<typeof norms>;
 
@@ -22,13 +25,16 @@ const axes = ['tp', 'dp', 'pp'].map((name) => ({ name, size: 2 }));
 const loss = (output: Tensor): Tensor => output.square().mean();
 const batch = (): Tensor => tensor([1, 2, 3, 4].map((row) => [row, 1 / row, -row, row * row]));
 
-/** The first stage has layers whose outputs and whose inputs are in parts, the second one no layer of the latter kind. */
+/**
+ * In the first stage, some layers are sharded by output and some by input. The second stage has no layer that is
+ * sharded by input.
+ */
 function build(): nn.Sequential {
   manualSeed(3);
   return new nn.Sequential(...[0, 1, 2, 3].map(() => new nn.Linear(4, 4)));
 }
 
-/** Each of a step whose norm is computed with the update. */
+/** Returns the norms. Each belongs to a step that computes its norm together with the update. */
 async function normsOf(model: nn.Module, backward: () => void): Promise<Norms> {
   const parameters = model.parameters();
   const optimizer = new optim.SGD(parameters, { lr: 0.1 });

@@ -14,15 +14,15 @@ import { join } from '../../../../test/ranks/join.ts';
 
 const numbers = z.array(z.number());
 
-/** What one rank has seen. */
+/** The observations of one rank. */
 export const hookObservations = z.object({
-  /** Gradients of one and of the same matrix after several passes, by hook. */
+  /** The gradients of the same matrix after one pass and after several passes, by hook. */
   conformance: z.record(z.string(), z.array(numbers)),
-  /** What one of these passes sent, by hook. */
+  /** The bytes that one of these passes sent, by hook. */
   bytes: z.record(z.string(), z.number()),
-  /** Of a matrix of full rank: sums of what passes gave, and what one pass sent. */
+  /** For a matrix of full rank: the sums of the gradients of the passes, and the bytes that one pass sent. */
   powerSgd: z.record(z.string(), z.object({ sums: z.array(numbers), bytes: z.number() })),
-  /** What the hook of a model with two buckets was told. */
+  /** The arguments of the hook in a model with two buckets. */
   buckets: z.array(
     z.object({
       index: z.number(),
@@ -32,7 +32,7 @@ export const hookObservations = z.object({
     }),
   ),
   refusals: z.record(z.string(), z.object({ code: z.string(), message: z.string() })),
-  /** Gradients after a pass whose hook threw. */
+  /** The gradients of the pass after one whose hook threw. */
   recovered: numbers,
 });
 
@@ -48,7 +48,7 @@ class Shift extends nn.Module {
   }
 }
 
-/** The gradient of its matrix is its input. */
+/** Multiplies its matrix by its input, so that the gradient of the matrix is the input. */
 class Product extends nn.Module {
   readonly weight = new nn.Parameter(new Float32Array(8 * 8), [8, 8]);
   readonly bias = new nn.Parameter(new Float32Array(8), [8]);
@@ -106,7 +106,7 @@ async function conformance(rank: number): Promise<Pick<HookObservations, 'confor
   return { conformance: found, bytes };
 }
 
-/** An element of a matrix of full rank; the mean of the ranks' matrices is that of rank (size - 1) / 2. */
+/** An element of a matrix of full rank. The mean of the ranks' matrices is the matrix of rank (size - 1) / 2. */
 export function element(index: number, rank: number): number {
   return Math.sin(index * index) + rank * Math.cos(index);
 }
@@ -195,7 +195,7 @@ async function refusals(): Promise<HookObservations['refusals']> {
   return found;
 }
 
-/** Two buckets, of which the hook refuses the second one once. */
+/** Uses two buckets. The hook refuses the second one once. */
 async function recovered(): Promise<number[]> {
   let failures = 0;
   const commHook: CommHook = (bucket) => {

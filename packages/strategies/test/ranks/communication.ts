@@ -25,17 +25,20 @@ import { gridOf } from './grid.ts';
 
 interface Case {
   readonly strategy: () => Strategy;
-  /** In models (Ψ): what a step communicates, an all-reduce counted as gather and reduction to parts. */
+  /**
+   * The volume of a step in multiples of the model's size (Ψ). An all-reduce counts as a reduce-scatter and an
+   * all-gather.
+   */
   readonly expected: number;
   readonly microbatches?: number;
   /** Whether only the last microbatch communicates gradients. */
   readonly noSync?: boolean;
-  /** Of a second mesh axis. */
+  /** The size of a second mesh axis. */
   readonly replicas?: number;
   readonly ranks?: number;
-  /** Whether the input is data: then backward does not read the first weight. */
+  /** Whether the input is data. If so, backward does not read the first weight. */
   readonly ofData?: boolean;
-  /** Whether rank 0 has the batch of all ranks and shares it out, which the paper does not count. */
+  /** Whether rank 0 has the batch of all ranks and scatters it. The paper does not count that. */
   readonly hasMaster?: boolean;
 }
 
@@ -55,7 +58,7 @@ export const cases: Readonly<Record<string, Case>> = {
   },
   'DDP, three passes without noSync': { strategy: () => ddp(), expected: 6, microbatches: 3 },
   'DDP, three passes': { strategy: () => ddp(), expected: 2, microbatches: 3, noSync: true },
-  // The step reads the reduction of the sum alone.
+  // The step only reads the reduction of the sum.
   'ZeRO-1, three passes without noSync': {
     strategy: () => zero({ stage: 1 }),
     expected: 2,
@@ -88,7 +91,7 @@ export const cases: Readonly<Record<string, Case>> = {
     expected: 3,
     ranks: 4,
   },
-  // Parts of a half are averaged over the two replicas.
+  // Parts of half the size are averaged over the two replicas.
   'FSDP in two replicas': {
     strategy: () => fsdp({ replicas: 'replicas' }),
     expected: 3 + 2 / 2,
@@ -103,16 +106,16 @@ export const cases: Readonly<Record<string, Case>> = {
 };
 
 export const counted = z.object({
-  /** Bytes of a step, as the paper counts. */
+  /** The bytes of a step, counted as in the paper. */
   volumeBytes: z.number(),
-  /** Of all messages of a step, by the statistics and by the plan. */
+  /** The bytes of all messages of a step by the statistics. `plannedBytes` is the same by the plan. */
   messageBytes: z.number(),
   plannedBytes: z.number(),
 });
 export const counts = z.record(z.string(), counted);
 
 const width = 48;
-/** Ψ, in bytes. */
+/** Ψ in bytes. */
 export const modelBytes: number = layers * width * width * Float32Array.BYTES_PER_ELEMENT;
 
 export async function main({

@@ -18,7 +18,7 @@ export const hooks: Readonly<Record<string, () => CommHook>> = {
     powerSgdHook({ matrixApproximationRank: 2, startIteration: 2, minCompressionRate: 1 }),
 };
 
-/** Every task with every hook on this rank. */
+/** Trains every task with every hook on this rank. */
 export async function main(context: RankContext): Promise<z.infer<typeof results>> {
   await join(context);
   const found: Record<string, Trained> = {};

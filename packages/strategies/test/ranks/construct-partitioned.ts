@@ -22,13 +22,13 @@ export const dp = 2;
 export const tp = 2;
 
 const built = z.object({
-  /** Of parameters, before a strategy is applied. */
+  /** The bytes of parameters on this rank before a strategy is applied. */
   keptBytes: z.number(),
-  /** What the parts have by the plan, padding included. */
+  /** The bytes of the parts by the plan, including padding. */
   plannedBytes: z.number(),
-  /** SHA-256 of all whole parameters. */
+  /** The SHA-256 of all whole parameters. */
   hash: z.string(),
-  /** Of the generators, after the model was built. */
+  /** The state of the random generators after the model was built. */
   random: z.string(),
 });
 
@@ -36,7 +36,7 @@ export const outcome = z.object({
   whole: built.pick({ hash: true, random: true }),
   fsdp: built,
   'zero-3': built,
-  /** What refused them says. */
+  /** The messages of the errors that refuse a model or strategy. */
   refusals: z.record(z.string(), z.string()),
 });
 export type Outcome = z.infer<typeof outcome>;

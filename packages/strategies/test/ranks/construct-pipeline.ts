@@ -29,16 +29,16 @@ import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 
 const trained = z.object({
-  /** SHA-256 of all whole parameters after a step. */
+  /** The SHA-256 of all whole parameters after a step. */
   hash: z.string(),
   loss: z.number(),
-  /** Where the random numbers of the rank stand after the model was built. */
+  /** The state of the rank's random generators after the model was built. */
   random: z.string(),
 });
 
 const run = z.object({
   trained,
-  /** Of the allocator until the end of a step, and what the plan says of states. */
+  /** The peak bytes of the allocator up to the end of a step. `plannedBytes` has the bytes of states by the plan. */
   peakBytes: z.number(),
   plannedBytes: z.number(),
 });
@@ -48,9 +48,9 @@ export const constructedPipeline = z.record(
   z.object({
     whole: run,
     inParts: run,
-    /** Before a strategy was applied. */
+    /** The bytes kept before a strategy was applied. */
     keptBytes: z.number(),
-    /** What ranks are told that have drawn other values for other stages; null where they are not. */
+    /** The error when ranks have drawn different values for their stages. Null if there was none. */
     otherSeeds: z.string().nullable(),
   }),
 );
@@ -125,7 +125,7 @@ export async function main({
   return found;
 }
 
-/** Each stage of a seed of its own. */
+/** Builds each stage with a different seed. */
 async function withOtherSeeds(strategy: Piped): Promise<string | null> {
   manualSeed(currentSession().mesh.coordinate('pp'));
   const model = constructSharded(() => new Layers(), strategy);

@@ -19,7 +19,7 @@ import {
   trainings,
 } from './tensor-parallel-models.ts';
 
-/** Of the ranks of a replica, and so many replicas of them. */
+/** A mesh with this number of replicas. The ranks of a replica are on the other axis. */
 const inReplicas =
   (replicas: number): NonNullable<StrategyCase['mesh']> =>
   (size) =>
@@ -35,7 +35,7 @@ const only =
   (size) =>
     size === ranks ? [{ name: 'dp', size }] : null;
 
-/** Strategies that share out the batch. */
+/** Strategies that shard the batch. */
 export const batchCases = {
   DDP: { strategy: () => ddp() },
   'DDP that finds unused parameters': { strategy: () => ddp({ findUnusedParameters: true }) },
@@ -74,7 +74,7 @@ const meshOf = (replicas: number, dp: number, tp: number): readonly MeshAxis[] =
   { name: 'tp', size: tp },
 ];
 
-/** A training on one mesh: in `shares` parts of the batch. */
+/** A case that trains on one mesh, with the batch in `shares` parts. */
 function layerCase(
   training: Training,
   shares: number,
@@ -92,7 +92,7 @@ function layerCase(
   };
 }
 
-/** Strategies that share out layers, alone and composed with those that share out the batch. */
+/** Strategies that shard layers, alone and composed with those that shard the batch. */
 export const layerCases: StrategyCases = Object.fromEntries(
   Object.entries(trainings).flatMap(([name, training]) => [
     [`tensor parallelism of ${name}`, layerCase(training, 1, (size) => meshOf(1, 1, size))],
@@ -112,7 +112,7 @@ export const layerCases: StrategyCases = Object.fromEntries(
   ]),
 );
 
-/** A model whose stages read no weights of each other. */
+/** A model whose stages share no weights. */
 const chain: StrategyModel = {
   build: () =>
     new nn.Sequential(
@@ -139,7 +139,9 @@ const chain: StrategyModel = {
   loss: (output, y) => nn.functional.crossEntropy(output, y),
 };
 
-/** Stages on two ranks, beside what shares out the batch on two others. */
+/**
+ * A case with stages on two ranks. With `other`, each stage has two ranks, over which that strategy shards the batch.
+ */
 function stagedCase(
   options: Pick<PipelineOptions, 'schedule' | 'microbatches'>,
   other?: () => Strategy,
@@ -164,7 +166,7 @@ function stagedCase(
   };
 }
 
-/** Strategies that cut a model into stages, alone and composed with those that share out the batch. */
+/** Strategies that cut a model into stages, alone and composed with those that shard the batch. */
 export const stageCases: StrategyCases = {
   'a pipeline by GPipe': stagedCase({ schedule: 'gpipe', microbatches: 4 }),
   'a pipeline by 1F1B': stagedCase({ schedule: '1f1b', microbatches: 3 }),
@@ -177,16 +179,19 @@ export const stageCases: StrategyCases = {
   ),
 };
 
-/** All of them. */
+/** The cases of all strategies. */
 export const strategyCases: StrategyCases = { ...batchCases, ...layerCases, ...stageCases };
 
 const isForTwo = ([, { mesh }]: readonly [string, StrategyCase]): boolean => mesh?.(2) !== null;
 
-/** Compositions of a training: with what shares out the batch, and with FSDP in two kinds of replicas. */
+/**
+ * The number of compositions of each training: with each strategy that shards the batch, and with FSDP in two kinds of
+ * replicas.
+ */
 const compositionsOfTraining = Object.keys(beside).length + 2;
 const composed = Object.keys(layerCases).filter((name) => name.includes(' × '));
 
-/** Two compositions of each training, among which each composition occurs. */
+/** Chooses two compositions of each training, so that every composition occurs. */
 function isChosen(name: string): boolean {
   const index = composed.indexOf(name);
   const training = Math.floor(index / compositionsOfTraining);
@@ -196,7 +201,10 @@ function isChosen(name: string): boolean {
 const casesWhere = (holds: (entry: readonly [string, StrategyCase]) => boolean): StrategyCases =>
   Object.fromEntries(Object.entries(strategyCases).filter(holds));
 
-/** Strategies that two ranks cannot have: some, and the others; and those that they can. */
+/**
+ * The cases for four ranks. `some` and `others` are those that two ranks cannot run, and `also` those that two ranks
+ * can.
+ */
 export const casesOfFour: Readonly<Record<'some' | 'others' | 'also', StrategyCases>> = {
   some: casesWhere((entry) => !isForTwo(entry) && isChosen(entry[0])),
   others: casesWhere((entry) => !isForTwo(entry) && !isChosen(entry[0])),

@@ -5,7 +5,7 @@ import { type RankContext } from '@shardwise/testing/ranks';
 import { strategyCases } from './contract-cases.ts';
 import { compositionCases, scheduleCases } from './three-dimension-cases.ts';
 
-/** Plays a scenario of the contract of strategies as a thread. */
+/** Plays one rank's part of a scenario of the strategy contract, on a thread. */
 export async function main({
   rank,
   world,

@@ -15,28 +15,28 @@ import { join } from '../../../../test/ranks/join.ts';
 
 const numbers = z.array(z.number());
 
-/** What one rank has seen. */
+/** The observations of one rank. */
 export const observations = z.object({
-  /** Output of a batch of the rows 1, 2, ..., times 10; and how many rows the model saw. */
+  /** The output for a batch of the rows 1, 2, ..., times 10, and the number of rows that the model saw. */
   output: z.object({ rows: z.number(), shape: numbers, values: numbers }),
-  /** Of a model that returns several tensors. */
+  /** The outputs of a model that returns several tensors. */
   outputs: z.object({ doubled: numbers, means: numbers, note: z.string() }),
-  /** After a step; null for none. */
+  /** The gradients after a step. Null if a parameter has none. */
   gradients: z.record(z.string(), numbers.nullable()),
-  /** How many parameters the optimizer keeps states of. */
+  /** The number of parameters whose states the optimizer keeps. */
   states: z.number(),
-  /** The weight after a step, before and after it has been replicated. */
+  /** The weight after a step, before and after it is replicated. */
   weight: z.object({ before: numbers, after: numbers }),
-  /** Of two passes. */
+  /** The sum of the gradients of two passes. */
   accumulated: numbers.nullable(),
-  /** That counts training passes. */
+  /** A buffer that counts training passes. */
   buffer: z.number(),
   refusals: z.record(z.string(), z.object({ code: z.string(), message: z.string() })),
 });
 
 export type Observations = z.infer<typeof observations>;
 
-/** Multiplies by its weight. */
+/** Multiplies its input by its weight. */
 class Times extends nn.Module {
   readonly weight: nn.Parameter;
   readonly passes = new nn.BufferTensor(Float32Array.of(0), [1]);
@@ -55,7 +55,7 @@ class Times extends nn.Module {
   }
 }
 
-/** Takes and returns more than one tensor. */
+/** A model that takes and returns more than one tensor. */
 class Several extends nn.Module {
   /** Shape: x [B, 1] -> doubled [B, 1], mean []. */
   forward(
@@ -81,7 +81,7 @@ class Squeezed extends nn.Module {
 
 const read = async (tensor: Tensor): Promise<number[]> => Array.from(await tensor.data(), Number);
 
-/** On the master; the others know the shape alone. */
+/** The batch on rank 0. The other ranks only know its shape. */
 const batchOf = (rank: number, rows: number): Tensor =>
   rank === 0
     ? fromData(
@@ -96,7 +96,7 @@ export async function main(context: RankContext): Promise<Observations> {
   const { rank, data } = context;
   const rows = Number(data);
   manualSeed(rank);
-  // Rank 0's weight must win.
+  // All ranks must end up with rank 0's weight.
   const parallel = await parallelize(new Times(rank === 0 ? 10 : -1), dataParallel());
   const { module } = parallel;
   const optimizer = new optim.AdamW(module.parameters(), { lr: 1, weightDecay: 0 });

@@ -1,7 +1,7 @@
 import { nn, type Shape, type Tensor } from '@shardwise/core';
 import type { DistributedTensor } from '@shardwise/strategies';
 
-/** Sizes of the dims of a case. */
+/** The sizes of a case's dims. */
 export interface Sizes {
   readonly b: number;
   readonly m: number;
@@ -9,7 +9,7 @@ export interface Sizes {
   readonly n: number;
 }
 
-/** An op on whole tensors, and on distributed ones. Inputs are in [1, 3), or indices below `below`. */
+/** An op on whole tensors and on distributed ones. Inputs are in [1, 3), or they are indices below `below`. */
 export interface OpCase {
   readonly inputs: (sizes: Sizes) => readonly { readonly shape: Shape; readonly below?: number }[];
   readonly whole: (inputs: readonly Tensor[]) => Tensor;
@@ -22,7 +22,7 @@ function at<T>(inputs: readonly T[], index: number): T {
   return input;
 }
 
-/** The methods that both kinds of tensors have. */
+/** A case for a method that both kinds of tensors have. */
 function unary(name: UnaryName): OpCase {
   return {
     inputs: ({ m, n }) => [{ shape: [m, n] }],

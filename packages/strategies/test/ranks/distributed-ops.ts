@@ -24,7 +24,7 @@ export interface Outcome {
 
 interface Drawn {
   readonly sizes: Sizes;
-  /** For each input and axis: a dim, or partial, or nowhere. */
+  /** Where each input is placed along each axis: on a dim, partial or nowhere. */
   readonly places: readonly (readonly number[])[];
 }
 
@@ -37,7 +37,7 @@ const drawn: fc.Arbitrary<Drawn> = fc.record({
   }),
 });
 
-/** Ops on inputs in random layouts, the same on all ranks, against the op on whole tensors. */
+/** Compares ops on inputs in random layouts with the op on whole tensors. All ranks draw the same layouts. */
 export async function main(context: RankContext): Promise<readonly Outcome[]> {
   const group = await joinMesh(context);
   const outcomes: Outcome[] = [];
@@ -133,7 +133,7 @@ function partOf(whole: Tensor, layout: Layout, mesh: Mesh): Tensor {
   }, whole.detach());
 }
 
-/** A leaf; of partial layouts, one of terms that add up to the whole. */
+/** Returns a leaf with this rank's part. If the layout is partial, the ranks' leaves add up to the whole. */
 async function localInput(whole: Tensor, layout: Layout, mesh: Mesh): Promise<Tensor> {
   const part = partOf(whole, layout, mesh);
   if (!whole.requiresGrad) return part;
@@ -143,7 +143,7 @@ async function localInput(whole: Tensor, layout: Layout, mesh: Mesh): Promise<Te
     0,
   );
   const sign = place % 2 === 0 ? 1 : -1;
-  // 1 - 1 + 1 - 1 ... of an offset, and the values on the first place.
+  // The offsets of the ranks are 1.25, -1.25 and so on. Only the first rank also adds the values.
   const offset = terms > 1 ? sign * 1.25 : 0;
   const data = Array.from(await part.data(), Number);
   const term = Float32Array.from(data, (value) => (place === 0 ? value : 0) + offset);

@@ -8,7 +8,7 @@ function isWorld(world: unknown): world is ThreadsWorld {
   return typeof world === 'object' && world !== null && 'memory' in world && 'regions' in world;
 }
 
-/** Meshes of the tests, by the number of ranks. */
+/** The mesh of the tests for this number of ranks. */
 export function axesOf(size: number): readonly MeshAxis[] {
   if (size === 4) {
     return [
@@ -19,7 +19,7 @@ export function axesOf(size: number): readonly MeshAxis[] {
   return [{ name: 'a', size }];
 }
 
-/** Makes this thread a rank of a mesh of the tests. */
+/** Makes this thread a rank of the tests' mesh. */
 export async function joinMesh(
   { rank, world }: RankContext,
   axes?: readonly MeshAxis[],
@@ -33,7 +33,7 @@ export async function joinMesh(
   return group;
 }
 
-/** Deterministic values in [-1, 1), different for each seed. */
+/** Returns deterministic values in [-1, 1) that differ for each seed. */
 export function values(count: number, seed: number): Float32Array {
   let state = (seed * 2_654_435_761 + 12_345) | 0;
   return Float32Array.from({ length: count }, () => {
@@ -47,7 +47,7 @@ export function randomTensor(shape: Shape, seed: number): Tensor {
   return fromData(values(count, seed), shape, 'f32');
 }
 
-/** Element by element. */
+/** Sums each element over the ranks. */
 export async function sumOverRanks(
   terms: readonly number[],
   group: ProcessGroup,
@@ -57,7 +57,7 @@ export async function sumOverRanks(
   return sums;
 }
 
-/** The largest difference of two tensors' values, relative to the size of the second. */
+/** Returns the largest error of an element, relative to the expected element if that is larger than 1. */
 export async function difference(found: Tensor, expected: Tensor): Promise<number> {
   if (String(found.shape) !== String(expected.shape)) return Number.POSITIVE_INFINITY;
   const [a, b] = [await found.data(), await expected.data()];

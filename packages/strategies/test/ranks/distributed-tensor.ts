@@ -15,12 +15,12 @@ export interface Found {
   readonly whole: readonly number[];
   readonly fromParts: readonly number[];
   readonly refusal: string;
-  /** Of the sum of squares of the whole. */
+  /** The gradient of the sum of squares of the whole tensor. */
   readonly shardGradient: readonly number[];
   readonly counts: Readonly<Record<'forward' | 'training' | 'loss' | 'shard', CollectiveCounts>>;
 }
 
-/** What a rank of a 2 x 2 mesh sees of distributed tensors. */
+/** Returns what a rank of a 2 x 2 mesh observes of distributed tensors. */
 export async function main(context: RankContext): Promise<Found> {
   const group = await joinMesh(context);
   const rows = fromData(
@@ -55,7 +55,7 @@ export async function main(context: RankContext): Promise<Found> {
   const shared = fromData((await rows.data()).slice(), [5, 2], 'f32').requiresGrad_();
   const shardGradient: number[] = [];
   const counts = {
-    // Uneven parts of 3 and 2 rows.
+    // The parts are uneven: 3 rows and 2 rows.
     shard: await countCollectives(async () => {
       distributeTensor(shared, layoutOf(['a', null]))
         .square()

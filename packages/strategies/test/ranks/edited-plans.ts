@@ -34,7 +34,7 @@ interface Edit {
 const { 'a GPT': task } = tasks;
 const weight = 'blocks.1.up.weight';
 
-/** With other layouts of one parameter. */
+/** Changes all layouts of one parameter. */
 function laidOut(plan: ModelPlan, name: string, dims: readonly (string | null)[]): ModelPlan {
   const layout = layoutOf(dims);
   const parameters = plan.parameters.map((each) =>
@@ -138,7 +138,7 @@ export const edits: Readonly<Record<string, Edit>> = {
   },
 };
 
-/** Edits that no rank may train by. */
+/** Edits of plans that every rank must refuse. */
 export const refused: Readonly<Record<string, Edit>> = {
   'a parameter that nothing reduces': {
     strategy: ddp(),
@@ -173,7 +173,10 @@ export const refused: Readonly<Record<string, Edit>> = {
 
 export const trained = z.object({
   losses: z.array(z.number()),
-  /** Collectives of the last step, as `operation bytes`: as they ended by the timeline, and as the plan lists them. */
+  /**
+   * The collectives of the last step, as `operation bytes`, in the order in which they ended. `planned` has those of
+   * the plan.
+   */
   ran: z.array(z.string()),
   planned: z.array(z.string()),
 });

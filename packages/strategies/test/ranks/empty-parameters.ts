@@ -17,13 +17,13 @@ export const strategies: Readonly<Record<string, () => Strategy>> = {
   'FSDP in bf16': () => fsdp({ mixedPrecision: bf16 }),
 };
 
-/** Of each strategy, and of a model without the empty parameters: losses, also after a checkpoint. */
+/** The losses under each strategy, including those after a checkpoint, with the empty parameters and without them. */
 export const observations = z.record(
   z.string(),
   z.object({ losses: z.array(z.number()), without: z.array(z.number()) }),
 );
 
-/** Adapters of rank 0, and no rows of learned prompts. */
+/** A model with an adapter of rank 0 and learned prompts with no rows. */
 class Net extends nn.Module {
   readonly head: nn.Linear;
   readonly down: nn.Parameter | null;

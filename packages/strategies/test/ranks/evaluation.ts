@@ -23,13 +23,13 @@ export const strategies: Readonly<Record<string, () => Strategy>> = {
 
 const numbers = z.array(z.number());
 export const evaluation = z.object({
-  /** Statistics when the strategy has been applied; rank r has made its own r + 1 before. */
+  /** The statistics after the strategy has been applied. Before that, rank r has set its own to r + 1. */
   initial: numbers,
-  /** Of rank 0 after each epoch, as it computed them of its batches; others have their own. */
+  /** Rank 0's statistics after each epoch, computed from its own batches. Other ranks have different ones. */
   own: z.array(numbers),
-  /** Outputs for the same inputs, after each epoch, in a first and a second forward pass. */
+  /** The outputs for the same inputs after each epoch, in a first and a second forward pass. */
   outputs: z.array(z.array(numbers)),
-  /** Collectives of the second one. */
+  /** The number of collectives in the second forward pass. */
   collectives: numbers,
 });
 export type Evaluation = z.infer<typeof evaluation>;

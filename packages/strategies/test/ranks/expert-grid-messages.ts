@@ -7,7 +7,7 @@ import type { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 import { messages, tokens, type traffic } from './expert-messages.ts';
 
-/** Experts over two axes, of which the ranks of one have the same tokens. */
+/** Shards experts over two axes. The ranks of one axis have the same tokens. */
 export async function main(context: RankContext): Promise<z.infer<typeof traffic>> {
   const { group } = await join(context);
   const axes = [

@@ -17,12 +17,12 @@ import { join } from '../../../../test/ranks/join.ts';
 interface Grid {
   readonly axes: readonly MeshAxis[];
   readonly strategy: () => Strategy;
-  /** Which ranks of the world route tokens of each share of the batch. */
+  /** The world ranks that route tokens of each share of the batch. */
   readonly shares: readonly (readonly number[])[];
 }
 
 export const experts = 4;
-/** So that ranks which share out a matrix have some of it each. */
+/** The matrix is wide enough for every rank that shares it to have a part. */
 const features = 2;
 const apart = [
   { name: 'dp', size: 2 },
@@ -72,13 +72,16 @@ export const grids: Readonly<Record<string, Grid>> = {
   },
 };
 
-/** By grid: what each rank has of the gradients that tell who took part, of the experts it has and of all that ranks share. */
+/**
+ * For each grid, the parts of the gradients that this rank has: of the experts, and of the parameters that all ranks
+ * share. They show which ranks took part.
+ */
 export const found = z.record(
   z.string(),
   z.object({ experts: z.array(z.number()), shared: z.array(z.number()) }),
 );
 
-/** Each rank gives 2^rank for each token that it routes; experts pass on what they are given. */
+/** Each rank contributes 2^rank for every token that it routes. Experts return their inputs. */
 export async function main(context: RankContext): Promise<z.infer<typeof found>> {
   const { group } = await join(context);
   const { backend: device } = currentSession();
@@ -96,13 +99,13 @@ export async function main(context: RankContext): Promise<z.infer<typeof found>>
     up.assign(ones(up.shape).mul(1 / features));
     layer.router.weight.assign(layer.router.weight.mul(0));
     const parallel = await parallelize(layer, strategy());
-    // Each rank that routes tokens of a share has as many, so that each expert has one of each rank.
+    // The ranks of a share route the same number of tokens, so each expert has one token of each rank.
     const share = shares.findIndex((ranks) => ranks.includes(context.rank));
     const ranks = shares[share] ?? [];
     const tokens = ranks.length * experts;
     const given = ranks.flatMap((rank) => Array.from({ length: experts }, () => 2 ** rank));
     const weights = fromData(Float32Array.from(given), [tokens, 1], 'f32');
-    // Routes are weighed by shares of 1 / experts.
+    // The router weights every route by 1 / experts.
     parallel
       .forward(ones([tokens, features]))
       .mul(weights)
@@ -117,7 +120,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof found>>
   return results;
 }
 
-/** What this rank has of it. */
+/** Returns this rank's part of the gradient. */
 async function gradientOf({ part }: Parameter): Promise<number[]> {
   return Array.from((await part.grad?.data()) ?? [], Number);
 }

@@ -16,9 +16,9 @@ export const traffic = z.object({
 });
 
 export const found = traffic.extend({
-  /** Where the ranks have the same tokens, and each routes a part of them. */
+  /** The messages when the ranks have the same tokens and each rank routes a part of them. */
   folded: traffic,
-  /** Gradients where this rank has 2 tokens or 10. */
+  /** Gradients when the ranks have different numbers of tokens. */
   uneven: z.array(z.number()),
 });
 
@@ -34,7 +34,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof found>>
   return { ...apart, uneven: few, folded: await messages(expertParallel(over), 0, 2 * tokens) };
 }
 
-/** A step whose experts have as many tokens each. */
+/** Returns the messages of a step in which all experts have the same number of tokens. */
 export async function messages(
   strategy: Strategy,
   start: number,
@@ -67,7 +67,10 @@ export async function messages(
   return { planned: planned.toSorted(), sent: sent.toSorted(), explained: explain(parallel.plan) };
 }
 
-/** The gradient of the first expert's matrix, whole, of a sum over 2 tokens on rank 0 and none on the others. */
+/**
+ * Returns the whole gradient of the first matrix of the experts. The loss is a sum over 2 tokens on rank 0 and none on
+ * the other ranks.
+ */
 async function uneven(rank: number): Promise<number[]> {
   manualSeed(0);
   const layer = new nn.MixtureOfExperts(features, 4, 4, { gate: nn.switchGate() });

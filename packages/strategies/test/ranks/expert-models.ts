@@ -1,7 +1,7 @@
 import { fromData, nn, optim, type Tensor } from '@shardwise/core';
 
 export const features = 8;
-/** Of all ranks together. */
+/** The number of rows of all ranks together. */
 export const rows = 16;
 export const steps = 5;
 
@@ -30,7 +30,7 @@ export class ExpertModel extends nn.Module {
   }
 }
 
-/** Rows of one batch, from `start`. Shape: -> [count, features]. */
+/** Returns the rows of a batch from `start` on. Shape: -> [count, features]. */
 export function batch(step: number, start: number, count: number): Tensor {
   const data = Float32Array.from({ length: count * features }, (_, i) =>
     Math.sin((start * features + i) * 1.3 + step * 0.7),
@@ -38,7 +38,7 @@ export function batch(step: number, start: number, count: number): Tensor {
   return fromData(data, [count, features], 'f32');
 }
 
-/** What balances experts, over the ranks of these axes. */
+/** Options that balance the experts over the ranks of these axes. */
 export function balanced(axes: readonly string[]): nn.MixtureOfExpertsOptions {
   const balance = { kind: 'megatron', coefficient: 0.1 } as const;
   return { gate: nn.topKGate(), balance, zLoss: 0.01, bias: { rate: 0.01 }, axes };
@@ -46,13 +46,13 @@ export function balanced(axes: readonly string[]): nn.MixtureOfExpertsOptions {
 
 export const settings = { lr: 0.01 };
 
-/** What one update has seen. */
+/** The loss and the norm of the gradients of one update. */
 export interface Step {
   readonly loss: number;
   readonly norm: number;
 }
 
-/** Trains with the loss of this rank's rows; `start` is the first of them. */
+/** Trains with the loss of this rank's rows, which begin at `start`. */
 export async function trainSteps(
   model: ExpertModel,
   forward: (x: Tensor) => Tensor,

@@ -19,7 +19,7 @@ import { join } from '../../../../test/ranks/join.ts';
 const features = 8;
 const [sequences, tokens] = [4, 6];
 
-/** Layers between which ranks may have parts of sequences. */
+/** A model whose ranks may have parts of sequences between its layers. */
 export class SequenceModel extends nn.Module {
   first = new nn.Linear(features, features);
   norm = new nn.LayerNorm(features);
@@ -44,7 +44,7 @@ export class SequenceModel extends nn.Module {
   }
 }
 
-/** Losses of three steps on some of the sequences. */
+/** Trains for three steps on some of the sequences. Returns the losses. */
 export async function train(
   model: SequenceModel,
   forward: (x: Tensor) => Tensor,
@@ -85,7 +85,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof found>>
   const styles = {
     first: colwiseParallel({ output: part }),
     norm: sequenceParallel(),
-    // Layers beside the experts are given rows.
+    // Shared layers beside the experts get rows.
     'experts.shared': colwiseParallel({ input: shard(-2), output: shard(-2) }),
     last: colwiseParallel({ input: part, output: 'invariant' }),
   };

@@ -9,7 +9,7 @@ import { batch, features, rows, settings, type Step, steps } from './expert-mode
 
 class Block extends nn.Module {
   norm = new nn.LayerNorm(features);
-  // A mean over tokens: that of microbatches is that of the batch.
+  // The loss is a mean over tokens, so the mean over microbatches equals that of the batch.
   experts = new nn.MixtureOfExperts(features, 6, 4, { zLoss: 0.05 });
 
   forward(x: Tensor): Tensor {
@@ -20,7 +20,7 @@ class Block extends nn.Module {
 export const stack = (): nn.Sequential =>
   new nn.Sequential(new nn.Linear(features, features), new Block(), new Block(), new Block());
 
-/** With what the layers of all stages add. */
+/** The loss includes the auxiliary losses of the layers of all stages. */
 export const lossOf =
   (model: nn.Module) =>
   (y: Tensor, targets: Tensor): Tensor =>
@@ -41,7 +41,7 @@ export async function main({
   const loss = lossOf(model);
   const stages = pipeline({ schedule: '1f1b', cut: ['2'], microbatches: 2, loss });
   const isShared = data.some(({ name }) => name === 'dp');
-  // Experts over the ranks of tp, which have the same rows, or over those of ep, which have others.
+  // The experts are on the ranks of tp, which have the same rows, or on those of ep, which have different rows.
   const isFolded = data.some(({ name }) => name === 'tp');
   const experts = isFolded ? expertParallel({ axis: 'tp', sameTokens: ['tp'] }) : expertParallel();
   const inner = compose(experts, stages);

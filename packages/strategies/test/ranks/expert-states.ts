@@ -14,7 +14,7 @@ import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 import { batch, ExpertModel, rows, settings } from './expert-models.ts';
 
-/** Grids of four ranks, and how many of them have other rows. */
+/** Grids of four ranks. `shares` is the number of ranks that have different rows. */
 export const grids = {
   'dp × ep, FSDP': {
     axes: ['dp', 'ep'],
@@ -32,12 +32,12 @@ export const task = z.object({
   directory: z.string(),
   grid: z.literal(['dp × ep, FSDP', 'tp × dp for experts, dp for the batch']),
 });
-/** Losses of this rank's rows, of three steps. */
+/** The losses of this rank's rows in three steps. */
 export const losses = z.array(z.number());
 
 export const build = (): ExpertModel => new ExpertModel({ gate: nn.topKGate() });
 
-/** Two steps, a checkpoint, and a third step, of a model that no rank builds whole. */
+/** Trains for two steps, saves a checkpoint and makes a third step. No rank builds the whole model. */
 export async function main(context: RankContext): Promise<number[]> {
   const { directory, grid } = task.parse(context.data);
   const { axes: names, strategy: chosen, shares } = grids[grid];
@@ -50,7 +50,7 @@ export async function main(context: RankContext): Promise<number[]> {
   const parallel = await parallelize(model, strategy);
   const optimizer = new optim.AdamW(model.parameters(), settings);
   const count = rows / shares;
-  // Those that have the same rows are neighbours.
+  // Ranks that have the same rows are neighbours.
   const start = Math.floor((context.rank * shares) / context.size) * count;
   const step = (index: number): Promise<number> =>
     takeStep((x) => parallel.forward(x), optimizer, batch(index, start, count));

@@ -31,7 +31,7 @@ interface Case {
   readonly isCheckpointed?: true;
   /** Whether the ranks of `tp` route parts of their tokens. */
   readonly isFolded?: true;
-  /** Relative to what one rank gets. Default: 5e-5. */
+  /** The tolerance relative to the result of one rank. Default: 5e-5. */
   readonly tolerance?: number;
 }
 
@@ -41,13 +41,13 @@ const two = [axis('dp', 2), axis('ep', 2)];
 const folded = [axis('dp', 2), axis('tp', 2)];
 const overTp = { axis: 'tp', sameTokens: ['tp'] };
 const overBoth = { axis: ['tp', 'dp'], sameTokens: ['tp'] };
-/** Within a layer whose tokens ranks of `tp` share out. */
+/** Styles for a layer whose tokens the ranks of `tp` share. */
 const amongParts = tensorParallel({
   'others.shared': colwiseParallel({ input: shard(-2), output: shard(-2) }),
   norm: sequenceParallel({ dim: -2, input: 'invariant', output: 'invariant' }),
 });
 
-/** Meshes of expert parallelism, and what it is composed with, by how many ranks they take. */
+/** Meshes and compositions of expert parallelism, by the number of ranks that they need. */
 export const cases: Readonly<Record<number, Readonly<Record<string, Case>>>> = {
   2: {
     ep: { axes: [axis('ep', 2)], strategy: () => expertParallel() },
@@ -120,7 +120,7 @@ export const outcome = z.object({
 export const outcomes = z.record(z.string(), outcome);
 export type Outcome = z.infer<typeof outcome>;
 
-/** Every case for so many ranks, on this rank. */
+/** Runs every case for this number of ranks on this rank. */
 export async function main(context: RankContext): Promise<z.infer<typeof outcomes>> {
   const { group } = await join(context);
   const { backend: device } = currentSession();
@@ -129,7 +129,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof outcome
     const { axes, strategy, isCheckpointed = false, isFolded = false } = own;
     const mesh = await createMesh(group, axes);
     setRank({ device, mesh });
-    // Rank 0's values must win.
+    // All ranks must end up with rank 0's values.
     manualSeed(context.rank);
     const batchAxes = axes.filter(({ name: each }) => each !== 'tp');
     const routing = isFolded ? axes : batchAxes;

@@ -12,7 +12,7 @@ export const strategies: Readonly<Record<string, () => Strategy>> = {
   FSDP: () => fsdp(),
 };
 
-/** Losses after a backward pass that failed half-way, and without one. */
+/** The losses after a backward pass that failed half-way, and the losses without that pass. */
 export const observations = z.record(
   z.string(),
   z.object({ after: z.array(z.number()), without: z.array(z.number()) }),
@@ -36,7 +36,7 @@ async function train(strategy: Strategy, rank: number, failsFirst: boolean): Pro
   if (failsFirst) {
     const x = tensor([[1, rank, 3]]);
     const loss = parallel.forward(x).sum();
-    // The gradient of the first layer, to which backward comes last, reads x.
+    // Backward reaches the first layer last. The gradient of that layer reads x.
     await x.assign(tensor([[0, 0, 0]])).realize();
     try {
       loss.backward();

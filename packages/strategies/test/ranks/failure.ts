@@ -1,7 +1,7 @@
 import { ShardwiseError } from '@shardwise/core';
 import { z } from 'zod';
 
-/** An error as a rank tells it; null where there was none. */
+/** An error as a rank reports it. Null if there was none. */
 export const failure = z.object({ code: z.string(), message: z.string() }).nullable();
 
 export async function failureOf(work: Promise<unknown>): Promise<z.infer<typeof failure>> {

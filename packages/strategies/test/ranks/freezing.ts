@@ -38,7 +38,7 @@ export const variants: Readonly<Record<string, Variant>> = {
   FSDP: { strategy: () => fsdp() },
 };
 
-/** What a case trains with; on one rank, without a strategy, the model itself. */
+/** The way in which a case trains. On one rank without a strategy, it trains the model itself. */
 interface Setup {
   readonly parallelize: (
     model: nn.Module & { forward(x: Tensor): Tensor },
@@ -50,7 +50,7 @@ interface Setup {
 
 const globalBatch = 12;
 
-/** The same on every rank, and no drawn numbers. */
+/** Fills a model with values that are the same on every rank and are not drawn. */
 function filled<M extends nn.Module>(model: M): M {
   let index = 0;
   noGrad(() => {
@@ -182,7 +182,7 @@ function rows(seed: number, first: number, count: number, columns: number): Tens
 
 const settings = { lr: 0.2, momentum: 0.9 };
 
-/** On one rank, without a strategy. */
+/** Trains on one rank without a strategy. */
 export async function trainAlone(name: string): Promise<Outcome> {
   const models = await cases[name]?.({
     parallelize: (model) => Promise.resolve((x) => model.forward(x)),
@@ -194,7 +194,7 @@ export async function trainAlone(name: string): Promise<Outcome> {
 
 export const outcomes = z.object({
   trained: z.record(z.string(), outcome),
-  /** What was thrown where ranks freeze different parameters. */
+  /** The error when ranks freeze different parameters. */
   disagreement: z.string(),
 });
 
@@ -224,7 +224,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof outcome
   return { trained, disagreement: await disagreement(rank) };
 }
 
-/** Rank 0 freezes another bias than the others. */
+/** Rank 0 freezes another bias than the other ranks do. */
 async function disagreement(rank: number): Promise<string> {
   const model = filled(new Layers());
   const parallel = await parallelize(model, ddp());

@@ -4,18 +4,18 @@ import { type DistributedDataParallelOptions, ddp, parallelize } from '@shardwis
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 
-/** Gradients by parameter, of one rank. */
+/** The gradients of one rank, by parameter. */
 export const gradients = z.record(z.string(), z.array(z.number()));
 
 export type Gradients = z.infer<typeof gradients>;
 
-/** A weight for each branch; which of them a forward pass uses is the caller's choice. */
+/** A model with a weight for each branch. The caller chooses which branches a forward pass uses. */
 class Branches extends nn.Module {
   readonly left = new nn.Parameter(new Float32Array(5), [5]);
   readonly right = new nn.Parameter(new Float32Array(5), [5]);
   readonly shared = new nn.Parameter(new Float32Array(3), [3]);
 
-  /** The sum of the elements of the branches, each times a factor; absent ones take no part. */
+  /** Returns the sum of the elements of each branch times its factor. Branches without a factor are left out. */
   forward(factors: Readonly<Partial<Record<'left' | 'right' | 'shared', number>>>): Tensor {
     const terms = Object.entries(factors).map(([name, factor]) =>
       this.#branch(name).sum().mul(factor),
@@ -35,7 +35,7 @@ async function read(model: nn.Module): Promise<Gradients> {
   return found;
 }
 
-/** What an update takes of zeros. */
+/** Returns the change that an update makes to parameters that were zero. */
 async function updated(model: Branches): Promise<Gradients> {
   await new optim.SGD(model.parameters(), { lr: 1 }).step();
   const found: Gradients = {};
@@ -48,7 +48,9 @@ function create(options: DistributedDataParallelOptions = {}) {
   return parallelize(new Branches(), ddp({ findUnusedParameters: true, ...options }));
 }
 
-/** Gradients that are known in closed form: a parameter's is the mean over ranks of its factors. */
+/**
+ * Cases whose gradients are known in closed form. The gradient of a parameter is the mean over ranks of its factors.
+ */
 export const cases = {
   'ranks that use different branches': async (rank) => {
     const parallel = await create();

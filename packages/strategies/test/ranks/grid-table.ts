@@ -62,7 +62,7 @@ export class Gpt extends nn.Module {
   }
 }
 
-/** The same, with the same names of parameters, on a grid. */
+/** The same model on a grid, with the same names of parameters. */
 export class GridGpt extends nn.Module {
   readonly tokens: GridEmbedding;
   readonly positions: GridEmbedding;
@@ -134,7 +134,7 @@ async function train(model: nn.Module, pass: (step: number) => Tensor): Promise<
   return { losses, norms };
 }
 
-/** The training on this rank's part of a grid. */
+/** Trains on this rank's part of a grid. */
 export async function main(context: RankContext): Promise<Run> {
   const { grid: name, axes: list } = gridTask.parse(context.data);
   const { group } = await join(context);
@@ -150,7 +150,7 @@ export async function main(context: RankContext): Promise<Run> {
   });
 }
 
-/** The same on one rank. */
+/** Does the same training on one rank. */
 export async function trainAlone(): Promise<Run> {
   manualSeed(0);
   const model = new Gpt();

@@ -8,7 +8,7 @@ import { grids, gridTask } from './grid-table.ts';
 
 export const matrix = { rows: 16, inputs: 8, outputs: 32 };
 
-/** Bytes of this rank's collectives in a product's forward and backward pass. */
+/** Returns the bytes of this rank's collectives in the forward and backward pass of a product. */
 export async function main(context: RankContext): Promise<number> {
   const { grid: name, axes } = gridTask.parse(context.data);
   const { group } = await join(context);

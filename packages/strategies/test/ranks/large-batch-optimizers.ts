@@ -31,7 +31,7 @@ export const wholeStrategies: Readonly<Record<string, () => Strategy>> = {
   FSDP: () => fsdp(),
 };
 
-/** Whose updates depend on the whole of a parameter. */
+/** Optimizers whose updates depend on whole parameters. */
 export const wholeOptimizers = {
   Lamb: (model: nn.Module) => new optim.Lamb(model.parameters(), { lr: 0.02 }),
   Adafactor: (model: nn.Module) => new optim.Adafactor(model.parameters(), { lr: 0.05 }),
@@ -54,7 +54,7 @@ const items = 24;
 const training = z.object({
   losses: z.array(z.number()),
   hash: z.string(),
-  /** Of the collectives of each step, as the process group's messages are counted. */
+  /** The bytes of the collectives of each step, as counted in the process group's messages. */
   bytes: z.array(z.number()),
 });
 export const outcome = z.object({ whole: z.record(z.string(), training), oneBit: training });
@@ -65,7 +65,7 @@ function build(): nn.Sequential {
   return new nn.Sequential(new nn.Linear(16, 64), new nn.Tanh(), new nn.Linear(64, 16));
 }
 
-/** A part of a batch of which 1 to 4 ranks have as much, and the loss on it. */
+/** Returns the loss on this rank's share of a batch. 1 to 4 ranks share the batch evenly. */
 function lossOn(
   forward: (x: ReturnType<typeof fromData>) => ReturnType<typeof fromData>,
   { rank, size }: { readonly rank: number; readonly size: number },
@@ -87,7 +87,7 @@ async function hashOf(model: nn.Module): Promise<string> {
   return hash.digest('hex');
 }
 
-/** How many ranks compute a layer together. */
+/** The number of ranks that compute a layer together. */
 export const task = z.object({ tp: z.int() });
 
 const styles = { '0': colwiseParallel(), '2': rowwiseParallel() };
@@ -159,7 +159,7 @@ async function trainOneBit(context: RankContext): Promise<Training> {
   return { losses, hash: await hashOf(model), bytes };
 }
 
-/** The same on one rank, on whole batches. */
+/** Does the same training on one rank with whole batches. */
 export async function alone(of: WholeOptimizer | 'adam'): Promise<number[]> {
   const model = build();
   const optimizer =

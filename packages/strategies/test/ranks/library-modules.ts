@@ -20,7 +20,7 @@ export const trainings = z.record(z.string(), training);
 
 const [items, length, width, steps] = [6, 5, 8, 3];
 
-/** Sequences go through modules of every kind. Shape: x [B, 5, 8] -> [B, 5, 8]. */
+/** A model of modules of every kind, for sequences. Shape: x [B, 5, 8] -> [B, 5, 8]. */
 export class Model extends nn.Module {
   readonly lstm = new nn.LSTM(width, width, { batchFirst: true, bidirectional: true });
   readonly gru = new nn.GRU(2 * width, width, { batchFirst: true, numLayers: 2 });

@@ -27,12 +27,15 @@ import { z } from 'zod';
 export const liveActivations = z.record(
   z.string(),
   z.object({
-    /** At most at once: pairs of stages and microbatches, and bytes of the allocator beside states and messages. */
+    /**
+     * The most live pairs of a stage and a microbatch at once. `bytes` is the most that the allocator held at once,
+     * without states and messages.
+     */
     microbatches: z.number(),
     bytes: z.number(),
-    /** What the checker counts. */
+    /** The same counts by the checker of schedules. */
     counted: z.object({ microbatches: z.number(), bytes: z.number() }),
-    /** The bytes that `explain` tells after the first pass. */
+    /** The bytes that `explain` reports after the first pass. */
     told: z.number(),
   }),
 );
@@ -82,7 +85,7 @@ export async function main({
       value.backward();
       await value.item();
     };
-    // Parameters come to the device with their first use.
+    // Parameters move to the device when they are first used.
     await pass();
     optimizer.zeroGrad();
     const before = device.usage().bytesInUse;
@@ -102,7 +105,7 @@ export async function main({
       }
       const gradients = [...summed].reduce((sum, each) => sum + bytesOf(Number(each), cut), 0);
       most.microbatches = Math.max(most.microbatches, live);
-      // What other ranks have not taken yet is no activation that this one keeps.
+      // Messages that other ranks have not received yet do not count as activations of this rank.
       const { bytesInUse } = device.usage();
       most.bytes = Math.max(most.bytes, bytesInUse - underWay.bytes - before - gradients);
     });
@@ -124,7 +127,7 @@ export async function main({
   return found;
 }
 
-/** The same group, which keeps count of the memory of what it has been given to send and has not sent. */
+/** Wraps a group and counts the memory of messages that were given to send and have not been sent yet. */
 function countingSends(group: ProcessGroup, underWay: { bytes: number }): ProcessGroup {
   const send: ProcessGroup['send'] = async (buffer, to, options) => {
     const ownBytes = Math.ceil(buffer.bytes.byteLength / 64) * 64;
@@ -145,7 +148,7 @@ function countingSends(group: ProcessGroup, underWay: { bytes: number }): Proces
   });
 }
 
-/** Of the gradients of a stage, which begins at one of the blocks. */
+/** The bytes of the gradients of a stage. A stage begins at one of the blocks. */
 function bytesOf(stage: number, cut: readonly string[]): number {
   const starts = [0, ...cut.map((path) => Number(path.split('.')[1])), blocks];
   return ((starts[stage + 1] ?? 0) - (starts[stage] ?? 0)) * 4 * (width * width + width);

@@ -51,7 +51,7 @@ export const observation = z.object({
 });
 export const observations = z.record(z.string(), observation);
 
-/** Two matrices of one size, whose rows are multiples of 64 bytes, and a buffer. */
+/** Two matrices of the same size, whose rows are multiples of 64 bytes, and a buffer. */
 class Net extends nn.Module {
   readonly first = new nn.Linear(64, 64, { bias: false });
   readonly second = new nn.Linear(64, 64, { bias: false });

@@ -7,7 +7,7 @@ import { z } from 'zod';
 
 export const layers = 8;
 export const width = 256;
-/** Ψ. */
+/** Ψ, the number of elements of the model. */
 export const elements = layers * (width * width + width);
 const batch = 4;
 const mixedPrecision = { parameterDtype: 'bf16' } as const;
@@ -21,9 +21,9 @@ export const strategies: Readonly<Record<string, () => Strategy>> = {
 };
 
 const measured = z.object({
-  /** Of the allocator: in use after a step. */
+  /** The bytes that the allocator has in use after a step. */
   statesBytes: z.number(),
-  /** What the collectives of a step carry, as they are counted for a plan. */
+  /** The bytes of a step's collectives, counted in the way in which the plan counts them. */
   stepBytes: z.number(),
   planBytes: z.number(),
 });

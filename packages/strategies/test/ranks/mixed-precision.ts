@@ -16,7 +16,7 @@ const products = { computeDtype: 'bf16' } as const;
 const allInF16 = { computeDtype: 'f16', parameterDtype: 'f16', reduceDtype: 'f32' } as const;
 const f16 = { parameterDtype: 'f16', reduceDtype: 'f32' } as const;
 
-/** A model has a parameter that no loss uses. */
+/** The model has a parameter that no loss uses. */
 const findUnusedParameters = true;
 
 export const variants: Readonly<Record<string, Variant>> = {
@@ -93,7 +93,7 @@ export const variants: Readonly<Record<string, Variant>> = {
   },
 };
 
-/** Every task with every variant on this rank. */
+/** Trains every task with every variant on this rank. */
 export async function main(context: RankContext): Promise<z.infer<typeof results>> {
   await join(context);
   const found: Record<string, Trained> = {};

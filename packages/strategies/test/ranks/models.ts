@@ -1,16 +1,16 @@
 import { fromData, nn, type Tensor } from '@shardwise/core';
 
-/** Items of the batch of all ranks; 1 to 4 ranks share it evenly. */
+/** The number of items in the batch of all ranks. 1 to 4 ranks share it evenly. */
 export const globalBatch = 36;
 
 export interface Task {
   readonly build: () => nn.Module & { forward(x: Tensor): Tensor };
-  /** Of items first to stop of a step's batch. */
+  /** Returns the items from `first` up to `stop` of a step's batch. */
   readonly batch: (step: number, first: number, stop: number) => { x: Tensor; y: Tensor };
   readonly loss: (output: Tensor, y: Tensor) => Tensor;
 }
 
-/** Sizes that no world divides, a parameter of one element, one that is frozen. */
+/** A model whose sizes no world divides, with a parameter of one element and a frozen one. */
 class OddMlp extends nn.Module {
   readonly layers = new nn.ModuleList([
     new nn.Linear(7, 13),
@@ -54,7 +54,7 @@ class Block extends nn.Module {
   }
 }
 
-/** Embedding and head share their weight. */
+/** A model whose embedding and head share a weight. */
 class TinyGpt extends nn.Module {
   readonly tokens = new nn.Embedding(11, 12);
   readonly positions = new nn.Parameter(

@@ -22,14 +22,14 @@ export const options = z.object({
   layers: z.number(),
   width: z.number(),
   kinds: z.array(z.enum(['none', 'host', 'disk'])),
-  /** Of each step: whether a pass before the last one is reduced over the ranks, or waits. */
+  /** For each earlier pass of a step, whether its gradients are reduced over the ranks or wait. */
   earlierPasses: z.array(z.enum(['reduced', 'waiting'])),
 });
 export type Options = z.infer<typeof options>;
 
 export const offloaded = z.object({
   losses: z.array(z.number()),
-  /** High-water mark of the allocator. */
+  /** The high-water mark of the allocator. */
   peakBytes: z.number(),
   residentBytes: z.number(),
 });
@@ -37,7 +37,7 @@ export const results = z.record(z.string(), offloaded);
 
 const batch = 4;
 
-/** Three steps of a chain of layers, with its states on the device, in host memory, and in files. */
+/** Trains a chain of layers for three steps with its states on the device, in host memory and in files. */
 export async function main({
   rank,
   world,
@@ -100,7 +100,7 @@ async function train(
     for (const [index, kind] of earlierPasses.entries()) {
       if (kind === 'waiting') parallel.noSync(() => pass(index + 1));
       else pass(index + 1);
-      // As a program does that reads the loss of each pass.
+      // A program that reads the loss of each pass realizes here.
       await currentSession().realize([]);
     }
     const loss = pass(0);

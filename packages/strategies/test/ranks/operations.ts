@@ -18,7 +18,7 @@ import {
   resultsOf,
 } from '../../../../test/support/recorded-program.ts';
 
-/** Strategies, and whether all ranks are given the whole batch. */
+/** The strategies, and whether all ranks get the whole batch. */
 export const strategies: Readonly<Record<string, { make: () => Strategy; wholeBatch: boolean }>> = {
   DDP: { make: () => ddp(), wholeBatch: false },
   'ZeRO-3': { make: () => zero({ stage: 3 }), wholeBatch: false },
@@ -29,16 +29,18 @@ export const strategies: Readonly<Record<string, { make: () => Strategy; wholeBa
   },
 };
 
-/** Some operations: their inputs in the words of tools/golden-programs.py, and what is computed of them. */
+/** A case with some operations. Its inputs use the notation of tools/golden-programs.py. */
 export interface OperationCase {
   readonly name: string;
   readonly inputs: readonly string[];
   readonly compute: (inputs: readonly Tensor[]) => readonly Tensor[];
 }
 
-/** Cases of one model. */
+/** The number of cases in one model. */
 const part = 60;
-/** By which the items of the batch multiply all that is no integer: exact, so that no rank rounds another way. */
+/**
+ * The factors by which batch items multiply all inputs of floats. They are exact, so that no rank rounds differently.
+ */
 const scales = [1, 0.5];
 
 const matrix = 'f32 3x4 g: 1 -2 0.5 3 0.25 -1.5 2 1 -1 0.75 -0.5 4';
@@ -46,7 +48,7 @@ const other = 'f32 3x4 g: 0.5 1 -2 2 1 0.5 3 -1 0.25 -0.75 1 2';
 const mask = 'bool 3x4: 1 0 1 0 0 0 1 1 1 0 0 1';
 const { functional } = nn;
 
-/** What recorded programs have no words for: rows that only the run counts, and losses. */
+/** Operations that recorded programs cannot describe: those with as many rows as the run finds, and losses. */
 const furtherCases: readonly OperationCase[] = [
   further('maskedSelect', [matrix, mask], (x, m) => x.maskedSelect(m)),
   further('at by a mask', [matrix, 'bool 3: 1 0 1'], (x, m) => x.at(m).square()),
@@ -91,7 +93,7 @@ function further(
   return { name, inputs, compute: (values) => [compute(...values)] };
 }
 
-/** All cases, in parts that one model holds. */
+/** Returns all cases, in groups that fit one model. */
 export function caseParts(): readonly (readonly OperationCase[])[] {
   const recorded = readPrograms(
     new URL('../../../../test/golden/operations.json', import.meta.url),
@@ -106,12 +108,15 @@ export function caseParts(): readonly (readonly OperationCase[])[] {
   return [furtherCases, ...parts];
 }
 
-/** An infinity of one case would be in the gradient of what all cases share. */
+/**
+ * Whether a program has only finite values. An infinity in one case would spread to the gradient of the layers that all
+ * cases share.
+ */
 function isFinite(program: RecordedProgram): boolean {
   return ![...program.in, ...program.out, ...program.grad].some((line) => /inf|nan/.test(line));
 }
 
-/** The inputs of a case that are trained are its parameters. */
+/** A case whose trained inputs are its parameters. */
 class Case extends nn.Module {
   readonly trained: nn.ParameterList;
   readonly #inputs: readonly (Tensor | null)[];
@@ -131,7 +136,10 @@ class Case extends nn.Module {
     this.#compute = compute;
   }
 
-  /** The sum of all results, and of what is trained: DDP asks for a gradient of each parameter. Shape: scale [] -> []. */
+  /**
+   * Returns the sum of all results and of all trained inputs. DDP expects a gradient of each parameter. Shape: scale []
+   * -> [].
+   */
   forward(scale: Tensor): Tensor {
     const trained = [...this.trained];
     const inputs = this.#inputs.map((x) => {
@@ -144,7 +152,7 @@ class Case extends nn.Module {
   }
 }
 
-/** Each case of each item of a batch, on inputs that two layers have scaled. */
+/** Runs each case for each item of a batch. Two layers scale the inputs. */
 export class OperationsModel extends nn.Module {
   readonly up = new nn.Linear(1, 4, { bias: false });
   readonly down = new nn.Linear(4, 1, { bias: false });
@@ -159,7 +167,7 @@ export class OperationsModel extends nn.Module {
     }
   }
 
-  /** Shape: x [B, 1] -> [cases], the mean of the batch. */
+  /** Returns the mean of the batch for each case. Shape: x [B, 1] -> [cases]. */
   forward(x: Tensor): Tensor {
     const factors = this.down.forward(this.up.forward(x));
     const items = Array.from({ length: x.shape[0] ?? 0 }, (_, i) => factors.at(i, 0));
@@ -176,7 +184,7 @@ export const trained = z.object({
 });
 export type Trained = z.infer<typeof trained>;
 
-/** One step of SGD, by which parameters lose their gradients. */
+/** Makes one step of SGD with a learning rate of 1, so that the change of a parameter is its gradient. */
 export async function train(
   model: OperationsModel,
   forward: (x: Tensor) => Tensor,

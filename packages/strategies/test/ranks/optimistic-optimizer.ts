@@ -14,9 +14,9 @@ const trained = z.object({
   losses: z.array(z.number()),
   norms: z.array(z.number()),
   taken: z.array(z.boolean()),
-  /** Of the next loss, and what it follows from; null where losses are not scaled. */
+  /** The state of the loss scaler, which sets the scale of the next loss. Null if losses are not scaled. */
   scaler: z.unknown(),
-  /** Parameters, states and counts of steps at the end, as text of their bytes. */
+  /** The parameters, the states and the step counts at the end, as text of their bytes. */
   states: z.string(),
 });
 
@@ -27,7 +27,7 @@ export const outcome = z.record(
 
 type Trained = z.infer<typeof trained>;
 
-/** Optimizers of which each step is compared. */
+/** Optimizers whose steps are all compared. */
 export const optimizers = {
   SGD: (params) => new optim.SGD(params, { lr: 0.1, momentum: 0.9 }),
   Adam: (params) => new optim.Adam(params, { lr: 0.01 }),
@@ -52,12 +52,12 @@ export interface OptimisticTask {
   readonly maxNorm: number;
   readonly tied?: boolean;
   readonly dropout?: number;
-  /** Whether losses are scaled, by a scale that grows after two steps. Default: false. */
+  /** Whether losses are scaled. The scale grows after two steps. Default: false. */
   readonly scaled?: boolean;
 }
 
 const steps = 6;
-/** Its gradients are NaN. */
+/** The number of the step whose gradients are NaN. */
 const bad = 2;
 
 export async function main(
@@ -116,7 +116,7 @@ async function train(
     (scaler?.scale(own) ?? own).backward();
     losses.push(loss);
     const verdict = await step();
-    // Those in the middle are not asked for before the next pass.
+    // The verdicts of earlier steps are not read before the next pass.
     if (index >= steps - 2) verdicts.push(verdict());
     for (const group of optimizer.paramGroups) group.lr *= 0.9;
   }

@@ -21,12 +21,12 @@ import { loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardw
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 
-/** Updates before the checkpoint, and after it. */
+/** The numbers of updates before and after the checkpoint. */
 const [before, after] = [4, 5];
-/** Items of the batch of all ranks. */
+/** The number of items in the batch of all ranks. */
 const globalBatch = 12;
 
-/** With blocks that parts of parameters cut. */
+/** AdamW8bit with blocks that the parts of parameters cut. */
 class Small8bit extends optim.AdamW8bit {
   constructor(
     params: optim.OptimizerInput<optim.AdamSettings>,
@@ -36,7 +36,7 @@ class Small8bit extends optim.AdamW8bit {
   }
 }
 
-/** Leaves vectors as they are. */
+/** Muon that leaves vectors unchanged. */
 class MatricesByMuon extends optim.Muon {
   constructor(
     params: optim.OptimizerInput<optim.MuonSettings>,
@@ -102,7 +102,7 @@ export const variants = {
 } as const satisfies Record<string, Variant>;
 export type VariantName = keyof typeof variants;
 
-/** An optimizer under a strategy: 1-bit Adam averages by itself. */
+/** An optimizer under a strategy. */
 export interface Case {
   readonly optimizer: OptimizerName;
   readonly variant: VariantName;
@@ -118,7 +118,7 @@ export const cases: readonly Case[] = names(optimizers).flatMap((optimizer) =>
 );
 export const keyOf = ({ optimizer, variant }: Case): string => `${optimizer}, ${variant}`;
 
-/** Under which strategy a case goes on on another number of ranks. */
+/** The strategy under which a case continues on another number of ranks. */
 export function otherVariant({ optimizer, variant }: Case): VariantName {
   const possible = cases.filter((each) => each.optimizer === optimizer);
   const index = possible.findIndex((each) => each.variant === variant);
@@ -129,14 +129,17 @@ export const task = z.object({ directory: z.string(), saves: z.boolean() });
 export const results = z.record(
   z.string(),
   z.object({
-    /** Losses of the updates after the checkpoint, without and with it, and with state dicts. */
+    /** The losses of the updates after the checkpoint: without a checkpoint, with it, and with state dicts. */
     uninterrupted: z.array(z.number()),
     resumed: z.array(z.number()),
     remembered: z.array(z.number()),
   }),
 );
 
-/** Ranks that save go on from their own checkpoints; others from those under another strategy. */
+/**
+ * Ranks that save continue from their own checkpoints. Other ranks continue from checkpoints that another strategy
+ * saved.
+ */
 export async function main(context: RankContext): Promise<z.infer<typeof results>> {
   const { group } = await join(context);
   const { directory, saves } = task.parse(context.data);
@@ -192,7 +195,7 @@ interface HasStateDict {
   loadStateDict(dict: unknown): void;
 }
 
-/** Of those that have a state dict on every rank. */
+/** Copies the state dict, if the optimizer has one on every rank. */
 async function copyStates(from: object, to: object): Promise<void> {
   const [source, target] = [from, to].map((each): HasStateDict | null => {
     const inner = each instanceof OffloadedOptimizer ? each.optimizer : each;

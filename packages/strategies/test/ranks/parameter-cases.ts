@@ -4,7 +4,7 @@ import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 
-/** Without `findUnusedParameters` where all are used, as users have it. */
+/** The strategies. DDP has no `findUnusedParameters` if all parameters are used, as in user code. */
 export const strategies: Readonly<Record<string, (allUsed: boolean) => Strategy>> = {
   DDP: (allUsed) => ddp({ findUnusedParameters: !allUsed }),
   'ZeRO-1': () => zero({ stage: 1 }),
@@ -13,14 +13,14 @@ export const strategies: Readonly<Record<string, (allUsed: boolean) => Strategy>
   FSDP: () => fsdp({ unitOf: ofLayer }),
 };
 
-/** Layers are units of their own. */
+/** Makes each layer a unit. */
 function ofLayer(name: string): string {
   return name.includes('.') ? name.slice(0, name.lastIndexOf('.')) : '';
 }
 
 type Net = nn.Module & { forward(x: Tensor): Tensor };
 
-/** Two layers of 7, 5 and 1: neither rows nor elements are divided by 2, 3 or 4. */
+/** Two layers with the sizes 7, 5 and 1. Neither their rows nor their elements can be divided by 2, 3 or 4. */
 class Odd extends nn.Module {
   readonly up = new nn.Linear(7, 5);
   readonly down = new nn.Linear(5, 1);
@@ -31,7 +31,7 @@ class Odd extends nn.Module {
   }
 }
 
-/** A scale without dims, a shift of one element. */
+/** A model with a scale without dims and a shift of one element. */
 class Tiny extends nn.Module {
   readonly layer = new nn.Linear(7, 2, { bias: false });
   readonly scale = new nn.Parameter(Float32Array.of(1.5), []);
@@ -43,7 +43,7 @@ class Tiny extends nn.Module {
   }
 }
 
-/** The weight of one layer, whole, and the bias of another do not train. */
+/** A model in which one whole layer and the bias of another layer do not train. */
 class Frozen extends Odd {
   readonly first = new nn.Linear(7, 7);
 
@@ -59,7 +59,7 @@ class Frozen extends Odd {
   }
 }
 
-/** Two layers, of two units, have one weight. */
+/** Two layers in different units share one weight. */
 class Tied extends nn.Module {
   readonly first = new nn.Linear(7, 7);
   readonly second = new nn.Linear(7, 7);
@@ -101,13 +101,13 @@ export const models: Readonly<Record<string, () => Net>> = {
 export const outcome = z.object({
   losses: z.array(z.number()),
   parameters: z.record(z.string(), z.array(z.number())),
-  /** What the model had at the start and has at the end. */
+  /** The names of values that are the same at the start and at the end. */
   unchanged: z.array(z.string()),
 });
 export type Outcome = z.infer<typeof outcome>;
 export const outcomes = z.record(z.string(), outcome);
 
-/** Items of the batch of all ranks; 1 to 4 ranks share it evenly. */
+/** The number of items in the batch of all ranks. 1 to 4 ranks share it evenly. */
 const globalBatch = 12;
 
 export async function main(context: RankContext): Promise<z.infer<typeof outcomes>> {
@@ -129,13 +129,13 @@ export async function main(context: RankContext): Promise<z.infer<typeof outcome
   return found;
 }
 
-/** On one rank, without a strategy. */
+/** Trains on one rank without a strategy. */
 export function trainAlone(name: string): Promise<Outcome> {
   const model = filled(models[name]?.() ?? new Odd());
   return train(model, (x) => model.forward(x), 0, 1);
 }
 
-/** The same on every rank, and no drawn numbers. */
+/** Fills a model with values that are the same on every rank and are not drawn. */
 function filled(model: Net): Net {
   let index = 0;
   noGrad(() => {
@@ -153,7 +153,7 @@ async function train(
   rank: number,
   size: number,
 ): Promise<Outcome> {
-  // Without weight decay: to ddp, what no rank uses has a gradient of zeros.
+  // There is no weight decay, because under ddp a parameter that no rank uses has a gradient of zeros.
   const optimizer = new optim.Adam(model.parameters(), { lr: 0.05 });
   const before = await parametersOf(model);
   const share = globalBatch / size;

@@ -9,7 +9,7 @@ const steps = 4;
 
 const data = z.object({
   secret: z.string(),
-  /** The addresses of servers, by the name of what trains on them. */
+  /** The addresses of servers, by the name of the training that uses them. */
   servers: z.record(z.string(), z.array(z.object({ host: z.string(), port: z.number() }))),
 });
 
@@ -34,7 +34,7 @@ const optimizers = {
     ]),
 } as const;
 
-/** The parameters after each step, under `ddp` and on servers. */
+/** Returns the parameters after each step, under `ddp` and on servers. */
 export async function main(context: RankContext): Promise<Record<string, number[][]>> {
   await join(context);
   const { secret, servers } = data.parse(context.data);
@@ -56,7 +56,7 @@ async function train(
   make: (model: nn.Module) => optim.Optimizer,
   strategy: Parameters<typeof parallelize>[1],
 ): Promise<number[][]> {
-  // The servers begin with the values of worker 0.
+  // The servers start with the values of worker 0.
   manualSeed(strategy.name === 'ddp' ? 1 : 1 + rank);
   const model = new Mlp();
   const parallel = await parallelize(model, strategy);

@@ -19,18 +19,18 @@ import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join as joinWorld } from '../../../../test/ranks/join.ts';
 
-/** What one rank has seen. */
+/** The observations of one rank. */
 export const passObservations = z.object({
-  /** Names of parameters by bucket: as made, and after one, two and three steps. */
+  /** The names of the parameters in each bucket: at first, and after one, two and three steps. */
   buckets: z.record(z.string(), z.array(z.array(z.array(z.string())))),
-  /** Gradients of the third step, by parameter: all elements are equal. */
+  /** The gradients of the third step, by parameter. All elements of a gradient are equal. */
   gradients: z.record(z.string(), z.number()),
-  /** Where every pass uses one of two parameters; and what passes that differ threw. */
+  /** The gradients when every pass uses one of two parameters, and the errors of passes that use another one. */
   staticGraph: z.object({
     gradients: z.record(z.string(), z.number().nullable()),
     errors: z.array(z.object({ code: z.string(), message: z.string() })),
   }),
-  /** Of one forward pass. */
+  /** The buffers after one forward pass, and the number of its collectives. */
   buffers: z.object({
     collectives: z.number(),
     values: z.record(z.string(), z.array(z.number())),
@@ -39,7 +39,7 @@ export const passObservations = z.object({
 
 export type PassObservations = z.infer<typeof passObservations>;
 
-/** Uses its layers in another order than that of their declaration. */
+/** A model that uses its layers in another order than it declares them. */
 class Tangled extends nn.Module {
   readonly last = new nn.Linear(2, 2, { bias: false });
   readonly first = new nn.Linear(2, 2, { bias: false });
@@ -62,7 +62,7 @@ class Tangled extends nn.Module {
   }
 }
 
-/** Names of the parameters whose gradients leave together, in the order in which they leave. */
+/** Returns the names of parameters whose gradients are reduced together, in the order in which they are reduced. */
 function bucketsOf({ plan }: { readonly plan: ModelPlan }): (readonly string[])[] {
   return stepsOf(plan, steps.reduce).map(({ data }) => data.parameters);
 }
@@ -82,7 +82,7 @@ async function buckets(rank: number): Promise<Pick<PassObservations, 'buckets' |
     const seen = [bucketsOf(parallel)];
     for (let step = 0; step < 3; step++) {
       optimizer.zeroGrad();
-      // Rank 0 decides, whatever order the others have.
+      // Rank 0's order counts, whatever the order of the other ranks.
       parallel
         .forward(ones([1, 2]).mul(rank + 1), rank > 0)
         .sum()
@@ -100,7 +100,7 @@ async function buckets(rank: number): Promise<Pick<PassObservations, 'buckets' |
   return { buckets: found, gradients };
 }
 
-/** Adds the sums of two weights, or one of them. */
+/** A model that adds the sums of two weights, or takes one of them. */
 class Pair extends nn.Module {
   readonly a = new nn.Linear(2, 2, { bias: false });
   readonly b = new nn.Linear(2, 2, { bias: false });
@@ -148,7 +148,7 @@ async function staticGraph(rank: number): Promise<PassObservations['staticGraph'
   return { gradients, errors };
 }
 
-/** Buffers of two dtypes. */
+/** A model with buffers of two dtypes. */
 class Buffers extends nn.Module {
   readonly linear = new nn.Linear(2, 2);
   readonly mean = new nn.BufferTensor(Float32Array.of(0, 0), [2]);

@@ -8,7 +8,7 @@ import { z } from 'zod';
 export const layers = 20;
 export const batch = 8;
 
-/** How the model is made to lie; `layerBytes` are those of one layer. */
+/** The strategies of the model's states. `layerBytes` is the size of one layer. */
 export const strategies: Readonly<Record<string, (layerBytes: number) => Strategy>> = {
   DDP: () => ddp(),
   'ZeRO-1': (layerBytes) => zero({ stage: 1, bucketBytes: layerBytes }),
@@ -18,11 +18,11 @@ export const strategies: Readonly<Record<string, (layerBytes: number) => Strateg
   'FSDP bf16': () => fsdp({ mixedPrecision: { parameterDtype: 'bf16' } }),
 };
 
-/** Of the allocator of one rank. */
+/** The memory of one rank's allocator. */
 export const memory = z.object({
-  /** In use after a step: parameters, gradients, moments. */
+  /** The bytes of parameters, gradients and moments in use after a step. */
   statesBytes: z.number(),
-  /** The most that was in use at once in the third step. */
+  /** The most bytes in use at once in the third step. */
   peakBytes: z.number(),
 });
 export const memories = z.record(z.string(), memory);
@@ -37,7 +37,7 @@ export async function main({
   if (region === undefined) throw new RangeError(`no region for rank ${rank}`);
   const found: Record<string, z.infer<typeof memory>> = {};
   for (const [name, strategy] of Object.entries(strategies)) {
-    // An allocator of its own for each, so that its high-water mark begins at zero.
+    // Each measurement has its own allocator, so its high-water mark begins at zero.
     const device = await cpu({ memory: world.memory, ...region });
     setRank({ device, mesh: new LineMesh('dp', group) });
     const model = new nn.Sequential(

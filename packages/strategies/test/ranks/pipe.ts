@@ -8,7 +8,7 @@ const numbers = z.array(z.number());
 
 export const found = z.object({ output: numbers, alone: numbers, held: z.array(z.string()) });
 
-/** PyTorch's example of Pipe. */
+/** Runs PyTorch's example of Pipe. */
 export async function main(context: RankContext): Promise<z.infer<typeof found>> {
   await join(context, 'interpreter', 'pp');
   const fc1 = new nn.Linear(16, 8);

@@ -26,35 +26,40 @@ import { Language, languageBatch, languageLoss } from './pipeline-models.ts';
 const numbers = z.array(z.number());
 
 export const behaviour = z.object({
-  /** Of one step in training, and of evaluations before and after it: piped, alone. */
+  /** Evaluations before and after one training step: in the pipeline and on one rank. */
   evaluation: z.object({
     before: numbers,
     after: numbers,
     outputs: z.object({ own: z.string(), shared: numbers, alone: numbers }),
   }),
-  /** Ids that follow a prompt: piped, alone. */
+  /** The ids that follow a prompt: in the pipeline and on one rank. */
   generation: z.object({ piped: numbers, alone: numbers }),
-  /** Gradients of two passes: added up, of the sum of losses, alone. */
+  /** The gradients of two passes: accumulated, of the sum of the losses, and on one rank. */
   passes: z.object({ apart: numbers, together: numbers, alone: numbers }),
-  /** Whether a step with a loss that overflows was taken, and one after it. */
+  /** Whether the optimizer took a step whose loss overflows, and the step after it. */
   scaled: z.object({ overflow: z.boolean(), finite: z.boolean(), scales: numbers }),
-  /** Running means: piped, alone. */
+  /** The running means: in the pipeline and on one rank. */
   buffers: z.object({ piped: numbers, alone: numbers }),
-  /** Those that move once a pass, and what they would be of all rows that came to each norm. */
+  /** Running means that change once per pass, and the expected means of all rows that reached each norm. */
   deferred: z.object({ piped: numbers, expected: numbers }),
-  /** Losses of a model that makes its own, with a loss in its first stage, weighted by tokens. */
+  /**
+   * The losses of a model that computes its own loss. It includes a loss of its first stage and is weighted by tokens.
+   */
   ownLoss: z.object({ piped: numbers, alone: numbers }),
-  /** Gradients that there are where the first stage is frozen. */
+  /** The names of the gradients that exist when the first stage is frozen. */
   frozen: z.array(z.string()),
-  /** Losses of a next step: on, of a pipeline cut elsewhere that loaded it, and alone. */
+  /**
+   * The losses of a further step: in the same pipeline, in a pipeline with another cut that loaded the checkpoint, and
+   * on one rank.
+   */
   checkpoints: z.object({ on: z.number(), elsewhere: z.number(), alone: z.number() }),
-  /** Of the optimizer's state dict: names of parameters. */
+  /** The names of the parameters in the optimizer's state dict, and losses after it is loaded. */
   states: z.object({ saved: z.array(z.string()), reloaded: z.number(), on: z.number() }),
-  /** What is said of losses that are not finite, by the module whose weight is not. */
+  /** The errors about losses that are not finite, by the module whose weight is not finite. */
   faults: z.record(z.string(), z.array(z.string())),
-  /** Norms of gradients, piped and alone, by what is frozen and the schedule. */
+  /** The norms of gradients in the pipeline and on one rank, by what is frozen and by schedule. */
   sparse: z.record(z.string(), numbers),
-  /** Plans made by steps 3 and later. */
+  /** The number of plans made by steps 3 and later. */
   plans: z.number(),
   errors: z.record(z.string(), z.string()),
 });
@@ -110,7 +115,7 @@ async function evaluation(): Promise<Behaviour['evaluation']> {
   return { before, after, outputs: { own, shared: values(shared), alone: values(expected) } };
 }
 
-/** Each id is what the model has for the likeliest behind those before it. */
+/** Each id is the one that the model finds likeliest after those before it. */
 async function generation(): Promise<Behaviour['generation']> {
   const generate = async (next: (ids: Tensor) => Promise<Tensor>): Promise<number[]> => {
     const ids = [1];
@@ -177,7 +182,7 @@ async function scaled(): Promise<Behaviour['scaled']> {
   return { overflow, finite, scales: [between, scaler.lossScale] };
 }
 
-/** Batch norms in both stages, and a layer without parameters between. */
+/** A model with batch norms in both stages and layers without parameters between them. */
 class Norms extends nn.Module {
   readonly layers = new nn.Sequential(
     new nn.Linear(3, 4),
@@ -215,7 +220,7 @@ async function buffers(): Promise<Behaviour['buffers']> {
   return { piped: await read(model.module), alone: await read(reference) };
 }
 
-/** Of unequal microbatches, which are normalised one by one. */
+/** Trains with microbatches of different sizes, each normalised by itself. */
 async function deferred(): Promise<Behaviour['deferred']> {
   const x = tensor([1, 2, 3, 4, 7].map((row) => [row, row * row, 1 / row]));
   const loss = (output: Tensor): Tensor => output.square().mean();
@@ -240,7 +245,7 @@ async function deferred(): Promise<Behaviour['deferred']> {
   return { piped, expected };
 }
 
-/** Returns its loss: of the classes of tokens, and a penalty that its first stage makes. */
+/** A model that returns its loss: of the classes of tokens, and a penalty from its first stage. */
 class OwnLoss extends nn.Module {
   readonly inner = new Language();
 
@@ -378,7 +383,10 @@ async function plans(): Promise<number> {
   return statistics().plansMade - before;
 }
 
-/** Its weight is used twice in its first stage; two have no parameters, and others may be frozen. */
+/**
+ * A model that uses one weight twice in its first stage. Two of its modules have no parameters, and others may be
+ * frozen.
+ */
 class Sparse extends nn.Module {
   readonly twice = new nn.Linear(3, 3);
   readonly tanh = new nn.Tanh();
@@ -492,7 +500,7 @@ async function errors(rank: number): Promise<Record<string, string>> {
   };
 }
 
-/** Takes values of any shape. */
+/** A module that accepts inputs of any shape. */
 class Factor extends nn.Module {
   readonly factor = new nn.Parameter(Float32Array.of(2), []);
 
@@ -502,7 +510,7 @@ class Factor extends nn.Module {
   }
 }
 
-/** Its first stage makes another shape on each rank. */
+/** A model whose first stage has an output of another shape on each rank. */
 class Differing extends nn.Module {
   readonly first = new nn.Linear(5, 5);
   readonly second = new Factor();
@@ -528,7 +536,7 @@ async function stagesThatDiffer(rank: number, x: Tensor, y: Tensor): Promise<str
   return messageOf(() => optimizer.step());
 }
 
-/** Runs two of its blocks again in backward. */
+/** A model that recomputes two of its blocks in backward. */
 class Checkpointed extends nn.Module {
   readonly blocks = new nn.Sequential(new nn.Linear(5, 5), new nn.Linear(5, 5));
 

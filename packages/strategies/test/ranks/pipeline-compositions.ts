@@ -28,13 +28,13 @@ import { beside } from './beside.ts';
 import { Language, languageBatch, languageLoss } from './pipeline-models.ts';
 
 export const trained = z.object({
-  /** Of each step, and of an evaluation. */
+  /** The losses of each step, and of an evaluation. */
   losses: z.array(z.number()),
-  /** Of the gradients of a step, before they are clipped. */
+  /** The norms of a step's gradients before clipping. */
   norms: z.array(z.number()),
   /** The sum of squares of each whole parameter at the end. */
   parameters: z.array(z.number()),
-  /** Of how many parameters this rank keeps states. */
+  /** The number of parameters whose states this rank keeps. */
   held: z.number(),
 });
 
@@ -54,11 +54,11 @@ const layers = {
 export interface CompositionTask {
   readonly axes: readonly MeshAxis[];
   readonly names: readonly string[];
-  /** Default: in the middle. */
+  /** The modules where the model is cut. Default: in the middle. */
   readonly cut?: readonly string[];
-  /** Whether ranks step ahead of the norm. Default: false. */
+  /** Whether ranks make optimizer steps before they know the norm. Default: false. */
   readonly ahead?: boolean;
-  /** Whether the head's weight is the embedding's. Default: false. */
+  /** Whether the head and the embedding share a weight. Default: false. */
   readonly tied?: boolean;
 }
 
@@ -132,7 +132,7 @@ async function train(
   };
   for (let step = 0; step < steps; step++) {
     optimizer.zeroGrad();
-    // Of two batches, of which the first one's gradients stay on this rank.
+    // A step has two batches. The gradients of the first one stay on this rank.
     if (model === null) backward(steps + step);
     else model.noSync(() => backward(steps + step));
     const loss = backward(step);
@@ -162,7 +162,7 @@ async function train(
   return { losses, norms, parameters, held };
 }
 
-/** Over the batches of a step. */
+/** Returns the mean over the batches of a step. */
 function meanOf(loss: Tensor, shares: number): Tensor {
   if (shares === 1) return loss;
   return noGrad(() => allReduce(loss.detach(), 'dp', { reduce: 'avg' }));

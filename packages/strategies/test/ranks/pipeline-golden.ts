@@ -16,7 +16,7 @@ export interface GoldenTask {
 
 const sizes = { blocks: 4, width: 6, rows: 8, microbatches: 4 };
 
-/** What tools/golden-pipelines.py computes, of which each rank gives the gradients that it has. */
+/** Computes what tools/golden-pipelines.py computes. Each rank returns the gradients that it has. */
 export async function main(
   context: RankContext<unknown, readonly GoldenTask[]>,
 ): Promise<z.infer<typeof computed>[]> {

@@ -12,17 +12,17 @@ import { join } from '../../../../test/ranks/join.ts';
 import { Language, languageBatch, languageLoss } from './pipeline-models.ts';
 
 export const measured = z.object({
-  /** What the rank was told that modules cost, as JSON. */
+  /** The costs of modules that the rank was told, as JSON. */
   costs: z.string(),
   alone: z.array(z.number()),
-  /** Losses by how the model is cut. */
+  /** The losses, by the way in which the model is cut. */
   piped: z.record(z.string(), z.array(z.number())),
   explained: z.string(),
 });
 
 const rows = 8;
 
-/** Trains a model whose costs were measured, cut by them and with a schedule that follows from them. */
+/** Trains a model whose costs were measured. Its cut and its schedule follow from these costs. */
 export async function main(context: RankContext): Promise<z.infer<typeof measured>> {
   await join(context, 'cpu', 'pp');
   const { ids, targets } = languageBatch(0, 2);

@@ -1,6 +1,6 @@
 import { arange, nn, type Tensor } from '@shardwise/core';
 
-/** Letters: B rows, T tokens, C channels, V vocabulary. */
+/** The letters in shapes are B rows, T tokens, C channels and V words of the vocabulary. */
 const sizes = { vocabulary: 11, tokens: 5, channels: 8 };
 
 /** A residual block with dropout. Shape: x [B, T, C] -> [B, T, C]. */
@@ -23,13 +23,13 @@ class Block extends nn.Module {
 
 export interface LanguageOptions {
   readonly dropout?: number;
-  /** Whether the head's weight is the embedding's. */
+  /** Whether the head and the embedding share a weight. */
   readonly tied?: boolean;
-  /** Whether the last blocks add what the first ones made, and a mask that all read. */
+  /** Whether the last blocks add the outputs of the first ones, and a mask that all blocks read. */
   readonly skips?: boolean;
 }
 
-/** Four blocks between an embedding and a head. */
+/** A model with four blocks between an embedding and a head. */
 export class Language extends nn.Module {
   readonly tokens = new nn.Embedding(sizes.vocabulary, sizes.channels);
   readonly positions = new nn.Embedding(sizes.tokens, sizes.channels);
@@ -70,7 +70,7 @@ export function languageLoss(logits: Tensor, targets: Tensor): Tensor {
   return nn.functional.crossEntropy(logits.reshape([-1, sizes.vocabulary]), targets.reshape([-1]));
 }
 
-/** Ids and targets of a step, the same on all ranks. */
+/** The ids and targets of a step. They are the same on all ranks. */
 export function languageBatch(
   step: number,
   rows: number,

@@ -7,10 +7,10 @@ import { Language, languageBatch, languageLoss } from './pipeline-models.ts';
 
 export const trained = z.object({
   losses: z.array(z.number()),
-  /** Whether each step was taken, and the scale of losses after it. */
+  /** Whether each step was taken, and the loss scale after it. */
   taken: z.array(z.boolean()),
   scales: z.array(z.number()),
-  /** What goes from a stage to the next one for a microbatch, in bytes. */
+  /** The bytes that a stage sends to the next one for each microbatch. */
   sentBytes: z.number(),
 });
 
@@ -26,7 +26,7 @@ const microbatches = 2;
 const rows = 4;
 const steps = 6;
 
-/** Trains in a dtype, with a scale at which the first steps overflow in f16, on one rank and in stages. */
+/** Trains in a dtype on one rank and in stages. With the loss scale, the first steps overflow in f16. */
 export async function main(
   context: RankContext<unknown, Readonly<Record<string, PrecisionTask>>>,
 ): Promise<z.infer<typeof outcome>> {

@@ -31,7 +31,7 @@ export const outcome = z.record(
 
 const steps = 3;
 
-/** Trains as one rank that accumulates microbatches would, and as a pipeline. */
+/** Trains as a pipeline, and as one rank that accumulates microbatches. */
 export async function main(
   context: RankContext<unknown, Readonly<Record<string, PipelineTask>>>,
 ): Promise<z.infer<typeof outcome>> {

@@ -22,15 +22,15 @@ import { joinMesh, sumOverRanks, values } from './distributed-tensor-values.ts';
 
 export interface Outcome {
   readonly name: string;
-  /** Of the whole tensor, before and after. */
+  /** The error of the whole tensor after redistribution. */
   readonly valueError: number;
   readonly analytic: number;
   readonly numeric: number;
 }
 
 /**
- * All layouts of a matrix on a mesh: each axis on a dim, in either order, partial or nowhere, or one of them
- * row by row after the others.
+ * Returns all layouts of a matrix on a mesh. Each axis is on a dim (in either order), partial or nowhere, or one axis
+ * shards row by row after the others.
  */
 export function allLayouts(axes: readonly string[]): readonly Layout[] {
   const flat = axes.flatMap((axis) =>
@@ -61,13 +61,13 @@ function dimLayouts(axes: readonly string[]): readonly Layout[] {
   );
 }
 
-/** The shape of the tensor, and the mesh: its ranks in a line, or in two axes. */
+/** The shape of the tensor and the mesh, whose ranks form one axis or two. */
 export const task = z.object({
   shape: z.array(z.number()),
   axes: z.array(z.object({ name: z.string(), size: z.number() })),
 });
 
-/** Directional derivatives of a function of the whole tensor, by the graph and by central differences. */
+/** Compares directional derivatives of a function of the whole tensor: by autograd and by central differences. */
 export async function main(context: RankContext): Promise<readonly Outcome[]> {
   const { shape, axes } = task.parse(context.data);
   const group = await joinMesh(context, axes);
@@ -76,7 +76,7 @@ export async function main(context: RankContext): Promise<readonly Outcome[]> {
   const terms: Terms[] = [];
   for (const from of layouts) {
     for (const to of layouts) {
-      // Both axes have two ranks, so what differs in their names only is one case.
+      // Both axes have two ranks, so cases that differ only in the axes' names count as one.
       if (seen.has(JSON.stringify([swapped(from), swapped(to)]))) continue;
       seen.add(JSON.stringify([from, to]));
       terms.push(await termsOf(shape, from, to));
@@ -101,22 +101,22 @@ export async function main(context: RankContext): Promise<readonly Outcome[]> {
   });
 }
 
-/** With the names of the two axes exchanged. */
+/** The layout with the names of the two axes exchanged. */
 function swapped({ dims, partial, flat }: Layout): Layout {
   const other = (axis: string): string => (axis === 'a' ? 'b' : 'a');
   const own = { dims: dims.map((axes) => axes.map(other)), partial: partial.map(other) };
   return flat === undefined ? own : { ...own, flat: flat.map(other) };
 }
 
-/** This rank's terms of an outcome's sums. */
+/** This rank's terms of the sums in an outcome. */
 type Terms = Outcome;
 
-/** The same for ranks that have the same by the layout: those at one place of its axes. */
+/** Returns a number that is the same for ranks with the same part, which are at one place of the layout's axes. */
 function placeOf(layout: Layout, mesh: Mesh): number {
   return axesOfLayout(layout).reduce((place, axis) => place * 7 + mesh.coordinate(axis) + 1, 1);
 }
 
-/** Ranks with the same part. */
+/** The number of ranks with the same part. */
 function copies(layout: Layout, mesh: Mesh): number {
   const used = new Set(axesOfLayout(layout));
   return mesh.axes.reduce(
@@ -133,7 +133,7 @@ async function termsOf(shape: Shape, from: Layout, to: Layout): Promise<Terms> {
   const base = values(count, 10 + place);
   const direction = values(count, 1000 + place);
 
-  /** This rank's term of a function of the whole that is linear where the result is a partial sum. */
+  /** This rank's term of a function of the whole tensor. It is linear if the result is a partial sum. */
   const loss = (local: Tensor): Tensor => {
     const y = fromLocal(local, from, shape).redistribute(to).toLocal();
     const weights = partOf(shape, to, mesh);
@@ -163,7 +163,7 @@ async function termsOf(shape: Shape, from: Layout, to: Layout): Promise<Terms> {
   };
 }
 
-/** This rank's part of weights of the whole. */
+/** Returns this rank's part of weights for the whole tensor. */
 function partOf(shape: Shape, layout: Layout, mesh: Mesh): Tensor {
   const place = (axis: string): { size: number; rank: number } => mesh.group(axis);
   const count = shape.reduce((product, size) => product * size, 1);

@@ -39,7 +39,7 @@ import { join } from '../../../../test/ranks/join.ts';
 import { batchOf, Gpt, GridGpt, sizes } from './grid-table.ts';
 import { groupsOf, half, type lossesSchema } from './reshard.ts';
 
-/** What trains: the ranks' part of the model, and the loss of this rank's part of a step's batch. */
+/** A training: the rank's part of the model, and the loss of its part of a step's batch. */
 export interface Training {
   readonly model: nn.Module;
   readonly loss: (step: number) => Tensor;
@@ -48,7 +48,7 @@ export interface Training {
 export interface LayoutCase {
   readonly axes: readonly MeshAxis[];
   readonly prepare: (model: Gpt) => Promise<Training>;
-  /** Whether the optimizer shares out whole parameters over `dp`. */
+  /** Whether the optimizer shards whole parameters over `dp`. */
   readonly zeroRedundancy?: boolean;
 }
 
@@ -64,7 +64,7 @@ function axesOf(ranks: Readonly<Record<string, number>>): MeshAxis[] {
   return Object.entries(ranks).map(([name, size]) => ({ name, size }));
 }
 
-/** Each rank along `replicas` and `dp` has its part of the batch. */
+/** A case in which each rank along `replicas` and `dp` has a part of the batch. */
 function over(ranks: Readonly<Record<string, number>>, strategy: Strategy): LayoutCase {
   return {
     axes: axesOf(ranks),
@@ -87,7 +87,7 @@ function over(ranks: Readonly<Record<string, number>>, strategy: Strategy): Layo
   };
 }
 
-/** Stages along `pp`; each rank along `dp` has its part of the batch. */
+/** A case with stages along `pp`. Each rank along `dp` has a part of the batch. */
 function inStages(
   ranks: Readonly<Record<string, number>>,
   around: Around,
@@ -189,12 +189,12 @@ export function ranksOf(layout: LayoutName): number {
 
 const jobSchema = z.object({
   layout: z.custom<LayoutName>((value) => layoutNames.some((name) => name === value)),
-  /** Folder to continue from, or to save to. */
+  /** The folder to continue from. `to` is the folder to save to. */
   from: z.string().optional(),
   to: z.string().optional(),
 });
 
-/** By job, the losses of this rank's part of each batch. */
+/** Returns the losses of this rank's part of each batch, by job. */
 export async function main(context: RankContext): Promise<z.infer<typeof lossesSchema>> {
   const { group } = await join(context);
   const device = currentSession().backend;
@@ -202,12 +202,12 @@ export async function main(context: RankContext): Promise<z.infer<typeof lossesS
   const results: number[][] = [];
   for (const { layout, from, to } of z.array(jobSchema).parse(context.data)) {
     const { axes, prepare, zeroRedundancy = false }: LayoutCase = layouts[layout];
-    // A world has room for so many groups only.
+    // A world only has room for a limited number of groups, so groups are reused.
     const key = JSON.stringify(axes);
     const mesh = meshes.get(key) ?? (await createMesh(group, axes));
     meshes.set(key, mesh);
     setRank({ device, mesh });
-    // What is not loaded must show.
+    // The seed differs, so that a value that was not loaded shows.
     manualSeed(from === undefined ? 0 : 1);
     const { model, loss } = await prepare(new Gpt());
     const groups = groupsOf(model, from !== undefined);
@@ -227,12 +227,12 @@ export async function main(context: RankContext): Promise<z.infer<typeof lossesS
   return results;
 }
 
-/** Where the model is before its first update. */
+/** Returns the checkpoint of the model before its first update. */
 export function initialOf(folder: string): string {
   return `${folder}-initial`;
 }
 
-/** Both halves on one rank, without any strategy or checkpoint. */
+/** Runs both halves on one rank without a strategy or checkpoint. */
 export async function trainAlone(): Promise<readonly number[]> {
   manualSeed(0);
   const model = new Gpt();

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 import { globalBatch, type Task, type TaskName, taskNames, tasks } from './models.ts';
 
-/** Updates before the checkpoint, and after it. */
+/** The number of updates before the checkpoint, and after it. */
 export const half = 10;
 
 const strategies = {
@@ -15,7 +15,7 @@ const strategies = {
   'ZeRO-2': () => zero({ stage: 2 }),
   'ZeRO-3': () => zero({ stage: 3 }),
   FSDP: () => fsdp(),
-  // Beside an optimizer that shares out whole parameters.
+  // This case has an optimizer that shards whole parameters.
   ZeroRedundancyOptimizer: () => ddp({ findUnusedParameters: true }),
 } as const satisfies Record<string, () => Strategy>;
 
@@ -27,21 +27,21 @@ export const strategyNames: readonly StrategyName[] = Object.keys(strategies).fi
 const jobSchema = z.object({
   task: z.custom<TaskName>((value) => taskNames.some((name) => name === value)),
   strategy: z.custom<StrategyName>((value) => strategyNames.some((name) => name === value)),
-  /** Folder to continue from, or to save to. */
+  /** The folder to continue from. `to` is the folder to save to. */
   from: z.string().optional(),
   to: z.string().optional(),
 });
-/** Half of a training: the first one, which ends with a save, or the second one. */
+/** Half of a training. The first half ends with a save, and the second continues from it. */
 export type Job = z.infer<typeof jobSchema>;
 
-/** By job, the losses of this rank's part of each batch. */
+/** The losses of this rank's part of each batch, by job. */
 export const lossesSchema = z.array(z.array(z.number()));
 
 export async function main(context: RankContext): Promise<z.infer<typeof lossesSchema>> {
   const { group } = await join(context);
   const results: number[][] = [];
   for (const { task, strategy, from, to } of z.array(jobSchema).parse(context.data)) {
-    // What is not loaded must show.
+    // The seed differs, so that a value that was not loaded shows.
     manualSeed(from === undefined ? 0 : 1);
     const model = tasks[task].build();
     const parallel = await parallelize(model, strategies[strategy]());
@@ -67,7 +67,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof lossesS
   return results;
 }
 
-/** Both halves on one rank, without any strategy or checkpoint. */
+/** Runs both halves on one rank without a strategy or checkpoint. */
 export async function trainAlone(name: TaskName): Promise<readonly number[]> {
   manualSeed(0);
   const task: Task = tasks[name];
@@ -76,7 +76,7 @@ export async function trainAlone(name: TaskName): Promise<readonly number[]> {
   return train(task, optimizer, (x) => model.forward(x), [0, 2 * half], [0, globalBatch]);
 }
 
-/** With `other`, they stand in another order and have settings that must be overwritten. */
+/** Returns the parameter groups. With `other`, they are in another order, and their settings must be overwritten. */
 export function groupsOf(
   model: nn.Module,
   other: boolean,

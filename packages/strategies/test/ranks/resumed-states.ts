@@ -20,19 +20,19 @@ import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 import { globalBatch, tasks } from './models.ts';
 
-/** Updates before the checkpoint, and after it. */
+/** The number of updates before the checkpoint, and after it. */
 export const half = 6;
 
 interface Training {
   readonly strategy: Strategy;
   readonly scaler?: optim.DynamicLossScaler;
   readonly states: Statefuls;
-  /** Whether states and gradients are outside the device. */
+  /** Whether states and gradients are kept outside the device. */
   readonly offloads?: boolean;
 }
 
 const scaled = (strategy: Strategy): Training => {
-  // Its first steps overflow, and it grows again soon.
+  // The first steps overflow, and the scale grows again soon after.
   const scaler = new optim.DynamicLossScaler({
     initialScale: 2 ** 20,
     scaleWindow: 3,
@@ -65,7 +65,7 @@ export const observations = z.record(
   z.object({
     uninterrupted: z.array(z.number()),
     resumed: z.array(z.number()),
-    /** The second half without the states. */
+    /** The losses of the second half without the saved states. */
     forgotten: z.array(z.number()),
   }),
 );
@@ -90,7 +90,7 @@ interface Stretch {
   readonly stop: number;
   readonly saveTo?: { readonly folder: string; readonly group: Group };
   readonly from?: string;
-  /** Of those that load their states. */
+  /** The group of ranks that load their states. */
   readonly group?: Group;
 }
 type Group = Awaited<ReturnType<typeof join>>['group'];
@@ -100,7 +100,7 @@ async function train(
   { rank, size }: RankContext,
   { first = 0, stop, saveTo, from, group }: Stretch,
 ): Promise<number[]> {
-  // What is not loaded must show.
+  // The seed differs, so that a value that was not loaded shows.
   manualSeed(first);
   const task = tasks['an odd MLP'];
   const model = task.build();

@@ -27,19 +27,21 @@ export const strategies: Readonly<Record<string, () => Strategy>> = {
   'FSDP, offloaded, in f16': () => fsdp({ mixedPrecision: f16 }),
 };
 
-/** Of the step in which a rank's gradients overflow, and of the one after it. */
+/** The step in which a rank's gradients overflow, and the one after it. */
 const skipped = z.object({
   taken: z.array(z.boolean()),
-  /** Of parameters and optimizer states after each step. */
+  /** The hashes of parameters and optimizer states after each step. */
   hashes: z.array(z.string()),
   scale: z.number(),
 });
-/** Of three steps whose gradients stay on their rank until the optimizer averages them, one overflows on one rank. */
+/**
+ * Three steps whose gradients stay on their rank until the optimizer averages them. One of them overflows on one rank.
+ */
 const local = z.object({ taken: z.array(z.boolean()), weights: z.array(z.array(z.number())) });
 export const outcome = z.object({
   skipped: z.record(z.string(), skipped),
   local,
-  /** Parameters after a step on sequences of different lengths. */
+  /** The parameters after a step on sequences of different lengths. */
   weights: z.record(z.string(), z.array(z.number())),
 });
 
@@ -85,7 +87,7 @@ async function overflowOnOneRank(
     scaler.update();
     const hash = createHash('sha256');
     for (const { bytes } of Object.values(await model.stateDict())) hash.update(bytes);
-    // Steps and moments of this rank's parts.
+    // The optimizer's steps and moments for this rank's parts.
     const { state } = await adam.stateDict();
     const own = createHash('sha256');
     for (const arrays of Object.values(state)) {
@@ -96,7 +98,7 @@ async function overflowOnOneRank(
   return { taken, hashes, scale: scaler.lossScale };
 }
 
-/** 1-bit Adam averages by itself, so that only one rank's gradients overflow. */
+/** 1-bit Adam averages gradients itself, so only one rank's gradients overflow. */
 async function localGradients({ rank, size }: RankContext): Promise<z.infer<typeof local>> {
   manualSeed(0);
   const model = new nn.Linear(5, 3);
@@ -125,7 +127,7 @@ async function localGradients({ rank, size }: RankContext): Promise<z.infer<type
   return found;
 }
 
-/** Tokens of each microbatch of each rank; the rest of its 8 is padding. */
+/** The number of tokens in each microbatch of each rank. The rest of its 8 tokens is padding. */
 const lengths = [
   [8, 1],
   [3, 5],
@@ -171,7 +173,7 @@ async function unevenTokens(strategy: () => Strategy, { rank }: RankContext): Pr
   return weightsOf(model);
 }
 
-/** The same step on one batch of all sequences, whose loss is the mean over its tokens. */
+/** Makes the same step with one batch of all sequences. The loss is the mean over its tokens. */
 export async function oneBigBatch(ranks: number): Promise<number[]> {
   manualSeed(0);
   const model = new Bigram();

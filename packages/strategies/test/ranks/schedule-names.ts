@@ -1,8 +1,8 @@
 import type { ScheduleName } from '@shardwise/strategies';
 
-/** Schedules that take one stage on each rank. */
+/** Schedules with one stage on each rank. */
 export const onePerRank: readonly ScheduleName[] = ['naive', 'gpipe', '1f1b', 'zb1p', 'zb2p'];
-/** Schedules that take two stages on each rank. */
+/** Schedules with two stages on each rank. */
 export const twoPerRank: readonly ScheduleName[] = [
   'interleaved1f1b',
   'loopedBfs',

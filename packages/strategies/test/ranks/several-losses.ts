@@ -31,22 +31,27 @@ import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 
-/** Items of the batch of all ranks; 1 to 4 ranks share it evenly. */
+/** The number of items in the batch of all ranks. 1 to 4 ranks share it evenly. */
 const globalBatch = 12;
 const settings = { lr: 0.1, momentum: 0.9 };
 const stepCount = 2;
 
 export interface Variant {
   readonly strategy: () => Strategy;
-  /** Default: one axis `dp` of all ranks. */
+  /** The size of the axis `tp`. Default: there is only the axis `dp` with all ranks. */
   readonly tensorParallelRanks?: number;
   readonly optimizer?: 'zero-redundancy' | 'offloaded';
   readonly checkpointed?: boolean;
-  /** Of losses, relative, and of parameters; default: what sums in another order differ by. */
+  /**
+   * The relative tolerance of losses, and that of parameters. Default: the difference that sums in another order make.
+   */
   readonly tolerance?: number;
-  /** Whether ranks share out states: what waits inside noSync is reduced with the parameters of the next pass. */
+  /**
+   * Whether ranks shard states. Gradients that wait inside noSync are then reduced in the next pass, with the
+   * parameters of that pass.
+   */
   readonly isSharded?: boolean;
-  /** Whether rank 0 has the batch of all ranks, and alone losses. */
+  /** Whether rank 0 has the batch of all ranks. Only rank 0 has losses then. */
   readonly hasMaster?: boolean;
 }
 
@@ -133,14 +138,14 @@ export const variants: Readonly<Record<string, Variant>> = {
   },
 };
 
-/** Whether there is such a variant on a world of this size. */
+/** Whether the variant can run in a world of this size. */
 export function isPossible({ tensorParallelRanks, strategy }: Variant, size: number): boolean {
   if (tensorParallelRanks === undefined) return size < 4;
   const isAlone = strategy().name === 'tensor-parallel';
   return size === (isAlone ? tensorParallelRanks : 2 * tensorParallelRanks);
 }
 
-/** Losses of one trunk: of either head, which share a weight, and of the trunk alone. */
+/** The outputs for the losses: of two heads, which share a weight, and of the trunk itself. */
 interface Outputs {
   readonly hidden: Tensor;
   readonly left: Tensor;
@@ -160,7 +165,7 @@ class TwoHeads extends nn.Module {
     super();
     const [first, , third] = this.heads;
     if (first !== undefined && third !== undefined) third.weight = first.weight;
-    // The same on every rank, and no drawn numbers.
+    // The values are the same on every rank and are not drawn.
     let index = 0;
     noGrad(() => {
       for (const parameter of this.parameters()) {
@@ -185,10 +190,10 @@ class TwoHeads extends nn.Module {
 
 const lossNames = ['left', 'right', 'trunk'] as const;
 
-/** What a step does, in order: a backward pass of a loss, inside noSync or not, and whether it is read then. */
+/** A backward pass of a step: its loss, whether it is inside noSync, and whether the gradients are read after it. */
 interface Pass {
   readonly loss: (typeof lossNames)[number];
-  /** Of which of two forward passes. */
+  /** Which of two forward passes the loss comes from. */
   readonly batch?: 0 | 1;
   readonly inNoSync?: boolean;
   readonly reads?: boolean;
@@ -238,8 +243,8 @@ function passesOf(program: string): readonly Pass[] {
 }
 
 /**
- * Each forward pass of DataParallel updates the parameters of ranks other than the first in place, so what
- * was computed of an earlier one has no backward pass any more.
+ * Whether a strategy can run a program. Each forward pass of DataParallel updates the parameters of all ranks but the
+ * first in place, so the results of earlier forward passes have no backward pass any more.
  */
 export function isPossibleProgram(
   { hasMaster = false, isSharded = false }: Variant,
@@ -251,7 +256,7 @@ export function isPossibleProgram(
   return !hasMaster || !readsBetween;
 }
 
-/** Both heads are used, and the last pass synchronises. */
+/** Draws a program that uses both heads and whose last pass synchronises. */
 function randomProgram(seed: number): readonly Pass[] {
   let state = seed * 7919;
   const draw = (below: number): number => {
@@ -279,12 +284,12 @@ function describe({ loss, batch = 0, inNoSync = false, reads = false }: Pass): s
 }
 
 export const outcome = z.object({
-  /** Of all passes of all steps. */
+  /** The losses of all passes of all steps. */
   losses: z.array(z.number()),
   parameters: z.record(z.string(), z.array(z.number())),
 });
 export type Outcome = z.infer<typeof outcome>;
-/** Or what was thrown. */
+/** The outcomes, or the errors that were thrown. */
 export const outcomes = z.record(z.string(), z.union([outcome, z.string()]));
 
 export async function main(context: RankContext): Promise<z.infer<typeof outcomes>> {
@@ -322,7 +327,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof outcome
   return found;
 }
 
-/** On this rank, of `size` that share out the batch. */
+/** Trains on this rank. `size` ranks share the batch. */
 async function train(
   variant: Variant,
   passes: readonly Pass[],
@@ -362,7 +367,7 @@ interface Trainer {
   step(): Promise<unknown>;
 }
 
-/** On one rank, without a strategy. */
+/** Trains on one rank without a strategy. */
 export function trainAlone(program: string): Promise<Outcome> {
   const model = new TwoHeads();
   return run(model, new optim.SGD(model.parameters(), settings), passesOf(program), {
@@ -376,7 +381,7 @@ export function trainAlone(program: string): Promise<Outcome> {
 interface Part {
   readonly forward: (x: Tensor) => Outputs;
   readonly noSync: (body: () => void) => void;
-  /** Of the batch of all ranks. */
+  /** The first item of this rank in the batch of all ranks. */
   readonly first: number;
   readonly count: number;
 }

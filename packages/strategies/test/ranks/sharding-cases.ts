@@ -8,9 +8,9 @@ import { gridOf } from './grid.ts';
 
 interface Variant {
   readonly strategy: () => Strategy;
-  /** Of how many ranks the world must be. */
+  /** The number of ranks that the world must have. */
   readonly ranks?: number;
-  /** Of a second mesh axis. */
+  /** The size of a second mesh axis. */
   readonly replicas?: number;
 }
 
@@ -34,12 +34,12 @@ export const variants: Readonly<Record<string, Variant>> = {
   },
 };
 
-/** Items of the batch of all ranks; 1 to 4 ranks share it evenly. */
+/** The number of items in the batch of all ranks. 1 to 4 ranks share it evenly. */
 const globalBatch = 12;
 
 /**
- * Four layers of 3 and 5: the first and the last share a weight, the second is used twice, the third
- * never, and a bias has fewer elements than some worlds have ranks.
+ * Four layers of sizes 3 and 5. The first and the last share a weight, the second is used twice, the third is never
+ * used, and a bias has fewer elements than some worlds have ranks.
  */
 export class TangledModel extends nn.Module {
   readonly layers = new nn.ModuleList([
@@ -54,7 +54,7 @@ export class TangledModel extends nn.Module {
     super();
     const [first, , , last] = this.layers;
     if (first !== undefined && last !== undefined) last.weight = first.weight;
-    // The same on every rank, and no drawn numbers.
+    // The values are the same on every rank and are not drawn.
     let index = 0;
     noGrad(() => {
       for (const parameter of this.parameters()) {
@@ -73,7 +73,7 @@ export class TangledModel extends nn.Module {
   }
 }
 
-/** Model and optimizer of one case. */
+/** The model and the optimizer of a case. */
 interface Training {
   readonly model: TangledModel;
   readonly optimizer: optim.AdamW;
@@ -212,7 +212,7 @@ export const cases: Readonly<Record<string, (training: Training) => Promise<Numb
   },
 };
 
-/** What one rank has at the end of a case. */
+/** The outcome of a case on one rank. */
 export const outcome = z.object({
   numbers: z.array(z.number()),
   parameters: z.record(z.string(), z.array(z.number())),
@@ -250,7 +250,7 @@ async function parallelTraining(
   };
 }
 
-/** A case on one rank, without a strategy. */
+/** Runs a case on one rank without a strategy. */
 export function runAlone(name: string): Promise<Outcome> {
   const model = new TangledModel();
   return runCase(name, {

@@ -12,7 +12,7 @@ const layoutSchema = z.custom<LayoutName>(
   (value) => typeof value === 'string' && Object.hasOwn(layouts, value),
 );
 
-/** By layout, the hash of what stateDict gives on this rank. */
+/** Returns the hash of this rank's stateDict for each layout. */
 export async function main(context: RankContext): Promise<Record<string, string>> {
   const { group } = await join(context);
   const device = currentSession().backend;
@@ -27,7 +27,7 @@ export async function main(context: RankContext): Promise<Record<string, string>
   return found;
 }
 
-/** SHA-256 of names, shapes and contents. */
+/** Returns the SHA-256 of names, shapes and contents. */
 export async function hashOf(model: nn.Module): Promise<string> {
   const hash = createHash('sha256');
   for (const [name, { shape, bytes }] of Object.entries(await model.stateDict())) {

@@ -35,15 +35,15 @@ export interface Variant {
   readonly checkpointed?: boolean | nn.CheckpointOptions;
   /** Whether the optimizer is a ZeroRedundancyOptimizer. */
   readonly zeroRedundancy?: boolean;
-  /** Whether rank 0 has the batch of all ranks, and alone a loss. */
+  /** Whether rank 0 has the batch of all ranks. Only rank 0 has a loss then. */
   readonly hasMaster?: boolean;
-  /** Of a second mesh axis. */
+  /** The size of a second mesh axis. */
   readonly replicas?: number;
-  /** Of how many ranks the world must be. */
+  /** The number of ranks that the world must have. */
   readonly ranks?: number;
-  /** What an OffloadedOptimizer keeps in host memory besides states. */
+  /** What an OffloadedOptimizer keeps in host memory in addition to states. */
   readonly offloaded?: readonly ('parameters' | 'gradients')[];
-  /** How the model is built, where no rank builds the whole. */
+  /** Whether the model is built in parts, so that no rank builds all of it. */
   readonly isConstructed?: true;
 }
 
@@ -140,11 +140,11 @@ export const variants: Readonly<Record<string, Variant>> = {
   },
 };
 
-/** How a training went on one rank. */
+/** The results of a training on one rank. */
 export const trained = z.object({
-  /** Means over this rank's part of each batch. */
+  /** The mean losses of this rank's part of each batch. */
   losses: z.array(z.number()),
-  /** SHA-256 of all parameters, at the end. */
+  /** The SHA-256 of all parameters at the end. */
   hash: z.string(),
 });
 export type Trained = z.infer<typeof trained>;
@@ -152,7 +152,7 @@ export const results = z.record(z.string(), trained);
 
 type Model = nn.Module & { forward(x: Tensor): Tensor };
 
-/** Every task with every variant on this rank. */
+/** Trains every task with every variant on this rank. */
 export async function main(context: RankContext): Promise<z.infer<typeof results>> {
   const { group, mesh: line } = await join(context);
   const { backend: device } = currentSession();
@@ -175,7 +175,8 @@ export async function train(
 ): Promise<Trained> {
   const { strategy, microbatches = 1, checkpointed = false, isConstructed = false } = variant;
   const { zeroRedundancy = false, hasMaster = false, offloaded } = variant;
-  // Rank 0's values must win, but where all ranks must draw the same.
+  // The ranks start with different values, and rank 0's must be used. A model that is built in parts needs the same
+  // seed on all ranks.
   manualSeed(isConstructed ? 0 : rank);
   const own = strategy();
   const model = isConstructed ? constructSharded(() => task.build(), own) : task.build();
@@ -215,7 +216,7 @@ export async function train(
   return run(model, optimizer, takeStep, finish);
 }
 
-/** The same on one rank, without any strategy. */
+/** Trains the same task on one rank without a strategy. */
 export async function trainAlone(name: keyof typeof tasks): Promise<Trained> {
   const task: Task = tasks[name];
   manualSeed(0);

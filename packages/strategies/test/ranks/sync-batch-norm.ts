@@ -14,10 +14,10 @@ export const strategies: Readonly<Record<string, () => Strategy>> = {
 const numbers = z.array(z.number());
 export const training = z.object({
   losses: numbers,
-  /** Of the statistics and parameters in the end, and of their average over the steps. */
+  /** The statistics and parameters at the end. `average` is their average over the steps. */
   state: z.record(z.string(), numbers),
   average: z.record(z.string(), numbers),
-  /** Outputs of evaluation with the average as parameters, and with the parameters after that. */
+  /** The outputs of evaluation with the averaged parameters, and then with the parameters themselves. */
   evaluated: z.array(numbers),
 });
 export type Training = z.infer<typeof training>;
@@ -25,7 +25,7 @@ export const trainings = z.record(z.string(), training);
 
 const [items, steps] = [12, 4];
 
-/** A part of a batch of all ranks. Shape: -> [items / size, 2, 3, 2]. */
+/** Returns this rank's part of a batch. Shape: -> [items / size, 2, 3, 2]. */
 function batch(step: number, { rank, size }: Pick<RankContext, 'rank' | 'size'>): Tensor {
   const share = items / size;
   const values = Float32Array.from({ length: share * 12 }, (_, i) =>
@@ -47,7 +47,7 @@ export function build(): nn.Sequential {
   return nn.convertSyncBatchNorm(model);
 }
 
-/** With a forward pass that may be a strategy's. */
+/** Trains with a forward pass that may be that of a strategy. */
 export async function train(
   model: nn.Sequential,
   forward: (x: Tensor) => Tensor,

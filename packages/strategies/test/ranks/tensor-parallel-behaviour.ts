@@ -35,27 +35,27 @@ import { batchOf, TiedGpt, tiedSequenceStyles, trainings } from './tensor-parall
 const traffic = z.record(z.string(), z.number());
 
 export const observations = z.object({
-  /** Losses of Megatron's test, and their gradient on this rank. */
+  /** The losses of Megatron's test, and the sum of their gradient on this rank. */
   crossEntropy: z.object({ losses: z.array(z.number()), gradientSum: z.number() }),
   smoothedCrossEntropy: z.object({ losses: z.array(z.number()), gradientSum: z.number() }),
   smoothed: z.array(z.number()),
-  /** Of the rank's number, by what it is changed to. */
+  /** The rank's number after a change of placement, by the new placement. */
   placements: z.record(z.string(), z.array(z.number())),
-  /** What is said of the pass after one with another batch on each rank: of one that trains, and of an evaluation. */
+  /** The errors in the pass after one in which each rank had another batch: for training and for evaluation. */
   otherBatches: z.array(z.string()),
-  /** The loss and the mask's gradient of attention with a mask that trains, in parts and alone. */
+  /** The loss and the gradient of a trainable attention mask, with sharded attention and on one rank. */
   masks: z.record(z.string(), z.object({ parts: z.array(z.number()), alone: z.array(z.number()) })),
   dropout: z.object({ parts: z.array(z.number()), whole: z.array(z.number()) }),
-  /** Same bits of what all ranks hold, with dropout on. */
+  /** Logits of a pass with dropout. All ranks must hold the same bits. */
   logits: z.array(z.number()),
-  /** Bytes of messages of at least one activation, by collective, of a forward and a backward pass. */
+  /** The messages of at least one activation in a forward and a backward pass, by collective. */
   plain: traffic,
   sequence: traffic,
   gathersAgain: traffic,
   planned: traffic,
-  /** With products in bf16, by collective and bytes: what ran, and what the plan says. */
+  /** The messages when products are in bf16, by collective and bytes: those that ran, and those in the plan. */
   inHalves: z.object({ counted: traffic, planned: traffic }),
-  /** First dim of each block of a fused projection. */
+  /** The range of each block of a fused projection along the first dim. */
   ranges: z.array(z.object({ start: z.number(), stop: z.number() })),
 });
 export type Observations = z.infer<typeof observations>;
@@ -84,7 +84,7 @@ export async function main(context: RankContext): Promise<Observations> {
   };
 }
 
-/** Rows of 0 … 7 over and over, 32 classes a rank; targets 0, 2, … 30. */
+/** Rows with the values 0 … 7 repeated, 32 classes per rank. The targets are 0, 2, … 30. */
 function megatronRows(): { logits: Tensor; targets: Tensor } {
   const rows = Float32Array.from({ length: 16 * 32 }, (_, index) => index % 8);
   return {
@@ -97,7 +97,7 @@ function megatronRows(): { logits: Tensor; targets: Tensor } {
   };
 }
 
-/** Megatron's `label_smoothing` of 0.1 over 128 classes: they spread it over the other ones. */
+/** Corresponds to Megatron's `label_smoothing` of 0.1 over 128 classes, which spreads it over the 127 other classes. */
 export const megatronSmoothing: number = (0.1 * 128) / 127;
 
 async function crossEntropyOfMegatron(
@@ -142,7 +142,7 @@ async function placements(rank: number): Promise<Record<string, number[]>> {
   return found;
 }
 
-/** Attention whose scores get a learned number each. */
+/** Attention with a learned number added to each score. */
 class Biased extends nn.Module {
   readonly attention = new nn.MultiheadAttention(8, 8, { keyHeads: 4 });
   readonly mask: nn.Parameter;
@@ -254,7 +254,7 @@ async function logitsWithDropout(rank: number): Promise<number[]> {
   return [...(await all.data())].map(Number);
 }
 
-/** B · T · C elements of 4 bytes. */
+/** The bytes of an activation: B · T · C elements of 4 bytes. */
 export const activationBytes: number = 4 * 8 * 16 * 4;
 
 async function trafficOf(name: string): Promise<Record<string, number>> {
@@ -268,7 +268,8 @@ async function trafficOf(name: string): Promise<Record<string, number>> {
   const found: Record<string, number> = {};
   const stop = subscribe(({ category, name: operation, detail = '' }) => {
     if (category !== 'collective') return;
-    // Of the input or the output, whichever is larger: the whole of what is gathered or scattered.
+    // These are the bytes of the input or the output, whichever is larger. For a gather or scatter that is the whole
+    // tensor.
     const bytes = Number.parseInt(detail, 10);
     if (bytes === activationBytes) found[operation] = (found[operation] ?? 0) + 1;
   });
@@ -277,7 +278,7 @@ async function trafficOf(name: string): Promise<Record<string, number>> {
   return found;
 }
 
-/** The same as the plan says, without the logits. */
+/** Returns the same counts from the plan, without the logits. */
 function planned(): Record<string, number> {
   const training = trainings['a GPT'];
   if (training === undefined) throw new RangeError('a GPT');
@@ -291,7 +292,7 @@ function planned(): Record<string, number> {
   return found;
 }
 
-/** Activations travel in the 16 bits of products, but for the embedding's. */
+/** Activations are sent in the 16 bits of products, except for those of the embedding. */
 async function trafficInHalves(): Promise<Observations['inHalves']> {
   const training = trainings['a GPT whose logits stay in parts'];
   if (training === undefined) throw new RangeError('no training');

@@ -17,7 +17,7 @@ export type TokenModel = nn.Module & { forward(ids: Tensor): Tensor };
 
 export const sizes = { vocabulary: 24, tokens: 8, channels: 16, hidden: 64, heads: 4, layers: 2 };
 
-/** Sequences of the batch of all ranks. */
+/** The number of sequences in the batch of all ranks. */
 export const sequences = 4;
 
 class Block extends nn.Module {
@@ -45,7 +45,7 @@ class Block extends nn.Module {
   }
 }
 
-/** Grouped queries, dropout; embedding and head share their weight. */
+/** A GPT with grouped queries and dropout. Its embedding and head share a weight. */
 export class TiedGpt extends nn.Module {
   readonly tokens = new nn.Embedding(sizes.vocabulary, sizes.channels);
   readonly positions = new nn.Embedding(sizes.tokens, sizes.channels);
@@ -103,9 +103,9 @@ type Loss = (logits: Tensor, targets: Tensor) => Tensor;
 export interface Training {
   readonly build: () => TokenModel;
   readonly styles: StylePlan;
-  /** Of what the parallel model returns. */
+  /** The loss of the parallel model's output. */
   readonly loss: Loss;
-  /** Of all logits. */
+  /** The loss of all logits on one rank. */
   readonly reference: Loss;
 }
 
@@ -157,7 +157,7 @@ export const trainings: Readonly<Record<string, Training>> = {
   },
 };
 
-/** Sequences first to stop of a step's batch. Shape: ids and targets i32 [stop - first, T]. */
+/** Returns the sequences from `first` up to `stop` of a step's batch. Shape: ids and targets i32 [stop - first, T]. */
 export function batchOf(
   step: number,
   first = 0,
@@ -176,7 +176,7 @@ export function batchOf(
   return { ids: at(0), targets: at(1) };
 }
 
-/** A training as a model of the contract of strategies. */
+/** Converts a training to a model of the strategy contract. */
 export function strategyModelOf({ build, loss, reference }: Training): StrategyModel {
   return {
     build,

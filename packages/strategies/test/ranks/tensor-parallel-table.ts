@@ -11,18 +11,18 @@ import { batchOf, sequences, type Training, trainings } from './tensor-parallel-
 export const steps = 20;
 const maxNorm = 0.5;
 
-/** How a training went on one rank. */
+/** The results of a training on one rank. */
 export const trained = z.object({
   losses: z.array(z.number()),
-  /** Of all gradients together, before they were clipped. */
+  /** The norms of all gradients together before clipping. */
   norms: z.array(z.number()),
-  /** SHA-256 of all whole parameters, at the end. */
+  /** The SHA-256 of all whole parameters at the end. */
   hash: z.string(),
 });
 export type Trained = z.infer<typeof trained>;
 export const results = z.record(z.string(), trained);
 
-/** What shares out the batch, where the mesh has an axis for it. */
+/** The strategies that shard the batch if the mesh has an axis for it. */
 const dataParallel: Readonly<Record<string, () => Strategy>> = {
   DDP: () => ddp(),
   'ZeRO-1': () => zero({ stage: 1 }),
@@ -31,19 +31,19 @@ const dataParallel: Readonly<Record<string, () => Strategy>> = {
   FSDP: () => fsdp(),
 };
 
-/** Hybrid sharding, where the mesh has an axis for that, too. */
+/** Hybrid sharding, if the mesh has a second axis for it. */
 const hybrid: typeof dataParallel = { HSDP: () => fsdp({ replicas: 'replicas' }) };
 
 const meshes = z.object({ replicas: z.number(), dp: z.number(), tp: z.number() });
 export type MeshSizes = z.infer<typeof meshes>;
 
-/** Strategies that share out the batch on a mesh, by name; none where nothing does. */
+/** Returns the strategies that shard the batch on a mesh, by name. Returns none if no axis shards it. */
 export function batchStrategies({ replicas, dp }: MeshSizes): typeof dataParallel {
   if (replicas > 1) return hybrid;
   return dp > 1 ? dataParallel : {};
 }
 
-/** Every training on this rank, on the mesh of the task. */
+/** Runs every training on this rank, on the mesh of the task. */
 export async function main(context: RankContext): Promise<z.infer<typeof results>> {
   const sizes = meshes.parse(context.data);
   const { replicas, dp, tp } = sizes;
@@ -64,7 +64,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof results
     );
     const strategies = over.length === 0 ? [[name, only] as const] : over;
     for (const [key, strategy] of strategies) {
-      // Rank 0's values must win.
+      // All ranks must end up with rank 0's values.
       manualSeed(context.rank);
       const model = training.build();
       const parallel = await parallelize(model, strategy);
@@ -77,7 +77,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof results
   return found;
 }
 
-/** The same on one rank, without any strategy. */
+/** Does the same training on one rank without a strategy. */
 export async function trainAlone({ build, reference }: Training): Promise<Trained> {
   manualSeed(0);
   const model = build();

@@ -25,7 +25,7 @@ function meshOf(sizes: Readonly<Record<string, number>>): NonNullable<StrategyCa
   return (size) => (size === all ? axes : null);
 }
 
-/** Layers in two parts, and stages on two ranks. */
+/** A case with sharded layers in stages on two ranks. */
 function layersInStages(
   training: Training,
   sizes: Readonly<Record<string, number>>,
@@ -46,7 +46,7 @@ function layersInStages(
   };
 }
 
-/** Each stage has a part of the weight that both its embedding and its head are to read. */
+/** The embedding and the head, in different stages, each have a part of the weight that they share. */
 const tied: Training = {
   build: () => new TiedGpt(),
   styles: { ...tiedStyles, head: colwiseParallel({ output: 'invariant' }) },
@@ -59,7 +59,7 @@ const layered: readonly (readonly [string, Training])[] = [
   ['a GPT whose head shares the parts of its embedding', tied],
 ];
 
-/** Six layers, of which the last one has the first one's weight. */
+/** Six layers. The last one shares the weight of the first one. */
 const row: StrategyModel = {
   build: () => {
     const layers = Array.from({ length: 6 }, () => new nn.Linear(5, 5));
@@ -84,7 +84,7 @@ function range(count: number): number[] {
   return Array.from({ length: count }, (_, index) => index);
 }
 
-/** Two ranks, and a weight that both read. */
+/** A case on two ranks with a weight that both ranks read. */
 function scheduled(schedule: ScheduleName, stagesPerRank: number): StrategyCase {
   return {
     strategy: (size, { loss }) =>
@@ -94,7 +94,7 @@ function scheduled(schedule: ScheduleName, stagesPerRank: number): StrategyCase 
   };
 }
 
-/** Pipelines by every schedule. */
+/** A pipeline for every schedule. */
 export const scheduleCases: StrategyCases = Object.fromEntries(
   [onePerRank, twoPerRank].flatMap((schedules, index) =>
     schedules.map((schedule) => [
@@ -104,7 +104,7 @@ export const scheduleCases: StrategyCases = Object.fromEntries(
   ),
 );
 
-/** Pipelines whose stages share weights, or whose layers are in parts, beside what shares out the batch. */
+/** Pipelines whose stages share weights or whose layers are sharded, composed with strategies that shard the batch. */
 export const compositionCases: StrategyCases = Object.fromEntries([
   ...Object.entries(beside).map(([name, other]) => [
     `a pipeline × ${name} of models with shared weights`,

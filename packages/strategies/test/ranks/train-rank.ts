@@ -2,7 +2,7 @@ import type { RankContext } from '@shardwise/testing/ranks';
 import { join } from '../../../../test/ranks/join.ts';
 import { train, trainingNames, type Trained } from './trainings.ts';
 
-/** Every training on this rank, by name. */
+/** Runs every training on this rank, by name. */
 export async function main(context: RankContext): Promise<Record<string, Trained>> {
   await join(context);
   const results: Record<string, Trained> = {};

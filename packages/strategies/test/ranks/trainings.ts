@@ -8,7 +8,7 @@ import {
 } from '@shardwise/strategies';
 import { z } from 'zod';
 
-/** Items of the batch of all ranks: 1 to 4 ranks share it evenly, and their parts fall into thirds. */
+/** The number of items in the batch of all ranks. 1 to 4 ranks share it evenly, and each share divides into thirds. */
 const globalBatch = 36;
 const inputs = 7;
 const classes = 5;
@@ -17,13 +17,13 @@ const steps = 3;
 type Net = nn.Module & { forward(x: Tensor): Tensor };
 type Parallel = PlannedModel<Net, [Tensor], Tensor>;
 
-/** One way to train; the rank's part of the batch comes in, gradients are there afterwards. */
+/** A way to train. It gets this rank's part of the batch, and leaves gradients behind. */
 interface Training {
   readonly build: () => Net;
   readonly options?: DistributedDataParallelOptions;
-  /** By default a forward pass, the loss, and a backward pass. */
+  /** Runs the backward pass and returns the loss. Default: a forward pass, the loss and a backward pass. */
   readonly pass?: (parallel: Parallel, x: Tensor, y: Tensor) => Tensor;
-  /** What the pass computes, written for one rank. */
+  /** The same computation, written for one rank. */
   readonly reference?: (model: Net, x: Tensor, y: Tensor) => Tensor;
 }
 
@@ -38,7 +38,7 @@ class Mlp extends nn.Module {
   }
 }
 
-/** The same weight in two modules, of which only the first one's name counts. */
+/** A model with one weight in two modules. Only the name in the first one counts. */
 class Tied extends nn.Module {
   readonly up = new nn.Linear(inputs, 11);
   readonly down = new nn.Linear(11, inputs, { bias: false });
@@ -57,7 +57,7 @@ class Tied extends nn.Module {
   }
 }
 
-/** Two parameters whose gradients are one expression. */
+/** A model with two parameters that have the same expression as gradient. */
 class TwoBiases extends nn.Module {
   readonly linear = new nn.Linear(inputs, classes, { bias: false });
   readonly first = new nn.Parameter(new Float32Array(classes), [classes]);
@@ -83,7 +83,7 @@ function backward(loss: Tensor): Tensor {
 const plain = (model: { forward(x: Tensor): Tensor }, x: Tensor, y: Tensor): Tensor =>
   backward(nn.functional.crossEntropy(model.forward(x), y));
 
-/** Equal parts along dim 0, so that the mean of their means is the mean of all. */
+/** Splits x into equal parts along dim 0, so that the mean of their means is the mean of x. */
 function thirds(x: Tensor): Tensor[] {
   return x.split((x.shape[0] ?? 0) / 3);
 }
@@ -128,19 +128,19 @@ export const trainingNames = Object.keys(trainings).filter((name): name is Train
   Object.hasOwn(trainings, name),
 );
 
-/** How a training went on one rank. */
+/** The results of a training on one rank. */
 export const trained = z.object({
-  /** Of this rank's part of each batch. */
+  /** The losses of this rank's part of each batch. */
   losses: z.array(z.number()),
-  /** After the last step. */
+  /** The parameters after the last step. */
   parameters: z.record(z.string(), z.instanceof(Float32Array)),
-  /** SHA-256 of parameters and gradients after each step. */
+  /** The SHA-256 of parameters and gradients after each step. */
   hashes: z.array(z.string()),
 });
 
 export type Trained = z.infer<typeof trained>;
 
-/** Deterministic values in [-1, 1). */
+/** Returns deterministic values in [-1, 1). */
 function values(count: number, seed: number): Float32Array {
   let state = (seed * 2_654_435_761 + 12_345) | 0;
   return Float32Array.from({ length: count }, () => {
@@ -149,7 +149,7 @@ function values(count: number, seed: number): Float32Array {
   });
 }
 
-/** This rank's rows of the step's batch. */
+/** Returns this rank's rows of the step's batch. */
 function batchOf(
   step: number,
   rank: number,
@@ -166,7 +166,7 @@ function batchOf(
   };
 }
 
-/** Trains on this rank's thread; ranks begin with weights of their own, of which rank 0's must win. */
+/** Trains on this rank's thread. The ranks begin with different weights, and must end up with those of rank 0. */
 export async function train(name: TrainingName, rank: number, size: number): Promise<Trained> {
   const { build, options, pass = plain }: Training = trainings[name];
   manualSeed(rank);
@@ -174,7 +174,7 @@ export async function train(name: TrainingName, rank: number, size: number): Pro
   return run(parallel.module, rank, size, (x, y) => pass(parallel, x, y));
 }
 
-/** The same training on one rank without any strategy. */
+/** Does the same training on one rank without a strategy. */
 export async function trainAlone(name: TrainingName): Promise<Trained> {
   const { build, reference = plain }: Training = trainings[name];
   manualSeed(0);

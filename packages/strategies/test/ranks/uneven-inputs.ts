@@ -10,7 +10,7 @@ import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join as joinWorld } from '../../../../test/ranks/join.ts';
 
-/** How a training with different numbers of batches ended on one rank. */
+/** The results on one rank of a training in which ranks have different numbers of batches. */
 export const ended = z.object({
   steps: z.number(),
   weight: z.array(z.number()),
@@ -20,7 +20,7 @@ export const ended = z.object({
 
 export type Ended = z.infer<typeof ended>;
 
-/** The gradient of both weights is their input; counts its training passes. */
+/** A model in which the gradient of each weight is its input. It counts its training passes. */
 class Scale extends nn.Module {
   readonly weight = new nn.Parameter(Float32Array.of(0), [1]);
   readonly other = new nn.Parameter(Float32Array.of(0, 0), [2]);
@@ -29,17 +29,17 @@ class Scale extends nn.Module {
   /** Shape: x [1] -> []. */
   forward(x: Tensor): Tensor {
     noGrad(() => this.seen.assign(this.seen.add(1)));
-    // Backward comes to the first one first.
+    // Backward computes the gradient of the first term first.
     return this.other.mul(x.mul(10)).sum().add(this.weight.mul(x).sum());
   }
 }
 
 interface Case {
-  /** How many batches a rank has. */
+  /** The number of batches of a rank. */
   readonly batches: (rank: number, size: number) => number;
   readonly options?: JoinOptions;
   readonly zeroRedundancy?: boolean;
-  /** Instead of one forward and one backward pass for each batch. */
+  /** Replaces the single forward and backward pass for each batch. */
   readonly pass?: (forward: () => Tensor) => void;
 }
 
@@ -97,7 +97,7 @@ async function train(
   };
   try {
     await join(zeroRedundancy ? [parallel, sharded] : [parallel], body, options);
-    // Once more, on all ranks.
+    // All ranks make one more step.
     optimizer.zeroGrad();
     parallel.forward(fromData(Float32Array.of(rank + 1), [1], 'f32')).backward();
     await optimizer.step();

@@ -24,7 +24,7 @@ import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 
-/** Ways to use a model's parameters but by its layers: each adds a number to the loss. */
+/** Ways to use a model's parameters outside its layers. Each adds a number to the loss. */
 const uses = {
   'a penalty on a parameter': (_, p) => p.square().sum().mul(0.02),
   'the mean of a parameter': (_, p) => p.tanh().sum().div(p.numel),
@@ -39,14 +39,14 @@ const uses = {
   },
 } as const satisfies Record<string, (net: Net, p: nn.Parameter) => Tensor>;
 
-/** The same with the batch; the mean over its items is that over the ranks' parts of it. */
+/** Uses that also read the batch. Their mean over the items equals the mean over the ranks' parts. */
 const batchUses = {
   'a gate on the inputs': (net, x) => x.mul(net.gate).sum(1).square().mean().mul(0.1),
   'a weight in a method of its own': (net, x) => net.critic(x),
   'layers called one by one': (net, x) => net.hidden(x).square().mean().mul(0.3),
 } as const satisfies Record<string, (net: Net, x: Tensor) => Tensor>;
 
-/** What is done with a parameter between two steps: numbers that are the same on all ranks. */
+/** Actions on a parameter between two steps. They return numbers that are the same on all ranks. */
 const actions = {
   nothing: () => Promise.resolve([]),
   'clamp it': (_, p) => {
@@ -73,16 +73,16 @@ export const actionNames = keysOf(actions);
 
 const useSchema = z.object({ name: z.enum(useNames), parameter: z.number() });
 export const programSchema = z.object({
-  /** Within the forward pass of the model, beside those of its layers. */
+  /** The uses inside the model's forward pass, in addition to its layers. */
   inside: z.array(useSchema).readonly(),
-  /** In the loss. */
+  /** The uses in the loss. */
   outside: z.array(useSchema).readonly(),
   batch: z.array(z.enum(batchUseNames)).readonly(),
-  /** Between backward pass and update. */
+  /** The action between the backward pass and the update. */
   action: z.enum(actionNames),
   parameter: z.number(),
   microbatches: z.number(),
-  /** Number of a parameter that does not train. */
+  /** The number of a parameter that does not train. */
   frozen: z.number().nullable(),
 });
 export type Program = z.infer<typeof programSchema>;
@@ -95,15 +95,15 @@ export const taskSchema = z.object({
 
 export const outcomeSchema = z.object({
   losses: z.array(z.number()),
-  /** What actions have seen, and all parameters at the end. */
+  /** The numbers that actions returned, and all parameters at the end. */
   numbers: z.array(z.number()),
 });
 export type Outcome = z.infer<typeof outcomeSchema>;
-/** By strategy, of each program. */
+/** The outcomes of all programs, by strategy. */
 export const outcomesSchema = z.record(z.string(), z.array(outcomeSchema));
 
 const steps = 2;
-/** Items of the batch of all ranks; 1 to 4 ranks share it evenly. */
+/** The number of items in the batch of all ranks. 1 to 4 ranks share it evenly. */
 const globalBatch = 24;
 
 class Net extends nn.Module {
@@ -167,7 +167,7 @@ const batchStrategies: Readonly<Record<string, () => Strategy>> = {
 const cut = (): Strategy =>
   tensorParallel({ 'layers.0': colwiseParallel(), 'layers.1': rowwiseParallel() });
 
-/** Those for a mesh of so many ranks. */
+/** Returns the strategies for a mesh of these sizes. */
 export function strategiesFor({
   dp,
   tp,
@@ -207,7 +207,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof outcome
   return found;
 }
 
-/** The same on one rank, without a strategy. */
+/** Trains on one rank without a strategy. */
 export function trainAlone(program: Program): Promise<Outcome> {
   const net = build(program);
   const forward = (x: Tensor): Tensor => net.forward(x);

@@ -26,7 +26,7 @@ const heads = 4;
 
 interface Case {
   readonly strategy: Strategy;
-  /** Whether each rank has sequences of a length of its own. */
+  /** Whether the sequences of each rank have a different length. */
   readonly ownLengths: boolean;
 }
 
@@ -47,7 +47,7 @@ export const cases: Readonly<Record<string, Case>> = {
 export const observations = z.record(
   z.string(),
   z.object({
-    /** With plans for any sizes, and with a plan for each. */
+    /** The losses with plans for any size. `exact` has those with a separate plan for each size. */
     losses: z.array(z.number()),
     exact: z.array(z.number()),
     plans: z.number(),
@@ -55,7 +55,7 @@ export const observations = z.record(
 );
 export type Observations = z.infer<typeof observations>;
 
-/** Even lengths, which two ranks share out; 20 different ones. */
+/** 20 different lengths. They are even, so that two ranks can share them. */
 const lengths = Array.from({ length: 20 }, (_, step) => 18 + 2 * ((step * 7) % 20));
 
 async function train(
@@ -91,7 +91,7 @@ export async function main(context: RankContext): Promise<Observations> {
   const mesh = new LineMesh('dp', group);
   const found: Observations = {};
   for (const [name, each] of Object.entries(cases)) {
-    // A device that needs a program for each size.
+    // This makes the device need a program for each size.
     Object.defineProperty(backend, 'compileSized', { value: undefined, configurable: true });
     setRank({ device: backend, mesh });
     const { losses: exact } = await train(each, context.rank);

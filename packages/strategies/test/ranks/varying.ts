@@ -20,13 +20,21 @@ import { join } from '../../../../test/ranks/join.ts';
 export const task = z.object({ directory: z.string(), saves: z.boolean() });
 export const observations = z.object({
   explained: z.string(),
-  /** Weight, running mean and loss of the next step, as they were saved, and as they were loaded. */
+  /**
+   * The weight, the running mean and the loss of the next step, as they were saved. `loaded` has them as they were
+   * loaded.
+   */
   saved: z.array(z.number()),
   loaded: z.array(z.number()),
-  /** Of a save that does not say that the ranks differ, in parameters and in an optimizer's states alone. */
+  /**
+   * The error of a save that does not declare that the ranks differ, in parameters. `unsaidStates` is the same if only
+   * optimizer states differ.
+   */
   unsaid: failure,
   unsaidStates: failure,
-  /** Of loading the model, the optimizer, and of an export, on another number of ranks or none. */
+  /**
+   * The errors of loading the model, of loading the optimizer, and of an export, on another number of ranks or on none.
+   */
   model: failure,
   optimizer: failure,
   exported: failure,
@@ -43,7 +51,7 @@ class Net extends nn.Module {
   }
 }
 
-/** Each rank trains a model of its own. */
+/** A strategy with which each rank trains a model of its own. */
 function independent(says: boolean): Strategy {
   return {
     name: 'independent',
@@ -91,7 +99,7 @@ export async function main(context: RankContext): Promise<Observations> {
     found.unsaid = await failureOf(
       saveCheckpoint(`${directory}/unsaid`, { step: 3, ...unmarked }, { group }),
     );
-    // Parameters that are equal again, of states that are not.
+    // The parameters are made equal again, while the optimizer's states differ.
     await train(equal, rank, 3);
     for (const parameter of equal.model.parameters()) parameter.assign(ones(parameter.shape));
     found.unsaidStates = await failureOf(

@@ -16,27 +16,36 @@ export const strategies: Readonly<Record<string, () => Strategy>> = {
   'FSDP in f16': () => fsdp({ mixedPrecision: f16 }),
 };
 
-/** What an error says, and its code; null where there was none. */
+/** The message and the code of an error. Null if there was none. */
 export const observations = z.record(
   z.string(),
   z.object({
-    /** Of a step after backward passes that were inside noSync alone, and of one after another pass outside of it. */
+    /**
+     * The error of a step after backward passes that were all inside noSync. `thenOutside` is that of a step after
+     * another pass outside noSync.
+     */
     onlyInside: failure,
     thenOutside: failure,
-    /** Of clipping between a pass that is reduced and one that waits. */
+    /** The error of clipping between a pass that is reduced and one that waits. */
     clipped: failure,
-    /** Parameters after passes that add to clipped gradients, and with the factors in the losses. */
+    /**
+     * The parameters after passes that add to clipped gradients. `factors` has them when the losses contain the factors
+     * instead.
+     */
     clippedThenAdded: z.array(z.number()),
     factors: z.array(z.number()),
-    /** Losses of a training whose last pass does not use all that waits, and of one without noSync. */
+    /**
+     * The losses of a training whose last pass does not use all parameters with waiting gradients. `together` has those
+     * without noSync.
+     */
     waited: z.array(z.number()),
     together: z.array(z.number()),
-    /** Of steps after passes in which ranks used other parameters. */
+    /** The errors of steps after passes in which ranks used different parameters. */
     different: z.array(failure),
   }),
 );
 
-/** Two branches of the same shapes. */
+/** A model with two branches of the same shapes. */
 class Branches extends nn.Module {
   readonly left = constant(0.3);
   readonly right = constant(0.6);
@@ -96,7 +105,7 @@ async function clippedBetween(strategy: Strategy, rank: number): Promise<z.infer
   return failureOf((async () => optim.clipGradNorm(parallel.module.parameters(), 0.1))());
 }
 
-/** The gradients of the first pass are [1, 2] in each row, whose norm is the root of 10: they are halved. */
+/** The gradients of the first pass are [1, 2] in each row. Their norm is the root of 10, so clipping halves them. */
 async function added(strategy: Strategy, clips: boolean): Promise<number[]> {
   const parallel = await parallelize(new Branches(), strategy);
   const { left } = parallel.module;
@@ -114,7 +123,7 @@ async function added(strategy: Strategy, clips: boolean): Promise<number[]> {
   return Array.from(await left.weight.data(), Number);
 }
 
-/** The first of two passes uses the left branch, the second one the right. */
+/** The first of two passes uses the left branch, and the second one the right branch. */
 async function accumulated(strategy: Strategy, rank: number, waits: boolean): Promise<number[]> {
   const parallel = await parallelize(new Branches(), strategy);
   const optimizer = new optim.SGD(parallel.module.parameters(), { lr: 0.1 });

@@ -3,7 +3,7 @@ import { ZeroRedundancyOptimizer } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { join } from '../../../../test/ranks/join.ts';
 
-/** Four parameters of two ones, whose gradient is one, are updated twice; the state goes through rank 0. */
+/** Updates four parameters of two ones twice. Their gradient is one. The state passes through rank 0. */
 export async function main(context: RankContext): Promise<unknown> {
   const { group } = await join(context);
   const parameters = Array.from({ length: 4 }, () => new nn.Parameter(Float32Array.of(1, 1), [2]));

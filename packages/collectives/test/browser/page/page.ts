@@ -1,8 +1,7 @@
 import { connectPorts, createPageWorld, type PageRank } from '@shardwise/collectives';
 import type { RankAnswer, RankTask, WorldReport } from './messages.ts';
 
-// What the page of the test runs: reductions between workers, in the world that fits the page and,
-// to compare, over ports.
+// The page of the test. Its workers reduce in the world that fits the page, and also over ports for comparison.
 
 const SIZE = 3;
 const ELEMENTS = 10_000;

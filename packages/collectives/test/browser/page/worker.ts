@@ -12,7 +12,7 @@ async function perform({ pageRank, elements }: RankTask): Promise<RankAnswer> {
     const group = await joinPageWorld(pageRank);
     const { rank, size, world } = pageRank;
     const values = valuesOf(rank, elements);
-    // Where ranks share memory, in the rank's own part of it.
+    // If ranks share memory, the values go into this rank's own part of it.
     const region = world?.regions[rank];
     const bytes =
       world === undefined || region === undefined
