@@ -8,29 +8,10 @@ import {
   type Tensor,
 } from '@shardwise/core/extend';
 import type { Sharding } from './axis-layout.ts';
+import { partDim } from './part-shapes.ts';
 
 /** A rank's place among those of an axis. */
 export type Place = ReturnType<PlaceOf>;
-
-/** The dim along which the ranks' parts stand behind each other. */
-export function partDim(sharding: Sharding): number {
-  return sharding === 'flat' ? 0 : sharding.shard;
-}
-
-/** The shape of a part: all are as large as the largest, by padding. Shape: whole -> part. */
-export function partShape(whole: Shape, sharding: Sharding, parts: number): Shape {
-  if (sharding === 'flat') {
-    return [Math.ceil(elementCount(whole) / parts), ...whole.slice(1).map(() => 1)];
-  }
-  const { shard } = sharding;
-  return whole.map((size, dim) => (dim === shard ? Math.ceil(size / parts) : size));
-}
-
-/** The shape of all parts behind each other. Shape: whole -> padded. */
-export function paddedShape(whole: Shape, sharding: Sharding, parts: number): Shape {
-  const dim = partDim(sharding);
-  return partShape(whole, sharding, parts).map((size, at) => (at === dim ? size * parts : size));
-}
 
 /** All parts, of one size, behind each other, the last ones padded with zeros. Shape: whole -> padded. */
 export function toParts(whole: Tensor, sharding: Sharding, parts: number): Tensor {
