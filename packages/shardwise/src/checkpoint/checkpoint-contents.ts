@@ -7,6 +7,8 @@ import {
   type OptionRules,
   type ProcessGroup,
 } from '@shardwise/core/extend';
+import { requireJson, requireStatefuls } from './check-arguments.ts';
+import { isPlainObject } from './split-state.ts';
 import type { HeldChunk } from './held-chunk.ts';
 import { aliasesOf, chunksOfModel } from './model-chunks.ts';
 import { optimizerGroups, chunksOfOptimizer, type SavedOptimizer } from './optimizer-chunks.ts';
@@ -36,16 +38,23 @@ export interface CheckpointContents {
 
 const contentsRules: OptionRules<CheckpointContents> = {
   step: option.required(option.number),
-  model: option.required(option.object('a module, or arrays by name')),
+  model: option.required({
+    fits: (value): value is Module | HostArrays => value instanceof Module || isPlainObject(value),
+    is: 'a module, or arrays by name',
+  }),
   optimizer: option.object('an optimizer'),
   states: option.object('states by name'),
   extra: option.checkedLater(),
   rankExtra: option.checkedLater(),
 };
 
-/** Throws ConfigError: what is misspelt would not be saved. */
+/** Throws ConfigError and CheckpointError: what is misspelt, or no plain data, would not be saved. */
 export function checkContents(contents: CheckpointContents): void {
   checkOptions('saveCheckpoint', contents, contentsRules);
+  const { states = {}, extra = null, rankExtra = null } = contents;
+  requireStatefuls('saveCheckpoint', states);
+  requireJson('extra', extra);
+  requireJson('rankExtra', rankExtra);
 }
 
 /** What a rank gives to a checkpoint. */
