@@ -1,13 +1,14 @@
 import { unfit } from '../spec/check-options.ts';
 import { describeValue } from '../spec/describe-value.ts';
 import { ConfigError } from '../spec/errors.ts';
-import { flag, number, required, whole } from '../spec/option-rules.ts';
+import { callback, flag, number, required, whole } from '../spec/option-rules.ts';
 import type { OptionRule } from '../spec/option-rules.ts';
 import { requireList, requireTensors } from './check-arguments.ts';
 
 /** The kinds of arguments that are checked here. */
 const rules: Readonly<Record<string, OptionRule<unknown>>> = {
   f: flag,
+  h: callback(),
   i: whole,
   n: number,
 };
@@ -18,8 +19,8 @@ const lists: Readonly<Record<string, string>> = { c: 'counts', d: 'dims', s: 'si
 type Method = (...given: readonly unknown[]) => unknown;
 
 /**
- * What methods take, a letter for each argument: c, d and s lists of counts, dims and sizes, f true or false, i a whole number,
- * n a number, t a tensor, in upper case if it must be given, and . for one that the method checks itself; * is any number of
+ * What methods take, a letter for each argument: c, d and s lists of counts, dims and sizes, f true or false, h a function, i a whole
+ * number, n a number, t a tensor, in upper case if it must be given, and . for one that the method checks itself; * is any number of
  * arguments. A method that is missing here checks all that it takes, and its `length` counts them, as none has a default.
  */
 export type Signatures<T> = Readonly<Partial<Record<Exclude<keyof T, 'toString'>, string>>>;
