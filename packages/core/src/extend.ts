@@ -18,6 +18,8 @@ export {
   reinterpret,
   sendRecv,
 } from './tensor/collectives.ts';
+export { requireTensors } from './tensor/check-arguments.ts';
+export { requireNoMore } from './tensor/check-calls.ts';
 export { sendRows, type RowCounts } from './tensor/row-exchange.ts';
 export { scaleGradient } from './tensor/scale-gradient.ts';
 export { declareAxisTypes, type DeclaredAxisTypes } from './tensor/declare-axis-types.ts';
@@ -97,6 +99,7 @@ export type { Page, PageSource, PageStore } from './paging/page.ts';
 
 // Modules and their parameters.
 export { Module } from './nn/module.ts';
+export { requireModule } from './nn/require-module.ts';
 export { flopsOf } from './nn/summary/count-flops.ts';
 export { BufferTensor, constructParts, Parameter, ParameterPart } from './nn/parameter.ts';
 export type { ParameterPartOptions } from './nn/parameter.ts';

@@ -21,7 +21,10 @@ export interface Rank {
 
 const rankRules: OptionRules<Rank> = {
   device: option.required(option.object('a backend, as await cpu()')),
-  mesh: option.object('a mesh'),
+  mesh: {
+    fits: (value): value is Mesh => option.object().fits(value) && 'axes' in value,
+    is: 'a mesh',
+  },
 };
 
 /**

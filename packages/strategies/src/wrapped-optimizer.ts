@@ -1,13 +1,20 @@
-import type {
-  HostArrays,
+import {
+  checkOptions,
+  type HostArrays,
   Optimizer,
-  OptimizerSettings,
-  OptimizerStateDict,
-  ParameterState,
-  SavedState,
-  SavedType,
-  Tensor,
+  type OptimizerSettings,
+  type OptimizerStateDict,
+  option,
+  type OptionRules,
+  type ParameterState,
+  type SavedState,
+  type SavedType,
+  type Tensor,
 } from '@shardwise/core/extend';
+
+const rules: OptionRules<{ readonly optimizer: Optimizer }> = {
+  optimizer: option.required(option.instanceOf(Optimizer)),
+};
 
 /**
  * An optimizer that updates in another way. Groups, states and checkpoints are those of the optimizer that it wraps.
@@ -15,7 +22,9 @@ import type {
 export abstract class WrappedOptimizer<Wrapped extends Optimizer> {
   readonly optimizer: Wrapped;
 
-  constructor(optimizer: Wrapped) {
+  /** `of` names the class in messages. Throws ConfigError for what is no optimizer. */
+  constructor(of: string, optimizer: Wrapped) {
+    checkOptions(of, { optimizer }, rules);
     this.optimizer = optimizer;
   }
 

@@ -142,6 +142,10 @@ describe('a pipeline of two ranks', () => {
       'ranks that cut at other modules',
       /^COLLECTIVE_MISMATCH: .*rank 1 differs from rank 0 at line 0: rank 0 has cuts at blocks.1.*same cuts, schedule and costs/,
     ],
+    [
+      'a forward pass of the module itself',
+      /^TENSOR_STATE: a parameter of a pipeline, of shape .*: only rank [01] of 'pp' has it.*Call forward\(\) of what parallelize\(\) returned/,
+    ],
     ['a loss that is built outside', /^CONFIG: .*an output of shape .*Give pipeline\(\) a loss/],
     ['a loss that is read before backward', /^TENSOR_STATE: .*Call loss.backward\(\) first/],
     [

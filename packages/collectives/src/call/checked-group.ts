@@ -122,15 +122,15 @@ export abstract class CheckedGroup implements ProcessGroup {
     });
   }
 
-  allToAll(input: TypedBytes, output: TypedBytes, options: AllToAllOptions = {}): Promise<void> {
+  allToAll(input: TypedBytes, output: TypedBytes, options?: AllToAllOptions): Promise<void> {
     return issued(() => {
       const elements = checkBuffer('allToAll', 'input', input);
       const outputElements = checkBuffer('allToAll', 'output', output);
       checkSameDType('allToAll', input.dtype, output.dtype);
       checkDisjoint('allToAll', input, output);
       const splits = checkSplits(
-        { elements, splits: options.inputSplits },
-        { elements: outputElements, splits: options.outputSplits },
+        { elements, splits: options?.inputSplits },
+        { elements: outputElements, splits: options?.outputSplits },
         this.size,
       );
       const record = { ...recordOf('allToAll', { buffer: input, elements }), splits };

@@ -1,5 +1,6 @@
 import {
   ConfigError,
+  describeValue,
   DTypeError,
   dtypes,
   ShapeError,
@@ -13,24 +14,26 @@ import { describeReduce, type Splits } from './record.ts';
 export const MAX_TAG: number = 1 << 20;
 
 /**
- * The number of elements of a buffer. Throws DTypeError for an unknown dtype, and ShapeError if the memory does not
- * hold a whole number of elements.
+ * The number of elements of a buffer. Throws DTypeError for an unknown dtype and for a value that is no memory with a
+ * dtype, such as a tensor. Throws ShapeError if the memory does not hold a whole number of elements.
  */
 export function checkBuffer(operation: string, name: string, buffer: TypedBytes): number {
-  if (!Object.hasOwn(dtypes, buffer.dtype)) {
+  const given: Partial<TypedBytes> | null | undefined = buffer;
+  const hasBytes = given?.bytes instanceof Uint8Array;
+  if (!hasBytes || !Object.hasOwn(dtypes, buffer.dtype)) {
     throw new DTypeError(
       {
-        asked: `${operation} of a buffer of dtype ${buffer.dtype}`,
-        found: `the dtypes are ${Object.keys(dtypes).join(', ')}`,
+        asked: `${operation} of ${hasBytes ? `a buffer of dtype ${buffer.dtype}` : describeValue(given)}`,
+        found: `no ${name} { bytes: Uint8Array, dtype } of a dtype among ${Object.keys(dtypes).join(', ')}`,
         todo: 'Convert the values first',
       },
-      { operation, dtype: buffer.dtype },
+      { operation, dtype: given?.dtype },
     );
   }
   const elements = buffer.bytes.byteLength / dtypes[buffer.dtype].bytes;
   if (!Number.isInteger(elements)) {
     throw shapeError(operation, `${name} of dtype ${buffer.dtype}`, {
-      found: `it has ${buffer.bytes.byteLength} bytes, which is not a multiple of ${dtypes[buffer.dtype].bytes}`,
+      found: `${buffer.bytes.byteLength} bytes, which is not a multiple of ${dtypes[buffer.dtype].bytes}`,
       todo: 'Pass whole elements',
     });
   }
@@ -170,7 +173,7 @@ export function checkTag(operation: string, tag: number): void {
 export function checkReduce(operation: string, op: ReduceOp, dtype: DType): void {
   const kind = dtypes[dtype].kind;
   const allowed =
-    typeof op === 'object'
+    typeof op === 'object' && op !== null
       ? kind === 'float' && Number.isFinite(op.premultipliedSum)
       : (kindsOf[op]?.includes(kind) ?? false);
   if (allowed) return;
@@ -178,7 +181,7 @@ export function checkReduce(operation: string, op: ReduceOp, dtype: DType): void
     {
       asked: `${operation} with ${describeReduce(op)} of ${dtype}`,
       found: `${dtype} holds ${kind} values`,
-      todo: 'avg and premultipliedSum take floats, and, or and xor take ints and bools, sum and product take numbers',
+      todo: 'avg and premultipliedSum take floats; and, or and xor take ints and bools',
     },
     { operation, op, dtype },
   );
@@ -227,7 +230,7 @@ function resolve(
   if (valid && splits.length === size && total === elements) return [...splits];
   throw shapeError('allToAll', `${name}Splits [${splits.join(', ')}]`, {
     found: `there are ${size} ranks and ${name} has ${elements} elements`,
-    todo: 'Pass one count of elements for each rank, with that sum',
+    todo: 'Pass a count for each rank, with that sum',
   });
 }
 

@@ -61,8 +61,8 @@ export function describeCall(record: CallRecord): string {
   return `${record.operation}(${parts.join(', ')})`;
 }
 
-export function describeReduce(op: ReduceOp): string {
-  return typeof op === 'string' ? op : `premultipliedSum ${op.premultipliedSum}`;
+export function describeReduce(op: ReduceOp | null | undefined): string {
+  return typeof op === 'string' ? op : `premultipliedSum ${op?.premultipliedSum}`;
 }
 
 /**

@@ -1,9 +1,12 @@
 import {
   type CallOptions,
+  checkOptions,
   ConfigError,
   type MeshAxis,
   type ProcessGroup,
 } from '@shardwise/core/spec';
+import { callRules } from '../call/call-options.ts';
+import { requireGroup } from '../call/require-group.ts';
 import { type DeviceMesh, GridMesh } from './device-mesh.ts';
 import { groupAlong } from './grid.ts';
 import { formatGrid, MeshRanks } from './mesh-ranks.ts';
@@ -24,6 +27,8 @@ export async function createMesh(
   axes: readonly MeshAxis[],
   options?: CallOptions,
 ): Promise<DeviceMesh> {
+  requireGroup('createMesh', group);
+  checkOptions('createMesh', options, callRules);
   const ranks = new MeshRanks(axes);
   if (ranks.size !== group.size) throw misfit(axes, ranks.size, group.size);
   const grid = { world: group, ranks };

@@ -19,6 +19,7 @@ export interface HostMeshOptions {
   readonly innerSize?: number;
 }
 
+const hostsRules = { hosts: option.required(option.listOf(option.number)) };
 const hostMeshRules: OptionRules<HostMeshOptions> = {
   inner: option.axisName,
   outer: option.axisName,
@@ -35,6 +36,7 @@ export function meshFromHosts(
   options: HostMeshOptions = {},
 ): readonly MeshAxis[] {
   checkOptions('meshFromHosts', options, hostMeshRules);
+  checkOptions('meshFromHosts', { hosts }, hostsRules);
   const { inner = 'tp', outer = 'dp' } = options;
   const perHost = ranksPerHost(hosts);
   const innerSize = options.innerSize ?? perHost.reduce(greatestCommonDivisor, 0);

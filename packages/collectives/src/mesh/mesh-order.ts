@@ -1,5 +1,11 @@
-import { ConfigError } from '@shardwise/core/spec';
+import { checkOptions, ConfigError, option } from '@shardwise/core/spec';
 import type { MeshAxis } from '@shardwise/core/spec';
+
+const orderRules = {
+  order: option.required(option.text),
+  sizes: option.required(option.object<Readonly<Record<string, number>>>('sizes by name')),
+};
+const size = option.required(option.integer(1));
 
 /**
  * The default order of Megatron-LM: ranks of one tp group are neighbours, and those of one pp group are the
@@ -16,6 +22,9 @@ export function meshOrder(
   order: string,
   sizes: Readonly<Record<string, number>>,
 ): readonly MeshAxis[] {
+  checkOptions('meshOrder', { order, sizes }, orderRules);
+  const rules = Object.fromEntries(Object.keys(sizes).map((name) => [name, size]));
+  checkOptions('meshOrder', sizes, rules);
   const names = order.split('-');
   if (new Set(names).size < names.length || names.includes('')) {
     throw new ConfigError(

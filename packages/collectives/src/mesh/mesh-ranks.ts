@@ -1,5 +1,13 @@
-import { ConfigError } from '@shardwise/core/spec';
+import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/spec';
 import type { MeshAxis } from '@shardwise/core/spec';
+
+const axesRules = {
+  axes: option.required(option.listOf(option.object<MeshAxis>('{ name, size }'))),
+};
+const axisRules: OptionRules<MeshAxis> = {
+  name: option.required(option.text),
+  size: option.required(option.number),
+};
 
 /**
  * Computes which rank is where on a mesh. This follows from the sizes alone, so plans and launchers can ask
@@ -10,6 +18,8 @@ export class MeshRanks {
 
   /** Throws ConfigError for axes that are named twice or have no ranks. */
   constructor(axes: readonly MeshAxis[]) {
+    checkOptions('A mesh', { axes }, axesRules);
+    for (const axis of axes) checkOptions('An axis of a mesh', axis, axisRules);
     const names = new Set(axes.map(({ name }) => name));
     const isSound = axes.every(
       ({ name, size }) => name !== '' && Number.isInteger(size) && size > 0,

@@ -14,7 +14,7 @@ export async function allGatherCoalesced(
   outputs: readonly TypedBytes[],
   options?: CallOptions,
 ): Promise<void> {
-  const pairs = pairsOf('allGatherCoalesced', inputs, outputs);
+  const pairs = pairsOf('allGatherCoalesced', group, inputs, outputs);
   for (const { input, output } of pairs) {
     checkParts(
       'allGatherCoalesced',

@@ -14,7 +14,7 @@ export async function allGatherObject(
   value: unknown,
   options?: ObjectOptions,
 ): Promise<readonly PlainData[]> {
-  const object = objectCall('allGatherObject', options);
+  const object = objectCall('allGatherObject', group, options);
   const blocks = await allGatherBlocks(group, value, object);
   const objects = blocks.objects.with(group.rank, blocks.own);
   // Each object has a broadcast of its own, because padding all to the longest would take many times the memory.

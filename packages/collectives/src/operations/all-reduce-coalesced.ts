@@ -9,7 +9,7 @@ export async function allReduceCoalesced(
   op: ReduceOp,
   options?: CallOptions,
 ): Promise<void> {
-  checkAll('allReduceCoalesced', buffers);
+  checkAll('allReduceCoalesced', group, buffers);
   const calls = packsOf(buffers, (buffer) => buffer).map(async ({ dtype, items }) => {
     const [only, ...others] = items;
     if (only !== undefined && others.length === 0) return group.allReduce(only, op, options);

@@ -9,7 +9,7 @@ export async function broadcastCoalesced(
   root: number,
   options?: CallOptions,
 ): Promise<void> {
-  checkAll('broadcastCoalesced', buffers);
+  checkAll('broadcastCoalesced', group, buffers);
   const calls = packsOf(buffers, (buffer) => buffer).map(async ({ dtype, items }) => {
     const [only, ...others] = items;
     if (only !== undefined && others.length === 0) return group.broadcast(only, root, options);

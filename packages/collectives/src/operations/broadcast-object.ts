@@ -23,7 +23,7 @@ export async function broadcastObject(
   root: number,
   options?: ObjectOptions,
 ): Promise<PlainData> {
-  const object = objectCall('broadcastObject', options);
+  const object = objectCall('broadcastObject', group, options);
   const own = group.rank === root ? outgoingObject(value) : undefined;
   const block = own === undefined ? new Uint8Array(BLOCK_BYTES) : blockOf(own);
   await group.broadcast({ bytes: block, dtype: 'u8' }, root, object.call);

@@ -1,3 +1,4 @@
+import { checkRank } from '../call/checks.ts';
 import type { ProcessGroup } from '@shardwise/core/spec';
 import { allGatherBlocks } from './all-gather-blocks.ts';
 import { decodeObject } from './object-codec.ts';
@@ -16,7 +17,8 @@ export async function gatherObject(
   root: number,
   options?: ObjectOptions,
 ): Promise<readonly PlainData[] | undefined> {
-  const object = objectCall('gatherObject', options);
+  const object = objectCall('gatherObject', group, options);
+  checkRank('gatherObject', 'root', root, group.size);
   // The blocks go to all ranks and not to root alone, because everyone must know whether a second call follows.
   const { own, objects } = await allGatherBlocks(group, value, object);
   const isRoot = group.rank === root;

@@ -8,6 +8,7 @@ import {
   type TypedBytes,
 } from '@shardwise/core/spec';
 import { MAX_TAG } from '../call/checks.ts';
+import { requireGroup } from '../call/require-group.ts';
 
 /** Options of `monitoredBarrier`. */
 export interface MonitoredBarrierOptions {
@@ -40,6 +41,7 @@ export async function monitoredBarrier(
   group: ProcessGroup,
   options: MonitoredBarrierOptions = {},
 ): Promise<void> {
+  requireGroup('monitoredBarrier', group);
   checkOptions('monitoredBarrier', options, barrierRules);
   const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
   if (!(timeoutMs > 0 && timeoutMs <= MAX_TIMEOUT_MS)) throw timeoutRangeError(timeoutMs);

@@ -1,9 +1,14 @@
 import {
   type CallOptions,
+  checkOptions,
   CollectiveMismatchError,
   ConfigError,
+  option,
   type ProcessGroup,
 } from '@shardwise/core/spec';
+import { requireGroup } from '../call/require-group.ts';
+
+const listsRules = { lists: option.required(option.listOf(option.listOf(option.number))) };
 
 /**
  * Makes groups that have no rank in common, in one call that all ranks of `group` make with the same lists.
@@ -17,6 +22,8 @@ export async function newGroups(
   lists: readonly (readonly number[])[],
   options?: CallOptions,
 ): Promise<ProcessGroup | undefined> {
+  requireGroup('newGroups', group);
+  checkOptions('newGroups', { lists }, listsRules);
   checkLists(lists, group.size);
   const sorted = lists.map((list) => list.toSorted((a, b) => a - b));
   const index = sorted.findIndex((list) => list.includes(group.rank));

@@ -5,8 +5,10 @@ import {
   option,
   type CallOptions,
   type OptionRules,
+  type ProcessGroup,
 } from '@shardwise/core/spec';
 import { callRules, type TransferOptions } from '../call/call-options.ts';
+import { requireGroup } from '../call/require-group.ts';
 import { brokenObjectError } from './byte-reader.ts';
 import { encodeObject } from './object-codec.ts';
 
@@ -33,8 +35,13 @@ export interface ObjectCall<Call extends CallOptions = CallOptions> {
 const objectRules: OptionRules<ObjectOptions> = { ...callRules, maxBytes: option.count };
 const transferRules: OptionRules<ObjectTransferOptions> = { ...objectRules, tag: option.number };
 
-/** Throws ConfigError for options that the operation does not have. */
-export function objectCall(operation: string, options: ObjectOptions = {}): ObjectCall {
+/** Throws ConfigError for what is no group, and for options that the operation does not have. */
+export function objectCall(
+  operation: string,
+  group: ProcessGroup,
+  options: ObjectOptions = {},
+): ObjectCall {
+  requireGroup(operation, group);
   checkOptions(operation, options, objectRules);
   const { maxBytes = DEFAULT_MAX_BYTES, ...call } = options;
   return { operation, call, maxBytes };
@@ -43,8 +50,10 @@ export function objectCall(operation: string, options: ObjectOptions = {}): Obje
 /** Does what objectCall does, for a message between two ranks. */
 export function objectTransfer(
   operation: string,
+  group: ProcessGroup,
   options: ObjectTransferOptions = {},
 ): ObjectCall<TransferOptions> {
+  requireGroup(operation, group);
   checkOptions(operation, options, transferRules);
   const { maxBytes = DEFAULT_MAX_BYTES, ...call } = options;
   return { operation, call, maxBytes };

@@ -1,5 +1,13 @@
-import { ConfigError, type DType, type TypedBytes } from '@shardwise/core/spec';
+import {
+  checkOptions,
+  ConfigError,
+  type DType,
+  option,
+  type ProcessGroup,
+  type TypedBytes,
+} from '@shardwise/core/spec';
 import { checkBuffer } from '../call/checks.ts';
+import { requireGroup } from '../call/require-group.ts';
 
 /**
  * The length in bytes up to which a buffer is copied into a message with others. It was measured with 32
@@ -8,6 +16,10 @@ import { checkBuffer } from '../call/checks.ts';
  * shared), by 4 microseconds there.
  */
 const PACKED_BYTES = 16 * 1024;
+
+const list = option.required(option.listOf(option.object<TypedBytes>('a buffer')));
+const listRules = { buffers: list };
+const pairRules = { inputs: list, outputs: list };
 
 /** The buffers that share one call: either the short ones of a dtype, or a single longer one. */
 export interface Pack<Item> {
@@ -46,12 +58,18 @@ export interface Pair {
   readonly output: TypedBytes;
 }
 
-/** Pairs inputs with their outputs. Throws ConfigError if the lists have different lengths. */
+/**
+ * Pairs inputs with their outputs. Throws ConfigError if `group` is no group, if a list is none, and if the lists have
+ * different lengths.
+ */
 export function pairsOf(
   operation: string,
+  group: ProcessGroup,
   inputs: readonly TypedBytes[],
   outputs: readonly TypedBytes[],
 ): readonly Pair[] {
+  requireGroup(operation, group);
+  checkOptions(operation, { inputs, outputs }, pairRules);
   if (inputs.length !== outputs.length) {
     throw new ConfigError(
       {
@@ -68,8 +86,14 @@ export function pairsOf(
   });
 }
 
-/** Checks each buffer as a separate call would. */
-export function checkAll(operation: string, buffers: readonly TypedBytes[]): void {
+/** Checks the group, and each buffer as a separate call would. */
+export function checkAll(
+  operation: string,
+  group: ProcessGroup,
+  buffers: readonly TypedBytes[],
+): void {
+  requireGroup(operation, group);
+  checkOptions(operation, { buffers }, listRules);
   for (const [index, buffer] of buffers.entries()) {
     checkBuffer(operation, `buffer ${index}`, buffer);
   }

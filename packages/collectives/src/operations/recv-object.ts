@@ -20,7 +20,7 @@ export async function recvObject(
   from: number,
   options?: ObjectTransferOptions,
 ): Promise<PlainData> {
-  const object = objectTransfer('recvObject', options);
+  const object = objectTransfer('recvObject', group, options);
   const block = new Uint8Array(BLOCK_BYTES);
   await group.recv({ bytes: block, dtype: 'u8' }, from, object.call);
   const { bytes } = openBlock(block, from, object);

@@ -25,7 +25,7 @@ export async function reduceScatterCoalesced(
   op: ReduceOp,
   options?: CallOptions,
 ): Promise<void> {
-  const pairs = pairsOf(OPERATION, inputs, outputs);
+  const pairs = pairsOf(OPERATION, group, inputs, outputs);
   for (const [index, pair] of pairs.entries()) checkChunk(index, pair, group);
   const calls = packsOf(pairs, ({ input }) => input).map(async ({ dtype, items }) => {
     const [only, ...others] = items;

@@ -26,7 +26,7 @@ export async function scatterObject(
   root: number,
   options?: ObjectOptions,
 ): Promise<PlainData> {
-  const object = objectCall('scatterObject', options);
+  const object = objectCall('scatterObject', group, options);
   const objects = group.rank === root ? outgoingList(values ?? [], group.size) : undefined;
   const block = new Uint8Array(BLOCK_BYTES);
   await group.scatter(

@@ -20,7 +20,7 @@ export async function sendObject(
   to: number,
   options?: ObjectTransferOptions,
 ): Promise<void> {
-  const object = objectTransfer('sendObject', options);
+  const object = objectTransfer('sendObject', group, options);
   const own = outgoingOf(() => {
     const bytes = encodeObject(value);
     checkLength(group.rank, bytes.byteLength, object);

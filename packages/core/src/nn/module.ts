@@ -35,7 +35,15 @@ export abstract class Module {
       inspecting<Module>((module) => module.toString()),
     );
     brandMember(this.prototype, 'module');
-    checkCalls<Module>(this.prototype, { loadStateDict: '..', requiresGrad_: 'f', train: 'f' });
+    checkCalls<Module>(this.prototype, {
+      apply: 'H',
+      loadStateDict: '..',
+      registerForwardHook: 'H',
+      registerForwardPreHook: 'H',
+      registerFullBackwardHook: 'H',
+      requiresGrad_: 'f',
+      train: 'f',
+    });
   }
 
   #training = true;

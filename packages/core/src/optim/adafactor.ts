@@ -36,14 +36,20 @@ export class Adafactor extends Optimizer<AdafactorSettings> {
   constructor(
     params: OptimizerInput<AdafactorSettings>,
     settings: Partial<AdafactorSettings> = {},
+    ...more: readonly never[]
   ) {
-    super(params, settings, {
-      lr: 1e-2,
-      beta2Decay: -0.8,
-      eps: [2 ** -23, 1e-3],
-      d: 1,
-      weightDecay: 0,
-    });
+    super(
+      params,
+      settings,
+      {
+        lr: 1e-2,
+        beta2Decay: -0.8,
+        eps: [2 ** -23, 1e-3],
+        d: 1,
+        weightDecay: 0,
+      },
+      more,
+    );
   }
 
   protected override rule(settings: AdafactorSettings, steps: number): UpdateRule {

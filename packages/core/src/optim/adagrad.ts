@@ -17,14 +17,23 @@ export class Adagrad extends Optimizer<AdagradSettings> {
   static readonly typeName: string = 'Adagrad';
 
   /** Defaults: lr 1e-2, eps 1e-10, everything else 0. Throws ConfigError. */
-  constructor(params: OptimizerInput<AdagradSettings>, settings: Partial<AdagradSettings> = {}) {
-    super(params, settings, {
-      lr: 1e-2,
-      lrDecay: 0,
-      weightDecay: 0,
-      initialAccumulatorValue: 0,
-      eps: 1e-10,
-    });
+  constructor(
+    params: OptimizerInput<AdagradSettings>,
+    settings: Partial<AdagradSettings> = {},
+    ...more: readonly never[]
+  ) {
+    super(
+      params,
+      settings,
+      {
+        lr: 1e-2,
+        lrDecay: 0,
+        weightDecay: 0,
+        initialAccumulatorValue: 0,
+        eps: 1e-10,
+      },
+      more,
+    );
   }
 
   protected override rule(settings: AdagradSettings, steps: number): UpdateRule {

@@ -7,8 +7,12 @@ export class AdamW extends Optimizer<AdamSettings> {
   static readonly typeName: string = 'AdamW';
 
   /** Defaults: lr 1e-3, betas [0.9, 0.999], eps 1e-8, weightDecay 1e-2. Throws ConfigError. */
-  constructor(params: OptimizerInput<AdamSettings>, settings: Partial<AdamSettings> = {}) {
-    super(params, settings, { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-8, weightDecay: 1e-2 });
+  constructor(
+    params: OptimizerInput<AdamSettings>,
+    settings: Partial<AdamSettings> = {},
+    ...more: readonly never[]
+  ) {
+    super(params, settings, { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-8, weightDecay: 1e-2 }, more);
   }
 
   protected override rule(settings: AdamSettings, steps: number): UpdateRule {

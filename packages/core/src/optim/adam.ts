@@ -7,8 +7,12 @@ export class Adam extends Optimizer<AdamSettings> {
   static readonly typeName: string = 'Adam';
 
   /** Defaults: lr 1e-3, betas [0.9, 0.999], eps 1e-8, weightDecay 0. Throws ConfigError. */
-  constructor(params: OptimizerInput<AdamSettings>, settings: Partial<AdamSettings> = {}) {
-    super(params, settings, { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-8, weightDecay: 0 });
+  constructor(
+    params: OptimizerInput<AdamSettings>,
+    settings: Partial<AdamSettings> = {},
+    ...more: readonly never[]
+  ) {
+    super(params, settings, { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-8, weightDecay: 0 }, more);
   }
 
   protected override rule(settings: AdamSettings, steps: number): UpdateRule {

@@ -1,5 +1,6 @@
 import { noGrad } from '../graph/create-node.ts';
 import type { Module } from '../nn/module.ts';
+import { requireModule } from '../nn/require-module.ts';
 import { writeStateDict } from '../nn/state-dict.ts';
 import { currentSession } from '../rank.ts';
 import { withoutValues } from '../realize/small-values.ts';
@@ -30,7 +31,6 @@ export interface AveragedWeightsState {
 }
 
 const averageRules: OptionRules<AveragedWeightsOptions> = { decay: option.share };
-
 /**
  * The average of the parameters of a model over a training (torch AveragedModel). Each rank keeps the average of its
  * parts. Make it after parallelize(). Running statistics of batch norms are not averaged: the latest ones of the model
@@ -47,6 +47,7 @@ export class AveragedWeights {
   /** Throws ConfigError for a decay outside [0, 1]. */
   constructor(model: Module, options: AveragedWeightsOptions = {}) {
     checkOptions('AveragedWeights', options, averageRules);
+    requireModule('AveragedWeights', model);
     this.#model = model;
     this.#decay = options.decay;
   }

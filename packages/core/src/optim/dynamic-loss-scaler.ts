@@ -1,5 +1,6 @@
 import { CheckpointError, ConfigError, TensorStateError } from '../spec/errors.ts';
 import { LossScaler } from './loss-scaler.ts';
+import { requireState } from './require-state.ts';
 import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import { withDefaults } from '../spec/with-defaults.ts';
@@ -110,6 +111,7 @@ export class DynamicLossScaler extends LossScaler {
 
   /** Throws CheckpointError, before anything changes, for a state that no scaler can have. */
   loadStateDict(state: DynamicLossScalerState): void {
+    requireState('loss scaler', state);
     const { scale, iteration, lastOverflowIteration, hysteresisLeft } = state;
     const counts =
       Number.isSafeInteger(iteration) &&

@@ -1,7 +1,11 @@
 import { describeValue } from '../spec/describe-value.ts';
 import { CheckpointError, ConfigError } from '../spec/errors.ts';
+import * as option from '../spec/option-rules.ts';
 import { requireNoMore } from '../tensor/check-calls.ts';
+import { requireState } from './require-state.ts';
 import type { Schedule } from './schedules.ts';
+
+const ratesRule = option.listOf(option.number);
 
 /** The part of an optimizer that a scheduler changes: the `lr` of each group. */
 export interface ScheduledOptimizer {
@@ -69,16 +73,19 @@ export class LearningRateScheduler {
     return { step: this.#step, baseLearningRates: this.#base };
   }
 
-  /** Throws CheckpointError for another number of groups, and for a step that is not a count. */
-  loadStateDict({ step, baseLearningRates }: LearningRateSchedulerState): void {
-    if (baseLearningRates.length !== this.#base.length || !Number.isSafeInteger(step) || step < 0) {
+  /** Throws CheckpointError for another number of groups, for a step that is not a count, and for rates that are not numbers. */
+  loadStateDict(state: LearningRateSchedulerState): void {
+    requireState('LearningRateScheduler', state);
+    const { step, baseLearningRates } = state;
+    const isList = ratesRule.fits(baseLearningRates);
+    if (!isList || baseLearningRates.length !== this.#base.length || !option.count.fits(step)) {
       throw new CheckpointError(
         {
           asked: `load a scheduler of ${this.#base.length} groups`,
-          found: `step ${step} of ${baseLearningRates.length} groups`,
+          found: `step ${step} and the rates ${describeValue(baseLearningRates)}`,
           todo: 'Load the state of a scheduler of the same optimizer',
         },
-        { step, groups: baseLearningRates.length },
+        { step, baseLearningRates },
       );
     }
     this.#step = step;
@@ -110,14 +117,18 @@ export class LearningRateScheduler {
   }
 }
 
-/** Throws ConfigError if `optimizer`, which was given to `scheduler`, is not an optimizer. */
-export function requireOptimizer(scheduler: string, optimizer: unknown): void {
+/** Throws ConfigError if `optimizer`, which was given to `of`, is not an optimizer. `call` is the right way to give one. */
+export function requireOptimizer(
+  of: string,
+  optimizer: unknown,
+  call: string = `new optim.${of}(optimizer, …)`,
+): void {
   const isObject = typeof optimizer === 'object' && optimizer !== null;
   if (isObject && 'paramGroups' in optimizer && Array.isArray(optimizer.paramGroups)) return;
   throw new ConfigError({
-    asked: `a ${scheduler} of ${describeValue(optimizer)}`,
+    asked: `a ${of} of ${describeValue(optimizer)}`,
     found: 'no optimizer, whose parameter groups have learning rates',
-    todo: `Pass the optimizer: new optim.${scheduler}(optimizer, …)`,
+    todo: `Pass the optimizer: ${call}`,
   });
 }
 

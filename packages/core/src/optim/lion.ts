@@ -21,8 +21,12 @@ export class Lion extends Optimizer<LionSettings> {
   static readonly typeName: string = 'Lion';
 
   /** Defaults: lr 1e-4, betas [0.9, 0.99], weightDecay 0. Throws ConfigError. */
-  constructor(params: OptimizerInput<LionSettings>, settings: Partial<LionSettings> = {}) {
-    super(params, settings, { lr: 1e-4, betas: [0.9, 0.99], weightDecay: 0 });
+  constructor(
+    params: OptimizerInput<LionSettings>,
+    settings: Partial<LionSettings> = {},
+    ...more: readonly never[]
+  ) {
+    super(params, settings, { lr: 1e-4, betas: [0.9, 0.99], weightDecay: 0 }, more);
   }
 
   protected override rule({ lr, betas, weightDecay }: LionSettings): UpdateRule {

@@ -2,9 +2,11 @@ import { noGrad } from '../graph/create-node.ts';
 import { currentSession } from '../rank.ts';
 import { withoutValues } from '../realize/small-values.ts';
 import { ConfigError, TensorStateError } from '../spec/errors.ts';
+import { requireTensors } from '../tensor/check-arguments.ts';
 import { allReduce, reinterpret } from '../tensor/collectives.ts';
 import { fromData, stack } from '../tensor/create.ts';
 import type { Tensor } from '../tensor/tensor.ts';
+import { requireOptimizer } from './learning-rate-scheduler.ts';
 import type { StepOptions } from './optimizer.ts';
 
 /** The part of an optimizer that a scaler needs. */
@@ -66,6 +68,7 @@ export class LossScaler {
    * read it after the step. Shape: N -> N.
    */
   scale(loss: Tensor): Tensor {
+    requireTensors('scale() of a loss scaler', { loss });
     const scale = scalar(this.#scale);
     this.#waiting?.push(scale);
     return loss.retain().mul(scale);
@@ -76,6 +79,7 @@ export class LossScaler {
    * clip gradients. Throws TensorStateError if it is called twice before update().
    */
   unscale(optimizer: ScaledOptimizer): void {
+    requireOptimizer('loss scaler', optimizer, 'scaler.step(optimizer)');
     const { kind } = this.#progress.get(optimizer) ?? {};
     if (kind !== undefined) throw calledTwice('unscale', kind);
     const params = optimizer.paramGroups.flatMap((group) => [...group.params]);

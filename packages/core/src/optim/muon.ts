@@ -52,17 +52,26 @@ export class Muon extends Optimizer<MuonSettings> {
    * Defaults: lr 1e-3, weightDecay 0.1, momentum 0.95, nesterov, nsCoefficients [3.4445, -4.775, 2.0315], eps
    * 1e-7, nsSteps 5, adjustLrFn 'original'. Throws ConfigError, also for parameters that are not matrices.
    */
-  constructor(params: OptimizerInput<MuonSettings>, settings: Partial<MuonSettings> = {}) {
-    super(params, settings, {
-      lr: 1e-3,
-      weightDecay: 0.1,
-      momentum: 0.95,
-      nesterov: true,
-      nsCoefficients: [3.4445, -4.775, 2.0315],
-      eps: 1e-7,
-      nsSteps: 5,
-      adjustLrFn: 'original',
-    });
+  constructor(
+    params: OptimizerInput<MuonSettings>,
+    settings: Partial<MuonSettings> = {},
+    ...more: readonly never[]
+  ) {
+    super(
+      params,
+      settings,
+      {
+        lr: 1e-3,
+        weightDecay: 0.1,
+        momentum: 0.95,
+        nesterov: true,
+        nsCoefficients: [3.4445, -4.775, 2.0315],
+        eps: 1e-7,
+        nsSteps: 5,
+        adjustLrFn: 'original',
+      },
+      more,
+    );
     this.#requireMatrices();
   }
 

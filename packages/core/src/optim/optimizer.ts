@@ -14,6 +14,7 @@ import { keepingIf } from '../tensor/handle.ts';
 import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
+import { requireNoMore } from '../tensor/check-calls.ts';
 import { Tensor } from '../tensor/tensor.ts';
 import type { Updater } from '../tensor/updater.ts';
 import {
@@ -75,6 +76,9 @@ export interface OptimizerStateDict<Settings extends OptimizerSettings> {
   readonly paramGroups: readonly (Settings & { readonly params: readonly number[] })[];
 }
 
+const dictPart = option.required(option.object());
+const dictRules = { state: dictPart, paramGroups: dictPart };
+
 /** Updates parameters by their gradients. Subclasses define the rule. */
 export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSettings> {
   /** Settings may be changed at any time, for example by a schedule. */
@@ -86,11 +90,17 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
 
   /**
    * `defaults` contains all settings that exist. Other settings are refused, and so are values of another type.
-   * Throws ConfigError, also for no parameters, for parameters that occur twice, and for settings out of range.
+   * `more` is what the constructor of the subclass was given beyond its parameters, which is refused. Throws ConfigError, also for no parameters, for parameters that occur twice, and for settings out of range.
    * Throws TensorStateError for parameters that their model no longer has.
    */
-  constructor(params: OptimizerInput<Settings>, settings: Partial<Settings>, defaults: Settings) {
+  constructor(
+    params: OptimizerInput<Settings>,
+    settings: Partial<Settings>,
+    defaults: Settings,
+    more: readonly unknown[] = [],
+  ) {
     const name = this.typeName;
+    requireNoMore(name, 2, more);
     this.#defaults = checkedSettings(name, settings, defaults);
     this.paramGroups = makeParamGroups(name, params, this.#defaults);
     for (const group of this.paramGroups) this.checkSettings(group);
@@ -259,10 +269,15 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
   }
 
   /**
-   * Each rank loads its part. Throws CheckpointError, before anything changes, if groups, settings, names or
+   * Each rank loads its part. Throws ConfigError for what is no state, such as the promise of one, and CheckpointError, before anything changes, if groups, settings, names or
    * shapes differ.
    */
   loadStateDict(dict: OptimizerStateDict<Settings>): void {
+    checkOptions<{ state: object; paramGroups: object }>(
+      `${this.typeName}.loadStateDict()`,
+      dict,
+      dictRules,
+    );
     checkGroups(this.paramGroups, dict.paramGroups);
     const params = this.#params();
     const states = Object.entries(dict.state).map(([index, arrays]) => {
@@ -428,8 +443,8 @@ function narrow(name: string, { shape, dtype }: Tensor, cause: DTypeError): DTyp
   return new DTypeError(
     {
       asked: `the update rule of ${name} for a parameter of ${dtype} of shape ${formatShape(shape)}`,
-      found: 'it computes in f32, and a parameter keeps its dtype',
-      todo: 'Keep parameters in f32, and have the mixedPrecision of a strategy compute with fewer bits',
+      found: 'it computes in f32',
+      todo: 'Keep parameters in f32, and use the mixedPrecision of a strategy',
     },
     { optimizer: name, dtype },
     { cause },
@@ -457,7 +472,7 @@ function checkGroups(
   if (asked === found) return;
   throw new CheckpointError(
     {
-      asked: `load the state of an optimizer whose groups have ${asked} parameters`,
+      asked: `load a state into groups of ${asked} parameters`,
       found: `groups of ${found} parameters`,
       todo: 'Make the groups as they were when the state was saved',
     },
@@ -481,7 +496,7 @@ function unknownState(name: string, optimizer: string, names: readonly string[])
     {
       asked: `load the state ${name} into ${optimizer}`,
       found: `it keeps ${names.join(', ') || 'no tensors'}`,
-      todo: 'Load the state of an optimizer of the same kind',
+      todo: 'Load the state of an optimizer of the same class',
     },
     { name, optimizer },
   );

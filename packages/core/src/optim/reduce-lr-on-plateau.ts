@@ -1,5 +1,6 @@
 import { checkOptions } from '../spec/check-options.ts';
 import { CheckpointError, ConfigError } from '../spec/errors.ts';
+import { requireState } from './require-state.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 import { Tensor } from '../tensor/tensor.ts';
@@ -112,6 +113,7 @@ export class ReduceLROnPlateau {
 
   /** Throws CheckpointError, before anything changes, for a value that is not such a state. */
   loadStateDict(state: ReduceLROnPlateauState): void {
+    requireState('ReduceLROnPlateau', state);
     const { best, badSteps, cooldownLeft } = state;
     const fits = option.count.fits(badSteps) && option.count.fits(cooldownLeft);
     if (!fits || !(best === null || option.number.fits(best))) {

@@ -18,15 +18,24 @@ export class RMSprop extends Optimizer<RMSpropSettings> {
   static readonly typeName: string = 'RMSprop';
 
   /** Defaults: lr 1e-2, alpha 0.99, eps 1e-8, everything else off. Throws ConfigError. */
-  constructor(params: OptimizerInput<RMSpropSettings>, settings: Partial<RMSpropSettings> = {}) {
-    super(params, settings, {
-      lr: 1e-2,
-      alpha: 0.99,
-      eps: 1e-8,
-      weightDecay: 0,
-      momentum: 0,
-      centered: false,
-    });
+  constructor(
+    params: OptimizerInput<RMSpropSettings>,
+    settings: Partial<RMSpropSettings> = {},
+    ...more: readonly never[]
+  ) {
+    super(
+      params,
+      settings,
+      {
+        lr: 1e-2,
+        alpha: 0.99,
+        eps: 1e-8,
+        weightDecay: 0,
+        momentum: 0,
+        centered: false,
+      },
+      more,
+    );
   }
 
   protected override rule(settings: RMSpropSettings): UpdateRule {

@@ -19,14 +19,23 @@ export class SGD extends Optimizer<SGDSettings> {
   static readonly typeName: string = 'SGD';
 
   /** Defaults: lr 1e-3, everything else off. Throws ConfigError. */
-  constructor(params: OptimizerInput<SGDSettings>, settings: Partial<SGDSettings> = {}) {
-    super(params, settings, {
-      lr: 1e-3,
-      momentum: 0,
-      dampening: 0,
-      nesterov: false,
-      weightDecay: 0,
-    });
+  constructor(
+    params: OptimizerInput<SGDSettings>,
+    settings: Partial<SGDSettings> = {},
+    ...more: readonly never[]
+  ) {
+    super(
+      params,
+      settings,
+      {
+        lr: 1e-3,
+        momentum: 0,
+        dampening: 0,
+        nesterov: false,
+        weightDecay: 0,
+      },
+      more,
+    );
   }
 
   protected override rule(settings: SGDSettings, steps: number): UpdateRule {

@@ -1,9 +1,23 @@
 import { noGrad } from '../graph/create-node.ts';
 import { BatchNorm } from '../nn/batch-norm.ts';
 import type { Module } from '../nn/module.ts';
+import { requireModule } from '../nn/require-module.ts';
 import { currentSession } from '../rank.ts';
+import { checkOptions } from '../spec/check-options.ts';
 import { DataError } from '../spec/errors.ts';
+import * as option from '../spec/option-rules.ts';
 import { ones, zeros } from '../tensor/create.ts';
+
+type Forward = (batch: never) => unknown;
+
+const rules = {
+  batches: option.required<object>({
+    fits: (value): value is object =>
+      option.object().fits(value) && (Symbol.iterator in value || Symbol.asyncIterator in value),
+    is: 'a loader or a list of batches',
+  }),
+  forward: option.required(option.callback<Forward>()),
+};
 
 /**
  * Computes the running statistics of batch norms from all batches together (torch.optim.swa_utils.update_bn).
@@ -16,6 +30,12 @@ export async function updateBatchNorm<Batch>(
   batches: Iterable<Batch> | AsyncIterable<Batch>,
   forward: (batch: Batch) => unknown,
 ): Promise<void> {
+  requireModule('updateBatchNorm', model);
+  checkOptions<{ batches: object; forward: Forward }>(
+    'updateBatchNorm',
+    { batches, forward },
+    rules,
+  );
   const modules = model.namedModules().map(([, module]) => module);
   const norms = modules.filter((module) => module instanceof BatchNorm);
   const modes = modules.map(({ training }) => training);

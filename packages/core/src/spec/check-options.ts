@@ -22,7 +22,7 @@ export function checkByRules(
   given: unknown = {},
   rules: Readonly<Record<string, OptionRule<unknown>>>,
 ): void {
-  if (!isRecord(given)) throw notOptions(of, given, rules);
+  if (!isRecord(given, rules)) throw notOptions(of, given, rules);
   for (const option in given) {
     const value = given[option];
     if (value === undefined) continue;
@@ -58,14 +58,16 @@ export function unfit(
   value: unknown,
   rule: OptionRule<unknown>,
 ): ConfigError {
+  const shown = describeValue(value);
   return new ConfigError(
     {
-      asked: `${of} with ${option}: ${describeValue(value)}`,
+      asked: `${of} with ${option}: ${shown}`,
       found: `a value that is not ${rule.is}`,
       todo:
         rule.isRequired === true ? `Give ${rule.is}` : `Give ${rule.is}, or leave the option out`,
     },
-    { option, [option]: value },
+    // Functions and what holds them would keep the error from another thread as it is.
+    { option, [option]: Object(value) === value ? shown : value },
   );
 }
 
@@ -90,10 +92,10 @@ function notOptions(of: string, given: unknown, rules: object): ConfigError {
 }
 
 /** Is false for values such as a tensor or a Map, which have no entries whose names can be compared with options. */
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+function isRecord(value: unknown, rules: object): value is Readonly<Record<string, unknown>> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
   if (prototype === Object.prototype || prototype === null) return true;
-  // The object comes from another realm, or its class has the options as fields.
-  return value.constructor.name === 'Object' || Object.keys(value).length > 0;
+  // The object comes from another realm, or its class has options as fields, unlike a dataset or a module.
+  return value.constructor.name === 'Object' || Object.keys(value).some((name) => name in rules);
 }

@@ -19,4 +19,4 @@ export { nextTurn } from './next-turn.ts';
 export * as option from './option-rules.ts';
 export * from './stack.ts';
 export * from './with-defaults.ts';
-export type { OptionRule, OptionRules } from './option-rules.ts';
+export type { OptionRule, OptionRules, RequiredRule } from './option-rules.ts';

@@ -1,13 +1,14 @@
 import { unfit } from '../spec/check-options.ts';
 import { describeValue } from '../spec/describe-value.ts';
 import { ConfigError } from '../spec/errors.ts';
-import { flag, number, required, whole } from '../spec/option-rules.ts';
+import { callback, flag, number, required, whole } from '../spec/option-rules.ts';
 import type { OptionRule } from '../spec/option-rules.ts';
 import { requireList, requireTensors } from './check-arguments.ts';
 
 /** The rules for arguments that are single values, by their letter in a signature. */
 const rules: Readonly<Record<string, OptionRule<unknown>>> = {
   f: flag,
+  h: callback(),
   i: whole,
   n: number,
 };
@@ -21,7 +22,7 @@ type Method = (...given: readonly unknown[]) => unknown;
  * The arguments that each method takes, with one letter for each argument:
  *
  * - c, d and s are lists of counts, dims and sizes;
- * - f is true or false, i a whole number, n a number, t a tensor;
+ * - f is true or false, h a function, i a whole number, n a number, t a tensor;
  * - a letter in upper case stands for an argument that is required;
  * - . stands for an argument that the method checks itself;
  * - * alone stands for any number of arguments, which are not checked.

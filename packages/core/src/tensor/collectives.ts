@@ -6,7 +6,8 @@ import { currentSession } from '../rank.ts';
 import { normalizeDim } from '../shape.ts';
 import type { AxisParams, AxisType } from '../spec/op.ts';
 import { Tensor } from './tensor.ts';
-import { checkOptions } from '../spec/check-options.ts';
+import { requireTensors } from './check-arguments.ts';
+import { checkOptions, unfit } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 
@@ -18,6 +19,13 @@ import type { OptionRules } from '../spec/option-rules.ts';
  */
 function axisParams(axis: string): AxisParams {
   return axisOf(currentSession().mesh, axis);
+}
+
+/** Returns the axis. Throws ConfigError for a root that is not a rank of the axis. */
+function axisWithRoot(op: string, axis: string, root: number): AxisParams {
+  const params = axisParams(axis);
+  checkOptions(op, { root }, { root: option.required(option.integer(0, params.size - 1)) });
+  return params;
 }
 
 /** Throws LayoutError for a value that is known to be the same on all ranks. `result` says what it would become. */
@@ -58,6 +66,7 @@ const allReduceRules: OptionRules<AllReduceOptions> = {
  * Sums over the ranks of an axis. partial -> replicate (or invariant). Varying values are summed too. Shape: N -> N.
  */
 export function allReduce(x: Tensor, axis: string, options: AllReduceOptions = {}): Tensor {
+  requireTensors('allReduce', { x });
   checkOptions('allReduce', options, allReduceRules);
   if (options.reduce !== 'avg') requireOwn('allReduce', x, axis, multiple);
   return new Tensor(build.allReduce(x.node, axisParams(axis), options));
@@ -78,6 +87,8 @@ export function allGather(
   dim: number,
   to: 'replicate' | 'invariant' = 'replicate',
 ): Tensor {
+  requireTensors('allGather', { x });
+  checkOptions('allGather', { to }, allReduceRules);
   requireOwn('allGather', x, axis, 'copies of it');
   return new Tensor(
     build.allGather(x.node, axisParams(axis), normalizeDim('allGather', dim, x.ndim), to),
@@ -95,6 +106,8 @@ export function reduceScatter(
   reduction: 'sum' | 'avg' = 'sum',
   pass = 0,
 ): Tensor {
+  requireTensors('reduceScatter', { x });
+  checkOptions('reduceScatter', { reduce: reduction, pass }, allReduceRules);
   if (reduction === 'sum') requireOwn('reduceScatter', x, axis, multiple);
   return new Tensor(
     build.reduceScatter(
@@ -112,27 +125,41 @@ export function reduceScatter(
  * `concatDim`. Shape: [.., size*S, .., C, ..] -> [.., S, .., size*C, ..].
  */
 export function allToAll(x: Tensor, axis: string, splitDim: number, concatDim: number): Tensor {
+  requireTensors('allToAll', { x });
   const dims = [splitDim, concatDim].map((dim) => normalizeDim('allToAll', dim, x.ndim));
   return new Tensor(build.allToAll(x.node, axisParams(axis), dims[0] ?? 0, dims[1] ?? 0));
 }
 
 /** varying -> replicate: root's value on every rank. Shape: N -> N. */
 export function broadcast(x: Tensor, axis: string, root = 0): Tensor {
-  return new Tensor(build.broadcast(x.node, axisParams(axis), root));
+  requireTensors('broadcast', { x });
+  return new Tensor(build.broadcast(x.node, axisWithRoot('broadcast', axis, root), root));
 }
 
 /** partial -> varying: the sum on root, zeros on the others. Shape: N -> N. */
 export function reduce(x: Tensor, axis: string, root = 0): Tensor {
+  requireTensors('reduce', { x });
   requireOwn('reduce', x, axis, multiple);
-  return new Tensor(build.reduceToRoot(x.node, axisParams(axis), root));
+  return new Tensor(build.reduceToRoot(x.node, axisWithRoot('reduce', axis, root), root));
 }
 
 /**
  * varying -> varying: sends the value of rank r to rank destination[r]. -1 means that it is sent to no rank. A rank
- * that receives nothing gets zeros. Shape: N -> N.
+ * that receives nothing gets zeros. Throws ConfigError unless each rank has a destination, and no two have the same.
+ * Shape: N -> N.
  */
 export function sendRecv(x: Tensor, axis: string, destination: readonly number[]): Tensor {
-  return new Tensor(build.sendRecv(x.node, axisParams(axis), destination));
+  requireTensors('sendRecv', { x });
+  const params = axisParams(axis);
+  const { size } = params;
+  const { fits } = option.listOf(option.integer(-1, size - 1));
+  const isList = fits(destination) && destination.length === size;
+  const receivers = isList ? destination.filter((rank) => rank >= 0) : [];
+  if (!isList || new Set(receivers).size < receivers.length) {
+    const is = `a list of ${size} different ranks of '${axis}', or -1 for none`;
+    throw unfit('sendRecv', 'destination', destination, option.required({ fits, is }));
+  }
+  return new Tensor(build.sendRecv(x.node, params, destination));
 }
 
 /**
@@ -141,6 +168,7 @@ export function sendRecv(x: Tensor, axis: string, destination: readonly number[]
  * D, ..].
  */
 export function localChunk(x: Tensor, axis: string, dim: number): Tensor {
+  requireTensors('localChunk', { x });
   return new Tensor(
     build.localChunk(x.node, axisParams(axis), normalizeDim('localChunk', dim, x.ndim)),
   );
@@ -151,5 +179,6 @@ export function localChunk(x: Tensor, axis: string, dim: number): Tensor {
  * partial, varying -> partial. Throws ConfigError for other changes, which need a collective. Shape: N -> N.
  */
 export function reinterpret(x: Tensor, axis: string, from: AxisType, to: AxisType): Tensor {
+  requireTensors('reinterpret', { x });
   return new Tensor(build.reinterpret(x.node, axisParams(axis), from, to));
 }

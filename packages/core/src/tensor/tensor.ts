@@ -35,6 +35,8 @@ export class Tensor extends IndexingMethods<Tensor> {
       logicalAnd: 'T',
       logicalOr: 'T',
       permute: 'D',
+      registerHook: 'H',
+      registerPostAccumulateGradHook: 'H',
       repeat: 'C',
       requiresGrad_: 'f',
       reshape: 'S',

@@ -7,6 +7,8 @@ import {
   type OptionRules,
   type ProcessGroup,
 } from '@shardwise/core/extend';
+import { requireJson, requireStatefuls } from './check-arguments.ts';
+import { isPlainObject } from './split-state.ts';
 import type { HeldChunk } from './held-chunk.ts';
 import { aliasesOf, chunksOfModel } from './model-chunks.ts';
 import { optimizerGroups, chunksOfOptimizer, type SavedOptimizer } from './optimizer-chunks.ts';
@@ -36,16 +38,26 @@ export interface CheckpointContents {
 
 const contentsRules: OptionRules<CheckpointContents> = {
   step: option.required(option.number),
-  model: option.required(option.object('a module, or arrays by name')),
+  model: option.required({
+    fits: (value): value is Module | HostArrays => value instanceof Module || isPlainObject(value),
+    is: 'a module, or arrays by name',
+  }),
   optimizer: option.object('an optimizer'),
   states: option.object('states by name'),
   extra: option.checkedLater(),
   rankExtra: option.checkedLater(),
 };
 
-/** Throws ConfigError for unknown fields, because a misspelt field would not be saved. */
+/**
+ * Throws ConfigError for unknown fields, and CheckpointError for values that are no plain data, because neither would
+ * be saved.
+ */
 export function checkContents(contents: CheckpointContents): void {
   checkOptions('saveCheckpoint', contents, contentsRules);
+  const { states = {}, extra = null, rankExtra = null } = contents;
+  requireStatefuls('saveCheckpoint', states);
+  requireJson('extra', extra);
+  requireJson('rankExtra', rankExtra);
 }
 
 /** What one rank contributes to a checkpoint. */

@@ -13,11 +13,13 @@ import {
   type Module,
   noGrad,
   ownPlace,
+  requireModule,
   sameShape,
   stateMismatch,
   Tensor,
 } from '@shardwise/core/extend';
 import type { Checkpoint } from './open-checkpoint.ts';
+import { requireCheckpoint } from './check-arguments.ts';
 import { modelTensors } from './model-tensors.ts';
 import { damaged } from './chunk-files.ts';
 import { readHeld } from './read-held.ts';
@@ -46,6 +48,8 @@ export async function loadModel(
   model: Module,
   options: LoadOptions = {},
 ): Promise<LoadReport> {
+  requireCheckpoint('loadModel', checkpoint);
+  requireModule('loadModel', model);
   checkOptions('loadModel', options, loadRules);
   const { strict = true } = options;
   const { targets, ...report } = match(checkpoint, model);

@@ -1,19 +1,25 @@
 import {
   type DimRange,
   CheckpointError,
+  checkOptions,
   currentSession,
   formatShape,
   type HostArray,
   type HostArrays,
   isHeldAt,
   type Module,
+  option,
+  type OptionRules,
   ownPlace,
+  requireModule,
+  requireNoMore,
   sameShape,
   type SavedType,
   stateMismatch,
   stepName,
   type Tensor,
 } from '@shardwise/core/extend';
+import { requireCheckpoint } from './check-arguments.ts';
 import type { Checkpoint } from './open-checkpoint.ts';
 import { modelTensors } from './model-tensors.ts';
 import { stepType } from './optimizer-chunks.ts';
@@ -30,6 +36,14 @@ export interface LoadedOptimizer {
 
 const TODO =
   'Make the optimizer of the same parameters, with the groups that it had when it was saved, on as many ranks where each has states of its own';
+
+const optimizerRules: OptionRules<{ readonly optimizer: LoadedOptimizer }> = {
+  optimizer: option.required({
+    fits: (value): value is LoadedOptimizer =>
+      typeof value === 'object' && value !== null && 'paramGroups' in value && 'restore' in value,
+    is: 'an optimizer',
+  }),
+};
 
 /** A saved tensor of a state, and what this rank reads of it. */
 interface Slot {
@@ -48,7 +62,12 @@ export async function loadOptimizer(
   checkpoint: Checkpoint,
   model: Module,
   optimizer: LoadedOptimizer,
+  ...more: readonly never[]
 ): Promise<void> {
+  requireCheckpoint('loadOptimizer', checkpoint);
+  requireModule('loadOptimizer', model);
+  checkOptions('loadOptimizer', { optimizer }, optimizerRules);
+  requireNoMore('loadOptimizer', 3, more);
   const { paramGroups } = optimizer;
   const names = storedNames(checkpoint, model);
   const savedGroups = new Map(

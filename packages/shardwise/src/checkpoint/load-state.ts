@@ -1,4 +1,5 @@
-import { CheckpointError } from '@shardwise/core/extend';
+import { CheckpointError, requireNoMore } from '@shardwise/core/extend';
+import { requirePath, requireStateful } from './check-arguments.ts';
 import { type JoinedState, joinState } from './join-state.ts';
 import { stateKey } from './save-state.ts';
 import { type StoredState, storedStateSchema } from './state-file.ts';
@@ -7,9 +8,16 @@ import { readTensorFile } from './tensor-file.ts';
 
 /**
  * Loads a file of saveState into an optimizer, a schedule, or any other object with loadStateDict(). Throws
- * CheckpointError for another file, and the errors of loadStateDict for a state that does not fit.
+ * ConfigError for what has no state or for more than one object, CheckpointError for another file, and the errors of loadStateDict for a state that does not fit.
  */
-export async function loadState(path: string, stateful: Stateful): Promise<void> {
+export async function loadState(
+  path: string,
+  stateful: Stateful,
+  ...more: readonly never[]
+): Promise<void> {
+  requirePath('loadState', path);
+  requireStateful('loadState', stateful);
+  requireNoMore('loadState', 2, more);
   await stateful.loadStateDict(await readState(path));
 }
 

@@ -12,6 +12,7 @@ import {
   ShardwiseError,
   stateMismatch,
 } from '@shardwise/core/extend';
+import { requireCheckpoint, requireStatefuls } from './check-arguments.ts';
 import { type JoinedState, joinState } from './join-state.ts';
 import type { Checkpoint } from './open-checkpoint.ts';
 import { damaged } from './chunk-files.ts';
@@ -40,7 +41,9 @@ export async function loadStates(
   states: Statefuls,
   options: LoadStatesOptions = {},
 ): Promise<LoadReport> {
+  requireCheckpoint('loadStates', checkpoint);
   checkOptions('loadStates', options, loadStatesRules);
+  requireStatefuls('loadStates', states);
   const { strict = true, group = singleGroup() } = options;
   const { worldSize, rankStates } = checkpoint;
   const isOwn = worldSize === group.size;

@@ -1,4 +1,5 @@
 import type { HostArrays } from '@shardwise/core/extend';
+import { requirePath } from './check-arguments.ts';
 import { readTensorFile } from './tensor-file.ts';
 
 /**
@@ -7,5 +8,6 @@ import { readTensorFile } from './tensor-file.ts';
  * CheckpointError, and DTypeError for a dtype that this library does not have.
  */
 export async function loadTensors(path: string): Promise<HostArrays> {
+  requirePath('loadTensors', path);
   return (await readTensorFile(path)).tensors;
 }

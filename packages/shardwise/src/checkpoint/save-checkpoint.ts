@@ -1,5 +1,6 @@
 import { checkOptions, option, type OptionRules, type ProcessGroup } from '@shardwise/core/extend';
 import { singleGroup } from '@shardwise/collectives';
+import { requirePath } from './check-arguments.ts';
 import type { CheckpointContents } from './checkpoint-contents.ts';
 import { CheckpointSaver, saveRules } from './checkpoint-saver.ts';
 import type { CheckpointFiles } from './checkpoint-files.ts';
@@ -30,6 +31,7 @@ export async function saveCheckpoint(
   contents: CheckpointContents,
   options: SaveCheckpointOptions = {},
 ): Promise<string> {
+  requirePath('saveCheckpoint', directory);
   checkOptions('saveCheckpoint', options, saveCheckpointRules);
   const { group = singleGroup(), files = diskFiles, keep } = options;
   const saver = new CheckpointSaver({ directory, group, files });

@@ -1,16 +1,34 @@
-import { CheckpointError, type HostArray, hostArray, Tensor } from '@shardwise/core/extend';
-import { isHostArray } from './split-state.ts';
+import {
+  CheckpointError,
+  checkOptions,
+  type HostArray,
+  hostArray,
+  option,
+  type OptionRules,
+  Tensor,
+} from '@shardwise/core/extend';
+import { requirePath } from './check-arguments.ts';
+import { isHostArray, isPlainObject } from './split-state.ts';
 import { writeTensorFile } from './tensor-file.ts';
+
+type Tensors = Readonly<Record<string, Tensor | HostArray>>;
+
+const tensorsRules: OptionRules<{ readonly tensors: Tensors }> = {
+  tensors: option.required({
+    fits: (value): value is Tensors => isPlainObject(value),
+    is: 'tensors by name, such as await model.stateDict()',
+  }),
+};
 
 /**
  * Writes tensors, or a state dict, to one safetensors file, which PyTorch and other readers can read. The file
  * is written completely or not at all, and replaces a file that is there. Parameters that ranks share out are
- * written whole. In this case all ranks must call it, with a path that each may write. Throws CheckpointError.
+ * written whole. In this case all ranks must call it, with a path that each may write. Throws CheckpointError, and ConfigError for
+ * what are no tensors by name, such as a model.
  */
-export async function saveTensors(
-  path: string,
-  tensors: Readonly<Record<string, Tensor | HostArray>>,
-): Promise<void> {
+export async function saveTensors(path: string, tensors: Tensors): Promise<void> {
+  requirePath('saveTensors', path);
+  checkOptions('saveTensors', { tensors }, tensorsRules);
   const arrays: Record<string, HostArray> = {};
   for (const [name, value] of Object.entries(tensors)) {
     arrays[name] = value instanceof Tensor ? await arrayOf(value) : checked(name, value);

@@ -55,7 +55,7 @@ export function isHostArray(value: unknown): value is HostArray {
   return sizes.length === dims.length && isWhole;
 }
 
-function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {
+export function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {
   if (typeof value !== 'object' || value === null) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === Object.prototype || prototype === null;
@@ -71,7 +71,7 @@ function unsaved(owner: string, path: StatePath, found: string): CheckpointError
     {
       asked: `to save the state of "${owner}"`,
       found: `${found} at ${path.length === 0 ? 'its top' : `"${path.join('.')}"`}`,
-      todo: 'Have stateDict() return what JSON keeps, with tensors as { dtype, shape, bytes }',
+      todo: 'Give what JSON keeps, and in states of stateDict() tensors as { dtype, shape, bytes }',
     },
     { owner, path: path.join('.') },
   );

@@ -7,6 +7,7 @@ import {
   fromData,
   noGrad,
   option,
+  type OptionRule,
   type OptionRules,
   type Tensor,
   zeros,
@@ -54,6 +55,14 @@ export interface Joinable {
   joinHook(context: JoinContext): JoinHook;
 }
 
+const joinable: OptionRule<Joinable> = {
+  fits: (value): value is Joinable =>
+    typeof value === 'object' && value !== null && 'joinHook' in value,
+  is: 'what parallelize() returned, or an optimizer that can be joined',
+};
+const joinablesRules = { joinables: option.required(option.listOf(joinable)) };
+const bodyRules = { body: option.required(option.callback<() => unknown>()) };
+
 /** Knows which ranks still have batches, as values in the program of each step. */
 export class JoinContext {
   readonly divideByInitialWorldSize: boolean;
@@ -65,6 +74,7 @@ export class JoinContext {
 
   constructor(joinables: readonly Joinable[], options: JoinOptions = {}) {
     checkOptions('join', options, joinRules);
+    checkOptions('join', { joinables }, joinablesRules);
     const {
       axis = 'dp',
       divideByInitialWorldSize = true,
@@ -176,13 +186,14 @@ export class JoinContext {
  * Trains on ranks that have different numbers of batches (PyTorch's Join). A rank whose `body` has ended takes
  * part in the collectives of the others with zeros until all have ended. Then every rank gets the model of a
  * rank that ended last. Each forward pass with gradients must have its backward pass and be computed before the
- * next one. The first of `joinables` announces the steps.
+ * next one. The first of `joinables` announces the steps. Throws ConfigError for what cannot be joined.
  */
 export async function join<T>(
   joinables: readonly Joinable[],
   body: () => Promise<T>,
   options: JoinOptions = {},
 ): Promise<T> {
+  checkOptions<{ body: () => unknown }>('join', { body }, bodyRules);
   const context = new JoinContext(joinables, options);
   const hooks = joinables.map((joinable) => joinable.joinHook(context));
   try {

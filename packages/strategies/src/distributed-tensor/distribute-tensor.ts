@@ -1,6 +1,17 @@
-import { currentSession, type Layout, type Shape, type Tensor } from '@shardwise/core/extend';
+import {
+  checkOptions,
+  currentSession,
+  type Layout,
+  option,
+  requireTensors,
+  type Shape,
+  type Tensor,
+} from '@shardwise/core/extend';
 import { DistributedTensor } from './distributed-tensor.ts';
 import { axisSize } from '../layout/axis-size.ts';
+import { requireLayout } from '../layout/require-layout.ts';
+
+const shapeRules = { shape: option.required(option.listOf(option.count)) };
 
 /**
  * Makes a distributed tensor from a tensor that all ranks have. Each rank keeps its part. The forward pass sends
@@ -8,6 +19,8 @@ import { axisSize } from '../layout/axis-size.ts';
  * of the axis keeps the values.
  */
 export function distributeTensor(tensor: Tensor, layout: Layout): DistributedTensor {
+  requireTensors('distributeTensor', { tensor });
+  requireLayout('distributeTensor', layout);
   const dims = tensor.shape.map(() => []);
   const whole = { shape: tensor.shape, layout: { dims, partial: [] }, local: tensor };
   return new DistributedTensor(whole).redistribute(layout);
@@ -19,6 +32,9 @@ export function distributeTensor(tensor: Tensor, layout: Layout): DistributedTen
  * equal.
  */
 export function fromLocal(local: Tensor, layout: Layout, shape?: Shape): DistributedTensor {
+  requireTensors('fromLocal', { local });
+  requireLayout('fromLocal', layout);
+  if (shape !== undefined) checkOptions('fromLocal', { shape }, shapeRules);
   const { axes } = currentSession().mesh;
   const even = local.shape.map((size, dim) =>
     (layout.dims[dim] ?? []).reduce((product, axis) => product * axisSize(axes, axis), size),

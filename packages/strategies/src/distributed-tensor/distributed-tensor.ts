@@ -15,6 +15,7 @@ import {
 } from '@shardwise/core/extend';
 import { redistribute } from '../layout/redistribute.ts';
 import { checkLayout } from '../layout/check-layout.ts';
+import { requireLayout } from '../layout/require-layout.ts';
 import type { BinaryOp, OpCall } from './op-call.ts';
 import { planRedistribution } from '../layout/plan-redistribution.ts';
 import type { RedistributionPlan } from '../layout/redistribution.ts';
@@ -108,6 +109,7 @@ export class DistributedTensor {
   }
   /** Returns the plan that `redistribute` would carry out. Print it with formatRedistribution. */
   planTo(layout: Layout): RedistributionPlan {
+    requireLayout('planTo', layout);
     const { axes } = currentSession().mesh;
     return planRedistribution(this.layout, layout, this.shape, axes, this.dtype);
   }

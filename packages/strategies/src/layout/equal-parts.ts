@@ -8,29 +8,10 @@ import {
   type Tensor,
 } from '@shardwise/core/extend';
 import type { Sharding } from './axis-layout.ts';
+import { partDim } from './part-shapes.ts';
 
 /** The place of a rank among the ranks of an axis. */
 export type Place = ReturnType<PlaceOf>;
-
-/** Returns the dim along which the ranks' parts are concatenated. */
-export function partDim(sharding: Sharding): number {
-  return sharding === 'flat' ? 0 : sharding.shard;
-}
-
-/** Returns the shape of a part. Padding makes all parts as large as the largest one. Shape: whole -> part. */
-export function partShape(whole: Shape, sharding: Sharding, parts: number): Shape {
-  if (sharding === 'flat') {
-    return [Math.ceil(elementCount(whole) / parts), ...whole.slice(1).map(() => 1)];
-  }
-  const { shard } = sharding;
-  return whole.map((size, dim) => (dim === shard ? Math.ceil(size / parts) : size));
-}
-
-/** Returns the shape of all parts, concatenated. Shape: whole -> padded. */
-export function paddedShape(whole: Shape, sharding: Sharding, parts: number): Shape {
-  const dim = partDim(sharding);
-  return partShape(whole, sharding, parts).map((size, at) => (at === dim ? size * parts : size));
-}
 
 /** Concatenates all parts. They have the same size, the last ones padded with zeros. Shape: whole -> padded. */
 export function toParts(whole: Tensor, sharding: Sharding, parts: number): Tensor {

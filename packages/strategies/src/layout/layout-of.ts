@@ -1,14 +1,26 @@
-import type { Layout } from '@shardwise/core/extend';
+import { checkOptions, type Layout, option, type OptionRule } from '@shardwise/core/extend';
+
+const names = option.listOf(option.axisName);
+const axesRule: OptionRule<string | readonly string[] | null> = {
+  fits: (value): value is string | readonly string[] | null =>
+    value === null || option.axisName.fits(value) || names.fits(value),
+  is: 'the name of a mesh axis, a list of them, or null',
+};
+const rules = {
+  dims: option.required(option.listOf(axesRule)),
+  partial: option.required(names),
+};
 
 /**
  * Makes a layout from the axes that shard each dim, outermost first; null means none. `layoutOf(['dp', null])`
  * shards dim 0 of two dims over dp, and the ranks of other axes have the same. `layoutOf([['dp', 'tp']])`
- * shards a vector over dp, and each part of it over tp.
+ * shards a vector over dp, and each part of it over tp. Throws ConfigError for what are no names of axes.
  */
 export function layoutOf(
   dims: readonly (string | readonly string[] | null)[],
   partial: readonly string[] = [],
 ): Layout {
+  checkOptions('layoutOf', { dims, partial }, rules);
   return { dims: dims.map(axesOf), partial };
 }
 

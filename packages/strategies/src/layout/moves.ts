@@ -20,7 +20,8 @@ import {
   sameAxisLayout,
   type Sharding,
 } from './axis-layout.ts';
-import { fromParts, padTo, partDim, partOf, type Place, toParts, trimTo } from './equal-parts.ts';
+import { fromParts, padTo, partOf, type Place, toParts, trimTo } from './equal-parts.ts';
+import { partDim } from './part-shapes.ts';
 import type { RedistributionMove, RedistributionOperation } from './redistribution.ts';
 
 /** The collectives that a move may use in either pass. The backward ones follow from the graph's gradient rules. */

@@ -7,7 +7,7 @@ import {
   unsharded,
 } from '@shardwise/core/extend';
 import { type AxisLayout, axisLayoutOf, requireSharding } from './axis-layout.ts';
-import { paddedShape, partDim } from './equal-parts.ts';
+import { paddedShape, partDim } from './part-shapes.ts';
 import { moveOver } from './moves.ts';
 import type { RedistributionStep } from './redistribution.ts';
 

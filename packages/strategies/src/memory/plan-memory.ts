@@ -9,6 +9,7 @@ import {
   type Plan,
   shardedAxes,
 } from '@shardwise/core/extend';
+import { requirePlan } from '../plan/require-plan.ts';
 import { collectedShape, type State } from '../plan/planned-bytes.ts';
 import { localElements } from './local-bytes.ts';
 import { type ElementBytes, statesFormula, type StatesFormula } from './states-formula.ts';
@@ -49,6 +50,7 @@ export interface PlanMemory {
 /** The bytes of the states of a plan on each rank between two steps. */
 export function planMemory(plan: Plan, options: PlanMemoryOptions = {}): PlanMemory {
   checkOptions('planMemory', options, planMemoryRules);
+  requirePlan('planMemory', plan);
   const [first, ...others] = holdersOf(plan).map((holder) => statesOf(plan, holder, options));
   const most = others.reduce(
     (largest, each) => (sumOf(each) > sumOf(largest) ? each : largest),

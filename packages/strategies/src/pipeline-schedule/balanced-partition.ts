@@ -1,5 +1,11 @@
-import { ConfigError } from '@shardwise/core/extend';
+import { checkOptions, ConfigError, option, type OptionRule } from '@shardwise/core/extend';
 import { lightestPartition } from './lightest-partition.ts';
+
+const cost: OptionRule<number> = {
+  fits: (value) => typeof value === 'number',
+  is: 'a number',
+};
+const costsRules = { costs: option.required(option.listOf(cost)) };
 
 /**
  * Cuts a chain into consecutive parts so that the most expensive part is as cheap as possible. If several cuts
@@ -10,6 +16,7 @@ import { lightestPartition } from './lightest-partition.ts';
  * Throws ConfigError for fewer elements than parts, and for costs that are not finite numbers from 0.
  */
 export function balancedPartition(costs: readonly number[], parts: number): number[] {
+  checkOptions('balancedPartition', { costs }, costsRules);
   checkCosts(costs, parts);
   const sums = new Float64Array(costs.length + 1);
   for (const [index, cost] of costs.entries()) sums[index + 1] = (sums[index] ?? 0) + cost;

@@ -3,6 +3,7 @@ import {
   currentSession,
   type Node,
   type ProcessGroup,
+  requireTensors,
   type Tensor,
 } from '@shardwise/core/extend';
 import { tagOf } from './message.ts';
@@ -27,6 +28,7 @@ export function noteHolder(node: Node, holder: Holder): void {
  * pipeline.
  */
 export async function onEveryRank(output: Tensor): Promise<Tensor> {
+  requireTensors('onEveryRank', { output });
   const { node } = output;
   const holder = holders.get(node);
   if (holder === undefined) {

@@ -85,8 +85,8 @@ export class OptimisticOptimizer<Wrapped extends Optimizer> extends WrappedOptim
    * Throws ConfigError for options out of range, and if no option is given, because then there is nothing to
    * wait for.
    */
-  constructor(optimizer: Wrapped, options: OptimisticOptimizerOptions) {
-    super(optimizer);
+  constructor(optimizer: Wrapped, options: OptimisticOptimizerOptions = {}) {
+    super('OptimisticOptimizer', optimizer);
     checkOptions('OptimisticOptimizer', options, optionRules);
     const { maxNorm, skipNonFinite = false, scaler } = options;
     if (maxNorm === undefined && !skipNonFinite && scaler === undefined) {

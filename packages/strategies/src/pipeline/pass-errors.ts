@@ -1,4 +1,11 @@
-import { ConfigError, type Node, type NodeValue, TensorStateError } from '@shardwise/core/extend';
+import {
+  ConfigError,
+  type Layout,
+  type Node,
+  type NodeValue,
+  type Shape,
+  TensorStateError,
+} from '@shardwise/core/extend';
 
 /** The value that a loss has before its backward(). */
 export function unread(): NodeValue {
@@ -19,6 +26,19 @@ export function elsewhere({ shape }: Node, axis: string, rank: number): NodeValu
       todo: 'Read it on that rank, or call await onEveryRank(output) on all ranks',
     },
     { axis, rank },
+  );
+  return { kind: 'failed', error };
+}
+
+/** In the place of a parameter that the rank of another stage has. */
+export function parameterElsewhere(shape: Shape, { only }: Layout): NodeValue {
+  const error = new TensorStateError(
+    {
+      asked: `a parameter of a pipeline, of shape [${shape.join(', ')}]`,
+      found: `only rank ${only?.rank} of '${only?.axis}' has it, because that rank has its stage`,
+      todo: 'Call forward() of what parallelize() returned, not of the module; to read it, call module.stateDict() on all ranks',
+    },
+    { ...only },
   );
   return { kind: 'failed', error };
 }

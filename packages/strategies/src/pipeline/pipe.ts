@@ -6,6 +6,7 @@ import {
   option,
   type OptionRules,
   type Tensor,
+  requireModule,
 } from '@shardwise/core/extend';
 import { forEachTensor } from '../map-tensors.ts';
 import { parallelize } from '../plan/parallelize.ts';
@@ -72,6 +73,7 @@ export class Pipe<
   constructor(model: M & Model<Inputs, Output>, options: PipeWithLoss<Output, Targets>);
   constructor(model: M & Model<Inputs, Output>, options?: PipeOptions);
   constructor(model: M & Model<readonly unknown[], unknown>, options: PipeOptions & AnyLoss = {}) {
+    requireModule('Pipe', model);
     checkOptions('Pipe', options, optionRules);
     const { chunks = 1, ...others } = options;
     const strategy = pipeline({ ...others, schedule: 'gpipe', microbatches: chunks });

@@ -149,7 +149,7 @@ export function pipeline<Output, Targets extends readonly unknown[]>(
 ): StrategyWithLoss<Output, Targets>;
 export function pipeline(options: PipelineOptions): Strategy;
 export function pipeline(
-  options: PipelineOptions & WithLoss,
+  options: PipelineOptions & WithLoss = {},
 ): Strategy & { readonly loss?: (...inputs: never[]) => Tensor } {
   checkOptions('pipeline', options, optionRules);
   const { axis = 'pp', cut = 'parameters', weight = 'rows', loss, costs, rows, link } = options;

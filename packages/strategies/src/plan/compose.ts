@@ -9,6 +9,7 @@ import {
   type Plan,
   type Strategy,
 } from '@shardwise/core/extend';
+import { requireStrategy } from './require-strategy.ts';
 import { firstPlace } from '../layout/axis-size.ts';
 import { shardLayersKey } from './step-keys.ts';
 import { collectivesOf, type ModelPlan, Step, stepsOf } from './step.ts';
@@ -37,6 +38,7 @@ export function compose(
   ...others: readonly Strategy[]
 ): Strategy;
 export function compose(first: Strategy, ...others: readonly Strategy[]): Strategy {
+  [first, ...others].forEach(requireStrategy);
   return others.reduce(composeTwo, first);
 }
 

@@ -17,6 +17,7 @@ import { localElements } from '../memory/local-bytes.ts';
 import { planMemory, type PlanMemoryOptions, planMemoryRules } from '../memory/plan-memory.ts';
 import { checkPlan } from './check-plan.ts';
 import { textTable } from '../text-table.ts';
+import { requirePlan } from './require-plan.ts';
 import { redistributionRows } from './redistribution-rows.ts';
 import { collectivesOf, Step } from './step.ts';
 
@@ -90,6 +91,7 @@ function describeSize({ of, line, from, to, max, isDeclared }: VaryingSize): str
  */
 export function explain(plan: Plan, options: ExplainOptions = {}): string {
   checkOptions('explain', options, explainRules);
+  requirePlan('explain', plan);
   checkPlan(plan);
   const unitBytes = (dtype: DType): number =>
     dtypes[plan.lowPrecision?.parameterDtype ?? dtype].bytes;

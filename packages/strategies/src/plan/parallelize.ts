@@ -1,4 +1,11 @@
-import { currentSession, type Model, type Module, type Strategy } from '@shardwise/core/extend';
+import {
+  currentSession,
+  type Model,
+  type Module,
+  requireNoMore,
+  type Strategy,
+  requireModule,
+} from '@shardwise/core/extend';
 import { applyPlan } from './apply-plan.ts';
 import { modelSpec } from './model-spec.ts';
 import { requireStrategy } from './require-strategy.ts';
@@ -12,6 +19,7 @@ import type { StrategyWithLoss } from './strategy-with-loss.ts';
  * that is not a strategy.
  */
 export function planFor(model: Module, strategy: Strategy): ModelPlan {
+  requireModule('a plan', model);
   requireStrategy(strategy);
   const spec = modelSpec(model);
   return { ...strategy.plan(spec, currentSession().mesh.axes), buffers: spec.buffers };
@@ -19,7 +27,7 @@ export function planFor(model: Module, strategy: Strategy): ModelPlan {
 
 /**
  * Makes the plan of a strategy and applies it: `applyPlan(planFor(model, strategy), model)`. It is a
- * collective. Make optimizers after it, because it may replace parameters.
+ * collective. Throws ConfigError for what is no module or no strategy, and for options beside the strategy. Make optimizers after it, because it may replace parameters.
  */
 export async function parallelize<
   M extends Module,
@@ -37,6 +45,8 @@ export async function parallelize<M extends Module, Inputs extends readonly unkn
 export async function parallelize(
   model: Module & Model<readonly unknown[], unknown>,
   strategy: Strategy,
+  ...more: readonly never[]
 ): Promise<PlannedModel<Module, readonly unknown[], unknown>> {
+  requireNoMore('parallelize', 2, more);
   return applyPlan(planFor(model, strategy), model);
 }

@@ -12,7 +12,7 @@ import {
 } from '@shardwise/core/extend';
 import { axisLayoutOf, isSharding, type Sharding } from '../layout/axis-layout.ts';
 import { axisSize, firstPlace } from '../layout/axis-size.ts';
-import { paddedShape } from '../layout/equal-parts.ts';
+import { paddedShape } from '../layout/part-shapes.ts';
 import { batchAxesOf, type BatchAxes } from './batch-axes.ts';
 
 export type State = 'parameter' | 'gradient' | 'optimizer';

@@ -11,6 +11,7 @@ import {
   type PageStore,
   type StepOptions,
   type Tensor,
+  requireModule,
 } from '@shardwise/core/extend';
 import { WrappedOptimizer } from '../wrapped-optimizer.ts';
 
@@ -56,7 +57,8 @@ export class OffloadedOptimizer<Wrapped extends Optimizer> extends WrappedOptimi
    * options out of range.
    */
   constructor(model: Module, optimizer: Wrapped, options: OffloadedOptimizerOptions) {
-    super(optimizer);
+    super('OffloadedOptimizer', optimizer);
+    requireModule('OffloadedOptimizer', model);
     checkOptions('OffloadedOptimizer', options, optionRules);
     this.#options = options;
     this.#names = new Map(model.namedParameters().map(([name, parameter]) => [parameter, name]));

@@ -10,7 +10,7 @@ import {
   takeChunks,
 } from '@shardwise/core/extend';
 import { layoutOver } from '../layout/axis-layout.ts';
-import { paddedShape, partShape } from '../layout/equal-parts.ts';
+import { paddedShape, partShape } from '../layout/part-shapes.ts';
 import { ofRankZero } from '../plan/of-rank-zero.ts';
 import { shardingOf } from '../plan/planned-bytes.ts';
 import { MixedPrecisionPart } from './mixed-precision-part.ts';

@@ -17,7 +17,8 @@ import {
 } from '@shardwise/core/extend';
 import { StoredPart } from '../stored-part.ts';
 import { layoutOver, type Sharding } from '../layout/axis-layout.ts';
-import { fromParts, paddedShape, type Place, partShape, toParts } from '../layout/equal-parts.ts';
+import { fromParts, type Place, toParts } from '../layout/equal-parts.ts';
+import { paddedShape, partShape } from '../layout/part-shapes.ts';
 import { sumOf } from './sum-of.ts';
 
 export interface ShardedPartOptions {

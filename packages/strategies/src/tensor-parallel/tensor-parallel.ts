@@ -4,6 +4,7 @@ import {
   type ModelSpec,
   option,
   type OptionRules,
+  type RequiredRule,
   type Strategy,
 } from '@shardwise/core/extend';
 import { layoutOver } from '../layout/axis-layout.ts';
@@ -17,6 +18,7 @@ import { type ModelPlan, Step } from '../plan/step.ts';
 import { runLayer } from '../plan/steps/run-layer.ts';
 import { shardLayers } from '../plan/steps/shard-layers.ts';
 import { matchesModule } from './module-pattern.ts';
+import type { ParallelStyle } from './parallel-style.ts';
 import { shardingsOf, styledModules, type StylePlan } from './styled-modules.ts';
 
 /** Options of `tensorParallel`. */
@@ -35,6 +37,19 @@ const optionRules: OptionRules<TensorParallelOptions> = {
   mixedPrecision: option.object(),
 };
 
+const stylesRules = { styles: option.required(option.object<StylePlan>('styles by module')) };
+
+/** Throws ConfigError for what is no style, such as the function that makes one. */
+function checkStyles(styles: StylePlan): void {
+  const style: RequiredRule<ParallelStyle> = option.required({
+    fits: (value): value is ParallelStyle =>
+      typeof value === 'object' && value !== null && 'install' in value,
+    is: 'a style, such as colwiseParallel()',
+  });
+  const rules = Object.fromEntries(Object.keys(styles).map((pattern) => [pattern, style]));
+  checkOptions('tensorParallel', styles, rules);
+}
+
 /**
  * Tensor and sequence parallelism (Shoeybi et al. 2019; Korthikanti et al. 2022) as a strategy. Like PyTorch's
  * parallelize_module, it takes a style for each module that a pattern matches. Between styled modules,
@@ -46,6 +61,8 @@ const optionRules: OptionRules<TensorParallelOptions> = {
  */
 export function tensorParallel(styles: StylePlan, options: TensorParallelOptions = {}): Strategy {
   checkOptions('tensorParallel', options, optionRules);
+  checkOptions('tensorParallel', { styles }, stylesRules);
+  checkStyles(styles);
   checkComputePrecision('tensorParallel', options.mixedPrecision);
   const { axis = 'tp', tokens = 1 } = options;
   return {

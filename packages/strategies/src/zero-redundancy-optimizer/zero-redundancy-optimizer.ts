@@ -9,7 +9,7 @@ import {
   formatShape,
   type HostArrays,
   noGrad,
-  type Optimizer,
+  Optimizer,
   type OptimizerInput,
   type OptimizerSettings,
   type OptimizerStateDict,
@@ -39,6 +39,13 @@ export interface ZeroRedundancyOptions {
   readonly axis?: string;
 }
 
+const classRules = {
+  optimizerClass: option.required<unknown>({
+    fits: (value): value is unknown =>
+      typeof value === 'function' && value.prototype instanceof Optimizer,
+    is: 'a class of optimizers, such as optim.AdamW',
+  }),
+};
 const optionRules: OptionRules<ZeroRedundancyOptions> = { axis: option.axisName };
 
 /**
@@ -63,6 +70,11 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
     options: ZeroRedundancyOptions = {},
   ) {
     checkOptions('ZeroRedundancyOptimizer', options, optionRules);
+    checkOptions<{ optimizerClass: unknown }>(
+      'ZeroRedundancyOptimizer',
+      { optimizerClass },
+      classRules,
+    );
     const { axis = 'dp' } = options;
     this.#optimizer = new optimizerClass(params, settings);
     this.#axis = axis;

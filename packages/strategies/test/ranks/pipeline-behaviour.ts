@@ -469,6 +469,7 @@ async function errors(rank: number): Promise<Record<string, string>> {
   const fed = await piped();
   const feeder = adam(fed.module);
   return {
+    'a forward pass of the module itself': await messageOf(() => model.module.forward(x).data()),
     'a loss that is built outside': await messageOf(async () =>
       languageLoss(outside.forward(x), y),
     ),

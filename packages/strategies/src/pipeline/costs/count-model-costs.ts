@@ -2,7 +2,7 @@ import { elementCount, type Model, type Module } from '@shardwise/core/extend';
 import { modelSpec } from '../../plan/model-spec.ts';
 import { lossOfPass } from '../loss-of-pass.ts';
 import { stagesOfParameters } from '../stages-of-parameters.ts';
-import { checkModelCostsOptions, type ModelCosts, type ModelCostsOptions } from './model-costs.ts';
+import { checkModelCostsOf, type ModelCosts, type ModelCostsOptions } from './model-costs.ts';
 import { stageUse } from './stage-use.ts';
 import { bytesAcross, TracedModel } from './traced-model.ts';
 
@@ -18,7 +18,7 @@ export function countModelCosts<Inputs extends readonly unknown[]>(
   inputs: readonly [...Inputs, ...targets: unknown[]],
   options: ModelCostsOptions = {},
 ): ModelCosts {
-  checkModelCostsOptions('countModelCosts', options);
+  checkModelCostsOf('countModelCosts', model, inputs, options);
   return costsOf(
     new TracedModel(model, inputs, lossOfPass(options.loss, options.inputs)),
     model,

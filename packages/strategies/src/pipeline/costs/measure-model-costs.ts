@@ -8,7 +8,7 @@ import {
 import { lossOfPass } from '../loss-of-pass.ts';
 import { type WorkItem, withFrees } from '../rank-work.ts';
 import { costsOf } from './count-model-costs.ts';
-import { checkModelCostsOptions, type ModelCosts, type ModelCostsOptions } from './model-costs.ts';
+import { checkModelCostsOf, type ModelCosts, type ModelCostsOptions } from './model-costs.ts';
 import { TracedModel } from './traced-model.ts';
 
 /**
@@ -30,7 +30,7 @@ export async function measureModelCosts<Inputs extends readonly unknown[]>(
   inputs: readonly [...Inputs, ...targets: unknown[]],
   options: ModelCostsOptions = {},
 ): Promise<ModelCosts> {
-  checkModelCostsOptions('measureModelCosts', options);
+  checkModelCostsOf('measureModelCosts', model, inputs, options);
   await currentSession().realize([]);
   const traced = new TracedModel(model, inputs, lossOfPass(options.loss, options.inputs));
   const counted = costsOf(traced, model, options);

@@ -1,4 +1,11 @@
-import { checkOptions, option, type OptionRules, type Tensor } from '@shardwise/core/extend';
+import {
+  checkOptions,
+  type Module,
+  option,
+  type OptionRules,
+  requireModule,
+  type Tensor,
+} from '@shardwise/core/extend';
 import type { StageCosts } from '../../pipeline-schedule/schedule-costs.ts';
 
 /**
@@ -61,6 +68,16 @@ export const modelCostsRules: OptionRules<ModelCostsOptions> = {
   optimizerTensors: option.nonNegative,
 };
 
-export function checkModelCostsOptions(asked: string, options: ModelCostsOptions): void {
+const inputsRules = { inputs: option.required(option.listOf(option.checkedLater<unknown>())) };
+
+/** Throws ConfigError for what is no module, for inputs that are no list, and for options out of range. */
+export function checkModelCostsOf(
+  asked: string,
+  model: Module,
+  inputs: readonly unknown[],
+  options: ModelCostsOptions,
+): void {
+  requireModule(asked, model);
+  checkOptions(asked, { inputs }, inputsRules);
   checkOptions(asked, options, modelCostsRules);
 }

@@ -1,0 +1,81 @@
+import {
+  checkOptions,
+  ConfigError,
+  describeValue,
+  option,
+  type OptionRules,
+} from '@shardwise/core/extend';
+import type { Checkpoint } from './open-checkpoint.ts';
+import { splitState } from './split-state.ts';
+import type { JsonValue } from './state-file.ts';
+import type { Stateful, Statefuls } from './stateful.ts';
+
+const pathRules: OptionRules<{ readonly path: string }> = {
+  path: option.required(option.nonEmptyText),
+};
+
+const statefulRules: OptionRules<{ readonly stateful: Stateful }> = {
+  stateful: option.required({
+    fits: (value): value is Stateful =>
+      typeof value === 'object' &&
+      value !== null &&
+      'stateDict' in value &&
+      'loadStateDict' in value,
+    is: 'an object with stateDict() and loadStateDict()',
+  }),
+};
+
+const statesRules: OptionRules<{ readonly states: Statefuls }> = {
+  states: option.required(option.object('states by name')),
+};
+
+const checkpointRules: OptionRules<{ readonly checkpoint: Checkpoint }> = {
+  checkpoint: option.required({
+    fits: (value): value is Checkpoint =>
+      typeof value === 'object' && value !== null && 'rankStates' in value && 'aliases' in value,
+    is: 'a checkpoint, such as await loadCheckpoint(directory)',
+  }),
+};
+
+/** Throws ConfigError for what is no checkpoint, such as its folder, or the promise of one. */
+export function requireCheckpoint(of: string, checkpoint: Checkpoint): void {
+  checkOptions(of, { checkpoint }, checkpointRules);
+}
+
+/** Throws ConfigError for what is no path of a file or folder. */
+export function requirePath(of: string, path: string): void {
+  checkOptions(of, { path }, pathRules);
+}
+
+/** Throws ConfigError for what has no state. */
+export function requireStateful(of: string, stateful: Stateful): void {
+  checkOptions(of, { stateful }, statefulRules);
+}
+
+/** Throws ConfigError for one of the objects that has no state. */
+export function requireStatefuls(of: string, states: Statefuls): void {
+  checkOptions(of, { states }, statesRules);
+  for (const [name, stateful] of Object.entries(states)) {
+    requireStateful(`${of}, the state '${name}'`, stateful);
+  }
+}
+
+/** Throws CheckpointError for what JSON would keep as something else, such as a Map or NaN, and ConfigError for a tensor. */
+export function requireJson(name: string, value: JsonValue): void {
+  if (splitState(name, value).tensors.length === 0) return;
+  throw new ConfigError({
+    asked: `saveCheckpoint with ${name}`,
+    found: 'a tensor in it',
+    todo: 'Save tensors as the model, or in states',
+  });
+}
+
+/** Throws ConfigError for what loadCheckpoint was given to load into. */
+export function requireNoTargets(more: readonly unknown[]): void {
+  if (more.length === 0) return;
+  throw new ConfigError({
+    asked: `loadCheckpoint with ${describeValue(more[0])} as argument 2`,
+    found: 'it opens a checkpoint, and loads nothing into another argument',
+    todo: 'Give what it returns to loadModel(checkpoint, model), loadOptimizer and loadStates',
+  });
+}

@@ -1,0 +1,12 @@
+import { ConfigError, describeValue } from '@shardwise/core/extend';
+
+/** Throws ConfigError for what is no plan, such as a strategy or a model. */
+export function requirePlan(of: string, plan: unknown): void {
+  const isObject = typeof plan === 'object' && plan !== null;
+  if (isObject && 'axes' in plan && 'parameters' in plan && 'steps' in plan) return;
+  throw new ConfigError({
+    asked: `${of} of ${describeValue(plan)}`,
+    found: 'no plan of a model',
+    todo: `Make the plan first: ${of}(planFor(model, strategy)), or take that of what parallelize() returned: ${of}(parallel.plan)`,
+  });
+}
