@@ -522,6 +522,11 @@ describe('ranks that disagree', () => {
       'to train one model on all ranks',
       'rank 2 differs from rank 0 at tensor 0: rank 0 has weight f32 [5, 6]',
     ],
+    'the strategy': [
+      'to train one model on all ranks',
+      'rank 2 differs from rank 0: rank 0 has the strategy ddp',
+      'Build the same model, with the same strategy and options, on every rank',
+    ],
   };
 
   it.each(Object.entries(disagreements))(

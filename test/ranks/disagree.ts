@@ -1,5 +1,5 @@
 import { allReduce, broadcast, nn, ones } from 'shardwise';
-import { ddp, parallelize } from '@shardwise/strategies';
+import { ddp, fsdp, parallelize } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { join } from './join.ts';
 
@@ -20,6 +20,9 @@ export const disagreements = {
   },
   'the model': async (isLast) => {
     await parallelize(new nn.Linear(6, isLast ? 7 : 5), ddp());
+  },
+  'the strategy': async (isLast) => {
+    await parallelize(new nn.Linear(6, 5), isLast ? fsdp() : ddp());
   },
 } satisfies Record<string, (isLast: boolean) => Promise<void>>;
 

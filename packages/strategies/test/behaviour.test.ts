@@ -125,7 +125,7 @@ describe(`DistributedDataParallel on ${size} ranks`, () => {
         });
         expect(mismatches[name]?.message).toMatch(everywhere);
         expect(mismatches[name]?.message).toContain(
-          'Build the same model, with the same options, on every rank',
+          'Build the same model, with the same strategy and options, on every rank',
         );
       }
       expect(ranks[2]?.mismatches[name]?.message).toMatch(onThatRank);

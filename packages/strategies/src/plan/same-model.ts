@@ -5,6 +5,7 @@ import {
   type ProcessGroup,
   type Tensor,
 } from '@shardwise/core/extend';
+import type { PlanContext } from './plan-context.ts';
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
@@ -13,20 +14,22 @@ const decoder = new TextDecoder();
 const maxDescriptionBytes = 16 * 1024 * 1024;
 
 /**
- * Compares all ranks' tensors with rank 0's: their names, dtypes, shapes, which of them are frozen, and the values
- * drawn for parameters that were constructed in parts. It is a collective. Throws CollectiveMismatchError on every
- * rank, naming the first rank and tensor that differ.
+ * Compares all ranks' models and strategies with rank 0's: the names of tensors, their dtypes and shapes, which of them
+ * are frozen, the values drawn for parameters that were constructed in parts, and the names of the strategies. It is a
+ * collective. Throws CollectiveMismatchError on every rank, naming the first rank and tensor that differ.
  */
 export async function requireSameModel(
-  tensors: readonly (readonly [string, Tensor])[],
+  { plan, model, parameters }: PlanContext,
   group: ProcessGroup,
 ): Promise<void> {
+  const tensors = [...parameters, ...model.namedBuffers()];
   const isInParts = tensors.some(([, tensor]) => initialPartOf(tensor) !== null);
   const seed = ', and call manualSeed() with one seed before constructSharded()';
-  await requireSameLines(tensors.map(describe), group, {
+  await requireSameLines([`the strategy ${plan.strategy}`, ...tensors.map(describe)], group, {
     asked: 'to train one model on all ranks',
     line: 'tensor',
-    todo: `Build the same model, with the same options, on every rank${isInParts ? seed : ''}`,
+    heading: 1,
+    todo: `Build the same model, with the same strategy and options, on every rank${isInParts ? seed : ''}`,
   });
 }
 
@@ -35,6 +38,8 @@ export interface ComparedLines {
   readonly asked: string;
   /** The name of a line in the text of the error, such as 'tensor'. */
   readonly line: string;
+  /** The number of lines before the one that has this name and the number 0. They name themselves. Default: 0. */
+  readonly heading?: number;
   readonly todo: string;
 }
 
@@ -45,7 +50,7 @@ export interface ComparedLines {
 export async function requireSameLines(
   lines: readonly string[],
   group: ProcessGroup,
-  { asked, line: what, todo }: ComparedLines,
+  { asked, line: what, heading = 0, todo }: ComparedLines,
 ): Promise<void> {
   if (group.size === 1) return;
   const mine = lines.join('\n');
@@ -58,16 +63,17 @@ export async function requireSameLines(
   const rank = verdicts.findIndex((line) => line >= 0);
   if (rank < 0) return;
   const line = verdicts[rank] ?? 0;
+  const number = line - heading;
   const none = `no such ${what}`;
   const detail =
     rank === group.rank ? `it has ${lineAt(mine, line) ?? none}` : 'that rank says what it has';
   throw new CollectiveMismatchError(
     {
       asked,
-      found: `rank ${rank} differs from rank 0 at ${what} ${line}: rank 0 has ${lineAt(theirs, line) ?? none}; ${detail}`,
+      found: `rank ${rank} differs from rank 0${number < 0 ? '' : ` at ${what} ${number}`}: rank 0 has ${lineAt(theirs, line) ?? none}; ${detail}`,
       todo,
     },
-    { rank, [what]: line },
+    { rank, ...(number >= 0 && { [what]: number }) },
   );
 }
 

@@ -86,8 +86,7 @@ export const distribute: StepKind<Distribute> = {
     const { model, plan, hooks } = context;
     const session = currentSession();
     const axes = batchAxesOf(data);
-    const tensors = [...context.parameters, ...model.namedBuffers()];
-    for (const each of axes) await requireSameModel(tensors, session.mesh.group(each));
+    for (const each of axes) await requireSameModel(context, session.mesh.group(each));
     const { sharded, whole } = shardedAndWhole(axis, context);
     noGrad(() => {
       for (const [, { part }] of whole) part.assign(ofRankZero(part, axes));

@@ -70,7 +70,7 @@ export const master: StepKind<Master> = {
   async apply({ axis }, context) {
     const { model } = context;
     const group = currentSession().mesh.group(axis);
-    await requireSameModel([...context.parameters, ...model.namedBuffers()], group);
+    await requireSameModel(context, group);
     const ranks = new MasterRanks(model, axis);
     ranks.replicate();
     await currentSession().realize([]);

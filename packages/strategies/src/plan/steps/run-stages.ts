@@ -60,7 +60,7 @@ export const runStages: StepKind<RunStages> = {
     const { model, hooks } = context;
     const session = currentSession();
     const group = session.mesh.group(axis);
-    await requireSameModel([...context.parameters, ...model.namedBuffers()], group);
+    await requireSameModel(context, group);
     await requireSameStages(cut, schedule, group);
     await shareKeys(group);
     const replacements = new Map<Parameter, StageParameter>();

@@ -58,7 +58,7 @@ export const shardLayers: StepKind<ShardLayers> = {
     const named = context.parameters;
     const buffers = model.namedBuffers();
     const group = currentSession().mesh.group(axis);
-    await requireSameModel([...named, ...buffers], group);
+    await requireSameModel(context, group);
     if (batch !== 'own') await shareKeys(group);
     const ranks = { axis, size: group.size };
     const replacements = new Map<Parameter, LayerParameter>();
