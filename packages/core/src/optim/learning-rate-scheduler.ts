@@ -73,7 +73,10 @@ export class LearningRateScheduler {
     return { step: this.#step, baseLearningRates: this.#base };
   }
 
-  /** Throws CheckpointError for another number of groups, for a step that is not a count, and for rates that are not numbers. */
+  /**
+   * Throws CheckpointError for another number of groups, for a step that is not a count, and for rates that are not
+   * numbers.
+   */
   loadStateDict(state: LearningRateSchedulerState): void {
     requireState('LearningRateScheduler', state);
     const { step, baseLearningRates } = state;
@@ -117,7 +120,9 @@ export class LearningRateScheduler {
   }
 }
 
-/** Throws ConfigError if `optimizer`, which was given to `of`, is not an optimizer. `call` is the right way to give one. */
+/**
+ * Throws ConfigError if `optimizer`, which was given to `of`, is not an optimizer. `call` is the right way to give one.
+ */
 export function requireOptimizer(
   of: string,
   optimizer: unknown,

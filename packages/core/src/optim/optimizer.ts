@@ -90,8 +90,9 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
 
   /**
    * `defaults` contains all settings that exist. Other settings are refused, and so are values of another type.
-   * `more` is what the constructor of the subclass was given beyond its parameters, which is refused. Throws ConfigError, also for no parameters, for parameters that occur twice, and for settings out of range.
-   * Throws TensorStateError for parameters that their model no longer has.
+   * `more` is what the constructor of the subclass was given beyond its parameters, which is refused. Throws
+   * ConfigError, also for no parameters, for parameters that occur twice, and for settings out of range. Throws
+   * TensorStateError for parameters that their model no longer has.
    */
   constructor(
     params: OptimizerInput<Settings>,
@@ -269,8 +270,8 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
   }
 
   /**
-   * Each rank loads its part. Throws ConfigError for what is no state, such as the promise of one, and CheckpointError, before anything changes, if groups, settings, names or
-   * shapes differ.
+   * Each rank loads its part. Throws ConfigError for what is no state, such as the promise of one, and CheckpointError,
+   * before anything changes, if groups, settings, names or shapes differ.
    */
   loadStateDict(dict: OptimizerStateDict<Settings>): void {
     checkOptions<{ state: object; paramGroups: object }>(

@@ -60,7 +60,10 @@ export function requireStatefuls(of: string, states: Statefuls): void {
   }
 }
 
-/** Throws CheckpointError for what JSON would keep as something else, such as a Map or NaN, and ConfigError for a tensor. */
+/**
+ * Throws CheckpointError for what JSON would keep as something else, such as a Map or NaN, and ConfigError for a
+ * tensor.
+ */
 export function requireJson(name: string, value: JsonValue): void {
   if (splitState(name, value).tensors.length === 0) return;
   throw new ConfigError({

@@ -8,7 +8,8 @@ import { readTensorFile } from './tensor-file.ts';
 
 /**
  * Loads a file of saveState into an optimizer, a schedule, or any other object with loadStateDict(). Throws
- * ConfigError for what has no state or for more than one object, CheckpointError for another file, and the errors of loadStateDict for a state that does not fit.
+ * ConfigError for what has no state or for more than one object, CheckpointError for another file, and the errors of
+ * loadStateDict for a state that does not fit.
  */
 export async function loadState(
   path: string,

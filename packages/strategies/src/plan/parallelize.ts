@@ -27,7 +27,8 @@ export function planFor(model: Module, strategy: Strategy): ModelPlan {
 
 /**
  * Makes the plan of a strategy and applies it: `applyPlan(planFor(model, strategy), model)`. It is a
- * collective. Throws ConfigError for what is no module or no strategy, and for options beside the strategy. Make optimizers after it, because it may replace parameters.
+ * collective. Throws ConfigError for what is no module or no strategy, and for options beside the strategy. Make
+ * optimizers after it, because it may replace parameters.
  */
 export async function parallelize<
   M extends Module,
