@@ -149,8 +149,10 @@ describeSite('trainings in pages', (site) => {
     await page.locator('.summary', { hasText: /^Paused: [1-9]/ }).waitFor();
     // Here the page is hidden before ranks have started.
     await page.getByRole('button', { name: 'Stop', exact: true }).click();
-    await page.getByRole('button', { name: 'Train', exact: true }).click();
-    await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')));
+    await page.getByRole('button', { name: 'Train', exact: true }).evaluate((button) => {
+      if (button instanceof HTMLElement) button.click();
+      document.dispatchEvent(new Event('visibilitychange'));
+    });
     await page.locator('.summary', { hasText: 'Paused: 0 of' }).waitFor();
     await page.close();
   });
