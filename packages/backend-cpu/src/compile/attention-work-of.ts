@@ -66,8 +66,10 @@ export function attentionWorkOf(
   };
   const mask = (): MaskInMemory | null => {
     const index = attentionMaskInput[first.op];
-    // Behind the operands stands what the step waits for.
-    const { shape } = first.inputs.length > index ? typeAt(index) : { shape: [] };
+    // Made apart from its attention, without a mask, a logarithm would take what it waits for as one.
+    const waits = first.op === 'attentionLogSumExp' && first.params.waits === true;
+    const operands = first.inputs.length - (waits ? 1 : 0);
+    const { shape } = operands > index ? typeAt(index) : { shape: [] };
     if (shape.length === 0) return null;
     const [items = 1, ofHeads = 1, ofQueries = 1] = shape;
     return {

@@ -16,6 +16,8 @@ interface StepParams {
    * result is rounded to what bf16 has.
    */
   readonly matmul: { readonly scale?: number; readonly rounds?: true };
+  /** The last input is what the step waits for, and no operand. */
+  readonly attentionLogSumExp: { readonly waits?: true };
   /** The step makes all of these gradients, in one value. */
   readonly attentionQueryGrad: { readonly gathered?: readonly GatheredGradient[] };
   readonly groupedMatmul: { readonly rounds?: true };
