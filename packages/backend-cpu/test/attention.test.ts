@@ -113,6 +113,31 @@ describe.skipIf(!isNative)('attention block by block', () => {
     },
   );
 
+  it.each([false, true])(
+    'has the same gradients behind any number of steps, which part it from its logarithms; masked: %s',
+    async (masked) => {
+      const shape = [1, 2, 4, 3];
+      const options = masked ? { mask: numbers([1, 1, 4, 4], 7) } : { causal: true };
+      const gradient = async (backend: CpuOptions, steps: number): Promise<readonly number[]> => {
+        setRank({ device: await cpu(backend) });
+        const q = numbers(shape, 1).requiresGrad_();
+        // A product, and what waits for it: attention overtakes these steps, up to the most that it may.
+        let x = numbers([8, 8], 2).matmul(numbers([8, 8], 3));
+        for (let step = 0; step < steps; step++) x = x.tanh();
+        const [k, v] = [numbers(shape, 4), numbers(shape, 5)];
+        const y = scaledDotProductAttention(q, k, v, options);
+        y.mul(numbers(shape, 6)).sum().add(x.sum()).backward();
+        return Array.from((await q.grad?.data()) ?? [], Number);
+      };
+      const wanted = await gradient(dense, 0);
+      expect(wanted).not.toHaveLength(0);
+      for (let steps = 60; steps < 70; steps++) {
+        const difference = describeDifference(await gradient({}, steps), wanted, { atol: 1e-5 });
+        expect(difference, `${steps} steps`).toBeUndefined();
+      }
+    },
+  );
+
   it('has the same bits whatever the number of threads is', async () => {
     const shapes = { ...usual, batch: 4, queries: 512, keys: 512 };
     expect(await attend({ threads: 2 }, shapes)).toEqual(await attend({ threads: 1 }, shapes));

@@ -69,8 +69,11 @@ export function attentionWorkOf(
   };
   const mask = (): MaskInMemory | null => {
     const index = attentionMaskInput[first.op];
-    // The values that the step waits for stand behind its operands.
-    const { shape } = first.inputs.length > index ? typeAt(index) : { shape: [] };
+    // A log-sum-exp that is computed apart from its attention waits for it. The last input is then no operand, and would
+    // be taken for the mask if there is none.
+    const waits = first.op === 'attentionLogSumExp' && first.params.waits === true;
+    const operands = first.inputs.length - (waits ? 1 : 0);
+    const { shape } = operands > index ? typeAt(index) : { shape: [] };
     if (shape.length === 0) return null;
     const [items = 1, ofHeads = 1, ofQueries = 1] = shape;
     return {

@@ -45,7 +45,8 @@ function withLogSums(steps: readonly Step[]): readonly Step[] {
     if (step.op !== 'attentionLogSumExp') continue;
     const attention = results.get(togetherAs(step));
     if (attention !== undefined) {
-      logSums.set(attention, { ...step, inputs: [...step.inputs, attention.output] });
+      const inputs = [...step.inputs, attention.output];
+      logSums.set(attention, { ...step, params: { ...step.params, waits: true }, inputs });
     }
   }
   const moved = new Set([...logSums.values()].map(({ output }) => output));

@@ -16,6 +16,8 @@ interface StepParams {
    * an f32 result is rounded to the precision of bf16.
    */
   readonly matmul: { readonly scale?: number; readonly rounds?: true };
+  /** Whether the last input is not an operand, but a value that the step waits for. */
+  readonly attentionLogSumExp: { readonly waits?: true };
   /** The step computes all of these gradients, as parts of one value. */
   readonly attentionQueryGrad: { readonly gathered?: readonly GatheredGradient[] };
   readonly groupedMatmul: { readonly rounds?: true };
