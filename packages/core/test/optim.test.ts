@@ -2,12 +2,14 @@ import { describeDifference, interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { optim } from '@shardwise/core';
 import { Linear } from '../src/nn/linear.ts';
+import { Adagrad } from '../src/optim/adagrad.ts';
 import { Adam } from '../src/optim/adam.ts';
 import { AdamW } from '../src/optim/adam-w.ts';
 import type { AdamSettings } from '../src/optim/adam-rule.ts';
 import { clipGradNorm, totalGradNorm } from '../src/optim/clip-grad-norm.ts';
 import { SGD, type SGDSettings } from '../src/optim/sgd.ts';
 import { setRank } from '../src/rank.ts';
+import type { HostArray } from '../src/serialization/host-array.ts';
 import { CheckpointError, ConfigError } from '../src/spec/errors.ts';
 import { fromData, tensor } from '../src/tensor/create.ts';
 import type { Tensor } from '../src/tensor/tensor.ts';
@@ -143,6 +145,22 @@ describe('SGD follows torch.optim.SGD', () => {
       new Float32Array(state[0]?.['momentum_buffer']?.bytes.buffer ?? new ArrayBuffer(0)),
     ).toEqual(Float32Array.of(1.9));
   });
+});
+
+test('the sum of squares of Adagrad begins with its initial value once, also if a state before the first step is loaded', async () => {
+  const settings = { lr: 0.1, initialAccumulatorValue: 0.5 };
+  const own = leaf(...start);
+  const expected = await train(own, new Adagrad([own], settings), 2);
+  const x = leaf(...start);
+  const optimizer = new Adagrad([x], settings);
+  const array = (shape: readonly number[], ...numbers: number[]): HostArray => {
+    return { shape, dtype: 'f32', bytes: new Uint8Array(Float32Array.from(numbers).buffer) };
+  };
+  // PyTorch saves the initial sum of a parameter that has not been updated.
+  const state = { 0: { step: array([], 0), sum: array([3], 0.5, 0.5, 0.5) } };
+  const { paramGroups } = await optimizer.stateDict();
+  optimizer.loadStateDict({ state, paramGroups });
+  expect(await train(x, optimizer, 2)).toEqual(expected);
 });
 
 describe('settings', () => {

@@ -1,3 +1,6 @@
+import type { HostArray } from '../serialization/host-array.ts';
+import { elementCount } from '../shape.ts';
+import type { Shape } from '../spec/dtype.ts';
 import { Optimizer, type UpdateRule } from './optimizer.ts';
 import { checkSetting, type OptimizerInput, type OptimizerSettings } from './param-group.ts';
 import { Scalar } from './scalar.ts';
@@ -41,12 +44,12 @@ export class Adagrad extends Optimizer<AdagradSettings> {
     const rate = new Scalar(lr / (1 + (steps - 1) * lrDecay));
     const decay = new Scalar(weightDecay);
     const epsilon = new Scalar(settings.eps);
-    const start = new Scalar(steps === 1 ? initialAccumulatorValue : 0);
     return (parameter, gradient, state) => {
       const { shape } = parameter;
       const g = weightDecay === 0 ? gradient : gradient.add(parameter.mul(decay.of(shape)));
-      const sum = state.tensor('sum');
-      const next = sum.add(start.of(shape)).add(g.square());
+      const sum =
+        state.tensors.get('sum') ?? state.set('sum', filled(shape, initialAccumulatorValue));
+      const next = sum.add(g.square());
       sum.assign(next);
       const step = g.mul(rate.of(shape)).div(next.sqrt().add(epsilon.of(shape)));
       parameter.assign(parameter.sub(step));
@@ -64,4 +67,9 @@ export class Adagrad extends Optimizer<AdagradSettings> {
     checkSetting('initialAccumulatorValue', settings.initialAccumulatorValue, 0);
     checkSetting('eps', settings.eps, 0);
   }
+}
+
+function filled(shape: Shape, value: number): HostArray {
+  const values = new Float32Array(elementCount(shape)).fill(value);
+  return { shape, dtype: 'f32', bytes: new Uint8Array(values.buffer) };
 }
