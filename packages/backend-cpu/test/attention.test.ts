@@ -138,6 +138,26 @@ describe.skipIf(!isNative)('attention block by block', () => {
     },
   );
 
+  it('reads values that depend on gradients of an attention of the same queries and keys', async () => {
+    const shape = [1, 2, 4, 3];
+    const attendTwice = async (backend: CpuOptions): Promise<readonly number[]> => {
+      setRank({ device: await cpu(backend) });
+      const [q, k] = [numbers(shape, 1), numbers(shape, 2)];
+      const v = numbers(shape, 3).requiresGrad_();
+      const y = scaledDotProductAttention(q, k, v, { causal: true });
+      y.mul(numbers(shape, 4)).sum().backward();
+      const next = v.detach().sub(v.grad ?? v);
+      return Array.from(
+        await scaledDotProductAttention(q, k, next, { causal: true }).data(),
+        Number,
+      );
+    };
+    const difference = describeDifference(await attendTwice({}), await attendTwice(dense), {
+      atol: 1e-5,
+    });
+    expect(difference).toBeUndefined();
+  });
+
   it('has the same bits whatever the number of threads is', async () => {
     const shapes = { ...usual, batch: 4, queries: 512, keys: 512 };
     expect(await attend({ threads: 2 }, shapes)).toEqual(await attend({ threads: 1 }, shapes));

@@ -33,15 +33,16 @@ function narrowAttentionResult(step: Step, uses: Uses, rewriter: Rewriter): Step
 }
 
 /**
- * Moves the logarithms of sums behind the attention of the same queries and keys, because both are computed together.
- * The logarithms get the attention's result as an additional input, although they don't need it, so that they wait for
- * what the attention waits for.
+ * Moves the logarithms of sums behind the attention of the same queries and keys that comes last before them, because
+ * both are computed together. Attention that comes later may depend on the logarithms. The logarithms get the
+ * attention's result as an additional input, although they don't need it, so that they wait for what the attention
+ * waits for.
  */
 function withLogSums(steps: readonly Step[]): readonly Step[] {
   const results = new Map<string, AttentionStep>();
-  for (const step of steps) if (step.op === 'attention') results.set(togetherAs(step), step);
   const logSums = new Map<Step, Step>();
   for (const step of steps) {
+    if (step.op === 'attention') results.set(togetherAs(step), step);
     if (step.op !== 'attentionLogSumExp') continue;
     const attention = results.get(togetherAs(step));
     if (attention !== undefined) {
