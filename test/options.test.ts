@@ -244,7 +244,7 @@ const mistakes: Readonly<
   'DataLoader(dataset)': [
     (wrong) => new sw.data.DataLoader(wrong),
     new sw.data.TextDataset(new Uint8Array(9), { contextLength: 4 }),
-    'DataLoader with the option length: no option of this name',
+    'DataLoader with a TextDataset in the place of its options',
   ],
   'DistributedSampler({ world })': [
     (wrong) => new sw.data.DistributedSampler(wrong),
