@@ -16,9 +16,9 @@ const pathRules: OptionRules<{ readonly path: string }> = {
 
 const statefulRules: OptionRules<{ readonly stateful: Stateful }> = {
   stateful: option.required({
+    // A communication hook is a function with these methods.
     fits: (value): value is Stateful =>
-      typeof value === 'object' &&
-      value !== null &&
+      ((typeof value === 'object' && value !== null) || typeof value === 'function') &&
       'stateDict' in value &&
       'loadStateDict' in value,
     is: 'an object with stateDict() and loadStateDict()',
