@@ -198,6 +198,27 @@ describe('cutPieces', () => {
     ]);
   });
 
+  it('converts an input with the product that reads it, however many steps come between', () => {
+    for (const between of [1, 63, 64, 65, 66, 300]) {
+      const convert = { op: 'cast', params: { dtype: 'f32' }, inputs: [1], ...type } as const;
+      const chain = Array.from({ length: between }, (_, i) =>
+        unary('exp', i === 0 ? 0 : 2 + i, type),
+      );
+      const product = matmul(2 + between, 2, type);
+      const { pieces } = compile(
+        programOf({
+          inputs: [type, { shape: type.shape, dtype: 'i32' }],
+          instructions: [convert, ...chain, product],
+          outputs: [3 + between],
+        }),
+      );
+      expect(pieces.map(({ kind, steps }) => `${kind} ${steps.length}`)).toEqual([
+        `kernel ${between + 1}`,
+        'onnx 1',
+      ]);
+    }
+  });
+
   it('gives every step exactly one piece, after the pieces that it reads', () => {
     const instruction = (index: number): fc.Arbitrary<Instruction> => {
       const id = fc.nat({ max: index + 1 });

@@ -47,11 +47,13 @@ class ReadyList {
  * sessions take steps of the kind 'either'.
  */
 export function schedule(
-  steps: readonly Step[],
+  program: readonly Step[],
   flow: Dataflow,
   kindOf: (step: Step) => StepKind,
 ): Piece[] {
-  const graph = dependencies(steps, flow);
+  const waits = waitsOfConversions(program, flow);
+  const steps = withLateConversions(program, flow, waits);
+  const graph = dependencies(steps, flow, waits);
   const lists = (): ReadyList => new ReadyList();
   const ready = {
     onnx: lists(),
@@ -113,10 +115,10 @@ export function schedule(
 function dependencies(
   steps: readonly Step[],
   flow: Dataflow,
+  waits: ReadonlyMap<Step, ReadonlySet<number>>,
 ): { readonly readers: readonly number[][]; readonly missing: number[] } {
   const positions = new Map(steps.map((step, position) => [step.output, position]));
   const readers: number[][] = steps.map(() => []);
-  const waits = waitsOfConversions(steps, flow);
   const missing = steps.map((step, position) => {
     const ids = waits.get(step) ?? flow.sources(step);
     const sources = [...ids].flatMap((id) => positions.get(id) ?? []);
@@ -124,6 +126,22 @@ function dependencies(
     return sources.length;
   });
   return { readers, missing };
+}
+
+/**
+ * The steps, with each conversion that waits directly in front of its product. Further ahead, it would wait for steps
+ * that may not overtake it.
+ */
+function withLateConversions(
+  steps: readonly Step[],
+  flow: Dataflow,
+  waits: ReadonlyMap<Step, ReadonlySet<number>>,
+): readonly Step[] {
+  return steps.flatMap((step) => {
+    if (waits.has(step)) return [];
+    const sources = [...flow.sources(step)].flatMap((id) => flow.producer(id) ?? []);
+    return [...sources.filter((source) => waits.has(source)), step];
+  });
 }
 
 /**
