@@ -207,6 +207,16 @@ describe('values that are gone', () => {
     await expect(gradient?.data()).rejects.toThrow('zeroGrad()');
   });
 
+  test('a gradient that zeroGrad cleared is there for an update that was written before', async () => {
+    const x = leaf(1, 2);
+    const loss = x.square().sum();
+    loss.backward();
+    expect(await loss.item()).toBe(5);
+    noGrad(() => x.assign(x.sub((x.grad ?? x).mul(0.25))));
+    x.zeroGrad();
+    expect(await numbers(x)).toEqual([0.5, 1]);
+  });
+
   test('dispose frees at once', async () => {
     const device = interpreter();
     setRank({ device });

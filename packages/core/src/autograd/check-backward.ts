@@ -46,7 +46,7 @@ function secondOrder({ op }: Node): TensorStateError {
     {
       asked: 'backward() of a scalar in which a gradient stands (x.grad)',
       found: 'that gradient is not differentiable: a gradient penalty would have no effect',
-      todo: 'Take it by autograd.grad(loss, [x], { createGraph: true }), or call detach() on it where it is meant as a number',
+      todo: 'Take it by autograd.grad(loss, [x], { createGraph: true }), or use x.grad.detach()',
     },
     { op },
   );

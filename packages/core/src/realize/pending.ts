@@ -115,9 +115,18 @@ export function freeAfterRun(node: Node, by: string): void {
   released.set(node, by);
 }
 
+/** Frees a node's memory when no pending work can read it any more. If nothing is pending, that is now. */
+export function freeWhenRead(node: Node, by: string): void {
+  (pending.size > 0 ? freeAfterRun : free)(node, by);
+}
+
+function free(node: Node, by: string): void {
+  if (node.value !== null) freeNode(node, by);
+}
+
 /** Frees the released nodes. Called when the pending work has been computed. */
 export function freeReleased(): void {
-  for (const [node, by] of released) if (node.value !== null) freeNode(node, by);
+  for (const [node, by] of released) free(node, by);
   released.clear();
 }
 

@@ -2,9 +2,8 @@ import { addParts } from '../autograd/sum-parts.ts';
 import { pageIn, pageOut } from '../graph/build/transfer.ts';
 import { createNode, noGrad } from '../graph/create-node.ts';
 import { none, type Node } from '../graph/node.ts';
-import { freeNode } from '../graph/ownership.ts';
 import type { TransferParams } from '../spec/op.ts';
-import { addPending, freeAfterRun, removePending } from '../realize/pending.ts';
+import { addPending, freeAfterRun, freeWhenRead, removePending } from '../realize/pending.ts';
 import type { PendingWork } from '../realize/pending-work.ts';
 
 /** A sum that has become a part of another sum's expression. The other sum reports what becomes of the expression. */
@@ -143,7 +142,7 @@ export class GradientSum {
 
   #free(node: Node, by: string): void {
     this.#settleTaken(node);
-    if (node.value !== null) freeNode(node, by);
+    freeWhenRead(node, by);
   }
 
   #settleTaken(node: Node): void {

@@ -35,7 +35,7 @@ export function averagedLater({ name }: Updater): TensorStateError {
     {
       asked: 'to change a gradient before the update',
       found: `the gradient of this rank alone, which ${name} average with those of the others in step()`,
-      todo: 'Leave gradients as they are, or use a consistency that is not synchronous, where each worker has its own',
+      todo: 'Leave gradients as they are, or use a consistency that is not synchronous',
     },
     { updater: name },
   );
