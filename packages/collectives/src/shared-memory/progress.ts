@@ -159,7 +159,7 @@ export class Progress {
     Atomics.store(words, this.#bell, 1);
     // A peer that came before it could see the bell has not rung, and what advances now may make more possible.
     while (this.#isPending() && this.#advance());
-    this.#expire();
+    if (this.#isPending()) this.#expire();
     if (!this.#isPending()) {
       Atomics.store(words, this.#bell, 0);
       this.#state = 'idle';
@@ -184,7 +184,9 @@ export class Progress {
     this.#presence.stopListening();
     this.#state = 'polling';
     this.#startPolling();
-    this.#expire();
+    // What has come meanwhile may complete all calls. Then a rank that has ended is not missed.
+    this.#advance();
+    if (this.#isPending()) this.#expire();
     this.#poll();
   }
 
