@@ -159,7 +159,7 @@ export class Progress {
     Atomics.store(words, this.#bell, 1);
     // A peer that came before it could see the bell has not rung, and what advances now may make more possible.
     while (this.#isPending() && this.#advance());
-    if (this.#isPending()) this.#expire();
+    this.#expire();
     if (!this.#isPending()) {
       Atomics.store(words, this.#bell, 0);
       this.#state = 'idle';
@@ -184,9 +184,9 @@ export class Progress {
     this.#presence.stopListening();
     this.#state = 'polling';
     this.#startPolling();
-    // What has come meanwhile may complete all calls. Then a rank that has ended is not missed.
+    // What has come meanwhile may complete all calls.
     this.#advance();
-    if (this.#isPending()) this.#expire();
+    this.#expire();
     this.#poll();
   }
 
@@ -207,6 +207,8 @@ export class Progress {
   }
 
   #expire(): void {
+    // Where all calls are complete, a rank that has ended is not missed.
+    if (!this.#isPending()) return;
     const now = performance.now();
     if (now >= this.#nextLook) this.#look(now);
     for (const group of this.#groups) group.expire(now);
