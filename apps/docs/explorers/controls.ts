@@ -1,4 +1,4 @@
-import { h, type Ref, type VNode } from 'vue';
+import { defineComponent, h, onMounted, ref, type Ref, type VNode } from 'vue';
 
 /** A slider for a number. Beside it stands its value: the number and a unit, or the text that `say` returns. */
 export function slider(
@@ -193,7 +193,24 @@ export function spoken(text: string): VNode {
   return h('p', { class: 'summary', 'aria-live': 'polite' }, text);
 }
 
+/** Is inert until the page's script answers to the controls, so that no choice of an early reader is lost. */
+const Explorer = defineComponent({
+  props: { title: { type: String, required: true } },
+  setup({ title }, { slots }) {
+    const isInert = ref(true);
+    onMounted(() => {
+      isInert.value = false;
+    });
+    return () =>
+      h(
+        'section',
+        { class: 'explorer', 'aria-label': title, inert: isInert.value },
+        slots['default']?.(),
+      );
+  },
+});
+
 /** The frame of an explorer. `title` is its name for people who don't see it. */
 export function explorer(title: string, parts: readonly (VNode | null)[]): VNode {
-  return h('section', { class: 'explorer', 'aria-label': title }, [...parts]);
+  return h(Explorer, { title }, () => [...parts]);
 }

@@ -253,6 +253,8 @@ export function describeSite(
     const go = async (page: Page, path: string, width: number): Promise<void> => {
       await page.setViewportSize({ width, height: 900 });
       await page.goto(new URL(path, server.url).href, { waitUntil: 'networkidle' });
+      // Explorers are inert until the page answers. The script of a page may run after the network is idle.
+      await page.waitForFunction(() => document.querySelector('.explorer[inert]') === null);
     };
 
     tests({
