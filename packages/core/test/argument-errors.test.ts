@@ -369,13 +369,19 @@ describe('what is no tensor is refused by what it is:', () => {
       'a number in the place of a shape',
       () => zeros(3 as never),
       ShapeError,
-      'zeros of shape 3: no list of sizes. Write zeros([2, 3])',
+      'zeros of shape 3: no list of sizes. Give a list',
     ],
     [
       'sizes one by one',
       () => zeros(2 as never, 3 as never),
       ShapeError,
-      'zeros of shape 2: no list of sizes. Write zeros([2, 3]) for 2 rows of 3',
+      'zeros of shape 2: no list of sizes. Give a list: [2, 3] for 2 rows of 3',
+    ],
+    [
+      'a dtype in the place of a shape',
+      () => fromData(new Float32Array(2), 'f32' as never, [2] as never),
+      ShapeError,
+      "fromData of shape 'f32': no list of sizes. Give a list: [2, 3] for 2 rows of 3, [] for a scalar",
     ],
     [
       'a tensor in the place of a body',

@@ -134,7 +134,7 @@ function requireType(operation: string, shape: Shape, dtype: DType): void {
     {
       asked: `${operation} of shape ${describeValue(shape)}`,
       found: 'no list of sizes',
-      todo: `Write ${operation}([2, 3]) for 2 rows of 3, and [] for a scalar`,
+      todo: 'Give a list: [2, 3] for 2 rows of 3, [] for a scalar',
     },
     { shape },
   );
