@@ -21,18 +21,16 @@ const tileBytes = 512 * 1024;
 /** Blocks have a multiple of these rows: kernels multiply 14 or 16 rows at once, and a tile of bf16 has 32 terms. */
 const rowUnits = { f32: 14, bf16: 32 } as const;
 const mostRows = { f32: 140, bf16: 128 } as const;
-/** Up to this number of queries, blocks of causal attention are half as large. */
-const fewQueries = 512;
 
 /**
  * Divides the queries into blocks of about one size. Smaller blocks let causal attention skip more, but pack keys more
- * often. The shorter the sequence, the larger is the part that they skip.
+ * often, so causal attention has blocks of half the size.
  */
 export function rowBlocks({ queries, keys, params, isNarrow }: AttentionWork): readonly RowBlock[] {
   const kind = isNarrow ? 'bf16' : 'f32';
   const unit = rowUnits[kind];
-  const skipsMore = params.causal && queries <= fewQueries;
-  const count = Math.ceil(queries / (skipsMore ? mostRows[kind] / 2 : mostRows[kind]));
+  const most = params.causal ? mostRows[kind] / 2 : mostRows[kind];
+  const count = Math.ceil(queries / most);
   const each = Math.ceil(queries / count / unit) * unit;
   const blocks: RowBlock[] = [];
   for (let start = 0; start < queries; start += each) {
