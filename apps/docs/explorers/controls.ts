@@ -196,7 +196,7 @@ export function spoken(text: string): VNode {
 /** Is inert until the page's script answers to the controls, so that no choice of an early reader is lost. */
 const Explorer = defineComponent({
   props: { title: { type: String, required: true } },
-  setup({ title }, { slots }) {
+  setup(props, { slots }) {
     const isInert = ref(true);
     onMounted(() => {
       isInert.value = false;
@@ -204,7 +204,7 @@ const Explorer = defineComponent({
     return () =>
       h(
         'section',
-        { class: 'explorer', 'aria-label': title, inert: isInert.value },
+        { class: 'explorer', 'aria-label': props.title, inert: isInert.value },
         slots['default']?.(),
       );
   },

@@ -33,6 +33,13 @@ describe('the built site', () => {
     }
   });
 
+  test('has explorers that are inert until the page answers to their controls', () => {
+    for (const path of ['training', 'pipelines', 'playground']) {
+      const html = readFileSync(join(built, `explore/${path}.html`), 'utf8');
+      expect(html, path).toMatch(/<section class="explorer"[^>]* inert>/);
+    }
+  });
+
   test('isolates pages while they are written, too', async () => {
     const development = await createServer(join(import.meta.dirname, '..'), { port: 0 });
     try {

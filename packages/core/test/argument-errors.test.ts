@@ -369,13 +369,13 @@ describe('what is no tensor is refused by what it is:', () => {
       'a number in the place of a shape',
       () => zeros(3 as never),
       ShapeError,
-      'zeros of shape 3: no list of sizes. Give a list',
+      'zeros of shape 3: no list of sizes. Give a list: [2, 3] for 2 rows of 3, [] for a scalar',
     ],
     [
       'sizes one by one',
       () => zeros(2 as never, 3 as never),
       ShapeError,
-      'zeros of shape 2: no list of sizes. Give a list: [2, 3] for 2 rows of 3',
+      'zeros of shape 2: no list of sizes. Give a list: [2, 3] for 2 rows of 3, [] for a scalar',
     ],
     [
       'a dtype in the place of a shape',
