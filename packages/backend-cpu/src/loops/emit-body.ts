@@ -4,53 +4,74 @@ import type { Source } from './emit-operation.ts';
 import { emitStraight, type Item } from './emit-straight.ts';
 import type { LaneGraph } from './lane-graph.ts';
 import type { Fold } from '../wasm/rows/rows.ts';
-import type { LoopFrame } from './loop-frame.ts';
+import type { LoopFrame, LoopRow } from './loop-frame.ts';
 import type { Left, Spares } from './loop-vectors.ts';
 import type { Options } from '../machine-code/vector-instructions.ts';
+
+/** A row in a pass. */
+export interface RowInPass {
+  readonly row: LoopRow;
+  /** Where the values lie that are the same for the whole row, by node. */
+  readonly homes: ReadonlyMap<number, Source>;
+  /** For each fold, the places of its sums. Either all of them are registers, or none is. */
+  readonly sums: readonly (readonly (Vector | Memory)[])[];
+}
 
 /** What a pass does for each vector. */
 export interface Body {
   readonly frame: LoopFrame;
   readonly graph: LaneGraph;
   readonly varying: ReadonlySet<number>;
-  /** Where the values lie that are the same for a whole row, by node. */
-  readonly homes: ReadonlyMap<number, Source>;
+  readonly rows: readonly RowInPass[];
   readonly stores: readonly { readonly operand: number; readonly node: number }[];
   readonly folds: readonly { readonly fold: Fold; readonly node: number }[];
-  /** For each fold, the places of its sums. Either all of them are registers, or none is. */
-  readonly sums: readonly (readonly (Vector | Memory)[])[];
 }
 
 /** Writes the body for this many vectors. At the end of a row, `left` says which elements each vector still has. */
 export function emitBody(body: Body, vectors: number, left: readonly Left[] = []): void {
-  const { frame, homes, sums } = body;
+  const { frame, rows } = body;
   const items = Array.from({ length: vectors }, (_, vector) =>
-    itemsOf(body, vector, left[vector]),
-  ).flat();
-  const taken = sums.flat().filter(({ kind }) => kind === 'vector').length;
+    rows.map((row) => itemsOf(body, row, vector, left[vector])),
+  ).flat(2);
+  const homes = new Map(
+    rows.flatMap(({ row, homes: ofRow }) =>
+      [...ofRow].map(([id, home]) => [valueOf(body, row, id), home] as const),
+    ),
+  );
+  const sums = rows.flatMap((row) => row.sums).flat();
+  const taken = sums.filter(({ kind }) => kind === 'vector').length;
   emitStraight(frame, items, homes, frame.vectors.registers - taken);
 }
 
-/** The items of one vector. Stores come last, because they may overwrite memory that is loaded. */
+/** The number of a node's value in a row. Only constants are the same in all rows. */
+function valueOf({ graph, varying }: Body, row: LoopRow, id: number, vector = 0): number {
+  if (graph.node(id).kind === 'constant') return id;
+  const copy = varying.has(id) ? 2 * vector + row.number : row.number;
+  return id + copy * graph.nodes.length;
+}
+
+/** The items of one vector of a row. Stores come last, because they may overwrite memory that is loaded. */
 function itemsOf(
-  { frame, graph, varying, stores, folds, sums }: Body,
+  body: Body,
+  { row, sums }: RowInPass,
   vector: number,
   left: Left | undefined,
 ): readonly Item[] {
+  const { frame, graph, varying, stores, folds } = body;
   const { loop } = frame;
-  const columns = { vector, left };
+  const columns = { row, vector, left };
   const items: Item[] = [];
   const seen = new Set<number>();
-  const valueOf = (id: number): number => (varying.has(id) ? id + vector * graph.nodes.length : id);
+  const copyOf = (id: number): number => valueOf(body, row, id, vector);
   const add = (id: number): void => {
     if (seen.has(id) || !varying.has(id)) return;
     seen.add(id);
     const node = graph.node(id);
-    const value = valueOf(id);
+    const value = copyOf(id);
     if (node.kind === 'operation') {
       node.inputs.forEach(add);
       const { name, bits, when, inputs } = node;
-      items.push({ kind: 'operation', value, name, bits, when, reads: inputs.map(valueOf) });
+      items.push({ kind: 'operation', value, name, bits, when, reads: inputs.map(copyOf) });
       return;
     }
     const input = node.kind === 'input' ? loop.inputs[node.input] : undefined;
@@ -66,13 +87,13 @@ function itemsOf(
     if (sum === undefined) throw new RangeError('a fold without a place for its sum');
     const use = (term: Vector, spares: Spares): void =>
       emitFold(frame, fold, sum, term, spares, left);
-    items.push({ kind: 'use', value: valueOf(node), use });
+    items.push({ kind: 'use', value: copyOf(node), use });
   }
   for (const { node } of stores) add(node);
   for (const { operand, node } of stores) {
     const use = (value: Vector, spares: Spares): void =>
       emitStore(frame, operand, value, spares, columns);
-    items.push({ kind: 'use', value: valueOf(node), use });
+    items.push({ kind: 'use', value: copyOf(node), use });
   }
   return items;
 }

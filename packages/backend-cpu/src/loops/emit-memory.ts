@@ -11,7 +11,14 @@ import {
   xmm,
 } from '../machine-code/operands.ts';
 import { laneBytes } from '../wasm/loop-spec.ts';
-import { addressIn, callWord, callWords, type LoopFrame, operandAt } from './loop-frame.ts';
+import {
+  addressIn,
+  callWord,
+  callWords,
+  type LoopFrame,
+  type LoopRow,
+  operandAt,
+} from './loop-frame.ts';
 import type { Left, Spares } from './loop-vectors.ts';
 
 /**
@@ -19,6 +26,7 @@ import type { Left, Spares } from './loop-vectors.ts';
  * elements that are left of it.
  */
 export interface Columns {
+  readonly row: LoopRow;
   readonly vector: number;
   readonly left: Left | undefined;
 }
@@ -26,22 +34,25 @@ export interface Columns {
 const first = mask(1);
 
 /** The place of an operand's elements, from the current column on. It may change rax. */
-function placeOf(frame: LoopFrame, operand: number, vector: number): Memory {
-  const bytes = laneBytes[operandAt(frame, operand).dtype];
+function placeOf(frame: LoopFrame, operand: number, { row, vector }: Columns): Memory {
+  const { dtype, access } = operandAt(frame, operand);
+  const bytes = laneBytes[dtype];
   const displacement = vector * frame.vectors.lanes * bytes;
-  return indexed(addressIn(frame, operand), rcx, bytes, displacement);
+  const column = access === 'column' ? rcx : row.column;
+  return indexed(addressIn(frame, operand), column, bytes, displacement);
 }
 
 export function emitLoad(
   frame: LoopFrame,
   operand: number,
   target: Vector,
-  { vector, left }: Columns,
+  columns: Columns,
 ): void {
   const { code, scratch } = frame;
   const { dtype } = operandAt(frame, operand);
   const bytes = laneBytes[dtype];
-  const place = placeOf(frame, operand, vector);
+  const place = placeOf(frame, operand, columns);
+  const { left } = columns;
   if (left?.kind !== 'left') {
     code.binary(loads[bytes], target, place, left && { mask: left, zero: true });
   } else if (bytes === 4) {
@@ -93,11 +104,17 @@ function scratchAt({ scratch }: LoopFrame, bytes: 1 | 2): Memory {
 }
 
 /** Loads the operand's element for this row, or its only element, into all lanes. Changes r13. */
-export function emitLoadOne(frame: LoopFrame, operand: number, target: Vector): void {
+export function emitLoadOne(
+  frame: LoopFrame,
+  operand: number,
+  target: Vector,
+  { number }: LoopRow,
+): void {
   const { code, scratch } = frame;
-  const { dtype, elementOffset } = operandAt(frame, operand);
+  const { dtype, access, elementOffset } = operandAt(frame, operand);
   const bytes = laneBytes[dtype];
-  const place = at(addressIn(frame, operand), bytes * elementOffset);
+  const element = access === 'row' ? number : elementOffset;
+  const place = at(addressIn(frame, operand), bytes * element);
   if (bytes === 4) code.binary('vbroadcastss', target, place);
   else if (frame.vectors.instructions === 'AVX-512') {
     code.mov(r13, 1);
@@ -127,19 +144,20 @@ export function emitStore(
   operand: number,
   value: Vector,
   spares: Spares,
-  { vector, left }: Columns,
+  columns: Columns,
 ): void {
   const { code, pool, vectors } = frame;
   const { dtype } = operandAt(frame, operand);
   const bytes = laneBytes[dtype];
+  const { left } = columns;
   if (vectors.instructions === 'AVX2') {
-    if (bytes === 4) storeFloats(frame, placeOf(frame, operand, vector), value, spares, left);
+    if (bytes === 4) storeFloats(frame, placeOf(frame, operand, columns), value, spares, left);
     else {
       const [packed] = spares;
       const bits = dtype === 'bool' ? 1 : bytes === 1 ? 0xff : 0xffff;
       code.ternary('vandps', packed, value, pool.constant(bits).memory);
       pack(frame, packed, bytes);
-      storePacked(frame, placeOf(frame, operand, vector), packed, bytes, left);
+      storePacked(frame, placeOf(frame, operand, columns), packed, bytes, left);
     }
     return;
   }
@@ -147,7 +165,7 @@ export function emitStore(
   const isBool = dtype === 'bool';
   const { memory, broadcast } = pool.constant(1);
   if (isBool) code.ternary('vpandd', spare, value, memory, { broadcast });
-  const place = placeOf(frame, operand, vector);
+  const place = placeOf(frame, operand, columns);
   const options = left?.kind === 'mask' ? { mask: left } : undefined;
   code.vstore(stores[bytes], place, isBool ? spare : value, options);
 }

@@ -8,11 +8,11 @@ import {
   type Memory,
   type Vector,
 } from '../machine-code/operands.ts';
-import { emitBody, type Body } from './emit-body.ts';
+import { emitBody, type Body, type RowInPass } from './emit-body.ts';
 import { LaneGraph } from './lane-graph.ts';
 import type { Fold } from '../wasm/rows/rows.ts';
 import type { LanePass } from './lane-loop.ts';
-import type { LoopFrame } from './loop-frame.ts';
+import type { LoopFrame, LoopRow } from './loop-frame.ts';
 import { LANES, type Left } from './loop-vectors.ts';
 import { keepUniform, varyingNodes } from './uniform.ts';
 
@@ -24,30 +24,53 @@ const UNROLLED_NODES = 24;
 const MAX_UNROLL = 4;
 
 /**
- * Writes one walk over the columns of a row: several vectors at once, then single ones, and then the elements that are
- * left, under a mask.
+ * Writes a pass over the rows that the loop is at. A pass with folds walks over all of them together. Any other pass
+ * walks over one after the other, because memory is read faster from fewer places at once.
  */
-export function emitPass(frame: LoopFrame, pass: LanePass): void {
+export function emitPass(frame: LoopFrame, atRows: readonly LoopRow[], pass: LanePass): void {
   const { code } = frame;
   const graph = new LaneGraph();
   const stores = pass.stores.map(({ operand, value }) => ({ operand, node: graph.add(value) }));
   const folds = pass.folds.map(({ fold, term }) => ({ fold, node: graph.add(term) }));
   const varying = varyingNodes(frame, graph);
-  const homes = keepUniform(frame, graph, varying, [...stores, ...folds]);
   const { lanes } = frame.vectors;
   const least = LANES / lanes;
   const unroll = least * unrollOf(folds.length, graph.nodes.length);
   const { registers, instructions } = frame.vectors;
   const isInRegisters = instructions === 'AVX-512' || folds.length * unroll <= registers / 2;
-  const sums = folds.map((_, fold) =>
-    isInRegisters
-      ? accumulators(frame, fold, unroll)
-      : Array.from({ length: unroll }, () => frame.slots.take()),
-  );
-  const body: Body = { frame, graph, varying, homes, stores, folds, sums };
+  const rows = atRows.map((row): RowInPass => ({
+    row,
+    homes: keepUniform(frame, row, graph, varying, [...stores, ...folds]),
+    sums: folds.map((_, fold) =>
+      isInRegisters
+        ? accumulators(frame, row.number * folds.length + fold, unroll)
+        : Array.from({ length: unroll }, () => frame.slots.take()),
+    ),
+  }));
+  for (const { sums } of rows) {
+    folds.forEach(({ fold }, index) => clear(frame, fold, sums[index] ?? []));
+  }
+  for (const together of folds.length > 0 ? [rows] : rows.map((row) => [row])) {
+    emitWalk({ frame, graph, varying, rows: together, stores, folds }, [unroll, least]);
+  }
+  for (const { row, sums } of rows) {
+    pass.folds.forEach(({ fold, input }, index) => {
+      const place = frame.slots.take();
+      code.vstore('vmovups', place, across(frame, fold, inRegisters(frame, sums[index] ?? [])));
+      row.kept.set(input, place);
+    });
+  }
+}
 
-  folds.forEach(({ fold }, index) => clear(frame, fold, sums[index] ?? []));
+/**
+ * Writes one walk over the columns of rows: `unroll` vectors of each at once, then `least` vectors, and then the elements
+ * that are left, under a mask.
+ */
+function emitWalk(body: Body, [unroll, least]: readonly [unroll: number, least: number]): void {
+  const { frame, rows } = body;
+  const { code } = frame;
   code.xor(rcx, rcx);
+  for (const { row } of rows) if (row.number > 0) code.mov(row.column, rdx);
   for (const vectors of new Set([unroll, least])) eachVectors(body, vectors);
   const end = code.label();
   code.mov(rax, rdx);
@@ -55,11 +78,6 @@ export function emitPass(frame: LoopFrame, pass: LanePass): void {
   code.jumpIf('equal', end);
   emitBody(body, least, whatIsLeft(frame));
   code.place(end);
-  pass.folds.forEach(({ fold, input }, index) => {
-    const place = frame.slots.take();
-    code.vstore('vmovups', place, across(frame, fold, inRegisters(frame, sums[index] ?? [])));
-    frame.kept.set(input, place);
-  });
 }
 
 /**
@@ -72,9 +90,9 @@ function unrollOf(folds: number, nodes: number): number {
   return Math.min(fitting, MAX_UNROLL);
 }
 
-/** The last vector registers. The body does not use them for anything else. */
-function accumulators({ vectors }: LoopFrame, fold: number, unroll: number): readonly Vector[] {
-  const last = vectors.registers - 1 - fold * unroll;
+/** The registers of sums, from the last vector register on. The body does not use them for anything else. */
+function accumulators({ vectors }: LoopFrame, number: number, unroll: number): readonly Vector[] {
+  const last = vectors.registers - 1 - number * unroll;
   return Array.from({ length: unroll }, (_, vector) => vectors.vector(last - vector));
 }
 
@@ -127,7 +145,8 @@ function eachVectors(body: Body, vectors: number): void {
   code.jumpIf('greater', end);
   code.entry(next);
   emitBody(body, vectors);
-  code.add(rcx, lanes * vectors);
+  const columns = new Set([rcx, ...body.rows.map(({ row }) => row.column)]);
+  for (const column of columns) code.add(column, lanes * vectors);
   code.cmp(r13, rcx);
   code.jumpIf('notLess', next);
   code.place(end);

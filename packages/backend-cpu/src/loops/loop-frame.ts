@@ -7,9 +7,11 @@ import {
   r11,
   r8,
   r9,
+  r12,
   rax,
   rbp,
   rbx,
+  rcx,
   rdi,
   type Register,
   rsi,
@@ -91,8 +93,10 @@ export interface LoopFrame {
   readonly vectors: LoopVectors;
   readonly pool: ConstantPool;
   readonly slots: Slots;
-  /** Inputs that lie in memory as vectors: the results of folds, and the number of columns. */
+  /** Inputs of all rows that lie in memory as vectors: the number of columns, and the results of earlier folds. */
   readonly kept: Map<number, Memory>;
+  /** The number of rows that are left, without those that the loop is at. */
+  readonly rowsLeft: Memory;
   /** The flat index of the row's first element. */
   readonly rowStart: Memory;
   /** Memory for one vector. Every piece of code may overwrite it. */
@@ -108,9 +112,29 @@ export function createFrame(code: Assembler, loop: LaneLoop, vectors: LoopVector
     pool: new ConstantPool(vectors),
     slots,
     kept: new Map(),
+    rowsLeft: slots.take(),
     rowStart: slots.take(),
     scratch: slots.take(),
   };
+}
+
+/** One of the rows that a loop is at. */
+export interface LoopRow {
+  /** Its number among these rows. */
+  readonly number: number;
+  /** The current column, counted from the start of the first of these rows. */
+  readonly column: Register;
+  /** Inputs that lie in memory as vectors: those of all rows, and the results of this row's folds. */
+  readonly kept: Map<number, Memory>;
+}
+
+const columnRegisters = [rcx, r12] as const;
+
+/** The rows that a loop is at: one of them, or two. */
+export function loopRows({ kept }: LoopFrame, count: 1 | 2): readonly LoopRow[] {
+  return columnRegisters
+    .slice(0, count)
+    .map((column, number) => ({ number, column, kept: new Map(kept) }));
 }
 
 export function operandAt({ loop }: LoopFrame, operand: number): LaneOperand {

@@ -20,7 +20,7 @@ import {
 } from '../machine-code/processor.ts';
 import { CallList } from './call-list.ts';
 import { elementwiseLoop } from './elementwise-loop.ts';
-import { emitLoop } from './emit-loop.ts';
+import { canPairRows, emitLoop } from './emit-loop.ts';
 import { emitRowCopy } from './emit-row-copy.ts';
 import { emitRowSums } from './emit-row-sums.ts';
 import { NoLanesError } from './lane-graph.ts';
@@ -134,15 +134,30 @@ function written(
   build: () => LaneLoop | WrittenRoutine,
   vectors: LoopVectors,
 ): Uint8Array | undefined {
-  const code = new Assembler();
-  try {
+  return withLanes(() => {
     const routine = build();
-    if ('write' in routine) routine.write(code, vectors);
-    else emitLoop(code, routine, vectors);
+    if ('write' in routine) return codeOf((code) => routine.write(code, vectors));
+    // Two rows have more values at once than one, and there may be no place for them.
+    const ofPairs = canPairRows(routine, vectors)
+      ? withLanes(() => codeOf((code) => emitLoop(code, routine, vectors, 2)))
+      : undefined;
+    return ofPairs ?? codeOf((code) => emitLoop(code, routine, vectors, 1));
+  });
+}
+
+/** Returns undefined if a loop has code that cannot be written for the processor's vectors. */
+function withLanes(write: () => Uint8Array): Uint8Array | undefined {
+  try {
+    return write();
   } catch (error) {
     if (error instanceof NoLanesError) return undefined;
     throw error;
   }
+}
+
+function codeOf(write: (code: Assembler) => void): Uint8Array {
+  const code = new Assembler();
+  write(code);
   return code.finish();
 }
 

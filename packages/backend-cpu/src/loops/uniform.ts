@@ -3,7 +3,7 @@ import { emitLoadOne } from './emit-memory.ts';
 import type { Source } from './emit-operation.ts';
 import { emitStraight, type Item } from './emit-straight.ts';
 import type { LaneGraph } from './lane-graph.ts';
-import type { LoopFrame } from './loop-frame.ts';
+import type { LoopFrame, LoopRow } from './loop-frame.ts';
 
 /** The nodes whose lanes differ. All other nodes have one value for a whole row. */
 export function varyingNodes({ loop }: LoopFrame, graph: LaneGraph): ReadonlySet<number> {
@@ -27,12 +27,13 @@ export function varyingNodes({ loop }: LoopFrame, graph: LaneGraph): ReadonlySet
  */
 export function keepUniform(
   frame: LoopFrame,
+  row: LoopRow,
   graph: LaneGraph,
   varying: ReadonlySet<number>,
   roots: readonly { readonly node: number }[],
 ): ReadonlyMap<number, Source> {
   const { code, slots } = frame;
-  const known = knownValues(frame, graph);
+  const known = knownValues(frame, row, graph);
   const read = new Set(roots.map(({ node }) => node));
   for (const id of varying) {
     const node = graph.node(id);
@@ -43,7 +44,7 @@ export function keepUniform(
   const seen = new Set(known.keys());
   for (const id of read) {
     if (varying.has(id) || known.has(id)) continue;
-    addItems(frame, graph, id, seen, items);
+    addItems(frame, row, graph, id, seen, items);
     const memory = slots.take();
     homes.set(id, { kind: 'memory', memory, broadcast: false });
     const use = (vector: Vector): void => code.vstore('vmovups', memory, vector);
@@ -54,7 +55,11 @@ export function keepUniform(
 }
 
 /** The values that already lie in memory. */
-function knownValues({ pool, kept }: LoopFrame, graph: LaneGraph): Map<number, Source> {
+function knownValues(
+  { pool }: LoopFrame,
+  { kept }: LoopRow,
+  graph: LaneGraph,
+): Map<number, Source> {
   const homes = new Map<number, Source>();
   for (const [id, node] of graph.nodes.entries()) {
     if (node.kind === 'constant') homes.set(id, pool.constant(node.bits));
@@ -67,6 +72,7 @@ function knownValues({ pool, kept }: LoopFrame, graph: LaneGraph): Map<number, S
 /** Adds the items that compute a value, behind the items of the values that it reads. */
 function addItems(
   frame: LoopFrame,
+  row: LoopRow,
   graph: LaneGraph,
   id: number,
   seen: Set<number>,
@@ -77,12 +83,13 @@ function addItems(
   const node = graph.node(id);
   if (node.kind === 'operation') {
     const { name, bits, when, inputs } = node;
-    for (const input of inputs) addItems(frame, graph, input, seen, items);
+    for (const input of inputs) addItems(frame, row, graph, input, seen, items);
     items.push({ kind: 'operation', value: id, name, bits, when, reads: inputs });
     return;
   }
   const input = node.kind === 'input' ? frame.loop.inputs[node.input] : undefined;
   if (input?.kind !== 'operand') throw new RangeError(`a loop reads value ${id} too early`);
   const { operand } = input;
-  items.push({ kind: 'load', value: id, load: (target) => emitLoadOne(frame, operand, target) });
+  const load = (target: Vector): void => emitLoadOne(frame, operand, target, row);
+  items.push({ kind: 'load', value: id, load });
 }

@@ -1,7 +1,8 @@
+import { f32x4 } from '@shardwise/wasm-assembler';
 import { normalize, normalizeGrad, normalizeWeightGrad } from '../../src/wasm/rows/norm.ts';
 import type { LoopSpec } from '../../src/wasm/loop-spec.ts';
 import { withEdges } from '../../src/wasm/rows/row-edges.ts';
-import type { RowProgram } from '../../src/wasm/rows/rows.ts';
+import { floats, type RowProgram } from '../../src/wasm/rows/rows.ts';
 import { logSoftmax, logSoftmaxGrad, softmax, softmaxGrad } from '../../src/wasm/rows/softmax.ts';
 
 const eps = 1e-5;
@@ -22,6 +23,26 @@ const scaled: LoopSpec = {
   stores: [{ slot: 3, dtype: 'bf16' }],
 };
 
+/** Each row needs 150 values of its own. There is place for those of one row, but not of two. */
+const manyOfRow: RowProgram = {
+  operands: floats(2),
+  write: (rows) => {
+    const { fn } = rows;
+    const [x, y] = [rows.address(0), rows.address(1)];
+    rows.eachRow([x, y], () => {
+      const [sum = fn.float(0)] = rows.fold(['sum'], (at) => [at.load(x)]);
+      rows.each((at) => {
+        let value = at.load(x);
+        for (let part = 1; part <= 150; part++) {
+          const ofRow = f32x4.mul(sum, fn.float(part / 150));
+          value = fn.let(f32x4.add(f32x4.mul(value, fn.float(0.5)), ofRow));
+        }
+        at.store(y, value);
+      });
+    });
+  },
+};
+
 /** All row programs on f32. */
 export const rowPrograms: Readonly<Record<string, RowProgram>> = {
   softmax,
@@ -34,6 +55,7 @@ export const rowPrograms: Readonly<Record<string, RowProgram>> = {
   'gradient of layerNorm': normalizeGrad('layerNorm', eps, none),
   'gradients of rmsNorm': normalizeGrad('rmsNorm', eps, all),
   'weight gradient of rmsNorm': normalizeWeightGrad('rmsNorm', eps),
+  'many values of a row': manyOfRow,
 };
 
 /** Programs that read rows of 16-bit values, and programs with steps that read and store further values. */
