@@ -6,7 +6,8 @@ import { precisionFlag, precisionOf } from './precision.ts';
 import { median, round } from './summary.ts';
 import { trainAlone } from './training.ts';
 
-const WARM_UP = 20;
+/** V8 compiles functions again until about this step, so JavaScript takes a fifth longer before it. */
+const WARM_UP = 100;
 const STEPS = 120;
 /** A sample takes some 20 µs. With a sample every 100 µs, a step takes 1.2 times as long. */
 const SAMPLING_MICROSECONDS = 1000;

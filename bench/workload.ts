@@ -46,9 +46,10 @@ export function batchOf(step: number, rank = 0, batch: number = workload.batch):
   const token = (row: number, column: number): number =>
     (row * 31 + step * 17 + column * (3 + (row % 5))) % vocabulary;
   const ids = (offset: number): Tensor => {
-    const values = Int32Array.from({ length: batch * context }, (_, index) =>
-      token(Math.floor(index / context) + batch * rank, (index % context) + offset),
-    );
+    const values = new Int32Array(batch * context);
+    for (let index = 0; index < values.length; index++) {
+      values[index] = token(Math.floor(index / context) + batch * rank, (index % context) + offset);
+    }
     return fromData(values, [batch, context], 'i32');
   };
   return { inputs: ids(0), targets: ids(1) };

@@ -6,7 +6,6 @@ import { CpuBackend } from '../src/cpu-backend.ts';
 import { createLoops } from '../src/loops/create-loops.ts';
 import { elementwiseLoop } from '../src/loops/elementwise-loop.ts';
 import { findLoopMachine, loopMachine, PlacedLoops } from '../src/loops/loop-machine.ts';
-import { loopVectors } from '../src/loops/loop-vectors.ts';
 import type { LaneLoop } from '../src/loops/lane-loop.ts';
 import { type CodePages, placeCode, systemPages } from '../src/machine-code/code-pages.ts';
 import { instructionSets } from '../src/machine-code/instruction-sets.ts';
@@ -238,7 +237,7 @@ it.skipIf(!hasCode)('loops whose machine code computes something else run in Web
   const found = findLoopMachine(
     newest,
     systemPages,
-    (instructions, pages) => new AddingLoops(loopVectors(instructions), pages),
+    (vectors, pages) => new AddingLoops(vectors, pages),
   );
   const reason = 'machine code does not compute what JavaScript does';
   expect(found).toEqual({ kind: 'webassembly', reason });

@@ -15,7 +15,10 @@ export type Bytes = readonly (number | Bytes | BytesByWidth)[];
 
 /** How a vector is computed from other vectors. This is for compilers to other instructions than WebAssembly's. */
 export interface Operation {
-  /** WebAssembly's name of the instruction, or `input` for a vector that comes from outside. */
+  /**
+   * WebAssembly's name of the instruction, `input` for a vector that comes from outside, or a name for several
+   * instructions that a compiler knows as one operation.
+   */
   readonly name: string;
   readonly inputs: readonly Code<'v128'>[];
   /** The bits of a shift, the lanes of a constant, or the number of an input. */

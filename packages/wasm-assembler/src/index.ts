@@ -1,4 +1,4 @@
-export type { Code, Operation, ValueKind, Width } from './code.ts';
+export { type Code, type Operation, type ValueKind, vector, type Width } from './code.ts';
 export { createSharedMemory } from './create-shared-memory.ts';
 export { encodeModule, type MemoryType } from './encode-module.ts';
 export { FunctionBuilder, type Local } from './function-builder.ts';

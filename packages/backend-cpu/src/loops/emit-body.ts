@@ -1,5 +1,5 @@
 import type { Memory, Vector } from '../machine-code/operands.ts';
-import { emitIndex, emitLoad, emitStore } from './emit-memory.ts';
+import { emitIndex, emitLoad, emitRoundedStore, emitStore } from './emit-memory.ts';
 import type { Source } from './emit-operation.ts';
 import { emitStraight, type Item } from './emit-straight.ts';
 import type { LaneGraph } from './lane-graph.ts';
@@ -89,13 +89,38 @@ function itemsOf(
       emitFold(frame, fold, sum, term, spares, left);
     items.push({ kind: 'use', value: copyOf(node), use });
   }
-  for (const { node } of stores) add(node);
-  for (const { operand, node } of stores) {
+  const ofStores = stores.map((store) => {
+    const rounded = roundedByStore(body, store);
+    return { ...store, node: rounded ?? store.node, rounds: rounded !== undefined };
+  });
+  for (const { node } of ofStores) add(node);
+  for (const { operand, node, rounds } of ofStores) {
+    const emit = rounds ? emitRoundedStore : emitStore;
     const use = (value: Vector, spares: Spares): void =>
-      emitStore(frame, operand, value, spares, columns);
+      emit(frame, operand, value, spares, columns);
     items.push({ kind: 'use', value: copyOf(node), use });
   }
   return items;
+}
+
+/**
+ * Returns the node that a store can round to bf16 itself, because nothing else reads the rounded value, and the
+ * processor rounds to packed values, as they are stored.
+ */
+function roundedByStore(
+  { frame, graph, varying, stores, folds }: Body,
+  { operand, node }: Body['stores'][number],
+): number | undefined {
+  const value = graph.node(node);
+  if (value.kind !== 'operation' || value.name !== 'toBfloat16') return undefined;
+  if (!varying.has(node) || !frame.vectors.roundsToBfloat16) return undefined;
+  if (frame.loop.operands[operand]?.dtype !== 'bf16') return undefined;
+  const reads = [
+    ...graph.nodes.flatMap((each) => (each.kind === 'operation' ? each.inputs : [])),
+    ...[...stores, ...folds].map((use) => use.node),
+  ];
+  const isOnlyUse = reads.filter((read) => read === node).length === 1;
+  return isOnlyUse ? value.inputs[0] : undefined;
 }
 
 /** Combines a term with a fold's sum. The maximum ignores NaN, but the sums of the passes that follow do not. */

@@ -51,6 +51,7 @@ export function emitLoop(
   eachRows(frame, 1);
   code.mov(rsp, r14);
   code.ret();
+  for (const write of frame.aside) write();
   code.entry(frame.pool.label);
   code.int32s(frame.pool.numbers);
   return start;

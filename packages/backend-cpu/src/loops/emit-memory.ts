@@ -19,6 +19,7 @@ import {
   type LoopRow,
   operandAt,
 } from './loop-frame.ts';
+import { emitBfloat16 } from './emit-operation.ts';
 import type { Left, Spares } from './loop-vectors.ts';
 
 /**
@@ -168,6 +169,30 @@ export function emitStore(
   const place = placeOf(frame, operand, columns);
   const options = left?.kind === 'mask' ? { mask: left } : undefined;
   code.vstore(stores[bytes], place, isBool ? spare : value, options);
+}
+
+/** Rounds f32 values to bf16 and stores them. Only processors that have an instruction for this need it. */
+export function emitRoundedStore(
+  frame: LoopFrame,
+  operand: number,
+  value: Vector,
+  [spare]: Spares,
+  columns: Columns,
+): void {
+  const { code, pool, vectors, aside } = frame;
+  const place = placeOf(frame, operand, columns);
+  const { left } = columns;
+  const options = left?.kind === 'mask' ? { mask: left } : undefined;
+  const writers = {
+    code,
+    vectors,
+    constant: (bits: number) => pool.constant(bits),
+    aside: (write: () => void) => aside.push(write),
+  };
+  emitBfloat16(writers, value, spare, {
+    halves: (half) => code.vstore('vmovdqu16', place, half, options),
+    lanes: () => code.vstore('vpmovdw', place, spare, options),
+  });
 }
 
 function storeFloats(

@@ -1,6 +1,6 @@
 import type { Assembler } from '../machine-code/assembler.ts';
-import { mask, type Memory, type Vector } from '../machine-code/operands.ts';
-import type { Spares } from './loop-vectors.ts';
+import { mask, type Memory, type Vector, ymm } from '../machine-code/operands.ts';
+import type { LoopVectors, Spares } from './loop-vectors.ts';
 import type { Options, Ternary } from '../machine-code/vector-instructions.ts';
 
 /** A value in a register or in memory. With `broadcast`, the memory has one element that stands for all lanes. */
@@ -11,8 +11,7 @@ export type Source =
 /** Where the operands of an operation are. They are numbered from 0. */
 export interface Operands {
   readonly code: Assembler;
-  /** Whether the vectors are those of AVX-512. */
-  readonly isWide: boolean;
+  readonly vectors: LoopVectors;
   /** Registers that are neither operands nor the target. There are two without AVX-512. */
   readonly spares: Spares;
   readonly bits: number;
@@ -28,6 +27,8 @@ export interface Operands {
   readonly source: (index: number) => Source;
   /** Returns a value with these bits in all lanes. */
   readonly constant: (bits: number) => Source;
+  /** Takes a function that writes code to which the loop rarely jumps. */
+  readonly aside: (write: () => void) => void;
 }
 
 type Emit = (operands: Operands) => void;
@@ -148,10 +149,65 @@ type OfFloats =
   | ('sqrt' | 'floor' | 'ceil' | 'convertI32x4S');
 type OfIntegers = Both | 'minS' | 'maxS' | 'shl' | 'shrU' | 'shrS' | 'truncSatF32x4S';
 type OfBits = 'and' | 'or' | 'xor' | 'andnot' | 'not' | 'bitselect';
-type Plain = `f32x4.${OfFloats}` | `i32x4.${OfIntegers}` | `v128.${OfBits}`;
+type Plain = `f32x4.${OfFloats}` | `i32x4.${OfIntegers}` | `v128.${OfBits}` | 'toBfloat16';
 
 /** Operations on WebAssembly's vectors in which each lane depends only on the same lane of the operands. */
 export type LaneOperation = Plain | Comparison;
+
+/** The kind of values that `vfpclassps` finds: denormal ones. */
+const DENORMAL = 32;
+
+/**
+ * Rounds f32 values to bf16. `use` takes them at the low end of a vector of half the length, or of the lanes of
+ * `target`. The instruction for it takes denormal values for 0, so vectors with such values are rounded by integers.
+ */
+export function emitBfloat16(
+  x: Pick<Operands, 'code' | 'vectors' | 'constant' | 'aside'>,
+  value: Vector,
+  target: Vector,
+  use: { readonly halves: (half: Vector) => void; readonly lanes: () => void },
+): void {
+  const { code } = x;
+  if (!x.vectors.roundsToBfloat16) {
+    roundByIntegers(x, value, target);
+    use.lanes();
+    return;
+  }
+  const [rare, done] = [code.label(), code.label()];
+  code.vfpclassps(chosen, value, DENORMAL);
+  code.kortestw(chosen);
+  code.jumpIf('notEqual', rare);
+  const half = ymm(target.index);
+  code.binary('vcvtneps2bf16', half, value);
+  use.halves(half);
+  code.place(done);
+  x.aside(() => {
+    code.place(rare);
+    roundByIntegers(x, value, target);
+    use.lanes();
+    code.jump(done);
+  });
+}
+
+function roundByIntegers(
+  { code, constant }: Pick<Operands, 'code' | 'constant'>,
+  value: Vector,
+  target: Vector,
+): void {
+  code.shift('vpsrld', target, value, 16);
+  three(code, 'vpandd', target, target, constant(1));
+  code.ternary('vpaddd', target, target, value);
+  three(code, 'vpaddd', target, target, constant(0x7fff));
+  code.ternaryWith('vcmpps', chosen, value, value, ordered.unordered);
+  const quiet = constant(QUIET);
+  if (quiet.kind === 'memory') {
+    code.ternary('vpord', target, value, quiet.memory, { mask: chosen, broadcast: true });
+  }
+  code.shift('vpsrld', target, target, 16);
+}
+
+/** The bit of an f32 that tells a NaN that signals nothing from one that does. */
+const QUIET = 0x400000;
 
 const operations: Readonly<Record<Plain, Emit>> = {
   'f32x4.add': either('vaddps'),
@@ -197,6 +253,13 @@ const operations: Readonly<Record<Plain, Emit>> = {
       code.binary('vbroadcastss', target, largest.memory, { mask: chosen });
     }
   },
+  toBfloat16: (x) => {
+    const { code, target } = x;
+    emitBfloat16(x, x.register(0), target, {
+      halves: (half) => code.binary('vpmovzxwd', target, half),
+      lanes: () => undefined,
+    });
+  },
   'v128.and': either('vpandd'),
   'v128.or': either('vpord'),
   'v128.xor': either('vpxord'),
@@ -235,6 +298,19 @@ const narrowOperations: Readonly<Partial<Record<Plain, Emit>>> = {
     code.ternary('vandps', target, target, lanes);
     withNumber(x, 'vcmpps', lanes, value, x.constant(0x4effffff), ordered.greater);
     withNumber(x, 'vblendvps', target, target, x.constant(0x7fffffff), 16 * lanes.index);
+  },
+  toBfloat16: (x) => {
+    const { code, target } = x;
+    const value = x.register(0);
+    const [isNaN, quiet] = x.spares;
+    code.shift('vpsrld', target, value, 16);
+    three(code, 'vandps', target, target, x.constant(1));
+    code.ternary('vpaddd', target, target, value);
+    three(code, 'vpaddd', target, target, x.constant(0x7fff));
+    code.ternaryWith('vcmpps', isNaN, value, value, ordered.unordered);
+    three(code, 'vorps', quiet, value, x.constant(QUIET));
+    code.ternaryWith('vblendvps', target, target, quiet, 16 * isNaN.index);
+    code.shift('vpsrld', target, target, 16);
   },
   'v128.and': either('vandps'),
   'v128.or': either('vorps'),
@@ -307,7 +383,7 @@ export function isLaneOperation(name: string): name is LaneOperation {
 }
 
 export function emitOperation(name: LaneOperation, operands: Operands): void {
-  if (!operands.isWide) emitNarrow(name, operands);
+  if (operands.vectors.instructions === 'AVX2') emitNarrow(name, operands);
   else if (operands.when !== null) select(operands, operands.when);
   else if (isComparison(name)) compare(operands, name);
   else operations[name](operands);

@@ -30,7 +30,7 @@ export type Item =
 
 /** Writes the items in this order. `homes` are values in memory. Registers from `count` on are not used. */
 export function emitStraight(
-  { code, pool, slots, vectors }: LoopFrame,
+  { code, pool, slots, vectors, aside }: LoopFrame,
   items: readonly Item[],
   homes: ReadonlyMap<number, Source>,
   count: number,
@@ -53,7 +53,8 @@ export function emitStraight(
       const valueAt = (index: number): number => reads[index] ?? -1;
       emitOperation(item.name, {
         code,
-        isWide: vectors.instructions === 'AVX-512',
+        vectors,
+        aside: (write) => aside.push(write),
         spares,
         bits: item.bits,
         when: item.when,

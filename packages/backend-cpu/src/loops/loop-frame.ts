@@ -101,6 +101,8 @@ export interface LoopFrame {
   readonly rowStart: Memory;
   /** Memory for one vector. Every piece of code may overwrite it. */
   readonly scratch: Memory;
+  /** Writers of code that is rarely run. It is placed behind the loop, and the loop jumps to it. */
+  readonly aside: (() => void)[];
 }
 
 export function createFrame(code: Assembler, loop: LaneLoop, vectors: LoopVectors): LoopFrame {
@@ -115,6 +117,7 @@ export function createFrame(code: Assembler, loop: LaneLoop, vectors: LoopVector
     rowsLeft: slots.take(),
     rowStart: slots.take(),
     scratch: slots.take(),
+    aside: [],
   };
 }
 

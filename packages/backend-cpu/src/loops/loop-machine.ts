@@ -12,12 +12,7 @@ import {
 import { emitCalls } from '../machine-code/emit-calls.ts';
 import { at, r15, rbp, rdi } from '../machine-code/operands.ts';
 import { type InstructionSet, instructionSets } from '../machine-code/instruction-sets.ts';
-import {
-  processorFeatures,
-  requireVectors,
-  upTo,
-  type VectorInstructions,
-} from '../machine-code/processor.ts';
+import { processorFeatures, upTo, type VectorInstructions } from '../machine-code/processor.ts';
 import { CallList } from './call-list.ts';
 import { elementwiseLoop } from './elementwise-loop.ts';
 import { canPairRows, emitLoop } from './emit-loop.ts';
@@ -59,9 +54,9 @@ export function findLoopMachine(
   create: typeof createPlacedLoops = createPlacedLoops,
 ): LoopMachine {
   try {
-    const instructions = requireVectors(upTo(newest, processorFeatures(pages)));
-    const code = create(instructions, pages);
-    if (isRight(code)) return { kind: 'own', code, instructions };
+    const vectors = loopVectors(upTo(newest, processorFeatures(pages)));
+    const code = create(vectors, pages);
+    if (isRight(code)) return { kind: 'own', code, instructions: vectors.instructions };
     return unexpected('machine code does not compute what JavaScript does');
   } catch (error) {
     if (error instanceof NoCodeError) return { kind: 'webassembly', reason: error.message };
@@ -75,8 +70,8 @@ function unexpected(reason: string): Extract<LoopMachine, { kind: 'webassembly' 
   return { kind: 'webassembly', reason };
 }
 
-export function createPlacedLoops(instructions: VectorInstructions, pages: CodePages): PlacedLoops {
-  return new PlacedLoops(loopVectors(instructions), pages);
+function createPlacedLoops(vectors: LoopVectors, pages: CodePages): PlacedLoops {
+  return new PlacedLoops(vectors, pages);
 }
 
 export class PlacedLoops implements LoopCode {
@@ -183,17 +178,27 @@ function isRight(code: PlacedLoops): boolean {
         { op: 'constant', dtype: 'f32', value: 3 },
         { op: 'mul', dtype: 'f32', inputDType: 'f32', inputs: [0, 1] },
         { op: 'relu', dtype: 'f32', inputDType: 'f32', inputs: [2] },
+        { op: 'cast', dtype: 'bf16', inputDType: 'f32', inputs: [3] },
       ],
-      stores: [{ slot: 3, dtype: 'f32' }],
+      stores: [
+        { slot: 3, dtype: 'f32' },
+        { slot: 4, dtype: 'bf16' },
+      ],
     }),
   );
   if (routine === undefined) return false;
+  // All results have an exact bf16: the upper half of their bits.
   const from = Float32Array.from({ length: 89 }, (_, index) => index - 40);
   const to = new Float32Array(from.length + 1);
-  const byteLength = 8 * (callWords.addresses + 2);
+  const rounded = new Uint16Array(from.length + 1);
+  const byteLength = 8 * (callWords.addresses + 3);
   const call = new BigUint64Array(new ArrayBuffer(byteLength + 8));
-  const places = [from, to].map(({ buffer }) => addressOf(new Uint8Array(buffer)));
+  const places = [from, to, rounded].map(({ buffer }) => addressOf(new Uint8Array(buffer)));
   call.set([routine, BigInt(byteLength), 1n, BigInt(from.length), 0n, ...places]);
   code.run(call);
-  return to.every((value, index) => value === Math.max(0, 3 * (from[index] ?? 0)));
+  const bits = new Uint32Array(to.buffer);
+  return to.every(
+    (value, index) =>
+      value === Math.max(0, 3 * (from[index] ?? 0)) && rounded[index] === (bits[index] ?? 0) >>> 16,
+  );
 }

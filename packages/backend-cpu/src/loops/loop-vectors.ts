@@ -1,5 +1,9 @@
 import { type Mask, type Memory, type Vector, ymm, zmm } from '../machine-code/operands.ts';
-import type { VectorInstructions } from '../machine-code/processor.ts';
+import {
+  type ProcessorFeatures,
+  requireVectors,
+  type VectorInstructions,
+} from '../machine-code/processor.ts';
 
 /**
  * The smallest number of 32-bit elements that loops handle at once. Sums are kept in this many lanes, however many a
@@ -16,26 +20,23 @@ export interface LoopVectors {
   /** How many registers operations and stores may change in addition to those that they are given. */
   readonly spares: 1 | 2;
   readonly vector: (index: number) => Vector;
+  /** Whether the processor has an instruction that rounds to bf16. */
+  readonly roundsToBfloat16: boolean;
 }
 
-const wide: LoopVectors = {
-  instructions: 'AVX-512',
-  lanes: 16,
-  registers: 32,
-  spares: 1,
-  vector: zmm,
-};
-
-const narrow: LoopVectors = {
-  instructions: 'AVX2',
-  lanes: 8,
-  registers: 16,
-  spares: 2,
-  vector: ymm,
-};
-
-export function loopVectors(instructions: VectorInstructions): LoopVectors {
-  return instructions === 'AVX-512' ? wide : narrow;
+/** Throws NoCodeError if this processor has no vectors that loops are written for. */
+export function loopVectors(features: ProcessorFeatures): LoopVectors {
+  const instructions = requireVectors(features);
+  return instructions === 'AVX-512'
+    ? {
+        instructions,
+        lanes: 16,
+        registers: 32,
+        spares: 1,
+        vector: zmm,
+        roundsToBfloat16: features.bf16,
+      }
+    : { instructions, lanes: 8, registers: 16, spares: 2, vector: ymm, roundsToBfloat16: false };
 }
 
 /** Registers that code may change freely. With AVX-512, both are the same register. */

@@ -241,6 +241,19 @@ export class Assembler {
     this.#code.byte(bits);
   }
 
+  /** Compares the low 16 bits of a mask with 0, for a jump. */
+  kortestw(mask: Mask): void {
+    this.#code.byte(0xc5, 0xf8, 0x98);
+    this.#code.operands(mask.index, mask.index);
+  }
+
+  /** Finds the elements of some kinds, such as denormal values (kind 32). */
+  vfpclassps(target: Mask, source: Vector, kinds: number): void {
+    const encoding = { map: 3, prefix: 1, opcode: 0x66, evex: true } as const;
+    encodeVector(this.#code, encoding, source.byteLength, target.index, 0, source);
+    this.#code.byte(kinds);
+  }
+
   /** Must come before code that uses the older vector instructions. */
   vzeroupper(): void {
     this.#code.byte(0xc5, 0xf8, 0x77);

@@ -60,10 +60,12 @@ export class ProductPiece implements CompiledPiece {
   run(addressOf: AddressOf, overlap: boolean): Promise<void> | undefined {
     if (addressOf !== this.#placed) this.#place(addressOf);
     // Loops change the addresses that they are given, so each run sets them anew.
-    for (const [index, { part, addresses }] of this.#withLoops.entries()) {
+    this.#withLoops.forEach(({ part, addresses }, index) => {
       const given = this.#ofLoops[index];
-      for (const [at, { word }] of addresses.entries()) part.tasks[word] = given?.[at] ?? 0n;
-    }
+      addresses.forEach(({ word }, at) => {
+        part.tasks[word] = given?.[at] ?? 0n;
+      });
+    });
     // The clock is only read if the time is needed, because reading it takes as long as planning a call.
     const start = overlap || this.#fastestMs === Infinity ? performance.now() : -Infinity;
     const pending = runParts(this.#parts, this.#resources, overlap && this.#fastestMs > longMs);

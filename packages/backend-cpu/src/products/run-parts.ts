@@ -68,8 +68,9 @@ export function runParts(
   elsewhere: boolean,
 ): Promise<unknown> | undefined {
   const leaves = elsewhere && canOverlap;
-  const [first, ...others] = parts;
-  const pending = (leaves ? parts : others).map(({ frame }) => runElsewhere(code, frame));
+  const [first] = parts;
+  const others = leaves ? parts : parts.slice(1);
+  const pending = others.map(({ frame }) => runElsewhere(code, frame));
   if (first !== undefined && !leaves) code.run(first.frame);
   return pending.length > 0 ? Promise.all(pending) : undefined;
 }

@@ -5,6 +5,7 @@ import {
   i32x4,
   type Local,
   v128,
+  vector,
 } from '@shardwise/wasm-assembler';
 import type { LaneDType } from './loop-spec.ts';
 
@@ -24,7 +25,6 @@ const computed: Readonly<Record<LaneDType, ComputeDType>> = {
 };
 
 const SIGN = -0x80000000;
-const F32_INFINITY = 0x7f800000;
 /** The difference between the exponent biases of f32 and f16, shifted to the place of an f32's exponent. */
 const REBIAS = (127 - 15) << 23;
 /** The smallest normal f16, 2^-14, as the bits of an f32. */
@@ -65,12 +65,15 @@ function narrowed(fn: FunctionBuilder, dtype: LaneDType, x: Vector): V128 {
   return dtype === 'u8' ? v128.and(x, fn.int(0xff)) : x;
 }
 
-/** Rounds by adding just less than half of the last place that is kept, and one more if that place is odd. */
+/**
+ * Rounds by adding just less than half of the last place that is kept, and one more if that place is odd. Processors may
+ * have an instruction for this.
+ */
 function toBfloat16(fn: FunctionBuilder, x: Vector): V128 {
   const odd = v128.and(i32x4.shrU(x, 16), fn.int(1));
   const rounded = i32x4.shrU(i32x4.add(i32x4.add(x, fn.int(0x7fff)), odd), 16);
   const quietNaN = v128.or(i32x4.shrU(x, 16), fn.int(0x40));
-  return v128.bitselect(quietNaN, rounded, f32x4.ne(x, x));
+  return vector('toBfloat16', [x], [], v128.bitselect(quietNaN, rounded, f32x4.ne(x, x)).bytes);
 }
 
 /**
@@ -86,8 +89,7 @@ function toFloat16(fn: FunctionBuilder, x: Vector): V128 {
   const normal = i32x4.shrU(i32x4.add(i32x4.add(magnitude, fn.int(0xfff - REBIAS)), odd), 13);
   const isSubnormal = i32x4.ltS(magnitude, fn.int(F16_SMALLEST_NORMAL));
   const finite = v128.bitselect(subnormal, normal, isSubnormal);
-  const isNaN = i32x4.ltS(fn.int(F32_INFINITY), magnitude);
-  const special = v128.bitselect(fn.int(0x7e00), fn.int(0x7c00), isNaN);
+  const special = v128.bitselect(fn.int(0x7e00), fn.int(0x7c00), f32x4.ne(x, x));
   const isFinite = i32x4.ltS(magnitude, fn.int(F16_BEYOND));
   return v128.or(v128.bitselect(finite, special, isFinite), i32x4.shrU(sign, 16));
 }

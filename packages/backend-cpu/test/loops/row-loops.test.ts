@@ -7,9 +7,10 @@ import { rowFunction } from '../../src/wasm/rows/row-writer.ts';
 import { sharedMemory, uniform } from '../wasm/kernel-fixture.ts';
 import { rowPrograms } from './row-programs.ts';
 
-const codes = (['AVX-512', 'AVX2'] as const).flatMap((set) => {
+const codes = (['AVX512-BF16', 'AVX-512', 'AVX2'] as const).flatMap((set) => {
   const machine = loopMachine(set);
-  return machine.kind === 'own' && machine.instructions === set ? [machine.code] : [];
+  const isNarrow = machine.kind === 'own' && machine.instructions === 'AVX2';
+  return machine.kind === 'own' && isNarrow === (set === 'AVX2') ? [machine.code] : [];
 });
 /** The distance in bytes between two operands. */
 const OPERAND_BYTES = 1 << 13;

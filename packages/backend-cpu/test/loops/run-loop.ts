@@ -13,15 +13,19 @@ interface Place {
   readonly elements: number;
 }
 
-/**
- * Runs a loop on numbers of all kinds and returns the bytes of its memory. `inPlace` says which stores write to which
- * loads.
- */
+export interface LoopRun {
+  /** Which stores write to which loads. */
+  readonly inPlace?: ReadonlyMap<number, number>;
+  /** Returns the contents of an f32 operand. Default: numbers of all kinds. */
+  readonly floats?: (elements: number, seed: number) => ArrayLike<number>;
+}
+
+/** Runs a loop and returns the bytes of its memory. */
 export function runLoop(
   spec: LoopSpec,
   [rows, columns]: readonly [number, number],
   by: LoopCode | 'webassembly',
-  inPlace: ReadonlyMap<number, number> = new Map(),
+  { inPlace = new Map(), floats = sampleFloats }: LoopRun = {},
 ): Uint8Array {
   const places: Place[] = [];
   let top = 64;
@@ -41,7 +45,7 @@ export function runLoop(
   for (const [load, { dtype }] of spec.loads.entries()) {
     const { address = 0, elements = 0 } = places[load] ?? {};
     if (dtype === 'f32')
-      new Float32Array(memory.buffer, address, elements).set(sampleFloats(elements, load + 1));
+      new Float32Array(memory.buffer, address, elements).set(floats(elements, load + 1));
     else
       fill(bytes.subarray(address, address + elements * laneBytes[dtype]), load, dtype === 'bool');
   }

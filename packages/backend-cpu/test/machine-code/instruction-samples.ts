@@ -78,6 +78,8 @@ export const instructionSamples: Readonly<Record<string, (code: Assembler) => vo
   'kmovd k1,eax': (code) => code.kmovd(mask(1), rax),
   'kmovd k7,r9d': (code) => code.kmovd(mask(7), r9),
   'kshiftrd k2,k1,0x10': (code) => code.kshiftrd(mask(2), mask(1), 16),
+  'kortestw k1,k1': (code) => code.kortestw(mask(1)),
+  'vfpclassps k1,zmm21,0x20': (code) => code.vfpclassps(mask(1), zmm(21), 32),
   'vmovups ymm3,YMMWORD PTR [rdi+0x20]': (code) => code.binary('vmovups', ymm(3), at(rdi, 32)),
   'vmovups ymm12,YMMWORD PTR [r9+r10*4]': (code) =>
     code.binary('vmovups', ymm(12), indexed(r9, r10, 4)),
