@@ -21,6 +21,8 @@ const tileBytes = 512 * 1024;
 /** Blocks have a multiple of these rows: kernels multiply 14 or 16 rows at once, and a tile of bf16 has 32 terms. */
 const rowUnits = { f32: 14, bf16: 32 } as const;
 const mostRows = { f32: 140, bf16: 128 } as const;
+/** The least number of blocks of causal attention, if one is not enough. With four, it skips three eighths. */
+const leastBlocks = { f32: 2, bf16: 4 } as const;
 
 /**
  * Divides the queries into blocks of about one size. Smaller blocks let causal attention skip more, but pack keys more
@@ -30,7 +32,8 @@ export function rowBlocks({ queries, keys, params, isNarrow }: AttentionWork): r
   const kind = isNarrow ? 'bf16' : 'f32';
   const unit = rowUnits[kind];
   const most = params.causal ? mostRows[kind] / 2 : mostRows[kind];
-  const count = Math.ceil(queries / most);
+  const fitting = Math.ceil(queries / most);
+  const count = params.causal && fitting > 1 ? Math.max(fitting, leastBlocks[kind]) : fitting;
   const each = Math.ceil(queries / count / unit) * unit;
   const blocks: RowBlock[] = [];
   for (let start = 0; start < queries; start += each) {

@@ -1,18 +1,16 @@
 import { addressOf as hostAddress } from '../onnx/runtime/api.ts';
 import type { NativeCode } from '../machine-code/code-pages.ts';
 import type { LinkedLoops, LoopCall } from './loop-code.ts';
-import { callWords } from './loop-frame.ts';
+import { callWords, changesWords } from './loop-frame.ts';
 
 /** Calls of loops on one memory. Native code is called once, and carries out all of them. */
 export class CallList implements LinkedLoops {
   readonly #code: NativeCode;
   readonly #base: bigint;
-  /**
-   * The words that the code is called with. The code advances the addresses in them, so each run copies #given here
-   * first.
-   */
+  /** The words that the code is called with. If the code changes them, each run copies #given here first. */
   readonly #words: BigUint64Array;
   readonly #given: BigUint64Array;
+  readonly #isChanged: boolean;
   #placed: ((value: number) => number) | undefined;
   /** The word of each address, and the value that the address belongs to. */
   readonly #places: readonly {
@@ -27,6 +25,7 @@ export class CallList implements LinkedLoops {
     const count = calls.reduce((sum, call) => sum + wordsOf(call), 1);
     this.#words = new BigUint64Array(new ArrayBuffer(8 * count));
     this.#given = new BigUint64Array(count);
+    this.#isChanged = calls.some(changesWords);
     let next = 0;
     this.#places = calls.flatMap((call) => {
       const { routine, numbers, values, byteOffsets } = call;
@@ -42,13 +41,14 @@ export class CallList implements LinkedLoops {
   }
 
   run(addressOf: (value: number) => number): void {
-    if (addressOf !== this.#placed) {
+    const isPlaced = addressOf === this.#placed;
+    if (!isPlaced) {
       for (const { word, value, byteOffset } of this.#places) {
         this.#given[word] = this.#base + BigInt(addressOf(value) + byteOffset);
       }
       this.#placed = addressOf;
     }
-    this.#words.set(this.#given);
+    if (!isPlaced || this.#isChanged) this.#words.set(this.#given);
     this.#code(this.#words);
   }
 }

@@ -42,6 +42,11 @@ export const callNumber = (index: number): Memory => callWord(callWords.rows + i
 
 const addressRegisters: readonly Register[] = [rsi, rdi, r8, r9, r10, r11];
 
+/** Whether the code of a call changes words of the call. It does if it has more addresses than registers for them. */
+export function changesWords({ values }: { readonly values: readonly number[] }): boolean {
+  return values.length > addressRegisters.length;
+}
+
 /**
  * Numbers that lie behind the code of a loop: the numbers of the lanes, lanes with all bits set, lanes without bits,
  * and then constants.

@@ -12,7 +12,12 @@ import {
 import { emitCalls } from '../machine-code/emit-calls.ts';
 import { at, r15, rbp, rdi } from '../machine-code/operands.ts';
 import { type InstructionSet, instructionSets } from '../machine-code/instruction-sets.ts';
-import { processorFeatures, upTo, type VectorInstructions } from '../machine-code/processor.ts';
+import {
+  processorFeatures,
+  requireVectors,
+  upTo,
+  type VectorInstructions,
+} from '../machine-code/processor.ts';
 import { CallList } from './call-list.ts';
 import { elementwiseLoop } from './elementwise-loop.ts';
 import { canPairRows, emitLoop } from './emit-loop.ts';
@@ -54,9 +59,10 @@ export function findLoopMachine(
   create: typeof createPlacedLoops = createPlacedLoops,
 ): LoopMachine {
   try {
-    const vectors = loopVectors(upTo(newest, processorFeatures(pages)));
-    const code = create(vectors, pages);
-    if (isRight(code)) return { kind: 'own', code, instructions: vectors.instructions };
+    const features = upTo(newest, processorFeatures(pages));
+    const instructions = requireVectors(features);
+    const code = create(loopVectors(instructions, features.bf16), pages);
+    if (isRight(code)) return { kind: 'own', code, instructions };
     return unexpected('machine code does not compute what JavaScript does');
   } catch (error) {
     if (error instanceof NoCodeError) return { kind: 'webassembly', reason: error.message };

@@ -1,9 +1,5 @@
 import { type Mask, type Memory, type Vector, ymm, zmm } from '../machine-code/operands.ts';
-import {
-  type ProcessorFeatures,
-  requireVectors,
-  type VectorInstructions,
-} from '../machine-code/processor.ts';
+import type { VectorInstructions } from '../machine-code/processor.ts';
 
 /**
  * The smallest number of 32-bit elements that loops handle at once. Sums are kept in this many lanes, however many a
@@ -24,18 +20,12 @@ export interface LoopVectors {
   readonly roundsToBfloat16: boolean;
 }
 
-/** Throws NoCodeError if this processor has no vectors that loops are written for. */
-export function loopVectors(features: ProcessorFeatures): LoopVectors {
-  const instructions = requireVectors(features);
+export function loopVectors(
+  instructions: VectorInstructions,
+  roundsToBfloat16: boolean,
+): LoopVectors {
   return instructions === 'AVX-512'
-    ? {
-        instructions,
-        lanes: 16,
-        registers: 32,
-        spares: 1,
-        vector: zmm,
-        roundsToBfloat16: features.bf16,
-      }
+    ? { instructions, lanes: 16, registers: 32, spares: 1, vector: zmm, roundsToBfloat16 }
     : { instructions, lanes: 8, registers: 16, spares: 2, vector: ymm, roundsToBfloat16: false };
 }
 
