@@ -8,14 +8,24 @@ const RUNS = 5;
 const LEAST_MS = 50;
 const LEAST_STEPS = 16;
 
-/** The two ways to write a multiply-add. Which one is faster depends on the driver. */
-const forms = {
-  fma: (sum: string) => `${sum} = fma(${sum}, factor, term);`,
-  'multiply and add': (sum: string) => `${sum} = ${sum} * factor + term;`,
-} as const;
+/**
+ * Ways to write multiply-adds, each for all sums of a thread. Which one is fastest depends on the driver and on the
+ * processors: one register file delivers two operands at a time, the other three.
+ */
+const forms: Readonly<Record<string, (sums: readonly string[]) => readonly string[]>> = {
+  fma: (sums) => sums.map((sum) => `${sum} = fma(${sum}, factor, term);`),
+  'multiply and add': (sums) => sums.map((sum) => `${sum} = ${sum} * factor + term;`),
+  // As in a product of matrices: each sum has another pair of the operands, which change in between.
+  'outer product': (sums) => [
+    ...sums.map(
+      (sum, index) => `${sum} += left${index >> 2}.${'xyzw'[index & 3]} * right${index & 3};`,
+    ),
+    ...[0, 1, 2, 3].map((index) => `left${index} = left${index}.yzwx;`),
+  ],
+};
 
 /**
- * Measures GFLOP/s of multiply-adds in registers alone, on the first device of the host. Returns the faster form and
+ * Measures GFLOP/s of multiply-adds in registers alone, on the first device of the host. Returns the fastest form and
  * its rate.
  */
 export async function gpuPeak(
@@ -33,7 +43,10 @@ export async function gpuPeak(
   return best;
 }
 
-async function measure(device: GPUDevice, write: (sum: string) => string): Promise<number> {
+async function measure(
+  device: GPUDevice,
+  write: (sums: readonly string[]) => readonly string[],
+): Promise<number> {
   const sums = Array.from({ length: SUMS }, (_, index) => `s${index}`);
   const code = `
     @group(0) @binding(0) var<storage, read_write> result: array<vec4<f32>>;
@@ -43,8 +56,9 @@ async function measure(device: GPUDevice, write: (sum: string) => string): Promi
       let factor = result[0];
       let term = result[1];
       ${sums.map((sum, index) => `var ${sum} = factor * ${index}.0 + f32(id.x);`).join('\n')}
+      ${[0, 1, 2, 3].map((index) => `var left${index} = factor + ${index}.0; let right${index} = term + ${index}.0;`).join('\n')}
       for (var step = 0u; step < steps; step++) {
-        ${sums.map(write).join('\n')}
+        ${write(sums).join('\n')}
       }
       let sum = ${sums.join(' + ')};
       // Never so, but the compiler does not know.

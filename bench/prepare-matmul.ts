@@ -34,8 +34,7 @@ export async function prepareMatmul(
   const bytes = dtype === 'f32' ? 4 : 2;
   const inputs = [a, b].map((of) => {
     const buffer = device.alloc(elementCount(of) * bytes);
-    const values = Float32Array.from(
-      { length: elementCount(of) },
+    const values = new Float32Array(elementCount(of)).map(
       (_, index) => ((index * 37) % 101) / 101 - 0.5,
     );
     // The upper halves of the f32 values are the values in bf16, truncated.

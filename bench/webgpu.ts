@@ -15,8 +15,10 @@ import { countOf } from './rounds.ts';
 import { median, round } from './summary.ts';
 
 const SECONDS = 10;
-const SIZES = ['256', '512', '1024', '2048'] as const;
-const MOST_RUNS = 20;
+const SIZES = ['256', '512', '1024', '2048', '4096'] as const;
+const MOST_RUNS = 1000;
+/** How long the runs of a row take together. A device needs some time until it computes at its full speed. */
+const ROW_MS = 1500;
 /**
  * Short products are awaited together, because waiting takes as long as a product does. TOGETHER_MS is for how long,
  * and MOST_TOGETHER how many at most.
@@ -105,9 +107,9 @@ export const webgpu: Bench = {
         typeof contestant === 'string' ? contestant : contestant.about,
       ]),
     );
-    const { adapter, tile = null } = device;
+    const { adapter, tiles = null } = device;
     device.close();
-    return { rows, record: { device: adapter, about, mostMs, tile, peak, squares, training } };
+    return { rows, record: { device: adapter, about, mostMs, tiles, peak, squares, training } };
   },
 };
 
@@ -156,7 +158,7 @@ function rowsOf(contestants: readonly Contestant[], mostMs: number) {
     const answer = await contestant.ask({
       ...request,
       ...(isSquare ? { together } : {}),
-      mostMs: leftMs,
+      mostMs: Math.min(leftMs, ROW_MS),
     });
     if ('reason' in answer) return answer;
     const best = isSquare ? Math.min(...answer.ms) : median(answer.ms);

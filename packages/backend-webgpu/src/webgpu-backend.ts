@@ -15,7 +15,7 @@ import { TunedProducts } from './compile/tuned-products.ts';
 import { bindingAlignmentBytes } from './device/gpu-constants.ts';
 import { GpuMemory, type MemoryLimits } from './device/gpu-memory.ts';
 import { HostPool, type HostRegion } from './device/host-pool.ts';
-import type { ProductTile } from './kernels/product-tile.ts';
+import type { RatedTile } from './kernels/product-tile.ts';
 import { GpuSession, type SessionOptions } from './device/gpu-session.ts';
 
 export interface WebGpuBackendOptions extends SessionOptions, MemoryLimits {
@@ -83,11 +83,11 @@ export class WebGpuBackend implements Backend {
   }
 
   /**
-   * How threads share out products of large matrices. Undefined before the first one, when tiles are measured on the
-   * device. On a processor that emulates a device, it is known from the start.
+   * The ways in which threads may share out products, and how fast the device is with each. Undefined before the first
+   * large product, when this is measured. For a processor that emulates a device, it is known from the start.
    */
-  get tile(): ProductTile | undefined {
-    return this.#products.tile;
+  get tiles(): readonly RatedTile[] | undefined {
+    return this.#products.tiles;
   }
 
   /** How often a program waited because two steps were under way. */

@@ -4,7 +4,7 @@ import { create } from 'webgpu';
 import { type DeviceTraits, leastTraits } from '../src/compile/device-traits.ts';
 import { kernelText, slotsOf } from '../src/compile/kernel-text.ts';
 import { planKernels } from '../src/compile/plan-kernels.ts';
-import { largeTiles } from '../src/kernels/product-tile.ts';
+import { deviceTiles, processorTiles } from '../src/kernels/product-tile.ts';
 
 /** Devices that compute nothing but have every feature. The devices must not outlive this object. */
 const nullDevices = create(['backend=null']);
@@ -44,11 +44,13 @@ function textsOf(program: Program, traits: DeviceTraits): { text: string; bindin
 }
 
 describe('products of f16', () => {
+  const traits: DeviceTraits = { ...leastTraits, tiles: [deviceTiles[0]] };
+
   it('hold f16 in workgroup memory and add up in f32, where the device has the feature', () => {
-    const [product] = textsOf(halves(64, 32, 64), { ...leastTraits, computesF16: true });
+    const [product] = textsOf(halves(64, 32, 64), { ...traits, computesF16: true });
     expect(product?.text).toMatch(/^enable f16;$/m);
-    expect(product?.text).toContain('var<workgroup> left: array<vec4<f16>, 256>;');
-    expect(product?.text).toContain('var<workgroup> right: array<vec4<f16>, 256>;');
+    expect(product?.text).toContain('var<workgroup> left: array<vec4<f16>, 512>;');
+    expect(product?.text).toContain('var<workgroup> right: array<vec4<f16>, 512>;');
     expect(product?.text).toContain('var sum0_0 = vec4<f32>(0);');
     // Each operand is widened before the multiplication. Otherwise each product would be rounded to f16.
     expect(product?.text).toMatch(/let \w+ = vec4<f32>\(left\[/);
@@ -56,10 +58,10 @@ describe('products of f16', () => {
   });
 
   it('are widened by integer arithmetic elsewhere', () => {
-    const [product] = textsOf(halves(64, 32, 64), leastTraits);
+    const [product] = textsOf(halves(64, 32, 64), traits);
     expect(product?.text).not.toMatch(/\bf16\b/);
     expect(product?.text).toContain('f32_from_f16');
-    expect(product?.text).toContain('var<workgroup> left: array<vec4<f32>, 256>;');
+    expect(product?.text).toContain('var<workgroup> left: array<vec4<f32>, 512>;');
   });
 
   it('are kernels that a compiler of WGSL accepts, with every tile and of every size', async () => {
@@ -73,9 +75,9 @@ describe('products of f16', () => {
       [65, 33, 130],
     ] as const;
     for (const [rows, depth, columns] of sizes) {
-      for (const tile of largeTiles) {
+      for (const rated of [...deviceTiles, ...processorTiles]) {
         for (const computesF16 of [true, false]) {
-          const traits = { ...leastTraits, computesF16, tile };
+          const traits: DeviceTraits = { ...leastTraits, computesF16, tiles: [rated] };
           for (const { text } of textsOf(halves(rows, depth, columns), traits)) {
             const module = gpu.createShaderModule({ code: text });
             const { messages } = await module.getCompilationInfo();
@@ -93,12 +95,15 @@ describe('products of f16', () => {
 });
 
 describe('tiles of products', () => {
-  it.each(largeTiles)('fit into every device, and threads share all reads out: %o', (tile) => {
-    const threads = tile.threads[0] * tile.threads[1];
-    expect(threads).toBeLessThanOrEqual(256);
-    const sides = [0, 1].map((dim) => (tile.threads[dim] ?? 0) * (tile.perThread[dim] ?? 0));
-    const [rows = 0, columns = 0] = sides;
-    expect(4 * tile.depth * (rows + columns)).toBeLessThanOrEqual(16_384);
-    for (const side of sides) expect((tile.depth * side) % (4 * threads)).toBe(0);
-  });
+  it.each([...deviceTiles])(
+    'fit into every device, in squares of 32 threads: $tile',
+    ({ tile }) => {
+      const threads = tile.threads[0] * tile.threads[1];
+      expect(threads).toBeLessThanOrEqual(256);
+      const sides = [0, 1].map((dim) => (tile.threads[dim] ?? 0) * (tile.perThread[dim] ?? 0));
+      const [rows = 0, columns = 0] = sides;
+      expect(4 * tile.depth * (rows + columns)).toBeLessThanOrEqual(16_384);
+      if (tile.depth > 0) expect([tile.threads[0] % 4, tile.threads[1] % 8]).toEqual([0, 0]);
+    },
+  );
 });

@@ -178,7 +178,7 @@ describe.skipIf(reason !== undefined)(
         outputs: [2],
         updates: [],
       });
-      expect(small.tile).toBeUndefined();
+      expect(small.tiles).toBeUndefined();
       expect(small.submissions).toBe(0);
       executable.dispose();
     });

@@ -1,10 +1,11 @@
-import type { GpuSession, Pipeline } from '../device/gpu-session.ts';
+import type { Pipeline } from '../device/gpu-session.ts';
 import type { Task } from '../device/task.ts';
-import { bindWindows, type Used } from './bind-windows.ts';
+import type { Used } from './bind-windows.ts';
 import { divide, type GroupRange } from './divide.ts';
-import type { Kernel } from './kernel.ts';
-import { kernelText, slotsOf } from './kernel-text.ts';
 import { guardOf } from './guard-of.ts';
+import type { Kernel } from './kernel.ts';
+import type { KernelBindings } from './kernel-bindings.ts';
+import { slotsOf } from './kernel-text.ts';
 import type { KernelPlan } from './kernel-plan.ts';
 import { taskOf } from './task-of.ts';
 import { wordsOf } from './words.ts';
@@ -38,8 +39,8 @@ export interface BindOptions {
   readonly work: readonly number[];
   /** For each kernel, its slices with the dispatches of each. */
   readonly ranges: readonly (readonly SliceRanges[])[];
-  /** The most bytes of one binding. */
-  readonly bindingBytes: number;
+  /** The bindings of each slice of each kernel. */
+  readonly bindings: readonly (readonly KernelBindings[])[];
   readonly locate: (id: number) => Located;
   /** The uniform buffer with the parameters of all dispatches. They lie `stride` bytes apart. */
   readonly parameterBuffer: GPUBuffer;
@@ -73,39 +74,36 @@ export function rangesOf({ groups, slices }: Kernel, parts: number): readonly Sl
   });
 }
 
-/** Looks up pipelines and creates bind groups for the buffers of a run. */
-export function bindProgram(
-  session: GpuSession,
-  { plan, work, ranges, bindingBytes, locate, parameterBuffer, stride }: BindOptions,
-): BoundProgram {
+/** Makes the dispatches of a program for the buffers of a run. */
+export function bindProgram({
+  plan,
+  work,
+  ranges,
+  bindings,
+  locate,
+  parameterBuffer,
+  stride,
+}: BindOptions): BoundProgram {
   const { values, kernels } = plan;
   const count = ranges.flat().reduce((sum, { dispatches }) => sum + dispatches.length, 0);
   const parameters = new Uint32Array((count * stride) / 4);
   const dispatches: Dispatch[] = [];
   for (const [position, kernel] of kernels.entries()) {
-    const guard = guardOf(plan, kernel);
-    const slots = slotsOf(kernel, guard);
+    const slots = slotsOf(kernel, guardOf(plan, kernel));
     const slices = ranges[position] ?? [];
     const own = slices.reduce((sum, of) => sum + of.dispatches.length, 0);
     const share = (work[position] ?? 0) / own;
     const task = taskOf(values, kernel);
-    for (const { slice, dispatches: divided } of slices) {
+    for (const [number, { slice, dispatches: divided }] of slices.entries()) {
       const used = slots.map((id) => usedOf(plan, kernel, id, slice, locate(id)));
-      const { bindings: buffers, windows, offsets } = bindWindows(used, bindingBytes);
-      const text = kernelText(values, kernel, { windows, windowWords: bindingBytes / 4 }, guard);
-      const pipeline = session.pipeline(text, buffers.length, kernel.label);
-      const resources = [{ buffer: parameterBuffer, offset: 0, size: stride }, ...buffers];
-      const bindings = session.device.createBindGroup({
-        label: kernel.label,
-        layout: session.layout(buffers.length),
-        entries: resources.map((resource, binding) => ({ binding, resource })),
-      });
-      const numbers = [...offsets, ...kernel.numbers];
+      const bound = bindings[position]?.[number]?.of(used, parameterBuffer, stride);
+      if (bound === undefined) throw new RangeError(`slice ${number} of a kernel has no bindings`);
+      const numbers = [...bound.offsets, ...kernel.numbers];
       for (const { first, groups } of divided) {
         const parameterOffset = dispatches.length * stride;
         parameters.set([...numbers, ...first, ...kernel.groups], parameterOffset / 4);
         const { check } = kernel;
-        dispatches.push({ pipeline, bindings, parameterOffset, groups, check, work: share, task });
+        dispatches.push({ ...bound, parameterOffset, groups, check, work: share, task });
       }
     }
   }

@@ -1,4 +1,4 @@
-import { largeTiles, type ProductTile } from '../kernels/product-tile.ts';
+import { deviceTiles, type RatedTile } from '../kernels/product-tile.ts';
 
 /** The properties of a device for which kernels are written. */
 export interface DeviceTraits {
@@ -8,8 +8,8 @@ export interface DeviceTraits {
   readonly bindingBytes: number;
   /** Whether kernels may hold f16, which is an optional feature. */
   readonly computesF16: boolean;
-  /** How threads share out large products. */
-  readonly tile: ProductTile;
+  /** How threads may share out products. */
+  readonly tiles: readonly [RatedTile, ...RatedTile[]];
 }
 
 /** The traits of a device that has nothing optional. */
@@ -17,5 +17,5 @@ export const leastTraits: DeviceTraits = {
   mostBuffers: 8,
   bindingBytes: 2 ** 27,
   computesF16: false,
-  tile: largeTiles[0],
+  tiles: deviceTiles,
 };

@@ -237,11 +237,11 @@ export class Emitter {
       if (before[dim] === 0 && after[dim] === 0) return at;
       // An index that lies before the value wraps around, so that it lies beyond the end of the value.
       const moved = this.let(`${at} - ${before[dim] ?? 0}u`);
-      inside.push(`${moved} < ${sizes[dim] ?? 0}u`);
+      inside.push(`(${moved} < ${sizes[dim] ?? 0}u)`);
       return moved;
     });
     if (inside.length === 0) return this.value(input, { dims });
-    return `select(${fill}, ${this.value(input, { dims })}, ${inside.join(' && ')})`;
+    return `select(${fill}, ${this.value(input, { dims })}, ${inside.join(' & ')})`;
   }
 
   #concat(instruction: Extract<Instruction, { op: 'concat' }>, index: Index): string {

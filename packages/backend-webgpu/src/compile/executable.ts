@@ -24,6 +24,7 @@ import { parameterCount } from './kernel-text.ts';
 import { workOf } from './kernel-work.ts';
 import { placeTemporaries } from './place-temporaries.ts';
 import { guardOf } from './guard-of.ts';
+import { KernelBindings } from './kernel-bindings.ts';
 import type { KernelPlan } from './kernel-plan.ts';
 import { taskOf } from './task-of.ts';
 import { bytesOf } from './values.ts';
@@ -31,6 +32,8 @@ import { checkBytes } from './check-bytes.ts';
 
 /** The parameters of each dispatch begin at a multiple of this number of bytes. */
 const parameterAlignment = 256;
+/** For how many sets of buffers the dispatches are kept. Steps usually alternate between two. */
+const mostBound = 4;
 
 /** The dispatches for one set of buffers. */
 interface Bound extends BoundProgram {
@@ -63,6 +66,8 @@ export class GpuExecutable implements Executable {
   readonly #faults: GpuBuffer | undefined;
   /** The buffer in which inputs of one word lie side by side. */
   readonly #gathered: GpuBuffer | undefined;
+  /** The bindings of each slice of each kernel. */
+  readonly #bindings: readonly (readonly KernelBindings[])[];
   #parameters: GPUBuffer | undefined;
   /** The work of each kernel. */
   readonly #work: readonly number[];
@@ -70,9 +75,10 @@ export class GpuExecutable implements Executable {
   readonly #parameterStride: number;
   readonly #inputBytes: readonly number[];
   readonly #outputBytes: readonly number[];
-  #bound: Bound | undefined;
+  /** The dispatches for the last sets of buffers, the last one first. */
+  #bound: readonly Bound[] = [];
   /** The dispatches whose parameters are on the device. */
-  #written: Bound | undefined;
+  #written: BoundProgram['parameters'] | undefined;
   #disposed = false;
 
   constructor(session: GpuSession, memory: GpuMemory, plan: KernelPlan) {
@@ -84,6 +90,19 @@ export class GpuExecutable implements Executable {
     this.#inputBytes = Array.from({ length: values.inputCount }, (_, id) => bytesOfValue(id));
     this.#outputBytes = plan.outputs.map(bytesOfValue);
     this.#work = kernels.map((kernel) => workOf(values, kernel));
+    const { bindingBytes } = plan;
+    this.#bindings = kernels.map((kernel) =>
+      rangesOf(kernel, 1).map(
+        () =>
+          new KernelBindings({
+            session,
+            values,
+            kernel,
+            guard: guardOf(plan, kernel),
+            bindingBytes,
+          }),
+      ),
+    );
     for (const kernel of kernels) checkBytes(values, kernel, memory.largestBytes);
     const most = Math.max(
       0,
@@ -123,6 +142,11 @@ export class GpuExecutable implements Executable {
     await this.#session.room();
   }
 
+  /** Compiles the kernels for a run with these buffers. */
+  async compile(inputs: readonly GpuBuffer[], outputs: readonly GpuBuffer[]): Promise<void> {
+    await compiling(this.#bind(inputs, outputs));
+  }
+
   /**
    * Submits a run. The device reports late what it refuses, so the first run of a binding waits until the device has
    * accepted it.
@@ -152,10 +176,10 @@ export class GpuExecutable implements Executable {
     onComputed: RunOptions['onComputed'],
   ): Promise<Int32Array> | undefined {
     const { device, workLimit } = this.#session;
-    if (this.#written !== bound) {
+    if (this.#written !== bound.parameters) {
       if (this.#parameters !== undefined)
         device.queue.writeBuffer(this.#parameters, 0, bound.parameters);
-      this.#written = bound;
+      this.#written = bound.parameters;
     }
     const needed = bound.dispatches.filter(
       ({ check }) => check === undefined || !proven.has(check),
@@ -241,25 +265,19 @@ export class GpuExecutable implements Executable {
     for (const [buffer, bounds] of written) buffer?.noteBounds(bounds);
   }
 
-  /**
-   * The dispatches for these buffers. A program usually runs with the same buffers again, so the last dispatches are
-   * kept.
-   */
+  /** The dispatches for these buffers. They are kept, because a program usually runs with the same buffers again. */
   #bind(inputs: readonly GpuBuffer[], outputs: readonly GpuBuffer[]): Bound {
     const { workLimit } = this.#session;
     const key = [...inputs, ...outputs].flatMap((buffer) => [buffer.memory, buffer.byteOffset]);
-    const known = this.#bound;
-    const isKnown =
-      known?.key.length === key.length && known.key.every((item, i) => item === key[i]);
-    if (isKnown && known.workLimit === workLimit) return known;
+    const known = this.#bound.find(
+      (bound) => bound.key.length === key.length && bound.key.every((item, i) => item === key[i]),
+    );
+    if (known?.workLimit === workLimit) return this.#keep(known, known);
     const parts = this.#work.map((work) => Math.ceil(work / workLimit));
-    if (isKnown && parts.every((count, kernel) => count === known.parts[kernel])) {
-      this.#bound = { ...known, workLimit };
-      if (this.#written === known) this.#written = this.#bound;
-      return this.#bound;
-    }
+    if (known !== undefined && parts.every((count, kernel) => count === known.parts[kernel]))
+      return this.#keep({ ...known, workLimit }, known);
     const stride = this.#parameterStride;
-    const { kernels, values, bindingBytes } = this.#plan;
+    const { kernels, values } = this.#plan;
     const ranges = kernels.map((kernel, position) => rangesOf(kernel, parts[position] ?? 1));
     const parameterBuffer = this.#parametersOf(
       ranges.flat().reduce((sum, { dispatches }) => sum + dispatches.length, 0),
@@ -268,11 +286,11 @@ export class GpuExecutable implements Executable {
     if (first === undefined) throw new RangeError('a program without kernels has no bindings');
     const task = taskOf(values, first, kernels.length - 1);
     const { result, accepted } = this.#session.checked(task, () =>
-      bindProgram(this.#session, {
+      bindProgram({
         plan: this.#plan,
         work: this.#work,
         ranges,
-        bindingBytes,
+        bindings: this.#bindings,
         locate: (id) => this.#locate(id, inputs, outputs),
         parameterBuffer,
         stride,
@@ -280,9 +298,22 @@ export class GpuExecutable implements Executable {
     );
     // The first run awaits `accepted`. A run that fails earlier does not, and then nothing else handles the rejection.
     accepted.catch(this.#session.fail);
-    const gathered = [...this.#plan.gathered.keys()].flatMap((id) => inputs[id] ?? []);
-    this.#bound = { ...result, key, workLimit, parts, gathered, accepted, hasRun: false };
-    return this.#bound;
+    // These are places in memory, and not buffers: another buffer may later have the same memory.
+    const gathered = [...this.#plan.gathered.keys()].flatMap((id) => {
+      const input = inputs[id];
+      return input === undefined ? [] : [{ memory: input.memory, byteOffset: input.byteOffset }];
+    });
+    const made = { ...result, key, workLimit, parts, gathered, accepted, hasRun: false };
+    return this.#keep(made, known);
+  }
+
+  /** Puts dispatches before all others that are kept, and forgets those that they replace, or the oldest. */
+  #keep(bound: Bound, replaced: Bound | undefined): Bound {
+    if (this.#bound[0] !== bound) {
+      const others = this.#bound.filter((other) => other !== replaced);
+      this.#bound = [bound, ...others.slice(0, mostBound - 1)];
+    }
+    return bound;
   }
 
   /** A buffer of the device for the parameters of this many dispatches. */
@@ -290,6 +321,8 @@ export class GpuExecutable implements Executable {
     const size = dispatches * this.#parameterStride;
     if (this.#parameters !== undefined && this.#parameters.size >= size) return this.#parameters;
     if (this.#parameters !== undefined) this.#session.destroy(this.#parameters);
+    // Their bind groups have the old buffer.
+    this.#bound = [];
     const usage = bufferUsage.uniform | bufferUsage.copyDestination;
     return (this.#parameters = this.#session.device.createBuffer({ size, usage }));
   }

@@ -5,11 +5,10 @@ import {
   OutOfMemoryError,
 } from '@shardwise/core/spec';
 import { Allocation } from './allocation.ts';
+import { FreedBuffers } from './freed-buffers.ts';
 import { bufferUsage } from './gpu-constants.ts';
 import { GpuBuffer } from './gpu-buffer.ts';
 
-/** The most bytes of freed buffers that are kept for the next buffer of the same size. */
-const keptBytes = 256 << 20;
 const leastBytes = 16;
 
 export interface MemoryLimits {
@@ -25,10 +24,9 @@ export class GpuMemory {
   readonly #capacityBytes: number;
   /** The most bytes of one buffer. */
   readonly largestBytes: number;
-  readonly #free = new Map<number, GPUBuffer[]>();
+  readonly #freed = new FreedBuffers();
   readonly #onFailure: (error: Error) => void;
   readonly #destroy: (buffer: GPUBuffer) => void;
-  #freeBytes = 0;
   #bytesInUse = 0;
   #peakBytes = 0;
 
@@ -67,9 +65,7 @@ export class GpuMemory {
         { byteLength, bytesInUse: this.#bytesInUse, capacityBytes: this.#capacityBytes },
       );
     }
-    const kept = this.#free.get(sizeBytes)?.pop();
-    if (kept !== undefined) this.#freeBytes -= sizeBytes;
-    const buffer = kept ?? this.#create(sizeBytes);
+    const buffer = this.#freed.take(sizeBytes) ?? this.#create(sizeBytes);
     this.#bytesInUse += sizeBytes;
     this.#peakBytes = Math.max(this.#peakBytes, this.#bytesInUse);
     return new GpuBuffer(new Allocation(buffer), 0, byteLength, true);
@@ -90,14 +86,7 @@ export class GpuMemory {
     const { memory } = buffer;
     buffer.allocation.buffer = undefined;
     this.#bytesInUse -= memory.size;
-    if (this.#freeBytes + memory.size > keptBytes) {
-      this.#destroy(memory);
-      return;
-    }
-    this.#freeBytes += memory.size;
-    const ofSize = this.#free.get(memory.size);
-    if (ofSize === undefined) this.#free.set(memory.size, [memory]);
-    else ofSize.push(memory);
+    if (!this.#freed.keep(memory)) this.#destroy(memory);
   }
 
   /** The GpuBuffer behind the interface. Throws BackendError for a buffer of another kind of device. */

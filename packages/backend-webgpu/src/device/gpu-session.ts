@@ -39,6 +39,7 @@ export class GpuSession {
   #last: Promise<void> | undefined;
   #waits = 0;
   #reads = 0;
+  #bindGroups = 0;
   #isClosed = false;
   /** The memory from which words are uploaded. */
   #upload = new ArrayBuffer(0);
@@ -180,6 +181,21 @@ export class GpuSession {
     });
     this.#layouts.set(bindings, layout);
     return layout;
+  }
+
+  /** The bind group of these buffers: the parameters, then the others. */
+  bindGroup(buffers: readonly GPUBufferBinding[], label: string): GPUBindGroup {
+    this.#bindGroups += 1;
+    return this.device.createBindGroup({
+      label,
+      layout: this.layout(buffers.length - 1),
+      entries: buffers.map((resource, binding) => ({ binding, resource })),
+    });
+  }
+
+  /** The number of bind groups that were made so far. */
+  get bindGroups(): number {
+    return this.#bindGroups;
   }
 
   /**

@@ -1,40 +1,21 @@
-import type { Instruction, Shape } from '@shardwise/core/spec';
 import type { DeviceTraits } from '../compile/device-traits.ts';
 import type { Emitter } from '../compile/emitter.ts';
 import type { Along, Kernel, KernelScope } from '../compile/kernel.ts';
 import { countOf, inputAt, type Values } from '../compile/values.ts';
 import { storageOf } from '../wgsl/registers.ts';
 import { pointwise, storeElements } from './pointwise.ts';
-import { type ProductTile, tileFor } from './product-tile.ts';
-
-export type MatmulInstruction = Extract<Instruction, { op: 'matmul' }>;
-
-/**
- * An operand of a product. Its rows (or its columns, on the right) lie in the result, and the sum runs along its other
- * dim.
- */
-interface Operand {
-  readonly id: number;
-  readonly name: 'left' | 'right';
-  /** The number of elements along the dim that lies in the result. */
-  readonly size: number;
-  /** Whether elements along the sum lie next to each other in memory. */
-  readonly depthIsLast: boolean;
-  /** The f16 value from which the operand is cast, if the device can hold f16 in workgroup memory. */
-  readonly half: number | undefined;
-  /** The elements of the tile along the dim that lies in the result, and in `lanes` how many of them a vector has. */
-  readonly tile: number;
-  readonly lanes: 1 | 4;
-}
-
-interface Product {
-  readonly values: Values;
-  readonly instruction: MatmulInstruction;
-  readonly operands: readonly [Operand, Operand];
-  readonly depth: number;
-  readonly tile: ProductTile;
-  readonly lanes: 1 | 4;
-}
+import {
+  halfOf,
+  laneOf,
+  type MatmulInstruction,
+  type Operand,
+  type Product,
+  readElement,
+  vectorOf,
+  vectorType,
+} from './product.ts';
+import { blocksOf, type GroupPlace, sharedVector } from './product-blocks.ts';
+import { sidesOf, tileFor } from './product-tile.ts';
 
 /**
  * A product of matrices. A group of threads makes a tile of the result. It reads tiles of both operands into workgroup
@@ -63,15 +44,14 @@ export function matmul(
   const depth = values.shape(inputAt(instruction, 0)).at(transposeA ? -2 : -1) ?? 1;
   const { register } = storageOf[dtype];
   if (depth === 0) return pointwise(values, [root], [], 'matmul', () => `${register}(0)`);
-  const tile = tileFor(rows, columns, traits.tile);
+  const matrices = countOf(shape.slice(0, -2));
+  const tile = tileFor({ matrices, rows, columns }, traits.tiles);
   const lanes = tile.perThread.every((count) => count % 4 === 0) ? 4 : 1;
-  const tileRows = tile.threads[0] * tile.perThread[0];
-  const tileColumns = tile.threads[1] * tile.perThread[1];
+  const [tileRows, tileColumns] = sidesOf(tile);
   const operandOf = (at: 0 | 1): Operand => {
     const id = inputAt(instruction, at);
     return {
       id,
-      lanes,
       half: traits.computesF16 ? halfOf(values, id) : undefined,
       ...(at === 0
         ? { name: 'left', size: rows, tile: tileRows, depthIsLast: !transposeA }
@@ -86,11 +66,7 @@ export function matmul(
     writes: epilogue.length === 0 ? [root] : epilogue,
     ...(epilogue.length === 0 ? { product: root } : {}),
     workgroup: [tile.threads[1], tile.threads[0]],
-    groups: [
-      Math.ceil(columns / tileColumns),
-      Math.ceil(rows / tileRows),
-      countOf(shape.slice(0, -2)),
-    ],
+    groups: [Math.ceil(columns / tileColumns), Math.ceil(rows / tileRows), matrices],
     numbers: [],
     along: alongOf(values, product, root),
     ...(tile.depth === 0
@@ -98,42 +74,93 @@ export function matmul(
       : {
           shared: operands
             .map((operand) => {
-              const type = vectorOf(lanes, operand.half === undefined ? register : 'f16');
+              const type = vectorType(product, operand.half === undefined ? undefined : 'f16');
               return `var<workgroup> ${operand.name}: array<${type}, ${(tile.depth * operand.tile) / lanes}>;`;
             })
             .join('\n'),
         }),
     body: (scope) => {
       const { emitter } = scope;
-      const first = {
-        left: emitter.let(`group.y * ${tileRows}u`),
-        right: emitter.let(`group.x * ${tileColumns}u`),
+      const place: TilePlace = {
+        ...threadsOf(emitter, product),
+        first: {
+          left: emitter.let(`group.y * ${tileRows}u`),
+          right: emitter.let(`group.x * ${tileColumns}u`),
+        },
       };
       const sums = declareSums(emitter, product);
-      if (tile.depth === 0) {
-        const loop = emitter.inner();
-        multiply(loop, product, sums, (operand) =>
-          readVectors(emitter, loop, product, operand, first[operand.name]),
-        );
-        emitter.line(`for (var k = 0u; k < ${depth}u; k++) {\n${loop.text}\n}`);
-      } else {
-        const loop = emitter.inner();
-        for (const operand of operands) fill(loop, product, operand, first[operand.name]);
-        loop.line('workgroupBarrier();');
-        const inner = loop.inner();
-        multiply(inner, product, sums, (operand) => sharedVectors(inner, product, operand));
-        loop.line(`for (var k = 0u; k < ${tile.depth}u; k++) {\n${inner.text}\n}`);
-        loop.line('workgroupBarrier();');
-        emitter.line(`for (var k0 = 0u; k0 < ${depth}u; k0 += ${tile.depth}u) {\n${loop.text}\n}`);
-      }
+      if (tile.depth === 0) fromMemory(emitter, product, sums, place);
+      else throughTiles(emitter, product, sums, place);
       store(scope, product, {
         sums,
-        first,
+        place,
         root,
         roots: epilogue.length === 0 ? [root] : epilogue,
       });
     },
   };
+}
+
+/** Where a thread is in its group's tile: its first vector of rows (`left`) and of columns (`right`). */
+interface TilePlace extends GroupPlace {
+  readonly own: Readonly<Record<Operand['name'], string>>;
+}
+
+/**
+ * In workgroup memory, threads that run together read the same vectors if they lie in a square of the tile, so 32 of
+ * them have 4 rows and 8 columns.
+ */
+function threadsOf(emitter: Emitter, { tile }: Product): Pick<TilePlace, 'thread' | 'own'> {
+  const [, columns] = tile.threads;
+  const thread = emitter.let(`thread.x + thread.y * ${columns}u`);
+  if (tile.depth === 0) return { thread, own: { left: 'thread.y', right: 'thread.x' } };
+  const across = columns / 8;
+  const square = emitter.let(`${thread} / 32u`);
+  return {
+    thread,
+    own: {
+      left: emitter.let(`${square} / ${across}u * 4u + ${thread} / 8u % 4u`),
+      right: emitter.let(`${square} % ${across}u * 8u + ${thread} % 8u`),
+    },
+  };
+}
+
+/** Each thread reads its operands from memory, term by term. */
+function fromMemory(emitter: Emitter, product: Product, sums: Sums, place: TilePlace): void {
+  const loop = emitter.inner();
+  multiply(loop, product, sums, (operand) => readVectors(emitter, loop, product, operand, place));
+  emitter.line(`for (var k = 0u; k < ${product.depth}u; k++) {\n${loop.text}\n}`);
+}
+
+/**
+ * The group reads tiles of both operands into workgroup memory. While threads multiply the elements of a tile, those of
+ * the next one are on their way into registers.
+ */
+function throughTiles(emitter: Emitter, product: Product, sums: Sums, place: TilePlace): void {
+  const { tile, depth } = product;
+  const blocks = blocksOf(product, place);
+  blocks.declare(emitter);
+  blocks.read(emitter, '0u');
+  const outside = emitter.inner();
+  const loop = emitter.inner();
+  blocks.write(loop);
+  loop.line('workgroupBarrier();');
+  const next = loop.inner();
+  blocks.read(next, 'next');
+  loop.line(`if (next < ${depth}u) {\n${next.text}\n}`);
+  for (let k = 0; k < tile.depth; k++) {
+    const inner = loop.inner();
+    multiply(inner, product, sums, (operand) =>
+      sharedVectors(outside, inner, product, operand, place, k),
+    );
+    loop.line(`{\n${inner.text}\n}`);
+  }
+  loop.line('workgroupBarrier();');
+  emitter.line(outside.text);
+  const end = depth + tile.depth;
+  emitter.line(
+    `for (var next = ${tile.depth}u; next < ${end}u; next += ${tile.depth}u) {\n${loop.text}\n}`,
+  );
 }
 
 /**
@@ -154,27 +181,17 @@ function alongOf(
     );
     return { dim: 2, elements: rows * columns, root, inputs: new Map(inputs) };
   }
-  const tileRows = tile.threads[0] * tile.perThread[0];
+  const [tileRows] = sidesOf(tile);
   const inputs = left.depthIsLast ? [[left.id, tileRows * depth] as const] : [];
   return { dim: 1, elements: tileRows * columns, root, inputs: new Map(inputs) };
-}
-
-function halfOf(values: Values, id: number): number | undefined {
-  const instruction = values.instruction(id);
-  if (instruction?.op !== 'cast') return undefined;
-  const source = inputAt(instruction, 0);
-  return values.type(source).dtype === 'f16' ? source : undefined;
-}
-
-function vectorOf(lanes: 1 | 4, register: string): string {
-  return lanes === 1 ? register : `vec4<${register}>`;
 }
 
 /** The names of a thread's sums, by row and by vector of columns. */
 type Sums = readonly (readonly string[])[];
 
-function declareSums(emitter: Emitter, { instruction, tile, lanes }: Product): Sums {
-  const type = vectorOf(lanes, storageOf[instruction.dtype].register);
+function declareSums(emitter: Emitter, product: Product): Sums {
+  const { tile, lanes } = product;
+  const type = vectorType(product);
   const [rows, columns] = tile.perThread;
   return Array.from({ length: rows }, (_, row) =>
     Array.from({ length: columns / lanes }, (_unused, column) => {
@@ -185,88 +202,41 @@ function declareSums(emitter: Emitter, { instruction, tile, lanes }: Product): S
   );
 }
 
-/**
- * Reads a tile of an operand. Neighbouring threads read neighbouring elements, whether or not the operand is
- * transposed.
- */
-function fill(
-  loop: Emitter,
-  { values, instruction, depth, tile }: Product,
-  { id, name, size, depthIsLast, half, tile: along, lanes }: Operand,
-  start: string,
-): void {
-  const { register } = storageOf[instruction.dtype];
-  const [threadRows, threadColumns] = tile.threads;
-  const threads = threadRows * threadColumns;
-  const blocks = along / lanes;
-  const vector = vectorOf(lanes, half === undefined ? register : 'f16');
-  const scope = loop.inner();
-  const k = scope.let(depthIsLast ? `at % ${tile.depth}u` : `at / ${blocks}u`);
-  const block = scope.let(depthIsLast ? `at / ${tile.depth}u` : `at % ${blocks}u`);
-  const inner = scope.let(`k0 + ${k}`);
-  const elements = Array.from({ length: lanes }, (_, lane) => {
-    const outer = scope.let(`${start} + ${block} * ${lanes}u${lane === 0 ? '' : ` + ${lane}u`}`);
-    const order = depthIsLast ? ([outer, inner] as const) : ([inner, outer] as const);
-    const dims = [...batchDims(scope, values.shape(id), instruction.shape), ...order];
-    const inside = `${outer} < ${size}u && ${inner} < ${depth}u`;
-    if (half === undefined)
-      return `select(${register}(0), ${scope.value(id, { dims })}, ${inside})`;
-    return `bitcast<vec2<f16>>(select(0u, ${scope.value(half, { dims })}, ${inside})).x`;
-  });
-  const value = lanes === 1 ? (elements[0] ?? '') : `${vector}(${elements.join(', ')})`;
-  scope.line(`${name}[${k} * ${blocks}u + ${block}] = ${value};`);
-  // This is a loop in WGSL, because drivers take long to compile an unrolled one.
-  const first = `thread.x + thread.y * ${threadColumns}u`;
-  loop.line(
-    `for (var at = ${first}; at < ${tile.depth * blocks}u; at += ${threads}u) {\n${scope.text}\n}`,
-  );
-}
-
-/** The index of an operand's matrix in its batch. Several matrices of the result may use the same one. */
-function batchDims(emitter: Emitter, operand: Shape, result: Shape): readonly string[] {
-  const batch = result.slice(0, -2);
-  const sizes = operand.slice(0, -2);
-  const own = emitter.dims({ linear: 'group.z' }, batch).slice(batch.length - sizes.length);
-  return own.map((at, dim) => (sizes[dim] === 1 ? '0u' : at));
-}
-
 /** Adds the k-th term to each sum of a thread. `vectorsOf` names the thread's elements of an operand, as vectors. */
 function multiply(
   inner: Emitter,
-  { operands: [left, right], lanes }: Product,
+  product: Product,
   sums: Sums,
   vectorsOf: (operand: Operand) => readonly string[],
 ): void {
-  const [ofLeft, ofRight] = [vectorsOf(left), vectorsOf(right)];
+  const { operands, lanes } = product;
+  const [ofLeft = [], ofRight = []] = operands.map(vectorsOf);
   for (const [row, ofRow] of sums.entries()) {
-    const vector = ofLeft[Math.floor(row / lanes)] ?? '';
-    const factor = lanes === 1 ? vector : `${vector}.${'xyzw'[row % 4] ?? 'x'}`;
+    const factor = laneOf(product, ofLeft[Math.floor(row / lanes)] ?? '', row % lanes);
     for (const [column, sum] of ofRow.entries())
       inner.line(`${sum} += ${factor} * ${ofRight[column] ?? ''};`);
   }
 }
 
-/**
- * How threads share out an operand: the thread's position along it, how many threads there are, and how many vectors
- * each has.
- */
+/** How many threads share out an operand, and how many vectors each has. */
 function sharedOut({ tile, lanes }: Product, { name }: Operand) {
-  const [axis, dim] = name === 'left' ? (['y', 0] as const) : (['x', 1] as const);
-  return {
-    thread: `thread.${axis}`,
-    threads: tile.threads[dim],
-    vectors: tile.perThread[dim] / lanes,
-  };
+  const dim = name === 'left' ? 0 : 1;
+  return { threads: tile.threads[dim], vectors: tile.perThread[dim] / lanes };
 }
 
-/** Reads a thread's vectors of an operand from workgroup memory. */
-function sharedVectors(inner: Emitter, product: Product, operand: Operand): readonly string[] {
-  const { name, half, tile: along, lanes } = operand;
-  const { thread, threads, vectors } = sharedOut(product, operand);
-  const type = vectorOf(lanes, storageOf[product.instruction.dtype].register);
+/** A thread's vectors of an operand from workgroup memory, for the term `k` of the tile. */
+function sharedVectors(
+  outside: Emitter,
+  inner: Emitter,
+  product: Product,
+  operand: Operand,
+  { own }: TilePlace,
+  k: number,
+): readonly string[] {
+  const { threads, vectors } = sharedOut(product, operand);
   return Array.from({ length: vectors }, (_, vector) => {
-    const element = `${name}[k * ${along / lanes}u + ${thread} + ${vector * threads}u]`;
-    return inner.let(half === undefined ? element : `${type}(${element})`);
+    const at = { own: own[operand.name], before: vector * threads, k };
+    return inner.let(sharedVector(outside, product, operand, at));
   });
 }
 
@@ -279,28 +249,23 @@ function readVectors(
   loop: Emitter,
   product: Product,
   operand: Operand,
-  start: string,
+  { own, first }: TilePlace,
 ): readonly string[] {
-  const { id, half, size, depthIsLast, lanes } = operand;
-  const { instruction, values } = product;
-  const { thread, threads, vectors } = sharedOut(product, operand);
-  const type = vectorOf(lanes, storageOf[instruction.dtype].register);
-  const batch = batchDims(outside, values.shape(id), instruction.shape);
+  const { lanes } = product;
+  const { threads, vectors } = sharedOut(product, operand);
   return Array.from({ length: vectors }, (_, vector) => {
     const elements = Array.from({ length: lanes }, (_unused, lane) => {
-      const own = `${start} + (${thread} + ${vector * threads}u) * ${lanes}u + ${lane}u`;
-      const outer = outside.let(`min(${own}, ${size - 1}u)`);
-      const dims = [...batch, ...(depthIsLast ? [outer, 'k'] : ['k', outer])];
-      if (half === undefined) return loop.value(id, { dims });
-      return `f32(bitcast<vec2<f16>>(${loop.value(half, { dims })}).x)`;
+      const start = `${first[operand.name]} + (${own[operand.name]} + ${vector * threads}u) * ${lanes}u`;
+      const outer = outside.let(`min(${start} + ${lane}u, ${operand.size - 1}u)`);
+      return readElement(loop, product, operand, { outer, inner: 'k' });
     });
-    return loop.let(lanes === 1 ? (elements[0] ?? '') : `${type}(${elements.join(', ')})`);
+    return loop.let(vectorOf(product, elements));
   });
 }
 
 interface Stored {
   readonly sums: Sums;
-  readonly first: Readonly<Record<'left' | 'right', string>>;
+  readonly place: TilePlace;
   readonly root: number;
   /** The values that are written. */
   readonly roots: readonly number[];
@@ -312,10 +277,11 @@ interface Stored {
  */
 function store(
   scope: KernelScope,
-  { values, instruction, tile, lanes }: Product,
-  { sums, first, root, roots }: Stored,
+  product: Product,
+  { sums, place: { first, own }, root, roots }: Stored,
 ): void {
   const { emitter } = scope;
+  const { values, instruction, tile, lanes } = product;
   const [rows = 1, columns = 1] = instruction.shape.slice(-2);
   const [threadRows, threadColumns] = tile.threads;
   const vectors = sums.flat();
@@ -328,16 +294,16 @@ function store(
   }
   const [ownRow, ownColumn] = [each.let(`part / ${perRow}u`), each.let(`part % ${perRow}u`)];
   const row = each.let(
-    `${first.left} + (thread.y + ${ownRow} / ${lanes}u * ${threadRows}u) * ${lanes}u + ${ownRow} % ${lanes}u`,
+    `${first.left} + (${own.left} + ${ownRow} / ${lanes}u * ${threadRows}u) * ${lanes}u + ${ownRow} % ${lanes}u`,
   );
   for (let lane = 0; lane < lanes; lane++) {
     const column = each.let(
-      `${first.right} + (thread.x + ${ownColumn} * ${threadColumns}u) * ${lanes}u + ${lane}u`,
+      `${first.right} + (${own.right} + ${ownColumn} * ${threadColumns}u) * ${lanes}u + ${lane}u`,
     );
     each.line(`if (${row} < ${rows}u && ${column} < ${columns}u) {`);
     const inner = each.inner();
     const linear = inner.let(`(group.z * ${rows}u + ${row}) * ${columns}u + ${column}`);
-    inner.keep(root, { linear }, lanes === 1 ? 'sum' : `sum.${'xyzw'[lane] ?? 'x'}`);
+    inner.keep(root, { linear }, laneOf(product, 'sum', lane));
     storeElements(scope, values, roots, linear, inner);
     each.line(`${inner.text}\n}`);
   }

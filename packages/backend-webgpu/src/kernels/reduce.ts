@@ -9,7 +9,9 @@ export type ReduceInstruction = Extract<Instruction, { op: 'sum' | 'max' | 'argM
 
 const threads = 256;
 /** If neighbouring outputs are sums of neighbouring terms, one group makes this many outputs. */
-const columnsTogether = 16;
+const columnsTogether = 8;
+/** A thread reads this many terms before it adds them up, because each read takes long. */
+const readTogether = 4;
 /** This many terms are summed before they are added to the total, which loses fewer digits that way. */
 const blockTerms = 32;
 /** Reductions of fewer terms are made by one thread each. */
@@ -83,12 +85,23 @@ export function reduce(
       const { names, declare, add, block, end, merge } = fold(emitter, dtype);
       declare();
       const at = emitter.fresh();
-      const inner = emitter.inner();
-      add(inner, termOf(inner, linear, at), at);
-      block(inner, `${at} / ${parts}u`);
-      emitter.line(
-        `for (var ${at} = thread.y; ${at} < ${terms}u; ${at} += ${parts}u) {\n${inner.text}\n}`,
-      );
+      emitter.line(`var ${at} = thread.y;`);
+      const loop = (count: number): void => {
+        const inner = emitter.inner();
+        const places = Array.from({ length: count }, (_, i) =>
+          i === 0 ? at : inner.let(`${at} + ${i * parts}u`),
+        );
+        const read = places.map((place) => termOf(inner, linear, place));
+        for (const [i, place] of places.entries()) {
+          add(inner, read[i] ?? '', place);
+          block(inner, `${place} / ${parts}u`);
+        }
+        const last = count === 1 ? at : `${at} + ${(count - 1) * parts}u`;
+        const step = `${at} += ${count * parts}u`;
+        emitter.line(`for (; ${last} < ${terms}u; ${step}) {\n${inner.text}\n}`);
+      };
+      if (terms >= readTogether * parts) loop(readTogether);
+      if (terms % (readTogether * parts) !== 0) loop(1);
       end(emitter);
       emitter.line(`partial[slot] = ${names.value};`);
       if (instruction.op === 'argMax') emitter.line(`places[slot] = ${names.place};`);

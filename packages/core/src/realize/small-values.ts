@@ -13,9 +13,10 @@ const mostValues = 1024;
 
 const { smallValues: values } = rankState;
 
-/** Remembers a value that the program made, if it is small. */
+/** Remembers a value that the program made, if it is small. No step makes a value without inputs unreadable. */
 export function noteValue(node: Node): void {
   if (currentScope().isInLibrary || node.value !== null || node.op === 'assign') return;
+  if (node.inputs.length === 0) return;
   if (node.rowCount !== null || elementCount(node.shape) > smallElements) return;
   values.add(node);
   const [oldest] = values;

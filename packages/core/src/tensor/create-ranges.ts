@@ -2,7 +2,7 @@ import { kindOf } from '../dtype.ts';
 import { requireDTypeName } from '../dtype-name.ts';
 import { cast, equal, offset, scale } from '../graph/build/elementwise.ts';
 import { iota } from '../graph/build/leaf.ts';
-import { composed } from '../realize/small-values.ts';
+import { composed, withoutValues } from '../realize/small-values.ts';
 import { formatShape } from '../shape.ts';
 import { checkOptions } from '../spec/check-options.ts';
 import type { DType } from '../spec/dtype.ts';
@@ -65,7 +65,12 @@ export function arange(first: number, second?: number, step = 1, dtype?: DType):
   const length = Math.ceil((end - start) / step);
   if (step === 0 || length < 0) throw wrongWay(range);
   if (isWhole && type === 'i32') {
-    return new Tensor(offset(scale(iota([length], 0), step), start));
+    // Any step or program can compute a range again.
+    return withoutValues(() => {
+      const counted = iota([length], 0);
+      const scaled = step === 1 ? counted : scale(counted, step);
+      return new Tensor(start === 0 ? scaled : offset(scaled, start));
+    });
   }
   return numbersOf(
     Array.from({ length }, (_, i) => start + i * step),
