@@ -3,7 +3,7 @@ import { create } from 'webgpu';
 import type { Bench } from './bench.ts';
 import { chosenOf } from './chosen.ts';
 import { gpuPeak } from './gpu-peak.ts';
-import { pageModels } from './page-models.ts';
+import { gpuModels } from './page-models.ts';
 import { ours } from './page-ours.ts';
 import {
   type PageContestant,
@@ -86,7 +86,7 @@ export const webgpu: Bench = {
 
     const training = [];
     const stepOf = rowsOf(contestants, mostMs);
-    for (const model of parts.includes('training') ? pageModels : []) {
+    for (const model of parts.includes('training') ? gpuModels : []) {
       const tokens = model.kind === 'gpt' ? model.batch * model.context : model.batch;
       const figures = await stepOf({ kind: 'train', model, runs: MOST_RUNS }, termsOf(model));
       training.push({ model: model.name, ...Object.fromEntries(figures) });
@@ -114,7 +114,7 @@ export const webgpu: Bench = {
 };
 
 /** Returns the number of products of a step, to compare models with each other. */
-function termsOf(model: (typeof pageModels)[number]): number {
+function termsOf(model: (typeof gpuModels)[number]): number {
   if (model.kind === 'gpt')
     return model.batch * model.context * model.layers * model.channels ** 2 * 12;
   const products = model.widths.slice(1).map((to, index) => to * (model.widths[index] ?? 0));

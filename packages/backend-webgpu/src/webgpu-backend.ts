@@ -77,6 +77,11 @@ export class WebGpuBackend implements Backend {
     return this.#session.compiledPipelines;
   }
 
+  /** The number of bind groups that were made so far. Steps with buffers that were bound before need no more. */
+  get bindGroups(): number {
+    return this.#session.bindGroups;
+  }
+
   /** The number of submissions to the device so far. A program is one submission, or several if it takes long. */
   get submissions(): number {
     return this.#session.submissions;

@@ -7,7 +7,8 @@ import { setRank } from '../src/rank.ts';
 import { collect } from '../src/realize/collect.ts';
 import { smallElements } from '../src/realize/small-values.ts';
 import { TensorStateError } from '../src/spec/errors.ts';
-import { fromData, tensor } from '../src/tensor/create.ts';
+import { fromData, full, tensor } from '../src/tensor/create.ts';
+import { arange } from '../src/tensor/create-ranges.ts';
 import type { Tensor } from '../src/tensor/tensor.ts';
 import { statistics } from '../src/timeline.ts';
 
@@ -56,6 +57,27 @@ describe('a training step computes what a program may want to know of it', () =>
     'f32',
   );
   const y = tensor([0, 2, 1, 2], 'i32');
+
+  it('but no range or constant, which can be computed at any time', async () => {
+    const device = interpreter();
+    const outputs: number[] = [];
+    const compile = device.compile.bind(device);
+    device.compile = (program) => {
+      outputs.push(program.outputs.length);
+      return compile(program);
+    };
+    setRank({ device });
+    const weight = tensor([1, 2, 3, 4]).makeResident();
+    const [range, halves, own] = [arange(1, 9, 2), full([4], 0.5), weight.sum()];
+    weight.assign(weight.mul(2));
+    await weight.realize();
+    // The outputs are the sum and the doubled weight.
+    expect(outputs).toEqual([2]);
+    expect(await own.item()).toBe(10);
+    expect(outputs).toEqual([2]);
+    expect([...(await range.data())]).toEqual([1, 3, 5, 7]);
+    expect([...(await halves.data())]).toEqual([0.5, 0.5, 0.5, 0.5]);
+  });
 
   it('each once, also what the step is asked for, and nothing of what functions of the library make on the way', async () => {
     const device = interpreter();

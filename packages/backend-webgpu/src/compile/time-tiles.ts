@@ -22,10 +22,14 @@ export interface PairTimes<Pair> {
 /** More and more runs are waited for together until they take this long, because waiting itself takes time. */
 const leastMs = 4;
 const mostTogether = 64;
-/** How often each product is measured. A device needs some time until it computes at its full speed. */
-const rounds = 4;
+/** How often each product is measured after all tiles were tried. */
+const rounds = 3;
 /** Once two tiles were tried and this much time has passed, compilation included, no further tile is tried. */
 const mostMs = 1500;
+/** How long a device computes before it is measured, because an idle one has a lower clock. */
+const warmUpMs = 250;
+/** After this much time no further round begins. */
+const mostRoundsMs = 1000;
 
 /**
  * Measures pairs of products, one for each tile. They take turns, so that a device that becomes faster meanwhile does
@@ -35,17 +39,20 @@ export async function timeTiles<Pair extends TimedPair>(
   pairs: readonly Pair[],
 ): Promise<PairTimes<Pair>[]> {
   const start = performance.now();
-  const isLate = (): boolean => performance.now() - start > mostMs;
   const measured: { readonly pair: Pair; readonly many: Stopwatch; readonly few: Stopwatch }[] = [];
   for (const pair of pairs) {
-    if (measured.length >= 2 && isLate()) break;
+    if (measured.length >= 2 && performance.now() - start > mostMs) break;
     await Promise.all([pair.many.compile(), pair.few.compile()]);
     const [many, few] = [new Stopwatch(pair.many), new Stopwatch(pair.few)];
     await many.begin();
     await few.begin();
     measured.push({ pair, many, few });
   }
-  for (let round = 1; round < rounds && !isLate(); round++) {
+  const tried = performance.now();
+  const [first] = measured;
+  while (first !== undefined && performance.now() - tried < warmUpMs) await first.many.measure();
+  for (let round = 0; round < rounds; round++) {
+    if (performance.now() - tried > mostRoundsMs) break;
     for (const { many, few } of measured) {
       await many.measure();
       await few.measure();

@@ -10,7 +10,8 @@ const lanes = 64;
 
 /**
  * Running sums, with a thread for each line. The result has to be as exact as in f64, so what an addition rounds away
- * is added to the next term.
+ * is added to the next term. A compiler may take that for 0, as it is for exact numbers. So each total takes a bit from
+ * a number of which only the host knows that it is less than 2³¹.
  */
 export function cumsum(
   values: Values,
@@ -41,7 +42,8 @@ export function cumsum(
       const dims = kept.with(dim, at);
       const term = inner.value(inputAt(instruction, 0), { dims });
       if (dtype === 'f32') {
-        inner.line(`let total = sum + ${term};`);
+        const bits = `bitcast<u32>(sum + ${term})`;
+        inner.line(`let total = f32_of_bits(${bits} ^ (${number(0)} >> 31u));`);
         inner.line(
           `let error = select((${term} - total) + sum, (sum - total) + ${term}, abs(sum) >= abs(${term}));`,
         );

@@ -102,23 +102,13 @@ interface Walk {
   readonly tile: number;
 }
 
-/** A row that a thread meets: its number, its features, and a condition that there is such a row. */
-export interface MetRow {
-  readonly row: string;
-  readonly exists: string;
-  readonly features: readonly Features[];
-}
-
-/** A thread meets up to this many rows at a time, because computing a score takes long, and several do not take longer. */
-const mostTogether = 4;
-
-/** Visits the rows of one head in order. `write` is given several of them at a time. */
+/** Visits the rows of one head, one after the other. `write` is given the number of a row and its features. */
 export function forEachRow(
   emitter: Emitter,
   tiles: readonly RowTile[],
   head: readonly string[],
   { from, to, rows, tile }: Walk,
-  write: (inner: Emitter, met: readonly MetRow[]) => void,
+  write: (inner: Emitter, row: string, features: readonly Features[]) => void,
 ): void {
   const [start, at] = [emitter.fresh(), emitter.fresh()];
   const loop = emitter.inner();
@@ -142,29 +132,22 @@ export function forEachRow(
   }
   loop.line('workgroupBarrier();');
   const inner = loop.inner();
-  const together = Math.min(tile, mostTogether);
-  const met = Array.from({ length: together }, (_, number): MetRow => {
-    const place = number === 0 ? at : inner.let(`${at} + ${number}u`);
-    const row = inner.let(`${start} + ${place}`);
-    const features = tiles.map(({ name, width }) => {
-      const vectors = Math.ceil(width / 4);
-      return Array.from({ length: vectors }, (_unused, i) =>
-        inner.let(`${name}[${place} * ${vectors}u + ${i}u]`),
-      );
-    });
-    return { row, exists: rows % together === 0 ? 'true' : `${row} < ${rows}u`, features };
+  const row = inner.let(`${start} + ${at}`);
+  const features = tiles.map(({ name, width }) => {
+    const vectors = Math.ceil(width / 4);
+    return Array.from({ length: vectors }, (_, i) =>
+      inner.let(`${name}[${at} * ${vectors}u + ${i}u]`),
+    );
   });
-  write(inner, met);
+  write(inner, row, features);
   const last = loop.let(`min(${tile}u, ${rows}u - min(${start}, ${rows}u))`);
-  loop.line(`for (var ${at} = 0u; ${at} < ${last}; ${at} += ${together}u) {\n${inner.text}\n}`);
+  loop.line(`for (var ${at} = 0u; ${at} < ${last}; ${at}++) {\n${inner.text}\n}`);
   emitter.line(
     `for (var ${start} = ${from}; ${start} < ${to}; ${start} += ${tile}u) {\n${loop.text}\n}`,
   );
 }
 
 interface Meeting {
-  /** A condition that there is such a row. */
-  readonly exists: string;
   readonly shape: AttentionShape;
   /** The item of the batch and the head of the query. */
   readonly own: readonly [string, string];
@@ -174,21 +157,20 @@ interface Meeting {
   readonly k: Features;
 }
 
-/** The names of the score of a query and a key, and of whether the query sees the key. */
+/** The score of a query and a key, and whether the query sees the key. Both are expressions. */
 export function scoreOf(
   emitter: Emitter,
-  { exists, shape, own, query, key, q, k }: Meeting,
+  { shape, own, query, key, q, k }: Meeting,
 ): { readonly value: string; readonly isSeen: string } {
   const { mask, causal } = shape;
   const product = q.map((part, i) => `dot(${part}, ${k[i] ?? 'vec4<f32>(0)'})`).join(' + ');
   const score = emitter.let(`(${product}) * ${Math.fround(shape.scale)}f`);
-  const seen = (condition: string): string => emitter.let(`(${exists}) & (${condition})`);
-  if (mask === null) return { value: score, isSeen: seen(causal ? `${key} <= ${query}` : 'true') };
+  if (mask === null) return { value: score, isSeen: causal ? `${key} <= ${query}` : 'true' };
   const place = [...own, query, key].map((at, dim) => (mask.sizes[dim] === 1 ? '0u' : at));
   const added = emitter.value(mask.id, { dims: place });
   return {
     value: emitter.let(`${score} + ${added}`),
-    isSeen: seen(`bitcast<u32>(${added}) != 0xff800000u`),
+    isSeen: `bitcast<u32>(${added}) != 0xff800000u`,
   };
 }
 

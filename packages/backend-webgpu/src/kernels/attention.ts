@@ -93,9 +93,7 @@ interface Own {
 /** The number of rows of both tiles that fit into the workgroup memory that every device has. */
 function tileOf({ width, valueWidth }: AttentionShape): number {
   const bytes = 16 * (Math.ceil(width / 4) + Math.ceil(valueWidth / 4));
-  const most = Math.max(1, Math.min(16, Math.floor(16_384 / bytes)));
-  // Rows are met in fours.
-  return most < 4 ? most : most - (most % 4);
+  return Math.max(1, Math.min(16, Math.floor(16_384 / bytes)));
 }
 
 /** The item and the head of a query (`own`), and of the keys that it meets (`met`). */
@@ -129,31 +127,19 @@ function forward({ scope, instruction, shape, roots, tile }: Written, place: Own
   if (isWhole)
     tiles.push({ name: 'second_tile', id: inputAt(instruction, 2), width: shape.valueWidth });
   const walk = { from: '0u', to: lastKey(shape, place.first), rows: shape.keys, tile };
-  forEachRow(emitter, tiles, met, walk, (inner, rows) => {
-    const scores = rows.map(({ row: key, exists, features: [k = []] }) =>
-      scoreOf(inner, { exists, shape, own, query: place.valid, key, q, k }),
-    );
-    const peak = scores
-      .map(({ value, isSeen }) => `select(${lowest}, ${value}, ${isSeen})`)
-      .reduce((a, b) => `max(${a}, ${b})`);
-    const greatest = inner.let(peak);
-    inner.line(`if (${greatest} > ${largest}) {`);
-    const shrunk = inner.fresh();
-    inner.line(`let ${shrunk} = exp_of(${largest} - ${greatest});`);
+  forEachRow(emitter, tiles, met, walk, (inner, key, [k = [], v = []]) => {
+    const score = scoreOf(inner, { shape, own, query: place.valid, key, q, k });
+    const [power, shrunk] = [inner.fresh(), inner.fresh()];
+    inner.line(`if (${score.isSeen}) {`);
+    inner.line(`if (${score.value} > ${largest}) {`);
+    inner.line(`let ${shrunk} = exp_of(${largest} - ${score.value});`);
     inner.line(`${sum} *= ${shrunk};`);
     for (const part of y) inner.line(`${part} *= ${shrunk};`);
-    inner.line(`${largest} = ${greatest};\n}`);
-    const powers = scores.map(({ value }) => {
-      const power = inner.fresh();
-      inner.line(`let ${power} = exp_of(${value} - ${largest});`);
-      return power;
-    });
-    for (const [number, { isSeen }] of scores.entries()) {
-      const power = powers[number] ?? '';
-      inner.line(`if (${isSeen}) {\n${sum} += ${power};`);
-      accumulate(inner, y, power, rows[number]?.features[1] ?? []);
-      inner.line('}');
-    }
+    inner.line(`${largest} = ${score.value};\n}`);
+    inner.line(`let ${power} = exp_of(${score.value} - ${largest});`);
+    inner.line(`${sum} += ${power};`);
+    accumulate(inner, y, power, v);
+    inner.line('}');
   });
   emitter.line(`if (${place.row} < ${shape.queries}u) {`);
   const stored = emitter.inner();
@@ -213,19 +199,18 @@ function ofQueries({ scope, instruction, shape, roots, tile }: Written, place: O
     { name: 'second_tile', id: inputAt(instruction, 2), width: shape.valueWidth },
   ];
   const walk = { from: '0u', to: lastKey(shape, place.first), rows: shape.keys, tile };
-  forEachRow(emitter, tiles, met, walk, (inner, rows) => {
-    const slopes = rows.map(({ row: key, exists, features: [k = [], v = []] }) => {
-      const score = scoreOf(inner, { exists, shape, own, query: place.valid, key, q, k });
-      const owed = dot(inner, dy, v);
-      const numbers = { logSum: logSum ?? '', delta: delta ?? '', owed };
-      const { slope } = slopeOf(inner, score.value, numbers);
-      return { isSeen: score.isSeen, slope, k };
+  forEachRow(emitter, tiles, met, walk, (inner, key, [k = [], v = []]) => {
+    const score = scoreOf(inner, { shape, own, query: place.valid, key, q, k });
+    inner.line(`if (${score.isSeen}) {`);
+    const seen = inner.inner();
+    const owed = dot(seen, dy, v);
+    const { slope } = slopeOf(seen, score.value, {
+      logSum: logSum ?? '',
+      delta: delta ?? '',
+      owed,
     });
-    for (const { isSeen, slope, k } of slopes) {
-      inner.line(`if (${isSeen}) {`);
-      accumulate(inner, dq, slope, k);
-      inner.line('}');
-    }
+    accumulate(seen, dq, slope, k);
+    inner.line(`${seen.text}\n}`);
   });
   emitter.line(`if (${place.row} < ${shape.queries}u) {`);
   const stored = emitter.inner();
@@ -266,22 +251,19 @@ function ofKeys({ scope, instruction, shape, roots, tile }: Written, place: Own)
   // Queries before the first key of a group do not see any of its keys.
   const from = causal ? `${place.first} / ${tile}u * ${tile}u` : '0u';
   const walk = { from, to: `${queries}u`, rows: queries, tile };
-  forEachRow(loop, tiles, own, walk, (inner, rows) => {
-    const slopes = rows.map(({ row: query, exists, features: [q = [], dy = []] }) => {
-      const score = scoreOf(inner, { exists, shape, own, query, key: place.valid, q, k });
-      const [logSum, delta] = [4, 5].map((i) =>
-        inner.value(inputAt(instruction, i), { dims: [...own, query] }),
-      );
-      const owed = dot(inner, v, dy);
-      const numbers = { logSum: logSum ?? '', delta: delta ?? '', owed };
-      return { isSeen: score.isSeen, ...slopeOf(inner, score.value, numbers), q, dy };
-    });
-    for (const { isSeen, slope, weight, q, dy } of slopes) {
-      inner.line(`if (${isSeen}) {`);
-      accumulate(inner, dk, slope, q);
-      accumulate(inner, dv, weight, dy);
-      inner.line('}');
-    }
+  forEachRow(loop, tiles, own, walk, (inner, query, [q = [], dy = []]) => {
+    const score = scoreOf(inner, { shape, own, query, key: place.valid, q, k });
+    inner.line(`if (${score.isSeen}) {`);
+    const seen = inner.inner();
+    const [logSum, delta] = [4, 5].map((i) =>
+      seen.value(inputAt(instruction, i), { dims: [...own, query] }),
+    );
+    const owed = dot(seen, v, dy);
+    const numbers = { logSum: logSum ?? '', delta: delta ?? '', owed };
+    const { weight, slope } = slopeOf(seen, score.value, numbers);
+    accumulate(seen, dk, slope, q);
+    accumulate(seen, dv, weight, dy);
+    inner.line(`${seen.text}\n}`);
   });
   emitter.line(
     `for (var ${round} = 0u; ${round} < ${items * perGroup}u; ${round}++) {\n${loop.text}\n}`,

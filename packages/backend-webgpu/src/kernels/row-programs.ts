@@ -114,7 +114,7 @@ function rootMeanSquared({ emitter, width, eps, input, fold }: RowScope): Normal
 }
 
 function inverseRoot(emitter: Emitter, squares: string, width: number, eps: number): string {
-  return emitter.let(`1.0 / square_root_of(${squares} / ${width}f + ${Math.fround(eps)}f)`);
+  return emitter.let(`inverse_root_of(${squares} / ${width}f + ${Math.fround(eps)}f)`);
 }
 
 /** The gradient of a norm's input. Its inputs are x, weight, dy. */

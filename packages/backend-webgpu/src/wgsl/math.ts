@@ -31,6 +31,14 @@ fn square_root_of(x: f32) -> f32 {
   if (y == 0.0 || is_infinite(y)) { return y; }
   return 0.5 * (y + x / y);
 }`,
+  /** So may WGSL's inverse square root. One step of Newton's method corrects it. */
+  inverse_root_of: `
+fn inverse_root_of(x: f32) -> f32 {
+  if (x == 0.0) { return f32_of_bits(0x7f800000u); }
+  let y = inverseSqrt(x);
+  if (is_infinite(x) || is_infinite(y)) { return y; }
+  return fma(0.5 * y, fma(-x * y, y, 1.0), y);
+}`,
   sign_of: `
 fn sign_of(x: f32) -> f32 {
   if (is_nan(x)) { return 0.0; }
