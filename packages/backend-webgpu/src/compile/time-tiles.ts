@@ -50,7 +50,8 @@ export async function timeTiles<Pair extends TimedPair>(
   }
   const tried = performance.now();
   const [first] = measured;
-  while (first !== undefined && performance.now() - tried < warmUpMs) await first.many.measure();
+  if (first === undefined) return [];
+  while (performance.now() - tried < warmUpMs) await first.many.measure();
   for (let round = 0; round < rounds; round++) {
     if (performance.now() - tried > mostRoundsMs) break;
     for (const { many, few } of measured) {
