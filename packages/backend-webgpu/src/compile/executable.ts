@@ -45,6 +45,8 @@ interface Bound extends BoundProgram {
   readonly gathered: readonly Located[];
   /** Settles when the device has accepted the bind groups. */
   readonly accepted: Promise<void>;
+  /** The memory on the device for the parameters of the dispatches. Sets of buffers share it. */
+  readonly parameterBuffer: GPUBuffer;
   /** Whether a run has used these dispatches. */
   hasRun: boolean;
 }
@@ -176,11 +178,9 @@ export class GpuExecutable implements Executable {
     onComputed: RunOptions['onComputed'],
   ): Promise<Int32Array> | undefined {
     const { device, workLimit } = this.#session;
-    if (this.#written !== bound.parameters) {
-      if (this.#parameters !== undefined)
-        device.queue.writeBuffer(this.#parameters, 0, bound.parameters);
-      this.#written = bound.parameters;
-    }
+    if (this.#written !== bound.parameters)
+      device.queue.writeBuffer(bound.parameterBuffer, 0, bound.parameters);
+    this.#written = bound.parameters;
     const needed = bound.dispatches.filter(
       ({ check }) => check === undefined || !proven.has(check),
     );
@@ -303,8 +303,8 @@ export class GpuExecutable implements Executable {
       const input = inputs[id];
       return input === undefined ? [] : [{ memory: input.memory, byteOffset: input.byteOffset }];
     });
-    const made = { ...result, key, workLimit, parts, gathered, accepted, hasRun: false };
-    return this.#keep(made, known);
+    const made = { ...result, key, workLimit, parts, gathered, parameterBuffer, accepted };
+    return this.#keep({ ...made, hasRun: false }, known);
   }
 
   /** Puts dispatches before all others that are kept, and forgets those that they replace, or the oldest. */
