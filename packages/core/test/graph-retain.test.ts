@@ -22,6 +22,19 @@ function leaf(length: number): Tensor {
   ).makeResident();
 }
 
+/** Has this rank compute on a device that notes how many outputs each compiled program has. */
+function countOutputs(): readonly number[] {
+  const device = interpreter();
+  const outputs: number[] = [];
+  const compile = device.compile.bind(device);
+  device.compile = (program) => {
+    outputs.push(program.outputs.length);
+    return compile(program);
+  };
+  setRank({ device });
+  return outputs;
+}
+
 describe('a value written before an update', () => {
   it('is read after it, with what it was before, where it is small', async () => {
     const weight = tensor([1, 2, 3]).makeResident();
@@ -59,14 +72,7 @@ describe('a training step computes what a program may want to know of it', () =>
   const y = tensor([0, 2, 1, 2], 'i32');
 
   it('but no range or constant, which can be computed at any time', async () => {
-    const device = interpreter();
-    const outputs: number[] = [];
-    const compile = device.compile.bind(device);
-    device.compile = (program) => {
-      outputs.push(program.outputs.length);
-      return compile(program);
-    };
-    setRank({ device });
+    const outputs = countOutputs();
     const weight = tensor([1, 2, 3, 4]).makeResident();
     const [range, halves, own] = [arange(1, 9, 2), full([4], 0.5), weight.sum()];
     weight.assign(weight.mul(2));
@@ -80,14 +86,7 @@ describe('a training step computes what a program may want to know of it', () =>
   });
 
   it('each once, also what the step is asked for, and nothing of what functions of the library make on the way', async () => {
-    const device = interpreter();
-    const outputs: number[] = [];
-    const compile = device.compile.bind(device);
-    device.compile = (program) => {
-      outputs.push(program.outputs.length);
-      return compile(program);
-    };
-    setRank({ device });
+    const outputs = countOutputs();
     const layer = new Linear(6, 3);
     const optimizer = new SGD(layer.parameters(), { lr: 0.1 });
     const logits = layer.forward(x);
