@@ -31,13 +31,19 @@ fn square_root_of(x: f32) -> f32 {
   if (y == 0.0 || is_infinite(y)) { return y; }
   return 0.5 * (y + x / y);
 }`,
-  /** So may WGSL's inverse square root. One step of Newton's method corrects it. */
+  /**
+   * So may WGSL's inverse square root. One step of Newton's method corrects it: `error` is 1 - x y², of which `rest` is
+   * what the product x y loses.
+   */
   inverse_root_of: `
 fn inverse_root_of(x: f32) -> f32 {
   if (x == 0.0) { return f32_of_bits(0x7f800000u); }
   let y = inverseSqrt(x);
   if (is_infinite(x) || is_infinite(y)) { return y; }
-  return fma(0.5 * y, fma(-x * y, y, 1.0), y);
+  let product = x * y;
+  let rest = fma(x, y, -product);
+  let error = fma(-product, y, 1.0) - rest * y;
+  return fma(0.5 * y, error, y);
 }`,
   sign_of: `
 fn sign_of(x: f32) -> f32 {
