@@ -30,6 +30,24 @@ export const published: readonly PublishedFigure[] = [
     date: '2026-11-25',
   },
   {
+    what: 'product',
+    by: 'Shardwise, WebGPU in Node, an H100',
+    figures: ['1342', '7670', '21262'],
+    date: '2026-11-27',
+  },
+  {
+    what: 'product',
+    by: 'jax-js 0.1.25, WebGPU in Node, an H100',
+    figures: ['47', '335', '2822'],
+    date: '2026-11-27',
+  },
+  {
+    what: 'product',
+    by: 'TensorFlow.js 4.22, WebGPU in Node, an H100',
+    figures: ['746', '4881', '12558'],
+    date: '2026-11-27',
+  },
+  {
     what: 'training',
     by: 'Shardwise in a page of Chromium, one rank on an EPYC (Zen 5)',
     figures: ['2808'],
@@ -52,6 +70,24 @@ export const published: readonly PublishedFigure[] = [
     by: 'TensorFlow.js 4.22, WebAssembly, one thread of an EPYC (Zen 5)',
     figures: ['', '8049'],
     date: '2026-11-25',
+  },
+  {
+    what: 'training',
+    by: 'Shardwise, WebGPU in Node, an H100',
+    figures: ['134843', '7.6'],
+    date: '2026-11-27',
+  },
+  {
+    what: 'training',
+    by: 'jax-js 0.1.25, WebGPU in Node, an H100',
+    figures: ['', '126.6'],
+    date: '2026-11-27',
+  },
+  {
+    what: 'training',
+    by: 'TensorFlow.js 4.22, WebGPU in Node, an H100',
+    figures: ['', '765.3'],
+    date: '2026-11-27',
   },
   {
     what: 'training',
