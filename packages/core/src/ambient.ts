@@ -4,9 +4,8 @@ import type { KeepPart } from './nn/initial-part.ts';
 import type { RandomStreams } from './random/random-streams.ts';
 import type { PendingWork, UpdateGroup } from './realize/pending-work.ts';
 import type { Session } from './realize/session.ts';
-import { describeValue } from './spec/describe-value.ts';
 import type { HalfDType } from './spec/dtype.ts';
-import { ConfigError } from './spec/errors.ts';
+import { ConfigError, describeValue } from './spec/errors.ts';
 import type { ProcessGroup } from './spec/process-group.ts';
 import type { Statistics, TimelineEvent, VaryingSize } from './timeline-event.ts';
 

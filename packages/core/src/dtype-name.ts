@@ -1,6 +1,5 @@
-import { describeValue } from './spec/describe-value.ts';
 import { type DType, dtypeNames, isDType } from './spec/dtype.ts';
-import { DTypeError } from './spec/errors.ts';
+import { describeValue, DTypeError } from './spec/errors.ts';
 
 /** The names that other libraries use for dtypes. */
 const others: Readonly<Record<string, DType>> = {

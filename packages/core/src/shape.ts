@@ -1,6 +1,5 @@
-import { describeValue } from './spec/describe-value.ts';
 import type { Shape } from './spec/dtype.ts';
-import { ShapeError } from './spec/errors.ts';
+import { describeValue, ShapeError } from './spec/errors.ts';
 
 /** The number of elements. It is 1 for a scalar. */
 export function elementCount(shape: Shape): number {

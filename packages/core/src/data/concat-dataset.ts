@@ -1,5 +1,4 @@
-import { describeValue } from '../spec/describe-value.ts';
-import { ConfigError } from '../spec/errors.ts';
+import { ConfigError, describeValue } from '../spec/errors.ts';
 import { checkIndex, type Dataset } from './dataset.ts';
 import type { ArrayTree } from './nd-array.ts';
 

@@ -1,5 +1,5 @@
 import { elementCount, formatShape } from '../shape.ts';
-import { describeValue } from '../spec/describe-value.ts';
+import { describeValue } from '../spec/errors.ts';
 import { isDType } from '../spec/dtype.ts';
 import { type HostData, holds } from '../tensor/host-data.ts';
 import { Tensor } from '../tensor/tensor.ts';

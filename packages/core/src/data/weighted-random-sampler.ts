@@ -1,7 +1,6 @@
 import { Generator } from '../random/generator.ts';
 import { checkOptions } from '../spec/check-options.ts';
-import { describeValue } from '../spec/describe-value.ts';
-import { ConfigError } from '../spec/errors.ts';
+import { ConfigError, describeValue } from '../spec/errors.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 import { checkInteger } from './check-integer.ts';

@@ -1,6 +1,5 @@
-import { describeValue } from '../spec/describe-value.ts';
 import type { DType } from '../spec/dtype.ts';
-import { DTypeError } from '../spec/errors.ts';
+import { describeValue, DTypeError } from '../spec/errors.ts';
 
 /** The least and the largest element. For i64 they are those that a JavaScript number represents exactly. */
 const ranges: Readonly<Partial<Record<DType, readonly [number, number]>>> = {

@@ -26,7 +26,7 @@ export function checkNotUpdated(reader: Node, input: Node): void {
       asked: `${reader.op}${placeOf(reader.site)}, of a tensor of shape ${formatShape(input.shape)}`,
       found:
         'the tensor was updated in place after the expression was written and before it was computed',
-      todo: 'Call retain() on the expression so that the run of the update computes it too, or write it after the update',
+      todo: 'Call retain() on the expression, so that the update computes it too, or write it after the update',
     },
     { op: reader.op, shape: input.shape },
   );

@@ -1,7 +1,7 @@
 import { memberKindOf } from '../member-brand.ts';
-import { describeValue } from '../spec/describe-value.ts';
+import { describeValue } from '../spec/errors.ts';
 import { Tensor } from '../tensor/tensor.ts';
-import { BufferTensor, Parameter } from './parameter.ts';
+import { isOwnedTensor, Parameter } from './parameter.ts';
 
 /** A value that looks like a member of a module, but is not found as one. */
 export interface HiddenMember {
@@ -41,11 +41,11 @@ function hiddenIn(
   if (kind !== null) {
     const isMember = inside === '' || !(kind === 'module' || isOwnedTensor(value));
     if (isMember || isFound(value)) return undefined;
-    const todo =
-      kind === 'module'
-        ? 'Put it into a field of its own, or into a ModuleList'
-        : 'Put it into a field of its own';
-    return { what: `${describeValue(value)}${inside}`, todo };
+    const list = kind === 'module' ? ', or into a ModuleList' : '';
+    return {
+      what: `${describeValue(value)}${inside}`,
+      todo: `Put it into a field of its own${list}`,
+    };
   }
   if (depth === mostDepth) return undefined;
   for (const item of itemsOf(value)) {
@@ -53,10 +53,6 @@ function hiddenIn(
     if (hidden !== undefined) return hidden;
   }
   return undefined;
-}
-
-function isOwnedTensor(value: object): boolean {
-  return value instanceof Parameter || value instanceof BufferTensor;
 }
 
 /** Whether a value is a leaf that trains. Tensors that are computed from such leaves do not count. */

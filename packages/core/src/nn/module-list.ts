@@ -1,5 +1,4 @@
-import { describeValue } from '../spec/describe-value.ts';
-import { ConfigError } from '../spec/errors.ts';
+import { ConfigError, describeValue } from '../spec/errors.ts';
 import { Module, type Named } from './module.ts';
 
 /** A list of modules, named 0, 1, …. */

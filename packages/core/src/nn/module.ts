@@ -10,7 +10,7 @@ import { type ForwardHook, ForwardHooks, type ForwardPreHook } from './forward-h
 import { constructions } from './construction/constructions.ts';
 import { hiddenMember } from './hidden-member.ts';
 import { hiddenError, missingError } from './member-errors.ts';
-import { BufferTensor, Parameter } from './parameter.ts';
+import { BufferTensor, isOwnedTensor, Parameter } from './parameter.ts';
 import {
   readStateDict,
   writeStateDict,
@@ -331,10 +331,6 @@ function firstNames<T>(named: Iterable<Named<T>>): Named<T>[] {
 
 function isModule(value: unknown): value is Module {
   return value instanceof Module;
-}
-
-function isOwnedTensor(value: unknown): value is Parameter | BufferTensor {
-  return value instanceof Parameter || value instanceof BufferTensor;
 }
 
 /** Makes a tensor of another dtype with the same values, rounded, and the same options. */

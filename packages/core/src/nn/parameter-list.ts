@@ -1,5 +1,4 @@
-import { describeValue } from '../spec/describe-value.ts';
-import { ConfigError } from '../spec/errors.ts';
+import { ConfigError, describeValue } from '../spec/errors.ts';
 import { Module } from './module.ts';
 import { Parameter } from './parameter.ts';
 

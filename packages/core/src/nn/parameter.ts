@@ -152,3 +152,8 @@ function leaf(kind: string, data: HostData, shape: Shape, dtype: DType): Node {
   }
   return inputNode(shape, dtype, { kind: 'host', bytes, owned: true });
 }
+
+/** Whether a value is a tensor that modules own. */
+export function isOwnedTensor(value: unknown): value is Parameter | BufferTensor {
+  return value instanceof Parameter || value instanceof BufferTensor;
+}

@@ -1,8 +1,7 @@
 import { noGrad } from '../graph/create-node.ts';
 import { axisOf } from '../mesh.ts';
 import { currentSession } from '../rank.ts';
-import { describeValue } from '../spec/describe-value.ts';
-import { DataError } from '../spec/errors.ts';
+import { DataError, describeValue } from '../spec/errors.ts';
 import { sumOverAxes } from '../tensor/collectives.ts';
 import { fromData } from '../tensor/create.ts';
 import type { Tensor } from '../tensor/tensor.ts';

@@ -1,7 +1,6 @@
 import { noGrad } from '../graph/create-node.ts';
 import { addPending } from '../realize/pending.ts';
-import { describeValue } from '../spec/describe-value.ts';
-import { ConfigError } from '../spec/errors.ts';
+import { ConfigError, describeValue } from '../spec/errors.ts';
 import { allGather, sumOverAxes } from '../tensor/collectives.ts';
 import { fromData, stack, zeros } from '../tensor/create.ts';
 import type { Tensor } from '../tensor/tensor.ts';

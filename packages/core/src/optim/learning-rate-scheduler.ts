@@ -1,5 +1,4 @@
-import { describeValue } from '../spec/describe-value.ts';
-import { CheckpointError, ConfigError } from '../spec/errors.ts';
+import { CheckpointError, ConfigError, describeValue } from '../spec/errors.ts';
 import * as option from '../spec/option-rules.ts';
 import { requireNoMore } from '../tensor/check-calls.ts';
 import { requireState } from './require-state.ts';

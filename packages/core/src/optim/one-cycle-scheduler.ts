@@ -1,6 +1,5 @@
 import { checkOptions } from '../spec/check-options.ts';
-import { describeValue } from '../spec/describe-value.ts';
-import { CheckpointError, ConfigError } from '../spec/errors.ts';
+import { CheckpointError, ConfigError, describeValue } from '../spec/errors.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 import { withDefaults } from '../spec/with-defaults.ts';

@@ -6,8 +6,13 @@ import { asOneUpdate } from '../realize/pending.ts';
 import { withoutValues } from '../realize/small-values.ts';
 import { arraysOfOnly } from '../serialization/arrays-of-only.ts';
 import type { HostArray, HostArrays } from '../serialization/host-array.ts';
-import { CheckpointError, ConfigError, DTypeError, TensorStateError } from '../spec/errors.ts';
-import { describeValue } from '../spec/describe-value.ts';
+import {
+  CheckpointError,
+  ConfigError,
+  describeValue,
+  DTypeError,
+  TensorStateError,
+} from '../spec/errors.ts';
 import { formatShape } from '../shape.ts';
 import { synchronously } from '../ambient.ts';
 import { keepingIf } from '../tensor/handle.ts';

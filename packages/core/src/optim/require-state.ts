@@ -1,5 +1,4 @@
-import { describeValue } from '../spec/describe-value.ts';
-import { CheckpointError } from '../spec/errors.ts';
+import { CheckpointError, describeValue } from '../spec/errors.ts';
 
 /** Throws CheckpointError for what is no state, such as one that was not saved, or the promise of one. */
 export function requireState(of: string, state: unknown): void {

@@ -41,7 +41,7 @@ export function savedTypeOf(name: string, type: StateType, part: Tensor): SavedT
     {
       asked: `the place of ${name} of shape ${formatShape(type.shape)}`,
       found: `it belongs to a part of shape ${formatShape(part.shape)} of a parameter that ranks share out`,
-      todo: 'Use an optimizer whose states have the shape of the parameter or a layout of their own, or a strategy that does not share out the parameter',
+      todo: 'Use an optimizer whose states have the shape of the parameter or their own layout, or a strategy that keeps parameters whole',
     },
     { name, shape: type.shape, part: part.shape },
   );

@@ -1,6 +1,5 @@
 import { checkOptions } from '../spec/check-options.ts';
-import { describeValue } from '../spec/describe-value.ts';
-import { CheckpointError } from '../spec/errors.ts';
+import { CheckpointError, describeValue } from '../spec/errors.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 import { eachGroup } from './each-group.ts';

@@ -1,5 +1,4 @@
-import { describeValue } from '../spec/describe-value.ts';
-import { ConfigError } from '../spec/errors.ts';
+import { ConfigError, describeValue } from '../spec/errors.ts';
 import { boxMuller16 } from './box-muller.ts';
 import { fusedMultiplyAdd } from './fused-multiply-add.ts';
 import { type GeneratorState, parseGeneratorState } from './generator-state.ts';

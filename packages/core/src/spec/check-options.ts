@@ -1,5 +1,4 @@
-import { describeValue } from './describe-value.ts';
-import { ConfigError } from './errors.ts';
+import { ConfigError, describeValue } from './errors.ts';
 import { nearestName } from './nearest-name.ts';
 import type { OptionRule, OptionRules } from './option-rules.ts';
 

@@ -12,7 +12,6 @@ export * from './strategy.ts';
 export * from './sampler.ts';
 export * from './errors.ts';
 export { checkOptions } from './check-options.ts';
-export * from './describe-value.ts';
 export * from './attention-dims.ts';
 export * from './place-lifetimes.ts';
 export { nextTurn } from './next-turn.ts';

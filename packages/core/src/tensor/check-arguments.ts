@@ -1,8 +1,7 @@
 import { formatShape } from '../shape.ts';
 import { checkByRules, checkOptions } from '../spec/check-options.ts';
-import { describeValue } from '../spec/describe-value.ts';
 import type { Shape } from '../spec/dtype.ts';
-import { ConfigError, DTypeError, ShapeError } from '../spec/errors.ts';
+import { ConfigError, describeValue, DTypeError, ShapeError } from '../spec/errors.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 import type { Node } from '../graph/node.ts';

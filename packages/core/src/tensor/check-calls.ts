@@ -1,6 +1,5 @@
 import { unfit } from '../spec/check-options.ts';
-import { describeValue } from '../spec/describe-value.ts';
-import { ConfigError } from '../spec/errors.ts';
+import { ConfigError, describeValue } from '../spec/errors.ts';
 import { callback, flag, number, required, whole } from '../spec/option-rules.ts';
 import type { OptionRule } from '../spec/option-rules.ts';
 import { requireList, requireTensors } from './check-arguments.ts';

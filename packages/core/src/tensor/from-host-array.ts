@@ -1,9 +1,8 @@
 import { inputNode } from '../graph/create-node.ts';
 import type { HostArray } from '../serialization/host-array.ts';
 import { elementCount, formatShape } from '../shape.ts';
-import { describeValue } from '../spec/describe-value.ts';
 import { dtypes } from '../spec/dtype.ts';
-import { DTypeError, ShapeError } from '../spec/errors.ts';
+import { describeValue, DTypeError, ShapeError } from '../spec/errors.ts';
 import { Tensor } from './tensor.ts';
 
 /**

@@ -1,5 +1,4 @@
-import { describeValue } from '../../spec/describe-value.ts';
-import { ShapeError } from '../../spec/errors.ts';
+import { describeValue, ShapeError } from '../../spec/errors.ts';
 
 /** A range of the elements of a dim, like a slice of Python. */
 export class Slice {
