@@ -79,7 +79,7 @@ export class GpuExecutable implements Executable {
   readonly #outputBytes: readonly number[];
   /** The dispatches for the last sets of buffers, the last one first. */
   #bound: readonly Bound[] = [];
-  /** The dispatches whose parameters are on the device. */
+  /** The parameters that are on the device. */
   #written: BoundProgram['parameters'] | undefined;
   #disposed = false;
 

@@ -112,9 +112,11 @@ export class TunedProducts {
     await probe.timeOf(probeRuns);
     const isQuick = (await probe.timeOf(probeRuns)) / probeRuns < quickMs;
     const many = isQuick ? large : small;
-    const pairs = deviceTiles.map(({ tile }) => {
-      return { tile, many: trialOf(tile, many), few: trialOf(tile, narrow) };
-    });
+    const pairs = deviceTiles.map(({ tile }) => ({
+      tile,
+      many: trialOf(tile, many),
+      few: trialOf(tile, narrow),
+    }));
     // All kernels are compiled in parallel. Whoever measures them hears of a failure.
     for (const trial of trials) trial.compile().catch(() => undefined);
     const times = await timeTiles(pairs);

@@ -28,7 +28,7 @@ export interface Blocks {
 
 /**
  * Tiles consist of blocks of `lanes` by `lanes` elements, and each thread has the same few blocks of every tile. It
- * reads the next ones into registers before it multiplies, so that memory is slow meanwhile.
+ * reads the next ones into registers before it multiplies, so that it does not wait for memory.
  */
 export function blocksOf(product: Product, { thread, first }: GroupPlace): Blocks {
   const { operands, tile, lanes } = product;
