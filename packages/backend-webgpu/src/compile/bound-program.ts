@@ -101,7 +101,7 @@ export function bindProgram({
       const numbers = [...bound.offsets, ...kernel.numbers];
       for (const { first, groups } of divided) {
         const parameterOffset = dispatches.length * stride;
-        parameters.set([...numbers, ...first, ...kernel.groups], parameterOffset / 4);
+        parameters.set([...numbers, ...first, ...kernel.groups, 0], parameterOffset / 4);
         const { check } = kernel;
         dispatches.push({ ...bound, parameterOffset, groups, check, work: share, task });
       }

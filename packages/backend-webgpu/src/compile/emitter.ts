@@ -1,5 +1,5 @@
 import type { Instruction, Shape } from '@shardwise/core/spec';
-import { elementOf, isElementwise } from '../wgsl/elementwise.ts';
+import { elementOf, isElementwise, opaqueIn } from '../wgsl/elementwise.ts';
 import { literal, storageOf } from '../wgsl/registers.ts';
 import { countOf, inputAt, type Values } from './values.ts';
 
@@ -163,7 +163,7 @@ export class Emitter {
     }
     switch (instruction.op) {
       case 'constant':
-        return literal(instruction.params.value, dtype);
+        return opaqueIn(dtype, literal(instruction.params.value, dtype));
       case 'iota':
         return `bitcast<i32>(${this.dims(index, shape)[instruction.params.dim] ?? '0u'})`;
       case 'random': {
@@ -223,7 +223,9 @@ export class Emitter {
   #gelu(instruction: Extract<Instruction, { op: 'gelu' | 'geluGrad' }>, index: Index): string {
     const [x = '', dy = ''] = instruction.inputs.map((id) => this.value(id, index));
     const kind = instruction.params.approximate === 'none' ? 'normal' : 'tanh';
-    return instruction.op === 'gelu' ? `gelu_${kind}(${x})` : `(${dy} * gelu_slope_${kind}(${x}))`;
+    return instruction.op === 'gelu'
+      ? `gelu_${kind}(${x})`
+      : `opaque_of(${dy} * gelu_slope_${kind}(${x}))`;
   }
 
   #pad(instruction: Extract<Instruction, { op: 'pad' }>, index: Index): string {

@@ -11,20 +11,20 @@ export function slotsOf({ reads, writes }: Kernel, guard: number | undefined): r
   return [...new Set([...reads, ...writes, ...(guard === undefined ? [] : [guard])])];
 }
 
-/** How many numbers describe the groups of a dispatch. They come after a kernel's own numbers. */
+/** How many numbers describe the groups of a dispatch. They come after a kernel's own numbers, and before a 0. */
 const rangeNumbers = 6;
 
 /** How many numbers a kernel has as parameters. */
 export function parameterCount(kernel: Kernel, guard: number | undefined): number {
-  return slotsOf(kernel, guard).length + kernel.numbers.length + rangeNumbers;
+  return slotsOf(kernel, guard).length + kernel.numbers.length + rangeNumbers + 1;
 }
 
 /**
  * The WGSL of a kernel. `windows` says for each slot in which bindings it lies. WebGPU lets a dispatch bind a written
  * buffer only once, so slots of one buffer share a binding. A slot that is larger than a binding has several. If the
  * first word of the value `guard` is not 0, the kernel does nothing. The parameters are where each slot begins, in
- * words, then the kernel's own numbers, then the first group of threads of the dispatch, and how many groups the kernel
- * has.
+ * words, then the kernel's own numbers, then the first group of threads of the dispatch, how many groups the kernel has,
+ * and 0.
  */
 export function kernelText(
   values: Values,
@@ -53,8 +53,9 @@ export function kernelText(
     emitter.line(`if (${place(guard).read('0u')} != 0u) { return; }`);
   }
   kernel.body({ emitter, place, number: (i) => number(slots.length + i) });
-  const count = Math.ceil((own + rangeNumbers) / 4);
+  const count = Math.ceil(parameterCount(kernel, guard) / 4);
   const code = `${kernel.shared ?? ''}\n${emitter.text}`;
+  const functions = functionsOf(code);
   return [
     `// ${kernel.label}`,
     ...(/\bf16\b/.test(code) ? ['enable f16;'] : []),
@@ -67,12 +68,18 @@ export function kernelText(
       ),
     ...windows.flatMap((own, slot) => (own.length < 2 ? [] : accessors(slot, own, windowWords))),
     kernel.shared ?? '',
-    functionsOf(code),
+    ...(functions.includes('no_bits()') ? [noBits(number(own + rangeNumbers))] : []),
+    functions,
     `@compute @workgroup_size(${kernel.workgroup.join(', ')})`,
     'fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_id) thread: vec3<u32>) {',
     emitter.text,
     '}',
   ].join('\n');
+}
+
+/** A function that returns the parameter 0, which is no constant for a compiler. */
+function noBits(zero: string): string {
+  return `fn no_bits() -> u32 { return ${zero}; }`;
 }
 
 function placeIn(slot: number, windows: Windows): Place {

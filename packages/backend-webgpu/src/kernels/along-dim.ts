@@ -42,8 +42,7 @@ export function cumsum(
       const dims = kept.with(dim, at);
       const term = inner.value(inputAt(instruction, 0), { dims });
       if (dtype === 'f32') {
-        const bits = `bitcast<u32>(sum + ${term})`;
-        inner.line(`let total = f32_of_bits(${bits} ^ (${number(0)} >> 31u));`);
+        inner.line(`let total = opaque_of(sum + ${term});`);
         inner.line(
           `let error = select((${term} - total) + sum, (sum - total) + ${term}, abs(sum) >= abs(${term}));`,
         );

@@ -35,7 +35,7 @@ type RowProgram = (scope: RowScope) => RowElement;
 export const rowPrograms: Readonly<Record<RowOp, RowProgram>> = {
   softmax: ({ input, fold }) => {
     const { exponential, sum } = exponentials({ input, fold });
-    return (inner, column) => `${exponential(inner, column)} / ${sum}`;
+    return (inner, column) => `quotient_of(${exponential(inner, column)}, ${sum})`;
   },
   logSoftmax: ({ emitter, input, fold }) => {
     const { largest, sum } = exponentials({ input, fold });
@@ -87,7 +87,7 @@ interface Normalised {
 /** Input 0, scaled to mean 0 and variance 1. */
 function standardized({ emitter, width, eps, input, fold }: RowScope): Normalised {
   const sum = fold('sum', (inner, column) => input(0, inner, column));
-  const mean = emitter.let(`${sum} / ${width}f`);
+  const mean = emitter.let(`quotient_of(${sum}, ${width}f)`);
   const centred: RowElement = (inner, column) => inner.let(`${input(0, inner, column)} - ${mean}`);
   const squares = fold('sum', (inner, column) => {
     const difference = centred(inner, column);
@@ -114,7 +114,7 @@ function rootMeanSquared({ emitter, width, eps, input, fold }: RowScope): Normal
 }
 
 function inverseRoot(emitter: Emitter, squares: string, width: number, eps: number): string {
-  return emitter.let(`inverse_root_of(${squares} / ${width}f + ${Math.fround(eps)}f)`);
+  return emitter.let(`inverse_root_of(quotient_of(${squares}, ${width}f) + ${Math.fround(eps)}f)`);
 }
 
 /** The gradient of a norm's input. Its inputs are x, weight, dy. */
@@ -128,8 +128,10 @@ function normGradient(
   const projected = fold('sum', (inner, column) =>
     inner.let(`${weighted(inner, column)} * ${element(inner, column)}`),
   );
-  const projection = emitter.let(`${projected} / ${width}f`);
-  const mean = subtractMean ? emitter.let(`${fold('sum', weighted)} / ${width}f`) : '0.0';
+  const projection = emitter.let(`quotient_of(${projected}, ${width}f)`);
+  const mean = subtractMean
+    ? emitter.let(`quotient_of(${fold('sum', weighted)}, ${width}f)`)
+    : '0.0';
   return (inner, column) =>
     `${inverse} * ((${weighted(inner, column)} - ${element(inner, column)} * ${projection}) - ${mean})`;
 }

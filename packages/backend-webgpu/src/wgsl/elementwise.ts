@@ -18,6 +18,13 @@ const byDType =
   (float: string, integer: Binary): Binary =>
   (a, b, dtype) =>
     isFloat(dtype) ? `${float}(${a}, ${b})` : integer(a, b, dtype);
+/**
+ * A float that a compiler cannot simplify together with others. Compilers assume that no number is NaN or infinite: they
+ * make 0 of x - x and of 0 * x. And they round a * b + c once. So they get to know neither that two numbers are the same,
+ * nor that a number is a constant or a product.
+ */
+export const opaqueIn = (dtype: DType, x: string): string =>
+  isFloat(dtype) ? `opaque_of(${x})` : x;
 const asNumber = (x: string, dtype: DType): string => (dtype === 'bool' ? `select(0, 1, ${x})` : x);
 const compared =
   (operator: string): Binary =>
@@ -59,7 +66,7 @@ type BinaryOp =
   | 'logicalOr';
 
 const unary: Readonly<Record<UnaryOp, Unary>> = {
-  neg: (x) => `(-${x})`,
+  neg: (x, dtype) => `(-${opaqueIn(dtype, x)})`,
   abs: called('abs'),
   sign: (x, dtype) => (isFloat(dtype) ? `sign_of(${x})` : `sign(${x})`),
   exp: called('exp_of'),
@@ -75,15 +82,15 @@ const unary: Readonly<Record<UnaryOp, Unary>> = {
   logicalNot: (x) => `(!${x})`,
   sigmoid: called('sigmoid_of'),
   relu: (x, dtype) => (isFloat(dtype) ? `larger_of(${x}, 0f)` : `max(${x}, 0)`),
-  silu: (x) => `(${x} * sigmoid_of(${x}))`,
+  silu: (x) => `opaque_of(${x} * sigmoid_of(${x}))`,
   softplus: called('softplus_of'),
 };
 
 const binary: Readonly<Record<BinaryOp, Binary>> = {
   add: infix('+'),
-  sub: infix('-'),
-  mul: infix('*'),
-  div: infix('/'),
+  sub: (a, b, dtype) => `(${a} - ${opaqueIn(dtype, b)})`,
+  mul: (a, b, dtype) => opaqueIn(dtype, `(${a} * ${b})`),
+  div: byDType('quotient_of', infix('/')),
   pow: byDType('power_of', (a, b) => `whole_power(${a}, ${b})`),
   maximum: byDType('larger_of', (a, b, dtype) =>
     dtype === 'bool' ? `(${a} || ${b})` : `max(${a}, ${b})`,

@@ -23,17 +23,39 @@ fn f32_of_bits(bits: u32) -> f32 {
   var kept = bits;
   return bitcast<f32>(kept);
 }`,
-  /** WGSL's square root may be off by several units in the last place. One step of Heron's method corrects it. */
+  /** The same number, of which a compiler does not know how it was computed. `no_bits` is 0 in every kernel. */
+  opaque_of: `
+fn opaque_of(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) ^ no_bits()); }`,
+  /**
+   * WGSL's quotient may be off by two units in the last place, so that 6 / 3 is not 2, and may be anything if the
+   * divisor is above 2^126. So both are made smaller, and a step of Newton's method corrects the quotient. The result is
+   * the number that leaves the smaller rest, even if an implementation rounds products in `fma`.
+   */
+  quotient_of: `
+fn quotient_of(a: f32, b: f32) -> f32 {
+  let scale = select(1.0, 0.25, abs(b) > 1e37);
+  let dividend = opaque_of(a * scale);
+  let divisor = opaque_of(b * scale);
+  let first = opaque_of(dividend / divisor);
+  let exponent = bitcast<u32>(first) & 0x7f800000u;
+  if (exponent == 0u || exponent == 0x7f800000u) { return first; }
+  let rest = fma(-first, divisor, dividend);
+  let second = opaque_of(first + rest / divisor);
+  return select(first, second, abs(fma(-second, divisor, dividend)) < abs(rest));
+}`,
+  /** So may WGSL's square root, and it is corrected in the same way. */
   square_root_of: `
 fn square_root_of(x: f32) -> f32 {
   if (is_nan(x) || x < 0.0) { return f32_of_bits(0x7fc00000u); }
-  let y = sqrt(x);
-  if (y == 0.0 || is_infinite(y)) { return y; }
-  return 0.5 * (y + x / y);
+  let first = opaque_of(sqrt(x));
+  if (first == 0.0 || is_infinite(first)) { return first; }
+  let rest = fma(-first, first, x);
+  let second = opaque_of(first + 0.5 * rest / first);
+  return select(first, second, abs(fma(-second, second, x)) < abs(rest));
 }`,
   /**
-   * So may WGSL's inverse square root. One step of Newton's method corrects it: `error` is 1 - x y², of which `rest` is
-   * what the product x y loses.
+   * The same holds for WGSL's inverse square root. In the step of Newton's method, `error` is 1 - x y², of which `rest`
+   * is what the product x y loses.
    */
   inverse_root_of: `
 fn inverse_root_of(x: f32) -> f32 {

@@ -53,7 +53,9 @@ export function log2(x: Node): Node {
   const value = (wide: Node): Node => {
     const rounded = scale(log(wide), Math.LOG2E);
     const whole = roundHalfToEven(rounded);
-    return where(equal(pow(constantLike(wide, 2), whole), wide), whole, rounded);
+    const power = where(equal(pow(constantLike(wide, 2), whole), wide), whole, rounded);
+    // A device may take subnormal numbers for 0, so that they all equal each other.
+    return where(less(abs(sub(rounded, whole)), constantLike(wide, 1e-4)), power, rounded);
   };
   return inFloat(x, (wide) => withSlope(wide, value, (gy, at) => div(gy, scale(at, Math.LN2))));
 }

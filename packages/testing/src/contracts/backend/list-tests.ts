@@ -15,6 +15,7 @@ import type { OpCase, OpCases } from './op-case.ts';
 import { flatMemoryTest, orderTests } from './order-tests.ts';
 import { programTests } from './program-tests.ts';
 import { randomProgramTests, randomSizedProgramTests } from './random-program-tests.ts';
+import { roundingTests } from './rounding-tests.ts';
 import { runCase } from './run-case.ts';
 import { sizedTests } from './sized-tests.ts';
 import { halfProductTests } from './half-product-tests.ts';
@@ -60,6 +61,7 @@ export function listTests<B extends Backend>(options: ListOptions<B> = {}): List
     ...listed('products of 16 bits', halfProductTests()),
     ...listed('indices', indexTests),
     ...listed('program', programTests),
+    ...listed('rounding', roundingTests),
     ...listed('random programs', [...randomProgramTests, ...randomSizedProgramTests]),
     ...listed('sizes', sizedTests),
     ...listed('memory', memoryTests),
