@@ -31,6 +31,18 @@ function clusterOver(remotes: readonly WatchedTransport[]): Cluster {
   return { worlds, transports, groups };
 }
 
+/** Connects ranks of one host, all on this thread. */
+function ranksOfOneHost(size: number): readonly WatchedTransport[] {
+  const world = createThreadsWorld({ size, arenaBytes: 1 << 16 });
+  return createLoopbackTransports(size).map((remote, rank) =>
+    hostedTransport({
+      local: joinThreadsWorld(world, rank),
+      remote,
+      hosts: Array.from({ length: size }, () => 0),
+    }),
+  );
+}
+
 /** Waits for the calls. Returns the error that each one rejects with, as text. */
 function failuresOf(calls: readonly Promise<unknown>[]): Promise<readonly string[]> {
   return Promise.all(
@@ -114,6 +126,36 @@ describe('a hosted transport', () => {
     }
     await Promise.all(early);
     expect(inOrder).toEqual(Array.from({ length: count }, (_, i) => i));
+  });
+
+  it('fails only the messages of a rank that has left', async () => {
+    const [first, second, third] = ranksOfOneHost(3);
+    const byte = (value: number): Uint8Array => Uint8Array.of(value);
+    const unsent = second!.send(0, 2, byte(1));
+    const unreceived = second!.recv(0, 3, byte(0));
+    first!.close();
+    expect(await failuresOf([unsent, unreceived])).toEqual([
+      expect.stringMatching(/rank 0 .*it closed the group before send/),
+      expect.stringMatching(/rank 0 .*it closed the group before recv/),
+    ]);
+    const later = Array.from({ length: 40 }, () => second!.send(0, 5, byte(1)));
+    await failuresOf(later);
+    const received = byte(0);
+    await Promise.all([third!.recv(1, 4, received), second!.send(2, 4, byte(9))]);
+    expect([...received]).toEqual([9]);
+  });
+
+  it('fails messages in the middle of which a rank has left', async () => {
+    const [first, second] = ranksOfOneHost(2);
+    const bytes = (): Uint8Array => new Uint8Array(1 << 20);
+    const unsent = failuresOf([first!.send(1, 0, bytes()), first!.recv(1, 1, bytes())]);
+    const received = failuresOf([second!.recv(0, 0, bytes()), second!.send(0, 1, bytes())]);
+    first!.close();
+    await unsent;
+    expect(await received).toEqual([
+      expect.stringMatching(/rank 0 .*it closed the group before recv/),
+      expect.stringMatching(/rank 0 .*it closed the group before send/),
+    ]);
   });
 
   it('ends on all hosts when a rank closes it with a reason, naming that rank', async () => {

@@ -152,6 +152,43 @@ describe('calls that differ', () => {
     });
     await Promise.all(calls);
   });
+
+  it('are told where a rank has found the difference and left before it took all records', async () => {
+    const [first, second] = createLoopbackTransports(2);
+    const arrival = Promise.withResolvers<void>();
+    let records = 0;
+    // Rank 0 hears late of the first call. By then rank 1 has left, without its later record and those for it.
+    const late: Transport = {
+      rank: 0,
+      size: 2,
+      send: async (to, tag, bytes) => {
+        await first?.send(to, tag, bytes);
+        throw peerClosedError(1, undefined);
+      },
+      recv: async (from, tag, bytes) => {
+        records += 1;
+        if (records > 1) throw peerClosedError(1, undefined);
+        await arrival.promise;
+        return first?.recv(from, tag, bytes);
+      },
+      close: () => {},
+    };
+    const world = [late, second!].map((transport) => createGroup(transport));
+    const calls = world.map((group) =>
+      Promise.allSettled([
+        group.broadcast(typed(group.rank === 0 ? 'f32' : 'i32', [1]), 1),
+        group.barrier(),
+      ]),
+    );
+    await calls[1];
+    arrival.resolve();
+    for (const [differing, next] of await Promise.all(calls)) {
+      expect(differing).toMatchObject({ reason: { code: 'COLLECTIVE_MISMATCH' } });
+      expect(next).toMatchObject({
+        reason: { message: expect.stringMatching(/has ended \(CollectiveMismatchError/) },
+      });
+    }
+  });
 });
 
 describe('the time limit of a group', () => {

@@ -48,6 +48,11 @@ interface CallProgress {
   /** Undefined before the meeting begins, and if ranks do not compare the call. */
   meeting: Meeting | undefined;
   hasMet: boolean;
+  /**
+   * Why the meeting failed. It is reported when the call is the oldest one, because a difference in an earlier call
+   * explains why a rank has left.
+   */
+  meetingFailure: { readonly error: unknown } | undefined;
   hasAgreed: boolean;
   /** Is called when the ranks have agreed, if data began to move before. */
   onAgreed: (() => void) | undefined;
@@ -107,6 +112,7 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
       communicator: new CallCommunicator(this.#group, sequence),
       meeting: undefined,
       hasMet: false,
+      meetingFailure: undefined,
       hasAgreed: false,
       onAgreed: undefined,
       data: 'here',
@@ -163,7 +169,10 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
           state.hasMet = true;
           if (issued === this.queue.oldest) this.#moveData(issued);
         },
-        onFailed: (error) => this.#owner.fail(this.queue, issued, error),
+        onFailed: (error) => {
+          state.meetingFailure ??= { error };
+          if (issued === this.queue.oldest) this.#moveData(issued);
+        },
       },
     );
   }
@@ -172,6 +181,10 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
   #moveData(issued: PendingCall): void {
     const { call, state } = issued;
     if (!issued.isOpen) return;
+    if (state.meetingFailure !== undefined) {
+      this.#owner.fail(this.queue, issued, state.meetingFailure.error);
+      return;
+    }
     if (state.hasMet && !state.hasAgreed && !this.#agree(issued)) return;
     if (state.data === 'moved' && state.hasAgreed) {
       this.#finish(issued);

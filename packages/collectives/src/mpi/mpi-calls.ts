@@ -55,6 +55,8 @@ export class MpiCalls {
     this.#check('MPI_Initialized', this.#functions.initialized(this.#flag));
     if (this.#flag[0] !== 0) return false;
     this.#check('MPI_Init_thread', this.#functions.initThread(null, null, FUNNELED, this.#number));
+    // MPICH reports some errors of other communicators there, and would end the job.
+    this.#returnErrors(this.abi.world);
     return true;
   }
 
@@ -86,10 +88,7 @@ export class MpiCalls {
     const made = this.handleMemory();
     this.#check('MPI_Comm_dup', this.#functions.commDup(communicator, made));
     const handle = made[0] ?? 0;
-    this.#check(
-      'MPI_Comm_set_errhandler',
-      this.#functions.setErrorHandler(handle, this.abi.errorsReturn),
-    );
+    this.#returnErrors(handle);
     return handle;
   }
 
@@ -232,6 +231,11 @@ export class MpiCalls {
     const code = this.#functions.getCount(this.#status, this.abi.byte, this.#number);
     this.#check('MPI_Get_count', code);
     return this.#number[0] ?? 0;
+  }
+
+  #returnErrors(communicator: Handle): void {
+    const code = this.#functions.setErrorHandler(communicator, this.abi.errorsReturn);
+    this.#check('MPI_Comm_set_errhandler', code);
   }
 
   #check(call: string, code: unknown): void {

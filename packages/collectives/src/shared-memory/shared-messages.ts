@@ -1,6 +1,6 @@
 import { dtypeNames, dtypes } from '@shardwise/core/spec';
 import { CallQueue, type Movement } from '../call/call-queue.ts';
-import { reasonText } from '../call/aborted-error.ts';
+import { abortedError, reasonText } from '../call/aborted-error.ts';
 import { callsDifferError, type LateRanks } from '../call/failure.ts';
 import type { IssuedCall } from '../call/issued-call.ts';
 import type { Transfer } from '../call/calls.ts';
@@ -23,7 +23,7 @@ const State = {
 } as const;
 
 export interface SharedTransfer extends Transfer {
-  /** Whether a mismatch fails only the message and not the group. */
+  /** Whether a mismatch, or that the peer has left, fails only the message and not the group. */
   readonly failsAlone?: boolean;
 }
 
@@ -122,6 +122,7 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
         this.#mismatch(pending, message);
         return true;
       case State.posted:
+      case State.fragmentReady:
         return this.#checkClosed(pending);
       default:
         return false;
@@ -251,15 +252,26 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
     return ((order - (words[other + Message.order] ?? 0)) | 0) < 0;
   }
 
+  /** Fails a message whose peer has closed the group. Returns whether it did. */
   #checkClosed(pending: PendingTransfer): boolean {
-    const { operation, peer } = pending.call;
+    const { operation, peer, failsAlone } = pending.call;
     const { message } = pending.state;
     if (!this.#lanes.closed(peer)) return false;
-    // The peer may have posted or taken the message just before it closed.
-    if (operation === 'recv' && this.#find(pending.call) !== undefined) return false;
-    if (message !== undefined && this.#state(message) !== State.posted) return false;
+    // What the peer has done just before it closed counts.
+    const state = message === undefined ? State.free : this.#state(message);
+    if (operation === 'send') {
+      if (state !== State.posted && state !== State.fragmentReady) return false;
+    } else if (state === State.fragmentReady) return false;
+    else if (message === undefined && this.#find(pending.call) !== undefined) return false;
     const reason = `it closed the group before ${pending.description} was done`;
-    this.#owner.end({ rank: this.#lanes.members[peer], reason });
+    const cause = { rank: this.#lanes.members[peer], reason };
+    if (failsAlone !== true) {
+      this.#owner.end(cause);
+      return true;
+    }
+    if (operation === 'send' && message !== undefined) this.#setState(message, State.free);
+    this.#release(pending);
+    this.queue.reject(pending, abortedError(pending.label, cause));
     return true;
   }
 
