@@ -1,3 +1,4 @@
+import { CollectiveAbortedError } from '@shardwise/core/spec';
 import { peersOf } from '../algorithms/communicator.ts';
 import { encodeRecord, recordFields } from '../call/record-codec.ts';
 import type { CallRecord } from '../call/record.ts';
@@ -30,6 +31,11 @@ export class Meeting {
   readonly #onArrival: readonly (() => void)[];
   readonly #onStep = (): void => this.#step();
   readonly #onFailure = (error: unknown): void => this.#events?.onFailed(error);
+  /** A peer that leaves before it takes the record may have found that the ranks differ. Its own record tells why. */
+  readonly #onUnsent = (error: unknown): void => {
+    if (error instanceof CollectiveAbortedError) this.#step();
+    else this.#onFailure(error);
+  };
   readonly #peers: readonly number[];
   #events: MeetingEvents | undefined;
   /** The number of messages that are still on their way, in both directions. */
@@ -63,8 +69,7 @@ export class Meeting {
     this.#left = 2 * this.#peers.length;
     for (const peer of this.#peers) {
       const sent = transport.send(members[peer]!, recordTag, this.#bytes[rank]!);
-      // A peer that leaves before it takes the record may have found that the ranks differ. Its own record tells why.
-      sent.then(this.#onStep, this.#onStep);
+      sent.then(this.#onStep, this.#onUnsent);
     }
     for (const peer of this.#peers) {
       const received = transport.recv(members[peer]!, recordTag, this.#bytes[peer]!);
