@@ -32,10 +32,8 @@ export class Meeting {
   readonly #onStep = (): void => this.#step();
   readonly #onFailure = (error: unknown): void => this.#events?.onFailed(error);
   /** A peer that leaves before it takes the record may have found that the ranks differ. Its own record tells why. */
-  readonly #onUnsent = (error: unknown): void => {
-    if (error instanceof CollectiveAbortedError) this.#step();
-    else this.#onFailure(error);
-  };
+  readonly #onUnsent = (error: unknown): void =>
+    error instanceof CollectiveAbortedError ? this.#step() : this.#onFailure(error);
   readonly #peers: readonly number[];
   #events: MeetingEvents | undefined;
   /** The number of messages that are still on their way, in both directions. */

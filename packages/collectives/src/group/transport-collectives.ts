@@ -52,7 +52,7 @@ interface CallProgress {
    * Why the meeting failed. It is reported when the call is the oldest one, because a difference in an earlier call
    * explains why a rank has left.
    */
-  meetingFailure: { readonly error: unknown } | undefined;
+  meetingFailure?: { readonly error: unknown };
   hasAgreed: boolean;
   /** Is called when the ranks have agreed, if data began to move before. */
   onAgreed: (() => void) | undefined;
@@ -112,7 +112,6 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
       communicator: new CallCommunicator(this.#group, sequence),
       meeting: undefined,
       hasMet: false,
-      meetingFailure: undefined,
       hasAgreed: false,
       onAgreed: undefined,
       data: 'here',

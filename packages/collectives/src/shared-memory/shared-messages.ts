@@ -110,6 +110,8 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
   #send(pending: PendingTransfer): boolean {
     const { message } = pending.state;
     if (message === undefined) return this.#post(pending);
+    // It is read first, because what the peer has done just before it closed counts.
+    const isClosed = this.#lanes.closed(pending.call.peer);
     switch (this.#state(message)) {
       case State.fragmentWanted:
         return this.#stage(pending, message);
@@ -123,7 +125,7 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
         return true;
       case State.posted:
       case State.fragmentReady:
-        return this.#checkClosed(pending);
+        return isClosed && this.#miss(pending);
       default:
         return false;
     }
@@ -171,12 +173,13 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
 
   #receive(pending: PendingTransfer): boolean {
     const { state } = pending;
+    const isClosed = this.#lanes.closed(pending.call.peer);
     if (state.message === undefined) {
       state.message = this.#find(pending.call);
-      if (state.message === undefined) return this.#checkClosed(pending);
+      if (state.message === undefined) return isClosed && this.#miss(pending);
       return this.#meet(pending, state.message);
     }
-    if (this.#state(state.message) !== State.fragmentReady) return this.#checkClosed(pending);
+    if (this.#state(state.message) !== State.fragmentReady) return isClosed && this.#miss(pending);
     const { bytes } = pending.call.buffer;
     const start = state.fragment * this.#fragmentBytes();
     const fragmentBytes = Math.min(this.#fragmentBytes(), bytes.byteLength - start);
@@ -252,17 +255,10 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
     return ((order - (words[other + Message.order] ?? 0)) | 0) < 0;
   }
 
-  /** Fails a message whose peer has closed the group. Returns whether it did. */
-  #checkClosed(pending: PendingTransfer): boolean {
+  /** Fails a message that its peer, which has closed the group, has not moved on. Returns true. */
+  #miss(pending: PendingTransfer): true {
     const { operation, peer, failsAlone } = pending.call;
     const { message } = pending.state;
-    if (!this.#lanes.closed(peer)) return false;
-    // What the peer has done just before it closed counts.
-    const state = message === undefined ? State.free : this.#state(message);
-    if (operation === 'send') {
-      if (state !== State.posted && state !== State.fragmentReady) return false;
-    } else if (state === State.fragmentReady) return false;
-    else if (message === undefined && this.#find(pending.call) !== undefined) return false;
     const reason = `it closed the group before ${pending.description} was done`;
     const cause = { rank: this.#lanes.members[peer], reason };
     if (failsAlone !== true) {

@@ -90,9 +90,8 @@ export function weightsOf(scores: Node, mask: Node | null | undefined): Node {
   if (!mask || sizeAt(scores.shape, 3) === 0) return softmax(scores);
   const isBlind = expandReduced(largestOf(scores).isBlind, keyDim, scores);
   const nothing = constantLike(scores, 0);
-  // The softmax of a row that is all masked is NaN, and a gradient through it would make the gradient of a trained mask
-  // NaN, too.
-  const weights = softmax(mask.requiresGrad ? where(isBlind, nothing, scores) : scores);
+  // The softmax of a row that is all masked is NaN, and so would be gradients through it.
+  const weights = softmax(where(isBlind, nothing, scores));
   return where(isBlind, nothing, weights);
 }
 

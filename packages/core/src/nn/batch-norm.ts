@@ -1,4 +1,5 @@
 import { noGrad } from '../graph/create-node.ts';
+import { floats, requireDType } from '../graph/infer-checks.ts';
 import * as init from '../random/init.ts';
 import { composed } from '../realize/small-values.ts';
 import { formatShape } from '../shape.ts';
@@ -165,6 +166,7 @@ export abstract class BatchNorm extends Module {
   #requireInput(x: Tensor): void {
     const { name } = this.constructor;
     requireTensors(name, { x });
+    requireDType(name, x, floats);
     const { shape } = x;
     const channels = this.runningMean.numel;
     if (this.inputDims.includes(shape.length) && shape[1] === channels) return;

@@ -1,3 +1,4 @@
+import { floats, requireDType } from '../graph/infer-checks.ts';
 import * as init from '../random/init.ts';
 import { composed } from '../realize/small-values.ts';
 import { elementCount, formatShape } from '../shape.ts';
@@ -57,12 +58,14 @@ export class GroupNorm extends Module {
   /** Statistics are f32 for every dtype of x. Shape: x [N, numChannels, ...] -> the same. Throws ShapeError. */
   forward(x: Tensor): Tensor {
     const { numGroups, numChannels, eps, weight, bias } = this;
-    requireTensors('GroupNorm', { x });
+    const { name } = this.constructor;
+    requireTensors(name, { x });
+    requireDType(name, x, floats);
     const [batch = 0, channels] = x.shape;
     if (channels !== numChannels) {
       throw new ShapeError(
         {
-          asked: `GroupNorm with x of shape ${formatShape(x.shape)}`,
+          asked: `${name} with x of shape ${formatShape(x.shape)}`,
           found: `${channels ?? 'no'} channels (dim 1) instead of ${numChannels}`,
           todo: `Use x of shape [N, ${numChannels}, ...]`,
         },
@@ -70,6 +73,7 @@ export class GroupNorm extends Module {
       );
     }
     const width = elementCount(x.shape.slice(1)) / numGroups;
+    if (batch * width === 1) throw oneValue(name, x);
     return composed(() => {
       const rows = x.to('f32').reshape([batch * numGroups, width]);
       const normal = rows.layerNorm(full([width], 1), full([width], 0), eps).reshape(x.shape);
@@ -82,6 +86,17 @@ export class GroupNorm extends Module {
   protected override describe(): string {
     return `${this.numGroups}, ${this.numChannels}, eps=${this.eps}, affine=${this.weight !== null}`;
   }
+}
+
+function oneValue(name: string, { shape }: Tensor): ShapeError {
+  return new ShapeError(
+    {
+      asked: `${name} with x of shape ${formatShape(shape)}`,
+      found: 'one value for each group, which has no variance',
+      todo: 'Use more items, fewer groups, or channels of several values',
+    },
+    { shape },
+  );
 }
 
 function notDivided(numGroups: number, numChannels: number): ConfigError {

@@ -134,8 +134,9 @@ export abstract class Recurrent extends Module {
     const batch = sizeAt(x.shape, this.batchFirst ? 0 : 1);
     const cells = this.numLayers * this.#directions;
     const given = kinds.map((kind, index) => {
-      const value = initial?.[index];
-      if (value === undefined) return zeros([cells, batch, this.hiddenSize], x.dtype);
+      if (initial === undefined) return zeros([cells, batch, this.hiddenSize], x.dtype);
+      const value = initial[index];
+      if (value === undefined) throw noState(operation, kind);
       requireShape({ operation, name: kind, value }, [
         ['layers times directions', cells],
         ['sequences', batch],
@@ -233,4 +234,15 @@ export function elementOf(state: CellState, index: number): Tensor {
   const element = state[index];
   if (element === undefined) throw new RangeError(`state ${index} of a cell`);
   return element;
+}
+
+function noState(operation: string, kind: string): ConfigError {
+  return new ConfigError(
+    {
+      asked: `${operation} with initial states`,
+      found: `no ${kind} state`,
+      todo: 'Give all of its states, or none',
+    },
+    { kind },
+  );
 }

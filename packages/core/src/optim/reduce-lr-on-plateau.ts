@@ -30,11 +30,13 @@ export interface ReduceLROnPlateauOptions {
 
 /** The state of a `ReduceLROnPlateau`, as plain data. */
 export interface ReduceLROnPlateauState {
-  /** The best metric so far. Null before the first step. */
-  readonly best: number | null;
+  /** The best metric so far. Null before the first step. Infinities are text, because JSON has none. */
+  readonly best: number | 'Infinity' | '-Infinity' | null;
   readonly badSteps: number;
   readonly cooldownLeft: number;
 }
+
+const infinities = ['Infinity', '-Infinity'] as const;
 
 const plateauRules: OptionRules<ReduceLROnPlateauOptions> = {
   mode: option.oneOf('min', 'max'),
@@ -108,7 +110,8 @@ export class ReduceLROnPlateau {
   }
 
   stateDict(): ReduceLROnPlateauState {
-    return { best: this.#best, badSteps: this.#badSteps, cooldownLeft: this.#cooldownLeft };
+    const best = infinities.find((text) => Number(text) === this.#best) ?? this.#best;
+    return { best, badSteps: this.#badSteps, cooldownLeft: this.#cooldownLeft };
   }
 
   /** Throws CheckpointError, before anything changes, for a value that is not such a state. */
@@ -116,7 +119,8 @@ export class ReduceLROnPlateau {
     requireState('ReduceLROnPlateau', state);
     const { best, badSteps, cooldownLeft } = state;
     const fits = option.count.fits(badSteps) && option.count.fits(cooldownLeft);
-    if (!fits || !(best === null || option.number.fits(best))) {
+    const isText = infinities.some((text) => text === best);
+    if (!fits || !(best === null || isText || option.number.fits(best))) {
       throw new CheckpointError(
         {
           asked: 'to load the state of a ReduceLROnPlateau',
@@ -126,7 +130,7 @@ export class ReduceLROnPlateau {
         { state },
       );
     }
-    this.#best = best;
+    this.#best = best === null ? null : Number(best);
     this.#badSteps = badSteps;
     this.#cooldownLeft = cooldownLeft;
   }

@@ -8,6 +8,7 @@ import type { OptionRule, OptionRules } from '../../spec/option-rules.ts';
 import { stack } from '../../tensor/create.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import { requireShape } from '../require-shape.ts';
+import { requireExtent } from './require-extent.ts';
 
 /** The size of an output, for both dims or for each. null: the size of the input. */
 export type OutputSize2d = number | null | readonly [number | null, number | null];
@@ -39,6 +40,7 @@ export function adaptiveAvgPool1d(x: Tensor, outputSize: number): Tensor {
   checkOptions('adaptiveAvgPool1d', { outputSize }, output1dRules);
   requireShape({ operation: 'adaptiveAvgPool1d', name: 'x', value: x }, ['N', 'C', 'L']);
   requireDType('adaptiveAvgPool1d', x, floats);
+  requireExtent('adaptiveAvgPool1d', 'x', x);
   return composed(() => inWide(x, (wide) => meansAlong(wide, 2, outputSize)));
 }
 
@@ -51,6 +53,7 @@ export function adaptiveAvgPool2d(x: Tensor, outputSize: OutputSize2d): Tensor {
   checkOptions('adaptiveAvgPool2d', { outputSize }, output2dRules);
   requireShape({ operation: 'adaptiveAvgPool2d', name: 'x', value: x }, ['N', 'C', 'H', 'W']);
   requireDType('adaptiveAvgPool2d', x, floats);
+  requireExtent('adaptiveAvgPool2d', 'x', x);
   const [height, width] =
     typeof outputSize === 'object' && outputSize !== null ? outputSize : [outputSize, outputSize];
   return composed(() => inWide(x, (wide) => meansAlong(meansAlong(wide, 2, height), 3, width)));

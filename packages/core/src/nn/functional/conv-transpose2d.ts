@@ -8,6 +8,7 @@ import { ConfigError, ShapeError } from '../../spec/errors.ts';
 import type { OptionRules } from '../../spec/option-rules.ts';
 import { Tensor } from '../../tensor/tensor.ts';
 import { requireShape } from '../require-shape.ts';
+import { requireExtent } from './require-extent.ts';
 import { type Conv2dOptions, conv2dRules, imageHint } from './conv2d.ts';
 import { pair, type Size2d, size2d } from './window-size.ts';
 import { lowered } from './lowered.ts';
@@ -52,6 +53,8 @@ export function convTranspose2d(
   if (bias !== null) {
     requireShape({ operation, name: 'bias', value: bias }, [['channels', outputs]]);
   }
+  requireExtent(operation, 'weight', weight);
+  requireExtent(operation, 'x', x);
   if (channels % groups !== 0) throw noGroups(channels, groups);
   const [stride, padding, dilation, more] = [
     pair(options.stride ?? 1),

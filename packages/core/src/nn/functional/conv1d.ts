@@ -4,6 +4,7 @@ import * as option from '../../spec/option-rules.ts';
 import type { OptionRules } from '../../spec/option-rules.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import { requireShape } from '../require-shape.ts';
+import { requireExtent } from './require-extent.ts';
 import { conv2d } from './conv2d.ts';
 
 /** Options of `conv1d`. */
@@ -45,6 +46,8 @@ export function conv1d(
   if (bias !== null) {
     requireShape({ operation, name: 'bias', value: bias }, [['channels', outputs]]);
   }
+  requireExtent(operation, 'weight', weight);
+  requireExtent(operation, 'x', x);
   return composed(() =>
     conv2d(x.unsqueeze(2), weight.unsqueeze(2), bias, {
       stride: [1, stride],

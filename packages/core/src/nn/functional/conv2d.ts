@@ -5,6 +5,7 @@ import type { OptionRules } from '../../spec/option-rules.ts';
 import type { Shape } from '../../spec/dtype.ts';
 import { Tensor } from '../../tensor/tensor.ts';
 import { requireShape } from '../require-shape.ts';
+import { requireExtent } from './require-extent.ts';
 import { pair, type Size2d, size2d } from './window-size.ts';
 import { composed } from '../../realize/small-values.ts';
 import { withBias } from './with-bias.ts';
@@ -53,6 +54,8 @@ export function conv2d(
   if (bias !== null) {
     requireShape({ operation, name: 'bias', value: bias }, [['channels', out]]);
   }
+  requireExtent(operation, 'weight', weight);
+  requireExtent(operation, 'x', x);
   return composed(() => {
     const window = {
       stride: pair(options.stride ?? 1),

@@ -7,6 +7,7 @@ import type { OptionRules } from '../../spec/option-rules.ts';
 import { stack } from '../../tensor/create.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import { requireShape } from '../require-shape.ts';
+import { requireExtent } from './require-extent.ts';
 import { conv2d } from './conv2d.ts';
 import { type Size3d, size3d, triple } from './window-size.ts';
 
@@ -51,6 +52,8 @@ export function conv3d(
   if (bias !== null) {
     requireShape({ operation, name: 'bias', value: bias }, [['channels', outputs]]);
   }
+  requireExtent(operation, 'weight', weight);
+  requireExtent(operation, 'x', x);
   const [stride, padding, dilation] = [
     triple(options.stride ?? 1),
     triple(options.padding ?? 0),

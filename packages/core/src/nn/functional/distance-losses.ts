@@ -109,21 +109,18 @@ export function tripletMarginLoss(
  */
 function distance(a: Tensor, b: Tensor, p: number, eps: number): Tensor {
   const difference = widened(a).sub(widened(b)).add(eps);
-  if (p === 2) return safeRoot(difference.square().sum(-1));
+  if (p === 2) return safely(difference.square().sum(-1), (squares) => squares.sqrt());
   const sizes = difference.abs();
   if (p === Number.POSITIVE_INFINITY) return sizes.max(-1);
-  return p === 1
-    ? sizes.sum(-1)
-    : sizes
-        .pow(p)
-        .sum(-1)
-        .pow(1 / p);
+  if (p === 1) return sizes.sum(-1);
+  const powers = safely(sizes, (size) => size.pow(p));
+  return safely(powers.sum(-1), (sum) => sum.pow(1 / p));
 }
 
-/** The root, with a gradient of 0 at 0, like PyTorch's norm. Shape: N -> N. */
-function safeRoot(squares: Tensor): Tensor {
-  const isZero = squares.eq(0);
-  return isZero.where(0, isZero.where(1, squares).sqrt());
+/** A function that is 0 at 0, with a gradient of 0 there, like PyTorch's norm. Shape: N -> N. */
+function safely(x: Tensor, of: (x: Tensor) => Tensor): Tensor {
+  const isZero = x.eq(0);
+  return isZero.where(0, of(isZero.where(1, x)));
 }
 
 function requireVectors(operation: string, { shape }: Tensor): void {

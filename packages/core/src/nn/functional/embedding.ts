@@ -1,12 +1,12 @@
 import { indexSelect } from '../../graph/build/index-ops.ts';
 import { CallSite } from '../../graph/call-site.ts';
 import { requireIndexDType } from '../../graph/infer-indices.ts';
-import { sizeAt } from '../../shape.ts';
 import { checkOptions } from '../../spec/check-options.ts';
 import * as option from '../../spec/option-rules.ts';
 import { requireNoMore } from '../../tensor/check-calls.ts';
 import { Tensor } from '../../tensor/tensor.ts';
 import { composed } from '../../realize/small-values.ts';
+import { requireShape } from '../require-shape.ts';
 
 /**
  * Takes rows of `weight`. The row `paddingIdx`, which counts from the end if it is below 0, gets no gradient. If an
@@ -21,14 +21,15 @@ export function embedding(
 ): Tensor {
   requireNoMore('embedding', 3, more);
   requireIndexDType('embedding', indices);
-  const padding =
-    paddingIdx === undefined ? undefined : requirePadding(paddingIdx, sizeAt(weight.shape, 0));
+  requireShape({ operation: 'embedding', name: 'weight', value: weight }, ['V', 'D']);
+  const [count = 0, width = 0] = weight.shape;
+  const padding = paddingIdx === undefined ? undefined : requirePadding(paddingIdx, count);
   return composed(() => {
     const flat = indices.flatten();
     const rows = new Tensor(indexSelect(weight.node, 0, flat.node, new CallSite('embedding')));
     const result =
       padding === undefined ? rows : flat.eq(padding).unsqueeze(1).where(rows.detach(), rows);
-    return result.reshape([...indices.shape, sizeAt(weight.shape, 1)]);
+    return result.reshape([...indices.shape, width]);
   });
 }
 

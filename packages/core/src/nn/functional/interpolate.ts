@@ -60,7 +60,7 @@ export function interpolate(x: Tensor, options: InterpolateOptions): Tensor {
   const isNearest = mode === 'nearest' || mode === 'nearestExact';
   if (isNearest && alignCorners) throw aligned(mode);
   const plans = targetsOf(x, options).map(({ from, to, scale }) =>
-    tapsOf(mode, { from, to, scale, alignCorners }),
+    tapsOf(mode, { from, to, scale, alignCorners, dims }),
   );
   return composed(() => {
     const wide = isNearest ? x : x.to(computeDType(x.dtype));

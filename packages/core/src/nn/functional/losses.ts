@@ -64,8 +64,8 @@ export function smoothL1Loss(input: Tensor, target: Tensor, options: SmoothL1Opt
   const { beta = 1, reduction } = options;
   if (beta === 0) return l1Loss(input, target, reduction === undefined ? {} : { reduction });
   return composed(() => {
-    const distance = widened(input).sub(widened(target)).abs();
-    const near = distance.square().mul(0.5 / beta);
+    const difference = widened(input).sub(widened(target));
+    const [near, distance] = [difference.square().mul(0.5 / beta), difference.abs()];
     return reduceLosses(distance.lt(beta).where(near, distance.sub(beta / 2)), reduction);
   });
 }
@@ -79,8 +79,9 @@ export function huberLoss(input: Tensor, target: Tensor, options: HuberOptions =
   requireSameShape('huberLoss', input, target);
   const { delta = 1, reduction } = options;
   return composed(() => {
-    const distance = widened(input).sub(widened(target)).abs();
+    const difference = widened(input).sub(widened(target));
+    const [near, distance] = [difference.square().mul(0.5), difference.abs()];
     const far = distance.sub(delta / 2).mul(delta);
-    return reduceLosses(distance.lt(delta).where(distance.square().mul(0.5), far), reduction);
+    return reduceLosses(distance.lt(delta).where(near, far), reduction);
   });
 }

@@ -5,6 +5,7 @@ import { formatShape } from '../../shape.ts';
 import { ShapeError } from '../../spec/errors.ts';
 import { full, ones } from '../../tensor/create.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
+import { requireExtent } from './require-extent.ts';
 import { conv2d } from './conv2d.ts';
 import { shiftsOf } from './shifts-of.ts';
 import { pair, type Size2d, size2d } from './window-size.ts';
@@ -90,6 +91,7 @@ function checkedWindow(
   const window = pair(kernel);
   const padding = pair(options.padding ?? 0);
   if (x.ndim === 4 && padding.every((size, axis) => size * 2 <= (window[axis] ?? 0))) {
+    requireExtent(operation, 'x', x);
     return { padding, window };
   }
   throw new ShapeError(

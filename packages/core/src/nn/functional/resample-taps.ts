@@ -21,6 +21,8 @@ export interface Resampling {
   /** The number of elements of the input for each element of the output. */
   readonly scale: number;
   readonly alignCorners: boolean;
+  /** The number of dims that are resampled. */
+  readonly dims: number;
 }
 
 const { fround } = Math;
@@ -32,12 +34,13 @@ export function tapsOf(mode: InterpolationMode, resampling: Resampling): readonl
   return mode === 'bicubic' ? cubic(resampling) : linear(resampling);
 }
 
-/** The nearest elements. As in PyTorch, an offset of 0 ignores the scale if the size stays or doubles. */
-function nearest({ from, to, scale }: Resampling, offset: number): readonly Tap[] {
+/** The nearest elements. As in PyTorch, images with an offset of 0 ignore the scale if their size stays or doubles. */
+function nearest({ from, to, scale, dims }: Resampling, offset: number): readonly Tap[] {
   const step = fround(scale);
+  const isImage = dims === 2 && offset === 0;
   const placeOf = (index: number): number => {
-    if (offset === 0 && to === from) return index;
-    if (offset === 0 && to === 2 * from) return Math.floor(index / 2);
+    if (isImage && to === from) return index;
+    if (isImage && to === 2 * from) return Math.floor(index / 2);
     return Math.floor(fround(fround(index + offset) * step));
   };
   const indices = Int32Array.from({ length: to }, (_, index) => Math.min(from - 1, placeOf(index)));

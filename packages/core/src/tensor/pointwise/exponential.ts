@@ -53,9 +53,9 @@ export function log2(x: Node): Node {
   const value = (wide: Node): Node => {
     const rounded = scale(log(wide), Math.LOG2E);
     const whole = roundHalfToEven(rounded);
-    const power = where(equal(pow(constantLike(wide, 2), whole), wide), whole, rounded);
-    // A device may take subnormal numbers for 0, so that they all equal each other.
-    return where(less(abs(sub(rounded, whole)), constantLike(wide, 1e-4)), power, rounded);
+    // The quotient of subnormal numbers is NaN on devices that take them for 0.
+    const share = div(wide, pow(constantLike(wide, 2), whole));
+    return where(equal(share, constantLike(wide, 1)), whole, rounded);
   };
   return inFloat(x, (wide) => withSlope(wide, value, (gy, at) => div(gy, scale(at, Math.LN2))));
 }
