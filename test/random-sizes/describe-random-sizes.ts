@@ -1,7 +1,7 @@
 import type { Backend } from '@shardwise/core/spec';
 import { setRank } from '@shardwise/core';
 import { describeDifference } from '@shardwise/testing';
-import { describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { computations } from './computations.ts';
 import { Draw } from './draw.ts';
 
@@ -13,7 +13,6 @@ const timeout = 600_000;
 
 type Make = () => Backend | Promise<Backend>;
 
-/** A result: its shape, dtype and elements. Null for a gradient that is missing. */
 interface Result {
   readonly shape: readonly number[];
   readonly dtype: string;
@@ -32,19 +31,23 @@ export function describeRandomSizes(
   const first = Number(process.env['SEED'] ?? 0);
   const count = Number(process.env['SEEDS'] ?? seeds);
   describe(`at random sizes, ${name} has the results of ${other}`, { timeout }, () => {
+    let device: Backend;
+    let reference: Backend;
+    beforeAll(async () => {
+      [device, reference] = [await make(), await makeOther()];
+    });
+
     it.each(Object.keys(computations) as (keyof typeof computations)[])('in %s', async (kind) => {
       const numbers = Array.from({ length: count }, (_, i) => first + i);
-      setRank({ device: await makeOther() });
+      setRank({ device: reference });
       const expected: (readonly (Result | null)[])[] = [];
       for (const seed of numbers) expected.push(await resultsOf(kind, seed));
-      setRank({ device: await make() });
+      setRank({ device });
       const found: string[] = [];
-      for (const [i, seed] of numbers.entries())
-        found.push(
-          ...differences(await resultsOf(kind, seed), expected[i] ?? []).map(
-            (text) => `seed ${seed}, ${text}`,
-          ),
-        );
+      for (const [i, seed] of numbers.entries()) {
+        const faults = differences(await resultsOf(kind, seed), expected[i] ?? []);
+        found.push(...faults.map((fault) => `seed ${seed}, ${fault}`));
+      }
       expect(found).toEqual([]);
     });
   });

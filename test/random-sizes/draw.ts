@@ -1,19 +1,17 @@
-import { fromData, type Tensor } from '@shardwise/core';
+import { fromData, Generator, type Tensor } from '@shardwise/core';
+import { elementCount } from '@shardwise/core/extend';
 
 /** Draws sizes, choices and numbers. They depend only on the seed. */
 export class Draw {
-  #state: number;
+  readonly #generator: Generator;
 
   constructor(seed: number) {
-    this.#state = Math.imul(seed + 1, 0x9e3779b1);
+    this.#generator = new Generator(seed);
   }
 
-  /** A number of [0, 1), by Mulberry32. */
+  /** A number of [0, 1). */
   unit(): number {
-    this.#state = (this.#state + 0x6d2b79f5) | 0;
-    let bits = Math.imul(this.#state ^ (this.#state >>> 15), this.#state | 1);
-    bits ^= bits + Math.imul(bits ^ (bits >>> 7), bits | 61);
-    return ((bits ^ (bits >>> 14)) >>> 0) / 2 ** 32;
+    return this.#generator.rand(1)[0] ?? 0;
   }
 
   integer(least: number, most: number): number {
@@ -37,8 +35,9 @@ export class Draw {
 
   /** Numbers of (-scale, scale) without 0. Equal ones are frequent. */
   numbers(shape: readonly number[], scale = 1): Tensor {
-    const element = (): number => ((this.integer(-512, 511) + 0.5) / 512) * scale;
-    return fromData(Float32Array.from({ length: countOf(shape) }, element), [...shape], 'f32');
+    const units = this.#generator.rand(elementCount(shape));
+    const elements = units.map((unit) => ((Math.floor(unit * 1024) - 511.5) / 512) * scale);
+    return fromData(elements, [...shape], 'f32');
   }
 
   trained(shape: readonly number[], scale = 1): Tensor {
@@ -47,11 +46,8 @@ export class Draw {
 
   /** Integers of 0 to `below` - 1. */
   integers(shape: readonly number[], below: number): Tensor {
-    const element = (): number => this.integer(0, below - 1);
-    return fromData(Int32Array.from({ length: countOf(shape) }, element), [...shape], 'i32');
+    const units = this.#generator.rand(elementCount(shape));
+    const elements = Int32Array.from(units, (unit) => Math.floor(unit * below));
+    return fromData(elements, [...shape], 'i32');
   }
-}
-
-function countOf(shape: readonly number[]): number {
-  return shape.reduce((count, size) => count * size, 1);
 }

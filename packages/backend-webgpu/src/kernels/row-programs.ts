@@ -78,6 +78,9 @@ function exponentials({ input, fold }: Pick<RowScope, 'input' | 'fold'>): {
   return { largest, exponential, sum: fold('sum', exponential) };
 }
 
+/** The mean of a row of this width, from its sum. */
+const meanOf = (sum: string, width: number): string => `quotient_of(${sum}, ${width}f)`;
+
 interface Normalised {
   readonly element: RowElement;
   /** The factor by which the elements were multiplied. */
@@ -87,7 +90,7 @@ interface Normalised {
 /** Input 0, scaled to mean 0 and variance 1. */
 function standardized({ emitter, width, eps, input, fold }: RowScope): Normalised {
   const sum = fold('sum', (inner, column) => input(0, inner, column));
-  const mean = emitter.let(`quotient_of(${sum}, ${width}f)`);
+  const mean = emitter.let(meanOf(sum, width));
   const centred: RowElement = (inner, column) => inner.let(`${input(0, inner, column)} - ${mean}`);
   const squares = fold('sum', (inner, column) => {
     const difference = centred(inner, column);
@@ -114,7 +117,7 @@ function rootMeanSquared({ emitter, width, eps, input, fold }: RowScope): Normal
 }
 
 function inverseRoot(emitter: Emitter, squares: string, width: number, eps: number): string {
-  return emitter.let(`inverse_root_of(quotient_of(${squares}, ${width}f) + ${Math.fround(eps)}f)`);
+  return emitter.let(`inverse_root_of(${meanOf(squares, width)} + ${Math.fround(eps)}f)`);
 }
 
 /** The gradient of a norm's input. Its inputs are x, weight, dy. */
@@ -128,10 +131,8 @@ function normGradient(
   const projected = fold('sum', (inner, column) =>
     inner.let(`${weighted(inner, column)} * ${element(inner, column)}`),
   );
-  const projection = emitter.let(`quotient_of(${projected}, ${width}f)`);
-  const mean = subtractMean
-    ? emitter.let(`quotient_of(${fold('sum', weighted)}, ${width}f)`)
-    : '0.0';
+  const projection = emitter.let(meanOf(projected, width));
+  const mean = subtractMean ? emitter.let(meanOf(fold('sum', weighted), width)) : '0.0';
   return (inner, column) =>
     `${inverse} * ((${weighted(inner, column)} - ${element(inner, column)} * ${projection}) - ${mean})`;
 }

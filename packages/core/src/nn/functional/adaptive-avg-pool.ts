@@ -40,7 +40,7 @@ export function adaptiveAvgPool1d(x: Tensor, outputSize: number): Tensor {
   checkOptions('adaptiveAvgPool1d', { outputSize }, output1dRules);
   requireShape({ operation: 'adaptiveAvgPool1d', name: 'x', value: x }, ['N', 'C', 'L']);
   requireDType('adaptiveAvgPool1d', x, floats);
-  requireExtent('adaptiveAvgPool1d', 'x', x);
+  requireExtent('adaptiveAvgPool1d', { x });
   return composed(() => inWide(x, (wide) => meansAlong(wide, 2, outputSize)));
 }
 
@@ -53,7 +53,7 @@ export function adaptiveAvgPool2d(x: Tensor, outputSize: OutputSize2d): Tensor {
   checkOptions('adaptiveAvgPool2d', { outputSize }, output2dRules);
   requireShape({ operation: 'adaptiveAvgPool2d', name: 'x', value: x }, ['N', 'C', 'H', 'W']);
   requireDType('adaptiveAvgPool2d', x, floats);
-  requireExtent('adaptiveAvgPool2d', 'x', x);
+  requireExtent('adaptiveAvgPool2d', { x });
   const [height, width] =
     typeof outputSize === 'object' && outputSize !== null ? outputSize : [outputSize, outputSize];
   return composed(() => inWide(x, (wide) => meansAlong(meansAlong(wide, 2, height), 3, width)));

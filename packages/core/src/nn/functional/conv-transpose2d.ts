@@ -53,8 +53,7 @@ export function convTranspose2d(
   if (bias !== null) {
     requireShape({ operation, name: 'bias', value: bias }, [['channels', outputs]]);
   }
-  requireExtent(operation, 'weight', weight);
-  requireExtent(operation, 'x', x);
+  requireExtent(operation, { weight, x });
   if (channels % groups !== 0) throw noGroups(channels, groups);
   const [stride, padding, dilation, more] = [
     pair(options.stride ?? 1),

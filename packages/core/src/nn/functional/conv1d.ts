@@ -46,8 +46,7 @@ export function conv1d(
   if (bias !== null) {
     requireShape({ operation, name: 'bias', value: bias }, [['channels', outputs]]);
   }
-  requireExtent(operation, 'weight', weight);
-  requireExtent(operation, 'x', x);
+  requireExtent(operation, { weight, x });
   return composed(() =>
     conv2d(x.unsqueeze(2), weight.unsqueeze(2), bias, {
       stride: [1, stride],

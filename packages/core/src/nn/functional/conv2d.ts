@@ -54,8 +54,7 @@ export function conv2d(
   if (bias !== null) {
     requireShape({ operation, name: 'bias', value: bias }, [['channels', out]]);
   }
-  requireExtent(operation, 'weight', weight);
-  requireExtent(operation, 'x', x);
+  requireExtent(operation, { weight, x });
   return composed(() => {
     const window = {
       stride: pair(options.stride ?? 1),

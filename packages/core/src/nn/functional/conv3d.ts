@@ -52,8 +52,7 @@ export function conv3d(
   if (bias !== null) {
     requireShape({ operation, name: 'bias', value: bias }, [['channels', outputs]]);
   }
-  requireExtent(operation, 'weight', weight);
-  requireExtent(operation, 'x', x);
+  requireExtent(operation, { weight, x });
   const [stride, padding, dilation] = [
     triple(options.stride ?? 1),
     triple(options.padding ?? 0),

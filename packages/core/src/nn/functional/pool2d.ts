@@ -91,7 +91,7 @@ function checkedWindow(
   const window = pair(kernel);
   const padding = pair(options.padding ?? 0);
   if (x.ndim === 4 && padding.every((size, axis) => size * 2 <= (window[axis] ?? 0))) {
-    requireExtent(operation, 'x', x);
+    requireExtent(operation, { x });
     return { padding, window };
   }
   throw new ShapeError(
