@@ -1,4 +1,5 @@
 import type { CallSite } from './graph/call-site.ts';
+import type { CollectiveOrder, ForwardPass, Unissued } from './graph/collective-order.ts';
 import type { Node, Region } from './graph/node.ts';
 import type { KeepPart } from './nn/initial-part.ts';
 import type { RandomStreams } from './random/random-streams.ts';
@@ -22,6 +23,10 @@ export interface Scope {
   readonly isInLibrary: boolean;
   /** Whether the modules that are constructed now are dropped afterwards. */
   readonly isTemporary: boolean;
+  /** The place of new collectives in the order of the program. */
+  readonly collectiveOrder: CollectiveOrder;
+  /** The forward pass of a model that is being built. */
+  readonly forwardPass: ForwardPass | null;
   /** The region that new nodes belong to. The backward pass may recompute them. */
   readonly region: Region | null;
   /** The call site of new nodes, or 'none'. Null: each node captures its own. */
@@ -41,6 +46,8 @@ let scope: Scope = {
   autocast: null,
   isInLibrary: false,
   isTemporary: false,
+  collectiveOrder: 'program',
+  forwardPass: null,
   region: null,
   site: null,
   keptIf: null,
@@ -91,6 +98,10 @@ export interface RankState {
   readonly pending: Map<Node, PendingWork>;
   /** The largest `depth` of the pending work. */
   deepestPending: number;
+  /** The collectives that the program has made and that have not been issued yet, by what is known of them. */
+  readonly unissued: Map<Node, Unissued>;
+  /** Reductions that are issued if something uses them, or if the program makes another collective. */
+  readonly reductionsIfUsed: Set<Node>;
   /** The nodes whose memory is freed after the next run, and the name of what frees it. */
   readonly released: Map<Node, string>;
   /** The small values that the program has made since the last step and that are not computed yet, in program order. */
@@ -119,6 +130,8 @@ export const rankState: RankState = {
   unweighedBytes: 0,
   pending: new Map(),
   deepestPending: 0,
+  unissued: new Map(),
+  reductionsIfUsed: new Set(),
   released: new Map(),
   smallValues: new Set(),
   afterBackward: [],

@@ -83,6 +83,12 @@ export { dropWork, takingWork } from './realize/pending.ts';
 export { ReversibleUpdate } from './realize/reversible-update.ts';
 export type { PendingWork } from './realize/pending-work.ts';
 export { synchronously } from './ambient.ts';
+export {
+  dropReduction,
+  inForwardPass,
+  noteUse,
+  withCollectiveOrder,
+} from './graph/program-order.ts';
 export { withoutValues } from './realize/small-values.ts';
 
 // The rank: its session, its timeline, its random numbers and its pages.

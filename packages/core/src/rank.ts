@@ -1,4 +1,5 @@
 import { rankState } from './ambient.ts';
+import { forgetCollectives } from './graph/program-order.ts';
 import { forgetPending } from './realize/pending.ts';
 import { DeviceSession } from './realize/device-session.ts';
 import type { Session } from './realize/session.ts';
@@ -35,6 +36,7 @@ export function setRank(rank: Rank): void {
   checkOptions('setRank', rank, rankRules);
   if (rankState.session !== null) {
     forgetPending();
+    forgetCollectives();
     forgetValues(smallValues());
   }
   rankState.tracesCallSites = true;

@@ -2,6 +2,7 @@ import { rankState } from '../ambient.ts';
 import { isUpdatedFor, updatedBeforeBackward } from '../graph/updated-leaves.ts';
 import { currentEra, currentRegion, inRegion, makeNode, setEra } from '../graph/create-node.ts';
 import type { Node, Region } from '../graph/node.ts';
+import { withCollectiveOrder } from '../graph/program-order.ts';
 import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
@@ -76,6 +77,10 @@ export class RecomputeRegion implements Region {
     return this.#copyOf(node);
   }
 
+  remakes(node: Node): boolean {
+    return this.#isKept(node) ? (this.#outer?.remakes(node) ?? false) : true;
+  }
+
   /** Drops the copies after a backward pass. */
   close(): void {
     this.#isOpen = false;
@@ -84,18 +89,28 @@ export class RecomputeRegion implements Region {
 
   #isOpen = false;
 
+  #isKept(node: Node): boolean {
+    return this.#kept.has(node) || this.#options.keeps(node);
+  }
+
   #copyOf(node: Node): Node {
-    if (node.value !== null) return node;
-    if (this.#kept.has(node) || this.#options.keeps(node)) {
-      return this.#outer?.substitute(node) ?? node;
-    }
+    if (isGiven(node)) return node;
+    if (this.#isKept(node)) return this.#outer?.substitute(node) ?? node;
     const known = this.#copies.get(node);
     if (known !== undefined) return known;
-    const copy = this.#remakes.get(node)?.() ?? copyOf(node);
+    const copy = withCollectiveOrder('ifUsed', () => this.#remakes.get(node)?.() ?? copyOf(node));
     this.#copies.set(node, copy);
     this.#options.onRemade?.(node, copy);
     return copy;
   }
+}
+
+/**
+ * Whether a node needs no copy. That a rank happens to have computed a node, because it has read it, does not count:
+ * otherwise the backward passes of ranks that read different values would have different collectives.
+ */
+function isGiven({ op, value, inputs }: Node): boolean {
+  return value !== null && (op === 'input' || op === 'assign' || inputs.length === 0);
 }
 
 function copyOf(node: Node): Node {

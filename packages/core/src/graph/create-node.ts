@@ -9,6 +9,7 @@ import { joinAxisTypes } from './join-axis-types.ts';
 import { opFacts } from './op-facts.ts';
 import { hasUnknownRows, rowCountOf } from './row-counts.ts';
 import { Node, none, type NodeValue, type Region } from './node.ts';
+import { noteUse } from './program-order.ts';
 
 /**
  * Makes a node of inferred shape and dtype. Throws ShapeError, DTypeError or LayoutError if the op does not take its
@@ -90,11 +91,13 @@ export function makeNode<K extends Op>(
   dtype: DType,
   requiresGrad: boolean,
 ): Node<K> {
-  const { region } = currentScope();
+  const { region, collectiveOrder } = currentScope();
   const id = rankState.nextNodeId++;
   const { era } = rankState;
   const node = new Node(id, region, era, op, params, inputs, shape, dtype, requiresGrad);
   node.site = siteOf(op);
+  node.isUnused = collectiveOrder === 'ifUsed' || collectiveOrder === 'reductionIfUsed';
+  if (!node.isUnused) for (const input of inputs) if (input.isUnused) noteUse(input);
   return node;
 }
 

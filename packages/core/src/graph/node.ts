@@ -47,6 +47,8 @@ export type NodeValue =
 export interface Region {
   /** The node that the backward pass reads in the place of a node that was made in this region. */
   substitute(node: Node): Node;
+  /** Whether the backward pass makes a node of this region again, instead of reading its value. */
+  remakes(node: Node): boolean;
   /** Forgets the recomputed nodes when a backward pass is over. */
   close(): void;
 }
@@ -80,6 +82,10 @@ export class Node<K extends Op = Op> {
   hasOwner = false;
   /** Whether the value depends on a gradient that is not differentiable and was not detached. */
   ofGradient = false;
+  /**
+   * Whether the node is part of a collective that is issued only if something uses it (`collectiveOrder` is 'ifUsed').
+   */
+  isUnused = false;
   /** How the value lies on the axes of the mesh. Null if nothing is known. */
   axisTypes: AxisTypes | null = null;
   /** The number of rows if only a run knows it. The size of dim 0 is then NaN. */

@@ -1,9 +1,12 @@
+import { rankState } from '../ambient.ts';
+import type { Unissued } from '../graph/collective-order.ts';
 import { isOp, type Node } from '../graph/node.ts';
+import { markIssued } from '../graph/program-order.ts';
 import { Storage } from '../graph/storage.ts';
 import type { Backend } from '../spec/backend.ts';
 import type { Mesh } from '../spec/mesh.ts';
 import { count, record } from '../timeline.ts';
-import type { collect, Subgraph } from './collect.ts';
+import type { collect, CollectOptions, Subgraph } from './collect.ts';
 import type { ExecutionPlan } from './execution-plan.ts';
 
 /** Larger values are part of the plan, because the run waits for an aside before it goes on. */
@@ -20,20 +23,25 @@ export interface Collected {
 /** Collects with `collector` what `roots` need, except for one aside among them. Throws what `collector` throws. */
 export function collectApart(
   roots: readonly Node[],
-  offered: readonly Node[],
+  options: CollectOptions,
   collector: typeof collect,
 ): Collected {
   const aside = roots.map(asideOf).find((each) => each !== null);
   if (aside !== undefined) {
+    const { offered = [], unissued = new Map<Node, Unissued>() } = options;
     const isOther = (node: Node): boolean => node !== aside.root;
-    const subgraph = collector(roots.filter(isOther), offered.filter(isOther));
+    const subgraph = collector(roots.filter(isOther), {
+      offered: [...offered].filter(isOther),
+      unissued: new Map([...unissued].filter(([node]) => !aside.sends(node))),
+      issues: aside.root.id,
+    });
     if (!aside.isIn(subgraph)) {
       // The root of an aside has no value in the plan.
       aside.root.slot = -1;
       return { subgraph, aside };
     }
   }
-  return { subgraph: collector(roots, offered), aside: null };
+  return { subgraph: collector(roots, options), aside: null };
 }
 
 /** Whether a collective's message is the bytes of its input as they are, so that the group can be called directly. */
@@ -72,6 +80,11 @@ export class Aside {
 
   get byteLength(): number {
     return this.#collectives.reduce((bytes, each) => bytes * growthOf(each), this.#bytes.length);
+  }
+
+  /** Whether a node is a collective of the aside. */
+  sends(node: Node): boolean {
+    return this.#collectives.some((each) => each === node);
   }
 
   /** Whether the rest of the run uses nodes of the aside. */
@@ -113,6 +126,8 @@ export class Aside {
       storage.release();
       throw error;
     }
+    for (const each of this.#collectives) if (each !== this.root) markIssued(each);
+    rankState.unissued.delete(this.root);
     this.root.inputs = [];
     return storage;
   }

@@ -1,6 +1,9 @@
+import type { Unissued } from '../graph/collective-order.ts';
 import { newWalk } from '../graph/create-node.ts';
 import type { Node } from '../graph/node.ts';
 import { isTransferOp, opFacts } from '../graph/op-facts.ts';
+import { readsUpdated } from './kept-results.ts';
+import { isOneMessage } from './one-message.ts';
 import { checkNotUpdated, isUpdatedFor, targetOf } from '../graph/updated-leaves.ts';
 import { formatShape } from '../shape.ts';
 import { TensorStateError } from '../spec/errors.ts';
@@ -12,18 +15,50 @@ export interface Subgraph {
   readonly computed: readonly Node[];
   /** The nodes among those offered that are computed with the roots. */
   readonly taken: readonly Node[];
+  /** Results of forward passes that are computed because the run issues their collectives. */
+  readonly results: readonly Node[];
+  /** The collectives among `computed` that had not been issued. */
+  readonly issued: readonly Node[];
+  /** Those among `issued` that nothing in the subgraph reads. */
+  readonly unread: readonly Node[];
+  /** Nodes that the order of the program asks for, and that need a value which is no longer there. */
+  readonly unreadable: readonly Node[];
+}
+
+/** What a run may have to compute besides its roots. */
+export interface CollectOptions {
+  /** Nodes that are computed with the roots if they cost little. */
+  readonly offered?: Iterable<Node>;
+  /** The collectives that have not been issued, in the order of the program. */
+  readonly unissued?: ReadonlyMap<Node, Unissued>;
+  /** The run also issues a collective with this id, which is not among its roots. Default: none. */
+  readonly issues?: number;
 }
 
 /** The largest number of additional ops for which an offered value is computed with the roots. */
 const mostOwnOps = 64;
 
 /**
- * Collects what the roots need. Of `offered` it takes the nodes that the roots need anyway, or that cost a few ops
- * besides. A run with updates (a step) also takes nodes that only read leaves, and collectives: all ranks have built
- * the same step, while any other run may be one of a single rank. Throws TensorStateError if a value is needed
- * that is no longer there.
+ * Collects what the roots need, and the collectives that come before those in the order of the program
+ * (`graph/collective-order.ts`). Of `offered` it takes the nodes that the roots need anyway, or that cost a few ops
+ * besides. A run with updates (a step) issues all collectives, and it takes nodes that only read leaves. Throws
+ * TensorStateError if a root needs a value that is no longer there.
  */
-export function collect(roots: readonly Node[], offered: Iterable<Node> = []): Subgraph {
+export function collect(roots: readonly Node[], options: CollectOptions = {}): Subgraph {
+  const unreadable = new Set<Node>();
+  for (;;) {
+    const found = collectReadable(roots, options, unreadable);
+    if ('computed' in found) return found;
+    unreadable.add(found);
+  }
+}
+
+/** Returns a node instead that cannot be computed for the sake of the order, if there is one that is not known yet. */
+function collectReadable(
+  roots: readonly Node[],
+  { offered = [], unissued = new Map<Node, Unissued>(), issues = 0 }: CollectOptions,
+  unreadable: ReadonlySet<Node>,
+): Subgraph | Node {
   const walk = newWalk();
   const computed: Node[] = [];
   const aliases: Node[] = [];
@@ -46,9 +81,46 @@ export function collect(roots: readonly Node[], offered: Iterable<Node> = []): S
   };
   roots.forEach(visit);
   visitInputs();
-  const isStep = roots.some(({ op }) => op === 'assign');
+  const updates = roots.filter(({ op }) => op === 'assign');
+  const isStep = updates.length > 0;
+  const isStale = readsUpdated(updates);
+  const isReadable = (node: Node): boolean => {
+    try {
+      visit(node);
+      visitInputs();
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  const results = new Set<Node>();
+  const queue = [...unissued.keys()].filter((node) => !unreadable.has(node));
+  queue.sort((a, b) => a.id - b.id);
+  const unread: Node[] = [];
+  let issued = 0;
+  for (;;) {
+    const last: number = queue.findLastIndex(({ id, mark }) => isStep || mark === walk || id < issues);
+    const end = endOfBucket(queue, last) + 1;
+    if (end <= issued) break;
+    for (const node of queue.slice(issued, end)) {
+      const isForced = node.mark !== walk;
+      if (!isReadable(node)) return node;
+      if (isForced) unread.push(node);
+      const pass = unissued.get(node)?.pass ?? null;
+      // On a rank that reads no result of a pass, or not all results, they are computed while the pass has its
+      // collectives. After a step, nothing can be read that was computed from parameters which the step updates.
+      if (pass === null || ((isStep || pass.isGradEnabled) && !isForced)) continue;
+      if (isStale(node)) continue;
+      for (const output of pass.outputs) {
+        if (output.value !== null || unreadable.has(output)) continue;
+        if (!isReadable(output)) return output;
+        results.add(output);
+      }
+    }
+    issued = end;
+  }
   const taken: Node[] = [];
-  const asked = new Set(roots);
+  const asked = new Set([...roots, ...results]);
   for (const node of offered) {
     if (asked.has(node) || node.value !== null || !isNear(node, walk, isStep)) continue;
     visit(node);
@@ -60,7 +132,25 @@ export function collect(roots: readonly Node[], offered: Iterable<Node> = []): S
   let slot = leaves.length;
   for (const node of computed) node.slot = slot++;
   for (const alias of aliases) alias.slot = targetOf(alias).slot;
-  return { leaves, computed, taken };
+  return {
+    leaves,
+    computed,
+    taken,
+    results: [...results].filter((node) => !roots.includes(node)),
+    issued: queue.slice(0, issued),
+    unread,
+    unreadable: [...unreadable],
+  };
+}
+
+/** The index of the last all-reduce that travels in one message with the one at `index`. */
+function endOfBucket(queue: readonly Node[], index: number): number {
+  let end = index;
+  for (;;) {
+    const [last, next] = [queue[end], queue[end + 1]];
+    if (last === undefined || next === undefined || !isOneMessage(last, next)) return end;
+    end++;
+  }
 }
 
 /** Whether a node can be computed at little cost together with the nodes that a walk has marked. */
@@ -73,7 +163,7 @@ function isNear(node: Node, walk: number, isStep: boolean): boolean {
       continue;
     }
     if (own.size > mostOwnOps || each.op === 'assign' || isTransferOp(each.op)) return false;
-    if (!isStep && opFacts[each.op].travels) return false;
+    if (opFacts[each.op].travels) return false;
     for (const input of each.inputs) {
       if (input.value === null) own.add(input);
       else if (!isReadable(each, input)) return false;

@@ -11,12 +11,18 @@ import type { Mesh } from '../spec/mesh.ts';
 import type { ProcessGroup } from '../spec/process-group.ts';
 import { nextTurn } from '../spec/next-turn.ts';
 import type { Compute, Postponed, Session, WorkAheadOptions } from './session.ts';
-import { type Backlog, Realization, type Surroundings, takeBacklog } from './realization.ts';
+import { type Backlog, Realization, type RunOptions, type Surroundings, takeBacklog } from './realization.ts';
 
-const nothingPending: Backlog = { pending: new Map(), offered: [] };
+const nothingPending: Backlog = { pending: new Map(), offered: [], unissued: new Map() };
 
 /** The milliseconds for which work may go on in microtasks alone. Then timers, input and finalizers get a turn. */
 const turnMs = 10;
+
+/**
+ * A rank that has built nothing for so many milliseconds issues the collectives that it has made. Other ranks may wait
+ * for them, while this one waits for something else, or has come to the end of its script.
+ */
+const idleMs = 100;
 
 /** The session of one device and one mesh. */
 export class DeviceSession implements Session {
@@ -30,6 +36,9 @@ export class DeviceSession implements Session {
   #failedAhead: { readonly error: unknown } | null = null;
   #postponed: Postponed | null = null;
   #turnBegan = performance.now();
+  /** The timer that issues collectives on a rank that reads nothing. */
+  #issueTimer: ReturnType<typeof setTimeout> | null = null;
+  #newestNode = 0;
   /** Reads that are waited for outside the order of the calls. */
   readonly #readsUnderWay = new Set<Promise<void>>();
   #callsUnderWay = 0;
@@ -70,7 +79,7 @@ export class DeviceSession implements Session {
   }
 
   async finish(): Promise<void> {
-    if (this.#postponed !== null) await this.#inOrder(async () => {});
+    await this.issueAll();
     while (this.#callsUnderWay > 0) await Promise.all([this.#last, ...this.#readsUnderWay]);
   }
 
@@ -162,12 +171,33 @@ export class DeviceSession implements Session {
     });
   }
 
+  async issueAll(): Promise<void> {
+    if (this.#postponed === null && rankState.unissued.size === 0) return;
+    await this.#inOrder(() => this.#run([], { issuesAll: true }));
+  }
+
+  issueSoon(): void {
+    this.#issueTimer ??= setTimeout(() => this.#issueIfIdle(), idleMs);
+    this.#newestNode = rankState.nextNodeId;
+  }
+
+  /** Issues all collectives if the program has built nothing for a while, and waits for nothing here. */
+  #issueIfIdle(): void {
+    this.#issueTimer = null;
+    if (rankState.unissued.size === 0) return;
+    if (this.isComputing || this.#newestNode !== rankState.nextNodeId) this.issueSoon();
+    else this.computeAhead();
+  }
+
   computeAhead(): void {
-    const backlog = takeBacklog();
+    this.#runAhead(takeBacklog());
+  }
+
+  #runAhead(backlog: Backlog): void {
     void this.#oneAfterAnother(() =>
       this.#ahead(async () => {
         await this.#doPostponed();
-        await this.#realization.run([], this.#surroundings, backlog);
+        await this.#realization.run([], this.#surroundings, backlog, { issuesAll: true });
       }),
     );
   }
@@ -176,18 +206,12 @@ export class DeviceSession implements Session {
     work: (compute: Compute) => Promise<void>,
     { takesPostponed = false }: WorkAheadOptions = {},
   ): void {
-    // Runs that were called and not awaited come before the work. What is pending now is computed before it, too, and
-    // apart from what the work makes pending.
-    const backlog = this.#runsUnderWay > 0 ? takeBacklog() : null;
+    // Runs that were called and not awaited, and collectives that the program has made, come before the work. What is
+    // pending now is computed before it, too, and apart from what the work makes pending.
+    if (this.#runsUnderWay > 0 || rankState.unissued.size > 0) this.#runAhead(takeBacklog());
     this.#worksWaiting++;
     void this.#oneAfterAnother(async () => {
       this.#worksWaiting--;
-      if (backlog !== null) {
-        await this.#ahead(async () => {
-          await this.#doPostponed();
-          await this.#realization.run([], this.#surroundings, backlog);
-        });
-      }
       await this.#ahead(async () => {
         if (!takesPostponed) await this.#doPostponed();
         await work(this.#compute);
@@ -226,7 +250,7 @@ export class DeviceSession implements Session {
     return this.#realization.refuse(cause);
   }
 
-  async #run(nodes: readonly Node[]): Promise<void> {
+  async #run(nodes: readonly Node[], options: RunOptions = {}): Promise<void> {
     const failed = this.#failedAhead;
     this.#failedAhead = null;
     if (failed !== null) {
@@ -235,10 +259,14 @@ export class DeviceSession implements Session {
     }
     if (this.#worksWaiting > 0) {
       // Pending work is left for later. It may read released memory, so nothing is freed now.
-      await this.#realization.run(nodes, this.#surroundings, nothingPending, { frees: false });
+      const backlog = { ...nothingPending, unissued: new Map(rankState.unissued) };
+      await this.#realization.run(nodes, this.#surroundings, backlog, { frees: false });
       return;
     }
-    await this.#realization.run(nodes, this.#surroundings);
+    await this.#realization.run(nodes, this.#surroundings, takeBacklog(), options);
+    if (rankState.unissued.size > 0 || this.#issueTimer === null) return;
+    clearTimeout(this.#issueTimer);
+    this.#issueTimer = null;
   }
 
   get #surroundings(): Surroundings {

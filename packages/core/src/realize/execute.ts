@@ -24,13 +24,15 @@ export class RunFailure extends Error {
   readonly updated: boolean;
   /** Whether collectives or transfers were started. */
   readonly started: boolean;
+  /** The slots of the collectives that were issued. */
+  readonly issued: ReadonlySet<number>;
   /** The result of each root. Null for roots that the run did not compute. */
   readonly results: readonly (RootResult | null)[];
 
   constructor(
     numbering: Numbering,
     values: readonly number[],
-    { updated, started }: { readonly updated: boolean; readonly started: boolean },
+    { updated, started }: { readonly updated: boolean; readonly started: ReadonlySet<number> },
     results: readonly (RootResult | null)[],
     cause: unknown,
   ) {
@@ -38,7 +40,8 @@ export class RunFailure extends Error {
     this.numbering = numbering;
     this.values = values;
     this.updated = updated;
-    this.started = started;
+    this.started = started.size > 0;
+    this.issued = new Set([...started].flatMap((id) => numbering.senders.get(id) ?? []));
     this.results = results;
   }
 }
@@ -207,7 +210,7 @@ async function failureOf(
   return new RunFailure(
     plan,
     step?.kind === 'compute' ? failedValues(values, error) : values,
-    { updated, started: started.size > 0 },
+    { updated, started: new Set(started.keys()) },
     results,
     error,
   );

@@ -6,6 +6,7 @@ import { decompose } from '../graph/decompose.ts';
 import { isCompositeOp, opFacts } from '../graph/op-facts.ts';
 import { targetOf } from '../graph/updated-leaves.ts';
 import { isOp, type Node } from '../graph/node.ts';
+import { travels, withCollectiveOrder } from '../graph/program-order.ts';
 import { sizeAt } from '../shape.ts';
 import type { BackendLimits } from '../spec/backend.ts';
 import { type DType, isHalfDType, type Shape } from '../spec/dtype.ts';
@@ -34,6 +35,8 @@ export interface Expanded {
   readonly updates: readonly { readonly target: number; readonly value: Node }[];
   /** The nodes of the numbers of rows that the run computes. */
   readonly rowCounts: readonly Node[];
+  /** For the slot of each collective that sends data, the node that sends it. It runs even if nothing reads it. */
+  readonly collectives: ReadonlyMap<number, Node>;
 }
 
 /** The ways in which a rewritten subgraph may differ from the one that was built. */
@@ -59,7 +62,9 @@ export function expand(
 ): Expanded {
   try {
     return atCallSite('none', () =>
-      noGrad(() => withoutAutocast(() => expanded(subgraph, roots, limits, options))),
+      withCollectiveOrder('apart', () =>
+        noGrad(() => withoutAutocast(() => expanded(subgraph, roots, limits, options))),
+      ),
     );
   } finally {
     // The era must be reset also if rewriting throws, as it does for sizes that do not fit each other.
@@ -88,6 +93,7 @@ function expanded(
   const assigned = subgraph.computed.filter(({ op }) => op === 'assign').map(targetOf);
   const updatedLeaves = new Set(assigned.map(({ slot }) => images[slot]));
   const updates = new Map<number, Node>();
+  const collectives = new Map<number, Node>();
   const imageOf = (node: Node): Node => {
     const image = images[node.slot];
     if (image === undefined) throw new RangeError(`no image of slot ${node.slot}`);
@@ -107,6 +113,7 @@ function expanded(
     else if (isOp(node, 'fillRows')) images.push(filledRows(only(inputs), node.params.rows));
     else if (isOp(node, 'assign')) images.push(assign(node, inputs, updates, updatedLeaves));
     else images.push(rewrite(node, inputs, limits));
+    if (travels(node)) collectives.set(images.length - 1, senderIn(images.at(-1), node.op));
   }
   setEra(0);
   // A result has memory of its own, because the leaf that it would share may be updated, in this run or later.
@@ -117,7 +124,14 @@ function expanded(
     roots: results,
     updates: Array.from(updates, ([target, value]) => ({ target, value })),
     rowCounts: counts.map(({ count }) => imageOf(count)),
+    collectives,
   };
+}
+
+/** The collective in the image of one, whose result may be moved about. */
+function senderIn(image: Node | undefined, op: Node['op']): Node {
+  if (image === undefined) throw new RangeError('a collective without image');
+  return image.op === op ? image : senderIn(image.inputs[0], op);
 }
 
 /** Shape: x [N, ..] -> [rows, ..]. */

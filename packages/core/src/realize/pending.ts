@@ -1,4 +1,5 @@
 import type { Node } from '../graph/node.ts';
+import { noteUse } from '../graph/program-order.ts';
 import { freeNode } from '../graph/ownership.ts';
 import { currentScope, rankState, within } from '../ambient.ts';
 import type { Outcome, PendingWork, UpdateGroup } from './pending-work.ts';
@@ -8,7 +9,7 @@ const mostDepth = 64;
 
 // Pending nodes must be computed by the next realization, whichever node is asked for. They are losses and gradients
 // after backward(), and parameters after an update. Otherwise a later read would compute the step again.
-const { pending, released } = rankState;
+const { pending, released, unissued } = rankState;
 
 /**
  * The updates that `body` adds are either all computed or all dropped. They are also dropped if `body` throws.
@@ -38,6 +39,7 @@ function dropUpdates(updateGroup: UpdateGroup): void {
 
 /** Adds pending work. `replaced` is the pending work that it replaces. */
 export function addPending(node: Node, outcome: Outcome = {}, replaced?: PendingWork): void {
+  if (node.isUnused) noteUse(node);
   const depth = (replaced?.depth ?? 0) + 1;
   pending.set(node, { outcome, group: currentScope().updateGroup, depth });
   rankState.deepestPending = Math.max(rankState.deepestPending, depth);
@@ -115,17 +117,26 @@ export function freeAfterRun(node: Node, by: string): void {
   released.set(node, by);
 }
 
-/** Frees a node's memory when no pending work can read it any more. If nothing is pending, that is now. */
+/** Frees a node's memory when no collective that has not been issued can read it any more. */
+export function freeWhenIssued(node: Node, by: string): void {
+  (unissued.size > 0 ? freeAfterRun : free)(node, by);
+}
+
+/**
+ * Frees a node's memory when no pending work, and no collective that has not been issued, can read it any more. If
+ * there is none, that is now.
+ */
 export function freeWhenRead(node: Node, by: string): void {
-  (pending.size > 0 ? freeAfterRun : free)(node, by);
+  (pending.size > 0 || unissued.size > 0 ? freeAfterRun : free)(node, by);
 }
 
 function free(node: Node, by: string): void {
   if (node.value !== null) freeNode(node, by);
 }
 
-/** Frees the released nodes. Called when the pending work has been computed. */
+/** Frees the released nodes, unless collectives may read them. Called when the pending work has been computed. */
 export function freeReleased(): void {
+  if (unissued.size > 0) return;
   for (const [node, by] of released) free(node, by);
   released.clear();
 }

@@ -2,6 +2,7 @@ import type { Node } from '../graph/node.ts';
 import { elementCount, sameShape } from '../shape.ts';
 import { dtypes } from '../spec/dtype.ts';
 import type { Subgraph } from './collect.ts';
+import { isOneMessage } from './one-message.ts';
 
 /** The approximate number of operations of the pieces that a long program is computed in. */
 export const pieceOps = 2048;
@@ -111,6 +112,7 @@ function boundaryAfter(
   let found: number | undefined;
   let isAlike = false;
   for (let at = from; at < bytesAt.length - pieceOps; at++) {
+    if (isInMessage(computed, at)) continue;
     const bytes = bytesAt[at] ?? Infinity;
     const least = bytesAt[found ?? -1] ?? Infinity;
     if (bytes <= crossingBytes && (bytes < least || (bytes === least && !isAlike))) {
@@ -120,6 +122,12 @@ function boundaryAfter(
     if (found !== undefined && at >= from + pieceOps) break;
   }
   return found;
+}
+
+/** Whether the operations at a position and before it travel as one message, which is not cut. */
+function isInMessage(computed: readonly Node[], at: number): boolean {
+  const [before, next] = [computed[at - 1], computed[at]];
+  return before !== undefined && next !== undefined && isOneMessage(before, next);
 }
 
 /** Whether the operations from `b` on have the ops and shapes of those from `a` on. Their inputs are not compared. */

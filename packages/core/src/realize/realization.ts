@@ -1,4 +1,7 @@
+import { rankState } from '../ambient.ts';
+import type { Unissued } from '../graph/collective-order.ts';
 import { isOp, type Node } from '../graph/node.ts';
+import { markFailed, markIssued } from '../graph/program-order.ts';
 import { adoptStorage, moveToHost, moveToPage } from '../graph/ownership.ts';
 import { dependsOnUpdated, hasGivenUpGraph, targetOf } from '../graph/updated-leaves.ts';
 import type { PageSource, PageStore } from '../paging/page.ts';
@@ -10,6 +13,7 @@ import { collect, type Subgraph } from './collect.ts';
 import { execute, RunFailure, type RootResult } from './execute.ts';
 import type { Collected } from './aside.ts';
 import { causeOf } from './index-error.ts';
+import { keptResults } from './kept-results.ts';
 import { giveUp, goneWith, isInPart, isUnreadable, taintedBy } from './failed-run.ts';
 import { freeReleased, restorePending, takePending } from './pending.ts';
 import type { PendingWork } from './pending-work.ts';
@@ -30,15 +34,30 @@ export interface Backlog {
   readonly pending: ReadonlyMap<Node, PendingWork>;
   /** Small values, which a run computes if they cost little. */
   readonly offered: readonly Node[];
+  /** The collectives that have not been issued. A run issues those that come before its own. */
+  readonly unissued: ReadonlyMap<Node, Unissued>;
 }
 
 export function takeBacklog(): Backlog {
-  return { pending: takePending(), offered: [...smallValues()] };
+  return {
+    pending: takePending(),
+    offered: [...smallValues()],
+    unissued: new Map(rankState.unissued),
+  };
 }
 
 /** The work of one run. */
 interface Work extends Backlog {
   readonly roots: readonly Node[];
+  /** The run issues all collectives with smaller ids than this. */
+  readonly issues: number;
+}
+
+export interface RunOptions {
+  /** Whether released nodes are freed after the run. Default: true. */
+  readonly frees?: boolean;
+  /** Whether the run issues all collectives of the backlog. Default: those that come before its own. */
+  readonly issuesAll?: boolean;
 }
 
 const leastHolders = 4096;
@@ -80,18 +99,21 @@ export class Realization {
     nodes: readonly Node[],
     surroundings: Surroundings,
     backlog: Backlog = takeBacklog(),
-    { frees = true }: { readonly frees?: boolean } = {},
+    { frees = true, issuesAll = false }: RunOptions = {},
   ): Promise<void> {
     this.checkUsable();
     const start = performance.now();
     const { pending } = backlog;
     const roots = [...new Set([...nodes, ...pending.keys()])].filter((node) => node.value === null);
-    if (roots.length > 0) {
-      const work = { ...backlog, roots };
+    const unissued = new Map([...backlog.unissued].filter(([node]) => node.value === null));
+    if (roots.length > 0 || (issuesAll && unissued.size > 0)) {
+      const work = { ...backlog, unissued, issues: issuesAll ? Infinity : 0, roots };
       const collected = await this.#collect(work);
-      const pieces = await piecesOf(collected.subgraph, roots);
-      if (pieces.length === 1) await this.#compute(work, collected, surroundings, start);
-      else await this.#computePieces(pieces, work, surroundings);
+      const kept = keptOf(work, collected.subgraph);
+      const { subgraph } = collected;
+      const pieces = await piecesOf(subgraph, [...new Set([...roots, ...kept, ...subgraph.unread])]);
+      if (pieces.length === 1) await this.#compute(work, collected, kept, surroundings, start);
+      else await this.#computePieces(pieces, work, subgraph, surroundings);
     }
     for (const { outcome } of pending.values()) outcome.settled?.();
     if (frees) freeReleased();
@@ -101,19 +123,32 @@ export class Realization {
   giveUpUnreadable(error: unknown): void {
     const backlog = takeBacklog();
     const roots = [...backlog.pending.keys()].filter(({ value }) => value === null);
-    this.#dropped(roots.filter(isUnreadable), { ...backlog, roots }, error);
+    this.#dropped(roots.filter(isUnreadable), { ...backlog, issues: 0, roots }, error);
   }
 
   async #computePieces(
     pieces: readonly (readonly Node[])[],
     work: Work,
+    { issued }: Subgraph,
     surroundings: Surroundings,
   ): Promise<void> {
     const ofProgram = new Set(work.roots);
+    const senders = new Set(issued);
     for (const roots of pieces) {
       const start = performance.now();
-      const piece = { ...work, roots: roots.filter(({ value }) => value === null) };
-      await this.#compute(piece, await this.#collect(piece), surroundings, start);
+      // What the order of the program asks for, and what is kept, is among the roots of the pieces.
+      const piece = {
+        ...work,
+        unissued: new Map<Node, Unissued>(),
+        issues: 0,
+        roots: roots.filter(({ value }) => value === null),
+      };
+      const collected = await this.#collect(piece);
+      const subgraph = {
+        ...collected.subgraph,
+        issued: collected.subgraph.computed.filter((node) => senders.has(node)),
+      };
+      await this.#compute(piece, { ...collected, subgraph }, [], surroundings, start);
       // Values that pass to the next piece are small. On the host, the garbage collector frees them.
       for (const node of roots) {
         const bytes = ofProgram.has(node) ? undefined : this.#bytesOf(node);
@@ -125,6 +160,7 @@ export class Realization {
   async #compute(
     work: Work,
     collected: Collected,
+    kept: readonly Node[],
     surroundings: Surroundings,
     start: number,
   ): Promise<void> {
@@ -132,11 +168,12 @@ export class Realization {
     const updates = roots.filter((root) => isOp(root, 'assign'));
     const { subgraph, aside } = collected;
     const isPlanned = (root: Node): boolean => root.op !== 'assign' && root !== aside?.root;
-    const outputs = [...roots.filter(isPlanned), ...subgraph.taken];
+    const outputs = [...roots.filter(isPlanned), ...subgraph.taken, ...kept];
     try {
       const results = await this.#runPlan(collected, outputs, surroundings, start);
       count('plansRun', 1);
       this.#settle(outputs, results);
+      subgraph.issued.forEach(markIssued);
     } catch (failure) {
       const error = this.#failed(failure, work, subgraph, outputs);
       forgetValues(subgraph.taken);
@@ -188,13 +225,13 @@ export class Realization {
   }
 
   async #collect(work: Work): Promise<Collected> {
-    const { roots, offered } = work;
+    const { roots } = work;
     try {
-      if (!roots.some(({ op }) => op === 'broadcast' || op === 'allGather')) {
-        return { subgraph: collect(roots, offered), aside: null };
-      }
-      const { collectApart } = await import('./aside.ts');
-      return collectApart(roots, offered, collect);
+      const collected = roots.some(({ op }) => op === 'broadcast' || op === 'allGather')
+        ? (await import('./aside.ts')).collectApart(roots, work, collect)
+        : { subgraph: collect(roots, work), aside: null };
+      for (const node of collected.subgraph.unreadable) markFailed(node, unreadableError(node));
+      return collected;
     } catch (error) {
       throw this.#dropped(roots.filter(isUnreadable), work, error);
     }
@@ -221,12 +258,24 @@ export class Realization {
   }
 
   /** After a failure, keeps computed values, gives up what failed and makes the rest pending. Returns the error. */
-  #failed(failure: unknown, work: Work, { computed }: Subgraph, outputs: readonly Node[]): unknown {
+  #failed(
+    failure: unknown,
+    work: Work,
+    { computed, issued }: Subgraph,
+    outputs: readonly Node[],
+  ): unknown {
     const isRun = failure instanceof RunFailure;
     const isPlan = failure instanceof PlanFailure;
     const cause = isRun ? causeOf(failure, computed) : isPlan ? failure.cause : failure;
     if (isRun && failure.updated) return this.refuse(cause);
     if (isRun) this.#settle(outputs, failure.results);
+    if (isRun || isPlan) {
+      const isTainted = taintedBy(failure);
+      for (const node of issued) {
+        if (isRun && failure.issued.has(node.slot)) markIssued(node);
+        else if (isTainted(node)) markFailed(node, cause);
+      }
+    }
     const left = { ...work, roots: work.roots.filter(({ value }) => value === null) };
     const failed = isRun || isPlan ? left.roots.filter(taintedBy(failure)) : left.roots;
     return this.#dropped(failed, left, cause);
@@ -246,7 +295,7 @@ export class Realization {
   /** Cuts nodes off from graphs that read tensors which were updated since, because no backward pass can use these. */
   #giveUpGraphs(outputs: readonly Node[], updated: boolean): void {
     for (const node of outputs) {
-      if (node.requiresGrad) this.#graphHolders.push(new WeakRef(node));
+      if (node.requiresGrad || node.region !== null) this.#graphHolders.push(new WeakRef(node));
       else node.inputs = [];
     }
     if (!updated) {
@@ -263,6 +312,14 @@ export class Realization {
       return false;
     });
   }
+}
+
+/** The nodes besides the roots and the taken ones whose values a run keeps for the sake of its collectives. */
+function keptOf({ roots, unissued }: Work, { computed, taken, results, issued }: Subgraph) {
+  if (issued.length === 0) return [];
+  const outputs = new Set([...roots, ...taken, ...results]);
+  const updates = roots.filter(({ op }) => op === 'assign');
+  return [...results, ...keptResults({ computed, outputs, unissued }, updates)];
 }
 
 /** The roots of each piece of a program. The code that cuts programs is loaded only for a long program. */
@@ -289,6 +346,15 @@ function settleUpdate(update: Node<'assign'>): void {
   target.updatedAt = Math.max(target.updatedAt, update.id);
   update.value = target.value;
   update.inputs = [target];
+}
+
+function unreadableError(node: Node): unknown {
+  try {
+    collect([node]);
+    return new RangeError('a value that can be read');
+  } catch (error) {
+    return error;
+  }
 }
 
 function halfUpdated(cause: unknown): TensorStateError {

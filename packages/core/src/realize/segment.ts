@@ -1,5 +1,6 @@
 import { elementCount } from '../shape.ts';
 import { dtypes } from '../spec/dtype.ts';
+import { isOneMessage } from './one-message.ts';
 import type { Sources } from './sources.ts';
 import { isCompute, type Value, type ValueGraph } from './values.ts';
 
@@ -213,9 +214,5 @@ function isOfBucket(first: Value | undefined, next: Value | undefined): boolean 
     const { source, bucket } = next.params;
     return source === first.params.source && bucket === first.params.bucket;
   }
-  if (first?.op !== 'allReduce' || next?.op !== 'allReduce' || next.dtype !== first.dtype)
-    return false;
-  const { axis, pass, bucket } = next.params;
-  const isSame = axis === first.params.axis && pass === first.params.pass;
-  return bucket >= 0 && bucket === first.params.bucket && isSame;
+  return first !== undefined && next !== undefined && isOneMessage(first, next);
 }

@@ -34,8 +34,20 @@ export interface Session {
     make: (group: ProcessGroup) => Promise<ProcessGroup>,
   ): Promise<void>;
 
-  /** Settles when no call is under way. This includes calls that were not awaited. */
+  /**
+   * Issues the collectives that the program has made and that have not been issued. Settles when no call is under way.
+   * This includes calls that were not awaited.
+   */
   finish(): Promise<void>;
+
+  /**
+   * Issues the collectives that the program has made so far and that have not been issued, and computes what is
+   * pending. Call it before this rank waits for another one in any other way than by collectives.
+   */
+  issueAll(): Promise<void>;
+
+  /** Does what issueAll does when the program has built nothing for a while. */
+  issueSoon(): void;
 
   /** The number by which ops name a store. */
   numberOf(store: PageStore | PageSource): number;

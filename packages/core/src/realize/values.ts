@@ -35,6 +35,8 @@ export interface Numbering {
   readonly graph: ValueGraph;
   /** The id of the value of each node of the subgraph, by slot. Undefined for nodes that nothing needs. */
   readonly ids: readonly (number | undefined)[];
+  /** For the id of each collective that sends data, the slot of its node. */
+  readonly senders: ReadonlyMap<number, number>;
 }
 
 export type CollectiveValue = Extract<Value, { op: CollectiveOp }>;
@@ -66,6 +68,7 @@ export function numberValues(expanded: Expanded): Numbering {
     ...expanded.roots,
     ...expanded.updates.map(({ value }) => value),
     ...expanded.rowCounts,
+    ...expanded.collectives.values(),
   ]);
   const values: Value[] = [];
   const eras: number[] = [];
@@ -97,6 +100,7 @@ export function numberValues(expanded: Expanded): Numbering {
   return {
     graph,
     ids: expanded.images.map(({ mark, slot }) => (mark === walk ? slot : undefined)),
+    senders: new Map(Array.from(expanded.collectives, ([slot, node]) => [idOf(node), slot])),
   };
 }
 

@@ -11,13 +11,13 @@ import { article } from '../graph/infer-checks.ts';
 import { createNode, noGrad } from '../graph/create-node.ts';
 import { isOp, none, type Node } from '../graph/node.ts';
 import { unknownFault } from '../graph/row-counts.ts';
-import { freeNode, hostBytes } from '../graph/ownership.ts';
+import { hostBytes } from '../graph/ownership.ts';
 import { brandMember } from '../member-brand.ts';
 import type { PageStore } from '../paging/page.ts';
 import { describeTensor } from '../print/describe-tensor.ts';
 import { inspecting } from '../print/inspect.ts';
 import { currentSession, isComputing } from '../rank.ts';
-import { addPending, isPiledUp, removePending, restorePending } from '../realize/pending.ts';
+import { addPending, freeWhenIssued, isPiledUp, removePending, restorePending } from '../realize/pending.ts';
 import { noteValue, withoutValues } from '../realize/small-values.ts';
 import { type AfterBackward, currentScope, rankState, within } from '../ambient.ts';
 import { replicated, shardedAxes } from '../layout/layout.ts';
@@ -473,7 +473,7 @@ export class TensorHandle {
 
   /** Frees the device memory at once instead of at garbage collection. */
   dispose(): void {
-    if (this.#node.value !== null) freeNode(this.#node, 'dispose()');
+    if (this.#node.value !== null) freeWhenIssued(this.#node, 'dispose()');
   }
 
   [Symbol.dispose](): void {

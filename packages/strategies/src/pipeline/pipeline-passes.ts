@@ -7,6 +7,7 @@ import {
   noGrad,
   Tensor,
   addNodes,
+  withCollectiveOrder,
 } from '@shardwise/core/extend';
 import { mapTensors } from '../map-tensors.ts';
 import { StandInParameter } from '../stand-in-parameter.ts';
@@ -85,6 +86,11 @@ export class PipelinePasses {
    * returns the loss, and without targets the model's output.
    */
   forward(run: Run, inputs: readonly unknown[]): unknown {
+    // The schedule says when a rank does what. The collectives of its stages have no other order.
+    return withCollectiveOrder('apart', () => this.#forward(run, inputs));
+  }
+
+  #forward(run: Run, inputs: readonly unknown[]): unknown {
     const isTraining = this.#isTraining(inputs);
     const build = (): SharingBatch => {
       const built = buildMicrobatches(run, inputs, this.#settings, isTraining);
@@ -128,13 +134,23 @@ export class PipelinePasses {
       accumulate: (gradient) => {
         if (!isOwed) throw backwardTwice();
         isOwed = false;
-        this.#train(batch, mark, node, gradient);
+        const finals = withCollectiveOrder('apart', () =>
+          this.#train(batch, mark, node, gradient),
+        );
+        // Whatever the sinks build from the gradients is computed after the pass.
+        for (const [leaf, own] of finals) leaf.sink?.accumulate(own);
       },
     };
     return new Tensor(node);
   }
 
-  #train(batch: SharingBatch, mark: Mark | null, loss: Node, lossGradient: Node): void {
+  /** Begins a pass, and returns the gradients of leaves. */
+  #train(
+    batch: SharingBatch,
+    mark: Mark | null,
+    loss: Node,
+    lossGradient: Node,
+  ): readonly (readonly [leaf: Node, gradient: Node])[] {
     const { schedule, place, activationDtype, group } = this.#settings;
     const { microbatches, shared } = batch;
     const { rank } = place;
@@ -175,8 +191,7 @@ export class PipelinePasses {
       if (lossRank === rank) loss.value = { kind: 'host', bytes: await bytesOf(total) };
       await this.#tellOfLoss(loss, lossStage, fault);
     });
-    // Whatever the sinks build from the gradients is computed after the pass.
-    for (const [leaf, gradient] of finals) leaf.sink?.accumulate(gradient);
+    return finals;
   }
 
   #evaluate(batch: SharingBatch, mark: Mark | null): unknown {

@@ -3,15 +3,18 @@ import {
   broadcast,
   ConfigError,
   currentSession,
+  inForwardPass,
   isGradEnabled,
   type Model,
   type Module,
+  type Node,
   noGrad,
   type ParallelModel,
   synchronously,
   type Tensor,
 } from '@shardwise/core/extend';
 import type { Joinable, JoinContext, JoinHook } from '../distributed-data-parallel/join.ts';
+import { forEachTensor } from '../map-tensors.ts';
 import { KnownParameters } from './known-parameters.ts';
 import { ofRankZero } from './of-rank-zero.ts';
 import type { PassHooks, PlanContext } from './plan-context.ts';
@@ -65,7 +68,7 @@ export class PlannedModel<M extends Module, Inputs extends readonly unknown[], O
     for (const hook of hooks) hook.beforeForward?.(inputs);
     const run = hooks.reduceRight(around<Inputs, Output>, (...own) => this.module.forward(...own));
     try {
-      return run(...inputs);
+      return inForwardPass(() => run(...inputs), nodesOf);
     } finally {
       for (const hook of hooks) hook.afterForward?.();
     }
@@ -162,6 +165,13 @@ export class PlannedModel<M extends Module, Inputs extends readonly unknown[], O
       { parameter: name },
     );
   }
+}
+
+/** The nodes of the tensors of a result. */
+function nodesOf(output: unknown): readonly Node[] {
+  const nodes: Node[] = [];
+  forEachTensor(output, ({ node }) => nodes.push(node));
+  return nodes;
 }
 
 /** Wraps a forward pass in the one of a hook, if the hook has one. */

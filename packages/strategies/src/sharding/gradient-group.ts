@@ -5,6 +5,7 @@ import {
   noGrad,
   reduceScatter,
   Tensor,
+  withCollectiveOrder,
 } from '@shardwise/core/extend';
 import type { ShardedPart } from './sharded-part.ts';
 import { sumOf } from './sum-of.ts';
@@ -91,7 +92,10 @@ export class GradientGroup {
         return { part, padded: part.toParts(new Tensor(part.takeLocal(gradient))) };
       });
       for (const { part, padded } of ready) {
-        part.takeReduced(this.#average(padded, part.axis).node);
+        // The next pass may replace the average of a gradient that is kept whole before anything has asked for it.
+        const order = part.keepsWholeGradient ? 'reductionIfUsed' : 'program';
+        const { node } = withCollectiveOrder(order, () => this.#average(padded, part.axis));
+        part.takeReduced(node);
       }
     });
   }

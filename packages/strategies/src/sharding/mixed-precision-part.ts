@@ -58,7 +58,7 @@ export class MixedPrecisionPart extends ShardedPart {
     return super.wholeFrom(this.#low.read(padded));
   }
 
-  protected override get keepsWholeGradient(): boolean {
+  override get keepsWholeGradient(): boolean {
     return this.#options.keepsGradient === 'whole';
   }
 

@@ -49,7 +49,7 @@ export class GradientShardedPart extends ReplicatedPart {}
  * average is computed when the step's program asks for it, at the place where the rank's gradient became complete.
  */
 export class StateShardedPart extends ReplicatedPart {
-  protected override get keepsWholeGradient(): boolean {
+  override get keepsWholeGradient(): boolean {
     return true;
   }
 }

@@ -1,5 +1,6 @@
 import {
   currentSession,
+  dropReduction,
   type DType,
   formatShape,
   type Gradient,
@@ -8,6 +9,7 @@ import {
   type Node,
   joinLayouts,
   noGrad,
+  noteUse,
   ownPlace,
   type PageStore,
   type Shape,
@@ -118,6 +120,8 @@ export abstract class ShardedPart extends StoredPart {
 
   /** The gradient of the part, averaged over the ranks. */
   protected override get accumulated(): Node | null {
+    // The reduction takes its place in the program where the gradient is asked for.
+    if (this.#reduced?.isUnused === true) noteUse(this.#reduced);
     return sumOf(super.accumulated, this.#reduced);
   }
 
@@ -156,16 +160,21 @@ export abstract class ShardedPart extends StoredPart {
 
   /** Adds this rank's part of an average. Shape: part. */
   takeReduced(part: Node): void {
-    if (this.keepsWholeGradient) this.#reduced = part;
+    if (this.keepsWholeGradient) this.#replaceReduced(part);
     else this.#gradient.addReduced(part);
     this.#gradient.runHooks();
+  }
+
+  #replaceReduced(reduced: Node | null): void {
+    if (this.#reduced !== null) dropReduction(this.#reduced);
+    this.#reduced = reduced;
   }
 
   /**
    * Whether the whole gradient of this rank's batches is kept until zeroGrad(). Otherwise its part of the average is
    * kept.
    */
-  protected get keepsWholeGradient(): boolean {
+  get keepsWholeGradient(): boolean {
     return false;
   }
 
@@ -178,7 +187,7 @@ export abstract class ShardedPart extends StoredPart {
   protected override keepReplacement(): boolean {
     const isKept = super.keepReplacement();
     if (isKept) {
-      this.#reduced = null;
+      this.#replaceReduced(null);
       this.#local.take();
     }
     return isKept;
@@ -204,7 +213,7 @@ export abstract class ShardedPart extends StoredPart {
     super.zeroGrad();
     this.#local.clear();
     this.#waits = false;
-    this.#reduced = null;
+    this.#replaceReduced(null);
   }
 }
 

@@ -6,6 +6,7 @@ import {
   noGrad,
   RecomputeRegion,
   Tensor,
+  withCollectiveOrder,
   withoutValues,
 } from '@shardwise/core/extend';
 import type { AfterForward } from './after-forward.ts';
@@ -30,7 +31,7 @@ export class ShardedUnit {
   readonly parameters: readonly ShardedParameter[];
   readonly #afterForward: AfterForward;
   readonly #region: RecomputeRegion | null;
-  #collected: readonly Collected[] = [];
+  readonly #collected = new Map<ShardedParameter, Collected>();
   #lastCollected: readonly Node[] = [];
   /**
    * The nodes that the latest forward pass has gathered for each parameter. There are several if the pass came here
@@ -59,16 +60,19 @@ export class ShardedUnit {
 
   /**
    * Gathers the parts at the present place of the program: at their use, or ahead of it. Parts that were gathered
-   * before an update are gathered again.
+   * before an update are gathered again. Those that nothing reads are not gathered.
    */
   collect(): readonly Node[] {
-    const isThere = this.#collected.length > 0 && this.#collected.every(isCurrent);
-    if (!isThere) {
-      this.#collected = this.#inRegion(() =>
-        this.parameters.map(({ part }) => ({ part, stored: part.stored, padded: part.collect() })),
-      );
-    }
-    return this.#collected.map(({ padded }) => padded);
+    return this.#inRegion(() =>
+      this.parameters.map((parameter) => {
+        const known = this.#collected.get(parameter);
+        if (known !== undefined && isCurrent(parameter.part, known)) return known.padded;
+        const { part } = parameter;
+        const collected = { version: versionOf(part), padded: part.collect() };
+        this.#collected.set(parameter, collected);
+        return collected.padded;
+      }),
+    );
   }
 
   /** Gathers the parts again in a backward pass. */
@@ -83,12 +87,16 @@ export class ShardedUnit {
 
   /** Forgets the gathered parameters. */
   release(): void {
-    this.#collected = [];
+    this.#collected.clear();
   }
 
   /** Begins a forward pass of the model, or of this unit alone. */
   begin(): void {
     for (const nodes of this.#uses) nodes.clear();
+    // A gather that nothing has used is made again, at its use.
+    for (const [parameter, { padded }] of this.#collected) {
+      if (padded.isUnused) this.#collected.delete(parameter);
+    }
     for (const parameter of this.parameters) parameter.latestLent = null;
     this.#again.clear();
   }
@@ -146,21 +154,24 @@ export class ShardedUnit {
     const { axis } = this.#afterForward;
     const { size, rank } = axisOf(currentSession().mesh, axis);
     const rows = (padded.shape[0] ?? 0) / size;
-    const part = withoutValues(() =>
-      noGrad(() => new Tensor(padded).slice(0, rank * rows, (rank + 1) * rows)),
+    const part = withCollectiveOrder('ifUsed', () =>
+      withoutValues(() =>
+        noGrad(() => new Tensor(padded).slice(0, rank * rows, (rank + 1) * rows)),
+      ),
     );
     this.#region.remake(padded, () => noGrad(() => allGather(part, axis, 0)).node);
   }
 
   #inRegion<T>(body: () => T): T {
-    return withoutValues(() => (this.#region === null ? body() : this.#region.run(body)));
+    return withCollectiveOrder('ifUsed', () =>
+      withoutValues(() => (this.#region === null ? body() : this.#region.run(body))),
+    );
   }
 }
 
-/** A gathered parameter, and the stored part of this rank from which it was gathered. */
+/** A gathered parameter, and the version of this rank's part from which it was gathered. */
 interface Collected {
-  readonly part: ShardedPart;
-  readonly stored: Node;
+  readonly version: number;
   readonly padded: Node;
 }
 
@@ -170,6 +181,14 @@ function wasVisited({ mark }: Node): boolean {
 }
 
 /** Returns whether the part has not been updated since. */
-function isCurrent({ part, stored, padded }: Collected): boolean {
-  return part.stored === stored && padded.id > stored.updatedAt;
+function isCurrent(part: ShardedPart, { version, padded }: Collected): boolean {
+  return version === versionOf(part) && padded.id > version;
+}
+
+/**
+ * Returns the number of the latest update of a part. It is the same before and after the update is computed, because
+ * ranks may compute it at different times.
+ */
+function versionOf({ stored }: ShardedPart): number {
+  return stored.op === 'assign' ? stored.id : stored.updatedAt;
 }

@@ -3,6 +3,7 @@ import type { AxisParams, AxisType, CollectiveOp, OpParams } from '../../spec/op
 import { collectiveAxisTypes } from '../collective-axis-types.ts';
 import { createNode, isGradEnabled } from '../create-node.ts';
 import type { Node } from '../node.ts';
+import { noteCollective } from '../program-order.ts';
 
 function collective<K extends CollectiveOp>(
   op: K,
@@ -10,12 +11,10 @@ function collective<K extends CollectiveOp>(
   x: Node,
   others: readonly Node[] = [],
 ): Node {
-  return createNode(
-    op,
-    params,
-    [x, ...others],
-    collectiveAxisTypes(op, params, x, isGradEnabled()),
-  );
+  const types = collectiveAxisTypes(op, params, x, isGradEnabled());
+  const node = createNode(op, params, [x, ...others], types);
+  noteCollective(node);
+  return node;
 }
 
 /** partial -> replicate or invariant: the sum (or mean) over the axis. */
