@@ -25,9 +25,8 @@ export interface ForwardPass {
   outputs: readonly Node[];
 }
 
-/** A collective that the program has made and that has not been issued yet. */
+/** What is known of a collective that the program has made and that has not been issued yet. */
 export interface Unissued {
+  /** The forward pass that it belongs to. */
   readonly pass: ForwardPass | null;
-  /** Whether the program itself has made it, and may read it, and not a function of the library. */
-  readonly isOfProgram: boolean;
 }

@@ -91,11 +91,12 @@ export function makeNode<K extends Op>(
   dtype: DType,
   requiresGrad: boolean,
 ): Node<K> {
-  const { region, collectiveOrder } = currentScope();
+  const { region, collectiveOrder, isInLibrary } = currentScope();
   const id = rankState.nextNodeId++;
   const { era } = rankState;
   const node = new Node(id, region, era, op, params, inputs, shape, dtype, requiresGrad);
   node.site = siteOf(op);
+  node.isOfLibrary = isInLibrary;
   node.isUnused = collectiveOrder === 'ifUsed' || collectiveOrder === 'reductionIfUsed';
   if (!node.isUnused) for (const input of inputs) if (input.isUnused) noteUse(input);
   return node;

@@ -82,6 +82,8 @@ export class Node<K extends Op = Op> {
   hasOwner = false;
   /** Whether the value depends on a gradient that is not differentiable and was not detached. */
   ofGradient = false;
+  /** Whether a function of the library has made the node, so that the program cannot read it. */
+  isOfLibrary = false;
   /**
    * Whether the node is part of a collective that is issued only if something uses it (`collectiveOrder` is 'ifUsed').
    */

@@ -31,10 +31,9 @@ function issueLater(node: Node): void {
     reductionsIfUsed.clear();
     for (const reduction of earlier) if (reduction.isUnused) noteUse(reduction);
   }
-  const { forwardPass: pass, isInLibrary } = currentScope();
   if (unissued.has(node)) return;
   if (unissued.size === 0) rankState.session?.issueSoon();
-  unissued.set(node, { pass, isOfProgram: !isInLibrary });
+  unissued.set(node, { pass: currentScope().forwardPass });
 }
 
 /** Forgets a reduction that a later one has replaced. If it has no place in the order of the program, it never runs. */

@@ -2,7 +2,6 @@ import type { Unissued } from '../graph/collective-order.ts';
 import { newWalk } from '../graph/create-node.ts';
 import type { Node } from '../graph/node.ts';
 import { isTransferOp, opFacts } from '../graph/op-facts.ts';
-import { readsUpdated } from './kept-results.ts';
 import { isOneMessage } from './one-message.ts';
 import { checkNotUpdated, isUpdatedFor, targetOf } from '../graph/updated-leaves.ts';
 import { formatShape } from '../shape.ts';
@@ -99,7 +98,9 @@ function collectReadable(
   const unread: Node[] = [];
   let issued = 0;
   for (;;) {
-    const last: number = queue.findLastIndex(({ id, mark }) => isStep || mark === walk || id < issues);
+    const last: number = queue.findLastIndex(
+      ({ id, mark }) => isStep || mark === walk || id < issues,
+    );
     const end = endOfBucket(queue, last) + 1;
     if (end <= issued) break;
     for (const node of queue.slice(issued, end)) {
@@ -108,9 +109,8 @@ function collectReadable(
       if (isForced) unread.push(node);
       const pass = unissued.get(node)?.pass ?? null;
       // On a rank that reads no result of a pass, or not all results, they are computed while the pass has its
-      // collectives. After a step, nothing can be read that was computed from parameters which the step updates.
-      if (pass === null || ((isStep || pass.isGradEnabled) && !isForced)) continue;
-      if (isStale(node)) continue;
+      // collectives. After an update, nothing can be read that was computed from the old parameters.
+      if (pass === null || (pass.isGradEnabled && !isForced) || isStale(node)) continue;
       for (const output of pass.outputs) {
         if (output.value !== null || unreadable.has(output)) continue;
         if (!isReadable(output)) return output;
@@ -140,6 +140,35 @@ function collectReadable(
     issued: queue.slice(0, issued),
     unread,
     unreadable: [...unreadable],
+  };
+}
+
+/** Returns a function that says whether a node reads a tensor that one of the `updates` changes after it. */
+function readsUpdated(updates: readonly Node[]): (node: Node) => boolean {
+  const updatedAt = new Map<Node, number>();
+  for (const update of updates) {
+    const target = targetOf(update);
+    updatedAt.set(target, Math.max(updatedAt.get(target) ?? 0, update.id));
+  }
+  const known = new Map<Node, boolean>();
+  return (node) => {
+    if (updates.length === 0) return false;
+    const stack = [node];
+    for (let next = stack.at(-1); next !== undefined; next = stack.at(-1)) {
+      const open = next.inputs.filter((input) => input.value === null && !known.has(input));
+      if (open.length > 0 && !known.has(next)) {
+        stack.push(...open);
+        continue;
+      }
+      stack.pop();
+      const { id, inputs } = next;
+      const reads = (input: Node): boolean => {
+        const leaf = input.op === 'assign' ? targetOf(input) : input;
+        return known.get(input) === true || id < (updatedAt.get(leaf) ?? 0);
+      };
+      known.set(next, inputs.some(reads));
+    }
+    return known.get(node) === true;
   };
 }
 

@@ -11,7 +11,13 @@ import type { Mesh } from '../spec/mesh.ts';
 import type { ProcessGroup } from '../spec/process-group.ts';
 import { nextTurn } from '../spec/next-turn.ts';
 import type { Compute, Postponed, Session, WorkAheadOptions } from './session.ts';
-import { type Backlog, Realization, type RunOptions, type Surroundings, takeBacklog } from './realization.ts';
+import {
+  type Backlog,
+  Realization,
+  type RunOptions,
+  type Surroundings,
+  takeBacklog,
+} from './realization.ts';
 
 const nothingPending: Backlog = { pending: new Map(), offered: [], unissued: new Map() };
 

@@ -1,103 +1,100 @@
-import type { Unissued } from '../graph/collective-order.ts';
+import type { ForwardPass, Unissued } from '../graph/collective-order.ts';
 import type { Node } from '../graph/node.ts';
 import { targetOf } from '../graph/updated-leaves.ts';
+import type { Subgraph } from './collect.ts';
 
 /** What a run computes, and what is known of the collectives that it issues. */
 export interface IssuingRun {
-  /** In program order. */
-  readonly computed: readonly Node[];
+  readonly subgraph: Subgraph;
   /** The nodes whose values are kept in any case. */
   readonly outputs: ReadonlySet<Node>;
   readonly unissued: ReadonlyMap<Node, Unissued>;
 }
 
+/** What later runs may do with a node that the run computes. */
+const State = {
+  /** They can compute it again without a collective, or its value is kept. */
+  free: 0,
+  /** They would need a collective again. */
+  lost: 1,
+  /** They cannot read it, because the run changes a tensor that it reads. */
+  stale: 2,
+} as const;
+
 /**
  * The nodes besides `outputs` whose values a run keeps, so that no later run needs the collectives again that this run
  * issues: each is issued once.
  *
- * - A step keeps the results of the program's own collectives. Whatever read the old parameters cannot be read after it.
- * - Otherwise, results are kept as activations are, because a backward pass may come to them. Parameters that were
+ * - Results of collectives are kept as activations are, because a backward pass may come to them. Parameters that were
  *   gathered for a forward pass are gathered again in the backward pass. They are not kept, but what was computed from
- *   them is. A pass without gradients keeps nothing, because all its results are computed in this run.
+ *   them is.
+ * - A pass without gradients keeps nothing, because all its results are computed in the run.
+ * - What a function of the library has gathered for one expression is not kept. The value of the expression is.
+ * - Nothing is kept that was computed from tensors which the run updates, because it cannot be read after that.
  */
-export function keptResults(run: IssuingRun, updates: readonly Node[]): readonly Node[] {
-  return updates.length > 0 ? keptByStep(run, updates) : keptByRead(run);
-}
-
-function keptByStep(
-  { computed, outputs, unissued }: IssuingRun,
-  updates: readonly Node[],
-): readonly Node[] {
-  const isStale = readsUpdated(updates);
-  return computed.filter(
-    (node) =>
-      unissued.get(node)?.isOfProgram === true &&
-      !isRemade(node) &&
-      !outputs.has(node) &&
-      !isStale(node),
-  );
-}
-
-/** Returns a function that says whether a node reads a tensor that one of the `updates` changes after it. */
-export function readsUpdated(updates: readonly Node[]): (node: Node) => boolean {
-  const updatedAt = new Map<Node, number>();
-  for (const update of updates) {
-    const target = targetOf(update);
-    updatedAt.set(target, Math.max(updatedAt.get(target) ?? 0, update.id));
-  }
-  const known = new Map<Node, boolean>();
-  return (node) => {
-    const stack = [node];
-    for (let next = stack.at(-1); next !== undefined; next = stack.at(-1)) {
-      const open = next.inputs.filter((input) => input.value === null && !known.has(input));
-      if (open.length > 0 && !known.has(next)) {
-        stack.push(...open);
-        continue;
-      }
-      stack.pop();
-      const { id, inputs } = next;
-      const reads = (input: Node): boolean => {
-        const leaf = input.op === 'assign' ? targetOf(input) : input;
-        return known.get(input) === true || id < (updatedAt.get(leaf) ?? 0);
-      };
-      known.set(next, inputs.some(reads));
-    }
-    return known.get(node) === true;
-  };
-}
-
-function keptByRead({ computed, outputs, unissued }: IssuingRun): readonly Node[] {
+export function keptResults({ subgraph, outputs, unissued }: IssuingRun): readonly Node[] {
+  const { computed, leaves } = subgraph;
   const kept: Node[] = [];
-  /** Nodes that would need a collective again, with the last id of the pass without gradients that they belong to. */
-  const lost = new Map<Node, number>();
+  const first = leaves.length;
+  const states = new Uint8Array(first + computed.length);
+  const passes = new Map<number, ForwardPass | null>();
+  const updatedAt = updatesOf(subgraph);
+  const unread = new Set(subgraph.unread);
   const keep = (node: Node): void => {
-    lost.delete(node);
+    states[node.slot] = State.free;
     if (!outputs.has(node)) kept.push(node);
   };
+  const lose = (node: Node, pass: ForwardPass | null): void => {
+    states[node.slot] = State.lost;
+    passes.set(node.slot, pass);
+  };
   for (const node of computed) {
+    let isStale = false;
+    let lostInput: Node | null = null;
+    for (const input of node.inputs) {
+      const state = states[input.slot];
+      const leaf = input.op === 'assign' ? targetOf(input).slot : input.slot;
+      if (state === State.stale || node.id < (updatedAt[leaf] ?? 0)) isStale = true;
+      if (state === State.lost) lostInput = input;
+    }
+    if (isStale && node.op !== 'assign') {
+      states[node.slot] = State.stale;
+      continue;
+    }
+    if (outputs.has(node)) continue;
     const issued = unissued.get(node);
     if (issued !== undefined) {
       const { pass } = issued;
-      if (outputs.has(node)) continue;
-      if (pass !== null && !pass.isGradEnabled) lost.set(node, pass.lastId);
-      else if (isRemade(node)) lost.set(node, 0);
+      const isForOthers =
+        pass === null ? node.isOfLibrary : !(pass.isGradEnabled && node.requiresGrad);
+      if (isRemade(node) || (isForOthers && !unread.has(node))) lose(node, pass);
       else keep(node);
       continue;
     }
-    let needs = -1;
-    for (const input of node.inputs) {
-      const until = lost.get(input);
-      if (until === undefined) continue;
-      // A backward pass from this node reads its inputs.
-      if (node.requiresGrad && !isRemade(input) && until < node.id) keep(input);
-      else needs = Math.max(needs, until);
-    }
-    if (needs < 0 || outputs.has(node)) continue;
-    lost.set(node, needs);
-    const isOfPass = node.id <= needs;
-    if (!isRemade(node) && !isOfPass && (node.requiresGrad || needs > 0)) keep(node);
+    if (lostInput === null) continue;
+    // A backward pass from this node reads its inputs, except for those that it makes again.
+    const isRead = (input: Node): boolean => states[input.slot] === State.lost && !isRemade(input);
+    if (node.requiresGrad) node.inputs.filter(isRead).forEach(keep);
+    const still = node.inputs.find(({ slot }) => states[slot] === State.lost);
+    if (still === undefined) continue;
+    const pass = passes.get(still.slot) ?? null;
+    lose(node, pass);
+    const isInside =
+      pass === null ? node.isOfLibrary : node.id <= pass.lastId && !node.requiresGrad;
+    if (!isInside && !isRemade(node)) keep(node);
   }
   return kept;
+}
+
+/** For each leaf, the largest id of the updates of it that the run makes. Empty if it makes none. */
+function updatesOf({ computed, leaves }: Subgraph): Float64Array {
+  const updates = computed.filter(({ op }) => op === 'assign');
+  const updatedAt = new Float64Array(updates.length === 0 ? 0 : leaves.length);
+  for (const update of updates) {
+    const { slot } = targetOf(update);
+    updatedAt[slot] = Math.max(updatedAt[slot] ?? 0, update.id);
+  }
+  return updatedAt;
 }
 
 /** Whether the backward pass makes a node again, instead of reading its value. */

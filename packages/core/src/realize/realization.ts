@@ -111,7 +111,9 @@ export class Realization {
       const collected = await this.#collect(work);
       const kept = keptOf(work, collected.subgraph);
       const { subgraph } = collected;
-      const pieces = await piecesOf(subgraph, [...new Set([...roots, ...kept, ...subgraph.unread])]);
+      const pieces = await piecesOf(subgraph, [
+        ...new Set([...roots, ...kept, ...subgraph.unread]),
+      ]);
       if (pieces.length === 1) await this.#compute(work, collected, kept, surroundings, start);
       else await this.#computePieces(pieces, work, subgraph, surroundings);
     }
@@ -315,11 +317,11 @@ export class Realization {
 }
 
 /** The nodes besides the roots and the taken ones whose values a run keeps for the sake of its collectives. */
-function keptOf({ roots, unissued }: Work, { computed, taken, results, issued }: Subgraph) {
+function keptOf({ roots, unissued }: Work, subgraph: Subgraph): readonly Node[] {
+  const { taken, results, issued } = subgraph;
   if (issued.length === 0) return [];
   const outputs = new Set([...roots, ...taken, ...results]);
-  const updates = roots.filter(({ op }) => op === 'assign');
-  return [...results, ...keptResults({ computed, outputs, unissued }, updates)];
+  return [...results, ...keptResults({ subgraph, outputs, unissued })];
 }
 
 /** The roots of each piece of a program. The code that cuts programs is loaded only for a long program. */

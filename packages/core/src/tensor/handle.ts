@@ -17,7 +17,13 @@ import type { PageStore } from '../paging/page.ts';
 import { describeTensor } from '../print/describe-tensor.ts';
 import { inspecting } from '../print/inspect.ts';
 import { currentSession, isComputing } from '../rank.ts';
-import { addPending, freeWhenIssued, isPiledUp, removePending, restorePending } from '../realize/pending.ts';
+import {
+  addPending,
+  freeWhenIssued,
+  isPiledUp,
+  removePending,
+  restorePending,
+} from '../realize/pending.ts';
 import { noteValue, withoutValues } from '../realize/small-values.ts';
 import { type AfterBackward, currentScope, rankState, within } from '../ambient.ts';
 import { replicated, shardedAxes } from '../layout/layout.ts';

@@ -134,9 +134,7 @@ export class PipelinePasses {
       accumulate: (gradient) => {
         if (!isOwed) throw backwardTwice();
         isOwed = false;
-        const finals = withCollectiveOrder('apart', () =>
-          this.#train(batch, mark, node, gradient),
-        );
+        const finals = withCollectiveOrder('apart', () => this.#train(batch, mark, node, gradient));
         // Whatever the sinks build from the gradients is computed after the pass.
         for (const [leaf, own] of finals) leaf.sink?.accumulate(own);
       },

@@ -14,6 +14,7 @@ import {
   type Plan,
   shardedAxes,
   type Tensor,
+  withoutValues,
 } from '@shardwise/core/extend';
 import { layoutOver } from '../../layout/axis-layout.ts';
 import { shardOf } from '../../layout/redistribute.ts';
@@ -137,7 +138,9 @@ async function layerParameter(parameter: Parameter, layout: Layout): Promise<Lay
     if (data === null) replacement.initialPart = initialPart;
     return replacement;
   }
-  const part = noGrad(() => shardOf(ofRankZero(parameter, shardedAxes(layout)), layout));
+  const part = withoutValues(() =>
+    noGrad(() => shardOf(ofRankZero(parameter, shardedAxes(layout)), layout)),
+  );
   const data = (await part.data()).slice();
   const replacement = new LayerParameter(data, options);
   part.dispose();
