@@ -7,7 +7,7 @@ import type { PendingWork, UpdateGroup } from './realize/pending-work.ts';
 import type { Session } from './realize/session.ts';
 import type { HalfDType } from './spec/dtype.ts';
 import { ConfigError, describeValue } from './spec/errors.ts';
-import type { ProcessGroup } from './spec/process-group.ts';
+import type { CallIdentity, ProcessGroup } from './spec/process-group.ts';
 import type { Statistics, TimelineEvent, VaryingSize } from './timeline-event.ts';
 
 // The ambient state of a rank, which code reads without being given it. A rank is a thread, so it has its own modules.
@@ -25,6 +25,11 @@ export interface Scope {
   readonly isTemporary: boolean;
   /** The place of new collectives in the order of the program. */
   readonly collectiveOrder: CollectiveOrder;
+  /**
+   * What new collectives are: the name that the library gives them, or the collective whose gradient they make. Null:
+   * they are called by the lines of the program.
+   */
+  readonly collectiveName: string | CallIdentity | null;
   /** The forward pass of a model that is being built. */
   readonly forwardPass: ForwardPass | null;
   /** The region that new nodes belong to. The backward pass may recompute them. */
@@ -47,6 +52,7 @@ let scope: Scope = {
   isInLibrary: false,
   isTemporary: false,
   collectiveOrder: 'program',
+  collectiveName: null,
   forwardPass: null,
   region: null,
   site: null,

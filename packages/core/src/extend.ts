@@ -89,6 +89,9 @@ export {
   noteUse,
   withCollectiveOrder,
 } from './graph/program-order.ts';
+export { withCollectiveName } from './graph/collective-identity.ts';
+export { targetOf } from './graph/updated-leaves.ts';
+export { hashOf, hashOffset, mixed } from './hash.ts';
 export { withoutValues } from './realize/small-values.ts';
 
 // The rank: its session, its timeline, its random numbers and its pages.

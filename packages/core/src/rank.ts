@@ -8,6 +8,7 @@ import type { PlaceOf } from './layout/chunks.ts';
 import type { Backend } from './spec/backend.ts';
 import { ConfigError } from './spec/errors.ts';
 import type { Mesh } from './spec/mesh.ts';
+import type { CallOrder } from './spec/process-group.ts';
 import { axisOf, LocalMesh } from './mesh.ts';
 import { checkOptions } from './spec/check-options.ts';
 import * as option from './spec/option-rules.ts';
@@ -40,8 +41,13 @@ export function setRank(rank: Rank): void {
     forgetValues(smallValues());
   }
   rankState.tracesCallSites = true;
-  rankState.session = new DeviceSession(rank.device, rank.mesh ?? new LocalMesh());
+  const mesh = rank.mesh ?? new LocalMesh();
+  rankState.session = new DeviceSession(rank.device, mesh);
+  for (const { name } of mesh.axes) mesh.group(name).orderCalls?.(issueInOrder);
 }
+
+/** Issues a call that the program makes outside of the graph. */
+const issueInOrder: CallOrder = (issue) => rankState.session?.issueInOrder(issue) ?? issue();
 
 /** Whether calls of this rank's session are under way. False before setRank. */
 export function isComputing(): boolean {

@@ -102,7 +102,7 @@ describe('a training step computes what a program may want to know of it', () =>
 
   it('not a second time where it is asked for and offered', () => {
     const { node } = tensor([1, 2]).square().sum();
-    expect(collect([node], [node]).taken).toEqual([]);
+    expect(collect([node], { offered: [node] }).taken).toEqual([]);
   });
 
   it('losses before they are scaled, metrics, norms: in the run of the step, each read alone', async () => {

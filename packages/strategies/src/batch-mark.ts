@@ -1,4 +1,4 @@
-import { hashOffset, mixed } from './hash-of.ts';
+import { hashOffset, mixed } from '@shardwise/core/extend';
 import { forEachTensor } from './map-tensors.ts';
 
 /**

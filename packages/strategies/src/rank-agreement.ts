@@ -1,4 +1,5 @@
-import { hashOf } from './hash-of.ts';
+
+import { hashOf } from '@shardwise/core/extend';
 import { ToldWords } from './told-words.ts';
 
 /**

@@ -45,6 +45,7 @@ export const callRules: OptionRules<CallOptions> = {
   timeoutMs: milliseconds,
   signal,
   pass: option.count,
+  identity: option.object('what the call is'),
 };
 const inputRules: OptionRules<InputOptions> = { ...callRules, input: option.object('a buffer') };
 const splits = option.listOf(option.number);

@@ -1,5 +1,6 @@
 import {
   type CallOptions,
+  type CallOrder,
   ConfigError,
   dtypes,
   type InputOptions,
@@ -49,6 +50,8 @@ export abstract class CheckedGroup implements ProcessGroup {
   readonly worldRanks: readonly number[];
   readonly counters: Counters = new Counters();
   #recording: GroupRecording | undefined;
+  /** How calls are issued. Groups that are split from each other have it in common. */
+  #order: { current: CallOrder | null } = { current: null };
   #limits: Limits = DEFAULT_LIMITS;
 
   /** Without `worldRanks` the group is the world. */
@@ -71,6 +74,11 @@ export abstract class CheckedGroup implements ProcessGroup {
     this.#limits = { timeoutMs, signal: undefined };
   }
 
+  orderCalls(order: CallOrder | null): void {
+    if (order === null) this.#order = { current: null };
+    else this.#order.current = order;
+  }
+
   protected abstract get collectives(): Issuer<GroupCall>;
   protected abstract get transfers(): Issuer<Transfer>;
   protected abstract divide(
@@ -85,7 +93,7 @@ export abstract class CheckedGroup implements ProcessGroup {
       const elements = checkBuffer('allReduce', 'buffer', buffer);
       checkReduce('allReduce', op, buffer.dtype);
       fillFrom('allReduce', options?.input, buffer);
-      const record = recordOf('allReduce', { buffer, elements, reduce: op, pass: options?.pass });
+      const record = recordOf('allReduce', { buffer, elements, reduce: op, options });
       return this.#start(record, buffer.bytes, buffer.bytes, options);
     });
   }
@@ -98,7 +106,7 @@ export abstract class CheckedGroup implements ProcessGroup {
         { name: 'output', buffer: output },
         this,
       );
-      const record = recordOf('allGather', { buffer: input });
+      const record = recordOf('allGather', { buffer: input, options });
       return this.#start(record, input.bytes, output.bytes, options);
     });
   }
@@ -117,7 +125,7 @@ export abstract class CheckedGroup implements ProcessGroup {
         this,
       );
       checkReduce('reduceScatter', op, input.dtype);
-      const record = recordOf('reduceScatter', { buffer: output, reduce: op, pass: options?.pass });
+      const record = recordOf('reduceScatter', { buffer: output, reduce: op, options });
       return this.#start(record, input.bytes, output.bytes, options);
     });
   }
@@ -133,7 +141,7 @@ export abstract class CheckedGroup implements ProcessGroup {
         { elements: outputElements, splits: options?.outputSplits },
         this.size,
       );
-      const record = { ...recordOf('allToAll', { buffer: input, elements }), splits };
+      const record = { ...recordOf('allToAll', { buffer: input, elements, options }), splits };
       return this.#start(record, input.bytes, output.bytes, options);
     });
   }
@@ -144,7 +152,7 @@ export abstract class CheckedGroup implements ProcessGroup {
       checkRank('broadcast', 'root', root, this.size);
       const isRoot = root === this.rank;
       if (isRoot) fillFrom('broadcast', options?.input, buffer);
-      const record = recordOf('broadcast', { buffer, root });
+      const record = recordOf('broadcast', { buffer, root, options });
       return this.#start(
         record,
         isRoot ? buffer.bytes : EMPTY,
@@ -159,7 +167,7 @@ export abstract class CheckedGroup implements ProcessGroup {
       checkBuffer('reduce', 'buffer', buffer);
       checkRank('reduce', 'root', root, this.size);
       checkReduce('reduce', op, buffer.dtype);
-      const record = recordOf('reduce', { buffer, root, reduce: op });
+      const record = recordOf('reduce', { buffer, root, reduce: op, options });
       if (root === this.rank) {
         fillFrom('reduce', options?.input, buffer);
         return this.#start(record, buffer.bytes, buffer.bytes, options);
@@ -188,7 +196,7 @@ export abstract class CheckedGroup implements ProcessGroup {
           this,
         );
       }
-      const record = recordOf('gather', { buffer: input, root });
+      const record = recordOf('gather', { buffer: input, root, options });
       return this.#start(record, input.bytes, output?.bytes ?? EMPTY, options);
     });
   }
@@ -211,14 +219,14 @@ export abstract class CheckedGroup implements ProcessGroup {
           this,
         );
       }
-      const record = recordOf('scatter', { buffer: output, root });
+      const record = recordOf('scatter', { buffer: output, root, options });
       return this.#start(record, input?.bytes ?? EMPTY, output.bytes, options);
     });
   }
 
   barrier(options?: CallOptions): Promise<void> {
     return issued(() => {
-      return this.#start(BARRIER, EMPTY, EMPTY, options);
+      return this.#start(recordOf('barrier', { options }), EMPTY, EMPTY, options);
     });
   }
 
@@ -235,6 +243,7 @@ export abstract class CheckedGroup implements ProcessGroup {
     const part = await this.divide({ color, key }, limits);
     if (part instanceof CheckedGroup) {
       part.#limits = this.#limits;
+      part.#order = this.#order;
       if (recording !== undefined) {
         part.recordTo(recording.part(name, part.rank, part.worldRanks));
       }
@@ -267,7 +276,9 @@ export abstract class CheckedGroup implements ProcessGroup {
     const onMet = (records: readonly CallRecord[]): void => {
       met.push(...records.flatMap((peer) => peer.member ?? []));
     };
-    await this.#run({ record, input: EMPTY, output: EMPTY, onMet }, limits);
+    const issue = (): Promise<void> =>
+      this.#run({ record, input: EMPTY, output: EMPTY, onMet }, limits);
+    await this.#inOrder(undefined, issue);
     return met;
   }
 
@@ -277,7 +288,14 @@ export abstract class CheckedGroup implements ProcessGroup {
     output: Uint8Array,
     options: CallOptions | undefined,
   ): Promise<void> {
-    return this.#run({ record, input, output }, limitsOf(record.operation, options, this.#limits));
+    const limits = limitsOf(record.operation, options, this.#limits);
+    const issue = (): Promise<void> => this.#run({ record, input, output }, limits);
+    return this.#inOrder(options, issue);
+  }
+
+  #inOrder(options: CallOptions | undefined, issue: () => Promise<void>): Promise<void> {
+    const { current } = this.#order;
+    return current === null || options?.identity !== undefined ? issue() : current(issue);
   }
 
   #run(call: GroupCall, limits: Limits): Promise<void> {
@@ -296,11 +314,13 @@ export abstract class CheckedGroup implements ProcessGroup {
     checkPeer(transfer.operation, transfer.peer, this.rank, this.size);
     checkTag(transfer.operation, transfer.tag);
     const limits = limitsOf(transfer.operation, options, this.#limits);
-    this.counters.add(transfer.operation, transfer.buffer.bytes.byteLength);
-    const recorded = this.#recording?.transfer(transfer, limits.timeoutMs);
-    const done = this.transfers.issue(transfer, limits);
-    if (recorded !== undefined) void this.#recording?.follow(recorded, done);
-    return done;
+    return this.#inOrder(options, () => {
+      this.counters.add(transfer.operation, transfer.buffer.bytes.byteLength);
+      const recorded = this.#recording?.transfer(transfer, limits.timeoutMs);
+      const done = this.transfers.issue(transfer, limits);
+      if (recorded !== undefined) void this.#recording?.follow(recorded, done);
+      return done;
+    });
   }
 
   #checkRootOnly(
@@ -322,8 +342,6 @@ export abstract class CheckedGroup implements ProcessGroup {
   }
 }
 
-const BARRIER: CallRecord = recordOf('barrier', {});
-
 function recordOf(
   operation: Operation,
   call: {
@@ -331,7 +349,7 @@ function recordOf(
     readonly elements?: number;
     readonly root?: number;
     readonly reduce?: ReduceOp;
-    readonly pass?: number | undefined;
+    readonly options?: CallOptions | undefined;
   },
 ): CallRecord {
   const { buffer } = call;
@@ -343,7 +361,8 @@ function recordOf(
       (buffer === undefined ? 0 : buffer.bytes.byteLength / dtypes[buffer.dtype].bytes),
     root: call.root,
     reduce: call.reduce,
-    pass: call.pass,
+    pass: call.options?.pass,
+    identity: call.options?.identity,
     splits: undefined,
     member: undefined,
   };

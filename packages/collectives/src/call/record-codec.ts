@@ -11,10 +11,11 @@ const Field = {
   elements: 1,
   factor: 2,
   pass: 3,
-  color: 4,
-  key: 5,
-  channel: 6,
-  splits: 7,
+  identity: 4,
+  color: 5,
+  key: 6,
+  channel: 7,
+  splits: 8,
 } as const;
 const COMPARED: number = Field.color;
 
@@ -39,6 +40,7 @@ export function encodeRecord(record: CallRecord, size: number, fields: Float64Ar
   fields[Field.elements] = record.elements;
   fields[Field.factor] = typeof reduce === 'object' ? reduce.premultipliedSum : 0;
   fields[Field.pass] = record.pass ?? 0;
+  fields[Field.identity] = record.identity?.hash ?? 0;
   if (member !== undefined) {
     fields[Field.color] = member.color ?? Number.NaN;
     fields[Field.key] = member.key;
@@ -52,7 +54,8 @@ export function encodeRecord(record: CallRecord, size: number, fields: Float64Ar
 
 /** The call of an encoded record. Undefined for numbers to which no call is encoded, which a foreign peer may send. */
 export function decodeRecord(fields: Float64Array, size: number): CallRecord | undefined {
-  const [call = -1, elements = 0, factor = 0, pass = 0, color = Number.NaN] = fields;
+  const [call = -1, elements = 0, factor = 0, pass = 0] = fields;
+  const color = fields[Field.color] ?? Number.NaN;
   const [key = 0, channel = -1] = fields.subarray(Field.key);
   const name = operations[operationCode(call)];
   if (name === undefined) return undefined;
@@ -65,6 +68,8 @@ export function decodeRecord(fields: Float64Array, size: number): CallRecord | u
     root: root < 0 ? undefined : root,
     reduce: decodeReduce(digit(2) - 1, factor),
     pass: pass === 0 ? undefined : pass,
+    // Only the rank that made the call can say what it is.
+    identity: undefined,
     splits:
       name === 'allToAll'
         ? {

@@ -1,4 +1,4 @@
-import type { DType, ReduceOp } from '@shardwise/core/spec';
+import type { CallIdentity, DType, ReduceOp } from '@shardwise/core/spec';
 
 /** Every call in which all ranks of a group take part, by the name of its method. */
 export const operations = [
@@ -28,6 +28,8 @@ export interface CallRecord {
   readonly reduce: ReduceOp | undefined;
   /** The backward pass since the last update to which the call belongs, from 1. Undefined if it belongs to none. */
   readonly pass: number | undefined;
+  /** What the call is beyond its operation. Undefined if its caller has not said it. */
+  readonly identity: CallIdentity | undefined;
   /** How many elements go to each rank and come from each rank. Only allToAll has them. */
   readonly splits: Splits | undefined;
   /** This rank's colour and key, which may differ between ranks. Only a split has them. */

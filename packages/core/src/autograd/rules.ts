@@ -39,6 +39,7 @@ import {
 } from '../graph/build/movement.ts';
 import { softmaxGrad } from '../graph/build/normalize.ts';
 import { allDims, cumsum, sum, sumTo } from '../graph/build/reduce.ts';
+import { asGradientOf } from '../graph/collective-identity.ts';
 import { createNode } from '../graph/create-node.ts';
 import { none, type Node } from '../graph/node.ts';
 import { decompose } from '../graph/decompose.ts';
@@ -398,7 +399,9 @@ export function gradientsOfNode(
   gradient: Node,
   output: Node = node,
 ): readonly (Node | null)[] {
-  const gradients = applyRule(node, gradient, output);
+  const { identity } = node;
+  const rule = (): readonly (Node | null)[] => applyRule(node, gradient, output);
+  const gradients = identity === null ? rule() : asGradientOf(identity, rule);
   // Ops that take inputs of several float dtypes, such as norms, make gradients in the dtype of their result.
   return gradients.map((part, index) => part && cast(part, inputAt(node, index).dtype));
 }

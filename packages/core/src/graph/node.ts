@@ -1,5 +1,6 @@
 import type { DType, Shape } from '../spec/dtype.ts';
 import type { Op, OpParams } from '../spec/op.ts';
+import type { CallIdentity } from '../spec/process-group.ts';
 import type { AxisTypes } from './axis-types.ts';
 import type { CallSite } from './call-site.ts';
 import type { Page } from '../paging/page.ts';
@@ -82,6 +83,8 @@ export class Node<K extends Op = Op> {
   hasOwner = false;
   /** Whether the value depends on a gradient that is not differentiable and was not detached. */
   ofGradient = false;
+  /** What a collective is, as far as ranks must agree on it. Null for other nodes. */
+  identity: CallIdentity | null = null;
   /** Whether a function of the library has made the node, so that the program cannot read it. */
   isOfLibrary = false;
   /**

@@ -3,6 +3,7 @@ import type { Unissued } from '../graph/collective-order.ts';
 import { isOp, type Node } from '../graph/node.ts';
 import { markIssued } from '../graph/program-order.ts';
 import { Storage } from '../graph/storage.ts';
+import { unnamed } from './communicate.ts';
 import type { Backend } from '../spec/backend.ts';
 import type { Mesh } from '../spec/mesh.ts';
 import { count, record } from '../timeline.ts';
@@ -28,12 +29,12 @@ export function collectApart(
 ): Collected {
   const aside = roots.map(asideOf).find((each) => each !== null);
   if (aside !== undefined) {
-    const { offered = [], unissued = new Map<Node, Unissued>() } = options;
+    const { offered = [], unissued = new Map<Node, Unissued>(), issues = 0 } = options;
     const isOther = (node: Node): boolean => node !== aside.root;
     const subgraph = collector(roots.filter(isOther), {
       offered: [...offered].filter(isOther),
       unissued: new Map([...unissued].filter(([node]) => !aside.sends(node))),
-      issues: aside.root.id,
+      issues: Math.max(issues, aside.root.id),
     });
     if (!aside.isIn(subgraph)) {
       // The root of an aside has no value in the plan.
@@ -139,10 +140,11 @@ export class Aside {
       const { op, dtype, params } = each;
       const brought = { bytes: new Uint8Array(bytes.length * growthOf(each)), dtype };
       const group = mesh.group(params.axis);
+      const identity = each.identity ?? unnamed;
       if (isOp(each, 'broadcast')) {
         brought.bytes.set(bytes);
-        await group.broadcast(brought, each.params.root);
-      } else await group.allGather({ bytes, dtype }, brought);
+        await group.broadcast(brought, each.params.root, { identity });
+      } else await group.allGather({ bytes, dtype }, brought, { identity });
       bytes = brought.bytes;
       count('collectives', 1);
       count('collectiveBytes', bytes.length);

@@ -73,6 +73,35 @@ function collectReadable(
       const node = computed[visited];
       for (const input of node?.inputs ?? []) {
         visit(input);
+        if (process.env.TRACE && node && input.value?.kind === 'freed') {
+          console.log(
+            'FREED',
+            node.op,
+            node.shape,
+            node.id,
+            'consumers',
+            computed
+              .filter((c) => c.inputs.includes(node))
+              .map(
+                (c) =>
+                  c.op +
+                  c.shape +
+                  '#' +
+                  c.id +
+                  ' grad ' +
+                  c.requiresGrad +
+                  ' region ' +
+                  (c.region !== null) +
+                  ' era ' +
+                  c.era +
+                  ' consumers ' +
+                  computed
+                    .filter((d) => d.inputs.includes(c))
+                    .map((d) => d.op + d.shape + '#' + d.id + d.era),
+              )
+              .join(';'),
+          );
+        }
         if (node !== undefined && input.value !== null) checkReadable(node, input);
       }
       if (node !== undefined && node.rowCount !== null) visit(node.rowCount.count);

@@ -1,7 +1,7 @@
 import type { Backend, DeviceBuffer } from '../spec/backend.ts';
 import type { DType } from '../spec/dtype.ts';
-import type { Mesh } from '../spec/mesh.ts';
-import type { CallOptions, ProcessGroup, TypedBytes } from '../spec/process-group.ts';
+import type { CallIdentity, CallOptions, ProcessGroup, TypedBytes } from '../spec/process-group.ts';
+import type { Run } from './run-memory.ts';
 import type { CollectiveValue } from './values.ts';
 
 /** The bytes of a device buffer, in host memory. */
@@ -43,6 +43,19 @@ export interface Message {
   readonly splits?: { readonly inputSplits: number[]; readonly outputSplits: number[] };
 }
 
+/** The options of a call of the graph. */
+type GraphCallOptions = Partial<NonNullable<Message['splits']>> & {
+  readonly identity: CallIdentity;
+};
+
+/** A message, and what it is. */
+interface IdentifiedMessage extends Message {
+  readonly identity: CallIdentity | undefined;
+}
+
+/** What a call of the graph is that was made without a name. Its place in the program is known all the same. */
+export const unnamed: CallIdentity = { hash: 1, describe: () => 'a collective of the library' };
+
 /** A collective of the graph that has been issued. */
 export interface Issued {
   /**
@@ -60,11 +73,9 @@ export interface Issued {
  * previous collective was called, because all ranks call collectives in program order.
  */
 export function issue(
-  backend: Backend,
-  mesh: Mesh,
+  { backend, mesh, called: before }: Pick<Run, 'backend' | 'mesh' | 'called'>,
   collective: CollectiveValue,
-  { input, output, splits }: Message,
-  before: Promise<void>,
+  { input, output, splits, identity = unnamed }: IdentifiedMessage,
 ): Issued {
   const group = mesh.group(collective.params.axis);
   const isInPlace = input === output;
@@ -73,7 +84,7 @@ export function issue(
     ...(isInPlace ? [] : [hostView(backend, input, collective.dtype, true)]),
   ];
   const calling = call(views, before, (source, target) =>
-    communicate(group, collective, source, target, splits),
+    communicate(group, collective, source, target, { identity, ...splits }),
   );
   return { called: settled(calling), done: ended(calling) };
 }
@@ -120,37 +131,41 @@ async function communicate(
   collective: CollectiveValue,
   source: HostView,
   target: HostView,
-  splits: Message['splits'],
+  options: GraphCallOptions,
 ): Promise<void> {
   const { op, params } = collective;
+  const { identity } = options;
   switch (op) {
     case 'allReduce':
       copyInto(source, target);
-      await group.allReduce(target.typed, params.reduce, passOf(params));
+      await group.allReduce(target.typed, params.reduce, { identity, ...passOf(params) });
       break;
     case 'broadcast':
       copyInto(source, target);
-      await group.broadcast(target.typed, params.root);
+      await group.broadcast(target.typed, params.root, { identity });
       break;
     case 'reduce':
       copyInto(source, target);
-      await group.reduce(target.typed, params.root, 'sum');
+      await group.reduce(target.typed, params.root, 'sum', { identity });
       if (group.rank !== params.root) target.typed.bytes.fill(0);
       break;
     case 'allGather':
-      await group.allGather(source.typed, target.typed);
+      await group.allGather(source.typed, target.typed, { identity });
       break;
     case 'reduceScatter':
-      await group.reduceScatter(source.typed, target.typed, params.reduce, passOf(params));
+      await group.reduceScatter(source.typed, target.typed, params.reduce, {
+        identity,
+        ...passOf(params),
+      });
       break;
     case 'allToAll':
-      await group.allToAll(source.typed, target.typed);
+      await group.allToAll(source.typed, target.typed, { identity });
       break;
     case 'allToAllRows':
-      await group.allToAll(source.typed, target.typed, splits);
+      await group.allToAll(source.typed, target.typed, options);
       break;
     case 'sendRecv':
-      await sendRecv(group, params.destination, source.typed, target.typed);
+      await sendRecv(group, params.destination, source.typed, target.typed, { identity });
       break;
     case 'localChunk':
     case 'reinterpret':
@@ -173,6 +188,7 @@ async function sendRecv(
   destination: readonly number[],
   source: TypedBytes,
   target: TypedBytes,
+  options: CallOptions,
 ): Promise<void> {
   const to = destination[group.rank] ?? -1;
   const from = destination.indexOf(group.rank);
@@ -180,8 +196,8 @@ async function sendRecv(
   else {
     if (from < 0) target.bytes.fill(0);
     await Promise.all([
-      to < 0 ? undefined : group.send(source, to),
-      from < 0 ? undefined : group.recv(target, from),
+      to < 0 ? undefined : group.send(source, to, options),
+      from < 0 ? undefined : group.recv(target, from, options),
     ]);
   }
 }

@@ -8,7 +8,7 @@ import { formatShape } from '../shape.ts';
 import type { Backend } from '../spec/backend.ts';
 import { TensorStateError } from '../spec/errors.ts';
 import type { Mesh } from '../spec/mesh.ts';
-import type { ProcessGroup } from '../spec/process-group.ts';
+import type { CallOrder, ProcessGroup } from '../spec/process-group.ts';
 import { nextTurn } from '../spec/next-turn.ts';
 import type { Compute, Postponed, Session, WorkAheadOptions } from './session.ts';
 import {
@@ -76,6 +76,8 @@ export class DeviceSession implements Session {
     const known = rankState.communicators.get(group) ?? new Map<string, ProcessGroup>();
     rankState.communicators.set(group, known);
     const own = known.get(name) ?? (await make(group));
+    // Whoever asks for a group of its own gives the calls their order.
+    own.orderCalls?.(null);
     known.set(name, own);
     this.#mesh = new ExtendedMesh(this.#mesh, name, own);
   }
@@ -182,6 +184,14 @@ export class DeviceSession implements Session {
     await this.#inOrder(() => this.#run([], { issuesAll: true }));
   }
 
+  readonly issueInOrder: CallOrder = async (issue) => {
+    if (process.env.TRACE) console.log('INORDER', rankState.unissued.size, this.isComputing);
+    if (rankState.unissued.size > 0) this.#runAhead(takeBacklog());
+    if (!this.isComputing) return issue();
+    const { done } = await this.#oneAfterAnother(async () => ({ done: issue() }));
+    return done;
+  };
+
   issueSoon(): void {
     this.#issueTimer ??= setTimeout(() => this.#issueIfIdle(), idleMs);
     this.#newestNode = rankState.nextNodeId;
@@ -248,6 +258,7 @@ export class DeviceSession implements Session {
     try {
       await run();
     } catch (error) {
+      if (process.env.TRACE) console.log('AHEAD FAILED', error);
       this.#failedAhead ??= { error };
     }
   }

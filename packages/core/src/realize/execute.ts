@@ -62,7 +62,10 @@ export async function execute(
     stores,
     sizes,
     beside,
-  }: Pick<Run, 'backend' | 'mesh' | 'stores' | 'sizes'> & { readonly beside: Beside | null },
+    identityOf,
+  }: Pick<Run, 'backend' | 'mesh' | 'stores' | 'sizes' | 'identityOf'> & {
+    readonly beside: Beside | null;
+  },
 ): Promise<readonly RootResult[]> {
   const temporary = new Map<Node | number, DeviceBuffer>();
   const allocations: Storage[] = [];
@@ -91,6 +94,7 @@ export async function execute(
       allocations,
       buffers: new Map(),
       pages: new Map(),
+      identityOf,
       started,
       called: Promise.resolve(),
       inFlight: new Set(),

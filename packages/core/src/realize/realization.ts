@@ -1,5 +1,6 @@
 import { rankState } from '../ambient.ts';
 import type { Unissued } from '../graph/collective-order.ts';
+import { jointIdentity } from '../graph/collective-identity.ts';
 import { isOp, type Node } from '../graph/node.ts';
 import { markFailed, markIssued } from '../graph/program-order.ts';
 import { adoptStorage, moveToHost, moveToPage } from '../graph/ownership.ts';
@@ -8,6 +9,7 @@ import type { PageSource, PageStore } from '../paging/page.ts';
 import type { Backend } from '../spec/backend.ts';
 import { OutOfMemoryError, TensorStateError } from '../spec/errors.ts';
 import type { Mesh } from '../spec/mesh.ts';
+import type { CallIdentity } from '../spec/process-group.ts';
 import { count } from '../timeline.ts';
 import { collect, type Subgraph } from './collect.ts';
 import { execute, RunFailure, type RootResult } from './execute.ts';
@@ -105,18 +107,8 @@ export class Realization {
     const start = performance.now();
     const { pending } = backlog;
     const roots = [...new Set([...nodes, ...pending.keys()])].filter((node) => node.value === null);
-    const unissued = new Map([...backlog.unissued].filter(([node]) => node.value === null));
-    if (roots.length > 0 || (issuesAll && unissued.size > 0)) {
-      const work = { ...backlog, unissued, issues: issuesAll ? Infinity : 0, roots };
-      const collected = await this.#collect(work);
-      const kept = keptOf(work, collected.subgraph);
-      const { subgraph } = collected;
-      const pieces = await piecesOf(subgraph, [
-        ...new Set([...roots, ...kept, ...subgraph.unread]),
-      ]);
-      if (pieces.length === 1) await this.#compute(work, collected, kept, surroundings, start);
-      else await this.#computePieces(pieces, work, subgraph, surroundings);
-    }
+    const issues = issuesAll ? Infinity : 0;
+    await this.#compute({ ...backlog, issues, roots }, surroundings, start);
     for (const { outcome } of pending.values()) outcome.settled?.();
     if (frees) freeReleased();
   }
@@ -128,7 +120,33 @@ export class Realization {
     this.#dropped(roots.filter(isUnreadable), { ...backlog, issues: 0, roots }, error);
   }
 
-  async #computePieces(
+  async #compute(work: Work, surroundings: Surroundings, start: number): Promise<void> {
+    const { roots, issues } = work;
+    const unissued = new Map([...work.unissued].filter(([node]) => node.value === null));
+    if (roots.length === 0 && (issues === 0 || unissued.size === 0)) return;
+    const collected = await this.#collect({ ...work, unissued });
+    const { subgraph } = collected;
+    const { unread } = subgraph;
+    if (roots.length > 0 && unread.length > 0 && !roots.some(({ op }) => op === 'assign')) {
+      // What the roots do not need is computed apart from them, so that it does not fail if they fail.
+      const earlier = {
+        ...work,
+        roots: [],
+        offered: [],
+        issues: 1 + Math.max(...unread.map(({ id }) => id)),
+      };
+      await this.#compute(earlier, surroundings, start);
+      await this.#compute(work, surroundings, performance.now());
+      return;
+    }
+    const known = { ...work, unissued };
+    const kept = keptOf(known, subgraph);
+    const pieces = await piecesOf(subgraph, [...new Set([...roots, ...kept, ...unread])]);
+    if (pieces.length === 1) await this.#runOne(known, collected, kept, surroundings, start);
+    else await this.#runPieces(pieces, known, subgraph, surroundings);
+  }
+
+  async #runPieces(
     pieces: readonly (readonly Node[])[],
     work: Work,
     { issued }: Subgraph,
@@ -150,7 +168,7 @@ export class Realization {
         ...collected.subgraph,
         issued: collected.subgraph.computed.filter((node) => senders.has(node)),
       };
-      await this.#compute(piece, { ...collected, subgraph }, [], surroundings, start);
+      await this.#runOne(piece, { ...collected, subgraph }, [], surroundings, start);
       // Values that pass to the next piece are small. On the host, the garbage collector frees them.
       for (const node of roots) {
         const bytes = ofProgram.has(node) ? undefined : this.#bytesOf(node);
@@ -159,7 +177,7 @@ export class Realization {
     }
   }
 
-  async #compute(
+  async #runOne(
     work: Work,
     collected: Collected,
     kept: readonly Node[],
@@ -210,7 +228,10 @@ export class Realization {
         this.#settle([aside.root], [{ kind: 'storage', storage }]);
       },
     };
-    const all = { backend: this.#backend, sizes: found.sizes, ...surroundings, beside };
+    const { senders } = found.plan;
+    const identityOf = (ids: readonly number[]): CallIdentity | undefined =>
+      jointIdentity(ids.flatMap((id) => nodeAt(subgraph, senders.get(id))?.identity ?? []));
+    const all = { backend: this.#backend, sizes: found.sizes, ...surroundings, beside, identityOf };
     try {
       return await execute(found.plan, leaves, all);
     } catch (failure) {
@@ -232,7 +253,11 @@ export class Realization {
       const collected = roots.some(({ op }) => op === 'broadcast' || op === 'allGather')
         ? (await import('./aside.ts')).collectApart(roots, work, collect)
         : { subgraph: collect(roots, work), aside: null };
-      for (const node of collected.subgraph.unreadable) markFailed(node, unreadableError(node));
+      for (const node of collected.subgraph.unreadable) {
+        if (process.env.TRACE)
+          console.log('UNREADABLE', node.op, node.shape, unreadableError(node));
+        markFailed(node, unreadableError(node));
+      }
       return collected;
     } catch (error) {
       throw this.#dropped(roots.filter(isUnreadable), work, error);
@@ -322,6 +347,11 @@ function keptOf({ roots, unissued }: Work, subgraph: Subgraph): readonly Node[] 
   if (issued.length === 0) return [];
   const outputs = new Set([...roots, ...taken, ...results]);
   return [...results, ...keptResults({ subgraph, outputs, unissued })];
+}
+
+/** The computed node with this slot. */
+function nodeAt({ leaves, computed }: Subgraph, slot: number | undefined): Node | undefined {
+  return slot === undefined ? undefined : computed[slot - leaves.length];
 }
 
 /** The roots of each piece of a program. The code that cuts programs is loaded only for a long program. */

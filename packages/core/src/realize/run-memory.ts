@@ -4,6 +4,7 @@ import { elementCount } from '../shape.ts';
 import type { Backend, DeviceBuffer } from '../spec/backend.ts';
 import { dtypes, type Shape } from '../spec/dtype.ts';
 import type { Mesh } from '../spec/mesh.ts';
+import type { CallIdentity } from '../spec/process-group.ts';
 import type { Sized, Sizes } from '../spec/sized.ts';
 import type { MemoryMap, Place } from './memory-map.ts';
 import type { Numbering } from './values.ts';
@@ -34,6 +35,8 @@ export interface Run {
   readonly stores: readonly (PageStore | PageSource)[];
   /** The pages of values that were paged out, by value id. */
   readonly pages: Map<number, Page>;
+  /** What the collectives that travel as one message are, from the ids of their values. */
+  readonly identityOf: (ids: readonly number[]) => CallIdentity | undefined;
   readonly started: Map<number, Promise<void>>;
   /** Settles when the group has been called for the last collective that was started. */
   called: Promise<void>;

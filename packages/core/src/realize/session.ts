@@ -3,7 +3,7 @@ import type { PageSource, PageStore } from '../paging/page.ts';
 import type { Backend } from '../spec/backend.ts';
 import type { TensorStateError } from '../spec/errors.ts';
 import type { Mesh } from '../spec/mesh.ts';
-import type { ProcessGroup } from '../spec/process-group.ts';
+import type { CallOrder, ProcessGroup } from '../spec/process-group.ts';
 
 /** Computes these nodes, and no other pending work. */
 export type Compute = (nodes: readonly Node[]) => Promise<void>;
@@ -45,6 +45,9 @@ export interface Session {
    * pending. Call it before this rank waits for another one in any other way than by collectives.
    */
   issueAll(): Promise<void>;
+
+  /** Issues a call of a group that is not in the graph, after all collectives that the program has made before it. */
+  readonly issueInOrder: CallOrder;
 
   /** Does what issueAll does when the program has built nothing for a while. */
   issueSoon(): void;

@@ -15,7 +15,7 @@ export async function startCollective(
 ): Promise<Pick<Issued, 'done'>> {
   const message = await messageOf(run, values, collective);
   const { input, output } = message;
-  const { called, done } = issue(run.backend, run.mesh, collective, message, run.called);
+  const { called, done } = issue(run, collective, { ...message, identity: run.identityOf(values) });
   run.called = called;
   // The error is not lost: `done` rejects with it, too.
   called.catch(() => {});

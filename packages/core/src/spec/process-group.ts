@@ -19,7 +19,15 @@ export type ReduceOp =
   /** The sum of the values after each rank has multiplied its own by the factor `premultipliedSum`. */
   | { readonly premultipliedSum: number };
 
-/** Limits of one call. */
+/** What a call is, beyond its operation and sizes. Ranks must agree on it as on the operation. */
+export interface CallIdentity {
+  /** An integer from 1 below 2^32. Calls with different numbers do not belong together. */
+  readonly hash: number;
+  /** Says what the call is, and where the program made it. It is only called for errors. */
+  describe(): string;
+}
+
+/** Options of one call. */
 export interface CallOptions {
   /** Milliseconds after which the call rejects with a CollectiveTimeoutError that names the missing ranks. */
   readonly timeoutMs?: number;
@@ -30,7 +38,15 @@ export interface CallOptions {
    * recv do not use it.
    */
   readonly pass?: number;
+  /**
+   * What the call is. A call with an identity is issued at once, because whoever makes it knows its place in the
+   * program of the rank (`orderCalls`). Default: nothing beyond the operation and its sizes.
+   */
+  readonly identity?: CallIdentity;
 }
+
+/** Issues a call at its place in the order of a rank's program. */
+export type CallOrder = (issue: () => Promise<void>) => Promise<void>;
 
 /** Options of calls that may read from another buffer than the one for the result. */
 export interface InputOptions extends CallOptions {
@@ -122,6 +138,12 @@ export interface ProcessGroup extends Collectives, PointToPoint {
     key: number,
     options?: CallOptions,
   ): Promise<ProcessGroup | undefined>;
+  /**
+   * From now on, `order` issues the calls of this group, and of all groups that have a split in common with it, unless
+   * they have an identity. With null, the calls of this group, and of groups that are split from it later, are issued
+   * as they are made. Groups without this method issue all calls as they are made.
+   */
+  orderCalls?(order: CallOrder | null): void;
   /** With a `reason`, all pending calls on every rank of the group fail. Without one, the group is released. */
   close(reason?: Error): void;
 }

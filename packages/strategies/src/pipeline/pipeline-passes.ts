@@ -5,6 +5,7 @@ import {
   isGradEnabled,
   type Node,
   noGrad,
+  targetOf,
   Tensor,
   addNodes,
   withCollectiveOrder,
@@ -175,10 +176,10 @@ export class PipelinePasses {
     this.#shareBuffers(batch, drafts);
     const kept = new Set([...gradients.values(), total, loss, ...updatesOf(batch), ...before]);
     const finals = [...gradients].filter(([leaf]) => leaf.sink !== null);
-    const known = new Set(this.#settings.model.parameters().map(({ part }) => part.node));
+    const known = new Set(this.#settings.model.parameters().map(({ part }) => memoryOf(part.node)));
     for (const [leaf] of finals) {
       // A node that a strategy puts in the place of a parameter passes the gradient on.
-      if (leaf.op !== 'detach' && !known.has(leaf)) throw unknownLeaf(leaf);
+      if (leaf.op !== 'detach' && !known.has(memoryOf(leaf))) throw unknownLeaf(leaf);
       leaf.sink?.expect?.(shares[0] ?? null);
     }
     const unfilled = [loss, ...gradients.values()];
@@ -384,6 +385,11 @@ function updatesBefore({ microbatches }: BuiltBatch): Node[] {
 
 function updatesOf({ microbatches }: BuiltBatch): Node[] {
   return microbatches.flatMap(({ updates }) => [...updates.keys()]);
+}
+
+/** Returns the leaf with the memory of a parameter, whose update may have been computed since the forward pass. */
+function memoryOf(node: Node): Node {
+  return node.op === 'assign' ? targetOf(node) : node;
 }
 
 /** Returns the last draft that computes one of the parts. */

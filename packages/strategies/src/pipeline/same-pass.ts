@@ -1,6 +1,11 @@
-import { CollectiveMismatchError, dtypes, type ProcessGroup } from '@shardwise/core/extend';
+import {
+  CollectiveMismatchError,
+  dtypes,
+  hashOffset,
+  mixed,
+  type ProcessGroup,
+} from '@shardwise/core/extend';
 import { batchMark, isSameData } from '../batch-mark.ts';
-import { hashOffset, mixed } from '../hash-of.ts';
 import type { Microbatch } from './microbatch.ts';
 import type { SharedParameter } from './shared-parameters.ts';
 

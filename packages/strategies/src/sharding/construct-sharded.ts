@@ -3,9 +3,11 @@ import {
   constructParts,
   currentSession,
   dtypes,
+  hashOffset,
   type InitialPart,
   isHeldAt,
   type Layout,
+  mixed,
   type Module,
   ownPlace,
   randomState,
@@ -16,7 +18,7 @@ import {
   type Strategy,
   takeChunks,
 } from '@shardwise/core/extend';
-import { hashOffset, mixed } from '../hash-of.ts';
+
 import { modelSpec } from '../plan/model-spec.ts';
 import { requireStrategy } from '../plan/require-strategy.ts';
 

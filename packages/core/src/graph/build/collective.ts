@@ -3,6 +3,7 @@ import type { AxisParams, AxisType, CollectiveOp, OpParams } from '../../spec/op
 import { collectiveAxisTypes } from '../collective-axis-types.ts';
 import { createNode, isGradEnabled } from '../create-node.ts';
 import type { Node } from '../node.ts';
+import { newIdentity } from '../collective-identity.ts';
 import { noteCollective } from '../program-order.ts';
 
 function collective<K extends CollectiveOp>(
@@ -13,6 +14,7 @@ function collective<K extends CollectiveOp>(
 ): Node {
   const types = collectiveAxisTypes(op, params, x, isGradEnabled());
   const node = createNode(op, params, [x, ...others], types);
+  if (params.size > 1) node.identity = newIdentity(op);
   noteCollective(node);
   return node;
 }

@@ -1,0 +1,90 @@
+import { currentScope, within } from '../ambient.ts';
+import { hashOf, mixed } from '../hash.ts';
+import { callPlace } from '../spec/stack.ts';
+import type { CallIdentity } from '../spec/process-group.ts';
+import { CallSite } from './call-site.ts';
+
+/**
+ * What a collective of the graph is. Ranks compare it when they meet, so that collectives of the same operation and
+ * size are not taken for each other: a gather has the name of its parameter, a collective of a layer that of the
+ * layer, and one that a program calls itself has the line of that call.
+ */
+class CollectiveIdentity implements CallIdentity {
+  readonly hash: number;
+  readonly #describe: () => string;
+
+  constructor(hash: number, describe: () => string) {
+    // 0 stands for calls without identity.
+    this.hash = hash >>> 0 || 1;
+    this.#describe = describe;
+  }
+
+  describe(): string {
+    return this.#describe();
+  }
+}
+
+const hashes = new Map<string, number>();
+const mostHashes = 100_000;
+
+function hashOfName(name: string): number {
+  const known = hashes.get(name);
+  if (known !== undefined) return known;
+  if (hashes.size >= mostHashes) hashes.clear();
+  const hash = hashOf(name);
+  hashes.set(name, hash);
+  return hash;
+}
+
+/** The identity of a collective that is made now. */
+export function newIdentity(operation: string): CallIdentity {
+  const { collectiveName, isInLibrary, site } = currentScope();
+  if (typeof collectiveName === 'string') return named(collectiveName, site);
+  if (collectiveName !== null) return derivedIdentity('the gradient of', collectiveName);
+  if (isInLibrary || site !== null) return named(`an ${operation} of the library`, site);
+  return ofCall(operation);
+}
+
+function named(name: string, site: CallSite | 'none' | null): CallIdentity {
+  const own = site instanceof CallSite ? site : null;
+  return new CollectiveIdentity(hashOfName(name), () => withLine(name, own?.line ?? null));
+}
+
+/** The identity of a collective that the program calls. It is the place of the call. */
+function ofCall(operation: string): CallIdentity {
+  const place = callPlace();
+  if (place === null) return named(operation, null);
+  const { path, line, column } = place;
+  // Hosts may have the script in different folders.
+  const file = path.slice(Math.max(path.lastIndexOf('/'), path.lastIndexOf('\\')) + 1);
+  const hash = mixed(mixed(hashOfName(file), line), column);
+  return new CollectiveIdentity(hash, () => `${operation} at ${path}:${line}:${column}`);
+}
+
+function withLine(what: string, line: string | null): string {
+  return line === null ? what : `${what} at ${line}`;
+}
+
+/** The identity of a collective that belongs to another one, as its gradient does. */
+export function derivedIdentity(prefix: string, of: CallIdentity): CallIdentity {
+  const hash = mixed(hashOfName(prefix), of.hash);
+  return new CollectiveIdentity(hash, () => `${prefix} ${of.describe()}`);
+}
+
+/** The identity of several collectives that travel as one message. */
+export function jointIdentity(all: readonly CallIdentity[]): CallIdentity | undefined {
+  const [first, ...others] = all;
+  if (first === undefined || others.length === 0) return first;
+  const hash = others.reduce((joint, each) => mixed(joint, each.hash), first.hash);
+  return new CollectiveIdentity(hash, () => `${first.describe()} and ${others.length} more`);
+}
+
+/** Runs the gradient rule of a collective. */
+export function asGradientOf<T>(of: CallIdentity, rule: () => T): T {
+  return within('a gradient', { collectiveName: of }, rule);
+}
+
+/** Collectives that `body` makes have this name in the comparison of ranks and in errors. */
+export function withCollectiveName<T>(name: string, body: () => T): T {
+  return within('a function of the library', { collectiveName: name }, body);
+}

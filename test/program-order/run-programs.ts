@@ -1,0 +1,69 @@
+import { cpu } from '@shardwise/backend-cpu';
+import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
+import { interpreter, type RankContext } from '@shardwise/testing';
+import { randomProgram } from './random-program.ts';
+import { type Found, ProgramRunner } from './ranks.ts';
+
+export interface ProgramsTask {
+  readonly from: number;
+  readonly count: number;
+  readonly device: 'cpu' | 'interpreter';
+}
+
+export interface Outcome {
+  readonly seed: number;
+  readonly read: number;
+  readonly refused: number;
+  readonly differs: string | null;
+}
+
+/** Runs each program twice: with every value read where it is made, and with the reads of the program. */
+export async function main({
+  rank,
+  size,
+  world,
+  data: { from, count, device },
+}: RankContext<ThreadsWorld, ProgramsTask>): Promise<readonly Outcome[]> {
+  const group = joinThreadsWorld(world, rank);
+  const region = world.regions[rank];
+  if (region === undefined) throw new RangeError('no region');
+  const runner = new ProgramRunner(
+    group,
+    device === 'cpu' ? await cpu({ memory: world.memory, ...region }) : interpreter(),
+  );
+  const outcomes: Outcome[] = [];
+  const trace = process.env['TRACE_SEEDS'] === '1';
+  for (let seed = from; seed < from + count; seed++) {
+    const program = randomProgram(seed, size);
+    if (trace) console.log(rank, seed);
+    try {
+      const expected = await runner.run(program, 'all');
+      const found = await runner.run(program, 'some');
+      outcomes.push({ seed, ...compared(expected, found) });
+    } catch (error) {
+      throw new Error(`program ${seed} of ${size} ranks: ${String(error)}`, { cause: error });
+    }
+  }
+  return outcomes;
+}
+
+function compared(expected: Found, found: Found): Omit<Outcome, 'seed'> {
+  const known = new Map<string, readonly number[]>();
+  for (const [value, elements] of expected) {
+    if (typeof elements !== 'string' && !known.has(value)) known.set(value, elements);
+  }
+  let [read, refused] = [0, 0];
+  let differs: string | null = null;
+  for (const [value, elements] of found) {
+    const wanted = known.get(value);
+    if (typeof elements === 'string' || wanted === undefined) {
+      refused++;
+      continue;
+    }
+    read++;
+    if (JSON.stringify(elements) !== JSON.stringify(wanted)) {
+      differs ??= `value ${value} is ${elements.join(', ')}, and not ${wanted.join(', ')}`;
+    }
+  }
+  return { read, refused, differs };
+}
