@@ -48,6 +48,7 @@ function allReduceOf(elements: number, dtype: DType = 'f32', reduce: ReduceOp = 
     reduce,
     splits: undefined,
     pass: undefined,
+    identity: undefined,
     member: undefined,
   };
 }

@@ -81,6 +81,7 @@ export async function play(run: Run, reducer: Reducer): Promise<Outcome> {
     root,
     reduce: reduces || operation === 'reduceScatter' ? op : undefined,
     pass: undefined,
+    identity: undefined,
     member: undefined,
   };
   await Promise.all(

@@ -78,6 +78,7 @@ const none = {
   reduce: undefined,
   splits: undefined,
   pass: undefined,
+  identity: undefined,
   member: undefined,
 };
 const records: readonly CallRecord[] = [

@@ -226,7 +226,9 @@ export abstract class CheckedGroup implements ProcessGroup {
 
   barrier(options?: CallOptions): Promise<void> {
     return issued(() => {
-      return this.#start(recordOf('barrier', { options }), EMPTY, EMPTY, options);
+      const isNamed = options?.identity !== undefined;
+      const record = isNamed ? recordOf('barrier', { options }) : BARRIER;
+      return this.#start(record, EMPTY, EMPTY, options);
     });
   }
 
@@ -341,6 +343,8 @@ export abstract class CheckedGroup implements ProcessGroup {
     );
   }
 }
+
+const BARRIER: CallRecord = recordOf('barrier', {});
 
 function recordOf(
   operation: Operation,

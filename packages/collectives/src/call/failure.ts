@@ -79,25 +79,28 @@ export function timeoutError(
 
 /**
  * The error for ranks whose calls do not fit together. `records` are their encoded records, by rank. It says which
- * ranks made which call. If the calls of all ranks may differ, as those with splits do, or there are too many different
+ * ranks made which call, and what they are by `names`, if it is known. If the calls of all ranks may differ, as those with splits do, or there are too many different
  * ones, it names only `pair`, the first two ranks that were found to differ.
  */
 export function mismatchError(
   label: CallLabel,
   records: readonly Float64Array[],
   pair: readonly [number, number],
+  names: readonly string[] = [],
 ): CollectiveError {
   const calls = records.map((fields) => decodeRecord(fields, records.length));
-  const described = calls.map((call) =>
-    call === undefined ? 'an unknown call' : describeCall(call),
-  );
+  const described = calls.map((call, rank) => {
+    const what = call === undefined ? 'an unknown call' : describeCall(call);
+    const name = names[rank] ?? '';
+    return name === '' ? what : `${what}, ${name}`;
+  });
+  const isNamed = names.some((name) => name !== '');
   const sides = sidesOf(described);
   const isTold = sides.length <= MAX_SIDES && calls.every((call) => call?.splits === undefined);
-  if (isTold) return callsDifferError(label, sides);
-  return callsDifferError(
-    label,
-    pair.map((rank) => ({ ranks: [rank], call: described[rank] ?? 'an unknown call' })),
-  );
+  const told = isTold
+    ? sides
+    : pair.map((rank) => ({ ranks: [rank], call: described[rank] ?? 'an unknown call' }));
+  return callsDifferError(label, told, isNamed ? SAME_LINES : SAME_CALLS);
 }
 
 /** Some ranks, and the call that they made. */
@@ -115,13 +118,22 @@ export function sidesOf(calls: readonly string[]): readonly Side[] {
 
 const MAX_SIDES = 4;
 
-export function callsDifferError(label: CallLabel, sides: readonly Side[]): CollectiveError {
+const SAME_CALLS =
+  'Make every rank call the same operations in the same order, with the same sizes and dtypes';
+const SAME_LINES =
+  'A branch or a loop took another way on one of the ranks. Have all ranks run these lines in the same order, also where only one of them uses the result';
+
+export function callsDifferError(
+  label: CallLabel,
+  sides: readonly Side[],
+  todo: string = SAME_CALLS,
+): CollectiveError {
   const [first = { ranks: [], call: '' }, ...others] = sides;
   return new CollectiveMismatchError(
     {
       asked: `Call #${label.sequence} on ${listRanks(first.ranks)} is ${first.call}`,
       found: others.map(({ ranks, call }) => `on ${listRanks(ranks)} it is ${call}`).join(', '),
-      todo: 'Make every rank call the same operations in the same order, with the same sizes and dtypes',
+      todo,
     },
     { ...label, ranks: sides.map(({ ranks }) => ranks[0]), calls: sides.map(({ call }) => call) },
   );

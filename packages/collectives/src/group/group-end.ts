@@ -47,6 +47,8 @@ export interface GroupEnd {
   readonly id: number;
   readonly firstTag: number;
   readonly recordTag: number;
+  /** The tag of the texts that ranks exchange if their calls differ. */
+  readonly nameTag: number;
 }
 
 export function groupEnd({ transport, members, hosts, id }: Membership): GroupEnd {
@@ -60,6 +62,7 @@ export function groupEnd({ transport, members, hosts, id }: Membership): GroupEn
     id,
     firstTag,
     recordTag: firstTag + RECORDS,
+    nameTag: firstTag + RECORDS + 1,
   };
 }
 

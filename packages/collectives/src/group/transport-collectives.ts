@@ -1,5 +1,5 @@
 import type { CollectiveError } from '@shardwise/core/spec';
-import { agree } from '../call/agree.ts';
+import { agree, type Disagreement } from '../call/agree.ts';
 import { CallQueue, type Movement } from '../call/call-queue.ts';
 import { callsDifferError, type LateRanks, lostRecordError, sidesOf } from '../call/failure.ts';
 import type { GroupCall, Transfer } from '../call/calls.ts';
@@ -9,6 +9,7 @@ import type { Reducer } from '../reduce/reducer.ts';
 import { CallCommunicator } from './call-communicator.ts';
 import { CALL_TAGS, type GroupEnd } from './group-end.ts';
 import type { NativeCollectives, NativeGroups } from './native-groups.ts';
+import { exchangeNames } from './exchange-names.ts';
 import { Meeting } from './meeting.ts';
 import type { AlgorithmChoice } from './selection/algorithm-choice.ts';
 import type { Algorithm } from './selection/algorithm.ts';
@@ -54,6 +55,8 @@ interface CallProgress {
    */
   meetingFailure?: { readonly error: unknown };
   hasAgreed: boolean;
+  /** Whether ranks that differ are telling each other what their calls are. */
+  isNaming: boolean;
   /** Is called when the ranks have agreed, if data began to move before. */
   onAgreed: (() => void) | undefined;
   data: 'here' | 'moving' | 'moved';
@@ -113,6 +116,7 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
       meeting: undefined,
       hasMet: false,
       hasAgreed: false,
+      isNaming: false,
       onAgreed: undefined,
       data: 'here',
       dataFailure: undefined,
@@ -222,10 +226,15 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
     const { call, state } = issued;
     const { meeting } = state;
     if (meeting === undefined) return true;
-    const error =
-      this.#lostRecord(issued, meeting) ??
-      agree(issued, meeting.records) ??
-      this.#otherAlgorithm(issued, meeting);
+    if (state.isNaming) return false;
+    const lost = this.#lostRecord(issued, meeting);
+    const disagreement = lost === undefined ? agree(issued, meeting.records) : undefined;
+    if (disagreement !== undefined) {
+      state.isNaming = true;
+      void this.#disagree(issued, disagreement);
+      return false;
+    }
+    const error = lost ?? this.#otherAlgorithm(issued, meeting);
     if (error !== undefined) {
       this.#owner.fail(this.queue, issued, error);
       return false;
@@ -241,6 +250,12 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
       state.onAgreed();
     }
     return true;
+  }
+
+  /** Fails a call whose ranks differ, when they have told each other what their calls are. */
+  async #disagree(issued: PendingCall, disagreement: Disagreement): Promise<void> {
+    const names = await exchangeNames(this.#group, issued.call.record.identity);
+    this.#owner.fail(this.queue, issued, disagreement(names));
   }
 
   /**

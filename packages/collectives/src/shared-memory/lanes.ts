@@ -1,7 +1,8 @@
 import { encodeRecord, recordFields } from '../call/record-codec.ts';
 import type { CallRecord } from '../call/record.ts';
 import type { Control } from './control.ts';
-import { Lane, Slot, SlotNumbers, SLOTS } from './memory-map.ts';
+import { decodeName, NAME_BYTES } from '../call/call-names.ts';
+import { Lane, Name, Slot, SlotNumbers, SLOTS } from './memory-map.ts';
 
 /**
  * How often a rank tells the others which calls it has left. It divides SLOTS, so that nobody waits for a slot
@@ -115,6 +116,29 @@ export class Lanes {
   /** The encoded record of each rank. They are valid once all ranks have arrived. */
   records(sequence: number): readonly Float64Array[] {
     return this.#records[sequence % SLOTS] ?? [];
+  }
+
+  /** Tells the others what this rank's call is, because their calls differ from it. */
+  writeName(sequence: number, name: Uint8Array): void {
+    const { map, words, bytes } = this.control;
+    const member = this.members[this.rank] ?? 0;
+    const word = map.name(member) / 4;
+    bytes.set(name, map.nameText(member));
+    words[word + Name.channel] = this.channel;
+    Atomics.store(words, word + Name.sequence, sequence + 1);
+    this.ringPeers();
+  }
+
+  /** What each rank has said that its call is. Undefined for ranks that have not said it yet. */
+  names(sequence: number): readonly (string | undefined)[] {
+    const { map, words, bytes } = this.control;
+    return this.members.map((member) => {
+      const word = map.name(member) / 4;
+      if (Atomics.load(words, word + Name.sequence) !== sequence + 1) return undefined;
+      if (words[word + Name.channel] !== this.channel) return undefined;
+      const start = map.nameText(member);
+      return decodeName(bytes.slice(start, start + NAME_BYTES));
+    });
   }
 
   /** The address of the bytes that a rank exposes. Like the following values, it is valid once the rank has arrived. */

@@ -1,4 +1,5 @@
 import { recordFields } from '../call/record-codec.ts';
+import { NAME_BYTES } from '../call/call-names.ts';
 import { ADDRESS_BYTES } from '../reduce/address-table.ts';
 
 /** The number of groups that can be open at a time, the world included. */
@@ -15,6 +16,9 @@ export const BOUNCE_BYTES: number = 64 * 1024;
 export const CAUSE_BYTES = 1024;
 export const MAX_RANKS = 64;
 const LINE = 64;
+/** The places of i32 words in front of the text in which a rank says what its call is. */
+export const Name = { sequence: 0, channel: 1 } as const;
+const NAME_HEAD_BYTES = 64;
 export const PAGE_BYTES = 65536;
 
 /** The places of i32 words at the start of the control block. */
@@ -64,6 +68,7 @@ export class MemoryMap {
   readonly #channelsByte: number;
   readonly #tablesByte: number;
   readonly #tableBytes: number;
+  readonly #namesByte: number;
   readonly #lanesByte: number;
   readonly #bouncesByte: number;
   readonly #stagingByte: number;
@@ -79,7 +84,8 @@ export class MemoryMap {
     this.#channelsByte = this.#bellsByte + size * LINE;
     this.#tablesByte = align(this.#channelsByte + CHANNELS * 4, LINE);
     this.#tableBytes = align(2 * size * ADDRESS_BYTES, LINE);
-    this.#lanesByte = this.#tablesByte + size * this.#tableBytes;
+    this.#namesByte = this.#tablesByte + size * this.#tableBytes;
+    this.#lanesByte = this.#namesByte + size * (NAME_HEAD_BYTES + NAME_BYTES);
     this.#bouncesByte = this.#lanesByte + CHANNELS * size * this.#laneBytes;
     this.#stagingByte = this.#bouncesByte + size * BOUNCE_BYTES;
     this.byteLength = align(
@@ -104,6 +110,16 @@ export class MemoryMap {
   /** Where the addresses for a reduction are. Those of the sources come first, then those of the destinations. */
   table(rank: number): number {
     return this.#tablesByte + rank * this.#tableBytes;
+  }
+
+  /** Where the words of Name are for a rank. */
+  name(rank: number): number {
+    return this.#namesByte + rank * (NAME_HEAD_BYTES + NAME_BYTES);
+  }
+
+  /** Where the text is in which a rank says what its call is. */
+  nameText(rank: number): number {
+    return this.name(rank) + NAME_HEAD_BYTES;
   }
 
   lane(channel: number, rank: number): number {

@@ -1,4 +1,5 @@
-import { agree } from '../call/agree.ts';
+import { agree, type Disagreement } from '../call/agree.ts';
+import { encodeName, NAMES_MS } from '../call/call-names.ts';
 import { CallQueue, type Movement } from '../call/call-queue.ts';
 import { reasonText, type AbortCause } from '../call/aborted-error.ts';
 import type { LateRanks } from '../call/failure.ts';
@@ -20,6 +21,10 @@ interface CallProgress {
   round: number;
   /** It is known when all ranks have arrived. */
   rounds: Rounds;
+  /** Makes the error if the ranks' calls differ. */
+  disagreement: Disagreement | undefined;
+  /** When this rank no longer waits for what the others say of their calls, on the clock of performance.now(). */
+  namesUntil: number;
 }
 
 type PendingCall = IssuedCall<GroupCall, CallProgress>;
@@ -75,7 +80,14 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
   }
 
   begin(): CallProgress {
-    return { isStaged: false, phase: 'meeting', round: 0, rounds: UNKNOWN };
+    return {
+      isStaged: false,
+      phase: 'meeting',
+      round: 0,
+      rounds: UNKNOWN,
+      disagreement: undefined,
+      namesUntil: 0,
+    };
   }
 
   move(issued: PendingCall): void {
@@ -143,7 +155,7 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
     const { members } = this.#lanes;
     const hasCome = (_: number, rank: number): boolean =>
       this.#lanes.arrived(rank, issued.sequence);
-    if (members.every(hasCome)) this.#agree(issued);
+    if (members.every(hasCome) && !this.#agree(issued)) this.#disagree(issued);
   }
 
   /** Works on a call as far as possible. Returns whether this rank's share of it is done. */
@@ -263,10 +275,26 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
   }
 
   #agree(issued: PendingCall): boolean {
-    const error = agree(issued, this.#lanes.records(issued.sequence));
-    if (error === undefined) return true;
+    const { sequence, state } = issued;
+    state.disagreement ??= agree(issued, this.#lanes.records(sequence));
+    if (state.disagreement === undefined) return true;
+    const names = this.#lanes.names(sequence);
+    if (names[this.#lanes.rank] === undefined) {
+      state.namesUntil = performance.now() + NAMES_MS;
+      this.#lanes.writeName(sequence, encodeName(issued.call.record.identity));
+      setTimeout(() => this.#owner.poke(), NAMES_MS + 1);
+    }
+    const isComplete = this.#lanes.names(sequence).every((name) => name !== undefined);
+    if (isComplete || performance.now() > state.namesUntil) this.#disagree(issued);
+    return false;
+  }
+
+  /** Rejects a call whose ranks differ, and ends the group on this rank. */
+  #disagree(issued: PendingCall): void {
+    const names = this.#lanes.names(issued.sequence).map((name) => name ?? '');
+    const error = issued.state.disagreement?.(names);
+    if (error === undefined) return;
     this.queue.reject(issued, error);
     this.#owner.end({ rank: this.#lanes.members[this.#lanes.rank], reason: reasonText(error) });
-    return false;
   }
 }
