@@ -7,6 +7,7 @@ import { Adam } from '../src/optim/adam.ts';
 import { AdamW } from '../src/optim/adam-w.ts';
 import type { AdamSettings } from '../src/optim/adam-rule.ts';
 import { clipGradNorm, totalGradNorm } from '../src/optim/clip-grad-norm.ts';
+import { Lamb } from '../src/optim/lamb.ts';
 import { SGD, type SGDSettings } from '../src/optim/sgd.ts';
 import { setRank } from '../src/rank.ts';
 import type { HostArray } from '../src/serialization/host-array.ts';
@@ -100,7 +101,14 @@ function adam(steps: number, settings: AdamSettings, decoupled: boolean): number
 }
 
 describe('SGD follows torch.optim.SGD', () => {
-  const plain = { lr: 0.1, momentum: 0, dampening: 0, nesterov: false, weightDecay: 0 };
+  const plain: SGDSettings = {
+    lr: 0.1,
+    momentum: 0,
+    dampening: 0,
+    nesterov: false,
+    weightDecay: 0,
+    maximize: false,
+  };
   test.each<[string, Partial<SGDSettings>]>([
     ['plain', {}],
     ['with weight decay', { weightDecay: 0.3 }],
@@ -209,7 +217,14 @@ describe.each([
   ['Adam', Adam, false],
   ['AdamW', AdamW, true],
 ] as const)('%s', (_, Optimizer, decoupled) => {
-  const plain: AdamSettings = { lr: 0.1, betas: [0.9, 0.999], eps: 1e-8, weightDecay: 0 };
+  const plain: AdamSettings = {
+    lr: 0.1,
+    betas: [0.9, 0.999],
+    eps: 1e-8,
+    weightDecay: 0,
+    amsgrad: false,
+    maximize: false,
+  };
   test.each<[string, Partial<AdamSettings>]>([
     ['plain', {}],
     ['with weight decay', { weightDecay: 0.1 }],
@@ -231,15 +246,36 @@ describe.each([
       Float32Array.of(3),
     );
     expect(paramGroups).toEqual([
-      { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-8, weightDecay: decoupled ? 0.01 : 0, params: [0] },
+      {
+        lr: 1e-3,
+        betas: [0.9, 0.999],
+        eps: 1e-8,
+        weightDecay: decoupled ? 0.01 : 0,
+        amsgrad: false,
+        maximize: false,
+        params: [0],
+      },
     ]);
   });
 
-  test('continues from a saved state with the same bits', async () => {
+  test('keeps max_exp_avg_sq, too, with amsgrad', async () => {
     const x = leaf(...start);
-    const whole = await train(x, new Optimizer([x], plain), 6);
+    const optimizer = new Optimizer([x], { amsgrad: true });
+    await train(x, optimizer, 1);
+    const { state } = await optimizer.stateDict();
+    const { max_exp_avg_sq: largest, exp_avg_sq: latest, ...others } = state['0'] ?? {};
+    expect(Object.keys(others)).toEqual(['step', 'exp_avg']);
+    expect(largest).toEqual(latest);
+  });
+
+  test.each<[string, Partial<AdamSettings>]>([
+    ['', {}],
+    [' of amsgrad', { amsgrad: true, betas: [0.9, 0.5] }],
+  ])('continues from a saved state%s with the same bits', async (_name, settings) => {
+    const x = leaf(...start);
+    const whole = await train(x, new Optimizer([x], { ...plain, ...settings }), 6);
     const y = leaf(...start);
-    const first = new Optimizer([y], plain);
+    const first = new Optimizer([y], { ...plain, ...settings });
     const half = fromData(Float32Array.from(await train(y, first, 3)), [3], 'f32').requiresGrad_();
     const second = new Optimizer([half], plain);
     second.loadStateDict(await first.stateDict());
@@ -346,6 +382,20 @@ describe('step', () => {
     expect(loss.node.value).not.toBeNull();
     expect(await loss.item()).toBe((0.25 + 9 + 1) / 2);
   });
+});
+
+test('an optimizer loads a state of another class whose switches it lacks if they are off', async () => {
+  const x = leaf(...start);
+  const adam = new AdamW([x], { lr: 0.1 });
+  await train(x, adam, 1);
+  const lamb = new Lamb([x]);
+  lamb.loadStateDict(await adam.stateDict());
+  expect(lamb.paramGroups).toEqual([
+    { lr: 0.1, betas: [0.9, 0.999], eps: 1e-8, weightDecay: 0.01, params: [x] },
+  ]);
+  for (const group of adam.paramGroups) group.maximize = true;
+  const ascending = await adam.stateDict();
+  expect(() => lamb.loadStateDict(ascending)).toThrow('maximize true');
 });
 
 describe('loading refuses', () => {
