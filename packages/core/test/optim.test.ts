@@ -442,8 +442,46 @@ describe('clipGradNorm', () => {
     expect(describeDifference(found, [1.5, 0, 2], { rtol: 1e-5 })).toBeUndefined();
   });
 
-  test('counts a gradient without elements as 0 in either norm', async () => {
-    for (const normType of [2, Number.POSITIVE_INFINITY]) {
+  // (3 ** p + 4 ** p) ** (1 / p), which is that of torch.nn.utils.clip_grad_norm_.
+  test.each([
+    [1, 7],
+    [3, 4.497_941_4],
+    [0.5, 13.928_203],
+    [200, 4],
+  ])('takes the p-norm for p = %d', async (normType, expected) => {
+    const { norm, found } = await gradients(1, normType);
+    expect(describeDifference([norm], [expected], { rtol: 1e-6 })).toBeUndefined();
+    const scaled = [3 / expected, 0, 4 / expected];
+    expect(describeDifference(found, scaled, { rtol: 1e-5 })).toBeUndefined();
+  });
+
+  test.each([1e-20, 1e20])(
+    'takes the p-norm of gradients of %d, whose powers are beyond f32',
+    async (unit) => {
+      const [x, y] = [leaf(3), leaf(4)];
+      x.add(y.div(3).mul(4)).mul(unit).sum().backward();
+      const norm = await totalGradNorm([x, y], { normType: 3 }).item();
+      expect(norm / unit).toBeCloseTo((1 + (4 / 3) ** 3) ** (1 / 3), 5);
+    },
+  );
+
+  test.each([1, 2, 3, Number.POSITIVE_INFINITY])(
+    'is not finite for p = %d where a gradient is not',
+    async (normType) => {
+      for (const value of [Number.NaN, Number.POSITIVE_INFINITY]) {
+        const [x, y] = [leaf(1), leaf(1)];
+        x.mul(value).add(y).sum().backward();
+        const optimizer = new SGD([x, y], { lr: 1 });
+        const norm = clipGradNorm([x, y], 1, { normType });
+        expect(await optimizer.step({ skipIf: norm.isFinite().logicalNot() })).toBe(false);
+        expect(await norm.item()).toBe(value);
+        expect([await x.item(), await y.item()]).toEqual([1, 1]);
+      }
+    },
+  );
+
+  test('counts a gradient without elements as 0 in any norm', async () => {
+    for (const normType of [1, 2, 3, Number.POSITIVE_INFINITY]) {
       const [x, empty] = [leaf(3), fromData(new Float32Array(0), [0, 2], 'f32').requiresGrad_()];
       const norms = [[x, empty], [empty]].map((parameters) => {
         for (const parameter of parameters) parameter.zeroGrad();
@@ -470,7 +508,9 @@ describe('clipGradNorm', () => {
   });
 
   test('refuses other norms and negative limits', () => {
-    expect(() => totalGradNorm([leaf(1)], { normType: 1 })).toThrow(ConfigError);
+    for (const normType of [0, -1, Number.NEGATIVE_INFINITY, Number.NaN]) {
+      expect(() => totalGradNorm([leaf(1)], { normType })).toThrow(ConfigError);
+    }
     expect(() => clipGradNorm([leaf(1)], -1)).toThrow(ConfigError);
     for (const limit of ['0.001', null, undefined, Number.NaN]) {
       expect(() => clipGradNorm([leaf(1)], limit as never)).toThrow(ConfigError);
