@@ -234,6 +234,19 @@ const calls: readonly (readonly [string, Call])[] = [
     ),
   ],
   [
+    'gatherForMetrics',
+    callOf(
+      sw.gatherForMetrics,
+      {
+        given: { x: [sw.ones([4])] },
+        wrong: [null, 1, 'x', {}, [], { x: 1 }, { x: sw.ones([4]) }],
+      },
+      takes.options({
+        sampler: new sw.data.DistributedSampler({ dataset: 4, numReplicas: 1, rank: 0 }),
+      }),
+    ),
+  ],
+  [
     'new OffloadedOptimizer',
     construct(sw.OffloadedOptimizer, model, optimizer, takes.options({ states: sw.hostPages() })),
   ],

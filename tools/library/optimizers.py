@@ -42,6 +42,14 @@ def newton_schulz_in_f32(grad, coefficients, steps, eps):
 
 # Our name, and PyTorch's class with its settings.
 OPTIMIZERS = [
+    ("SGD", torch.optim.SGD, {"lr": 0.02, "momentum": 0.8, "dampening": 0.2, "weight_decay": 0.1, "maximize": True}),
+    ("Adam", torch.optim.Adam, {"lr": 0.1, "betas": (0.9, 0.5), "amsgrad": True}),
+    ("Adam", torch.optim.Adam, {"lr": 0.1, "betas": (0.8, 0.7), "weight_decay": 0.1, "amsgrad": True, "maximize": True}),
+    ("AdamW", torch.optim.AdamW, {"lr": 0.1, "betas": (0.9, 0.5), "weight_decay": 0.1, "amsgrad": True}),
+    ("AdamW", torch.optim.AdamW, {"lr": 0.1, "weight_decay": 0.1, "maximize": True}),
+    ("RMSprop", torch.optim.RMSprop, {"weight_decay": 0.1, "momentum": 0.8, "centered": True, "maximize": True}),
+    ("Adagrad", torch.optim.Adagrad, {"lr": 0.1, "weight_decay": 0.1, "maximize": True}),
+    ("Adafactor", torch.optim.Adafactor, {"lr": 0.3, "weight_decay": 0.1, "maximize": True}),
     ("RMSprop", torch.optim.RMSprop, {}),
     ("RMSprop", torch.optim.RMSprop, {"weight_decay": 0.1, "momentum": 0.8, "centered": True, "alpha": 0.9}),
     ("Adagrad", torch.optim.Adagrad, {}),
@@ -76,13 +84,14 @@ def loss_of(params, step):
 
 
 def train(make, names, after=lambda params, step: None):
+    """What is maximized is the opposite of the loss, which has a maximum."""
     params = parameters(names)
     optimizer = make(params.values())
     losses = []
     for step in range(STEPS):
         optimizer.zero_grad()
         loss = loss_of(params, step)
-        loss.backward()
+        (-loss if optimizer.defaults.get("maximize") else loss).backward()
         optimizer.step()
         after(params, step)
         losses.append(loss.item())

@@ -156,6 +156,9 @@ export {
 } from './optim/clip-grad-norm.ts';
 export { sumOverParts } from './optim/sum-over-parts.ts';
 
+// Data.
+export { DistributedSampler } from './data/distributed-sampler.ts';
+
 // Files of states.
 export { hostArray, type HostArray, type HostArrays } from './serialization/host-array.ts';
 export {

@@ -4,9 +4,10 @@ export { Adagrad, type AdagradSettings } from './optim/adagrad.ts';
 export { Adam } from './optim/adam.ts';
 export { AdamW } from './optim/adam-w.ts';
 export { AdamW8bit, type AdamW8bitOptions } from './optim/adam-w-8bit.ts';
-export type { AdamSettings } from './optim/adam-rule.ts';
+export type { AdamMomentSettings, AdamSettings } from './optim/adam-rule.ts';
 export { Lamb } from './optim/lamb.ts';
 export { Lion, type LionSettings } from './optim/lion.ts';
+export type { MaximizeSettings } from './optim/maximize.ts';
 export { Muon, type MuonAdjustment, type MuonSettings } from './optim/muon.ts';
 export {
   OneBitAdam,

@@ -420,6 +420,33 @@ describe('an epoch without a batch', () => {
     await expect(epochOf(loader)).rejects.toThrow(says);
   });
 
+  const unrepeated = (items: number, rank: number): DataLoader<Item> => {
+    const share = { dataset: items, numReplicas: 3, rank, shuffle: false, repeats: false };
+    return loaderOf({ items, sampler: new DistributedSampler(share) });
+  };
+
+  test('is one of a rank for which the others leave no item, but not of an empty dataset', async () => {
+    const ranks = [0, 1, 2].map((rank) => unrepeated(2, rank));
+    expect(await Promise.all(ranks.map(epochOf))).toEqual([[[0]], [[1]], []]);
+    expect(ranks.map(({ epoch }) => epoch)).toEqual([1, 1, 1]);
+    await expect(epochOf(unrepeated(0, 0))).rejects.toThrow('0 items, which make no batch');
+  });
+
+  test('is what a rank continues with that has fewer batches than the one that saved', async () => {
+    const [first, last] = [unrepeated(4, 0), unrepeated(4, 2)];
+    await take(first, 2);
+    last.load(first.state());
+    expect(await epochOf(last)).toEqual([]);
+    expect(await epochOf(last)).toEqual([[2]]);
+  });
+
+  test('of an uneven sampler is not made by dropLast, which would leave items out', () => {
+    const sampler = new DistributedSampler({ dataset: 4, numReplicas: 3, rank: 0, repeats: false });
+    expect(() => loaderOf({ items: 4, sampler, dropLast: true })).toThrow(
+      'dropLast together with a sampler that leaves no item out on any rank',
+    );
+  });
+
   test('is not one of which all batches have been handed out', async () => {
     const first = loaderOf({ batchSize: 5 });
     await take(first, 2);

@@ -22,6 +22,21 @@ for (const shuffle of [true, false]) {
   }
 }
 
+for (const shuffle of [true, false]) {
+  testSuite(
+    samplerSuite({
+      name: `DistributedSampler, shuffle ${shuffle}, repeats false,`,
+      create: (dataset, numReplicas) =>
+        Array.from({ length: numReplicas }, (_, rank) => {
+          const share = { dataset, numReplicas, rank, shuffle, repeats: false };
+          return new DistributedSampler({ ...share, seed: 5 });
+        }),
+      shuffles: shuffle,
+      visits: 'once',
+    }),
+  );
+}
+
 for (const replacement of [true, false]) {
   testSuite(
     samplerSuite({

@@ -15,6 +15,7 @@ interface Share {
   seed?: number;
   shuffle?: boolean;
   dropLast?: boolean;
+  repeats?: boolean;
 }
 
 function shares(options: Share, epoch = 0): number[][] {
@@ -88,6 +89,34 @@ describe('DistributedSampler', () => {
         expect(items.length - share.dataset).toBeLessThan(share.numReplicas);
       }),
     );
+  });
+
+  test('without repeats, ranks have the same items as with them, except for the repeats', () => {
+    fc.assert(
+      fc.property(options, fc.nat({ max: 9 }), (share, epoch) => {
+        const once = shares({ ...share, repeats: false }, epoch);
+        const items = once.flat();
+        expect(items).toHaveLength(share.dataset);
+        expect(new Set(items).size).toBe(share.dataset);
+        for (const [rank, repeated] of shares(share, epoch).entries()) {
+          const own = once[rank] ?? [];
+          expect(repeated.slice(0, own.length)).toEqual(own);
+          expect(repeated.length - own.length).toBeLessThanOrEqual(share.dataset === 0 ? 0 : 1);
+        }
+      }),
+    );
+  });
+
+  test('cannot visit each item once and leave the last ones out', () => {
+    const make = (): unknown =>
+      new DistributedSampler({
+        dataset: 5,
+        numReplicas: 2,
+        rank: 0,
+        repeats: false,
+        dropLast: true,
+      });
+    expect(make).toThrow('a distributed sampler with repeats: false and dropLast: true');
   });
 
   test('dropping gives disjoint shares and loses fewer items than there are ranks', () => {

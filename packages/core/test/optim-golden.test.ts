@@ -63,7 +63,9 @@ async function train(
   for (let step = 0; step < steps; step++) {
     optimizer.zeroGrad();
     const loss = model.loss(step);
-    loss.backward();
+    // What is maximized is the opposite of the loss, which has a maximum.
+    const ascends = optimizer.paramGroups.some((group) => Reflect.get(group, 'maximize') === true);
+    (ascends ? loss.neg() : loss).backward();
     await optimizer.step();
     after(step);
     losses.push(await loss.item());
@@ -77,6 +79,9 @@ async function numbers(x: Tensor): Promise<number[]> {
 
 const kinds: Readonly<Record<string, new (params: Tensor[], settings: never) => optim.Optimizer>> =
   {
+    SGD: optim.SGD,
+    Adam: optim.Adam,
+    AdamW: optim.AdamW,
     RMSprop: optim.RMSprop,
     Adagrad: optim.Adagrad,
     Adafactor: optim.Adafactor,

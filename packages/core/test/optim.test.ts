@@ -7,6 +7,7 @@ import { Adam } from '../src/optim/adam.ts';
 import { AdamW } from '../src/optim/adam-w.ts';
 import type { AdamSettings } from '../src/optim/adam-rule.ts';
 import { clipGradNorm, totalGradNorm } from '../src/optim/clip-grad-norm.ts';
+import { Lamb } from '../src/optim/lamb.ts';
 import { SGD, type SGDSettings } from '../src/optim/sgd.ts';
 import { setRank } from '../src/rank.ts';
 import type { HostArray } from '../src/serialization/host-array.ts';
@@ -100,7 +101,14 @@ function adam(steps: number, settings: AdamSettings, decoupled: boolean): number
 }
 
 describe('SGD follows torch.optim.SGD', () => {
-  const plain = { lr: 0.1, momentum: 0, dampening: 0, nesterov: false, weightDecay: 0 };
+  const plain: SGDSettings = {
+    lr: 0.1,
+    momentum: 0,
+    dampening: 0,
+    nesterov: false,
+    weightDecay: 0,
+    maximize: false,
+  };
   test.each<[string, Partial<SGDSettings>]>([
     ['plain', {}],
     ['with weight decay', { weightDecay: 0.3 }],
@@ -209,7 +217,14 @@ describe.each([
   ['Adam', Adam, false],
   ['AdamW', AdamW, true],
 ] as const)('%s', (_, Optimizer, decoupled) => {
-  const plain: AdamSettings = { lr: 0.1, betas: [0.9, 0.999], eps: 1e-8, weightDecay: 0 };
+  const plain: AdamSettings = {
+    lr: 0.1,
+    betas: [0.9, 0.999],
+    eps: 1e-8,
+    weightDecay: 0,
+    amsgrad: false,
+    maximize: false,
+  };
   test.each<[string, Partial<AdamSettings>]>([
     ['plain', {}],
     ['with weight decay', { weightDecay: 0.1 }],
@@ -231,15 +246,36 @@ describe.each([
       Float32Array.of(3),
     );
     expect(paramGroups).toEqual([
-      { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-8, weightDecay: decoupled ? 0.01 : 0, params: [0] },
+      {
+        lr: 1e-3,
+        betas: [0.9, 0.999],
+        eps: 1e-8,
+        weightDecay: decoupled ? 0.01 : 0,
+        amsgrad: false,
+        maximize: false,
+        params: [0],
+      },
     ]);
   });
 
-  test('continues from a saved state with the same bits', async () => {
+  test('keeps max_exp_avg_sq, too, with amsgrad', async () => {
     const x = leaf(...start);
-    const whole = await train(x, new Optimizer([x], plain), 6);
+    const optimizer = new Optimizer([x], { amsgrad: true });
+    await train(x, optimizer, 1);
+    const { state } = await optimizer.stateDict();
+    const { max_exp_avg_sq: largest, exp_avg_sq: latest, ...others } = state['0'] ?? {};
+    expect(Object.keys(others)).toEqual(['step', 'exp_avg']);
+    expect(largest).toEqual(latest);
+  });
+
+  test.each<[string, Partial<AdamSettings>]>([
+    ['', {}],
+    [' of amsgrad', { amsgrad: true, betas: [0.9, 0.5] }],
+  ])('continues from a saved state%s with the same bits', async (_name, settings) => {
+    const x = leaf(...start);
+    const whole = await train(x, new Optimizer([x], { ...plain, ...settings }), 6);
     const y = leaf(...start);
-    const first = new Optimizer([y], plain);
+    const first = new Optimizer([y], { ...plain, ...settings });
     const half = fromData(Float32Array.from(await train(y, first, 3)), [3], 'f32').requiresGrad_();
     const second = new Optimizer([half], plain);
     second.loadStateDict(await first.stateDict());
@@ -348,6 +384,20 @@ describe('step', () => {
   });
 });
 
+test('an optimizer loads a state of another class whose switches it lacks if they are off', async () => {
+  const x = leaf(...start);
+  const adam = new AdamW([x], { lr: 0.1 });
+  await train(x, adam, 1);
+  const lamb = new Lamb([x]);
+  lamb.loadStateDict(await adam.stateDict());
+  expect(lamb.paramGroups).toEqual([
+    { lr: 0.1, betas: [0.9, 0.999], eps: 1e-8, weightDecay: 0.01, params: [x] },
+  ]);
+  for (const group of adam.paramGroups) group.maximize = true;
+  const ascending = await adam.stateDict();
+  expect(() => lamb.loadStateDict(ascending)).toThrow('maximize true');
+});
+
 describe('loading refuses', () => {
   test('another number of parameters, and another shape, before anything changes', async () => {
     const [x, y] = [leaf(...start), leaf(1)];
@@ -392,8 +442,46 @@ describe('clipGradNorm', () => {
     expect(describeDifference(found, [1.5, 0, 2], { rtol: 1e-5 })).toBeUndefined();
   });
 
-  test('counts a gradient without elements as 0 in either norm', async () => {
-    for (const normType of [2, Number.POSITIVE_INFINITY]) {
+  // (3 ** p + 4 ** p) ** (1 / p), which is that of torch.nn.utils.clip_grad_norm_.
+  test.each([
+    [1, 7],
+    [3, 4.497_941_4],
+    [0.5, 13.928_203],
+    [200, 4],
+  ])('takes the p-norm for p = %d', async (normType, expected) => {
+    const { norm, found } = await gradients(1, normType);
+    expect(describeDifference([norm], [expected], { rtol: 1e-6 })).toBeUndefined();
+    const scaled = [3 / expected, 0, 4 / expected];
+    expect(describeDifference(found, scaled, { rtol: 1e-5 })).toBeUndefined();
+  });
+
+  test.each([1e-20, 1e20])(
+    'takes the p-norm of gradients of %d, whose powers are beyond f32',
+    async (unit) => {
+      const [x, y] = [leaf(3), leaf(4)];
+      x.add(y.div(3).mul(4)).mul(unit).sum().backward();
+      const norm = await totalGradNorm([x, y], { normType: 3 }).item();
+      expect(norm / unit).toBeCloseTo((1 + (4 / 3) ** 3) ** (1 / 3), 5);
+    },
+  );
+
+  test.each([1, 2, 3, Number.POSITIVE_INFINITY])(
+    'is not finite for p = %d where a gradient is not',
+    async (normType) => {
+      for (const value of [Number.NaN, Number.POSITIVE_INFINITY]) {
+        const [x, y] = [leaf(1), leaf(1)];
+        x.mul(value).add(y).sum().backward();
+        const optimizer = new SGD([x, y], { lr: 1 });
+        const norm = clipGradNorm([x, y], 1, { normType });
+        expect(await optimizer.step({ skipIf: norm.isFinite().logicalNot() })).toBe(false);
+        expect(await norm.item()).toBe(value);
+        expect([await x.item(), await y.item()]).toEqual([1, 1]);
+      }
+    },
+  );
+
+  test('counts a gradient without elements as 0 in any norm', async () => {
+    for (const normType of [1, 2, 3, Number.POSITIVE_INFINITY]) {
       const [x, empty] = [leaf(3), fromData(new Float32Array(0), [0, 2], 'f32').requiresGrad_()];
       const norms = [[x, empty], [empty]].map((parameters) => {
         for (const parameter of parameters) parameter.zeroGrad();
@@ -420,7 +508,9 @@ describe('clipGradNorm', () => {
   });
 
   test('refuses other norms and negative limits', () => {
-    expect(() => totalGradNorm([leaf(1)], { normType: 1 })).toThrow(ConfigError);
+    for (const normType of [0, -1, Number.NEGATIVE_INFINITY, Number.NaN]) {
+      expect(() => totalGradNorm([leaf(1)], { normType })).toThrow(ConfigError);
+    }
     expect(() => clipGradNorm([leaf(1)], -1)).toThrow(ConfigError);
     for (const limit of ['0.001', null, undefined, Number.NaN]) {
       expect(() => clipGradNorm([leaf(1)], limit as never)).toThrow(ConfigError);

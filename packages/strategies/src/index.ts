@@ -24,6 +24,10 @@ export {
   type DistributedOperand,
   type DistributedReduceOptions,
 } from './distributed-tensor/distributed-tensor.ts';
+export {
+  gatherForMetrics,
+  type GatherForMetricsOptions,
+} from './gather-for-metrics/gather-for-metrics.ts';
 export { formatRedistribution } from './layout/format-redistribution.ts';
 export { layoutOf } from './layout/layout-of.ts';
 export type { BinaryOp, OpCall, UnaryOp } from './distributed-tensor/op-call.ts';

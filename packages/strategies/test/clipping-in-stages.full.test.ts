@@ -18,6 +18,7 @@ it(
     const found = await spawnRanks(8, url, { world, timeoutMs: trainingMs });
     for (const rank of z.array(norms).length(8).parse(found)) {
       expect(rank.sum).toBeCloseTo(alone.sum, 4);
+      expect(rank.cubes).toBeCloseTo(alone.cubes, 4);
       expect(rank.largest).toBeCloseTo(alone.largest, 4);
       expect(rank.ahead).toBeCloseTo(alone.ahead, 4);
     }

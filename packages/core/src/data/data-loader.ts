@@ -92,7 +92,8 @@ interface Cursor {
 /**
  * Makes batches of a dataset. Each iteration is one epoch. Epochs count from 0, unless `setEpoch` or `load` sets
  * another number, which the sampler is told. Batches come in the order of the sampler, for any number of workers.
- * Iterating throws DataError if an epoch has no batch, because a loop up to a step would never end.
+ * Iterating throws DataError if an epoch has no batch, because a loop up to a step would never end. Only a rank for which
+ * an uneven sampler has none of the dataset's items has an epoch without batches.
  */
 export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sample> {
   readonly #options: DataLoaderOptions<Sample>;
@@ -156,9 +157,11 @@ export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sampl
     const { epoch, batchesSeen: seen, generator, ...settings } = parseLoaderState(state);
     const own = this.#settings();
     checkSameSettings(settings, own);
-    // With another number of ranks, an epoch may have fewer batches if a last small batch is left out.
+    // With another number of ranks, an epoch may have fewer batches if a last small batch is left out. With an uneven
+    // sampler, the rank that saved may have had more batches than this one.
     const { length } = this.#batches;
-    const batchesSeen = settings.numReplicas === own.numReplicas ? seen : Math.min(seen, length);
+    const isSameRank = settings.numReplicas === own.numReplicas && this.#sampler.isUneven !== true;
+    const batchesSeen = isSameRank ? seen : Math.min(seen, length);
     const drawn = generator === null ? 'without' : 'with';
     const draws = this.#sampler.generator === undefined ? 'without' : 'with';
     if (batchesSeen > length || drawn !== draws) {
@@ -176,8 +179,11 @@ export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sampl
 
   [Symbol.asyncIterator](): BatchIterator<Sample> {
     return new BatchIterator(() => {
-      if (this.#batches.length === 0)
-        throw noBatches(itemsOf(this.#options.dataset), this.#settings());
+      if (this.#batches.length === 0) {
+        const items = itemsOf(this.#options.dataset);
+        const { isUneven = false, length } = this.#sampler;
+        if (items === 0 || length > 0 || !isUneven) throw noBatches(items, this.#settings());
+      }
       const source = this.#source();
       return { source, batches: this.#read(source) };
     });
@@ -341,6 +347,7 @@ function streamSampler(dataset: IterableDataset): ResumableSampler {
 /** Throws ConfigError if options contradict each other. */
 function checkConflicts<Sample extends ArrayTree>(options: DataLoaderOptions<Sample>): void {
   const { dataset, sampler, shuffle = false, seed, generator, workers = 0 } = options;
+  const { dropLast = false } = options;
   const described = 'module' in dataset;
   const isStream = isIterableDataset(dataset);
   const random = seed !== undefined || generator !== undefined;
@@ -349,6 +356,11 @@ function checkConflicts<Sample extends ArrayTree>(options: DataLoaderOptions<Sam
       isStream && (sampler !== undefined || shuffle || workers > 0),
       'a stream together with a sampler, shuffle or workers',
       'Leave them out: items come in the order of the stream',
+    ],
+    [
+      dropLast && sampler !== undefined && resumable(sampler).isUneven === true,
+      'dropLast together with a sampler that leaves no item out on any rank',
+      'Leave out dropLast, or let the sampler repeat items',
     ],
     [
       sampler !== undefined && (shuffle || random),

@@ -22,6 +22,12 @@ export interface DistributedSamplerOptions {
    * ranks get items a second time. In both cases, all ranks get the same number of items. Default: false.
    */
   readonly dropLast?: boolean;
+  /**
+   * Whether ranks get items a second time if their number does not divide the number of items. With false, the ranks
+   * together visit each item once: a rank may have one item less than another, or none. This is for evaluation on ranks
+   * that do not communicate in each forward pass, because they may have different numbers of batches. Default: true.
+   */
+  readonly repeats?: boolean;
 }
 
 const samplerRules: OptionRules<DistributedSamplerOptions> = {
@@ -31,17 +37,23 @@ const samplerRules: OptionRules<DistributedSamplerOptions> = {
   shuffle: option.flag,
   seed: option.count,
   dropLast: option.flag,
+  repeats: option.flag,
 };
 
 /**
  * This rank's share of a dataset: torch.utils.data.DistributedSampler, index for index. The order of an epoch
- * is a permutation seeded with seed + epoch. Rank r takes items r, r + R, r + 2R, ...
+ * is a permutation seeded with seed + epoch. Rank r takes items r, r + R, r + 2R, ... With `repeats: false` it is
+ * Lightning's UnrepeatedDistributedSampler. This is an option and not a class, because orders, epochs and continuing are
+ * the same. Throws ConfigError for a rank that is not one of the replicas, and for `repeats: false` with `dropLast`.
  */
 export class DistributedSampler implements ResumableSampler {
   readonly length: number;
   readonly numReplicas: number;
   readonly rank: number;
-  readonly #items: number;
+  /** The number of items of the dataset. */
+  readonly items: number;
+  /** Whether ranks may have different numbers of items. */
+  readonly isUneven: boolean;
   readonly #shuffle: boolean;
   readonly #seed: number;
   readonly #dropLast: boolean;
@@ -49,7 +61,8 @@ export class DistributedSampler implements ResumableSampler {
 
   constructor(options: DistributedSamplerOptions) {
     checkOptions('DistributedSampler', options, samplerRules);
-    const { dataset, numReplicas, rank, shuffle = true, seed = 0, dropLast = false } = options;
+    const { dataset, numReplicas, rank, shuffle = true, seed = 0 } = options;
+    const { dropLast = false, repeats = true } = options;
     const items = typeof dataset === 'number' ? dataset : dataset.length;
     checkInteger('a distributed sampler', 'length', items, 0);
     if (!Number.isInteger(rank) || rank < 0 || rank >= numReplicas) {
@@ -62,10 +75,20 @@ export class DistributedSampler implements ResumableSampler {
         { rank, numReplicas },
       );
     }
-    this.length = dropLast ? Math.floor(items / numReplicas) : Math.ceil(items / numReplicas);
+    if (dropLast && !repeats) {
+      throw new ConfigError({
+        asked: 'a distributed sampler with repeats: false and dropLast: true',
+        found: 'that each item is to be visited once, and the last ones are to be left out',
+        todo: 'Leave out one of them',
+      });
+    }
+    const share = items / numReplicas;
+    this.isUneven = !repeats;
+    if (this.isUneven) this.length = Math.max(0, Math.ceil(share - rank / numReplicas));
+    else this.length = dropLast ? Math.floor(share) : Math.ceil(share);
     this.numReplicas = numReplicas;
     this.rank = rank;
-    this.#items = items;
+    this.items = items;
     this.#shuffle = shuffle;
     this.#seed = seed;
     this.#dropLast = dropLast;
@@ -74,11 +97,16 @@ export class DistributedSampler implements ResumableSampler {
   get settings(): SamplerSettings {
     return {
       kind: 'distributed',
-      length: this.#items,
+      length: this.items,
       shuffle: this.#shuffle,
       seed: this.#seed,
       dropLast: this.#dropLast,
+      ...(this.isUneven ? { repeats: false } : {}),
     };
+  }
+
+  get epoch(): number {
+    return this.#epoch;
   }
 
   setEpoch(epoch: number): void {
@@ -87,13 +115,19 @@ export class DistributedSampler implements ResumableSampler {
   }
 
   *[Symbol.iterator](): IterableIterator<number> {
+    const itemAt = this.order();
+    for (let i = 0; i < this.length; i++) yield itemAt(this.rank + i * this.numReplicas);
+  }
+
+  /**
+   * Returns the item at each position of the order that the ranks share out in this epoch. Rank r has the positions r, r
+   * + R, r + 2R, ... Past its end, the order starts again, as often as necessary.
+   */
+  order(): (position: number) => number {
+    const { items } = this;
     const order = this.#shuffle
-      ? new Generator(this.#seed + this.#epoch).randperm(this.#items)
+      ? new Generator(this.#seed + this.#epoch).randperm(items)
       : undefined;
-    for (let i = 0; i < this.length; i++) {
-      // Past its end, the order starts again, as often as necessary.
-      const position = (this.rank + i * this.numReplicas) % this.#items;
-      yield order?.[position] ?? position;
-    }
+    return (position) => order?.[position % items] ?? position % items;
   }
 }

@@ -13,6 +13,11 @@ export interface ResumableSampler extends Sampler {
    * Default: 1.
    */
   readonly numReplicas?: number;
+  /**
+   * Whether ranks may have different numbers of items, so that a rank may have none while others have some. Default:
+   * false.
+   */
+  readonly isUneven?: boolean;
   /** The stream from which the order of each epoch is drawn, if the epoch does not determine it. */
   readonly generator?: Generator | undefined;
 }

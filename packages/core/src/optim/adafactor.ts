@@ -2,15 +2,16 @@ import { replicated } from '../layout/layout.ts';
 import { elementCount } from '../shape.ts';
 import type { Shape } from '../spec/dtype.ts';
 import type { Tensor } from '../tensor/tensor.ts';
+import { descent, type MaximizeSettings } from './maximize.ts';
 import { Optimizer, type UpdateRule } from './optimizer.ts';
-import { checkSetting, type OptimizerInput, type OptimizerSettings } from './param-group.ts';
+import { checkSetting, type OptimizerInput } from './param-group.ts';
 import type { ParameterState } from './parameter-state.ts';
 import { Scalar } from './scalar.ts';
 import type { StateType } from './state-type.ts';
 import { sumOverParts } from './sum-over-parts.ts';
 
 /** Settings of `Adafactor`. */
-export interface AdafactorSettings extends OptimizerSettings {
+export interface AdafactorSettings extends MaximizeSettings {
   /** At step t, the weight of the new squared gradient in the running mean square is t ** beta2Decay. */
   beta2Decay: number;
   /** The least root of a mean square, and the least root mean square of a parameter. */
@@ -32,7 +33,7 @@ const columnName = 'col_var';
 export class Adafactor extends Optimizer<AdafactorSettings> {
   static readonly typeName: string = 'Adafactor';
 
-  /** Defaults: lr 1e-2, beta2Decay -0.8, eps [2 ** -23, 1e-3], d 1, weightDecay 0. Throws ConfigError. */
+  /** Defaults: lr 1e-2, beta2Decay -0.8, eps [2 ** -23, 1e-3], d 1, weightDecay 0, maximize off. Throws ConfigError. */
   constructor(
     params: OptimizerInput<AdafactorSettings>,
     settings: Partial<AdafactorSettings> = {},
@@ -47,6 +48,7 @@ export class Adafactor extends Optimizer<AdafactorSettings> {
         eps: [2 ** -23, 1e-3],
         d: 1,
         weightDecay: 0,
+        maximize: false,
       },
       more,
     );
@@ -76,8 +78,9 @@ export class Adafactor extends Optimizer<AdafactorSettings> {
       return rows.matmul(columns).div(mean.maximum(least.of(mean.shape)));
     };
 
-    return (parameter, gradient, state, whole) => {
+    return (parameter, given, state, whole) => {
       const { shape } = parameter;
+      const gradient = descent(given, settings);
       const { wholeShape } = parameter;
       const count = elementCount(wholeShape);
       const meanSquare =

@@ -1,12 +1,13 @@
 import type { HostArray } from '../serialization/host-array.ts';
 import { elementCount } from '../shape.ts';
 import type { Shape } from '../spec/dtype.ts';
+import { descent, type MaximizeSettings } from './maximize.ts';
 import { Optimizer, type UpdateRule } from './optimizer.ts';
-import { checkSetting, type OptimizerInput, type OptimizerSettings } from './param-group.ts';
+import { checkSetting, type OptimizerInput } from './param-group.ts';
 import { Scalar } from './scalar.ts';
 
 /** Settings of `Adagrad`. */
-export interface AdagradSettings extends OptimizerSettings {
+export interface AdagradSettings extends MaximizeSettings {
   /** The learning rate at step t is lr / (1 + (t - 1) lrDecay). */
   lrDecay: number;
   weightDecay: number;
@@ -19,7 +20,7 @@ export interface AdagradSettings extends OptimizerSettings {
 export class Adagrad extends Optimizer<AdagradSettings> {
   static readonly typeName: string = 'Adagrad';
 
-  /** Defaults: lr 1e-2, eps 1e-10, everything else 0. Throws ConfigError. */
+  /** Defaults: lr 1e-2, eps 1e-10, everything else 0 or off. Throws ConfigError. */
   constructor(
     params: OptimizerInput<AdagradSettings>,
     settings: Partial<AdagradSettings> = {},
@@ -34,6 +35,7 @@ export class Adagrad extends Optimizer<AdagradSettings> {
         weightDecay: 0,
         initialAccumulatorValue: 0,
         eps: 1e-10,
+        maximize: false,
       },
       more,
     );
@@ -46,7 +48,8 @@ export class Adagrad extends Optimizer<AdagradSettings> {
     const epsilon = new Scalar(settings.eps);
     return (parameter, gradient, state) => {
       const { shape } = parameter;
-      const g = weightDecay === 0 ? gradient : gradient.add(parameter.mul(decay.of(shape)));
+      const descending = descent(gradient, settings);
+      const g = weightDecay === 0 ? descending : descending.add(parameter.mul(decay.of(shape)));
       const sum =
         state.tensors.get('sum') ?? state.set('sum', filled(shape, initialAccumulatorValue));
       const next = sum.add(g.square());

@@ -2,7 +2,7 @@ import { inputNode } from '../graph/create-node.ts';
 import type { HostArray } from '../serialization/host-array.ts';
 import { Tensor } from '../tensor/tensor.ts';
 import { adamMoments } from './adam-moments.ts';
-import { adamRule, checkAdamSettings, type AdamSettings } from './adam-rule.ts';
+import { adamRule, checkAdamSettings, type AdamMomentSettings } from './adam-rule.ts';
 import { dequantize, quantize, quantizedShapes } from './block-quantization.ts';
 import { type DynamicMap, signedMap, unsignedMap } from './dynamic-map.ts';
 import { Optimizer, type UpdateRule } from './optimizer.ts';
@@ -37,14 +37,14 @@ const means: readonly Mean[] = ['exp_avg', 'exp_avg_sq'];
  * AdamW, and ranks that divide the parameter differently, can continue from them. A rank that loads the same part again
  * gets the same codes.
  */
-export class AdamW8bit extends Optimizer<AdamSettings> {
+export class AdamW8bit extends Optimizer<AdamMomentSettings> {
   static readonly typeName: string = 'AdamW8bit';
   readonly #minElements: number;
 
   /** Defaults: lr 1e-3, betas [0.9, 0.999], eps 1e-8, weightDecay 1e-2. Throws ConfigError. */
   constructor(
-    params: OptimizerInput<AdamSettings>,
-    settings: Partial<AdamSettings> = {},
+    params: OptimizerInput<AdamMomentSettings>,
+    settings: Partial<AdamMomentSettings> = {},
     options: AdamW8bitOptions = {},
   ) {
     super(params, settings, { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-8, weightDecay: 1e-2 });
@@ -52,9 +52,9 @@ export class AdamW8bit extends Optimizer<AdamSettings> {
     this.#minElements = options.minElements ?? 4096;
   }
 
-  protected override rule(settings: AdamSettings, steps: number): UpdateRule {
+  protected override rule(settings: AdamMomentSettings, steps: number): UpdateRule {
     const { lr, betas, weightDecay } = settings;
-    const plain = adamRule(settings, steps, true);
+    const plain = adamRule({ ...settings, amsgrad: false, maximize: false }, steps, true);
     const moments = adamMoments(settings, steps);
     const stepSize = new Scalar(lr / (1 - betas[0] ** steps));
     const decay = new Scalar(1 - lr * weightDecay);
@@ -107,7 +107,7 @@ export class AdamW8bit extends Optimizer<AdamSettings> {
     return ['exp_avg', 'exp_avg_sq'];
   }
 
-  protected override checkSettings(settings: AdamSettings): void {
+  protected override checkSettings(settings: AdamMomentSettings): void {
     checkAdamSettings(settings);
   }
 }

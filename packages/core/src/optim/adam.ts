@@ -1,4 +1,4 @@
-import { adamRule, checkAdamSettings, type AdamSettings } from './adam-rule.ts';
+import { adamRule, adamStates, checkAdamSettings, type AdamSettings } from './adam-rule.ts';
 import { Optimizer, type UpdateRule } from './optimizer.ts';
 import type { OptimizerInput } from './param-group.ts';
 
@@ -6,13 +6,18 @@ import type { OptimizerInput } from './param-group.ts';
 export class Adam extends Optimizer<AdamSettings> {
   static readonly typeName: string = 'Adam';
 
-  /** Defaults: lr 1e-3, betas [0.9, 0.999], eps 1e-8, weightDecay 0. Throws ConfigError. */
+  /** Defaults: lr 1e-3, betas [0.9, 0.999], eps 1e-8, weightDecay 0, amsgrad and maximize off. Throws ConfigError. */
   constructor(
     params: OptimizerInput<AdamSettings>,
     settings: Partial<AdamSettings> = {},
     ...more: readonly never[]
   ) {
-    super(params, settings, { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-8, weightDecay: 0 }, more);
+    super(
+      params,
+      settings,
+      { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-8, weightDecay: 0, amsgrad: false, maximize: false },
+      more,
+    );
   }
 
   protected override rule(settings: AdamSettings, steps: number): UpdateRule {
@@ -20,7 +25,7 @@ export class Adam extends Optimizer<AdamSettings> {
   }
 
   protected override get savedNames(): readonly string[] {
-    return ['exp_avg', 'exp_avg_sq'];
+    return adamStates;
   }
 
   protected override checkSettings(settings: AdamSettings): void {

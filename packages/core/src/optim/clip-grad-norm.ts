@@ -12,19 +12,23 @@ import { composed, withoutValues } from '../realize/small-values.ts';
 
 /** Options of `clipGradNorm` and `totalGradNorm`. */
 export interface GradNormOptions {
-  /** The kind of the norm: 2 or Infinity. Infinity gives the largest absolute value. Default: 2. */
+  /**
+   * The p of the p-norm (sum of |g| ** p) ** (1 / p): a number above 0. Infinity gives the largest absolute value.
+   * Default: 2.
+   */
   readonly normType?: number;
 }
 
 const gradNormRules: OptionRules<GradNormOptions> = {
-  normType: option.oneOf(2, Number.POSITIVE_INFINITY),
+  normType: option.positive,
 };
 
 /**
  * Scales the gradients so that their norm, taken together, is at most `maxNorm` (torch.nn.utils.clip_grad_norm_).
  * Builds graph only: call it between backward() and step(). Returns the norm before scaling, which you can read after
- * step(). Shape: -> []. Throws ConfigError if maxNorm is not a number from 0, or `parameters` is not a list of
- * tensors.
+ * step(). A norm that is not finite makes gradients 0 or NaN, as in PyTorch; to leave such a step out, on all ranks alike,
+ * use `step({ skipIf: norm.isFinite().logicalNot() })`. Shape: -> []. Throws ConfigError if maxNorm is not a number from
+ * 0, normType no number above 0, or `parameters` not a list of tensors.
  */
 export function clipGradNorm(
   parameters: Iterable<Tensor>,
@@ -41,7 +45,7 @@ export function clipGradNorm(
 
 /**
  * The norm of all gradients together, including the parts of sharded parameters on other ranks. For sharded parameters
- * it is a collective. It is 0 if there are no gradients. Shape: -> [].
+ * it is a collective. It is 0 if there are no gradients. Shape: -> []. Throws ConfigError as `clipGradNorm` does.
  */
 export function totalGradNorm(parameters: Iterable<Tensor>, options: GradNormOptions = {}): Tensor {
   checkOptions('a gradient norm', options, gradNormRules);
@@ -139,22 +143,43 @@ function gradientsByOwners(parameters: Iterable<Tensor>): GradientsOfOwners[] {
 function normOf(parameters: Iterable<Tensor>, { normType = 2 }: GradNormOptions): Tensor {
   return noGrad(() => {
     const all = gradientsByOwners(parameters);
-    if (normType === 2) {
-      return normOfSquares(
-        all.map(({ groups, over }) => {
-          const squares = groups.map((each) => sumOverAxes(squaresOf(each.gradients), each.axes));
-          return sumOverAxes(sumOf(squares), over === undefined ? [] : [over]);
-        }),
-      );
-    }
-    const parts = all.map(({ groups, over }) =>
-      largestOver(
-        groups.map((each) => largestOver(each.gradients.map(largest), each.axes)),
-        over === undefined ? [] : [over],
-      ),
-    );
-    return largestOver(parts, []);
+    if (normType === 2) return normOfSquares(sumsOfOwners(all, squaresOf));
+    if (normType === Number.POSITIVE_INFINITY) return largestOfAll(all);
+    // Powers of large or small values would leave the range of f32 without a word, so the largest becomes 1.
+    const largestValue = largestOfAll(all);
+    const unit = largestValue.gt(0).logicalAnd(largestValue.isFinite()).where(largestValue, 1);
+    const powers = sumsOfOwners(all, (gradients) => powersOf(gradients, unit, normType));
+    return sumOf(powers)
+      .pow(1 / normType)
+      .mul(unit);
   });
+}
+
+/** A sum over the gradients of all ranks, for the parameters of each kind of owners. Shapes: -> each []. */
+function sumsOfOwners(
+  all: readonly GradientsOfOwners[],
+  ownSum: (gradients: readonly Tensor[]) => Tensor,
+): Tensor[] {
+  return all.map(({ groups, over }) => {
+    const sums = groups.map(({ gradients, axes }) => sumOverAxes(ownSum(gradients), axes));
+    return sumOverAxes(sumOf(sums), over === undefined ? [] : [over]);
+  });
+}
+
+/** The largest absolute value of the gradients of all ranks. Shape: -> []. */
+function largestOfAll(all: readonly GradientsOfOwners[]): Tensor {
+  const parts = all.map(({ groups, over }) =>
+    largestOver(
+      groups.map((each) => largestOver(each.gradients.map(largest), each.axes)),
+      over === undefined ? [] : [over],
+    ),
+  );
+  return largestOver(parts, []);
+}
+
+/** The sum of (|g| / unit) ** exponent over gradients. Shape: unit [] -> []. */
+function powersOf(gradients: readonly Tensor[], unit: Tensor, exponent: number): Tensor {
+  return sumOf(gradients.map((gradient) => gradient.to('f32').abs().div(unit).pow(exponent).sum()));
 }
 
 /** The sum of the squares of gradients. It is computed in f32, because squares of f16 may exceed f16. Shape: -> []. */

@@ -2,7 +2,7 @@ import { sumOverParts } from './sum-over-parts.ts';
 import { stack } from '../tensor/create.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { adamMoments } from './adam-moments.ts';
-import { checkAdamSettings, type AdamSettings } from './adam-rule.ts';
+import { checkAdamSettings, type AdamMomentSettings } from './adam-rule.ts';
 import { Optimizer, type UpdateRule } from './optimizer.ts';
 import type { OptimizerInput } from './param-group.ts';
 import { Scalar } from './scalar.ts';
@@ -12,19 +12,19 @@ import { Scalar } from './scalar.ts';
  * Its length for each parameter is the learning rate times the norm of the parameter. Norms are those of whole
  * parameters, even if ranks have parts of them. If a norm is 0, the direction keeps its length.
  */
-export class Lamb extends Optimizer<AdamSettings> {
+export class Lamb extends Optimizer<AdamMomentSettings> {
   static readonly typeName: string = 'Lamb';
 
   /** Defaults: lr 1e-3, betas [0.9, 0.999], eps 1e-6, weightDecay 1e-2. Throws ConfigError. */
   constructor(
-    params: OptimizerInput<AdamSettings>,
-    settings: Partial<AdamSettings> = {},
+    params: OptimizerInput<AdamMomentSettings>,
+    settings: Partial<AdamMomentSettings> = {},
     ...more: readonly never[]
   ) {
     super(params, settings, { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-6, weightDecay: 1e-2 }, more);
   }
 
-  protected override rule(settings: AdamSettings, steps: number): UpdateRule {
+  protected override rule(settings: AdamMomentSettings, steps: number): UpdateRule {
     const moments = adamMoments(settings, steps);
     const correction = new Scalar(1 - settings.betas[0] ** steps);
     const rate = new Scalar(settings.lr);
@@ -48,7 +48,7 @@ export class Lamb extends Optimizer<AdamSettings> {
     return ['exp_avg', 'exp_avg_sq'];
   }
 
-  protected override checkSettings(settings: AdamSettings): void {
+  protected override checkSettings(settings: AdamMomentSettings): void {
     checkAdamSettings(settings);
   }
 }

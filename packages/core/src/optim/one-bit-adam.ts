@@ -5,7 +5,7 @@ import type { AxisParams } from '../spec/op.ts';
 import { allGather, allReduce } from '../tensor/collectives.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { adamMoments } from './adam-moments.ts';
-import { checkAdamSettings, type AdamSettings } from './adam-rule.ts';
+import { checkAdamSettings, type AdamMomentSettings } from './adam-rule.ts';
 import { oneBitMean, oneBitPartElements } from './one-bit-mean.ts';
 import { Optimizer, type UpdateRule } from './optimizer.ts';
 import { checkSetting, type OptimizerInput } from './param-group.ts';
@@ -17,7 +17,7 @@ import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 
 /** Settings of `OneBitAdam`. */
-export interface OneBitAdamSettings extends AdamSettings {
+export interface OneBitAdamSettings extends AdamMomentSettings {
   /** The number of steps of Adam before communication is compressed. After them, `exp_avg_sq` no longer changes. */
   freezeStep: number;
 }

@@ -69,7 +69,8 @@ export function makeParamGroups<Settings extends OptimizerSettings>(
 
 /**
  * Returns a group with its saved settings. Throws CheckpointError for settings that the group does not have, or has
- * with another kind of value, because they come from another optimizer.
+ * with another kind of value, because they come from another optimizer. A switch that the group does not have and that
+ * was off changes nothing: it is ignored, so that a related class can continue, such as AdamW8bit from AdamW.
  */
 export function withSavedSettings<Settings extends OptimizerSettings>(
   of: string,
@@ -78,7 +79,9 @@ export function withSavedSettings<Settings extends OptimizerSettings>(
 ): ParamGroup<Settings> {
   const { params, ...own } = group;
   const rules = rulesLike(own);
-  const settings = Object.entries(saved).filter(([name]) => name !== 'params');
+  const settings = Object.entries(saved).filter(
+    ([name, value]) => name !== 'params' && (value !== false || Object.hasOwn(own, name)),
+  );
   const wrong = settings.filter(([name, value]) => rules[name]?.fits(value) !== true);
   if (wrong.length === 0) return { ...group, ...Object.fromEntries(settings) };
   const list = wrong.map(([name, value]) => `${name} ${describeValue(value)}`).join(', ');

@@ -1,9 +1,10 @@
+import { descent, type MaximizeSettings } from './maximize.ts';
 import { Optimizer, type UpdateRule } from './optimizer.ts';
-import { checkSetting, type OptimizerInput, type OptimizerSettings } from './param-group.ts';
+import { checkSetting, type OptimizerInput } from './param-group.ts';
 import { Scalar } from './scalar.ts';
 
 /** Settings of `RMSprop`. */
-export interface RMSpropSettings extends OptimizerSettings {
+export interface RMSpropSettings extends MaximizeSettings {
   /** The share of its old value that the running mean of the squared gradient keeps in a step. */
   alpha: number;
   eps: number;
@@ -33,6 +34,7 @@ export class RMSprop extends Optimizer<RMSpropSettings> {
         weightDecay: 0,
         momentum: 0,
         centered: false,
+        maximize: false,
       },
       more,
     );
@@ -48,7 +50,8 @@ export class RMSprop extends Optimizer<RMSpropSettings> {
     const keepBuffer = new Scalar(momentum);
     return (parameter, gradient, state) => {
       const { shape } = parameter;
-      const g = weightDecay === 0 ? gradient : gradient.add(parameter.mul(decay.of(shape)));
+      const descending = descent(gradient, settings);
+      const g = weightDecay === 0 ? descending : descending.add(parameter.mul(decay.of(shape)));
       const square = state.tensor('square_avg');
       const nextSquare = square.mul(keep.of(shape)).add(g.mul(take.of(shape)).mul(g));
       square.assign(nextSquare);

@@ -1,10 +1,11 @@
 import { ConfigError } from '../spec/errors.ts';
+import { descent, type MaximizeSettings } from './maximize.ts';
 import { Optimizer, type UpdateRule } from './optimizer.ts';
-import { checkSetting, type OptimizerInput, type OptimizerSettings } from './param-group.ts';
+import { checkSetting, type OptimizerInput } from './param-group.ts';
 import { Scalar } from './scalar.ts';
 
 /** Settings of `SGD`. */
-export interface SGDSettings extends OptimizerSettings {
+export interface SGDSettings extends MaximizeSettings {
   momentum: number;
   /** The share of the gradient that does not enter the momentum. */
   dampening: number;
@@ -33,6 +34,7 @@ export class SGD extends Optimizer<SGDSettings> {
         dampening: 0,
         nesterov: false,
         weightDecay: 0,
+        maximize: false,
       },
       more,
     );
@@ -46,7 +48,9 @@ export class SGD extends Optimizer<SGDSettings> {
     const [whole, damped] = [new Scalar(1), new Scalar(1 - settings.dampening)];
     return (parameter, gradient, state) => {
       const { shape } = parameter;
-      const decayed = weightDecay === 0 ? gradient : gradient.add(parameter.mul(decay.of(shape)));
+      const descending = descent(gradient, settings);
+      const decayed =
+        weightDecay === 0 ? descending : descending.add(parameter.mul(decay.of(shape)));
       if (momentum === 0) {
         parameter.assign(parameter.sub(decayed.mul(rate.of(shape))));
         return;

@@ -30,7 +30,7 @@ import { bytesOf } from './message-bytes.ts';
 
 /** Options of `OptimisticOptimizer`. */
 export interface OptimisticOptimizerOptions {
-  /** Gradients are clipped to this norm, as by `clipGradNorm`. Default: they are not clipped. */
+  /** Gradients are clipped to this 2-norm, as by `clipGradNorm`. Default: they are not clipped. */
   readonly maxNorm?: number;
   /** Whether a step whose gradients are not all finite changes nothing. Default: false. */
   readonly skipNonFinite?: boolean;

@@ -15,10 +15,15 @@ import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 
 /**
- * Norms of all gradients: the root of the sum of squares, the largest value, and the norm by which the optimizer has
- * clipped.
+ * Norms of all gradients: the root of the sum of squares, that of cubes, the largest value, and the norm by which the
+ * optimizer has clipped.
  */
-export const norms = z.object({ sum: z.number(), largest: z.number(), ahead: z.number() });
+export const norms = z.object({
+  sum: z.number(),
+  cubes: z.number(),
+  largest: z.number(),
+  ahead: z.number(),
+});
 export type Norms = z.infer<typeof norms>;
 
 const axes = ['tp', 'dp', 'pp'].map((name) => ({ name, size: 2 }));
@@ -45,12 +50,12 @@ async function normsOf(model: nn.Module, backward: () => void): Promise<Norms> {
     await optimizer.step();
     return norm.item();
   };
-  const [sum, largest] = [await clipped(2), await clipped(Infinity)];
+  const [sum, cubes, largest] = [await clipped(2), await clipped(3), await clipped(Infinity)];
   const optimistic = new OptimisticOptimizer(optimizer, { maxNorm: 0.1 });
   optimizer.zeroGrad();
   backward();
   await optimistic.step();
-  return { sum, largest, ahead: (await optimistic.verdict()).norm };
+  return { sum, cubes, largest, ahead: (await optimistic.verdict()).norm };
 }
 
 export async function main({ rank, world }: RankContext<ThreadsWorld>): Promise<Norms> {

@@ -29,8 +29,8 @@ const globalBatch = 12;
 /** AdamW8bit with blocks that the parts of parameters cut. */
 class Small8bit extends optim.AdamW8bit {
   constructor(
-    params: optim.OptimizerInput<optim.AdamSettings>,
-    settings: Partial<optim.AdamSettings> = {},
+    params: optim.OptimizerInput<optim.AdamMomentSettings>,
+    settings: Partial<optim.AdamMomentSettings> = {},
   ) {
     super(params, settings, { minElements: 20 });
   }
@@ -75,6 +75,7 @@ export const optimizers = {
   SGD: made(optim.SGD, { lr: 0.1, momentum: 0.9, nesterov: true }),
   Adam: made(optim.Adam, { lr: 0.01 }),
   AdamW: made(optim.AdamW, { lr: 0.01 }),
+  'AdamW with amsgrad': made(optim.AdamW, { lr: 0.01, betas: [0.9, 0.5], amsgrad: true }),
   LAMB: made(optim.Lamb, { lr: 0.01 }),
   RMSprop: made(optim.RMSprop, { lr: 0.01, momentum: 0.9, centered: true }),
   Adagrad: made(optim.Adagrad, { lr: 0.05, initialAccumulatorValue: 0.1 }),

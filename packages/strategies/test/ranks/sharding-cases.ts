@@ -117,6 +117,8 @@ export const cases: Readonly<Record<string, (training: Training) => Promise<Numb
     return [];
   },
   'gradients clipped to a norm': (training) => clipped(training, 2),
+  'gradients clipped to a sum of magnitudes': (training) => clipped(training, 1),
+  'gradients clipped to a norm of cubes': (training) => clipped(training, 3),
   'gradients clipped to a largest value': (training) => clipped(training, Number.POSITIVE_INFINITY),
   'evaluation under noGrad between steps': async (training) => {
     const losses: number[] = [];
