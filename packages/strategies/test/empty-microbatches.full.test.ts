@@ -73,6 +73,21 @@ describe.each([2, 4] as const)('a pipeline of %d ranks', (ranks) => {
   );
 });
 
+it(
+  'a pipeline makes steps ahead of their verdicts between batches of all kinds',
+  timeout,
+  async () => {
+    const own = [...short(4), ...someIgnored.slice(0, 6), ...short(4)];
+    const common = { stages: 2, microbatches: 4, shares: [own], ahead: true } as const;
+    const tasks: Record<string, EmptyTask> = {
+      '1f1b': { ...common, schedule: '1f1b', loss: 'crossEntropy' },
+      gpipe: { ...common, schedule: 'gpipe', loss: 'a masked mean' },
+    };
+    await expectAllAsAlone({ axes: [{ name: 'pp', size: 2 }], tasks });
+    expect.hasAssertions();
+  },
+);
+
 describe('a pipeline in more dimensions', () => {
   const common = { schedule: '1f1b', stages: 2, microbatches: 4 } as const;
   const none = targetsOf(4, 1, 15);

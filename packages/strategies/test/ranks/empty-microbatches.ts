@@ -15,6 +15,7 @@ import {
   colwiseParallel,
   compose,
   onEveryRank,
+  OptimisticOptimizer,
   parallelize,
   pipeline,
   rowwiseParallel,
@@ -38,6 +39,8 @@ export interface EmptyTask {
   readonly shares: readonly (readonly Targets[])[];
   /** The strategy on `dp`, by its name in beside.ts. Default: none. */
   readonly beside?: string;
+  /** Whether ranks make optimizer steps before they know the norm, which is never clipped. Default: false. */
+  readonly ahead?: boolean;
   /** Whether ranks of `tp` have parts of the layers. Default: false. */
   readonly inParts?: boolean;
   /** What the rows of ignored targets consist of. Default: numbers. */
@@ -161,18 +164,21 @@ function countedOf(targets: Targets): Targets {
 }
 
 async function piped(task: EmptyTask, place: number): Promise<Trained> {
-  const { stages, shares, padding } = task;
+  const { stages, shares, padding, ahead = false } = task;
   const model = await parallelize(layers(stages), strategyOf(task));
-  const optimizer = new optim.SGD(model.module.parameters(), { lr });
-  const losses: number[] = [];
+  const sgd = new optim.SGD(model.module.parameters(), { lr });
+  const optimizer = ahead ? new OptimisticOptimizer(sgd, { maxNorm: 1e6 }) : sgd;
+  const passes: Tensor[] = [];
   const own = shares[place] ?? [];
   for (const targets of own) {
-    optimizer.zeroGrad();
+    sgd.zeroGrad();
     const loss = model.forward(rowsOf(targets, padding), classesOf(targets));
     loss.backward();
     await optimizer.step();
-    losses.push(await loss.item());
+    passes.push(loss);
   }
+  const losses: number[] = [];
+  for (const loss of passes) losses.push(await loss.item());
   const evaluated: number[] = [];
   for (const targets of own) {
     const loss = noGrad(() => model.forward(rowsOf(targets, padding), classesOf(targets)));
