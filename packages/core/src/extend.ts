@@ -75,8 +75,12 @@ export { backwardTo } from './autograd/backward-to.ts';
 export { checkLossTypes } from './autograd/check-loss-types.ts';
 export type { Seeded } from './autograd/walk.ts';
 export { constantLike } from './graph/build/leaf.ts';
-export { add as addNodes, mul as mulNodes } from './graph/build/elementwise.ts';
-export { addParts } from './autograd/sum-parts.ts';
+export {
+  add as addNodes,
+  mul as mulNodes,
+  where as whereNodes,
+} from './graph/build/elementwise.ts';
+export { addParts, partWhere } from './autograd/sum-parts.ts';
 export { freeNode } from './graph/ownership.ts';
 export { Storage } from './graph/storage.ts';
 export { dropWork, takingWork } from './realize/pending.ts';

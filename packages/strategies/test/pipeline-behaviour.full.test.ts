@@ -152,7 +152,10 @@ describe('a pipeline of two ranks', () => {
       'a second backward',
       /^TENSOR_STATE: backward\(\) of the loss of a pipeline: it was called before/,
     ],
-    ['fewer rows than microbatches', /^CONFIG: a batch in 2 microbatches: 1 rows/],
+    [
+      'ranks whose last batches have other numbers of rows, both fewer than microbatches',
+      /^COLLECTIVE_MISMATCH: .*the shape of the batch differs between rank 1 and rank 0/,
+    ],
     ['an input that requires a gradient', /^CONFIG: .*whose gradient would not arrive/],
     ['more stages than cuts', /^LAYOUT: a pipeline of 1 stages on 2 ranks: 0 cuts/],
     [

@@ -1,5 +1,7 @@
 import { type AxisTypes, uniform, unset } from '../graph/axis-types.ts';
 import { createNode } from '../graph/create-node.ts';
+import { constantLike } from '../graph/build/leaf.ts';
+import { expandTo } from '../graph/build/movement.ts';
 import { isOp, none, type Node } from '../graph/node.ts';
 
 /** A value that lies from `start` on along `dim` of a larger one, which has zeros elsewhere. */
@@ -22,6 +24,16 @@ export function sumParts(parts: readonly [Node, ...Node[]]): Node {
 /** The sum of two gradients of one value. Shape: N, N -> N. */
 export function addParts(a: Node, b: Node): Node {
   return createNode('add', none, [a, b], typesOfSum([a, b]));
+}
+
+/**
+ * A gradient where the condition is true, and zeros elsewhere, whatever the gradient is there: NaN, too. The result has
+ * the axis types of the gradient, because zeros are a term of any sum. Shape: condition bool [], N -> N.
+ */
+export function partWhere(condition: Node, gradient: Node): Node {
+  const zeros = constantLike(gradient, 0);
+  const everywhere = expandTo(condition, gradient.shape, gradient);
+  return createNode('where', none, [everywhere, gradient, zeros], gradient.axisTypes);
 }
 
 /** The axis types of a sum of gradients. Whatever types the parts have, each is a term of the value's gradient. */

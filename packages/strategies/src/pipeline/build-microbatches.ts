@@ -12,12 +12,12 @@ import {
 } from '@shardwise/core/extend';
 import { forEachTensor } from '../map-tensors.ts';
 import { type LossMessage, lossMessages } from './loss-messages.ts';
-import { lossFactors, shareOf } from './loss-weight.ts';
+import { type LossFactor, lossFactors, shareOf } from './loss-weight.ts';
 import { MicrobatchGraph } from './microbatch-graph.ts';
 import type { Microbatch } from './microbatch.ts';
 import { passInputs } from './pass-inputs.ts';
 import type { PassSettings } from './pass-settings.ts';
-import { type MicrobatchInputs, rowsOf, splitMicrobatches } from './split-microbatches.ts';
+import { type MicrobatchInputs, splitMicrobatches } from './split-microbatches.ts';
 import { StageParameter } from './stage-parameter.ts';
 
 export type Run = (...inputs: readonly unknown[]) => unknown;
@@ -29,8 +29,8 @@ export interface BuiltBatch {
   readonly outputs: readonly (readonly Tensor[])[];
   /** What the first microbatch returned. */
   readonly output: unknown;
-  /** The weight of each microbatch's loss. Shape: each []. */
-  readonly factors: readonly Node[];
+  /** The weight of each microbatch's loss. */
+  readonly factors: readonly LossFactor[];
   /** The rows of each microbatch. */
   readonly rows: readonly number[];
   /** The collectives in the losses of all microbatches, such as those of a loss of logits that ranks hold in parts. */
@@ -52,13 +52,9 @@ export function buildMicrobatches(
   { schedule, loss, weight, marks, place, model, defersBatchNorm }: BuildSettings,
   isTraining: boolean,
 ): BuiltBatch {
-  // Evaluation accepts fewer rows than microbatches, because nothing is averaged over passes.
-  const count = isTraining
-    ? schedule.microbatches
-    : Math.min(schedule.microbatches, rowsOf(inputs));
   requireNoGradients(inputs);
   const { modelInputs, hasLoss } = passInputs(inputs, loss, model, isTraining);
-  const parts = withoutValues(() => splitMicrobatches(inputs, count));
+  const parts = withoutValues(() => splitMicrobatches(inputs, schedule.microbatches));
   // Without a loss, results are averaged by rows. A weight function applies to losses only.
   const factors = lossFactors(loss === null || hasLoss ? weight : 'rows', parts);
   const own = model.parameters().filter((each) => each instanceof StageParameter);
@@ -106,7 +102,8 @@ export function buildMicrobatches(
         if (stage !== null) updated.set(targetOf(update), stage);
       }
       for (const node of carried) earlier.add(node);
-      return { graph, loss: share, updates: ownUpdates(work, graph, place), carried };
+      const counts = factor?.counts ?? null;
+      return { graph, loss: share, counts, updates: ownUpdates(work, graph, place), carried };
     } finally {
       for (const parameter of own) parameter.show(null);
     }

@@ -2,7 +2,6 @@ import {
   addNodes,
   concat,
   type HalfDType,
-  mulNodes,
   type Node,
   noGrad,
   Tensor,
@@ -11,6 +10,7 @@ import {
 import { computationsOf, type Schedule } from '../pipeline-schedule/schedule.ts';
 import type { BuiltBatch } from './build-microbatches.ts';
 import { forwardDraft, numberedCrossings } from './forward-drafts.ts';
+import { type LossFactor, shareOf } from './loss-weight.ts';
 import type { PipelinePlace } from './microbatch.ts';
 import type { WorkDraft } from './rank-work.ts';
 
@@ -58,10 +58,10 @@ export function evaluationWork(
   return { drafts, results };
 }
 
-function weightedSum(parts: readonly Node[], factors: readonly Node[]): Node {
+function weightedSum(parts: readonly Node[], factors: readonly LossFactor[]): Node {
   const terms = parts.flatMap((part, index) => {
     const factor = factors[index];
-    return factor === undefined ? [] : [mulNodes(part, factor)];
+    return factor === undefined ? [] : [shareOf(part, factor)];
   });
   return terms.reduce(addNodes);
 }

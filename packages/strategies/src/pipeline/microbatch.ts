@@ -6,6 +6,8 @@ export interface Microbatch {
   readonly graph: MicrobatchGraph;
   /** The microbatch's share of the loss of the batch. Null in evaluation. */
   readonly loss: Node | null;
+  /** Whether the microbatch adds to gradients. Null: it does. Shape: bool []. */
+  readonly counts: Node | null;
   /** The updates of buffers that this rank's stages make. */
   readonly updates: ReadonlyMap<Node, PendingWork>;
   /** The values of all stages that later microbatches read. */

@@ -17,7 +17,10 @@ import { refuseBackward } from './refuse-backward.ts';
 
 /** Options of `Pipe`. */
 export interface PipeOptions {
-  /** The number of microbatches into which the rows of a batch are cut. Default: 1. */
+  /**
+   * The number of microbatches into which the rows of a batch are cut. A batch with fewer rows has one microbatch for
+   * each row. Default: 1.
+   */
   readonly chunks?: number;
   /**
    * Paths of the modules with which stages 1 and later begin. Default: the largest stage has as few parameters

@@ -45,7 +45,7 @@ import { trainingWork } from './training-work.ts';
 
 type Mark = ReturnType<typeof passMark>;
 
-/** The comparison between ranks and the report that the first pass of training and the first of evaluation make. */
+/** The comparison between ranks that the first pass of each kind makes, and the report of the first of training. */
 interface FirstPass {
   readonly mark: Mark;
   /** The nodes that are kept beside activations: sums of gradients, and losses. Null in evaluation. */
@@ -66,7 +66,8 @@ interface SharingBatch extends BuiltBatch {
 /** The passes of a model that trains in stages. */
 export class PipelinePasses {
   readonly #settings: PassSettings;
-  readonly #compared = new Set<'training' | 'evaluation'>();
+  /** The kinds of passes that ranks have compared: in training or not, and the number of microbatches. */
+  readonly #compared = new Set<string>();
   /** The values that crossed between stages for one microbatch of the latest pass. Null before the first pass. */
   edges: readonly StageEdge[] | null = null;
   /** All messages of the latest training pass. Null before the first one. */
@@ -113,16 +114,17 @@ export class PipelinePasses {
   }
 
   /**
-   * Returns the mark by which ranks compare their batches. Only the first batch of training and of evaluation has one.
+   * Returns the mark by which ranks compare their batches. Only the first batch of each kind has one. A batch in fewer
+   * microbatches than usual is another kind, because a rank whose batch had more would wait for the others in vain.
    */
   #markOf(
     inputs: readonly unknown[],
     { microbatches, shared }: SharingBatch,
     isTraining: boolean,
   ): Mark | null {
-    const pass = isTraining ? 'training' : 'evaluation';
-    if (this.#compared.has(pass)) return null;
-    this.#compared.add(pass);
+    const kind = `${isTraining ? 'training' : 'evaluation'} ${microbatches.length}`;
+    if (this.#compared.has(kind)) return null;
+    this.#compared.add(kind);
     return passMark(inputs, microbatches, shared);
   }
 
@@ -319,7 +321,7 @@ export class PipelinePasses {
   ): Promise<void> {
     const { group } = this.#settings;
     await requireSamePass(mark, group);
-    if (sums !== null)
+    if (sums !== null && this.liveBytes === null)
       this.liveBytes = await ofAllRanks(
         Math.max(0, ...keptBytes(items, sums.union(collected))),
         group,

@@ -46,7 +46,10 @@ export interface PipelineOptions {
    * measured `costs` for `rows`, among those for which each rank has enough memory. Default: `1f1b`.
    */
   readonly schedule?: ScheduleName | Schedule | 'automatic';
-  /** The number of microbatches into which the rows of a batch are cut. Default: the number in the schedule. */
+  /**
+   * The number of microbatches into which the rows of a batch are cut. A batch with fewer rows has one microbatch for
+   * each row. Default: the number in the schedule.
+   */
   readonly microbatches?: number;
   /**
    * Paths of the modules with which stages 1 and later begin, in the order in which the model calls them; or
@@ -73,7 +76,8 @@ export interface PipelineOptions {
   readonly stages?: number;
   /**
    * The weight of the loss of a microbatch in the loss of the batch: `rows` if it is a mean over rows, `sum` if
-   * it is a sum, or a function of the microbatch's inputs, such as the number of its tokens. Default: `rows`.
+   * it is a sum, or a function of the microbatch's inputs, such as the number of its tokens. A microbatch of weight 0
+   * adds nothing to the loss and to gradients. Default: `rows`.
    */
   readonly weight?: LossWeight;
   /**

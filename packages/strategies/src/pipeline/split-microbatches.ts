@@ -8,22 +8,14 @@ export interface MicrobatchInputs {
 }
 
 /**
- * Cuts the rows (dim 0) of all tensors as torch.tensor_split does: if `count` does not divide them, the first
- * microbatches have one more. Tensors without dims and other values go to all microbatches. Throws ConfigError if
- * tensors have different numbers of rows, and if there are fewer rows than microbatches.
+ * Cuts the rows (dim 0) of all tensors as torch.tensor_split does: if `most` does not divide them, the first
+ * microbatches have one more. Microbatches that would have no rows are left out, except for the one of a batch without
+ * rows. Tensors without dims and other values go to all microbatches. Throws ConfigError if tensors have different
+ * numbers of rows.
  */
-export function splitMicrobatches(inputs: readonly unknown[], count: number): MicrobatchInputs[] {
+export function splitMicrobatches(inputs: readonly unknown[], most: number): MicrobatchInputs[] {
   const rows = rowsOf(inputs);
-  if (rows < count) {
-    throw new ConfigError(
-      {
-        asked: `a batch in ${count} microbatches`,
-        found: `${rows} rows`,
-        todo: 'Give at least one row to each microbatch, or ask for fewer microbatches',
-      },
-      { rows, microbatches: count },
-    );
-  }
+  const count = Math.max(1, Math.min(most, rows));
   const [least, more] = [Math.floor(rows / count), rows % count];
   let start = 0;
   return Array.from({ length: count }, (_, microbatch) => {

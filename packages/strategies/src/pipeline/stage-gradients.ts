@@ -4,6 +4,7 @@ import {
   inputNode,
   type Node,
   noGrad,
+  partWhere,
   type Seeded,
 } from '@shardwise/core/extend';
 import type { NumberedCrossing } from './forward-drafts.ts';
@@ -13,7 +14,10 @@ import type { Microbatch, PipelinePlace } from './microbatch.ts';
 export interface StageGradients {
   /** The gradients of the values that the stage takes from earlier stages, in the order of their messages. */
   readonly inputs: ReadonlyMap<NumberedCrossing, Node>;
-  /** The gradients of parameters and of their stand-ins, by the leaf that the forward pass read. */
+  /**
+   * The gradients of parameters and of their stand-ins, by the leaf that the forward pass read. They are zeros if the
+   * microbatch has no weight.
+   */
   readonly leaves: ReadonlyMap<Node, Node>;
   /** The gradients that other ranks will send for values that this stage has made. */
   readonly received: ReadonlyMap<NumberedCrossing, Node>;
@@ -24,7 +28,7 @@ export interface StageGradients {
  * without contents until it is received. `lossGradient` is the gradient of the loss.
  */
 export function stageGradients(
-  { graph, loss }: Microbatch,
+  { graph, loss, counts }: Microbatch,
   crossings: readonly NumberedCrossing[],
   lossGradient: Node,
   { rank, rankOfStage }: PipelinePlace,
@@ -54,10 +58,21 @@ export function stageGradients(
       const zeros = (): Node => noGrad(() => constantLike(crossing.node, 0));
       inputs.set(crossing, own.get(crossing.node) ?? zeros());
     }
-    const leaves = new Map([...own].filter(([node]) => !isOfEarlierStage(node)));
+    const leaves = new Map<Node, Node>();
+    for (const [node, gradient] of own) {
+      if (!isOfEarlierStage(node)) leaves.set(node, counted(gradient, counts));
+    }
     found.set(stage, { inputs, leaves, received });
   }
   return found;
+}
+
+/**
+ * Returns the gradient of a parameter that a microbatch adds. Without a weight its loss may be 0 / 0, or its rows may be
+ * NaN, so that all gradients are NaN: they are left out here, where they would enter a sum.
+ */
+function counted(gradient: Node, counts: Node | null): Node {
+  return counts === null ? gradient : noGrad(() => partWhere(counts, gradient));
 }
 
 /** Makes a leaf with the shape, dtype and axis types of a node. Its contents will be received. */

@@ -43,12 +43,11 @@ export const runLayer: StepKind<RunLayer> = {
     // In a pipeline, the messages are those of each microbatch, on the rank of the stage.
     const { axis: stageAxis, schedule, rankOfModule, latest } = stages.data;
     const only = { axis: stageAxis, rank: rankOfModule[path] ?? 0 };
-    return range(schedule.microbatches).flatMap((microbatch) =>
+    const rows = latest?.rows ?? schedule.microbatches;
+    const count = typeof rows === 'number' ? rows : rows.length;
+    return range(count).flatMap((microbatch) =>
       style
-        .collectives(
-          module,
-          shareOfTokens(tokens, microbatch, latest?.rows ?? schedule.microbatches),
-        )
+        .collectives(module, shareOfTokens(tokens, microbatch, rows))
         .map(({ redistribution, ...each }) => ({
           ...each,
           axis,
@@ -102,7 +101,7 @@ function shareOfTokens(
     return Math.max(1, Math.floor(tokens / rows) + Number(microbatch < tokens % rows));
   }
   const all = rows.reduce((sum, each) => sum + each, 0);
-  return Math.max(1, Math.round((tokens * (rows[microbatch] ?? 0)) / all));
+  return Math.max(1, Math.round((tokens * (rows[microbatch] ?? 0)) / Math.max(1, all)));
 }
 
 /** Returns how the style shards parameters, by their names in the model. */
