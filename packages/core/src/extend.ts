@@ -65,6 +65,7 @@ export {
   newestNodeId,
   noGrad,
 } from './graph/create-node.ts';
+export { CallSite, placeOf } from './graph/call-site.ts';
 export { isOp, type Node, type NodeValue } from './graph/node.ts';
 export { Gradient, type GradientReduction, type Update } from './tensor/gradient.ts';
 export type { UpdatedGroup, UpdateRequest, Updater } from './tensor/updater.ts';
