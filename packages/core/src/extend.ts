@@ -94,7 +94,13 @@ export { record, subscribe, varyingSizes } from './timeline.ts';
 export type { TimelineEvent, VaryingSize } from './timeline-event.ts';
 export { Generator } from './random/generator.ts';
 export type { GeneratorState } from './random/generator-state.ts';
-export { nextKey, randomState, setRandomState, withCoordinateKeys } from './random/keys.ts';
+export {
+  nextKey,
+  randomState,
+  setRandomState,
+  withBatchPart,
+  withCoordinateKeys,
+} from './random/keys.ts';
 export { pageOut, refresh } from './graph/build/transfer.ts';
 export type { Page, PageSource, PageStore } from './paging/page.ts';
 
