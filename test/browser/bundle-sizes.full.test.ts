@@ -125,8 +125,8 @@ it('a page that starts ranks loads little, and a rank what it uses', async () =>
   ];
   expect(loadedKilobytes(page, report)).toBeLessThan(12);
   expect(loadedKilobytes(one, alone)).toBeLessThan(120.2);
-  expect(loadedKilobytes(ddp, sharing)).toBeLessThan(150.9);
-  expect(loadedKilobytes(ddp, sending)).toBeLessThan(155.8);
+  expect(loadedKilobytes(ddp, sharing)).toBeLessThan(151.3);
+  expect(loadedKilobytes(ddp, sending)).toBeLessThan(156.2);
 });
 
 it('ddp loads nothing of strategies and layers that a page does not import, and nothing of machine code', async () => {

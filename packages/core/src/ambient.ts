@@ -42,6 +42,8 @@ export interface Scope {
   readonly updateGroup: UpdateGroup | null;
   /** Says which part of its initial value a new parameter keeps. */
   readonly keepPart: KeepPart | null;
+  /** The number of this rank's part of the batch. Null where all ranks draw the same random numbers. */
+  readonly batchPart: number | null;
   /** This rank's coordinates in the regions that work on parts, outermost first. */
   readonly coordinates: readonly number[];
 }
@@ -59,6 +61,7 @@ let scope: Scope = {
   keptIf: null,
   updateGroup: null,
   keepPart: null,
+  batchPart: null,
   coordinates: [],
 };
 

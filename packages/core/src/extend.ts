@@ -65,6 +65,7 @@ export {
   newestNodeId,
   noGrad,
 } from './graph/create-node.ts';
+export { CallSite, placeOf } from './graph/call-site.ts';
 export { isOp, type Node, type NodeValue } from './graph/node.ts';
 export { Gradient, type GradientReduction, type Update } from './tensor/gradient.ts';
 export type { UpdatedGroup, UpdateRequest, Updater } from './tensor/updater.ts';
@@ -106,7 +107,13 @@ export { record, subscribe, varyingSizes } from './timeline.ts';
 export type { TimelineEvent, VaryingSize } from './timeline-event.ts';
 export { Generator } from './random/generator.ts';
 export type { GeneratorState } from './random/generator-state.ts';
-export { nextKey, randomState, setRandomState, withCoordinateKeys } from './random/keys.ts';
+export {
+  nextKey,
+  randomState,
+  setRandomState,
+  withBatchPart,
+  withCoordinateKeys,
+} from './random/keys.ts';
 export { pageOut, refresh } from './graph/build/transfer.ts';
 export type { Page, PageSource, PageStore } from './paging/page.ts';
 

@@ -14,6 +14,12 @@ const found = z.object({
   refusal: z.string(),
   shardGradient: numbers,
   counts: z.object({ forward: counts, training: counts, loss: counts, shard: counts }),
+  unsaid: z.object({
+    refusals: z.record(z.string(), z.array(z.string())),
+    mean: z.number(),
+    gradient: numbers,
+    messages: numbers,
+  }),
 });
 
 describe('a distributed tensor on a 2 x 2 mesh', () => {
@@ -55,6 +61,42 @@ describe('a distributed tensor on a 2 x 2 mesh', () => {
     expect(ranks[0]?.refusal).toContain(
       'a part of shape [2, 2] as shard(0: a·b) of a tensor of shape [9, 2]: a part of shape [3, 2] on this rank',
     );
+  });
+
+  it('is refused on every rank if parts without the shape of the whole differ, with ranks and shapes', () => {
+    const parts = {
+      rows: ['f32 [2, 3]', 'a part f32 [1, 3]'],
+      columns: ['f32 [2, 3]', 'a part f32 [2, 4]'],
+      dtypes: ['f32 [2, 3]', 'a part i32 [2, 3]'],
+      layouts: ['f32 [2, 3]', 'another layout, and a part f32 [2, 3]'],
+      copies: ['f32 [2, 3]', 'a part f32 [1, 3]'],
+    };
+    for (const { unsaid } of ranks) {
+      for (const [what, [first, other]] of Object.entries(parts)) {
+        const said = unsaid.refusals[what] ?? [];
+        expect(said, what).toHaveLength(2);
+        for (const text of said) {
+          expect(text).toMatch(
+            /^COLLECTIVE_MISMATCH: fromLocal at .*ranks\/distributed-tensor.ts:/,
+          );
+          expect(text).toContain(
+            `: rank 0 of 'a', 0 of 'b' has a part ${first}, and rank 1 of 'a', 0 of 'b' has ${other}. `,
+          );
+        }
+      }
+    }
+  });
+
+  it('computes with equal parts without the shape of the whole, also gradients', () => {
+    for (const { unsaid } of ranks) {
+      expect(unsaid.mean).toBe(2);
+      // The derivative of mean² is 2 · 2 · 1/2 for each of two elements.
+      expect(unsaid.gradient).toEqual([2]);
+    }
+  });
+
+  it('compares parts by one message over each axis, and by none if the shape is given', () => {
+    for (const { unsaid } of ranks) expect(unsaid.messages).toEqual([2, 0]);
   });
 
   it('runs a column and a row parallel product with one all-reduce forward, and one backward', () => {

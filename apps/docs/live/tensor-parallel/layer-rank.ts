@@ -104,7 +104,7 @@ const [input, allUp, allDown] = [
   matrix(2, WIDTH, HIDDEN),
   matrix(3, HIDDEN, WIDTH),
 ];
-const x = fromLocal(input, whole);
+const x = fromLocal(input, whole, input.shape);
 const [up, down] = [await weight(allUp, upLayout), await weight(allDown, downLayout)];
 
 await perform(() => ({ x, up, down }));

@@ -2,7 +2,7 @@ import { type Check, integer, object, checkSavedData } from '../saved-data.ts';
 import { currentScope, rankState, within } from '../ambient.ts';
 import { fromData } from '../tensor/create.ts';
 import type { Tensor } from '../tensor/tensor.ts';
-import type { Generator } from './generator.ts';
+import { Generator } from './generator.ts';
 import { RandomStreams, wrap } from './random-streams.ts';
 import { checkGeneratorState, type GeneratorState } from './generator-state.ts';
 
@@ -43,15 +43,39 @@ export function defaultGenerator(): Generator {
 }
 
 /**
+ * The generator from which random tensors are drawn if none is given. Inside `withBatchPart` it is a new one, which the
+ * next key seeds: the part's numbers are its own, and the default generator stays the same on all ranks.
+ */
+export function generatorOfDraws(): Generator {
+  const { batchPart } = currentScope();
+  if (batchPart === null) return defaultGenerator();
+  const streams = streamsOfRank();
+  const seed = foldSeed(foldSeed(streams.seed, batchPart), streams.counter);
+  streams.counter = (streams.counter + 1) | 0;
+  return new Generator(seed >>> 0);
+}
+
+/**
  * A new key for random bits. It is data and not structure, so steps that draw new numbers run one plan.
  * Shape: -> i32 [2].
  */
 export function nextKey(): Tensor {
   const streams = streamsOfRank();
-  const seed = currentScope().coordinates.reduce(foldSeed, streams.seed);
+  const { batchPart, coordinates } = currentScope();
+  const ofBatch = batchPart === null ? streams.seed : foldSeed(streams.seed, batchPart);
+  const seed = coordinates.reduce(foldSeed, ofBatch);
   const key = fromData(Int32Array.of(seed, streams.counter), [2], 'i32');
   streams.counter = (streams.counter + 1) | 0;
   return key;
+}
+
+/**
+ * Keys and random tensors drawn inside `body` depend on the part of the batch that this rank has. So ranks with the same
+ * seed draw different numbers for different rows, and ranks with the same rows draw the same. Throws ConfigError for a
+ * body that returns a promise.
+ */
+export function withBatchPart<T>(batchPart: number, body: () => T): T {
+  return within('forward', { batchPart }, body);
 }
 
 /**

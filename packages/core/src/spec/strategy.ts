@@ -101,6 +101,11 @@ export interface Plan<Context = unknown> {
   readonly lowPrecision?: LowPrecision;
   /** Mixed precision of passes: the model's forward pass runs inside autocast. */
   readonly autocast?: PlannedAutocast;
+  /**
+   * Whether ranks with different parts of the batch draw the same random numbers in forward passes, if they have the same
+   * seed. Default: false, so that dropout drops other elements of each part.
+   */
+  readonly sharesDraws?: boolean;
 }
 
 /** The precision in which passes compute. */

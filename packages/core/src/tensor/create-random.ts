@@ -1,5 +1,5 @@
 import { Generator } from '../random/generator.ts';
-import { defaultGenerator } from '../random/keys.ts';
+import { generatorOfDraws } from '../random/keys.ts';
 import { elementCount } from '../shape.ts';
 import { checkOptions } from '../spec/check-options.ts';
 import type { Shape } from '../spec/dtype.ts';
@@ -10,11 +10,15 @@ import { fromData } from './create.ts';
 import type { Tensor } from './tensor.ts';
 
 // These functions return the numbers of PyTorch's random streams, bit for bit. They draw them on the host when they are
-// called. Ranks with the same seed get the same numbers.
+// called. Ranks with the same seed get the same numbers, except in forward passes of parallel models: there, ranks with
+// different parts of the batch get different numbers, which are not those of PyTorch for the seed.
 
 /** Options of the functions that draw random numbers, such as `randn`. */
 export interface RandomOptions {
-  /** The source of the numbers. Default: the generator of the rank, which manualSeed() starts. */
+  /**
+   * The source of the numbers. Default: the generator of the rank, which manualSeed() starts. In the forward pass of a
+   * parallel model whose ranks divide the batch, it is another one for each part of the batch.
+   */
   readonly generator?: Generator;
 }
 
@@ -61,5 +65,5 @@ export function randnLike(like: Tensor, options: RandomOptions = {}): Tensor {
 function generatorOf(operation: string, shape: Shape, options: RandomOptions): Generator {
   requireList(operation, 'sizes', shape);
   checkOptions(operation, options, randomRules);
-  return options.generator ?? defaultGenerator();
+  return options.generator ?? generatorOfDraws();
 }

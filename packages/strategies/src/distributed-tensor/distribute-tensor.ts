@@ -10,6 +10,7 @@ import {
 import { DistributedTensor } from './distributed-tensor.ts';
 import { axisSize } from '../layout/axis-size.ts';
 import { requireLayout } from '../layout/require-layout.ts';
+import { samePartsOnly } from './same-parts.ts';
 
 const shapeRules = { shape: option.required(option.listOf(option.count)) };
 
@@ -27,9 +28,11 @@ export function distributeTensor(tensor: Tensor, layout: Layout): DistributedTen
 }
 
 /**
- * Makes a distributed tensor from the parts of the ranks, without changing them. `shape` is that of the whole;
- * without it, all parts must be as large as this one. Values that the layout says to be equal on ranks must be
- * equal.
+ * Makes a distributed tensor from the parts of the ranks, without changing them. Values that the layout says to be
+ * equal on ranks must be equal. `shape` is that of the whole. Without it, all parts must be as large as this one. The
+ * ranks then compare their dtypes, shapes and layouts by a small message over each axis of the mesh. If they differ,
+ * what is computed from the tensor rejects with CollectiveMismatchError, on every rank. With `shape`, nothing is sent,
+ * and a part of another size is a LayoutError on the rank that has it.
  */
 export function fromLocal(local: Tensor, layout: Layout, shape?: Shape): DistributedTensor {
   requireTensors('fromLocal', { local });
@@ -39,5 +42,7 @@ export function fromLocal(local: Tensor, layout: Layout, shape?: Shape): Distrib
   const even = local.shape.map((size, dim) =>
     (layout.dims[dim] ?? []).reduce((product, axis) => product * axisSize(axes, axis), size),
   );
-  return new DistributedTensor({ shape: shape ?? even, layout, local });
+  if (shape !== undefined) return new DistributedTensor({ shape, layout, local });
+  const placed = { shape: even, layout, local };
+  return new DistributedTensor({ ...placed, compared: samePartsOnly(local, layout) });
 }

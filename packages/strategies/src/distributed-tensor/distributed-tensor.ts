@@ -72,12 +72,13 @@ export class DistributedTensor {
   readonly shape: Shape;
   readonly layout: Layout;
   readonly #local: Tensor;
+  readonly #compared: Tensor;
 
   /**
-   * `shape` is that of the whole. Throws LayoutError if the part is not the one that the layout gives to this
-   * rank.
+   * `shape` is that of the whole. `compared` has the values of `local` and replaces it in all ops (default: `local`).
+   * Throws LayoutError if the part is not the one that the layout gives to this rank.
    */
-  constructor({ shape, layout, local }: Placed) {
+  constructor({ shape, layout, local, compared = local }: Placed & { readonly compared?: Tensor }) {
     const { mesh } = currentSession();
     checkLayout(layout, shape, mesh.axes);
     const expected = localShape(shape, layout, (axis) => mesh.group(axis));
@@ -94,6 +95,7 @@ export class DistributedTensor {
     this.shape = shape;
     this.layout = layout;
     this.#local = local;
+    this.#compared = compared;
   }
 
   get dtype(): DType {
@@ -116,7 +118,7 @@ export class DistributedTensor {
   /** Returns the same values in another layout, moved by the cheapest collectives. */
   redistribute(layout: Layout): DistributedTensor {
     const plan = this.planTo(layout);
-    const local = redistribute(this.#local, plan, currentSession().mesh);
+    const local = redistribute(this.#compared, plan, currentSession().mesh);
     return new DistributedTensor({ shape: this.shape, layout, local });
   }
   /** Returns the whole tensor on every rank. */
@@ -262,7 +264,7 @@ export class DistributedTensor {
   #run(call: OpCall, ...others: readonly DistributedTensor[]): DistributedTensor {
     const inputs = [this, ...others].map((input): Placed => {
       const { shape, layout, dtype } = input;
-      return { shape, layout, dtype, local: input.toLocal() };
+      return { shape, layout, dtype, local: input.#compared };
     });
     return new DistributedTensor(runOp(call, inputs, currentSession().mesh));
   }

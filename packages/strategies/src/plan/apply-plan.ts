@@ -3,6 +3,7 @@ import { checkSequences } from '../expert-parallel/check-sequences.ts';
 import { checkInitialParts } from './check-initial-parts.ts';
 import { checkApplied, checkPlan } from './check-plan.ts';
 import { declareTypes } from './declare-types.ts';
+import { drawByBatch } from './draw-by-batch.ts';
 import { PlanContext } from './plan-context.ts';
 import { PlannedModel } from './planned-model.ts';
 import type { ModelPlan } from './step.ts';
@@ -30,6 +31,8 @@ export async function applyPlan<M extends Module, Inputs extends readonly unknow
   checkApplied(plan, model);
   markVarying(plan, model);
   context.hooks.push(declareTypes(context));
+  // Around the passes of all other hooks, which may compute a loss in them.
+  context.hooks.unshift(drawByBatch(context));
   return new PlannedModel<M, Inputs, Output>(model, context);
 }
 

@@ -122,9 +122,10 @@ export function explain(plan: Plan, options: ExplainOptions = {}): string {
   const { transport, ...memoryOptions } = options;
   const way = transport && `transport: ${transport.kind} (${transport.reason})`;
   const memory = planMemory(plan, memoryOptions);
+  const draws = plan.sharesDraws === true ? '; its parts share random numbers' : '';
   const precision = plan.autocast === undefined ? '' : `; products in ${plan.autocast.dtype}`;
   return [
-    `${plan.strategy} on ${mesh || 'one rank'}; batch: ${formatLayout(plan.batch)}${precision}`,
+    `${plan.strategy} on ${mesh || 'one rank'}; batch: ${formatLayout(plan.batch)}${draws}${precision}`,
     '',
     textTable([['parameter', 'dtype', 'shape', 'layout', 'gradient', 'bytes'], ...parameters]),
     '',

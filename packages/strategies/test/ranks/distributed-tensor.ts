@@ -1,4 +1,5 @@
-import { LayoutError, fromData } from '@shardwise/core';
+import { LayoutError, fromData, ones, ShardwiseError, type Tensor } from '@shardwise/core';
+import { currentSession, type Layout } from '@shardwise/core/extend';
 import {
   countCollectives,
   distributeTensor,
@@ -18,6 +19,81 @@ export interface Found {
   /** The gradient of the sum of squares of the whole tensor. */
   readonly shardGradient: readonly number[];
   readonly counts: Readonly<Record<'forward' | 'training' | 'loss' | 'shard', CollectiveCounts>>;
+  readonly unsaid: Unsaid;
+}
+
+/** What `fromLocal` does without the shape of the whole. */
+export interface Unsaid {
+  /** What two reads of a value of different parts said, by what differs. */
+  readonly refusals: Readonly<Record<string, readonly string[]>>;
+  /** The mean of equal parts, and the gradient of its square that a part gets. */
+  readonly mean: number;
+  readonly gradient: readonly number[];
+  /** The messages of the ranks' comparison, without the shape of the whole and with it. */
+  readonly messages: readonly number[];
+}
+
+async function messageOf(value: Tensor): Promise<string> {
+  try {
+    return String(await value.data());
+  } catch (error) {
+    if (!ShardwiseError.isInstance(error)) throw error;
+    return `${error.code}: ${error.message}`;
+  }
+}
+
+async function unsaid(rank: number): Promise<Unsaid> {
+  const rows = layoutOf(['a', null]);
+  const isThird = rank === 2;
+  const different: Readonly<Record<string, readonly [part: Tensor, layout: Layout]>> = {
+    rows: [ones([isThird ? 1 : 2, 3]), rows],
+    columns: [ones([2, isThird ? 4 : 3]), rows],
+    dtypes: [ones([2, 3], isThird ? 'i32' : 'f32'), rows],
+    layouts: [ones([2, 3]), isThird ? layoutOf([null, 'a']) : rows],
+    copies: [ones([isThird ? 1 : 2, 3]), layoutOf([null, null])],
+  };
+  const refusals: Record<string, string[]> = {};
+  for (const [what, [part, layout]] of Object.entries(different)) {
+    const values = [
+      () => fromLocal(part, layout).sum().fullTensor(),
+      () => fromLocal(part, layout).mul(2).toLocal(),
+    ];
+    refusals[what] = [];
+    for (const value of values) {
+      const made = value();
+      refusals[what].push(await messageOf(made));
+      if ((await messageOf(made)) !== refusals[what].at(-1)) refusals[what].push('another text');
+    }
+  }
+  const part = fromData(Float32Array.of(rank < 2 ? 1 : 3), [1, 1], 'f32').requiresGrad_();
+  const mean = fromLocal(part, rows).mean().fullTensor();
+  mean.square().backward();
+  const gradient = Array.from((await part.grad?.data()) ?? [], Number);
+  const groups = currentSession().mesh.axes.map(({ name }) => currentSession().mesh.group(name));
+  let sent = 0;
+  for (const group of groups) {
+    const allGather = group.allGather.bind(group);
+    group.allGather = (...call) => {
+      sent++;
+      return allGather(...call);
+    };
+  }
+  const messages: number[] = [];
+  for (const shape of [undefined, [2, 1]]) {
+    sent = 0;
+    await fromLocal(part, rows, shape).mul(2).toLocal().data();
+    messages.push(sent);
+  }
+  const flags = fromLocal(ones([2, 3], 'bool'), rows);
+  if (flags.mul(1).dtype !== 'i32' || flags.redistribute(rows).dtype !== 'bool') {
+    throw new TypeError('a comparison that changes dtypes');
+  }
+  return {
+    refusals,
+    mean: await mean.item(),
+    gradient,
+    messages,
+  };
 }
 
 /** Returns what a rank of a 2 x 2 mesh observes of distributed tensors. */
@@ -84,6 +160,7 @@ export async function main(context: RankContext): Promise<Found> {
     refusal,
     shardGradient,
     counts,
+    unsaid: await unsaid(group.rank),
   };
   group.close();
   return found;

@@ -9,7 +9,8 @@ import { composed } from '../../realize/small-values.ts';
 
 /**
  * Sets elements to 0 with `probability` and multiplies the others by 1 / (1 - probability) (Srivastava et al. 2014).
- * The key, which is i32 [2], determines which elements are dropped. Default: the next key of this rank.
+ * The key, which is i32 [2], determines which elements are dropped. Default: the next key of this rank. In forward passes
+ * of parallel models it differs between parts of the batch.
  * Shape: x N -> N. Throws ConfigError for a probability outside [0, 1].
  */
 export function dropout(x: Tensor, probability = 0.5, key?: Tensor): Tensor {
