@@ -1,4 +1,3 @@
-
 import { hashOf } from '@shardwise/core/extend';
 import { ToldWords } from './told-words.ts';
 

@@ -12,8 +12,8 @@ import {
   Tensor,
   TensorStateError,
   zeros,
+  hashOf,
 } from '@shardwise/core/extend';
-import { hashOf } from '../hash-of.ts';
 
 /**
  * Returns the part, for computing with it, and has the ranks of the mesh compare the dtypes, shapes and layouts of their
