@@ -105,9 +105,7 @@ export class Draw {
 export function randomProgram(seed: number, ranks: number): Program {
   const draw = new Draw(seed);
   const mesh = draw.of<MeshKind>(
-    ranks === 4
-      ? ['dp', 'dp', 'tp', 'dp × tp', 'dp × tp', 'pp']
-      : ['dp', 'dp', 'dp', 'tp', 'tp', 'pp'],
+    ranks === 4 ? ['dp', 'dp', 'tp', 'dp × tp', 'dp × tp'] : ['dp', 'dp', 'dp', 'tp', 'tp', 'pp'],
   );
   const models = Array.from({ length: 1 + draw.below(2) }, (): ModelSpec => ({
     strategy: draw.of<StrategyName>(strategiesOf[mesh]),
@@ -167,7 +165,10 @@ export function randomProgram(seed: number, ranks: number): Program {
     } else if (kind < 94) {
       statements.push({ kind: 'failure' });
     } else if (kind < 97) {
-      if (values > 0) statements.push({ kind: 'dispose', value: draw.below(values) });
+      // A tensor that a backward pass reads later must not be disposed of.
+      const made = statements.filter(({ kind }) => kind === 'collective' || kind === 'group');
+      if (made.length > 0)
+        statements.push({ kind: 'dispose', value: valuesOf(draw.of(made))[0] ?? 0 });
     } else {
       statements.push({ kind: 'pause' });
     }

@@ -260,6 +260,7 @@ export class ProgramRunner {
       case 'failure': {
         // An error in the run of a step that is under way would end the rank.
         for (const each of open.splice(0)) await each;
+        await currentSession().issueAll();
         const axis = mesh.axes[0]?.name ?? 'dp';
         const bad = tensor([1, 2, 3]).indexSelect(0, tensor([7 + rank], 'i32'));
         const error = await elementsOf(allReduce(bad, axis));

@@ -250,8 +250,9 @@ export class DeviceSession implements Session {
     await this.takePostponed()?.(this.#compute);
   }
 
+  // Pending work, which is computed after the work, may read what is released.
   readonly #compute: Compute = (nodes) =>
-    this.#realization.run(nodes, this.#surroundings, nothingPending);
+    this.#realization.run(nodes, this.#surroundings, nothingPending, { frees: false });
 
   /** Keeps an error of `run`. The next call throws it. */
   async #ahead(run: () => Promise<void>): Promise<void> {
