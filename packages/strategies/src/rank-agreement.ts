@@ -9,9 +9,9 @@ export class RankAgreement {
   readonly #hashes: ToldWords;
   #latest: string;
 
-  /** `initial` is the text that all ranks have now. */
-  constructor(axes: readonly string[], initial: string) {
-    this.#hashes = new ToldWords(axes);
+  /** `initial` is the text that all ranks have now, and `what` says what it is about. */
+  constructor(axes: readonly string[], initial: string, what: string) {
+    this.#hashes = new ToldWords(axes, what);
     this.#latest = initial;
   }
 

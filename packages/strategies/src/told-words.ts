@@ -1,4 +1,10 @@
-import { allGather, fromData, noGrad, type Tensor } from '@shardwise/core/extend';
+import {
+  allGather,
+  fromData,
+  noGrad,
+  type Tensor,
+  withCollectiveName,
+} from '@shardwise/core/extend';
 import { bytesNow } from './bytes-now.ts';
 
 /**
@@ -6,16 +12,22 @@ import { bytesNow } from './bytes-now.ts';
  */
 export class ToldWords {
   readonly #axes: readonly string[];
+  readonly #what: string;
   readonly #sent: Tensor[] = [];
 
-  constructor(axes: readonly string[]) {
+  /** `what` says what they are about. */
+  constructor(axes: readonly string[], what: string) {
     this.#axes = axes;
+    this.#what = what;
   }
 
   /** Tells this rank's words. Adds collectives to the graph. */
   tell(words: Int32Array): void {
     const own = fromData(words, [words.length], 'i32');
-    const all = noGrad(() => this.#axes.reduce((each, axis) => allGather(each, axis, 0), own));
+    const gather = (): Tensor => this.#axes.reduce((each, axis) => allGather(each, axis, 0), own);
+    const all = noGrad(() =>
+      withCollectiveName(`what ranks tell each other of ${this.#what}`, gather),
+    );
     this.#sent.push(all.retain());
   }
 

@@ -13,7 +13,7 @@ export class TrainedParameters {
     this.#named = named;
     this.#axis = axis;
     this.#flags = this.#current();
-    this.#agreement = new RankAgreement([axis], this.#flags.join(' '));
+    this.#agreement = new RankAgreement([axis], this.#flags.join(' '), 'the parameters that train');
   }
 
   /** Whether each parameter trained at the latest refresh. */

@@ -8,6 +8,7 @@ import {
   Tensor,
   TensorStateError,
   type Update,
+  withCollectiveName,
   zeros,
 } from '@shardwise/core/extend';
 import { PassCount } from '../pass-count.ts';
@@ -253,7 +254,8 @@ export class Reducer {
         parameters: leaves.map(({ parameter }) => parameter),
         gradients: indices.map((index) => this.#localOf(index)),
       });
-      const averaged = runHook(this.#options.hook, bucket);
+      const name = `the gradients of bucket ${number}: ${bucket.names.join(', ')}`;
+      const averaged = withCollectiveName(name, () => runHook(this.#options.hook, bucket));
       indices.forEach((index, position) => {
         const { [position]: mean } = averaged;
         const gradient = this.#leaves[index]?.gradient;

@@ -12,6 +12,7 @@ import {
   type ParallelModel,
   synchronously,
   type Tensor,
+  withCollectiveName,
 } from '@shardwise/core/extend';
 import type { Joinable, JoinContext, JoinHook } from '../distributed-data-parallel/join.ts';
 import { forEachTensor } from '../map-tensors.ts';
@@ -62,7 +63,9 @@ export class PlannedModel<M extends Module, Inputs extends readonly unknown[], O
       }
       if (!shares) return;
       buffers?.sharing.share((message) =>
-        join === null ? ofRankZero(message, buffers.axes) : join.fromFirstActive(message),
+        withCollectiveName('the buffers of the model', () =>
+          join === null ? ofRankZero(message, buffers.axes) : join.fromFirstActive(message),
+        ),
       );
     });
     for (const hook of hooks) hook.beforeForward?.(inputs);

@@ -5,6 +5,7 @@ import {
   noGrad,
   reduceScatter,
   Tensor,
+  withCollectiveName,
   withCollectiveOrder,
 } from '@shardwise/core/extend';
 import type { ShardedPart } from './sharded-part.ts';
@@ -94,7 +95,9 @@ export class GradientGroup {
       for (const { part, padded } of ready) {
         // The next pass may replace the average of a gradient that is kept whole before anything has asked for it.
         const order = part.keepsWholeGradient ? 'reductionIfUsed' : 'program';
-        const { node } = withCollectiveOrder(order, () => this.#average(padded, part.axis));
+        const { node } = withCollectiveName(`the gradient of '${part.name}'`, () =>
+          withCollectiveOrder(order, () => this.#average(padded, part.axis)),
+        );
         part.takeReduced(node);
       }
     });

@@ -32,7 +32,7 @@ export class GradientReducer {
   constructor(over: BatchAxes) {
     this.#axis = over.axis;
     this.#replicas = over.replicas;
-    this.#agreement = new RankAgreement(batchAxesOf(over), '');
+    this.#agreement = new RankAgreement(batchAxesOf(over), '', 'the gradients that they reduce');
   }
 
   /** Makes a parameter a member of a group, and checks its updates. */

@@ -37,6 +37,8 @@ export interface ShardedPartOptions {
  * and gradient of its part only, or of the whole.
  */
 export abstract class ShardedPart extends StoredPart {
+  /** The name of the parameter, for the collectives of its part. */
+  name = '';
   readonly axis: string;
   readonly sharding: Sharding;
   /** The number of this part, and the number of parts. */

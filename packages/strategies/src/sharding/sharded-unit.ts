@@ -6,6 +6,7 @@ import {
   noGrad,
   RecomputeRegion,
   Tensor,
+  withCollectiveName,
   withCollectiveOrder,
   withoutValues,
 } from '@shardwise/core/extend';
@@ -68,7 +69,9 @@ export class ShardedUnit {
         const known = this.#collected.get(parameter);
         if (known !== undefined && isCurrent(parameter.part, known)) return known.padded;
         const { part } = parameter;
-        const collected = { version: versionOf(part), padded: part.collect() };
+        const gather = (): Node => part.collect();
+        const padded = withCollectiveName(`the gather of '${part.name}'`, gather);
+        const collected = { version: versionOf(part), padded };
         this.#collected.set(parameter, collected);
         return collected.padded;
       }),

@@ -30,6 +30,7 @@ export async function shareOut(
   for (const [name, parameter] of named) {
     const planned = context.plannedOf(name);
     const part = await shardedPart(parameter, { axis, axes, planned, lowPrecision });
+    part.name = name;
     const group = groups.findIndex((names) => names.includes(name));
     const replacement = new ShardedParameter(part, parameter, reducer.add(name, part, group));
     markPart(replacement);

@@ -14,7 +14,7 @@ export class SameBatch implements PassHooks {
 
   constructor(axis: string) {
     this.#axis = axis;
-    this.#marks = new ToldWords([axis]);
+    this.#marks = new ToldWords([axis], 'their batches');
   }
 
   /** Adds a collective to the graph in a first pass. Throws CollectiveMismatchError on all ranks. */

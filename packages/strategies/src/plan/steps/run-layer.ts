@@ -5,6 +5,7 @@ import {
   LayoutError,
   type Module,
   type ParameterPlan,
+  withCollectiveName,
 } from '@shardwise/core/extend';
 import { type DimSharding, formatAxisLayout, sameAxisLayout } from '../../layout/axis-layout.ts';
 import { axisSize } from '../../layout/axis-size.ts';
@@ -81,9 +82,10 @@ export const runLayer: StepKind<RunLayer> = {
     style.install(module, axisOf(currentSession().mesh, axis), path);
     const byName = new Map(context.parameters);
     const own = [...shardingsOf(data, context).keys()].flatMap((name) => byName.get(name) ?? []);
-    if (own.length === 0) return;
     for (const method of style.methods ?? ['forward']) {
-      wrapMethod(module, method, (inputs, run) => inLayer(own, () => run(inputs)));
+      wrapMethod(module, method, (inputs, run) =>
+        withCollectiveName(`the layer '${path}'`, () => inLayer(own, () => run(inputs))),
+      );
     }
   },
 };

@@ -1,0 +1,196 @@
+import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
+import {
+  allGather,
+  allReduce,
+  fromData,
+  LineMesh,
+  manualSeed,
+  nn,
+  noGrad,
+  optim,
+  setRank,
+  ShardwiseError,
+  type Strategy,
+  tensor,
+  type Tensor,
+} from '@shardwise/core';
+import { currentSession } from '@shardwise/core/extend';
+import {
+  colwiseParallel,
+  fsdp,
+  parallelize,
+  rowwiseParallel,
+  tensorParallel,
+  zero,
+} from '@shardwise/strategies';
+import { interpreter, type RankContext } from '@shardwise/testing';
+
+/** What a situation gives on one rank: numbers, or the code and the message of an error. */
+export type Seen = readonly number[] | { readonly code: string; readonly message: string };
+
+const x = (): Tensor => fromData(Float32Array.of(1, 2, 3, 4, -1, 0, 2, 1), [2, 4], 'f32');
+
+class Branches extends nn.Module {
+  readonly a = new nn.Linear(4, 4);
+  readonly b = new nn.Linear(4, 4);
+  readonly head = new nn.Linear(4, 1);
+
+  forward(input: Tensor, branch: number): Tensor {
+    return this.head.forward((branch === 0 ? this.a : this.b).forward(input));
+  }
+}
+
+class Towers extends nn.Module {
+  readonly image = new nn.Sequential(new nn.Linear(4, 4), new nn.Tanh(), new nn.Linear(4, 4));
+  readonly text = new nn.Sequential(new nn.Linear(4, 4), new nn.Tanh(), new nn.Linear(4, 4));
+
+  forward(input: Tensor): [Tensor, Tensor] {
+    return [this.image.forward(input), this.text.forward(input)];
+  }
+}
+
+const units = (path: string): string => path.split('.')[0] ?? '';
+
+/** Trains towers for two steps. Rank 0 reads one of the results early if `reads`. Returns the losses and a weight. */
+async function trainTowers(strategy: Strategy, rank: number, reads: string): Promise<number[]> {
+  manualSeed(3);
+  const parallel = await parallelize(new Towers(), strategy);
+  const optimizer = new optim.SGD(parallel.module.parameters(), { lr: 0.1 });
+  const seen: number[] = [];
+  for (let step = 0; step < 2; step++) {
+    const [image, text] = parallel.forward(x());
+    const loss = image.add(text).square().mean();
+    if (reads === 'text' && rank === 0) await text.sum().item();
+    if (reads === 'loss' && rank === 0) await loss.item();
+    optimizer.zeroGrad();
+    loss.backward();
+    if (reads === 'after' && rank === 0) await image.sum().item();
+    await optimizer.step();
+    seen.push(await loss.item());
+  }
+  const [weight] = parallel.module.parameters();
+  if (weight !== undefined) seen.push(await weight.mul(1).sum().item());
+  return seen;
+}
+
+const styles = {
+  'image.0': colwiseParallel(),
+  'image.2': rowwiseParallel(),
+  'text.0': colwiseParallel(),
+  'text.2': rowwiseParallel(),
+};
+
+const situations = {
+  'a metric that one rank reads first': async (rank) => {
+    const loss = allReduce(tensor([1 + rank]), 'dp');
+    const accuracy = allReduce(tensor([10 + rank]), 'dp');
+    if (rank === 0) await accuracy.item();
+    return [await loss.item(), await accuracy.item()];
+  },
+  'a gather that one rank reads first': async (rank) => {
+    const one = allGather(tensor([1 + rank]), 'dp', 0);
+    const other = allGather(tensor([10 + rank]), 'dp', 0);
+    if (rank === 1) await other.data();
+    return [...(await one.data()), ...(await other.data())].map(Number);
+  },
+  'metrics that one rank never reads': async (rank) => {
+    const loss = allReduce(tensor([1 + rank]), 'dp');
+    const accuracy = allReduce(tensor([10 + rank]), 'dp');
+    const seen: number[] = [];
+    if (rank === 0) seen.push(await accuracy.item(), await loss.item());
+    const last = allReduce(tensor([100 + rank]), 'dp');
+    return [...seen, await last.item()];
+  },
+  'a metric that nobody waits for on the other rank': async (rank) => {
+    const loss = allReduce(tensor([1 + rank]), 'dp');
+    // The rank that does not read waits for something else than a collective.
+    if (rank === 0) return [await loss.item()];
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    return [];
+  },
+  'a call of the group after a metric': async (rank, group) => {
+    const loss = allReduce(tensor([1 + rank]), 'dp');
+    if (rank === 0) await loss.item();
+    const bytes = new Uint8Array(Float32Array.of(5 + rank).buffer);
+    await group.allReduce({ bytes, dtype: 'f32' }, 'sum');
+    return [new Float32Array(bytes.buffer)[0] ?? 0, await loss.item()];
+  },
+  'branches of fsdp': (rank) => evaluateBranches(fsdp({ unitOf: units }), rank),
+  'branches of zero 3': (rank) => evaluateBranches(zero({ stage: 3, unitOf: units }), rank),
+  'frozen branches of fsdp': async (rank) => {
+    manualSeed(3);
+    const model = new Branches();
+    for (const layer of [model.a, model.b]) {
+      for (const each of layer.parameters()) each.requiresGrad_(false);
+    }
+    const parallel = await parallelize(model, fsdp({ unitOf: units }));
+    const optimizer = new optim.SGD(parallel.module.head.parameters(), { lr: 0.1 });
+    const loss = parallel.forward(x(), rank).square().mean();
+    loss.backward();
+    await optimizer.step();
+    return [await loss.item()];
+  },
+  'towers of fsdp': (rank) => trainTowers(fsdp({ unitOf: units }), rank, ''),
+  'towers of fsdp, text read early': (rank) => trainTowers(fsdp({ unitOf: units }), rank, 'text'),
+  'towers of fsdp, loss read early': (rank) => trainTowers(fsdp({ unitOf: units }), rank, 'loss'),
+  'towers of fsdp, a result read after backward': (rank) =>
+    trainTowers(fsdp({ unitOf: units }), rank, 'after'),
+  'towers of zero 3': (rank) => trainTowers(zero({ stage: 3 }), rank, ''),
+  'towers of zero 3, text read early': (rank) => trainTowers(zero({ stage: 3 }), rank, 'text'),
+  'towers of tensor parallelism': (rank) =>
+    trainTowers(tensorParallel(styles, { axis: 'dp' }), rank, ''),
+  'towers of tensor parallelism, text read early': (rank) =>
+    trainTowers(tensorParallel(styles, { axis: 'dp' }), rank, 'text'),
+  'parameters that ranks read in another order': async (rank) => {
+    manualSeed(3);
+    const parallel = await parallelize(new Branches(), fsdp({ unitOf: units }));
+    const [a, , b] = parallel.module.parameters();
+    const read = rank === 0 ? a : b;
+    return [(await read?.sum().item()) ?? Number.NaN];
+  },
+  'a swapped pair': async (rank) => {
+    const one = (): Tensor => allReduce(tensor([1 + rank]), 'dp');
+    const other = (): Tensor => allReduce(tensor([10 + rank]), 'dp');
+    const seen = rank === 0 ? [one(), other()] : [other(), one()];
+    const numbers: number[] = [];
+    for (const each of seen) numbers.push(await each.item());
+    return numbers;
+  },
+  'one call more': async (rank) => {
+    const numbers: number[] = [];
+    for (let i = 0; i < 2 + rank; i++) {
+      numbers.push(await allReduce(tensor([i + rank]), 'dp').item());
+    }
+    numbers.push(await allReduce(tensor([100]), 'dp').item());
+    return numbers;
+  },
+} satisfies Record<
+  string,
+  (rank: number, group: ReturnType<typeof joinThreadsWorld>) => Promise<readonly number[]>
+>;
+
+async function evaluateBranches(strategy: Strategy, rank: number): Promise<readonly number[]> {
+  manualSeed(3);
+  const parallel = await parallelize(new Branches(), strategy);
+  const output = noGrad(() => parallel.forward(x(), rank));
+  return Array.from(await output.data(), Number);
+}
+
+export type Situation = keyof typeof situations;
+
+export async function main({
+  rank,
+  world,
+  data,
+}: RankContext<ThreadsWorld, Situation>): Promise<Seen> {
+  const group = joinThreadsWorld(world, rank);
+  setRank({ device: interpreter(), mesh: new LineMesh('dp', group) });
+  try {
+    const seen = await situations[data](rank, group);
+    await currentSession().finish();
+    return seen;
+  } catch (error) {
+    if (!ShardwiseError.isInstance(error)) throw error;
+    return { code: error.code, message: error.message };
+  }
+}
