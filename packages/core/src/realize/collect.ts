@@ -21,7 +21,7 @@ export interface Subgraph {
   /** Those among `issued` that nothing in the subgraph reads. */
   readonly unread: readonly Node[];
   /** Nodes that the order of the program asks for, and that need a value which is no longer there. */
-  readonly unreadable: readonly Node[];
+  readonly unreadable: ReadonlyMap<Node, unknown>;
 }
 
 /** What a run may have to compute besides its roots. */
@@ -44,20 +44,26 @@ const mostOwnOps = 64;
  * TensorStateError if a root needs a value that is no longer there.
  */
 export function collect(roots: readonly Node[], options: CollectOptions = {}): Subgraph {
-  const unreadable = new Set<Node>();
+  const unreadable = new Map<Node, unknown>();
   for (;;) {
     const found = collectReadable(roots, options, unreadable);
     if ('computed' in found) return found;
-    unreadable.add(found);
+    unreadable.set(found.node, found.error);
   }
+}
+
+/** A node that cannot be computed, and why. */
+interface Unreadable {
+  readonly node: Node;
+  readonly error: unknown;
 }
 
 /** Returns a node instead that cannot be computed for the sake of the order, if there is one that is not known yet. */
 function collectReadable(
   roots: readonly Node[],
   { offered = [], unissued = new Map<Node, Unissued>(), issues = 0 }: CollectOptions,
-  unreadable: ReadonlySet<Node>,
-): Subgraph | Node {
+  unreadable: ReadonlyMap<Node, unknown>,
+): Subgraph | Unreadable {
   const walk = newWalk();
   const computed: Node[] = [];
   const aliases: Node[] = [];
@@ -73,35 +79,6 @@ function collectReadable(
       const node = computed[visited];
       for (const input of node?.inputs ?? []) {
         visit(input);
-        if (process.env.TRACE && node && input.value?.kind === 'freed') {
-          console.log(
-            'FREED',
-            node.op,
-            node.shape,
-            node.id,
-            'consumers',
-            computed
-              .filter((c) => c.inputs.includes(node))
-              .map(
-                (c) =>
-                  c.op +
-                  c.shape +
-                  '#' +
-                  c.id +
-                  ' grad ' +
-                  c.requiresGrad +
-                  ' region ' +
-                  (c.region !== null) +
-                  ' era ' +
-                  c.era +
-                  ' consumers ' +
-                  computed
-                    .filter((d) => d.inputs.includes(c))
-                    .map((d) => d.op + d.shape + '#' + d.id + d.era),
-              )
-              .join(';'),
-          );
-        }
         if (node !== undefined && input.value !== null) checkReadable(node, input);
       }
       if (node !== undefined && node.rowCount !== null) visit(node.rowCount.count);
@@ -112,13 +89,13 @@ function collectReadable(
   const updates = roots.filter(({ op }) => op === 'assign');
   const isStep = updates.length > 0;
   const isStale = readsUpdated(updates);
-  const isReadable = (node: Node): boolean => {
+  const visitReadable = (node: Node): Unreadable | null => {
     try {
       visit(node);
       visitInputs();
-      return true;
-    } catch {
-      return false;
+      return null;
+    } catch (error) {
+      return { node, error };
     }
   };
   const results = new Set<Node>();
@@ -134,7 +111,8 @@ function collectReadable(
     if (end <= issued) break;
     for (const node of queue.slice(issued, end)) {
       const isForced = node.mark !== walk;
-      if (!isReadable(node)) return node;
+      const fault = visitReadable(node);
+      if (fault !== null) return fault;
       if (isForced) unread.push(node);
       const pass = unissued.get(node)?.pass ?? null;
       // On a rank that reads no result of a pass, or not all results, they are computed while the pass has its
@@ -142,7 +120,8 @@ function collectReadable(
       if (pass === null || (pass.isGradEnabled && !isForced) || isStale(node)) continue;
       for (const output of pass.outputs) {
         if (output.value !== null || unreadable.has(output)) continue;
-        if (!isReadable(output)) return output;
+        const ofOutput = visitReadable(output);
+        if (ofOutput !== null) return ofOutput;
         results.add(output);
       }
     }
@@ -168,7 +147,7 @@ function collectReadable(
     results: [...results].filter((node) => !roots.includes(node)),
     issued: queue.slice(0, issued),
     unread,
-    unreadable: [...unreadable],
+    unreadable,
   };
 }
 

@@ -185,7 +185,6 @@ export class DeviceSession implements Session {
   }
 
   readonly issueInOrder: CallOrder = async (issue) => {
-    if (process.env.TRACE) console.log('INORDER', rankState.unissued.size, this.isComputing);
     if (rankState.unissued.size > 0) this.#runAhead(takeBacklog());
     if (!this.isComputing) return issue();
     const { done } = await this.#oneAfterAnother(async () => ({ done: issue() }));
@@ -259,7 +258,6 @@ export class DeviceSession implements Session {
     try {
       await run();
     } catch (error) {
-      if (process.env.TRACE) console.log('AHEAD FAILED', error);
       this.#failedAhead ??= { error };
     }
   }

@@ -106,7 +106,7 @@ export class Realization {
     this.checkUsable();
     const start = performance.now();
     const { pending } = backlog;
-    const roots = [...new Set([...nodes, ...pending.keys()])].filter((node) => node.value === null);
+    const roots = [...new Set([...nodes, ...pending.keys()])];
     const issues = issuesAll ? Infinity : 0;
     await this.#compute({ ...backlog, issues, roots }, surroundings, start);
     for (const { outcome } of pending.values()) outcome.settled?.();
@@ -120,8 +120,10 @@ export class Realization {
     this.#dropped(roots.filter(isUnreadable), { ...backlog, issues: 0, roots }, error);
   }
 
-  async #compute(work: Work, surroundings: Surroundings, start: number): Promise<void> {
-    const { roots, issues } = work;
+  async #compute(all: Work, surroundings: Surroundings, start: number): Promise<void> {
+    const roots = all.roots.filter(({ value }) => value === null);
+    const work = { ...all, roots };
+    const { issues } = work;
     const unissued = new Map([...work.unissued].filter(([node]) => node.value === null));
     if (roots.length === 0 && (issues === 0 || unissued.size === 0)) return;
     const collected = await this.#collect({ ...work, unissued });
@@ -253,11 +255,7 @@ export class Realization {
       const collected = roots.some(({ op }) => op === 'broadcast' || op === 'allGather')
         ? (await import('./aside.ts')).collectApart(roots, work, collect)
         : { subgraph: collect(roots, work), aside: null };
-      for (const node of collected.subgraph.unreadable) {
-        if (process.env.TRACE)
-          console.log('UNREADABLE', node.op, node.shape, unreadableError(node));
-        markFailed(node, unreadableError(node));
-      }
+      for (const [node, error] of collected.subgraph.unreadable) markFailed(node, error);
       return collected;
     } catch (error) {
       throw this.#dropped(roots.filter(isUnreadable), work, error);
@@ -378,15 +376,6 @@ function settleUpdate(update: Node<'assign'>): void {
   target.updatedAt = Math.max(target.updatedAt, update.id);
   update.value = target.value;
   update.inputs = [target];
-}
-
-function unreadableError(node: Node): unknown {
-  try {
-    collect([node]);
-    return new RangeError('a value that can be read');
-  } catch (error) {
-    return error;
-  }
 }
 
 function halfUpdated(cause: unknown): TensorStateError {
