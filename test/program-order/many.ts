@@ -2,7 +2,7 @@ import { createThreadsWorld } from '@shardwise/collectives';
 import { settleRanks } from '@shardwise/testing/node';
 import type { Outcome } from './run-programs.ts';
 
-const [ranks = 2, from = 1, count = 100, device = 'interpreter', timeout = 9000] = process.argv
+const [ranks = 2, from = 1, count = 100, device = 'interpreter', timeout = 560000] = process.argv
   .slice(2)
   .map((x) => (Number.isNaN(Number(x)) ? x : Number(x))) as [
   number,

@@ -105,6 +105,8 @@ export interface RankState {
   unweighedBytes: number;
   /** The work that the next run must compute, whichever node is asked for. */
   readonly pending: Map<Node, PendingWork>;
+  /** The number of runs that have taken pending work over and have not begun. */
+  runsQueued: number;
   /** The largest `depth` of the pending work. */
   deepestPending: number;
   /** The collectives that the program has made and that have not been issued yet, by what is known of them. */
@@ -138,6 +140,7 @@ export const rankState: RankState = {
   tracesCallSites: true,
   unweighedBytes: 0,
   pending: new Map(),
+  runsQueued: 0,
   deepestPending: 0,
   unissued: new Map(),
   reductionsIfUsed: new Set(),

@@ -94,7 +94,7 @@ export {
   noteUse,
   withCollectiveOrder,
 } from './graph/program-order.ts';
-export { withCollectiveName } from './graph/collective-identity.ts';
+export { collectiveIdentity, withCollectiveName } from './graph/collective-identity.ts';
 export { targetOf } from './graph/updated-leaves.ts';
 export { hashOf, hashOffset, mixed } from './hash.ts';
 export { withoutValues } from './realize/small-values.ts';

@@ -71,6 +71,11 @@ export function derivedIdentity(prefix: string, of: CallIdentity): CallIdentity 
   return new CollectiveIdentity(hash, () => `${prefix} ${of.describe()}`);
 }
 
+/** The identity of a call of a group that a function of the library makes at its place in the program. */
+export function collectiveIdentity(name: string): CallIdentity {
+  return named(name, null);
+}
+
 /** The identity of several collectives that travel as one message. */
 export function jointIdentity(all: readonly CallIdentity[]): CallIdentity | undefined {
   const [first, ...others] = all;

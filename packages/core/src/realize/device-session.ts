@@ -209,8 +209,10 @@ export class DeviceSession implements Session {
   }
 
   #runAhead(backlog: Backlog): void {
+    rankState.runsQueued++;
     void this.#oneAfterAnother(() =>
       this.#ahead(async () => {
+        rankState.runsQueued = Math.max(0, rankState.runsQueued - 1);
         await this.#doPostponed();
         await this.#realization.run([], this.#surroundings, backlog, { issuesAll: true });
       }),

@@ -119,7 +119,7 @@ export function freeAfterRun(node: Node, by: string): void {
 
 /** Frees a node's memory when no collective that has not been issued can read it any more. */
 export function freeWhenIssued(node: Node, by: string): void {
-  (unissued.size > 0 ? freeAfterRun : free)(node, by);
+  (isAwaited() ? freeAfterRun : free)(node, by);
 }
 
 /**
@@ -127,7 +127,12 @@ export function freeWhenIssued(node: Node, by: string): void {
  * there is none, that is now.
  */
 export function freeWhenRead(node: Node, by: string): void {
-  (pending.size > 0 || unissued.size > 0 ? freeAfterRun : free)(node, by);
+  (pending.size > 0 || isAwaited() ? freeAfterRun : free)(node, by);
+}
+
+/** Whether collectives, or runs that have taken pending work over, may still read values that are released. */
+function isAwaited(): boolean {
+  return unissued.size > 0 || rankState.runsQueued > 0;
 }
 
 function free(node: Node, by: string): void {
@@ -136,7 +141,7 @@ function free(node: Node, by: string): void {
 
 /** Frees the released nodes, unless collectives may read them. Called when the pending work has been computed. */
 export function freeReleased(): void {
-  if (unissued.size > 0) return;
+  if (isAwaited()) return;
   for (const [node, by] of released) free(node, by);
   released.clear();
 }
@@ -144,5 +149,6 @@ export function freeReleased(): void {
 /** Forgets all pending work and released nodes, because another rank begins in this thread. */
 export function forgetPending(): void {
   takePending();
+  rankState.runsQueued = 0;
   released.clear();
 }

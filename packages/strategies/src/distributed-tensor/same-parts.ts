@@ -7,6 +7,7 @@ import {
   formatShape,
   inputNode,
   type Layout,
+  collectiveIdentity,
   type MeshAxis,
   placeOf,
   Tensor,
@@ -50,6 +51,7 @@ async function wordsOfAll(own: readonly number[], axes: readonly MeshAxis[]): Pr
       .allGather(
         { bytes: new Uint8Array(words.buffer), dtype: 'i32' },
         { bytes: new Uint8Array(all.buffer), dtype: 'i32' },
+        { identity: collectiveIdentity('the shapes of the parts of fromLocal') },
       );
     words = all;
   }
