@@ -190,3 +190,36 @@ export function valuesOf(statement: Statement): readonly number[] {
   if (statement.kind === 'step') return statement.clip === null ? [] : [statement.clip];
   return 'value' in statement && statement.kind !== 'dispose' ? [statement.value] : [];
 }
+
+/**
+ * The program with one change of its collectives, as a branch that one rank takes alone would make it: one less, one
+ * more, or two of them swapped. Null if it has none that could be changed.
+ */
+export function mutated(program: Program): Program | null {
+  const draw = new Draw(program.seed + 1);
+  const places = program.statements.flatMap(({ kind }, index) =>
+    kind === 'collective' ? [index] : [],
+  );
+  if (places.length === 0) return null;
+  const statements = [...program.statements];
+  const reads = [...program.reads];
+  const at = draw.of(places);
+  const [statement, read] = [statements[at], reads[at]];
+  if (statement === undefined || read === undefined) return null;
+  const others = places.filter((place) => place !== at);
+  const kind = draw.below(3);
+  if (kind === 0 && others.length > 0) {
+    const other = draw.of(others);
+    const swapped = statements[other];
+    if (swapped === undefined) return null;
+    statements[at] = swapped;
+    statements[other] = statement;
+  } else if (kind === 1) {
+    statements.splice(at, 1);
+    reads.splice(at, 1);
+  } else {
+    statements.splice(at, 0, statement);
+    reads.splice(at, 0, read);
+  }
+  return { ...program, statements, reads };
+}

@@ -1,8 +1,8 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
 import { interpreter, type RankContext } from '@shardwise/testing';
-import { randomProgram } from './random-program.ts';
-import { type Found, ProgramRunner } from './ranks.ts';
+import { mutated, randomProgram } from './random-program.ts';
+import { type Found, ProgramRunner } from './program-runner.ts';
 
 export interface ProgramsTask {
   readonly from: number;
@@ -32,10 +32,8 @@ export async function main({
     device === 'cpu' ? await cpu({ memory: world.memory, ...region }) : interpreter(),
   );
   const outcomes: Outcome[] = [];
-  const trace = process.env['TRACE_SEEDS'] === '1';
   for (let seed = from; seed < from + count; seed++) {
     const program = randomProgram(seed, size);
-    if (trace) console.log(rank, seed);
     try {
       const expected = await runner.run(program, 'all');
       const found = await runner.run(program, 'some');
@@ -45,6 +43,26 @@ export async function main({
     }
   }
   return outcomes;
+}
+
+/** Runs a program of which one rank has another version. Returns the error of this rank, or null if it had none. */
+export async function runMutated({
+  rank,
+  size,
+  world,
+  data: seed,
+}: RankContext<ThreadsWorld, number>): Promise<string | null> {
+  const group = joinThreadsWorld(world, rank);
+  const runner = new ProgramRunner(group, interpreter());
+  const program = randomProgram(seed, size);
+  try {
+    await runner.run(rank === 1 ? (mutated(program) ?? program) : program, 'some');
+    group.close();
+    return null;
+  } catch (error) {
+    group.close(error instanceof Error ? error : new Error(String(error)));
+    return String(error);
+  }
 }
 
 function compared(expected: Found, found: Found): Omit<Outcome, 'seed'> {

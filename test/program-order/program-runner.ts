@@ -17,7 +17,7 @@ import {
   tensor,
   Tensor,
 } from '@shardwise/core';
-import { type Backend, currentSession } from '@shardwise/core/extend';
+import { type Backend, currentSession, withCollectiveName } from '@shardwise/core/extend';
 import {
   colwiseParallel,
   compose,
@@ -217,13 +217,15 @@ export class ProgramRunner {
         const axis = mesh.axes[input % mesh.axes.length]?.name ?? 'dp';
         const size = mesh.group(axis).size;
         const x = tensor(Array.from({ length: 2 * size }, (_, i) => input + i + 100 * rank));
-        const result = {
+        const make = {
           allReduce: () => allReduce(x, axis),
           mean: () => allReduce(x, axis, { reduce: 'avg' }).sum(),
           allGather: () => allGather(x, axis, 0),
           broadcast: () => broadcast(x, axis, input % size),
           reduceScatter: () => reduceScatter(x, axis, 0),
-        }[operation]();
+        }[operation];
+        // In a script, each statement has a line of its own.
+        const result = withCollectiveName(`statement ${statement.value}`, make);
         return note(statement.value, result);
       }
       case 'forward': {
