@@ -22,7 +22,9 @@ function watched(onRun: (overlap: boolean) => void): Backend {
 }
 
 it('a program is told to let communication go on exactly while a collective is under way', async () => {
-  const [first, second] = createLoopbackTransports(2).map((transport) => createGroup(transport, { verify: false }));
+  const [first, second] = createLoopbackTransports(2).map((transport) =>
+    createGroup(transport, { verify: false }),
+  );
   if (first === undefined || second === undefined) throw new Error();
   const peer = { bytes: new Uint8Array(Float32Array.of(10, 20).buffer), dtype: 'f32' } as const;
   const overlaps: boolean[] = [];

@@ -64,7 +64,8 @@ describe('parameter servers', () => {
       close: () => undefined,
     };
     const servers = { size: 1, connect: async () => connection, whenClosed: () => undefined };
-    const group = Object.assign(Object.create(singleGroup()), { rank: 0, size: 2 });
+    const orderCalls = (): void => {};
+    const group = Object.assign(Object.create(singleGroup()), { rank: 0, size: 2, orderCalls });
     sw.setRank({ device: interpreter(), mesh: new sw.LineMesh('dp', group) });
     const model = new sw.nn.Linear(2, 1);
     const parallel = await parallelize(model, parameterServer({ servers, consistency }));

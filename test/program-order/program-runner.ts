@@ -293,10 +293,10 @@ export class ProgramRunner {
     if (spec.strategy === 'pipeline') {
       const parallel = await parallelize(new Chain(), strategy);
       const run = (batch: number): Tensor => {
-        const result: unknown = Reflect.apply(parallel.forward, parallel, [
-          batchOf(batch),
-          batchOf(batch + 1),
-        ]);
+        const forward: unknown = Reflect.get(parallel, 'forward');
+        if (typeof forward !== 'function') throw new TypeError('a forward pass');
+        const inputs = [batchOf(batch), batchOf(batch + 1)];
+        const result: unknown = Reflect.apply(forward, parallel, inputs);
         if (result instanceof Tensor) return result;
         throw new TypeError('a loss');
       };

@@ -34,7 +34,9 @@ const floats = (length: number): TypedBytes => ({
 });
 
 it('rows go to experts, and gradients back, while the shared layer and other products are computed', async () => {
-  const [first, second] = createLoopbackTransports(2).map((transport) => createGroup(transport, { verify: false }));
+  const [first, second] = createLoopbackTransports(2).map((transport) =>
+    createGroup(transport, { verify: false }),
+  );
   if (first === undefined || second === undefined) throw new Error();
   /** Lets the other rank continue when this rank computes while it waits. Messages can't end before that. */
   let onOverlap: (() => void) | null = null;

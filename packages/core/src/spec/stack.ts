@@ -46,7 +46,8 @@ export function callPlace(): CallPlace | null {
     const frame = stackFrames(new Error('stack').stack ?? '').find(({ isOurs }) => !isOurs);
     return frame ?? null;
   }
-  const { prepareStackTrace, stackTraceLimit } = Error;
+  const { stackTraceLimit } = Error;
+  const prepare: unknown = Reflect.get(Error, 'prepareStackTrace');
   const captured: CapturedStack = {};
   let place: CallPlace | null = null;
   Error.stackTraceLimit = MAX_PLACE_FRAMES;
@@ -62,7 +63,7 @@ export function callPlace(): CallPlace | null {
     // The stack is prepared when it is first read.
     return captured.stack === undefined ? null : place;
   } finally {
-    Error.prepareStackTrace = prepareStackTrace;
+    Reflect.set(Error, 'prepareStackTrace', prepare);
     Error.stackTraceLimit = stackTraceLimit;
   }
 }

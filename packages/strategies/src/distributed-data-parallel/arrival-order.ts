@@ -1,4 +1,10 @@
-import { broadcast, CollectiveMismatchError, fromData, type Tensor } from '@shardwise/core/extend';
+import {
+  broadcast,
+  CollectiveMismatchError,
+  fromData,
+  type Tensor,
+  withCollectiveName,
+} from '@shardwise/core/extend';
 import { bytesNow } from '../bytes-now.ts';
 
 /**
@@ -29,7 +35,9 @@ export class ArrivalOrder {
     if (this.#shared !== null) return;
     const all = Array.from({ length: this.#count }, (_, index) => index);
     const order = Int32Array.from(new Set([...this.#seen, ...all]));
-    this.#shared = broadcast(fromData(order, [this.#count], 'i32'), this.#axis).retain();
+    const own = fromData(order, [this.#count], 'i32');
+    const send = (): Tensor => broadcast(own, this.#axis);
+    this.#shared = withCollectiveName('the order in which gradients arrive', send).retain();
   }
 
   /** Call this when an update is built. The order has been sent by the end of the run of that update, on every rank. */

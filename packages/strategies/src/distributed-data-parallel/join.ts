@@ -11,6 +11,7 @@ import {
   type OptionRules,
   type Tensor,
   zeros,
+  withCollectiveName,
 } from '@shardwise/core/extend';
 import { bytesNow } from '../bytes-now.ts';
 
@@ -111,14 +112,19 @@ export class JoinContext {
 
   /** The value of the first rank that has a batch. Shape: N -> N. */
   fromFirstActive(value: Tensor): Tensor {
-    if (this.#rank === 0) return allReduce(value, this.#axis);
+    if (this.#rank === 0) return this.#buffersOf(value);
     const isFirst = this.#flags().slice(0, 0, this.#rank).sum().eq(0);
-    return allReduce(isFirst.where(value, zeros(value.shape, value.dtype)), this.#axis);
+    return this.#buffersOf(isFirst.where(value, zeros(value.shape, value.dtype)));
   }
 
   /** The value of fromFirstActive on a rank that has no batch. Shape: N -> N. */
   fromOthers(value: Tensor): Tensor {
-    return allReduce(zeros(value.shape, value.dtype), this.#axis);
+    return this.#buffersOf(zeros(value.shape, value.dtype));
+  }
+
+  // Ranks with and without a batch come here by different lines of the program.
+  #buffersOf(value: Tensor): Tensor {
+    return withCollectiveName('buffers inside join', () => allReduce(value, this.#axis));
   }
 
   /** Runs the training of this rank. Then takes part in the steps of the others until all have run out of batches. */
@@ -166,7 +172,8 @@ export class JoinContext {
   }
 
   #add(flags: Float32Array<ArrayBuffer>): Tensor {
-    return allReduce(fromData(flags, [flags.length], 'f32'), this.#axis);
+    const own = fromData(flags, [flags.length], 'f32');
+    return withCollectiveName('who has a batch inside join', () => allReduce(own, this.#axis));
   }
 
   #flags(): Tensor {

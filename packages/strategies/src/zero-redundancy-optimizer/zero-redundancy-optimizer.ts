@@ -22,6 +22,7 @@ import {
   type SavedType,
   type StepOptions,
   type Tensor,
+  withCollectiveName,
 } from '@shardwise/core/extend';
 import type { Joinable, JoinHook } from '../distributed-data-parallel/join.ts';
 import { partitionParameters } from './partition.ts';
@@ -98,11 +99,13 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
     const { rank } = this.#group();
     const updates = (parameter: Tensor): boolean => this.#owners.get(parameter) === rank;
     const skipped = this.#optimizer.buildStep({ ...options, updates });
-    noGrad(() => {
-      for (const [{ part }, owner] of this.#owners) {
-        if (part.grad !== null) part.assign(broadcast(part, this.#axis, owner));
-      }
-    });
+    withCollectiveName('the parameters that ZeroRedundancyOptimizer has updated', () =>
+      noGrad(() => {
+        for (const [{ part }, owner] of this.#owners) {
+          if (part.grad !== null) part.assign(broadcast(part, this.#axis, owner));
+        }
+      }),
+    );
     this.#consolidated = null;
     await currentSession().realize([]);
     return endStep(options, skipped);
