@@ -242,7 +242,11 @@ export class ProgramRunner {
         const norm = statement.clip === null ? null : optim.clipGradNorm(parameters(), 0.5);
         const stepped = optimizer.step();
         if (statement.awaited) await stepped;
-        else open.push(stepped);
+        else {
+          // An error is told where the step is waited for.
+          stepped.catch(() => {});
+          open.push(stepped);
+        }
         optimizer.zeroGrad();
         return statement.clip === null ? [] : note(statement.clip, norm);
       }
