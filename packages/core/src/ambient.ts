@@ -1,6 +1,7 @@
 import type { CallSite } from './graph/call-site.ts';
 import type { CollectiveOrder, ForwardPass, Unissued } from './graph/collective-order.ts';
 import type { Node, Region } from './graph/node.ts';
+import type { AxisSettings } from './graph/noted-settings.ts';
 import type { KeepPart } from './nn/initial-part.ts';
 import type { RandomStreams } from './random/random-streams.ts';
 import type { PendingWork, UpdateGroup } from './realize/pending-work.ts';
@@ -113,6 +114,8 @@ export interface RankState {
   readonly unissued: Map<Node, Unissued>;
   /** Reductions that are issued if something uses them, or if the program makes another collective. */
   readonly reductionsIfUsed: Set<Node>;
+  /** The settings of the updates that the program has made, by the axis whose ranks make them together. */
+  readonly stepSettings: Map<string, AxisSettings>;
   /** The nodes whose memory is freed after the next run, and the name of what frees it. */
   readonly released: Map<Node, string>;
   /** The small values that the program has made since the last step and that are not computed yet, in program order. */
@@ -144,6 +147,7 @@ export const rankState: RankState = {
   deepestPending: 0,
   unissued: new Map(),
   reductionsIfUsed: new Set(),
+  stepSettings: new Map(),
   released: new Map(),
   smallValues: new Set(),
   afterBackward: [],

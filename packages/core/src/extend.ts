@@ -95,6 +95,7 @@ export {
   withCollectiveOrder,
 } from './graph/program-order.ts';
 export { collectiveIdentity, withCollectiveName } from './graph/collective-identity.ts';
+export { noteSettings } from './graph/step-settings.ts';
 export { targetOf } from './graph/updated-leaves.ts';
 export { hashOf, hashOffset, mixed } from './hash.ts';
 export { withoutValues } from './realize/small-values.ts';

@@ -130,6 +130,22 @@ describe(`DistributedDataParallel on ${size} ranks`, () => {
       }
       expect(ranks[2]?.mismatches[name]?.message).toMatch(onThatRank);
     });
+
+    it.each([
+      ['another bucket size', /rank 0 has the step reduce .*1024/, /it has the step reduce .*2048/],
+      ['another stage', /rank 0 has the strategy/, /it has the strategy/],
+      ['another limit of units', /rank 0 has the step/, /it has the step/],
+      ['another precision', /autocast bf16/, /autocast f16/],
+    ] as const)('and options that differ: %s', (name, everywhere, onThatRank) => {
+      for (const { mismatches } of ranks) {
+        expect(mismatches[name]).toMatchObject({
+          name: 'CollectiveMismatchError',
+          fields: { rank: 2 },
+        });
+        expect(mismatches[name]?.message).toMatch(everywhere);
+      }
+      expect(ranks[2]?.mismatches[name]?.message).toMatch(onThatRank);
+    });
   });
 });
 

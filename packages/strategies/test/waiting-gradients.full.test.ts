@@ -2,14 +2,16 @@ import { createThreadsWorld } from '@shardwise/collectives';
 import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { failure } from './ranks/failure.ts';
 import { observations, strategies } from './ranks/waiting-gradients.ts';
 
 const size = 2;
+const moduleUrl = new URL('./ranks/waiting-gradients.ts', import.meta.url);
 
 let ranks: readonly z.infer<typeof observations>[] = [];
 
 beforeAll(async () => {
-  const found = await spawnRanks(size, new URL('./ranks/waiting-gradients.ts', import.meta.url), {
+  const found = await spawnRanks(size, moduleUrl, {
     world: createThreadsWorld({ size, arenaBytes: 4 * 1024 * 1024 }),
   });
   ranks = z.array(observations).length(size).parse(found);
@@ -50,12 +52,15 @@ describe.each(Object.keys(strategies))('gradients that wait for their reduction:
     }
   });
 
-  it('are those of the same parameters on all ranks, or the next step is refused', () => {
-    for (const rank of ranks) {
-      const [first, second] = rank[name]?.different ?? [];
-      expect(first).toBeNull();
-      expect(second?.code).toBe('COLLECTIVE_MISMATCH');
-      expect(second?.message).toMatch(/ranks had gradients of different parameters/);
+  it('are those of the same parameters on all ranks, or the step is refused before they are mixed', async () => {
+    const found = await spawnRanks(size, moduleUrl, {
+      name: 'different',
+      data: name,
+      world: createThreadsWorld({ size, arenaBytes: 4 * 1024 * 1024 }),
+    });
+    for (const error of z.array(failure).length(size).parse(found)) {
+      expect(error?.code).toBe('COLLECTIVE_MISMATCH');
+      expect(error?.message).toMatch(/rank 0 is .* left\.weight.*on rank 1 it is .* right\.weight/);
     }
   });
 });

@@ -2,24 +2,43 @@ import type { CollectiveError } from '@shardwise/core/spec';
 import { mismatchError } from './failure.ts';
 import type { GroupCall } from './calls.ts';
 import type { IssuedCall } from './issued-call.ts';
-import { decodeRecord, findMismatch } from './record-codec.ts';
+import { decodeRecord, findMismatch, findSettingsMismatch } from './record-codec.ts';
+import { settingsError } from './settings-error.ts';
 
-/** Makes the error for ranks whose calls differ. `names` says what the call of each rank is, as far as it is known. */
-export type Disagreement = (names: readonly string[]) => CollectiveError;
+/** What the ranks do about calls that differ. */
+export interface Disagreement {
+  /** What this rank tells the others: what its call is, or the settings of its last step. */
+  readonly text: string;
+  /** Makes the error. `texts` has the text of each rank. It is empty for ranks of which it is not known. */
+  error(texts: readonly string[]): CollectiveError;
+}
 
 /**
- * Compares the ranks' records of a call. `records` has the encoded records, by rank. Returns the error if they differ.
+ * Compares the ranks' records of a call. `records` has the encoded records, by rank. Returns what to do if they differ.
  * Otherwise passes all records to the call and returns undefined.
  */
 export function agree(
   issued: IssuedCall<GroupCall, unknown>,
   records: readonly Float64Array[],
 ): Disagreement | undefined {
+  const { label, call } = issued;
+  const { identity } = call.record;
   const pair = findMismatch(records);
   if (pair !== undefined) {
     const found = records.map((fields) => fields.slice());
-    return (names) => mismatchError(issued.label, found, pair, names);
+    return {
+      text: identity?.describe() ?? '',
+      error: (texts) => mismatchError(label, found, pair, texts),
+    };
   }
-  issued.call.onMet?.(records.flatMap((fields) => decodeRecord(fields, records.length) ?? []));
+  const settings = findSettingsMismatch(records);
+  if (settings !== undefined) {
+    const made = identity?.[settings.of];
+    return {
+      text: made?.describe() ?? '',
+      error: (texts) => settingsError(label, settings, texts),
+    };
+  }
+  call.onMet?.(records.flatMap((fields) => decodeRecord(fields, records.length) ?? []));
   return undefined;
 }

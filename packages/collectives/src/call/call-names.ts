@@ -1,15 +1,13 @@
-import type { CallIdentity } from '@shardwise/core/spec';
-
 /** The length of the text by which a rank tells the others what its call is, if their calls differ. */
 export const NAME_BYTES = 512;
 
 /** How long ranks wait for each other's texts before they report the difference without them. */
 export const NAMES_MS = 1000;
 
-/** What a call is, in NAME_BYTES bytes: the text, and then zeros. */
-export function encodeName(identity: CallIdentity | undefined): Uint8Array<ArrayBuffer> {
+/** The beginning of a text in NAME_BYTES bytes, and then zeros. */
+export function encodeName(text: string): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(NAME_BYTES);
-  if (identity !== undefined) new TextEncoder().encodeInto(identity.describe(), bytes);
+  new TextEncoder().encodeInto(text, bytes);
   return bytes;
 }
 

@@ -143,7 +143,8 @@ function nameRanks(ranks: readonly number[]): string {
   return `${listRanks(ranks)} ${ranks.length === 1 ? 'has' : 'have'}`;
 }
 
-function listRanks(ranks: readonly number[]): string {
+/** Names ranks, and counts those after the first ones. */
+export function listRanks(ranks: readonly number[]): string {
   const named = ranks.slice(0, MAX_NAMED).join(', ');
   const rest = ranks.length > MAX_NAMED ? ` and ${ranks.length - MAX_NAMED} more` : '';
   return `${ranks.length === 1 ? 'rank' : 'ranks'} ${named}${rest}`;

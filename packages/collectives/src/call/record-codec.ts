@@ -1,10 +1,9 @@
-import { dtypeNames, type ReduceOp } from '@shardwise/core/spec';
+import { dtypeNames, type ReduceOp, type StepSettings } from '@shardwise/core/spec';
 import { operations, type CallRecord } from './record.ts';
 
 /**
- * Where the parts of an encoded record are, in f64 numbers. The first parts must be equal on all ranks. They fit into
- * one cache line, so that peers which compare them read no more than that. `call` is a number that is made of several
- * small ones.
+ * Where the parts of an encoded record are, in f64 numbers. Peers compare those before `color`. They fit into one cache
+ * line, so that peers read no more than that. `call` is a number that is made of several small ones.
  */
 const Field = {
   call: 0,
@@ -12,12 +11,19 @@ const Field = {
   factor: 2,
   pass: 3,
   identity: 4,
-  color: 5,
-  key: 6,
-  channel: 7,
-  splits: 8,
+  stepsBefore: 5,
+  steps: 6,
+  color: 7,
+  key: 8,
+  channel: 9,
+  splits: 10,
 } as const;
-const COMPARED: number = Field.color;
+/** The fields before this one are equal in calls that belong together. */
+const COMPARED: number = Field.stepsBefore;
+
+/** The numbers of steps that an encoded record can tell apart. */
+const MOST_STEPS = 2 ** 20;
+const HASHES = 2 ** 32;
 
 const reduceNames = ['sum', 'avg', 'product', 'min', 'max', 'and', 'or', 'xor'] as const;
 const PREMULTIPLIED = reduceNames.length;
@@ -41,6 +47,8 @@ export function encodeRecord(record: CallRecord, size: number, fields: Float64Ar
   fields[Field.factor] = typeof reduce === 'object' ? reduce.premultipliedSum : 0;
   fields[Field.pass] = record.pass ?? 0;
   fields[Field.identity] = record.identity?.hash ?? 0;
+  fields[Field.stepsBefore] = encodeSteps(record.identity?.stepsBefore);
+  fields[Field.steps] = encodeSteps(record.identity?.steps);
   if (member !== undefined) {
     fields[Field.color] = member.color ?? Number.NaN;
     fields[Field.key] = member.key;
@@ -100,6 +108,47 @@ export function findMismatch(
     }
   }
   return isAllToAll ? findSplitMismatch(records) : undefined;
+}
+
+/** Two ranks that have made equally many steps with different settings. */
+export interface SettingsMismatch {
+  readonly pair: readonly [number, number];
+  /** The ranks that have made as many steps as these two. */
+  readonly ranks: readonly number[];
+  /** Which steps are meant: those before the call was made, or also the one that makes it. */
+  readonly of: 'stepsBefore' | 'steps';
+}
+
+/** Finds ranks whose steps had different settings. `records` are encoded records of calls that belong together. */
+export function findSettingsMismatch(
+  records: readonly Float64Array[],
+): SettingsMismatch | undefined {
+  return mismatchOf(records, 'stepsBefore') ?? mismatchOf(records, 'steps');
+}
+
+function mismatchOf(
+  records: readonly Float64Array[],
+  of: SettingsMismatch['of'],
+): SettingsMismatch | undefined {
+  const place = Field[of];
+  const own = records[0]?.[place];
+  if (records.every((fields) => fields[place] === own)) return undefined;
+  // Ranks may be at different steps, because one has read something early. 0: it has said nothing.
+  const ranksOf = Map.groupBy(records.keys(), (rank) =>
+    Math.floor((records[rank]?.[place] ?? 0) / HASHES),
+  );
+  for (const [steps, ranks] of ranksOf) {
+    const [first = 0] = ranks;
+    const other = ranks.find((rank) => records[rank]?.[place] !== records[first]?.[place]);
+    if (steps > 0 && other !== undefined) return { pair: [first, other], ranks, of };
+  }
+  return undefined;
+}
+
+/** A number that is not 0, or 0 if nothing is known of the steps. */
+function encodeSteps(made: StepSettings | undefined): number {
+  if (made === undefined) return 0;
+  return (1 + ((made.steps - 1) % MOST_STEPS)) * HASHES + made.hash;
 }
 
 const ALL_TO_ALL = operations.indexOf('allToAll');

@@ -1,18 +1,14 @@
-import type { CallIdentity } from '@shardwise/core/spec';
 import { peersOf } from '../algorithms/communicator.ts';
 import { decodeName, encodeName, NAME_BYTES, NAMES_MS } from '../call/call-names.ts';
 import type { GroupEnd } from './group-end.ts';
 
 /**
- * Ranks whose calls differ tell each other what the calls are. Returns the text of each rank. It is empty for ranks
+ * Ranks whose calls differ tell each other what they are, each in a text. Returns the text of each rank. It is empty for ranks
  * that have not said it in time.
  */
-export async function exchangeNames(
-  group: GroupEnd,
-  identity: CallIdentity | undefined,
-): Promise<readonly string[]> {
+export async function exchangeNames(group: GroupEnd, text: string): Promise<readonly string[]> {
   const { rank, size, members, transport, nameTag } = group;
-  const own = encodeName(identity);
+  const own = encodeName(text);
   const names = Array.from({ length: size }, (_, each) => (each === rank ? decodeName(own) : ''));
   const exchanges = peersOf(group).map(async (peer) => {
     const bytes = new Uint8Array(NAME_BYTES);

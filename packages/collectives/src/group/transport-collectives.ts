@@ -254,8 +254,8 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
 
   /** Fails a call whose ranks differ, when they have told each other what their calls are. */
   async #disagree(issued: PendingCall, disagreement: Disagreement): Promise<void> {
-    const names = await exchangeNames(this.#group, issued.call.record.identity);
-    this.#owner.fail(this.queue, issued, disagreement(names));
+    const names = await exchangeNames(this.#group, disagreement.text);
+    this.#owner.fail(this.queue, issued, disagreement.error(names));
   }
 
   /**

@@ -21,7 +21,7 @@ interface CallProgress {
   round: number;
   /** It is known when all ranks have arrived. */
   rounds: Rounds;
-  /** Makes the error if the ranks' calls differ. */
+  /** What to do if the ranks' calls differ. */
   disagreement: Disagreement | undefined;
   /** When this rank no longer waits for what the others say of their calls, on the clock of performance.now(). */
   namesUntil: number;
@@ -281,7 +281,7 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
     const names = this.#lanes.names(sequence);
     if (names[this.#lanes.rank] === undefined) {
       state.namesUntil = performance.now() + NAMES_MS;
-      this.#lanes.writeName(sequence, encodeName(issued.call.record.identity));
+      this.#lanes.writeName(sequence, encodeName(state.disagreement.text));
       setTimeout(() => this.#owner.poke(), NAMES_MS + 1);
     }
     const isComplete = this.#lanes.names(sequence).every((name) => name !== undefined);
@@ -292,7 +292,7 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
   /** Rejects a call whose ranks differ, and ends the group on this rank. */
   #disagree(issued: PendingCall): void {
     const names = this.#lanes.names(issued.sequence).map((name) => name ?? '');
-    const error = issued.state.disagreement?.(names);
+    const error = issued.state.disagreement?.error(names);
     if (error === undefined) return;
     this.queue.reject(issued, error);
     this.#owner.end({ rank: this.#lanes.members[this.#lanes.rank], reason: reasonText(error) });

@@ -1,7 +1,7 @@
 import { rankState } from '../ambient.ts';
 import { isUpdatedFor, updatedBeforeBackward } from '../graph/updated-leaves.ts';
 import { currentEra, currentRegion, inRegion, makeNode, setEra } from '../graph/create-node.ts';
-import { derivedIdentity } from '../graph/collective-identity.ts';
+import { identityAgain } from '../graph/collective-identity.ts';
 import type { Node, Region } from '../graph/node.ts';
 import { withCollectiveOrder } from '../graph/program-order.ts';
 import { checkOptions } from '../spec/check-options.ts';
@@ -121,7 +121,7 @@ function copyOf(node: Node): Node {
   const copy = makeNode(op, params, inputs.map(substituted), shape, dtype, false);
   copy.site = node.site;
   copy.axisTypes = node.axisTypes;
-  if (node.identity !== null) copy.identity = derivedIdentity('again', node.identity);
+  if (node.identity !== null) copy.identity = identityAgain(node.identity);
   return copy;
 }
 

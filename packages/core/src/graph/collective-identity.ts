@@ -1,8 +1,9 @@
 import { currentScope, within } from '../ambient.ts';
 import { hashOf, mixed } from '../hash.ts';
 import { callPlace } from '../spec/stack.ts';
-import type { CallIdentity } from '../spec/process-group.ts';
+import type { CallIdentity, StepSettings } from '../spec/process-group.ts';
 import { CallSite } from './call-site.ts';
+import { stepsOn } from './step-settings.ts';
 
 /**
  * What a collective of the graph is. Ranks compare it when they meet, so that collectives of the same operation and
@@ -11,11 +12,13 @@ import { CallSite } from './call-site.ts';
  */
 class CollectiveIdentity implements CallIdentity {
   readonly hash: number;
+  readonly stepsBefore: StepSettings | undefined;
   readonly #describe: () => string;
 
-  constructor(hash: number, describe: () => string) {
+  constructor(hash: number, stepsBefore: StepSettings | undefined, describe: () => string) {
     // 0 stands for calls without identity.
     this.hash = hash >>> 0 || 1;
+    this.stepsBefore = stepsBefore;
     this.#describe = describe;
   }
 
@@ -36,44 +39,54 @@ function hashOfName(name: string): number {
   return hash;
 }
 
-/** The identity of a collective that is made now. */
-export function newIdentity(operation: string): CallIdentity {
+/** The identity of a collective over an axis that is made now. */
+export function newIdentity(operation: string, axis: string): CallIdentity {
   const { collectiveName, isInLibrary, site } = currentScope();
-  if (typeof collectiveName === 'string') return named(collectiveName, site);
-  if (collectiveName !== null) return derivedIdentity('the gradient of', collectiveName);
-  if (isInLibrary || site !== null) return named(`an ${operation} of the library`, site);
-  return ofCall(operation);
+  const steps = stepsOn(axis);
+  if (typeof collectiveName === 'string') return named(collectiveName, site, steps);
+  if (collectiveName !== null) return derived('the gradient of', collectiveName, steps);
+  if (isInLibrary || site !== null) return named(`an ${operation} of the library`, site, steps);
+  return ofCall(operation, steps);
 }
 
-function named(name: string, site: CallSite | 'none' | null): CallIdentity {
+function named(
+  name: string,
+  site: CallSite | 'none' | null,
+  steps: StepSettings | undefined,
+): CallIdentity {
   const own = site instanceof CallSite ? site : null;
-  return new CollectiveIdentity(hashOfName(name), () => withLine(name, own?.line ?? null));
+  return new CollectiveIdentity(hashOfName(name), steps, () => withLine(name, own?.line ?? null));
 }
 
 /** The identity of a collective that the program calls. It is the place of the call. */
-function ofCall(operation: string): CallIdentity {
+function ofCall(operation: string, steps: StepSettings | undefined): CallIdentity {
   const place = callPlace();
-  if (place === null) return named(operation, null);
+  if (place === null) return named(operation, null, steps);
   const { path, line, column } = place;
   // Hosts may have the script in different folders.
   const file = path.slice(Math.max(path.lastIndexOf('/'), path.lastIndexOf('\\')) + 1);
   const hash = mixed(mixed(hashOfName(file), line), column);
-  return new CollectiveIdentity(hash, () => `${operation} at ${path}:${line}:${column}`);
+  return new CollectiveIdentity(hash, steps, () => `${operation} at ${path}:${line}:${column}`);
 }
 
 function withLine(what: string, line: string | null): string {
   return line === null ? what : `${what} at ${line}`;
 }
 
+/** The identity of a collective that is made again. */
+export function identityAgain(of: CallIdentity): CallIdentity {
+  return derived('again', of, of.stepsBefore);
+}
+
 /** The identity of a collective that belongs to another one, as its gradient does. */
-export function derivedIdentity(prefix: string, of: CallIdentity): CallIdentity {
+function derived(prefix: string, of: CallIdentity, steps: StepSettings | undefined): CallIdentity {
   const hash = mixed(hashOfName(prefix), of.hash);
-  return new CollectiveIdentity(hash, () => `${prefix} ${of.describe()}`);
+  return new CollectiveIdentity(hash, steps, () => `${prefix} ${of.describe()}`);
 }
 
 /** The identity of a call of a group that a function of the library makes at its place in the program. */
 export function collectiveIdentity(name: string): CallIdentity {
-  return named(name, null);
+  return named(name, null, undefined);
 }
 
 /** The identity of several collectives that travel as one message. */
@@ -81,7 +94,11 @@ export function jointIdentity(all: readonly CallIdentity[]): CallIdentity | unde
   const [first, ...others] = all;
   if (first === undefined || others.length === 0) return first;
   const hash = others.reduce((joint, each) => mixed(joint, each.hash), first.hash);
-  return new CollectiveIdentity(hash, () => `${first.describe()} and ${others.length} more`);
+  return new CollectiveIdentity(
+    hash,
+    first.stepsBefore,
+    () => `${first.describe()} and ${others.length} more`,
+  );
 }
 
 /** Runs the gradient rule of a collective. */

@@ -58,10 +58,11 @@ export function markFailed(node: Node, error: unknown): void {
   node.value ??= { kind: 'failed', error };
 }
 
-/** Forgets all collectives, because another rank begins in this thread. */
+/** Forgets all collectives, and what ranks compare by them, because another rank begins in this thread. */
 export function forgetCollectives(): void {
   rankState.unissued.clear();
   rankState.reductionsIfUsed.clear();
+  rankState.stepSettings.clear();
 }
 
 /** Gives the collectives that `body` makes a place in the order of the program as `CollectiveOrder` says. */

@@ -1,4 +1,6 @@
 import { noGrad } from '../graph/create-node.ts';
+import { noteSettings } from '../graph/step-settings.ts';
+import { ownPlace } from '../rank.ts';
 import { addPending } from '../realize/pending.ts';
 import { ConfigError, describeValue } from '../spec/errors.ts';
 import { allGather, sumOverAxes } from '../tensor/collectives.ts';
@@ -7,7 +9,7 @@ import type { Tensor } from '../tensor/tensor.ts';
 import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
-import { tensorsOf } from './param-group.ts';
+import { partsOf, tensorsOf } from './param-group.ts';
 import { composed, withoutValues } from '../realize/small-values.ts';
 
 /** Options of `clipGradNorm` and `totalGradNorm`. */
@@ -37,6 +39,15 @@ export function clipGradNorm(
 ): Tensor {
   const list = tensorsOf('clipGradNorm', parameters);
   requireLimit(maxNorm);
+  // Without a limit, the gradients stay as they are: the call only returns the norm.
+  if (maxNorm < Infinity) {
+    const { normType = 2 } = options;
+    noteSettings(
+      { call: 'clipGradNorm()', groups: [{ maxNorm, normType }] },
+      partsOf(list),
+      ownPlace,
+    );
+  }
   const total = totalGradNorm(list, options);
   clipGradsWithNorm(list, maxNorm, total);
   if (total.node.value === null) addPending(total.node);

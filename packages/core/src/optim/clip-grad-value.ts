@@ -1,10 +1,12 @@
 import { noGrad } from '../graph/create-node.ts';
+import { noteSettings } from '../graph/step-settings.ts';
+import { ownPlace } from '../rank.ts';
 import { withoutValues } from '../realize/small-values.ts';
 import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 import type { Tensor } from '../tensor/tensor.ts';
-import { tensorsOf } from './param-group.ts';
+import { partsOf, tensorsOf } from './param-group.ts';
 import { Scalar } from './scalar.ts';
 
 const limitRules: OptionRules<{ clipValue: number }> = {
@@ -19,6 +21,7 @@ const limitRules: OptionRules<{ clipValue: number }> = {
 export function clipGradValue(parameters: Iterable<Tensor>, clipValue: number): void {
   const list = tensorsOf('clipGradValue', parameters);
   checkOptions('clipGradValue', { clipValue }, limitRules);
+  noteSettings({ call: 'clipGradValue()', groups: [{ clipValue }] }, partsOf(list), ownPlace);
   const [low, high] = [new Scalar(-clipValue), new Scalar(clipValue)];
   const clip = (): void => {
     for (const { part } of list) {

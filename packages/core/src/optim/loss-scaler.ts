@@ -1,5 +1,6 @@
 import { noGrad } from '../graph/create-node.ts';
-import { currentSession } from '../rank.ts';
+import { noteSettings } from '../graph/step-settings.ts';
+import { currentSession, ownPlace } from '../rank.ts';
 import { withoutValues } from '../realize/small-values.ts';
 import { ConfigError, TensorStateError } from '../spec/errors.ts';
 import { requireTensors } from '../tensor/check-arguments.ts';
@@ -8,6 +9,7 @@ import { fromData, stack } from '../tensor/create.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { requireOptimizer } from './learning-rate-scheduler.ts';
 import type { StepOptions } from './optimizer.ts';
+import { partsOf } from './param-group.ts';
 
 /** The part of an optimizer that a scaler needs. */
 export interface ScaledOptimizer {
@@ -94,6 +96,12 @@ export class LossScaler {
 
   /** Divides gradients by the scale, for an optimizer that checks itself whether they are finite. */
   unscaleGradients(params: readonly Tensor[]): void {
+    const scale = this.#scale;
+    noteSettings(
+      { call: 'unscale() of a loss scaler', groups: [{ scale }] },
+      partsOf(params),
+      ownPlace,
+    );
     withoutValues(() =>
       noGrad(() => {
         const inverse = scalar(1 / this.#scale);

@@ -1,5 +1,6 @@
 import { withoutAutocast } from '../graph/autocast.ts';
 import { atCallSite, noGrad, siteOf } from '../graph/create-node.ts';
+import { noteStep } from '../graph/step-settings.ts';
 import { isHeldAt } from '../layout/chunks.ts';
 import { currentSession, ownPlace } from '../rank.ts';
 import { asOneUpdate } from '../realize/pending.ts';
@@ -30,6 +31,7 @@ import {
   type OptimizerSettings,
   type ParamGroup,
   type ParamGroupInput,
+  partsOf,
   withSavedSettings,
 } from './param-group.ts';
 import { ParameterState } from './parameter-state.ts';
@@ -60,10 +62,16 @@ export interface StepOptions {
 export interface BuildStepOptions extends StepOptions {
   /** Which of the parameters with a gradient are updated. Default: all. */
   readonly updates?: (parameter: Tensor) => boolean;
+  /** Whether this is a further part of a step of which an earlier call has built a part. Default: false. */
+  readonly continues?: boolean;
 }
 
 const stepRules: OptionRules<StepOptions> = { skipIf: option.instanceOf(Tensor) };
-const buildStepRules: OptionRules<BuildStepOptions> = { ...stepRules, updates: option.callback() };
+const buildStepRules: OptionRules<BuildStepOptions> = {
+  ...stepRules,
+  updates: option.callback(),
+  continues: option.flag,
+};
 
 /** What checkpoints keep of a parameter on this rank. */
 export interface SavedState {
@@ -153,13 +161,14 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     checkOptions(`${this.typeName}.buildStep()`, options, buildStepRules);
     const updater = this.#updater();
     if (updater !== null && !this.#isStepping) throw updatedElsewhere('buildStep()', updater);
-    const { skipIf, updates = () => true } = options;
+    const { skipIf, updates = () => true, continues = false } = options;
     // Schedulers and users may have changed the settings.
     for (const group of this.paramGroups) this.checkSettings(group);
     const { takesLocalGradients } = this;
     const leaves = new Set<object>(this.#params().map(({ part }) => part));
     const update = { leaves, takesLocalGradients };
     for (const parameter of this.#params()) parameter.checkUpdate(update);
+    if (!continues) this.#noteStep();
     const states: ParameterState[] = [];
     const uncount = (): void => {
       for (const state of states.splice(0)) state.steps--;
@@ -173,6 +182,12 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
       asOneUpdate(uncount, () => noGrad(() => keepingIf(skipIf?.node ?? null, build))),
     );
     return uncount;
+  }
+
+  /** Notes the settings of a step, which must be the same on all ranks that make it together. */
+  #noteStep(): void {
+    const groups = this.paramGroups;
+    noteStep({ call: `${this.typeName}.step()`, groups }, partsOf(this.#params()), ownPlace);
   }
 
   zeroGrad(): void {

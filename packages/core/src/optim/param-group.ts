@@ -155,6 +155,11 @@ export function tensorsOf(of: string, parameters: Iterable<Tensor>): readonly Te
   return list;
 }
 
+/** What this rank updates of each parameter. */
+export function partsOf(parameters: readonly Tensor[]): readonly Tensor[] {
+  return parameters.map(({ part }) => part);
+}
+
 function noParameters(of: string, given: unknown, todo = parametersOrGroups): ConfigError {
   const found = `${describeValue(given)} where parameters are expected`;
   return new ConfigError({ asked: of, found, todo });

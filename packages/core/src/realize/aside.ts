@@ -2,6 +2,7 @@ import { rankState } from '../ambient.ts';
 import type { Unissued } from '../graph/collective-order.ts';
 import { isOp, type Node } from '../graph/node.ts';
 import { markIssued } from '../graph/program-order.ts';
+import { issuedNow } from '../graph/step-settings.ts';
 import { Storage } from '../graph/storage.ts';
 import { unnamed } from './communicate.ts';
 import type { Backend } from '../spec/backend.ts';
@@ -140,7 +141,7 @@ export class Aside {
       const { op, dtype, params } = each;
       const brought = { bytes: new Uint8Array(bytes.length * growthOf(each)), dtype };
       const group = mesh.group(params.axis);
-      const identity = each.identity ?? unnamed;
+      const identity = issuedNow(each.identity ?? unnamed, params.axis);
       if (isOp(each, 'broadcast')) {
         brought.bytes.set(bytes);
         await group.broadcast(brought, each.params.root, { identity });

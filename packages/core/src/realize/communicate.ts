@@ -1,6 +1,7 @@
 import type { Backend, DeviceBuffer } from '../spec/backend.ts';
 import type { DType } from '../spec/dtype.ts';
 import type { CallIdentity, CallOptions, ProcessGroup, TypedBytes } from '../spec/process-group.ts';
+import { issuedNow } from '../graph/step-settings.ts';
 import type { Run } from './run-memory.ts';
 import type { CollectiveValue } from './values.ts';
 
@@ -83,8 +84,9 @@ export function issue(
     hostView(backend, output, collective.dtype, isInPlace),
     ...(isInPlace ? [] : [hostView(backend, input, collective.dtype, true)]),
   ];
+  const options = { identity: issuedNow(identity, collective.params.axis), ...splits };
   const calling = call(views, before, (source, target) =>
-    communicate(group, collective, source, target, { identity, ...splits }),
+    communicate(group, collective, source, target, options),
   );
   return { called: settled(calling), done: ended(calling) };
 }

@@ -111,7 +111,7 @@ export async function execute(
         }
         await runStep(run, step);
       } catch (error) {
-        throw await failureOf(run, plan, index, error);
+        throw await failureOf(run, plan, index, await reasonOf(run, error));
       }
       for (const { leaf: number, last } of plan.leafUses.unused[index] ?? []) {
         const leaf = leaves[number];
@@ -218,6 +218,18 @@ async function failureOf(
     results,
     error,
   );
+}
+
+/** If a collective was not called, because an earlier one has ended the group, the error of that one gives the reason. */
+async function reasonOf({ started }: Run, error: unknown): Promise<unknown> {
+  if (!isAborted(error)) return error;
+  const outcomes = await Promise.allSettled(started.values());
+  const earlier = outcomes.find((each) => each.status === 'rejected' && !isAborted(each.reason));
+  return earlier?.status === 'rejected' ? earlier.reason : error;
+}
+
+function isAborted(error: unknown): boolean {
+  return ShardwiseError.isInstance(error) && error.code === 'COLLECTIVE_ABORTED';
 }
 
 async function succeeds(done: Promise<void>): Promise<boolean> {

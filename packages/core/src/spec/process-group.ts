@@ -19,10 +19,27 @@ export type ReduceOp =
   /** The sum of the values after each rank has multiplied its own by the factor `premultipliedSum`. */
   | { readonly premultipliedSum: number };
 
+/** The settings of the optimizer steps that a rank has made so far. */
+export interface StepSettings {
+  /** The number of steps, from 1. Ranks compare the settings of equally many steps only. */
+  readonly steps: number;
+  /** An integer from 0 below 2^32, which follows from the settings of all these steps. */
+  readonly hash: number;
+  /**
+   * Lists the settings of the last step, as `clipGradNorm(): maxNorm 1; AdamW.step(): lr 0.001; betas [0.9, 0.999]`.
+   * It is only called for errors.
+   */
+  describe(): string;
+}
+
 /** What a call is, beyond its operation and sizes. Ranks must agree on it as on the operation. */
 export interface CallIdentity {
   /** An integer from 1 below 2^32. Calls with different numbers do not belong together. */
   readonly hash: number;
+  /** The steps that the program had made when it made the call. Absent: nothing is known of them. */
+  readonly stepsBefore?: StepSettings | undefined;
+  /** The steps that the program has made when the call is issued. Absent: nothing is known of them. */
+  readonly steps?: StepSettings | undefined;
   /** Says what the call is, and where the program made it. It is only called for errors. */
   describe(): string;
 }

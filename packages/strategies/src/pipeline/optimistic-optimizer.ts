@@ -24,6 +24,8 @@ import {
   type Tensor,
   TensorStateError,
   withoutValues,
+  noteSettings,
+  ownPlace,
 } from '@shardwise/core/extend';
 import { WrappedOptimizer } from '../wrapped-optimizer.ts';
 import { bytesOf } from './message-bytes.ts';
@@ -129,6 +131,10 @@ export class OptimisticOptimizer<Wrapped extends Optimizer> extends WrappedOptim
     const parameters = this.paramGroups.flatMap(({ params }) => [...params]);
     const { maxNorm, scaler } = this.#options;
     scaler?.unscaleGradients(parameters);
+    if (maxNorm !== undefined) {
+      const parts = parameters.map(({ part }) => part);
+      noteSettings({ call: 'OptimisticOptimizer.step()', groups: [{ maxNorm }] }, parts, ownPlace);
+    }
     const sums = ownSquares(parameters);
     const factor = fromData(Float32Array.of(1), [], 'f32');
     if (maxNorm !== undefined) scaleGradients(parameters, factor);

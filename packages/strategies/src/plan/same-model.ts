@@ -6,6 +6,7 @@ import {
   type Tensor,
 } from '@shardwise/core/extend';
 import type { PlanContext } from './plan-context.ts';
+import { planLines } from './plan-lines.ts';
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
@@ -15,8 +16,9 @@ const maxDescriptionBytes = 16 * 1024 * 1024;
 
 /**
  * Compares all ranks' models and strategies with rank 0's: the names of tensors, their dtypes and shapes, which of them
- * are frozen, the values drawn for parameters that were constructed in parts, and the names of the strategies. It is a
- * collective. Throws CollectiveMismatchError on every rank, naming the first rank and tensor that differ.
+ * are frozen, the values drawn for parameters that were constructed in parts, and the strategies with their options. It
+ * is a collective. Throws CollectiveMismatchError on every rank, naming the first rank and tensor or
+ * option that differ.
  */
 export async function requireSameModel(
   { plan, model, parameters }: PlanContext,
@@ -25,7 +27,8 @@ export async function requireSameModel(
   const tensors = [...parameters, ...model.namedBuffers()];
   const isInParts = tensors.some(([, tensor]) => initialPartOf(tensor) !== null);
   const seed = ', and call manualSeed() with one seed before constructSharded()';
-  await requireSameLines([`the strategy ${plan.strategy}`, ...tensors.map(describe)], group, {
+  const lines = [`the strategy ${plan.strategy}`, ...tensors.map(describe), '', ...planLines(plan)];
+  await requireSameLines(lines, group, {
     asked: 'to train one model on all ranks',
     line: 'tensor',
     heading: 1,
@@ -44,7 +47,7 @@ export interface ComparedLines {
 }
 
 /**
- * Compares lines of text with rank 0's. It is a collective. Throws CollectiveMismatchError on every rank, naming the
+ * Compares lines of text with rank 0's. Lines after an empty one name themselves. It is a collective. Throws CollectiveMismatchError on every rank, naming the
  * first rank and line that differ.
  */
 export async function requireSameLines(
@@ -63,8 +66,9 @@ export async function requireSameLines(
   const rank = verdicts.findIndex((line) => line >= 0);
   if (rank < 0) return;
   const line = verdicts[rank] ?? 0;
-  const number = line - heading;
-  const none = `no such ${what}`;
+  const end = theirs.split('\n').indexOf('');
+  const number = end >= 0 && line > end ? -1 : line - heading;
+  const none = number < 0 ? 'nothing of it' : `no such ${what}`;
   const detail =
     rank === group.rank ? `it has ${lineAt(mine, line) ?? none}` : 'that rank says what it has';
   throw new CollectiveMismatchError(

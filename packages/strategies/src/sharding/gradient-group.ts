@@ -19,6 +19,7 @@ export interface GroupReducer {
   readonly pass: number;
   /** Called when a backward pass begins to reach one of the groups. */
   expect(): void;
+  nameOf(part: ShardedPart): string;
   noteReduced(parts: readonly ShardedPart[]): void;
 }
 
@@ -95,18 +96,19 @@ export class GradientGroup {
       for (const { part, padded } of ready) {
         // The next pass may replace the average of a gradient that is kept whole before anything has asked for it.
         const order = part.keepsWholeGradient ? 'reductionIfUsed' : 'program';
-        const { node } = withCollectiveName(`the gradient of '${part.name}'`, () =>
-          withCollectiveOrder(order, () => this.#average(padded, part.axis)),
-        );
+        const { node } = withCollectiveOrder(order, () => this.#average(padded, part));
         part.takeReduced(node);
       }
     });
   }
 
-  #average(padded: Tensor, axis: string): Tensor {
+  /** By its name, ranks that reduce gradients of different parameters of one size are told apart. */
+  #average(padded: Tensor, part: ShardedPart): Tensor {
     const { pass } = this.#reducer;
-    const part = reduceScatter(padded, axis, 0, 'avg', pass);
-    if (this.#replicas === undefined) return part;
-    return allReduce(part, this.#replicas, { reduce: 'avg', pass });
+    return withCollectiveName(`the gradient of ${this.#reducer.nameOf(part)}`, () => {
+      const average = reduceScatter(padded, part.axis, 0, 'avg', pass);
+      if (this.#replicas === undefined) return average;
+      return allReduce(average, this.#replicas, { reduce: 'avg', pass });
+    });
   }
 }

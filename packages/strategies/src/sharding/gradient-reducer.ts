@@ -1,13 +1,6 @@
-import {
-  CollectiveMismatchError,
-  currentSession,
-  queueAfterBackward,
-  TensorStateError,
-  type Update,
-} from '@shardwise/core/extend';
+import { queueAfterBackward, TensorStateError, type Update } from '@shardwise/core/extend';
 import { PassCount } from '../pass-count.ts';
-import { batchAxesOf, type BatchAxes } from '../plan/batch-axes.ts';
-import { RankAgreement } from '../rank-agreement.ts';
+import type { BatchAxes } from '../plan/batch-axes.ts';
 import { GradientGroup } from './gradient-group.ts';
 import type { ShardedPart } from './sharded-part.ts';
 
@@ -18,21 +11,17 @@ import type { ShardedPart } from './sharded-part.ts';
 export class GradientReducer {
   /** Set to false to let gradients wait on this rank (noSync). */
   enabled = true;
-  readonly #axis: string;
   readonly #replicas: string | undefined;
   readonly #groups = new Map<number, GradientGroup>();
   readonly #names = new Map<ShardedPart, string>();
-  readonly #agreement: RankAgreement;
   #reduced: string[] = [];
   /** The names of the parameters whose gradients the latest pass has reduced. Null before the first pass. */
   latest: ReadonlySet<string> | null = null;
   #isUnderWay = false;
   readonly #passes = new PassCount();
 
-  constructor(over: BatchAxes) {
-    this.#axis = over.axis;
-    this.#replicas = over.replicas;
-    this.#agreement = new RankAgreement(batchAxesOf(over), '', 'the gradients that they reduce');
+  constructor({ replicas }: BatchAxes) {
+    this.#replicas = replicas;
   }
 
   /** Makes a parameter a member of a group, and checks its updates. */
@@ -57,23 +46,24 @@ export class GradientReducer {
     queueAfterBackward((completed) => this.#end(completed));
   }
 
+  /** The name of a parameter whose part is a member of a group. */
+  nameOf(part: ShardedPart): string {
+    return this.#names.get(part) ?? '';
+  }
+
   /** Call this when a group has reduced the gradients of some parts. */
   noteReduced(parts: readonly ShardedPart[]): void {
-    for (const part of parts) this.#reduced.push(this.#names.get(part) ?? '');
+    for (const part of parts) this.#reduced.push(this.nameOf(part));
   }
 
   #end(completed: boolean): void {
     this.#isUnderWay = false;
     for (const group of this.#groups.values()) group.end(completed);
-    if (completed && this.enabled) {
-      this.#agreement.say(this.#reduced.join(' '));
-      this.latest = new Set(this.#reduced);
-    }
+    if (completed && this.enabled) this.latest = new Set(this.#reduced);
     this.#reduced = [];
   }
 
   #check(part: ShardedPart, { leaves }: Update): void {
-    if (this.#agreement.differingRank() !== undefined) throw this.#difference();
     this.#passes.reset();
     if (!part.waits) return;
     const updated = [...this.#names].filter(([each]) => leaves.has(each));
@@ -85,18 +75,6 @@ export class GradientReducer {
         todo: 'Call the last backward() of a step outside of noSync',
       },
       { parameters: waiting },
-    );
-  }
-
-  #difference(): CollectiveMismatchError {
-    const { rank } = currentSession().mesh.group(this.#axis);
-    return new CollectiveMismatchError(
-      {
-        asked: 'to reduce the gradients of one backward pass on all ranks',
-        found: `in a pass before this update, ranks had gradients of different parameters, which may have been mixed (this is rank ${rank})`,
-        todo: 'Make the losses of all ranks depend on the same trained parameters, freeze the same parameters on all ranks, and start again from a checkpoint',
-      },
-      { rank },
     );
   }
 }

@@ -78,7 +78,9 @@ export class OffloadedOptimizer<Wrapped extends Optimizer> extends WrappedOptimi
     const skipped: (() => void)[] = [];
     for (const chunk of chunksOf(this.#names.keys(), this.#options.chunkBytes)) {
       const updates = (parameter: Tensor): boolean => chunk.has(parameter);
-      skipped.push(this.optimizer.buildStep({ ...options, updates }));
+      skipped.push(
+        this.optimizer.buildStep({ ...options, updates, continues: skipped.length > 0 }),
+      );
       try {
         await session.realize([]);
       } catch (error) {

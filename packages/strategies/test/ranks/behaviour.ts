@@ -20,6 +20,7 @@ import {
   fsdp,
   parallelize,
   planFor,
+  zero,
 } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
@@ -275,9 +276,21 @@ async function mismatches(rank: number, size: number): Promise<Observations['mis
     'fewer parameters': () => new nn.Linear(3, 4, { bias: !last }),
     'other parameters frozen': frozen,
   };
+  const options: Record<string, () => Strategy> = {
+    'another bucket size': () => ddp({ bucketBytes: last ? 2048 : 1024 }),
+    'another stage': () => zero({ stage: last ? 2 : 1 }),
+    'another limit of units': () => fsdp({ reshardAfterForward: last }),
+    'another precision': () => ddp({ mixedPrecision: { computeDtype: last ? 'f16' : 'bf16' } }),
+  };
   const found: Observations['mismatches'] = {};
-  for (const [name, build] of Object.entries(models)) {
-    const error = await createAny(build());
+  const cases = [
+    ...Object.entries(models).map(([name, build]) => [name, build, () => ddp()] as const),
+    ...Object.entries(options).map(
+      ([name, strategy]) => [name, () => new nn.Linear(3, 4), strategy] as const,
+    ),
+  ];
+  for (const [name, build, strategy] of cases) {
+    const error = await createAny(build(), strategy());
     if (ShardwiseError.isInstance(error)) {
       const { code, message, fields } = error;
       found[name] = {
@@ -291,9 +304,12 @@ async function mismatches(rank: number, size: number): Promise<Observations['mis
   return found;
 }
 
-async function createAny(model: nn.Module & { forward(x: Tensor): Tensor }): Promise<unknown> {
+async function createAny(
+  model: nn.Module & { forward(x: Tensor): Tensor },
+  strategy: Strategy,
+): Promise<unknown> {
   try {
-    return await parallelize(model, ddp());
+    return await parallelize(model, strategy);
   } catch (error) {
     return error;
   }

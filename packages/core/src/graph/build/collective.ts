@@ -14,7 +14,7 @@ function collective<K extends CollectiveOp>(
 ): Node {
   const types = collectiveAxisTypes(op, params, x, isGradEnabled());
   const node = createNode(op, params, [x, ...others], types);
-  if (params.size > 1) node.identity = newIdentity(op);
+  if (params.size > 1) node.identity = newIdentity(op, params.axis);
   noteCollective(node);
   return node;
 }

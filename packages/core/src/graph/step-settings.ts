@@ -1,0 +1,126 @@
+import { rankState } from '../ambient.ts';
+import { isHeldAt, type PlaceOf } from '../layout/chunks.ts';
+import type { Layout } from '../spec/layout.ts';
+import type { CallIdentity } from '../spec/process-group.ts';
+import type { Node } from './node.ts';
+import type { AxisSettings, GroupSettings, SettingValue } from './noted-settings.ts';
+import { StepsMade } from './noted-settings.ts';
+
+// Ranks that train one model must give its updates the same settings. Each rank notes them where a program makes an
+// update, and collectives of the graph carry a number that follows from them (`CallIdentity.steps`). Ranks compare it
+// where they meet anyway.
+
+/** What is known of a tensor that is updated, or of the part of it that this rank has. */
+export interface UpdatedTensor {
+  readonly node: Node;
+  readonly layout: Layout;
+  readonly shardedOver: readonly string[];
+  readonly grad: { readonly node: Node } | null;
+  /** Who updates it in the place of optimizers. Ranks that only send it gradients may be at different steps. */
+  readonly updater: object | null;
+}
+
+/** The settings of a call by which a program changes parameters or gradients. */
+export interface ToldSettings {
+  /** The call, for errors: `AdamW.step()`. */
+  readonly call: string;
+  /** The settings of each group of parameters. Only numbers, switches, texts and lists of numbers are compared. */
+  readonly groups: readonly object[];
+}
+
+/** So many calls are noted at most until a step, because a program may make its updates without an optimizer. */
+const mostNoted = 1000;
+
+/** Notes what a call before the next step was told, such as `clipGradNorm`. */
+export function noteSettings(
+  told: ToldSettings,
+  tensors: Iterable<UpdatedTensor>,
+  placeOf: PlaceOf,
+): void {
+  note(told, tensors, placeOf, () => {});
+}
+
+/** Notes the settings of an optimizer's step. */
+export function noteStep(
+  told: ToldSettings,
+  tensors: Iterable<UpdatedTensor>,
+  placeOf: PlaceOf,
+): void {
+  note(told, tensors, placeOf, (axis) => {
+    axis.made = new StepsMade(axis.made, axis.next);
+    axis.next = [];
+  });
+}
+
+function note(
+  { call, groups }: ToldSettings,
+  tensors: Iterable<UpdatedTensor>,
+  placeOf: PlaceOf,
+  end: (axis: AxisSettings) => void,
+): void {
+  const axes = commonAxes(tensors, placeOf);
+  if (axes.size === 0) return;
+  const noted = { call, groups: groups.map(comparedOf) };
+  for (const name of axes) {
+    const axis = rankState.stepSettings.get(name) ?? { made: null, next: [] };
+    rankState.stepSettings.set(name, axis);
+    if (axis.next.length < mostNoted) axis.next.push(noted);
+    end(axis);
+  }
+}
+
+/** The settings of a group that ranks compare, as they are now. */
+function comparedOf(group: object): GroupSettings {
+  const compared = new Map<string, SettingValue>();
+  for (const [name, value] of Object.entries(group)) {
+    if (isNumbers(value)) compared.set(name, [...value]);
+    else if (isPlain(value)) compared.set(name, value);
+  }
+  return compared;
+}
+
+function isPlain(value: unknown): value is number | boolean | string {
+  return typeof value === 'number' || typeof value === 'boolean' || typeof value === 'string';
+}
+
+function isNumbers(value: unknown): value is readonly number[] {
+  return (
+    Array.isArray(value) && value.length > 0 && value.every((each) => typeof each === 'number')
+  );
+}
+
+/**
+ * The axes of the mesh whose ranks train the tensors together. Ranks that each have their own values, as in local SGD,
+ * may train them differently. So may stages of a pipeline with an optimizer for the parameters of each stage.
+ */
+function commonAxes(tensors: Iterable<UpdatedTensor>, placeOf: PlaceOf): Set<string> {
+  const axes = new Set<string>();
+  for (const { node, layout, shardedOver, grad, updater } of tensors) {
+    if (updater !== null) continue;
+    for (const axis of shardedOver) axes.add(axis);
+    const types = node.axisTypes?.byAxis;
+    for (const [axis, type] of types ?? []) if (isSame(type)) axes.add(axis);
+    for (const [axis, type] of grad?.node.axisTypes?.byAxis ?? []) {
+      if (isSame(type) && types?.get(axis) !== 'varying') axes.add(axis);
+    }
+    if (layout.only !== undefined && !isHeldAt(layout, placeOf)) axes.add(layout.only.axis);
+  }
+  return axes;
+}
+
+function isSame(type: string): boolean {
+  return type === 'replicate' || type === 'invariant';
+}
+
+/** The steps that the program has made so far with tensors that the ranks of an axis train together. */
+export function stepsOn(axis: string): StepsMade | undefined {
+  return rankState.stepSettings.get(axis)?.made ?? undefined;
+}
+
+/** The identity of a collective over an axis that is issued now. */
+export function issuedNow(identity: CallIdentity, axis: string): CallIdentity {
+  const steps = stepsOn(axis);
+  if (steps === undefined) return identity;
+  const { hash, stepsBefore } = identity;
+  return { hash, stepsBefore, steps, describe: () => identity.describe() };
+}
