@@ -8,12 +8,14 @@ import {
 import { PassCount } from '../pass-count.ts';
 import { batchAxesOf, type BatchAxes } from '../plan/batch-axes.ts';
 import { RankAgreement } from '../rank-agreement.ts';
+import { BackwardOrder } from './backward-order.ts';
 import { GradientGroup } from './gradient-group.ts';
 import type { ShardedPart } from './sharded-part.ts';
 
 /**
  * Averages the gradients of a model whose parameters are shared out, in groups. At the end of a backward pass it
- * reduces all gradients that are left and all that have waited. All ranks reduce the same ones.
+ * reduces all gradients that are left and all that have waited. All ranks reduce the same ones: those that the pass has
+ * reached, or with `findUnusedParameters` those of all trained parameters.
  */
 export class GradientReducer {
   /** Set to false to let gradients wait on this rank (noSync). */
@@ -28,8 +30,11 @@ export class GradientReducer {
   latest: ReadonlySet<string> | null = null;
   #isUnderWay = false;
   readonly #passes = new PassCount();
+  /** The order of all messages of a backward pass. Null if ranks only send what their passes have reached. */
+  readonly order: BackwardOrder | null;
 
-  constructor(over: BatchAxes) {
+  constructor(over: BatchAxes, findUnusedParameters: boolean) {
+    this.order = findUnusedParameters ? new BackwardOrder(() => this.#groups.values()) : null;
     this.#axis = over.axis;
     this.#replicas = over.replicas;
     this.#agreement = new RankAgreement(batchAxesOf(over), '');
@@ -44,6 +49,10 @@ export class GradientReducer {
     return group;
   }
 
+  get findsUnused(): boolean {
+    return this.order !== null;
+  }
+
   /** The number of the backward pass since the last update that is reduced, from 1. */
   get pass(): number {
     return this.#passes.current;
@@ -54,6 +63,7 @@ export class GradientReducer {
     if (this.#isUnderWay) return;
     this.#isUnderWay = true;
     if (this.enabled) this.#passes.next();
+    this.order?.begin();
     queueAfterBackward((completed) => this.#end(completed));
   }
 
@@ -62,9 +72,16 @@ export class GradientReducer {
     for (const part of parts) this.#reduced.push(this.#names.get(part) ?? '');
   }
 
+  complete(group: GradientGroup): void {
+    if (this.order === null) group.send();
+    else this.order.advance();
+  }
+
   #end(completed: boolean): void {
     this.#isUnderWay = false;
     for (const group of this.#groups.values()) group.end(completed);
+    if (this.order !== null) this.order.end(completed);
+    else for (const group of this.#groups.values()) group.sendRest(completed);
     if (completed && this.enabled) {
       this.#agreement.say(this.#reduced.join(' '));
       this.latest = new Set(this.#reduced);
@@ -94,7 +111,7 @@ export class GradientReducer {
       {
         asked: 'to reduce the gradients of one backward pass on all ranks',
         found: `in a pass before this update, ranks had gradients of different parameters, which may have been mixed (this is rank ${rank})`,
-        todo: 'Make the losses of all ranks depend on the same trained parameters, freeze the same parameters on all ranks, and start again from a checkpoint',
+        todo: 'Make the losses of all ranks depend on the same trained parameters, or pass findUnusedParameters: true; freeze the same parameters on all ranks; and start again from a checkpoint',
       },
       { rank },
     );

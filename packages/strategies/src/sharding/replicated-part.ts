@@ -1,4 +1,4 @@
-import { allGather, type Node, noGrad, Tensor, withoutValues } from '@shardwise/core/extend';
+import { type Node, noGrad, Tensor, withoutValues } from '@shardwise/core/extend';
 import { asVarying, type Place } from '../layout/equal-parts.ts';
 import { ShardedPart } from './sharded-part.ts';
 
@@ -37,7 +37,7 @@ abstract class ReplicatedPart extends ShardedPart {
 
   /** Gathers the new parts of all ranks and stores the whole. Shape: value has that of this rank's part. */
   override store(value: Node): this {
-    return super.store(noGrad(() => allGather(new Tensor(value), this.axis, 0)).node);
+    return super.store(this.gatherParts(new Tensor(value)).node);
   }
 }
 

@@ -40,8 +40,6 @@ export const observations = z.record(
      */
     waited: z.array(z.number()),
     together: z.array(z.number()),
-    /** The errors of steps after passes in which ranks used different parameters. */
-    different: z.array(failure),
   }),
 );
 
@@ -70,7 +68,6 @@ export async function main({
       factors: await added(strategy(), false),
       waited: await accumulated(strategy(), rank, true),
       together: await accumulated(strategy(), rank, false),
-      different: await different(strategy(), rank),
     };
   }
   return found;
@@ -144,19 +141,6 @@ async function accumulated(strategy: Strategy, rank: number, waits: boolean): Pr
     losses.push(await sum.item());
   }
   return losses;
-}
-
-async function different(strategy: Strategy, rank: number): Promise<z.infer<typeof failure>[]> {
-  const parallel = await parallelize(new Branches(), strategy);
-  const optimizer = new optim.SGD(parallel.module.parameters(), { lr: 0.1 });
-  const failures: z.infer<typeof failure>[] = [];
-  for (let step = 0; step < 2; step++) {
-    const y = parallel.forward(tensor([[1, 2]]), rank === 0 ? 'left' : 'right');
-    nn.functional.mseLoss(y, tensor([[0, 0]])).backward();
-    failures.push(await failureOf(optimizer.step()));
-    optimizer.zeroGrad();
-  }
-  return failures;
 }
 
 function constant(value: number): nn.Linear {
