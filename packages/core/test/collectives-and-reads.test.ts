@@ -109,3 +109,30 @@ describe('collectives of a device with memory of its own', () => {
     ]);
   });
 });
+
+test('a session does not issue the collectives of a later one, which computes', async () => {
+  const calls: string[] = [];
+  const groupOf = (name: string): ProcessGroup => {
+    const [own, other] = createLoopbackTransports(2).map((transport) =>
+      createGroup(transport, { verify: false }),
+    );
+    if (own === undefined || other === undefined) throw new RangeError('two groups');
+    own.allReduce = async () => void calls.push(name);
+    return own;
+  };
+  setRank({ device: interpreter(), mesh: new LineMesh('dp', groupOf('first')) });
+  allReduce(tensor([1, 2]), 'dp');
+  const device = new SlowDevice();
+  setRank({ device: device.backend, mesh: new LineMesh('dp', groupOf('second')) });
+  const reduced = allReduce(tensor([1, 2]).mul(2), 'dp').data();
+  allReduce(tensor([3, 4]).mul(2), 'dp');
+  await expect.poll(() => device.events).toContain('read');
+  // Longer than a program may build nothing before its collectives are issued, twice.
+  await new Promise((resolve) => setTimeout(resolve, 400));
+  expect(calls).toEqual([]);
+  device.endRead(0);
+  await reduced;
+  await expect.poll(() => device.events.filter((event) => event === 'read')).toHaveLength(2);
+  device.endRead(1);
+  await expect.poll(() => calls).toEqual(['second', 'second']);
+});

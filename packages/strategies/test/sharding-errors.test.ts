@@ -1,5 +1,5 @@
 import { cpu } from '@shardwise/backend-cpu';
-import { createThreadsWorld, joinThreadsWorld } from '@shardwise/collectives';
+import { createMesh, createThreadsWorld, joinThreadsWorld } from '@shardwise/collectives';
 import {
   ConfigError,
   hostPages,
@@ -17,12 +17,14 @@ import {
   OffloadedOptimizer,
   ZeroRedundancyOptimizer,
   collectivesOf,
+  compose,
   colwiseParallel,
   constructSharded,
   dataParallel,
   ddp,
   fsdp,
   parallelize,
+  pipeline,
   powerSgdHook,
   tensorParallel,
   zero,
@@ -147,6 +149,7 @@ describe('options', () => {
   const values: readonly (readonly [string, object, RegExp])[] = [
     ['ddp', { bucketBytes: 0 }, /bucketBytes: 0: a value that is not a number above 0/],
     ['ddp', { findUnusedParameters: 'yes' }, /findUnusedParameters: 'yes': .* not true or false/],
+    ['fsdp', { findUnusedParameters: 1 }, /findUnusedParameters: 1: .* not true or false/],
     ['ddp', { commHook: {} }, /commHook: an object: .* not a function/],
     ['fsdp', { prefetch: -1 }, /prefetch: -1: .* not a whole number from 0/],
     ['fsdp', { axis: '' }, /not the name of a mesh axis/],
@@ -231,6 +234,27 @@ describe('a number of ranks to reshard to', () => {
       expect(() => planned(ranks)).toThrow(/4 ranks/);
     },
   );
+});
+
+it('refuses to find unused parameters in the stages of a pipeline', async () => {
+  const group = joinThreadsWorld(createThreadsWorld({ size: 1 }), 0);
+  const axes = ['dp', 'pp'].map((name) => ({ name, size: 1 }));
+  const device = await cpu();
+  setRank({ device, mesh: await createMesh(group, axes) });
+  const model = new nn.Sequential(new nn.Linear(2, 2), new nn.Linear(2, 2));
+  const strategy = compose(
+    pipeline({
+      schedule: 'interleaved1f1b',
+      cut: ['1'],
+      microbatches: 2,
+      loss: (y: Tensor) => y.mean(),
+    }),
+    zero({ stage: 1, findUnusedParameters: true }),
+  );
+  await expect(async () => parallelize(model, strategy)).rejects.toThrow(
+    /findUnusedParameters.* a pipeline makes several passes of each/,
+  );
+  setRank({ device, mesh: new LineMesh('dp', group) });
 });
 
 it('names the axes that there are for an unknown one', async () => {

@@ -199,7 +199,8 @@ export class DeviceSession implements Session {
   /** Issues all collectives if the program has built nothing for a while, and waits for nothing here. */
   #issueIfIdle(): void {
     this.#issueTimer = null;
-    if (rankState.unissued.size === 0) return;
+    // After setRank, another session has the collectives, and a timer of its own.
+    if (rankState.session !== this || rankState.unissued.size === 0) return;
     if (this.isComputing || this.#newestNode !== rankState.nextNodeId) this.issueSoon();
     else this.computeAhead();
   }

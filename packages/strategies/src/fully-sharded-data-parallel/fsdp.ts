@@ -37,6 +37,13 @@ export interface FullyShardedDataParallelOptions {
    * before the first one of an evaluation, as with ddp. Default: true.
    */
   readonly broadcastBuffers?: boolean;
+  /**
+   * Whether the losses of ranks may use different parameters. Each backward pass then reduces the gradients of all
+   * trained parameters, as zeros where a rank's loss uses none. Momentum and weight decay also change parameters that
+   * no rank uses. Each rank also gathers the units that it does not run. Default: false. Then ranks must use the
+   * same parameters, and those without a gradient stay as they are.
+   */
+  readonly findUnusedParameters?: boolean;
   /** The dtypes in which values are stored, sent and reduced. Default: everything is f32. */
   readonly mixedPrecision?: MixedPrecision;
 }
@@ -49,6 +56,7 @@ const optionRules: OptionRules<FullyShardedDataParallelOptions> = {
   prefetch: option.count,
   pages: option.object(),
   mixedPrecision: option.object(),
+  findUnusedParameters: option.flag,
   broadcastBuffers: option.flag,
 };
 
@@ -62,6 +70,7 @@ export function fsdp(options: FullyShardedDataParallelOptions = {}): Strategy {
   checkMixedPrecision(options.mixedPrecision);
   const { unitOf = outermostListMember, reshardAfterForward, replicas, pages } = options;
   const { axis = 'dp', prefetch = 1, mixedPrecision, broadcastBuffers = true } = options;
+  const { findUnusedParameters = false } = options;
   if (axis === replicas) throw sameAxes(axis);
   return {
     name: 'fsdp',
@@ -74,11 +83,11 @@ export function fsdp(options: FullyShardedDataParallelOptions = {}): Strategy {
         rule: 'rows',
         unitOf,
         reshardAfterForward: (unit) => reshardAfterForward ?? unit !== '',
-        gradientGroupOf: unitOf,
         prefetch,
         pages,
         mixedPrecision,
         broadcastBuffers,
+        findUnusedParameters,
       }),
   };
 }

@@ -13,14 +13,17 @@ import { sumOf } from './sum-of.ts';
 
 /** The reducer of a group, as the group sees it. */
 export interface GroupReducer {
+  /** Whether each pass reduces the gradients of all trained parameters, whatever it reaches. */
+  readonly findsUnused: boolean;
   /** Whether gradients are reduced. False inside noSync. */
   readonly enabled: boolean;
   /** The number of the backward pass since the last update that is reduced, from 1. */
   readonly pass: number;
   /** Called when a backward pass begins to reach one of the groups. */
   expect(): void;
-  nameOf(part: ShardedPart): string;
   noteReduced(parts: readonly ShardedPart[]): void;
+  /** Called when the backward pass has reached the last parameter of a group. It may send the group. */
+  complete(group: GradientGroup): void;
 }
 
 /**
@@ -45,6 +48,15 @@ export class GradientGroup {
     return this;
   }
 
+  get parts(): readonly ShardedPart[] {
+    return this.#members;
+  }
+
+  /** Whether the present backward pass has no parameter of the group to reach any more. */
+  get isComplete(): boolean {
+    return this.#awaited === 0;
+  }
+
   /** Makes `whole`, which was made of the parts, the leaf at which the backward pass ends. */
   watch(part: ShardedPart, whole: Node): void {
     if (!isGradEnabled() || !part.requiresGrad) return;
@@ -59,11 +71,15 @@ export class GradientGroup {
     };
   }
 
-  /** Ends a pass. The rest is reduced now, unless the pass has failed. */
+  /** Ends a pass. If it has failed, its gradients are dropped. */
   end(completed: boolean): void {
     this.#awaited = 0;
     if (!completed) this.#arrived.clear();
-    this.#takeArrived();
+  }
+
+  /** Reduces the rest at the end of a pass: what has arrived, and what has waited. */
+  sendRest(completed: boolean): void {
+    this.send();
     const waiting = completed && this.#reducer.enabled ? this.#members : [];
     this.#reduce(waiting.flatMap((part) => (part.waits ? [[part, null] as const] : [])));
   }
@@ -75,14 +91,29 @@ export class GradientGroup {
     if (part.requiresGrad) {
       this.#arrived.set(part, earlier === undefined ? gradient : sumOf(earlier, gradient));
     }
-    if (this.#awaited === 0) this.#takeArrived();
+    if (this.#awaited === 0) this.#reducer.complete(this);
   }
 
-  #takeArrived(): void {
+  /** Reduces the gradients that have arrived. */
+  send(): void {
     const arrived = [...this.#arrived];
     this.#arrived.clear();
     if (this.#reducer.enabled) this.#reduce(arrived);
     else for (const [part, gradient] of arrived) part.keepLocal(gradient);
+  }
+
+  /** Reduces the gradients of all trained parameters. They are zeros where the pass has not reached a parameter. */
+  sendAll(): void {
+    if (!this.#reducer.enabled) {
+      this.send();
+      return;
+    }
+    const arrived = new Map(this.#arrived);
+    this.#arrived.clear();
+    const sent = this.#members.filter(
+      (part) => part.requiresGrad || part.waits || arrived.has(part),
+    );
+    this.#reduce(sent.map((part) => [part, arrived.get(part) ?? null]));
   }
 
   /** Reduces the gradients of a pass, if any, together with those that have waited. */
@@ -94,21 +125,24 @@ export class GradientGroup {
         return { part, padded: part.toParts(new Tensor(part.takeLocal(gradient))) };
       });
       for (const { part, padded } of ready) {
-        // The next pass may replace the average of a gradient that is kept whole before anything has asked for it.
-        const order = part.keepsWholeGradient ? 'reductionIfUsed' : 'program';
-        const { node } = withCollectiveOrder(order, () => this.#average(padded, part));
+        // The next pass may replace the average of a gradient that is kept whole before anything has asked for it. Ranks
+        // that use different parts of a model may ask at different times.
+        const isIfUsed = part.keepsWholeGradient && !this.#reducer.findsUnused;
+        const order = isIfUsed ? 'reductionIfUsed' : 'program';
+        const { node } = withCollectiveOrder(order, () =>
+          withCollectiveName(`the mean of the gradient of ${part.label}`, () =>
+            this.#average(padded, part),
+          ),
+        );
         part.takeReduced(node);
       }
     });
   }
 
-  /** By its name, ranks that reduce gradients of different parameters of one size are told apart. */
-  #average(padded: Tensor, part: ShardedPart): Tensor {
+  #average(padded: Tensor, { axis }: ShardedPart): Tensor {
     const { pass } = this.#reducer;
-    return withCollectiveName(`the gradient of ${this.#reducer.nameOf(part)}`, () => {
-      const average = reduceScatter(padded, part.axis, 0, 'avg', pass);
-      if (this.#replicas === undefined) return average;
-      return allReduce(average, this.#replicas, { reduce: 'avg', pass });
-    });
+    const average = reduceScatter(padded, axis, 0, 'avg', pass);
+    if (this.#replicas === undefined) return average;
+    return allReduce(average, this.#replicas, { reduce: 'avg', pass });
   }
 }

@@ -1,12 +1,14 @@
 import { queueAfterBackward, TensorStateError, type Update } from '@shardwise/core/extend';
 import { PassCount } from '../pass-count.ts';
 import type { BatchAxes } from '../plan/batch-axes.ts';
+import { BackwardOrder } from './backward-order.ts';
 import { GradientGroup } from './gradient-group.ts';
 import type { ShardedPart } from './sharded-part.ts';
 
 /**
  * Averages the gradients of a model whose parameters are shared out, in groups. At the end of a backward pass it
- * reduces all gradients that are left and all that have waited. All ranks reduce the same ones.
+ * reduces all gradients that are left and all that have waited. All ranks reduce the same ones: those that the pass has
+ * reached, or with `findUnusedParameters` those of all trained parameters.
  */
 export class GradientReducer {
   /** Set to false to let gradients wait on this rank (noSync). */
@@ -19,8 +21,11 @@ export class GradientReducer {
   latest: ReadonlySet<string> | null = null;
   #isUnderWay = false;
   readonly #passes = new PassCount();
+  /** The order of all messages of a backward pass. Null if ranks only send what their passes have reached. */
+  readonly order: BackwardOrder | null;
 
-  constructor({ replicas }: BatchAxes) {
+  constructor({ replicas }: BatchAxes, findUnusedParameters: boolean) {
+    this.order = findUnusedParameters ? new BackwardOrder(() => this.#groups.values()) : null;
     this.#replicas = replicas;
   }
 
@@ -33,6 +38,10 @@ export class GradientReducer {
     return group;
   }
 
+  get findsUnused(): boolean {
+    return this.order !== null;
+  }
+
   /** The number of the backward pass since the last update that is reduced, from 1. */
   get pass(): number {
     return this.#passes.current;
@@ -43,22 +52,25 @@ export class GradientReducer {
     if (this.#isUnderWay) return;
     this.#isUnderWay = true;
     if (this.enabled) this.#passes.next();
+    this.order?.begin();
     queueAfterBackward((completed) => this.#end(completed));
-  }
-
-  /** The name of a parameter whose part is a member of a group. */
-  nameOf(part: ShardedPart): string {
-    return this.#names.get(part) ?? '';
   }
 
   /** Call this when a group has reduced the gradients of some parts. */
   noteReduced(parts: readonly ShardedPart[]): void {
-    for (const part of parts) this.#reduced.push(this.nameOf(part));
+    for (const part of parts) this.#reduced.push(part.name);
+  }
+
+  complete(group: GradientGroup): void {
+    if (this.order === null) group.send();
+    else this.order.advance();
   }
 
   #end(completed: boolean): void {
     this.#isUnderWay = false;
     for (const group of this.#groups.values()) group.end(completed);
+    if (this.order !== null) this.order.end(completed);
+    else for (const group of this.#groups.values()) group.sendRest(completed);
     if (completed && this.enabled) this.latest = new Set(this.#reduced);
     this.#reduced = [];
   }

@@ -1,6 +1,8 @@
 import { LayoutError, type LowPrecision, type Module } from '@shardwise/core/extend';
 import type { AfterForward } from './after-forward.ts';
+import type { BackwardOrder } from './backward-order.ts';
 import { castFloats } from '../mixed-precision/cast-floats.ts';
+import { ForwardOrder } from './forward-order.ts';
 import { forwardOf, interceptForward } from './intercept-forward.ts';
 import type { ShardedParameter } from './sharded-parameter.ts';
 import { ShardedUnit } from './sharded-unit.ts';
@@ -14,6 +16,11 @@ export interface InstallOptions {
   /** How many units ahead of their use parameters are gathered. */
   readonly prefetch: number;
   readonly lowPrecision: LowPrecision | undefined;
+  /**
+   * The order of the messages of a backward pass, if ranks may run different units. Each pass then gathers all units, in
+   * the order in which the model declares them. Null: each rank gathers the units that it runs.
+   */
+  readonly backwardOrder: BackwardOrder | null;
 }
 
 export interface InstalledUnits {
@@ -36,7 +43,7 @@ export function checkUnits(model: Module, names: Iterable<string>): void {
 export function installUnits(
   model: Module,
   plans: ReadonlyMap<string, UnitPlan>,
-  { prefetch, lowPrecision }: InstallOptions,
+  { prefetch, lowPrecision, backwardOrder }: InstallOptions,
 ): InstalledUnits {
   const { castForwardInputs = false, parameterDtype, outputDtype } = lowPrecision ?? {};
   const inputDtype = castForwardInputs ? parameterDtype : undefined;
@@ -49,6 +56,9 @@ export function installUnits(
   let isPass = false;
   const begin = (): void => {
     for (const unit of units.values()) unit.begin();
+  };
+  const releaseAll = (): void => {
+    for (const unit of units.values()) if (!unit.keeps) unit.release();
   };
   const neighbours = (unit: ShardedUnit, step: 1 | -1): ShardedUnit[] => {
     const at = order.indexOf(unit);
@@ -64,6 +74,7 @@ export function installUnits(
       parameters,
       afterForward,
       onBackward: () => {
+        if (backwardOrder?.reach(unit) === true) return;
         unit.collectAgain();
         for (const earlier of neighbours(unit, -1)) earlier.collectAgain();
       },
@@ -71,31 +82,39 @@ export function installUnits(
     units.set(name, unit);
     if (name !== '') order.push(unit);
   }
+  const root = units.get('');
+  const forwardOrder = backwardOrder === null ? null : new ForwardOrder(root, order, prefetch);
+  const inBackward = [...(root === undefined ? [] : [root]), ...order.toReversed()];
+  backwardOrder?.gatherAgain({ units: inBackward.filter(({ keeps }) => !keeps), prefetch });
   for (const unit of order) {
     interceptForward(moduleOf(modules, unit.name), (forward, inputs) => {
       if (isRunning) running.push(unit);
       else unit.begin();
+      const isForAll = isRunning && forwardOrder !== null;
+      if (isForAll) forwardOrder.reach(unit);
       return unit.whole(() => {
-        for (const next of neighbours(unit, 1)) next.collect();
+        if (!isForAll) for (const next of neighbours(unit, 1)) next.collect();
         return forward(castFloats(inputs, inputDtype));
-      });
+      }, !isForAll);
     });
   }
-  const root = units.get('');
   interceptForward(model, (forward, inputs) => {
     // The microbatches of a pipeline are one pass. Units that keep their whole parameters gather once for all of them.
     if (!isPass) begin();
     for (const unit of units.values()) if (!unit.keeps || !isPass) unit.release();
     running = [];
-    for (const first of order.slice(0, Math.max(0, prefetch))) first.collect();
+    if (forwardOrder !== null) forwardOrder.begin();
+    else for (const first of order.slice(0, Math.max(0, prefetch))) first.collect();
     const run = (): unknown => forward(castFloats(inputs, inputDtype));
     isRunning = true;
     try {
       const result = root === undefined ? run() : root.whole(run);
       if (running.length > 0) order = [...new Set(running)];
+      forwardOrder?.end();
       return castFloats(result, outputDtype);
     } finally {
       isRunning = false;
+      if (forwardOrder !== null) releaseAll();
     }
   });
   return {

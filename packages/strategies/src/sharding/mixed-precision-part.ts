@@ -1,11 +1,4 @@
-import {
-  allGather,
-  type HostData,
-  type LowPrecision,
-  type Node,
-  noGrad,
-  type Shape,
-} from '@shardwise/core/extend';
+import { type HostData, type LowPrecision, type Node, type Shape } from '@shardwise/core/extend';
 import { LowPrecisionValues } from '../mixed-precision/low-precision-values.ts';
 import { ShardedPart, type ShardedPartOptions } from './sharded-part.ts';
 
@@ -31,14 +24,14 @@ export class MixedPrecisionPart extends ShardedPart {
   constructor(data: HostData, shape: Shape, options: MixedPrecisionPartOptions) {
     super(data, shape, options);
     this.#options = options;
-    const { stores, lowPrecision: policy, axis } = options;
+    const { stores, lowPrecision: policy } = options;
     this.#low =
       stores === 'part'
         ? new LowPrecisionValues({ policy, shape })
         : new LowPrecisionValues({
             policy,
             shape: this.paddedShape,
-            complete: (part) => allGather(part, axis, 0),
+            complete: (part) => this.gatherParts(part),
           });
     this.keep(this.#low);
   }
@@ -46,11 +39,11 @@ export class MixedPrecisionPart extends ShardedPart {
   override collect(): Node {
     const { kept } = this.#low;
     if (this.#options.stores === 'whole') return kept.node;
-    return noGrad(() => allGather(kept, this.axis, 0)).node;
+    return this.gatherParts(kept).node;
   }
 
   override collectExact(): Node {
-    return noGrad(() => allGather(this, this.axis, 0)).node;
+    return this.gatherParts(this).node;
   }
 
   /** Makes the whole parameter from the low-precision values of its parts. Shape: padded -> whole. */

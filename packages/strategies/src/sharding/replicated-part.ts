@@ -1,11 +1,4 @@
-import {
-  allGather,
-  type Node,
-  noGrad,
-  Tensor,
-  withCollectiveName,
-  withoutValues,
-} from '@shardwise/core/extend';
+import { type Node, noGrad, Tensor, withoutValues } from '@shardwise/core/extend';
 import { asVarying, type Place } from '../layout/equal-parts.ts';
 import { ShardedPart } from './sharded-part.ts';
 
@@ -44,9 +37,7 @@ abstract class ReplicatedPart extends ShardedPart {
 
   /** Gathers the new parts of all ranks and stores the whole. Shape: value has that of this rank's part. */
   override store(value: Node): this {
-    const gather = (): Tensor => allGather(new Tensor(value), this.axis, 0);
-    const name = `the gather of the updated '${this.name}'`;
-    return super.store(noGrad(() => withCollectiveName(name, gather)).node);
+    return super.store(this.gatherParts(new Tensor(value)).node);
   }
 }
 

@@ -1,11 +1,4 @@
-import {
-  allGather,
-  type Node,
-  noGrad,
-  type Parameter,
-  Tensor,
-  withCollectiveName,
-} from '@shardwise/core/extend';
+import { type Node, noGrad, type Parameter, Tensor } from '@shardwise/core/extend';
 import { asVarying, partOf } from '../layout/equal-parts.ts';
 import { StandInParameter } from '../stand-in-parameter.ts';
 import type { GradientGroup } from './gradient-group.ts';
@@ -41,9 +34,7 @@ export class ShardedParameter extends StandInParameter {
   }
 
   override wholeOf(part: Tensor): Tensor {
-    const own = this.#gathered(() =>
-      noGrad(() => this.#part.fromParts(allGather(part, this.#part.axis, 0))),
-    );
+    const own = noGrad(() => this.#part.fromParts(this.#part.gatherParts(part)));
     return this.layerParameter?.wholeOf(own) ?? own;
   }
 
@@ -54,15 +45,11 @@ export class ShardedParameter extends StandInParameter {
   }
 
   override lent(): Node {
-    this.latestLent = this.#gathered(() => this.#part.collect());
+    this.latestLent = this.#part.collect();
     return this.leafOf(this.latestLent);
   }
 
   protected override elsewhere(): Node {
-    return this.leafOf(this.#gathered(() => this.#part.collectExact()));
-  }
-
-  #gathered<T>(gather: () => T): T {
-    return withCollectiveName(`the gather of '${this.#part.name}' outside of its unit`, gather);
+    return this.leafOf(this.#part.collectExact());
   }
 }

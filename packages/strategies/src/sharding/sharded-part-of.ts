@@ -22,6 +22,8 @@ export interface ShardedPartRequest {
   readonly axis: string;
   readonly planned: ParameterPlan;
   readonly lowPrecision: LowPrecision | undefined;
+  /** Whether ranks may use different parameters. */
+  readonly findUnusedParameters: boolean;
   /** The axes along which ranks get the values of the first rank. */
   readonly axes: readonly string[];
 }
@@ -32,7 +34,7 @@ export interface ShardedPartRequest {
  */
 export async function shardedPart(
   parameter: Parameter,
-  { axis, axes, planned, lowPrecision }: ShardedPartRequest,
+  { axis, axes, planned, lowPrecision, findUnusedParameters }: ShardedPartRequest,
 ): Promise<ShardedPart> {
   const { part: of, initialPart: initial, requiresGrad } = parameter;
   const { shape, dtype } = of;
@@ -42,7 +44,7 @@ export async function shardedPart(
   const keepsParameter = shardingOf(planned, 'parameter', axis) === null;
   const keepsGradient = shardingOf(planned, 'gradient', axis) === null;
   const own = layoutOver(axis, sharding, shape.length);
-  const common = { axis, sharding, requiresGrad, of };
+  const common = { name: planned.name, findUnusedParameters, axis, sharding, requiresGrad, of };
   if (initial !== null) return scattered(initial.bytes);
   noGrad(() => of.assign(ofRankZero(of, axes)));
   const data = await of.data();

@@ -1,4 +1,5 @@
 import {
+  allGather,
   currentSession,
   dropReduction,
   type DType,
@@ -16,6 +17,8 @@ import {
   Tensor,
   TensorStateError,
   type Update,
+  withCollectiveName,
+  zeros,
 } from '@shardwise/core/extend';
 import { StoredPart } from '../stored-part.ts';
 import { layoutOver, type Sharding } from '../layout/axis-layout.ts';
@@ -23,7 +26,13 @@ import { fromParts, type Place, toParts } from '../layout/equal-parts.ts';
 import { paddedShape, partShape } from '../layout/part-shapes.ts';
 import { sumOf } from './sum-of.ts';
 
+const advised = 'findUnusedParameters: true lets the losses of ranks use different parameters';
+
 export interface ShardedPartOptions {
+  /** The name of the parameter in the model. */
+  readonly name: string;
+  /** Whether ranks may use different parameters. Otherwise the errors of ranks that do say how they may. */
+  readonly findUnusedParameters: boolean;
   /** The mesh axis whose ranks have one part each. */
   readonly axis: string;
   readonly sharding: Sharding;
@@ -37,8 +46,9 @@ export interface ShardedPartOptions {
  * and gradient of its part only, or of the whole.
  */
 export abstract class ShardedPart extends StoredPart {
-  /** The name of the parameter, for the collectives of its part. */
-  name = '';
+  readonly name: string;
+  /** What the errors of its collectives call the parameter. */
+  readonly label: string;
   readonly axis: string;
   readonly sharding: Sharding;
   /** The number of this part, and the number of parts. */
@@ -59,13 +69,15 @@ export abstract class ShardedPart extends StoredPart {
   constructor(
     data: HostData,
     shape: Shape,
-    { axis, sharding, requiresGrad, of }: ShardedPartOptions,
+    { name, findUnusedParameters, axis, sharding, requiresGrad, of }: ShardedPartOptions,
   ) {
     super(data, shape, {
       requiresGrad,
       wholeShape: of.wholeShape,
       layout: joinLayouts(of.layout, layoutOver(axis, sharding, of.ndim)),
     });
+    this.name = name;
+    this.label = findUnusedParameters ? `'${name}'` : `'${name}' (${advised})`;
     this.axis = axis;
     this.sharding = sharding;
     this.place = ownPlace(axis);
@@ -98,6 +110,13 @@ export abstract class ShardedPart extends StoredPart {
   /** Gathers the parts of all ranks with the values that an optimizer sees. Shape: -> padded. */
   collectExact(): Node {
     return this.collect();
+  }
+
+  /** Gathers values of the parts of all ranks, under the name of the parameter. Shape: part -> padded. */
+  gatherParts(part: Tensor, axis: string = this.axis): Tensor {
+    return withCollectiveName(`the gather of ${this.label}`, () =>
+      noGrad(() => allGather(part, axis, 0)),
+    );
   }
 
   /** The shape of all parts, concatenated along the dim of `sharding`. */
@@ -147,8 +166,8 @@ export abstract class ShardedPart extends StoredPart {
   }
 
   /**
-   * Takes the gradient to average over the ranks: that of a pass, if any, plus those that have waited. Shape: whole ->
-   * whole.
+   * Takes the gradient to average over the ranks: that of a pass, if any, plus those that have waited. Zeros if there
+   * is neither. Shape: whole -> whole.
    */
   takeLocal(gradient: Node | null): Node {
     this.keepReplacement();
@@ -156,8 +175,7 @@ export abstract class ShardedPart extends StoredPart {
     const own = gradient === null ? null : this.narrow(gradient);
     if (this.keepsWholeGradient && own !== null) this.#local.add(own);
     const all = this.keepsWholeGradient ? this.#local.node : sumOf(this.#local.take(), own);
-    if (all === null) throw new RangeError('a gradient to reduce');
-    return all;
+    return all ?? this.narrow(zeros(this.#whole, 'f32').node);
   }
 
   /** Adds this rank's part of an average. Shape: part. */

@@ -1,12 +1,12 @@
 import {
-  allGather,
   axisOf,
   currentSession,
   type Node,
+  isGradEnabled,
   noGrad,
+  noteUse,
   RecomputeRegion,
   Tensor,
-  withCollectiveName,
   withCollectiveOrder,
   withoutValues,
 } from '@shardwise/core/extend';
@@ -34,6 +34,10 @@ export class ShardedUnit {
   readonly #region: RecomputeRegion | null;
   readonly #collected = new Map<ShardedParameter, Collected>();
   #lastCollected: readonly Node[] = [];
+  /** The nodes that the latest forward pass with gradients has gathered together with all ranks. */
+  #collectedForAll: readonly Node[] = [];
+  /** Whether the forward pass has read them. */
+  #readsForAll = false;
   /**
    * The nodes that the latest forward pass has gathered for each parameter. There are several if the pass came here
    * several times.
@@ -69,13 +73,39 @@ export class ShardedUnit {
         const known = this.#collected.get(parameter);
         if (known !== undefined && isCurrent(parameter.part, known)) return known.padded;
         const { part } = parameter;
-        const gather = (): Node => part.collect();
-        const padded = withCollectiveName(`the gather of '${part.name}'`, gather);
-        const collected = { version: versionOf(part), padded };
+        const collected = { version: versionOf(part), padded: part.collect() };
         this.#collected.set(parameter, collected);
         return collected.padded;
       }),
     );
+  }
+
+  /**
+   * Gathers the parts at the present place of the program, whether or not this rank reads them, because other ranks may.
+   */
+  collectForAll(): void {
+    const collected = this.collect();
+    if (isGradEnabled()) {
+      this.#collectedForAll = collected;
+      this.#readsForAll = false;
+    }
+    for (const [index, padded] of collected.entries()) {
+      if (padded.isUnused) noteUse(padded);
+      this.#uses[index]?.add(padded);
+      this.#share(padded, index);
+    }
+  }
+
+  /** Gathers the parts again in a backward pass, whether or not this rank reads them. */
+  collectAgainForAll(): void {
+    const again = (): void => this.#region?.prefetch(this.#collectedForAll);
+    // No run keeps a value that is made inside the region. One that is made outside may be read in a later run.
+    if (this.#readsForAll) again();
+    else this.#inRegion(again);
+    for (const padded of this.#collectedForAll) {
+      const remade = this.#again.get(padded);
+      if (remade?.isUnused === true) noteUse(remade);
+    }
   }
 
   /** Gathers the parts again in a backward pass. */
@@ -122,16 +152,20 @@ export class ShardedUnit {
 
   /** Whether there has been a forward pass. */
   get hasRun(): boolean {
-    return this.#lastCollected.length > 0;
+    return this.#lastCollected.length > 0 || this.#collectedForAll.length > 0;
   }
 
-  /** Runs `body` with the whole parameters in place of the parts. */
-  whole<T>(body: () => T): T {
+  /**
+   * Runs `body` with the whole parameters in place of the parts. `releases`: another run in this pass gathers them
+   * again, unless the unit keeps them.
+   */
+  whole<T>(body: () => T, releases = true): T {
     const collected = this.collect();
     this.#lastCollected = collected;
+    if (collected[0] === this.#collectedForAll[0]) this.#readsForAll = true;
     for (const [index, padded] of collected.entries()) {
       this.#uses[index]?.add(padded);
-      this.#share(padded);
+      this.#share(padded, index);
     }
     this.#inRegion(() => {
       for (const [index, parameter] of this.parameters.entries()) {
@@ -145,15 +179,17 @@ export class ShardedUnit {
       return body();
     } finally {
       for (const parameter of this.parameters) parameter.show(null);
-      if (this.#region !== null) this.release();
+      if (releases && this.#region !== null) this.release();
     }
   }
 
   /**
    * Keeps this rank's part of a gathered parameter. The neighbouring ranks gather the parameter from such parts again.
    */
-  #share(padded: Node): void {
-    if (this.#region === null || this.#afterForward.kind !== 'share') return;
+  #share(padded: Node, index: number): void {
+    const shared = this.parameters[index]?.part;
+    if (this.#region === null || this.#afterForward.kind !== 'share' || shared === undefined)
+      return;
     const { axis } = this.#afterForward;
     const { size, rank } = axisOf(currentSession().mesh, axis);
     const rows = (padded.shape[0] ?? 0) / size;
@@ -162,7 +198,7 @@ export class ShardedUnit {
         noGrad(() => new Tensor(padded).slice(0, rank * rows, (rank + 1) * rows)),
       ),
     );
-    this.#region.remake(padded, () => noGrad(() => allGather(part, axis, 0)).node);
+    this.#region.remake(padded, () => shared.gatherParts(part, axis).node);
   }
 
   #inRegion<T>(body: () => T): T {

@@ -30,13 +30,15 @@ export interface ShardingOptions {
   readonly unitOf: UnitOf;
   /** Whether whole parameters are freed after forward. A number: the number of ranks that each keep a part. */
   readonly reshardAfterForward: (unit: string) => boolean | number;
-  /** Returns the name of the group of parameters with which a parameter is reduced. */
-  readonly gradientGroupOf: (parameterName: string) => string;
+  /** Returns the name of the group of parameters with which a parameter is reduced. Default: its unit. */
+  readonly gradientGroupOf?: (parameterName: string) => string;
   /** How many units ahead of their use parameters are gathered. */
   readonly prefetch: number;
   /** Where parts of parameters are kept between their uses, if not on the device. */
   readonly pages?: PageStore | undefined;
   readonly mixedPrecision?: MixedPrecision | undefined;
+  /** Whether gradients of all trained parameters are reduced in each pass, as zeros where it reaches none. */
+  readonly findUnusedParameters: boolean;
   /** Whether ranks train and evaluate with rank 0's buffers, as ddp does. */
   readonly broadcastBuffers: boolean;
 }
@@ -53,12 +55,16 @@ export function shardingPlan(
   const over: BatchAxes = replicas === undefined ? { axis } : { axis, replicas };
   const batchAxes = batchAxesOf(over);
   const names = parameters.map(({ name }) => name);
-  const byUnit = Map.groupBy(parameters, ({ name, names: all }) =>
-    commonUnit(all ?? [name], unitOf),
-  );
+  const ownUnit = ({ name, names: all }: ParameterSpec): string =>
+    commonUnit(all ?? [name], unitOf);
+  const byUnit = Map.groupBy(parameters, ownUnit);
   // The whole model comes first, then the units in the order in which the model declares them.
   const units = [...byUnit].sort(([a], [b]) => Number(b === '') - Number(a === ''));
-  const groups = Map.groupBy(parameters.toReversed(), ({ name }) => options.gradientGroupOf(name));
+  const groups = Map.groupBy(
+    parameters.toReversed(),
+    (each) => options.gradientGroupOf?.(each.name) ?? ownUnit(each),
+  );
+  const unused = options.findUnusedParameters ? ({ unused: 'any' } as const) : {};
   for (const [unit] of units) afterForwardOf(options.reshardAfterForward(unit), axis, size);
   return {
     strategy,
@@ -74,7 +80,8 @@ export function shardingPlan(
         return new Step(gather, { axis, unit, parameters: own, reshardAfterForward, prefetch });
       }),
       ...[...groups.values()].map(
-        (list) => new Step(reduce, { ...over, parameters: list.map(({ name }) => name) }),
+        (list) =>
+          new Step(reduce, { ...over, parameters: list.map(({ name }) => name), ...unused }),
       ),
       ...(options.broadcastBuffers ? [new Step(shareBuffers, { axes: batchAxes })] : []),
     ],

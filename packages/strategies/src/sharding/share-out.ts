@@ -11,6 +11,8 @@ export interface SharingOut {
   readonly over: BatchAxes;
   /** The names of the parameters whose gradients are reduced together, for each group. */
   readonly groups: readonly (readonly string[])[];
+  /** Whether gradients of all trained parameters are reduced in each pass, as zeros where it reaches none. */
+  readonly findUnusedParameters: boolean;
   readonly context: PlanContext;
 }
 
@@ -20,17 +22,22 @@ export interface SharingOut {
  */
 export async function shareOut(
   named: PlanContext['parameters'],
-  { over, groups, context }: SharingOut,
+  { over, groups, findUnusedParameters, context }: SharingOut,
 ): Promise<GradientReducer> {
   const { axis } = over;
   const { lowPrecision } = context.plan;
   const axes = batchAxesOf(over);
-  const reducer = new GradientReducer(over);
+  const reducer = new GradientReducer(over, findUnusedParameters);
   const replacements = new Map<Parameter, ShardedParameter>();
   for (const [name, parameter] of named) {
     const planned = context.plannedOf(name);
-    const part = await shardedPart(parameter, { axis, axes, planned, lowPrecision });
-    part.name = name;
+    const part = await shardedPart(parameter, {
+      axis,
+      axes,
+      planned,
+      lowPrecision,
+      findUnusedParameters,
+    });
     const group = groups.findIndex((names) => names.includes(name));
     const replacement = new ShardedParameter(part, parameter, reducer.add(name, part, group));
     markPart(replacement);

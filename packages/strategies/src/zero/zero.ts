@@ -34,6 +34,13 @@ export interface ZeroOptions {
    * before the first one of an evaluation, as with ddp. Default: true.
    */
   readonly broadcastBuffers?: boolean;
+  /**
+   * Whether the losses of ranks may use different parameters. Each backward pass then reduces the gradients of all
+   * trained parameters, as zeros where a rank's loss uses none. Momentum and weight decay also change parameters that
+   * no rank uses. In stage 3, each rank also gathers the units that it does not run. Default: false. Then ranks
+   * must use the same parameters, and those without a gradient stay as they are.
+   */
+  readonly findUnusedParameters?: boolean;
   /** The dtypes in which values are stored, sent and reduced. Default: everything is f32. */
   readonly mixedPrecision?: MixedPrecision;
 }
@@ -45,6 +52,7 @@ const optionRules: OptionRules<ZeroOptions> = {
   unitOf: option.callback(),
   prefetch: option.count,
   mixedPrecision: option.object(),
+  findUnusedParameters: option.flag,
   broadcastBuffers: option.flag,
 };
 
@@ -71,6 +79,7 @@ export function zero(options: ZeroOptions): Strategy {
     mixedPrecision,
   } = options;
   const { bucketBytes = gradientBucketBytes, broadcastBuffers = true } = options;
+  const { findUnusedParameters = false } = options;
   const strategy = `zero-${stage}`;
   return {
     name: strategy,
@@ -84,14 +93,13 @@ export function zero(options: ZeroOptions): Strategy {
         prefetch,
         mixedPrecision,
         broadcastBuffers,
+        findUnusedParameters,
       }),
   };
 }
 
-function unitOptions(
-  unitOf: UnitOf,
-): Pick<ShardingOptions, 'unitOf' | 'reshardAfterForward' | 'gradientGroupOf'> {
-  return { unitOf, reshardAfterForward: (unit) => unit !== '', gradientGroupOf: unitOf };
+function unitOptions(unitOf: UnitOf): Pick<ShardingOptions, 'unitOf' | 'reshardAfterForward'> {
+  return { unitOf, reshardAfterForward: (unit) => unit !== '' };
 }
 
 function bucketOptions(

@@ -143,20 +143,6 @@ async function accumulated(strategy: Strategy, rank: number, waits: boolean): Pr
   return losses;
 }
 
-/** Returns the error of a step after a pass in which ranks used different parameters. */
-export async function different({
-  rank,
-  ...context
-}: RankContext): Promise<z.infer<typeof failure>> {
-  await join({ rank, ...context });
-  const strategy = strategies[z.string().parse(context.data)];
-  const parallel = await parallelize(new Branches(), strategy?.() ?? fsdp());
-  const optimizer = new optim.SGD(parallel.module.parameters(), { lr: 0.1 });
-  const y = parallel.forward(tensor([[1, 2]]), rank === 0 ? 'left' : 'right');
-  nn.functional.mseLoss(y, tensor([[0, 0]])).backward();
-  return failureOf(optimizer.step());
-}
-
 function constant(value: number): nn.Linear {
   const layer = new nn.Linear(2, 2, { bias: false });
   layer.weight.assign(

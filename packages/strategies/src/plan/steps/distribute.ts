@@ -93,9 +93,16 @@ export const distribute: StepKind<Distribute> = {
     });
     await session.realize([]);
     if (sharded.length > 0) {
-      const groups = stepsOver(plan, reduce, axis).map((step) => step.data.parameters);
+      const reductions = stepsOver(plan, reduce, axis).map(({ data: each }) => each);
+      const groups = reductions.map(({ parameters }) => parameters);
+      const findUnusedParameters = reductions[0]?.unused === 'any';
       const { shareOut } = await import('../loaded-on-demand.ts');
-      const reducer = await shareOut(sharded, { over: data, groups, context });
+      const reducer = await shareOut(sharded, {
+        over: data,
+        groups,
+        findUnusedParameters,
+        context,
+      });
       context.gradientReducers.set(axis, reducer);
       hooks.push({ planned: (now) => withLatest(now, axis, reducer) });
     }

@@ -88,6 +88,7 @@ export const gather: StepKind<Gather> = {
     } = installUnits(context.model, units, {
       prefetch: data.prefetch,
       lowPrecision: context.plan.lowPrecision,
+      backwardOrder: context.gradientReducers.get(axis)?.order ?? null,
     });
     context.hooks.push({
       beforeForward: beginPass,

@@ -8,6 +8,7 @@ import { firstTwice, requireSameSettings } from '../agreeing-steps.ts';
 import { type BatchAxes, batchAxesOf } from '../batch-axes.ts';
 import type { PlanContext } from '../plan-context.ts';
 import { planError } from '../plan-error.ts';
+import { runStagesKey } from '../step-keys.ts';
 import {
   bytesOver,
   gradientDtypeOf,
@@ -78,6 +79,7 @@ export const reduce: StepKind<Reduce> = {
     const steps = stepsOf(context.plan, reduce);
     if (steps[0]?.data === data) requireOneReduction(steps, context.plan);
     requireHookFits(data, context);
+    requireUnusedFits(data, context);
   },
   apply(data, context) {
     const { axis, hook, unused = 'all', replicas, limitsBytes = null } = data;
@@ -148,6 +150,25 @@ function requireHookFits(data: Reduce, context: PlanContext): void {
       asked: `that reduces the gradient of '${sharded}' by a hook`,
       found: `each rank of '${axis}' updates a part of it, and gets the mean of that part without a hook`,
       todo: 'Leave out the hook, or have all ranks update the whole',
+    },
+    { parameter: sharded, axis },
+  );
+}
+
+/** Throws LayoutError if the passes of a pipeline would have to reduce parts of gradients that they do not have. */
+function requireUnusedFits({ axis, unused, parameters }: Reduce, context: PlanContext): void {
+  const { plan } = context;
+  if (unused !== 'any' || stepsOf(plan, runStagesKey).length === 0) return;
+  const sharded = parameters.find(
+    (name) => shardingOf(context.plannedOf(name), 'optimizer', axis) !== null,
+  );
+  if (sharded === undefined) return;
+  throw planError(
+    plan,
+    {
+      asked: `that reduces the gradient of '${sharded}' in each pass (findUnusedParameters)`,
+      found: `ranks have parts of it, and a pipeline makes several passes of each`,
+      todo: 'Leave findUnusedParameters out, and use all parameters of a stage on all of its ranks',
     },
     { parameter: sharded, axis },
   );
