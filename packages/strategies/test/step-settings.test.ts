@@ -48,7 +48,9 @@ describe('a setting that one rank has otherwise', () => {
 
   it('because it forgot to step its scheduler is the error of the step after that', async () => {
     for (const { steps, error } of await train('ddp', 'scheduler')) {
-      expect(error?.message).toContain('AdamW.step(): lr is 0.00025 on rank 0 and 0.0005 on rank 1.');
+      expect(error?.message).toContain(
+        'AdamW.step(): lr is 0.00025 on rank 0 and 0.0005 on rank 1.',
+      );
       expect(steps).toBe(2);
     }
   });
@@ -73,4 +75,19 @@ it.each(names)('equal settings are no error, whoever reads early: %s', async (st
       expect({ steps, error }).toEqual({ steps: 4, error: null });
     }
   }
+});
+
+it.each([
+  ['of no strategy', false],
+  ['declared to vary, as in local SGD', true],
+])('ranks that train models of their own may have settings of their own: %s', async (_, data) => {
+  const found = await spawnRanks(size, new URL('./ranks/step-settings.ts', import.meta.url), {
+    name: 'apart',
+    data,
+    world: createThreadsWorld({ size, arenaBytes: 1024 * 1024 }),
+  });
+  expect(found).toEqual([
+    [1, 3, 5],
+    [1, 3, 5],
+  ]);
 });
