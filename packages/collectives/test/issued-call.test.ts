@@ -1,13 +1,16 @@
-import { expect, it } from 'vitest';
+import type { StepSettings } from '@shardwise/core/spec';
+import { describe, expect, it } from 'vitest';
 import type { GroupCall } from '../src/call/calls.ts';
 import {
   decodeRecord,
   encodeRecord,
   findMismatch,
+  findSettingsMismatch,
   recordFields,
 } from '../src/call/record-codec.ts';
 import type { CallRecord } from '../src/call/record.ts';
 import { IssuedCall } from '../src/call/issued-call.ts';
+import { settingsError } from '../src/call/settings-error.ts';
 
 const limits = { timeoutMs: 1000, signal: undefined };
 const ignore = (): void => {};
@@ -122,4 +125,72 @@ it('any two calls that differ are a mismatch', () => {
       if (a !== b) expect(findMismatch([a, b])).toEqual([0, 1]);
     }
   }
+});
+
+describe('settings of optimizer steps', () => {
+  const encoded = (
+    stepsBefore: StepSettings | undefined,
+    steps: StepSettings | undefined,
+  ): Float64Array => {
+    const fields = new Float64Array(recordFields(2));
+    const identity = { hash: 7, stepsBefore, steps, describe: () => 'a gradient' };
+    encodeRecord({ ...none, operation: 'barrier', identity }, 2, fields);
+    return fields;
+  };
+  const made = (steps: number, hash: number): StepSettings => ({
+    steps,
+    hash,
+    describe: () => '',
+  });
+
+  it('are compared where two ranks have made equally many steps', () => {
+    const own = encoded(made(1, 5), made(2, 9));
+    expect(findMismatch([own, encoded(made(1, 5), made(2, 8))])).toBeUndefined();
+    expect(findSettingsMismatch([own, own])).toBeUndefined();
+    expect(findSettingsMismatch([own, encoded(made(1, 5), made(2, 8))])).toEqual({
+      pair: [0, 1],
+      ranks: [0, 1],
+      of: 'steps',
+    });
+    const late = encoded(made(1, 4), made(1, 4));
+    expect(findSettingsMismatch([own, late])?.of).toBe('stepsBefore');
+  });
+
+  it('are not compared where a rank has said nothing, or has made another number of steps', () => {
+    const own = encoded(made(1, 5), made(2, 9));
+    expect(findSettingsMismatch([own, encoded(undefined, undefined)])).toBeUndefined();
+    expect(findSettingsMismatch([own, encoded(made(1, 5), made(1, 5))])).toBeUndefined();
+    const third = encoded(made(1, 5), made(2, 8));
+    const early = encoded(undefined, made(1, 5));
+    expect(findSettingsMismatch([own, early, third])).toEqual({
+      pair: [0, 2],
+      ranks: [0, 2],
+      of: 'steps',
+    });
+  });
+
+  it.each([
+    [
+      'SGD.step(): lr 0.1',
+      'SGD.step(): lr 0.2',
+      'SGD.step(): lr is 0.1 on rank 0 and 0.2 on rank 1.',
+    ],
+    [
+      'SGD.step(): lr 0.1 / 0.1; nesterov true',
+      'SGD.step(): lr 0.1 / 0.2; nesterov true',
+      'SGD.step(): lr of parameter group 1 is 0.1 on rank 0 and 0.2 on rank 1.',
+    ],
+    [
+      'SGD.step(): lr 0.1',
+      'SGD.step(): lr 0.1 / 0.2',
+      'SGD.step(): lr is 0.1 on rank 0 and 0.1 / 0.2 on rank 1.',
+    ],
+    ['', '', 'steps of optimizers had different settings on ranks 0, 1.'],
+  ])('that differ are named with both values: %s and %s', (first, second, message) => {
+    const label = { operation: 'allReduce', sequence: 3, rank: 0 } as const;
+    const mismatch = { pair: [0, 1], ranks: [0, 1], of: 'steps' } as const;
+    const error = settingsError(label, mismatch, [first, second]);
+    expect(error.code).toBe('COLLECTIVE_MISMATCH');
+    expect(error.message).toContain(message);
+  });
 });

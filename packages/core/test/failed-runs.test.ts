@@ -230,6 +230,19 @@ describe('after a failure', () => {
     expect(await tensor([1]).add(1).item()).toBe(2);
   });
 
+  it('of a read in a run with an update that was not awaited, the error says which call failed, and why the rank must end', async () => {
+    const x = vector(1, 2);
+    x.assign(x.mul(2));
+    const read = allReduce(x, 'dp').erf();
+    // The first run is that of the update.
+    [runs, failing] = [0, 1];
+    const refused = read.data();
+    await expect(refused).rejects.toThrow(TensorStateError);
+    await expect(refused).rejects.toThrow(
+      /erf at .*failed-runs\.test\.ts:\d+:\d+ failed in a run that also made updates which were pending.*a fault.*await tensor\.realize\(\)/,
+    );
+  });
+
   it('of an update, the contents are those from before it, and a later one is made', async () => {
     const x = vector(1, 2);
     failsToCompile = ({ instructions }) => instructions.some(({ op }) => op === 'erf');

@@ -140,7 +140,7 @@ describe('a pipeline of two ranks', () => {
     ],
     [
       'ranks that cut at other modules',
-      /^COLLECTIVE_MISMATCH: .*rank 1 differs from rank 0 at line 0: rank 0 has cuts at blocks.1.*same cuts, schedule and costs/,
+      /^COLLECTIVE_MISMATCH: .*rank 1 differs from rank 0: rank 0 has the step runStages .*cut \[blocks.1\].*same strategy and options/,
     ],
     [
       'a forward pass of the module itself',

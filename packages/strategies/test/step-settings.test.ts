@@ -76,3 +76,18 @@ it.each(names)('equal settings are no error, whoever reads early: %s', async (st
     }
   }
 });
+
+it.each([
+  ['of no strategy', false],
+  ['declared to vary, as in local SGD', true],
+])('ranks that train models of their own may have settings of their own: %s', async (_, data) => {
+  const found = await spawnRanks(size, new URL('./ranks/step-settings.ts', import.meta.url), {
+    name: 'apart',
+    data,
+    world: createThreadsWorld({ size, arenaBytes: 1024 * 1024 }),
+  });
+  expect(found).toEqual([
+    [1, 3, 5],
+    [1, 3, 5],
+  ]);
+});

@@ -97,13 +97,15 @@ function commonAxes(tensors: Iterable<UpdatedTensor>, placeOf: PlaceOf): Set<str
   const axes = new Set<string>();
   for (const { node, layout, shardedOver, grad, updater } of tensors) {
     if (updater !== null) continue;
-    for (const axis of shardedOver) axes.add(axis);
     const types = node.axisTypes?.byAxis;
-    for (const [axis, type] of types ?? []) if (isSame(type)) axes.add(axis);
+    const own = new Set(shardedOver);
+    for (const [axis, type] of types ?? []) if (isSame(type)) own.add(axis);
+    // The program may have averaged the gradients itself.
     for (const [axis, type] of grad?.node.axisTypes?.byAxis ?? []) {
-      if (isSame(type) && types?.get(axis) !== 'varying') axes.add(axis);
+      if (isSame(type) && types?.get(axis) !== 'varying') own.add(axis);
     }
-    if (layout.only !== undefined && !isHeldAt(layout, placeOf)) axes.add(layout.only.axis);
+    if (layout.only !== undefined && !isHeldAt(layout, placeOf)) own.add(layout.only.axis);
+    for (const axis of own) if (layout.varying?.includes(axis) !== true) axes.add(axis);
   }
   return axes;
 }

@@ -1,5 +1,8 @@
 import { newWalk } from '../graph/create-node.ts';
+import { placeOf } from '../graph/call-site.ts';
 import type { Node } from '../graph/node.ts';
+import { formatShape } from '../shape.ts';
+import { TensorStateError } from '../spec/errors.ts';
 import { collect } from './collect.ts';
 import type { PendingWork, UpdateGroup } from './pending-work.ts';
 import type { PlanFailure } from './execution-plan.ts';
@@ -23,6 +26,26 @@ export function taintedBy({ numbering, values: failed }: PlanFailure | RunFailur
     if (inputs.some((input) => tainted.has(input))) tainted.add(id);
   }
   return ({ slot }: Node): boolean => tainted.has(ids[slot] ?? -1);
+}
+
+/**
+ * Names the call that made a run fail, if no update among the roots depends on it. Otherwise null. `computed` are the
+ * nodes of the run's subgraph.
+ */
+export function unrelatedTo(
+  failure: RunFailure,
+  roots: readonly Node[],
+  computed: readonly Node[],
+): string | null {
+  const isTainted = taintedBy(failure);
+  if (roots.some((root) => root.op === 'assign' && isTainted(root))) return null;
+  const failed = computed.find(isTainted);
+  if (failed === undefined) return null;
+  const { site, op, shape } =
+    computed.find((node) => node.site !== null && isTainted(node)) ?? failed;
+  return site === null
+    ? `${op} of shape ${formatShape(shape)}`
+    : `${site.operation}${placeOf(site)}`;
 }
 
 /**
@@ -96,4 +119,29 @@ function readsAny(root: Node, gone: ReadonlySet<Node>): boolean {
     }
   }
   return false;
+}
+
+/** The error of a rank some of whose tensors are updated and others not. `unrelated` is the result of `unrelatedTo`. */
+export function halfUpdated(cause: unknown, unrelated: string | null): TensorStateError {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  if (unrelated !== null) {
+    return new TensorStateError(
+      {
+        asked: 'to compute tensors on this rank',
+        found: `${unrelated} failed in a run that also made updates which were pending, and some or all of these were made before (${reason})`,
+        todo: 'Await updates before you read other values: await optimizer.step(), or await tensor.realize(). End this rank, and start again from a checkpoint, as `shardwise run --max-restarts` does',
+      },
+      { failed: unrelated },
+      { cause },
+    );
+  }
+  return new TensorStateError(
+    {
+      asked: 'to compute tensors on this rank',
+      found: `a run failed when it had updated some tensors in place and others not (${reason})`,
+      todo: 'End this rank, and start again from a checkpoint, as `shardwise run --max-restarts` does',
+    },
+    {},
+    { cause },
+  );
 }

@@ -7,7 +7,7 @@ import { adoptStorage, moveToHost, moveToPage } from '../graph/ownership.ts';
 import { dependsOnUpdated, hasGivenUpGraph, targetOf } from '../graph/updated-leaves.ts';
 import type { PageSource, PageStore } from '../paging/page.ts';
 import type { Backend } from '../spec/backend.ts';
-import { OutOfMemoryError, TensorStateError } from '../spec/errors.ts';
+import { OutOfMemoryError, type TensorStateError } from '../spec/errors.ts';
 import type { Mesh } from '../spec/mesh.ts';
 import type { CallIdentity } from '../spec/process-group.ts';
 import { count } from '../timeline.ts';
@@ -16,7 +16,15 @@ import { execute, RunFailure, type RootResult } from './execute.ts';
 import type { Collected } from './aside.ts';
 import { causeOf } from './index-error.ts';
 import { keptResults } from './kept-results.ts';
-import { giveUp, goneWith, isInPart, isUnreadable, taintedBy } from './failed-run.ts';
+import {
+  giveUp,
+  goneWith,
+  halfUpdated,
+  isInPart,
+  isUnreadable,
+  taintedBy,
+  unrelatedTo,
+} from './failed-run.ts';
 import { freeReleased, restorePending, takePending } from './pending.ts';
 import type { PendingWork } from './pending-work.ts';
 import { PlanFailure } from './execution-plan.ts';
@@ -88,9 +96,12 @@ export class Realization {
     if (this.#refusal !== null) throw this.#refusal;
   }
 
-  /** Refuses all further work, because something failed when some tensors were updated and others not. */
-  refuse(cause: unknown): TensorStateError {
-    return (this.#refusal ??= halfUpdated(cause));
+  /**
+   * Refuses all further work, because something failed when some tensors were updated and others not. `unrelated` names
+   * what failed if no update depends on it.
+   */
+  refuse(cause: unknown, unrelated: string | null = null): TensorStateError {
+    return (this.#refusal ??= halfUpdated(cause, unrelated));
   }
 
   /**
@@ -292,7 +303,9 @@ export class Realization {
     const isRun = failure instanceof RunFailure;
     const isPlan = failure instanceof PlanFailure;
     const cause = isRun ? causeOf(failure, computed) : isPlan ? failure.cause : failure;
-    if (isRun && failure.updated) return this.refuse(cause);
+    if (isRun && failure.updated) {
+      return this.refuse(cause, unrelatedTo(failure, work.roots, computed));
+    }
     if (isRun) this.#settle(outputs, failure.results);
     if (isRun || isPlan) {
       const isTainted = taintedBy(failure);
@@ -376,17 +389,4 @@ function settleUpdate(update: Node<'assign'>): void {
   target.updatedAt = Math.max(target.updatedAt, update.id);
   update.value = target.value;
   update.inputs = [target];
-}
-
-function halfUpdated(cause: unknown): TensorStateError {
-  const reason = cause instanceof Error ? cause.message : String(cause);
-  return new TensorStateError(
-    {
-      asked: 'to compute tensors on this rank',
-      found: `a run failed when it had updated some tensors in place and others not (${reason})`,
-      todo: 'End this rank, and start again from a checkpoint, as `shardwise run --max-restarts` does',
-    },
-    {},
-    { cause },
-  );
 }

@@ -1,4 +1,5 @@
 import {
+  allReduce,
   manualSeed,
   nn,
   optim,
@@ -147,4 +148,22 @@ function change({ paramGroups }: optim.AdamW, difference: (typeof differences)[n
     if (difference === 'weightDecay') group.weightDecay = 0.5;
     if (difference === 'betas') group.betas = [0.9, 0.99];
   }
+}
+
+/** Each rank trains a model of its own with a learning rate of its own, and they tell each other a number each step. */
+export async function apart(context: RankContext): Promise<number[]> {
+  const { rank } = context;
+  await join(context, 'interpreter');
+  const isDeclared = z.boolean().parse(context.data);
+  const model = new nn.Linear(2, 2);
+  if (isDeclared) for (const parameter of model.parameters()) parameter.markVarying(['dp']);
+  const optimizer = new optim.SGD(model.parameters(), { lr: 0.1 * (1 + rank) });
+  const told: number[] = [];
+  for (let step = 0; step < 3; step++) {
+    optimizer.zeroGrad();
+    lossOf(model.forward(tensor([[1, 2]]))).backward();
+    await optimizer.step();
+    told.push(await allReduce(tensor(rank + step), 'dp').item());
+  }
+  return told;
 }
