@@ -112,6 +112,8 @@ export interface RankState {
   deepestPending: number;
   /** The collectives that the program has made and that have not been issued yet, by what is known of them. */
   readonly unissued: Map<Node, Unissued>;
+  /** Whether the program has made a collective. */
+  hasCollectives: boolean;
   /** Reductions that are issued if something uses them, or if the program makes another collective. */
   readonly reductionsIfUsed: Set<Node>;
   /** The settings of the updates that the program has made, by the axis whose ranks make them together. */
@@ -146,6 +148,7 @@ export const rankState: RankState = {
   runsQueued: 0,
   deepestPending: 0,
   unissued: new Map(),
+  hasCollectives: false,
   reductionsIfUsed: new Set(),
   stepSettings: new Map(),
   released: new Map(),

@@ -1,6 +1,7 @@
 import { withoutAutocast } from '../graph/autocast.ts';
 import { atCallSite, newestNodeId, newWalk } from '../graph/create-node.ts';
 import type { Node } from '../graph/node.ts';
+import { ifUsed, noteUse } from '../graph/program-order.ts';
 import {
   checkGradientsNotUpdated,
   graphGivenUp,
@@ -65,11 +66,15 @@ function walk(outputs: readonly Seeded[], options: WalkOptions): void {
     const gradient = takeGradient(node);
     const olderId = newestNodeId();
     const inputGradients =
-      gradient === null ? [] : atCallSite(node.site, () => options.gradientsOf(node, gradient));
+      gradient === null
+        ? []
+        : ifUsed(() => atCallSite(node.site, () => options.gradientsOf(node, gradient)));
     checkGradientsNotUpdated(node, inputGradients, olderId);
     node.inputs.forEach((input, index) => {
       if (!options.needs(input)) return;
       const part = inputGradients[index] ?? null;
+      // A rule also makes gradients that nobody needs. What only they read is not sent.
+      if (part?.isUnused === true) noteUse(part);
       if (part !== null) owe(input, part);
       if (!options.isLeaf(input)) return;
       const left = (uses.get(input) ?? 0) - 1;

@@ -11,16 +11,32 @@ export function travels({ op, params }: Node): boolean {
 /** Gives a collective its place in the order of the program, which is behind all that were made before. */
 export function noteCollective(node: Node): void {
   const { collectiveOrder } = currentScope();
-  if (!travels(node) || collectiveOrder === 'apart') return;
+  if (!travels(node)) return;
+  rankState.hasCollectives = true;
+  if (collectiveOrder === 'apart') return;
   if (collectiveOrder === 'reductionIfUsed') rankState.reductionsIfUsed.add(node);
   if (collectiveOrder === 'program') issueLater(node);
 }
 
 /** Gives a node, and all that it was made of, a place in the order of the program, if they had none yet. */
 export function noteUse(node: Node): void {
+  const used = [node];
   node.isUnused = false;
-  for (const input of node.inputs) if (input.isUnused) noteUse(input);
-  if (travels(node) && currentScope().collectiveOrder !== 'apart') issueLater(node);
+  for (const each of used) {
+    for (const input of each.inputs) {
+      if (!input.isUnused) continue;
+      input.isUnused = false;
+      used.push(input);
+    }
+  }
+  if (currentScope().collectiveOrder === 'apart') return;
+  for (const each of used.toReversed()) if (travels(each)) issueLater(each);
+}
+
+/** Runs `body`. What it makes takes its place in the order of the program where something uses it. */
+export function ifUsed<T>(body: () => T): T {
+  const isOrdered = currentScope().collectiveOrder === 'program' && rankState.hasCollectives;
+  return isOrdered ? withCollectiveOrder('ifUsed', body) : body();
 }
 
 function issueLater(node: Node): void {

@@ -1,5 +1,5 @@
 import type { Node } from '../graph/node.ts';
-import { noteUse } from '../graph/program-order.ts';
+import { noteUse, withCollectiveOrder } from '../graph/program-order.ts';
 import { freeNode } from '../graph/ownership.ts';
 import { currentScope, rankState, within } from '../ambient.ts';
 import type { Outcome, PendingWork, UpdateGroup } from './pending-work.ts';
@@ -79,7 +79,8 @@ export function takingWork<T>(body: () => T): {
   const { deepestPending } = rankState;
   const before = takePending();
   try {
-    const result = body();
+    // The caller also gives the collectives their order, and may run them again.
+    const result = withCollectiveOrder('apart', body);
     return { result, work: takePending() };
   } finally {
     takePending();
