@@ -141,7 +141,7 @@ export function randomProgram(seed: number, ranks: number): Program {
       if (grad && (isPipeline || draw.chance(0.75))) {
         statements.push({ kind: 'backward', model, loss });
         hasGradient[model] = true;
-        if (isPipeline || draw.chance(0.8)) losses[model]?.pop();
+        losses[model]?.pop();
       }
     } else if (kind < 58) {
       const loss = losses[model]?.pop();

@@ -63,6 +63,10 @@ function walk(outputs: readonly Seeded[], options: WalkOptions): void {
   const finish = (leaf: Node): void => options.onLeaf(leaf, takeGradient(leaf));
   unused.forEach(finish);
   for (const node of order) {
+    if (!node.wasWalked) {
+      node.wasWalked = true;
+      for (const input of node.inputs) input.openUses--;
+    }
     const gradient = takeGradient(node);
     const olderId = newestNodeId();
     const inputGradients =

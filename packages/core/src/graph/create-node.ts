@@ -99,6 +99,7 @@ export function makeNode<K extends Op>(
   node.isOfLibrary = isInLibrary;
   node.isUnused = collectiveOrder === 'ifUsed' || collectiveOrder === 'reductionIfUsed';
   if (!node.isUnused) for (const input of inputs) if (input.isUnused) noteUse(input);
+  if (requiresGrad) for (const input of inputs) input.openUses++;
   return node;
 }
 

@@ -83,6 +83,10 @@ export class Node<K extends Op = Op> {
   hasOwner = false;
   /** Whether the value depends on a gradient that is not differentiable and was not detached. */
   ofGradient = false;
+  /** Whether a backward pass has come through the node. */
+  wasWalked = false;
+  /** The number of nodes that were made of this one and that take part in gradients, and were not walked. */
+  openUses = 0;
   /** What a collective is, as far as ranks must agree on it. Null for other nodes. */
   identity: CallIdentity | null = null;
   /** Whether a function of the library has made the node, so that the program cannot read it. */

@@ -25,7 +25,8 @@ const State = {
  * The nodes besides `outputs` whose values a run keeps, so that no later run needs the collectives again that this run
  * issues: each is issued once.
  *
- * - Results of collectives are kept as activations are, because a backward pass may come to them. Parameters that were
+ * - Results of collectives are kept as activations are, as long as a backward pass that has not been built may come to
+ *   them. Parameters that were
  *   gathered for a forward pass are gathered again in the backward pass. They are not kept, but what was computed from
  *   them is.
  * - A pass without gradients keeps nothing, because all its results are computed in the run.
@@ -40,6 +41,7 @@ export function keptResults({ subgraph, outputs, unissued }: IssuingRun): readon
   const passes = new Map<number, ForwardPass | null>();
   const updatedAt = updatesOf(subgraph);
   const unread = new Set(subgraph.unread);
+  const isOpen = openNodes(subgraph);
   const keep = (node: Node): void => {
     states[node.slot] = State.free;
     if (!outputs.has(node)) kept.push(node);
@@ -65,8 +67,7 @@ export function keptResults({ subgraph, outputs, unissued }: IssuingRun): readon
     const issued = unissued.get(node);
     if (issued !== undefined) {
       const { pass } = issued;
-      const isForOthers =
-        pass === null ? node.isOfLibrary : !(pass.isGradEnabled && node.requiresGrad);
+      const isForOthers = pass === null ? node.isOfLibrary : !(pass.isGradEnabled && isOpen(node));
       if (isRemade(node) || (isForOthers && !unread.has(node))) lose(node, pass);
       else keep(node);
       continue;
@@ -74,16 +75,31 @@ export function keptResults({ subgraph, outputs, unissued }: IssuingRun): readon
     if (lostInput === null) continue;
     // A backward pass from this node reads its inputs, except for those that it makes again.
     const isRead = (input: Node): boolean => states[input.slot] === State.lost && !isRemade(input);
-    if (node.requiresGrad) node.inputs.filter(isRead).forEach(keep);
+    if (isOpen(node)) node.inputs.filter(isRead).forEach(keep);
     const still = node.inputs.find(({ slot }) => states[slot] === State.lost);
     if (still === undefined) continue;
     const pass = passes.get(still.slot) ?? null;
     lose(node, pass);
-    const isInside =
-      pass === null ? node.isOfLibrary : node.id <= pass.lastId && !node.requiresGrad;
-    if (!isInside && !isRemade(node)) keep(node);
+    const isInside = pass === null ? node.isOfLibrary : node.id <= pass.lastId;
+    if (isOpen(node) || !(isInside || node.requiresGrad)) {
+      if (!isRemade(node)) keep(node);
+    }
   }
   return kept;
+}
+
+/** Returns a function that says whether a backward pass that has not been built may come to a computed node. */
+function openNodes({ computed, leaves }: Subgraph): (node: Node) => boolean {
+  const first = leaves.length;
+  const open = new Uint8Array(computed.length);
+  for (const node of computed.toReversed()) {
+    if (!node.requiresGrad) continue;
+    const at = node.slot - first;
+    if (!node.wasWalked || node.openUses > 0) open[at] = 1;
+    if (open[at] !== 1) continue;
+    for (const { slot } of node.inputs) if (slot >= first) open[slot - first] = 1;
+  }
+  return ({ requiresGrad, slot }) => requiresGrad && open[slot - first] === 1;
 }
 
 /** For each leaf, the largest id of the updates of it that the run makes. Empty if it makes none. */

@@ -126,9 +126,10 @@ export class OptimisticOptimizer<Wrapped extends Optimizer> extends WrappedOptim
    */
   async step(): Promise<void> {
     const session = currentSession();
-    await session.realize([]);
-    await prepareGroups();
     const parameters = this.paramGroups.flatMap(({ params }) => [...params]);
+    // Gradients are reduced now. Later, that would also compute what the verdict may change.
+    await session.realize(parameters.flatMap(({ part }) => part.gradientNode ?? []));
+    await prepareGroups();
     const { maxNorm, scaler } = this.#options;
     scaler?.unscaleGradients(parameters);
     if (maxNorm !== undefined) {
