@@ -80,7 +80,7 @@ export function keptResults({ subgraph, outputs, unissued }: IssuingRun): readon
     if (still === undefined) continue;
     const pass = passes.get(still.slot) ?? null;
     lose(node, pass);
-    const isInside = pass === null ? node.isOfLibrary : node.id <= pass.lastId;
+    const isInside = node.isOfLibrary || (pass !== null && node.id <= pass.lastId);
     if (isOpen(node) || !(isInside || node.requiresGrad)) {
       if (!isRemade(node)) keep(node);
     }
