@@ -1,5 +1,5 @@
 import { cpu } from '@shardwise/backend-cpu';
-import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
+import { joinThreadsWorld, limitCalls, type ThreadsWorld } from '@shardwise/collectives';
 import { interpreter, type RankContext } from '@shardwise/testing';
 import { mutated, randomProgram } from './random-program.ts';
 import { type Found, ProgramRunner } from './program-runner.ts';
@@ -53,6 +53,8 @@ export async function runMutated({
   data: seed,
 }: RankContext<ThreadsWorld, number>): Promise<string | null> {
   const group = joinThreadsWorld(world, rank);
+  // Where one rank is in a stage of a pipeline and the other one in a collective, only the time limit tells.
+  limitCalls(group, 3000);
   const runner = new ProgramRunner(group, interpreter());
   const program = randomProgram(seed, size);
   try {

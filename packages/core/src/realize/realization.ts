@@ -140,11 +140,13 @@ export class Realization {
     const collected = await this.#collect({ ...work, unissued });
     const { subgraph } = collected;
     const { unread } = subgraph;
-    if (roots.length > 0 && unread.length > 0 && !roots.some(({ op }) => op === 'assign')) {
-      // What the roots do not need is computed apart from them, so that it does not fail if they fail.
+    const pendingRoots = roots.filter((root) => work.pending.has(root));
+    const isStep = roots.some(({ op }) => op === 'assign');
+    if (pendingRoots.length < roots.length && unread.length > 0 && !isStep) {
+      // What the asked values do not need is computed apart from them, so that it does not fail if they fail.
       const earlier = {
         ...work,
-        roots: [],
+        roots: pendingRoots,
         offered: [],
         issues: 1 + Math.max(...unread.map(({ id }) => id)),
       };
