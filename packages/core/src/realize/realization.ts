@@ -15,7 +15,6 @@ import { collect, type Subgraph } from './collect.ts';
 import { execute, RunFailure, type RootResult } from './execute.ts';
 import type { Collected } from './aside.ts';
 import { causeOf } from './index-error.ts';
-import { keptResults } from './kept-results.ts';
 import {
   giveUp,
   goneWith,
@@ -155,7 +154,7 @@ export class Realization {
       return;
     }
     const known = { ...work, unissued };
-    const kept = keptOf(known, subgraph);
+    const kept = await keptOf(known, subgraph);
     const pieces = await piecesOf(subgraph, [...new Set([...roots, ...kept, ...unread])]);
     if (pieces.length === 1) await this.#runOne(known, collected, kept, surroundings, start);
     else await this.#runPieces(pieces, known, subgraph, surroundings);
@@ -354,11 +353,15 @@ export class Realization {
   }
 }
 
-/** The nodes besides the roots and the taken ones whose values a run keeps for the sake of its collectives. */
-function keptOf({ roots, unissued }: Work, subgraph: Subgraph): readonly Node[] {
+/**
+ * The nodes besides the roots and the taken ones whose values a run keeps for the sake of its collectives. The code is
+ * loaded only if there are any.
+ */
+async function keptOf({ roots, unissued }: Work, subgraph: Subgraph): Promise<readonly Node[]> {
   const { taken, results, issued } = subgraph;
   if (issued.length === 0) return [];
   const outputs = new Set([...roots, ...taken, ...results]);
+  const { keptResults } = await import('./kept-results.ts');
   return [...results, ...keptResults({ subgraph, outputs, unissued })];
 }
 
