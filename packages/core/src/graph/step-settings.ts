@@ -15,7 +15,7 @@ export interface UpdatedTensor {
   readonly node: Node;
   readonly layout: Layout;
   readonly shardedOver: readonly string[];
-  readonly grad: { readonly node: Node } | null;
+  readonly gradientNode: Node | null;
   /** Who updates it in the place of optimizers. Ranks that only send it gradients may be at different steps. */
   readonly updater: object | null;
 }
@@ -95,13 +95,13 @@ function isNumbers(value: unknown): value is readonly number[] {
  */
 function commonAxes(tensors: Iterable<UpdatedTensor>, placeOf: PlaceOf): Set<string> {
   const axes = new Set<string>();
-  for (const { node, layout, shardedOver, grad, updater } of tensors) {
+  for (const { node, layout, shardedOver, gradientNode, updater } of tensors) {
     if (updater !== null) continue;
     const types = node.axisTypes?.byAxis;
     const own = new Set(shardedOver);
     for (const [axis, type] of types ?? []) if (isSame(type)) own.add(axis);
     // The program may have averaged the gradients itself.
-    for (const [axis, type] of grad?.node.axisTypes?.byAxis ?? []) {
+    for (const [axis, type] of gradientNode?.axisTypes?.byAxis ?? []) {
       if (isSame(type) && types?.get(axis) !== 'varying') own.add(axis);
     }
     if (layout.only !== undefined && !isHeldAt(layout, placeOf)) own.add(layout.only.axis);
