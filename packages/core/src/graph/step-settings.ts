@@ -12,7 +12,7 @@ import { StepsMade } from './noted-settings.ts';
 
 /** What is known of a tensor that is updated, or of the part of it that this rank has. */
 export interface UpdatedTensor {
-  readonly node: Node;
+  readonly contents: Node;
   readonly layout: Layout;
   readonly shardedOver: readonly string[];
   readonly gradientNode: Node | null;
@@ -95,9 +95,9 @@ function isNumbers(value: unknown): value is readonly number[] {
  */
 function commonAxes(tensors: Iterable<UpdatedTensor>, placeOf: PlaceOf): Set<string> {
   const axes = new Set<string>();
-  for (const { node, layout, shardedOver, gradientNode, updater } of tensors) {
+  for (const { contents, layout, shardedOver, gradientNode, updater } of tensors) {
     if (updater !== null) continue;
-    const types = node.axisTypes?.byAxis;
+    const types = contents.axisTypes?.byAxis;
     const own = new Set(shardedOver);
     for (const [axis, type] of types ?? []) if (isSame(type)) own.add(axis);
     // The program may have averaged the gradients itself.
