@@ -41,9 +41,6 @@ export function keptResults({ subgraph, outputs, unissued }: IssuingRun): readon
   const passes = new Map<number, ForwardPass | null>();
   const updatedAt = updatesOf(subgraph);
   const unread = new Set(subgraph.unread);
-  if (unread.size > 0) {
-    for (const { inputs } of computed) for (const input of inputs) unread.delete(input);
-  }
   const isOpen = openNodes(subgraph);
   const keep = (node: Node): void => {
     states[node.slot] = State.free;
@@ -71,7 +68,7 @@ export function keptResults({ subgraph, outputs, unissued }: IssuingRun): readon
     if (issued !== undefined) {
       const { pass } = issued;
       const isForOthers = pass === null ? node.isOfLibrary : !(pass.isGradEnabled && isOpen(node));
-      if (!unread.has(node) && (isRemade(node) || isForOthers)) lose(node, pass);
+      if (isRemade(node) || (isForOthers && !unread.has(node))) lose(node, pass);
       else keep(node);
       continue;
     }
