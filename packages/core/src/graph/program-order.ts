@@ -64,10 +64,7 @@ export function dropReduction(node: Node): void {
  * other ranks do not issue it again.
  */
 export function markIssued(node: Node): void {
-  const pass = rankState.unissued.get(node)?.pass ?? null;
   rankState.unissued.delete(node);
-  // Another backward pass of a loss that has had one issues the gathers of its forward pass again, on all ranks.
-  if (pass?.isGradEnabled === true) return;
   node.value ??= { kind: 'freed', by: 'the run that issued the collective' };
 }
 

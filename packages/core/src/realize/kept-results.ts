@@ -9,6 +9,8 @@ export interface IssuingRun {
   /** The nodes whose values are kept in any case. */
   readonly outputs: ReadonlySet<Node>;
   readonly unissued: ReadonlyMap<Node, Unissued>;
+  /** Whether the program reads a value. It may then take further backward passes of a loss that has had one. */
+  readonly isRead: boolean;
 }
 
 /** What later runs may do with a node that the run computes. */
@@ -33,7 +35,12 @@ const State = {
  * - What a function of the library has gathered for one expression is not kept. The value of the expression is.
  * - Nothing is kept that was computed from tensors which the run updates, because it cannot be read after that.
  */
-export function keptResults({ subgraph, outputs, unissued }: IssuingRun): readonly Node[] {
+export function keptResults({
+  subgraph,
+  outputs,
+  unissued,
+  isRead: isAsked,
+}: IssuingRun): readonly Node[] {
   const { computed, leaves } = subgraph;
   const kept: Node[] = [];
   const first = leaves.length;
@@ -41,7 +48,7 @@ export function keptResults({ subgraph, outputs, unissued }: IssuingRun): readon
   const passes = new Map<number, ForwardPass | null>();
   const updatedAt = updatesOf(subgraph);
   const unread = new Set(subgraph.unread);
-  const isOpen = openNodes(subgraph);
+  const isOpen = openNodes(subgraph, isAsked);
   const keep = (node: Node): void => {
     states[node.slot] = State.free;
     if (!outputs.has(node)) kept.push(node);
@@ -89,13 +96,13 @@ export function keptResults({ subgraph, outputs, unissued }: IssuingRun): readon
 }
 
 /** Returns a function that says whether a backward pass that has not been built may come to a computed node. */
-function openNodes({ computed, leaves }: Subgraph): (node: Node) => boolean {
+function openNodes({ computed, leaves }: Subgraph, isAsked: boolean): (node: Node) => boolean {
   const first = leaves.length;
   const open = new Uint8Array(computed.length);
   for (const node of computed.toReversed()) {
     if (!node.requiresGrad) continue;
     const at = node.slot - first;
-    if (!node.wasWalked || node.openUses > 0) open[at] = 1;
+    if (isAsked || !node.wasWalked || node.openUses > 0) open[at] = 1;
     if (open[at] !== 1) continue;
     for (const { slot } of node.inputs) if (slot >= first) open[slot - first] = 1;
   }

@@ -362,7 +362,7 @@ async function keptOf({ roots, unissued }: Work, subgraph: Subgraph): Promise<re
   if (issued.length === 0) return [];
   const outputs = new Set([...roots, ...taken, ...results]);
   const { keptResults } = await import('./kept-results.ts');
-  return [...results, ...keptResults({ subgraph, outputs, unissued })];
+  return [...results, ...keptResults({ subgraph, outputs, unissued, isRead })];
 }
 
 /** The computed node with this slot. */
