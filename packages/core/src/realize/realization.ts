@@ -60,6 +60,8 @@ interface Work extends Backlog {
   readonly roots: readonly Node[];
   /** The run issues all collectives with smaller ids than this. */
   readonly issues: number;
+  /** Whether the program reads a value. */
+  readonly isRead: boolean;
 }
 
 export interface RunOptions {
@@ -118,7 +120,8 @@ export class Realization {
     const { pending } = backlog;
     const roots = [...new Set([...nodes, ...pending.keys()])];
     const issues = issuesAll ? Infinity : 0;
-    await this.#compute({ ...backlog, issues, roots }, surroundings, start);
+    const isRead = nodes.length > 0;
+    await this.#compute({ ...backlog, issues, isRead, roots }, surroundings, start);
     for (const { outcome } of pending.values()) outcome.settled?.();
     if (frees) freeReleased();
   }
@@ -127,7 +130,11 @@ export class Realization {
   giveUpUnreadable(error: unknown): void {
     const backlog = takeBacklog();
     const roots = [...backlog.pending.keys()].filter(({ value }) => value === null);
-    this.#dropped(roots.filter(isUnreadable), { ...backlog, issues: 0, roots }, error);
+    this.#dropped(
+      roots.filter(isUnreadable),
+      { ...backlog, issues: 0, isRead: false, roots },
+      error,
+    );
   }
 
   async #compute(all: Work, surroundings: Surroundings, start: number): Promise<void> {
@@ -357,7 +364,10 @@ export class Realization {
  * The nodes besides the roots and the taken ones whose values a run keeps for the sake of its collectives. The code is
  * loaded only if there are any.
  */
-async function keptOf({ roots, unissued }: Work, subgraph: Subgraph): Promise<readonly Node[]> {
+async function keptOf(
+  { roots, unissued, isRead }: Work,
+  subgraph: Subgraph,
+): Promise<readonly Node[]> {
   const { taken, results, issued } = subgraph;
   if (issued.length === 0) return [];
   const outputs = new Set([...roots, ...taken, ...results]);
