@@ -28,19 +28,13 @@ const State = {
  * issues: each is issued once.
  *
  * - Results of collectives are kept as activations are, as long as a backward pass that has not been built may come to
- *   them. Parameters that were
- *   gathered for a forward pass are gathered again in the backward pass. They are not kept, but what was computed from
- *   them is.
+ *   them, and in a run that reads a value. Parameters that were gathered for a forward pass are gathered again in the
+ *   backward pass. They are not kept, but what was computed from them is.
  * - A pass without gradients keeps nothing, because all its results are computed in the run.
  * - What a function of the library has gathered for one expression is not kept. The value of the expression is.
  * - Nothing is kept that was computed from tensors which the run updates, because it cannot be read after that.
  */
-export function keptResults({
-  subgraph,
-  outputs,
-  unissued,
-  isRead: isAsked,
-}: IssuingRun): readonly Node[] {
+export function keptResults({ subgraph, outputs, unissued, isRead }: IssuingRun): readonly Node[] {
   const { computed, leaves } = subgraph;
   const kept: Node[] = [];
   const first = leaves.length;
@@ -48,7 +42,7 @@ export function keptResults({
   const passes = new Map<number, ForwardPass | null>();
   const updatedAt = updatesOf(subgraph);
   const unread = new Set(subgraph.unread);
-  const isOpen = openNodes(subgraph, isAsked);
+  const isOpen = openNodes(subgraph, isRead);
   const keep = (node: Node): void => {
     states[node.slot] = State.free;
     if (!outputs.has(node)) kept.push(node);
@@ -81,8 +75,9 @@ export function keptResults({
     }
     if (lostInput === null) continue;
     // A backward pass from this node reads its inputs, except for those that it makes again.
-    const isRead = (input: Node): boolean => states[input.slot] === State.lost && !isRemade(input);
-    if (isOpen(node)) node.inputs.filter(isRead).forEach(keep);
+    const isNeeded = (input: Node): boolean =>
+      states[input.slot] === State.lost && !isRemade(input);
+    if (isOpen(node)) node.inputs.filter(isNeeded).forEach(keep);
     const still = node.inputs.find(({ slot }) => states[slot] === State.lost);
     if (still === undefined) continue;
     const pass = passes.get(still.slot) ?? null;
@@ -96,13 +91,13 @@ export function keptResults({
 }
 
 /** Returns a function that says whether a backward pass that has not been built may come to a computed node. */
-function openNodes({ computed, leaves }: Subgraph, isAsked: boolean): (node: Node) => boolean {
+function openNodes({ computed, leaves }: Subgraph, isRead: boolean): (node: Node) => boolean {
   const first = leaves.length;
   const open = new Uint8Array(computed.length);
   for (const node of computed.toReversed()) {
     if (!node.requiresGrad) continue;
     const at = node.slot - first;
-    if (isAsked || !node.wasWalked || node.openUses > 0) open[at] = 1;
+    if (isRead || !node.wasWalked || node.openUses > 0) open[at] = 1;
     if (open[at] !== 1) continue;
     for (const { slot } of node.inputs) if (slot >= first) open[slot - first] = 1;
   }
