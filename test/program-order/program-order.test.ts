@@ -34,6 +34,7 @@ describe('collectives happen in the order of the program', () => {
         [11, 3],
       ],
     ],
+    ['a call that memory does not suffice for, and a smaller one', [[3000], [3000]]],
   ])('%s', async (situation, expected) => {
     expect(await seenBy(situation)).toEqual(expected);
   });
@@ -44,6 +45,7 @@ describe('collectives happen in the order of the program', () => {
     ['towers of fsdp, a result read after backward', 'towers of fsdp'],
     ['towers of zero 3, text read early', 'towers of zero 3'],
     ['towers of tensor parallelism, text read early', 'towers of tensor parallelism'],
+    ['towers of tensor parallelism, offloaded, loss read early', 'towers of tensor parallelism'],
   ])('%s on one rank, train as those that nobody reads', async (situation, unread) => {
     expect(await seenBy(situation)).toEqual(await seenBy(unread));
   });

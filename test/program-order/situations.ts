@@ -3,11 +3,13 @@ import {
   allGather,
   allReduce,
   fromData,
+  hostPages,
   LineMesh,
   manualSeed,
   nn,
   noGrad,
   optim,
+  OutOfMemoryError,
   setRank,
   ShardwiseError,
   type Strategy,
@@ -49,12 +51,29 @@ class Towers extends nn.Module {
   }
 }
 
+/** Towers whose activations lie in host memory until the backward pass. */
+class OffloadedTowers extends Towers {
+  readonly #pages = hostPages();
+
+  override forward(input: Tensor): [Tensor, Tensor] {
+    return nn.checkpoint(() => super.forward(input), {
+      policy: nn.offloadProducts,
+      pages: this.#pages,
+    });
+  }
+}
+
 const units = (path: string): string => path.split('.')[0] ?? '';
 
 /** Trains towers for two steps. Rank 0 reads one of the results early if `reads`. Returns the losses and a weight. */
-async function trainTowers(strategy: Strategy, rank: number, reads: string): Promise<number[]> {
+async function trainTowers(
+  strategy: Strategy,
+  rank: number,
+  reads: string,
+  build = (): Towers => new Towers(),
+): Promise<number[]> {
   manualSeed(3);
-  const parallel = await parallelize(new Towers(), strategy);
+  const parallel = await parallelize(build(), strategy);
   const optimizer = new optim.SGD(parallel.module.parameters(), { lr: 0.1 });
   const seen: number[] = [];
   for (let step = 0; step < 2; step++) {
@@ -141,6 +160,25 @@ const situations = {
     trainTowers(tensorParallel(styles, { axis: 'dp' }), rank, ''),
   'towers of tensor parallelism, text read early': (rank) =>
     trainTowers(tensorParallel(styles, { axis: 'dp' }), rank, 'text'),
+  'towers of tensor parallelism, offloaded, loss read early': (rank) =>
+    trainTowers(tensorParallel(styles, { axis: 'dp' }), rank, 'loss', () => new OffloadedTowers()),
+  'a call that memory does not suffice for, and a smaller one': async (rank, group) => {
+    const device = interpreter({ capacityBytes: 20_000 });
+    setRank({ device, mesh: new LineMesh('dp', group) });
+    const sum = (rows: number): Tensor =>
+      allReduce(
+        tensor([1 + rank])
+          .expand([rows])
+          .mul(1),
+        'dp',
+      ).sum();
+    try {
+      await sum(10_000).item();
+    } catch (error) {
+      if (!(error instanceof OutOfMemoryError)) throw error;
+    }
+    return [await sum(1000).item()];
+  },
   'parameters that ranks read in another order': async (rank) => {
     manualSeed(3);
     const parallel = await parallelize(new Branches(), fsdp({ unitOf: units }));

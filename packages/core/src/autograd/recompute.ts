@@ -1,6 +1,13 @@
 import { rankState } from '../ambient.ts';
 import { isUpdatedFor, updatedBeforeBackward } from '../graph/updated-leaves.ts';
-import { currentEra, currentRegion, inRegion, makeNode, setEra } from '../graph/create-node.ts';
+import {
+  currentEra,
+  currentRegion,
+  inRegion,
+  isGradEnabled,
+  makeNode,
+  setEra,
+} from '../graph/create-node.ts';
 import { identityAgain } from '../graph/collective-identity.ts';
 import type { Node, Region } from '../graph/node.ts';
 import { withCollectiveOrder } from '../graph/program-order.ts';
@@ -18,6 +25,12 @@ export interface RecomputeOptions {
   readonly onBackward?: () => void;
   /** Called with each node that is recomputed, and the node that recomputes it. */
   readonly onRemade?: (node: Node, remade: Node) => void;
+}
+
+/** How a backward pass makes a value again: from what is kept of it. */
+export interface Remake {
+  readonly source: Node;
+  readonly make: () => Node;
 }
 
 const regionRules: OptionRules<RecomputeOptions> = {
@@ -38,7 +51,7 @@ export class RecomputeRegion implements Region {
   readonly #options: RecomputeOptions;
   readonly #kept = new WeakSet<Node>();
   readonly #copies = new Map<Node, Node>();
-  readonly #remakes = new WeakMap<Node, () => Node>();
+  readonly #remakes = new WeakMap<Node, Remake>();
   #outer: Region | null = null;
 
   constructor(options: RecomputeOptions) {
@@ -57,9 +70,9 @@ export class RecomputeRegion implements Region {
     this.#kept.add(node);
   }
 
-  /** Has the backward pass recompute `node` by another expression of the same value. */
-  remake(node: Node, expression: () => Node): void {
-    this.#remakes.set(node, expression);
+  /** Has the backward pass, if there may be one, recompute `node` by another expression of the same value. */
+  remake(node: Node, by: Remake): void {
+    if (isGradEnabled()) this.#remakes.set(node, by);
   }
 
   /** Recomputes nodes before they are used, so that collectives among them start early. */
@@ -82,6 +95,10 @@ export class RecomputeRegion implements Region {
     return this.#isKept(node) ? (this.#outer?.remakes(node) ?? false) : true;
   }
 
+  sourceOf(node: Node): Node | null {
+    return this.#remakes.get(node)?.source ?? null;
+  }
+
   /** Drops the copies after a backward pass. */
   close(): void {
     this.#isOpen = false;
@@ -99,7 +116,10 @@ export class RecomputeRegion implements Region {
     if (this.#isKept(node)) return this.#outer?.substitute(node) ?? node;
     const known = this.#copies.get(node);
     if (known !== undefined) return known;
-    const copy = withCollectiveOrder('ifUsed', () => this.#remakes.get(node)?.() ?? copyOf(node));
+    const copy = withCollectiveOrder(
+      'ifUsed',
+      () => this.#remakes.get(node)?.make() ?? copyOf(node),
+    );
     this.#copies.set(node, copy);
     this.#options.onRemade?.(node, copy);
     return copy;

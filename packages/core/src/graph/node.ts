@@ -50,6 +50,8 @@ export interface Region {
   substitute(node: Node): Node;
   /** Whether the backward pass makes a node of this region again, instead of reading its value. */
   remakes(node: Node): boolean;
+  /** What is kept of the value of a node, if the backward pass makes the node again from that. */
+  sourceOf(node: Node): Node | null;
   /** Forgets the recomputed nodes when a backward pass is over. */
   close(): void;
 }

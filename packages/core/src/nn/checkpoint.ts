@@ -80,7 +80,7 @@ function offload(region: RecomputeRegion, node: Node, pages: PageStore | undefin
   }
   const store = currentSession().numberOf(pages);
   const page = noGrad(() => pageOut(node, { store, name: null }));
-  region.remake(node, () => noGrad(() => pageIn(page)));
+  region.remake(node, { source: page, make: () => noGrad(() => pageIn(page)) });
 }
 
 /** The nodes that results are computed from, up to nodes that existed before. */

@@ -30,6 +30,8 @@ export interface CollectOptions {
   readonly offered?: Iterable<Node>;
   /** The collectives that have not been issued, in the order of the program. */
   readonly unissued?: ReadonlyMap<Node, Unissued>;
+  /** Whether the program reads a value. Default: no. */
+  readonly isRead?: boolean;
   /** The run also issues a collective with this id, which is not among its roots. Default: none. */
   readonly issues?: number;
 }
@@ -61,7 +63,12 @@ interface Unreadable {
 /** Returns a node instead that cannot be computed for the sake of the order, if there is one that is not known yet. */
 function collectReadable(
   roots: readonly Node[],
-  { offered = [], unissued = new Map<Node, Unissued>(), issues = 0 }: CollectOptions,
+  {
+    offered = [],
+    unissued = new Map<Node, Unissued>(),
+    issues = 0,
+    isRead = false,
+  }: CollectOptions,
   unreadable: ReadonlyMap<Node, unknown>,
 ): Subgraph | Unreadable {
   const walk = newWalk();
@@ -126,6 +133,18 @@ function collectReadable(
       }
     }
     issued = end;
+  }
+  // Of what a later backward pass makes again, the source is computed here, where its collectives are issued.
+  if (issued > 0) {
+    for (const node of computed) {
+      const source = node.region?.sourceOf(node) ?? null;
+      if (source === null || source.value !== null || isStale(source)) continue;
+      // A backward pass of this run reads it, and no other one comes.
+      if (source.mark === walk && !isRead) continue;
+      visit(source);
+      results.add(source);
+    }
+    visitInputs();
   }
   const taken: Node[] = [];
   const asked = new Set([...roots, ...results]);

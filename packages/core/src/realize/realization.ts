@@ -315,15 +315,14 @@ export class Realization {
       return this.refuse(cause, unrelatedTo(failure, work.roots, computed));
     }
     if (isRun) this.#settle(outputs, failure.results);
-    if (isRun || isPlan) {
-      const isTainted = taintedBy(failure);
-      for (const node of issued) {
-        if (isRun && failure.issued.has(node.slot)) markIssued(node);
-        else if (isTainted(node)) markFailed(node, cause);
-      }
+    // Nothing was computed if there was no memory to begin with.
+    const isTainted = isRun || isPlan ? taintedBy(failure) : () => true;
+    for (const node of issued) {
+      if (isRun && failure.issued.has(node.slot)) markIssued(node);
+      else if (isTainted(node)) markFailed(node, cause);
     }
     const left = { ...work, roots: work.roots.filter(({ value }) => value === null) };
-    const failed = isRun || isPlan ? left.roots.filter(taintedBy(failure)) : left.roots;
+    const failed = left.roots.filter(isTainted);
     return this.#dropped(failed, left, cause);
   }
 

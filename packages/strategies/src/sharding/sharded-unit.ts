@@ -198,7 +198,10 @@ export class ShardedUnit {
         noGrad(() => new Tensor(padded).slice(0, rank * rows, (rank + 1) * rows)),
       ),
     );
-    this.#region.remake(padded, () => shared.gatherParts(part, axis).node);
+    this.#region.remake(padded, {
+      source: part.node,
+      make: () => shared.gatherParts(part, axis).node,
+    });
   }
 
   #inRegion<T>(body: () => T): T {
