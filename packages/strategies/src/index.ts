@@ -11,6 +11,7 @@ export {
   type JoinHook,
   type JoinOptions,
 } from './distributed-data-parallel/join.ts';
+export { joinBatches, type JoinedBatch } from './distributed-data-parallel/join-batches.ts';
 export { powerSgdHook, type PowerSgdHook } from './distributed-data-parallel/power-sgd-hook.ts';
 export type {
   PowerSgdOptions,

@@ -28,7 +28,7 @@ export interface JoinOptions {
   readonly throwOnEarlyTermination?: boolean;
 }
 
-const joinRules: OptionRules<JoinOptions> = {
+export const joinRules: OptionRules<JoinOptions> = {
   axis: option.axisName,
   divideByInitialWorldSize: option.flag,
   throwOnEarlyTermination: option.flag,
@@ -85,11 +85,7 @@ export class JoinContext {
     this.#axis = axis;
     this.divideByInitialWorldSize = divideByInitialWorldSize;
     this.#throws = throwOnEarlyTermination;
-    this.#stopped = new DataError({
-      asked: `the same number of batches on each of ${this.#size} ranks`,
-      found: 'a rank that has run out of them while others had more',
-      todo: 'Give all ranks the same number of batches (DistributedSampler pads), or leave throwOnEarlyTermination false',
-    });
+    this.#stopped = unequalBatches(this.#size);
   }
 
   /**
@@ -189,11 +185,20 @@ export class JoinContext {
   }
 }
 
+export function unequalBatches(size: number): DataError {
+  return new DataError({
+    asked: `the same number of batches on each of ${size} ranks`,
+    found: 'a rank that has run out of them while others had more',
+    todo: 'Give all ranks the same number of batches (DistributedSampler pads), or leave throwOnEarlyTermination false',
+  });
+}
+
 /**
  * Trains on ranks that have different numbers of batches (PyTorch's Join). A rank whose `body` has ended takes
  * part in the collectives of the others with zeros until all have ended. Then every rank gets the model of a
  * rank that ended last. Each forward pass with gradients must have its backward pass and be computed before the
- * next one. The first of `joinables` announces the steps. Throws ConfigError for what cannot be joined.
+ * next one. The first of `joinables` announces the steps. Throws ConfigError for what cannot be joined,
+ * such as a model of which ranks have parts: for that, there is `joinBatches`.
  */
 export async function join<T>(
   joinables: readonly Joinable[],

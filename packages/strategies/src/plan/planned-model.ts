@@ -110,7 +110,10 @@ export class PlannedModel<M extends Module, Inputs extends readonly unknown[], O
 
   /** See `join`. A rank without a batch gets the averaged gradients of the others, too. */
   joinHook(context: JoinContext): JoinHook {
-    this.#requireWhole('join of a model', 'Use ddp(), or give all ranks as many batches');
+    this.#requireWhole(
+      'join of a model',
+      'Iterate over joinBatches(loader) instead, which gives all ranks as many batches, and multiply the loss by the weight of each',
+    );
     this.#join = context;
     const { reducers, buffers } = this.#context;
     return {
