@@ -67,4 +67,15 @@ describe('collectives that are not the same are never paired', () => {
       }
     }
   });
+
+  test('swapped messages: a receiver finds it, and the group of both ends', async () => {
+    const seen = await seenBy('swapped messages');
+    const codes = seen.map((each) => ('code' in each ? each.code : ''));
+    expect(codes).toContain('COLLECTIVE_MISMATCH');
+    for (const each of seen) {
+      expect('message' in each ? each.message : '').toMatch(
+        /sendRecv at \S*situations\.ts:\d+:\d+/,
+      );
+    }
+  });
 });

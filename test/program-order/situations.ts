@@ -10,6 +10,7 @@ import {
   noGrad,
   optim,
   OutOfMemoryError,
+  sendRecv,
   setRank,
   ShardwiseError,
   type Strategy,
@@ -189,6 +190,14 @@ const situations = {
   'a swapped pair': async (rank) => {
     const one = (): Tensor => allReduce(tensor([1 + rank]), 'dp');
     const other = (): Tensor => allReduce(tensor([10 + rank]), 'dp');
+    const seen = rank === 0 ? [one(), other()] : [other(), one()];
+    const numbers: number[] = [];
+    for (const each of seen) numbers.push(await each.item());
+    return numbers;
+  },
+  'swapped messages': async (rank) => {
+    const one = (): Tensor => sendRecv(tensor([1 + rank]), 'dp', [1, 0]);
+    const other = (): Tensor => sendRecv(tensor([10 + rank]), 'dp', [1, 0]);
     const seen = rank === 0 ? [one(), other()] : [other(), one()];
     const numbers: number[] = [];
     for (const each of seen) numbers.push(await each.item());

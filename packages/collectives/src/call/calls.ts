@@ -1,5 +1,6 @@
-import { dtypes, type TypedBytes } from '@shardwise/core/spec';
+import { type CallIdentity, dtypes, type TypedBytes } from '@shardwise/core/spec';
 import type { CallLabel } from './aborted-error.ts';
+import type { Side } from './failure.ts';
 import type { CallRecord } from './record.ts';
 
 /** One rank's call of a collective, after its arguments were checked. */
@@ -24,6 +25,8 @@ export interface Transfer {
   readonly buffer: TypedBytes;
   readonly peer: number;
   readonly tag: number;
+  /** What the call is, which both ends compare. Default: they compare only the sizes. */
+  readonly identity?: CallIdentity | undefined;
 }
 
 /** Describes a call for messages: `send(to 1, tag 0, f32 [10])`. */
@@ -31,6 +34,16 @@ export function describeTransfer({ operation, buffer, peer, tag }: Transfer): st
   const elements = buffer.bytes.byteLength / dtypes[buffer.dtype].bytes;
   const where = operation === 'send' ? `to ${peer}` : `from ${peer}`;
   return `${operation}(${where}, tag ${tag}, ${buffer.dtype} [${elements}])`;
+}
+
+/** The calls of both ends of a message that is not the one which this rank expects. This rank knows only its own name. */
+export function sidesOfMessage(rank: number, transfer: Transfer): readonly Side[] {
+  const { operation, peer, tag, identity } = transfer;
+  const what = operation === 'send' ? 'recv(from' : 'send(to';
+  return [
+    { ranks: [rank], call: `${describeTransfer(transfer)}, ${identity?.describe() ?? 'unnamed'}` },
+    { ranks: [peer], call: `${what} ${rank}, tag ${tag}) of another call` },
+  ];
 }
 
 /** A call with its number, and the rank of the group that made it. */

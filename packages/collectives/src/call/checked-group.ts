@@ -256,7 +256,13 @@ export abstract class CheckedGroup implements ProcessGroup {
   send(buffer: TypedBytes, to: number, options?: TransferOptions): Promise<void> {
     return issued(() => {
       return this.#startTransfer(
-        { operation: 'send', buffer, peer: to, tag: options?.tag ?? 0 },
+        {
+          operation: 'send',
+          buffer,
+          peer: to,
+          tag: options?.tag ?? 0,
+          identity: options?.identity,
+        },
         options,
       );
     });
@@ -265,7 +271,13 @@ export abstract class CheckedGroup implements ProcessGroup {
   recv(buffer: TypedBytes, from: number, options?: TransferOptions): Promise<void> {
     return issued(() => {
       return this.#startTransfer(
-        { operation: 'recv', buffer, peer: from, tag: options?.tag ?? 0 },
+        {
+          operation: 'recv',
+          buffer,
+          peer: from,
+          tag: options?.tag ?? 0,
+          identity: options?.identity,
+        },
         options,
       );
     });

@@ -120,7 +120,7 @@ const MAX_SIDES = 4;
 
 const SAME_CALLS =
   'Make every rank call the same operations in the same order, with the same sizes and dtypes';
-const SAME_LINES =
+export const SAME_LINES =
   'A branch or a loop took another way on one of the ranks. Have all ranks run these lines in the same order, also where only one of them uses the result';
 
 export function callsDifferError(

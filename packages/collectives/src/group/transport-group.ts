@@ -38,7 +38,7 @@ export class TransportGroup extends CheckedGroup {
     };
     const end = groupEnd(membership);
     this.#collectives = new TransportCollectives(end, settings, choice, owner);
-    this.#messages = new TransportMessages(end, owner);
+    this.#messages = new TransportMessages(end, settings, owner);
   }
 
   /**

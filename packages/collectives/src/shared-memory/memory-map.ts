@@ -52,6 +52,8 @@ export const Message = {
   wantedDType: 7,
   /** The bits of the tag above the lower 32. Tags have up to 53 bits. */
   tagHigh: 8,
+  /** A hash of what the call is, which both ranks must have. 0 if it is not known. */
+  identity: 9,
 } as const;
 const MESSAGE_BYTES = 64;
 /** The places of f64 numbers in a message: where its bytes are, how many are sent, and how many the receiver wants. */

@@ -1,9 +1,9 @@
 import { dtypeNames, dtypes } from '@shardwise/core/spec';
 import { CallQueue, type Movement } from '../call/call-queue.ts';
 import { abortedError, reasonText } from '../call/aborted-error.ts';
-import { callsDifferError, type LateRanks } from '../call/failure.ts';
+import { callsDifferError, type LateRanks, SAME_LINES } from '../call/failure.ts';
 import type { IssuedCall } from '../call/issued-call.ts';
-import type { Transfer } from '../call/calls.ts';
+import { sidesOfMessage, type Transfer } from '../call/calls.ts';
 import type { MovementOwner } from './shared-collectives.ts';
 import type { Lanes } from './lanes.ts';
 import { Message, MessageNumbers, MESSAGES } from './memory-map.ts';
@@ -136,7 +136,7 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
       (word) => this.#state(word) === State.free,
     );
     if (message === undefined) return false;
-    const { buffer, peer, tag } = pending.call;
+    const { buffer, peer, tag, identity } = pending.call;
     const { words, numbers } = this.#lanes.control;
     const isStaged = !this.#memory.holds(buffer.bytes, undefined);
     words[message + Message.to] = peer;
@@ -144,6 +144,7 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
     words[message + Message.tagHigh] = highWord(tag);
     words[message + Message.order] = this.#order++ | 0;
     words[message + Message.dtype] = dtypeNames.indexOf(buffer.dtype);
+    words[message + Message.identity] = (identity?.hash ?? 0) | 0;
     words[message + Message.staged] = isStaged ? 1 : 0;
     numbers[message / 2 + MessageNumbers.address] = isStaged
       ? this.#stagingAddress(this.#lanes.rank)
@@ -195,10 +196,15 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
 
   #meet(pending: PendingTransfer, message: number): boolean {
     const { words, numbers } = this.#lanes.control;
-    const { buffer, peer } = pending.call;
+    const { buffer, peer, identity } = pending.call;
     const dtype = dtypeNames.indexOf(buffer.dtype);
     const sentBytes = numbers[message / 2 + MessageNumbers.sent];
-    if (words[message + Message.dtype] !== dtype || sentBytes !== buffer.bytes.byteLength) {
+    const isOther = words[message + Message.identity] !== ((identity?.hash ?? 0) | 0);
+    if (
+      isOther ||
+      words[message + Message.dtype] !== dtype ||
+      sentBytes !== buffer.bytes.byteLength
+    ) {
       words[message + Message.wantedDType] = dtype;
       numbers[message / 2 + MessageNumbers.wanted] = buffer.bytes.byteLength;
       this.#mismatch(pending, message);
@@ -285,10 +291,17 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
     const { operation, peer, tag } = pending.call;
     const isSend = operation === 'send';
     const [from, to] = isSend ? [this.#lanes.rank, peer] : [peer, this.#lanes.rank];
-    const error = callsDifferError(pending.label, [
-      { ranks: [from], call: `send(to ${to}, tag ${tag}, ${sent})` },
-      { ranks: [to], call: `recv(from ${from}, tag ${tag}, ${wanted})` },
-    ]);
+    const error =
+      sent === wanted
+        ? callsDifferError(
+            pending.label,
+            sidesOfMessage(this.#lanes.rank, pending.call),
+            SAME_LINES,
+          )
+        : callsDifferError(pending.label, [
+            { ranks: [from], call: `send(to ${to}, tag ${tag}, ${sent})` },
+            { ranks: [to], call: `recv(from ${from}, tag ${tag}, ${wanted})` },
+          ]);
     this.#release(pending);
     this.queue.reject(pending, error);
     if (pending.call.failsAlone === true) return;
