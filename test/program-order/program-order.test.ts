@@ -55,6 +55,7 @@ describe('collectives that are not the same are never paired', () => {
   test.each<[Situation, readonly RegExp[]]>([
     ['branches of fsdp', [/a\.weight/, /b\.weight/]],
     ['branches of zero 3', [/a\.weight/, /b\.weight/]],
+    ['two models of one class under fsdp', [/'image\.0\.weight' of model 2/]],
     ['frozen branches of fsdp', [/a\.weight/, /b\.weight/]],
     ['parameters that ranks read in another order', [/a\.weight/, /b\.weight/]],
     ['a swapped pair', [/situations\.ts:\d+:\d+/]],

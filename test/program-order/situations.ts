@@ -137,6 +137,14 @@ const situations = {
   },
   'branches of fsdp': (rank) => evaluateBranches(fsdp({ unitOf: units }), rank),
   'branches of zero 3': (rank) => evaluateBranches(zero({ stage: 3, unitOf: units }), rank),
+  'two models of one class under fsdp': async (rank) => {
+    const towers = [
+      await parallelize(new Towers(), fsdp({ unitOf: units })),
+      await parallelize(new Towers(), fsdp({ unitOf: units })),
+    ];
+    const [image] = noGrad(() => towers[rank]?.forward(x()) ?? []);
+    return Array.from((await image?.data()) ?? [], Number);
+  },
   'frozen branches of fsdp': async (rank) => {
     manualSeed(3);
     const model = new Branches();

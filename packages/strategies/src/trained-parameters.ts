@@ -8,12 +8,20 @@ export class TrainedParameters {
   readonly #agreement: RankAgreement;
   #flags: readonly boolean[];
 
-  /** All ranks must train the same parameters now. */
-  constructor(named: readonly (readonly [name: string, parameter: Tensor])[], axis: string) {
+  /** All ranks must train the same parameters now. `model` is what names of its collectives end with. */
+  constructor(
+    named: readonly (readonly [name: string, parameter: Tensor])[],
+    axis: string,
+    model: string,
+  ) {
     this.#named = named;
     this.#axis = axis;
     this.#flags = this.#current();
-    this.#agreement = new RankAgreement([axis], this.#flags.join(' '), 'the parameters that train');
+    this.#agreement = new RankAgreement(
+      [axis],
+      this.#flags.join(' '),
+      `the parameters that train${model}`,
+    );
   }
 
   /** Whether each parameter trained at the latest refresh. */

@@ -15,15 +15,17 @@ import { bytesNow } from '../bytes-now.ts';
 export class ArrivalOrder {
   readonly #count: number;
   readonly #axis: string;
+  readonly #name: string;
   readonly #seen: number[] = [];
   #shared: Tensor | null = null;
   #isSettled = false;
   #isDone = false;
 
-  /** `count` is the number of gradients. */
-  constructor(count: number, axis: string) {
+  /** `count` is the number of gradients, and `model` what names of its collectives end with. */
+  constructor(count: number, axis: string, model: string) {
     this.#count = count;
     this.#axis = axis;
+    this.#name = `the order in which gradients arrive${model}`;
   }
 
   arrive(index: number): void {
@@ -37,7 +39,7 @@ export class ArrivalOrder {
     const order = Int32Array.from(new Set([...this.#seen, ...all]));
     const own = fromData(order, [this.#count], 'i32');
     const send = (): Tensor => broadcast(own, this.#axis);
-    this.#shared = withCollectiveName('the order in which gradients arrive', send).retain();
+    this.#shared = withCollectiveName(this.#name, send).retain();
   }
 
   /** Call this when an update is built. The order has been sent by the end of the run of that update, on every rank. */

@@ -21,6 +21,8 @@ import { type UnusedPolicy, UsedParameters } from './used-parameters.ts';
 
 export interface ReducerOptions {
   readonly axis: string;
+  /** What the names of its collectives end with (`ModelNumbers`). */
+  readonly model: string;
   /** The names of the parameters whose gradients are sent together, in the order in which the buckets are sent. */
   readonly buckets: readonly (readonly string[])[];
   /**
@@ -89,7 +91,7 @@ export class Reducer {
     parameters: readonly (readonly [name: string, parameter: Tensor])[],
     options: ReducerOptions,
   ) {
-    const { axis, unused } = options;
+    const { axis, model, unused } = options;
     this.#options = options;
     const named = parameters.toReversed();
     this.#leaves = named.map(([name, parameter], index) => ({
@@ -101,7 +103,7 @@ export class Reducer {
         checkUpdate: (update) => this.#checkUpdate(index, update),
       }),
     }));
-    this.#trained = new TrainedParameters(named, axis);
+    this.#trained = new TrainedParameters(named, axis, model);
     this.#used = new UsedParameters(
       this.#leaves.map(({ name, parameter, gradient }) => ({
         name,
@@ -125,7 +127,7 @@ export class Reducer {
       this.#limitsBytes !== null &&
       axisOf(currentSession().mesh, axis).size > 1 &&
       unused !== 'any';
-    this.#arrivals = rebuilds ? new ArrivalOrder(named.length, axis) : null;
+    this.#arrivals = rebuilds ? new ArrivalOrder(named.length, axis, model) : null;
   }
 
   /** The parameter names of each bucket, in the order in which the buckets are sent. */
@@ -254,7 +256,7 @@ export class Reducer {
         parameters: leaves.map(({ parameter }) => parameter),
         gradients: indices.map((index) => this.#localOf(index)),
       });
-      const name = `the gradients of bucket ${number}: ${bucket.names.join(', ')}`;
+      const name = `the gradients of bucket ${number}${this.#options.model}: ${bucket.names.join(', ')}`;
       const averaged = withCollectiveName(name, () => runHook(this.#options.hook, bucket));
       indices.forEach((index, position) => {
         const { [position]: mean } = averaged;

@@ -12,6 +12,7 @@ import type { Reducer } from '../distributed-data-parallel/reducer.ts';
 import type { GradientReducer } from '../sharding/gradient-reducer.ts';
 import type { ShardedParameter } from '../sharding/sharded-parameter.ts';
 import type { ShardedPart } from '../sharding/sharded-part.ts';
+import { ModelNumbers } from './model-numbers.ts';
 
 /** What a step of a plan adds to the passes of a model. */
 export interface PassHooks {
@@ -46,6 +47,7 @@ export class PlanContext {
   /** The objects that average gradients of parts, by mesh axis. */
   readonly gradientReducers: Map<string, GradientReducer> = new Map();
   readonly hooks: PassHooks[] = [];
+  readonly numbers: ModelNumbers;
   /** The sharing of buffers. Null if each rank keeps its own buffers. */
   buffers: { readonly axes: readonly string[]; readonly sharing: BufferSharing } | null = null;
   readonly #planned: ReadonlyMap<string, ParameterPlan>;
@@ -54,6 +56,7 @@ export class PlanContext {
   constructor(plan: Plan<PlanContext>, model: Module) {
     this.plan = plan;
     this.model = model;
+    this.numbers = new ModelNumbers(plan.axes);
     this.#planned = new Map(plan.parameters.map((parameter) => [parameter.name, parameter]));
   }
 

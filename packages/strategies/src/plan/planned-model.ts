@@ -55,6 +55,7 @@ export class PlannedModel<M extends Module, Inputs extends readonly unknown[], O
     const join = this.#join;
     const shares = buffers?.sharing.begin({ synchronizes: this.#synchronizes }) ?? false;
     const gradients = this.#synchronizes && isGradEnabled();
+    const suffix = this.#context.numbers.suffix(buffers?.axes[0] ?? '');
     noGrad(() => {
       if (join !== null) {
         for (const reducer of reducers.values()) reducer.announce(gradients);
@@ -63,7 +64,7 @@ export class PlannedModel<M extends Module, Inputs extends readonly unknown[], O
       }
       if (!shares) return;
       buffers?.sharing.share((message) =>
-        withCollectiveName('the buffers of the model', () =>
+        withCollectiveName(`the buffers${suffix === '' ? ' of the model' : suffix}`, () =>
           join === null ? ofRankZero(message, buffers.axes) : join.fromFirstActive(message),
         ),
       );

@@ -24,6 +24,8 @@ export interface ShardedPartRequest {
   readonly lowPrecision: LowPrecision | undefined;
   /** Whether ranks may use different parameters. */
   readonly findUnusedParameters: boolean;
+  /** What the names of its collectives end with (`ModelNumbers`). */
+  readonly model: string;
   /** The axes along which ranks get the values of the first rank. */
   readonly axes: readonly string[];
 }
@@ -34,7 +36,7 @@ export interface ShardedPartRequest {
  */
 export async function shardedPart(
   parameter: Parameter,
-  { axis, axes, planned, lowPrecision, findUnusedParameters }: ShardedPartRequest,
+  { axis, axes, planned, lowPrecision, findUnusedParameters, model }: ShardedPartRequest,
 ): Promise<ShardedPart> {
   const { part: of, initialPart: initial, requiresGrad } = parameter;
   const { shape, dtype } = of;
@@ -44,7 +46,15 @@ export async function shardedPart(
   const keepsParameter = shardingOf(planned, 'parameter', axis) === null;
   const keepsGradient = shardingOf(planned, 'gradient', axis) === null;
   const own = layoutOver(axis, sharding, shape.length);
-  const common = { name: planned.name, findUnusedParameters, axis, sharding, requiresGrad, of };
+  const common = {
+    name: planned.name,
+    findUnusedParameters,
+    model,
+    axis,
+    sharding,
+    requiresGrad,
+    of,
+  };
   if (initial !== null) return scattered(initial.bytes);
   noGrad(() => of.assign(ofRankZero(of, axes)));
   const data = await of.data();

@@ -33,6 +33,8 @@ export interface ShardedPartOptions {
   readonly name: string;
   /** Whether ranks may use different parameters. Otherwise the errors of ranks that do say how they may. */
   readonly findUnusedParameters: boolean;
+  /** What the names of its collectives end with (`ModelNumbers`). */
+  readonly model: string;
   /** The mesh axis whose ranks have one part each. */
   readonly axis: string;
   readonly sharding: Sharding;
@@ -69,7 +71,7 @@ export abstract class ShardedPart extends StoredPart {
   constructor(
     data: HostData,
     shape: Shape,
-    { name, findUnusedParameters, axis, sharding, requiresGrad, of }: ShardedPartOptions,
+    { name, findUnusedParameters, model, axis, sharding, requiresGrad, of }: ShardedPartOptions,
   ) {
     super(data, shape, {
       requiresGrad,
@@ -77,7 +79,7 @@ export abstract class ShardedPart extends StoredPart {
       layout: joinLayouts(of.layout, layoutOver(axis, sharding, of.ndim)),
     });
     this.name = name;
-    this.label = findUnusedParameters ? `'${name}'` : `'${name}' (${advised})`;
+    this.label = `'${name}'${model}${findUnusedParameters ? '' : ` (${advised})`}`;
     this.axis = axis;
     this.sharding = sharding;
     this.place = ownPlace(axis);

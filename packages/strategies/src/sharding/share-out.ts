@@ -37,6 +37,7 @@ export async function shareOut(
       planned,
       lowPrecision,
       findUnusedParameters,
+      model: context.numbers.suffix(axis),
     });
     const group = groups.findIndex((names) => names.includes(name));
     const replacement = new ShardedParameter(part, parameter, reducer.add(name, part, group));

@@ -71,7 +71,7 @@ export const master: StepKind<Master> = {
     const { model } = context;
     const group = currentSession().mesh.group(axis);
     await requireSameModel(context, group);
-    const ranks = new MasterRanks(model, axis);
+    const ranks = new MasterRanks(model, axis, context.numbers.suffix(axis));
     ranks.replicate();
     await currentSession().realize([]);
     context.hooks.push(ranks);
@@ -86,12 +86,12 @@ class MasterRanks implements PassHooks {
   readonly #trained: TrainedParameters;
   readonly #unmark: () => void;
 
-  constructor(model: Module, axis: string) {
+  constructor(model: Module, axis: string, suffix: string) {
     this.#model = model;
     this.#axis = axis;
     const named = model.namedParameters();
     this.#unmark = markAveraged('dataParallel', model.parameters());
-    this.#trained = new TrainedParameters(named, axis);
+    this.#trained = new TrainedParameters(named, axis, suffix);
     this.#gradients = named.map(([, { part }]) => {
       const gradient: Gradient = part.reduceGradient({
         expect: () => {},

@@ -97,6 +97,7 @@ export const reduce: StepKind<Reduce> = {
       whole.map(([name, { part }]) => [name, part] as const),
       {
         axis,
+        model: context.numbers.suffix(axis),
         buckets,
         limitsBytes,
         unused,

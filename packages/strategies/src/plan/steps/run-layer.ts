@@ -79,12 +79,13 @@ export const runLayer: StepKind<RunLayer> = {
   apply(data, context) {
     const { axis, module: path, style } = data;
     const module = moduleOf(data, context);
+    const name = `the layer '${path}'${context.numbers.suffix(axis)}`;
     style.install(module, axisOf(currentSession().mesh, axis), path);
     const byName = new Map(context.parameters);
     const own = [...shardingsOf(data, context).keys()].flatMap((name) => byName.get(name) ?? []);
     for (const method of style.methods ?? ['forward']) {
       wrapMethod(module, method, (inputs, run) =>
-        withCollectiveName(`the layer '${path}'`, () => inLayer(own, () => run(inputs))),
+        withCollectiveName(name, () => inLayer(own, () => run(inputs))),
       );
     }
   },
