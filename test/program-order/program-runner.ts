@@ -307,7 +307,7 @@ export class ProgramRunner {
       return {
         forward: (batch, grad) => [null, null, grad ? run(batch) : noGrad(() => run(batch))],
         parameters: () => parallel.module.parameters(),
-        optimizer: new optim.AdamW(parallel.module.parameters(), { lr: 0.05 }),
+        optimizer: new optim.AdamW(parallel.module.parameters(), { lr: spec.learningRate }),
       };
     }
     const parallel = await parallelize(new Towers(spec), strategy);
@@ -322,7 +322,7 @@ export class ProgramRunner {
       parameters: () => parallel.module.parameters(),
       optimizer: new optim.AdamW(
         parallel.module.parameters().filter(({ requiresGrad }) => requiresGrad),
-        { lr: 0.05 },
+        { lr: spec.learningRate },
       ),
     };
   }

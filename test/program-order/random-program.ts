@@ -19,6 +19,7 @@ export interface ModelSpec {
   /** Whether the first tower is frozen. */
   readonly frozen: boolean;
   readonly dropout: boolean;
+  readonly learningRate: number;
 }
 
 export const operations = ['allReduce', 'mean', 'allGather', 'broadcast', 'reduceScatter'] as const;
@@ -112,6 +113,7 @@ export function randomProgram(seed: number, ranks: number): Program {
     checkpointed: draw.chance(0.25),
     frozen: draw.chance(0.2),
     dropout: draw.chance(0.2),
+    learningRate: 0.05,
   }));
   let values = 0;
   const statements: Statement[] = [];
@@ -191,35 +193,79 @@ export function valuesOf(statement: Statement): readonly number[] {
   return 'value' in statement && statement.kind !== 'dispose' ? [statement.value] : [];
 }
 
+/** Strategies under which each forward pass has collectives. */
+const communicating: ReadonlySet<StrategyName> = new Set([
+  'zero 3',
+  'fsdp',
+  'fsdp in one unit',
+  'tensor parallel',
+  'sequence parallel',
+  'fsdp of tensor parallel',
+]);
+
 /**
- * The program with one change of its collectives, as a branch that one rank takes alone would make it: one less, one
- * more, or two of them swapped. Null if it has none that could be changed.
+ * The program with one change, as a branch that one rank takes alone would make it: a call or a pass less, more, at
+ * another place or of another model, or another learning rate. The same number makes the same change. Null if the
+ * program has nothing that could be changed so.
  */
-export function mutated(program: Program): Program | null {
-  const draw = new Draw(program.seed + 1);
-  const places = program.statements.flatMap(({ kind }, index) =>
-    kind === 'collective' ? [index] : [],
-  );
-  if (places.length === 0) return null;
-  const statements = [...program.statements];
-  const reads = [...program.reads];
-  const at = draw.of(places);
+export function mutated(program: Program, number: number): Program | null {
+  const { statements, reads, models } = program;
+  const draw = new Draw(1000 * program.seed + number);
+  const isOrdered = (statement: Statement): boolean => {
+    if (statement.kind === 'collective' || statement.kind === 'group') return true;
+    const strategy = 'model' in statement ? models[statement.model]?.strategy : undefined;
+    return statement.kind === 'forward' && strategy !== undefined && communicating.has(strategy);
+  };
+  const places = statements.flatMap((each, index) => (isOrdered(each) ? [index] : []));
+  const at = places.length === 0 ? -1 : draw.of(places);
   const [statement, read] = [statements[at], reads[at]];
   if (statement === undefined || read === undefined) return null;
-  const others = places.filter((place) => place !== at);
-  const kind = draw.below(3);
-  if (kind === 0 && others.length > 0) {
-    const other = draw.of(others);
-    const swapped = statements[other];
-    if (swapped === undefined) return null;
-    statements[at] = swapped;
-    statements[other] = statement;
-  } else if (kind === 1) {
-    statements.splice(at, 1);
-    reads.splice(at, 1);
-  } else {
-    statements.splice(at, 0, statement);
-    reads.splice(at, 0, read);
+  switch (draw.below(5)) {
+    case 0: {
+      const place = draw.of(places);
+      const other = statements[place];
+      if (other === undefined || isSameCall(statement, other)) return null;
+      return { ...program, statements: statements.with(at, other).with(place, statement) };
+    }
+    case 1:
+      return {
+        ...program,
+        statements: statements.toSpliced(at, 1),
+        reads: reads.toSpliced(at, 1),
+      };
+    case 2:
+      return {
+        ...program,
+        statements: statements.toSpliced(at, 0, statement),
+        reads: reads.toSpliced(at, 0, read),
+      };
+    case 3: {
+      const model = models.length - 1;
+      if (statement.kind !== 'forward' || statement.model === model) return null;
+      if (!communicating.has(models[model]?.strategy ?? 'ddp')) return null;
+      return { ...program, statements: statements.with(at, { ...statement, model }) };
+    }
+    default: {
+      // Ranks compare the settings of a step in the next message over the axis.
+      const step = statements.findIndex(({ kind }) => kind === 'step');
+      const changed = statements[step];
+      if (changed?.kind !== 'step' || program.mesh !== 'dp') return null;
+      const { model } = changed;
+      const isCompared = statements
+        .slice(step + 1)
+        .some((each) => each.kind === 'backward' && each.model === model);
+      const spec = models[model];
+      if (!isCompared || spec === undefined) return null;
+      return { ...program, models: models.with(model, { ...spec, learningRate: 0.051 }) };
+    }
   }
-  return { ...program, statements, reads };
+}
+
+/**
+ * Whether ranks cannot know that they are at different ones of two statements: calls of the group itself of one kind,
+ * and passes of one model with other batches. Those have the same messages.
+ */
+function isSameCall(one: Statement, other: Statement): boolean {
+  if (one === other || (one.kind === 'group' && other.kind === 'group')) return true;
+  return one.kind === 'forward' && other.kind === 'forward' && one.model === other.model;
 }

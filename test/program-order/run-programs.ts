@@ -1,5 +1,6 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { joinThreadsWorld, limitCalls, type ThreadsWorld } from '@shardwise/collectives';
+import type { Backend, ProcessGroup } from '@shardwise/core/spec';
 import { interpreter, type RankContext } from '@shardwise/testing';
 import { mutated, randomProgram } from './random-program.ts';
 import { type Found, ProgramRunner } from './program-runner.ts';
@@ -18,53 +19,73 @@ export interface Outcome {
 }
 
 /** Runs each program twice: with every value read where it is made, and with the reads of the program. */
-export async function main({
-  rank,
-  size,
-  world,
-  data: { from, count, device },
-}: RankContext<ThreadsWorld, ProgramsTask>): Promise<readonly Outcome[]> {
-  const group = joinThreadsWorld(world, rank);
-  const region = world.regions[rank];
-  if (region === undefined) throw new RangeError('no region');
-  const runner = new ProgramRunner(
-    group,
-    device === 'cpu' ? await cpu({ memory: world.memory, ...region }) : interpreter(),
-  );
+export async function outcomesOf(
+  group: ProcessGroup,
+  device: Backend,
+  { from, count }: Pick<ProgramsTask, 'from' | 'count'>,
+): Promise<readonly Outcome[]> {
+  const runner = new ProgramRunner(group, device);
   const outcomes: Outcome[] = [];
   for (let seed = from; seed < from + count; seed++) {
-    const program = randomProgram(seed, size);
+    const program = randomProgram(seed, group.size);
     try {
       const expected = await runner.run(program, 'all');
       const found = await runner.run(program, 'some');
       outcomes.push({ seed, ...compared(expected, found) });
     } catch (error) {
-      throw new Error(`program ${seed} of ${size} ranks: ${String(error)}`, { cause: error });
+      throw new Error(`program ${seed} of ${group.size} ranks: ${String(error)}`, { cause: error });
     }
   }
   return outcomes;
 }
 
-/** Runs a program of which one rank has another version. Returns the error of this rank, or null if it had none. */
+/** The outcomes of ranks that are threads. */
+export async function main({
+  rank,
+  world,
+  data: { device, ...task },
+}: RankContext<ThreadsWorld, ProgramsTask>): Promise<readonly Outcome[]> {
+  const region = world.regions[rank];
+  if (region === undefined) throw new RangeError('no region');
+  return outcomesOf(
+    joinThreadsWorld(world, rank),
+    device === 'cpu' ? await cpu({ memory: world.memory, ...region }) : interpreter(),
+    task,
+  );
+}
+
+/** Programs of which one rank has another version, each in a world of its own. */
+export interface MutatedPrograms {
+  readonly programs: readonly {
+    readonly seed: number;
+    readonly mutation: number;
+    readonly world: ThreadsWorld;
+  }[];
+}
+
+/** Runs programs of which rank 1 has another version. Returns the error of this rank for each, or null. */
 export async function runMutated({
   rank,
   size,
-  world,
-  data: seed,
-}: RankContext<ThreadsWorld, number>): Promise<string | null> {
-  const group = joinThreadsWorld(world, rank);
-  // Where one rank is in a stage of a pipeline and the other one in a collective, only the time limit tells.
-  limitCalls(group, 3000);
-  const runner = new ProgramRunner(group, interpreter());
-  const program = randomProgram(seed, size);
-  try {
-    await runner.run(rank === 1 ? (mutated(program) ?? program) : program, 'some');
-    group.close();
-    return null;
-  } catch (error) {
-    group.close(error instanceof Error ? error : new Error(String(error)));
-    return String(error);
+  data: { programs },
+}: RankContext<unknown, MutatedPrograms>): Promise<readonly (string | null)[]> {
+  const errors: (string | null)[] = [];
+  for (const { seed, mutation, world } of programs) {
+    const program = randomProgram(seed, size);
+    const group = joinThreadsWorld(world, rank);
+    // Where one rank is in a stage of a pipeline and the other one in a collective, only the time limit tells.
+    limitCalls(group, 3000);
+    try {
+      const own = rank === 1 ? (mutated(program, mutation) ?? program) : program;
+      await new ProgramRunner(group, interpreter()).run(own, 'some');
+      group.close();
+      errors.push(null);
+    } catch (error) {
+      group.close(error instanceof Error ? error : new Error(String(error)));
+      errors.push(String(error));
+    }
   }
+  return errors;
 }
 
 function compared(expected: Found, found: Found): Omit<Outcome, 'seed'> {

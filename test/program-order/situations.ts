@@ -203,6 +203,12 @@ const situations = {
     for (const each of seen) numbers.push(await each.item());
     return numbers;
   },
+  'calls that differ and that nobody waits for': async (rank) => {
+    if (rank === 0) allReduce(tensor([1]), 'dp');
+    else allReduce(tensor([2]), 'dp');
+    await new Promise((resolve) => setTimeout(resolve, 400));
+    return [];
+  },
   'swapped messages': async (rank) => {
     const one = (): Tensor => sendRecv(tensor([1 + rank]), 'dp', [1, 0]);
     const other = (): Tensor => sendRecv(tensor([10 + rank]), 'dp', [1, 0]);

@@ -38,7 +38,7 @@ export class DeviceSession implements Session {
   readonly #stores: (PageStore | PageSource)[] = [];
   readonly #realization: Realization;
   #last: Promise<void> = Promise.resolve();
-  /** The error of a run that was not awaited. The next call throws it. */
+  /** The error of a run that was not awaited. The next call, or `finish`, throws it. */
   #failedAhead: { readonly error: unknown } | null = null;
   #postponed: Postponed | null = null;
   #turnBegan = performance.now();
@@ -89,6 +89,7 @@ export class DeviceSession implements Session {
   async finish(): Promise<void> {
     await this.issueAll();
     while (this.#callsUnderWay > 0) await Promise.all([this.#last, ...this.#readsUnderWay]);
+    this.#throwFailedAhead();
   }
 
   numberOf(store: PageStore | PageSource): number {
@@ -180,7 +181,8 @@ export class DeviceSession implements Session {
   }
 
   async issueAll(): Promise<void> {
-    if (this.#postponed === null && rankState.unissued.size === 0) return;
+    const isOwed = this.#postponed !== null || rankState.unissued.size > 0;
+    if (!isOwed && this.#failedAhead === null) return;
     await this.#inOrder(() => this.#run([], { issuesAll: true }));
   }
 
@@ -270,12 +272,7 @@ export class DeviceSession implements Session {
   }
 
   async #run(nodes: readonly Node[], options: RunOptions = {}): Promise<void> {
-    const failed = this.#failedAhead;
-    this.#failedAhead = null;
-    if (failed !== null) {
-      this.#realization.giveUpUnreadable(failed.error);
-      throw failed.error;
-    }
+    this.#throwFailedAhead();
     if (this.#worksWaiting > 0) {
       // Pending work is left for later. It may read released memory, so nothing is freed now.
       const backlog = { ...nothingPending, unissued: new Map(rankState.unissued) };
@@ -286,6 +283,14 @@ export class DeviceSession implements Session {
     if (rankState.unissued.size > 0 || this.#issueTimer === null) return;
     clearTimeout(this.#issueTimer);
     this.#issueTimer = null;
+  }
+
+  #throwFailedAhead(): void {
+    const failed = this.#failedAhead;
+    this.#failedAhead = null;
+    if (failed === null) return;
+    this.#realization.giveUpUnreadable(failed.error);
+    throw failed.error;
   }
 
   get #surroundings(): Surroundings {

@@ -36,7 +36,7 @@ export interface Session {
 
   /**
    * Issues the collectives that the program has made and that have not been issued. Settles when no call is under way.
-   * This includes calls that were not awaited.
+   * This includes calls that were not awaited. Throws the error of work that nobody has waited for.
    */
   finish(): Promise<void>;
 
