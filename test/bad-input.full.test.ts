@@ -515,8 +515,8 @@ describe('ranks that disagree', () => {
     ],
     'the operation': ['ranks 0, 1 is allReduce(sum, f32 [4])', 'on rank 2 it is broadcast('],
     'the limit of buckets': [
-      'ranks 0, 1 is allReduce(avg, f32 [',
-      'on rank 2 it is allReduce(avg, f32 [5], pass 1)',
+      'to train one model on all ranks',
+      'rank 2 differs from rank 0: rank 0 has the step reduce axis dp, limitsBytes',
     ],
     'the model': [
       'to train one model on all ranks',

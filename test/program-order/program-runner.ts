@@ -256,7 +256,8 @@ export class ProgramRunner {
       }
       case 'gradient': {
         const all = models[statement.model]?.parameters() ?? [];
-        return note(statement.value, all[statement.index % all.length]?.part.grad?.mul(2) ?? null);
+        const one = all[statement.index % all.length]?.part.grad?.mul(2) ?? null;
+        return note(statement.value, statement.isNorm ? optim.totalGradNorm(all) : one);
       }
       case 'group': {
         const bytes = new Uint8Array(Float32Array.of(statement.value + rank).buffer);

@@ -57,6 +57,8 @@ export type Statement =
   | {
       readonly kind: 'gradient';
       readonly model: number;
+      /** Whether it is the norm of all gradients. */
+      readonly isNorm: boolean;
       readonly index: number;
       readonly value: number;
     }
@@ -161,7 +163,8 @@ export function randomProgram(seed: number, ranks: number): Program {
       statements.push({ kind: 'parameter', model, index: draw.below(100), value: values++ });
     } else if (kind < 87) {
       if (!hasGradient[model] || isPipeline) continue;
-      statements.push({ kind: 'gradient', model, index: draw.below(100), value: values++ });
+      const [isNorm, index] = [draw.chance(0.5), draw.below(100)];
+      statements.push({ kind: 'gradient', model, isNorm, index, value: values++ });
     } else if (kind < 91) {
       statements.push({ kind: 'group', value: values++ });
     } else if (kind < 94) {

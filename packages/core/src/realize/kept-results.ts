@@ -32,6 +32,7 @@ const State = {
  *   backward pass. They are not kept, but what was computed from them is.
  * - A pass without gradients keeps nothing, because all its results are computed in the run.
  * - What a function of the library has gathered for one expression is not kept. The value of the expression is.
+ * - Nor is an average of gradients that an update of the run uses up.
  * - Nothing is kept that was computed from tensors which the run updates, because it cannot be read after that.
  */
 export function keptResults({ subgraph, outputs, unissued, isRead }: IssuingRun): readonly Node[] {
@@ -43,6 +44,7 @@ export function keptResults({ subgraph, outputs, unissued, isRead }: IssuingRun)
   const updatedAt = updatesOf(subgraph);
   const unread = new Set(subgraph.unread);
   const isOpen = openNodes(subgraph, isRead);
+  const isUsedUp = usedUp(subgraph);
   const keep = (node: Node): void => {
     states[node.slot] = State.free;
     if (!outputs.has(node)) kept.push(node);
@@ -68,7 +70,10 @@ export function keptResults({ subgraph, outputs, unissued, isRead }: IssuingRun)
     const issued = unissued.get(node);
     if (issued !== undefined) {
       const { pass } = issued;
-      const isForOthers = pass === null ? node.isOfLibrary : !(pass.isGradEnabled && isOpen(node));
+      const isForOthers =
+        pass === null
+          ? node.isOfLibrary && (!isReduction(node) || isUsedUp(node))
+          : !(pass.isGradEnabled && isOpen(node));
       if (isRemade(node) || (isForOthers && !unread.has(node))) lose(node, pass);
       else keep(node);
       continue;
@@ -102,6 +107,22 @@ function openNodes({ computed, leaves }: Subgraph, isRead: boolean): (node: Node
     for (const { slot } of node.inputs) if (slot >= first) open[slot - first] = 1;
   }
   return ({ requiresGrad, slot }) => requiresGrad && open[slot - first] === 1;
+}
+
+/** Whether a node reduces the gradients of a backward pass. */
+function isReduction({ params }: Node): boolean {
+  return 'pass' in params && params.pass > 0;
+}
+
+/** Returns a function that says whether an update of the run is computed from a node. */
+function usedUp({ computed, leaves }: Subgraph): (node: Node) => boolean {
+  const first = leaves.length;
+  const used = new Uint8Array(computed.length);
+  for (const node of computed.toReversed()) {
+    if (node.op !== 'assign' && used[node.slot - first] !== 1) continue;
+    for (const { slot } of node.inputs) if (slot >= first) used[slot - first] = 1;
+  }
+  return ({ slot }) => used[slot - first] === 1;
 }
 
 /** For each leaf, the largest id of the updates of it that the run makes. Empty if it makes none. */

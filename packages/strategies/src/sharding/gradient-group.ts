@@ -122,27 +122,27 @@ export class GradientGroup {
     noGrad(() => {
       // All gradients are added to the program before the first reduction, so that one segment computes them.
       const ready = gradients.map(([part, gradient]) => {
-        return { part, padded: part.toParts(new Tensor(part.takeLocal(gradient))) };
+        const whole = new Tensor(part.takeLocal(gradient));
+        return { part, whole, padded: part.toParts(whole) };
       });
-      for (const { part, padded } of ready) {
+      for (const { part, whole, padded } of ready) {
         // The next pass may replace the average of a gradient that is kept whole before anything has asked for it. Ranks
         // that use different parts of a model may ask at different times.
         const isIfUsed = part.keepsWholeGradient && !this.#reducer.findsUnused;
         const order = isIfUsed ? 'reductionIfUsed' : 'program';
-        const { node } = withCollectiveOrder(order, () =>
-          withCollectiveName(`the mean of the gradient of ${part.label}`, () =>
-            this.#average(padded, part),
-          ),
-        );
-        part.takeReduced(node);
+        const average = withCollectiveOrder(order, () => this.#average(padded, part));
+        const again = (): Node => noGrad(() => this.#average(part.toParts(whole), part));
+        part.takeReduced(average, again);
       }
     });
   }
 
-  #average(padded: Tensor, { axis }: ShardedPart): Tensor {
+  #average(padded: Tensor, { axis, label }: ShardedPart): Node {
     const { pass } = this.#reducer;
-    const average = reduceScatter(padded, axis, 0, 'avg', pass);
-    if (this.#replicas === undefined) return average;
-    return allReduce(average, this.#replicas, { reduce: 'avg', pass });
+    return withCollectiveName(`the mean of the gradient of ${label}`, () => {
+      const average = reduceScatter(padded, axis, 0, 'avg', pass);
+      if (this.#replicas === undefined) return average.node;
+      return allReduce(average, this.#replicas, { reduce: 'avg', pass }).node;
+    });
   }
 }

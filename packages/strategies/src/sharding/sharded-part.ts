@@ -43,6 +43,12 @@ export interface ShardedPartOptions {
   readonly of: Tensor;
 }
 
+/** This rank's part of the average of a gradient. `again` reduces the gradient once more. */
+interface Reduced {
+  readonly average: Node;
+  readonly again: () => Node;
+}
+
 /**
  * The part of a ShardedParameter that this rank updates. Subclasses differ in what else the rank keeps: the contents
  * and gradient of its part only, or of the whole.
@@ -64,7 +70,7 @@ export abstract class ShardedPart extends StoredPart {
   /** The gradient of the part, averaged over the ranks. */
   readonly #gradient: Gradient;
   /** This rank's part of the average, if the rank keeps the whole gradient. */
-  #reduced: Node | null = null;
+  #reduced: Reduced | null = null;
   #checkUpdate: ((update: Update) => void) | null = null;
 
   /** `data` is the data that this rank keeps. The rest of the part is padding. */
@@ -143,9 +149,29 @@ export abstract class ShardedPart extends StoredPart {
 
   /** The gradient of the part, averaged over the ranks. */
   protected override get accumulated(): Node | null {
-    // The reduction takes its place in the program where the gradient is asked for.
-    if (this.#reduced?.isUnused === true) noteUse(this.#reduced);
-    return sumOf(super.accumulated, this.#reduced);
+    return sumOf(super.accumulated, this.#averageNow());
+  }
+
+  /**
+   * This rank's part of the average, if the rank keeps the whole gradient. The reduction takes its place in the program
+   * where this is asked for. An update uses it up: after that, the whole gradient is reduced again.
+   */
+  #averageNow(): Node | null {
+    if (this.#reduced === null) return null;
+    const { average, again } = this.#reduced;
+    if (average.isUnused) noteUse(average);
+    if (average.id > this.version) return average;
+    this.#reduced = { average: again(), again };
+    return this.#reduced.average;
+  }
+
+  /**
+   * The number of the latest update. It is the same before and after the update is computed, because ranks may compute
+   * it at different times.
+   */
+  get version(): number {
+    const { op, id, updatedAt } = this.stored;
+    return op === 'assign' ? id : updatedAt;
   }
 
   /** Throws TensorStateError while gradients wait to be reduced, because `node` does not include them. */
@@ -180,15 +206,15 @@ export abstract class ShardedPart extends StoredPart {
     return all ?? this.narrow(zeros(this.#whole, 'f32').node);
   }
 
-  /** Adds this rank's part of an average. Shape: part. */
-  takeReduced(part: Node): void {
-    if (this.keepsWholeGradient) this.#replaceReduced(part);
-    else this.#gradient.addReduced(part);
+  /** Adds this rank's part of an average. `again` makes it once more. Shapes: part, -> part. */
+  takeReduced(average: Node, again: () => Node): void {
+    if (this.keepsWholeGradient) this.#replaceReduced({ average, again });
+    else this.#gradient.addReduced(average);
     this.#gradient.runHooks();
   }
 
-  #replaceReduced(reduced: Node | null): void {
-    if (this.#reduced !== null) dropReduction(this.#reduced);
+  #replaceReduced(reduced: Reduced | null): void {
+    if (this.#reduced !== null) dropReduction(this.#reduced.average);
     this.#reduced = reduced;
   }
 

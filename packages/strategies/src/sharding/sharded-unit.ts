@@ -73,7 +73,7 @@ export class ShardedUnit {
         const known = this.#collected.get(parameter);
         if (known !== undefined && isCurrent(parameter.part, known)) return known.padded;
         const { part } = parameter;
-        const collected = { version: versionOf(part), padded: part.collect() };
+        const collected = { version: part.version, padded: part.collect() };
         this.#collected.set(parameter, collected);
         return collected.padded;
       }),
@@ -224,13 +224,5 @@ function wasVisited({ mark }: Node): boolean {
 
 /** Returns whether the part has not been updated since. */
 function isCurrent(part: ShardedPart, { version, padded }: Collected): boolean {
-  return version === versionOf(part) && padded.id > version;
-}
-
-/**
- * Returns the number of the latest update of a part. It is the same before and after the update is computed, because
- * ranks may compute it at different times.
- */
-function versionOf({ stored }: ShardedPart): number {
-  return stored.op === 'assign' ? stored.id : stored.updatedAt;
+  return version === part.version && padded.id > version;
 }
