@@ -19,7 +19,12 @@ import {
   takeBacklog,
 } from './realization.ts';
 
-const nothingPending: Backlog = { pending: new Map(), offered: [], unissued: new Map() };
+const nothingPending: Backlog = {
+  pending: new Map(),
+  released: [],
+  offered: [],
+  unissued: new Map(),
+};
 
 /** The milliseconds for which work may go on in microtasks alone. Then timers, input and finalizers get a turn. */
 const turnMs = 10;

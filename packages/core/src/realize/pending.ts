@@ -140,11 +140,22 @@ function free(node: Node, by: string): void {
   if (node.value !== null) freeNode(node, by);
 }
 
-/** Frees the released nodes, unless collectives may read them. Called when the pending work has been computed. */
-export function freeReleased(): void {
+/** The nodes that have been released so far and not freed. */
+export function releasedNow(): readonly Node[] {
+  return [...released.keys()];
+}
+
+/**
+ * Frees nodes that had been released when a run took the pending work over, unless collectives may read them. What was
+ * released since then may be read by work that has become pending since then.
+ */
+export function freeReleased(nodes: readonly Node[]): void {
   if (isAwaited()) return;
-  for (const [node, by] of released) free(node, by);
-  released.clear();
+  for (const node of pending.size === 0 ? released.keys() : nodes) {
+    const by = released.get(node);
+    if (by !== undefined) free(node, by);
+    released.delete(node);
+  }
 }
 
 /** Forgets all pending work and released nodes, because another rank begins in this thread. */

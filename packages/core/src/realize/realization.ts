@@ -24,7 +24,7 @@ import {
   taintedBy,
   unrelatedTo,
 } from './failed-run.ts';
-import { freeReleased, restorePending, takePending } from './pending.ts';
+import { freeReleased, releasedNow, restorePending, takePending } from './pending.ts';
 import type { PendingWork } from './pending-work.ts';
 import { PlanFailure } from './execution-plan.ts';
 import { collectGarbage } from './collect-garbage.ts';
@@ -41,6 +41,8 @@ export interface Surroundings {
 /** The work that a program has built so far and that is not computed yet. */
 export interface Backlog {
   readonly pending: ReadonlyMap<Node, PendingWork>;
+  /** Nodes that nothing reads but what is pending. */
+  readonly released: readonly Node[];
   /** Small values, which a run computes if they cost little. */
   readonly offered: readonly Node[];
   /** The collectives that have not been issued. A run issues those that come before its own. */
@@ -50,6 +52,7 @@ export interface Backlog {
 export function takeBacklog(): Backlog {
   return {
     pending: takePending(),
+    released: releasedNow(),
     offered: [...smallValues()],
     unissued: new Map(rankState.unissued),
   };
@@ -123,7 +126,7 @@ export class Realization {
     const isRead = nodes.length > 0;
     await this.#compute({ ...backlog, issues, isRead, roots }, surroundings, start);
     for (const { outcome } of pending.values()) outcome.settled?.();
-    if (frees) freeReleased();
+    if (frees) freeReleased(backlog.released);
   }
 
   /** Gives up the pending nodes that read a value which an earlier run failed to compute. `error` is its error. */
