@@ -22,6 +22,7 @@ import {
   colwiseParallel,
   fsdp,
   parallelize,
+  pipeline,
   rowwiseParallel,
   tensorParallel,
   zero,
@@ -203,6 +204,8 @@ const situations = {
     for (const each of seen) numbers.push(await each.item());
     return numbers;
   },
+  'steps of a pipeline': (rank) => trainPipeline(rank, true),
+  'steps of a pipeline that nobody waits for': (rank) => trainPipeline(rank, false),
   'calls that differ and that nobody waits for': async (rank) => {
     if (rank === 0) allReduce(tensor([1]), 'dp');
     else allReduce(tensor([2]), 'dp');
@@ -229,6 +232,39 @@ const situations = {
   string,
   (rank: number, group: ReturnType<typeof joinThreadsWorld>) => Promise<readonly number[]>
 >;
+
+/** Trains two stages for three steps, whose gradients come from two passes each. Returns the last loss. */
+async function trainPipeline(rank: number, isAwaited: boolean): Promise<number[]> {
+  manualSeed(3);
+  const model = new nn.Sequential(new nn.Linear(4, 8), new nn.Tanh(), new nn.Linear(8, 4));
+  const parallel = await parallelize(
+    model,
+    pipeline({
+      axis: 'dp',
+      schedule: '1f1b',
+      microbatches: 2,
+      cut: ['2'],
+      loss: (output: Tensor, target: Tensor) => output.sub(target).square().mean(),
+    }),
+  );
+  const optimizer = new optim.AdamW(parallel.module.parameters(), { lr: 0.1 });
+  const steps: Promise<boolean>[] = [];
+  let loss = parallel.forward(x(), x());
+  for (let step = 0; step < 3; step++) {
+    loss.backward();
+    // Nothing on this rank waits for it.
+    allGather(tensor([rank]), 'dp', 0);
+    loss = parallel.forward(x(), x().mul(2));
+    loss.backward();
+    const stepped = optimizer.step();
+    if (isAwaited) await stepped;
+    else steps.push(stepped);
+    optimizer.zeroGrad();
+    loss = parallel.forward(x(), x());
+  }
+  await Promise.all(steps);
+  return [await loss.item()];
+}
 
 async function evaluateBranches(strategy: Strategy, rank: number): Promise<readonly number[]> {
   manualSeed(3);
