@@ -27,6 +27,9 @@ class CollectiveIdentity implements CallIdentity {
   }
 }
 
+/** What a collective is that was made without a name. Its place in the program is known all the same. */
+export const unnamed: CallIdentity = { hash: 1, describe: () => 'a collective of the library' };
+
 const hashes = new Map<string, number>();
 const mostHashes = 100_000;
 

@@ -4,7 +4,7 @@ import { isOp, type Node } from '../graph/node.ts';
 import { markIssued } from '../graph/program-order.ts';
 import { issuedNow } from '../graph/step-settings.ts';
 import { Storage } from '../graph/storage.ts';
-import { unnamed } from './communicate.ts';
+import { unnamed } from '../graph/collective-identity.ts';
 import type { Backend } from '../spec/backend.ts';
 import type { Mesh } from '../spec/mesh.ts';
 import { count, record } from '../timeline.ts';

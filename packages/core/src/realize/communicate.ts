@@ -1,6 +1,7 @@
 import type { Backend, DeviceBuffer } from '../spec/backend.ts';
 import type { DType } from '../spec/dtype.ts';
 import type { CallIdentity, CallOptions, ProcessGroup, TypedBytes } from '../spec/process-group.ts';
+import { unnamed } from '../graph/collective-identity.ts';
 import { issuedNow } from '../graph/step-settings.ts';
 import type { Run } from './run-memory.ts';
 import type { CollectiveValue } from './values.ts';
@@ -53,9 +54,6 @@ type GraphCallOptions = Partial<NonNullable<Message['splits']>> & {
 interface IdentifiedMessage extends Message {
   readonly identity: CallIdentity | undefined;
 }
-
-/** What a call of the graph is that was made without a name. Its place in the program is known all the same. */
-export const unnamed: CallIdentity = { hash: 1, describe: () => 'a collective of the library' };
 
 /** A collective of the graph that has been issued. */
 export interface Issued {
