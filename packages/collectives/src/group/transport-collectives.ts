@@ -9,7 +9,6 @@ import type { Reducer } from '../reduce/reducer.ts';
 import { CallCommunicator } from './call-communicator.ts';
 import { CALL_TAGS, type GroupEnd } from './group-end.ts';
 import type { NativeCollectives, NativeGroups } from './native-groups.ts';
-import { exchangeNames } from './exchange-names.ts';
 import { Meeting } from './meeting.ts';
 import type { AlgorithmChoice } from './selection/algorithm-choice.ts';
 import type { Algorithm } from './selection/algorithm.ts';
@@ -254,6 +253,7 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
 
   /** Fails a call whose ranks differ, when they have told each other what their calls are. */
   async #disagree(issued: PendingCall, disagreement: Disagreement): Promise<void> {
+    const { exchangeNames } = await import('./exchange-names.ts');
     const names = await exchangeNames(this.#group, disagreement.text);
     this.#owner.fail(this.queue, issued, disagreement.error(names));
   }
