@@ -44,7 +44,7 @@ async function trainAlone(dividesByAll: boolean, isSkipped = (_step: number) => 
       .map((rank): Tensor => lossOf(model.forward(batchOf(rank, step))));
     const sum = losses.reduce((all, each) => all.add(each));
     sum.div(dividesByAll ? size : losses.length).backward();
-    await optim.clipGradNorm(model.parameters(), 0.5);
+    optim.clipGradNorm(model.parameters(), 0.5);
     await optimizer.step();
   }
   const weights = model.parameters().map(async (each) => Array.from(await each.data(), Number));

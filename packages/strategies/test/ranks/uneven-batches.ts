@@ -6,7 +6,7 @@ import {
   optim,
   ShardwiseError,
   type Strategy,
-  Tensor,
+  type Tensor,
 } from '@shardwise/core';
 import { ddp, fsdp, joinBatches, parallelize, type JoinOptions, zero } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
@@ -78,7 +78,7 @@ async function train(
       const loss = lossOf(parallel.forward(batch)).mul(isBad ? Number.NaN : weight);
       loss.backward();
       const isBadAnywhere = allReduce(loss.isFinite().logicalNot().to('f32'), 'dp').gt(0);
-      await optim.clipGradNorm(parallel.module.parameters(), 0.5);
+      optim.clipGradNorm(parallel.module.parameters(), 0.5);
       updated.push(await optimizer.step({ skipIf: isBadAnywhere }));
     }
   } catch (caught) {

@@ -1,0 +1,63 @@
+import { createThreadsWorld } from '@shardwise/collectives';
+import { spawnRanks } from '@shardwise/testing/node';
+import { mutated, randomProgram } from './random-program.ts';
+import type { Outcome, ProgramsTask } from './run-programs.ts';
+
+const url = new URL('./run-programs.ts', import.meta.url);
+const timeoutMs = 300_000;
+
+/** Runs programs on ranks that are threads. */
+export async function threadOutcomes(
+  ranks: number,
+  data: ProgramsTask,
+): Promise<readonly Outcome[]> {
+  const world = createThreadsWorld({ size: ranks, arenaBytes: 16 * 1024 * 1024 });
+  const found = await spawnRanks(ranks, url, { world, data, timeoutMs });
+  return (found as readonly (readonly Outcome[])[]).flat();
+}
+
+/** The programs in which some read gave another value. */
+export function differencesOf(outcomes: readonly Outcome[]): readonly string[] {
+  return outcomes.flatMap(({ seed, differs }) => (differs === null ? [] : [`${seed}: ${differs}`]));
+}
+
+/** A program of which rank 1 had another version, and what the ranks said of it. */
+export interface MutatedOutcome {
+  readonly seed: number;
+  /** The number of the change. */
+  readonly mutation: number;
+  readonly errors: readonly (string | null)[];
+}
+
+/** Runs those of the programs with these seeds that can be changed so. */
+export async function errorsOf(
+  ranks: number,
+  seeds: Iterable<number>,
+  mutation: number,
+): Promise<readonly MutatedOutcome[]> {
+  const changed = [...seeds].filter(
+    (seed) => mutated(randomProgram(seed, ranks), mutation) !== null,
+  );
+  const programs = changed.map((seed) => ({
+    seed,
+    mutation,
+    world: createThreadsWorld({ size: ranks, arenaBytes: 2 * 1024 * 1024 }),
+  }));
+  const options = { data: { programs }, name: 'runMutated', timeoutMs };
+  const found = (await spawnRanks(ranks, url, options)) as readonly (readonly (string | null)[])[];
+  return changed.map((seed, index) => ({
+    seed,
+    mutation,
+    errors: found.map((ofRank) => ofRank[index] ?? null),
+  }));
+}
+
+/**
+ * Whether a rank was told that ranks differ: as an error of a collective, or as that of tensors that were being updated
+ * when the collective failed.
+ */
+export function isTold(errors: readonly (string | null)[]): boolean {
+  return /Collective(Mismatch|Aborted|Timeout)Error|TensorStateError|lr is 0.05/.test(
+    errors.join(' '),
+  );
+}
