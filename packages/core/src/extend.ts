@@ -178,6 +178,6 @@ export {
   encodeSafetensors,
   encodeSafetensorsHeader,
 } from './serialization/safetensors.ts';
-export { stateMismatch } from './serialization/state-mismatch.ts';
+export { requireFit, stateMismatch } from './serialization/state-mismatch.ts';
 export { convertArray } from './nn/convert-array.ts';
 export { loadRules, type LoadOptions, type LoadReport } from './nn/state-dict.ts';

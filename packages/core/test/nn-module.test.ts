@@ -246,6 +246,27 @@ describe('the state dict', () => {
     expect(await values(model.weight)).toEqual([2]);
   });
 
+  test.each([false, true])(
+    'of which no name is here is refused, with the prefix that the names lack (strict: %s)',
+    async (strict) => {
+      const layers = new Sequential(new Linear(2, 3), new Linear(3, 1));
+      const saved = await layers.stateDict();
+      const named = Object.fromEntries(
+        Object.entries(saved).map(([name, array]) => [`transformer.${name}`, array]),
+      );
+      await expect(layers.loadStateDict(named, { strict })).rejects.toThrow(
+        /4 missing: 0\.weight.*4 unexpected: transformer\.0\.weight.*The names that were saved begin with 'transformer\.'/,
+      );
+      const whole = new (class extends Module {
+        readonly transformer = layers;
+      })();
+      await expect(whole.loadStateDict(saved, { strict })).rejects.toThrow(
+        /The names of the model begin with 'transformer\.'.*load them into its 'transformer'/,
+      );
+      expect(await whole.loadStateDict(named, { strict })).toEqual({ missing: [], unexpected: [] });
+    },
+  );
+
   test('with too few bytes is refused', async () => {
     const model = new Linear(2, 1, { bias: false });
     const weight = { dtype: 'f32', shape: [1, 2], bytes: new Uint8Array(4) } as const;

@@ -3,7 +3,7 @@ import { isHeldAt } from '../layout/chunks.ts';
 import { currentSession, ownPlace } from '../rank.ts';
 import { arraysOfOnly } from '../serialization/arrays-of-only.ts';
 import { hostArray, type HostArray, type HostArrays } from '../serialization/host-array.ts';
-import { stateMismatch } from '../serialization/state-mismatch.ts';
+import { requireFit } from '../serialization/state-mismatch.ts';
 import { elementCount, formatShape, sameShape } from '../shape.ts';
 import { dtypes, type ValueType } from '../spec/dtype.ts';
 import { toBytes } from '../tensor/host-data.ts';
@@ -59,7 +59,8 @@ type Target = ValueType & { assign(value: Tensor): unknown };
 
 /**
  * Overwrites tensors with the arrays of the same names. Arrays are converted if convertArray can do it. Throws
- * CheckpointError, before anything changes, that lists all missing and unexpected names and all arrays that do not fit.
+ * CheckpointError, before anything changes, that lists all missing and unexpected names and all arrays that do not fit,
+ * also if nothing fits where names may differ.
  */
 export async function writeStateDict(
   owner: string,
@@ -81,14 +82,11 @@ export async function writeStateDict(
     if (converted !== undefined) values.set(tensor, converted);
     else different.push(`${name} (${difference ?? `${array.dtype}, not ${tensor.dtype}`})`);
   }
-  const strict = options.strict ?? true;
-  if (different.length > 0 || (strict && missing.length + unexpected.length > 0)) {
-    throw stateMismatch(
-      `load a state dict into ${owner}`,
-      strict ? { missing, unexpected, different } : { different },
-      'Load the state dict of a model of the same structure, or pass { strict: false } where only names differ',
-    );
-  }
+  requireFit(
+    `load a state dict into ${owner}`,
+    { missing, unexpected, different },
+    { strict: options.strict ?? true, fitting: values.size },
+  );
   for (const [tensor, { shape, dtype, bytes }] of values) {
     tensor.assign(new Tensor(inputNode(shape, dtype, { kind: 'host', bytes })));
   }

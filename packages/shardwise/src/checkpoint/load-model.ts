@@ -13,9 +13,9 @@ import {
   type Module,
   noGrad,
   ownPlace,
+  requireFit,
   requireModule,
   sameShape,
-  stateMismatch,
   Tensor,
 } from '@shardwise/core/extend';
 import type { Checkpoint } from './open-checkpoint.ts';
@@ -53,14 +53,11 @@ export async function loadModel(
   checkOptions('loadModel', options, loadRules);
   const { strict = true } = options;
   const { targets, ...report } = match(checkpoint, model);
-  const { missing, unexpected, different } = report;
-  if (different.length > 0 || (strict && missing.length + unexpected.length > 0)) {
-    throw stateMismatch(
-      `to load ${checkpoint.directory} into ${model.constructor.name}`,
-      strict ? report : { different },
-      'Load the checkpoint of a model of the same structure, or pass { strict: false } where only names differ',
-    );
-  }
+  const { missing, unexpected } = report;
+  requireFit(`to load ${checkpoint.directory} into ${model.constructor.name}`, report, {
+    strict,
+    fitting: targets.length,
+  });
   await using files = checkpoint.model.open();
   const arrays: { readonly tensor: Tensor; readonly array: HostArray }[] = [];
   for (const target of targets) {
