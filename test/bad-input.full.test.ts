@@ -618,7 +618,7 @@ describe('a checkpoint', () => {
       says: [
         'into Linear',
         '1 unexpected: bias; 1 different: weight (shape [2, 3], not [2, 4])',
-        'Load the checkpoint of a model of the same structure',
+        'Load what was saved of a model of the same structure',
       ],
     });
     expect(Array.from(await other.weight.data(), Number)).toEqual(before);
