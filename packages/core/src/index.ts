@@ -33,6 +33,7 @@ export {
   zeros,
   zerosLike,
   type NestedNumbers,
+  type TensorOptions,
 } from './tensor/create.ts';
 export { fromHostArray } from './tensor/from-host-array.ts';
 export { dynamic, type DynamicOptions } from './tensor/dynamic.ts';

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import { Generator } from '../src/random/generator.ts';
 import { manualSeed } from '../src/random/keys.ts';
 import { setRank } from '../src/rank.ts';
-import { ConfigError, ShapeError } from '../src/spec/errors.ts';
+import { ConfigError, DTypeError, ShapeError } from '../src/spec/errors.ts';
 import { fullLike, onesLike, tensor, zeros, zerosLike } from '../src/tensor/create.ts';
 import { rand, randint, randn, randnLike, randperm } from '../src/tensor/create-random.ts';
 import { arange, eye, linspace, meshgrid } from '../src/tensor/create-ranges.ts';
@@ -14,6 +14,17 @@ beforeEach(() => setRank({ device: interpreter() }));
 async function numbers(x: Tensor): Promise<number[]> {
   return Array.from(await x.data(), Number);
 }
+
+describe('a tensor of nested arrays', () => {
+  test('gets gradients if it is made so', async () => {
+    const x = tensor([2, 3], 'f32', { requiresGrad: true });
+    x.square().sum().backward();
+    expect(x.grad && (await numbers(x.grad))).toEqual([4, 6]);
+    expect(tensor([2, 3], 'f32').requiresGrad).toBe(false);
+    expect(() => tensor([2, 3], 'i32', { requiresGrad: true })).toThrow(DTypeError);
+    expect(() => tensor([2, 3], 'f32', { requires_grad: true } as object)).toThrow('requires_grad');
+  });
+});
 
 describe('ranges are those of PyTorch', () => {
   test('arange of whole numbers is i32, of others f32, also downwards', async () => {

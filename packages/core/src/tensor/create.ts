@@ -18,12 +18,24 @@ import { Tensor } from './tensor.ts';
 /** Numbers or booleans in nested arrays, with one level for each dim of the tensor. */
 export type NestedNumbers = number | boolean | readonly NestedNumbers[];
 
+/** Options of `tensor`. */
+export interface TensorOptions {
+  /** Whether backward passes give the tensor a gradient. Default: false. */
+  readonly requiresGrad?: boolean;
+}
+
 /**
  * A tensor with the values of nested arrays. Without a dtype, numbers become f32 and booleans bool. Throws ShapeError
- * for rows of different lengths. Shape: `[[1, 2], [3, 4]]` -> [2, 2].
+ * for rows of different lengths, and DTypeError for a gradient of integers or bools.
+ * Shape: `[[1, 2], [3, 4]]` -> [2, 2].
  */
-export function tensor(values: NestedNumbers, dtype?: 'f32' | 'i32' | 'bool'): Tensor {
+export function tensor(
+  values: NestedNumbers,
+  dtype?: 'f32' | 'i32' | 'bool',
+  options: TensorOptions = {},
+): Tensor {
   if (dtype !== undefined) checkOptions('tensor', { dtype }, dtypeRules);
+  checkOptions('tensor', options, tensorRules);
   const shape: number[] = [];
   for (let level = values; Array.isArray(level); level = level[0] ?? 0) shape.push(level.length);
   const flat: (number | boolean)[] = [];
@@ -39,9 +51,11 @@ export function tensor(values: NestedNumbers, dtype?: 'f32' | 'i32' | 'bool'): T
   };
   visit(values, 0);
   const inferred = dtype ?? (typeof flat[0] === 'boolean' ? 'bool' : 'f32');
-  return fromData(encodeNumbers(flat, inferred), shape, inferred);
+  const made = fromData(encodeNumbers(flat, inferred), shape, inferred);
+  return options.requiresGrad === true ? made.requiresGrad_() : made;
 }
 
+const tensorRules: OptionRules<TensorOptions> = { requiresGrad: option.flag };
 const dtypeRules: OptionRules<{ dtype?: 'f32' | 'i32' | 'bool' }> = {
   dtype: option.oneOf('f32', 'i32', 'bool'),
 };
