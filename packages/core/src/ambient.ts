@@ -114,6 +114,8 @@ export interface RankState {
   readonly unissued: Map<Node, Unissued>;
   /** Whether the program has made a collective. */
   hasCollectives: boolean;
+  /** Averages of gradients that runs keep until an update uses them up. */
+  readonly keptAverages: WeakSet<Node>;
   /** Reductions that are issued if something uses them, or if the program makes another collective. */
   readonly reductionsIfUsed: Set<Node>;
   /** The settings of the updates that the program has made, by the axis whose ranks make them together. */
@@ -149,6 +151,7 @@ export const rankState: RankState = {
   deepestPending: 0,
   unissued: new Map(),
   hasCollectives: false,
+  keptAverages: new WeakSet(),
   reductionsIfUsed: new Set(),
   stepSettings: new Map(),
   released: new Map(),

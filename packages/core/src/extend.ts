@@ -90,6 +90,7 @@ export type { PendingWork } from './realize/pending-work.ts';
 export { synchronously } from './ambient.ts';
 export {
   dropReduction,
+  keepAverage,
   inForwardPass,
   noteUse,
   withCollectiveOrder,

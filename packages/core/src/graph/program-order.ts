@@ -52,6 +52,14 @@ function issueLater(node: Node): void {
   unissued.set(node, { pass: currentScope().forwardPass });
 }
 
+/**
+ * Has the run that issues a reduction of gradients keep the average, unless an update of that run uses it up. Nothing
+ * else keeps it.
+ */
+export function keepAverage(node: Node): void {
+  rankState.keptAverages.add(node);
+}
+
 /** Forgets a reduction that a later one has replaced. If it has no place in the order of the program, it never runs. */
 export function dropReduction(node: Node): void {
   if (!node.isUnused) return;

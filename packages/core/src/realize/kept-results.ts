@@ -1,7 +1,10 @@
+import { rankState } from '../ambient.ts';
 import type { ForwardPass, Unissued } from '../graph/collective-order.ts';
 import type { Node } from '../graph/node.ts';
 import { targetOf } from '../graph/updated-leaves.ts';
 import type { Subgraph } from './collect.ts';
+
+const { keptAverages } = rankState;
 
 /** What a run computes, and what is known of the collectives that it issues. */
 export interface IssuingRun {
@@ -32,7 +35,7 @@ const State = {
  *   backward pass. They are not kept, but what was computed from them is.
  * - A pass without gradients keeps nothing, because all its results are computed in the run.
  * - What a function of the library has gathered for one expression is not kept. The value of the expression is.
- * - Nor is an average of gradients that an update of the run uses up.
+ * - An average of gradients that a part of a parameter refers to is kept until an update uses it up.
  * - Nothing is kept that was computed from tensors which the run updates, because it cannot be read after that.
  */
 export function keptResults({ subgraph, outputs, unissued, isRead }: IssuingRun): readonly Node[] {
@@ -72,7 +75,7 @@ export function keptResults({ subgraph, outputs, unissued, isRead }: IssuingRun)
       const { pass } = issued;
       const isForOthers =
         pass === null
-          ? node.isOfLibrary && (!isReduction(node) || isUsedUp(node))
+          ? node.isOfLibrary && (!keptAverages.has(node) || isUsedUp(node))
           : !(pass.isGradEnabled && isOpen(node));
       if (isRemade(node) || (isForOthers && !unread.has(node))) lose(node, pass);
       else keep(node);
@@ -107,11 +110,6 @@ function openNodes({ computed, leaves }: Subgraph, isRead: boolean): (node: Node
     for (const { slot } of node.inputs) if (slot >= first) open[slot - first] = 1;
   }
   return ({ requiresGrad, slot }) => requiresGrad && open[slot - first] === 1;
-}
-
-/** Whether a node reduces the gradients of a backward pass. */
-function isReduction({ params }: Node): boolean {
-  return 'pass' in params && params.pass > 0;
 }
 
 /** Returns a function that says whether an update of the run is computed from a node. */

@@ -9,6 +9,7 @@ import {
   type HostData,
   type Node,
   joinLayouts,
+  keepAverage,
   noGrad,
   noteUse,
   ownPlace,
@@ -161,8 +162,9 @@ export abstract class ShardedPart extends StoredPart {
     const { average, again } = this.#reduced;
     if (average.isUnused) noteUse(average);
     if (average.id > this.version) return average;
-    this.#reduced = { average: again(), again };
-    return this.#reduced.average;
+    const next = again();
+    this.#replaceReduced({ average: next, again });
+    return next;
   }
 
   /**
@@ -215,6 +217,7 @@ export abstract class ShardedPart extends StoredPart {
 
   #replaceReduced(reduced: Reduced | null): void {
     if (this.#reduced !== null) dropReduction(this.#reduced.average);
+    if (reduced !== null) keepAverage(reduced.average);
     this.#reduced = reduced;
   }
 
