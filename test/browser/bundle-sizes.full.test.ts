@@ -107,6 +107,7 @@ const onDemand = {
   'link-loop': 'operations without kernels',
   'start-transfer': 'values that are paged out',
   safetensors: 'states that ranks send',
+  'state-mismatch': 'saved models that do not fit',
   'loaded-on-demand': 'parameters in parts or in fewer bits',
   'page-saver': 'checkpoints',
   'exchange-names': 'what ranks tell each other when their calls differ',

@@ -3,7 +3,6 @@ import { isHeldAt } from '../layout/chunks.ts';
 import { currentSession, ownPlace } from '../rank.ts';
 import { arraysOfOnly } from '../serialization/arrays-of-only.ts';
 import { hostArray, type HostArray, type HostArrays } from '../serialization/host-array.ts';
-import { requireFit } from '../serialization/state-mismatch.ts';
 import { elementCount, formatShape, sameShape } from '../shape.ts';
 import { dtypes, type ValueType } from '../spec/dtype.ts';
 import { toBytes } from '../tensor/host-data.ts';
@@ -82,11 +81,14 @@ export async function writeStateDict(
     if (converted !== undefined) values.set(tensor, converted);
     else different.push(`${name} (${difference ?? `${array.dtype}, not ${tensor.dtype}`})`);
   }
-  requireFit(
-    `load a state dict into ${owner}`,
-    { missing, unexpected, different },
-    { strict: options.strict ?? true, fitting: values.size },
-  );
+  if (missing.length + unexpected.length + different.length > 0) {
+    const { requireFit } = await import('../serialization/state-mismatch.ts');
+    requireFit(
+      `load a state dict into ${owner}`,
+      { missing, unexpected, different },
+      { strict: options.strict ?? true, fitting: values.size },
+    );
+  }
   for (const [tensor, { shape, dtype, bytes }] of values) {
     tensor.assign(new Tensor(inputNode(shape, dtype, { kind: 'host', bytes })));
   }
