@@ -3,13 +3,11 @@ import { differencesOf, errorsOf, isTold, threadOutcomes } from './random-progra
 
 const timeoutMs = 300_000;
 
-test.each<[ranks: number, from: number, count: number]>([
-  [2, 1, 40],
-  [4, 201, 10],
-])(
-  'programs of %i ranks whose ranks read different values have the values of those that read all (seeds from %i on)',
-  async (ranks, from, count) => {
-    const outcomes = await threadOutcomes(ranks, { from, count, device: 'interpreter' });
+test(
+  'programs of 2 ranks whose ranks read different values have the values of those that read all',
+  async () => {
+    const [ranks, count] = [2, 25];
+    const outcomes = await threadOutcomes(ranks, { from: 1, count, device: 'interpreter' });
     expect(differencesOf(outcomes)).toEqual([]);
     const read = outcomes.reduce((sum, each) => sum + each.read, 0);
     const refused = outcomes.reduce((sum, each) => sum + each.refused, 0);

@@ -43,18 +43,18 @@ export function keptResults({ subgraph, outputs, unissued, isRead }: IssuingRun)
   const kept: Node[] = [];
   const first = leaves.length;
   const states = new Uint8Array(first + computed.length);
-  const passes = new Map<number, ForwardPass | null>();
+  const passes = Array.from<ForwardPass | null>({ length: states.length });
   const updatedAt = updatesOf(subgraph);
   const unread = new Set(subgraph.unread);
   const isOpen = openNodes(subgraph, isRead);
-  const isUsedUp = usedUp(subgraph);
+  let isUsedUp: ((node: Node) => boolean) | null = null;
   const keep = (node: Node): void => {
     states[node.slot] = State.free;
     if (!outputs.has(node)) kept.push(node);
   };
   const lose = (node: Node, pass: ForwardPass | null): void => {
     states[node.slot] = State.lost;
-    passes.set(node.slot, pass);
+    passes[node.slot] = pass;
   };
   for (const node of computed) {
     let isStale = false;
@@ -63,7 +63,7 @@ export function keptResults({ subgraph, outputs, unissued, isRead }: IssuingRun)
       const state = states[input.slot];
       const leaf = input.op === 'assign' ? targetOf(input).slot : input.slot;
       if (state === State.stale || node.id < (updatedAt[leaf] ?? 0)) isStale = true;
-      if (state === State.lost) lostInput = input;
+      if (state === State.lost) lostInput ??= input;
     }
     if (isStale && node.op !== 'assign') {
       states[node.slot] = State.stale;
@@ -75,23 +75,27 @@ export function keptResults({ subgraph, outputs, unissued, isRead }: IssuingRun)
       const { pass } = issued;
       const isForOthers =
         pass === null
-          ? node.isOfLibrary && (!keptAverages.has(node) || isUsedUp(node))
+          ? node.isOfLibrary && (!keptAverages.has(node) || (isUsedUp ??= usedUp(subgraph))(node))
           : !(pass.isGradEnabled && isOpen(node));
       if (isRemade(node) || (isForOthers && !unread.has(node))) lose(node, pass);
       else keep(node);
       continue;
     }
     if (lostInput === null) continue;
-    // A backward pass from this node reads its inputs, except for those that it makes again.
-    const isNeeded = (input: Node): boolean =>
-      states[input.slot] === State.lost && !isRemade(input);
-    if (isOpen(node)) node.inputs.filter(isNeeded).forEach(keep);
-    const still = node.inputs.find(({ slot }) => states[slot] === State.lost);
-    if (still === undefined) continue;
-    const pass = passes.get(still.slot) ?? null;
+    const isOpenNode = isOpen(node);
+    if (isOpenNode) {
+      // A backward pass from this node reads its inputs, except for those that it makes again.
+      for (const input of node.inputs) {
+        if (states[input.slot] === State.lost && !isRemade(input)) keep(input);
+      }
+      const still = node.inputs.find(({ slot }) => states[slot] === State.lost);
+      if (still === undefined) continue;
+      lostInput = still;
+    }
+    const pass = passes[lostInput.slot] ?? null;
     lose(node, pass);
     const isInside = node.isOfLibrary || (pass !== null && node.id <= pass.lastId);
-    if (isOpen(node) || !(isInside || node.requiresGrad)) {
+    if (isOpenNode || !(isInside || node.requiresGrad)) {
       if (!isRemade(node)) keep(node);
     }
   }

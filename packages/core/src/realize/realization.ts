@@ -144,7 +144,7 @@ export class Realization {
     const roots = all.roots.filter(({ value }) => value === null);
     const work = { ...all, roots };
     const { issues } = work;
-    const unissued = new Map([...work.unissued].filter(([node]) => node.value === null));
+    const unissued = withoutValues(work.unissued);
     if (roots.length === 0 && (issues === 0 || unissued.size === 0)) return;
     const collected = await this.#collect({ ...work, unissued });
     const { subgraph } = collected;
@@ -375,6 +375,15 @@ async function keptOf(
   const outputs = new Set([...roots, ...taken, ...results]);
   const { keptResults } = await import('./kept-results.ts');
   return [...results, ...keptResults({ subgraph, outputs, unissued, isRead })];
+}
+
+/** Those of some collectives that have not been issued since. */
+function withoutValues(unissued: ReadonlyMap<Node, Unissued>): ReadonlyMap<Node, Unissued> {
+  for (const node of unissued.keys()) {
+    if (node.value === null) continue;
+    return new Map([...unissued].filter(([each]) => each.value === null));
+  }
+  return unissued;
 }
 
 /** The computed node with this slot. */

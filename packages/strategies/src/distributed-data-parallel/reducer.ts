@@ -77,6 +77,7 @@ export class Reducer {
   /** The order in which buckets are filled. */
   #order: readonly number[];
   #buckets: readonly (readonly number[])[];
+  readonly #bucketTexts = new WeakMap<readonly number[], string>();
   readonly #indices: ReadonlyMap<string, number>;
   readonly #planned: readonly (readonly number[])[];
   /** Null if buckets stay as they were planned. */
@@ -256,8 +257,9 @@ export class Reducer {
         parameters: leaves.map(({ parameter }) => parameter),
         gradients: indices.map((index) => this.#localOf(index)),
       });
-      const name = `the gradients of bucket ${number}${this.#options.model}: ${bucket.names.join(', ')}`;
-      const averaged = withCollectiveName(name, () => runHook(this.#options.hook, bucket));
+      const averaged = withCollectiveName(this.#nameOf(indices, number), () =>
+        runHook(this.#options.hook, bucket),
+      );
       indices.forEach((index, position) => {
         const { [position]: mean } = averaged;
         const gradient = this.#leaves[index]?.gradient;
@@ -266,6 +268,16 @@ export class Reducer {
         gradient.addReduced((this.scale === null ? mean : mean.mul(this.scale)).node);
       });
     });
+  }
+
+  /** The name of the collective of a bucket. It is kept, because building and hashing it takes time in each pass. */
+  #nameOf(indices: readonly number[], number: number): string {
+    const known = this.#bucketTexts.get(indices);
+    if (known !== undefined) return known;
+    const names = indices.map((index) => this.#leaves[index]?.name ?? '').join(', ');
+    const text = `the gradients of bucket ${number}${this.#options.model}: ${names}`;
+    this.#bucketTexts.set(indices, text);
+    return text;
   }
 
   /** Ends a pass. Gradients that the pass has not reached are sent as zeros. */

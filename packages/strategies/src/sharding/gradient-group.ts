@@ -137,9 +137,9 @@ export class GradientGroup {
     });
   }
 
-  #average(padded: Tensor, { axis, label }: ShardedPart): Node {
+  #average(padded: Tensor, { axis, averageName }: ShardedPart): Node {
     const { pass } = this.#reducer;
-    return withCollectiveName(`the mean of the gradient of ${label}`, () => {
+    return withCollectiveName(averageName, () => {
       const average = reduceScatter(padded, axis, 0, 'avg', pass);
       if (this.#replicas === undefined) return average.node;
       return allReduce(average, this.#replicas, { reduce: 'avg', pass }).node;

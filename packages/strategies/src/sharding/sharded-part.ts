@@ -56,8 +56,9 @@ interface Reduced {
  */
 export abstract class ShardedPart extends StoredPart {
   readonly name: string;
-  /** What the errors of its collectives call the parameter. */
-  readonly label: string;
+  /** The names of its collectives, in full, because building and hashing them takes time in each step. */
+  readonly gatherName: string;
+  readonly averageName: string;
   readonly axis: string;
   readonly sharding: Sharding;
   /** The number of this part, and the number of parts. */
@@ -86,7 +87,9 @@ export abstract class ShardedPart extends StoredPart {
       layout: joinLayouts(of.layout, layoutOver(axis, sharding, of.ndim)),
     });
     this.name = name;
-    this.label = `'${name}'${model}${findUnusedParameters ? '' : ` (${advised})`}`;
+    const label = `'${name}'${model}${findUnusedParameters ? '' : ` (${advised})`}`;
+    this.gatherName = `the gather of ${label}`;
+    this.averageName = `the mean of the gradient of ${label}`;
     this.axis = axis;
     this.sharding = sharding;
     this.place = ownPlace(axis);
@@ -123,9 +126,7 @@ export abstract class ShardedPart extends StoredPart {
 
   /** Gathers values of the parts of all ranks, under the name of the parameter. Shape: part -> padded. */
   gatherParts(part: Tensor, axis: string = this.axis): Tensor {
-    return withCollectiveName(`the gather of ${this.label}`, () =>
-      noGrad(() => allGather(part, axis, 0)),
-    );
+    return withCollectiveName(this.gatherName, () => noGrad(() => allGather(part, axis, 0)));
   }
 
   /** The shape of all parts, concatenated along the dim of `sharding`. */
