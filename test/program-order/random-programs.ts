@@ -57,7 +57,9 @@ export async function errorsOf(
  * when the collective failed.
  */
 export function isTold(errors: readonly (string | null)[]): boolean {
-  return /Collective(Mismatch|Aborted|Timeout)Error|TensorStateError|lr is 0.05/.test(
-    errors.join(' '),
+  const told = errors.join(' ');
+  return (
+    /Collective(Mismatch|Aborted|Timeout)Error/.test(told) ||
+    /TensorStateError: .*(#\d+ on rank \d|lr is 0\.05 on rank 0 and 0\.051 on rank 1)/s.test(told)
   );
 }

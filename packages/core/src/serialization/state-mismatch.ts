@@ -48,25 +48,23 @@ export function requireFit(
   const fitsNothing = fitting === 0 && missing.length > 0 && unexpected.length > 0;
   if (different.length === 0 && !areNamesWrong && !fitsNothing) return;
   const all = { missing, unexpected, different };
+  if (fitsNothing) throw stateMismatch(asked, all, namesAdvice(missing, unexpected));
   throw stateMismatch(
     asked,
-    strict || fitsNothing ? all : { different },
-    (fitsNothing ? prefixAdvice(missing, unexpected) : null) ??
-      (fitsNothing
-        ? 'Load what was saved of a model of the same structure, or give its entries the names of this one'
-        : 'Load what was saved of a model of the same structure, or pass { strict: false } where only some names differ'),
+    strict ? all : { different },
+    'Load what was saved of a model of the same structure, or pass { strict: false } where only some names differ',
   );
 }
 
-/** What to do if most of the names that were found are those that are missing, with a prefix or without. */
-function prefixAdvice(missing: readonly string[], found: readonly string[]): string | null {
+/** What to do if no name fits. Most of the names that were found may be those that are missing, but for a prefix. */
+function namesAdvice(missing: readonly string[], found: readonly string[]): string {
   const more = commonPrefix(found, missing);
   if (more !== null) {
     return `The names that were saved begin with '${more}', and those of the model do not: load them into a model that has this one as '${more.slice(0, -1)}', or remove that from the names`;
   }
   const less = commonPrefix(missing, found);
   return less === null
-    ? null
+    ? 'Load what was saved of a model of the same structure, or give its entries the names of this one'
     : `The names of the model begin with '${less}', and those that were saved do not: load them into its '${less.slice(0, -1)}', or put that before the names`;
 }
 
