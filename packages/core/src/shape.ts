@@ -4,7 +4,7 @@ import { describeValue, ShapeError } from './spec/errors.ts';
 /** The number of elements. It is 1 for a scalar. */
 export function elementCount(shape: Shape): number {
   let count = 1;
-  for (const size of shape) count *= size;
+  for (let dim = 0; dim < shape.length; dim++) count *= shape[dim] ?? 1;
   return count;
 }
 

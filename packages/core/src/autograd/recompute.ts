@@ -51,7 +51,7 @@ export class RecomputeRegion implements Region {
   readonly #options: RecomputeOptions;
   readonly #kept = new WeakSet<Node>();
   readonly #copies = new Map<Node, Node>();
-  readonly #remakes = new WeakMap<Node, Remake>();
+  #remakes: WeakMap<Node, Remake> | null = null;
   #outer: Region | null = null;
 
   constructor(options: RecomputeOptions) {
@@ -72,7 +72,7 @@ export class RecomputeRegion implements Region {
 
   /** Has the backward pass, if there may be one, recompute `node` by another expression of the same value. */
   remake(node: Node, by: Remake): void {
-    if (isGradEnabled()) this.#remakes.set(node, by);
+    if (isGradEnabled()) (this.#remakes ??= new WeakMap()).set(node, by);
   }
 
   /** Recomputes nodes before they are used, so that collectives among them start early. */
@@ -96,7 +96,7 @@ export class RecomputeRegion implements Region {
   }
 
   sourceOf(node: Node): Node | null {
-    return this.#remakes.get(node)?.source ?? null;
+    return this.#remakes?.get(node)?.source ?? null;
   }
 
   /** Drops the copies after a backward pass. */
@@ -118,7 +118,7 @@ export class RecomputeRegion implements Region {
     if (known !== undefined) return known;
     const copy = withCollectiveOrder(
       'ifUsed',
-      () => this.#remakes.get(node)?.make() ?? copyOf(node),
+      () => this.#remakes?.get(node)?.make() ?? copyOf(node),
     );
     this.#copies.set(node, copy);
     this.#options.onRemade?.(node, copy);

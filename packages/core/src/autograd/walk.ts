@@ -1,7 +1,8 @@
+import { within } from '../ambient.ts';
 import { withoutAutocast } from '../graph/autocast.ts';
-import { atCallSite, newestNodeId, newWalk } from '../graph/create-node.ts';
+import { newestNodeId, newWalk } from '../graph/create-node.ts';
 import type { Node } from '../graph/node.ts';
-import { ifUsed, noteUse } from '../graph/program-order.ts';
+import { noteUse, orderInRules } from '../graph/program-order.ts';
 import {
   checkGradientsNotUpdated,
   graphGivenUp,
@@ -70,9 +71,7 @@ function walk(outputs: readonly Seeded[], options: WalkOptions): void {
     const gradient = takeGradient(node);
     const olderId = newestNodeId();
     const inputGradients =
-      gradient === null
-        ? []
-        : ifUsed(() => atCallSite(node.site, () => options.gradientsOf(node, gradient)));
+      gradient === null ? [] : inRule(node, () => options.gradientsOf(node, gradient));
     checkGradientsNotUpdated(node, inputGradients, olderId);
     node.inputs.forEach((input, index) => {
       if (!options.needs(input)) return;
@@ -86,6 +85,16 @@ function walk(outputs: readonly Seeded[], options: WalkOptions): void {
       if (left === 0) finish(input);
     });
   }
+}
+
+/** Runs the gradient rule of a node. */
+function inRule<T>({ site }: Node, rule: () => T): T {
+  const collectiveOrder = orderInRules();
+  return within(
+    'a gradient',
+    site === null ? { collectiveOrder } : { collectiveOrder, site },
+    rule,
+  );
 }
 
 /** Collects the inner nodes, youngest first, and the number of times that they use each leaf. */

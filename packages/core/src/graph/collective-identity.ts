@@ -93,14 +93,14 @@ export function collectiveIdentity(name: string): CallIdentity {
 }
 
 /** The identity of several collectives that travel as one message. */
-export function jointIdentity(all: readonly CallIdentity[]): CallIdentity | undefined {
-  const [first, ...others] = all;
-  if (first === undefined || others.length === 0) return first;
-  const hash = others.reduce((joint, each) => mixed(joint, each.hash), first.hash);
+export function jointIdentity(all: readonly (CallIdentity | null)[]): CallIdentity | undefined {
+  const first = all.find((each) => each !== null);
+  if (first === undefined || all.length === 1) return first;
+  const hash = all.reduce((joint, each) => mixed(joint, each?.hash ?? 0), 0);
   return new CollectiveIdentity(
     hash,
     first.stepsBefore,
-    () => `${first.describe()} and ${others.length} more`,
+    () => `${first.describe()} and ${all.length - 1} more`,
   );
 }
 

@@ -20,23 +20,15 @@ export function noteCollective(node: Node): void {
 
 /** Gives a node, and all that it was made of, a place in the order of the program, if they had none yet. */
 export function noteUse(node: Node): void {
-  const used = [node];
   node.isUnused = false;
-  for (const each of used) {
-    for (const input of each.inputs) {
-      if (!input.isUnused) continue;
-      input.isUnused = false;
-      used.push(input);
-    }
-  }
-  if (currentScope().collectiveOrder === 'apart') return;
-  for (const each of used.toReversed()) if (travels(each)) issueLater(each);
+  for (const input of node.inputs) if (input.isUnused) noteUse(input);
+  if (travels(node) && currentScope().collectiveOrder !== 'apart') issueLater(node);
 }
 
-/** Runs `body`. What it makes takes its place in the order of the program where something uses it. */
-export function ifUsed<T>(body: () => T): T {
-  const isOrdered = currentScope().collectiveOrder === 'program' && rankState.hasCollectives;
-  return isOrdered ? withCollectiveOrder('ifUsed', body) : body();
+/** The order in which a gradient rule makes collectives: only gradients that something uses are sent. */
+export function orderInRules(): CollectiveOrder {
+  const { collectiveOrder } = currentScope();
+  return collectiveOrder === 'program' && rankState.hasCollectives ? 'ifUsed' : collectiveOrder;
 }
 
 function issueLater(node: Node): void {

@@ -98,14 +98,18 @@ function commonAxes(tensors: Iterable<UpdatedTensor>, placeOf: PlaceOf): Set<str
   for (const { contents, layout, shardedOver, gradientNode, updater } of tensors) {
     if (updater !== null) continue;
     const types = contents.axisTypes?.byAxis;
-    const own = new Set(shardedOver);
-    for (const [axis, type] of types ?? []) if (isSame(type)) own.add(axis);
+    const addCommon = (axis: string): void => {
+      if (layout.varying?.includes(axis) !== true) axes.add(axis);
+    };
+    shardedOver.forEach(addCommon);
+    types?.forEach((type, axis) => {
+      if (isSame(type)) addCommon(axis);
+    });
     // The program may have averaged the gradients itself.
-    for (const [axis, type] of gradientNode?.axisTypes?.byAxis ?? []) {
-      if (isSame(type) && types?.get(axis) !== 'varying') own.add(axis);
-    }
-    if (layout.only !== undefined && !isHeldAt(layout, placeOf)) own.add(layout.only.axis);
-    for (const axis of own) if (layout.varying?.includes(axis) !== true) axes.add(axis);
+    gradientNode?.axisTypes?.byAxis.forEach((type, axis) => {
+      if (isSame(type) && types?.get(axis) !== 'varying') addCommon(axis);
+    });
+    if (layout.only !== undefined && !isHeldAt(layout, placeOf)) addCommon(layout.only.axis);
   }
   return axes;
 }

@@ -84,11 +84,15 @@ function collectReadable(
   const visitInputs = (): void => {
     for (; visited < computed.length; visited++) {
       const node = computed[visited];
-      for (const input of node?.inputs ?? []) {
+      if (node === undefined) continue;
+      // A loop by index makes no iterators, of which a run would make some thousands.
+      for (let index = 0; index < node.inputs.length; index++) {
+        const input = node.inputs[index];
+        if (input === undefined) continue;
         visit(input);
-        if (node !== undefined && input.value !== null) checkReadable(node, input);
+        if (input.value !== null) checkReadable(node, input);
       }
-      if (node !== undefined && node.rowCount !== null) visit(node.rowCount.count);
+      if (node.rowCount !== null) visit(node.rowCount.count);
     }
   };
   roots.forEach(visit);
@@ -135,21 +139,18 @@ function collectReadable(
     issued = end;
   }
   // Of what a later backward pass makes again, the source is computed here, where its collectives are issued.
-  if (issued > 0) {
-    for (const node of computed) {
-      const source = node.region?.sourceOf(node) ?? null;
-      if (source === null || source.value !== null || isStale(source)) continue;
-      // A backward pass of this run reads it, and no other one comes.
-      if (source.mark === walk && !isRead) continue;
-      visit(source);
-      results.add(source);
-    }
+  for (const source of issued > 0 ? sourcesOf(computed) : []) {
+    // A backward pass of this run reads a marked one, and no other one comes.
+    if (source.value !== null || isStale(source) || (source.mark === walk && !isRead)) continue;
+    visit(source);
+    results.add(source);
     visitInputs();
   }
   const taken: Node[] = [];
-  const asked = new Set([...roots, ...results]);
+  const asked = new Set(roots);
   for (const node of offered) {
-    if (asked.has(node) || node.value !== null || !isNear(node, walk, isStep)) continue;
+    if (asked.has(node) || results.has(node)) continue;
+    if (node.value !== null || !isNear(node, walk, isStep)) continue;
     visit(node);
     visitInputs();
     taken.push(node);
@@ -163,23 +164,30 @@ function collectReadable(
     leaves,
     computed,
     taken,
-    results: [...results].filter((node) => !roots.includes(node)),
+    results: [...results].filter((node) => !asked.has(node)),
     issued: queue.slice(0, issued),
     unread,
     unreadable,
   };
 }
 
+/** What later backward passes make values again from. */
+function sourcesOf(computed: readonly Node[]): readonly Node[] {
+  const sources: Node[] = [];
+  computed.forEach((node) => {
+    const source = node.region?.sourceOf(node) ?? null;
+    if (source !== null) sources.push(source);
+  });
+  return sources;
+}
+
 /** Returns a function that says whether a node reads a tensor that one of the `updates` changes after it. */
 function readsUpdated(updates: readonly Node[]): (node: Node) => boolean {
-  const updatedAt = new Map<Node, number>();
-  for (const update of updates) {
-    const target = targetOf(update);
-    updatedAt.set(target, Math.max(updatedAt.get(target) ?? 0, update.id));
-  }
+  let lastUpdates: ReadonlyMap<Node, number> | null = null;
   const known = new Map<Node, boolean>();
   return (node) => {
     if (updates.length === 0) return false;
+    const updatedAt = (lastUpdates ??= lastUpdatesOf(updates));
     const stack = [node];
     for (let next = stack.at(-1); next !== undefined; next = stack.at(-1)) {
       const open = next.inputs.filter((input) => input.value === null && !known.has(input));
@@ -197,6 +205,16 @@ function readsUpdated(updates: readonly Node[]): (node: Node) => boolean {
     }
     return known.get(node) === true;
   };
+}
+
+/** For each tensor, the largest id of the updates of it. */
+function lastUpdatesOf(updates: readonly Node[]): ReadonlyMap<Node, number> {
+  const updatedAt = new Map<Node, number>();
+  for (const update of updates) {
+    const target = targetOf(update);
+    updatedAt.set(target, Math.max(updatedAt.get(target) ?? 0, update.id));
+  }
+  return updatedAt;
 }
 
 /** The index of the last all-reduce that travels in one message with the one at `index`. */

@@ -15,17 +15,28 @@ interface HostView {
   readonly free: () => void;
 }
 
+function nothing(): void {}
+
+/** The view of a buffer. If the device computes in host memory, it is the buffer's own memory. */
+function hostView(
+  backend: Backend,
+  buffer: DeviceBuffer,
+  dtype: DType,
+  read: boolean,
+): HostView | Promise<HostView> {
+  const bytes = backend.map(buffer);
+  return bytes === undefined
+    ? copyOnHost(backend, buffer, dtype, read)
+    : { typed: { bytes, dtype }, commit: nothing, free: nothing };
+}
+
 /** If `read` is true, the device is asked for the bytes before anything is awaited. */
-async function hostView(
+async function copyOnHost(
   backend: Backend,
   buffer: DeviceBuffer,
   dtype: DType,
   read: boolean,
 ): Promise<HostView> {
-  const mapped = backend.map(buffer);
-  if (mapped !== undefined) {
-    return { typed: { bytes: mapped, dtype }, commit: () => {}, free: () => {} };
-  }
   const memory = backend.hostMemory?.(buffer.byteLength);
   const bytes = read
     ? await backend.read(buffer, memory?.bytes)
@@ -62,7 +73,7 @@ export interface Issued {
    * been read, and later programs are submitted meanwhile. Rejects if an earlier collective was not called, because
    * peers would take this one for it.
    */
-  readonly called: Promise<void>;
+  readonly called: Promise<unknown>;
   /** Settles when the result is on the device. */
   readonly done: Promise<void>;
 }
@@ -78,46 +89,53 @@ export function issue(
 ): Issued {
   const group = mesh.group(collective.params.axis);
   const isInPlace = input === output;
-  const views = [
-    hostView(backend, output, collective.dtype, isInPlace),
-    ...(isInPlace ? [] : [hostView(backend, input, collective.dtype, true)]),
-  ];
+  const target = hostView(backend, output, collective.dtype, isInPlace);
+  const source = isInPlace ? target : hostView(backend, input, collective.dtype, true);
   const options = { identity: issuedNow(identity, collective.params.axis), ...splits };
-  const calling = call(views, before, (source, target) =>
-    communicate(group, collective, source, target, options),
+  const calling = call({ source, target }, before, (views) =>
+    communicate(group, collective, views, options),
   );
-  return { called: settled(calling), done: ended(calling) };
+  return { called: calling, done: ended(calling) };
 }
 
 interface Called {
   readonly done: Promise<void>;
 }
 
+/** The views of the input and the output of a collective. In place, both are the same. */
+interface Views {
+  readonly source: HostView;
+  readonly target: HostView;
+}
+
 async function call(
-  views: readonly Promise<HostView>[],
-  before: Promise<void>,
-  start: (source: HostView, target: HostView) => Promise<void>,
+  { source, target }: { readonly [View in keyof Views]: HostView | Promise<HostView> },
+  before: Promise<unknown>,
+  start: (views: Views) => Promise<void>,
 ): Promise<Called> {
-  const [target, source = target] = await Promise.all(views);
+  const views =
+    source instanceof Promise || target instanceof Promise
+      ? await viewsOf(source, target)
+      : { source, target };
   await before;
-  if (target === undefined || source === undefined) throw new RangeError('a collective of nothing');
-  return { done: finish(start(source, target), source, target) };
+  return { done: finish(start(views), views) };
+}
+
+async function viewsOf(
+  ofSource: HostView | Promise<HostView>,
+  ofTarget: HostView | Promise<HostView>,
+): Promise<Views> {
+  const both = [Promise.resolve(ofSource), Promise.resolve(ofTarget)] as const;
+  const [source, target] = await Promise.all(both);
+  return { source, target };
 }
 
 /** If a collective fails, its memory is not given back, because peers may still write to it. */
-async function finish(
-  communicating: Promise<void>,
-  source: HostView,
-  target: HostView,
-): Promise<void> {
+async function finish(communicating: Promise<void>, { source, target }: Views): Promise<void> {
   await communicating;
   target.commit();
   target.free();
   if (source !== target) source.free();
-}
-
-async function settled(calling: Promise<Called>): Promise<void> {
-  await calling;
 }
 
 async function ended(calling: Promise<Called>): Promise<void> {
@@ -129,8 +147,7 @@ async function ended(calling: Promise<Called>): Promise<void> {
 async function communicate(
   group: ProcessGroup,
   collective: CollectiveValue,
-  source: HostView,
-  target: HostView,
+  { source, target }: Views,
   options: GraphCallOptions,
 ): Promise<void> {
   const { op, params } = collective;

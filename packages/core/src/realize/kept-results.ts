@@ -39,14 +39,15 @@ const State = {
  * - Nothing is kept that was computed from tensors which the run updates, because it cannot be read after that.
  */
 export function keptResults({ subgraph, outputs, unissued, isRead }: IssuingRun): readonly Node[] {
-  const { computed, leaves } = subgraph;
+  const { computed, leaves, issued } = subgraph;
   const kept: Node[] = [];
-  const first = leaves.length;
-  const states = new Uint8Array(first + computed.length);
-  const passes = Array.from<ForwardPass | null>({ length: states.length });
+  const states = new Uint8Array(leaves.length + computed.length);
+  /** The passes of lost nodes that belong to one. */
+  const passes = new Map<Node, ForwardPass>();
   const updatedAt = updatesOf(subgraph);
   const unread = new Set(subgraph.unread);
-  const isOpen = openNodes(subgraph, isRead);
+  let isOpenNode: ((node: Node) => boolean) | null = null;
+  const isOpen = (node: Node): boolean => (isOpenNode ??= openNodes(subgraph, isRead))(node);
   let isUsedUp: ((node: Node) => boolean) | null = null;
   const keep = (node: Node): void => {
     states[node.slot] = State.free;
@@ -54,12 +55,19 @@ export function keptResults({ subgraph, outputs, unissued, isRead }: IssuingRun)
   };
   const lose = (node: Node, pass: ForwardPass | null): void => {
     states[node.slot] = State.lost;
-    passes[node.slot] = pass;
+    if (pass !== null) passes.set(node, pass);
   };
+  // Both lists are in program order.
+  let issuedSoFar = 0;
   for (const node of computed) {
+    const isIssued = node === issued[issuedSoFar];
+    if (isIssued) issuedSoFar++;
     let isStale = false;
     let lostInput: Node | null = null;
-    for (const input of node.inputs) {
+    // Loops by index make no iterators, of which a run would make some thousands.
+    for (let index = 0; index < node.inputs.length; index++) {
+      const input = node.inputs[index];
+      if (input === undefined) continue;
       const state = states[input.slot];
       const leaf = input.op === 'assign' ? targetOf(input).slot : input.slot;
       if (state === State.stale || node.id < (updatedAt[leaf] ?? 0)) isStale = true;
@@ -69,10 +77,9 @@ export function keptResults({ subgraph, outputs, unissued, isRead }: IssuingRun)
       states[node.slot] = State.stale;
       continue;
     }
-    if (outputs.has(node)) continue;
-    const issued = unissued.get(node);
-    if (issued !== undefined) {
-      const { pass } = issued;
+    if ((lostInput === null && !isIssued) || outputs.has(node)) continue;
+    if (isIssued) {
+      const pass = unissued.get(node)?.pass ?? null;
       const isForOthers =
         pass === null
           ? node.isOfLibrary && (!keptAverages.has(node) || (isUsedUp ??= usedUp(subgraph))(node))
@@ -81,9 +88,8 @@ export function keptResults({ subgraph, outputs, unissued, isRead }: IssuingRun)
       else keep(node);
       continue;
     }
-    if (lostInput === null) continue;
-    const isOpenNode = isOpen(node);
-    if (isOpenNode) {
+    const mayGoBack = isOpen(node);
+    if (mayGoBack) {
       // A backward pass from this node reads its inputs, except for those that it makes again.
       for (const input of node.inputs) {
         if (states[input.slot] === State.lost && !isRemade(input)) keep(input);
@@ -92,10 +98,10 @@ export function keptResults({ subgraph, outputs, unissued, isRead }: IssuingRun)
       if (still === undefined) continue;
       lostInput = still;
     }
-    const pass = passes[lostInput.slot] ?? null;
+    const pass = (lostInput && passes.get(lostInput)) ?? null;
     lose(node, pass);
     const isInside = node.isOfLibrary || (pass !== null && node.id <= pass.lastId);
-    if (isOpenNode || !(isInside || node.requiresGrad)) {
+    if (mayGoBack || !(isInside || node.requiresGrad)) {
       if (!isRemade(node)) keep(node);
     }
   }
@@ -106,12 +112,14 @@ export function keptResults({ subgraph, outputs, unissued, isRead }: IssuingRun)
 function openNodes({ computed, leaves }: Subgraph, isRead: boolean): (node: Node) => boolean {
   const first = leaves.length;
   const open = new Uint8Array(computed.length);
-  for (const node of computed.toReversed()) {
-    if (!node.requiresGrad) continue;
-    const at = node.slot - first;
-    if (isRead || !node.wasWalked || node.openUses > 0) open[at] = 1;
-    if (open[at] !== 1) continue;
-    for (const { slot } of node.inputs) if (slot >= first) open[slot - first] = 1;
+  for (let index = computed.length - 1; index >= 0; index--) {
+    const node = computed[index];
+    if (node?.requiresGrad !== true) continue;
+    if (isRead || !node.wasWalked || node.openUses > 0) open[index] = 1;
+    if (open[index] !== 1) continue;
+    node.inputs.forEach(({ slot }) => {
+      if (slot >= first) open[slot - first] = 1;
+    });
   }
   return ({ requiresGrad, slot }) => requiresGrad && open[slot - first] === 1;
 }
@@ -120,9 +128,12 @@ function openNodes({ computed, leaves }: Subgraph, isRead: boolean): (node: Node
 function usedUp({ computed, leaves }: Subgraph): (node: Node) => boolean {
   const first = leaves.length;
   const used = new Uint8Array(computed.length);
-  for (const node of computed.toReversed()) {
-    if (node.op !== 'assign' && used[node.slot - first] !== 1) continue;
-    for (const { slot } of node.inputs) if (slot >= first) used[slot - first] = 1;
+  for (let index = computed.length - 1; index >= 0; index--) {
+    const node = computed[index];
+    if (node === undefined || (node.op !== 'assign' && used[index] !== 1)) continue;
+    node.inputs.forEach(({ slot }) => {
+      if (slot >= first) used[slot - first] = 1;
+    });
   }
   return ({ slot }) => used[slot - first] === 1;
 }

@@ -149,9 +149,9 @@ export class Realization {
     const collected = await this.#collect({ ...work, unissued });
     const { subgraph } = collected;
     const { unread } = subgraph;
-    const pendingRoots = roots.filter((root) => work.pending.has(root));
-    const isStep = roots.some(({ op }) => op === 'assign');
-    if (pendingRoots.length < roots.length && unread.length > 0 && !isStep) {
+    const mayFailApart = unread.length > 0 && !roots.some(({ op }) => op === 'assign');
+    const pendingRoots = mayFailApart ? roots.filter((root) => work.pending.has(root)) : roots;
+    if (pendingRoots.length < roots.length) {
       // What the asked values do not need is computed apart from them, so that it does not fail if they fail.
       const earlier = {
         ...work,
@@ -165,8 +165,8 @@ export class Realization {
     }
     const known = { ...work, unissued };
     const kept = await keptOf(known, subgraph);
-    const pieces = await piecesOf(subgraph, [...new Set([...roots, ...kept, ...unread])]);
-    if (pieces.length === 1) await this.#runOne(known, collected, kept, surroundings, start);
+    const pieces = await piecesOf(subgraph, () => [...new Set([...roots, ...kept, ...unread])]);
+    if (pieces.length <= 1) await this.#runOne(known, collected, kept, surroundings, start);
     else await this.#runPieces(pieces, known, subgraph, surroundings);
   }
 
@@ -254,7 +254,7 @@ export class Realization {
     };
     const { senders } = found.plan;
     const identityOf = (ids: readonly number[]): CallIdentity | undefined =>
-      jointIdentity(ids.flatMap((id) => nodeAt(subgraph, senders.get(id))?.identity ?? []));
+      jointIdentity(ids.map((id) => nodeAt(subgraph, senders.get(id))?.identity ?? null));
     const all = { backend: this.#backend, sizes: found.sizes, ...surroundings, beside, identityOf };
     try {
       return await execute(found.plan, leaves, all);
@@ -391,14 +391,17 @@ function nodeAt({ leaves, computed }: Subgraph, slot: number | undefined): Node 
   return slot === undefined ? undefined : computed[slot - leaves.length];
 }
 
-/** The roots of each piece of a program. The code that cuts programs is loaded only for a long program. */
+/**
+ * The roots of each piece of a program, or none if it is not cut. The code that cuts programs is loaded only for a long
+ * program.
+ */
 async function piecesOf(
   subgraph: Subgraph,
-  roots: readonly Node[],
+  rootsOf: () => readonly Node[],
 ): Promise<readonly (readonly Node[])[]> {
-  if (subgraph.computed.length < leastOpsInPieces) return [roots];
+  if (subgraph.computed.length < leastOpsInPieces) return [];
   const pieces = await import('./pieces.ts');
-  return pieces.piecesOf(subgraph, roots);
+  return pieces.piecesOf(subgraph, rootsOf());
 }
 
 /** The error if a run failed for lack of memory and can be tried again, because it has changed and started nothing. */

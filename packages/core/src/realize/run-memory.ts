@@ -39,7 +39,7 @@ export interface Run {
   readonly identityOf: (ids: readonly number[]) => CallIdentity | undefined;
   readonly started: Map<number, Promise<void>>;
   /** Settles when the group has been called for the last collective that was started. */
-  called: Promise<void>;
+  called: Promise<unknown>;
   /** Collectives and transfers that were started and are not done. */
   readonly inFlight: Set<Promise<void>>;
 }
