@@ -75,8 +75,13 @@ export function currentScope(): Scope {
  * returns a promise.
  */
 export function within<R>(name: string, changes: Partial<Scope>, body: () => R): R {
+  return inScope(name, { ...scope, ...changes }, body);
+}
+
+/** Runs `body` in a scope, as `within` does. A scope that is made once serves many calls. */
+export function inScope<R>(name: string, other: Scope, body: () => R): R {
   const before = scope;
-  scope = { ...before, ...changes };
+  scope = other;
   try {
     return synchronously(name, body);
   } finally {

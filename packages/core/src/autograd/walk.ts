@@ -1,4 +1,4 @@
-import { within } from '../ambient.ts';
+import { currentScope, inScope, type Scope } from '../ambient.ts';
 import { withoutAutocast } from '../graph/autocast.ts';
 import { newestNodeId, newWalk } from '../graph/create-node.ts';
 import type { Node } from '../graph/node.ts';
@@ -63,6 +63,8 @@ function walk(outputs: readonly Seeded[], options: WalkOptions): void {
   };
   const finish = (leaf: Node): void => options.onLeaf(leaf, takeGradient(leaf));
   unused.forEach(finish);
+  const ofRules = { ...currentScope(), collectiveOrder: orderInRules() };
+  const scopeOfRule = ({ site }: Node): Scope => (site === null ? ofRules : { ...ofRules, site });
   for (const node of order) {
     if (!node.wasWalked) {
       node.wasWalked = true;
@@ -71,7 +73,9 @@ function walk(outputs: readonly Seeded[], options: WalkOptions): void {
     const gradient = takeGradient(node);
     const olderId = newestNodeId();
     const inputGradients =
-      gradient === null ? [] : inRule(node, () => options.gradientsOf(node, gradient));
+      gradient === null
+        ? []
+        : inScope('a gradient', scopeOfRule(node), () => options.gradientsOf(node, gradient));
     checkGradientsNotUpdated(node, inputGradients, olderId);
     node.inputs.forEach((input, index) => {
       if (!options.needs(input)) return;
@@ -85,16 +89,6 @@ function walk(outputs: readonly Seeded[], options: WalkOptions): void {
       if (left === 0) finish(input);
     });
   }
-}
-
-/** Runs the gradient rule of a node. */
-function inRule<T>({ site }: Node, rule: () => T): T {
-  const collectiveOrder = orderInRules();
-  return within(
-    'a gradient',
-    site === null ? { collectiveOrder } : { collectiveOrder, site },
-    rule,
-  );
 }
 
 /** Collects the inner nodes, youngest first, and the number of times that they use each leaf. */

@@ -32,7 +32,10 @@ export function createNode<K extends Op>(
   let types: AxisTypes | null = uniform;
   let isTyped = false;
   let hasUnknown = hasUnknownRows(shape);
-  for (const input of inputs) {
+  // Loops by index make no iterators, of which a step would make some thousands.
+  for (let index = 0; index < inputs.length; index++) {
+    const input = inputs[index];
+    if (input === undefined) continue;
     if (inGradient) {
       requiresGrad ||= input.requiresGrad;
       ofGradient ||= input.ofGradient;
@@ -98,8 +101,12 @@ export function makeNode<K extends Op>(
   node.site = siteOf(op);
   node.isOfLibrary = isInLibrary;
   node.isUnused = collectiveOrder === 'ifUsed' || collectiveOrder === 'reductionIfUsed';
-  if (!node.isUnused) for (const input of inputs) if (input.isUnused) noteUse(input);
-  if (requiresGrad) for (const input of inputs) input.openUses++;
+  for (let index = 0; index < inputs.length; index++) {
+    const input = inputs[index];
+    if (input === undefined) continue;
+    if (input.isUnused && !node.isUnused) noteUse(input);
+    if (requiresGrad) input.openUses++;
+  }
   return node;
 }
 

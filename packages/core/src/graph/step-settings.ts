@@ -95,6 +95,7 @@ function isNumbers(value: unknown): value is readonly number[] {
  */
 function commonAxes(tensors: Iterable<UpdatedTensor>, placeOf: PlaceOf): Set<string> {
   const axes = new Set<string>();
+  const most = rankState.session?.mesh.axes.length ?? Infinity;
   for (const { contents, layout, shardedOver, gradientNode, updater } of tensors) {
     if (updater !== null) continue;
     const types = contents.axisTypes?.byAxis;
@@ -110,6 +111,7 @@ function commonAxes(tensors: Iterable<UpdatedTensor>, placeOf: PlaceOf): Set<str
       if (isSame(type) && types?.get(axis) !== 'varying') addCommon(axis);
     });
     if (layout.only !== undefined && !isHeldAt(layout, placeOf)) addCommon(layout.only.axis);
+    if (axes.size === most) break;
   }
   return axes;
 }

@@ -59,12 +59,14 @@ export function keptResults({ subgraph, outputs, unissued, isRead }: IssuingRun)
   };
   // Both lists are in program order.
   let issuedSoFar = 0;
-  for (const node of computed) {
+  // Loops by index make no iterators, of which a run would make some thousands.
+  for (let at = 0; at < computed.length; at++) {
+    const node = computed[at];
+    if (node === undefined) continue;
     const isIssued = node === issued[issuedSoFar];
     if (isIssued) issuedSoFar++;
     let isStale = false;
     let lostInput: Node | null = null;
-    // Loops by index make no iterators, of which a run would make some thousands.
     for (let index = 0; index < node.inputs.length; index++) {
       const input = node.inputs[index];
       if (input === undefined) continue;
@@ -88,7 +90,7 @@ export function keptResults({ subgraph, outputs, unissued, isRead }: IssuingRun)
       else keep(node);
       continue;
     }
-    const mayGoBack = isOpen(node);
+    const mayGoBack = node.requiresGrad && isOpen(node);
     if (mayGoBack) {
       // A backward pass from this node reads its inputs, except for those that it makes again.
       for (const input of node.inputs) {
@@ -117,9 +119,7 @@ function openNodes({ computed, leaves }: Subgraph, isRead: boolean): (node: Node
     if (node?.requiresGrad !== true) continue;
     if (isRead || !node.wasWalked || node.openUses > 0) open[index] = 1;
     if (open[index] !== 1) continue;
-    node.inputs.forEach(({ slot }) => {
-      if (slot >= first) open[slot - first] = 1;
-    });
+    markInputs(node, open, first);
   }
   return ({ requiresGrad, slot }) => requiresGrad && open[slot - first] === 1;
 }
@@ -131,11 +131,17 @@ function usedUp({ computed, leaves }: Subgraph): (node: Node) => boolean {
   for (let index = computed.length - 1; index >= 0; index--) {
     const node = computed[index];
     if (node === undefined || (node.op !== 'assign' && used[index] !== 1)) continue;
-    node.inputs.forEach(({ slot }) => {
-      if (slot >= first) used[slot - first] = 1;
-    });
+    markInputs(node, used, first);
   }
   return ({ slot }) => used[slot - first] === 1;
+}
+
+/** Marks the inputs of a node that the run computes. `first` is the slot of the first computed node. */
+function markInputs({ inputs }: Node, marks: Uint8Array, first: number): void {
+  for (let index = 0; index < inputs.length; index++) {
+    const slot = inputs[index]?.slot ?? 0;
+    if (slot >= first) marks[slot - first] = 1;
+  }
 }
 
 /** For each leaf, the largest id of the updates of it that the run makes. Empty if it makes none. */
