@@ -1,8 +1,5 @@
 import { type CapturedStack, captureStack, userLine } from '../spec/stack.ts';
 
-/** Frames of the library lie between the user's line and the capture. Nested modules have the most of them. */
-const MAX_FRAMES = 40;
-
 /**
  * The operation that user code called, and the line of the call. Capturing one costs 5 to 10 µs, so only nodes whose
  * failure is found in a run, far from that line, have one. The text of the line is made when it is asked for.
@@ -15,7 +12,7 @@ export class CallSite {
   /** Takes the stack of the code that calls this constructor. */
   constructor(operation: string) {
     this.operation = operation;
-    this.#stack = captureStack(MAX_FRAMES);
+    this.#stack = captureStack();
   }
 
   /** The line of user code, as `path:line:column`. Null if it is not known. */

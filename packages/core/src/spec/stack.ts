@@ -17,8 +17,11 @@ export interface CapturedStack {
   readonly stack?: string;
 }
 
+/** Frames of the library lie between the user's line and a capture. Nested modules have the most of them. */
+const MAX_FRAMES = 64;
+
 /** Captures the stack from the caller on, with at most `frames` frames. It takes 5 to 10 µs for 40 frames. */
-export function captureStack(frames: number): CapturedStack {
+export function captureStack(frames: number = MAX_FRAMES): CapturedStack {
   // Only V8 makes the text of a captured stack when it is first read. In other engines an error has it at once.
   if (typeof Error.captureStackTrace !== 'function') return new Error('stack');
   const captured: CapturedStack = {};
@@ -50,7 +53,7 @@ export function callPlace(): CallPlace | null {
   const prepare: unknown = Reflect.get(Error, 'prepareStackTrace');
   const captured: CapturedStack = {};
   let place: CallPlace | null = null;
-  Error.stackTraceLimit = MAX_PLACE_FRAMES;
+  Error.stackTraceLimit = MAX_FRAMES;
   Error.prepareStackTrace = (_, sites) => {
     const site = sites.find(isOfUser);
     if (site === undefined) return '';
@@ -67,9 +70,6 @@ export function callPlace(): CallPlace | null {
     Error.stackTraceLimit = stackTraceLimit;
   }
 }
-
-/** Frames of the library lie between the user's line and the capture. Nested modules have the most of them. */
-const MAX_PLACE_FRAMES = 40;
 
 const ofUser = new Map<string, boolean>();
 
