@@ -1,12 +1,22 @@
-import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing/node';
-import { describe, expect, test } from 'vitest';
-import type { Seen, Situation } from './situations.ts';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { runCases } from '../support/run-cases.ts';
+import { type Seen, type Situation, situations } from './situations.ts';
 
-async function seenBy(situation: Situation): Promise<readonly Seen[]> {
+const seen = new Map<string, readonly Seen[]>();
+
+beforeAll(async () => {
+  const names = Object.keys(situations);
   const url = new URL('./situations.ts', import.meta.url);
-  const world = createThreadsWorld({ size: 2 });
-  return (await spawnRanks(2, url, { world, data: situation })) as readonly Seen[];
+  const found = await runCases(
+    2,
+    url,
+    names.map((data) => ({ data })),
+  );
+  for (const [index, name] of names.entries()) seen.set(name, found[index] as readonly Seen[]);
+}, 120_000);
+
+function seenBy(situation: Situation): readonly Seen[] {
+  return seen.get(situation) ?? [];
 }
 
 describe('collectives happen in the order of the program', () => {
@@ -35,8 +45,8 @@ describe('collectives happen in the order of the program', () => {
       ],
     ],
     ['a call that memory does not suffice for, and a smaller one', [[3000], [3000]]],
-  ])('%s', async (situation, expected) => {
-    expect(await seenBy(situation)).toEqual(expected);
+  ])('%s', (situation, expected) => {
+    expect(seenBy(situation)).toEqual(expected);
   });
 
   test.each<[Situation, Situation]>([
@@ -47,8 +57,9 @@ describe('collectives happen in the order of the program', () => {
     ['steps of a pipeline that nobody waits for', 'steps of a pipeline'],
     ['towers of tensor parallelism, text read early', 'towers of tensor parallelism'],
     ['towers of tensor parallelism, offloaded, loss read early', 'towers of tensor parallelism'],
-  ])('%s: they train as %s', async (situation, unread) => {
-    expect(await seenBy(situation)).toEqual(await seenBy(unread));
+  ])('%s: they train as %s', (situation, unread) => {
+    expect(seenBy(situation)).toHaveLength(2);
+    expect(seenBy(situation)).toEqual(seenBy(unread));
   });
 });
 
@@ -62,20 +73,21 @@ describe('collectives that are not the same are never paired', () => {
     ['a swapped pair', [/situations\.ts:\d+:\d+/]],
     ['calls that differ and that nobody waits for', [/situations\.ts:\d+:\d+/]],
     ['one call more', [/situations\.ts:\d+:\d+/]],
-  ])('%s: both ranks hear of both', async (situation, patterns) => {
-    for (const seen of await seenBy(situation)) {
-      expect(seen).toMatchObject({ code: 'COLLECTIVE_MISMATCH' });
+  ])('%s: both ranks hear of both', (situation, patterns) => {
+    expect(seenBy(situation)).toHaveLength(2);
+    for (const each of seenBy(situation)) {
+      expect(each).toMatchObject({ code: 'COLLECTIVE_MISMATCH' });
       for (const pattern of patterns) {
-        expect('message' in seen ? seen.message : '').toMatch(pattern);
+        expect('message' in each ? each.message : '').toMatch(pattern);
       }
     }
   });
 
-  test('swapped messages: a receiver finds it, and the group of both ends', async () => {
-    const seen = await seenBy('swapped messages');
-    const codes = seen.map((each) => ('code' in each ? each.code : ''));
+  test('swapped messages: a receiver finds it, and the group of both ends', () => {
+    const both = seenBy('swapped messages');
+    const codes = both.map((each) => ('code' in each ? each.code : ''));
     expect(codes).toContain('COLLECTIVE_MISMATCH');
-    for (const each of seen) {
+    for (const each of both) {
       expect('message' in each ? each.message : '').toMatch(
         /sendRecv at \S*situations\.ts:\d+:\d+/,
       );

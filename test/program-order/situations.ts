@@ -101,7 +101,7 @@ const styles = {
   'text.2': rowwiseParallel(),
 };
 
-const situations = {
+export const situations = {
   'a metric that one rank reads first': async (rank) => {
     const loss = allReduce(tensor([1 + rank]), 'dp');
     const accuracy = allReduce(tensor([10 + rank]), 'dp');
