@@ -136,7 +136,17 @@ describe('a hostile or damaged safetensors file', () => {
     [
       'announces an enormous header',
       file({}, 0, 2n ** 63n),
-      /announce a header of 9223372036854775808 bytes, the limit is 100000000/,
+      /begins with the bytes 00 00 00 00 00 00 00 80, and not with the length of a header/,
+    ],
+    [
+      'is a page',
+      new TextEncoder().encode('<!DOCTYPE html>'),
+      /begins with "<!DOCTYP".*Give a safetensors file/,
+    ],
+    [
+      'is what torch.save writes',
+      Uint8Array.of(0x50, 0x4b, 3, 4, 0, 0, 8, 8, 0),
+      /begins with the bytes 50 4b 03 04 .*safetensors\.torch\.save_file/,
     ],
     ['is no JSON', file('{"a":', 0), /header of 5 bytes is no JSON object/],
     ['holds an array', file('[]', 0), /is no JSON object/],

@@ -27,7 +27,7 @@ const LENGTH_BYTES = 8;
 /** The limit of the header's length in the reference reader. */
 const MAX_HEADER_BYTES = 100_000_000;
 const METADATA_KEY = '__metadata__';
-const ASKED = 'Reading a safetensors file';
+const READING = 'Reading a safetensors file';
 const BROKEN = 'Load another copy of the file';
 
 /**
@@ -137,24 +137,30 @@ export function encodeSafetensors(
  * The number of bytes from the start of the file to the end of its header. `start` is at least the first 8 bytes of
  * the file. Throws CheckpointError if the file is too short, or if the header would be too long.
  */
-export function safetensorsHeaderBytes(start: Uint8Array, fileBytes: number): number {
+export function safetensorsHeaderBytes(
+  start: Uint8Array,
+  fileBytes: number,
+  asked: string = READING,
+): number {
   if (start.byteLength < LENGTH_BYTES || fileBytes < LENGTH_BYTES) {
-    throw broken('the header length', LENGTH_BYTES, Math.min(start.byteLength, fileBytes));
+    throw broken(asked, 'the header length', LENGTH_BYTES, Math.min(start.byteLength, fileBytes));
   }
   const view = new DataView(start.buffer, start.byteOffset, LENGTH_BYTES);
   const length = view.getBigUint64(0, true);
   if (length > BigInt(MAX_HEADER_BYTES)) {
     throw new CheckpointError(
       {
-        asked: ASKED,
-        found: `its first 8 bytes announce a header of ${length} bytes, the limit is ${MAX_HEADER_BYTES}`,
-        todo: 'Check that this is a safetensors file',
+        asked,
+        found: `it begins with ${beginning(start)}, and not with the length of a header (of at most ${MAX_HEADER_BYTES} bytes)`,
+        todo: beginsAsZip(start)
+          ? 'Files of torch.save (.pt, .pth, .bin) begin so: load them in Python, and write them with safetensors.torch.save_file'
+          : 'Give a safetensors file',
       },
       { headerBytes: length, limitBytes: MAX_HEADER_BYTES },
     );
   }
   const end = LENGTH_BYTES + Number(length);
-  if (fileBytes < end) throw broken('the header', end, fileBytes);
+  if (fileBytes < end) throw broken(asked, 'the header', end, fileBytes);
   return end;
 }
 
@@ -163,22 +169,27 @@ export function safetensorsHeaderBytes(start: Uint8Array, fileBytes: number): nu
  * the other, without gaps, up to `fileBytes`. Throws CheckpointError for a broken or truncated file, and DTypeError for
  * a dtype that this package does not have.
  */
-export function decodeSafetensorsHeader(start: Uint8Array, fileBytes: number): SafetensorsHeader {
-  const dataStart = safetensorsHeaderBytes(start, fileBytes);
-  if (start.byteLength < dataStart) throw broken('the header', dataStart, start.byteLength);
+export function decodeSafetensorsHeader(
+  start: Uint8Array,
+  fileBytes: number,
+  asked: string = READING,
+): SafetensorsHeader {
+  const dataStart = safetensorsHeaderBytes(start, fileBytes, asked);
+  if (start.byteLength < dataStart) throw broken(asked, 'the header', dataStart, start.byteLength);
   const { [METADATA_KEY]: metadata, ...tensors } = parseHeader(
     start.subarray(LENGTH_BYTES, dataStart),
+    asked,
   );
-  const parsedMetadata = checked(checkMetadata, METADATA_KEY, metadata ?? {});
+  const parsedMetadata = checked(checkMetadata, METADATA_KEY, metadata ?? {}, asked);
 
-  const entries = Object.entries(tensors).map(([name, value]) => parseEntry(name, value));
+  const entries = Object.entries(tensors).map(([name, value]) => parseEntry(name, value, asked));
   entries.sort((a, b) => a.begin - b.begin || a.byteLength - b.byteLength);
   let end = 0;
   for (const { name, begin, byteLength } of entries) {
     if (begin !== end) {
       throw new CheckpointError(
         {
-          asked: ASKED,
+          asked,
           found: `tensor "${name}" starts at data byte ${begin}, the one before it ends at ${end}`,
           todo: BROKEN,
         },
@@ -187,7 +198,7 @@ export function decodeSafetensorsHeader(start: Uint8Array, fileBytes: number): S
     }
     end += byteLength;
   }
-  if (fileBytes !== dataStart + end) throw broken('all tensors', dataStart + end, fileBytes);
+  if (fileBytes !== dataStart + end) throw broken(asked, 'all tensors', dataStart + end, fileBytes);
   return {
     entries: Object.fromEntries(
       entries.map(({ name, dtype, shape, begin, byteLength }) => [
@@ -199,9 +210,12 @@ export function decodeSafetensorsHeader(start: Uint8Array, fileBytes: number): S
   };
 }
 
-/** Reads a whole file. Throws the errors of decodeSafetensorsHeader. */
-export function decodeSafetensors(file: Uint8Array): SafetensorsContents {
-  const { entries, metadata } = decodeSafetensorsHeader(file, file.byteLength);
+/**
+ * Reads a whole file. `asked` is what errors say was asked, such as 'Loading weights.safetensors'. Throws the errors of
+ * decodeSafetensorsHeader.
+ */
+export function decodeSafetensors(file: Uint8Array, asked?: string): SafetensorsContents {
+  const { entries, metadata } = decodeSafetensorsHeader(file, file.byteLength, asked);
   const tensors = Object.fromEntries(
     Object.entries(entries).map(([name, { dtype, shape, byteOffset, byteLength }]) => [
       name,
@@ -209,6 +223,19 @@ export function decodeSafetensors(file: Uint8Array): SafetensorsContents {
     ]),
   );
   return { tensors, metadata };
+}
+
+/** The first bytes of a file, as text where they are text. */
+function beginning(start: Uint8Array): string {
+  const bytes = Array.from(start.subarray(0, LENGTH_BYTES));
+  const isText = bytes.every((byte) => byte >= 0x20 && byte < 0x7f);
+  const hex = bytes.map((byte) => byte.toString(16).padStart(2, '0'));
+  return isText ? JSON.stringify(String.fromCharCode(...bytes)) : `the bytes ${hex.join(' ')}`;
+}
+
+/** Whether a file begins as zip files do. */
+function beginsAsZip([p, k]: Uint8Array): boolean {
+  return p === 0x50 && k === 0x4b;
 }
 
 function unwritable(name: string, dtype: DType, shape: Shape, found: string): CheckpointError {
@@ -235,7 +262,7 @@ function layoutOf(dtype: DType): { readonly fileName: string; readonly position:
   );
 }
 
-function parseHeader(text: Uint8Array): Record<string, unknown> {
+function parseHeader(text: Uint8Array, asked: string): Record<string, unknown> {
   try {
     // The bytes are copied because the file may lie in shared memory, which the decoder refuses.
     const json = new TextDecoder('utf-8', { fatal: true }).decode(new Uint8Array(text));
@@ -244,7 +271,7 @@ function parseHeader(text: Uint8Array): Record<string, unknown> {
   } catch (cause) {
     throw new CheckpointError(
       {
-        asked: ASKED,
+        asked,
         found: `its header of ${text.byteLength} bytes is no JSON object`,
         todo: 'Check that this is a safetensors file',
       },
@@ -257,14 +284,15 @@ function parseHeader(text: Uint8Array): Record<string, unknown> {
 function parseEntry(
   name: string,
   value: unknown,
+  asked: string,
 ): { name: string; dtype: DType; shape: Shape; begin: number; byteLength: number } {
-  const { dtype: fileName, shape, data_offsets: offsets } = checked(checkEntry, name, value);
+  const { dtype: fileName, shape, data_offsets: offsets } = checked(checkEntry, name, value, asked);
   const [begin = 0, end = 0] = offsets;
   const dtype = dtypeOfFileName.get(fileName);
   if (dtype === undefined) {
     throw new DTypeError(
       {
-        asked: ASKED,
+        asked,
         found: `tensor "${name}" has dtype ${fileName}`,
         todo: `Convert it to one of ${[...dtypeOfFileName.keys()].join(', ')}`,
       },
@@ -276,7 +304,7 @@ function parseEntry(
   if (byteLength !== expected) {
     throw new CheckpointError(
       {
-        asked: ASKED,
+        asked,
         found: `tensor "${name}" has ${byteLength} bytes, ${fileName} [${shape.join(', ')}] takes ${expected}`,
         todo: BROKEN,
       },
@@ -293,7 +321,7 @@ function byteLengthOf(dtype: DType, shape: Shape): number {
   return Number.isSafeInteger(bytes) ? bytes : Infinity;
 }
 
-function checked<T>(check: Check<T>, name: string, value: unknown): T {
+function checked<T>(check: Check<T>, name: string, value: unknown, asked: string): T {
   try {
     return check(value, '');
   } catch (cause) {
@@ -301,7 +329,7 @@ function checked<T>(check: Check<T>, name: string, value: unknown): T {
     const { path, message } = cause;
     throw new CheckpointError(
       {
-        asked: ASKED,
+        asked,
         found: `entry "${name}" is malformed (${path === '' ? '' : `${path}: `}${message})`,
         todo: BROKEN,
       },
@@ -311,10 +339,15 @@ function checked<T>(check: Check<T>, name: string, value: unknown): T {
   }
 }
 
-function broken(part: string, expectedBytes: number, foundBytes: number): CheckpointError {
+function broken(
+  asked: string,
+  part: string,
+  expectedBytes: number,
+  foundBytes: number,
+): CheckpointError {
   return new CheckpointError(
     {
-      asked: ASKED,
+      asked,
       found: `expected ${expectedBytes} bytes for ${part}, found ${foundBytes}`,
       todo: BROKEN,
     },

@@ -30,7 +30,7 @@ export async function writeTensorFile(
 
 /** Reads one safetensors file. Throws CheckpointError if it is missing or damaged. */
 export async function readTensorFile(path: string): Promise<TensorFile> {
-  return decodeSafetensors(await readWhole(path));
+  return decodeSafetensors(await readWhole(path), askedOf(path));
 }
 
 async function readWhole(path: string): Promise<Uint8Array> {
@@ -48,7 +48,7 @@ async function readWhole(path: string): Promise<Uint8Array> {
   } catch (cause) {
     throw new CheckpointError(
       {
-        asked: `Loading tensors of ${path}`,
+        asked: askedOf(path),
         found: cause instanceof Error ? cause.message : String(cause),
         todo: 'Give the path of a safetensors file, as saveTensors() writes',
       },
@@ -56,4 +56,8 @@ async function readWhole(path: string): Promise<Uint8Array> {
       { cause },
     );
   }
+}
+
+function askedOf(path: string): string {
+  return `Loading tensors of ${path}`;
 }
