@@ -107,6 +107,13 @@ describe('shardwise run', () => {
     expect(run.stdout).toContain('continuing after step 4 with weight 12');
   });
 
+  it('says that it has trained nothing where the training had ended already', async () => {
+    await shardwise(['run', '--nproc', '2', train, '3']);
+    const again = await shardwise(['run', '--nproc', '2', '--resume', 'latest', train, '3']);
+    expect(again.exitCode, again.output).toBe(0);
+    expect(again.stdout).toMatch(/^Steps: +none, because the training had ended there/m);
+  });
+
   it('says what it looked for where there is nothing that --resume latest could mean', async () => {
     const none = await shardwise(['run', '--resume', 'latest', train]);
     expect(none.exitCode).toBe(2);

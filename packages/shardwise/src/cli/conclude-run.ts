@@ -40,7 +40,14 @@ export async function concludeRun(conclusion: ConcludeOptions): Promise<number> 
     await removeDumps(localDirectory);
   }
   const checkpoint = record?.state.checkpoint;
+  const isEnded = run.end.kind === 'finished' && record?.state.latest === undefined;
   const notes: readonly (readonly [string, string | undefined])[] = [
+    [
+      'Steps',
+      options.resumeDirectory !== undefined && record !== undefined && isEnded
+        ? 'none, because the training had ended there. To go on, ask the script for more steps'
+        : undefined,
+    ],
     ['Checkpoint', checkpoint && displayPath(checkpoint.directory)],
     ['Continue', interrupts.count > 0 || failed ? continueText(options, checkpoint) : undefined],
     ['Report', files?.report && displayPath(files.report)],
