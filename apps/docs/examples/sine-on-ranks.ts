@@ -11,7 +11,7 @@ const y = data.ndArray(
 );
 const dataset = new data.ArrayDataset({ x, y });
 const sampler = new data.DistributedSampler({ dataset, numReplicas: worldSize, rank }); // my part
-const loader = new data.DataLoader({ dataset, batchSize: 64 / worldSize, sampler });
+const loader = new data.DataLoader({ dataset, batchSize: Math.floor(64 / worldSize), sampler });
 
 manualSeed(1);
 const network = new nn.Sequential(new nn.Linear(1, 32), new nn.Tanh(), new nn.Linear(32, 1));
