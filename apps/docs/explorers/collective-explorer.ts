@@ -3,6 +3,7 @@ import {
   defineComponent,
   h,
   onBeforeUnmount,
+  onMounted,
   ref,
   shallowRef,
   watch,
@@ -132,7 +133,8 @@ export const CollectiveExplorer = defineComponent({
       stop();
       round.value = 1;
     });
-    void record();
+    // What the server writes is what the page draws first, so the messages are recorded after that.
+    onMounted(record);
     onBeforeUnmount(stop);
 
     const play = (): void => {
@@ -158,7 +160,9 @@ export const CollectiveExplorer = defineComponent({
         ]),
         problem.value === '' ? null : h('p', { class: 'problem', role: 'alert' }, problem.value),
         spoken(
-          `${algorithm.value}: ${messages.value.length} messages in ${rounds.value} rounds, ${millisecondsText(timeOf(messages.value, network.value))} on this network.`,
+          messages.value.length === 0
+            ? 'The messages are being recorded.'
+            : `${algorithm.value}: ${messages.value.length} messages in ${rounds.value} rounds, ${millisecondsText(timeOf(messages.value, network.value))} on this network.`,
         ),
         h('div', { class: 'buttons' }, [
           wantsNoMotion()

@@ -95,7 +95,9 @@ describeSite('in a browser', (site) => {
     await page.getByLabel('Microbatches').focus();
     await page.keyboard.press('ArrowRight');
     expect(await summary.textContent()).toContain('zbv');
-    await page.goto(`${site.url}/explore/collectives`, { waitUntil: 'networkidle' });
+    const collectives = `${site.url}/explore/collectives`;
+    expect(await (await fetch(collectives)).text()).toContain('The messages are being recorded.');
+    await page.goto(collectives, { waitUntil: 'networkidle' });
     await page.getByRole('button', { name: 'Step' }).click();
     expect(await page.locator('.explorer caption').first().textContent()).toBe(
       'Messages of round 2',
