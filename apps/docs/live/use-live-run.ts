@@ -129,7 +129,7 @@ export function useLiveRun<Look>(settings: LiveSettings): LiveView<Look> {
       button('Step', !canRun.value || now?.status === 'running' || now?.status === 'starting', () =>
         now?.status === 'paused' ? run?.step() : start(true),
       ),
-      button('Stop', now === undefined, reset),
+      button('Stop', !isAlive, reset),
       kills && last > 0
         ? button(`Kill rank ${last}`, !isAlive || now.status === 'starting', () => run?.kill(last))
         : null,
@@ -201,7 +201,7 @@ function statusOf<Look>(
       : '';
   const done = `${losses.length} of ${steps} steps, loss ${loss?.toPrecision(3) ?? '–'}`;
   if (failed) return `Ended after ${done}.`;
-  const words = { running: 'Training', paused: 'Paused', over: 'Over' } as const;
+  const words = { running: 'Training', paused: 'Paused', over: 'Done' } as const;
   const end = notice === '' ? '' : ` ${notice}`;
   return `${words[status]}: ${done}, ${millisecondsText(stepMs)} a step${speed}.${end}`;
 }

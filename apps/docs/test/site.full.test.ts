@@ -171,7 +171,7 @@ describeSite('in a browser', (site) => {
     await page.getByLabel('Ranks', { exact: true }).selectOption(ranks);
     await page.getByLabel('Strategy', { exact: true }).selectOption(strategy);
     await page.getByRole('button', { name: 'Train', exact: true }).click();
-    const summary = page.locator('.summary', { hasText: /^Over/ });
+    const summary = page.locator('.summary', { hasText: /^Done/ });
     await summary.waitFor({ timeout: 120_000 });
     return /loss ([\d.e-]+)/.exec((await summary.textContent()) ?? '')?.[1] ?? '';
   };
@@ -184,6 +184,7 @@ describeSite('in a browser', (site) => {
     const four = Number(await trains(page, '4', 'ddp'));
     expect(alone).toBeLessThan(0.05);
     for (const loss of [two, sharded, four]) expect(loss / alone).toBeCloseTo(1, 0);
+    expect(await page.getByRole('button', { name: 'Stop', exact: true }).isDisabled()).toBe(true);
     expect(problems).toEqual([]);
     await page.close();
   }, 400_000);

@@ -16,7 +16,7 @@ describeSite('trainings in pages', (site) => {
     await page.getByRole('button', { name: 'Kill rank 2' }).click();
     await page.getByText('rank 2 of the world ended the group').first().waitFor();
     await page.getByText(/started again, from the checkpoint of step 20\./).waitFor();
-    const summary = page.locator('.summary', { hasText: /^Over/ });
+    const summary = page.locator('.summary', { hasText: /^Done/ });
     await summary.waitFor({ timeout: 120_000 });
     expect(await summary.textContent()).toContain(`loss ${undisturbed}`);
     await page.close();

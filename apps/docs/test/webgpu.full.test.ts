@@ -10,7 +10,7 @@ describeSite(
       await page.getByLabel('Task', { exact: true }).selectOption('sine');
       await page.getByLabel('Ranks', { exact: true }).selectOption('1');
       await page.getByRole('button', { name: 'Train', exact: true }).click();
-      const summary = page.locator('.summary', { hasText: /^Over/ });
+      const summary = page.locator('.summary', { hasText: /^Done/ });
       await summary.waitFor({ timeout: 170_000 });
       const [, loss] = /loss ([\d.e-]+)/.exec((await summary.textContent()) ?? '') ?? [];
       expect(Number(loss)).toBeLessThan(0.01);

@@ -9,7 +9,7 @@ export async function trainInPage(
     await page.getByLabel(label, { exact: true }).selectOption(option);
   }
   await page.getByRole('button', { name: 'Train', exact: true }).click();
-  const summary = page.locator('.summary', { hasText: /^Over/ });
+  const summary = page.locator('.summary', { hasText: /^Done/ });
   await summary.waitFor({ timeout: 170_000 });
   const [, loss = 'none'] = /loss ([\d.e-]+)/.exec((await summary.textContent()) ?? '') ?? [];
   return Number(loss);
