@@ -14,7 +14,7 @@ import {
   nn,
   ones,
   optim,
-  outermostListMember,
+  byLayer,
   parallelize,
   type Plan,
   planFor,
@@ -106,7 +106,7 @@ function bytesOf(parameters: Plan['parameters'], dtype: DType = 'f32'): number {
 }
 
 function largestUnitBytes(of: Plan): number {
-  const units = Map.groupBy(of.parameters, ({ name }) => outermostListMember(name));
+  const units = Map.groupBy(of.parameters, ({ name }) => byLayer(name));
   const { parameterDtype } = of.lowPrecision ?? {};
   return Math.max(...[...units.values()].map((unit) => bytesOf(unit, parameterDtype)));
 }

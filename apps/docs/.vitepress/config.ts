@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { defineConfig, type DefaultTheme } from 'vitepress';
 import { isolation } from './isolation.ts';
 import { accessibleMarkup } from './markup.ts';
-import { writeTwins } from './twins.ts';
+import { writeMarkdownCopies } from './markdown-copies.ts';
 import { sections } from './sections.ts';
 
 const pages = join(import.meta.dirname, '..', 'pages');
@@ -136,6 +136,6 @@ export default defineConfig({
     build: { target: 'es2022', chunkSizeWarningLimit: 1500 },
   },
   async buildEnd(site) {
-    await writeTwins(site);
+    await writeMarkdownCopies(site);
   },
 });

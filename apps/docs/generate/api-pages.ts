@@ -4,34 +4,34 @@ import type { GeneratedPage } from './page.ts';
 import { inline, sourceLink } from './markdown.ts';
 
 /** Returns the name of a group's page: `@shardwise/core nn.functional` is at `core-nn-functional`. */
-export function slugOf({ door, path }: Group): string {
-  const name = door.specifier.replace(/^@shardwise\//, '').replaceAll('/', '-');
+export function slugOf({ entryPoint, path }: Group): string {
+  const name = entryPoint.specifier.replace(/^@shardwise\//, '').replaceAll('/', '-');
   return [name, ...path].join('-');
 }
 
-export function titleOf({ door, path }: Group): string {
-  return path.length === 0 ? door.specifier : `${path.join('.')} of ${door.specifier}`;
+export function titleOf({ entryPoint, path }: Group): string {
+  return path.length === 0 ? entryPoint.specifier : `${path.join('.')} of ${entryPoint.specifier}`;
 }
 
 const keyOf = ({ source, name }: Entry): string => `${source.path}:${source.line}:${name}`;
 
 /**
- * Sorts groups. If several doors export a name, the first one describes it, so doors for users come first. The umbrella
+ * Sorts groups. If several entry points export a name, the first one describes it, so entry points for users come first. The umbrella
  * package comes last, and describes only its own names.
  */
 function inOrder(groups: readonly Group[]): readonly Group[] {
-  const place = ({ door }: Group): number =>
-    door.specifier.startsWith('shardwise')
+  const place = ({ entryPoint }: Group): number =>
+    entryPoint.specifier.startsWith('shardwise')
       ? 3
-      : door.specifier.endsWith('/extend')
+      : entryPoint.specifier.endsWith('/extend')
         ? 2
-        : door.specifier.endsWith('/spec')
+        : entryPoint.specifier.endsWith('/spec')
           ? 1
           : 0;
   return groups.toSorted((a, b) => place(a) - place(b));
 }
 
-/** Makes a page for each door and each of its groups, and a page with all names. */
+/** Makes a page for each entry point and each of its groups, and a page with all names. */
 export function apiPages(groups: readonly Group[] = readGroups()): readonly GeneratedPage[] {
   const homes = new Map<string, string>();
   for (const group of inOrder(groups)) {
@@ -57,12 +57,12 @@ export function apiPages(groups: readonly Group[] = readGroups()): readonly Gene
     );
     const others = group.entries.filter((entry) => !own.includes(entry));
     const nested = groups.filter(
-      ({ door, path }) =>
-        door === group.door &&
+      ({ entryPoint, path }) =>
+        entryPoint === group.entryPoint &&
         path.length === group.path.length + 1 &&
         group.path.every((name, index) => path[index] === name),
     );
-    const from = `import { ${group.path[0] ?? '…'} } from '${group.door.specifier}';`;
+    const from = `import { ${group.path[0] ?? '…'} } from '${group.entryPoint.specifier}';`;
     const kind = (kinds: readonly Entry['kind'][]): readonly Entry[] =>
       own.filter((entry) => kinds.includes(entry.kind));
     return {
@@ -70,7 +70,7 @@ export function apiPages(groups: readonly Group[] = readGroups()): readonly Gene
       title: titleOf(group),
       text: [
         `# ${titleOf(group)}`,
-        inline(group.path.length === 0 ? `${group.door.description}.` : ''),
+        inline(group.path.length === 0 ? `${group.entryPoint.description}.` : ''),
         `\`\`\`ts\n${from}\n\`\`\``,
         nested.length === 0
           ? ''

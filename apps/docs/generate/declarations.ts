@@ -7,9 +7,9 @@ import {
 } from 'typescript/unstable/sync';
 import type { Node } from 'typescript/unstable/ast';
 import { join, relative } from 'node:path';
-import { doors, repository, type Door } from './packages.ts';
+import { entryPoints, repository, type EntryPoint } from './packages.ts';
 
-/** Something that a door exports, in the form in which its page shows it. */
+/** Something that an entry point exports, in the form in which its page shows it. */
 export interface Entry {
   readonly name: string;
   readonly kind: 'function' | 'class' | 'interface' | 'type' | 'value';
@@ -35,25 +35,25 @@ export interface Place {
   readonly line: number;
 }
 
-/** The contents of one page: what a door exports, or a group of its exports such as `nn` or `nn.functional`. */
+/** The contents of one page: what an entry point exports, or a group of its exports such as `nn` or `nn.functional`. */
 export interface Group {
-  readonly door: Door;
-  /** The names by which the group is reached, such as `['nn', 'functional']`. Empty for the door itself. */
+  readonly entryPoint: EntryPoint;
+  /** The names by which the group is reached, such as `['nn', 'functional']`. Empty for the entry point itself. */
   readonly path: readonly string[];
   readonly entries: readonly Entry[];
 }
 
-/** Reads every door with TypeScript's compiler, so that every export has an entry. */
+/** Reads every entry point with TypeScript's compiler, so that every export has an entry. */
 export function readGroups(): readonly Group[] {
   const api = new API({ cwd: repository });
   try {
-    const all = doors();
+    const all = entryPoints();
     const configs = [...new Set(all.map(({ folder }) => join(folder, 'tsconfig.json')))];
     const snapshot = api.updateSnapshot({ openProjects: configs });
-    return all.flatMap((door) => {
-      const project = snapshot.getProject(join(door.folder, 'tsconfig.json'));
-      if (project === undefined) throw new Error(`${door.specifier} is in no project`);
-      return new DoorReader(door, project).groups();
+    return all.flatMap((entryPoint) => {
+      const project = snapshot.getProject(join(entryPoint.folder, 'tsconfig.json'));
+      if (project === undefined) throw new Error(`${entryPoint.specifier} is in no project`);
+      return new DoorReader(entryPoint, project).groups();
     });
   } finally {
     api.close();
@@ -61,20 +61,20 @@ export function readGroups(): readonly Group[] {
 }
 
 class DoorReader {
-  readonly #door: Door;
+  readonly #entryPoint: EntryPoint;
   readonly #project: Project;
   readonly #checker: Checker;
 
-  constructor(door: Door, project: Project) {
-    this.#door = door;
+  constructor(entryPoint: EntryPoint, project: Project) {
+    this.#entryPoint = entryPoint;
     this.#project = project;
     this.#checker = project.checker;
   }
 
   groups(): readonly Group[] {
-    const file = this.#project.program.getSourceFile(this.#door.file);
+    const file = this.#project.program.getSourceFile(this.#entryPoint.file);
     const module = file && this.#checker.getSymbolAtLocation(file);
-    if (module === undefined) throw new Error(`${this.#door.file} exports nothing`);
+    if (module === undefined) throw new Error(`${this.#entryPoint.file} exports nothing`);
     return this.#groupsOf(module, []);
   }
 
@@ -87,7 +87,7 @@ class DoorReader {
       const declarations = this.#nodesOf(target);
       const [first] = declarations;
       if (first === undefined)
-        throw new Error(`${this.#door.specifier}: ${symbol.name} is nowhere`);
+        throw new Error(`${this.#entryPoint.specifier}: ${symbol.name} is nowhere`);
       const source = placeOf(first);
       if (target.flags & SymbolFlags.ValueModule) {
         nested.push(...this.#groupsOf(target, [...path, symbol.name]));
@@ -96,7 +96,7 @@ class DoorReader {
       }
     }
     const sorted = entries.toSorted((a, b) => a.name.localeCompare(b.name));
-    return [{ door: this.#door, path, entries: sorted }, ...nested];
+    return [{ entryPoint: this.#entryPoint, path, entries: sorted }, ...nested];
   }
 
   #nodesOf(symbol: Symbol): readonly Node[] {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 export const repository: string = join(import.meta.dirname, '..', '..', '..');
 
 /** A path that users import, such as `@shardwise/core/extend`, and its file. */
-export interface Door {
+export interface EntryPoint {
   readonly specifier: string;
   readonly file: string;
   /** The folder of the package. `description` is that of its package.json. */
@@ -21,7 +21,7 @@ interface Manifest {
 const SOURCE = '@shardwise/source';
 
 /** Returns every entry point of every package that is written in TypeScript. */
-export function doors(): readonly Door[] {
+export function entryPoints(): readonly EntryPoint[] {
   const packages = join(repository, 'packages');
   return readdirSync(packages)
     .filter((name) => existsSync(join(packages, name, 'package.json')))

@@ -4,14 +4,14 @@ import { describe, expect, test } from 'vitest';
 import { apiPages, slugOf } from '../generate/api-pages.ts';
 import { readGroups } from '../generate/declarations.ts';
 import { errorsPage } from '../generate/errors-page.ts';
-import { doors, repository } from '../generate/packages.ts';
+import { entryPoints, repository } from '../generate/packages.ts';
 
 const groups = readGroups();
 const pages = new Map(apiPages(groups).map(({ path, text }) => [path, text]));
 
 describe('the reference', () => {
   test('has a page for every entry point of every package', () => {
-    const missing = doors().filter(
+    const missing = entryPoints().filter(
       ({ specifier }) =>
         !pages.has(`reference/api/${specifier.replace('@shardwise/', '').replaceAll('/', '-')}.md`),
     );

@@ -15,9 +15,9 @@ beforeAll(buildSite, 300_000);
 describe('the built site', () => {
   test('has every page as Markdown, too, and lists them in llms.txt', () => {
     const list = readFileSync(join(built, 'llms.txt'), 'utf8');
-    const twins = [...list.matchAll(/\]\((\/[^)]+\.md)\)/g)].map(([, path = '']) => path);
-    expect(twins.length).toBeGreaterThan(60);
-    for (const twin of twins) expect(readFileSync(join(built, twin), 'utf8')).toMatch(/^# /);
+    const copies = [...list.matchAll(/\]\((\/[^)]+\.md)\)/g)].map(([, path = '']) => path);
+    expect(copies.length).toBeGreaterThan(60);
+    for (const copy of copies) expect(readFileSync(join(built, copy), 'utf8')).toMatch(/^# /);
   });
 
   test('has no link to a page, a file or an anchor that there is not', () => {

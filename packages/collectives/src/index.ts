@@ -7,7 +7,7 @@ export { joinThreadsWorld, type JoinThreadsOptions } from './threads/join-thread
 export type { MemoryRegion, WorldOptions } from './shared-memory/world-size.ts';
 export type { SharedMemoryGroup } from './shared-memory/shared-memory-group.ts';
 export type { CountedOperation, Counters, OperationCount } from './call/counters.ts';
-export { apartGroup } from './apart-group.ts';
+export { unavailableGroup } from './unavailable-group.ts';
 export { singleGroup } from './single-group.ts';
 export { createGroup, type CreateGroupOptions } from './group/create-group.ts';
 export type { AlgorithmRule, AlgorithmTable } from './group/selection/algorithm-table.ts';

@@ -56,7 +56,7 @@ export {
   OffloadedOptimizer,
   type OffloadedOptimizerOptions,
 } from './sharding/offloaded-optimizer.ts';
-export { outermostListMember, type UnitOf } from './sharding/unit-names.ts';
+export { byLayer, type UnitOf } from './sharding/unit-names.ts';
 export { zero, type ZeroOptions, type ZeroStage } from './zero/zero.ts';
 export { explain, type ExplainOptions } from './plan/explain.ts';
 export type { Cluster, StatesEstimate } from './memory/estimate.ts';

@@ -1,17 +1,17 @@
 import { hashOf } from '@shardwise/core/extend';
-import { ToldWords } from './told-words.ts';
+import { GatheredInts } from './gathered-ints.ts';
 
 /**
  * Checks a text that must be the same on all ranks of some axes. When a rank's text changes, it tells the others in the
  * program that first uses the new text. The texts are compared after this program has run.
  */
 export class RankAgreement {
-  readonly #hashes: ToldWords;
+  readonly #hashes: GatheredInts;
   #latest: string;
 
   /** `initial` is the text that all ranks have now, and `what` says what it is about. */
   constructor(axes: readonly string[], initial: string, what: string) {
-    this.#hashes = new ToldWords(axes, what);
+    this.#hashes = new GatheredInts(axes, what);
     this.#latest = initial;
   }
 
@@ -19,12 +19,12 @@ export class RankAgreement {
   say(text: string): void {
     if (text === this.#latest) return;
     this.#latest = text;
-    this.#hashes.tell(Int32Array.of(hashOf(text)));
+    this.#hashes.send(Int32Array.of(hashOf(text)));
   }
 
   /** Returns the first rank that is known to have had another text than rank 0. Undefined if there is none so far. */
   differingRank(): number | undefined {
-    for (let all = this.#hashes.take(); all !== undefined; all = this.#hashes.take()) {
+    for (let all = this.#hashes.poll(); all !== undefined; all = this.#hashes.poll()) {
       const other = all.findIndex((hash, _, [first]) => hash !== first);
       if (other >= 0) return other;
     }

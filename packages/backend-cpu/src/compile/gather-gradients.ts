@@ -4,7 +4,7 @@ import { type AttentionStep, isAttentionStep, isForward } from './attention-step
 import { readersOf } from './readers-of.ts';
 import { reshapedView } from './reshaped-view.ts';
 import { inputAt, type Segment, type Step, type StepMap } from './step.ts';
-import { togetherAs } from './together-as.ts';
+import { fusionKey } from './fusion-key.ts';
 
 type GradientStep = Extract<
   AttentionStep,
@@ -25,7 +25,7 @@ export function gatherGradients(
   const producers = new Map(steps.map((step) => [step.output, step]));
   const given = new Set([...outputs, ...updates.map(({ value }) => value)]);
   const readers = readersOf(steps);
-  const groups = Map.groupBy(gradients, togetherAs);
+  const groups = Map.groupBy(gradients, fusionKey);
   const onlyReader = (id: number): Step | undefined => {
     const [reader, ...others] = readers.get(id) ?? [];
     return others.length > 0 || given.has(id) ? undefined : reader;
@@ -75,7 +75,7 @@ function isAllOfOne(
 ): parts is readonly GradientStep[] {
   const [first] = parts;
   if (first === undefined || !isGradient(first)) return false;
-  const all = groups.get(togetherAs(first)) ?? [];
+  const all = groups.get(fusionKey(first)) ?? [];
   return (
     parts.length === concat.inputs.length &&
     all.length === parts.length &&

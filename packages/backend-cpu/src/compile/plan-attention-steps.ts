@@ -7,7 +7,7 @@ import { headViews } from './head-views.ts';
 import { gatherGradients } from './gather-gradients.ts';
 import type { Rewriter } from './rewriter.ts';
 import { inputAt, type Step, valueAt } from './step.ts';
-import { togetherAs } from './together-as.ts';
+import { fusionKey } from './fusion-key.ts';
 
 /** If the attention rounds its weights to bf16, makes it read the bf16 values that its f32 operands were cast from. */
 function narrowAttention(step: Step, rewriter: Rewriter): Step {
@@ -42,9 +42,9 @@ function withLogSums(steps: readonly Step[]): readonly Step[] {
   const results = new Map<string, AttentionStep>();
   const logSums = new Map<Step, Step>();
   for (const step of steps) {
-    if (step.op === 'attention') results.set(togetherAs(step), step);
+    if (step.op === 'attention') results.set(fusionKey(step), step);
     if (step.op !== 'attentionLogSumExp') continue;
-    const attention = results.get(togetherAs(step));
+    const attention = results.get(fusionKey(step));
     if (attention !== undefined) {
       const inputs = [...step.inputs, attention.output];
       logSums.set(attention, { ...step, params: { ...step.params, waits: true }, inputs });
@@ -70,7 +70,7 @@ function piecesOfAttention(steps: readonly Step[]): Step[][] {
       isAttentionStep(step) &&
       (step.op === 'attentionLogSumExp'
         ? step.inputs.includes(before.output)
-        : !isForward(step) && togetherAs(before) === togetherAs(step));
+        : !isForward(step) && fusionKey(before) === fusionKey(step));
     if (isTogether) last?.push(step);
     else pieces.push([step]);
   }

@@ -147,7 +147,7 @@ export function forEachRow(
   );
 }
 
-interface Meeting {
+interface ScorePair {
   readonly shape: AttentionShape;
   /** The item of the batch and the head of the query. */
   readonly own: readonly [string, string];
@@ -160,7 +160,7 @@ interface Meeting {
 /** The score of a query and a key, and whether the query sees the key. Both are expressions. */
 export function scoreOf(
   emitter: Emitter,
-  { shape, own, query, key, q, k }: Meeting,
+  { shape, own, query, key, q, k }: ScorePair,
 ): { readonly value: string; readonly isSeen: string } {
   const { mask, causal } = shape;
   const product = q.map((part, i) => `dot(${part}, ${k[i] ?? 'vec4<f32>(0)'})`).join(' + ');

@@ -39,6 +39,6 @@ export function agree(
       error: (texts) => settingsError(label, settings, texts),
     };
   }
-  call.onMet?.(records.flatMap((fields) => decodeRecord(fields, records.length) ?? []));
+  call.onAgreed?.(records.flatMap((fields) => decodeRecord(fields, records.length) ?? []));
   return undefined;
 }

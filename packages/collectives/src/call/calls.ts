@@ -16,7 +16,7 @@ export interface GroupCall {
   /** Called when all ranks have arrived and the data begins to move. */
   readonly onStarted?: (() => void) | undefined;
   /** Called with the records of all ranks, when all have arrived. */
-  readonly onMet?: (records: readonly CallRecord[]) => void;
+  readonly onAgreed?: (records: readonly CallRecord[]) => void;
 }
 
 /** One rank's call of `send` or `recv`. */

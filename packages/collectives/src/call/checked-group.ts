@@ -287,11 +287,11 @@ export abstract class CheckedGroup implements ProcessGroup {
   protected async exchange(member: Member, limits: Limits): Promise<readonly Member[]> {
     const record = { ...recordOf('split', {}), member };
     const met: Member[] = [];
-    const onMet = (records: readonly CallRecord[]): void => {
+    const onAgreed = (records: readonly CallRecord[]): void => {
       met.push(...records.flatMap((peer) => peer.member ?? []));
     };
     const issue = (): Promise<void> =>
-      this.#run({ record, input: EMPTY, output: EMPTY, onMet }, limits);
+      this.#run({ record, input: EMPTY, output: EMPTY, onAgreed }, limits);
     await this.#inOrder(undefined, issue);
     return met;
   }

@@ -9,7 +9,7 @@ import type { Reducer } from '../reduce/reducer.ts';
 import { CallCommunicator } from './call-communicator.ts';
 import { CALL_TAGS, type GroupEnd } from './group-end.ts';
 import type { NativeCollectives, NativeGroups } from './native-groups.ts';
-import { Meeting } from './meeting.ts';
+import { CallAgreement } from './call-agreement.ts';
 import type { AlgorithmChoice } from './selection/algorithm-choice.ts';
 import type { Algorithm } from './selection/algorithm.ts';
 import { algorithms } from './selection/algorithms.ts';
@@ -45,14 +45,14 @@ interface CallProgress {
   /** The number of the algorithm among those of its operation. */
   readonly algorithmNumber: number;
   readonly communicator: CallCommunicator;
-  /** Undefined before the meeting begins, and if ranks do not compare the call. */
-  meeting: Meeting | undefined;
+  /** Undefined before the agreement begins, and if ranks do not compare the call. */
+  agreement: CallAgreement | undefined;
   hasMet: boolean;
   /**
-   * Why the meeting failed. It is reported when the call is the oldest one, because a difference in an earlier call
+   * Why the agreement failed. It is reported when the call is the oldest one, because a difference in an earlier call
    * explains why a rank has left.
    */
-  meetingFailure?: { readonly error: unknown };
+  agreementFailure?: { readonly error: unknown };
   hasAgreed: boolean;
   /** Whether ranks that differ are telling each other what their calls are. */
   isNaming: boolean;
@@ -88,7 +88,7 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
   readonly #choice: AlgorithmChoice;
   readonly #owner: MovementOwner;
   readonly #native: NativeCollectives | undefined;
-  readonly #unusedMeetings: Meeting[] = [];
+  readonly #unusedAgreements: CallAgreement[] = [];
   /** The first call whose record has not been sent. */
   #toMeet: PendingCall | undefined;
 
@@ -112,7 +112,7 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
       algorithm,
       algorithmNumber: numberOf(algorithm),
       communicator: new CallCommunicator(this.#group, sequence),
-      meeting: undefined,
+      agreement: undefined,
       hasMet: false,
       hasAgreed: false,
       isNaming: false,
@@ -131,8 +131,8 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
     return state.data === 'moving';
   }
 
-  late({ state: { meeting, communicator } }: PendingCall): LateRanks {
-    return { missing: meeting?.missing() ?? [], slow: [], awaited: communicator.awaited() };
+  late({ state: { agreement, communicator } }: PendingCall): LateRanks {
+    return { missing: agreement?.missing() ?? [], slow: [], awaited: communicator.awaited() };
   }
 
   abort(reason: unknown): void {
@@ -140,7 +140,7 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
   }
 
   /**
-   * Begins the meetings of calls that are within AHEAD of the oldest one, and moves the data of the oldest one. Without
+   * Begins the agreements on calls that are within AHEAD of the oldest one, and moves the data of the oldest one. Without
    * this limit the data of two calls would have the same tags, and data of one could fill a gap that lost data of the
    * other has left.
    */
@@ -163,16 +163,16 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
       state.hasAgreed = true;
       return;
     }
-    state.meeting = this.#unusedMeetings.pop() ?? new Meeting(this.#group);
-    state.meeting.begin(
+    state.agreement = this.#unusedAgreements.pop() ?? new CallAgreement(this.#group);
+    state.agreement.begin(
       { record: call.record, sequence, algorithm: state.algorithmNumber },
       {
-        onMet: () => {
+        onAgreed: () => {
           state.hasMet = true;
           if (issued === this.queue.oldest) this.#moveData(issued);
         },
         onFailed: (error) => {
-          state.meetingFailure ??= { error };
+          state.agreementFailure ??= { error };
           if (issued === this.queue.oldest) this.#moveData(issued);
         },
       },
@@ -183,8 +183,8 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
   #moveData(issued: PendingCall): void {
     const { call, state } = issued;
     if (!issued.isOpen) return;
-    if (state.meetingFailure !== undefined) {
-      this.#owner.fail(this.queue, issued, state.meetingFailure.error);
+    if (state.agreementFailure !== undefined) {
+      this.#owner.fail(this.queue, issued, state.agreementFailure.error);
       return;
     }
     if (state.hasMet && !state.hasAgreed && !this.#agree(issued)) return;
@@ -223,22 +223,22 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
   /** Whether all ranks are known to make this call. If they differ, the call fails. */
   #agree(issued: PendingCall): boolean {
     const { call, state } = issued;
-    const { meeting } = state;
-    if (meeting === undefined) return true;
+    const { agreement } = state;
+    if (agreement === undefined) return true;
     if (state.isNaming) return false;
-    const lost = this.#lostRecord(issued, meeting);
-    const disagreement = lost === undefined ? agree(issued, meeting.records) : undefined;
+    const lost = this.#lostRecord(issued, agreement);
+    const disagreement = lost === undefined ? agree(issued, agreement.records) : undefined;
     if (disagreement !== undefined) {
       state.isNaming = true;
       void this.#disagree(issued, disagreement);
       return false;
     }
-    const error = lost ?? this.#otherAlgorithm(issued, meeting);
+    const error = lost ?? this.#otherAlgorithm(issued, agreement);
     if (error !== undefined) {
       this.#owner.fail(this.queue, issued, error);
       return false;
     }
-    this.#unusedMeetings.push(meeting);
+    this.#unusedAgreements.push(agreement);
     state.hasAgreed = true;
     if (state.dataFailure !== undefined) {
       this.#owner.fail(this.queue, issued, state.dataFailure.error);
@@ -262,17 +262,17 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
    * Finds a rank whose record is that of another call. Without `verify` this is no error, because the ranks do not
    * compare all calls and may have made different numbers of them.
    */
-  #lostRecord(issued: PendingCall, meeting: Meeting): CollectiveError | undefined {
+  #lostRecord(issued: PendingCall, agreement: CallAgreement): CollectiveError | undefined {
     if (!this.#settings.verify) return undefined;
-    const lost = meeting.sequences().findIndex((sequence) => sequence !== issued.sequence);
+    const lost = agreement.sequences().findIndex((sequence) => sequence !== issued.sequence);
     if (lost < 0) return undefined;
-    return lostRecordError(issued.label, lost, meeting.sequences()[lost]);
+    return lostRecordError(issued.label, lost, agreement.sequences()[lost]);
   }
 
-  #otherAlgorithm(issued: PendingCall, meeting: Meeting): CollectiveError | undefined {
+  #otherAlgorithm(issued: PendingCall, agreement: CallAgreement): CollectiveError | undefined {
     const { algorithm, algorithmNumber } = issued.state;
-    if (meeting.algorithms().every((number) => number === algorithmNumber)) return undefined;
-    const how = meeting
+    if (agreement.algorithms().every((number) => number === algorithmNumber)) return undefined;
+    const how = agreement
       .algorithms()
       .map((number) => `${issued.description} by ${nameOf(algorithm.operation, number)}`);
     return callsDifferError(issued.label, sidesOf(how));

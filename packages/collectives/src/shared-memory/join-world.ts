@@ -1,6 +1,6 @@
 import type { Presence } from './alarm.ts';
 import type { Control } from './control.ts';
-import { Lanes } from './lanes.ts';
+import { CallSlots } from './call-slots.ts';
 import { BOUNCE_BYTES } from './memory-map.ts';
 import { Progress } from './progress.ts';
 import { SharedMemory } from './shared-memory.ts';
@@ -20,6 +20,6 @@ export function joinWorld(
   });
   const progress = new Progress(control, rank, presence);
   const members = Array.from({ length: map.size }, (_, member) => member);
-  const lanes = new Lanes(control, 0, members, rank);
-  return new SharedMemoryGroup({ worldRank: rank, memory: shared, progress }, lanes);
+  const slots = new CallSlots(control, 0, members, rank);
+  return new SharedMemoryGroup({ worldRank: rank, memory: shared, progress }, slots);
 }

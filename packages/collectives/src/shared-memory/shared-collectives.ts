@@ -5,7 +5,7 @@ import { reasonText, type AbortCause } from '../call/aborted-error.ts';
 import type { LateRanks } from '../call/failure.ts';
 import type { GroupCall } from '../call/calls.ts';
 import type { IssuedCall } from '../call/issued-call.ts';
-import type { Lanes } from './lanes.ts';
+import type { CallSlots } from './call-slots.ts';
 import { doShare, Window } from './shares.ts';
 import type { SharedMemory } from './shared-memory.ts';
 
@@ -59,7 +59,7 @@ export interface MovementOwner {
  */
 export class SharedCollectives implements Movement<GroupCall, CallProgress> {
   readonly queue: CallQueue<GroupCall, CallProgress>;
-  readonly #lanes: Lanes;
+  readonly #slots: CallSlots;
   readonly #memory: SharedMemory;
   readonly #owner: MovementOwner;
   readonly #window: Window;
@@ -69,14 +69,14 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
   #toWork: PendingCall | undefined;
   #completed = 0;
 
-  constructor(lanes: Lanes, memory: SharedMemory, owner: MovementOwner) {
-    this.#lanes = lanes;
+  constructor(slots: CallSlots, memory: SharedMemory, owner: MovementOwner) {
+    this.#slots = slots;
     this.#memory = memory;
     this.#owner = owner;
-    this.#window = new Window(lanes, memory);
-    const { control, channel, members, rank } = lanes;
+    this.#window = new Window(slots, memory);
+    const { control, channel, members, rank } = slots;
     this.#stagingAddress = control.map.staging(channel, members[rank] ?? 0, 'collective');
-    this.queue = new CallQueue(lanes.rank, this, { isTimed: false });
+    this.queue = new CallQueue(slots.rank, this, { isTimed: false });
   }
 
   begin(): CallProgress {
@@ -107,10 +107,10 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
 
   late(issued: PendingCall): LateRanks {
     const { sequence } = issued;
-    const ranks = [...this.#lanes.members.keys()];
-    const missing = ranks.filter((rank) => !this.#lanes.arrived(rank, sequence));
+    const ranks = [...this.#slots.members.keys()];
+    const missing = ranks.filter((rank) => !this.#slots.arrived(rank, sequence));
     const slow = ranks.filter(
-      (rank) => !missing.includes(rank) && rank !== this.#lanes.rank && !this.#isDone(issued, rank),
+      (rank) => !missing.includes(rank) && rank !== this.#slots.rank && !this.#isDone(issued, rank),
     );
     return { missing, slow };
   }
@@ -120,7 +120,7 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
     if (this.queue.oldest === undefined) return false;
     let moved = false;
     for (let issued = this.#toPublish; issued !== undefined; issued = this.#toPublish) {
-      if (!this.#lanes.slotIsFree(issued.sequence)) break;
+      if (!this.#slots.slotIsFree(issued.sequence)) break;
       this.#publish(issued);
       this.#toPublish = issued.next;
       moved = true;
@@ -138,7 +138,7 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
       if (issued === undefined || !this.#allReached(issued, 2 * issued.state.rounds.count)) break;
       this.#takeBack(issued);
       this.#completed += 1;
-      this.#lanes.setCompleted(this.#completed);
+      this.#slots.setCompleted(this.#completed);
       this.queue.settle(issued);
       moved = true;
     }
@@ -152,10 +152,10 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
   rejectDisagreement(): void {
     const issued = this.#toWork;
     if (issued?.state.phase !== 'meeting' || issued === this.#toPublish) return;
-    const { members } = this.#lanes;
-    const hasCome = (_: number, rank: number): boolean =>
-      this.#lanes.arrived(rank, issued.sequence);
-    if (members.every(hasCome) && !this.#agree(issued)) this.#disagree(issued);
+    const { members } = this.#slots;
+    const hasArrived = (_: number, rank: number): boolean =>
+      this.#slots.arrived(rank, issued.sequence);
+    if (members.every(hasArrived) && !this.#agree(issued)) this.#disagree(issued);
   }
 
   /** Works on a call as far as possible. Returns whether this rank's share of it is done. */
@@ -174,13 +174,13 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
         // The staging area still belongs to the call before.
         if (state.isStaged && this.#completed < sequence) return false;
         this.#fill(issued);
-        if (staged) this.#lanes.setReached(sequence, 2 * state.round + 1);
+        if (staged) this.#slots.setReached(sequence, 2 * state.round + 1);
         state.phase = 'working';
       }
       if (state.phase === 'working') {
         if (staged && !this.#allReached(issued, 2 * state.round + 1)) return false;
         this.#doShare(issued);
-        this.#lanes.setReached(sequence, 2 * state.round + 2);
+        this.#slots.setReached(sequence, 2 * state.round + 2);
         if (state.round + 1 === count) return true;
         state.phase = 'emptying';
       }
@@ -196,19 +196,19 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
     const { dtype } = record;
     state.isStaged = byteLength > 0 && !this.#memory.holds(input, dtype);
     const address = state.isStaged ? this.#stagingAddress : input.byteOffset;
-    this.#lanes.expose(sequence, address, byteLength, state.isStaged);
-    this.#lanes.publish(sequence, record);
+    this.#slots.expose(sequence, address, byteLength, state.isStaged);
+    this.#slots.publish(sequence, record);
   }
 
   #roundsOf({ call, sequence }: PendingCall): Rounds {
     // The ranks agree on the dtype. Without one no data moves.
     if (call.record.dtype === undefined) return NOTHING;
-    const lanes = this.#lanes;
+    const slots = this.#slots;
     let staged = false;
     let longestBytes = 0;
-    for (let rank = 0; rank < lanes.size; rank++) {
-      staged ||= lanes.isStaged(rank, sequence);
-      longestBytes = Math.max(longestBytes, lanes.byteLength(rank, sequence));
+    for (let rank = 0; rank < slots.size; rank++) {
+      staged ||= slots.isStaged(rank, sequence);
+      longestBytes = Math.max(longestBytes, slots.byteLength(rank, sequence));
     }
     if (longestBytes === 0) return NOTHING;
     const count = staged ? Math.ceil(longestBytes / this.#fragmentBytes()) : 1;
@@ -239,27 +239,27 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
   }
 
   #fragmentBytes(): number {
-    return this.#lanes.control.map.stagingBytes;
+    return this.#slots.control.map.stagingBytes;
   }
 
   #allArrived(issued: PendingCall): boolean {
-    const lanes = this.#lanes;
+    const slots = this.#slots;
     const { sequence } = issued;
-    for (let rank = 0; rank < lanes.size; rank++) {
-      if (lanes.arrived(rank, sequence)) continue;
+    for (let rank = 0; rank < slots.size; rank++) {
+      if (slots.arrived(rank, sequence)) continue;
       // A rank closes only after its last call, so the order of these two reads matters.
-      if (lanes.closed(rank) && !lanes.arrived(rank, sequence)) this.#endAt(rank, issued);
+      if (slots.closed(rank) && !slots.arrived(rank, sequence)) this.#endAt(rank, issued);
       return false;
     }
     return true;
   }
 
   #allReached(issued: PendingCall, target: number): boolean {
-    const lanes = this.#lanes;
+    const slots = this.#slots;
     const { sequence } = issued;
-    for (let rank = 0; rank < lanes.size; rank++) {
-      if (lanes.reached(rank, sequence) >= target) continue;
-      if (lanes.closed(rank) && lanes.reached(rank, sequence) < target) this.#endAt(rank, issued);
+    for (let rank = 0; rank < slots.size; rank++) {
+      if (slots.reached(rank, sequence) >= target) continue;
+      if (slots.closed(rank) && slots.reached(rank, sequence) < target) this.#endAt(rank, issued);
       return false;
     }
     return true;
@@ -267,34 +267,34 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
 
   #endAt(rank: number, { description, sequence }: PendingCall): void {
     const reason = `it closed the group before ${description} #${sequence} was done`;
-    this.#owner.end({ rank: this.#lanes.members[rank], reason });
+    this.#owner.end({ rank: this.#slots.members[rank], reason });
   }
 
   #isDone({ sequence, state }: PendingCall, rank: number): boolean {
-    return this.#lanes.reached(rank, sequence) >= 2 * state.rounds.count;
+    return this.#slots.reached(rank, sequence) >= 2 * state.rounds.count;
   }
 
   #agree(issued: PendingCall): boolean {
     const { sequence, state } = issued;
-    state.disagreement ??= agree(issued, this.#lanes.records(sequence));
+    state.disagreement ??= agree(issued, this.#slots.records(sequence));
     if (state.disagreement === undefined) return true;
-    const names = this.#lanes.names(sequence);
-    if (names[this.#lanes.rank] === undefined) {
+    const names = this.#slots.names(sequence);
+    if (names[this.#slots.rank] === undefined) {
       state.namesUntil = performance.now() + NAMES_MS;
-      this.#lanes.writeName(sequence, encodeName(state.disagreement.text));
+      this.#slots.writeName(sequence, encodeName(state.disagreement.text));
       setTimeout(() => this.#owner.poke(), NAMES_MS + 1);
     }
-    const isComplete = this.#lanes.names(sequence).every((name) => name !== undefined);
+    const isComplete = this.#slots.names(sequence).every((name) => name !== undefined);
     if (isComplete || performance.now() > state.namesUntil) this.#disagree(issued);
     return false;
   }
 
   /** Rejects a call whose ranks differ, and ends the group on this rank. */
   #disagree(issued: PendingCall): void {
-    const names = this.#lanes.names(issued.sequence).map((name) => name ?? '');
+    const names = this.#slots.names(issued.sequence).map((name) => name ?? '');
     const error = issued.state.disagreement?.error(names);
     if (error === undefined) return;
     this.queue.reject(issued, error);
-    this.#owner.end({ rank: this.#lanes.members[this.#lanes.rank], reason: reasonText(error) });
+    this.#owner.end({ rank: this.#slots.members[this.#slots.rank], reason: reasonText(error) });
   }
 }

@@ -5,7 +5,7 @@ import type { AbortCause } from '../call/aborted-error.ts';
 import { causeOf } from '../call/failure.ts';
 import { membersOf } from '../call/record.ts';
 import { SharedCollectives } from './shared-collectives.ts';
-import { Lanes } from './lanes.ts';
+import { CallSlots } from './call-slots.ts';
 import { CHANNELS } from './memory-map.ts';
 import { SharedMessages } from './shared-messages.ts';
 import type { Progress, Waiting } from './progress.ts';
@@ -21,25 +21,25 @@ export interface RankContext {
 /** A group of ranks that read and write each other's buffers in shared memory. */
 export class SharedMemoryGroup extends CheckedGroup {
   readonly #context: RankContext;
-  readonly #lanes: Lanes;
+  readonly #slots: CallSlots;
   readonly #collectives: SharedCollectives;
   readonly #messages: SharedMessages;
   readonly #waiting: Waiting;
   readonly #abortListeners: ((cause: AbortCause) => void)[] = [];
   #isReleased = false;
 
-  constructor(context: RankContext, lanes: Lanes) {
-    super(lanes.rank, lanes.size, lanes.members);
+  constructor(context: RankContext, slots: CallSlots) {
+    super(slots.rank, slots.size, slots.members);
     this.#context = context;
-    this.#lanes = lanes;
+    this.#slots = slots;
     const owner = {
       poke: () => context.progress.poke(),
       // A rank that fails ends the world and then leaves, and this rank may see both at once.
-      end: (cause: AbortCause) => this.#end(lanes.control.abortCause() ?? cause),
+      end: (cause: AbortCause) => this.#end(slots.control.abortCause() ?? cause),
       abort: (reason: unknown) => this.#abort(reason),
     };
-    this.#collectives = new SharedCollectives(lanes, context.memory, owner);
-    this.#messages = new SharedMessages(lanes, context.memory, owner);
+    this.#collectives = new SharedCollectives(slots, context.memory, owner);
+    this.#messages = new SharedMessages(slots, context.memory, owner);
     const collectives = this.#collectives.queue;
     const messages = this.#messages.queue;
     this.#waiting = {
@@ -106,8 +106,8 @@ export class SharedMemoryGroup extends CheckedGroup {
     this.#end({ rank: this.#context.worldRank, reason: 'it closed the group' });
     if (this.#isReleased) return;
     this.#isReleased = true;
-    this.#lanes.setClosed();
-    this.#lanes.control.releaseChannel(this.#lanes.channel);
+    this.#slots.setClosed();
+    this.#slots.control.releaseChannel(this.#slots.channel);
     this.#context.progress.remove(this.#waiting);
   }
 
@@ -123,7 +123,7 @@ export class SharedMemoryGroup extends CheckedGroup {
     member: { readonly color: number | undefined; readonly key: number },
     limits: Limits,
   ): Promise<ProcessGroup | undefined> {
-    const { control, members: parents } = this.#lanes;
+    const { control, members: parents } = this.#slots;
     // One channel serves all groups of a split, because they have no rank in common.
     const proposed = this.rank === 0 ? control.takeChannel(this.size) : 0;
     const met = await this.exchange({ ...member, channel: proposed }, limits);
@@ -135,13 +135,13 @@ export class SharedMemoryGroup extends CheckedGroup {
       return undefined;
     }
     const members = ranks.map((rank) => parents[rank] ?? 0);
-    const lanes = new Lanes(control, channel, members, ranks.indexOf(this.rank));
-    return new SharedMemoryGroup(this.#context, lanes);
+    const slots = new CallSlots(control, channel, members, ranks.indexOf(this.rank));
+    return new SharedMemoryGroup(this.#context, slots);
   }
 
   #abort(reason: unknown): void {
     const cause = causeOf(reason, this.#context.worldRank);
-    this.#lanes.control.abort(cause);
+    this.#slots.control.abort(cause);
     this.#context.progress.advance();
   }
 

@@ -5,7 +5,7 @@ import { callsDifferError, type LateRanks, SAME_LINES } from '../call/failure.ts
 import type { IssuedCall } from '../call/issued-call.ts';
 import { sidesOfMessage, type Transfer } from '../call/calls.ts';
 import type { MovementOwner } from './shared-collectives.ts';
-import type { Lanes } from './lanes.ts';
+import type { CallSlots } from './call-slots.ts';
 import { Message, MessageNumbers, MESSAGES } from './memory-map.ts';
 import type { SharedMemory } from './shared-memory.ts';
 
@@ -38,7 +38,7 @@ type PendingTransfer = IssuedCall<SharedTransfer, TransferProgress>;
 /** Moves one rank's sends and receives of one group. */
 export class SharedMessages implements Movement<SharedTransfer, TransferProgress> {
   readonly queue: CallQueue<SharedTransfer, TransferProgress>;
-  readonly #lanes: Lanes;
+  readonly #slots: CallSlots;
   readonly #memory: SharedMemory;
   readonly #owner: MovementOwner;
   /** For each rank, the first words of its messages. */
@@ -47,16 +47,16 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
   #staging: PendingTransfer | undefined;
   #order = 0;
 
-  constructor(lanes: Lanes, memory: SharedMemory, owner: MovementOwner) {
-    this.#lanes = lanes;
+  constructor(slots: CallSlots, memory: SharedMemory, owner: MovementOwner) {
+    this.#slots = slots;
     this.#memory = memory;
     this.#owner = owner;
-    this.#messages = lanes.members.map((member) => {
-      const { map } = lanes.control;
-      const word = (index: number): number => map.message(lanes.channel, member, index) / 4;
+    this.#messages = slots.members.map((member) => {
+      const { map } = slots.control;
+      const word = (index: number): number => map.message(slots.channel, member, index) / 4;
       return Array.from({ length: MESSAGES }, (_, index) => word(index));
     });
-    this.queue = new CallQueue(lanes.rank, this, { isTimed: false });
+    this.queue = new CallQueue(slots.rank, this, { isTimed: false });
   }
 
   begin(): TransferProgress {
@@ -111,7 +111,7 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
     const { message } = pending.state;
     if (message === undefined) return this.#post(pending);
     // It is read first, because what the peer has done just before it closed counts.
-    const isClosed = this.#lanes.closed(pending.call.peer);
+    const isClosed = this.#slots.closed(pending.call.peer);
     switch (this.#state(message)) {
       case State.fragmentWanted:
         return this.#stage(pending, message);
@@ -132,12 +132,12 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
   }
 
   #post(pending: PendingTransfer): boolean {
-    const message = this.#messages[this.#lanes.rank]?.find(
+    const message = this.#messages[this.#slots.rank]?.find(
       (word) => this.#state(word) === State.free,
     );
     if (message === undefined) return false;
     const { buffer, peer, tag, identity } = pending.call;
-    const { words, numbers } = this.#lanes.control;
+    const { words, numbers } = this.#slots.control;
     const isStaged = !this.#memory.holds(buffer.bytes, undefined);
     words[message + Message.to] = peer;
     words[message + Message.tag] = tag | 0;
@@ -147,34 +147,34 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
     words[message + Message.identity] = (identity?.hash ?? 0) | 0;
     words[message + Message.staged] = isStaged ? 1 : 0;
     numbers[message / 2 + MessageNumbers.address] = isStaged
-      ? this.#stagingAddress(this.#lanes.rank)
+      ? this.#stagingAddress(this.#slots.rank)
       : buffer.bytes.byteOffset;
     numbers[message / 2 + MessageNumbers.sent] = buffer.bytes.byteLength;
     pending.state.message = message;
     this.#setState(message, State.posted);
-    this.#lanes.ring(peer);
+    this.#slots.ring(peer);
     return true;
   }
 
   #stage(pending: PendingTransfer, message: number): boolean {
     if (this.#staging !== undefined && this.#staging !== pending) return false;
     this.#staging = pending;
-    const { words } = this.#lanes.control;
+    const { words } = this.#slots.control;
     const fragment = words[message + Message.fragment] ?? 0;
     const { bytes } = pending.call.buffer;
     const start = fragment * this.#fragmentBytes();
     this.#memory.copyIn(
       bytes.subarray(start, start + this.#fragmentBytes()),
-      this.#stagingAddress(this.#lanes.rank),
+      this.#stagingAddress(this.#slots.rank),
     );
     this.#setState(message, State.fragmentReady);
-    this.#lanes.ring(pending.call.peer);
+    this.#slots.ring(pending.call.peer);
     return true;
   }
 
   #receive(pending: PendingTransfer): boolean {
     const { state } = pending;
-    const isClosed = this.#lanes.closed(pending.call.peer);
+    const isClosed = this.#slots.closed(pending.call.peer);
     if (state.message === undefined) {
       state.message = this.#find(pending.call);
       if (state.message === undefined) return isClosed && this.#miss(pending);
@@ -195,7 +195,7 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
   }
 
   #meet(pending: PendingTransfer, message: number): boolean {
-    const { words, numbers } = this.#lanes.control;
+    const { words, numbers } = this.#slots.control;
     const { buffer, peer, identity } = pending.call;
     const dtype = dtypeNames.indexOf(buffer.dtype);
     const sentBytes = numbers[message / 2 + MessageNumbers.sent];
@@ -209,7 +209,7 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
       numbers[message / 2 + MessageNumbers.wanted] = buffer.bytes.byteLength;
       this.#mismatch(pending, message);
       this.#setState(message, State.refused);
-      this.#lanes.ring(peer);
+      this.#slots.ring(peer);
       return true;
     }
     if (words[message + Message.staged] === 1 && sentBytes > 0) {
@@ -223,14 +223,14 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
   }
 
   #wantFragment(pending: PendingTransfer, message: number): void {
-    this.#lanes.control.words[message + Message.fragment] = pending.state.fragment;
+    this.#slots.control.words[message + Message.fragment] = pending.state.fragment;
     this.#setState(message, State.fragmentWanted);
-    this.#lanes.ring(pending.call.peer);
+    this.#slots.ring(pending.call.peer);
   }
 
   #taken(pending: PendingTransfer, message: number): void {
     this.#setState(message, State.taken);
-    this.#lanes.ring(pending.call.peer);
+    this.#slots.ring(pending.call.peer);
     this.#settle(pending);
   }
 
@@ -242,11 +242,11 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
   }
 
   #firstPosted({ peer, tag }: Transfer): number | undefined {
-    const { words } = this.#lanes.control;
+    const { words } = this.#slots.control;
     let first: number | undefined;
     for (const message of this.#messages[peer] ?? []) {
       if (this.#state(message) !== State.posted) continue;
-      if (words[message + Message.to] !== this.#lanes.rank) continue;
+      if (words[message + Message.to] !== this.#slots.rank) continue;
       if (words[message + Message.tag] !== (tag | 0)) continue;
       if (words[message + Message.tagHigh] !== highWord(tag)) continue;
       if (first === undefined || this.#isBefore(message, first)) first = message;
@@ -256,7 +256,7 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
 
   /** Order numbers wrap around, so only their difference counts. */
   #isBefore(message: number, other: number): boolean {
-    const { words } = this.#lanes.control;
+    const { words } = this.#slots.control;
     const order = words[message + Message.order] ?? 0;
     return ((order - (words[other + Message.order] ?? 0)) | 0) < 0;
   }
@@ -266,7 +266,7 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
     const { operation, peer, failsAlone } = pending.call;
     const { message } = pending.state;
     const reason = `it closed the group before ${pending.description} was done`;
-    const cause = { rank: this.#lanes.members[peer], reason };
+    const cause = { rank: this.#slots.members[peer], reason };
     if (failsAlone !== true) {
       this.#owner.end(cause);
       return true;
@@ -279,7 +279,7 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
 
   /** Fails the message and, unless it fails alone, the group on this rank. The peer finds the same mismatch. */
   #mismatch(pending: PendingTransfer, message: number): void {
-    const { words, numbers } = this.#lanes.control;
+    const { words, numbers } = this.#slots.control;
     const sent = describeBytes(
       words[message + Message.dtype] ?? -1,
       numbers[message / 2 + MessageNumbers.sent] ?? 0,
@@ -290,12 +290,12 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
     );
     const { operation, peer, tag } = pending.call;
     const isSend = operation === 'send';
-    const [from, to] = isSend ? [this.#lanes.rank, peer] : [peer, this.#lanes.rank];
+    const [from, to] = isSend ? [this.#slots.rank, peer] : [peer, this.#slots.rank];
     const error =
       sent === wanted
         ? callsDifferError(
             pending.label,
-            sidesOfMessage(this.#lanes.rank, pending.call),
+            sidesOfMessage(this.#slots.rank, pending.call),
             SAME_LINES,
           )
         : callsDifferError(pending.label, [
@@ -305,7 +305,7 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
     this.#release(pending);
     this.queue.reject(pending, error);
     if (pending.call.failsAlone === true) return;
-    this.#owner.end({ rank: this.#lanes.members[this.#lanes.rank], reason: reasonText(error) });
+    this.#owner.end({ rank: this.#slots.members[this.#slots.rank], reason: reasonText(error) });
   }
 
   #settle(pending: PendingTransfer): void {
@@ -319,24 +319,24 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
   }
 
   #state(message: number): number {
-    return Atomics.load(this.#lanes.control.words, message + Message.state);
+    return Atomics.load(this.#slots.control.words, message + Message.state);
   }
 
   #setState(message: number, state: number): void {
-    Atomics.store(this.#lanes.control.words, message + Message.state, state);
+    Atomics.store(this.#slots.control.words, message + Message.state, state);
   }
 
   #address(message: number): number {
-    return this.#lanes.control.numbers[message / 2 + MessageNumbers.address] ?? 0;
+    return this.#slots.control.numbers[message / 2 + MessageNumbers.address] ?? 0;
   }
 
   #stagingAddress(rank: number): number {
-    const { control, channel, members } = this.#lanes;
+    const { control, channel, members } = this.#slots;
     return control.map.staging(channel, members[rank] ?? 0, 'message');
   }
 
   #fragmentBytes(): number {
-    return this.#lanes.control.map.stagingBytes;
+    return this.#slots.control.map.stagingBytes;
   }
 }
 

@@ -2,7 +2,7 @@ import { dtypes } from '@shardwise/core/spec';
 import type { GroupCall } from '../call/calls.ts';
 import { elementsBefore } from '../call/record-codec.ts';
 import type { Operation } from '../call/record.ts';
-import type { Lanes } from './lanes.ts';
+import type { CallSlots } from './call-slots.ts';
 import type { SharedMemory } from './shared-memory.ts';
 
 /**
@@ -15,16 +15,16 @@ export class Window {
   readonly size: number;
   start = 0;
   stop = 0;
-  readonly #lanes: Lanes;
+  readonly #slots: CallSlots;
   readonly #addresses: number[];
   #sequence = 0;
 
-  constructor(lanes: Lanes, memory: SharedMemory) {
+  constructor(slots: CallSlots, memory: SharedMemory) {
     this.memory = memory;
-    this.rank = lanes.rank;
-    this.size = lanes.size;
-    this.#lanes = lanes;
-    this.#addresses = lanes.members.map(() => 0);
+    this.rank = slots.rank;
+    this.size = slots.size;
+    this.#slots = slots;
+    this.#addresses = slots.members.map(() => 0);
   }
 
   /** Moves the window to bytes of the call with this number, at which all ranks have arrived. */
@@ -38,8 +38,8 @@ export class Window {
    * The address of a byte of the window in the memory that `rank` exposes. A staging area has only the window's bytes.
    */
   address(rank: number, byte: number): number {
-    const first = this.#lanes.address(rank, this.#sequence);
-    return first + (this.#lanes.isStaged(rank, this.#sequence) ? byte - this.start : byte);
+    const first = this.#slots.address(rank, this.#sequence);
+    return first + (this.#slots.isStaged(rank, this.#sequence) ? byte - this.start : byte);
   }
 
   /** For each rank, the address of a byte of the window. The next call overwrites the same array. */
@@ -52,7 +52,7 @@ export class Window {
 
   /** The encoded record of each rank. */
   get records(): readonly Float64Array[] {
-    return this.#lanes.records(this.#sequence);
+    return this.#slots.records(this.#sequence);
   }
 }
 

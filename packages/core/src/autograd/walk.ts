@@ -45,18 +45,18 @@ function walk(outputs: readonly Seeded[], options: WalkOptions): void {
   const { order, uses } = collect(roots, options);
   const unused = roots.filter((root) => options.isLeaf(root) && !uses.has(root));
   options.onStart?.([...unused, ...uses.keys()]);
-  const parts = new Map<Node, [Node, ...Node[]]>();
-  const owe = (node: Node, part: Node): void => {
-    const owed = parts.get(node);
-    if (owed === undefined) parts.set(node, [part]);
-    else owed.push(part);
+  const contributions = new Map<Node, [Node, ...Node[]]>();
+  const accumulate = (node: Node, part: Node): void => {
+    const known = contributions.get(node);
+    if (known === undefined) contributions.set(node, [part]);
+    else known.push(part);
   };
-  for (const { output, gradient } of outputs) owe(output, gradient);
+  for (const { output, gradient } of outputs) accumulate(output, gradient);
   const takeGradient = (node: Node): Node | null => {
-    const owed = parts.get(node);
-    parts.delete(node);
-    if (owed === undefined) return null;
-    let gradient = sumParts(owed);
+    const parts = contributions.get(node);
+    contributions.delete(node);
+    if (parts === undefined) return null;
+    let gradient = sumParts(parts);
     for (const hook of node.gradientHooks ?? []) gradient = hook(gradient);
     options.onGradient?.(node, gradient);
     return gradient;
@@ -82,7 +82,7 @@ function walk(outputs: readonly Seeded[], options: WalkOptions): void {
       const part = inputGradients[index] ?? null;
       // A rule also makes gradients that nobody needs. What only they read is not sent.
       if (part?.isUnused === true) noteUse(part);
-      if (part !== null) owe(input, part);
+      if (part !== null) accumulate(input, part);
       if (!options.isLeaf(input)) return;
       const left = (uses.get(input) ?? 0) - 1;
       uses.set(input, left);

@@ -34,8 +34,7 @@ export function createNode<K extends Op>(
   let hasUnknown = hasUnknownRows(shape);
   // Loops by index make no iterators, of which a step would make some thousands.
   for (let index = 0; index < inputs.length; index++) {
-    const input = inputs[index];
-    if (input === undefined) continue;
+    const input = inputs[index]!;
     if (inGradient) {
       requiresGrad ||= input.requiresGrad;
       ofGradient ||= input.ofGradient;
@@ -102,8 +101,7 @@ export function makeNode<K extends Op>(
   node.isOfLibrary = isInLibrary;
   node.isUnused = collectiveOrder === 'ifUsed' || collectiveOrder === 'reductionIfUsed';
   for (let index = 0; index < inputs.length; index++) {
-    const input = inputs[index];
-    if (input === undefined) continue;
+    const input = inputs[index]!;
     if (input.isUnused && !node.isUnused) noteUse(input);
     if (requiresGrad) input.openUses++;
   }

@@ -15,11 +15,11 @@ export interface OpFacts {
    */
   readonly memory: 'own' | 'input' | 'none';
   /** Whether recomputing the op is expensive, as for products and for data from other ranks. */
-  readonly isDear: boolean;
+  readonly isExpensive: boolean;
   /** Whether data travels between ranks. */
-  readonly travels: boolean;
+  readonly communicates: boolean;
   /** Whether the op returns its input unchanged if the axis has one rank. */
-  readonly isIdentityAlone: boolean;
+  readonly isIdentityForOneRank: boolean;
   /** Whether the result may overwrite the input. */
   readonly worksInPlace: boolean;
   /**
@@ -35,9 +35,9 @@ export interface OpFacts {
 }
 
 const local = {
-  isDear: false,
-  travels: false,
-  isIdentityAlone: false,
+  isExpensive: false,
+  communicates: false,
+  isIdentityForOneRank: false,
   worksInPlace: false,
   linearIn: [],
   autocast: 'asGiven',
@@ -46,14 +46,14 @@ const compute = { ...local, by: 'device', dtypes: 'computed', memory: 'own' } as
 const linear = { ...compute, linearIn: 'all' } as const;
 /** An op that is linear in each of its two factors. */
 const bilinear = { ...compute, linearIn: [[0], [1]] } as const;
-const product = { ...bilinear, isDear: true, autocast: 'lower' } as const;
+const product = { ...bilinear, isExpensive: true, autocast: 'lower' } as const;
 /** An op that moves elements without changing them. */
 const movement = { ...linear, dtypes: 'any' } as const;
 const composite = { ...compute, by: 'composite' } as const;
 /** An op on rows. Its sums, exponentials and differences need more precision than its result. */
 const rowwise = { ...composite, autocast: 'f32' } as const;
 /** Autocast does not change the inputs. The caller says how operands are rounded, and masks keep their precision. */
-const attention = { ...composite, isDear: true } as const;
+const attention = { ...composite, isExpensive: true } as const;
 const collective = {
   ...local,
   by: 'group',
@@ -63,9 +63,9 @@ const collective = {
 } as const;
 const travelling = {
   ...collective,
-  isDear: true,
-  travels: true,
-  isIdentityAlone: true,
+  isExpensive: true,
+  communicates: true,
+  isIdentityForOneRank: true,
 } as const;
 const transfer = { ...local, by: 'store', dtypes: 'any', memory: 'own', linearIn: 'all' } as const;
 const graph = { ...local, by: 'graph', dtypes: 'computed', memory: 'own' } as const;
@@ -158,12 +158,12 @@ export const opFacts: Readonly<Record<Op, OpFacts>> = {
   allGather: travelling,
   reduceScatter: travelling,
   allToAll: travelling,
-  allToAllRows: { ...travelling, isIdentityAlone: false, linearIn: [] },
+  allToAllRows: { ...travelling, isIdentityForOneRank: false, linearIn: [] },
   broadcast: { ...travelling, worksInPlace: true },
   reduce: { ...travelling, worksInPlace: true },
   // With one rank, the rank may send to itself, or to nobody, which gives zeros.
-  sendRecv: { ...travelling, isIdentityAlone: false },
-  localChunk: { ...collective, isIdentityAlone: true },
+  sendRecv: { ...travelling, isIdentityForOneRank: false },
+  localChunk: { ...collective, isIdentityForOneRank: true },
   reinterpret: { ...collective, memory: 'input' },
 
   pageOut: { ...transfer, memory: 'none' },

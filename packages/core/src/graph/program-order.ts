@@ -4,14 +4,14 @@ import { opFacts } from './op-facts.ts';
 import type { CollectiveOrder, ForwardPass } from './collective-order.ts';
 
 /** Whether a node sends data to other ranks. */
-export function travels({ op, params }: Node): boolean {
-  return opFacts[op].travels && 'size' in params && params.size > 1;
+export function communicates({ op, params }: Node): boolean {
+  return opFacts[op].communicates && 'size' in params && params.size > 1;
 }
 
 /** Gives a collective its place in the order of the program, which is behind all that were made before. */
 export function noteCollective(node: Node): void {
   const { collectiveOrder } = currentScope();
-  if (!travels(node)) return;
+  if (!communicates(node)) return;
   rankState.hasCollectives = true;
   if (collectiveOrder === 'apart') return;
   if (collectiveOrder === 'reductionIfUsed') rankState.reductionsIfUsed.add(node);
@@ -22,7 +22,7 @@ export function noteCollective(node: Node): void {
 export function noteUse(node: Node): void {
   node.isUnused = false;
   for (const input of node.inputs) if (input.isUnused) noteUse(input);
-  if (travels(node) && currentScope().collectiveOrder !== 'apart') issueLater(node);
+  if (communicates(node) && currentScope().collectiveOrder !== 'apart') issueLater(node);
 }
 
 /** The order in which a gradient rule makes collectives: only gradients that something uses are sent. */

@@ -64,11 +64,11 @@ export function checkpoint<T>(forward: () => T, options: CheckpointOptions = {})
  * Keeps values that are expensive to compute again, such as products and received messages, and recomputes the rest.
  */
 export const keepProducts: CheckpointPolicy = ({ op }) =>
-  opFacts[op].isDear ? 'keep' : 'recompute';
+  opFacts[op].isExpensive ? 'keep' : 'recompute';
 
 /** Keeps the same values as keepProducts, but outside the device until backward. */
 export const offloadProducts: CheckpointPolicy = ({ op }) =>
-  opFacts[op].isDear ? 'offload' : 'recompute';
+  opFacts[op].isExpensive ? 'offload' : 'recompute';
 
 function offload(region: RecomputeRegion, node: Node, pages: PageStore | undefined): void {
   if (pages === undefined) {

@@ -89,11 +89,11 @@ export abstract class DividedParameter extends Parameter {
     this.#own.pageGradient(name, store);
   }
 
-  override whenAccumulated(hook: GradientHook): () => void {
-    return this.#own.whenAccumulated(hook);
+  override onAccumulated(hook: GradientHook): () => void {
+    return this.#own.onAccumulated(hook);
   }
 
-  override changeGradient(): () => void {
+  override addGradientHook(): () => void {
     throw new TensorStateError(
       {
         asked: `registerHook on a parameter of shape ${formatShape(this.shape)}`,

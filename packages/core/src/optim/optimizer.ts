@@ -16,7 +16,7 @@ import {
 } from '../spec/errors.ts';
 import { formatShape } from '../shape.ts';
 import { synchronously } from '../ambient.ts';
-import { keepingIf } from '../tensor/handle.ts';
+import { skipAssignmentsIf } from '../tensor/handle.ts';
 import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
@@ -170,7 +170,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     for (const parameter of this.#params()) parameter.checkUpdate(update);
     if (!continues) this.#noteStep();
     const states: ParameterState[] = [];
-    const uncount = (): void => {
+    const rollBackStepCounts = (): void => {
       for (const state of states.splice(0)) state.steps--;
     };
     skipIf?.retain();
@@ -179,9 +179,11 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
         for (const group of this.paramGroups) this.#updateGroup(group, updates, states);
       });
     withoutValues(() =>
-      asOneUpdate(uncount, () => noGrad(() => keepingIf(skipIf?.node ?? null, build))),
+      asOneUpdate(rollBackStepCounts, () =>
+        noGrad(() => skipAssignmentsIf(skipIf?.node ?? null, build)),
+      ),
     );
-    return uncount;
+    return rollBackStepCounts;
   }
 
   /** Notes the settings of a step, which must be the same on all ranks that make it together. */

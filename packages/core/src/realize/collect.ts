@@ -83,12 +83,10 @@ function collectReadable(
   let visited = 0;
   const visitInputs = (): void => {
     for (; visited < computed.length; visited++) {
-      const node = computed[visited];
-      if (node === undefined) continue;
+      const node = computed[visited]!;
       // A loop by index makes no iterators, of which a run would make some thousands.
       for (let index = 0; index < node.inputs.length; index++) {
-        const input = node.inputs[index];
-        if (input === undefined) continue;
+        const input = node.inputs[index]!;
         visit(input);
         if (input.value !== null) checkReadable(node, input);
       }
@@ -237,7 +235,7 @@ function isNear(node: Node, walk: number, isStep: boolean): boolean {
       continue;
     }
     if (own.size > mostOwnOps || each.op === 'assign' || isTransferOp(each.op)) return false;
-    if (opFacts[each.op].travels) return false;
+    if (opFacts[each.op].communicates) return false;
     for (const input of each.inputs) {
       if (input.value === null) own.add(input);
       else if (!isReadable(each, input)) return false;

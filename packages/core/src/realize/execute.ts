@@ -47,7 +47,7 @@ export class RunFailure extends Error {
 }
 
 /** A message that is sent before step number `step`, or after all steps if there is no such step. */
-interface Beside {
+interface DueMessage {
   readonly step: number;
   readonly send: () => Promise<void>;
 }
@@ -61,10 +61,10 @@ export async function execute(
     mesh,
     stores,
     sizes,
-    beside,
+    dueMessage,
     identityOf,
   }: Pick<Run, 'backend' | 'mesh' | 'stores' | 'sizes' | 'identityOf'> & {
-    readonly beside: Beside | null;
+    readonly dueMessage: DueMessage | null;
   },
 ): Promise<readonly RootResult[]> {
   const temporary = new Map<Node | number, DeviceBuffer>();
@@ -102,7 +102,7 @@ export async function execute(
     for (let index = 0; index <= plan.steps.length; index++) {
       const step = plan.steps[index];
       try {
-        if (index === beside?.step) await sendBeside(run, beside);
+        if (index === dueMessage?.step) await sendMessage(run, dueMessage);
         if (step === undefined) break;
         for (const number of plan.leafUses.needed[index] ?? []) {
           const leaf = leaves[number];
@@ -132,7 +132,7 @@ export async function execute(
   }
 }
 
-async function sendBeside({ called, started }: Run, { send }: Beside): Promise<void> {
+async function sendMessage({ called, started }: Run, { send }: DueMessage): Promise<void> {
   await called;
   try {
     await send();

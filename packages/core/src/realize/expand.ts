@@ -6,7 +6,7 @@ import { decompose } from '../graph/decompose.ts';
 import { isCompositeOp, opFacts } from '../graph/op-facts.ts';
 import { targetOf } from '../graph/updated-leaves.ts';
 import { isOp, type Node } from '../graph/node.ts';
-import { travels, withCollectiveOrder } from '../graph/program-order.ts';
+import { communicates, withCollectiveOrder } from '../graph/program-order.ts';
 import { sizeAt } from '../shape.ts';
 import type { BackendLimits } from '../spec/backend.ts';
 import { type DType, isHalfDType, type Shape } from '../spec/dtype.ts';
@@ -113,7 +113,7 @@ function expanded(
     else if (isOp(node, 'fillRows')) images.push(filledRows(only(inputs), node.params.rows));
     else if (isOp(node, 'assign')) images.push(assign(node, inputs, updates, updatedLeaves));
     else images.push(rewrite(node, inputs, limits));
-    if (travels(node)) collectives.set(images.length - 1, senderIn(images.at(-1), node.op));
+    if (communicates(node)) collectives.set(images.length - 1, senderIn(images.at(-1), node.op));
   }
   setEra(0);
   // A result has memory of its own, because the leaf that it would share may be updated, in this run or later.
@@ -185,7 +185,7 @@ function rewrite(node: Node, inputs: readonly Node[], limits: ComputeLimits): No
     return only(inputs);
   }
   if (isOp(node, 'pageIn') && only(inputs).op !== 'pageOut') return only(inputs);
-  if (isAlone(node) && opFacts[node.op].isIdentityAlone) return only(inputs);
+  if (isAlone(node) && opFacts[node.op].isIdentityForOneRank) return only(inputs);
   if (isOp(node, 'localChunk')) return chunkAlong(only(inputs), node.params);
   if (isOp(node, 'allGather')) return gatherAlong(only(inputs), node.params);
   if (isOp(node, 'reduceScatter')) return scatterAlong(only(inputs), node.params);

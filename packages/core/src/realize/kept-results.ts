@@ -61,15 +61,13 @@ export function keptResults({ subgraph, outputs, unissued, isRead }: IssuingRun)
   let issuedSoFar = 0;
   // Loops by index make no iterators, of which a run would make some thousands.
   for (let at = 0; at < computed.length; at++) {
-    const node = computed[at];
-    if (node === undefined) continue;
+    const node = computed[at]!;
     const isIssued = node === issued[issuedSoFar];
     if (isIssued) issuedSoFar++;
     let isStale = false;
     let lostInput: Node | null = null;
     for (let index = 0; index < node.inputs.length; index++) {
-      const input = node.inputs[index];
-      if (input === undefined) continue;
+      const input = node.inputs[index]!;
       const state = states[input.slot];
       const leaf = input.op === 'assign' ? targetOf(input).slot : input.slot;
       if (state === State.stale || node.id < (updatedAt[leaf] ?? 0)) isStale = true;

@@ -13,7 +13,7 @@ import type { CallIdentity } from '../spec/process-group.ts';
 import { count } from '../timeline.ts';
 import { collect, type Subgraph } from './collect.ts';
 import { execute, RunFailure, type RootResult } from './execute.ts';
-import type { Collected } from './aside.ts';
+import type { Collected } from './out-of-plan-message.ts';
 import { causeOf } from './index-error.ts';
 import {
   giveUp,
@@ -210,8 +210,8 @@ export class Realization {
   ): Promise<void> {
     const { roots, offered } = work;
     const updates = roots.filter((root) => isOp(root, 'assign'));
-    const { subgraph, aside } = collected;
-    const isPlanned = (root: Node): boolean => root.op !== 'assign' && root !== aside?.root;
+    const { subgraph, message } = collected;
+    const isPlanned = (root: Node): boolean => root.op !== 'assign' && root !== message?.root;
     const outputs = [...roots.filter(isPlanned), ...subgraph.taken, ...kept];
     try {
       const results = await this.#runPlan(collected, outputs, surroundings, start);
@@ -239,23 +239,29 @@ export class Realization {
     surroundings: Surroundings,
     start: number,
   ): Promise<readonly RootResult[]> {
-    const { subgraph, aside } = collected;
+    const { subgraph, message } = collected;
     const found = await this.#plans.planFor(subgraph, outputs, start);
     const numbers = varyingConstants(subgraph, found.varying).map(numberLeaf);
     const leaves = [...subgraph.leaves, ...numbers];
-    const beside = aside && {
-      step: aside.stepIn(found.plan, subgraph),
+    const dueMessage = message && {
+      step: message.stepIn(found.plan, subgraph),
       send: async () => {
-        // The aside may have been sent by a try that then ran out of memory.
-        if (aside.root.value !== null) return;
-        const storage = await aside.send(this.#backend, surroundings.mesh);
-        this.#settle([aside.root], [{ kind: 'storage', storage }]);
+        // The message may have been sent by a try that then ran out of memory.
+        if (message.root.value !== null) return;
+        const storage = await message.send(this.#backend, surroundings.mesh);
+        this.#settle([message.root], [{ kind: 'storage', storage }]);
       },
     };
     const { senders } = found.plan;
     const identityOf = (ids: readonly number[]): CallIdentity | undefined =>
       jointIdentity(ids.map((id) => nodeAt(subgraph, senders.get(id))?.identity ?? null));
-    const all = { backend: this.#backend, sizes: found.sizes, ...surroundings, beside, identityOf };
+    const all = {
+      backend: this.#backend,
+      sizes: found.sizes,
+      ...surroundings,
+      dueMessage,
+      identityOf,
+    };
     try {
       return await execute(found.plan, leaves, all);
     } catch (failure) {
@@ -275,8 +281,8 @@ export class Realization {
     const { roots } = work;
     try {
       const collected = roots.some(({ op }) => op === 'broadcast' || op === 'allGather')
-        ? (await import('./aside.ts')).collectApart(roots, work, collect)
-        : { subgraph: collect(roots, work), aside: null };
+        ? (await import('./out-of-plan-message.ts')).collectWithMessage(roots, work, collect)
+        : { subgraph: collect(roots, work), message: null };
       for (const [node, error] of collected.subgraph.unreadable) markFailed(node, error);
       return collected;
     } catch (error) {

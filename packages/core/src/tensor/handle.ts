@@ -51,8 +51,8 @@ export function queueAfterBackward(callback: AfterBackward): void {
  * The run that computes the assignment also computes the condition. Optimizers skip a step this way, on all ranks
  * alike. Null means no condition. Shape: condition bool [].
  */
-export function keepingIf<T>(condition: Node | null, body: () => T): T {
-  return within('keepingIf', { keptIf: condition }, body);
+export function skipAssignmentsIf<T>(condition: Node | null, body: () => T): T {
+  return within('skipAssignmentsIf', { keptIf: condition }, body);
 }
 
 /** The state of a tensor: its node, its gradient and its data. The operations are in Tensor. */
@@ -275,7 +275,7 @@ export class TensorHandle {
   }
 
   /** Implements registerPostAccumulateGradHook of Tensor. */
-  whenAccumulated(hook: GradientHook): () => void {
+  onAccumulated(hook: GradientHook): () => void {
     if (!this.requiresGrad) throw this.#notTrained('to hook the gradient');
     const { hooks } = this.#collected();
     hooks.add(hook);
@@ -283,7 +283,7 @@ export class TensorHandle {
   }
 
   /** Implements registerHook of Tensor. */
-  changeGradient(change: (gradient: Node) => Node): () => void {
+  addGradientHook(change: (gradient: Node) => Node): () => void {
     const { node } = this;
     if (!node.requiresGrad) throw this.#notTrained('to hook the gradient');
     // A leaf and the node of its pending update share one set of hooks.
@@ -364,7 +364,7 @@ export class TensorHandle {
     return this.store(noGrad(() => where(condition, this.node, value.node)));
   }
 
-  /** Stores new contents. `assign` calls this after it has applied the condition of keepingIf. Shape: value N -> N. */
+  /** Stores new contents. `assign` calls this after it has applied the condition of skipAssignmentsIf. Shape: value N -> N. */
   store(value: Node): this {
     this.checkNotReplaced();
     this.#updater?.checkAssign();

@@ -87,7 +87,7 @@ export class Tensor extends IndexingMethods<Tensor> {
    * function that removes the hook. Shape: gradient N -> N.
    */
   registerHook(hook: (gradient: Tensor) => Tensor | undefined | void): () => void {
-    return this.changeGradient((node) => {
+    return this.addGradientHook((node) => {
       const gradient = new Tensor(node);
       const changed = withoutValues(() => hook(gradient)) ?? gradient;
       requireTensors('registerHook', { 'what the hook returned': changed });
@@ -109,7 +109,7 @@ export class Tensor extends IndexingMethods<Tensor> {
    * stays if the leaf stops training. Returns a function that removes the hook.
    */
   registerPostAccumulateGradHook(hook: (leaf: Tensor) => void): () => void {
-    return this.whenAccumulated(() => synchronously('a hook', () => hook(this)));
+    return this.onAccumulated(() => synchronously('a hook', () => hook(this)));
   }
 
   protected override tensorOf(node: Node): Tensor {

@@ -7,7 +7,7 @@ import {
   type ProcessGroup,
 } from '@shardwise/core/extend';
 import type { CheckpointSaver } from '../checkpoint/checkpoint-saver.ts';
-import { StopWord } from '../launcher/stop-word.ts';
+import { StopFlag } from '../launcher/stop-flag.ts';
 import { AgreedStop } from '../rank/agreed-stop.ts';
 import { checkFacts } from '../rank/check-metrics.ts';
 import { StepRecorder } from '../rank/step-recorder.ts';
@@ -39,7 +39,7 @@ export async function init(): Promise<PageRankContext> {
   const device = await createDevice(order);
   const mesh = new LineMesh('dp', group);
   setRank({ device, mesh });
-  const stop = order.stop === undefined ? new AgreedStop(group) : new StopWord(order.stop);
+  const stop = order.stop === undefined ? new AgreedStop(group) : new StopFlag(order.stop);
   onStop(() => stop.request());
   const send = (message: RankMessage): void => post({ kind: 'run', message });
   const memoryBytes = (): number | undefined => device.usage?.().bytesInUse;

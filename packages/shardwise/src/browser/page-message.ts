@@ -12,7 +12,7 @@ export type PageOrder =
       readonly device: PageDevice;
       /** The memory of a rank that shares no memory with other ranks. Undefined leaves it to the backend. */
       readonly arenaBytes: number | undefined;
-      /** The memory of the StopWord. Undefined if the page can't share memory. */
+      /** The memory of the StopFlag. Undefined if the page can't share memory. */
       readonly stop: SharedArrayBuffer | undefined;
       /** The data that the page gives to its ranks. */
       readonly data: unknown;

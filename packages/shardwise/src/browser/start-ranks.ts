@@ -1,6 +1,6 @@
 import { createPageWorld, type PageWorld } from '@shardwise/collectives';
 import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/extend';
-import { StopWord } from '../launcher/stop-word.ts';
+import { StopFlag } from '../launcher/stop-flag.ts';
 import type { CheckpointMessage, Fact, RunMessage, StepReport } from '../run-state/message.ts';
 import { initialRunState, reduceRun, type RunState } from '../run-state/run-state.ts';
 import type { CheckpointSource } from './checkpoint/checkpoint-source.ts';
@@ -109,7 +109,7 @@ export interface PageRun {
  * After one rank has failed, how long the other ranks have to report their own errors. A rank reports when it comes to a
  * collective, which is after its present computation, and on a busy machine after several seconds.
  */
-const lastWordsMs = 10_000;
+const failureGraceMs = 10_000;
 
 /**
  * Starts ranks as workers of this page. If the page is isolated, the ranks share memory; otherwise they post
@@ -138,7 +138,7 @@ class StartedRun implements PageRun {
   readonly ended: Promise<readonly RankEnd[]>;
   readonly #options: StartRanksOptions;
   readonly #world: PageWorld;
-  readonly #stop: StopWord | undefined;
+  readonly #stop: StopFlag | undefined;
   readonly #ranks: readonly StartedRank[];
   #isAborted = false;
   #state: RunState;
@@ -159,7 +159,7 @@ class StartedRun implements PageRun {
       transport: `${this.transport.kind}: ${reason}`,
     });
     this.#add({ kind: 'facts', rank: 0, facts: { device: `${device.kind}: ${device.reason}` } });
-    this.#stop = shares ? new StopWord() : undefined;
+    this.#stop = shares ? new StopFlag() : undefined;
     this.#ranks = world.ranks.map(({ rank }) => this.#start(rank));
     this.ended = Promise.all(this.#ranks.map(({ ended }) => ended.promise));
   }
@@ -282,12 +282,12 @@ class StartedRun implements PageRun {
     this.#abort(rank, `${error.name}: ${error.message}`);
   }
 
-  /** Rejects the calls that wait for the rank, and ends ranks that have not ended by themselves after `lastWordsMs`. */
+  /** Rejects the calls that wait for the rank, and ends ranks that have not ended by themselves after `failureGraceMs`. */
   #abort(rank: number, reason: string): void {
     if (this.#isAborted) return;
     this.#isAborted = true;
     this.#world.abort({ rank, reason });
-    setTimeout(() => this.terminate(), lastWordsMs);
+    setTimeout(() => this.terminate(), failureGraceMs);
   }
 
   #end(end: RankEnd): void {

@@ -21,7 +21,7 @@ import { findResume } from './find-resume.ts';
 import { followInterrupts } from './interrupts.ts';
 import { launchSettings } from './launch-settings.ts';
 import { openRun } from './open-run.ts';
-import { recordingDesk, relayingDesk, type RoundDesk } from './round-desk.ts';
+import { recordingSink, relayingSink, type MessageSink } from './message-sink.ts';
 import { describeRound } from './round-notice.ts';
 import { makeRunDirectory } from './run-directory.ts';
 import type { RunCommandOptions } from './run-options.ts';
@@ -57,8 +57,8 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
   const record =
     runDirectory === undefined ? undefined : new RunRecord({ ...head, runDirectory }, output);
   const servers = await startServers({ options, runDirectory, resume, output });
-  let desk: RoundDesk | undefined;
-  const add = (message: RunMessage): void => (desk ?? record)?.add(message);
+  let sink: MessageSink | undefined;
+  const add = (message: RunMessage): void => (sink ?? record)?.add(message);
   const stop = new AbortController();
   const interrupts = followInterrupts(() => {
     stop.abort();
@@ -75,16 +75,16 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
     await removeDumpsOf(localDirectory, dumpsOf(round));
     const notice = describeRound(start, settings.maxRestarts);
     if (notice !== undefined) output.notice(notice.text);
-    desk =
+    sink =
       record !== undefined || store === undefined
         ? record &&
-          recordingDesk({
+          recordingSink({
             record,
             round,
             store,
             isQuiet: (place) => rendezvous.isQuiet(round, place),
           })
-        : relayingDesk(round, store);
+        : relayingSink(round, store);
     record?.add({
       kind: 'round',
       epoch: round.epoch,
@@ -93,7 +93,7 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
       reason: notice?.reason,
       resumeDirectory: round.resumeDirectory,
     });
-    return async () => desk?.close();
+    return async () => sink?.close();
   };
   try {
     const run = await runRounds({

@@ -11,7 +11,7 @@ import type { LaunchResult, RankEnd, RankHandle, RankStart } from './rank-handle
 import { RankProcess } from './processes/rank-process.ts';
 import { type LauncherOrder, rankDataMarker, type ServersData } from './rank-data.ts';
 import { type ApartOptions, RestartedRank } from './restarted-rank.ts';
-import { StopWord } from './stop-word.ts';
+import { StopFlag } from './stop-flag.ts';
 import { RankWorker } from './threads/rank-worker.ts';
 import type { RankTransport } from './transports/create-rank-transport.ts';
 import type { RankForm } from './transports/transport-choice.ts';
@@ -97,15 +97,15 @@ export async function launch(options: LaunchOptions): Promise<LaunchResult> {
     release(causeOf(rank, end));
   };
 
-  const word = transport.choice.kind === 'threads' ? new StopWord() : undefined;
-  const starts = startsOf(options, word, logDirectory, { onDoomed: release, onEnd });
+  const stopFlag = transport.choice.kind === 'threads' ? new StopFlag() : undefined;
+  const starts = startsOf(options, stopFlag, logDirectory, { onDoomed: release, onEnd });
   const create = { threads: RankWorker, processes: RankProcess }[form];
   for (const start of starts) {
     handles.push(apart === undefined ? new create(start) : new RestartedRank(create, start, apart));
   }
 
   const whenStopped = (): void =>
-    word === undefined ? orderAll({ kind: 'stop' }) : word.request();
+    stopFlag === undefined ? orderAll({ kind: 'stop' }) : stopFlag.request();
   const listeners = [
     [stop, whenStopped],
     [signal, force],
@@ -134,7 +134,7 @@ interface RankEndListeners {
 
 function startsOf(
   options: LaunchOptions,
-  word: StopWord | undefined,
+  stopFlag: StopFlag | undefined,
   logDirectory: string,
   { onDoomed, onEnd }: RankEndListeners,
 ): readonly RankStart[] {
@@ -170,7 +170,7 @@ function startsOf(
         way: transport.way,
         transport: transport.choice,
         servers: options.servers,
-        stop: word?.memory,
+        stop: stopFlag?.memory,
       },
       onMessage,
       onLine: (line, stream) => onLine(rank, line, stream),

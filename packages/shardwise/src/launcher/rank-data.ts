@@ -65,7 +65,7 @@ export interface RankData {
   /** Undefined if the run has no parameter servers. */
   readonly servers: ServersData | undefined;
   /**
-   * The memory of the StopWord. If undefined, the launcher sends the stop as a message, and the ranks agree on the
+   * The memory of the StopFlag. If undefined, the launcher sends the stop as a message, and the ranks agree on the
    * step.
    */
   readonly stop: SharedArrayBuffer | undefined;

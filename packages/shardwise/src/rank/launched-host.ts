@@ -1,6 +1,6 @@
 import { CollectiveAbortedError, type ProcessGroup } from '@shardwise/core/extend';
 import type { LaunchEnd } from '../launcher/launch.ts';
-import { StopWord } from '../launcher/stop-word.ts';
+import { StopFlag } from '../launcher/stop-flag.ts';
 import { AgreedStop } from './agreed-stop.ts';
 import { joinWorld } from './join/join-world.ts';
 import type { JoinedRank } from './join/joined-rank.ts';
@@ -51,7 +51,7 @@ export function launchedHost(link: LauncherLink, own?: ProcessGroup): RankHost {
         runDirectory,
         resumeDirectory,
         serversData: data.servers,
-        stop: data.stop === undefined ? asked : new StopWord(data.stop),
+        stop: data.stop === undefined ? asked : new StopFlag(data.stop),
         send: (message) => link.send(message),
         onClose: () => link.close(),
       };

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { createThreadsWorld } from '@shardwise/collectives';
-import { StopWord } from '../launcher/stop-word.ts';
+import { StopFlag } from '../launcher/stop-flag.ts';
 import { runDirectoryName } from '../run-state/run-directory.ts';
 import { joinThreads } from './join/join-shared-memory.ts';
 import { printedMetrics } from './printed-metrics.ts';
@@ -19,7 +19,7 @@ export function loneHost(): RankHost {
     join: async () => joinThreads(createThreadsWorld({ size: 1 }), 0),
     enter: async () => {
       const runDirectory = resolve(runDirectoryName(process.argv[1] ?? 'script', new Date()));
-      const stop = new StopWord();
+      const stop = new StopFlag();
       const metrics = printedMetrics({ runDirectory, rank: 0, onStop: () => stop.request() });
       return { runDirectory, resumeDirectory: undefined, stop, ...metrics };
     },

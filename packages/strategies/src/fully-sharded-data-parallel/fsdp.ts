@@ -8,7 +8,7 @@ import {
 } from '@shardwise/core/extend';
 import { checkMixedPrecision, type MixedPrecision } from '../mixed-precision/mixed-precision.ts';
 import { shardingPlan } from '../sharding/sharding-plan.ts';
-import { outermostListMember, type UnitOf } from '../sharding/unit-names.ts';
+import { byLayer, type UnitOf } from '../sharding/unit-names.ts';
 
 /** Options of `fsdp`. */
 export interface FullyShardedDataParallelOptions {
@@ -68,7 +68,7 @@ const optionRules: OptionRules<FullyShardedDataParallelOptions> = {
 export function fsdp(options: FullyShardedDataParallelOptions = {}): Strategy {
   checkOptions('fsdp', options, optionRules);
   checkMixedPrecision(options.mixedPrecision);
-  const { unitOf = outermostListMember, reshardAfterForward, replicas, pages } = options;
+  const { unitOf = byLayer, reshardAfterForward, replicas, pages } = options;
   const { axis = 'dp', prefetch = 1, mixedPrecision, broadcastBuffers = true } = options;
   const { findUnusedParameters = false } = options;
   if (axis === replicas) throw sameAxes(axis);

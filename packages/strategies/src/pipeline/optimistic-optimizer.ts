@@ -139,7 +139,7 @@ export class OptimisticOptimizer<Wrapped extends Optimizer> extends WrappedOptim
     const sums = ownSquares(parameters);
     const factor = fromData(Float32Array.of(1), [], 'f32');
     if (maxNorm !== undefined) scaleGradients(parameters, factor);
-    const { result: uncount, work } = takingWork(() => this.optimizer.buildStep());
+    const { result: rollBackStepCounts, work } = takingWork(() => this.optimizer.buildStep());
     const update = new ReversibleUpdate(work);
     const verdict = Promise.withResolvers<Verdict>();
     const done = Promise.withResolvers<void>();
@@ -157,7 +157,7 @@ export class OptimisticOptimizer<Wrapped extends Optimizer> extends WrappedOptim
       session.postpone(async (later) => {
         try {
           const { found, isChanged } = await this.#settle(await added, update, factor, later);
-          if (!found.taken) uncount();
+          if (!found.taken) rollBackStepCounts();
           scaler?.settle(!found.taken);
           this.#isOpen = false;
           verdict.resolve(found);

@@ -89,7 +89,7 @@ export class OffloadedOptimizer<Wrapped extends Optimizer> extends WrappedOptimi
       }
       for (const parameter of chunk) await this.#pageOut(parameter);
     }
-    return endStep(options, () => skipped.forEach((uncount) => uncount()));
+    return endStep(options, () => skipped.forEach((rollBackStepCounts) => rollBackStepCounts()));
   }
 
   /** Names tensors of the optimizer that the model does not have. They may have been added since the last step. */

@@ -2,8 +2,7 @@
 export type UnitOf = (parameterName: string) => string;
 
 /** Units are the members of the outermost list of modules, such as the blocks of a transformer: `blocks.3`. */
-export const outermostListMember: UnitOf = (name) =>
-  /^(?:[^.]+\.)*?\d+(?=\.)/.exec(name)?.[0] ?? '';
+export const byLayer: UnitOf = (name) => /^(?:[^.]+\.)*?\d+(?=\.)/.exec(name)?.[0] ?? '';
 
 /** The whole model is one unit. */
 export const oneUnit: UnitOf = () => '';

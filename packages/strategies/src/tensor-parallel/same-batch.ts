@@ -1,7 +1,7 @@
 import { CollectiveMismatchError, isGradEnabled } from '@shardwise/core/extend';
 import { batchMark, isSameData } from '../batch-mark.ts';
 import type { PassHooks } from '../plan/plan-context.ts';
-import { ToldWords } from '../told-words.ts';
+import { GatheredInts } from '../gathered-ints.ts';
 
 /**
  * Checks that the ranks of an axis that share out layers have the same batches. It compares the first batches of
@@ -10,11 +10,11 @@ import { ToldWords } from '../told-words.ts';
 export class SameBatch implements PassHooks {
   readonly #axis: string;
   readonly #compared = new Set<boolean>();
-  readonly #marks: ToldWords;
+  readonly #marks: GatheredInts;
 
   constructor(axis: string) {
     this.#axis = axis;
-    this.#marks = new ToldWords([axis], 'their batches');
+    this.#marks = new GatheredInts([axis], 'their batches');
   }
 
   /** Adds a collective to the graph in a first pass. Throws CollectiveMismatchError on all ranks. */
@@ -23,11 +23,11 @@ export class SameBatch implements PassHooks {
     if (this.#compared.has(isGradEnabled())) return;
     this.#compared.add(isGradEnabled());
     const { shapes, data } = batchMark(inputs);
-    this.#marks.tell(Int32Array.of(shapes, data));
+    this.#marks.send(Int32Array.of(shapes, data));
   }
 
   #compare(): void {
-    for (let all = this.#marks.take(); all !== undefined; all = this.#marks.take()) {
+    for (let all = this.#marks.poll(); all !== undefined; all = this.#marks.poll()) {
       const [shapes, data, ...others] = all;
       for (let rank = 1; 2 * rank - 2 < others.length; rank++) {
         const [otherShapes, otherData] = others.slice(2 * rank - 2);

@@ -8,7 +8,7 @@ import {
 import { assignBuckets } from '../distributed-data-parallel/buckets.ts';
 import { checkMixedPrecision, type MixedPrecision } from '../mixed-precision/mixed-precision.ts';
 import { type ShardingOptions, shardingPlan } from '../sharding/sharding-plan.ts';
-import { oneUnit, outermostListMember, type UnitOf } from '../sharding/unit-names.ts';
+import { oneUnit, byLayer, type UnitOf } from '../sharding/unit-names.ts';
 
 /** The states that the ranks divide. 1: optimizer states. 2: gradients as well. 3: parameters as well. */
 export type ZeroStage = 1 | 2 | 3;
@@ -71,13 +71,7 @@ const shardedAt = {
 export function zero(options: ZeroOptions): Strategy {
   checkOptions('zero', options, optionRules);
   checkMixedPrecision(options.mixedPrecision);
-  const {
-    stage,
-    axis = 'dp',
-    unitOf = outermostListMember,
-    prefetch = 1,
-    mixedPrecision,
-  } = options;
+  const { stage, axis = 'dp', unitOf = byLayer, prefetch = 1, mixedPrecision } = options;
   const { bucketBytes = gradientBucketBytes, broadcastBuffers = true } = options;
   const { findUnusedParameters = false } = options;
   const strategy = `zero-${stage}`;

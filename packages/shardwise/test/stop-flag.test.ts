@@ -1,16 +1,16 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { StopWord } from '../src/launcher/stop-word.ts';
+import { StopFlag } from '../src/launcher/stop-flag.ts';
 
-describe('the stop word', () => {
+describe('the stop flag', () => {
   it('lets nobody stop before a stop is requested', () => {
-    const stop = new StopWord();
+    const stop = new StopFlag();
     expect(stop.requested).toBe(false);
     for (let step = 1; step <= 100; step += 1) expect(stop.stopsAfter(step)).toBe(false);
   });
 
   it('stops after the next step that nobody has asked about', () => {
-    const stop = new StopWord();
+    const stop = new StopFlag();
     stop.stopsAfter(6);
     stop.stopsAfter(7);
     stop.request();
@@ -19,14 +19,14 @@ describe('the stop word', () => {
   });
 
   it('stops a run at its first step, also a resumed one', () => {
-    const stop = new StopWord();
+    const stop = new StopFlag();
     stop.request();
     expect(stop.stopsAfter(1000)).toBe(true);
   });
 
   it('is the same word for everyone who has its memory', () => {
-    const stop = new StopWord();
-    const elsewhere = new StopWord(stop.memory);
+    const stop = new StopFlag();
+    const elsewhere = new StopFlag(stop.memory);
     elsewhere.stopsAfter(3);
     stop.request();
     expect(elsewhere.stopsAfter(3)).toBe(false);
@@ -37,7 +37,7 @@ describe('the stop word', () => {
     const schedule = fc.array(fc.nat({ max: 3 }), { minLength: 1, maxLength: 60 });
     fc.assert(
       fc.property(schedule, fc.nat({ max: 60 }), (turns, requestAt) => {
-        const stop = new StopWord();
+        const stop = new StopFlag();
         const steps = [0, 0, 0, 0];
         const stopped = new Map<number, number>();
         const advance = (rank: number): void => {

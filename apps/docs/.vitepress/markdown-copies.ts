@@ -18,7 +18,7 @@ async function withSnippets(markdown: string, file: string, srcDir: string): Pro
  * Writes the Markdown of each page beside it, and `llms.txt` that lists all pages. They are for programs, and for
  * readers who want text. A line names each component, which draws something on the site.
  */
-export async function writeTwins(site: SiteConfig): Promise<void> {
+export async function writeMarkdownCopies(site: SiteConfig): Promise<void> {
   const entries: { readonly page: string; readonly title: string; readonly text: string }[] = [];
   for (const page of site.pages) {
     const file = join(site.srcDir, page);

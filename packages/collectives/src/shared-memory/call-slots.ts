@@ -5,8 +5,8 @@ import { decodeName, NAME_BYTES } from '../call/call-names.ts';
 import { Lane, Name, Slot, SlotNumbers, SLOTS } from './memory-map.ts';
 
 /**
- * How often a rank tells the others which calls it has left. It divides SLOTS, so that nobody waits for a slot
- * of calls that everyone has left.
+ * How often a rank tells the others which calls it has completed. It divides SLOTS, so that nobody waits for a slot
+ * of calls that everyone has completed.
  */
 const COMPLETED_INTERVAL = 16;
 
@@ -14,7 +14,7 @@ const COMPLETED_INTERVAL = 16;
  * The slots in which the ranks of one group tell each other about their calls. Call n uses slot n modulo SLOTS
  * of each rank, and only that rank writes to it. Ranks are numbers of the group.
  */
-export class Lanes {
+export class CallSlots {
   readonly rank: number;
   readonly size: number;
   /** For each rank, its rank in the world. */
@@ -28,8 +28,8 @@ export class Lanes {
   /** The records that this rank has written to its slots. */
   readonly #written: (CallRecord | undefined)[] = Array.from({ length: SLOTS });
   readonly #laneWords: readonly number[];
-  /** All ranks have left the calls before the call with this number, and may have left more. */
-  #leftByAll = 0;
+  /** All ranks have completed the calls before the call with this number, and may have completed more. */
+  #completedByAll = 0;
 
   constructor(control: Control, channel: number, members: readonly number[], rank: number) {
     const { map, numbers } = control;
@@ -53,14 +53,14 @@ export class Lanes {
     );
   }
 
-  /** Whether every rank has left the call that used this slot before. */
+  /** Whether every rank has completed the call that used this slot before. */
   slotIsFree(sequence: number): boolean {
     // Memory that other cores write is slow to read, so it is read only if needed.
-    if (sequence - SLOTS < this.#leftByAll) return true;
+    if (sequence - SLOTS < this.#completedByAll) return true;
     const { words } = this.control;
     const completed = this.#laneWords.map((lane) => Atomics.load(words, lane + Lane.completed));
-    this.#leftByAll = Math.min(...completed);
-    return sequence - SLOTS < this.#leftByAll;
+    this.#completedByAll = Math.min(...completed);
+    return sequence - SLOTS < this.#completedByAll;
   }
 
   /**
@@ -159,7 +159,7 @@ export class Lanes {
     return this.control.words[slot + Slot.staged] === 1;
   }
 
-  /** Notes that this rank has left all calls before `sequence`, and tells the others from time to time. */
+  /** Notes that this rank has completed all calls before `sequence`, and tells the others from time to time. */
   setCompleted(sequence: number): void {
     if (sequence % COMPLETED_INTERVAL !== 0) return;
     Atomics.store(this.control.words, (this.#laneWords[this.rank] ?? 0) + Lane.completed, sequence);

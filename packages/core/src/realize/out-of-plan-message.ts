@@ -11,70 +11,70 @@ import { count, record } from '../timeline.ts';
 import type { collect, CollectOptions, Subgraph } from './collect.ts';
 import type { ExecutionPlan } from './execution-plan.ts';
 
-/** Larger values are part of the plan, because the run waits for an aside before it goes on. */
+/** Larger values are part of the plan, because the run waits for such a message before it goes on. */
 const mostBytes = 64 * 1024;
 
-type Told = Node<'allGather'> | Node<'broadcast'>;
+type SmallCollective = Node<'allGather'> | Node<'broadcast'>;
 
-/** The subgraph that a run computes, and the aside that it sends besides. */
+/** The subgraph that a run computes, and the message that it sends beside the plan. */
 export interface Collected {
   readonly subgraph: Subgraph;
-  readonly aside: Aside | null;
+  readonly message: OutOfPlanMessage | null;
 }
 
-/** Collects with `collector` what `roots` need, except for one aside among them. Throws what `collector` throws. */
-export function collectApart(
+/** Collects with `collector` what `roots` need, except for one such message among them. Throws what `collector` throws. */
+export function collectWithMessage(
   roots: readonly Node[],
   options: CollectOptions,
   collector: typeof collect,
 ): Collected {
-  const aside = roots.map(asideOf).find((each) => each !== null);
-  if (aside !== undefined) {
+  const message = roots.map(messageOf).find((each) => each !== null);
+  if (message !== undefined) {
     const { offered = [], unissued = new Map<Node, Unissued>(), issues = 0 } = options;
-    const isOther = (node: Node): boolean => node !== aside.root;
+    const isOther = (node: Node): boolean => node !== message.root;
     const subgraph = collector(roots.filter(isOther), {
       offered: [...offered].filter(isOther),
-      unissued: new Map([...unissued].filter(([node]) => !aside.sends(node))),
-      issues: Math.max(issues, aside.root.id),
+      unissued: new Map([...unissued].filter(([node]) => !message.sends(node))),
+      issues: Math.max(issues, message.root.id),
     });
-    if (!aside.isIn(subgraph)) {
-      // The root of an aside has no value in the plan.
-      aside.root.slot = -1;
-      return { subgraph, aside };
+    if (!message.isIn(subgraph)) {
+      // The root of the message has no value in the plan.
+      message.root.slot = -1;
+      return { subgraph, message };
     }
   }
-  return { subgraph: collector(roots, options), aside: null };
+  return { subgraph: collector(roots, options), message: null };
 }
 
 /** Whether a collective's message is the bytes of its input as they are, so that the group can be called directly. */
-function isTold(node: Node): node is Told {
+function isSmallCollective(node: Node): node is SmallCollective {
   return isOp(node, 'broadcast') || (isOp(node, 'allGather') && node.params.dim === 0);
 }
 
-function asideOf(root: Node): Aside | null {
-  const collectives: Told[] = [];
+function messageOf(root: Node): OutOfPlanMessage | null {
+  const collectives: SmallCollective[] = [];
   let node: Node | undefined = root;
   for (; node?.value === null; [node] = node.inputs) {
-    if (!isTold(node) || node.params.size === 1 || node.requiresGrad) return null;
+    if (!isSmallCollective(node) || node.params.size === 1 || node.requiresGrad) return null;
     collectives.unshift(node);
   }
   if (node?.value?.kind !== 'host' || node.resident) return null;
-  const aside = new Aside(root, collectives, node.value.bytes);
-  return aside.byteLength > mostBytes ? null : aside;
+  const message = new OutOfPlanMessage(root, collectives, node.value.bytes);
+  return message.byteLength > mostBytes ? null : message;
 }
 
 /**
- * A small message that ranks exchange besides what a program computes, as they do in its first step. It is a chain of
- * collectives on a few host values. It is no part of the program's structure, so that a step with an aside has the same
- * plan as a step without one.
+ * A chain of collectives on a few host values, such as the comparisons that ranks make in their first step. It is sent
+ * beside the plan and is no part of the program's structure, so that a step with such a message has the same plan as a
+ * step without one.
  */
-export class Aside {
+export class OutOfPlanMessage {
   readonly root: Node;
   /** Each collective takes the result of the one before it. */
-  readonly #collectives: readonly Told[];
+  readonly #collectives: readonly SmallCollective[];
   readonly #bytes: Uint8Array;
 
-  constructor(root: Node, collectives: readonly Told[], bytes: Uint8Array) {
+  constructor(root: Node, collectives: readonly SmallCollective[], bytes: Uint8Array) {
     this.root = root;
     this.#collectives = collectives;
     this.#bytes = bytes;
@@ -84,12 +84,12 @@ export class Aside {
     return this.#collectives.reduce((bytes, each) => bytes * growthOf(each), this.#bytes.length);
   }
 
-  /** Whether a node is a collective of the aside. */
+  /** Whether a node is a collective of the message. */
   sends(node: Node): boolean {
     return this.#collectives.some((each) => each === node);
   }
 
-  /** Whether the rest of the run uses nodes of the aside. */
+  /** Whether the rest of the run uses nodes of the message. */
   isIn({ leaves, computed }: Subgraph): boolean {
     const others = new Set([...leaves, ...computed]);
     return this.#collectives.some((each) =>
@@ -98,7 +98,7 @@ export class Aside {
   }
 
   /**
-   * The index of the plan's step before which the aside is sent. It follows the collectives that come before it in the
+   * The index of the plan's step before which the message is sent. It follows the collectives that come before it in the
    * program, because all ranks call collectives in program order, also a rank whose runs end elsewhere.
    */
   stepIn({ steps, ids }: ExecutionPlan, { computed }: Subgraph): number {
@@ -116,7 +116,7 @@ export class Aside {
     );
   }
 
-  /** Sends the aside and returns the memory of the root's value. It is a collective. */
+  /** Sends the message and returns the memory of the root's value. It is a collective. */
   async send(backend: Backend, mesh: Mesh): Promise<Storage> {
     const storage = Storage.allocate(backend, this.byteLength);
     try {
@@ -156,6 +156,6 @@ export class Aside {
 }
 
 /** The bytes of a collective's result, as a multiple of the bytes of its input. */
-function growthOf({ op, params }: Told): number {
+function growthOf({ op, params }: SmallCollective): number {
   return op === 'allGather' ? params.size : 1;
 }

@@ -4,7 +4,7 @@ import { encodeRecord, recordFields } from '../call/record-codec.ts';
 import type { CallRecord } from '../call/record.ts';
 import type { GroupEnd } from './group-end.ts';
 
-/** What a rank tells the others of a call. */
+/** What a rank sends the others of a call. */
 export interface Announcement {
   readonly record: CallRecord;
   readonly sequence: number;
@@ -12,22 +12,23 @@ export interface Announcement {
   readonly algorithm: number;
 }
 
-interface MeetingEvents {
-  readonly onMet: () => void;
+interface CallAgreementEvents {
+  readonly onAgreed: () => void;
   readonly onFailed: (error: unknown) => void;
 }
 
 /**
- * Every rank tells every other rank which call it makes, and by which algorithm. A meeting can serve a later call once
- * all ranks have told theirs and the call does not need the records any more.
+ * The records by which ranks agree that they make the same call: every rank sends every other rank which call it makes,
+ * and by which algorithm. The object can serve a later call once all records have arrived and the call does not need them
+ * any more.
  */
-export class Meeting {
-  /** What each rank has told, as numbers: the encoded record, the algorithm, and the sequence number of its call. */
+export class CallAgreement {
+  /** What each rank has sent, as numbers: the encoded record, the algorithm, and the sequence number of its call. */
   readonly records: readonly Float64Array[];
   readonly #group: GroupEnd;
   readonly #fields: number;
   readonly #bytes: readonly Uint8Array[];
-  readonly #hasCome: boolean[];
+  readonly #arrived: boolean[];
   readonly #onArrival: readonly (() => void)[];
   readonly #onStep = (): void => this.#step();
   readonly #onFailure = (error: unknown): void => this.#events?.onFailed(error);
@@ -35,7 +36,7 @@ export class Meeting {
   readonly #onUnsent = (error: unknown): void =>
     error instanceof CollectiveAbortedError ? this.#step() : this.#onFailure(error);
   readonly #peers: readonly number[];
-  #events: MeetingEvents | undefined;
+  #events: CallAgreementEvents | undefined;
   /** The number of messages that are still on their way, in both directions. */
   #left = 0;
 
@@ -49,21 +50,21 @@ export class Meeting {
     this.#bytes = this.records.map(
       ({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength),
     );
-    this.#hasCome = group.members.map(() => false);
+    this.#arrived = group.members.map(() => false);
     this.#onArrival = group.members.map((_, rank) => () => {
-      this.#hasCome[rank] = true;
+      this.#arrived[rank] = true;
       this.#step();
     });
   }
 
-  begin({ record, sequence, algorithm }: Announcement, events: MeetingEvents): void {
+  begin({ record, sequence, algorithm }: Announcement, events: CallAgreementEvents): void {
     const { rank, size, transport, members, recordTag } = this.#group;
     const own = this.records[rank]!;
     encodeRecord(record, size, own);
     own[this.#fields] = algorithm;
     own[this.#fields + 1] = sequence;
     this.#events = events;
-    this.#hasCome.fill(false);
+    this.#arrived.fill(false);
     this.#left = 2 * this.#peers.length;
     for (const peer of this.#peers) {
       const sent = transport.send(members[peer]!, recordTag, this.#bytes[rank]!);
@@ -73,26 +74,26 @@ export class Meeting {
       const received = transport.recv(members[peer]!, recordTag, this.#bytes[peer]!);
       received.then(this.#onArrival[peer], this.#onFailure);
     }
-    if (this.#left === 0) events.onMet();
+    if (this.#left === 0) events.onAgreed();
   }
 
   /** The number of each rank's algorithm. */
   algorithms(): readonly number[] {
-    return this.records.map((told) => told[this.#fields] ?? -1);
+    return this.records.map((record) => record[this.#fields] ?? -1);
   }
 
   /** The sequence number of each rank's call. */
   sequences(): readonly number[] {
-    return this.records.map((told) => told[this.#fields + 1] ?? -1);
+    return this.records.map((record) => record[this.#fields + 1] ?? -1);
   }
 
   /** The ranks whose record has not come, ascending. */
   missing(): readonly number[] {
-    return this.#peers.filter((rank) => this.#hasCome[rank] !== true).sort((a, b) => a - b);
+    return this.#peers.filter((rank) => this.#arrived[rank] !== true).sort((a, b) => a - b);
   }
 
   #step(): void {
     this.#left -= 1;
-    if (this.#left === 0) this.#events?.onMet();
+    if (this.#left === 0) this.#events?.onAgreed();
   }
 }

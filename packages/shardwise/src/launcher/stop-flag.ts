@@ -6,7 +6,7 @@ import type { StopSource } from '../rank/rank-host.ts';
  * raises the word by compare-and-exchange. After the request the word stays as it is, and the answer is yes from its
  * step on. So no rank is told to go on after a step at which another rank stops, whatever the timing of the threads.
  */
-export class StopWord implements StopSource {
+export class StopFlag implements StopSource {
   readonly #word: Int32Array<SharedArrayBuffer>;
 
   constructor(memory: SharedArrayBuffer = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT)) {

@@ -9,11 +9,11 @@ import { CheckedGroup } from './call/checked-group.ts';
  * A group of ranks that know how many they are and share nothing, since each comes and goes by itself. Every
  * call rejects with a ConfigError that contains `advice`.
  */
-export function apartGroup(rank: number, size: number, advice: string): ProcessGroup {
-  return new ApartGroup(rank, size, advice);
+export function unavailableGroup(rank: number, size: number, advice: string): ProcessGroup {
+  return new UnavailableGroup(rank, size, advice);
 }
 
-class ApartGroup extends CheckedGroup {
+class UnavailableGroup extends CheckedGroup {
   protected override readonly collectives: CallsOfOne<GroupCall>;
   protected override readonly transfers: CallsOfOne<Transfer>;
 

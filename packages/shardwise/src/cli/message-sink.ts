@@ -7,7 +7,7 @@ import type { RunMessage } from '../run-state/message.ts';
 import type { RunRecord } from './run-record.ts';
 
 /** Takes the messages of this host's ranks in one round. */
-export interface RoundDesk {
+export interface MessageSink {
   add(message: RunMessage): void;
   /** Call this when the ranks of this host have ended. */
   close(): Promise<void>;
@@ -16,7 +16,7 @@ export interface RoundDesk {
 /** How long to wait for messages that ranks of other hosts sent before their end. */
 const DRAIN_MS = 750;
 
-export interface RecordingDeskOptions {
+export interface RecordingSinkOptions {
   readonly record: RunRecord;
   readonly round: Round;
   /** The store of the hosts. Undefined if there are no other hosts. */
@@ -25,8 +25,13 @@ export interface RecordingDeskOptions {
   readonly isQuiet: (place: number) => boolean;
 }
 
-/** Returns the desk of the host that shows the run. It adds the messages of all hosts to the run's record. */
-export function recordingDesk({ record, round, store, isQuiet }: RecordingDeskOptions): RoundDesk {
+/** Returns the sink of the host that shows the run. It adds the messages of all hosts to the run's record. */
+export function recordingSink({
+  record,
+  round,
+  store,
+  isQuiet,
+}: RecordingSinkOptions): MessageSink {
   const controller = new AbortController();
   const relays =
     store === undefined
@@ -54,8 +59,8 @@ export function recordingDesk({ record, round, store, isQuiet }: RecordingDeskOp
   };
 }
 
-/** Returns the desk of the other hosts. It sends messages to the host that shows the run. */
-export function relayingDesk(round: Round, store: Store): RoundDesk {
+/** Returns the sink of the other hosts. It sends messages to the host that shows the run. */
+export function relayingSink(round: Round, store: Store): MessageSink {
   const sender = new RelaySender({ store, epoch: round.epoch, node: round.nodeRank });
   return {
     add: (message) => {

@@ -1,8 +1,8 @@
-import { apartGroup } from '@shardwise/collectives';
+import { unavailableGroup } from '@shardwise/collectives';
 import { expect, it } from 'vitest';
 
 it('ranks that are apart know how many they are, and every call between them is refused', async () => {
-  const group = apartGroup(1, 3, 'Do something else');
+  const group = unavailableGroup(1, 3, 'Do something else');
   expect([group.rank, group.size]).toEqual([1, 3]);
   const buffer = { bytes: new Uint8Array(4), dtype: 'f32' } as const;
   const calls = [
