@@ -27,7 +27,7 @@ const bytesRule: OptionRule<Uint8Array> = {
   is: 'a Uint8Array',
 };
 const bytesRules = { bytes: option.required(bytesRule) };
-const splitRules = { ...bytesRules, validationFraction: option.required(option.share) };
+const splitRules = { ...bytesRules, validationFraction: option.required(option.fraction) };
 const textRules: OptionRules<TextDatasetOptions> = {
   contextLength: option.required(option.integer(1)),
   stride: option.integer(1),

@@ -39,7 +39,7 @@ export interface BatchNormOptions {
 const nothing: option.OptionRule<null> = { fits: (value) => value === null, is: 'null' };
 export const batchNormRules: OptionRules<BatchNormOptions> = {
   eps: option.nonNegative,
-  momentum: option.either(option.share, nothing),
+  momentum: option.either(option.fraction, nothing),
   affine: option.flag,
 };
 const sizeRules: OptionRules<{ channels: number }> = { channels: option.required(option.count) };

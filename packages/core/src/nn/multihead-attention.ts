@@ -37,7 +37,7 @@ export interface MultiheadAttentionCall {
 
 const multiheadRules: OptionRules<MultiheadAttentionOptions> = {
   bias: option.flag,
-  dropout: option.share,
+  dropout: option.fraction,
   keyHeads: option.integer(1),
   generator: option.instanceOf(Generator),
 };

@@ -38,7 +38,7 @@ const recurrentRules: OptionRules<RecurrentOptions> = {
   numLayers: option.integer(1),
   bias: option.flag,
   batchFirst: option.flag,
-  dropout: option.share,
+  dropout: option.fraction,
   bidirectional: option.flag,
   generator: option.instanceOf(Generator),
 };

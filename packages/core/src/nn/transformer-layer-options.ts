@@ -23,7 +23,7 @@ export interface TransformerLayerOptions {
 
 const transformerRules: OptionRules<TransformerLayerOptions> = {
   dimFeedforward: option.integer(1),
-  dropout: option.share,
+  dropout: option.fraction,
   activation: option.oneOf('relu', 'gelu'),
   layerNormEps: option.nonNegative,
   normFirst: option.flag,

@@ -29,7 +29,7 @@ export interface AveragedWeightsState {
   readonly weights: HostArrays;
 }
 
-const averageRules: OptionRules<AveragedWeightsOptions> = { decay: option.share };
+const averageRules: OptionRules<AveragedWeightsOptions> = { decay: option.fraction };
 /**
  * The average of the parameters of a model over a training (torch AveragedModel). Each rank keeps the average of its
  * parts. Make it after parallelize(). Running statistics of batch norms are not averaged: the latest ones of the model

@@ -49,7 +49,7 @@ const perGroup = option.either(option.nonNegative, option.listOf(option.nonNegat
 const cycleRules: OptionRules<OneCycleOptions> = {
   maxLr: option.required(perGroup),
   totalSteps: option.required(option.integer(1)),
-  pctStart: option.share,
+  pctStart: option.fraction,
   annealStrategy: option.oneOf('cos', 'linear'),
   cycleMomentum: option.flag,
   baseMomentum: perGroup,

@@ -41,7 +41,7 @@ const infinities = ['Infinity', '-Infinity'] as const;
 const plateauRules: OptionRules<ReduceLROnPlateauOptions> = {
   mode: option.oneOf('min', 'max'),
   factor: {
-    fits: (value): value is number => option.share.fits(value) && value < 1,
+    fits: (value): value is number => option.fraction.fits(value) && value < 1,
     is: 'a number from 0 to below 1',
   },
   patience: option.count,

@@ -10,7 +10,7 @@ import { TensorStateError } from '../spec/errors.ts';
 import type { Mesh } from '../spec/mesh.ts';
 import type { CallOrder, ProcessGroup } from '../spec/process-group.ts';
 import { nextTurn } from '../spec/next-turn.ts';
-import type { Compute, Postponed, Session, WorkAheadOptions } from './session.ts';
+import type { Compute, Deferred, Session, EnqueueOptions } from './session.ts';
 import {
   type Backlog,
   Realization,
@@ -45,7 +45,7 @@ export class DeviceSession implements Session {
   #last: Promise<void> = Promise.resolve();
   /** The error of a run that was not awaited. The next call, or `finish`, throws it. */
   #failedAhead: { readonly error: unknown } | null = null;
-  #postponed: Postponed | null = null;
+  #deferred: Deferred | null = null;
   #turnBegan = performance.now();
   /** The timer that issues collectives on a rank that reads nothing. */
   #issueTimer: ReturnType<typeof setTimeout> | null = null;
@@ -55,8 +55,8 @@ export class DeviceSession implements Session {
   #callsUnderWay = 0;
   /** The number of calls under way that compute what is pending. */
   #runsUnderWay = 0;
-  /** The number of works of workAhead that have not begun. */
-  #worksWaiting = 0;
+  /** The number of tasks of `enqueue` that have not begun. */
+  #tasksQueued = 0;
 
   constructor(backend: Backend, mesh: Mesh) {
     this.backend = backend;
@@ -186,7 +186,7 @@ export class DeviceSession implements Session {
   }
 
   async issueAll(): Promise<void> {
-    const isOwed = this.#postponed !== null || rankState.unissued.size > 0;
+    const isOwed = this.#deferred !== null || rankState.unissued.size > 0;
     if (!isOwed && this.#failedAhead === null) return;
     await this.#inOrder(() => this.#run([], { issuesAll: true }));
   }
@@ -209,10 +209,10 @@ export class DeviceSession implements Session {
     // After setRank, another session has the collectives, and a timer of its own.
     if (rankState.session !== this || rankState.unissued.size === 0) return;
     if (this.isComputing || this.#newestNode !== rankState.nextNodeId) this.issueSoon();
-    else this.computeAhead();
+    else this.flush();
   }
 
-  computeAhead(): void {
+  flush(): void {
     this.#runAhead(takeBacklog());
   }
 
@@ -221,42 +221,42 @@ export class DeviceSession implements Session {
     void this.#oneAfterAnother(() =>
       this.#ahead(async () => {
         rankState.runsQueued = Math.max(0, rankState.runsQueued - 1);
-        await this.#doPostponed();
+        await this.#runDeferred();
         await this.#realization.run([], this.#surroundings, backlog, { issuesAll: true });
       }),
     );
   }
 
-  workAhead(
+  enqueue(
     work: (compute: Compute) => Promise<void>,
-    { takesPostponed = false }: WorkAheadOptions = {},
+    { runsDeferred = false }: EnqueueOptions = {},
   ): void {
     // Runs that were called and not awaited, and collectives that the program has made, come before the work. What is
     // pending now is computed before it, too, and apart from what the work makes pending.
     if (this.#runsUnderWay > 0 || rankState.unissued.size > 0) this.#runAhead(takeBacklog());
-    this.#worksWaiting++;
+    this.#tasksQueued++;
     void this.#oneAfterAnother(async () => {
-      this.#worksWaiting--;
+      this.#tasksQueued--;
       await this.#ahead(async () => {
-        if (!takesPostponed) await this.#doPostponed();
+        if (!runsDeferred) await this.#runDeferred();
         await work(this.#compute);
       });
     });
   }
 
-  postpone(work: Postponed): void {
-    if (this.#postponed !== null) throw new RangeError('something is postponed already');
-    this.#postponed = work;
+  defer(work: Deferred): void {
+    if (this.#deferred !== null) throw new RangeError('something is deferred already');
+    this.#deferred = work;
   }
 
-  takePostponed(): Postponed | null {
-    const postponed = this.#postponed;
-    this.#postponed = null;
-    return postponed;
+  takeDeferred(): Deferred | null {
+    const deferred = this.#deferred;
+    this.#deferred = null;
+    return deferred;
   }
 
-  async #doPostponed(): Promise<void> {
-    await this.takePostponed()?.(this.#compute);
+  async #runDeferred(): Promise<void> {
+    await this.takeDeferred()?.(this.#compute);
   }
 
   // Pending work, which is computed after the work, may read what is released.
@@ -278,7 +278,7 @@ export class DeviceSession implements Session {
 
   async #run(nodes: readonly Node[], options: RunOptions = {}): Promise<void> {
     this.#throwFailedAhead();
-    if (this.#worksWaiting > 0) {
+    if (this.#tasksQueued > 0) {
       // Pending work is left for later. It may read released memory, so nothing is freed now.
       const backlog = { ...nothingPending, unissued: new Map(rankState.unissued) };
       await this.#realization.run(nodes, this.#surroundings, backlog, { frees: false });
@@ -307,7 +307,7 @@ export class DeviceSession implements Session {
     this.#runsUnderWay++;
     return this.#oneAfterAnother(async () => {
       try {
-        await this.#doPostponed();
+        await this.#runDeferred();
         return await body();
       } finally {
         this.#runsUnderWay--;

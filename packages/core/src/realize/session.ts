@@ -9,11 +9,11 @@ import type { CallOrder, ProcessGroup } from '../spec/process-group.ts';
 export type Compute = (nodes: readonly Node[]) => Promise<void>;
 
 /** Work that is done later. Returns whether it has changed values that were computed before it. */
-export type Postponed = (compute: Compute) => Promise<boolean>;
+export type Deferred = (compute: Compute) => Promise<boolean>;
 
-export interface WorkAheadOptions {
-  /** Whether the work calls `takePostponed` and does the postponed work itself. Default: false. */
-  readonly takesPostponed?: boolean;
+export interface EnqueueOptions {
+  /** Whether the work calls `takeDeferred` and does the deferred work itself. Default: false. */
+  readonly runsDeferred?: boolean;
 }
 
 /** Computes a rank's tensors on its device, reads them, and moves them out of it. Calls run one after another. */
@@ -77,22 +77,22 @@ export interface Session {
    * Begins to compute what is pending now, and returns without waiting. If it fails, the next call that computes
    * something throws the error.
    */
-  computeAhead(): void;
+  flush(): void;
 
   /**
    * Begins work that computes several times, and returns without waiting. Later calls wait until the work is over. If
    * it fails, the next call that computes something throws the error.
    */
-  workAhead(work: (compute: Compute) => Promise<void>, options?: WorkAheadOptions): void;
+  enqueue(work: (compute: Compute) => Promise<void>, options?: EnqueueOptions): void;
 
   /**
-   * Postpones work. The next call does it first. If the next call is work with `takesPostponed`, that work does it
-   * instead. Throws RangeError if something is postponed already.
+   * Defers work. The next call does it first. If the next call is work with `runsDeferred`, that work does it
+   * instead. Throws RangeError if something is deferred already.
    */
-  postpone(work: Postponed): void;
+  defer(work: Deferred): void;
 
-  /** Takes over the postponed work, for work with `takesPostponed`. Null if nothing is postponed. */
-  takePostponed(): Postponed | null;
+  /** Takes over the deferred work, for work with `runsDeferred`. Null if nothing is deferred. */
+  takeDeferred(): Deferred | null;
 
   /**
    * Has this rank refuse all further work, because some of the tensors that belong together were updated before `cause`

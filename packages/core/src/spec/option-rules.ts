@@ -47,24 +47,22 @@ export const nonNegative: OptionRule<number> = {
 };
 
 /** A number from 0 to 1, both included. */
-export const share: OptionRule<number> = {
+export const fraction: OptionRule<number> = {
   fits: (value): value is number => typeof value === 'number' && value >= 0 && value <= 1,
   is: 'a number from 0 to 1',
 };
 
-/** Any whole number. */
-export const whole: OptionRule<number> = {
-  fits: (value): value is number => Number.isSafeInteger(value),
-  is: 'a whole number',
-};
-
-/** A whole number from `least` to `most`, both included. */
-export function integer(least: number, most: number = Number.MAX_SAFE_INTEGER): OptionRule<number> {
+/** A whole number from `least` to `most`, both included. Default: any. */
+export function integer(
+  least: number = Number.MIN_SAFE_INTEGER,
+  most: number = Number.MAX_SAFE_INTEGER,
+): OptionRule<number> {
+  const from = least === Number.MIN_SAFE_INTEGER ? '' : ` from ${least}`;
   const upTo = most === Number.MAX_SAFE_INTEGER ? '' : ` to ${most}`;
   return {
     fits: (value): value is number =>
       typeof value === 'number' && Number.isSafeInteger(value) && value >= least && value <= most,
-    is: `a whole number from ${least}${upTo}`,
+    is: `a whole number${from}${upTo}`,
   };
 }
 

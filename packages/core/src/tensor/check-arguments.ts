@@ -80,7 +80,7 @@ export function requireWhole(
   const isWhole = (value: number): boolean =>
     Number.isSafeInteger(value) && (least === undefined || value >= least);
   if (Object.values(numbers).every(isWhole)) return;
-  const rule = option.required(least === undefined ? option.whole : option.integer(least));
+  const rule = option.required(option.integer(least));
   const names = Object.keys(numbers);
   checkByRules(operation, numbers, Object.fromEntries(names.map((name) => [name, rule])));
 }

@@ -1,6 +1,6 @@
 import { unfit } from '../spec/check-options.ts';
 import { ConfigError, describeValue } from '../spec/errors.ts';
-import { callback, flag, number, required, whole } from '../spec/option-rules.ts';
+import { callback, flag, integer, number, required } from '../spec/option-rules.ts';
 import type { OptionRule } from '../spec/option-rules.ts';
 import { requireList, requireTensors } from './check-arguments.ts';
 
@@ -8,7 +8,7 @@ import { requireList, requireTensors } from './check-arguments.ts';
 const rules: Readonly<Record<string, OptionRule<unknown>>> = {
   f: flag,
   h: callback(),
-  i: whole,
+  i: integer(),
   n: number,
 };
 

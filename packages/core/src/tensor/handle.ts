@@ -322,7 +322,7 @@ export class TensorHandle {
     checkBackward(root, gradient?.shape);
     this.#walkBackward(root, gradient?.node ?? null);
     if (root.value === null) addPending(root);
-    if (isPiledUp()) currentSession().computeAhead();
+    if (isPiledUp()) currentSession().flush();
   }
 
   /** Walks backward. If the pass fails, its callbacks still end, so that they do not leak into the next pass. */
@@ -388,7 +388,7 @@ export class TensorHandle {
       },
     };
     addPending(update, outcome, earlier);
-    if (isPiledUp()) currentSession().computeAhead();
+    if (isPiledUp()) currentSession().flush();
     return this;
   }
 

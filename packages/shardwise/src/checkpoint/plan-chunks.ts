@@ -30,7 +30,7 @@ export function planChunks(
   for (const group of Map.groupBy(chunks.values(), ({ ranks }) => ranks.join()).values()) {
     const [first] = group;
     if (first === undefined) continue;
-    shareOut(
+    divideChunks(
       group.map(({ chunk }) => chunk),
       first.ranks.map((rank) => written[rank] ?? []),
     );
@@ -42,7 +42,7 @@ export function planChunks(
  * Lays the chunks one after another, cuts the sequence into stretches of equal length, and adds one stretch to each
  * share.
  */
-function shareOut(chunks: readonly TensorChunk[], shares: readonly TensorChunk[][]): void {
+function divideChunks(chunks: readonly TensorChunk[], shares: readonly TensorChunk[][]): void {
   const total = chunks.reduce((sum, chunk) => sum + bytesOf(chunk), 0);
   const shareBytes = total / shares.length;
   let offset = 0;

@@ -50,7 +50,7 @@ const matmulRules: OptionRules<DistributedMatmulOptions> = { transposeB: option.
 const crossEntropyRules: OptionRules<DistributedCrossEntropyOptions> = {
   reduction: option.oneOf('mean', 'sum', 'none'),
   ignoreIndex: option.integer(-(2 ** 31)),
-  labelSmoothing: option.share,
+  labelSmoothing: option.fraction,
 };
 
 /**

@@ -29,7 +29,7 @@ export function samePartsOnly(local: Tensor, layout: Layout): Tensor {
   const site = new CallSite('fromLocal');
   const verdict = inputNode([], 'bool', { kind: 'failed', error: notCompared() }, false);
   const own = [dtypeNames.indexOf(local.dtype), hashOf(formatLayout(layout)), ...local.shape];
-  session.workAhead(async () => {
+  session.enqueue(async () => {
     try {
       const different = firstDifferent(await wordsOfAll(own, axes), own.length);
       if (different !== null) throw differentParts(site, layout, axes, different);

@@ -50,7 +50,7 @@ export interface FullCosts {
 const costsRules: OptionRules<ScheduleCosts> = {
   stages: option.listOf(option.object<StageCosts>('the costs of a stage')),
   link: option.object<LinkCosts>('{ latencyMs, bytesPerSecond }'),
-  hiddenShare: option.share,
+  hiddenShare: option.fraction,
 };
 
 export const stageCostsRules: OptionRules<StageCosts> = {

@@ -9,7 +9,7 @@ import { receiveBytes } from './message-bytes.ts';
 import type { SharedParameter } from './shared-parameters.ts';
 
 /**
- * Returns the part of a pass that a rank may do before postponed work. It is empty if the pass updates buffers, because
+ * Returns the part of a pass that a rank may do before deferred work. It is empty if the pass updates buffers, because
  * such an update could not be undone.
  */
 export function earlyWork(

@@ -43,7 +43,7 @@ export async function onEveryRank(output: Tensor): Promise<Tensor> {
   }
   const { group, rank } = holder;
   const tag = tagOf('result', 0);
-  currentSession().workAhead(async () => {
+  currentSession().enqueue(async () => {
     if (group.rank !== rank) {
       node.value = { kind: 'host', bytes: await receiveBytes({ node, peer: rank, tag }, group) };
       return;

@@ -154,7 +154,7 @@ export class OptimisticOptimizer<Wrapped extends Optimizer> extends WrappedOptim
       this.#keptBytes = update.keptBytes;
       this.#isOpen = true;
       scaler?.postpone();
-      session.postpone(async (later) => {
+      session.defer(async (later) => {
         try {
           const { found, isChanged } = await this.#settle(await added, update, factor, later);
           if (!found.taken) rollBackStepCounts();
@@ -168,7 +168,7 @@ export class OptimisticOptimizer<Wrapped extends Optimizer> extends WrappedOptim
         }
       });
     };
-    session.workAhead((compute) => step(compute).then(done.resolve, done.reject));
+    session.enqueue((compute) => step(compute).then(done.resolve, done.reject));
     await done.promise;
     this.#latest = verdict.promise;
   }
@@ -192,8 +192,8 @@ export class OptimisticOptimizer<Wrapped extends Optimizer> extends WrappedOptim
         todo: 'Call it after `await optimizer.step()`',
       });
     }
-    // The next work on the session first runs what was postponed, so empty work is enough to bring the verdict.
-    currentSession().workAhead(async () => {});
+    // The next work on the session first runs what was deferred, so empty work is enough to bring the verdict.
+    currentSession().enqueue(async () => {});
     return latest;
   }
 

@@ -8,7 +8,7 @@ import {
 } from '@shardwise/core/extend';
 
 /** The value that a loss has before its backward(). */
-export function unread(): NodeValue {
+export function lossNotComputed(): NodeValue {
   const error = new TensorStateError({
     asked: 'the loss of a pipeline',
     found: 'its backward() has not been called, and stages compute the loss and gradients together',
@@ -18,7 +18,7 @@ export function unread(): NodeValue {
 }
 
 /** The value that an output has on ranks that do not compute it. */
-export function elsewhere({ shape }: Node, axis: string, rank: number): NodeValue {
+export function outputOnOtherRank({ shape }: Node, axis: string, rank: number): NodeValue {
   const error = new TensorStateError(
     {
       asked: `an output of a pipeline, of shape [${shape.join(', ')}]`,
@@ -31,7 +31,7 @@ export function elsewhere({ shape }: Node, axis: string, rank: number): NodeValu
 }
 
 /** In the place of a parameter that the rank of another stage has. */
-export function parameterElsewhere(shape: Shape, { only }: Layout): NodeValue {
+export function parameterOnOtherRank(shape: Shape, { only }: Layout): NodeValue {
   const error = new TensorStateError(
     {
       asked: `a parameter of a pipeline, of shape [${shape.join(', ')}]`,
@@ -43,7 +43,7 @@ export function parameterElsewhere(shape: Shape, { only }: Layout): NodeValue {
   return { kind: 'failed', error };
 }
 
-export function backwardTwice(): TensorStateError {
+export function backwardTwiceError(): TensorStateError {
   return new TensorStateError({
     asked: 'backward() of the loss of a pipeline',
     found: 'it was called before: the stages have dropped what it needs',
@@ -51,7 +51,7 @@ export function backwardTwice(): TensorStateError {
   });
 }
 
-export function unknownLeaf({ shape }: Node): ConfigError {
+export function unknownLeafError({ shape }: Node): ConfigError {
   return new ConfigError(
     {
       asked: 'a training pass of a pipeline',
@@ -62,7 +62,7 @@ export function unknownLeaf({ shape }: Node): ConfigError {
   );
 }
 
-export function staleBuffer({ shape }: Node, writer: number, reader: number): ConfigError {
+export function staleBufferError({ shape }: Node, writer: number, reader: number): ConfigError {
   return new ConfigError(
     {
       asked: 'a training pass of a pipeline',

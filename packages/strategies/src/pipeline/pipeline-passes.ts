@@ -25,7 +25,13 @@ import { FirstFault } from './first-fault.ts';
 import { keepCollected } from './keep-collected.ts';
 import type { LossMessage } from './loss-messages.ts';
 import { noteHolder } from './on-every-rank.ts';
-import { backwardTwice, elsewhere, staleBuffer, unknownLeaf, unread } from './pass-errors.ts';
+import {
+  backwardTwiceError,
+  outputOnOtherRank,
+  staleBufferError,
+  unknownLeafError,
+  lossNotComputed,
+} from './pass-errors.ts';
 import { passInputs } from './pass-inputs.ts';
 import { type PassMessage, passMessages } from './pass-messages.ts';
 import type { PassSettings } from './pass-settings.ts';
@@ -130,12 +136,12 @@ export class PipelinePasses {
 
   #lossOf(batch: SharingBatch, mark: Mark | null): Tensor {
     const [first] = batch.microbatches;
-    const node = inputNode([], 'f32', unread(), true);
+    const node = inputNode([], 'f32', lossNotComputed(), true);
     node.axisTypes = first?.loss?.axisTypes ?? null;
     let isOwed = true;
     node.sink = {
       accumulate: (gradient) => {
-        if (!isOwed) throw backwardTwice();
+        if (!isOwed) throw backwardTwiceError();
         isOwed = false;
         const finals = withCollectiveOrder('apart', () => this.#train(batch, mark, node, gradient));
         // Whatever the sinks build from the gradients is computed after the pass.
@@ -181,7 +187,7 @@ export class PipelinePasses {
     const known = new Set(this.#settings.model.parameters().map(({ part }) => memoryOf(part.node)));
     for (const [leaf] of finals) {
       // A node that a strategy puts in the place of a parameter passes the gradient on.
-      if (leaf.op !== 'detach' && !known.has(memoryOf(leaf))) throw unknownLeaf(leaf);
+      if (leaf.op !== 'detach' && !known.has(memoryOf(leaf))) throw unknownLeafError(leaf);
       leaf.sink?.expect?.(shares[0] ?? null);
     }
     const unfilled = [loss, ...gradients.values()];
@@ -218,7 +224,7 @@ export class PipelinePasses {
         continue;
       }
       if (isHere) lastWith(drafts, parts).computes.add(node);
-      else node.value = elsewhere(node, axis, rank);
+      else node.value = outputOnOtherRank(node, axis, rank);
       noteHolder(node, { group, rank });
     }
     this.#shareBuffers(batch, drafts);
@@ -292,7 +298,7 @@ export class PipelinePasses {
       try {
         if (first !== null) await this.#beginFirst(first, items, collected);
         const fault = new FirstFault();
-        const settle = early === null ? null : session.takePostponed();
+        const settle = early === null ? null : session.takeDeferred();
         const ahead = early === null || settle === null ? null : { work: early(items), settle };
         await runWork(items, group, compute, fault, ahead);
         await finish(fault);
@@ -311,7 +317,7 @@ export class PipelinePasses {
         }
       }
     };
-    session.workAhead(work, { takesPostponed: early !== null });
+    session.enqueue(work, { runsDeferred: early !== null });
   }
 
   async #beginFirst(
@@ -369,7 +375,8 @@ export class PipelinePasses {
         const reader = stages
           .keys()
           .find((stage) => rankOfStage[stage] !== rankOfStage[writer ?? stage]);
-        if (writer !== undefined && reader !== undefined) throw staleBuffer(leaf, writer, reader);
+        if (writer !== undefined && reader !== undefined)
+          throw staleBufferError(leaf, writer, reader);
       }
     }
   }

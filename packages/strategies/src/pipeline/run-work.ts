@@ -1,7 +1,7 @@
 import {
   type Compute,
   freeNode,
-  type Postponed,
+  type Deferred,
   type ProcessGroup,
   record,
 } from '@shardwise/core/extend';
@@ -10,7 +10,7 @@ import type { FirstFault } from './first-fault.ts';
 import { receiveBytes, sendValue } from './message-bytes.ts';
 import type { WorkItem } from './rank-work.ts';
 
-/** Does the work of a rank: first the early items, then the postponed work, then the rest. */
+/** Does the work of a rank: first the early items, then the deferred work, then the rest. */
 export async function runWork(
   items: readonly WorkItem[],
   group: ProcessGroup,
@@ -25,7 +25,7 @@ export async function runWork(
     try {
       await runItems(first, group, compute, fault, sends);
     } catch (error) {
-      // A failure of the postponed work is reported to those who wait for it. This function throws the first error.
+      // A failure of the deferred work is reported to those who wait for it. This function throws the first error.
       await early.settle(compute).catch(() => {});
       throw error;
     }
@@ -40,10 +40,10 @@ export async function runWork(
   await Promise.all(sends);
 }
 
-/** The items that are done before postponed work, and the postponed work. */
+/** The items that are done before deferred work, and the deferred work. */
 export interface EarlyRun {
   readonly work: EarlyWork;
-  readonly settle: Postponed;
+  readonly settle: Deferred;
 }
 
 /**

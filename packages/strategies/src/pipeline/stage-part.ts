@@ -5,7 +5,7 @@ import {
   type ParameterPartOptions,
   type Shape,
 } from '@shardwise/core/extend';
-import { parameterElsewhere } from './pass-errors.ts';
+import { parameterOnOtherRank } from './pass-errors.ts';
 
 export interface StagePartOptions extends ParameterPartOptions {
   /** Whether this rank has the stage. */
@@ -23,7 +23,7 @@ export class StagePart extends ParameterPart {
   constructor(data: HostData | null, shape: Shape, { isHere, ...options }: StagePartOptions) {
     super(data, shape, options);
     this.isHere = isHere;
-    if (!isHere) this.contents.value = parameterElsewhere(shape, options.layout);
+    if (!isHere) this.contents.value = parameterOnOtherRank(shape, options.layout);
   }
 
   override store(value: Node): this {

@@ -3,4 +3,4 @@
 // into separate files.
 export { lowerPrecision } from '../mixed-precision/lower-precision.ts';
 export { runInAutocast } from '../mixed-precision/run-in-autocast.ts';
-export { shareOut } from '../sharding/share-out.ts';
+export { shardParameters } from '../sharding/shard-parameters.ts';

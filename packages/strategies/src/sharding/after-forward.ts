@@ -7,7 +7,7 @@ import { currentSession, LayoutError } from '@shardwise/core/extend';
 export type AfterForward =
   | { readonly kind: 'keep' }
   | { readonly kind: 'free' }
-  | { readonly kind: 'share'; readonly axis: string; readonly ranks: number };
+  | { readonly kind: 'reshard'; readonly axis: string; readonly ranks: number };
 
 /**
  * Converts PyTorch's reshard_after_forward: true, false, or the number of neighbouring ranks that each keep a part.
@@ -21,7 +21,7 @@ export function afterForwardOf(
   if (reshard === true || reshard === size) return { kind: 'free' };
   if (reshard === false || reshard === 1) return { kind: 'keep' };
   if (Number.isInteger(reshard) && reshard > 0 && size % reshard === 0) {
-    return { kind: 'share', axis: `${axis}/${reshard}`, ranks: reshard };
+    return { kind: 'reshard', axis: `${axis}/${reshard}`, ranks: reshard };
   }
   throw new LayoutError(
     {
@@ -40,7 +40,7 @@ export async function makeSharingGroups(
 ): Promise<void> {
   const session = currentSession();
   for (const plan of plans) {
-    if (plan.kind !== 'share') continue;
+    if (plan.kind !== 'reshard') continue;
     const { ranks } = plan;
     await session.extendMesh(plan.axis, axis, async (group) => {
       const neighbours = await group.split(Math.floor(group.rank / ranks), group.rank);

@@ -188,7 +188,7 @@ export class ShardedUnit {
    */
   #share(padded: Node, index: number): void {
     const shared = this.parameters[index]?.part;
-    if (this.#region === null || this.#afterForward.kind !== 'share' || shared === undefined)
+    if (this.#region === null || this.#afterForward.kind !== 'reshard' || shared === undefined)
       return;
     const { axis } = this.#afterForward;
     const { size, rank } = axisOf(currentSession().mesh, axis);

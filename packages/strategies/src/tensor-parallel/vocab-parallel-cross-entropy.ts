@@ -38,7 +38,7 @@ const vocabParallelCrossEntropyRules: OptionRules<VocabParallelCrossEntropyOptio
   axis: option.axisName,
   reduction: option.oneOf('mean', 'sum', 'none'),
   ignoreIndex: option.integer(-(2 ** 31)),
-  labelSmoothing: option.share,
+  labelSmoothing: option.fraction,
 };
 
 /**

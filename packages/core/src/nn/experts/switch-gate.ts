@@ -23,7 +23,7 @@ export interface SwitchGateOptions {
 
 const switchRules: OptionRules<SwitchGateOptions> = {
   capacity: option.object('a capacity'),
-  jitter: option.share,
+  jitter: option.fraction,
   gumbel: option.flag,
 };
 

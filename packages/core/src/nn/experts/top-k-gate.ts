@@ -65,7 +65,7 @@ const topKRules: OptionRules<TopKGateOptions> = {
   groups: option.object(),
   noise: option.oneOf('none', 'all', 'afterFirst'),
   randomSecond: option.flag,
-  jitter: option.share,
+  jitter: option.fraction,
   capacity: option.object('a capacity'),
 };
 

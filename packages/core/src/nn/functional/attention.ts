@@ -45,7 +45,7 @@ const operation = 'scaledDotProductAttention';
 export const attentionRules: OptionRules<AttentionOptions> = {
   causal: option.flag,
   mask: option.instanceOf(Tensor),
-  dropout: option.share,
+  dropout: option.fraction,
   scale: option.number,
 };
 

@@ -41,7 +41,7 @@ export const logitsRules: OptionRules<BinaryCrossEntropyWithLogitsOptions> = {
 };
 const focalRules: OptionRules<SigmoidFocalLossOptions> = {
   ...lossRules,
-  alpha: option.either(option.share, option.oneOf(-1)),
+  alpha: option.either(option.fraction, option.oneOf(-1)),
   gamma: option.nonNegative,
 };
 

@@ -49,7 +49,7 @@ export const nllLossRules: OptionRules<NllLossOptions> = {
 
 export const crossEntropyRules: OptionRules<CrossEntropyOptions> = {
   ...nllLossRules,
-  labelSmoothing: option.share,
+  labelSmoothing: option.fraction,
 };
 
 /**

@@ -26,7 +26,7 @@ export function dropout(x: Tensor, probability = 0.5, key?: Tensor): Tensor {
 }
 
 const probabilityRules: OptionRules<{ probability: number }> = {
-  probability: option.required(option.share),
+  probability: option.required(option.fraction),
 };
 
 /** Throws ConfigError for a probability outside [0, 1]. */

@@ -69,7 +69,7 @@ async function timesOf(items: readonly WorkItem[]): Promise<Float32Array> {
       for (const node of frees) if (node.value !== null) freeNode(node, 'the end of a measurement');
     }
   };
-  currentSession().workAhead(run);
+  currentSession().enqueue(run);
   await currentSession().realize([]);
   return times;
 }

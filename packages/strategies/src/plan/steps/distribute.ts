@@ -96,8 +96,8 @@ export const distribute: StepKind<Distribute> = {
       const reductions = stepsOver(plan, reduce, axis).map(({ data: each }) => each);
       const groups = reductions.map(({ parameters }) => parameters);
       const findUnusedParameters = reductions[0]?.unused === 'any';
-      const { shareOut } = await import('../loaded-on-demand.ts');
-      const reducer = await shareOut(sharded, {
+      const { shardParameters } = await import('../loaded-on-demand.ts');
+      const reducer = await shardParameters(sharded, {
         over: data,
         groups,
         findUnusedParameters,

@@ -54,7 +54,7 @@ export const gather: StepKind<Gather> = {
       ...gathers('forward', axis),
       ...(after.kind === 'keep'
         ? []
-        : gathers('backward', after.kind === 'share' ? after.axis : axis)),
+        : gathers('backward', after.kind === 'reshard' ? after.axis : axis)),
     ];
   },
   check(data, context) {

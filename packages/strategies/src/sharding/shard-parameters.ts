@@ -6,8 +6,8 @@ import { GradientReducer } from './gradient-reducer.ts';
 import { shardedPart } from './sharded-part-of.ts';
 import { ShardedParameter } from './sharded-parameter.ts';
 
-export interface SharingOut {
-  /** The axis over which parameters are shared out, and the axis of replicas. */
+export interface ParametersToShard {
+  /** The axis over which parameters are sharded, and the axis of replicas. */
   readonly over: BatchAxes;
   /** The names of the parameters whose gradients are reduced together, for each group. */
   readonly groups: readonly (readonly string[])[];
@@ -20,9 +20,9 @@ export interface SharingOut {
  * Replaces the model's parameters by those of which this rank updates a part. Returns the reducer that averages their
  * gradients.
  */
-export async function shareOut(
+export async function shardParameters(
   named: PlanContext['parameters'],
-  { over, groups, findUnusedParameters, context }: SharingOut,
+  { over, groups, findUnusedParameters, context }: ParametersToShard,
 ): Promise<GradientReducer> {
   const { axis } = over;
   const { lowPrecision } = context.plan;
