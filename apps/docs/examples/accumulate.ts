@@ -1,7 +1,6 @@
-import { cpu } from '@shardwise/backend-cpu';
-import { manualSeed, nn, optim, setRank, tensor } from '@shardwise/core';
+import { init, manualSeed, nn, optim, tensor } from 'shardwise';
 
-setRank({ device: await cpu() });
+const context = await init();
 manualSeed(0);
 const model = new nn.Linear(2, 1);
 const optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
@@ -29,3 +28,4 @@ other
   .backward();
 console.log(String(accumulated) === String(await other.weight.grad?.data())); // prints true
 await optimizer.step(); // one update
+await context.close();

@@ -1,7 +1,6 @@
-import { cpu } from '@shardwise/backend-cpu';
-import { autocast, nn, ones, setRank, tensor } from '@shardwise/core';
+import { autocast, init, nn, ones, tensor } from 'shardwise';
 
-setRank({ device: await cpu() });
+const context = await init();
 const model = new nn.Linear(4, 3);
 const loss = autocast({ dtype: 'bf16' }, () => {
   const logits = model.forward(ones([2, 4]));
@@ -9,3 +8,4 @@ const loss = autocast({ dtype: 'bf16' }, () => {
   return nn.functional.crossEntropy(logits, tensor([0, 2], 'i32'));
 });
 console.log(loss.dtype, model.weight.dtype); // prints f32 f32
+await context.close();

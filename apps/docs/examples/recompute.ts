@@ -1,7 +1,6 @@
-import { cpu } from '@shardwise/backend-cpu';
-import { activationBytes, nn, ones, setRank } from '@shardwise/core';
+import { activationBytes, init, nn, ones } from 'shardwise';
 
-setRank({ device: await cpu() });
+const context = await init();
 // For the backward pass a block keeps its input, and its hidden values before and after GELU.
 const blocks = Array.from(
   { length: 4 },
@@ -18,3 +17,4 @@ for (const block of blocks) {
 }
 const [all, few] = [activationBytes(kept.mean()), activationBytes(recomputed.mean())];
 console.log(`${all / 1024} KiB, or ${few / 1024} KiB with recomputation`); // prints 280 KiB, or 24 KiB
+await context.close();

@@ -1,7 +1,6 @@
-import { cpu } from '@shardwise/backend-cpu';
-import { ones, setRank, zeros } from '@shardwise/core';
+import { init, ones, zeros } from 'shardwise';
 
-setRank({ device: await cpu() });
+const context = await init();
 const [x, y] = [ones([1, 1000]), ones([1000, 1])];
 console.log(await x.matmul(y).item()); // prints 1000
 
@@ -14,3 +13,4 @@ const one = ones([]).to('bf16');
 let sum = zeros([]).to('bf16');
 for (let count = 0; count < 1000; count += 1) sum = sum.add(one);
 console.log(await sum.item()); // prints 256
+await context.close();

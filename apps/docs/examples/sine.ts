@@ -1,7 +1,6 @@
-import { cpu } from '@shardwise/backend-cpu';
-import { fromData, manualSeed, nn, optim, setRank } from '@shardwise/core';
+import { fromData, init, manualSeed, nn, optim } from 'shardwise';
 
-setRank({ device: await cpu() });
+const context = await init();
 
 // 256 points of a sine.
 const points = Float32Array.from({ length: 256 }, (_, i) => i / 128 - 1);
@@ -23,3 +22,4 @@ for (let step = 1; step <= 300; step += 1) {
   await optimizer.step(); // computes all of it, and updates the parameters
   if (step === 300) console.log('fitted:', (await loss.item()) < 0.01); // prints fitted: true
 }
+await context.close();

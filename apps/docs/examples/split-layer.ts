@@ -1,7 +1,6 @@
-import { cpu } from '@shardwise/backend-cpu';
-import { manualSeed, randn, setRank, type Tensor } from '@shardwise/core';
+import { init, manualSeed, randn, type Tensor } from 'shardwise';
 
-setRank({ device: await cpu() });
+const context = await init();
 manualSeed(1);
 const x = randn([4, 8]);
 const up = randn([8, 6]);
@@ -19,3 +18,4 @@ const onRankB = x.matmul(upB).relu().matmul(downB);
 // Nothing is sent before the end, where an all-reduce adds the two.
 const difference = onRankA.add(onRankB).sub(whole).abs().max();
 console.log('equal:', (await difference.item()) < 1e-5); // prints equal: true
+await context.close();

@@ -1,7 +1,6 @@
-import { cpu } from '@shardwise/backend-cpu';
-import { ones, setRank, statistics } from '@shardwise/core';
+import { init, ones, statistics } from 'shardwise';
 
-setRank({ device: await cpu() });
+const context = await init();
 for (let step = 0; step < 5; step += 1)
   await ones([64, 64])
     .matmul(ones([64, 64]))
@@ -9,3 +8,4 @@ for (let step = 0; step < 5; step += 1)
     .item();
 const { plansMade, plansRun } = statistics();
 console.log(`${plansMade} plan made, ${plansRun} run`); // prints 1 plan made, 5 run
+await context.close();

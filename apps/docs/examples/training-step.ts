@@ -1,7 +1,6 @@
-import { cpu } from '@shardwise/backend-cpu';
-import { manualSeed, nn, optim, randn, setRank } from '@shardwise/core';
+import { init, manualSeed, nn, optim, randn } from 'shardwise';
 
-setRank({ device: await cpu() });
+const context = await init();
 manualSeed(1);
 const model = new nn.Sequential(new nn.Linear(8, 32), new nn.ReLU(), new nn.Linear(32, 1));
 const optimizer = new optim.AdamW(model.parameters(), { lr: 1e-2 });
@@ -16,3 +15,4 @@ for (let step = 0; step < 50; step += 1) {
   losses.push(await loss.item());
 }
 console.log('the loss falls:', (losses.at(-1) ?? Infinity) < (losses[0] ?? 0)); // prints the loss falls: true
+await context.close();

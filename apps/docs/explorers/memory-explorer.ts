@@ -125,7 +125,7 @@ export const MemoryExplorer = defineComponent({
           choice('Ranks', ranks, [1, 2, 4, 8, 16, 64, 256]),
           choice('Optimizer', optimizerTensors, optimizers),
           choice('Precision', precision, precisionNames),
-          slider('Rows at once', rowsAtOnce, { min: 1, max: 64 }),
+          slider('Rows per microbatch', rowsAtOnce, { min: 1, max: 64 }),
           choice('Tokens a row', context, [128, 512, 1024, 2048, 4096]),
           choice('Recompute', recomputed, Object.keys(recomputations) as Recomputation[]),
         ]),
