@@ -54,6 +54,11 @@ describe('collectives happen in the order of the program', () => {
     ['towers of fsdp, loss read early', 'towers of fsdp'],
     ['towers of fsdp, a result read after backward', 'towers of fsdp'],
     ['towers of zero 3, text read early', 'towers of zero 3'],
+    ['rows of all ranks, output read early', 'rows of all ranks'],
+    [
+      'uneven towers of fsdp that keeps parameters, text read early',
+      'uneven towers of fsdp that keeps parameters',
+    ],
     ['steps of a pipeline that nobody waits for', 'steps of a pipeline'],
     ['towers of tensor parallelism, text read early', 'towers of tensor parallelism'],
     ['towers of tensor parallelism, offloaded, loss read early', 'towers of tensor parallelism'],

@@ -104,12 +104,19 @@ export class Draw {
   }
 }
 
+/**
+ * The meshes that a number of ranks can have, each as often as it is drawn. Layers can be divided in two and in four, and
+ * the pipeline has two stages.
+ */
+function meshesOf(ranks: number): readonly MeshKind[] {
+  if (ranks === 4) return ['dp', 'dp', 'tp', 'dp × tp', 'dp × tp'];
+  return ranks === 2 ? ['dp', 'dp', 'dp', 'tp', 'tp', 'pp'] : ['dp'];
+}
+
 /** Makes a random program for a number of ranks. The same seed makes the same program. */
 export function randomProgram(seed: number, ranks: number): Program {
   const draw = new Draw(seed);
-  const mesh = draw.of<MeshKind>(
-    ranks === 4 ? ['dp', 'dp', 'tp', 'dp × tp', 'dp × tp'] : ['dp', 'dp', 'dp', 'tp', 'tp', 'pp'],
-  );
+  const mesh = draw.of<MeshKind>(meshesOf(ranks));
   const models = Array.from({ length: 1 + draw.below(2) }, (): ModelSpec => ({
     strategy: draw.of<StrategyName>(strategiesOf[mesh]),
     checkpointed: draw.chance(0.25),

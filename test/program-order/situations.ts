@@ -20,6 +20,7 @@ import {
 import { currentSession } from '@shardwise/core/extend';
 import {
   colwiseParallel,
+  ddp,
   fsdp,
   parallelize,
   pipeline,
@@ -63,6 +64,55 @@ class OffloadedTowers extends Towers {
       pages: this.#pages,
     });
   }
+}
+
+/** Checkpointed towers that two ranks cannot divide equally. */
+class UnevenTowers extends Towers {
+  override readonly image = new nn.Sequential(
+    new nn.Linear(4, 5),
+    new nn.Tanh(),
+    new nn.Linear(5, 3),
+  );
+  override readonly text = new nn.Sequential(
+    new nn.Linear(4, 5),
+    new nn.Tanh(),
+    new nn.Linear(5, 3),
+  );
+
+  override forward(input: Tensor): [Tensor, Tensor] {
+    const [image, text] = [this.image, this.text].map((tower) =>
+      nn.checkpoint(() => tower.forward(input)),
+    );
+    if (image === undefined || text === undefined) throw new RangeError('two towers');
+    return [image, text];
+  }
+}
+
+/** Gathers the rows of all ranks, and returns what one layer makes of them. */
+class OfAllRows extends nn.Module {
+  readonly layer = new nn.Linear(4, 3, { bias: false });
+
+  forward(input: Tensor): Tensor {
+    return this.layer.forward(allGather(input, 'dp', 0));
+  }
+}
+
+/** Trains for two steps. Rank 0 reads the output before backward() if `reads`. Returns the losses. */
+async function trainOnAllRows(rank: number, reads: boolean): Promise<number[]> {
+  manualSeed(3);
+  const parallel = await parallelize(new OfAllRows(), ddp());
+  const optimizer = new optim.SGD(parallel.module.parameters(), { lr: 0.1 });
+  const seen: number[] = [];
+  for (let step = 0; step < 2; step++) {
+    const output = parallel.forward(x().mul(rank + 1));
+    if (reads && rank === 0) await output.data();
+    const loss = output.square().mean();
+    optimizer.zeroGrad();
+    loss.backward();
+    await optimizer.step();
+    seen.push(await loss.item());
+  }
+  return seen;
 }
 
 const units = (path: string): string => path.split('.')[0] ?? '';
@@ -165,6 +215,22 @@ export const situations = {
   'towers of fsdp, a result read after backward': (rank) =>
     trainTowers(fsdp({ unitOf: units }), rank, 'after'),
   'towers of zero 3': (rank) => trainTowers(zero({ stage: 3 }), rank, ''),
+  'rows of all ranks': (rank) => trainOnAllRows(rank, false),
+  'rows of all ranks, output read early': (rank) => trainOnAllRows(rank, true),
+  'uneven towers of fsdp that keeps parameters': (rank) =>
+    trainTowers(
+      fsdp({ unitOf: units, reshardAfterForward: false }),
+      rank,
+      '',
+      () => new UnevenTowers(),
+    ),
+  'uneven towers of fsdp that keeps parameters, text read early': (rank) =>
+    trainTowers(
+      fsdp({ unitOf: units, reshardAfterForward: false }),
+      rank,
+      'text',
+      () => new UnevenTowers(),
+    ),
   'towers of zero 3, text read early': (rank) => trainTowers(zero({ stage: 3 }), rank, 'text'),
   'towers of tensor parallelism': (rank) =>
     trainTowers(tensorParallel(styles, { axis: 'dp' }), rank, ''),

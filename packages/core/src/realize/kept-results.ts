@@ -57,6 +57,18 @@ export function keptResults({ subgraph, outputs, unissued, isRead }: IssuingRun)
     states[node.slot] = State.lost;
     if (pass !== null) passes.set(node, pass);
   };
+  const remade = new Set<Node>();
+  /** Keeps what a backward pass from a node reads. What it makes again is made of inputs in turn. */
+  const keepInputs = ({ inputs }: Node): void => {
+    for (const input of inputs) {
+      if (states[input.slot] !== State.lost || remade.has(input)) continue;
+      if (!isRemade(input)) keep(input);
+      else if ((input.region?.sourceOf(input) ?? null) === null) {
+        remade.add(input);
+        keepInputs(input);
+      }
+    }
+  };
   // Both lists are in program order.
   let issuedSoFar = 0;
   // Loops by index make no iterators, of which a run would make some thousands.
@@ -77,7 +89,11 @@ export function keptResults({ subgraph, outputs, unissued, isRead }: IssuingRun)
       states[node.slot] = State.stale;
       continue;
     }
-    if ((lostInput === null && !isIssued) || outputs.has(node)) continue;
+    if (lostInput === null && !isIssued) continue;
+    if (outputs.has(node)) {
+      if (node.requiresGrad && isOpen(node)) keepInputs(node);
+      continue;
+    }
     if (isIssued) {
       const pass = unissued.get(node)?.pass ?? null;
       const isForOthers =
@@ -86,14 +102,12 @@ export function keptResults({ subgraph, outputs, unissued, isRead }: IssuingRun)
           : !(pass.isGradEnabled && isOpen(node));
       if (isRemade(node) || (isForOthers && !unread.has(node))) lose(node, pass);
       else keep(node);
+      if (isRemade(node) && isOpen(node)) keepInputs(node);
       continue;
     }
     const mayGoBack = node.requiresGrad && isOpen(node);
     if (mayGoBack) {
-      // A backward pass from this node reads its inputs, except for those that it makes again.
-      for (const input of node.inputs) {
-        if (states[input.slot] === State.lost && !isRemade(input)) keep(input);
-      }
+      keepInputs(node);
       const still = node.inputs.find(({ slot }) => states[slot] === State.lost);
       if (still === undefined) continue;
       lostInput = still;
