@@ -114,7 +114,7 @@ const onDemand = {
 };
 const unused = new RegExp(`/(${Object.keys(onDemand).join('|')})-`);
 const alone = new RegExp(
-  `${unused.source}|(aside|join-ports|join-threads-world|kept-results|start-collective)-`,
+  `${unused.source}|(out-of-plan-message|join-ports|join-threads-world|kept-results|start-collective)-`,
 );
 const sharing = new RegExp(`${unused.source}|join-ports-`);
 const sending = new RegExp(`${unused.source}|join-threads-world-`);
