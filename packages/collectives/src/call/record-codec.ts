@@ -131,9 +131,7 @@ function mismatchOf(
   of: SettingsMismatch['of'],
 ): SettingsMismatch | undefined {
   const place = Field[of];
-  let isEqual = true;
-  for (const fields of records) if (fields[place] !== records[0]?.[place]) isEqual = false;
-  if (isEqual) return undefined;
+  if (!records.some((fields) => fields[place] !== records[0]?.[place])) return undefined;
   // Ranks may be at different steps, because one has read something early. 0: it has said nothing.
   const ranksOf = Map.groupBy(records.keys(), (rank) =>
     Math.floor((records[rank]?.[place] ?? 0) / HASHES),

@@ -3,7 +3,7 @@ import { isHeldAt, type PlaceOf } from '../layout/chunks.ts';
 import type { Layout } from '../spec/layout.ts';
 import type { CallIdentity } from '../spec/process-group.ts';
 import type { Node } from './node.ts';
-import type { AxisSettings, GroupSettings, SettingValue } from './noted-settings.ts';
+import type { GroupSettings, SettingValue } from './noted-settings.ts';
 import { StepsMade } from './noted-settings.ts';
 
 // Ranks that train one model must give its updates the same settings. Each rank notes them where a program makes an
@@ -31,32 +31,12 @@ export interface ToldSettings {
 /** So many calls are noted at most until a step, because a program may make its updates without an optimizer. */
 const mostNoted = 1000;
 
-/** Notes what a call before the next step was told, such as `clipGradNorm`. */
+/** Notes what an optimizer's step was told (`isStep`), or a call before the next step, such as `clipGradNorm`. */
 export function noteSettings(
-  told: ToldSettings,
-  tensors: Iterable<UpdatedTensor>,
-  placeOf: PlaceOf,
-): void {
-  note(told, tensors, placeOf, () => {});
-}
-
-/** Notes the settings of an optimizer's step. */
-export function noteStep(
-  told: ToldSettings,
-  tensors: Iterable<UpdatedTensor>,
-  placeOf: PlaceOf,
-): void {
-  note(told, tensors, placeOf, (axis) => {
-    axis.made = new StepsMade(axis.made, axis.next);
-    axis.next = [];
-  });
-}
-
-function note(
   { call, groups }: ToldSettings,
   tensors: Iterable<UpdatedTensor>,
   placeOf: PlaceOf,
-  end: (axis: AxisSettings) => void,
+  isStep = false,
 ): void {
   const axes = commonAxes(tensors, placeOf);
   if (axes.size === 0) return;
@@ -65,7 +45,9 @@ function note(
     const axis = rankState.stepSettings.get(name) ?? { made: null, next: [] };
     rankState.stepSettings.set(name, axis);
     if (axis.next.length < mostNoted) axis.next.push(noted);
-    end(axis);
+    if (!isStep) continue;
+    axis.made = new StepsMade(axis.made, axis.next);
+    axis.next = [];
   }
 }
 

@@ -1,6 +1,6 @@
 import { withoutAutocast } from '../graph/autocast.ts';
 import { atCallSite, noGrad, siteOf } from '../graph/create-node.ts';
-import { noteStep } from '../graph/step-settings.ts';
+import { noteSettings } from '../graph/step-settings.ts';
 import { isHeldAt } from '../layout/chunks.ts';
 import { currentSession, ownPlace } from '../rank.ts';
 import { asOneUpdate } from '../realize/pending.ts';
@@ -188,8 +188,8 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
 
   /** Notes the settings of a step, which must be the same on all ranks that make it together. */
   #noteStep(): void {
-    const groups = this.paramGroups;
-    noteStep({ call: `${this.typeName}.step()`, groups }, partsOf(this.#params()), ownPlace);
+    const told = { call: `${this.typeName}.step()`, groups: this.paramGroups };
+    noteSettings(told, partsOf(this.#params()), ownPlace, true);
   }
 
   zeroGrad(): void {

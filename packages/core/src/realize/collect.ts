@@ -171,21 +171,19 @@ function collectReadable(
 
 /** What later backward passes make values again from. */
 function sourcesOf(computed: readonly Node[]): readonly Node[] {
-  const sources: Node[] = [];
-  computed.forEach((node) => {
-    const source = node.region?.sourceOf(node) ?? null;
-    if (source !== null) sources.push(source);
-  });
-  return sources;
+  return computed.flatMap((node) => node.region?.sourceOf(node) ?? []);
 }
 
 /** Returns a function that says whether a node reads a tensor that one of the `updates` changes after it. */
 function readsUpdated(updates: readonly Node[]): (node: Node) => boolean {
-  let lastUpdates: ReadonlyMap<Node, number> | null = null;
+  const updatedAt = new Map<Node, number>();
+  for (const update of updates) {
+    const target = targetOf(update);
+    updatedAt.set(target, Math.max(updatedAt.get(target) ?? 0, update.id));
+  }
   const known = new Map<Node, boolean>();
   return (node) => {
     if (updates.length === 0) return false;
-    const updatedAt = (lastUpdates ??= lastUpdatesOf(updates));
     const stack = [node];
     for (let next = stack.at(-1); next !== undefined; next = stack.at(-1)) {
       const open = next.inputs.filter((input) => input.value === null && !known.has(input));
@@ -203,16 +201,6 @@ function readsUpdated(updates: readonly Node[]): (node: Node) => boolean {
     }
     return known.get(node) === true;
   };
-}
-
-/** For each tensor, the largest id of the updates of it. */
-function lastUpdatesOf(updates: readonly Node[]): ReadonlyMap<Node, number> {
-  const updatedAt = new Map<Node, number>();
-  for (const update of updates) {
-    const target = targetOf(update);
-    updatedAt.set(target, Math.max(updatedAt.get(target) ?? 0, update.id));
-  }
-  return updatedAt;
 }
 
 /** The index of the last all-reduce that travels in one message with the one at `index`. */

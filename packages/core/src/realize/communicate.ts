@@ -113,21 +113,11 @@ async function call(
   before: Promise<unknown>,
   start: (views: Views) => Promise<void>,
 ): Promise<Called> {
-  const views =
-    source instanceof Promise || target instanceof Promise
-      ? await viewsOf(source, target)
-      : { source, target };
+  // Both are awaited together, so that a rejection of one is not unhandled while the other is awaited.
+  if (target instanceof Promise) await Promise.all([target, Promise.resolve(source)]);
+  const views = { source: await source, target: await target };
   await before;
   return { done: finish(start(views), views) };
-}
-
-async function viewsOf(
-  ofSource: HostView | Promise<HostView>,
-  ofTarget: HostView | Promise<HostView>,
-): Promise<Views> {
-  const both = [Promise.resolve(ofSource), Promise.resolve(ofTarget)] as const;
-  const [source, target] = await Promise.all(both);
-  return { source, target };
 }
 
 /** If a collective fails, its memory is not given back, because peers may still write to it. */

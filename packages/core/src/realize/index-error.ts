@@ -3,14 +3,14 @@ import { IndexError } from '../spec/errors.ts';
 import type { RunFailure } from './execute.ts';
 
 /**
- * The cause of a failed run. If an index is out of range, it is an error that names the user's operation and line.
+ * The error of a run in which an index was out of range. It names the user's operation and line, if they are known.
  * `computed` are the nodes of the run's subgraph.
  */
-export function causeOf(
-  { cause, numbering, values }: RunFailure,
+export function indexError(
+  cause: IndexError,
+  { numbering, values }: RunFailure,
   computed: readonly Node[],
-): unknown {
-  if (!(cause instanceof IndexError)) return cause;
+): IndexError {
   const { index, element, size, updated } = cause.fields;
   const { graph, ids } = numbering;
   const failed = new Set(values);

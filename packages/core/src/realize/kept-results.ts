@@ -46,9 +46,23 @@ export function keptResults({ subgraph, outputs, unissued, isRead }: IssuingRun)
   const passes = new Map<Node, ForwardPass>();
   const updatedAt = updatesOf(subgraph);
   const unread = new Set(subgraph.unread);
-  let isOpenNode: ((node: Node) => boolean) | null = null;
-  const isOpen = (node: Node): boolean => (isOpenNode ??= openNodes(subgraph, isRead))(node);
-  let isUsedUp: ((node: Node) => boolean) | null = null;
+  let opened: ((node: Node) => boolean) | null = null;
+  /** Whether a backward pass that has not been built may come to a node. */
+  const isOpen = (node: Node): boolean =>
+    requiresGrad(node) &&
+    (opened ??= reachedFrom(
+      subgraph,
+      ({ wasWalked, openUses }) => isRead || !wasWalked || openUses > 0,
+      requiresGrad,
+    ))(node);
+  let used: ((node: Node) => boolean) | null = null;
+  /** Whether an update of the run is computed from a node. */
+  const isUsedUp = (node: Node): boolean =>
+    (used ??= reachedFrom(
+      subgraph,
+      ({ op }) => op === 'assign',
+      () => true,
+    ))(node);
   const keep = (node: Node): void => {
     states[node.slot] = State.free;
     if (!outputs.has(node)) kept.push(node);
@@ -91,21 +105,21 @@ export function keptResults({ subgraph, outputs, unissued, isRead }: IssuingRun)
     }
     if (lostInput === null && !isIssued) continue;
     if (outputs.has(node)) {
-      if (node.requiresGrad && isOpen(node)) keepInputs(node);
+      if (isOpen(node)) keepInputs(node);
       continue;
     }
     if (isIssued) {
       const pass = unissued.get(node)?.pass ?? null;
       const isForOthers =
         pass === null
-          ? node.isOfLibrary && (!keptAverages.has(node) || (isUsedUp ??= usedUp(subgraph))(node))
+          ? node.isOfLibrary && (!keptAverages.has(node) || isUsedUp(node))
           : !(pass.isGradEnabled && isOpen(node));
       if (isRemade(node) || (isForOthers && !unread.has(node))) lose(node, pass);
       else keep(node);
       if (isRemade(node) && isOpen(node)) keepInputs(node);
       continue;
     }
-    const mayGoBack = node.requiresGrad && isOpen(node);
+    const mayGoBack = isOpen(node);
     if (mayGoBack) {
       keepInputs(node);
       const still = node.inputs.find(({ slot }) => states[slot] === State.lost);
@@ -122,38 +136,27 @@ export function keptResults({ subgraph, outputs, unissued, isRead }: IssuingRun)
   return kept;
 }
 
-/** Returns a function that says whether a backward pass that has not been built may come to a computed node. */
-function openNodes({ computed, leaves }: Subgraph, isRead: boolean): (node: Node) => boolean {
+/**
+ * Returns a function that says whether a computed node is a start, or one of the nodes that starts are computed from by
+ * way of nodes that `passes`.
+ */
+function reachedFrom(
+  { computed, leaves }: Subgraph,
+  isStart: (node: Node) => boolean,
+  passes: (node: Node) => boolean,
+): (node: Node) => boolean {
   const first = leaves.length;
-  const open = new Uint8Array(computed.length);
+  const reached = new Uint8Array(computed.length);
   for (let index = computed.length - 1; index >= 0; index--) {
-    const node = computed[index];
-    if (node?.requiresGrad !== true) continue;
-    if (isRead || !node.wasWalked || node.openUses > 0) open[index] = 1;
-    if (open[index] !== 1) continue;
-    markInputs(node, open, first);
+    const node = computed[index]!;
+    if (!passes(node) || (reached[index] !== 1 && !isStart(node))) continue;
+    reached[index] = 1;
+    for (let at = 0; at < node.inputs.length; at++) {
+      const { slot } = node.inputs[at]!;
+      if (slot >= first) reached[slot - first] = 1;
+    }
   }
-  return ({ requiresGrad, slot }) => requiresGrad && open[slot - first] === 1;
-}
-
-/** Returns a function that says whether an update of the run is computed from a node. */
-function usedUp({ computed, leaves }: Subgraph): (node: Node) => boolean {
-  const first = leaves.length;
-  const used = new Uint8Array(computed.length);
-  for (let index = computed.length - 1; index >= 0; index--) {
-    const node = computed[index];
-    if (node === undefined || (node.op !== 'assign' && used[index] !== 1)) continue;
-    markInputs(node, used, first);
-  }
-  return ({ slot }) => used[slot - first] === 1;
-}
-
-/** Marks the inputs of a node that the run computes. `first` is the slot of the first computed node. */
-function markInputs({ inputs }: Node, marks: Uint8Array, first: number): void {
-  for (let index = 0; index < inputs.length; index++) {
-    const slot = inputs[index]?.slot ?? 0;
-    if (slot >= first) marks[slot - first] = 1;
-  }
+  return ({ slot }) => reached[slot - first] === 1;
 }
 
 /** For each leaf, the largest id of the updates of it that the run makes. Empty if it makes none. */
@@ -165,6 +168,10 @@ function updatesOf({ computed, leaves }: Subgraph): Float64Array {
     updatedAt[slot] = Math.max(updatedAt[slot] ?? 0, update.id);
   }
   return updatedAt;
+}
+
+function requiresGrad(node: Node): boolean {
+  return node.requiresGrad;
 }
 
 /** Whether the backward pass makes a node again, instead of reading its value. */

@@ -7,14 +7,13 @@ import { adoptStorage, moveToHost, moveToPage } from '../graph/ownership.ts';
 import { dependsOnUpdated, hasGivenUpGraph, targetOf } from '../graph/updated-leaves.ts';
 import type { PageSource, PageStore } from '../paging/page.ts';
 import type { Backend } from '../spec/backend.ts';
-import { OutOfMemoryError, type TensorStateError } from '../spec/errors.ts';
+import { IndexError, OutOfMemoryError, type TensorStateError } from '../spec/errors.ts';
 import type { Mesh } from '../spec/mesh.ts';
 import type { CallIdentity } from '../spec/process-group.ts';
 import { count } from '../timeline.ts';
 import { collect, type Subgraph } from './collect.ts';
 import { execute, RunFailure, type RootResult } from './execute.ts';
 import type { Collected } from './out-of-plan-message.ts';
-import { causeOf } from './index-error.ts';
 import {
   giveUp,
   goneWith,
@@ -219,7 +218,8 @@ export class Realization {
       this.#settle(outputs, results);
       subgraph.issued.forEach(markIssued);
     } catch (failure) {
-      const error = this.#failed(failure, work, subgraph, outputs);
+      const cause = await causeOf(failure, subgraph);
+      const error = this.#failed({ failure, cause }, work, subgraph, outputs);
       forgetValues(subgraph.taken);
       forgetValues(outputs.filter(({ value }) => value !== null));
       throw error;
@@ -312,14 +312,13 @@ export class Realization {
 
   /** After a failure, keeps computed values, gives up what failed and makes the rest pending. Returns the error. */
   #failed(
-    failure: unknown,
+    { failure, cause }: { readonly failure: unknown; readonly cause: unknown },
     work: Work,
     { computed, issued }: Subgraph,
     outputs: readonly Node[],
   ): unknown {
     const isRun = failure instanceof RunFailure;
     const isPlan = failure instanceof PlanFailure;
-    const cause = isRun ? causeOf(failure, computed) : isPlan ? failure.cause : failure;
     if (isRun && failure.updated) {
       return this.refuse(cause, unrelatedTo(failure, work.roots, computed));
     }
@@ -390,6 +389,15 @@ function withoutValues(unissued: ReadonlyMap<Node, Unissued>): ReadonlyMap<Node,
     return new Map([...unissued].filter(([each]) => each.value === null));
   }
   return unissued;
+}
+
+/** Why a run failed. The code that names the operation of an index is loaded only if an index was out of range. */
+async function causeOf(failure: unknown, { computed }: Subgraph): Promise<unknown> {
+  if (failure instanceof PlanFailure) return failure.cause;
+  if (!(failure instanceof RunFailure)) return failure;
+  const { cause } = failure;
+  if (!(cause instanceof IndexError)) return cause;
+  return (await import('./index-error.ts')).indexError(cause, failure, computed);
 }
 
 /** The computed node with this slot. */
