@@ -126,12 +126,6 @@ it('a page that starts ranks loads little, and a rank what it uses', async () =>
     await chunksOf(programs['one rank']),
     await chunksOf(programs.ddp),
   ];
-  console.log(
-    'SIZES',
-    loadedKilobytes(one, alone),
-    loadedKilobytes(ddp, sharing),
-    loadedKilobytes(ddp, sending),
-  );
   expect(loadedKilobytes(page, report)).toBeLessThan(12);
   expect(loadedKilobytes(one, alone)).toBeLessThan(125.1);
   expect(loadedKilobytes(ddp, sharing)).toBeLessThan(162.2);

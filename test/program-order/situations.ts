@@ -66,18 +66,13 @@ class OffloadedTowers extends Towers {
   }
 }
 
+const unevenTower = (): nn.Sequential =>
+  new nn.Sequential(new nn.Linear(4, 5), new nn.Tanh(), new nn.Linear(5, 3));
+
 /** Checkpointed towers that two ranks cannot divide equally. */
 class UnevenTowers extends Towers {
-  override readonly image = new nn.Sequential(
-    new nn.Linear(4, 5),
-    new nn.Tanh(),
-    new nn.Linear(5, 3),
-  );
-  override readonly text = new nn.Sequential(
-    new nn.Linear(4, 5),
-    new nn.Tanh(),
-    new nn.Linear(5, 3),
-  );
+  override readonly image = unevenTower();
+  override readonly text = unevenTower();
 
   override forward(input: Tensor): [Tensor, Tensor] {
     const [image, text] = [this.image, this.text].map((tower) =>
@@ -142,6 +137,11 @@ async function trainTowers(
   const [weight] = parallel.module.parameters();
   if (weight !== undefined) seen.push(await weight.mul(1).sum().item());
   return seen;
+}
+
+function trainUnevenTowers(rank: number, reads: string): Promise<number[]> {
+  const strategy = fsdp({ unitOf: units, reshardAfterForward: false });
+  return trainTowers(strategy, rank, reads, () => new UnevenTowers());
 }
 
 const styles = {
@@ -217,20 +217,9 @@ export const situations = {
   'towers of zero 3': (rank) => trainTowers(zero({ stage: 3 }), rank, ''),
   'rows of all ranks': (rank) => trainOnAllRows(rank, false),
   'rows of all ranks, output read early': (rank) => trainOnAllRows(rank, true),
-  'uneven towers of fsdp that keeps parameters': (rank) =>
-    trainTowers(
-      fsdp({ unitOf: units, reshardAfterForward: false }),
-      rank,
-      '',
-      () => new UnevenTowers(),
-    ),
+  'uneven towers of fsdp that keeps parameters': (rank) => trainUnevenTowers(rank, ''),
   'uneven towers of fsdp that keeps parameters, text read early': (rank) =>
-    trainTowers(
-      fsdp({ unitOf: units, reshardAfterForward: false }),
-      rank,
-      'text',
-      () => new UnevenTowers(),
-    ),
+    trainUnevenTowers(rank, 'text'),
   'towers of zero 3, text read early': (rank) => trainTowers(zero({ stage: 3 }), rank, 'text'),
   'towers of tensor parallelism': (rank) =>
     trainTowers(tensorParallel(styles, { axis: 'dp' }), rank, ''),

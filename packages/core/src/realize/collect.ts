@@ -171,7 +171,8 @@ function collectReadable(
 
 /** What later backward passes make values again from. */
 function sourcesOf(computed: readonly Node[]): readonly Node[] {
-  return computed.flatMap((node) => node.region?.sourceOf(node) ?? []);
+  const sources = computed.map((node) => node.region?.sourceOf(node) ?? null);
+  return sources.filter((source) => source !== null);
 }
 
 /** Returns a function that says whether a node reads a tensor that one of the `updates` changes after it. */
