@@ -13,7 +13,13 @@ const found = z.object({
   fromParts: numbers,
   refusal: z.string(),
   shardGradient: numbers,
-  counts: z.object({ forward: counts, training: counts, loss: counts, shard: counts }),
+  counts: z.object({
+    forward: counts,
+    training: counts,
+    unread: counts,
+    loss: counts,
+    shard: counts,
+  }),
   unsaid: z.object({
     refusals: z.record(z.string(), z.array(z.string())),
     mean: z.number(),
@@ -111,6 +117,10 @@ describe('a distributed tensor on a 2 x 2 mesh', () => {
       expect(counts.shard).toEqual({ allGather: 1 });
       expect(shardGradient).toEqual([0, 2, 4, 6, 8, 10, 12, 14, 16, 18]);
     }
+  });
+
+  it('counts collectives whose results nobody reads where the program makes them', () => {
+    for (const { counts } of ranks) expect(counts.unread).toEqual({ allReduce: 1 });
   });
 
   it('reduces a mean over shards once, after the sum', () => {

@@ -67,21 +67,26 @@ async function partOf(name: string, tensor: DistributedTensor): Promise<LayerPar
   };
 }
 
-/** Waits for the page, computes, and sends the results. */
-async function perform(
-  compute: () => Readonly<Record<string, DistributedTensor>>,
-  difference?: () => Promise<number>,
-): Promise<void> {
+/** Waits for the page, computes, sends the results to the page, and returns them. */
+async function perform<Results extends Readonly<Record<string, DistributedTensor>>>(
+  compute: () => Results,
+  difference?: (results: Results) => Promise<number>,
+): Promise<Results> {
   step += 1;
   await gate.pass(step);
   const parts: LayerPart[] = [];
+  const computed = Promise.withResolvers<Results>();
   const collectives = await countCollectives(async () => {
-    for (const [name, tensor] of Object.entries(compute())) parts.push(await partOf(name, tensor));
+    const results = compute();
+    for (const [name, tensor] of Object.entries(results)) parts.push(await partOf(name, tensor));
+    computed.resolve(results);
   });
+  const results = await computed.promise;
   const title = LAYER_TITLES[step - 1] ?? '';
-  const far = await difference?.();
+  const far = await difference?.(results);
   const done: LayerStep = { step, title, parts, collectives };
   context.send(far === undefined ? done : { ...done, difference: far });
+  return results;
 }
 
 /** Returns a weight of which this rank has its part. Its gradient has the same layout. */
@@ -108,21 +113,19 @@ const x = fromLocal(input, whole, input.shape);
 const [up, down] = [await weight(allUp, upLayout), await weight(allDown, downLayout)];
 
 await perform(() => ({ x, up, down }));
-const product = x.matmul(up);
-await perform(() => ({ 'x · up': product }));
-const hidden = product.relu();
-await perform(() => ({ hidden }));
-const sums = hidden.matmul(down);
-await perform(() => ({ 'hidden · down': sums }));
-const result = sums.redistribute(whole);
-await perform(
-  () => ({ result }),
-  () => result.toLocal().sub(input.matmul(allUp).relu().matmul(allDown)).abs().max().item(),
+const { 'x · up': product } = await perform(() => ({ 'x · up': x.matmul(up) }));
+const { hidden } = await perform(() => ({ hidden: product.relu() }));
+const { 'hidden · down': sums } = await perform(() => ({ 'hidden · down': hidden.matmul(down) }));
+const { result } = await perform(
+  () => ({ result: sums.redistribute(whole) }),
+  (own) => own.result.toLocal().sub(input.matmul(allUp).relu().matmul(allDown)).abs().max().item(),
 );
-result.square().sum().toLocal().backward();
-await perform(() => ({
-  'gradient of up': gradientOf(up),
-  'gradient of down': gradientOf(down),
-  'gradient of x': gradientOf(x),
-}));
+await perform(() => {
+  result.square().sum().toLocal().backward();
+  return {
+    'gradient of up': gradientOf(up),
+    'gradient of down': gradientOf(down),
+    'gradient of x': gradientOf(x),
+  };
+});
 await context.close();
