@@ -48,17 +48,17 @@ export {
   visualizeSharding,
   type VisualizeOptions,
 } from './distributed-tensor/visualize-sharding.ts';
-export { fsdp, type FullyShardedDataParallelOptions } from './fully-sharded-data-parallel/fsdp.ts';
+export { fsdp, type FullyShardedDataParallelOptions } from './sharded/fsdp.ts';
 export type { StrategyWithLoss } from './plan/strategy-with-loss.ts';
 export type { MixedPrecision } from './mixed-precision/mixed-precision.ts';
-export { constructSharded } from './sharding/construct-sharded.ts';
+export { constructSharded } from './sharded/construct-sharded.ts';
 export {
   OffloadedOptimizer,
   type OffloadedOptimizerOptions,
-} from './sharding/offloaded-optimizer.ts';
-export { byLayer, type UnitOf } from './sharding/unit-names.ts';
-export { zero, type ZeroOptions, type ZeroStage } from './zero/zero.ts';
-export { explain, type ExplainOptions } from './plan/explain.ts';
+} from './optimizers/offloaded-optimizer.ts';
+export { byLayer, type UnitOf } from './sharded/units/unit-names.ts';
+export { zero, type ZeroOptions, type ZeroStage } from './sharded/zero.ts';
+export { explain, type ExplainOptions } from './apply/explain.ts';
 export type { Cluster, StatesEstimate } from './memory/estimate.ts';
 export { estimateZero2, type Zero2EstimateOptions } from './memory/estimate-zero-2.ts';
 export { estimateZero3, type Zero3EstimateOptions } from './memory/estimate-zero-3.ts';
@@ -74,16 +74,16 @@ export {
   OptimisticOptimizer,
   type OptimisticOptimizerOptions,
   type Verdict,
-} from './pipeline/optimistic-optimizer.ts';
-export { Pipe, type PipeOptions, type PipeWithLoss } from './pipeline/pipe.ts';
+} from './optimizers/optimistic-optimizer.ts';
+export { Pipe, type PipeOptions, type PipeWithLoss } from './apply/pipe.ts';
 export { pipeline, type PipelineOptions, type PipelineWithLoss } from './pipeline/pipeline.ts';
-export { SteppedPipeline } from './pipeline/stepped-pipeline.ts';
-export { parallelize, planFor } from './plan/parallelize.ts';
+export { SteppedPipeline } from './apply/stepped-pipeline.ts';
+export { parallelize, planFor } from './apply/parallelize.ts';
 export {
   ZeroRedundancyOptimizer,
   type OptimizerClass,
   type ZeroRedundancyOptions,
-} from './zero-redundancy-optimizer/zero-redundancy-optimizer.ts';
+} from './optimizers/zero-redundancy-optimizer.ts';
 export type {
   Action,
   ComputeAction,
@@ -137,9 +137,9 @@ export {
   visualizeSchedule,
   type VisualizeScheduleOptions,
 } from './pipeline-schedule/visualize-schedule.ts';
-export { compose } from './plan/compose.ts';
+export { compose } from './apply/compose.ts';
 export { expertParallel, type ExpertParallelOptions } from './expert-parallel/expert-parallel.ts';
-export { LayerParameter, type LayerParameterOptions } from './tensor-parallel/layer-parameter.ts';
+export { LayerParameter, type LayerParameterOptions } from './parameters/layer-parameter.ts';
 export { inLayer } from './tensor-parallel/in-layer.ts';
 export { collectivesOfMove, moveOver } from './layout/moves.ts';
 export { redistribute, redistributeOver } from './layout/redistribute.ts';
@@ -208,19 +208,30 @@ export {
   twoDimensional,
   type TwoDimensionalOptions,
 } from './tensor-parallel/multi-dimensional/two-dimensional.ts';
-export { applyPlan } from './plan/apply-plan.ts';
-export { PlanContext, type PassHooks } from './plan/plan-context.ts';
-export { PlannedModel } from './plan/planned-model.ts';
-export type { PlannedModelWithLoss } from './plan/planned-model-with-loss.ts';
+export { applyPlan } from './apply/apply-plan.ts';
+export type {
+  BroadcastsBuffers,
+  NamedParameters,
+  PartReducer,
+  PassHooks,
+  PlanContext,
+  ShardingRequest,
+  WholeReducer,
+} from './plan/plan-context.ts';
+export type { BatchAxes } from './plan/batch-axes.ts';
+export { PlannedModel } from './apply/planned-model.ts';
+export type { PlannedModelWithLoss } from './apply/planned-model-with-loss.ts';
 export {
+  type AxisUse,
   collectivesOf,
+  type MergedStep,
   type ModelPlan,
   Step,
   type StepKey,
   type StepKind,
   stepsOf,
 } from './plan/step.ts';
-export * as steps from './plan/steps.ts';
+export * as stepKinds from './step-kinds.ts';
 export {
   parameterServer,
   type ParameterServerStrategyOptions,

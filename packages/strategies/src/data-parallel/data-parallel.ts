@@ -7,7 +7,7 @@ import {
 } from '@shardwise/core/extend';
 import { requireAxis } from '../plan/axis-of-plan.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';
-import { master } from '../plan/steps/master.ts';
+import { master } from './master.ts';
 import { master as masterRank } from './scatter-gather.ts';
 
 /** Options of `dataParallel`. */

@@ -1,5 +1,5 @@
 import { type AxisParams, concat, sendRecv, type Tensor } from '@shardwise/core/extend';
-import { runForOthers } from '../run-for-others.ts';
+import { runForOthers } from './run-for-others.ts';
 import type { RowPart } from './row-parts.ts';
 
 /** The rank that scatters batches and gathers outputs. */

@@ -10,11 +10,10 @@ import {
 } from '@shardwise/core/extend';
 import { type ActivationLayout, layoutOver, unsummedRule } from '../layout/axis-layout.ts';
 import { requireAxis } from '../plan/axis-of-plan.ts';
-import type { RunLayer } from '../plan/step-keys.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';
-import { runLayer } from '../plan/steps/run-layer.ts';
-import { shardLayers } from '../plan/steps/shard-layers.ts';
-import { shareBuffers } from '../plan/steps/share-buffers.ts';
+import { runLayer, type RunLayer } from '../tensor-parallel/run-layer.ts';
+import { shardLayers } from '../tensor-parallel/shard-layers.ts';
+import { broadcastBuffers } from '../distributed-data-parallel/broadcast-buffers.ts';
 import type { ModuleSpec, ParallelStyle } from '../tensor-parallel/parallel-style.ts';
 import {
   shardingsOf,
@@ -129,7 +128,7 @@ export function expertParallel(options: ExpertParallelOptions = {}): Strategy {
               run(module, { axis: each, style: tokensStyle(input, each), tokens }),
             ),
           ]),
-          ...(ownTokens.length === 0 ? [] : [new Step(shareBuffers, { axes: ownTokens })]),
+          ...(ownTokens.length === 0 ? [] : [new Step(broadcastBuffers, { axes: ownTokens })]),
         ],
       };
     },

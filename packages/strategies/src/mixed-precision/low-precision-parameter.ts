@@ -1,5 +1,5 @@
 import type { Node, Parameter, Tensor } from '@shardwise/core/extend';
-import { StandInParameter } from '../stand-in-parameter.ts';
+import { StandInParameter } from '../parameters/stand-in-parameter.ts';
 import type { LowPrecisionPart } from './low-precision-part.ts';
 
 /** A parameter that every rank has whole in f32, and that forward passes read in fewer bits. */

@@ -7,8 +7,8 @@ import {
   RecomputeRegion,
   Tensor,
 } from '@shardwise/core/extend';
-import { StoredPart } from '../stored-part.ts';
-import { LowPrecisionValues } from './low-precision-values.ts';
+import { StoredPart } from '../parameters/stored-part.ts';
+import { LowPrecisionValues } from '../parameters/low-precision-values.ts';
 
 /**
  * A whole parameter in f32, which the optimizer, clipping and checkpoints see. The values that forward passes read, and

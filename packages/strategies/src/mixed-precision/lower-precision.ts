@@ -5,7 +5,7 @@ import {
   type Node,
   type Parameter,
 } from '@shardwise/core/extend';
-import { interceptForward } from '../sharding/intercept-forward.ts';
+import { interceptForward } from '../modules/intercept-forward.ts';
 import { castFloats } from './cast-floats.ts';
 import { LowPrecisionParameter } from './low-precision-parameter.ts';
 import { LowPrecisionPart } from './low-precision-part.ts';

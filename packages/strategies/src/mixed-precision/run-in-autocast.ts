@@ -1,5 +1,5 @@
 import { autocast, type Module, type Plan } from '@shardwise/core/extend';
-import { interceptForward } from '../sharding/intercept-forward.ts';
+import { interceptForward } from '../modules/intercept-forward.ts';
 import { castFloats } from './cast-floats.ts';
 
 /** Makes the forward passes of a model compute products in the dtype of its plan. */

@@ -1,4 +1,4 @@
-import { textTable } from '../text-table.ts';
+import { textTable } from '../plan/text-table.ts';
 import { formatNumber } from './format-number.ts';
 import { isSend, isTransfer } from './action-kinds.ts';
 import { lowerSchedule } from './lower-schedule.ts';

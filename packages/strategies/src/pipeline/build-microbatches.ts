@@ -10,7 +10,7 @@ import {
   takingWork,
   withoutValues,
 } from '@shardwise/core/extend';
-import { forEachTensor } from '../map-tensors.ts';
+import { forEachTensor } from '../modules/map-tensors.ts';
 import { type LossMessage, lossMessages } from './loss-messages.ts';
 import { type LossFactor, lossFactors, shareOf } from './loss-weight.ts';
 import { MicrobatchGraph } from './microbatch-graph.ts';

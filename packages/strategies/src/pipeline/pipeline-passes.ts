@@ -10,8 +10,8 @@ import {
   addNodes,
   withCollectiveOrder,
 } from '@shardwise/core/extend';
-import { mapTensors } from '../map-tensors.ts';
-import { StandInParameter } from '../stand-in-parameter.ts';
+import { mapTensors } from '../modules/map-tensors.ts';
+import { StandInParameter } from '../parameters/stand-in-parameter.ts';
 import { evaluationOf } from '../pipeline-schedule/schedules/forward-only.ts';
 import type { StageEdge } from '../pipeline-schedule/schedule.ts';
 import { type BuiltBatch, buildMicrobatches, type Run } from './build-microbatches.ts';

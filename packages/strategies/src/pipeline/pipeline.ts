@@ -28,7 +28,7 @@ import {
 import { requireAxis } from '../plan/axis-of-plan.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';
 import type { StrategyWithLoss } from '../plan/strategy-with-loss.ts';
-import { runStages } from '../plan/steps/run-stages.ts';
+import { runStages } from './run-stages.ts';
 import { automaticStages } from './automatic-stages.ts';
 import { balancedCut, type CutBy, cutsBy } from './balanced-cut.ts';
 import { checkModelCosts } from './costs/check-model-costs.ts';

@@ -5,7 +5,7 @@ import {
   mixed,
   type ProcessGroup,
 } from '@shardwise/core/extend';
-import { batchMark, isSameData } from '../batch-mark.ts';
+import { batchMark, isSameData } from '../agreement/batch-mark.ts';
 import type { Microbatch } from './microbatch.ts';
 import type { SharedParameter } from './shared-parameters.ts';
 

@@ -1,5 +1,5 @@
 import { addParts, constantLike, type Node, noGrad, withoutValues } from '@shardwise/core/extend';
-import type { StandInParameter } from '../stand-in-parameter.ts';
+import type { StandInParameter } from '../parameters/stand-in-parameter.ts';
 import type { Microbatch, PipelinePlace } from './microbatch.ts';
 import { tagOf } from './message.ts';
 import { draft, type WorkDraft } from './rank-work.ts';

@@ -1,5 +1,5 @@
 import { ConfigError, formatShape, type Tensor } from '@shardwise/core/extend';
-import { forEachTensor, mapTensors } from '../map-tensors.ts';
+import { forEachTensor, mapTensors } from '../modules/map-tensors.ts';
 
 /** The inputs of one microbatch, and its number of rows. */
 export interface MicrobatchInputs {

@@ -1,5 +1,5 @@
 import type { Node, Parameter, Tensor } from '@shardwise/core/extend';
-import { StandInParameter } from '../stand-in-parameter.ts';
+import { StandInParameter } from '../parameters/stand-in-parameter.ts';
 import type { StagePart } from './stage-part.ts';
 
 /** The rank of a mesh axis that has a stage. */

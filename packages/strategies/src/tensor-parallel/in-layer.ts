@@ -1,6 +1,6 @@
 import { type Parameter, synchronously } from '@shardwise/core/extend';
-import { StandInParameter } from '../stand-in-parameter.ts';
-import { LayerParameter } from './layer-parameter.ts';
+import { StandInParameter } from '../parameters/stand-in-parameter.ts';
+import { LayerParameter } from '../parameters/layer-parameter.ts';
 
 /**
  * Runs the forward pass of a layer in which each rank computes a part. Inside `body`, the sharded ones among

@@ -8,7 +8,7 @@ import type { ConsistencyRule } from '../../parameter-server/consistency.ts';
 import { keyRanges } from '../../parameter-server/key-ranges.ts';
 import { ServerUpdater } from '../../parameter-server/server-updater.ts';
 import { requireFloat32 } from '../../mixed-precision/require-float32.ts';
-import { textTable } from '../../text-table.ts';
+import { textTable } from '../text-table.ts';
 import { requireOneStep } from '../agreeing-steps.ts';
 import type { StepKind } from '../step.ts';
 

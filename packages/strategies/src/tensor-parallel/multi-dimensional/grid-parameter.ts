@@ -13,7 +13,7 @@ import {
 import { shardOf } from '../../layout/redistribute.ts';
 import { markPart } from '../../plan/averaged-parameters.ts';
 import { ofRankZero } from '../../plan/of-rank-zero.ts';
-import { LayerParameter } from '../layer-parameter.ts';
+import { LayerParameter } from '../../parameters/layer-parameter.ts';
 import type { RankGrid } from './rank-grid.ts';
 
 /**
