@@ -49,7 +49,7 @@ export {
   type VisualizeOptions,
 } from './distributed-tensor/visualize-sharding.ts';
 export { fsdp, type FullyShardedDataParallelOptions } from './sharded/fsdp.ts';
-export type { StrategyWithLoss } from './plan/strategy-with-loss.ts';
+export type { StrategyWithLoss } from './plan/strategy.ts';
 export type { MixedPrecision } from './mixed-precision/mixed-precision.ts';
 export { constructSharded } from './sharded/construct-sharded.ts';
 export {
@@ -68,8 +68,8 @@ export type { StatesFormula } from './memory/states-formula.ts';
 export { countModelCosts } from './pipeline/costs/count-model-costs.ts';
 export { measureModelCosts } from './pipeline/costs/measure-model-costs.ts';
 export type { ModelCosts, ModelCostsOptions, ModuleCosts } from './pipeline/costs/model-costs.ts';
-export type { LossWeight } from './pipeline/loss-weight.ts';
-export { onEveryRank } from './pipeline/on-every-rank.ts';
+export type { LossWeight } from './pipeline/microbatches/loss-weight.ts';
+export { onEveryRank } from './pipeline/messages/on-every-rank.ts';
 export {
   OptimisticOptimizer,
   type OptimisticOptimizerOptions,
@@ -94,49 +94,53 @@ export type {
   StageKind,
   TransferAction,
   TransferKind,
-} from './pipeline-schedule/action.ts';
-export { formatAction } from './pipeline-schedule/action-text.ts';
+} from './pipeline-schedule/actions/action.ts';
+export { formatAction } from './pipeline-schedule/actions/action-text.ts';
 export {
   activationSlots,
   type ActivationSlot,
   type RankSlots,
-} from './pipeline-schedule/activation-slots.ts';
+} from './pipeline-schedule/simulation/activation-slots.ts';
 export {
   automaticSchedule,
   type AutomaticSchedule,
   type AutomaticScheduleOptions,
   type LayerCosts,
-} from './pipeline-schedule/automatic-schedule.ts';
-export { balancedPartition } from './pipeline-schedule/balanced-partition.ts';
-export { checkLoweredSchedule } from './pipeline-schedule/check-lowered-schedule.ts';
-export { checkSchedule } from './pipeline-schedule/check-schedule.ts';
-export { explainSchedule } from './pipeline-schedule/explain-schedule.ts';
-export { lowerSchedule, type LowerOptions } from './pipeline-schedule/lower-schedule.ts';
+} from './pipeline-schedule/automatic/automatic-schedule.ts';
+export { balancedPartition } from './pipeline-schedule/automatic/balanced-partition.ts';
+export { checkLoweredSchedule } from './pipeline-schedule/check/check-lowered-schedule.ts';
+export { checkSchedule } from './pipeline-schedule/check/check-schedule.ts';
+export { explainSchedule } from './pipeline-schedule/views/explain-schedule.ts';
+export { lowerSchedule, type LowerOptions } from './pipeline-schedule/lowering/lower-schedule.ts';
 export {
   pipelineSchedule,
   scheduleNames,
   type ScheduleName,
 } from './pipeline-schedule/pipeline-schedule.ts';
-export type { LinkCosts, ScheduleCosts, StageCosts } from './pipeline-schedule/schedule-costs.ts';
-export type { LoweredSchedule, Schedule, StageEdge } from './pipeline-schedule/schedule.ts';
-export type { ScheduleShape } from './pipeline-schedule/schedule-shape.ts';
+export type {
+  LinkCosts,
+  ScheduleCosts,
+  StageCosts,
+} from './pipeline-schedule/simulation/schedule-costs.ts';
+export type { LoweredSchedule, Schedule, StageEdge } from './pipeline-schedule/actions/schedule.ts';
+export type { ScheduleShape } from './pipeline-schedule/schedules/schedule-shape.ts';
 export {
   readLoweredSchedule,
   readSchedule,
   type ReadScheduleOptions,
   writeSchedule,
-} from './pipeline-schedule/schedule-text.ts';
+} from './pipeline-schedule/views/schedule-text.ts';
 export { evaluationOf } from './pipeline-schedule/schedules/forward-only.ts';
 export {
   simulateSchedule,
   type RankSimulation,
   type ScheduleSimulation,
   type TimedAction,
-} from './pipeline-schedule/simulate-schedule.ts';
+} from './pipeline-schedule/simulation/simulate-schedule.ts';
 export {
   visualizeSchedule,
   type VisualizeScheduleOptions,
-} from './pipeline-schedule/visualize-schedule.ts';
+} from './pipeline-schedule/views/visualize-schedule.ts';
 export { compose } from './apply/compose.ts';
 export { expertParallel, type ExpertParallelOptions } from './expert-parallel/expert-parallel.ts';
 export { LayerParameter, type LayerParameterOptions } from './parameters/layer-parameter.ts';
@@ -218,9 +222,9 @@ export type {
   ShardingRequest,
   WholeReducer,
 } from './plan/plan-context.ts';
-export type { BatchAxes } from './plan/batch-axes.ts';
+export type { BatchAxes } from './plan/axes.ts';
 export { PlannedModel } from './apply/planned-model.ts';
-export type { PlannedModelWithLoss } from './apply/planned-model-with-loss.ts';
+export type { PlannedModelWithLoss } from './apply/planned-model.ts';
 export {
   type AxisUse,
   collectivesOf,

@@ -1,5 +1,10 @@
-import { CollectiveMismatchError, currentSession, type Tensor } from '@shardwise/core/extend';
-import { RankAgreement } from './rank-agreement.ts';
+import {
+  CollectiveMismatchError,
+  currentSession,
+  hashOf,
+  type Tensor,
+} from '@shardwise/core/extend';
+import { GatheredInts } from './gathered-ints.ts';
 
 /** Tracks which parameters train. This may change between passes if it changes alike on all ranks. */
 export class TrainedParameters {
@@ -34,7 +39,7 @@ export class TrainedParameters {
     const flags = this.#current();
     if (flags.every((flag, index) => flag === this.#flags[index])) return false;
     this.#flags = flags;
-    this.#agreement.say(flags.join(' '));
+    this.#agreement.update(flags.join(' '));
     return true;
   }
 
@@ -59,5 +64,36 @@ export class TrainedParameters {
       },
       { rank: other, frozen },
     );
+  }
+}
+
+/**
+ * Checks a text that must be the same on all ranks of some axes. When a rank's text changes, it sends the others a hash
+ * in the program that first uses the new text. The texts are compared after this program has run.
+ */
+class RankAgreement {
+  readonly #hashes: GatheredInts;
+  #latest: string;
+
+  /** `initial` is the text that all ranks have now, and `what` says what it is about. */
+  constructor(axes: readonly string[], initial: string, what: string) {
+    this.#hashes = new GatheredInts(axes, what);
+    this.#latest = initial;
+  }
+
+  /** Sets the text. If it differs from the latest one, this adds a collective to the graph. */
+  update(text: string): void {
+    if (text === this.#latest) return;
+    this.#latest = text;
+    this.#hashes.send(Int32Array.of(hashOf(text)));
+  }
+
+  /** Returns the first rank that is known to have had another text than rank 0. Undefined if there is none so far. */
+  differingRank(): number | undefined {
+    for (let all = this.#hashes.poll(); all !== undefined; all = this.#hashes.poll()) {
+      const other = all.findIndex((hash, _, [first]) => hash !== first);
+      if (other >= 0) return other;
+    }
+    return undefined;
   }
 }

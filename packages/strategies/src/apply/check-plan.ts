@@ -1,10 +1,13 @@
 import {
   axesOfLayout,
+  ConfigError,
+  formatLayout,
   formatShape,
   isHeldAt,
   type Module,
   ownPlace,
   type Plan,
+  sequenceAxesOf,
   shardedAxes,
 } from '@shardwise/core/extend';
 import { planError } from '../plan/plan-error.ts';
@@ -75,5 +78,46 @@ export function checkApplied(plan: Plan, model: Module): void {
       found: `they share them out over ${done} after it was carried out`,
       todo: 'Describe the optimizer states of each parameter in plan() in the way in which apply() divides them',
     });
+  }
+}
+
+/** Throws ConfigError if a parameter was constructed as another part than the plan gives this rank. */
+export function checkInitialParts({ strategy, parameters }: Plan, model: Module): void {
+  const planned = new Map(parameters.map((parameter) => [parameter.name, parameter.parameter]));
+  for (const [name, { initialPart, shape }] of model.namedParameters()) {
+    const layout = planned.get(name);
+    if (initialPart === null || layout === undefined) continue;
+    const [kept, given] = [formatLayout(initialPart.layout), formatLayout(layout)];
+    if (kept === given) continue;
+    throw new ConfigError(
+      {
+        asked: `a parameter ${name} of shape ${formatShape(shape)} as ${given}, by ${strategy}`,
+        found: `it was constructed in parts, and this rank kept its part of ${kept}`,
+        todo: 'Give constructSharded the strategy that the model is parallelized with, or build it without constructSharded',
+      },
+      { parameter: name, shape, expected: layout, found: initialPart.layout },
+    );
+  }
+}
+
+/**
+ * Throws LayoutError if a layer that balances experts by sequence sums over ranks to which a plan gives different
+ * sequences. Such a sum would mix several sequences, and the loss would silently be wrong.
+ */
+export function checkSequences(plan: Plan, model: Module): void {
+  const [batch = []] = plan.batch.dims;
+  const split = new Set(plan.axes.filter(({ size }) => size > 1).map(({ name }) => name));
+  for (const [path, module] of model.namedModules()) {
+    const axis = sequenceAxesOf(module)?.find((each) => batch.includes(each) && split.has(each));
+    if (axis === undefined) continue;
+    throw planError(
+      plan,
+      {
+        asked: `with '${path}', which balances experts by sequences that are spread over '${axis}'`,
+        found: `the ranks of '${axis}' share out the batch, so they have different sequences`,
+        todo: `Leave '${axis}' out of bySequence: each rank balances its own sequences, and their mean is that of all`,
+      },
+      { path, axis },
+    );
   }
 }

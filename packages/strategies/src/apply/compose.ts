@@ -10,10 +10,9 @@ import {
   type PlanStep,
   type Strategy,
 } from '@shardwise/core/extend';
-import { requireStrategy } from '../plan/require-strategy.ts';
 import { firstPlace } from '../layout/axis-size.ts';
 import { collectivesOf, layerAxesOf, type ModelPlan, Step } from '../plan/step.ts';
-import type { StrategyWithLoss } from '../plan/strategy-with-loss.ts';
+import { requireStrategy, type StrategyWithLoss } from '../plan/strategy.ts';
 
 /**
  * Combines strategies on different axes of one mesh: `compose(tensorParallel(...), pipeline(...), fsdp())`. Each
@@ -71,7 +70,7 @@ function localSpecs({ parameters, axes }: ModelPlan): ParameterSpec[] {
 
 function merge(outer: ModelPlan, inner: ModelPlan): ModelPlan {
   requireDifferentAxes(outer, inner);
-  requireOneCut(outer, inner);
+  requireOneSharding(outer, inner);
   const lowPrecision = outer.lowPrecision ?? inner.lowPrecision;
   const autocast = autocastOf(outer, inner);
   return {
@@ -159,7 +158,7 @@ function requireSameBatch(outer: Plan, second: string): void {
  * Throws LayoutError if both strategies cut a parameter to compute with parts of it. A strategy that divides the batch
  * gathers its parts, so it may cut parameters again.
  */
-function requireOneCut(outer: Plan, inner: Plan): void {
+function requireOneSharding(outer: Plan, inner: Plan): void {
   if (inner.batch.dims.flat().length > 0) return;
   const index = outer.parameters.findIndex(
     ({ parameter }, at) =>

@@ -11,15 +11,14 @@ import {
   type VaryingSize,
   varyingSizes,
 } from '@shardwise/core/extend';
-import { describeFormula, memoryRows } from '../memory/describe-memory.ts';
-import { describeImbalance } from '../memory/describe-imbalance.ts';
+import { checkPlan } from './check-plan.ts';
+import { redistributionRows } from './redistribution-rows.ts';
+import { describeFormula, describeImbalance, memoryRows } from '../memory/describe-memory.ts';
 import { localElements } from '../memory/local-bytes.ts';
 import { planMemory, type PlanMemoryOptions, planMemoryRules } from '../memory/plan-memory.ts';
-import { checkPlan } from './check-plan.ts';
-import { textTable } from '../plan/text-table.ts';
-import { requirePlan } from '../plan/require-plan.ts';
-import { redistributionRows } from './redistribution-rows.ts';
+import { requirePlan } from '../plan/plan-error.ts';
 import { collectivesOf, Step } from '../plan/step.ts';
+import { textTable } from '../plan/text-table.ts';
 
 /** Options of `explain`. */
 export interface ExplainOptions extends PlanMemoryOptions {

@@ -2,17 +2,15 @@ import {
   currentSession,
   type Model,
   type Module,
+  requireModule,
   requireNoMore,
   type Strategy,
-  requireModule,
 } from '@shardwise/core/extend';
 import { applyPlan } from './apply-plan.ts';
+import type { PlannedModel, PlannedModelWithLoss } from './planned-model.ts';
 import { modelSpec } from '../plan/model-spec.ts';
-import { requireStrategy } from '../plan/require-strategy.ts';
-import type { PlannedModel } from './planned-model.ts';
-import type { PlannedModelWithLoss } from './planned-model-with-loss.ts';
 import type { ModelPlan } from '../plan/step.ts';
-import type { StrategyWithLoss } from '../plan/strategy-with-loss.ts';
+import { requireStrategy, type StrategyWithLoss } from '../plan/strategy.ts';
 
 /**
  * Returns the plan of a strategy for a model on this rank's mesh. `explain` prints it. Throws ConfigError for a value

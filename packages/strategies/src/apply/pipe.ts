@@ -5,15 +5,14 @@ import {
   noGrad,
   option,
   type OptionRules,
-  type Tensor,
   requireModule,
+  type Tensor,
 } from '@shardwise/core/extend';
-import { forEachTensor } from '../modules/map-tensors.ts';
 import { parallelize } from './parallelize.ts';
-import type { PlannedModel } from './planned-model.ts';
-import type { PlannedModelWithLoss } from './planned-model-with-loss.ts';
+import type { PlannedModel, PlannedModelWithLoss } from './planned-model.ts';
+import { forEachTensor } from '../modules/map-tensors.ts';
+import { refuseBackward } from '../pipeline/passes/pass-errors.ts';
 import { pipeline } from '../pipeline/pipeline.ts';
-import { refuseBackward } from '../pipeline/refuse-backward.ts';
 
 /** Options of `Pipe`. */
 export interface PipeOptions {

@@ -10,14 +10,14 @@ import {
   type Node,
   noGrad,
   type ParallelModel,
+  type Parameter,
   synchronously,
   type Tensor,
   withCollectiveName,
 } from '@shardwise/core/extend';
 import type { Joinable, JoinContext, JoinHook } from '../distributed-data-parallel/join.ts';
 import { forEachTensor } from '../modules/map-tensors.ts';
-import { KnownParameters } from './known-parameters.ts';
-import { ofRankZero } from '../plan/of-rank-zero.ts';
+import { ofRankZero } from '../plan/from-rank-zero.ts';
 import type { PassHooks, PlanContext } from '../plan/plan-context.ts';
 import type { ModelPlan } from '../plan/step.ts';
 
@@ -197,3 +197,42 @@ async function broadcastAll(tensors: readonly Tensor[], axis: string, root: numb
   });
   await currentSession().realize([]);
 }
+
+/** The parameters that a model has when a strategy is applied to it. These are the ones whose gradients ranks share. */
+class KnownParameters {
+  readonly #strategy: string;
+  readonly #model: Module;
+  readonly #known: ReadonlySet<Parameter>;
+
+  constructor(strategy: string, model: Module) {
+    this.#strategy = strategy;
+    this.#model = model;
+    this.#known = new Set(model.parameters());
+  }
+
+  /** Throws ConfigError if the model has got other parameters since, which each rank would train by itself. */
+  check(): void {
+    const added = this.#model.namedParameters().filter(([, each]) => !this.#known.has(each));
+    if (added.length === 0) return;
+    const names = added.map(([name]) => name);
+    throw new ConfigError(
+      {
+        asked: `a forward pass of a model under ${this.#strategy}`,
+        found: `${names.join(', ')} was put into it after the strategy had been applied, so each rank would train its own copy`,
+        todo: 'Put all parameters into the model before parallelize()',
+      },
+      { parameters: names },
+    );
+  }
+}
+
+/**
+ * A model whose passes take targets after the inputs and return the loss. In evaluation without targets they return the
+ * model's output.
+ */
+export type PlannedModelWithLoss<
+  M extends Module,
+  Inputs extends readonly unknown[],
+  Output,
+  Targets extends readonly unknown[],
+> = PlannedModel<M, [...Inputs, ...Targets], Tensor> & Model<Inputs, Output>;

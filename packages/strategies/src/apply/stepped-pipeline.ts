@@ -1,5 +1,5 @@
 import { ConfigError, type Model, type Module, noGrad, Tensor } from '@shardwise/core/extend';
-import type { PlannedModelWithLoss } from './planned-model-with-loss.ts';
+import type { PlannedModelWithLoss } from './planned-model.ts';
 
 /** A list of values. A single tensor may stand for a list with only this tensor. */
 type ListOf<Values extends readonly unknown[]> = Values extends readonly [Tensor]

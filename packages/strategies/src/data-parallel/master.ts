@@ -13,20 +13,19 @@ import {
   reduce,
   Tensor,
 } from '@shardwise/core/extend';
-import { gatherRows, master as masterRank, scatterRows } from './scatter-gather.ts';
+import { TrainedParameters } from '../agreement/trained-parameters.ts';
 import { outputParts, type RowPart, rowParts } from './row-parts.ts';
+import { gatherRows, master as masterRank, runForOthers, scatterRows } from './scatter-gather.ts';
+import { broadcastBuffers, sendBuffers } from '../distributed-data-parallel/broadcast-buffers.ts';
+import { distribute } from '../distributed-data-parallel/distribute.ts';
 import { axisSize } from '../layout/axis-size.ts';
 import { mapTensors } from '../modules/map-tensors.ts';
-import { runForOthers } from './run-for-others.ts';
-import { TrainedParameters } from '../agreement/trained-parameters.ts';
 import { requireOneStep } from '../plan/agreeing-steps.ts';
 import { markAveraged, requireUnaveraged } from '../plan/averaged-parameters.ts';
 import type { PassHooks } from '../plan/plan-context.ts';
 import { bytesOver } from '../plan/planned-bytes.ts';
 import { requireSameModel } from '../plan/same-model.ts';
 import type { StepKind } from '../plan/step.ts';
-import { distribute } from '../distributed-data-parallel/distribute.ts';
-import { broadcastBuffers, sendBuffers } from '../distributed-data-parallel/broadcast-buffers.ts';
 
 /** Makes rank 0 of an axis the master, which has the model, the batch and the optimizer. */
 export interface Master {

@@ -7,19 +7,19 @@ import {
   replicated,
   type Strategy,
 } from '@shardwise/core/extend';
+import { allReduceHook } from './all-reduce-hook.ts';
+import { broadcastBuffers } from './broadcast-buffers.ts';
+import { assignBuckets, bucketBytes, firstBucketBytes } from './buckets.ts';
+import type { CommHook } from './comm-hook.ts';
+import { distribute } from './distribute.ts';
+import { reduce, type Reduce } from './reduce.ts';
 import {
   checkMixedPrecision,
   type MixedPrecision,
   plannedPrecision,
 } from '../mixed-precision/mixed-precision.ts';
-import { requireAxis } from '../plan/axis-of-plan.ts';
+import { requireAxis } from '../plan/axes.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';
-import { distribute } from './distribute.ts';
-import { reduce, type Reduce } from './reduce.ts';
-import { broadcastBuffers } from './broadcast-buffers.ts';
-import { allReduceHook } from './all-reduce-hook.ts';
-import { assignBuckets, bucketBytes, firstBucketBytes } from './buckets.ts';
-import type { CommHook } from './comm-hook.ts';
 
 /** Options of `ddp`. */
 export interface DistributedDataParallelOptions {

@@ -1,12 +1,13 @@
 import { type CollectivePlan, currentSession, noGrad } from '@shardwise/core/extend';
 import { BufferBroadcasts } from './broadcast-buffers.ts';
+import { reduce } from './reduce.ts';
 import { axisSize } from '../layout/axis-size.ts';
 import { requireFloat32 } from '../mixed-precision/require-float32.ts';
 import { requireOneStep } from '../plan/agreeing-steps.ts';
 import { markAveraged, requireUnaveraged } from '../plan/averaged-parameters.ts';
-import { type BatchAxes, batchAxesOf } from '../plan/batch-axes.ts';
+import { type BatchAxes, batchAxesOf } from '../plan/axes.ts';
 import { requireFittingStates } from '../plan/fitting-states.ts';
-import { ofRankZero } from '../plan/of-rank-zero.ts';
+import { ofRankZero } from '../plan/from-rank-zero.ts';
 import type { NamedParameters, PartReducer, PlanContext } from '../plan/plan-context.ts';
 import { planError } from '../plan/plan-error.ts';
 import {
@@ -18,7 +19,6 @@ import {
 } from '../plan/planned-bytes.ts';
 import { requireSameModel } from '../plan/same-model.ts';
 import { mapStepsOver, type ModelPlan, Step, type StepKind, stepsOver } from '../plan/step.ts';
-import { reduce } from './reduce.ts';
 
 /**
  * The ranks of an axis, which have different batches, get the states of rank 0's model in the layouts of the

@@ -5,7 +5,7 @@ import { Reducer } from './reducer.ts';
 import type { UnusedPolicy } from './used-parameters.ts';
 import { axisSize } from '../layout/axis-size.ts';
 import { firstTwice, requireSameSettings } from '../plan/agreeing-steps.ts';
-import { type BatchAxes, batchAxesOf } from '../plan/batch-axes.ts';
+import { type BatchAxes, batchAxesOf } from '../plan/axes.ts';
 import type { PlanContext } from '../plan/plan-context.ts';
 import { planError } from '../plan/plan-error.ts';
 import {

@@ -9,11 +9,13 @@ import {
   LossScaler,
   noGrad,
   normOfSquares,
+  noteSettings,
   type Optimizer,
   type OptimizerSettings,
   type OptimizerStateDict,
   option,
   type OptionRules,
+  ownPlace,
   ownSquares,
   type OwnSum,
   type OwnSums,
@@ -24,11 +26,9 @@ import {
   type Tensor,
   TensorStateError,
   withoutValues,
-  noteSettings,
-  ownPlace,
 } from '@shardwise/core/extend';
 import { WrappedOptimizer } from './wrapped-optimizer.ts';
-import { bytesOf } from '../pipeline/message-bytes.ts';
+import { bytesOf } from '../pipeline/messages/message-bytes.ts';
 
 /** Options of `OptimisticOptimizer`. */
 export interface OptimisticOptimizerOptions {

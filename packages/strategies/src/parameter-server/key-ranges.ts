@@ -1,4 +1,4 @@
-import { lightestPartition } from '../pipeline-schedule/lightest-partition.ts';
+import { lightestPartition } from '../pipeline-schedule/automatic/lightest-partition.ts';
 
 /** The keys from `start` to `end` - 1. */
 export interface KeyRange {

@@ -8,10 +8,10 @@ import {
   type ParameterServers,
   type Strategy,
 } from '@shardwise/core/extend';
-import { requireAxis } from '../plan/axis-of-plan.ts';
+import { type Consistency, consistencyRule } from './consistency.ts';
+import { requireAxis } from '../plan/axes.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';
 import { serve } from '../plan/steps/serve.ts';
-import { type Consistency, consistencyRule } from './consistency.ts';
 
 /** Options of `parameterServer`. */
 export interface ParameterServerStrategyOptions {

@@ -9,16 +9,15 @@ import { StoredPart } from './stored-part.ts';
 import { LayerParameter } from './layer-parameter.ts';
 
 /**
- * A parameter that a strategy has put in the place of another one. Forward passes read the node that the strategy shows
- * them. Expressions elsewhere read a node of their own.
+ * A parameter that a strategy has put in the place of another one. Forward passes read the node that the strategy has
+ * made for them. Expressions outside of forward passes read a node of their own.
  */
 export abstract class StandInParameter extends DividedParameter {
   /**
-   * If this parameter stands for the part of a layer that other axes share out, the parameter of this layer. Otherwise
-   * null.
+   * If this parameter stands for the part of a layer that other axes shard, the parameter of this layer. Otherwise null.
    */
   readonly layerParameter: LayerParameter | null;
-  #shown: (() => Node) | null = null;
+  #inForward: (() => Node) | null = null;
 
   /** `original` is the parameter that this one replaces. Its contents are freed. */
   constructor(original: Parameter) {
@@ -29,7 +28,7 @@ export abstract class StandInParameter extends DividedParameter {
 
   override get node(): Node {
     this.checkNotReplaced();
-    const own = withoutValues(() => this.#shown?.() ?? this.elsewhere());
+    const own = withoutValues(() => this.#inForward?.() ?? this.readOutsideForward());
     return this.layerParameter?.seen(own) ?? own;
   }
 
@@ -38,15 +37,15 @@ export abstract class StandInParameter extends DividedParameter {
   }
 
   override get dtype(): Tensor['dtype'] {
-    return this.#shown?.().dtype ?? super.dtype;
+    return this.#inForward?.().dtype ?? super.dtype;
   }
 
   /**
    * Makes expressions read the node that `own` returns, from now on. With null, each reads a node of its own. Shape:
    * that of the original.
    */
-  show(own: (() => Node) | null): void {
-    this.#shown = own;
+  useInForward(own: (() => Node) | null): void {
+    this.#inForward = own;
   }
 
   /** The leaves below everything on this rank that reads the parameter. */
@@ -56,14 +55,14 @@ export abstract class StandInParameter extends DividedParameter {
   }
 
   /**
-   * Returns the node that is lent to a rank whose stage does not have the parameter. It is read as in a forward pass
-   * here, and the gradient of the other rank arrives at it. Shape: that of the original.
+   * Returns the node whose value is sent to a rank whose stage does not have the parameter. Its value is that of a
+   * forward pass here, and the gradient of the other rank arrives at it. Shape: that of the original.
    */
-  abstract lent(): Node;
+  abstract readForStage(): Node;
 
   /**
    * Returns the node that one expression outside of forward passes reads, at which the backward pass ends. Shape: that
    * of the original.
    */
-  protected abstract elsewhere(): Node;
+  protected abstract readOutsideForward(): Node;
 }

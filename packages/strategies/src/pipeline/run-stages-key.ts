@@ -1,10 +1,10 @@
-import type { ScheduleCosts } from '../pipeline-schedule/schedule-costs.ts';
-import type { Schedule, StageEdge } from '../pipeline-schedule/schedule.ts';
+import type { Schedule, StageEdge } from '../pipeline-schedule/actions/schedule.ts';
+import type { ScheduleCosts } from '../pipeline-schedule/simulation/schedule-costs.ts';
+import type { LossOfPass } from './microbatches/loss-of-pass.ts';
+import type { LossWeight } from './microbatches/loss-weight.ts';
+import type { LatestPass } from './passes/pipeline-passes.ts';
+import type { PassMessage } from './work/pass-messages.ts';
 import type { StepKey } from '../plan/step.ts';
-import type { LossOfPass } from './loss-of-pass.ts';
-import type { LossWeight } from './loss-weight.ts';
-import type { PassMessage } from './pass-messages.ts';
-import type { LatestPass } from './pipeline-passes.ts';
 
 /** The ranks of an axis each have stages of the model, and pass microbatches on by a schedule. */
 export interface RunStages {

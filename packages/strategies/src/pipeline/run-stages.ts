@@ -9,28 +9,25 @@ import {
   type ProcessGroup,
   replicated,
 } from '@shardwise/core/extend';
-import { formatAction } from '../pipeline-schedule/action-text.ts';
-import { explainSchedule } from '../pipeline-schedule/explain-schedule.ts';
-import { range } from '../pipeline-schedule/range.ts';
-import type { Schedule } from '../pipeline-schedule/schedule.ts';
-import type { PassMessage } from './pass-messages.ts';
-import { PipelinePasses } from './pipeline-passes.ts';
-import { StageMarks } from './stage-marks.ts';
-import { type StageOwner, StageParameter } from './stage-parameter.ts';
-import { StagePart } from './stage-part.ts';
+import { reduce } from '../distributed-data-parallel/reduce.ts';
 import { localElements } from '../memory/local-bytes.ts';
-import { requireOneStep } from '../plan/agreeing-steps.ts';
-import { planError } from '../plan/plan-error.ts';
-import { requireUnaveraged } from '../plan/averaged-parameters.ts';
 import { initialContents } from '../parameters/initial-contents.ts';
-import { ofRankZero } from '../plan/of-rank-zero.ts';
+import { formatAction } from '../pipeline-schedule/actions/action-text.ts';
+import { range, type Schedule } from '../pipeline-schedule/actions/schedule.ts';
+import { explainSchedule } from '../pipeline-schedule/views/explain-schedule.ts';
+import { PipelinePasses } from './passes/pipeline-passes.ts';
+import { type RunStages, runStagesKey } from './run-stages-key.ts';
+import { StageMarks } from './stages/stage-marks.ts';
+import { type StageOwner, StageParameter, StagePart } from './stages/stage-parameter.ts';
+import type { PassMessage } from './work/pass-messages.ts';
+import { requireOneStep } from '../plan/agreeing-steps.ts';
+import { requireUnaveraged } from '../plan/averaged-parameters.ts';
+import { ofRankZero, shareKeys } from '../plan/from-rank-zero.ts';
 import type { PassHooks, PlanContext } from '../plan/plan-context.ts';
+import { planError } from '../plan/plan-error.ts';
 import { shardingOf, startBroadcasts } from '../plan/planned-bytes.ts';
 import { requireSameLines, requireSameModel } from '../plan/same-model.ts';
-import { shareKeys } from '../plan/share-keys.ts';
-import { runStagesKey, type RunStages } from './run-stages-key.ts';
 import { dividesOnlyBatch, type ModelPlan, Step, type StepKind, stepsOf } from '../plan/step.ts';
-import { reduce } from '../distributed-data-parallel/reduce.ts';
 
 /** The kind of the step `RunStages`. */
 export const runStages: StepKind<RunStages> = {

@@ -7,7 +7,7 @@ import type {
   Plan,
   Tensor,
 } from '@shardwise/core/extend';
-import type { BatchAxes } from './batch-axes.ts';
+import type { BatchAxes } from './axes.ts';
 
 /** What a step of a plan adds to the passes of a model. */
 export interface PassHooks {

@@ -18,9 +18,8 @@ import {
   type Strategy,
   takeChunks,
 } from '@shardwise/core/extend';
-
 import { modelSpec } from '../plan/model-spec.ts';
-import { requireStrategy } from '../plan/require-strategy.ts';
+import { requireStrategy } from '../plan/strategy.ts';
 
 /**
  * Builds a model of which this rank keeps only what a strategy gives it: a part of each parameter, or the parameters

@@ -4,12 +4,10 @@ import {
   currentSession,
   type DividedParameter,
 } from '@shardwise/core/extend';
+import { distribute } from '../distributed-data-parallel/distribute.ts';
 import { axisSize } from '../layout/axis-size.ts';
-import { type AfterForward, afterForwardOf, makeSharingGroups } from './units/after-forward.ts';
-import { checkUnits, installUnits } from './units/install-units.ts';
-import { ShardedParameter } from './parts/sharded-parameter.ts';
-import type { ShardedUnit } from './units/sharded-unit.ts';
 import { firstTwice, requireSameSettings } from '../plan/agreeing-steps.ts';
+import type { PlanContext } from '../plan/plan-context.ts';
 import { planError } from '../plan/plan-error.ts';
 import {
   bytesOver,
@@ -18,7 +16,6 @@ import {
   plannedParameters,
   shardingOf,
 } from '../plan/planned-bytes.ts';
-import type { PlanContext } from '../plan/plan-context.ts';
 import {
   mapStepsOver,
   type ModelPlan,
@@ -27,8 +24,11 @@ import {
   stepsOf,
   stepsOver,
 } from '../plan/step.ts';
-import { distribute } from '../distributed-data-parallel/distribute.ts';
-import { GradientReducer } from './gradients/gradient-reducer.ts';
+import { GradientReducer } from './units/gradient-reducer.ts';
+import { ShardedParameter } from './parts/sharded-parameter.ts';
+import { type AfterForward, afterForwardOf, makeReshardGroups } from './units/after-forward.ts';
+import { checkUnits, installUnits } from './units/install-units.ts';
+import type { ShardedUnit } from './units/sharded-unit.ts';
 
 /**
  * Gathers a unit: parameters that are whole at the same time, while the forward or the backward pass of a module runs.
@@ -110,7 +110,7 @@ export const gather: StepKind<Gather> = {
         return [each.unit, { parameters, afterForward }] as const;
       }),
     );
-    await makeSharingGroups(
+    await makeReshardGroups(
       [...units.values()].map(({ afterForward }) => afterForward),
       axis,
     );

@@ -1,10 +1,10 @@
 import type { Parameter } from '@shardwise/core/extend';
 import { markPart } from '../plan/averaged-parameters.ts';
-import { batchAxesOf } from '../plan/batch-axes.ts';
+import { batchAxesOf } from '../plan/axes.ts';
 import type { NamedParameters, PlanContext, ShardingRequest } from '../plan/plan-context.ts';
-import { GradientReducer } from './gradients/gradient-reducer.ts';
-import { shardedPart } from './parts/sharded-part-of.ts';
+import { GradientReducer } from './units/gradient-reducer.ts';
 import { ShardedParameter } from './parts/sharded-parameter.ts';
+import { shardedPart } from './parts/sharded-part-of.ts';
 
 /**
  * Replaces the model's parameters by those of which this rank updates a part, and calls `onSharded` with each. Returns

@@ -4,19 +4,18 @@ import {
   type PageStore,
   type ParameterSpec,
   replicated,
+  type Shape,
 } from '@shardwise/core/extend';
-import { layoutOver } from '../layout/axis-layout.ts';
-import { type MixedPrecision, plannedPrecision } from '../mixed-precision/mixed-precision.ts';
-import { requireAxis } from '../plan/axis-of-plan.ts';
-import { batchAxesOf, type BatchAxes } from '../plan/batch-axes.ts';
-import { type ModelPlan, Step } from '../plan/step.ts';
+import { broadcastBuffers } from '../distributed-data-parallel/broadcast-buffers.ts';
 import { distribute } from '../distributed-data-parallel/distribute.ts';
+import { reduce } from '../distributed-data-parallel/reduce.ts';
+import { layoutOver, type Sharding } from '../layout/axis-layout.ts';
+import { type MixedPrecision, plannedPrecision } from '../mixed-precision/mixed-precision.ts';
+import { type BatchAxes, batchAxesOf, requireAxis } from '../plan/axes.ts';
+import { type ModelPlan, Step } from '../plan/step.ts';
 import { gather } from './gather.ts';
 import { page } from './page.ts';
-import { reduce } from '../distributed-data-parallel/reduce.ts';
-import { broadcastBuffers } from '../distributed-data-parallel/broadcast-buffers.ts';
 import { afterForwardOf } from './units/after-forward.ts';
-import { type ShardingRule, shardingOfRule } from './sharding-rule.ts';
 import { commonUnit, type UnitOf } from './units/unit-names.ts';
 
 export interface ShardingOptions {
@@ -102,4 +101,15 @@ function layoutsOf(
     gradient: sharded === 'optimizer' ? whole : part,
     optimizer: part,
   };
+}
+
+/**
+ * How parameters are sharded into parts of the same size, padded with zeros at the end. `rows`: along dim 0, ceil(rows
+ * / ranks) for each rank (PyTorch's fully_shard). `flat`: element by element in row-major order (DeepSpeed's ZeRO).
+ */
+type ShardingRule = 'rows' | 'flat';
+
+/** Returns the sharding of a shape. A parameter without dims has no rows, so it is sharded flat. */
+function shardingOfRule(rule: ShardingRule, shape: Shape): Sharding {
+  return rule === 'flat' || shape.length === 0 ? 'flat' : { shard: 0 };
 }

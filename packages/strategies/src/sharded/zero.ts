@@ -8,7 +8,7 @@ import {
 import { assignBuckets } from '../distributed-data-parallel/buckets.ts';
 import { checkMixedPrecision, type MixedPrecision } from '../mixed-precision/mixed-precision.ts';
 import { type ShardingOptions, shardingPlan } from './sharding-plan.ts';
-import { oneUnit, byLayer, type UnitOf } from './units/unit-names.ts';
+import { byLayer, oneUnit, type UnitOf } from './units/unit-names.ts';
 
 /** The states that the ranks divide. 1: optimizer states. 2: gradients as well. 3: parameters as well. */
 export type ZeroStage = 1 | 2 | 3;

@@ -9,14 +9,14 @@ import {
 } from '@shardwise/core/extend';
 import { type DimSharding, formatAxisLayout, sameAxisLayout } from '../layout/axis-layout.ts';
 import { axisSize } from '../layout/axis-size.ts';
-import { range } from '../pipeline-schedule/range.ts';
+import { range } from '../pipeline-schedule/actions/schedule.ts';
+import { runStagesKey } from '../pipeline/run-stages-key.ts';
+import type { PlanContext } from '../plan/plan-context.ts';
+import { plannedParameters, shardingOf } from '../plan/planned-bytes.ts';
+import { type StepKind, stepsOf } from '../plan/step.ts';
 import { inLayer } from './in-layer.ts';
 import type { ModuleSpec, ParallelStyle } from './parallel-style.ts';
 import { wrapMethod } from './wrap-method.ts';
-import type { PlanContext } from '../plan/plan-context.ts';
-import { plannedParameters, shardingOf } from '../plan/planned-bytes.ts';
-import { runStagesKey } from '../pipeline/run-stages-key.ts';
-import { type StepKind, stepsOf } from '../plan/step.ts';
 
 /** The ranks of an axis share the passes of a module by its style, and redistribute activations at its boundary. */
 export interface RunLayer {

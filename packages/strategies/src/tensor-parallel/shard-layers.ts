@@ -17,20 +17,19 @@ import {
   withoutValues,
 } from '@shardwise/core/extend';
 import { layoutOver } from '../layout/axis-layout.ts';
+import { axisSize, firstPlace } from '../layout/axis-size.ts';
 import { shardOf } from '../layout/redistribute.ts';
-import { SameBatch } from './same-batch.ts';
+import { initialContents } from '../parameters/initial-contents.ts';
 import { LayerParameter } from '../parameters/layer-parameter.ts';
+import { runStagesKey } from '../pipeline/run-stages-key.ts';
 import { requireUnaveraged } from '../plan/averaged-parameters.ts';
 import { requireFittingStates } from '../plan/fitting-states.ts';
-import { ofRankZero } from '../plan/of-rank-zero.ts';
+import { ofRankZero, shareKeys } from '../plan/from-rank-zero.ts';
 import { collectedDtypeOf, ownerOf, shardingOf, startBroadcasts } from '../plan/planned-bytes.ts';
-import { axisSize, firstPlace } from '../layout/axis-size.ts';
-import { initialContents } from '../parameters/initial-contents.ts';
 import { requireSameModel } from '../plan/same-model.ts';
-import { shareKeys } from '../plan/share-keys.ts';
-import { runStagesKey } from '../pipeline/run-stages-key.ts';
-import { runLayer } from './run-layer.ts';
 import { dividesOnlyBatch, layerAxesOf, Step, type StepKind } from '../plan/step.ts';
+import { runLayer } from './run-layer.ts';
+import { SameBatch } from './same-batch.ts';
 
 /**
  * The ranks of an axis get rank 0's model: each rank gets the part of every parameter that it computes with, by
@@ -74,8 +73,8 @@ export const shardLayers: StepKind<ShardLayers> = {
     for (const [name, { part }] of context.parameters) {
       const planned = context.plannedOf(name);
       requireFittingStates(context.plan, planned, axis, 'alike');
-      const isCut = shardingOf(planned, 'parameter', axis) !== null;
-      if (isCut && part.shardedOver.length > 0) throw cutError(name, part);
+      const isSharded = shardingOf(planned, 'parameter', axis) !== null;
+      if (isSharded && part.shardedOver.length > 0) throw shardedBeforeError(name, part);
     }
     requireUnaveraged('tensor parallelism of a model', context.parameters);
   },
@@ -175,7 +174,7 @@ async function layerParameter(parameter: Parameter, layout: Layout): Promise<Lay
 }
 
 /** Returns the error for a model of which another strategy has made parts, which cannot be cut. */
-function cutError(name: string, part: Tensor): ConfigError {
+function shardedBeforeError(name: string, part: Tensor): ConfigError {
   const { wholeShape: shape, shardedOver } = part;
   return new ConfigError(
     {

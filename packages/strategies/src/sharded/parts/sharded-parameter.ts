@@ -1,7 +1,7 @@
 import { type Node, noGrad, type Parameter, Tensor } from '@shardwise/core/extend';
 import { asVarying, partOf } from '../../layout/equal-parts.ts';
 import { StandInParameter } from '../../parameters/stand-in-parameter.ts';
-import type { GradientGroup } from '../gradients/gradient-group.ts';
+import type { GradientGroup } from './gradient-group.ts';
 import type { ShardedPart } from './sharded-part.ts';
 
 /**
@@ -13,7 +13,7 @@ export class ShardedParameter extends StandInParameter {
   readonly #part: ShardedPart;
   readonly #group: GradientGroup;
   /** The whole that the latest pass has gathered for stages of other ranks. Null if it has gathered none. */
-  latestLent: Node | null = null;
+  lastGatheredForStage: Node | null = null;
 
   /** `original` is the parameter that is sharded. */
   constructor(part: ShardedPart, original: Parameter, group: GradientGroup) {
@@ -44,12 +44,12 @@ export class ShardedParameter extends StandInParameter {
     return partOf(asVarying(own, axis), sharding, place);
   }
 
-  override lent(): Node {
-    this.latestLent = this.#part.collect();
-    return this.leafOf(this.latestLent);
+  override readForStage(): Node {
+    this.lastGatheredForStage = this.#part.collect();
+    return this.leafOf(this.lastGatheredForStage);
   }
 
-  protected override elsewhere(): Node {
+  protected override readOutsideForward(): Node {
     return this.leafOf(this.#part.collectExact());
   }
 }

@@ -3,6 +3,7 @@ import {
   dtypes,
   elementCount,
   type LowPrecision,
+  type Node,
   noGrad,
   ownPlace,
   type Parameter,
@@ -11,12 +12,11 @@ import {
 } from '@shardwise/core/extend';
 import { layoutOver } from '../../layout/axis-layout.ts';
 import { paddedShape, partShape } from '../../layout/part-shapes.ts';
-import { ofRankZero } from '../../plan/of-rank-zero.ts';
+import { ofRankZero } from '../../plan/from-rank-zero.ts';
 import { shardingOf } from '../../plan/planned-bytes.ts';
 import { MixedPrecisionPart } from './mixed-precision-part.ts';
 import { GradientShardedPart, StateShardedPart } from './replicated-part.ts';
-import { ScatteredPart } from './scattered-part.ts';
-import type { ShardedPart } from './sharded-part.ts';
+import { ShardedPart } from './sharded-part.ts';
 
 export interface ShardedPartRequest {
   readonly axis: string;
@@ -80,5 +80,12 @@ export async function shardedPart(
       stores: keepsParameter ? 'whole' : 'part',
       keepsGradient: keepsGradient ? 'whole' : 'part',
     });
+  }
+}
+
+/** A part of which the rank keeps its part of the contents and of the gradient (ZeRO-3, FSDP). */
+class ScatteredPart extends ShardedPart {
+  override collect(): Node {
+    return this.gatherParts(this).node;
   }
 }

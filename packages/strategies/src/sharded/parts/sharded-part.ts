@@ -25,7 +25,7 @@ import { StoredPart } from '../../parameters/stored-part.ts';
 import { layoutOver, type Sharding } from '../../layout/axis-layout.ts';
 import { fromParts, type Place, toParts } from '../../layout/equal-parts.ts';
 import { paddedShape, partShape } from '../../layout/part-shapes.ts';
-import { sumOf } from '../gradients/sum-of.ts';
+import { sumOf } from './sum-of.ts';
 
 const advised = 'findUnusedParameters: true lets the losses of ranks use different parameters';
 

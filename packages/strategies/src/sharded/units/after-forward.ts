@@ -34,7 +34,7 @@ export function afterForwardOf(
 }
 
 /** Adds the groups of neighbouring ranks to the mesh. It is a collective. */
-export async function makeSharingGroups(
+export async function makeReshardGroups(
   plans: Iterable<AfterForward>,
   axis: string,
 ): Promise<void> {

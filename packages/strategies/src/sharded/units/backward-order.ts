@@ -1,5 +1,5 @@
 import { TensorStateError } from '@shardwise/core/extend';
-import type { GradientGroup } from '../gradients/gradient-group.ts';
+import type { GradientGroup } from '../parts/gradient-group.ts';
 import type { ShardedUnit } from './sharded-unit.ts';
 
 /** Units that a backward pass gathers again, and how many of them ahead of their use. */

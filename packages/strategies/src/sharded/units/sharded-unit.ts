@@ -92,7 +92,7 @@ export class ShardedUnit {
     for (const [index, padded] of collected.entries()) {
       if (padded.isUnused) noteUse(padded);
       this.#uses[index]?.add(padded);
-      this.#share(padded, index);
+      this.#reshard(padded, index);
     }
   }
 
@@ -130,7 +130,7 @@ export class ShardedUnit {
     for (const [parameter, { padded }] of this.#collected) {
       if (padded.isUnused) this.#collected.delete(parameter);
     }
-    for (const parameter of this.parameters) parameter.latestLent = null;
+    for (const parameter of this.parameters) parameter.lastGatheredForStage = null;
     this.#again.clear();
   }
 
@@ -143,9 +143,10 @@ export class ShardedUnit {
         const forward = [...(this.#uses[index] ?? [])];
         const nodes =
           pass === 'forward' ? forward : forward.flatMap((node) => this.#again.get(node) ?? []);
-        const { latestLent } = parameter;
-        const lent = pass === 'forward' && latestLent !== null ? [latestLent] : [];
-        return [parameter, [...nodes, ...lent].filter(wasVisited).length];
+        const { lastGatheredForStage } = parameter;
+        const sent =
+          pass === 'forward' && lastGatheredForStage !== null ? [lastGatheredForStage] : [];
+        return [parameter, [...nodes, ...sent].filter(wasVisited).length];
       }),
     );
   }
@@ -165,20 +166,20 @@ export class ShardedUnit {
     if (collected[0] === this.#collectedForAll[0]) this.#readsForAll = true;
     for (const [index, padded] of collected.entries()) {
       this.#uses[index]?.add(padded);
-      this.#share(padded, index);
+      this.#reshard(padded, index);
     }
     this.#inRegion(() => {
       for (const [index, parameter] of this.parameters.entries()) {
         const padded = collected[index];
         if (padded === undefined) throw new RangeError('a parameter that was not collected');
         const leaf = parameter.leafOf(padded);
-        parameter.show(() => leaf);
+        parameter.useInForward(() => leaf);
       }
     });
     try {
       return body();
     } finally {
-      for (const parameter of this.parameters) parameter.show(null);
+      for (const parameter of this.parameters) parameter.useInForward(null);
       if (releases && this.#region !== null) this.release();
     }
   }
@@ -186,7 +187,7 @@ export class ShardedUnit {
   /**
    * Keeps this rank's part of a gathered parameter. The neighbouring ranks gather the parameter from such parts again.
    */
-  #share(padded: Node, index: number): void {
+  #reshard(padded: Node, index: number): void {
     const shared = this.parameters[index]?.part;
     if (this.#region === null || this.#afterForward.kind !== 'reshard' || shared === undefined)
       return;
