@@ -4,6 +4,7 @@ export * from '@shardwise/core';
 export * from '@shardwise/collectives';
 // Ways to train a model on many ranks.
 export * from '@shardwise/strategies';
+export * from '@shardwise/parameter-server';
 // The CPU as a device.
 export { cpu, type CpuBackend, type CpuOptions } from '@shardwise/backend-cpu';
 // A rank of a run.

@@ -4,6 +4,7 @@
 export * from '@shardwise/core';
 // Ways to train a model on many ranks.
 export * from '@shardwise/strategies';
+export * from '@shardwise/parameter-server';
 // What the page itself uses.
 export { startRanks, type PageRun, type StartRanksOptions } from './start-ranks.ts';
 export { chooseDevice, type PageDevice } from './choose-device.ts';
