@@ -5,7 +5,14 @@ import * as sw from 'shardwise';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { repository } from './support/documents.ts';
 
-const packages = ['core', 'collectives', 'strategies', 'backend-cpu', 'shardwise'] as const;
+const packages = [
+  'core',
+  'collectives',
+  'strategies',
+  'parameter-server',
+  'backend-cpu',
+  'shardwise',
+] as const;
 
 /** Options that users never write. Type-checked code in the same package makes them. */
 const internal: ReadonlySet<string> = new Set(['GradBucketOptions', 'LayerParameterOptions']);

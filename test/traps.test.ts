@@ -10,10 +10,13 @@ import { runInNewContext } from 'node:vm';
 import { cpu } from '@shardwise/backend-cpu';
 import { createThreadsWorld, singleGroup } from '@shardwise/collectives';
 import {
-  applyPlan,
   type Consistency,
-  countModelCosts,
   createParameterServer,
+  parameterServer,
+} from '@shardwise/parameter-server';
+import {
+  applyPlan,
+  countModelCosts,
   dataParallel,
   ddp,
   distributeTensor,
@@ -21,7 +24,6 @@ import {
   OffloadedOptimizer,
   OptimisticOptimizer,
   parallelize,
-  parameterServer,
   pipeline,
   planFor,
   readSchedule,

@@ -116,8 +116,6 @@ export {
   type OptimisticOptimizerOptions,
   type OptimizerClass,
   parallelize,
-  parameterServer,
-  type ParameterServerStrategyOptions,
   Pipe,
   pipeline,
   type PipelineOptions,
@@ -154,3 +152,4 @@ export {
   type ZeroRedundancyOptions,
   type ZeroStage,
 } from '@shardwise/strategies';
+export { parameterServer, type ParameterServerStrategyOptions } from '@shardwise/parameter-server';

@@ -16,6 +16,8 @@ export {
   rowRange,
   type RowStore,
   type ServedOptimizer,
+  serveParameters,
+  type ServeParameters,
   ServerTable,
   type ServerTableOptions,
   type ShardStatistics,
@@ -23,4 +25,4 @@ export {
   type TableStatistics,
   type TableTraffic,
   VectorClock,
-} from '@shardwise/strategies';
+} from '@shardwise/parameter-server';
