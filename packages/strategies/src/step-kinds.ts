@@ -5,7 +5,6 @@ export { page, type PageOut } from './sharded/page.ts';
 export { reduce, type Reduce } from './distributed-data-parallel/reduce.ts';
 export { runStages } from './pipeline/run-stages.ts';
 export { runLayer, type RunLayer } from './tensor-parallel/run-layer.ts';
-export { serve, type Serve } from './plan/steps/serve.ts';
 export { shardLayers, type ShardLayers } from './tensor-parallel/shard-layers.ts';
 export {
   broadcastBuffers,
