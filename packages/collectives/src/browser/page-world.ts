@@ -1,4 +1,4 @@
-import { checkOptions } from '@shardwise/core/spec';
+import { checkOptions } from '@shardwise/core/base';
 import { reasonText } from '../call/aborted-error.ts';
 import { type WorldOptions, worldRules } from '../shared-memory/world-size.ts';
 import {

@@ -1,11 +1,5 @@
-import {
-  checkOptions,
-  ConfigError,
-  option,
-  type CallOptions,
-  type CollectiveError,
-  type OptionRules,
-} from '@shardwise/core/spec';
+import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
+import { ConfigError, type CallOptions, type CollectiveError } from '@shardwise/core/spec';
 import { causeOf, peerClosedError } from '../call/failure.ts';
 import { peerRangeError } from '../transports/message-errors.ts';
 import type { WatchedTransport } from '../transports/watched-transport.ts';

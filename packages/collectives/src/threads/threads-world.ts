@@ -1,4 +1,4 @@
-import { checkOptions } from '@shardwise/core/spec';
+import { checkOptions } from '@shardwise/core/base';
 import { reasonText } from '../call/aborted-error.ts';
 import { Control } from '../shared-memory/control.ts';
 import { MemoryMap } from '../shared-memory/memory-map.ts';
