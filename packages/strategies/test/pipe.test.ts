@@ -27,7 +27,7 @@ function layers(): nn.Sequential {
 }
 
 describe('GPipe', () => {
-  it("runs PyTorch's example on one rank", async () => {
+  it("GPipe runs PyTorch's example on one rank", async () => {
     // Step 1: build a model including two linear layers
     const fc1 = new nn.Linear(16, 8);
     const fc2 = new nn.Linear(8, 4);
@@ -51,7 +51,7 @@ describe('GPipe', () => {
     expect(() => output.sum().backward()).toThrow('Give the loss to the pipeline');
   });
 
-  it('trains with a loss as its model does', async () => {
+  it('GPipe trains with a loss as its model does', async () => {
     const [pipe, reference] = [new GPipe(layers(), { chunks: 3, loss: distance }), layers()];
     const { module } = await pipe.ready();
     const optimizers = [module, reference].map(
@@ -67,13 +67,13 @@ describe('GPipe', () => {
     }
   });
 
-  it('refuses numbers of chunks below one', () => {
+  it('GPipe refuses numbers of chunks below one', () => {
     expect(() => new GPipe(layers(), { chunks: 0 })).toThrow(/chunks.*0/);
   });
 });
 
-describe('a stepped pipeline', () => {
-  it('does a forward and a backward pass in a step, and only the first in an evaluation', async () => {
+describe('PipelineRunner', () => {
+  it('PipelineRunner does a forward and a backward pass in a step, and only the first in an evaluation', async () => {
     const parallel = await parallelize(
       layers(),
       pipeline({ schedule: 'interleaved1f1b', microbatches: 2, cut: ['1'], loss: distance }),
