@@ -33,12 +33,11 @@ export function requireRecipe(recipe: UpdateRecipe | null, parameters: number): 
   const isSound =
     places.every((index) => index < parameters) && new Set(places).size === places.length;
   if (recipe !== null && isSound) return recipe;
-  throw refusal(
-    'malformed',
-    'a push of gradients',
-    'it does not say by which optimizer each parameter is updated',
-    'Send what this version of Shardwise sends',
-  );
+  throw refusal('malformed', {
+    asked: 'a push of gradients',
+    found: 'it does not say by which optimizer each parameter is updated',
+    todo: 'Send what this version of Shardwise sends',
+  });
 }
 
 /** Returns both texts around the first place at which two jobs differ. */

@@ -103,5 +103,9 @@ function parsed(head: Uint8Array): unknown {
 }
 
 function malformed(found: string): Error {
-  return refusal('malformed', 'a request', found, 'Send what this version of Shardwise sends');
+  return refusal('malformed', {
+    asked: 'a request',
+    found: found,
+    todo: 'Send what this version of Shardwise sends',
+  });
 }

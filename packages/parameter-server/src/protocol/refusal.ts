@@ -1,4 +1,4 @@
-import { RefusedError } from '@shardwise/core/extend';
+import { type ErrorParts, RefusedError } from '@shardwise/core/extend';
 
 /** The reason why a server refuses a request. */
 export type RefusalName =
@@ -16,14 +16,9 @@ export type RefusalName =
   | 'worker-late'
   | 'unknown-optimizer';
 
-/** The error by which a server refuses a request, and names the reason. */
-export function refusal(
-  name: RefusalName,
-  asked: string,
-  found: string,
-  todo: string,
-): RefusedError {
-  return new RefusedError({ asked, found, todo }, { refusal: name });
+/** The error by which a server refuses a request. Its field `refusal` is the name of the reason. */
+export function refusal(name: RefusalName, parts: ErrorParts): RefusedError {
+  return new RefusedError(parts, { refusal: name });
 }
 
 /**

@@ -149,12 +149,11 @@ function requireOwn(range: number, server: number): void {
 }
 
 function wrongRange(range: number, own: readonly number[]): Error {
-  return refusal(
-    'malformed',
-    `a request for range ${range}`,
-    `this server has range ${own.join(', ')}`,
-    'Check that every process knows the servers in the same order',
-  );
+  return refusal('malformed', {
+    asked: `a request for range ${range}`,
+    found: `this server has range ${own.join(', ')}`,
+    todo: 'Check that every process knows the servers in the same order',
+  });
 }
 
 function loneError(): ConfigError {

@@ -83,7 +83,11 @@ export class Shard {
 
   get job(): ServedJob {
     if (this.#job === null) {
-      throw refusal('unknown-worker', 'a request', 'no worker has joined', 'Join first');
+      throw refusal('unknown-worker', {
+        asked: 'a request',
+        found: 'no worker has joined',
+        todo: 'Join first',
+      });
     }
     return this.#job;
   }
@@ -101,20 +105,18 @@ export class Shard {
       JSON.stringify(isFirst ? each.parameters : each);
     const [own, given] = [comparable(this.#job ?? job), comparable(job)];
     if (own !== given) {
-      throw refusal(
-        'other-model',
-        `worker ${worker} joins`,
-        `its job differs from that of the workers before: ${firstDifference(own, given)}`,
-        'Start every worker with the same model and the same consistency',
-      );
+      throw refusal('other-model', {
+        asked: `worker ${worker} joins`,
+        found: `its job differs from that of the workers before: ${firstDifference(own, given)}`,
+        todo: 'Start every worker with the same model and the same consistency',
+      });
     }
     if (worker >= job.workers) {
-      throw refusal(
-        'malformed',
-        `worker ${worker} joins`,
-        `the job has workers 0 to ${job.workers - 1}`,
-        'Give each worker a number of its own',
-      );
+      throw refusal('malformed', {
+        asked: `worker ${worker} joins`,
+        found: `the job has workers 0 to ${job.workers - 1}`,
+        todo: 'Give each worker a number of its own',
+      });
     }
     this.#job = job;
     const sequence = this.#members.get(worker)?.sequence ?? this.#left.get(worker) ?? 0;
@@ -148,28 +150,25 @@ export class Shard {
   check({ worker, session }: { readonly worker: number; readonly session: number }): Member {
     const member = this.#members.get(worker);
     if (member === undefined) {
-      throw refusal(
-        'unknown-worker',
-        `a request of worker ${worker}`,
-        'it has not joined, or was lost',
-        'Join again',
-      );
+      throw refusal('unknown-worker', {
+        asked: `a request of worker ${worker}`,
+        found: 'it has not joined, or was lost',
+        todo: 'Join again',
+      });
     }
     if (member.session === session) return member;
     if (session > member.session) {
-      throw refusal(
-        'unknown-worker',
-        `a request of worker ${worker}`,
-        `it is from start ${session}, and this server was restarted from an earlier state`,
-        'Join again',
-      );
+      throw refusal('unknown-worker', {
+        asked: `a request of worker ${worker}`,
+        found: `it is from start ${session}, and this server was restarted from an earlier state`,
+        todo: 'Join again',
+      });
     }
-    throw refusal(
-      'stale',
-      `a request of worker ${worker}`,
-      `it is from start ${session}, and start ${member.session} has joined since`,
-      'End the earlier start of this worker',
-    );
+    throw refusal('stale', {
+      asked: `a request of worker ${worker}`,
+      found: `it is from start ${session}, and start ${member.session} has joined since`,
+      todo: 'End the earlier start of this worker',
+    });
   }
 
   /** Throws RefusedError if early gradients do not fit the parameters of this range. */
@@ -194,24 +193,22 @@ export class Shard {
     const { parameters, consistency } = this.job;
     const stored = this.#storedOf();
     if (sequence < member.sequence) {
-      throw refusal(
-        'stale',
-        `push ${sequence} of worker ${worker}`,
-        `its push ${member.sequence} has arrived before`,
-        'Send each push before the next one',
-      );
+      throw refusal('stale', {
+        asked: `push ${sequence} of worker ${worker}`,
+        found: `its push ${member.sequence} has arrived before`,
+        todo: 'Send each push before the next one',
+      });
     }
     if (sequence === member.sequence) {
       this.counts.duplicates++;
       return { staleness: 0, isLate: false };
     }
     if (sequence > member.sequence + 1) {
-      throw refusal(
-        'gap',
-        `push ${sequence} of worker ${worker}`,
-        `the last one here is ${member.sequence}`,
-        'Join again, and go on from what this server has',
-      );
+      throw refusal('gap', {
+        asked: `push ${sequence} of worker ${worker}`,
+        found: `the last one here is ${member.sequence}`,
+        todo: 'Join again, and go on from what this server has',
+      });
     }
     requireArrays(parameters, present, arrays, dtype);
     this.counts.receivedBytes += bytesIn(arrays);
@@ -348,12 +345,11 @@ export class Shard {
     const { parameters } = this.job;
     const specs = places.flatMap((place) => parameters[place] ?? []);
     if (specs.length === places.length && new Set(places).size === places.length) return specs;
-    throw refusal(
-      'malformed',
-      asked,
-      `the parameters ${places.slice(0, 10).join(', ')} of ${parameters.length}, of which one does not exist or occurs twice`,
-      'Send what this version of Shardwise sends',
-    );
+    throw refusal('malformed', {
+      asked: asked,
+      found: `the parameters ${places.slice(0, 10).join(', ')} of ${parameters.length}, of which one does not exist or occurs twice`,
+      todo: 'Send what this version of Shardwise sends',
+    });
   }
 
   /** Returns the values for a worker. After an elastic exchange, these are the values before it. */
@@ -462,12 +458,11 @@ export class Shard {
 
   #storedOf(): StoredParameters {
     if (this.#stored !== null) return this.#stored;
-    throw refusal(
-      'not-initialised',
-      'a request for parameters',
-      'worker 0 has not given their first values, or the server has lost them',
-      'Start the run again from a snapshot, or with replicas',
-    );
+    throw refusal('not-initialised', {
+      asked: 'a request for parameters',
+      found: 'worker 0 has not given their first values, or the server has lost them',
+      todo: 'Start the run again from a snapshot, or with replicas',
+    });
   }
 }
 

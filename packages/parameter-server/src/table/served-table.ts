@@ -60,12 +60,11 @@ export class ServedTable {
   push({ client, sequence, lr }: PushRowsRequest, rows: Int32Array, gradients: Float32Array): void {
     const { dims, optimizer, epsilon } = this.spec;
     if (gradients.length !== rows.length * dims) {
-      throw refusal(
-        gradients.length > rows.length * dims ? 'oversized' : 'malformed',
-        `gradients of ${rows.length} rows of '${this.spec.name}'`,
-        `${gradients.length} values where ${rows.length * dims} are due`,
-        'Send one f32 value for each element of the rows',
-      );
+      throw refusal(gradients.length > rows.length * dims ? 'oversized' : 'malformed', {
+        asked: `gradients of ${rows.length} rows of '${this.spec.name}'`,
+        found: `${gradients.length} values where ${rows.length * dims} are due`,
+        todo: 'Send one f32 value for each element of the rows',
+      });
     }
     if (sequence <= (this.#sequences.get(client) ?? 0)) {
       this.#duplicates++;
@@ -117,12 +116,11 @@ export class ServedTable {
         before = row;
         continue;
       }
-      throw refusal(
-        'malformed',
-        `row ${row} of table '${this.spec.name}'`,
-        `this server has rows ${start} to ${end - 1}, and takes them in ascending order, each once`,
-        'Use indices from 0 to the number of rows - 1',
-      );
+      throw refusal('malformed', {
+        asked: `row ${row} of table '${this.spec.name}'`,
+        found: `this server has rows ${start} to ${end - 1}, and takes them in ascending order, each once`,
+        todo: 'Use indices from 0 to the number of rows - 1',
+      });
     }
   }
 
