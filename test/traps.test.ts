@@ -42,7 +42,7 @@ import type {
   RequestConnection,
   UpdateRule,
 } from '@shardwise/core/extend';
-import { loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';
+import { checkpoints } from 'shardwise';
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { found } from './ranks/strategy-traps.ts';
@@ -875,10 +875,10 @@ describe('optimizers', () => {
     );
     if (saved === undefined || loaded === undefined) throw new RangeError('two optimizers');
     await train(first, saved);
-    await saveCheckpoint(directory, { step: 1, model: first, optimizer: saved });
-    const checkpoint = await loadCheckpoint(directory);
-    await loadModel(checkpoint, second);
-    await loadOptimizer(checkpoint, second, loaded);
+    await checkpoints.save(directory, { step: 1, model: first, optimizer: saved });
+    const checkpoint = await checkpoints.load(directory);
+    await checkpoints.loadModel(checkpoint, second);
+    await checkpoints.loadOptimizer(checkpoint, second, loaded);
     await train(first, saved);
     await train(second, loaded);
     expect(await second.weight.data()).toEqual(await first.weight.data());

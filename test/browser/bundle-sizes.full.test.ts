@@ -14,7 +14,7 @@ const gpt = `
 const programs = {
   page: `import { startRanks } from 'shardwise/browser'; use(startRanks);`,
   'one rank': gpt,
-  ddp: `${gpt} import { ddp, parallelize } from 'shardwise/browser'; use(ddp, parallelize);`,
+  ddp: `${gpt} import { dist } from 'shardwise/browser'; use(dist.ddp, dist.parallelize);`,
 } as const;
 
 const output = z.object({

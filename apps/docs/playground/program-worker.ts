@@ -18,10 +18,7 @@ const modules: Readonly<Record<string, () => Promise<Exports>>> = {
     cpu: (await import('@shardwise/backend-cpu/wasm')).wasm,
   }),
   '@shardwise/testing': () => import('./testing-exports.ts'),
-  shardwise: async () => ({
-    ...(await import('@shardwise/collectives')),
-    ...(await import('shardwise/browser')),
-  }),
+  shardwise: () => import('shardwise/browser'),
 };
 
 /** The name of the program in stacks of errors. */
