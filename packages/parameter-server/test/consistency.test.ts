@@ -100,7 +100,7 @@ describe('a synchronous step', () => {
     const [first] = await Promise.all([push(0, 1, 1), push(1, 3, 3)]);
     expect(first?.values).toEqual([-2, -2]);
     const late = await push(2, 100, 100);
-    expect([late.isLate, late.values, late.round]).toEqual([true, [-2, -2], 1]);
+    expect([late.isLate, late.values, late.step]).toEqual([true, [-2, -2], 1]);
     expect(server.statistics.late).toBe(1);
     // The late worker takes part in the step that the other workers are at.
     const next = await Promise.all([push(2, 1, 1), push(0, 1, 1)]);
@@ -219,7 +219,7 @@ describe('what a server refuses', () => {
       worker: 0,
       session: 1,
       sequence: 1,
-      round: 0,
+      step: 0,
       recipe: sgd,
       present: [true],
       parts: [],
@@ -261,7 +261,7 @@ describe('what a server refuses', () => {
   });
 
   it('names the field that is wrong', () => {
-    const head = { kind: 'push', shard: 0, worker: 0, session: 1, sequence: 1, round: 0 };
+    const head = { kind: 'push', shard: 0, worker: 0, session: 1, sequence: 1, step: 0 };
     const whole = { ...head, recipe: sgd, present: [true], parts: [], dtype: 'f32' };
     const wrong = (change: object): unknown => {
       try {

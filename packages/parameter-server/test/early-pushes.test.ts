@@ -211,7 +211,7 @@ describe('a server that is sent gradients before their push', () => {
   const push = {
     kind: 'push',
     sequence: 1,
-    round: 0,
+    step: 0,
     recipe,
     present: [true, true],
     parts: [0],

@@ -3,9 +3,9 @@ import type { ConsistencyRule } from './consistency.ts';
 import type { ServedJob, UpdateRecipe } from './job.ts';
 import { checkReceived } from './refusal.ts';
 import type { AnyRequest, ServerRequest } from './request.ts';
-import type { SentDtype } from './sent-gradients.ts';
+import type { SentDtype } from './arrays.ts';
 import type { ShardHead, StoredHead } from './shard-head.ts';
-import type { TableSpec } from './table-request.ts';
+import type { TableSpec } from './request.ts';
 
 type Check<T> = check.Check<T>;
 
@@ -46,7 +46,7 @@ const ofWorkers: ChecksByKind<ServerRequest> = {
     kind: check.exactly('push'),
     ...fromWorker,
     sequence: count,
-    round: count,
+    step: count,
     recipe: check.nullable(recipe),
     present: listOf(check.boolean),
     parts: counts,
@@ -58,7 +58,7 @@ const ofWorkers: ChecksByKind<ServerRequest> = {
 
 const shardHead = check.object<ShardHead>({
   job,
-  round: count,
+  step: count,
   version: count,
   sessions: count,
   known: counts,

@@ -6,7 +6,7 @@ import { checkReceived, refusal } from './refusal.ts';
 /** The answer to a push or a pull. */
 export interface ServerAnswer {
   /** The step that the worker's next push belongs to. */
-  readonly round: number;
+  readonly step: number;
   /** The number of updates that the parameters have had. */
   readonly version: number;
   /** The number of steps that the worker is ahead of the slowest one. */
@@ -47,7 +47,7 @@ export interface Joined {
   readonly session: number;
   /** The number of the last push of this worker that counted. */
   readonly sequence: number;
-  readonly round: number;
+  readonly step: number;
   readonly isInitialised: boolean;
 }
 
@@ -55,11 +55,11 @@ const count = check.integer(0);
 const joined = check.object<Joined>({
   session: count,
   sequence: count,
-  round: count,
+  step: count,
   isInitialised: check.boolean,
 });
 const answered = check.object<ServerAnswer>({
-  round: count,
+  step: count,
   version: count,
   lead: check.number,
   staleness: check.number,
@@ -90,7 +90,7 @@ function parsed(head: Uint8Array = new Uint8Array(0)): unknown {
 function malformed(found: string): Error {
   return refusal('malformed', {
     asked: 'a request',
-    found: found,
+    found,
     todo: 'Send what this version of Shardwise sends',
   });
 }

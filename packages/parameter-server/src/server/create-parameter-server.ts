@@ -18,7 +18,7 @@ import type { OptimizerTable } from './stored-parameters.ts';
 import { memoryRows, type OpenRows } from '../table/row-store.ts';
 import type { TableStatistics } from '../table/served-table.ts';
 import { TableHost } from '../table/table-host.ts';
-import type { TableRequest } from '../protocol/table-request.ts';
+import type { TableRequest } from '../protocol/request.ts';
 
 /** Options of `createParameterServer`. */
 export interface ParameterServerOptions {

@@ -1,6 +1,6 @@
 import type { RequestClient } from '@shardwise/core/extend';
 import { refusal } from '../protocol/refusal.ts';
-import type { SentDtype } from '../protocol/sent-gradients.ts';
+import type { SentDtype } from '../protocol/arrays.ts';
 import type { PartRequest, PushRequest } from '../protocol/request.ts';
 
 interface EarlyPart {

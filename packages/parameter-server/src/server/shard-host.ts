@@ -126,7 +126,7 @@ export class ShardHost {
       case 'join': {
         this.#early.drop(request.worker);
         const joined = await this.#change(request, arrays);
-        return withHead({ ...Object(joined), round: this.shard.round });
+        return withHead({ ...Object(joined), step: this.shard.step });
       }
       case 'leave':
         this.#early.drop(request.worker);
@@ -256,7 +256,7 @@ export class ShardHost {
       const values = request.kind === 'pull' ? await shard.pull(request) : [];
       if (request.kind === 'push') await shard.keepFor(worker);
       const answer: ServerAnswer = {
-        round: shard.round,
+        step: shard.step,
         version: shard.version,
         lead: shard.lead(worker),
         ...outcome,

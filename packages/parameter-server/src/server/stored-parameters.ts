@@ -1,6 +1,5 @@
 import {
   ConfigError,
-  elementCount,
   fromBytes,
   fromData,
   noGrad,
@@ -15,8 +14,8 @@ import {
   withoutValues,
   zeros,
 } from '@shardwise/core/extend';
+import { viewBytes } from '../protocol/arrays.ts';
 import { refusal } from '../protocol/refusal.ts';
-import { type SentDtype, sentBytes } from '../protocol/sent-gradients.ts';
 import type { ServedParameter, UpdateRecipe } from '../protocol/job.ts';
 import type { StoredHead } from '../protocol/shard-head.ts';
 
@@ -110,8 +109,7 @@ export class StoredParameters {
     if (this.#values !== null) return this.#values;
     const read: Uint8Array[] = [];
     for (const parameter of this.#parameters) {
-      const { buffer, byteOffset, byteLength } = await parameter.data();
-      read.push(new Uint8Array(buffer, byteOffset, byteLength));
+      read.push(viewBytes(await parameter.data()));
     }
     this.#values = read;
     return read;
@@ -230,31 +228,4 @@ function known(group: object, settings: Readonly<Record<string, unknown>>): obje
     });
   }
   return settings;
-}
-
-/** Throws RefusedError if the arrays do not fit the parameters that are present. */
-export function requireArrays(
-  specs: readonly ServedParameter[],
-  present: readonly boolean[],
-  arrays: readonly Uint8Array[],
-  dtype: SentDtype = 'f32',
-): void {
-  const expected = specs.filter((_, index) => present[index]);
-  if (present.length !== specs.length || arrays.length !== expected.length) {
-    throw refusal('malformed', {
-      asked: 'a message with arrays',
-      found: `${arrays.length} arrays and ${present.length} flags for ${specs.length} parameters`,
-      todo: 'Send one array for each parameter that has a gradient',
-    });
-  }
-  expected.forEach(({ name, shape }, index) => {
-    const bytes = arrays[index]?.byteLength ?? 0;
-    const due = elementCount(shape) * sentBytes[dtype];
-    if (bytes === due) return;
-    throw refusal(bytes > due ? 'oversized' : 'malformed', {
-      asked: `an array for '${name}'`,
-      found: `${bytes} bytes where ${due} are due`,
-      todo: `Send ${dtype} values of the whole parameter`,
-    });
-  });
 }

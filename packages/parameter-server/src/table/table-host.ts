@@ -2,7 +2,7 @@ import { withHead } from '../protocol/message.ts';
 import { refusal } from '../protocol/refusal.ts';
 import type { OpenRows } from './row-store.ts';
 import { ServedTable, type TableStatistics } from './served-table.ts';
-import type { OpenTableRequest, TableRequest } from '../protocol/table-request.ts';
+import type { OpenTableRequest, TableRequest } from '../protocol/request.ts';
 
 /** The most bytes of an answer. */
 const MAX_ANSWER_BYTES = 1 << 29;
