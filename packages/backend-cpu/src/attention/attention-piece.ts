@@ -1,4 +1,4 @@
-import { nextTurn } from '@shardwise/core/spec';
+import { nextTurn } from '@shardwise/core/base';
 import type { AddressOf, CompiledPiece } from '../compile/compiled-piece.ts';
 import type { LoopCode } from '../loops/loop-code.ts';
 import { addressOf as hostAddress } from '../onnx/runtime/api.ts';

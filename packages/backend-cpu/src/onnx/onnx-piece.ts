@@ -1,4 +1,4 @@
-import { nextTurn } from '@shardwise/core/spec';
+import { nextTurn } from '@shardwise/core/base';
 import type { AddressOf, CompiledPiece } from '../compile/compiled-piece.ts';
 import { byteLengthOf } from '../compile/step.ts';
 import { inputName, outputName } from './graph-builder.ts';

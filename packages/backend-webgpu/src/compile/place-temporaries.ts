@@ -1,4 +1,4 @@
-import { type Lifetime, type PlacedLifetimes, placeLifetimes } from '@shardwise/core/spec';
+import { type Lifetime, type PlacedLifetimes, placeLifetimes } from '@shardwise/core/base';
 import type { KernelPlan } from './kernel-plan.ts';
 import { wordsOf } from './words.ts';
 

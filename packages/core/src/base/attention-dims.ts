@@ -1,4 +1,4 @@
-import type { Shape } from './dtype.ts';
+import type { Shape } from '../spec/dtype.ts';
 
 /** Attention, and the ops of its gradients. */
 export type AttentionOp =

@@ -1,5 +1,5 @@
-import type { Shape } from './spec/dtype.ts';
-import { describeValue, ShapeError } from './spec/errors.ts';
+import type { Shape } from '../spec/dtype.ts';
+import { describeValue, ShapeError } from '../spec/errors.ts';
 
 /** The number of elements. It is 1 for a scalar. */
 export function elementCount(shape: Shape): number {

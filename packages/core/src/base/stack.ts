@@ -108,7 +108,7 @@ function frameOf(text: string): StackFrame | undefined {
 
 /** The folder that contains this package and its sibling packages. Empty if all code is one bundle. */
 const packages =
-  /^(.*\/)[^/]+\/(?:src|dist)\/spec\/[^/]+$/.exec(pathOf(import.meta.url))?.[1] ?? '';
+  /^(.*\/)[^/]+\/(?:src|dist)\/base\/[^/]+$/.exec(pathOf(import.meta.url))?.[1] ?? '';
 
 function isOurs(path: string): boolean {
   const inside = packages !== '' && path.startsWith(packages) ? path.slice(packages.length) : '';

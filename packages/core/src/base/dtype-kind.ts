@@ -1,4 +1,4 @@
-import { dtypes, type DType } from './spec/dtype.ts';
+import { dtypes, type DType } from '../spec/dtype.ts';
 
 export type DTypeKind = (typeof dtypes)[DType]['kind'];
 

@@ -1,18 +1,4 @@
-/** A size that may be another number in each run. It is at least 2, because 0 and 1 change what programs do. */
-export interface SizeSymbol {
-  /** The largest value that the size may have. Memory is planned for it. */
-  readonly max: number;
-  /** The largest value that was seen. Programs are valid with it and with values just below it. */
-  readonly seen: number;
-  /**
-   * The size differs from the seen value by multiples of this number, for example because it is divided among ranks,
-   * or halved.
-   */
-  readonly spacing: number;
-}
-
-/** One number for each symbol. */
-export type Sizes = readonly number[];
+import type { Sizes, SizeSymbol } from '../spec/backend.ts';
 
 /**
  * A value that depends on sizes. Each number in it either is constant or has a formula in the sizes. The

@@ -1,4 +1,4 @@
-import { ConfigError, describeValue } from './errors.ts';
+import { ConfigError, describeValue } from '../spec/errors.ts';
 import { nearestName } from './nearest-name.ts';
 import type { OptionRule, OptionRules } from './option-rules.ts';
 
@@ -97,4 +97,13 @@ function isRecord(value: unknown, rules: object): value is Readonly<Record<strin
   if (prototype === Object.prototype || prototype === null) return true;
   // The object comes from another realm, or its class has options as fields, unlike a dataset or a module.
   return value.constructor.name === 'Object' || Object.keys(value).some((name) => name in rules);
+}
+
+/**
+ * A copy of `defaults` in which the given values replace the defaults. Undefined counts as left out, as it does in
+ * checkOptions.
+ */
+export function withDefaults<T extends object>(defaults: T, given: Partial<NoInfer<T>>): T {
+  const set = Object.entries(given).filter(([, value]) => value !== undefined);
+  return Object.assign({ ...defaults }, Object.fromEntries(set));
 }
