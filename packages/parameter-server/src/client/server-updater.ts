@@ -4,13 +4,13 @@ import {
   fromData,
   noGrad,
   type Parameter,
-  type ParameterServers,
   type Tensor,
   TensorStateError,
   type Updater,
   type UpdateRequest,
   withoutValues,
 } from '@shardwise/core/extend';
+import type { ParameterServers } from '../protocol/parameter-servers.ts';
 import { type ConsistencyRule, movedTowards } from '../protocol/consistency.ts';
 import { GradientParts } from './gradient-parts.ts';
 import { type KeyRange, keyRanges } from '../protocol/key-ranges.ts';

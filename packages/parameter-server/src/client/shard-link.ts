@@ -1,8 +1,5 @@
-import {
-  CollectiveError,
-  type ParameterServers,
-  type RequestConnection,
-} from '@shardwise/core/extend';
+import { CollectiveError, type RequestConnection } from '@shardwise/core/extend';
+import type { ParameterServers } from '../protocol/parameter-servers.ts';
 import { isRefused } from '../protocol/refusal.ts';
 import { readAnswer, readJoined, type ServerAnswer, withHead } from '../protocol/message.ts';
 import type { ServedJob } from '../protocol/job.ts';

@@ -7,13 +7,13 @@ import {
   option,
   type OptionRules,
   Parameter,
-  type ParameterServers,
   type RequestConnection,
   type Shape,
   ShapeError,
   type Tensor,
   TensorStateError,
 } from '@shardwise/core/extend';
+import type { ParameterServers } from '../protocol/parameter-servers.ts';
 import { floatsOf, viewBytes } from '../protocol/arrays.ts';
 import { rowRange } from '../protocol/key-ranges.ts';
 import { isRefused } from '../protocol/refusal.ts';
