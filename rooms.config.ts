@@ -16,6 +16,12 @@ export const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly str
     layout: ['spec', 'base'],
     paging: ['spec'],
   },
+  'parameter-server': {
+    protocol: [],
+    client: ['protocol'],
+    table: ['protocol'],
+    server: ['protocol', 'table'],
+  },
 };
 
 /** A lint rule for the files of one folder. */

@@ -1,6 +1,6 @@
-import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
-import { ConfigError, type ParameterServers } from '@shardwise/core/spec';
-import { connectRequests } from './connect-requests.ts';
+import { connectRequests } from '@shardwise/collectives/node';
+import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/extend';
+import type { ParameterServers } from '../protocol/parameter-servers.ts';
 
 /** The address of a request server. */
 export interface ServerAddress {
