@@ -7,6 +7,7 @@ const ARROWS: Record<string, readonly string[]> = {
   'wasm-assembler': [],
   collectives: ['@shardwise/core/spec', '@shardwise/core/base', '@shardwise/wasm-assembler'],
   strategies: ['@shardwise/core/extend'],
+  'parameter-server': ['@shardwise/core/extend', '@shardwise/strategies'],
   'backend-cpu': ['@shardwise/core/spec', '@shardwise/core/base', '@shardwise/wasm-assembler'],
   'backend-webgpu': ['@shardwise/core/spec', '@shardwise/core/base'],
   testing: [
@@ -27,6 +28,7 @@ const ARROWS: Record<string, readonly string[]> = {
     '@shardwise/collectives',
     '@shardwise/collectives/node',
     '@shardwise/strategies',
+    '@shardwise/parameter-server',
     '@shardwise/backend-cpu',
     '@shardwise/backend-cpu/wasm',
     '@shardwise/backend-webgpu',

@@ -1,5 +1,5 @@
 import { checkOptions } from '@shardwise/core/base';
-import { reasonText } from '../call/aborted-error.ts';
+import { reasonText } from '@shardwise/core/spec';
 import { type WorldOptions, worldRules } from '../shared-memory/world-size.ts';
 import {
   abortThreadsWorld,
