@@ -4,10 +4,10 @@ import {
   attentionMaskInput,
   type AttentionOp,
 } from '@shardwise/core/base';
-import type { AttentionParams, Instruction, Shape } from '@shardwise/core/spec';
-import type { Emitter } from '../compile/emitter.ts';
-import type { KernelScope } from '../compile/kernel.ts';
-import { inputAt, type Values } from '../compile/values.ts';
+import { type AttentionParams, type Instruction, type Shape } from '@shardwise/core/spec';
+import type { Emitter } from '../emit/emitter.ts';
+import type { KernelScope } from '../emit/kernel.ts';
+import { inputAt, type Values } from '../program/values.ts';
 
 export type AttentionInstruction = Extract<Instruction, { op: AttentionOp }>;
 

@@ -1,5 +1,7 @@
 // The group `dist.transports`: how bytes go from rank to rank, and worlds for ranks that `shardwise run` has not started.
 export {
+  abortCauseOf,
+  abortedByError,
   abortThreadsWorld,
   type ConnectedPorts,
   connectPorts,
@@ -16,7 +18,9 @@ export {
   type MemoryRegion,
   type PageRank,
   type PageWorld,
+  messageLengthError,
   peerClosedError,
+  peerLostError,
   portTransport,
   type PortTransportOptions,
   type SharedMemoryGroup,
