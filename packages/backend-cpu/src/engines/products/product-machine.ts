@@ -15,7 +15,7 @@ import type { ProductCode } from '../../emit/products/product-code.ts';
 
 /** The instructions that compute products, by the dtype of their operands. */
 export interface ProductInstructions {
-  /** NEON is for AArch64 processors, on which machine code does not run yet. */
+  /** NEON is for AArch64 processors. */
   readonly f32: VectorInstructions | 'NEON';
   /** AVX-512 and AVX2 multiply the values as f32 and give the bits of AVX512-BF16. BFMMLA is used with NEON. */
   readonly bf16: InstructionSet | 'BFMMLA';
