@@ -1,4 +1,5 @@
-import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/spec';
+import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
+import { ConfigError } from '@shardwise/core/spec';
 import { CpuBackend } from './cpu-backend.ts';
 import { Arena } from './memory/arena.ts';
 import { createMemory } from './memory/create-memory.ts';

@@ -1,4 +1,5 @@
-import { type Lifetime, placeLifetimes, type Program } from '@shardwise/core/spec';
+import { type Lifetime, placeLifetimes } from '@shardwise/core/base';
+import type { Program } from '@shardwise/core/spec';
 import { alignmentBytes } from '../memory/arena.ts';
 import type { Dataflow } from '../program/dataflow.ts';
 import { byteLengthOf, valueAt, type Segment } from '../program/instruction.ts';

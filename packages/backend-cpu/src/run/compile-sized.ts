@@ -1,4 +1,5 @@
-import { Sized, type SizedProgram, whereUsual } from '@shardwise/core/spec';
+import { Sized, whereUsual } from '@shardwise/core/base';
+import { type SizedProgram } from '@shardwise/core/spec';
 import { analyse } from '../plan/analyse.ts';
 import { acquire, type CompileHost, isRest, ownProducts, targetOf } from './compile.ts';
 import { CpuExecutable } from './executable.ts';

@@ -1,9 +1,9 @@
+import { nextTurn } from '@shardwise/core/base';
 import {
   BackendError,
   type DeviceBuffer,
   type Executable,
   IndexError,
-  nextTurn,
   type RunOptions,
   type Sizes,
 } from '@shardwise/core/spec';

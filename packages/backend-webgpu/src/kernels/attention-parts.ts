@@ -3,10 +3,8 @@ import {
   type AttentionDims,
   attentionMaskInput,
   type AttentionOp,
-  type AttentionParams,
-  type Instruction,
-  type Shape,
-} from '@shardwise/core/spec';
+} from '@shardwise/core/base';
+import { type AttentionParams, type Instruction, type Shape } from '@shardwise/core/spec';
 import type { Emitter } from '../emit/emitter.ts';
 import type { KernelScope } from '../emit/kernel.ts';
 import { inputAt, type Values } from '../program/values.ts';

@@ -1,9 +1,9 @@
+import type { LifetimePlace } from '@shardwise/core/base';
 import {
   BackendError,
   type DeviceBuffer,
   type Executable,
   IndexError,
-  type LifetimePlace,
   type RunOptions,
 } from '@shardwise/core/spec';
 import { alignmentBytes } from '../device/limits.ts';

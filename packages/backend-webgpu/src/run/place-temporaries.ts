@@ -1,4 +1,4 @@
-import { type Lifetime, type PlacedLifetimes, placeLifetimes } from '@shardwise/core/spec';
+import { type Lifetime, type PlacedLifetimes, placeLifetimes } from '@shardwise/core/base';
 import type { KernelPlan } from '../plan/kernel-plan.ts';
 import { wordsOf } from '../program/values.ts';
 

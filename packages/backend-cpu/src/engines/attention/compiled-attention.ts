@@ -1,4 +1,4 @@
-import { nextTurn } from '@shardwise/core/spec';
+import { nextTurn } from '@shardwise/core/base';
 import type { AddressOf, CompiledPiece } from '../../program/compiled-partition.ts';
 import type { LoopCode } from '../../lanes/loop-code.ts';
 import { longMs } from '../products/compiled-product.ts';

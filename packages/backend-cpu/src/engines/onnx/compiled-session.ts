@@ -1,4 +1,4 @@
-import { nextTurn } from '@shardwise/core/spec';
+import { nextTurn } from '@shardwise/core/base';
 import type { AddressOf, CompiledPiece } from '../../program/compiled-partition.ts';
 import { byteLengthOf } from '../../program/instruction.ts';
 import { inputName, outputName } from '../../emit/onnx/graph-builder.ts';

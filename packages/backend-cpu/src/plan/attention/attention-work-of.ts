@@ -1,4 +1,5 @@
-import { attentionDims, attentionMaskInput, type ValueType } from '@shardwise/core/spec';
+import { attentionDims, attentionMaskInput } from '@shardwise/core/base';
+import type { ValueType } from '@shardwise/core/spec';
 import {
   type AttentionResult,
   type AttentionWork,

@@ -1,4 +1,5 @@
-import type { AttentionDims, AttentionParams } from '@shardwise/core/spec';
+import type { AttentionDims } from '@shardwise/core/base';
+import type { AttentionParams } from '@shardwise/core/spec';
 import type { Packing } from './product-kinds.ts';
 
 /** Where the rows of heads lie in a value. All numbers are elements. The elements of a row lie together. */
