@@ -10,7 +10,7 @@ import {
 } from '@shardwise/core/spec';
 import { compile, type CompileHost } from './run/compile.ts';
 import { bufferAlignmentBytes } from './run/executable.ts';
-import type { Rest } from './plan/partition/fallback-engine.ts';
+import type { FallbackEngine } from './plan/partition/fallback-engine.ts';
 import type { Arena, ArenaUsage } from './memory/arena.ts';
 import { Scratch } from './memory/scratch.ts';
 import type { Loops, LoopsBy } from './engines/loops/loops.ts';
@@ -51,7 +51,7 @@ export interface CpuParts {
   readonly arena: Arena;
   readonly products: Products;
   readonly loops: Loops;
-  readonly rest: Rest;
+  readonly fallback: FallbackEngine;
 }
 
 /** A backend that computes on the CPU, in the memory that holds its buffers. */
@@ -60,12 +60,12 @@ export class CpuBackend implements Backend {
   readonly limits: BackendLimits;
   readonly #arena: Arena;
   readonly #scratch: Scratch;
-  readonly #rest: Rest;
+  readonly #fallback: FallbackEngine;
   readonly #products: Products;
   readonly #loops: Loops;
   readonly #queue = new WorkQueue();
 
-  constructor({ name, arena, products, loops, rest }: CpuParts) {
+  constructor({ name, arena, products, loops, fallback }: CpuParts) {
     this.name = name;
     this.limits = {
       dtypes: new Set(['f32', 'i32', 'bool']),
@@ -79,7 +79,7 @@ export class CpuBackend implements Backend {
     this.#loops = loops;
     this.#arena = arena;
     this.#scratch = new Scratch(arena);
-    this.#rest = rest;
+    this.#fallback = fallback;
   }
 
   get description(): string {
@@ -160,7 +160,7 @@ export class CpuBackend implements Backend {
       queue: this.#queue,
       products: this.#products,
       loops: this.#loops.code,
-      rest: this.#rest,
+      fallback: this.#fallback,
     };
   }
 

@@ -11,7 +11,7 @@ import { rowCopyOf, rowCopyKernel, rowCopyKey } from '../emit/wasm/move/row-copy
 import { slicedView, wholeView } from '../program/view.ts';
 import { structureKey } from './structure-key.ts';
 
-/** A value that is computed aside and copied to its target at the end of the piece. */
+/** A value that is computed aside and copied to its target at the end of the partition. */
 interface CopiedValue {
   readonly value: number;
   readonly target: number;
@@ -19,7 +19,7 @@ interface CopiedValue {
 }
 
 /**
- * The kernels of a piece of a program, in order. They are plain data, except for the functions that build their code.
+ * The kernels of a partition of a program, in order. They are plain data, except for the functions that build their code.
  */
 export interface KernelPlan {
   readonly calls: readonly KernelCall[];

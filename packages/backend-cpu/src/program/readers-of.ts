@@ -1,13 +1,15 @@
-import type { Step } from './instruction.ts';
+import type { CpuInstruction } from './instruction.ts';
 
-/** The steps that read each value. */
-export function readersOf(steps: readonly Step[]): ReadonlyMap<number, readonly Step[]> {
-  const readers = new Map<number, Step[]>();
-  for (const step of steps) {
-    for (const id of new Set(step.inputs)) {
+/** The instructions that read each value. */
+export function readersOf(
+  instructions: readonly CpuInstruction[],
+): ReadonlyMap<number, readonly CpuInstruction[]> {
+  const readers = new Map<number, CpuInstruction[]>();
+  for (const instruction of instructions) {
+    for (const id of new Set(instruction.inputs)) {
       const known = readers.get(id);
-      if (known === undefined) readers.set(id, [step]);
-      else known.push(step);
+      if (known === undefined) readers.set(id, [instruction]);
+      else known.push(instruction);
     }
   }
   return readers;

@@ -2,7 +2,7 @@
 import { backendSuite, runSuite } from '@shardwise/testing';
 import { CpuBackend } from '../../src/cpu-backend.ts';
 import { createProducts } from '../../src/engines/create-products.ts';
-import { plainRest } from '../../src/engines/plain/plain-fallback.ts';
+import { plainFallback } from '../../src/engines/plain/plain-fallback.ts';
 import { Arena } from '../../src/memory/arena.ts';
 import { createMemory } from '../../src/memory/create-memory.ts';
 import { furthest } from '../products/product-errors.ts';
@@ -66,7 +66,7 @@ async function contract(): Promise<ArmReport['contract']> {
     arena,
     products,
     loops: { by: { by: 'webassembly', reason: 'AArch64 has none' }, code: null },
-    rest: plainRest(arena),
+    fallback: plainFallback(arena),
   });
   const failures: string[] = [];
   let passed = 0;

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { analyse } from '../../src/plan/analyse.ts';
-import { onnxRest } from '../../src/engines/onnx/onnx-fallback.ts';
+import { onnxFallback } from '../../src/engines/onnx/onnx-fallback.ts';
 import { Sessions } from '../../src/engines/onnx/sessions.ts';
 import { f32, programOf } from '../support.ts';
 
-const sessions = onnxRest(new Sessions(1));
+const sessions = onnxFallback(new Sessions(1));
 
 function kindsOf(
   batch: number[],
@@ -24,7 +24,7 @@ function kindsOf(
     ],
     outputs: [2],
   });
-  return analyse(program, { bf16: false, thin, attention: null }, sessions).pieces.map(
+  return analyse(program, { bf16: false, thin, attention: null }, sessions).partitions.map(
     ({ kind }) => kind,
   );
 }

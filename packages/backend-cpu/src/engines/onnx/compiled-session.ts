@@ -1,5 +1,5 @@
 import { nextTurn } from '@shardwise/core/base';
-import type { AddressOf, CompiledPiece } from '../../program/compiled-partition.ts';
+import type { AddressOf, CompiledPartition } from '../../program/compiled-partition.ts';
 import { byteLengthOf } from '../../program/instruction.ts';
 import { inputName, outputName } from '../../emit/onnx/graph-builder.ts';
 import { sizeBytes } from '../../emit/onnx/model.ts';
@@ -54,7 +54,7 @@ class Bindings {
 }
 
 /** Runs one session on values where they lie in the arena. */
-export class OnnxPiece implements CompiledPiece {
+export class CompiledSession implements CompiledPartition {
   readonly #session: Session;
   readonly #describe: () => string;
   readonly #inputs: Bindings;

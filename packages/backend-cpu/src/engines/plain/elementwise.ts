@@ -1,4 +1,4 @@
-import { type StepMap, elementCount, inputAt } from '../../program/instruction.ts';
+import { type InstructionMap, elementCount, inputAt } from '../../program/instruction.ts';
 import type { LinkLoop } from './run-loop.ts';
 import { viewAt } from './view-at.ts';
 
@@ -20,14 +20,14 @@ function power(a: number, b: number): number {
 }
 
 /** Computes the functions that kernels have no polynomials for. It computes in f64 and rounds once. */
-export const linkElementwise: LinkLoop<Op> = ({ memory }, step) => {
-  const compute = functions[step.op];
-  const dtype = step.dtype === 'i32' ? 'i32' : 'f32';
-  const count = elementCount(step.shape);
-  const first = inputAt(step, 0);
-  const second = isBinary(step) ? inputAt(step, 1) : first;
+export const linkElementwise: LinkLoop<Op> = ({ memory }, instruction) => {
+  const compute = functions[instruction.op];
+  const dtype = instruction.dtype === 'i32' ? 'i32' : 'f32';
+  const count = elementCount(instruction.shape);
+  const first = inputAt(instruction, 0);
+  const second = isBinary(instruction) ? inputAt(instruction, 1) : first;
   return (addressOf) => {
-    const [a, b, to] = [first, second, step.output].map((id) =>
+    const [a, b, to] = [first, second, instruction.output].map((id) =>
       viewAt(memory, dtype, addressOf(id), count),
     );
     if (a === undefined || b === undefined || to === undefined) return;
@@ -35,6 +35,6 @@ export const linkElementwise: LinkLoop<Op> = ({ memory }, step) => {
   };
 };
 
-function isBinary(step: StepMap[Op]): boolean {
-  return step.op === 'pow' || step.op === 'fmod';
+function isBinary(instruction: InstructionMap[Op]): boolean {
+  return instruction.op === 'pow' || instruction.op === 'fmod';
 }

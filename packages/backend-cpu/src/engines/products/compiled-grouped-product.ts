@@ -1,4 +1,4 @@
-import type { AddressOf, CompiledPiece } from '../../program/compiled-partition.ts';
+import type { AddressOf, CompiledPartition } from '../../program/compiled-partition.ts';
 import { beginGroups } from './begin-groups.ts';
 import { type GroupedProduct, productsOfGroups } from '../../program/work/grouped-product.ts';
 import { longMs } from './compiled-product.ts';
@@ -12,7 +12,7 @@ import {
 import { addressOf as hostAddress } from '../../memory/host-address.ts';
 
 /** Computes products of rows in groups on values where they lie. Each run reads anew how many rows a group has. */
-export class GroupedPiece implements CompiledPiece {
+export class CompiledGroupedProduct implements CompiledPartition {
   readonly #memory: WebAssembly.Memory;
   readonly #product: GroupedProduct;
   readonly #resources: ProductResources;

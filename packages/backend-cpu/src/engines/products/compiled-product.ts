@@ -1,4 +1,4 @@
-import type { AddressOf, CompiledPiece } from '../../program/compiled-partition.ts';
+import type { AddressOf, CompiledPartition } from '../../program/compiled-partition.ts';
 import type { LinkedLoops } from '../../lanes/loop-code.ts';
 import { type BatchedProduct, productsOf } from '../../program/work/batched-product.ts';
 import type { Epilogue } from './block-loops.ts';
@@ -19,7 +19,7 @@ export const longMs = 20;
  * Computes a product on values where they lie, and runs its epilogue. If each thread computes whole rows, the epilogue
  * runs block by block.
  */
-export class ProductPiece implements CompiledPiece {
+export class CompiledProduct implements CompiledPartition {
   readonly #product: BatchedProduct;
   readonly #resources: ProductResources;
   readonly #base: bigint;

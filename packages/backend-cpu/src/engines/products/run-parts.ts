@@ -5,14 +5,14 @@ import type { MatrixProduct } from '../../program/work/matrix-product.ts';
 import type { ProductCode } from '../../emit/products/product-code.ts';
 import { operandNames, createFrame, type Frame } from '../../emit/products/task-layout.ts';
 
-/** What all product pieces of one backend share. */
+/** What all products of one backend share. */
 export interface ProductResources {
   readonly code: ProductCode;
   readonly threads: number;
-  /** Returns memory for the packed operands of a thread. All pieces that need no more share it. */
+  /** Returns memory for the packed operands of a thread. All products that need no more share it. */
   packedOf(thread: number, byteLength: number): Uint8Array;
   /**
-   * Returns memory for the f32 scores of a block (even slots) or for 16-bit weights (odd slots). All pieces that need
+   * Returns memory for the f32 scores of a block (even slots) or for 16-bit weights (odd slots). All products that need
    * no more share it.
    */
   tile(slot: number, byteLength: number): Uint8Array;

@@ -1,4 +1,4 @@
-import type { CompiledPiece } from '../../program/compiled-partition.ts';
+import type { CompiledPartition } from '../../program/compiled-partition.ts';
 import type { Arena } from '../../memory/arena.ts';
 import { productsOf } from '../../program/work/batched-product.ts';
 import { beginGroups } from './begin-groups.ts';
@@ -40,7 +40,7 @@ export function wasmProducts(arena: Arena, reason: string): Products {
     by: { by: 'webassembly', reason },
     own: { bf16: false },
     attention: null,
-    link: (_, product): CompiledPiece => {
+    link: (_, product): CompiledPartition => {
       const products = productsOf(product);
       const { left, right, result, addend } = product;
       return {
@@ -53,7 +53,7 @@ export function wasmProducts(arena: Arena, reason: string): Products {
           }),
       };
     },
-    linkGrouped: (memory, product): CompiledPiece => ({
+    linkGrouped: (memory, product): CompiledPartition => ({
       run: (addressOf) => {
         const counts = beginGroups(memory, product, addressOf);
         run(productsOfGroups(product, counts), {
