@@ -1,5 +1,4 @@
 import type { CpuParts } from './cpu-backend.ts';
-import { createLoops } from './engines/loops/create-loops.ts';
 import type { Arena } from './memory/arena.ts';
 import { adviseHugePages } from './memory/huge-pages.ts';
 import { returnFreedMemory } from './memory/return-freed-memory.ts';
@@ -8,6 +7,7 @@ import { configureCalls } from './memory/native-calls.ts';
 import { libraryPath } from './engines/onnx/runtime/library-path.ts';
 import { Sessions } from './engines/onnx/sessions.ts';
 import { createProducts, type ProductsOptions } from './engines/create-products.ts';
+import { createLoops } from './engines/loops/loops.ts';
 
 export interface NativeOptions extends ProductsOptions {
   readonly loops: 'own' | 'webassembly';

@@ -3,7 +3,6 @@ import { arch, platform } from 'node:os';
 import { createSharedMemory } from '@shardwise/wasm-assembler';
 import { afterEach, beforeEach, describe, expect, it, type MockInstance, vi } from 'vitest';
 import { CpuBackend } from '../src/cpu-backend.ts';
-import { createLoops } from '../src/engines/loops/create-loops.ts';
 import { elementwiseLoop } from '../src/lanes/elementwise-loop.ts';
 import { findLoopMachine, loopMachine, PlacedLoops } from '../src/engines/loops/loop-machine.ts';
 import type { LaneLoop } from '../src/lanes/lane-loop.ts';
@@ -27,6 +26,7 @@ import { machine } from './products/support.ts';
 import { download, f32, matmul, programOf, unary, upload } from './support.ts';
 import type { ProductCode } from '../src/emit/products/product-code.ts';
 import type { ProductKind } from '../src/program/work/product-kinds.ts';
+import { createLoops } from '../src/engines/loops/loops.ts';
 
 const [newest] = instructionSets;
 const hasCode = machine.kind === 'own';
@@ -185,7 +185,7 @@ describe.skipIf(!hasCode)('where the system refuses executable pages', () => {
     }
   });
 
-  it('or gives none, no machine code is run', () => {
+  it('no machine code runs where the system gives no memory for it', () => {
     const memory = { ...systemExecutableMemory, map: () => undefined };
     const reason = 'the system gives no memory for machine code';
     expect(findProductMachine(newest, memory)).toEqual({ kind: 'none', reason });
@@ -193,7 +193,7 @@ describe.skipIf(!hasCode)('where the system refuses executable pages', () => {
     expect(notices()).toHaveLength(2);
   });
 
-  it('what they were to contain is given back', () => {
+  it('memory that may not become executable is given back', () => {
     const memory = refusing(() => true);
     expect(() => placeCode(Uint8Array.of(0xc3), memory)).toThrow(
       /refuses to make memory executable/,

@@ -5,11 +5,10 @@ import { inPlaceWrites } from './in-place.ts';
 import { isComputed, KernelGraph, type KernelNode, type MoveNode } from './kernel-graph.ts';
 import { fuseLoop } from './fused-loop.ts';
 import { keptRows, rowCall } from './row-call.ts';
-import type { KernelCall } from './kernel-call.ts';
 import type { KernelProgram } from './kernel-program.ts';
 import { rowCopyOf, rowCopyKernel, rowCopyKey } from '../emit/wasm/move/row-copy.ts';
 import { slicedView, wholeView } from '../program/view.ts';
-import { structureKey } from './structure-key.ts';
+import { type KernelCall, structureKey } from './kernel-call.ts';
 
 /** A value that is computed aside and copied to its target at the end of the partition. */
 interface CopiedValue {

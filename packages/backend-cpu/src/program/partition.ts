@@ -49,3 +49,17 @@ export function formatPartition({ instructions, more }: PartitionDescription): s
   const shown = instructions.map(({ op, dtype, shape }) => `${op} ${dtype} [${shape.join(', ')}]`);
   return more > 0 ? `${shown.join(', ')} and ${more} more` : shown.join(', ');
 }
+
+/** The address of a value during a run, in bytes from the start of the memory. */
+export type AddressOf = (id: number) => number;
+
+/** A partition of a program that can be run. */
+export interface CompiledPartition {
+  /**
+   * Runs the partition. If `addressOf` is the same function as in the run before, all addresses are the same too. With
+   * `overlap`, a partition leaves the event loop free where that is possible and worth it.
+   */
+  run(addressOf: AddressOf, overlap: boolean): Promise<void> | void;
+  /** Frees what the partition keeps for its runs. It is called once, after the last run. */
+  dispose?(): Promise<void> | void;
+}

@@ -5,9 +5,9 @@ import type { KernelCall } from '../kernels/kernel-call.ts';
 import { linkKernels } from '../kernels/link-kernels.ts';
 import type { Products } from '../engines/products/products.ts';
 import type { Analysis, Signature } from '../plan/analyse.ts';
-import type { CompiledPartition } from '../program/compiled-partition.ts';
 import type { CompiledFallbacks } from '../plan/partition/fallback-engine.ts';
 import type { StoragePlan } from '../plan/storage.ts';
+import type { CompiledPartition } from '../program/partition.ts';
 
 /** A program at certain sizes, ready to run. */
 export interface LinkedProgram {

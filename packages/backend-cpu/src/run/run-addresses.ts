@@ -1,6 +1,6 @@
 import type { ArenaBuffer } from '../memory/arena-buffer.ts';
-import type { AddressOf } from '../program/compiled-partition.ts';
 import type { Location, Locations } from '../plan/storage.ts';
+import type { AddressOf } from '../program/partition.ts';
 
 /**
  * Where the values of a program's runs lie. If all buffers of a run lie where those of the last run did, the run gets

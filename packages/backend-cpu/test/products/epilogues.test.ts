@@ -166,7 +166,7 @@ describe('an epilogue', () => {
     expect(counted(partitionsOf(program))).toEqual({ epilogues: 0, others: 2 });
   });
 
-  it('is nothing of several matrices', () => {
+  it('is empty for a product of several matrices', () => {
     const [a, b, y] = [f32(3, 8, 8), f32(3, 8, 8), f32(3, 8, 8)];
     const program = programOf({
       inputs: [a, b],

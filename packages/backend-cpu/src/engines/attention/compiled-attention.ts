@@ -1,11 +1,11 @@
 import { nextTurn } from '@shardwise/core/base';
-import type { AddressOf, CompiledPartition } from '../../program/compiled-partition.ts';
 import type { LoopCode } from '../../lanes/loop-code.ts';
 import { longMs } from '../products/compiled-product.ts';
 import { placeParts, type ProductResources, runParts } from '../products/run-parts.ts';
 import { type AttentionPlan, planAttention } from './plan-attention.ts';
 import type { AttentionWork } from '../../program/work/attention-work.ts';
 import { addressOf as hostAddress } from '../../memory/host-address.ts';
+import type { AddressOf, CompiledPartition } from '../../program/partition.ts';
 
 /**
  * Computes attention or its gradients block by block. The scores of one block at a time lie in memory that all attention

@@ -1,4 +1,3 @@
-import type { CompiledPartition } from '../../program/compiled-partition.ts';
 import { onnxGraph } from '../../emit/onnx/lower/lower-partition.ts';
 import { onnxComputes } from '../../emit/onnx/lower/lowerings.ts';
 import { CompiledSession } from './compiled-session.ts';
@@ -6,12 +5,16 @@ import { onnxSlots } from '../../emit/onnx/onnx-slots.ts';
 import { withPreferredInstructions } from './preferred-instructions.ts';
 import { hasGivenAttributes, sessionModel, sizeInputs } from '../../emit/onnx/session-model.ts';
 import type { Sessions } from './sessions.ts';
-import { describePartition, formatPartition } from '../../program/partition.ts';
 import type {
   FallbackEngine,
   FallbackPartition,
   PlannedOnnx,
 } from '../../plan/partition/fallback-engine.ts';
+import {
+  describePartition,
+  formatPartition,
+  type CompiledPartition,
+} from '../../program/partition.ts';
 
 /** ONNX Runtime as what computes the instructions that kernels do not compute. */
 export function onnxFallback(sessions: Sessions): FallbackEngine {

@@ -1,6 +1,7 @@
 import { type InstructionMap, elementCount, inputAt } from '../../program/instruction.ts';
-import type { LinkLoop } from './run-loop.ts';
 import { viewAt } from './view-at.ts';
+import { dtypes } from '@shardwise/core/spec';
+import type { LinkLoop } from './run-loop.ts';
 
 type Op = 'sin' | 'cos' | 'atan' | 'pow' | 'fmod';
 
@@ -38,3 +39,21 @@ export const linkElementwise: LinkLoop<Op> = ({ memory }, instruction) => {
 function isBinary(instruction: InstructionMap[Op]): boolean {
   return instruction.op === 'pow' || instruction.op === 'fmod';
 }
+
+/** Chooses between values of 64 bits, byte by byte. Kernels choose between values of other dtypes. */
+export const linkWhere: LinkLoop<'where'> = ({ memory }, instruction) => {
+  const count = elementCount(instruction.shape);
+  const { bytes } = dtypes[instruction.dtype];
+  return (addressOf) => {
+    const at = (id: number, length: number): Uint8Array =>
+      new Uint8Array(memory.buffer, addressOf(id), length);
+    const condition = at(inputAt(instruction, 0), count);
+    const whenTrue = at(inputAt(instruction, 1), count * bytes);
+    const whenFalse = at(inputAt(instruction, 2), count * bytes);
+    const to = at(instruction.output, count * bytes);
+    for (let index = 0; index < count; index++) {
+      const from = condition[index] === 0 ? whenFalse : whenTrue;
+      for (let byte = index * bytes; byte < (index + 1) * bytes; byte++) to[byte] = from[byte] ?? 0;
+    }
+  };
+};

@@ -1,14 +1,13 @@
 import { BackendError } from '@shardwise/core/spec';
 import type { Arena } from '../../memory/arena.ts';
 import { linkConvolution } from './convolution.ts';
-import { linkElementwise } from './elementwise.ts';
 import { linkMatmul } from './matmul.ts';
 import { linkMovement } from './movement.ts';
 import { linkMax } from './max.ts';
 import type { RunLoop } from './run-loop.ts';
 import { linkArgSort } from './arg-sort.ts';
-import { linkWhere } from './where.ts';
 import type { PlannedLoop } from '../../plan/partition/fallback-engine.ts';
+import { linkElementwise, linkWhere } from './elementwise.ts';
 
 /** Links the loop of an instruction. Throws BackendError for an instruction that JavaScript loops cannot compute. */
 export function linkLoop(arena: Arena, { instruction, inputs }: PlannedLoop): RunLoop {

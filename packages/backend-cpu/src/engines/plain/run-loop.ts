@@ -1,8 +1,8 @@
 import type { ComputeOp } from '@shardwise/core/spec';
-import type { AddressOf } from '../../program/compiled-partition.ts';
 import type { InstructionMap } from '../../program/instruction.ts';
 import type { Arena } from '../../memory/arena.ts';
 import type { PlannedLoop } from '../../plan/partition/fallback-engine.ts';
+import type { AddressOf } from '../../program/partition.ts';
 
 /** Computes an instruction on values where they lie in memory. */
 export type RunLoop = (addressOf: AddressOf) => void;

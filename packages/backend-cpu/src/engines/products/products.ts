@@ -1,11 +1,11 @@
 import type { AttentionWork } from '../../program/work/attention-work.ts';
 import type { AttentionPlanning } from '../../plan/attention/attention-planning.ts';
-import type { CompiledPartition } from '../../program/compiled-partition.ts';
 import type { LoopCode } from '../../lanes/loop-code.ts';
 import type { BatchedProduct } from '../../program/work/batched-product.ts';
 import type { Epilogue } from './block-loops.ts';
 import type { ProductInstructions } from './product-machine.ts';
 import type { GroupedProduct } from '../../program/work/grouped-product.ts';
+import type { CompiledPartition } from '../../program/partition.ts';
 
 /** What computes matrix products. If it is not machine code, it also says why. */
 export type ProductsBy =

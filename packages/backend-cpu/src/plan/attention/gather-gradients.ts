@@ -1,5 +1,4 @@
 import type { GatheredGradient } from '../../program/work/attention-work.ts';
-import { readersOf } from '../../program/readers-of.ts';
 import {
   inputAt,
   type CpuProgram,
@@ -19,6 +18,7 @@ import {
   isForward,
   fusionKey,
 } from '../../program/attention-instructions.ts';
+import { readersOf } from '../../program/dataflow.ts';
 
 type GradientInstruction = Extract<
   AttentionInstruction,

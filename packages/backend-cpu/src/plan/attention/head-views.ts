@@ -1,5 +1,4 @@
 import type { ValueType } from '@shardwise/core/spec';
-import { readersOf } from '../../program/readers-of.ts';
 import {
   elementCount,
   inputAt,
@@ -19,6 +18,7 @@ import {
   wholeView,
   reshapedView,
 } from '../../program/view.ts';
+import { readersOf } from '../../program/dataflow.ts';
 
 /** Where the elements of an operand of attention lie in a value in memory. */
 export interface HeadView {

@@ -1,5 +1,4 @@
 import type { ValueType } from '@shardwise/core/spec';
-import type { CompiledPartition } from '../../program/compiled-partition.ts';
 import type { Dataflow } from '../../program/dataflow.ts';
 import type { CpuProgram, CpuInstruction } from '../../program/instruction.ts';
 import type { OnnxGraph } from '../../emit/onnx/model.ts';
@@ -8,6 +7,7 @@ import type {
   CompletePartition,
   InstructionKind,
   PartitionDescription,
+  CompiledPartition,
 } from '../../program/partition.ts';
 
 /** A partition of a program that kernels do not compute, as plain data. */

@@ -1,12 +1,8 @@
 import type { Program, Shape, ValueType } from '@shardwise/core/spec';
-import { splitCast } from './split-cast.ts';
 import { withoutEmptyInputs } from './empty-inputs.ts';
 import { fuseProducts } from './fuse-products.ts';
 import { joinPads } from './join-pads.ts';
-import { narrowOperands, narrowResult, widenResult } from './narrow-products.ts';
-import { roundAgain } from './round-again.ts';
 import type { OwnProducts } from '../products/product-of.ts';
-import { splitSum } from './split-sum.ts';
 import {
   elementCount,
   inputAt,
@@ -16,6 +12,8 @@ import {
   type CpuInstruction,
 } from '../../program/instruction.ts';
 import type { Rewriter, Uses } from '../../program/rewriter.ts';
+import { splitSum, splitCast } from './split-instructions.ts';
+import { narrowOperands, narrowResult, widenResult, roundAgain } from './narrow-products.ts';
 
 /**
  * Turns a program into the instructions that must run. It removes dead code, values of size 0 and transposes of matmul

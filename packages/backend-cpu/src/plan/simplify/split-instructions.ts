@@ -1,4 +1,6 @@
 import { neighbours } from '../../emit/wasm/rows/row-kernel.ts';
+import type { DType } from '@shardwise/core/spec';
+import { castsLong } from '../../emit/wasm/cast-long.ts';
 import type { Rewriter } from '../../program/rewriter.ts';
 import { inputAt, valueAt, type CpuInstruction } from '../../program/instruction.ts';
 
@@ -21,4 +23,22 @@ export function splitSum(instruction: CpuInstruction, rewriter: Rewriter): CpuIn
     inputs: [partial],
   };
   return splitSum(first, rewriter);
+}
+
+const isLong = (dtype: DType): boolean => dtype === 'i64' || dtype === 'f64';
+
+/**
+ * Converts between 64-bit types and 8- or 16-bit types by way of f32 or i32, because kernels have no direct conversion.
+ */
+export function splitCast(instruction: CpuInstruction, rewriter: Rewriter): CpuInstruction {
+  if (instruction.op !== 'cast') return instruction;
+  const input = inputAt(instruction, 0);
+  const { shape, dtype: from } = valueAt(rewriter.values, input);
+  const to = instruction.dtype;
+  if (from === to || !(isLong(from) || isLong(to)) || castsLong(from, to)) return instruction;
+  const dtype = from === 'u8' || to === 'u8' ? 'i32' : 'f32';
+  const between = rewriter.append((output) => {
+    return { op: 'cast', params: { dtype }, inputs: [input], shape, dtype, output };
+  });
+  return { ...instruction, inputs: [between] };
 }
