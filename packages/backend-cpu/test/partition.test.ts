@@ -2,46 +2,54 @@ import type { Instruction, Program } from '@shardwise/core/spec';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { analyse } from '../src/plan/analyse.ts';
-import { onnxRest } from '../src/engines/onnx/onnx-fallback.ts';
+import { onnxFallback } from '../src/engines/onnx/onnx-fallback.ts';
 import { Sessions } from '../src/engines/onnx/sessions.ts';
 import type { Dataflow } from '../src/program/dataflow.ts';
 import type { KernelSupport } from '../src/plan/partition/kernel-support.ts';
-import { cutPieces } from '../src/plan/partition/partition.ts';
-import { piecePrograms } from '../src/plan/partition/partition-programs.ts';
+import { partitionProgram } from '../src/plan/partition/partition.ts';
+import { completePartitions } from '../src/plan/partition/complete-partitions.ts';
 import { simplify } from '../src/plan/simplify/simplify.ts';
-import type { Segment } from '../src/program/instruction.ts';
+import type { CpuProgram } from '../src/program/instruction.ts';
 import { locate } from '../src/plan/storage.ts';
 import { dataflowOf } from '../src/plan/partition/dataflow-of.ts';
 import { binary, constant, f32, matmul, programOf, unary } from './support.ts';
-import type { PieceProgram } from '../src/program/partition.ts';
+import type { CompletePartition } from '../src/program/partition.ts';
 
-const sessions = onnxRest(new Sessions(1));
+const sessions = onnxFallback(new Sessions(1));
 
-/** Kernels take elementwise steps, lazy ones included. */
+/** Kernels take elementwise instructions, lazy ones included. */
 const support: KernelSupport = {
   computes: ({ op }) => op !== 'matmul' && op !== 'sin',
   fuses: ({ op }) => op !== 'matmul' && op !== 'sin',
-  piecesOf: (steps) => steps.map((step) => [step]),
+  partitionsOf: (instructions) => instructions.map((instruction) => [instruction]),
   multiplies: () => false,
-  rest: sessions,
+  fallback: sessions,
 };
 
 /** The tensor is large enough for a kernel. */
 const type = f32(100, 100);
 
-function compile(program: Program): { segment: Segment; flow: Dataflow; pieces: PieceProgram[] } {
-  const segment = simplify(program, null);
-  const flow = dataflowOf(segment, support);
-  return { segment, flow, pieces: piecePrograms(segment, cutPieces(segment, flow, support), flow) };
+function compile(source: Program): {
+  program: CpuProgram;
+  flow: Dataflow;
+  partitions: CompletePartition[];
+} {
+  const program = simplify(source, null);
+  const flow = dataflowOf(program, support);
+  return {
+    program,
+    flow,
+    partitions: completePartitions(program, partitionProgram(program, flow, support), flow),
+  };
 }
 
-function shown({ kind, steps }: PieceProgram): string {
-  return `${kind}: ${steps.map(({ op, output }) => `${output}=${op}`).join(' ')}`;
+function shown({ kind, instructions }: CompletePartition): string {
+  return `${kind}: ${instructions.map(({ op, output }) => `${output}=${op}`).join(' ')}`;
 }
 
-describe('cutPieces', () => {
-  it('alternates between sessions and kernels in as few pieces as dependencies allow', () => {
-    const { pieces } = compile(
+describe('partitionProgram', () => {
+  it('alternates between sessions and kernels in as few partitions as dependencies allow', () => {
+    const { partitions } = compile(
       programOf({
         inputs: [type, type],
         instructions: [
@@ -54,28 +62,28 @@ describe('cutPieces', () => {
         outputs: [6],
       }),
     );
-    expect(pieces.map(shown)).toEqual([
+    expect(partitions.map(shown)).toEqual([
       'onnx: 2=matmul 4=matmul',
       'kernel: 3=add 5=mul',
       'onnx: 6=matmul',
     ]);
-    expect(pieces.map(({ inputs, outputs }) => ({ inputs, outputs }))).toEqual([
+    expect(partitions.map(({ inputs, outputs }) => ({ inputs, outputs }))).toEqual([
       { inputs: [0, 1], outputs: [2, 4] },
       { inputs: [2, 0, 4], outputs: [5] },
       { inputs: [5], outputs: [6] },
     ]);
   });
 
-  it('adds small steps to whichever piece is being made', () => {
+  it('adds small instructions to whichever partition is being made', () => {
     const small = f32(2, 2);
-    const { pieces } = compile(
+    const { partitions } = compile(
       programOf({
         inputs: [small],
         instructions: [matmul(0, 0, small), binary('add', 1, 1, small), matmul(2, 2, small)],
         outputs: [3],
       }),
     );
-    expect(pieces.map(shown)).toEqual(['onnx: 1=matmul 2=add 3=matmul']);
+    expect(partitions.map(shown)).toEqual(['onnx: 1=matmul 2=add 3=matmul']);
   });
 
   it('takes memory for two results in a chain of our own products, however long', () => {
@@ -91,19 +99,19 @@ describe('cutPieces', () => {
     expect([bytesOf(3), bytesOf(100)]).toEqual([2 * aligned, 2 * aligned]);
   });
 
-  it('leaves a lone elementwise step between products to their session', () => {
-    const { pieces } = compile(
+  it('leaves a lone elementwise instruction between products to their session', () => {
+    const { partitions } = compile(
       programOf({
         inputs: [type],
         instructions: [matmul(0, 0, type), unary('exp', 1, type), matmul(2, 2, type)],
         outputs: [3],
       }),
     );
-    expect(pieces.map(shown)).toEqual(['onnx: 1=matmul 2=exp 3=matmul']);
+    expect(partitions.map(shown)).toEqual(['onnx: 1=matmul 2=exp 3=matmul']);
   });
 
-  it('fuses neighbouring elementwise steps between products in a kernel', () => {
-    const { pieces } = compile(
+  it('fuses neighbouring elementwise instructions between products in a kernel', () => {
+    const { partitions } = compile(
       programOf({
         inputs: [type],
         instructions: [
@@ -115,7 +123,7 @@ describe('cutPieces', () => {
         outputs: [4],
       }),
     );
-    expect(pieces.map(({ kind }) => kind)).toEqual(['onnx', 'kernel', 'onnx']);
+    expect(partitions.map(({ kind }) => kind)).toEqual(['onnx', 'kernel', 'onnx']);
   });
 
   it('narrows a product in its session, where nothing else reads the narrow values', () => {
@@ -124,27 +132,30 @@ describe('cutPieces', () => {
       return { op: 'cast', params: { dtype: 'bf16' }, inputs: [input], ...bf16 };
     };
     const wide: Instruction = { op: 'cast', params: { dtype: 'f32' }, inputs: [2], ...type };
-    const piecesOf = (instructions: readonly Instruction[], outputs: readonly number[]): string[] =>
-      compile(programOf({ inputs: [type], instructions, outputs })).pieces.map(shown);
-    expect(piecesOf([matmul(0, 0, type), narrow(1)], [2])).toEqual(['onnx: 1=matmul 2=cast']);
-    expect(piecesOf([unary('exp', 0, type), narrow(1)], [2])).toEqual(['kernel: 1=exp 2=cast']);
-    expect(piecesOf([matmul(0, 0, type), narrow(1), wide], [2, 3])).toEqual([
+    const partitionsOf = (
+      instructions: readonly Instruction[],
+      outputs: readonly number[],
+    ): string[] =>
+      compile(programOf({ inputs: [type], instructions, outputs })).partitions.map(shown);
+    expect(partitionsOf([matmul(0, 0, type), narrow(1)], [2])).toEqual(['onnx: 1=matmul 2=cast']);
+    expect(partitionsOf([unary('exp', 0, type), narrow(1)], [2])).toEqual(['kernel: 1=exp 2=cast']);
+    expect(partitionsOf([matmul(0, 0, type), narrow(1), wide], [2, 3])).toEqual([
       'onnx: 1=matmul',
       'kernel: 2=cast 3=cast',
     ]);
   });
 
-  it('counts what a step reads, not only what it makes, as its size', () => {
+  it('counts what an instruction reads, not only what it makes, as its size', () => {
     const sum: Instruction = { op: 'sum', params: { dims: [0] }, inputs: [1], ...f32(100) };
-    const { pieces } = compile(
+    const { partitions } = compile(
       programOf({ inputs: [type], instructions: [matmul(0, 0, type), sum], outputs: [2] }),
     );
-    expect(pieces.map(shown)).toEqual(['onnx: 1=matmul', 'kernel: 2=sum']);
+    expect(partitions.map(shown)).toEqual(['onnx: 1=matmul', 'kernel: 2=sum']);
   });
 
-  it('repeats constants, expands and reshapes in every piece that reads them', () => {
+  it('repeats constants, expands and reshapes in every partition that reads them', () => {
     const row = f32(1, 100);
-    const { pieces } = compile(
+    const { partitions } = compile(
       programOf({
         inputs: [f32(100), type],
         instructions: [
@@ -158,16 +169,16 @@ describe('cutPieces', () => {
         outputs: [7],
       }),
     );
-    expect(pieces.map(shown)).toEqual([
+    expect(partitions.map(shown)).toEqual([
       'kernel: 2=reshape 3=expand 4=add',
       'onnx: 3=expand 5=matmul',
       'kernel: 6=constant 7=sub',
     ]);
-    expect(pieces.map(({ inputs }) => inputs)).toEqual([[1, 0], [4, 2], [5]]);
+    expect(partitions.map(({ inputs }) => inputs)).toEqual([[1, 0], [4, 2], [5]]);
   });
 
-  it('leaves what only feeds updates to the last piece', () => {
-    const { pieces } = compile(
+  it('leaves what only feeds updates to the last partition', () => {
+    const { partitions } = compile(
       programOf({
         inputs: [type, type],
         instructions: [
@@ -180,47 +191,51 @@ describe('cutPieces', () => {
         updates: [{ target: 0, value: 3 }],
       }),
     );
-    expect(pieces.map(shown)).toEqual(['onnx: 4=matmul', 'kernel: 5=neg', 'kernel: 2=mul 3=sub']);
+    expect(partitions.map(shown)).toEqual([
+      'onnx: 4=matmul',
+      'kernel: 5=neg',
+      'kernel: 2=mul 3=sub',
+    ]);
   });
 
   it('does not compute long before its turn what is ready', () => {
     const chain = Array.from({ length: 300 }, (_, i) => matmul(i === 0 ? 0 : i, 0, type));
     const late = 301;
-    const { pieces } = compile(
+    const { partitions } = compile(
       programOf({
         inputs: [type],
         instructions: [...chain, binary('add', 0, 0, type), binary('mul', late, 300, type)],
         outputs: [late + 1],
       }),
     );
-    expect(pieces.map(({ kind, steps }) => `${kind} ${steps.length}`)).toEqual([
+    expect(partitions.map(({ kind, instructions }) => `${kind} ${instructions.length}`)).toEqual([
       'onnx 300',
       'kernel 2',
     ]);
   });
 
-  it('converts an input with the product that reads it, however many steps come between', () => {
+  it('converts an input with the product that reads it, however many instructions come between', () => {
     for (const between of [1, 63, 64, 65, 66, 300]) {
       const convert = { op: 'cast', params: { dtype: 'f32' }, inputs: [1], ...type } as const;
       const chain = Array.from({ length: between }, (_, i) =>
         unary('exp', i === 0 ? 0 : 2 + i, type),
       );
       const product = matmul(2 + between, 2, type);
-      const { pieces } = compile(
+      const { partitions } = compile(
         programOf({
           inputs: [type, { shape: type.shape, dtype: 'i32' }],
           instructions: [convert, ...chain, product],
           outputs: [3 + between],
         }),
       );
-      expect(pieces.map(({ kind, steps }) => `${kind} ${steps.length}`)).toEqual([
+      expect(partitions.map(({ kind, instructions }) => `${kind} ${instructions.length}`)).toEqual([
         `kernel ${between + 1}`,
         'onnx 1',
       ]);
     }
   });
 
-  it('gives every step exactly one piece, after the pieces that it reads', () => {
+  it('gives every instruction exactly one partition, after the partitions that it reads', () => {
     const instruction = (index: number): fc.Arbitrary<Instruction> => {
       const id = fc.nat({ max: index + 1 });
       return fc
@@ -235,7 +250,7 @@ describe('cutPieces', () => {
     const programs = fc.tuple(...Array.from({ length: 30 }, (_, i) => instruction(i)));
     fc.assert(
       fc.property(programs, fc.nat({ max: 29 }), (instructions, updated) => {
-        const { segment, flow, pieces } = compile(
+        const { program, flow, partitions } = compile(
           programOf({
             inputs: [type, type],
             instructions,
@@ -244,18 +259,18 @@ describe('cutPieces', () => {
           }),
         );
         const available = new Set([0, 1]);
-        for (const piece of pieces) {
-          expect(piece.inputs.every((id) => available.has(flow.root(id) ?? id))).toBe(true);
+        for (const partition of partitions) {
+          expect(partition.inputs.every((id) => available.has(flow.root(id) ?? id))).toBe(true);
           const own = new Set(available);
-          for (const step of piece.steps) {
-            expect(step.inputs.every((id) => own.has(id))).toBe(true);
-            expect(own.has(step.output)).toBe(false);
-            own.add(step.output);
+          for (const instruction of partition.instructions) {
+            expect(instruction.inputs.every((id) => own.has(id))).toBe(true);
+            expect(own.has(instruction.output)).toBe(false);
+            own.add(instruction.output);
           }
-          for (const id of piece.outputs) available.add(id);
+          for (const id of partition.outputs) available.add(id);
         }
-        const scheduled = pieces.flatMap(({ steps }) => steps).length;
-        expect(scheduled).toBe(segment.steps.length);
+        const scheduled = partitions.flatMap(({ instructions }) => instructions).length;
+        expect(scheduled).toBe(program.instructions.length);
         expect(available.has(31)).toBe(true);
       }),
       { numRuns: 50 },
