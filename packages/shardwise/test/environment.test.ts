@@ -6,7 +6,7 @@ import { asRankLaunch } from '../src/environment/as-rank-launch.ts';
 import { detectLaunch } from '../src/environment/detect-launch.ts';
 import type { Launch } from '../src/environment/launch.ts';
 import { expandNodeList } from '../src/environment/slurm-node-list.ts';
-import { expandTasksPerNode } from '../src/environment/slurm-tasks-per-node.ts';
+import { expandTasksPerNode } from '../src/environment/slurm.ts';
 import { withoutRankVariables } from '../src/environment/without-rank-variables.ts';
 import { launchDumps } from './launch-dumps.ts';
 

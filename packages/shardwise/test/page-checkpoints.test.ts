@@ -9,7 +9,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { crc32 } from '../src/browser/checkpoint/crc32.ts';
 import { loadCheckpoint } from '../src/browser/checkpoint/load-checkpoint.ts';
 import { filesOfTar, tarOf } from '../src/browser/checkpoint/tar.ts';
-import { saveCheckpoint } from '../src/checkpoint/save-checkpoint.ts';
+import { saveCheckpoint } from '../src/checkpoint/save/save-checkpoint.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'shardwise-page-checkpoints-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -6,7 +6,7 @@ import {
   currentSession,
   type ProcessGroup,
 } from '@shardwise/core/extend';
-import type { CheckpointSaver } from '../checkpoint/checkpoint-saver.ts';
+import type { CheckpointSaver } from '../checkpoint/save/checkpoint-saver.ts';
 import { StopFlag } from '../launcher/stop-flag.ts';
 import { AgreedStop } from '../rank/agreed-stop.ts';
 import { checkFacts } from '../rank/check-metrics.ts';

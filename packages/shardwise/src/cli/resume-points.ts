@@ -1,6 +1,6 @@
-import { diskFiles } from '../checkpoint/disk-files.ts';
-import { listCheckpoints } from '../checkpoint/list-checkpoints.ts';
-import { verifyCheckpoint } from '../checkpoint/verify-checkpoint.ts';
+import { diskFiles } from '../checkpoint/places/disk-files.ts';
+import { listCheckpoints } from '../checkpoint/places/list-checkpoints.ts';
+import { verifyCheckpoint } from '../checkpoint/load/load-checkpoint.ts';
 import type { ResumePoint } from '../rendezvous/rendezvous.ts';
 import type { RoundFailure } from '../rendezvous/round.ts';
 import { displayPath } from '../text/display-path.ts';

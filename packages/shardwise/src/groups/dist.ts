@@ -34,6 +34,8 @@ export {
   type Store,
   type Strategy,
   type Transport,
+  type TransportFactory,
+  type TransportFactoryContext,
   type TypedBytes,
 } from '@shardwise/core';
 export {

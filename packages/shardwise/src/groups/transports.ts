@@ -1,5 +1,7 @@
 // The group `dist.transports`: how bytes go from rank to rank, and worlds for ranks that `shardwise run` has not started.
 export {
+  abortCauseOf,
+  abortedByError,
   abortThreadsWorld,
   type ConnectedPorts,
   connectPorts,
@@ -14,9 +16,11 @@ export {
   limitCalls,
   type LoopbackTransport,
   type MemoryRegion,
+  messageLengthError,
   type PageRank,
   type PageWorld,
   peerClosedError,
+  peerLostError,
   portTransport,
   type PortTransportOptions,
   type SharedMemoryGroup,

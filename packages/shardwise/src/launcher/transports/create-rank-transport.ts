@@ -1,12 +1,15 @@
 import { randomBytes } from 'node:crypto';
 import {
+  abortShmWorld,
+  closeShmWorld,
+  createShmWorld,
   shmAvailability,
   type ShmAvailability,
   startStoreServer,
 } from '@shardwise/collectives/node';
+import { abortThreadsWorld, createThreadsWorld } from '@shardwise/collectives';
 import { firstRankOf, hostsOf, type Round } from '../../rendezvous/round.ts';
-import type { JoinWay, TcpMeeting } from '../rank-data.ts';
-import { localTransport } from './local-transport.ts';
+import type { JoinWay, LocalWay, TcpMeeting } from '../rank-data.ts';
 import { chooseTransport, type RankForm, type TransportChoice } from './transport-choice.ts';
 import { findTransportModule } from './transport-module.ts';
 
@@ -131,4 +134,32 @@ export interface RankTransport {
   abort(rank: number | undefined, reason: string): void;
   /** Call this when the ranks have ended. */
   close(): void;
+}
+
+/** Memory that the ranks of this host share. */
+interface LocalTransport {
+  readonly way: LocalWay;
+  abort(rank: number | undefined, reason: string): void;
+  close(): void;
+}
+
+/**
+ * Makes memory that the ranks of this host share. Pass 'processes' only if shmAvailability allows it. Throws
+ * ConfigError.
+ */
+function localTransport(form: RankForm, size: number): LocalTransport {
+  if (form === 'threads') {
+    const world = createThreadsWorld({ size });
+    return {
+      way: { kind: 'threads', world },
+      abort: (rank, reason) => abortThreadsWorld(world, { rank, reason }),
+      close: () => undefined,
+    };
+  }
+  const world = createShmWorld({ size });
+  return {
+    way: { kind: 'shm', world },
+    abort: (rank, reason) => abortShmWorld(world, { rank, reason }),
+    close: () => closeShmWorld(world),
+  };
 }
