@@ -16,6 +16,8 @@ export {
   PlanContext,
   PlannedModel,
   type PlannedModelWithLoss,
+  requireAxis,
+  requireOneStep,
   Step,
   type StepKey,
   type StepKind,
