@@ -292,6 +292,7 @@ describe('a crash while a checkpoint is written', () => {
 
 describe('a crash of one of the ranks that write their parts', () => {
   const sharded = (rank: number, value: number): Share => ({
+    buffers: [],
     heldChunks: {
       model: [
         {

@@ -28,6 +28,20 @@ export function chunksOfModel(model: Module | HostArrays, rank: number): readonl
   });
 }
 
+/**
+ * Returns the chunks of the buffers that each rank has whole, and that rank 0 saves. On other ranks they may have other
+ * values.
+ */
+export function chunksOfBuffers(model: Module | HostArrays): readonly HeldChunk[] {
+  if (!(model instanceof Module)) return [];
+  return modelTensors(model).flatMap(({ names: [name], tensor }) => {
+    const { part } = tensor;
+    return tensor instanceof Parameter || part.varyingOver.length > 0
+      ? []
+      : chunksOfTensor(name, () => part, part);
+  });
+}
+
 /** Returns the other names of shared parameters, each with the first name of its parameter. */
 export function aliasesOf(model: Module | HostArrays): ReadonlyMap<string, string> {
   if (!(model instanceof Module)) return new Map();

@@ -1,6 +1,12 @@
 import type { ProcessGroup } from '@shardwise/core/extend';
 import { z } from 'zod';
 import { onAllRanks, SaveFailure } from './all-ranks.ts';
+import {
+  checksumsOf,
+  checksumsSchema,
+  type DifferentBuffers,
+  findDifferentBuffers,
+} from './different-buffers.ts';
 import type { Share } from './checkpoint-contents.ts';
 import { freeName, temporaryName } from '../places/checkpoint-folders.ts';
 import type { CheckpointFiles } from '../places/checkpoint-files.ts';
@@ -29,6 +35,8 @@ export interface SaveRequest {
 /** A save that all ranks have agreed on. */
 export interface BegunSave extends Omit<SaveRequest, 'share' | 'stage'> {
   readonly share: Share;
+  /** The buffers of the model that are not the same on all ranks. */
+  readonly differentBuffers: DifferentBuffers | undefined;
   /** What was asked, for error messages. */
   readonly asked: string;
   /** The folder in which the ranks write until it gets its final name. */
@@ -47,6 +55,7 @@ const heldSchema = z.object({
   optimizer: chunks,
   states: chunks,
   settings: z.array(settingsSchema),
+  buffers: checksumsSchema,
 });
 
 /**
@@ -67,6 +76,7 @@ export async function beginSave(group: ProcessGroup, request: SaveRequest): Prom
       optimizer: optimizer.map(chunkOf),
       states: states.map(chunkOf),
       settings: share.groups.map((each) => settingsOf(each, files)),
+      buffers: group.size > 1 ? await checksumsOf(share.buffers, files) : {},
     };
   });
   requireEqualSettings(
@@ -85,6 +95,7 @@ export async function beginSave(group: ProcessGroup, request: SaveRequest): Prom
     optimizer: held.flatMap(({ optimizer }) => optimizer),
     states: held.flatMap(({ states }) => states),
   };
+  const differentBuffers = findDifferentBuffers(held.map(({ buffers }) => buffers));
   const begun: BegunSave[] = [];
   try {
     await onAllRanks(group, asked, z.null(), async () => {
@@ -99,7 +110,7 @@ export async function beginSave(group: ProcessGroup, request: SaveRequest): Prom
           optimizer: await take('optimizer'),
           states: await take('states'),
         };
-        begun.push({ ...common, asked, temporary, name, share, tensors, chunks });
+        begun.push({ ...common, asked, temporary, name, share, differentBuffers, tensors, chunks });
       }
       return null;
     });

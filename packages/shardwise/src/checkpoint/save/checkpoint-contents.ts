@@ -11,7 +11,7 @@ import {
 import { requireJson, requireStatefuls } from '../format/check-arguments.ts';
 import { isPlainObject, splitState } from '../format/state-tree.ts';
 import type { HeldChunk } from '../format/held-chunk.ts';
-import { aliasesOf, chunksOfModel } from '../format/model-chunks.ts';
+import { aliasesOf, chunksOfBuffers, chunksOfModel } from '../format/model-chunks.ts';
 import {
   chunksOfOptimizer,
   optimizerGroups,
@@ -73,6 +73,8 @@ export function checkContents(contents: CheckpointContents): void {
 /** What one rank contributes to a checkpoint. */
 export interface Share {
   readonly heldChunks: Readonly<Record<SectionName, readonly HeldChunk[]>>;
+  /** The model's buffers on this rank, of which only those of rank 0 are saved. */
+  readonly buffers: readonly HeldChunk[];
   /** The other names of shared parameters. Those of rank 0 are written. */
   readonly aliases: CheckpointState['model']['aliases'];
   readonly groups: CheckpointState['optimizer']['groups'];
@@ -98,6 +100,7 @@ export async function shareOf(
       optimizer: saved === undefined ? [] : chunksOfOptimizer(saved.model, saved.optimizer),
       states: heldChunks,
     },
+    buffers: chunksOfBuffers(model),
     aliases: [...aliasesOf(model)],
     groups: saved === undefined ? [] : optimizerGroups(saved.model, saved.optimizer),
     extra,

@@ -14,6 +14,7 @@ import {
   shareOf,
 } from './checkpoint-contents.ts';
 import type { CheckpointFiles } from '../places/checkpoint-files.ts';
+import { type DifferentBuffers, describeDifferentBuffers } from './different-buffers.ts';
 import { finishSave } from './finish-save.ts';
 
 /** Options of `context.saveCheckpoint`. */
@@ -50,6 +51,7 @@ export class CheckpointSaver {
   #running: Promise<void> = Promise.resolve();
   /** The calls of `save` that have not returned. */
   readonly #saving = new Set<Promise<string>>();
+  #hasWarned = false;
   #failure: { readonly error: unknown } | undefined;
 
   constructor(options: CheckpointSaverOptions) {
@@ -89,6 +91,7 @@ export class CheckpointSaver {
       share: () => shareOf(contents, group),
       stage: options.async ?? false,
     });
+    if (group.rank === 0) this.#warnOf(begun.differentBuffers);
     const folder = files.join(directory, begun.name);
     if (options.async !== true) {
       await this.#complete(group, begun);
@@ -120,6 +123,13 @@ export class CheckpointSaver {
       this.#background?.close();
       this.#background = undefined;
     }
+  }
+
+  /** Warns once, because the buffers of a training usually differ at every save. */
+  #warnOf(different: DifferentBuffers | undefined): void {
+    if (different === undefined || this.#hasWarned) return;
+    this.#hasWarned = true;
+    console.warn(`shardwise: ${describeDifferentBuffers(different)}`);
   }
 
   async #complete(group: ProcessGroup, begun: BegunSave): Promise<void> {
