@@ -7,10 +7,10 @@ import {
   parseRanks,
   parseSeconds,
 } from '../src/cli/parse-values.ts';
-import { describeRound } from '../src/cli/round-notice.ts';
+import { describeGeneration } from '../src/cli/generation-notice.ts';
 import type { RunCommandOptions } from '../src/cli/run-options.ts';
 import { launchSettings } from '../src/cli/launch-settings.ts';
-import { roundOf } from './round-of.ts';
+import { generationOf } from './generation-of.ts';
 
 const options: RunCommandOptions = {
   script: 'train.ts',
@@ -133,30 +133,35 @@ describe('values of options', () => {
   });
 });
 
-describe('what is said of a round', () => {
-  const round = roundOf(2, '/runs/x');
-  const again = { ...round, epoch: 1, restarts: 1, resumeDirectory: '/runs/x/checkpoints/step-2' };
+describe('what is said of a generation', () => {
+  const generation = generationOf(2, '/runs/x');
+  const again = {
+    ...generation,
+    epoch: 1,
+    restarts: 1,
+    resumeDirectory: '/runs/x/checkpoints/step-2',
+  };
   const choice = { kind: 'threads', reason: '' } as const;
 
   it('is nothing of the first one', () => {
-    expect(describeRound({ round, choice, before: undefined }, 3)).toBeUndefined();
+    expect(describeGeneration({ generation, choice, before: undefined }, 3)).toBeUndefined();
   });
 
   it('is why, how often, with how many and from where ranks start again', () => {
     const failure = { rank: 1, node: '', reason: 'RangeError: too far' };
-    expect(describeRound({ round: again, choice, before: { kind: 'failed', failure } }, 3)).toEqual(
-      {
-        reason: 'Rank 1 failed: RangeError: too far',
-        text:
-          'Rank 1 failed: RangeError: too far. Starting again (restart 1 of 3) with 2 ranks ' +
-          'from /runs/x/checkpoints/step-2.',
-      },
-    );
+    expect(
+      describeGeneration({ generation: again, choice, before: { kind: 'failed', failure } }, 3),
+    ).toEqual({
+      reason: 'Rank 1 failed: RangeError: too far',
+      text:
+        'Rank 1 failed: RangeError: too far. Starting again (restart 1 of 3) with 2 ranks ' +
+        'from /runs/x/checkpoints/step-2.',
+    });
   });
 
   it('is what a host that came later costs: nothing', () => {
     const before = { kind: 'joined', nodes: ['host-b'] } as const;
-    const text = describeRound({ round: again, choice, before }, 3)?.text;
+    const text = describeGeneration({ generation: again, choice, before }, 3)?.text;
     expect(text).toMatch(/^host-b joined\. Starting again with 2 ranks from/);
   });
 });

@@ -173,14 +173,18 @@ describe('output to a terminal', () => {
   });
 
   it('says once, and where it changes, how the ranks reach each other', () => {
-    const round = {
-      kind: 'round',
+    const generation = {
+      kind: 'generation',
       epoch: 0,
       worldSize: 2,
       transport: 'shm (2 processes)',
     } as const;
-    const later = { ...round, transport: 'shm (1 process)', worldSize: 1 };
-    const states = [runOf([round]), runOf([round, ...reports(1)]), runOf([round, later])];
+    const later = { ...generation, transport: 'shm (1 process)', worldSize: 1 };
+    const states = [
+      runOf([generation]),
+      runOf([generation, ...reports(1)]),
+      runOf([generation, later]),
+    ];
     const live = new RecordingStream();
     const plain = new RecordingStream();
     const outputs = [

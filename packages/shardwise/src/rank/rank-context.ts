@@ -2,7 +2,7 @@ import type { Backend, Mesh, ParameterServers, ProcessGroup } from '@shardwise/c
 import type { CheckpointContents } from '../checkpoint/save/checkpoint-contents.ts';
 import type { SaveOptions } from '../checkpoint/save/checkpoint-saver.ts';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
-import type { Fact } from '../run-state/message.ts';
+import type { Fact } from '../run-state/run-message.ts';
 import type { StepMetrics } from './step-metrics.ts';
 
 /** A rank of a run, as `init` returns it. */

@@ -1,7 +1,7 @@
 import type { StopSource } from '../launcher/stop-flag.ts';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
 import type { ServersData } from '../launcher/rank-data.ts';
-import type { RankMessage } from '../run-state/message.ts';
+import type { RankMessage } from '../run-state/run-message.ts';
 import type { JoinedRank } from './join/joined-rank.ts';
 
 /** The surroundings of a rank: our launcher, another launcher, or none. */

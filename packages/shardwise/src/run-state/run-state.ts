@@ -1,5 +1,5 @@
 import { formatDuration } from '../text/format.ts';
-import type { Fact, RoundMessage, RunMessage, StepReport, Timeline } from './message.ts';
+import type { Fact, GenerationMessage, RunMessage, StepReport, Timeline } from './run-message.ts';
 import type { NamedMetrics } from './named-metrics.ts';
 import { mergeSummaries, type StepSummary, summarize } from './summary.ts';
 
@@ -90,8 +90,8 @@ export function reduceRun(state: RunState, message: RunMessage): RunState {
       return { ...state, processBytes: message.bytes };
     case 'stopping':
       return { ...state, stopping: true };
-    case 'round':
-      return reduceRound(state, message);
+    case 'generation':
+      return reduceGeneration(state, message);
     case 'exit':
       return { ...state, exitCodes: state.exitCodes.with(message.rank, message.code) };
     default:
@@ -99,7 +99,7 @@ export function reduceRun(state: RunState, message: RunMessage): RunState {
   }
 }
 
-function reduceRound(state: RunState, message: RoundMessage): RunState {
+function reduceGeneration(state: RunState, message: GenerationMessage): RunState {
   const { worldSize, transport, reason, resumeDirectory } = message;
   return {
     ...state,

@@ -19,7 +19,9 @@ export async function checksumsOf(
   files: CheckpointFiles,
 ): Promise<Readonly<Record<string, number>>> {
   const checksums: [name: string, checksum: number][] = [];
-  for (const { name, read } of buffers) checksums.push([name, files.checksum(await read())]);
+  for (const buffer of buffers) {
+    checksums.push([buffer.name, files.checksum(await buffer.read())]);
+  }
   return Object.fromEntries(checksums);
 }
 

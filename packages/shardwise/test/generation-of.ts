@@ -1,7 +1,7 @@
-import type { Round } from '../src/rendezvous/round.ts';
+import type { Generation } from '../src/rendezvous/generation.ts';
 
-/** Describes the first round of a run that uses only this host. */
-export function roundOf(ranks: number, runDirectory: string): Round {
+/** Describes the first generation of a run that uses only this host. */
+export function generationOf(ranks: number, runDirectory: string): Generation {
   return {
     epoch: 0,
     nodes: [{ id: 'only', name: 'host', address: '127.0.0.1', ranks }],

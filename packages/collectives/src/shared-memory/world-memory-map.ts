@@ -32,9 +32,9 @@ export const Bell = { rings: 0, pid: 1, pipe: 2 } as const;
 /** The places of a rank's f64 numbers, which come after its words. */
 export const BellNumbers = { startTicks: 2, pipeInode: 3 } as const;
 /**
- * The places of i32 words at the start of a lane, in which one rank tells the others of one group about itself.
+ * The places of i32 words at the start of a rank area, in which one rank tells the others of one group about itself.
  */
-export const Lane = { closed: 0, completed: 1 } as const;
+export const RankArea = { closed: 0, completed: 1 } as const;
 /** The places of i32 words in a slot, in which one rank tells about one call. The encoded record follows. */
 export const Slot = { arrived: 0, reached: 1, staged: 2 } as const;
 /** The places of f64 numbers in a slot, which come after its words. */
@@ -124,7 +124,7 @@ export class MemoryMap {
     return this.name(rank) + NAME_HEAD_BYTES;
   }
 
-  lane(channel: number, rank: number): number {
+  rankArea(channel: number, rank: number): number {
     return this.#lanesByte + (channel * this.size + rank) * this.#laneBytes;
   }
 
@@ -133,7 +133,7 @@ export class MemoryMap {
   }
 
   slot(channel: number, rank: number, index: number): number {
-    return this.lane(channel, rank) + LINE + index * this.#slotBytes;
+    return this.rankArea(channel, rank) + LINE + index * this.#slotBytes;
   }
 
   /** Where the encoded record is in a slot. */
@@ -142,7 +142,7 @@ export class MemoryMap {
   }
 
   message(channel: number, rank: number, index: number): number {
-    return this.lane(channel, rank) + LINE + SLOTS * this.#slotBytes + index * MESSAGE_BYTES;
+    return this.rankArea(channel, rank) + LINE + SLOTS * this.#slotBytes + index * MESSAGE_BYTES;
   }
 
   bounce(rank: number): number {

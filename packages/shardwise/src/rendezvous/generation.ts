@@ -1,6 +1,6 @@
-/** One host of a round: a launcher and the ranks that it starts. */
-export interface RoundNode {
-  /** The id of the launcher's process. It is the same in all rounds. */
+/** One host of a generation: a launcher and the ranks that it starts. */
+export interface GenerationNode {
+  /** The id of the launcher's process. It is the same in all generations. */
   readonly id: string;
   /** The host's name, for people to read. */
   readonly name: string;
@@ -10,11 +10,11 @@ export interface RoundNode {
 }
 
 /** One start of the group, as one of its hosts sees it. */
-export interface Round {
+export interface Generation {
   /** Counts the starts, from 0. */
   readonly epoch: number;
   /** The hosts, by their place. */
-  readonly nodes: readonly RoundNode[];
+  readonly nodes: readonly GenerationNode[];
   /** The place of this host. */
   readonly nodeRank: number;
   /** How many restarts of the budget have been used up. */
@@ -25,17 +25,17 @@ export interface Round {
   /** The module that makes the transport of the ranks, by the name that the user has given. Undefined if none does. */
   readonly transport: string | undefined;
   /** The store that all hosts reach. Undefined if there is only one host. */
-  readonly store: RoundStore | undefined;
+  readonly store: GenerationStore | undefined;
 }
 
-export interface RoundStore {
+export interface GenerationStore {
   readonly host: string;
   readonly port: number;
   readonly secret: string;
 }
 
 /** Why a rank or a host failed, for people and for other hosts. */
-export interface RoundFailure {
+export interface GenerationFailure {
   /** The rank that failed. Absent if a whole host failed. */
   readonly rank?: number | undefined;
   /** The label of the host. Empty if there is only one host. */
@@ -50,27 +50,27 @@ export interface RoundFailure {
 
 export type FailureKind = 'mistake' | 'checkpoint';
 
-/** How a round ended. It is the same for all hosts. */
-export type RoundEnd =
+/** How a generation ended. It is the same for all hosts. */
+export type GenerationEnd =
   | { readonly kind: 'finished' }
-  /** A rank or a host failed. The next round costs a restart. */
-  | { readonly kind: 'failed'; readonly failure: RoundFailure }
-  /** Hosts wait that the group can take in. The next round costs no restart. */
+  /** A rank or a host failed. The next generation costs a restart. */
+  | { readonly kind: 'failed'; readonly failure: GenerationFailure }
+  /** Hosts wait that the group can take in. The next generation costs no restart. */
   | { readonly kind: 'joined'; readonly nodes: readonly string[] }
   /** The user ended the run at once. */
   | { readonly kind: 'stopped'; readonly node: string };
 
-export function worldSizeOf({ nodes }: Pick<Round, 'nodes'>): number {
+export function worldSizeOf({ nodes }: Pick<Generation, 'nodes'>): number {
   return nodes.reduce((sum, { ranks }) => sum + ranks, 0);
 }
 
 /** Returns the first of the ranks of a host. */
-export function firstRankOf({ nodes }: Pick<Round, 'nodes'>, nodeRank: number): number {
+export function firstRankOf({ nodes }: Pick<Generation, 'nodes'>, nodeRank: number): number {
   return worldSizeOf({ nodes: nodes.slice(0, nodeRank) });
 }
 
 /** Returns the place of each rank's host. */
-export function hostsOf({ nodes }: Pick<Round, 'nodes'>): readonly number[] {
+export function hostsOf({ nodes }: Pick<Generation, 'nodes'>): readonly number[] {
   return nodes.flatMap(({ ranks }, place) => Array.from({ length: ranks }, () => place));
 }
 
@@ -81,7 +81,7 @@ export function nodeLabel(nodes: readonly { readonly name: string }[], nodeRank:
 }
 
 /** Describes a failure, such as `Rank 3 on node 1 (host-b) failed: TypeError: …`. */
-export function describeFailure({ rank, node, reason }: RoundFailure): string {
+export function describeFailure({ rank, node, reason }: GenerationFailure): string {
   const where = node === '' ? '' : ` on ${node}`;
   if (rank !== undefined) return `Rank ${rank}${where} failed: ${reason}`;
   return node === '' ? reason : `${capitalized(node)} failed: ${reason}`;

@@ -68,8 +68,8 @@ export interface CheckpointMessage {
 export type RankMessage = StepReport | Timeline | FactsMessage | CheckpointMessage;
 
 /** The ranks start, or start again. */
-export interface RoundMessage {
-  readonly kind: 'round';
+export interface GenerationMessage {
+  readonly kind: 'generation';
   readonly epoch: number;
   readonly worldSize: number;
   /** How the ranks reach each other, and why. */
@@ -84,7 +84,7 @@ export interface RoundMessage {
 export type LauncherMessage =
   | { readonly kind: 'process-memory'; readonly bytes: number }
   | { readonly kind: 'stopping' }
-  | RoundMessage
+  | GenerationMessage
   | { readonly kind: 'exit'; readonly rank: number; readonly code: number };
 
 export type RunMessage = RankMessage | LauncherMessage;

@@ -2,11 +2,11 @@ import type { Rendezvous } from '../rendezvous/rendezvous.ts';
 import {
   hostsOf,
   nodeLabel,
-  type Round,
-  type RoundEnd,
-  type RoundFailure,
-} from '../rendezvous/round.ts';
-import type { RunMessage } from '../run-state/message.ts';
+  type Generation,
+  type GenerationEnd,
+  type GenerationFailure,
+} from '../rendezvous/generation.ts';
+import type { RunMessage } from '../run-state/run-message.ts';
 import { describeEnd } from './failure.ts';
 import { failureKind } from './failure-kind.ts';
 import type { LaunchResult, RankEnd } from './rank-handle.ts';
@@ -14,57 +14,57 @@ import { isAborted, launch, type LaunchEnd, type LaunchOptions } from './launch.
 import { createRankTransport, type RankTransport } from './transports/create-rank-transport.ts';
 import type { TransportChoice } from './transports/transport-choice.ts';
 
-export interface RunRoundsOptions extends Omit<
+export interface RunGenerationsOptions extends Omit<
   LaunchOptions,
-  'round' | 'transport' | 'ended' | 'onFailure'
+  'generation' | 'transport' | 'ended' | 'onFailure'
 > {
   readonly rendezvous: Rendezvous;
-  /** Whether the next round may have other hosts. A failure on one of them may then not occur again. */
+  /** Whether the next generation may have other hosts. A failure on one of them may then not occur again. */
   readonly isElastic: boolean;
   /** How long ranks may take to connect by the transport of a module. Default: 60 s. */
   readonly transportTimeoutMs?: number | undefined;
   /**
-   * Called before the ranks start. The function that it returns is called when the round is over and the ranks have
+   * Called before the ranks start. The function that it returns is called when the generation is over and the ranks have
    * ended.
    */
-  readonly onRound: (start: RoundStart) => Promise<() => Promise<void>>;
+  readonly onGeneration: (start: GenerationStart) => Promise<() => Promise<void>>;
 }
 
-export interface RoundStart {
-  readonly round: Round;
+export interface GenerationStart {
+  readonly generation: Generation;
   readonly choice: TransportChoice;
-  /** How the previous round ended. */
-  readonly before: RoundEnd | undefined;
+  /** How the previous generation ended. */
+  readonly before: GenerationEnd | undefined;
 }
 
 /** How a run ended, as this host sees it. */
 export interface RunEnd {
   /** How this host's last ranks ended. Undefined if none were started. */
   readonly result: LaunchResult | undefined;
-  readonly end: RoundEnd;
+  readonly end: GenerationEnd;
   /** How many restarts of the budget have been used up. */
   readonly restarts: number;
 }
 
-/** Starts this host's ranks, round after round, until the run is over. */
-export async function runRounds(options: RunRoundsOptions): Promise<RunEnd> {
+/** Starts this host's ranks, generation after generation, until the run is over. */
+export async function runGenerations(options: RunGenerationsOptions): Promise<RunEnd> {
   const { rendezvous, signal, stop } = options;
   let result: LaunchResult | undefined;
-  let before: RoundEnd | undefined;
+  let before: GenerationEnd | undefined;
   let restarts = 0;
   for (;;) {
-    const next = await nextRound(rendezvous, AbortSignal.any([signal, stop]));
+    const next = await nextGeneration(rendezvous, AbortSignal.any([signal, stop]));
     if (next.kind === 'over') return { result, end: next.end, restarts };
-    restarts = next.round.restarts;
-    const ran = await runRound(options, next.round, before);
+    restarts = next.generation.restarts;
+    const ran = await runGeneration(options, next.generation, before);
     result = ran.result;
     before = ran.end;
     if (ran.end.kind === 'finished' || ran.end.kind === 'stopped') return ran;
   }
 }
 
-/** Waits for the next round. A user who ends the run does not have to wait for other hosts. */
-async function nextRound(
+/** Waits for the next generation. A user who ends the run does not have to wait for other hosts. */
+async function nextGeneration(
   rendezvous: Rendezvous,
   signal: AbortSignal,
 ): ReturnType<Rendezvous['next']> {
@@ -82,18 +82,18 @@ async function nextRound(
  */
 const CONSEQUENCE_MS = 700;
 
-async function runRound(
-  options: RunRoundsOptions,
-  round: Round,
-  before: RoundEnd | undefined,
+async function runGeneration(
+  options: RunGenerationsOptions,
+  generation: Generation,
+  before: GenerationEnd | undefined,
 ): Promise<RunEnd> {
   const { rendezvous, signal } = options;
-  const node = nodeLabel(round.nodes, round.nodeRank);
+  const node = nodeLabel(generation.nodes, generation.nodeRank);
   const ended = Promise.withResolvers<LaunchEnd>();
   let isEnded = false;
   const said: Promise<void>[] = [];
-  const say = (end: RoundEnd): void => void said.push(rendezvous.end(round, end));
-  const over = rendezvous.ended(round).then((end) => {
+  const say = (end: GenerationEnd): void => void said.push(rendezvous.end(generation, end));
+  const over = rendezvous.ended(generation).then((end) => {
     if (end.kind !== 'finished') ended.resolve(launchEndOf(end));
     isEnded = end.kind !== 'finished';
     return end;
@@ -105,12 +105,12 @@ async function runRound(
     options.onMessage(message);
   };
   const onFailure = (rank: number, end: RankEnd): void => {
-    const { failure: found, place } = failureOf(round, rank, end);
+    const { failure: found, place } = failureOf(generation, rank, end);
     const kind = hasStepped ? undefined : failureKind(end.error);
-    const isKept = kind === 'mistake' && options.isElastic && round.epoch > 0;
+    const isKept = kind === 'mistake' && options.isElastic && generation.epoch > 0;
     const failure = isKept || kind === undefined ? found : { ...found, kind };
-    const failed: RoundEnd = { kind: 'failed', failure };
-    if (!isAborted(end.error) || rendezvous.isQuiet(round, place)) say(failed);
+    const failed: GenerationEnd = { kind: 'failed', failure };
+    if (!isAborted(end.error) || rendezvous.isQuiet(generation, place)) say(failed);
     else consequence ??= setTimeout(() => say(failed), CONSEQUENCE_MS);
   };
   const onForced = (): void => say({ kind: 'stopped', node });
@@ -118,21 +118,22 @@ async function runRound(
   let transport: RankTransport | undefined;
   let settle: (() => Promise<void>) | undefined;
   try {
-    transport = await createRankTransport(round, options.form, {
+    transport = await createRankTransport(generation, options.form, {
       areApart: options.apart !== undefined,
       moduleTimeoutMs: options.transportTimeoutMs,
     });
-    settle = await options.onRound({ round, choice: transport.choice, before });
+    settle = await options.onGeneration({ generation, choice: transport.choice, before });
     const result = await launch({
       ...options,
       onMessage,
-      round,
+      generation,
       transport,
       ended: ended.promise,
       onFailure,
     });
-    if (result.culprit === undefined && !isEnded && !signal.aborted) await rendezvous.finish(round);
-    return { result, end: await over, restarts: round.restarts };
+    if (result.culprit === undefined && !isEnded && !signal.aborted)
+      await rendezvous.finish(generation);
+    return { result, end: await over, restarts: generation.restarts };
   } catch (error) {
     // Other hosts must not wait for ranks that have never started.
     const reason = error instanceof Error ? error.message : String(error);
@@ -147,7 +148,7 @@ async function runRound(
   }
 }
 
-function launchEndOf(end: RoundEnd): LaunchEnd {
+function launchEndOf(end: GenerationEnd): LaunchEnd {
   switch (end.kind) {
     case 'failed':
       return { rank: end.failure.rank, reason: end.failure.reason };
@@ -167,13 +168,13 @@ function launchEndOf(end: RoundEnd): LaunchEnd {
  * gone, that other rank is blamed, if the error names it.
  */
 function failureOf(
-  round: Round,
+  generation: Generation,
   rank: number,
   end: RankEnd,
-): { readonly failure: RoundFailure; readonly place: number } {
+): { readonly failure: GenerationFailure; readonly place: number } {
   const culprit = isAborted(end.error) ? abortedBy(end.error) : undefined;
-  const place = hostsOf(round)[culprit ?? rank] ?? round.nodeRank;
-  const node = nodeLabel(round.nodes, place);
+  const place = hostsOf(generation)[culprit ?? rank] ?? generation.nodeRank;
+  const node = nodeLabel(generation.nodes, place);
   return { failure: { rank: culprit ?? rank, node, reason: describeEnd(end) }, place };
 }
 
