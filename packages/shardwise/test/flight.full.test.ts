@@ -137,7 +137,7 @@ describe('shardwise blame', () => {
 });
 
 describe('SHARDWISE_FLIGHT_RECORDER_SIZE', () => {
-  it.each(['many', '-1', '1e3', '999999'])('is not %s', (size) => {
+  it.each(['many', '-1', '1e3', '999999'])('is refused where it is %s', (size) => {
     const environment = { SHARDWISE_FLIGHT_RECORDER_SIZE: size };
     expect(() => recordFlight(singleGroup(), () => tmpdir(), environment)).toThrow(ConfigError);
   });

@@ -91,7 +91,7 @@ describe('what a host starts', () => {
     });
   });
 
-  it('has a place among the hosts', async () => {
+  it('must be placed among the hosts by --node-rank', async () => {
     const asked = { ...options, nodes: { min: 2, max: 2 }, nodeRank: 2 };
     await expect(launchSettings(asked, secret)).rejects.toThrow(
       '--node-rank 2: a run on up to 2 hosts, which count from 0',
@@ -99,7 +99,7 @@ describe('what a host starts', () => {
   });
 });
 
-describe('values of options', () => {
+describe('values of command-line options', () => {
   it.each([
     ['2', { min: 2, max: 2 }],
     ['1:4', { min: 1, max: 4 }],
@@ -107,9 +107,12 @@ describe('values of options', () => {
     expect(parseNodes(text)).toEqual(range);
   });
 
-  it.each(['0', '4:1', '1:', ':2', '1:2:3', '-1', '99999', 'two'])('no --nnodes %s', (text) => {
-    expect(() => parseNodes(text)).toThrow(InvalidArgumentError);
-  });
+  it.each(['0', '4:1', '1:', ':2', '1:2:3', '-1', '99999', 'two'])(
+    'are refused: --nnodes %s',
+    (text) => {
+      expect(() => parseNodes(text)).toThrow(InvalidArgumentError);
+    },
+  );
 
   it.each([
     ['host-a', { host: 'host-a', port: 29_400 }],
@@ -119,11 +122,14 @@ describe('values of options', () => {
     expect(parseEndpoint(text)).toEqual(endpoint);
   });
 
-  it.each(['', ':80', 'a:0', 'a:99999', 'a:b', 'a b', 'http://a'])('no --rdzv "%s"', (text) => {
-    expect(() => parseEndpoint(text)).toThrow(InvalidArgumentError);
-  });
+  it.each(['', ':80', 'a:0', 'a:99999', 'a:b', 'a b', 'http://a'])(
+    'are refused: --rdzv "%s"',
+    (text) => {
+      expect(() => parseEndpoint(text)).toThrow(InvalidArgumentError);
+    },
+  );
 
-  it('numbers, seconds and forms', () => {
+  it('are parsed: numbers, seconds and forms of ranks', () => {
     expect(parseRanks('12')).toBe(12);
     expect(parseSeconds('0.25')).toBe(250);
     expect(parseForm('processes')).toBe('processes');
@@ -133,7 +139,7 @@ describe('values of options', () => {
   });
 });
 
-describe('what is said of a generation', () => {
+describe('the notice about a generation', () => {
   const generation = generationOf(2, '/runs/x');
   const again = {
     ...generation,
@@ -143,7 +149,7 @@ describe('what is said of a generation', () => {
   };
   const choice = { kind: 'threads', reason: '' } as const;
 
-  it('is nothing of the first one', () => {
+  it('is left out for the first generation', () => {
     expect(describeGeneration({ generation, choice, before: undefined }, 3)).toBeUndefined();
   });
 

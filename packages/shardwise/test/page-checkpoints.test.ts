@@ -89,7 +89,7 @@ describe('an archive', () => {
     await expect(filesOfTar(new Blob([bytes]), 'x.tar')).rejects.toThrow(/a path of 65537 bytes/);
   });
 
-  it('that is cut is refused', async () => {
+  it('is refused where it has been cut', async () => {
     const archive = tarOf([{ path: 'model', contents }], 0);
     for (const length of [600, 1400, 1536]) {
       await expect(filesOfTar(archive.slice(0, length), 'x.tar')).rejects.toBeInstanceOf(

@@ -189,7 +189,7 @@ describe('an error that a process tells its launcher', () => {
     expect(describeError(decodeError(encodeError(circle)))).toBe('Error: circular');
   });
 
-  it('is nothing where it is not what a rank says', () => {
+  it('is undefined for data that no rank sends', () => {
     expect(decodeError({ name: 'Error' })).toBeUndefined();
     expect(decodeError({ name: 'E', message: 'm'.repeat(10_000), stack: '' })).toBeUndefined();
   });
