@@ -109,4 +109,4 @@ export type {
   PlanStep,
   Strategy,
 } from './spec/strategy.ts';
-export type { Transport, TransportFactory, TransportFactoryOptions } from './spec/transport.ts';
+export type { Transport, TransportFactory, TransportFactoryContext } from './spec/transport.ts';
