@@ -304,7 +304,7 @@ describe('a project that create-shardwise has made', () => {
 });
 
 describe('the entry points of @shardwise/core', () => {
-  test.each(['index.js', 'extend.js', join('spec', 'index.js')])(
+  test.each(['index.js', 'extend.js', join('spec', 'index.js'), join('base', 'index.js')])(
     'dist/%s loads no Node module',
     (entry) => {
       const { files, outside } = importGraph(join(repository, 'packages', 'core', 'dist', entry));

@@ -1,8 +1,8 @@
-import { ddp, init, nn, optim, parallelize, randn } from 'shardwise';
+import { dist, init, nn, optim, randn } from 'shardwise';
 
 const context = await init(); // this program is now a rank
 const network = new nn.Linear(8, 8);
-const model = await parallelize(network, ddp());
+const model = await dist.parallelize(network, dist.ddp());
 const optimizer = new optim.SGD(network.parameters(), { lr: 1 });
 for (let step = 1; step <= 100; step += 1) {
   const x = randn([64, 8]);

@@ -10,17 +10,16 @@ const modules: Readonly<Record<string, () => Promise<Exports>>> = {
   '@shardwise/core': () => import('@shardwise/core'),
   '@shardwise/core/extend': () => import('@shardwise/core/extend'),
   '@shardwise/core/spec': () => import('@shardwise/core/spec'),
+  '@shardwise/core/base': () => import('@shardwise/core/base'),
   '@shardwise/collectives': () => import('@shardwise/collectives'),
   '@shardwise/strategies': () => import('@shardwise/strategies'),
+  '@shardwise/parameter-server': () => import('@shardwise/parameter-server'),
   '@shardwise/backend-webgpu': () => import('@shardwise/backend-webgpu'),
   '@shardwise/backend-cpu': async () => ({
     cpu: (await import('@shardwise/backend-cpu/wasm')).wasm,
   }),
   '@shardwise/testing': () => import('./testing-exports.ts'),
-  shardwise: async () => ({
-    ...(await import('@shardwise/collectives')),
-    ...(await import('shardwise/browser')),
-  }),
+  shardwise: () => import('shardwise/browser'),
 };
 
 /** The name of the program in stacks of errors. */

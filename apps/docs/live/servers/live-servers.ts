@@ -1,5 +1,5 @@
 import { defineComponent, h, ref, type VNode } from 'vue';
-import type { Consistency } from 'shardwise/browser';
+import type { dist } from 'shardwise/browser';
 import { axisEnd } from '../../explorers/axis.ts';
 import { choice, slider, table } from '../../explorers/controls.ts';
 import { millisecondsText } from '../../explorers/quantities.ts';
@@ -16,7 +16,7 @@ const consistencies = {
   'at most 4 steps stale': { staleness: 4 },
   asynchronous: 'asynchronous',
   'all but one worker': { backupWorkers: 1 },
-} as const satisfies Readonly<Record<string, Consistency>>;
+} as const satisfies Readonly<Record<string, dist.servers.Consistency>>;
 
 /** Trains workers of this page with a parameter server. Shows who waits, and how stale gradients are. */
 export const LiveServers = defineComponent({

@@ -1,5 +1,5 @@
-import { checkOptions } from '@shardwise/core/spec';
-import { reasonText } from '../call/aborted-error.ts';
+import { checkOptions } from '@shardwise/core/base';
+import { reasonText } from '@shardwise/core/spec';
 import { type WorldOptions, worldRules } from '../shared-memory/world-size.ts';
 import {
   abortThreadsWorld,

@@ -1,12 +1,11 @@
+import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
 import {
-  checkOptions,
-  ConfigError,
-  option,
+  abortCauseOf,
   type CallOptions,
   type CollectiveError,
-  type OptionRules,
+  ConfigError,
+  peerClosedError,
 } from '@shardwise/core/spec';
-import { causeOf, peerClosedError } from '../call/failure.ts';
 import { peerRangeError } from '../transports/message-errors.ts';
 import type { WatchedTransport } from '../transports/watched-transport.ts';
 import { PortLink } from './port-link.ts';
@@ -104,7 +103,7 @@ class PortEnd implements WatchedTransport {
   }
 
   #fail(error: CollectiveError): void {
-    const cause = causeOf(error, this.rank);
+    const cause = abortCauseOf(error, this.rank);
     if (!this.#finish(error)) return;
     for (const link of this.#links.values()) link.fail(error, cause);
   }
