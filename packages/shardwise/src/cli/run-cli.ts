@@ -14,7 +14,7 @@ import {
   parseSeconds,
 } from './parse-values.ts';
 import { deviceNames } from '../environment/device-name.ts';
-import { exportModel } from '../checkpoint/export-model.ts';
+import { exportModel } from '../checkpoint/single-file/export-model.ts';
 import { runCommand } from './run-command.ts';
 
 /** The exit code for a command line that is wrong. */

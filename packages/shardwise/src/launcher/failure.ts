@@ -1,6 +1,6 @@
 import { stackFrames, userLine } from '@shardwise/core/base';
 import { ShardwiseError } from '@shardwise/core/spec';
-import { describeFailure, type RoundFailure } from '../rendezvous/round.ts';
+import { describeFailure, type GenerationFailure } from '../rendezvous/generation.ts';
 import { describeError } from '../text/describe-error.ts';
 import { displayPath } from '../text/display-path.ts';
 import { advice } from './load-errors/advice.ts';
@@ -12,7 +12,7 @@ const UNSETTLED_AWAIT = 13;
 
 /** Returns the report of a failure on another host: what failed, then how the ranks of this host ended. */
 export function failureElsewhere(
-  failure: RoundFailure,
+  failure: GenerationFailure,
   result: LaunchResult | undefined,
   verdict: readonly string[] = [],
 ): readonly string[] {
