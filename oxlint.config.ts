@@ -6,6 +6,7 @@ const ARROWS: Record<string, readonly string[]> = {
   'wasm-assembler': [],
   collectives: ['@shardwise/core/spec', '@shardwise/wasm-assembler'],
   strategies: ['@shardwise/core/extend'],
+  'parameter-server': ['@shardwise/core/extend', '@shardwise/strategies'],
   'backend-cpu': ['@shardwise/core/spec', '@shardwise/wasm-assembler'],
   'backend-webgpu': ['@shardwise/core/spec'],
   testing: [
@@ -24,6 +25,7 @@ const ARROWS: Record<string, readonly string[]> = {
     '@shardwise/collectives',
     '@shardwise/collectives/node',
     '@shardwise/strategies',
+    '@shardwise/parameter-server',
     '@shardwise/backend-cpu',
     '@shardwise/backend-cpu/wasm',
     '@shardwise/backend-webgpu',

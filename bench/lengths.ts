@@ -1,4 +1,4 @@
-import { cpu, fromData, manualSeed, nn, optim, setRank, statistics, type Tensor } from 'shardwise';
+import { cpu, fromData, manualSeed, nn, optim, profiler, setRank, type Tensor } from 'shardwise';
 import { GPT } from '../examples/gpt/model.ts';
 import type { Bench, BenchResult } from './bench.ts';
 import { median, round } from './summary.ts';
@@ -22,7 +22,7 @@ export const lengths: Bench = {
   run: async (): Promise<BenchResult> => {
     const any = await Lengths.create(true);
     const drawn = draw(STEPS);
-    const before = statistics();
+    const before = profiler.statistics();
     let [cpuMs, tokens] = [0, 0];
     const inUse: number[] = [];
     for (const length of drawn) {
@@ -30,7 +30,7 @@ export const lengths: Bench = {
       tokens += length * workload.batch;
       inUse.push(any.bytesInUse());
     }
-    const { plansMade, sizedPlansMade, compileMs } = statistics();
+    const { plansMade, sizedPlansMade, compileMs } = profiler.statistics();
     const anyMs = await any.msPerToken(EXACT);
     const exactMs = await (await Lengths.create(false)).msPerToken(EXACT);
     const constantMs = await any.msPerToken(CONSTANT);

@@ -1,4 +1,4 @@
-import type { ThreadsWorld } from 'shardwise';
+import type { dist } from 'shardwise';
 import { z } from 'zod';
 import type { MemoryModelName } from './memory-models.ts';
 import type { MemoryStrategyName } from './memory-strategies.ts';
@@ -6,7 +6,7 @@ import type { MemoryStrategyName } from './memory-strategies.ts';
 /** The data with which a rank of the memory benchmark is started. */
 export interface MemoryRankData {
   readonly rank: number;
-  readonly world: ThreadsWorld;
+  readonly world: dist.transports.ThreadsWorld;
   readonly model: MemoryModelName;
   readonly strategy: MemoryStrategyName;
 }

@@ -2,25 +2,7 @@ import { once } from 'node:events';
 import { parentPort, workerData } from 'node:worker_threads';
 import { elementCount } from '@shardwise/core/extend';
 import { dtypes } from '@shardwise/core/spec';
-import {
-  activationBytes,
-  constructSharded,
-  cpu,
-  type DType,
-  joinThreadsWorld,
-  LineMesh,
-  manualSeed,
-  memory,
-  nn,
-  ones,
-  optim,
-  byLayer,
-  parallelize,
-  type Plan,
-  planFor,
-  planMemory,
-  setRank,
-} from 'shardwise';
+import { cpu, dist, type DType, manualSeed, nn, ones, optim, profiler, setRank } from 'shardwise';
 import type { MemoryOfRank, MemoryRankData } from './memory-messages.ts';
 import { type MemoryModel, memoryModels } from './memory-models.ts';
 import { strategyOf } from './memory-strategies.ts';
@@ -30,10 +12,10 @@ import { strategyOf } from './memory-strategies.ts';
 const STEPS = 3;
 
 const { rank, world, model: modelName, strategy: strategyName }: MemoryRankData = workerData;
-const group = joinThreadsWorld(world, rank);
+const group = dist.transports.joinThreadsWorld(world, rank);
 const region = world.regions[rank];
 if (region === undefined) throw new RangeError(`no region of rank ${rank}`);
-const mesh = new LineMesh('dp', group);
+const mesh = new dist.LineMesh('dp', group);
 
 const task: MemoryModel = memoryModels[modelName];
 const { strategy: makeStrategy, isConstructed = false } = strategyOf(strategyName);
@@ -47,12 +29,12 @@ await turn('ready');
 
 manualSeed(0);
 const strategy = makeStrategy();
-const model = isConstructed ? constructSharded(task.build, strategy) : task.build();
-const plan = planFor(model, strategy);
-const planned = planMemory(plan, {
-  activationBytes: activationBytes(task.loss((x) => model.forward(x), 0, rank)),
+const model = isConstructed ? dist.constructSharded(task.build, strategy) : task.build();
+const plan = dist.planFor(model, strategy);
+const planned = dist.planMemory(plan, {
+  activationBytes: profiler.activationBytes(task.loss((x) => model.forward(x), 0, rank)),
 });
-const parallel = await parallelize(model, strategy);
+const parallel = await dist.parallelize(model, strategy);
 const optimizer = new optim.AdamW(model.parameters(), { lr: 1e-3 });
 for (let step = 0; step < STEPS; step++) {
   if (step === 1) {
@@ -66,7 +48,10 @@ for (let step = 0; step < STEPS; step++) {
   await optimizer.step();
   await loss.item();
 }
-const { parameterBytes, gradientBytes, optimizerBytes, peakBytes } = memory({ model, optimizer });
+const { parameterBytes, gradientBytes, optimizerBytes, peakBytes } = dist.memory({
+  model,
+  optimizer,
+});
 const { formula } = planned;
 if (formula === null || peakBytes === null) throw new TypeError('the plan has a formula');
 await group.barrier();
@@ -85,7 +70,7 @@ group.close();
 
 async function trainSmallModel(): Promise<void> {
   const model = new nn.Sequential(new nn.Linear(8, 8), new nn.Linear(8, 8));
-  const parallel = await parallelize(model, makeStrategy());
+  const parallel = await dist.parallelize(model, makeStrategy());
   const optimizer = new optim.AdamW(model.parameters());
   parallel
     .forward(ones([8, 8]))
@@ -101,12 +86,12 @@ async function turn(message: string): Promise<void> {
   await word;
 }
 
-function bytesOf(parameters: Plan['parameters'], dtype: DType = 'f32'): number {
+function bytesOf(parameters: dist.Plan['parameters'], dtype: DType = 'f32'): number {
   return parameters.reduce((sum, { shape }) => sum + elementCount(shape) * dtypes[dtype].bytes, 0);
 }
 
-function largestUnitBytes(of: Plan): number {
-  const units = Map.groupBy(of.parameters, ({ name }) => byLayer(name));
+function largestUnitBytes(of: dist.Plan): number {
+  const units = Map.groupBy(of.parameters, ({ name }) => dist.byLayer(name));
   const { parameterDtype } = of.lowPrecision ?? {};
   return Math.max(...[...units.values()].map((unit) => bytesOf(unit, parameterDtype)));
 }

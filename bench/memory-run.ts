@@ -3,7 +3,7 @@ import { setTimeout } from 'node:timers/promises';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { rankResourceLimits } from '@shardwise/core/node';
-import { createThreadsWorld } from 'shardwise';
+import { dist } from 'shardwise';
 import { type MemoryOfRun, memoryOfRank, type MemoryRankData } from './memory-messages.ts';
 import { type MemoryModelName, memoryModels } from './memory-models.ts';
 import { memoryStrategies, type MemoryStrategyName } from './memory-strategies.ts';
@@ -12,7 +12,7 @@ import { memoryStrategies, type MemoryStrategyName } from './memory-strategies.t
 // Trains for some steps in a separate process, so that the resident memory of the process is that of this training.
 
 const [model = '', strategy = '', size = ''] = process.argv.slice(2);
-const world = createThreadsWorld({ size: Number(size) });
+const world = dist.transports.createThreadsWorld({ size: Number(size) });
 if (!isModel(model) || !isStrategy(strategy)) throw new TypeError(`${model} with ${strategy}`);
 const workers = Array.from(world.regions, (_, rank) => {
   const data: MemoryRankData = { rank, world, model, strategy };

@@ -1,7 +1,7 @@
-import { ddp, fsdp, type Strategy, zero } from 'shardwise';
+import { dist } from 'shardwise';
 
 interface MemoryStrategy {
-  readonly strategy: () => Strategy;
+  readonly strategy: () => dist.Strategy;
   /** Set if no rank builds the whole model. */
   readonly isConstructed?: true;
 }
@@ -9,15 +9,15 @@ interface MemoryStrategy {
 const mixedPrecision = { parameterDtype: 'bf16' } as const;
 
 export const memoryStrategies = {
-  ddp: { strategy: () => ddp() },
-  'zero-1': { strategy: () => zero({ stage: 1 }) },
-  'zero-2': { strategy: () => zero({ stage: 2 }) },
-  'zero-3': { strategy: () => zero({ stage: 3 }), isConstructed: true },
-  fsdp: { strategy: () => fsdp(), isConstructed: true },
-  'zero-1 bf16': { strategy: () => zero({ stage: 1, mixedPrecision }) },
-  'zero-2 bf16': { strategy: () => zero({ stage: 2, mixedPrecision }) },
-  'zero-3 bf16': { strategy: () => zero({ stage: 3, mixedPrecision }), isConstructed: true },
-  'fsdp bf16': { strategy: () => fsdp({ mixedPrecision }), isConstructed: true },
+  ddp: { strategy: () => dist.ddp() },
+  'zero-1': { strategy: () => dist.zero({ stage: 1 }) },
+  'zero-2': { strategy: () => dist.zero({ stage: 2 }) },
+  'zero-3': { strategy: () => dist.zero({ stage: 3 }), isConstructed: true },
+  fsdp: { strategy: () => dist.fsdp(), isConstructed: true },
+  'zero-1 bf16': { strategy: () => dist.zero({ stage: 1, mixedPrecision }) },
+  'zero-2 bf16': { strategy: () => dist.zero({ stage: 2, mixedPrecision }) },
+  'zero-3 bf16': { strategy: () => dist.zero({ stage: 3, mixedPrecision }), isConstructed: true },
+  'fsdp bf16': { strategy: () => dist.fsdp({ mixedPrecision }), isConstructed: true },
 } as const satisfies Record<string, MemoryStrategy>;
 
 export type MemoryStrategyName = keyof typeof memoryStrategies;

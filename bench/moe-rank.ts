@@ -1,4 +1,4 @@
-import { expertParallel, fromData, nn, optim, parallelize, type Tensor } from 'shardwise';
+import { dist, fromData, nn, optim, type Tensor } from 'shardwise';
 import { GPT } from '../examples/gpt/model.ts';
 import { joinBenchWorld, serveRounds } from './serve-rounds.ts';
 import { type StepTimes, Training } from './training.ts';
@@ -28,7 +28,9 @@ async function trainingOf(name: string): Promise<Pick<Training, 'run'>> {
     ...(name === 'dense' ? { hiddenChannels: 4 * width * k } : { experts, gate }),
   });
   const parallel =
-    name === 'ranks' ? await parallelize(model, expertParallel({ axis: 'dp', tokens })) : model;
+    name === 'ranks'
+      ? await dist.parallelize(model, dist.expertParallel({ axis: 'dp', tokens }))
+      : model;
   const auxiliaryLoss = (): Tensor => nn.auxiliaryLoss(model);
   return new Training(parallel, model.parameters(), { rank, auxiliaryLoss });
 }
@@ -37,7 +39,7 @@ async function trainingOf(name: string): Promise<Pick<Training, 'run'>> {
 async function layerTraining(): Promise<Pick<Training, 'run'>> {
   const gate = nn.roundRobinGate({ k });
   const layer = new nn.MixtureOfExperts(width, 4 * width, experts, { gate });
-  const parallel = await parallelize(layer, expertParallel({ axis: 'dp', tokens }));
+  const parallel = await dist.parallelize(layer, dist.expertParallel({ axis: 'dp', tokens }));
   const optimizer = new optim.SGD(layer.parameters(), { lr: 0.01 });
   const values = Float32Array.from({ length: tokens * width }, (_, i) => Math.sin(i * 1.7 + rank));
   return {

@@ -1,9 +1,9 @@
-import type { ThreadsWorld } from 'shardwise';
+import type { dist } from 'shardwise';
 import type { Precision } from './precision.ts';
 
 export interface RankData {
   readonly rank: number;
-  readonly world: ThreadsWorld;
+  readonly world: dist.transports.ThreadsWorld;
   /** Which training the rank runs, if its script has several. */
   readonly contestant: string;
   /** The number of rows of a rank's batch. Default: that of the workload. */

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
-import { createThreadsWorld } from 'shardwise';
+import { dist } from 'shardwise';
 import type { Precision } from './precision.ts';
 import type { RankData, RankRequest, RankRound } from './rank-messages.ts';
 
@@ -23,7 +23,7 @@ export function startRanks(
   script: string,
   { contestant = '', batch, precision }: Contestant,
 ): Ranks {
-  const world = createThreadsWorld({ size });
+  const world = dist.transports.createThreadsWorld({ size });
   const workers = Array.from({ length: size }, (_, rank) => {
     const data: RankData = { rank, world, contestant, batch, precision };
     return new Worker(new URL(`./${script}`, import.meta.url), { workerData: data });

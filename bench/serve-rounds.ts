@@ -1,20 +1,12 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import {
-  cpu,
-  joinThreadsWorld,
-  LineMesh,
-  type ProcessGroup,
-  setRank,
-  statistics,
-  subscribe,
-} from 'shardwise';
+import { cpu, dist, profiler, setRank } from 'shardwise';
 import type { Precision } from './precision.ts';
 import type { RankData, RankRequest, RankRound } from './rank-messages.ts';
 import type { Training } from './training.ts';
 
 interface JoinedRank {
   readonly rank: number;
-  readonly group: ProcessGroup;
+  readonly group: dist.ProcessGroup;
   readonly contestant: string;
   readonly batch: number | undefined;
   readonly precision: Precision;
@@ -23,19 +15,19 @@ interface JoinedRank {
 /** Makes this thread the rank that its worker data describe. */
 export async function joinBenchWorld(): Promise<JoinedRank> {
   const { rank, world, contestant, batch, precision }: RankData = workerData;
-  const group = joinThreadsWorld(world, rank);
+  const group = dist.transports.joinThreadsWorld(world, rank);
   const region = world.regions[rank];
   if (region === undefined) throw new RangeError(`no region of rank ${rank}`);
   setRank({
     device: await cpu({ memory: world.memory, ...region }),
-    mesh: new LineMesh('dp', group),
+    mesh: new dist.LineMesh('dp', group),
   });
   return { rank, group, contestant, batch, precision };
 }
 
 /** Trains when it is told to, and answers with its measurements. */
 export function serveRounds(
-  group: ProcessGroup,
+  group: dist.ProcessGroup,
   trainings: Readonly<Partial<Record<'together' | 'alone', Pick<Training, 'run'>>>>,
 ): void {
   parentPort?.on('message', (request: RankRequest) => {
@@ -48,8 +40,8 @@ export function serveRounds(
     const training = trainings[mode];
     if (training === undefined) throw new RangeError(`no training ${mode}`);
     let communicationBytes = 0;
-    const before = statistics();
-    const unsubscribe = subscribe(({ category, name, detail = '' }) => {
+    const before = profiler.statistics();
+    const unsubscribe = profiler.subscribe(({ category, name, detail = '' }) => {
       if (category !== 'collective') return;
       communicationBytes += (name === 'allReduce' ? 2 : 1) * Number.parseInt(detail, 10);
     });
@@ -57,7 +49,7 @@ export function serveRounds(
     const start = performance.now();
     const times = await training.run(steps);
     await group.barrier();
-    const after = statistics();
+    const after = profiler.statistics();
     unsubscribe();
     const round: RankRound = {
       msPerStep: (performance.now() - start) / steps,

@@ -1,4 +1,4 @@
-import { autocast, manualSeed, type Model, nn, optim, statistics, type Tensor } from 'shardwise';
+import { autocast, manualSeed, type Model, nn, optim, profiler, type Tensor } from 'shardwise';
 import { GPT } from '../examples/gpt/model.ts';
 import type { Precision } from './precision.ts';
 import { batchOf, type Workload, workload } from './workload.ts';
@@ -75,7 +75,7 @@ export class Training {
 
   async #runStep(): Promise<StepTimes> {
     const { inputs, targets } = batchOf(this.#step++, this.#rank, this.#batch);
-    const graphBefore = statistics().graphMs;
+    const graphBefore = profiler.statistics().graphMs;
     const cpuBefore = process.cpuUsage();
     const start = performance.now();
     this.#optimizer.zeroGrad();
@@ -94,7 +94,7 @@ export class Training {
       ms,
       cpuMs: (user + system) / 1000,
       buildMs,
-      graphMs: statistics().graphMs - graphBefore,
+      graphMs: profiler.statistics().graphMs - graphBefore,
       loss: value,
     };
   }

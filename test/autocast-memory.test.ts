@@ -1,4 +1,4 @@
-import { autocast, cpu, manualSeed, memory, nn, optim, randint, setRank } from 'shardwise';
+import { autocast, cpu, dist, manualSeed, nn, optim, randint, setRank } from 'shardwise';
 import { expect, it } from 'vitest';
 import { GPT } from '../examples/gpt/model.ts';
 
@@ -27,7 +27,7 @@ async function activationBytes(
     ).backward();
     await optimizer.step();
   }
-  const { parameterBytes, gradientBytes, peakBytes } = memory({ model, optimizer });
+  const { parameterBytes, gradientBytes, peakBytes } = dist.memory({ model, optimizer });
   return (peakBytes ?? Number.NaN) - parameterBytes - gradientBytes;
 }
 

@@ -7,38 +7,23 @@ import { currentSession } from '@shardwise/core/extend';
 import {
   arange,
   CheckpointError,
+  checkpoints,
   CollectiveError,
   ConfigError,
   cpu,
-  createMesh,
-  createThreadsWorld,
   data,
   DataError,
-  ddp,
+  dist,
   DTypeError,
-  expertParallel,
   fromData,
   LayoutError,
-  LineMesh,
-  loadCheckpoint,
-  loadModel,
-  type MeshAxis,
   nn,
   ones,
   optim,
-  parallelize,
-  type ParameterServers,
-  parameterServer,
-  type Plan,
-  planFor,
-  saveCheckpoint,
-  ServerTable,
   setRandomState,
   setRank,
   ShapeError,
   type ShardwiseError,
-  singleGroup,
-  type Strategy,
   tensor,
   TensorStateError,
   zeros,
@@ -105,9 +90,11 @@ it('reading a tensor before init says how to begin', () =>
   }));
 
 describe('experts and parameter servers', () => {
-  beforeAll(async () => setRank({ device: await cpu(), mesh: new LineMesh('dp', singleGroup()) }));
+  beforeAll(async () =>
+    setRank({ device: await cpu(), mesh: new dist.LineMesh('dp', dist.singleGroup()) }),
+  );
 
-  const servers = (size: number): ParameterServers => ({
+  const servers = (size: number): dist.servers.ParameterServers => ({
     size,
     connect: async () => {
       throw new CollectiveError(
@@ -117,7 +104,7 @@ describe('experts and parameter servers', () => {
     },
     whenClosed: () => undefined,
   });
-  const planOn = (strategy: Strategy, axes: readonly MeshAxis[]): Plan => {
+  const planOn = (strategy: dist.Strategy, axes: readonly dist.MeshAxis[]): dist.Plan => {
     const layer = new nn.MixtureOfExperts(4, 8, 6);
     const parameters = layer
       .namedParameters()
@@ -140,7 +127,7 @@ describe('experts and parameter servers', () => {
       says: ['topKGate', 'k: 3', '2 experts'],
     },
     'experts that the ranks do not divide': {
-      does: () => planOn(expertParallel(), [{ name: 'ep', size: 4 }]),
+      does: () => planOn(dist.expertParallel(), [{ name: 'ep', size: 4 }]),
       error: LayoutError,
       code: 'LAYOUT',
       fields: { dim: 0, size: 4 },
@@ -148,7 +135,7 @@ describe('experts and parameter servers', () => {
     },
     'experts that both axes together do not divide': {
       does: () =>
-        planOn(expertParallel({ axis: ['tp', 'ep'], sameTokens: ['tp'] }), [
+        planOn(dist.expertParallel({ axis: ['tp', 'ep'], sameTokens: ['tp'] }), [
           { name: 'ep', size: 2 },
           { name: 'tp', size: 2 },
         ]),
@@ -158,7 +145,7 @@ describe('experts and parameter servers', () => {
       says: ['[6, 4, 8] over 4 ranks', '6 elements', 'Pad it to 8'],
     },
     'axes whose ranks have the same tokens and no experts': {
-      does: () => expertParallel({ sameTokens: ['tp'] }),
+      does: () => dist.expertParallel({ sameTokens: ['tp'] }),
       error: ConfigError,
       code: 'CONFIG',
       fields: { axis: ['ep'], sameTokens: ['tp'] },
@@ -166,7 +153,7 @@ describe('experts and parameter servers', () => {
     },
     'a world that experts do not divide': {
       does: () =>
-        createMesh(singleGroup(), [
+        dist.createMesh(dist.singleGroup(), [
           { name: 'dp', size: 1 },
           { name: 'ep', size: 4 },
         ]),
@@ -176,28 +163,35 @@ describe('experts and parameter servers', () => {
       says: ['A mesh of dp 1 x ep 4', 'that is 4 ranks, and the group has 1', 'Choose sizes'],
     },
     'a layer of experts that there is not': {
-      does: () => planFor(new nn.Linear(2, 2), expertParallel({ axis: 'dp' })),
+      does: () => dist.planFor(new nn.Linear(2, 2), dist.expertParallel({ axis: 'dp' })),
       error: LayoutError,
       code: 'LAYOUT',
       fields: { axis: ['dp'] },
       says: ["expertParallel() over 'dp'", 'a model without a layer of experts', 'Use nn.Mixture'],
     },
     'a staleness below 0': {
-      does: () => parameterServer({ servers: servers(1), consistency: { staleness: -1 } }),
+      does: () => dist.parameterServer({ servers: servers(1), consistency: { staleness: -1 } }),
       error: ConfigError,
       code: 'CONFIG',
       fields: {},
       says: ['staleness', '-1', 'a whole number of steps from 0'],
     },
     'a strategy on servers that there are not': {
-      does: () => parameterServer({ servers: servers(0) }),
+      does: () => dist.parameterServer({ servers: servers(0) }),
       error: ConfigError,
       code: 'CONFIG',
       fields: {},
       says: ['parameterServer()', 'a run without servers', '--servers 1'],
     },
     'a table without servers': {
-      does: () => ServerTable.open({ servers: servers(0), name: 'words', rows: 4, dims: 2, lr: 1 }),
+      does: () =>
+        dist.servers.ServerTable.open({
+          servers: servers(0),
+          name: 'words',
+          rows: 4,
+          dims: 2,
+          lr: 1,
+        }),
       error: ConfigError,
       code: 'CONFIG',
       fields: {},
@@ -205,7 +199,10 @@ describe('experts and parameter servers', () => {
     },
     'a server that nobody can reach, without a replica': {
       does: () =>
-        parallelize(new nn.Linear(2, 2), parameterServer({ servers: servers(1), timeoutMs: 10 })),
+        dist.parallelize(
+          new nn.Linear(2, 2),
+          dist.parameterServer({ servers: servers(1), timeoutMs: 10 }),
+        ),
       error: CollectiveError,
       code: 'COLLECTIVE',
       fields: { server: 0, timeoutMs: 10 },
@@ -221,7 +218,9 @@ describe('experts and parameter servers', () => {
 });
 
 describe('a tensor', () => {
-  beforeAll(async () => setRank({ device: await cpu(), mesh: new LineMesh('dp', singleGroup()) }));
+  beforeAll(async () =>
+    setRank({ device: await cpu(), mesh: new dist.LineMesh('dp', dist.singleGroup()) }),
+  );
 
   const inputs: Readonly<Record<string, BadInput>> = {
     'of a shape that does not broadcast': {
@@ -382,7 +381,7 @@ describe('a tensor', () => {
 
   const settings: Readonly<Record<string, BadInput>> = {
     'a strategy over an axis that the mesh does not have': {
-      does: () => planFor(new nn.Linear(2, 2), ddp({ axis: 'tp' })),
+      does: () => dist.planFor(new nn.Linear(2, 2), dist.ddp({ axis: 'tp' })),
       error: LayoutError,
       code: 'LAYOUT',
       fields: { axis: 'tp' },
@@ -418,7 +417,7 @@ describe('a tensor', () => {
       ],
     },
     'a world of no ranks': {
-      does: () => createThreadsWorld({ size: 0 }),
+      does: () => dist.transports.createThreadsWorld({ size: 0 }),
       error: ConfigError,
       code: 'CONFIG',
       fields: { size: 0 },
@@ -533,7 +532,7 @@ describe('ranks that disagree', () => {
     'about %s all fail, and each says how',
     async (disagreement, says) => {
       const size = 3;
-      const world = createThreadsWorld({ size, arenaBytes: 4 * 1024 * 1024 });
+      const world = dist.transports.createThreadsWorld({ size, arenaBytes: 4 * 1024 * 1024 });
       const outcomes = await settleRanks(size, new URL('./ranks/disagree.ts', import.meta.url), {
         world,
         data: disagreement,
@@ -565,21 +564,21 @@ describe('a checkpoint', () => {
       .sum()
       .backward();
     await optimizer.step();
-    saved = await saveCheckpoint(join(folder, 'checkpoints'), { step: 7, model, optimizer });
+    saved = await checkpoints.save(join(folder, 'checkpoints'), { step: 7, model, optimizer });
   });
 
   async function refusalOf(file: string, change: (path: string) => Promise<void>): Promise<void> {
     const copy = await mkdtemp(join(folder, 'changed-'));
     await cp(saved, copy, { recursive: true });
     await change(join(copy, file));
-    const error = await thrownBy(() => loadCheckpoint(copy));
+    const error = await thrownBy(() => checkpoints.load(copy));
     expect(error).toBeInstanceOf(CheckpointError);
     expect(error).toMatchObject({ code: 'CHECKPOINT' });
     expectInOrder(error instanceof Error ? error.message : '', [join(copy, file), 'Load a']);
   }
 
   it('is whole before anything is done to it', async () => {
-    expect((await loadCheckpoint(saved)).step).toBe(7);
+    expect((await checkpoints.load(saved)).step).toBe(7);
   });
 
   describe.each([
@@ -603,11 +602,11 @@ describe('a checkpoint', () => {
   });
 
   it('of another model is refused before anything changes, listing what differs', async () => {
-    const checkpoint = await loadCheckpoint(saved);
+    const checkpoint = await checkpoints.load(saved);
     const other = new nn.Linear(4, 2, { bias: false });
     const before = Array.from(await other.weight.data(), Number);
     await expectRefusal({
-      does: () => loadModel(checkpoint, other),
+      does: () => checkpoints.loadModel(checkpoint, other),
       error: CheckpointError,
       code: 'CHECKPOINT',
       fields: {
@@ -626,7 +625,7 @@ describe('a checkpoint', () => {
 
   it('is refused where there is none', () =>
     expectRefusal({
-      does: () => loadCheckpoint(join(folder, 'absent')),
+      does: () => checkpoints.load(join(folder, 'absent')),
       error: CheckpointError,
       code: 'CHECKPOINT',
       fields: { directory: join(folder, 'absent') },
@@ -638,7 +637,7 @@ describe('a checkpoint', () => {
     }));
 
   it('of another script is refused by the example', async () => {
-    const directory = await saveCheckpoint(join(folder, 'other-script'), {
+    const directory = await checkpoints.save(join(folder, 'other-script'), {
       step: 1,
       model: {},
       extra: { epoch: 3 },

@@ -1,4 +1,4 @@
-import { createThreadsWorld } from 'shardwise';
+import { dist } from 'shardwise';
 import { spawnRanks } from '@shardwise/testing/node';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
@@ -23,7 +23,7 @@ describe('the GPT of the example, trained on two ranks, learns', () => {
     ['a Markov chain down to its entropy', 'markov'],
     ['to copy, down to the entropy of what is copied', 'copy'],
   ] as const)('%s', async (_, language) => {
-    const world = createThreadsWorld({ size: ranks, arenaBytes: 64 * 1024 * 1024 });
+    const world = dist.transports.createThreadsWorld({ size: ranks, arenaBytes: 64 * 1024 * 1024 });
     const url = new URL('./ranks/learn-language.ts', import.meta.url);
     const results = z
       .array(learned)

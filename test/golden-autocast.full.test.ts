@@ -1,4 +1,4 @@
-import { createThreadsWorld } from 'shardwise';
+import { dist } from 'shardwise';
 import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
@@ -9,7 +9,7 @@ describe('a GPT on three ranks, with products in bf16', () => {
   let ranks: readonly z.infer<typeof results>[] = [];
 
   beforeAll(async () => {
-    const world = createThreadsWorld({ size: 3, arenaBytes: 32 * 1024 * 1024 });
+    const world = dist.transports.createThreadsWorld({ size: 3, arenaBytes: 32 * 1024 * 1024 });
     const file = new URL('./golden/autocast-rank.ts', import.meta.url);
     ranks = z.array(results).parse(await spawnRanks(3, file, { world, timeoutMs: 600_000 }));
   }, 620_000);

@@ -1,4 +1,4 @@
-import { cpu, createThreadsWorld, manualSeed, setRank } from 'shardwise';
+import { cpu, dist, manualSeed, setRank } from 'shardwise';
 import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
@@ -112,7 +112,7 @@ test('two trainings on two ranks give the same bits', async () => {
 });
 
 async function trainOn(size: number): Promise<readonly RankTraining[][]> {
-  const world = createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 });
+  const world = dist.transports.createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 });
   const results = await spawnRanks(size, new URL('./golden/train-rank.ts', import.meta.url), {
     world,
   });

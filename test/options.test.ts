@@ -5,7 +5,14 @@ import * as sw from 'shardwise';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { repository } from './support/documents.ts';
 
-const packages = ['core', 'collectives', 'strategies', 'backend-cpu', 'shardwise'] as const;
+const packages = [
+  'core',
+  'collectives',
+  'strategies',
+  'parameter-server',
+  'backend-cpu',
+  'shardwise',
+] as const;
 
 /** Options that users never write. Type-checked code in the same package makes them. */
 const internal: ReadonlySet<string> = new Set(['GradBucketOptions', 'LayerParameterOptions']);
@@ -257,48 +264,55 @@ const mistakes: Readonly<
     'setRank with the option backend',
   ],
   'allReduce({ timeout })': [
-    (wrong) => sw.singleGroup().allReduce({ bytes: new Uint8Array(4), dtype: 'f32' }, 'sum', wrong),
+    (wrong) =>
+      sw.dist.singleGroup().allReduce({ bytes: new Uint8Array(4), dtype: 'f32' }, 'sum', wrong),
     { timeout: 5 },
     'allReduce with the option timeout: no option of this name. Write timeoutMs',
   ],
   'allReduce({ timeoutMs: -1 })': [
-    (wrong) => sw.singleGroup().allReduce({ bytes: new Uint8Array(4), dtype: 'f32' }, 'sum', wrong),
+    (wrong) =>
+      sw.dist.singleGroup().allReduce({ bytes: new Uint8Array(4), dtype: 'f32' }, 'sum', wrong),
     { timeoutMs: -1 },
     'allReduce with timeoutMs: -1: a value that is not a number of milliseconds above 0',
   ],
   'sendObject({ tags })': [
-    (wrong) => sw.sendObject(sw.singleGroup(), 1, 0, wrong),
+    (wrong) => sw.dist.sendObject(sw.dist.singleGroup(), 1, 0, wrong),
     { tags: 1 },
     'Write tag',
   ],
   'allGatherObject({ maxByte })': [
-    (wrong) => sw.allGatherObject(sw.singleGroup(), 1, wrong),
+    (wrong) => sw.dist.allGatherObject(sw.dist.singleGroup(), 1, wrong),
     { maxByte: 1 },
     'allGatherObject with the option maxByte: no option of this name. Write maxBytes',
   ],
   'createGroup({ verfy })': [
-    (wrong) => sw.createGroup(sw.createLoopbackTransports(1)[0] ?? never(), wrong),
+    (wrong) =>
+      sw.dist.createGroup(sw.dist.transports.createLoopbackTransports(1)[0] ?? never(), wrong),
     { verfy: false },
     'Write verify',
   ],
-  'ddp({ bucket_bytes })': [(wrong) => sw.ddp(wrong), { bucket_bytes: 1 }, 'Write bucketBytes'],
+  'ddp({ bucket_bytes })': [
+    (wrong) => sw.dist.ddp(wrong),
+    { bucket_bytes: 1 },
+    'Write bucketBytes',
+  ],
   "fsdp({ reshardAfterForward: 'yes' })": [
-    (wrong) => sw.fsdp(wrong),
+    (wrong) => sw.dist.fsdp(wrong),
     { reshardAfterForward: 'yes' },
     "fsdp with reshardAfterForward: 'yes': a value that is not true or false or a number",
   ],
   'zero(3)': [
-    (wrong) => sw.zero(wrong),
+    (wrong) => sw.dist.zero(wrong),
     3,
     'zero with 3 in the place of its options: no object of options by name. Write { stage: … }',
   ],
   'tensorParallel({ axes })': [
-    (wrong) => sw.tensorParallel({}, wrong),
+    (wrong) => sw.dist.tensorParallel({}, wrong),
     { axes: 'tp' },
     'Write axis',
   ],
   "colwiseParallel({ output: 'shard' })": [
-    (wrong) => sw.colwiseParallel(wrong),
+    (wrong) => sw.dist.styles.colwiseParallel(wrong),
     { output: 'shard' },
     "colwiseParallel with output: 'shard': a value that is not 'invariant', 'replicate', 'partial' or shard(dim)",
   ],
@@ -313,7 +327,7 @@ const mistakes: Readonly<
     'init with the option backend',
   ],
   'saveCheckpoint({ optimiser })': [
-    (wrong) => sw.saveCheckpoint('/nowhere', wrong),
+    (wrong) => sw.checkpoints.save('/nowhere', wrong),
     { step: 1, model: {}, optimiser: {} },
     'saveCheckpoint with the option optimiser: no option of this name. Write optimizer',
   ],

@@ -9,8 +9,9 @@ import { callOf, callRight, isRefusal, opt } from './support/calls.ts';
 import * as takes from './support/wrong-arguments.ts';
 import { type Argument, type Call, unnoticed } from './support/wrong-arguments.ts';
 
-const group = sw.singleGroup();
-const rank = (): void => sw.setRank({ device: interpreter(), mesh: new sw.LineMesh('dp', group) });
+const group = sw.dist.singleGroup();
+const rank = (): void =>
+  sw.setRank({ device: interpreter(), mesh: new sw.dist.LineMesh('dp', group) });
 rank();
 beforeEach(rank);
 const folder = await mkdtemp(join(tmpdir(), 'plain-javascript-'));
@@ -28,19 +29,28 @@ const loader = new sw.data.DataLoader({
 });
 const trained = linear();
 const trainer = new sw.optim.SGD(trained.parameters(), { lr: 1 });
-const saved = await sw.saveCheckpoint(join(folder, 'trained'), {
+const saved = await sw.checkpoints.save(join(folder, 'trained'), {
   step: 1,
   model: trained,
   optimizer: trainer,
   states: { schedule: scheduler() },
 });
 const checkpoint: Argument = {
-  given: await sw.loadCheckpoint(saved),
-  wrong: [null, {}, 1, saved, sw.loadCheckpoint(saved), trained],
+  given: await sw.checkpoints.load(saved),
+  wrong: [null, {}, 1, saved, sw.checkpoints.load(saved), trained],
 };
 const model: Argument = {
   given: trained,
-  wrong: [null, {}, 'x', 1, true, sw.nn.Linear, [], await sw.parallelize(linear(), sw.ddp())],
+  wrong: [
+    null,
+    {},
+    'x',
+    1,
+    true,
+    sw.nn.Linear,
+    [],
+    await sw.dist.parallelize(linear(), sw.dist.ddp()),
+  ],
 };
 const optimizer = takes.object(trainer);
 const stateful: Argument = { given: trainer, wrong: [null, {}, 1, linear, 'x'] };
@@ -49,22 +59,27 @@ const calls: readonly (readonly [string, Call])[] = [
   [
     'saveCheckpoint',
     callOf(
-      sw.saveCheckpoint,
+      sw.checkpoints.save,
       path('saved'),
       takes.options({ step: 1, model: linear() }),
       opt({ keep: 2 }),
     ),
   ],
-  ['loadCheckpoint', callOf(sw.loadCheckpoint, path('saved'))],
+  ['checkpoints.load', callOf(sw.checkpoints.load, path('saved'))],
   [
     'loadModel',
-    callOf(sw.loadModel, checkpoint, model, takes.optional(takes.options({ strict: true }))),
+    callOf(
+      sw.checkpoints.loadModel,
+      checkpoint,
+      model,
+      takes.optional(takes.options({ strict: true })),
+    ),
   ],
-  ['loadOptimizer', callOf(sw.loadOptimizer, checkpoint, model, optimizer)],
+  ['loadOptimizer', callOf(sw.checkpoints.loadOptimizer, checkpoint, model, optimizer)],
   [
     'loadStates',
     callOf(
-      sw.loadStates,
+      sw.checkpoints.loadStates,
       checkpoint,
       { given: { schedule: scheduler() }, wrong: [null, { schedule: 1 }, { schedule: loader }] },
       opt({ group }),
@@ -74,14 +89,14 @@ const calls: readonly (readonly [string, Call])[] = [
     'saveCheckpoint of',
     callOf(
       (more: never) =>
-        sw.saveCheckpoint(join(folder, 'more'), { step: 1, model: trained, ...Object(more) }),
+        sw.checkpoints.save(join(folder, 'more'), { step: 1, model: trained, ...Object(more) }),
       {
         given: { extra: { epoch: 1 } },
         wrong: [
           { step: '1' },
           { model: null },
-          { model: sw.parallelize(linear(), sw.ddp()) },
-          { model: await sw.parallelize(linear(), sw.ddp()) },
+          { model: sw.dist.parallelize(linear(), sw.dist.ddp()) },
+          { model: await sw.dist.parallelize(linear(), sw.dist.ddp()) },
           { model: [trained] },
           { optimizer: 1 },
           { states: { loader: loader } },
@@ -95,11 +110,11 @@ const calls: readonly (readonly [string, Call])[] = [
       },
     ),
   ],
-  ['saveState', callOf(sw.saveState, path('state'), stateful)],
-  ['loadState', callOf(sw.loadState, path('state'), stateful)],
+  ['saveState', callOf(sw.checkpoints.saveState, path('state'), stateful)],
+  ['loadState', callOf(sw.checkpoints.loadState, path('state'), stateful)],
   [
     'saveTensors',
-    callOf(sw.saveTensors, path('tensors'), {
+    callOf(sw.checkpoints.saveTensors, path('tensors'), {
       given: { a: sw.ones([2]) },
       wrong: [
         null,
@@ -116,18 +131,18 @@ const calls: readonly (readonly [string, Call])[] = [
       ],
     }),
   ],
-  ['loadTensors', callOf(sw.loadTensors, path('tensors'))],
+  ['loadTensors', callOf(sw.checkpoints.loadTensors, path('tensors'))],
 ];
 
 /** Of these, one more argument would be what is not saved or loaded. */
-const closed = ['loadCheckpoint', 'loadOptimizer', 'saveState', 'loadState'];
+const closed = ['checkpoints.load', 'loadOptimizer', 'saveState', 'loadState'];
 
 describe('of checkpoints', () => {
   it('a checkpoint that is opened is loaded into nothing', async () => {
     const open = (...given: never[]): unknown =>
-      Reflect.apply(sw.loadCheckpoint, undefined, [saved, ...given]);
+      Reflect.apply(sw.checkpoints.load, undefined, [saved, ...given]);
     await expect(open(trained as never)).rejects.toThrow(
-      'loadCheckpoint with a Linear as argument 2: it opens a checkpoint, and loads nothing into another argument. Give what it returns to loadModel',
+      'checkpoints.load with a Linear as argument 2: it opens a checkpoint, and loads nothing into another argument. Give what it returns to loadModel',
     );
   });
 

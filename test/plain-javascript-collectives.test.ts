@@ -7,8 +7,8 @@ import * as takes from './support/wrong-arguments.ts';
 import { type Argument, type Call, unnoticed } from './support/wrong-arguments.ts';
 
 const { optional } = takes;
-const group = sw.singleGroup();
-beforeEach(() => sw.setRank({ device: interpreter(), mesh: new sw.LineMesh('dp', group) }));
+const group = sw.dist.singleGroup();
+beforeEach(() => sw.setRank({ device: interpreter(), mesh: new sw.dist.LineMesh('dp', group) }));
 
 const x = takes.tensor(sw.ones([2, 2]));
 const axis = takes.text('dp');
@@ -16,7 +16,7 @@ const dim = takes.whole(0);
 const root = takes.whole(0);
 const op = takes.text('sum');
 const limits = optional(takes.options({ timeoutMs: 1000 }));
-const bytes = (): sw.TypedBytes => ({ bytes: new Uint8Array(16), dtype: 'f32' });
+const bytes = (): sw.dist.TypedBytes => ({ bytes: new Uint8Array(16), dtype: 'f32' });
 /** Values, tensors and bytes that are none are no buffers. */
 const buffer = (): Argument => ({
   given: bytes(),
@@ -38,7 +38,7 @@ const buffers = (): Argument => ({
 });
 const theGroup: Argument = {
   given: group,
-  wrong: [null, {}, 1, true, '1', new sw.LineMesh('dp', group)],
+  wrong: [null, {}, 1, true, '1', new sw.dist.LineMesh('dp', group)],
 };
 /** A function is no plain data. */
 const value: Argument = { given: 1, wrong: [() => 1], isOptional: true };
@@ -60,25 +60,35 @@ const axes = (): Argument => ({
   ],
 });
 const layout = (): Argument => ({
-  given: sw.layoutOf(['dp', null]),
+  given: sw.dist.layout.layoutOf(['dp', null]),
   wrong: [null, {}, 1, 'dp', ['dp', null], { dims: 'dp' }],
 });
 const names: Argument = { given: ['dp'], wrong: [null, 'dp', 1, [1]] };
-const line = new sw.LineMesh('dp', group);
+const line = new sw.dist.LineMesh('dp', group);
 
 const calls: readonly (readonly [string, Call])[] = [
-  ['allReduce', callOf(sw.allReduce, x, axis, optional(takes.options({ reduce: 'avg' })))],
-  ['allGather', callOf(sw.allGather, x, axis, dim, optional(takes.text('invariant')))],
+  ['allReduce', callOf(sw.dist.allReduce, x, axis, optional(takes.options({ reduce: 'avg' })))],
+  ['allGather', callOf(sw.dist.allGather, x, axis, dim, optional(takes.text('invariant')))],
   [
     'reduceScatter',
-    callOf(sw.reduceScatter, x, axis, dim, optional(takes.text('avg')), optional(takes.whole(0))),
+    callOf(
+      sw.dist.reduceScatter,
+      x,
+      axis,
+      dim,
+      optional(takes.text('avg')),
+      optional(takes.whole(0)),
+    ),
   ],
-  ['allToAll', callOf(sw.allToAll, x, axis, dim, takes.whole(1))],
-  ['broadcast', callOf(sw.broadcast, x, axis, optional(root))],
-  ['reduce', callOf(sw.reduce, x, axis, optional(root))],
-  ['sendRecv', callOf(sw.sendRecv, x, axis, takes.list([0]))],
-  ['localChunk', callOf(sw.localChunk, x, axis, dim)],
-  ['reinterpret', callOf(sw.reinterpret, x, axis, takes.text('varying'), takes.text('partial'))],
+  ['allToAll', callOf(sw.dist.allToAll, x, axis, dim, takes.whole(1))],
+  ['broadcast', callOf(sw.dist.broadcast, x, axis, optional(root))],
+  ['reduce', callOf(sw.dist.reduce, x, axis, optional(root))],
+  ['sendRecv', callOf(sw.dist.sendRecv, x, axis, takes.list([0]))],
+  ['localChunk', callOf(sw.dist.localChunk, x, axis, dim)],
+  [
+    'reinterpret',
+    callOf(sw.dist.reinterpret, x, axis, takes.text('varying'), takes.text('partial')),
+  ],
   ['group.allReduce', methodOf(() => group, 'allReduce', buffer(), op, limits)],
   ['group.allGather', methodOf(() => group, 'allGather', buffer(), buffer(), limits)],
   ['group.reduceScatter', methodOf(() => group, 'reduceScatter', buffer(), buffer(), op, limits)],
@@ -98,31 +108,34 @@ const calls: readonly (readonly [string, Call])[] = [
       limits,
     ),
   ],
-  ['allGatherObject', callOf(sw.allGatherObject, theGroup, value, limits)],
-  ['broadcastObject', callOf(sw.broadcastObject, theGroup, value, root, limits)],
-  ['gatherObject', callOf(sw.gatherObject, theGroup, value, root, limits)],
+  ['allGatherObject', callOf(sw.dist.allGatherObject, theGroup, value, limits)],
+  ['broadcastObject', callOf(sw.dist.broadcastObject, theGroup, value, root, limits)],
+  ['gatherObject', callOf(sw.dist.gatherObject, theGroup, value, root, limits)],
   [
     'scatterObject',
     callOf(
-      sw.scatterObject,
+      sw.dist.scatterObject,
       theGroup,
       { given: [1], wrong: [() => 1, 1, null, {}, [1, 2]] },
       root,
       limits,
     ),
   ],
-  ['monitoredBarrier', callOf(sw.monitoredBarrier, theGroup, limits)],
-  ['allReduceCoalesced', callOf(sw.allReduceCoalesced, theGroup, buffers(), op, limits)],
-  ['allGatherCoalesced', callOf(sw.allGatherCoalesced, theGroup, buffers(), buffers(), limits)],
+  ['monitoredBarrier', callOf(sw.dist.monitoredBarrier, theGroup, limits)],
+  ['allReduceCoalesced', callOf(sw.dist.allReduceCoalesced, theGroup, buffers(), op, limits)],
+  [
+    'allGatherCoalesced',
+    callOf(sw.dist.allGatherCoalesced, theGroup, buffers(), buffers(), limits),
+  ],
   [
     'reduceScatterCoalesced',
-    callOf(sw.reduceScatterCoalesced, theGroup, buffers(), buffers(), op, limits),
+    callOf(sw.dist.reduceScatterCoalesced, theGroup, buffers(), buffers(), op, limits),
   ],
-  ['broadcastCoalesced', callOf(sw.broadcastCoalesced, theGroup, buffers(), root, limits)],
+  ['broadcastCoalesced', callOf(sw.dist.broadcastCoalesced, theGroup, buffers(), root, limits)],
   [
     'batchSendRecv',
     callOf(
-      sw.batchSendRecv,
+      sw.dist.batchSendRecv,
       theGroup,
       {
         given: [],
@@ -131,23 +144,23 @@ const calls: readonly (readonly [string, Call])[] = [
       limits,
     ),
   ],
-  ['newGroup', callOf(sw.newGroup, theGroup, takes.list([0]), limits)],
+  ['newGroup', callOf(sw.dist.newGroup, theGroup, takes.list([0]), limits)],
   [
     'newGroups',
     callOf(
-      sw.newGroups,
+      sw.dist.newGroups,
       theGroup,
       { given: [[0]], wrong: [null, {}, 1, [0], ['0'], [[0.5]], [[null]]] },
       limits,
     ),
   ],
-  ['limitCalls', callOf(sw.limitCalls, theGroup, takes.setting(600_000))],
-  ['createMesh', callOf(sw.createMesh, theGroup, axes(), limits)],
-  ['new MeshRanks', callOf((...given) => Reflect.construct(sw.MeshRanks, given), axes())],
+  ['limitCalls', callOf(sw.dist.transports.limitCalls, theGroup, takes.setting(600_000))],
+  ['createMesh', callOf(sw.dist.createMesh, theGroup, axes(), limits)],
+  ['new MeshRanks', callOf((...given) => Reflect.construct(sw.dist.MeshRanks, given), axes())],
   [
     'meshOrder',
     callOf(
-      sw.meshOrder,
+      sw.dist.meshOrder,
       { given: 'tp-dp', wrong: [null, {}, 1, 'tp--dp'] },
       {
         given: { tp: 2, dp: 2 },
@@ -158,7 +171,7 @@ const calls: readonly (readonly [string, Call])[] = [
   [
     'meshFromHosts',
     callOf(
-      sw.meshFromHosts,
+      sw.dist.meshFromHosts,
       { given: [0, 0, 1, 1], wrong: [null, {}, 1, '0', [null, null], ['a', 'b']] },
       optional(takes.options({ inner: 'tp' })),
     ),
@@ -182,12 +195,12 @@ const calls: readonly (readonly [string, Call])[] = [
       ],
     }),
   ],
-  ['distributeTensor', callOf(sw.distributeTensor, x, layout())],
-  ['fromLocal', callOf(sw.fromLocal, x, layout(), optional(takes.list([2, 2])))],
+  ['distributeTensor', callOf(sw.dist.layout.distributeTensor, x, layout())],
+  ['fromLocal', callOf(sw.dist.layout.fromLocal, x, layout(), optional(takes.list([2, 2])))],
   [
     'layoutOf',
     callOf(
-      sw.layoutOf,
+      sw.dist.layout.layoutOf,
       { given: ['dp', null], wrong: [null, {}, 1, 'dp', [1], [[1]]] },
       optional(names),
     ),
@@ -201,13 +214,13 @@ describe('a collective', () => {
   });
 
   it.each(['send', 'recv'])('%s refuses what it does not take', async (name) => {
-    const [first, second] = sw
+    const [first, second] = sw.dist.transports
       .createLoopbackTransports(2)
-      .map((transport) => sw.createGroup(transport));
+      .map((transport) => sw.dist.createGroup(transport));
     if (first === undefined || second === undefined) throw new RangeError('there are two');
     const options = optional(takes.options({ tag: 1 }));
     const call = methodOf(() => first, name, buffer(), takes.whole(1), options);
-    sw.limitCalls(first, 1000);
+    sw.dist.transports.limitCalls(first, 1000);
     const isRefusedAtOnce = (error: unknown): boolean =>
       sw.ShardwiseError.isInstance(error) && !(error instanceof sw.CollectiveError);
     expect(await unnoticed({ ...call, isOpen: true }, isRefusedAtOnce)).toEqual([]);
@@ -222,10 +235,10 @@ describe('a collective', () => {
       coordinate: () => 0,
     };
     sw.setRank({ device: interpreter(), mesh: pair });
-    expect(() => sw.sendRecv(sw.ones([2]), 'dp', [1, 1])).toThrow(
+    expect(() => sw.dist.sendRecv(sw.ones([2]), 'dp', [1, 1])).toThrow(
       "a value that is not a list of 2 different ranks of 'dp', or -1 for none",
     );
-    expect(() => sw.sendRecv(sw.ones([2]), 'dp', [-1, -1])).not.toThrow();
-    expect(() => sw.broadcast(sw.ones([2]), 'dp', 2)).toThrow('a whole number from 0 to 1');
+    expect(() => sw.dist.sendRecv(sw.ones([2]), 'dp', [-1, -1])).not.toThrow();
+    expect(() => sw.dist.broadcast(sw.ones([2]), 'dp', 2)).toThrow('a whole number from 0 to 1');
   });
 });

@@ -6,8 +6,9 @@ import { callOf, callRight, construct, isRefusal, methodOf, opt } from './suppor
 import * as takes from './support/wrong-arguments.ts';
 import { type Argument, type Call, unnoticed } from './support/wrong-arguments.ts';
 
-const group = sw.singleGroup();
-const rank = (): void => sw.setRank({ device: interpreter(), mesh: new sw.LineMesh('dp', group) });
+const group = sw.dist.singleGroup();
+const rank = (): void =>
+  sw.setRank({ device: interpreter(), mesh: new sw.dist.LineMesh('dp', group) });
 rank();
 beforeEach(rank);
 
@@ -30,10 +31,13 @@ const model: Argument = {
   given: linear(),
   wrong: [null, {}, 'x', 1, true, sw.nn.Linear, [], Promise.resolve(linear())],
 };
-const strategy: Argument = { given: sw.ddp(), wrong: [null, {}, 'ddp', 1, true, sw.ddp, []] };
+const strategy: Argument = {
+  given: sw.dist.ddp(),
+  wrong: [null, {}, 'ddp', 1, true, sw.dist.ddp, []],
+};
 const plan: Argument = {
-  given: sw.planFor(linear(), sw.ddp()),
-  wrong: [null, {}, 1, 'x', sw.ddp(), linear()],
+  given: sw.dist.planFor(linear(), sw.dist.ddp()),
+  wrong: [null, {}, 1, 'x', sw.dist.ddp(), linear()],
 };
 const optimizer = takes.object(sgd());
 const x = takes.tensor(sw.ones([2, 2]));
@@ -151,48 +155,63 @@ const calls: readonly (readonly [string, Call])[] = [
     'DataLoader.load',
     methodOf(loader, 'load', state(Reflect.apply(Reflect.get(loader(), 'state'), loader(), []))),
   ],
-  ['ddp', callOf(sw.ddp, opt({ bucketBytes: 1 }))],
-  ['fsdp', callOf(sw.fsdp, opt({ prefetch: 1 }))],
-  ['zero', callOf(sw.zero, takes.options({ stage: 1 }))],
-  ['dataParallel', callOf(sw.dataParallel, opt({ axis: 'dp' }))],
-  ['expertParallel', callOf(sw.expertParallel, opt())],
-  ['powerSgdHook', callOf(sw.powerSgdHook, opt())],
-  ['parameterServer', callOf(sw.parameterServer, takes.options({ servers: { size: 1 } }))],
+  ['ddp', callOf(sw.dist.ddp, opt({ bucketBytes: 1 }))],
+  ['fsdp', callOf(sw.dist.fsdp, opt({ prefetch: 1 }))],
+  ['zero', callOf(sw.dist.zero, takes.options({ stage: 1 }))],
+  ['dataParallel', callOf(sw.dist.dataParallel, opt({ axis: 'dp' }))],
+  ['expertParallel', callOf(sw.dist.expertParallel, opt())],
+  ['powerSgdHook', callOf(sw.dist.powerSgdHook, opt())],
+  ['parameterServer', callOf(sw.dist.parameterServer, takes.options({ servers: { size: 1 } }))],
   [
     'tensorParallel',
     callOf(
-      sw.tensorParallel,
+      sw.dist.tensorParallel,
       {
-        given: { fc: sw.colwiseParallel() },
-        wrong: [null, 1, 'x', { fc: 1 }, { fc: sw.colwiseParallel }, { fc: {} }, { fc: undefined }],
+        given: { fc: sw.dist.styles.colwiseParallel() },
+        wrong: [
+          null,
+          1,
+          'x',
+          { fc: 1 },
+          { fc: sw.dist.styles.colwiseParallel },
+          { fc: {} },
+          { fc: undefined },
+        ],
       },
       opt({ axis: 'tp' }),
     ),
   ],
-  ['colwiseParallel', callOf(sw.colwiseParallel, opt())],
-  ['rowwiseParallel', callOf(sw.rowwiseParallel, opt())],
-  ['sequenceParallel', callOf(sw.sequenceParallel, opt())],
-  ['headParallel', callOf(sw.headParallel, takes.options({ numHeads: 2 }))],
-  ['gptTensorParallel', callOf(sw.gptTensorParallel, takes.options({ heads: 2 }))],
-  ['vocabParallelEmbedding', callOf(sw.vocabParallelEmbedding, opt())],
+  ['colwiseParallel', callOf(sw.dist.styles.colwiseParallel, opt())],
+  ['rowwiseParallel', callOf(sw.dist.styles.rowwiseParallel, opt())],
+  ['sequenceParallel', callOf(sw.dist.styles.sequenceParallel, opt())],
+  ['headParallel', callOf(sw.dist.styles.headParallel, takes.options({ numHeads: 2 }))],
+  ['gptTensorParallel', callOf(sw.dist.styles.gptTensorParallel, takes.options({ heads: 2 }))],
+  ['vocabParallelEmbedding', callOf(sw.dist.styles.vocabParallelEmbedding, opt())],
   [
     'prepareModuleInput',
-    callOf(sw.prepareModuleInput, opt({ from: 'invariant', to: 'invariant' })),
+    callOf(sw.dist.styles.prepareModuleInput, opt({ from: 'invariant', to: 'invariant' })),
   ],
   [
     'prepareModuleOutput',
-    callOf(sw.prepareModuleOutput, takes.options({ from: 'invariant', to: 'invariant' })),
+    callOf(
+      sw.dist.styles.prepareModuleOutput,
+      takes.options({ from: 'invariant', to: 'invariant' }),
+    ),
   ],
-  ['pipeline', callOf(sw.pipeline, opt({ schedule: 'gpipe', microbatches: 2 }))],
-  ['new Pipe', construct(sw.Pipe, model, opt({ chunks: 2 }))],
+  ['pipeline', callOf(sw.dist.pipeline, opt({ schedule: 'gpipe', microbatches: 2 }))],
+  ['new Pipe', construct(sw.dist.Pipe, model, opt({ chunks: 2 }))],
   [
     'pipelineSchedule',
-    callOf(sw.pipelineSchedule, takes.text('gpipe'), takes.options({ ranks: 2, microbatches: 2 })),
+    callOf(
+      sw.dist.schedules.pipelineSchedule,
+      takes.text('gpipe'),
+      takes.options({ ranks: 2, microbatches: 2 }),
+    ),
   ],
   [
     'balancedPartition',
     callOf(
-      sw.balancedPartition,
+      sw.dist.schedules.balancedPartition,
       { given: [1, 2, 3], wrong: [null, {}, 1, '123', [null], ['1', '2']] },
       takes.whole(2),
     ),
@@ -200,34 +219,37 @@ const calls: readonly (readonly [string, Call])[] = [
   [
     'countModelCosts',
     callOf(
-      sw.countModelCosts,
+      sw.dist.schedules.countModelCosts,
       model,
       { given: [sw.ones([2, 2])], wrong: [null, {}, 1, sw.ones([2, 2])] },
       opt({ loss: (y: sw.Tensor) => y.sum() }),
     ),
   ],
-  ['compose', callOf(sw.compose, strategy, strategy)],
-  ['planFor', callOf(sw.planFor, model, strategy)],
+  ['compose', callOf(sw.dist.compose, strategy, strategy)],
+  ['planFor', callOf(sw.dist.planFor, model, strategy)],
   // A model takes one strategy: each call has a model of its own.
   [
     'parallelize of a model',
-    callOf((own: never) => sw.parallelize(own === model.given ? linear() : own, sw.ddp()), model),
+    callOf(
+      (own: never) => sw.dist.parallelize(own === model.given ? linear() : own, sw.dist.ddp()),
+      model,
+    ),
   ],
   [
     'parallelize',
     callOf(
-      (...given: never[]) => Reflect.apply(sw.parallelize, undefined, [linear(), ...given]),
+      (...given: never[]) => Reflect.apply(sw.dist.parallelize, undefined, [linear(), ...given]),
       strategy,
     ),
   ],
-  ['explain', callOf(sw.explain, plan, opt({ optimizerTensors: 2 }))],
-  ['planMemory', callOf(sw.planMemory, plan, opt({ optimizerTensors: 2 }))],
-  ['memory', callOf(sw.memory, takes.options({ model: linear() }))],
-  ['constructSharded', callOf(sw.constructSharded, takes.callback(linear), strategy)],
+  ['explain', callOf(sw.dist.explain, plan, opt({ optimizerTensors: 2 }))],
+  ['planMemory', callOf(sw.dist.planMemory, plan, opt({ optimizerTensors: 2 }))],
+  ['memory', callOf(sw.dist.memory, takes.options({ model: linear() }))],
+  ['constructSharded', callOf(sw.dist.constructSharded, takes.callback(linear), strategy)],
   [
     'join',
     callOf(
-      sw.join,
+      sw.dist.join,
       { given: [], wrong: [null, {}, 1, [1], [linear()]] },
       takes.callback(async () => 1),
       opt(),
@@ -236,7 +258,7 @@ const calls: readonly (readonly [string, Call])[] = [
   [
     'gatherForMetrics',
     callOf(
-      sw.gatherForMetrics,
+      sw.dist.gatherForMetrics,
       {
         given: { x: [sw.ones([4])] },
         wrong: [null, 1, 'x', {}, [], { x: 1 }, { x: sw.ones([4]) }],
@@ -248,16 +270,21 @@ const calls: readonly (readonly [string, Call])[] = [
   ],
   [
     'new OffloadedOptimizer',
-    construct(sw.OffloadedOptimizer, model, optimizer, takes.options({ states: sw.hostPages() })),
+    construct(
+      sw.dist.OffloadedOptimizer,
+      model,
+      optimizer,
+      takes.options({ states: sw.dist.hostPages() }),
+    ),
   ],
   [
     'new OptimisticOptimizer',
-    construct(sw.OptimisticOptimizer, optimizer, takes.options({ maxNorm: 1 })),
+    construct(sw.dist.OptimisticOptimizer, optimizer, takes.options({ maxNorm: 1 })),
   ],
   [
     'new ZeroRedundancyOptimizer',
     construct(
-      sw.ZeroRedundancyOptimizer,
+      sw.dist.ZeroRedundancyOptimizer,
       takes.tensors(params()),
       { given: optim.SGD, wrong: [null, {}, 1, 'SGD', () => 1, sgd(), sw.nn.Linear] },
       opt({ lr: 1 }),

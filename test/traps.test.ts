@@ -10,10 +10,13 @@ import { runInNewContext } from 'node:vm';
 import { cpu } from '@shardwise/backend-cpu';
 import { createThreadsWorld, singleGroup } from '@shardwise/collectives';
 import {
-  applyPlan,
   type Consistency,
-  countModelCosts,
   createParameterServer,
+  parameterServer,
+} from '@shardwise/parameter-server';
+import {
+  applyPlan,
+  countModelCosts,
   dataParallel,
   ddp,
   distributeTensor,
@@ -21,7 +24,6 @@ import {
   OffloadedOptimizer,
   OptimisticOptimizer,
   parallelize,
-  parameterServer,
   pipeline,
   planFor,
   readSchedule,
@@ -40,7 +42,7 @@ import type {
   RequestConnection,
   UpdateRule,
 } from '@shardwise/core/extend';
-import { loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';
+import { checkpoints } from 'shardwise';
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { found } from './ranks/strategy-traps.ts';
@@ -873,10 +875,10 @@ describe('optimizers', () => {
     );
     if (saved === undefined || loaded === undefined) throw new RangeError('two optimizers');
     await train(first, saved);
-    await saveCheckpoint(directory, { step: 1, model: first, optimizer: saved });
-    const checkpoint = await loadCheckpoint(directory);
-    await loadModel(checkpoint, second);
-    await loadOptimizer(checkpoint, second, loaded);
+    await checkpoints.save(directory, { step: 1, model: first, optimizer: saved });
+    const checkpoint = await checkpoints.load(directory);
+    await checkpoints.loadModel(checkpoint, second);
+    await checkpoints.loadOptimizer(checkpoint, second, loaded);
     await train(first, saved);
     await train(second, loaded);
     expect(await second.weight.data()).toEqual(await first.weight.data());

@@ -1,14 +1,5 @@
 // This is a rank of the page of `bench page`. It trains for a round whenever it is told to.
-import {
-  ddp,
-  fromData,
-  init,
-  manualSeed,
-  nn,
-  optim,
-  parallelize,
-  type Tensor,
-} from 'shardwise/browser';
+import { dist, fromData, init, manualSeed, nn, optim, type Tensor } from 'shardwise/browser';
 import { GPT } from '../../examples/gpt/model.ts';
 import type { RankOrder, RankTask, RankTurn } from './contestants.ts';
 
@@ -24,7 +15,7 @@ const model = new GPT({
   heads: of.heads,
   channels: of.channels,
 });
-const trained = contestant === 'together' ? await parallelize(model, ddp()) : model;
+const trained = contestant === 'together' ? await dist.parallelize(model, dist.ddp()) : model;
 const optimizer = new optim.Adam(model.parameters(), { lr: 1e-3 });
 /** Returns the bytes, or the bytes that follow them. */
 const idsOf = (place: 0 | 1): Tensor =>

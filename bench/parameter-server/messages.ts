@@ -1,4 +1,4 @@
-import type { ThreadsWorld } from 'shardwise';
+import type { dist } from 'shardwise';
 
 export const WORKERS = 2;
 /** The factor by which the slow worker is slower in a step's forward and backward pass. */
@@ -18,7 +18,7 @@ export interface ServerAddress {
 export interface WorkerStart {
   readonly contestant: Contestant;
   readonly rank: number;
-  readonly world: ThreadsWorld;
+  readonly world: dist.transports.ThreadsWorld;
   readonly server: ServerAddress | undefined;
 }
 

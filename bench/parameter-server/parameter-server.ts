@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
-import { createThreadsWorld } from 'shardwise';
+import { dist } from 'shardwise';
 import type { Bench, BenchResult } from '../bench.ts';
 import { roundsFlag, roundsOf } from '../rounds.ts';
 import { median, round, tokensPerSecond } from '../summary.ts';
@@ -44,7 +44,7 @@ async function start(contestant: Contestant): Promise<Started> {
     contestant === 'ddp' ? undefined : new Worker(new URL('./server.ts', import.meta.url));
   const [address]: (ServerAddress | undefined)[] =
     server === undefined ? [] : await once(server, 'message');
-  const world = createThreadsWorld({ size: WORKERS });
+  const world = dist.transports.createThreadsWorld({ size: WORKERS });
   const workers = Array.from({ length: WORKERS }, (_, rank) => {
     const data: WorkerStart = { contestant, rank, world, server: address };
     return new Worker(new URL('./worker.ts', import.meta.url), { workerData: data });

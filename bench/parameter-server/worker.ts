@@ -1,18 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { connectServers } from '@shardwise/collectives/node';
-import {
-  cpu,
-  ddp,
-  joinThreadsWorld,
-  LineMesh,
-  nn,
-  optim,
-  parallelize,
-  parameterServer,
-  setRank,
-  type Strategy,
-} from 'shardwise';
+import { cpu, dist, nn, optim, setRank } from 'shardwise';
 import { buildModel } from '../training.ts';
 import { batchOf, workload } from '../workload.ts';
 import { SLOWED, type WorkerRequest, type WorkerRound, type WorkerStart } from './messages.ts';
@@ -20,14 +9,14 @@ import { SLOWED, type WorkerRequest, type WorkerRound, type WorkerStart } from '
 // This thread is one worker of one contestant of the parameter-server benchmark. It trains when it is told to.
 
 const { contestant, rank, world, server }: WorkerStart = workerData;
-const group = joinThreadsWorld(world, rank);
+const group = dist.transports.joinThreadsWorld(world, rank);
 const region = world.regions[rank];
 if (region === undefined) throw new RangeError(`no region of rank ${rank}`);
 setRank({
   device: await cpu({ memory: world.memory, ...region }),
-  mesh: new LineMesh('dp', group),
+  mesh: new dist.LineMesh('dp', group),
 });
-const parallel = await parallelize(buildModel(), strategy());
+const parallel = await dist.parallelize(buildModel(), strategy());
 const optimizer = new optim.AdamW(parallel.module.parameters(), {
   lr: workload.learningRate,
   weightDecay: workload.weightDecay,
@@ -40,12 +29,12 @@ parentPort?.on('message', (request: WorkerRequest) => {
   else void answer(request);
 });
 
-function strategy(): Strategy {
-  if (server === undefined) return ddp();
+function strategy(): dist.Strategy {
+  if (server === undefined) return dist.ddp();
   const { secret, ...address } = server;
   const servers = connectServers({ addresses: [address], secret });
   const isSynchronous = contestant !== 'slow-asynchronous';
-  return parameterServer({
+  return dist.parameterServer({
     servers,
     consistency: isSynchronous ? 'synchronous' : 'asynchronous',
   });

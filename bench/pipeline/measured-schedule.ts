@@ -1,10 +1,4 @@
-import {
-  type ComputeAction,
-  formatAction,
-  type Schedule,
-  type ScheduleCosts,
-  simulateSchedule,
-} from 'shardwise';
+import { dist } from 'shardwise';
 import { mean } from '../summary.ts';
 import type { MeasuredAction, RankRound } from './messages.ts';
 
@@ -27,12 +21,12 @@ export interface MeasuredSchedule {
 }
 
 interface OwnAction extends MeasuredAction {
-  readonly action: ComputeAction;
+  readonly action: dist.schedules.ComputeAction;
 }
 
 /** Evaluates one round. `latencyMs` is by how much messages were delayed in this round. */
 export function measuredSchedule(
-  schedule: Schedule,
+  schedule: dist.schedules.Schedule,
   ranks: readonly RankRound[],
   latencyMs = 0,
 ): MeasuredSchedule {
@@ -40,7 +34,7 @@ export function measuredSchedule(
     schedule.actions
       .flat()
       .flatMap((action) => (action.kind === 'overlap' ? action.actions : [action]))
-      .map((action) => [formatAction(action), action]),
+      .map((action) => [dist.schedules.formatAction(action), action]),
   );
   const count = ranks[0]?.steps.length ?? 0;
   const steps = Array.from({ length: count }, (_, index) => {
@@ -69,7 +63,7 @@ export function measuredSchedule(
     };
   });
   const times = timesOf(steps.flatMap(({ actions }) => actions));
-  const simulation = simulateSchedule(schedule, {
+  const simulation = dist.schedules.simulateSchedule(schedule, {
     ...costsOf(schedule, times),
     link: { latencyMs },
   });
@@ -90,8 +84,11 @@ function timesOf(actions: readonly OwnAction[]): ReadonlyMap<string, number> {
   );
 }
 
-function costsOf({ stages }: Schedule, times: ReadonlyMap<string, number>): ScheduleCosts {
-  const ms = (kind: ComputeAction['kind'], stage: number): number =>
+function costsOf(
+  { stages }: dist.schedules.Schedule,
+  times: ReadonlyMap<string, number>,
+): dist.schedules.ScheduleCosts {
+  const ms = (kind: dist.schedules.ComputeAction['kind'], stage: number): number =>
     times.get(keyOf(kind, stage)) ?? 0;
   return {
     stages: Array.from({ length: stages }, (_, stage) => ({
@@ -104,6 +101,6 @@ function costsOf({ stages }: Schedule, times: ReadonlyMap<string, number>): Sche
 }
 
 /** Returns an action's name without its microbatch, such as `0F`. */
-function keyOf(kind: ComputeAction['kind'], stage: number): string {
-  return formatAction({ kind, stage, microbatch: 0 }).slice(0, -1);
+function keyOf(kind: dist.schedules.ComputeAction['kind'], stage: number): string {
+  return dist.schedules.formatAction({ kind, stage, microbatch: 0 }).slice(0, -1);
 }

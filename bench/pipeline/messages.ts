@@ -1,4 +1,4 @@
-import type { ThreadsWorld } from 'shardwise';
+import type { dist } from 'shardwise';
 
 export const RANKS = 2;
 export const MICROBATCHES = 8;
@@ -23,7 +23,7 @@ export interface RankData {
   /** The number of rows of a microbatch. */
   readonly rows: number;
   readonly rank: number;
-  readonly world: ThreadsWorld;
+  readonly world: dist.transports.ThreadsWorld;
 }
 
 /** `latencyMs` is by how much messages are delayed, in addition to the time that they take. */

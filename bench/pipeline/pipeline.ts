@@ -1,4 +1,4 @@
-import { pipelineSchedule, type Schedule } from 'shardwise';
+import { dist } from 'shardwise';
 import type { Bench, BenchResult } from '../bench.ts';
 import { type PeerOrReason, type PeerRound, startPeer } from '../peer.ts';
 import { countOf, roundsFlag, roundsOf } from '../rounds.ts';
@@ -288,9 +288,13 @@ function measuredOf(
   return counted(ours, name).map((of) => measuredSchedule(schedule, of));
 }
 
-function scheduleOf(name: ScheduleMeasured): Schedule {
+function scheduleOf(name: ScheduleMeasured): dist.schedules.Schedule {
   const stagesPerRank = (contestants[name].length + 1) / RANKS;
-  return pipelineSchedule(name, { ranks: RANKS, stagesPerRank, microbatches: MICROBATCHES });
+  return dist.schedules.pipelineSchedule(name, {
+    ranks: RANKS,
+    stagesPerRank,
+    microbatches: MICROBATCHES,
+  });
 }
 
 /** A round takes as long as its slowest rank. */

@@ -1,16 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import {
-  cpu,
-  joinThreadsWorld,
-  LineMesh,
-  nn,
-  optim,
-  parallelize,
-  pipeline,
-  setRank,
-  subscribe,
-  type Tensor,
-} from 'shardwise';
+import { cpu, dist, nn, optim, profiler, setRank, type Tensor } from 'shardwise';
 import { buildModel } from '../training.ts';
 import { batchOf, largeWorkload } from '../workload.ts';
 import { type Delay, DelayedGroup } from './delayed-group.ts';
@@ -28,12 +17,12 @@ import {
 // This thread is one rank of the pipeline benchmark. It trains when it is told to.
 
 const { mode, rows, rank, world }: RankData = workerData;
-const group = joinThreadsWorld(world, rank);
+const group = dist.transports.joinThreadsWorld(world, rank);
 const delay: Delay = { latencyMs: 0 };
 const region = world.regions[rank];
 if (region === undefined) throw new RangeError(`no region of rank ${rank}`);
 const device = await cpu({ memory: world.memory, ...region });
-setRank({ device, mesh: new LineMesh('pp', new DelayedGroup(group, delay, device)) });
+setRank({ device, mesh: new dist.LineMesh('pp', new DelayedGroup(group, delay, device)) });
 
 const model = buildModel(largeWorkload);
 const pass = mode === 'alone' ? accumulate : await inStages(mode);
@@ -55,9 +44,9 @@ async function inStages(schedule: Exclude<Mode, 'alone'>): Promise<Pass> {
   const cut = contestants[schedule];
   const loss = (logits: Tensor, labels: Tensor): Tensor =>
     nn.functional.crossEntropy(logits, labels);
-  const parallel = await parallelize(
+  const parallel = await dist.parallelize(
     model,
-    pipeline({ schedule, microbatches: MICROBATCHES, cut, loss }),
+    dist.pipeline({ schedule, microbatches: MICROBATCHES, cut, loss }),
   );
   return async (inputs, targets) => {
     const value = parallel.forward(inputs, targets);
@@ -83,7 +72,7 @@ async function accumulate(inputs: Tensor, targets: Tensor): Promise<() => Promis
 async function runStep(): Promise<MeasuredStep> {
   const { inputs, targets } = batchOf(step++, 0, rows * MICROBATCHES);
   const actions: MeasuredAction[] = [];
-  const unsubscribe = subscribe(({ category, name, startMs, durationMs }) => {
+  const unsubscribe = profiler.subscribe(({ category, name, startMs, durationMs }) => {
     if (category === 'stage') actions.push({ name, startMs, durationMs });
   });
   const startMs = now();

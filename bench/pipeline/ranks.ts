@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
-import { createThreadsWorld } from 'shardwise';
+import { dist } from 'shardwise';
 import { type Mode, type RankData, type RankRequest, type RankRound, RANKS } from './messages.ts';
 
 export interface Ranks {
@@ -11,7 +11,7 @@ export interface Ranks {
 
 /** Starts the ranks of a mode as threads of this process, in a world of their own. */
 export function startRanks(mode: Mode, rows: number): Ranks {
-  const world = createThreadsWorld({ size: RANKS });
+  const world = dist.transports.createThreadsWorld({ size: RANKS });
   const workers = Array.from({ length: RANKS }, (_, rank) => {
     const data: RankData = { mode, rows, rank, world };
     return new Worker(new URL('./rank.ts', import.meta.url), { workerData: data });

@@ -1,16 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import {
-  cpu,
-  createMesh,
-  fromData,
-  GridBlock,
-  joinThreadsWorld,
-  manualSeed,
-  nn,
-  optim,
-  setRank,
-  statistics,
-} from 'shardwise';
+import { cpu, dist, fromData, manualSeed, nn, optim, profiler, setRank } from 'shardwise';
 import { blockSizes, gridOf } from './grids.ts';
 import type { GridRankData, GridRound } from './messages.ts';
 import { rankMemory } from './rank-memory.ts';
@@ -19,14 +8,14 @@ import { rankMemory } from './rank-memory.ts';
 // sent.
 
 const { grid: name, axes, layers, rank, world }: GridRankData = workerData;
-const group = joinThreadsWorld(world, rank);
+const group = dist.transports.joinThreadsWorld(world, rank);
 const region = world.regions[rank];
 if (region === undefined) throw new RangeError(`no region of rank ${rank}`);
-const mesh = await createMesh(group, axes);
+const mesh = await dist.createMesh(group, axes);
 setRank({ device: await cpu({ memory: world.memory, ...region }), mesh });
 const grid = gridOf[name]();
 manualSeed(0);
-const blocks: GridBlock[] = [];
+const blocks: dist.styles.GridBlock[] = [];
 for (let layer = 0; layer < layers; layer++) blocks.push(await ownBlock());
 const model = new nn.ModuleList(blocks);
 const optimizer = new optim.AdamW(model.parameters(), { lr: 1e-3 });
@@ -37,7 +26,7 @@ parentPort?.postMessage(round);
 group.close();
 
 /** Makes a block from this rank's parts of the layers. The whole layers are freed afterwards. */
-async function ownBlock(): Promise<GridBlock> {
+async function ownBlock(): Promise<dist.styles.GridBlock> {
   const { channels, heads } = blockSizes;
   const whole = {
     norm1: new nn.LayerNorm(channels),
@@ -46,7 +35,7 @@ async function ownBlock(): Promise<GridBlock> {
     up: new nn.Linear(channels, 4 * channels),
     down: new nn.Linear(4 * channels, channels),
   };
-  const block = await GridBlock.from(whole, grid);
+  const block = await dist.styles.GridBlock.from(whole, grid);
   for (const module of Object.values(whole)) {
     for (const parameter of module.parameters()) parameter.dispose();
   }
@@ -56,7 +45,7 @@ async function ownBlock(): Promise<GridBlock> {
 /** Trains a step, and returns the bytes of its messages. */
 async function trainStep(): Promise<number> {
   const { batch, context, channels } = blockSizes;
-  const before = statistics().collectiveBytes;
+  const before = profiler.statistics().collectiveBytes;
   const sizeOf = (axis: string): number => mesh.group(axis).size;
   const rows = batch / grid.rows.reduce((product, axis) => product * sizeOf(axis), 1);
   const shape = [rows, context, channels / sizeOf(grid.features)];
@@ -72,5 +61,5 @@ async function trainStep(): Promise<number> {
   loss.backward();
   await optimizer.step();
   await loss.item();
-  return statistics().collectiveBytes - before;
+  return profiler.statistics().collectiveBytes - before;
 }

@@ -1,4 +1,4 @@
-import { type RankGrid, threeDimensional, twoAndAHalfDimensional, twoDimensional } from 'shardwise';
+import { dist } from 'shardwise';
 
 export type GridName = '2D' | '2.5D' | '3D';
 
@@ -27,10 +27,10 @@ export const gridCases: readonly GridCase[] = [
   { grid: '3D', axes: ['input', 'weight', 'output'].map((name) => ({ name, size: q })) },
 ];
 
-export const gridOf: Readonly<Record<GridName, () => RankGrid>> = {
-  '2D': () => twoDimensional(),
-  '2.5D': () => twoAndAHalfDimensional(),
-  '3D': () => threeDimensional(),
+export const gridOf: Readonly<Record<GridName, () => dist.styles.RankGrid>> = {
+  '2D': () => dist.twoDimensional(),
+  '2.5D': () => dist.twoAndAHalfDimensional(),
+  '3D': () => dist.threeDimensional(),
 };
 
 /**

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
-import { createThreadsWorld } from 'shardwise';
+import { dist } from 'shardwise';
 import { compare, type Comparison, describe, layerMemory } from './compare.ts';
 import { gridFormula } from './grid-formula.ts';
 import { keepsScores } from './keeps-scores.ts';
@@ -44,7 +44,10 @@ export async function measureGrids(): Promise<readonly GridMeasure[]> {
 
 /** Returns what the first rank measured. All ranks measure the same. */
 async function trained(task: GridCase, layers: number): Promise<GridRound> {
-  const world = createThreadsWorld({ size: worldSizeOf(task), arenaBytes: 64 * 2 ** 20 });
+  const world = dist.transports.createThreadsWorld({
+    size: worldSizeOf(task),
+    arenaBytes: 64 * 2 ** 20,
+  });
   const workers = Array.from(world.regions, (_, rank) => {
     const data: GridRankData = { ...task, layers, rank, world };
     return new Worker(new URL('./grid-rank.ts', import.meta.url), { workerData: data });

@@ -1,5 +1,5 @@
 import type { GridAxis, GridName } from './grids.ts';
-import type { ThreadsWorld } from 'shardwise';
+import type { dist } from 'shardwise';
 
 /**
  * `alone` is one rank with two threads. The others are two ranks with one thread each. `gathering` is `sequence` with
@@ -14,7 +14,7 @@ export interface RankData {
   /** The number of sequences of a step. */
   readonly batch: number;
   readonly rank: number;
-  readonly world: ThreadsWorld;
+  readonly world: dist.transports.ThreadsWorld;
 }
 
 export type RankRequest = { readonly steps: number } | 'close';
@@ -42,7 +42,7 @@ export interface GridRankData {
   readonly axes: readonly GridAxis[];
   readonly layers: number;
   readonly rank: number;
-  readonly world: ThreadsWorld;
+  readonly world: dist.transports.ThreadsWorld;
 }
 
 export interface GridRound extends RankMemory {

@@ -1,18 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import {
-  cpu,
-  gptTensorParallel,
-  joinThreadsWorld,
-  LineMesh,
-  nn,
-  optim,
-  parallelize,
-  setRank,
-  statistics,
-  subscribe,
-  tensorParallel,
-  vocabParallelCrossEntropy,
-} from 'shardwise';
+import { cpu, dist, nn, optim, profiler, setRank } from 'shardwise';
 import type { RankData, RankRequest, RankRound } from './messages.ts';
 import { rankMemory } from './rank-memory.ts';
 import { batchOf, buildModel, workload } from './workload.ts';
@@ -20,21 +7,22 @@ import { batchOf, buildModel, workload } from './workload.ts';
 // This thread is one rank of the tensor-parallel benchmark. It trains when it is told to.
 
 const { mode, layers, batch, rank, world }: RankData = workerData;
-const group = joinThreadsWorld(world, rank);
+const group = dist.transports.joinThreadsWorld(world, rank);
 const region = world.regions[rank];
 if (region === undefined) throw new RangeError(`no region of rank ${rank}`);
 const device = await cpu({ memory: world.memory, ...region, threads: mode === 'alone' ? 2 : 1 });
-setRank({ device, mesh: new LineMesh('tp', group) });
+setRank({ device, mesh: new dist.LineMesh('tp', group) });
 
-const styles = gptTensorParallel({
+const styles = dist.styles.gptTensorParallel({
   heads: workload.heads,
   sequenceParallel: mode === 'sequence' || mode === 'gathering',
   gatherAgain: mode === 'gathering',
   logits: 'parts',
 });
 const model = buildModel(layers);
-const parallel = mode === 'alone' ? model : await parallelize(model, tensorParallel(styles));
-const loss = mode === 'alone' ? nn.functional.crossEntropy : vocabParallelCrossEntropy;
+const parallel =
+  mode === 'alone' ? model : await dist.parallelize(model, dist.tensorParallel(styles));
+const loss = mode === 'alone' ? nn.functional.crossEntropy : dist.styles.vocabParallelCrossEntropy;
 const optimizer = new optim.AdamW(model.parameters(), { lr: 1e-3 });
 const activationBytes = batch * workload.context * workload.channels * 4;
 let step = 0;
@@ -56,12 +44,12 @@ async function trainStep(): Promise<number> {
 /** Answers a request. A rejection ends the thread, which the benchmark's main thread notices. */
 async function answer(steps: number): Promise<void> {
   const messages: Record<string, number> = {};
-  const stop = subscribe(({ category, name, detail = '' }) => {
+  const stop = profiler.subscribe(({ category, name, detail = '' }) => {
     if (category !== 'collective') return;
     const bytes = Number.parseInt(detail, 10);
     if (bytes === activationBytes) messages[name] = (messages[name] ?? 0) + 1 / steps;
   });
-  const before = statistics();
+  const before = profiler.statistics();
   await group.barrier();
   const start = performance.now();
   let last = 0;
@@ -71,7 +59,7 @@ async function answer(steps: number): Promise<void> {
   stop();
   const round: RankRound = {
     msPerStep,
-    communicationMs: (statistics().communicationMs - before.communicationMs) / steps,
+    communicationMs: (profiler.statistics().communicationMs - before.communicationMs) / steps,
     activationMessages: messages,
     loss: last,
     ...rankMemory({ model, optimizer }),

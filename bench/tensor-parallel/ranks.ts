@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
-import { createThreadsWorld } from 'shardwise';
+import { dist } from 'shardwise';
 import type { Mode, RankData, RankRequest, RankRound } from './messages.ts';
 
 export interface Ranks {
@@ -16,7 +16,7 @@ export function ranksOf(mode: Mode): number {
 /** Starts the ranks of a mode as threads of this process. */
 export function startRanks(mode: Mode, layers: number, batch: number): Ranks {
   const size = ranksOf(mode);
-  const world = createThreadsWorld({ size });
+  const world = dist.transports.createThreadsWorld({ size });
   const workers = Array.from({ length: size }, (_, rank) => {
     const data: RankData = { mode, layers, batch, rank, world };
     return new Worker(new URL('./rank.ts', import.meta.url), { workerData: data });

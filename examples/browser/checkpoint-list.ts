@@ -1,4 +1,4 @@
-import { checkpointFile, download, removeCheckpoints } from 'shardwise/browser';
+import { checkpoints } from 'shardwise/browser';
 import { elementOf } from './elements.ts';
 import { type Origin, runName, type StoredRun, storedRuns } from './stored-runs.ts';
 
@@ -86,13 +86,13 @@ export class CheckpointList {
   }
 
   async #download({ checkpoint }: Origin): Promise<void> {
-    const file = await checkpointFile(checkpoint.directory);
-    download(file);
+    const file = await checkpoints.checkpointFile(checkpoint.directory);
+    checkpoints.download(file);
     this.say(`${file.name} is among your downloads.`);
   }
 
   async #remove(directory: string, name: string): Promise<void> {
-    await removeCheckpoints(directory);
+    await checkpoints.remove(directory);
     await this.refresh();
     this.say(`The run of ${name} is removed.`);
     // The button that had the focus no longer exists.

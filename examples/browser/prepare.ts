@@ -1,17 +1,4 @@
-import {
-  ddp,
-  fsdp,
-  gptTensorParallel,
-  nn,
-  noGrad,
-  onEveryRank,
-  parallelize,
-  pipeline,
-  type Strategy,
-  type Tensor,
-  tensorParallel,
-  zero,
-} from 'shardwise/browser';
+import { dist, nn, noGrad, type Tensor } from 'shardwise/browser';
 import { GPT } from '../gpt/model.ts';
 import { batchSize, contextLength, type Settings, sizes, type StrategyName } from './settings.ts';
 
@@ -58,25 +45,25 @@ export async function prepare(
     const cut = Array.from({ length: worldSize - 1 }, (_, stage) => {
       return `blocks.${Math.round(((stage + 1) * blocks) / worldSize)}`;
     });
-    const stages = pipeline({
+    const stages = dist.pipeline({
       axis: 'dp',
       schedule: '1f1b',
       microbatches: 4,
       cut,
       loss: crossEntropy,
     });
-    const parallel = await parallelize(model, stages);
+    const parallel = await dist.parallelize(model, stages);
     return {
       model,
       parameters: parallel.module.parameters(),
       rows: all,
       loss: (x, y) => parallel.forward(x, y),
-      logits: (ids) => onEveryRank(noGrad(() => parallel.forward(ids))),
+      logits: (ids) => dist.onEveryRank(noGrad(() => parallel.forward(ids))),
     };
   }
   const share = batchSize / worldSize;
   const isWhole = strategy === 'tensor parallel';
-  const parallel = await parallelize(model, strategies[strategy](sizes[size].heads));
+  const parallel = await dist.parallelize(model, strategies[strategy](sizes[size].heads));
   return {
     model,
     parameters: model.parameters(),
@@ -87,9 +74,10 @@ export async function prepare(
 }
 
 const strategies = {
-  ddp: () => ddp(),
-  'zero 1': () => zero({ stage: 1 }),
-  'zero 2': () => zero({ stage: 2 }),
-  fsdp: () => fsdp(),
-  'tensor parallel': (heads) => tensorParallel(gptTensorParallel({ heads }), { axis: 'dp' }),
-} satisfies Record<Exclude<StrategyName, 'pipeline'>, (heads: number) => Strategy>;
+  ddp: () => dist.ddp(),
+  'zero 1': () => dist.zero({ stage: 1 }),
+  'zero 2': () => dist.zero({ stage: 2 }),
+  fsdp: () => dist.fsdp(),
+  'tensor parallel': (heads) =>
+    dist.tensorParallel(dist.styles.gptTensorParallel({ heads }), { axis: 'dp' }),
+} satisfies Record<Exclude<StrategyName, 'pipeline'>, (heads: number) => dist.Strategy>;

@@ -1,4 +1,4 @@
-import { type Checkpoint, CheckpointError, type JsonValue } from 'shardwise/browser';
+import { CheckpointError, type checkpoints } from 'shardwise/browser';
 import { isSize, type SizeName } from './settings.ts';
 
 /** What a checkpoint of this page contains besides the model and its optimizer. */
@@ -8,12 +8,12 @@ export interface Progress {
   /** The number of updates that the run was to do in total. */
   readonly steps: number;
   /** The state of the generator that chooses windows of the text. `draws` is that of the generator for samples. */
-  readonly places: JsonValue;
-  readonly draws: JsonValue;
+  readonly places: checkpoints.JsonValue;
+  readonly draws: checkpoints.JsonValue;
 }
 
 /** Reads the progress. Throws CheckpointError for a checkpoint of another script. */
-export function progressOf({ directory, extra }: Checkpoint): Progress {
+export function progressOf({ directory, extra }: checkpoints.Checkpoint): Progress {
   if (typeof extra === 'object' && extra !== null && !Array.isArray(extra)) {
     const { text, size, steps, places, draws } = extra;
     const hasStreams = places !== undefined && draws !== undefined;

@@ -1,13 +1,11 @@
 // One rank of the page. It runs the loop of examples/gpt/train.ts on the visitor's text.
 import {
+  checkpoints,
   ConfigError,
   DataError,
   fromData,
   Generator,
   init,
-  loadCheckpoint,
-  loadModel,
-  loadOptimizer,
   manualSeed,
   noGrad,
   optim,
@@ -52,10 +50,10 @@ const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
 let first = 1;
 if (context.resumeDirectory !== undefined) {
-  const checkpoint = await loadCheckpoint(context.resumeDirectory);
+  const checkpoint = await checkpoints.load(context.resumeDirectory);
   const progress = progressOf(checkpoint);
-  await loadModel(checkpoint, model);
-  await loadOptimizer(checkpoint, model, optimizer);
+  await checkpoints.loadModel(checkpoint, model);
+  await checkpoints.loadOptimizer(checkpoint, model, optimizer);
   places.setState(progress.places);
   draws.setState(progress.draws);
   first = checkpoint.step + 1;

@@ -1,4 +1,4 @@
-import { type Checkpoint, listCheckpoints, loadCheckpoint } from 'shardwise/browser';
+import { checkpoints } from 'shardwise/browser';
 import { type Progress, progressOf } from './progress.ts';
 
 /** The folder of this page's runs in the browser's storage. */
@@ -8,7 +8,7 @@ const runsFolder = 'runs';
 export interface Origin {
   /** The source, as the option `resume` of startRanks takes it. */
   readonly source: string | readonly File[];
-  readonly checkpoint: Checkpoint;
+  readonly checkpoint: checkpoints.Checkpoint;
   readonly progress: Progress;
 }
 
@@ -49,7 +49,7 @@ export async function storedRuns(): Promise<readonly StoredRun[]> {
 
 async function latestOf(directory: string): Promise<StoredRun['found']> {
   let problem = 'it has saved no checkpoint';
-  for (const folder of await listCheckpoints(directory)) {
+  for (const folder of await checkpoints.list(directory)) {
     try {
       return await openOrigin(folder);
     } catch (error) {
@@ -61,6 +61,6 @@ async function latestOf(directory: string): Promise<StoredRun['found']> {
 
 /** Opens a checkpoint. Throws CheckpointError for anything but a checkpoint of this page. */
 export async function openOrigin(source: string | readonly File[]): Promise<Origin> {
-  const checkpoint = await loadCheckpoint(source);
+  const checkpoint = await checkpoints.load(source);
   return { source, checkpoint, progress: progressOf(checkpoint) };
 }

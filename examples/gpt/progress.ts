@@ -1,4 +1,4 @@
-import { type Checkpoint, CheckpointError, type JsonValue } from 'shardwise';
+import { CheckpointError, type checkpoints } from 'shardwise';
 import { z } from 'zod';
 
 /** What a checkpoint contains besides model and optimizer. The objects that load these states check their contents. */
@@ -8,16 +8,19 @@ const rankProgressSchema = z.object({ random: z.json() });
 
 export interface Progress {
   /** The state for `loader.load`. */
-  readonly loader: JsonValue;
+  readonly loader: checkpoints.JsonValue;
   /** The state for `setRandomState`. */
-  readonly random: JsonValue;
+  readonly random: checkpoints.JsonValue;
 }
 
 /**
  * Returns the progress with which rank `rank` of a run continues. Throws CheckpointError for a checkpoint of another
  * script.
  */
-export function readProgress({ directory, extra, rankExtras }: Checkpoint, rank: number): Progress {
+export function readProgress(
+  { directory, extra, rankExtras }: checkpoints.Checkpoint,
+  rank: number,
+): Progress {
   const parsed = progressSchema.safeParse(extra);
   const own = rankProgressSchema.safeParse(rankExtras[rank] ?? rankExtras[0]);
   if (parsed.success && own.success) return { ...parsed.data, ...own.data };

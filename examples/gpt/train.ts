@@ -8,25 +8,18 @@
  */
 import { readTextFiles } from '@shardwise/core/node';
 import {
+  checkpoints,
   ConfigError,
   data,
   DataError,
-  ddp,
   defaultGenerator,
-  expertParallel,
-  explain,
+  dist,
   fromArray,
   init,
-  loadCheckpoint,
-  loadModel,
-  loadOptimizer,
   manualSeed,
-  memory,
   nn,
   noGrad,
   optim,
-  parallelize,
-  planFor,
   randomState,
   setRandomState,
 } from 'shardwise';
@@ -81,9 +74,9 @@ const model = new GPT({
 // The ranks that share out the batch may also share out the experts.
 const strategy =
   options.strategy === 'experts'
-    ? expertParallel({ axis: 'dp', tokens: batchSize * contextLength })
-    : ddp();
-const parallel = options.strategy === 'none' ? model : await parallelize(model, strategy);
+    ? dist.expertParallel({ axis: 'dp', tokens: batchSize * contextLength })
+    : dist.ddp();
+const parallel = options.strategy === 'none' ? model : await dist.parallelize(model, strategy);
 const optimizer = new optim.AdamW(parameterGroups(), {
   lr: options['learning-rate'],
   betas: [0.9, 0.95],
@@ -97,10 +90,10 @@ const schedule = optim.warmupSchedule(
 
 let step = 0;
 if (context.resumeDirectory !== undefined) {
-  const checkpoint = await loadCheckpoint(context.resumeDirectory);
+  const checkpoint = await checkpoints.load(context.resumeDirectory);
   const progress = readProgress(checkpoint, rank);
-  await loadModel(checkpoint, model);
-  await loadOptimizer(checkpoint, model, optimizer);
+  await checkpoints.loadModel(checkpoint, model);
+  await checkpoints.loadOptimizer(checkpoint, model, optimizer);
   loader.load(progress.loader);
   setRandomState(progress.random);
   step = checkpoint.step;
@@ -127,7 +120,7 @@ if (rank === 0) {
     `GPT of ${count} parameters, ${text.train.length} bytes of text, ${worldSize} ranks, from step ${step}`,
   );
   if (options.strategy !== 'none')
-    console.log(explain(planFor(model, strategy)).split('\n').at(-1));
+    console.log(dist.explain(dist.planFor(model, strategy)).split('\n').at(-1));
 }
 
 let validationLoss = Number.NaN;
@@ -153,7 +146,7 @@ while (step < options.steps && !stopped) {
       loss: await loss.item(),
       tokens: batchSize * contextLength,
       learningRate: optimizer.paramGroups[0]?.lr ?? 0,
-      memory: memory({ model, optimizer }),
+      memory: dist.memory({ model, optimizer }),
       metrics: await nn.routerMetrics(model),
       ...(validate ? { validationLoss } : {}),
     });

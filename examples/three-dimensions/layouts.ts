@@ -4,19 +4,9 @@
  *
  *   node examples/three-dimensions/layouts.ts
  */
-import {
-  compose,
-  explainSchedule,
-  gptTensorParallel,
-  pipeline,
-  pipelineSchedule,
-  planMemory,
-  type Strategy,
-  tensorParallel,
-  zero,
-} from 'shardwise';
+import { dist } from 'shardwise';
 
-type Model = Parameters<Strategy['plan']>[0];
+type Model = Parameters<dist.Strategy['plan']>[0];
 
 /** Letters: C channels, V vocabulary. */
 interface Transformer {
@@ -58,14 +48,14 @@ const runs: readonly Run[] = [
 for (const run of runs) print(run);
 
 function print({ title, model, ranks, firstBlocks, microbatches }: Run): void {
-  const strategy = compose(
-    tensorParallel(gptTensorParallel({ heads: model.heads })),
-    pipeline({
+  const strategy = dist.compose(
+    dist.tensorParallel(dist.styles.gptTensorParallel({ heads: model.heads })),
+    dist.pipeline({
       schedule: '1f1b',
       microbatches,
       cut: firstBlocks.map((block) => `blocks.${block}`),
     }),
-    zero({ stage: 1 }),
+    dist.zero({ stage: 1 }),
   );
   const axes = Object.entries(ranks).map(([name, size]) => ({ name, size }));
   const plan = strategy.plan(specificationOf(model), axes);
@@ -77,13 +67,17 @@ function print({ title, model, ranks, firstBlocks, microbatches }: Run): void {
   for (let stage = 0; stage < ranks.pp; stage++) {
     const parameters = plan.parameters.filter(({ parameter }) => parameter.only?.rank === stage);
     const own = parameters.reduce((sum, { shape }) => sum + product(shape), 0);
-    const memory = planMemory({ ...plan, parameters });
+    const memory = dist.planMemory({ ...plan, parameters });
     const bytes = [memory.parameterBytes, memory.gradientBytes, memory.optimizerBytes];
     const columns = bytes.map((each) => `${(each / 2 ** 30).toFixed(2)} GiB`).join(', ');
     console.log(`${String(stage).padStart(5)}  ${String(own).padStart(29)}  ${columns}`);
   }
-  const schedule = pipelineSchedule('1f1b', { ranks: ranks.pp, stagesPerRank: 1, microbatches });
-  console.log(`\n${explainSchedule(schedule)}\n`);
+  const schedule = dist.schedules.pipelineSchedule('1f1b', {
+    ranks: ranks.pp,
+    stagesPerRank: 1,
+    microbatches,
+  });
+  console.log(`\n${dist.schedules.explainSchedule(schedule)}\n`);
 }
 
 /**

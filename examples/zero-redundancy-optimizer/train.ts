@@ -7,18 +7,15 @@
  *   shardwise run --nproc 2 examples/zero-redundancy-optimizer/train.ts --optimizer Adam
  */
 import {
-  ddp,
   defaultGenerator,
+  dist,
   fromData,
   init,
   manualSeed,
-  memory,
   nn,
   noGrad,
   optim,
-  parallelize,
   type Tensor,
-  ZeroRedundancyOptimizer,
 } from 'shardwise';
 import { readOptions } from './options.ts';
 
@@ -33,7 +30,7 @@ function print(line: string): void {
 
 /** Prints the peak memory of the device, in MB of a million bytes. Parameters lie on the host until they are used. */
 function printPeakMemory(when: string): void {
-  const { peakBytes } = memory({ model });
+  const { peakBytes } = dist.memory({ model });
   print(`Max memory allocated ${when}: ${((peakBytes ?? 0) / 1e6).toFixed(2)} MB`);
 }
 
@@ -50,14 +47,14 @@ const model = new nn.Sequential(
 );
 printPeakMemory('after creating local model');
 
-const parallel = await parallelize(model, ddp());
+const parallel = await dist.parallelize(model, dist.ddp());
 printPeakMemory('after creating DDP');
 
 const settings = { lr: 0.01 };
 const optimizer =
   options.optimizer === 'Adam'
     ? new optim.Adam(model.parameters(), settings)
-    : new ZeroRedundancyOptimizer(model.parameters(), optim.Adam, settings);
+    : new dist.ZeroRedundancyOptimizer(model.parameters(), optim.Adam, settings);
 
 const outputs = parallel.forward(randomBatch());
 const loss = nn.functional.mseLoss(outputs, randomBatch());
@@ -68,7 +65,7 @@ printPeakMemory('before optimizer step()');
 await optimizer.step();
 printPeakMemory('after optimizer step()');
 
-const { parameterBytes, gradientBytes, optimizerBytes } = memory({ model, optimizer });
+const { parameterBytes, gradientBytes, optimizerBytes } = dist.memory({ model, optimizer });
 const megabytes = [parameterBytes, gradientBytes, optimizerBytes].map((bytes) =>
   (bytes / 1e6).toFixed(2),
 );

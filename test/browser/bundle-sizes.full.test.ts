@@ -14,7 +14,7 @@ const gpt = `
 const programs = {
   page: `import { startRanks } from 'shardwise/browser'; use(startRanks);`,
   'one rank': gpt,
-  ddp: `${gpt} import { ddp, parallelize } from 'shardwise/browser'; use(ddp, parallelize);`,
+  ddp: `${gpt} import { dist } from 'shardwise/browser'; use(dist.ddp, dist.parallelize);`,
 } as const;
 
 const output = z.object({
@@ -138,7 +138,7 @@ it('ddp loads nothing of strategies and layers that a page does not import, and 
   );
   expect(loaded).toContainEqual(expect.stringMatching(/distributed-data-parallel\/reducer\.ts$/));
   const others =
-    /strategies\/src\/(sharding\/(?!intercept-forward)|fully-sharded|zero|pipeline|parameter-server|tensor-parallel\/(?!layer-parameter))|nn\/experts\/(?!sequence-axes)/;
+    /parameter-server\/src|strategies\/src\/(sharding\/(?!intercept-forward)|fully-sharded|zero|pipeline|tensor-parallel\/(?!layer-parameter))|nn\/experts\/(?!sequence-axes)/;
   expect(loaded.filter((path) => others.test(path))).toEqual([]);
   const machineCode =
     /backend-cpu\/src\/(machine-code|loops\/(row|elementwise)-loop|compile\/(plan-attention|attention-work))/;

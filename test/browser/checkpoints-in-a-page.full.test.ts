@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';
+import { checkpoints } from 'shardwise';
 import { afterAll, expect, it } from 'vitest';
 import type { EncodedFile, Task } from './page/task.ts';
 import {
@@ -54,10 +54,10 @@ describePage('checkpoints of ranks in a page', (perform) => {
       writeFileSync(join(folder, 'page.tar'), Uint8Array.from(archive?.bytes ?? []));
       execFileSync('tar', ['xf', 'page.tar'], { cwd: folder });
       const rank = await oneRank();
-      const checkpoint = await loadCheckpoint(join(folder, `step-00000${half}`));
+      const checkpoint = await checkpoints.load(join(folder, `step-00000${half}`));
       expect(checkpoint).toMatchObject({ step: half, worldSize: 2 });
-      await loadModel(checkpoint, rank.model);
-      await loadOptimizer(checkpoint, rank.model, rank.optimizer);
+      await checkpoints.loadModel(checkpoint, rank.model);
+      await checkpoints.loadOptimizer(checkpoint, rank.model, rank.optimizer);
       const losses = await trainOneRank(rank, half + 1, STEPS);
       for (const [index, loss] of losses.entries()) {
         expect(loss).toBeCloseTo(expected[half + index] ?? Number.NaN, 4);
@@ -69,7 +69,7 @@ describePage('checkpoints of ranks in a page', (perform) => {
     const expected = await lossesOfOneRank();
     const rank = await oneRank();
     await trainOneRank(rank, 1, half);
-    const saved = await saveCheckpoint(join(folder, 'node'), { step: half, ...rank });
+    const saved = await checkpoints.save(join(folder, 'node'), { step: half, ...rank });
     execFileSync('tar', ['cf', 'run.tar', 'node'], { cwd: folder });
     const encoded = (name: string, path: string): EncodedFile => ({
       name,

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { autocast, nn, optim, parallelize, type Strategy } from 'shardwise';
+import { autocast, dist, nn, optim } from 'shardwise';
 import { z } from 'zod';
 import { partOfBatch, readGolden, withPrefix } from './golden-file.ts';
 import { goldenModels, type GoldenModel, type GoldenName } from './models.ts';
@@ -44,7 +44,7 @@ export function largestDifference(a: readonly number[], b: readonly number[]): n
 
 /** How the ranks of a mesh train together, and which part of each batch this rank has. */
 export interface SharedTraining {
-  readonly strategy: Strategy;
+  readonly strategy: dist.Strategy;
   readonly rank: number;
   readonly size: number;
 }
@@ -59,7 +59,7 @@ export async function lossCurve(
   const { tensors: golden } = await readGolden(modelName);
   const model: GoldenModel = goldenModels[modelName]();
   await model.loadStateDict(withPrefix(golden, 'initial'), { strict: modelName !== 'gpt-tied' });
-  const parallel = shared === undefined ? null : await parallelize(model, shared.strategy);
+  const parallel = shared === undefined ? null : await dist.parallelize(model, shared.strategy);
   const { rank, size } = shared ?? { rank: 0, size: 1 };
   const optimizer = goldenOptimizers[optimizerName](model.parameters());
   const scaler = new optim.LossScaler(dtype === 'f16' ? 1024 : 1);

@@ -1,12 +1,4 @@
-import {
-  colwiseParallel,
-  ddp,
-  fsdp,
-  rowwiseParallel,
-  type Strategy,
-  tensorParallel,
-  zero,
-} from 'shardwise';
+import { dist } from 'shardwise';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../ranks/join.ts';
@@ -15,20 +7,20 @@ import { lossCurve } from './autocast-curve.ts';
 const mixedPrecision = { computeDtype: 'bf16' } as const;
 const inHalf = { ...mixedPrecision, parameterDtype: 'bf16', reduceDtype: 'f32' } as const;
 const styles = {
-  'blocks.*.attention.qkv': colwiseParallel({ heads: [3, 3, 3] }),
-  'blocks.*.attention.projection': rowwiseParallel(),
-  'blocks.*.up': colwiseParallel(),
-  'blocks.*.down': rowwiseParallel(),
+  'blocks.*.attention.qkv': dist.styles.colwiseParallel({ heads: [3, 3, 3] }),
+  'blocks.*.attention.projection': dist.styles.rowwiseParallel(),
+  'blocks.*.up': dist.styles.colwiseParallel(),
+  'blocks.*.down': dist.styles.rowwiseParallel(),
 };
 
 /** Strategies that shard the batch, and strategies that shard layers. */
-export const strategies: Readonly<Record<string, () => Strategy>> = {
-  DDP: () => ddp({ mixedPrecision }),
-  'ZeRO-1': () => zero({ stage: 1, mixedPrecision }),
-  'ZeRO-2 with parameters in bf16': () => zero({ stage: 2, mixedPrecision: inHalf }),
-  'ZeRO-3': () => zero({ stage: 3, mixedPrecision }),
-  FSDP: () => fsdp({ mixedPrecision }),
-  'tensor parallelism': () => tensorParallel(styles, { axis: 'dp', mixedPrecision }),
+export const strategies: Readonly<Record<string, () => dist.Strategy>> = {
+  DDP: () => dist.ddp({ mixedPrecision }),
+  'ZeRO-1': () => dist.zero({ stage: 1, mixedPrecision }),
+  'ZeRO-2 with parameters in bf16': () => dist.zero({ stage: 2, mixedPrecision: inHalf }),
+  'ZeRO-3': () => dist.zero({ stage: 3, mixedPrecision }),
+  FSDP: () => dist.fsdp({ mixedPrecision }),
+  'tensor parallelism': () => dist.tensorParallel(styles, { axis: 'dp', mixedPrecision }),
 };
 
 export const results = z.record(z.string(), z.array(z.number()));

@@ -1,15 +1,5 @@
 import { createHash } from 'node:crypto';
-import {
-  cpu,
-  ddp,
-  joinThreadsWorld,
-  LineMesh,
-  manualSeed,
-  nn,
-  parallelize,
-  setRank,
-  type ThreadsWorld,
-} from 'shardwise';
+import { cpu, dist, manualSeed, nn, setRank } from 'shardwise';
 import { z } from 'zod';
 import { partOfBatch, readGolden, withPrefix } from './golden-file.ts';
 import { goldenModels, goldenNames, type GoldenModel, type GoldenName } from './models.ts';
@@ -34,14 +24,14 @@ export type RankTraining = z.infer<typeof rankTraining>;
 interface RankContext {
   readonly rank: number;
   readonly size: number;
-  readonly world: ThreadsWorld;
+  readonly world: dist.transports.ThreadsWorld;
 }
 
 /** Trains every model with every optimizer on this rank's thread. */
 export async function main({ rank, size, world }: RankContext): Promise<RankTraining[]> {
-  const group = joinThreadsWorld(world, rank);
+  const group = dist.transports.joinThreadsWorld(world, rank);
   const device = await cpu({ memory: world.memory, ...world.regions[rank] });
-  setRank({ device, mesh: new LineMesh('dp', group) });
+  setRank({ device, mesh: new dist.LineMesh('dp', group) });
   const trainings: RankTraining[] = [];
   for (const model of goldenNames) {
     for (const optimizer of optimizerNames)
@@ -62,7 +52,7 @@ export async function train(
   const model: GoldenModel = goldenModels[modelName]();
   if (rank === 0)
     await model.loadStateDict(withPrefix(golden, 'initial'), { strict: modelName !== 'gpt-tied' });
-  const parallel = size === 1 ? model : await parallelize(model, ddp());
+  const parallel = size === 1 ? model : await dist.parallelize(model, dist.ddp());
   const optimizer = goldenOptimizers[optimizerName](model.parameters());
   const inputs = golden['data.inputs'];
   const targets = golden['data.targets'];

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createHosts } from '@shardwise/testing/hosts';
-import { loadCheckpoint } from 'shardwise';
+import { checkpoints } from 'shardwise';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import type { Ended } from '../support/run-command.ts';
@@ -57,7 +57,7 @@ describe.skipIf(unavailable !== undefined)(titled('the GPT example on 2 hosts x 
   it.each(['model', 'optimizer'] as const)('leaves the same %s in the checkpoint', async (kind) => {
     const [there, here] = await Promise.all(
       ['two-hosts', 'one-host'].map(async (run) => {
-        const { [kind]: tensors } = await loadCheckpoint(join(runs.directory, run));
+        const { [kind]: tensors } = await checkpoints.load(join(runs.directory, run));
         return Promise.all(tensors.names.map((name) => tensors.read(name)));
       }),
     );

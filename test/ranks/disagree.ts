@@ -1,4 +1,4 @@
-import { allReduce, broadcast, nn, ones } from 'shardwise';
+import { dist, nn, ones } from 'shardwise';
 import { ddp, fsdp, parallelize } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { join } from './join.ts';
@@ -6,11 +6,11 @@ import { join } from './join.ts';
 /** The ways in which the last rank differs from the others. */
 export const disagreements = {
   'the shape of a batch': async (isLast) => {
-    await allReduce(ones([isLast ? 5 : 4, 3]).add(1), 'dp').data();
+    await dist.allReduce(ones([isLast ? 5 : 4, 3]).add(1), 'dp').data();
   },
   'the operation': async (isLast) => {
     const x = ones([4]).add(1);
-    await (isLast ? broadcast(x, 'dp') : allReduce(x, 'dp')).data();
+    await (isLast ? dist.broadcast(x, 'dp') : dist.allReduce(x, 'dp')).data();
   },
   'the limit of buckets': async (isLast) => {
     const parallel = await parallelize(new nn.Linear(6, 5), ddp(isLast ? { bucketBytes: 1 } : {}));

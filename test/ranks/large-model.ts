@@ -1,16 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { elementCount } from '@shardwise/core/extend';
-import {
-  ddp,
-  fromData,
-  init,
-  manualSeed,
-  nn,
-  noGrad,
-  optim,
-  parallelize,
-  type Tensor,
-} from 'shardwise';
+import { dist, fromData, init, manualSeed, nn, noGrad, optim, type Tensor } from 'shardwise';
 
 // large-model.ts LAYERS WIDTH RATE
 // Makes three steps of SGD on a stack of Linear(WIDTH, WIDTH), with DDP if there are several ranks. Prints the losses,
@@ -30,7 +20,7 @@ for (let layer = 0; layer < layers; layer++) {
   await linear.weight.realize();
   stack.push(linear);
 }
-const model = await parallelize(new nn.Sequential(...stack), ddp());
+const model = await dist.parallelize(new nn.Sequential(...stack), dist.ddp());
 const optimizer = new optim.SGD(model.module.parameters(), { lr: rate });
 
 const losses: number[] = [];

@@ -1,7 +1,7 @@
 import * as sw from '@shardwise/core';
 import { constructSharded, ddp, fsdp, parallelize, zero } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
-import { saveCheckpoint } from 'shardwise';
+import { checkpoints } from 'shardwise';
 import { z } from 'zod';
 import { join } from './join.ts';
 
@@ -51,7 +51,7 @@ const traps: Readonly<Record<string, (gradient: number, run: Run) => Promise<sw.
   'ranks that differ': async (gradient, { group, directory }) => {
     const { model } = await trained();
     model.left.assign(sw.full([], gradient));
-    const saved = saveCheckpoint(`${directory}/differ`, { step: 1, model }, { group });
+    const saved = checkpoints.save(`${directory}/differ`, { step: 1, model }, { group });
     return sw.tensor([await saved.then(() => 0, codeLength)]);
   },
   'other seeds': async (gradient) => {
@@ -62,7 +62,11 @@ const traps: Readonly<Record<string, (gradient: number, run: Run) => Promise<sw.
   'settings that differ': async (gradient, { group, directory }) => {
     const { model } = await trained(fsdp());
     const optimizer = new sw.optim.SGD(model.parameters(), { lr: gradient });
-    const saved = saveCheckpoint(`${directory}/settings`, { step: 1, model, optimizer }, { group });
+    const saved = checkpoints.save(
+      `${directory}/settings`,
+      { step: 1, model, optimizer },
+      { group },
+    );
     return sw.tensor([await saved.then(() => 0, codeLength)]);
   },
   'metrics that differ': async (metric) => {

@@ -1,18 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { filePages } from '@shardwise/core/node';
 import { elementCount } from '@shardwise/core/extend';
-import {
-  constructSharded,
-  cpu,
-  fromData,
-  fsdp,
-  init,
-  manualSeed,
-  nn,
-  OffloadedOptimizer,
-  optim,
-  parallelize,
-} from 'shardwise';
+import { cpu, dist, fromData, init, manualSeed, nn, optim } from 'shardwise';
 
 // node train-from-disk.ts DIRECTORY LAYERS WIDTH
 // This process is one rank. It makes three steps of a model whose parameters and moments are in files.
@@ -28,16 +17,16 @@ const start = performance.now();
 
 manualSeed(0);
 await using files = await filePages(directory);
-const strategy = fsdp({ pages: files });
-const model = constructSharded(
+const strategy = dist.fsdp({ pages: files });
+const model = dist.constructSharded(
   () =>
     new nn.Sequential(...Array.from({ length: Number(layers) }, () => new nn.Linear(width, width))),
   strategy,
 );
 const elements = model.parameters().reduce((sum, { shape }) => sum + elementCount(shape), 0);
-const parallel = await parallelize(model, strategy);
+const parallel = await dist.parallelize(model, strategy);
 const adam = new optim.AdamW(model.parameters(), { lr: 1e-5 });
-const optimizer = new OffloadedOptimizer(model, adam, { states: files, parameters: files });
+const optimizer = new dist.OffloadedOptimizer(model, adam, { states: files, parameters: files });
 const buildSeconds = secondsSince(start);
 
 const losses: number[] = [];

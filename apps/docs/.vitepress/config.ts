@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { defineConfig, type DefaultTheme } from 'vitepress';
 import { isolation } from './isolation.ts';
 import { accessibleMarkup } from './markup.ts';
+import { linkPreview } from './link-preview.ts';
 import { writeMarkdownCopies } from './markdown-copies.ts';
 import { sections } from './sections.ts';
 
@@ -88,6 +89,10 @@ export default defineConfig({
       '/changelog': howItWorks,
     },
     outline: { level: [2, 3] },
+    editLink: {
+      pattern: 'https://github.com/shardwise/shardwise/edit/main/apps/docs/pages/:path',
+      text: 'Edit this page',
+    },
     search: { provider: 'local', options: { detailedView: true } },
     socialLinks: [
       {
@@ -135,6 +140,7 @@ export default defineConfig({
     worker: { format: 'es', rolldownOptions: { output: { keepNames: true } } },
     build: { target: 'es2022', chunkSizeWarningLimit: 1500 },
   },
+  transformHead: ({ pageData }) => linkPreview(pageData),
   async buildEnd(site) {
     await writeMarkdownCopies(site);
   },

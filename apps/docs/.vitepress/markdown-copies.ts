@@ -27,6 +27,11 @@ export async function writeMarkdownCopies(site: SiteConfig): Promise<void> {
     const text = (await withSnippets(body, file, site.srcDir))
       .replaceAll(/^<([A-Z]\w+)[^>]*\/>$/gm, '(On the site, $1 stands here: it runs in the page.)')
       .replaceAll(/^<\/?RunExample[^>]*>\n+/gm, '')
+      .replaceAll(
+        /^<figure class="drawing">\n.*\n<figcaption>(.*)<\/figcaption>\n<\/figure>$/gm,
+        '(On the site, a drawing stands here. $1)',
+      )
+      .replaceAll(/^<\/?div[^>]*>\n+/gm, '')
       .replaceAll(/ \{#[\w-]+\}$/gm, '')
       .replaceAll('{target="_self"}', '')
       .trim();

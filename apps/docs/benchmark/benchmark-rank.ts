@@ -1,5 +1,5 @@
 // A rank of the benchmark. It measures all-reduces with the other ranks, and a training with DDP.
-import { ddp, init, parallelize } from 'shardwise/browser';
+import { dist, init } from 'shardwise/browser';
 import type { BenchmarkMessage } from './benchmark-messages.ts';
 import { trainGpt } from './train-gpt.ts';
 
@@ -36,7 +36,7 @@ for (const byteLength of SIZES) {
   }
 }
 
-const trained = await trainGpt(rank, ranks, (network) => parallelize(network, ddp()));
+const trained = await trainGpt(rank, ranks, (network) => dist.parallelize(network, dist.ddp()));
 if (rank === 0) {
   send({ kind: 'figure', figure: { kind: 'training', device: 'wasm', ranks, ...trained } });
 }

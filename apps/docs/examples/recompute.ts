@@ -1,4 +1,4 @@
-import { activationBytes, init, nn, ones } from 'shardwise';
+import { init, nn, ones, profiler } from 'shardwise';
 
 const context = await init();
 // For the backward pass a block keeps its input, and its hidden values before and after GELU.
@@ -15,6 +15,9 @@ for (const block of blocks) {
   const input = recomputed;
   recomputed = nn.checkpoint(() => block.forward(input)); // keeps its input only
 }
-const [all, few] = [activationBytes(kept.mean()), activationBytes(recomputed.mean())];
+const [all, few] = [
+  profiler.activationBytes(kept.mean()),
+  profiler.activationBytes(recomputed.mean()),
+];
 console.log(`${all / 1024} KiB, or ${few / 1024} KiB with recomputation`); // prints 280 KiB, or 24 KiB
 await context.close();

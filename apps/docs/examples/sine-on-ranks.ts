@@ -1,4 +1,4 @@
-import { data, ddp, fromArray, init, manualSeed, nn, optim, parallelize } from 'shardwise';
+import { data, dist, fromArray, init, manualSeed, nn, optim } from 'shardwise';
 
 const context = await init(); // who am I?
 const { rank, worldSize } = context;
@@ -15,7 +15,7 @@ const loader = new data.DataLoader({ dataset, batchSize: Math.floor(64 / worldSi
 
 manualSeed(1);
 const network = new nn.Sequential(new nn.Linear(1, 32), new nn.Tanh(), new nn.Linear(32, 1));
-const model = await parallelize(network, ddp()); // averages gradients over the ranks
+const model = await dist.parallelize(network, dist.ddp()); // averages gradients over the ranks
 const optimizer = new optim.AdamW(network.parameters(), { lr: 0.02 });
 
 let last = Infinity;

@@ -1,4 +1,4 @@
-import { init, ones, statistics } from 'shardwise';
+import { init, ones, profiler } from 'shardwise';
 
 const context = await init();
 for (let step = 0; step < 5; step += 1)
@@ -6,6 +6,6 @@ for (let step = 0; step < 5; step += 1)
     .matmul(ones([64, 64]))
     .sum()
     .item();
-const { plansMade, plansRun } = statistics();
+const { plansMade, plansRun } = profiler.statistics();
 console.log(`${plansMade} plan made, ${plansRun} run`); // prints 1 plan made, 5 run
 await context.close();

@@ -1,4 +1,4 @@
-import { fsdp, init, joinBatches, manualSeed, nn, optim, parallelize, rand } from 'shardwise';
+import { dist, init, manualSeed, nn, optim, rand } from 'shardwise';
 
 const context = await init();
 const { rank } = context;
@@ -8,11 +8,11 @@ const own = Array.from({ length: 2 + rank }, () => rand([8, 4]));
 
 manualSeed(1);
 const network = new nn.Sequential(new nn.Linear(4, 16), new nn.Tanh(), new nn.Linear(16, 1));
-const model = await parallelize(network, fsdp());
+const model = await dist.parallelize(network, dist.fsdp());
 const optimizer = new optim.SGD(network.parameters(), { lr: 0.1 });
 
 let steps = 0;
-for await (const { batch, weight } of joinBatches(own)) {
+for await (const { batch, weight } of dist.joinBatches(own)) {
   optimizer.zeroGrad();
   model.forward(batch).square().mean().mul(weight).backward(); // weight 0: no batch any more
   await optimizer.step();

@@ -29,41 +29,25 @@ import { wantsNoMotion } from './reduced-motion.ts';
 import { ringOfRanks } from './ring-of-ranks.ts';
 
 const sizes = { '64 B': 64, '4 KiB': 4096, '64 KiB': 65_536, '1 MiB': 1 << 20, '16 MiB': 1 << 24 };
-/** The values of the sliders for latency and bandwidth. Neighbouring values differ by similar factors. */
-const microseconds = [1, 2, 5, 10, 20, 30, 50, 100, 200, 500, 1000, 2000, 5000];
-const gigabits = [0.1, 0.2, 0.5, 1, 2, 5, 10, 25, 50, 100, 200, 400, 800, 1600];
+/** The places of the sliders. Neighbouring values differ by similar factors. */
+const microseconds = { stops: [1, 2, 5, 10, 20, 30, 50, 100, 200, 500, 1000, 2000, 5000] };
+const gigabits = { stops: [0.1, 0.2, 0.5, 1, 2, 5, 10, 25, 50, 100, 200, 400, 800, 1600] };
 
-/** The places of the chosen values in these lists. */
 interface LinkSetting {
+  /** In microseconds. */
   readonly latency: Ref<number>;
+  /** In gigabits per second. */
   readonly bandwidth: Ref<number>;
 }
 
-function linkSetting(latencyUs: number, gigabit: number): LinkSetting {
-  return {
-    latency: ref(microseconds.indexOf(latencyUs)),
-    bandwidth: ref(gigabits.indexOf(gigabit)),
-  };
-}
-
 function linkOf({ latency, bandwidth }: LinkSetting): Link {
-  return {
-    latencyMs: (microseconds[latency.value] ?? 1) / 1000,
-    bytesPerSecond: ((gigabits[bandwidth.value] ?? 1) * 1e9) / 8,
-  };
+  return { latencyMs: latency.value / 1000, bytesPerSecond: (bandwidth.value * 1e9) / 8 };
 }
 
 function linkSliders(place: string, { latency, bandwidth }: LinkSetting): readonly VNode[] {
   return [
-    slider(`Latency${place}`, latency, { min: 0, max: microseconds.length - 1 }, (at) =>
-      millisecondsText((microseconds[at] ?? 1) / 1000),
-    ),
-    slider(
-      `Bandwidth${place}`,
-      bandwidth,
-      { min: 0, max: gigabits.length - 1 },
-      (at) => `${gigabits[at]} Gbit/s`,
-    ),
+    slider(`Latency${place}`, latency, microseconds, 'µs'),
+    slider(`Bandwidth${place}`, bandwidth, gigabits, 'Gbit/s'),
   ];
 }
 
@@ -76,7 +60,8 @@ export const CollectiveExplorer = defineComponent({
     const ranks = ref(4);
     const bytes = ref(sizes['1 MiB']);
     const hostCount = ref(1);
-    const [inside, between] = [linkSetting(30, 10), linkSetting(500, 1)];
+    const inside: LinkSetting = { latency: ref(30), bandwidth: ref(10) };
+    const between: LinkSetting = { latency: ref(500), bandwidth: ref(1) };
     const round = ref(1);
     /** The messages of each algorithm. */
     const recordings = shallowRef<readonly (readonly [string, readonly RecordedMessage[]])[]>([]);
@@ -91,6 +76,9 @@ export const CollectiveExplorer = defineComponent({
     const isPlaying = ref(false);
 
     const rounds = computed(() => Math.max(1, ...messages.value.map((message) => message.round)));
+    const ofRound = computed(() =>
+      messages.value.filter((message) => message.round === round.value),
+    );
     const network = computed(() => ({
       hosts: hosts.value,
       inside: linkOf(inside),
@@ -184,20 +172,25 @@ export const CollectiveExplorer = defineComponent({
           ),
           slider('Round', round, { min: 1, max: rounds.value }),
         ]),
-        ringOfRanks(
-          hosts.value,
-          messages.value.filter((message) => message.round === round.value),
-        ),
-        hostCount.value > 1
-          ? h('p', { class: 'setting' }, 'An arc is a host. Dashed messages go to another host.')
-          : null,
-        table(
-          `Messages of round ${round.value}`,
-          [{ title: 'from' }, { title: 'to' }, { title: 'bytes', isNumber: true }],
-          messages.value
-            .filter((message) => message.round === round.value)
-            .map(({ from, to, bytes: sent }) => [`rank ${from}`, `rank ${to}`, bytesText(sent)]),
-        ),
+        h('div', { class: 'beside' }, [
+          h('div', [
+            ringOfRanks(hosts.value, ofRound.value),
+            hostCount.value > 1
+              ? h('p', { class: 'setting' }, 'An arc is a host. Dashed: to another host.')
+              : null,
+          ]),
+          h('div', { class: 'round' }, [
+            table(
+              `Messages of round ${round.value}`,
+              [{ title: 'from' }, { title: 'to' }, { title: 'bytes', isNumber: true }],
+              ofRound.value.map(({ from, to, bytes: sent }) => [
+                `rank ${from}`,
+                `rank ${to}`,
+                bytesText(sent),
+              ]),
+            ),
+          ]),
+        ]),
         table(
           `All algorithms of ${operation.value}, on this network`,
           [

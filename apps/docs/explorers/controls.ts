@@ -1,31 +1,68 @@
 import { defineComponent, h, onMounted, ref, type Ref, type VNode } from 'vue';
 
-/** A slider for a number. Beside it stands its value: the number and a unit, or the text that `say` returns. */
-export function slider(
-  label: string,
-  value: Ref<number>,
-  range: { readonly min: number; readonly max: number; readonly step?: number },
-  say: string | ((value: number) => string) = '',
-): VNode {
-  const said = typeof say === 'string' ? `${value.value}${say}` : say(value.value);
-  return h('label', { class: 'control' }, [
-    h('span', label),
+/** The numbers that a slider offers. */
+export type SliderRange =
+  | { readonly min: number; readonly max: number; readonly step?: number }
+  /** Places of the slider, in ascending order. The field takes any number between the first and the last. */
+  | { readonly stops: readonly number[] };
+
+/** A slider and a field for the same number, with its unit. */
+export function slider(label: string, value: Ref<number>, range: SliderRange, unit = ''): VNode {
+  const hasStops = 'stops' in range;
+  const track = hasStops ? { min: 0, max: range.stops.length - 1 } : range;
+  const limits = hasStops ? { min: range.stops[0], max: range.stops.at(-1), step: 'any' } : range;
+  return h('div', { class: 'control' }, [
+    h('span', { 'aria-hidden': 'true' }, label),
     h('input', {
       type: 'range',
       'aria-label': label,
-      ...range,
-      value: value.value,
-      'aria-valuetext': said,
+      ...track,
+      value: hasStops ? nearestStop(range.stops, value.value) : value.value,
+      'aria-valuetext': `${value.value} ${unit}`.trim(),
       onInput: (event: Event) => {
-        value.value = Number((event.target as HTMLInputElement).value);
+        const place = Number((event.target as HTMLInputElement).value);
+        value.value = hasStops ? (range.stops[place] ?? value.value) : place;
       },
     }),
-    h('output', said),
+    h('div', { class: 'field' }, [
+      h('input', {
+        type: 'number',
+        'aria-label': unit === '' ? `${label}, number` : `${label}, number of ${unit}`,
+        ...limits,
+        value: value.value,
+        onInput: (event: Event) => {
+          const field = event.target as HTMLInputElement;
+          if (field.value !== '' && field.validity.valid) value.value = field.valueAsNumber;
+        },
+        // A number that the slider does not offer becomes the nearest one when the reader leaves the field.
+        onChange: (event: Event) => {
+          const field = event.target as HTMLInputElement;
+          if (field.value !== '') value.value = offered(range, field.valueAsNumber);
+          field.value = String(value.value);
+        },
+      }),
+      unit === '' ? null : h('span', { 'aria-hidden': 'true' }, unit),
+    ]),
   ]);
 }
 
-/** If a choice has a longer text than this, its control is twice as wide. */
-const NARROW_CHARACTERS = 17;
+function nearestStop(stops: readonly number[], value: number): number {
+  const far = (stop: number): number => Math.abs(Math.log(stop / value));
+  return stops.reduce(
+    (best, stop, index) => (far(stop) < far(stops[best] ?? Infinity) ? index : best),
+    0,
+  );
+}
+
+/** Returns the number of a range that is nearest to a value. */
+function offered(range: SliderRange, value: number): number {
+  if ('stops' in range) {
+    return Math.min(Math.max(value, range.stops[0] ?? value), range.stops.at(-1) ?? value);
+  }
+  const { min, max, step = 1 } = range;
+  const whole = min + Math.round((value - min) / step) * step;
+  return Math.min(Math.max(whole, min), max);
+}
 
 /** A choice of one value. The values in `missing` cannot be chosen, and say why. */
 export function choice<T extends string | number>(
@@ -37,8 +74,7 @@ export function choice<T extends string | number>(
   const entries: readonly (readonly [string, T])[] = isList(choices)
     ? choices.map((each) => [String(each), each])
     : Object.entries(choices);
-  const isWide = entries.some(([text]) => text.length > NARROW_CHARACTERS);
-  return h('label', { class: { control: true, wide: isWide } }, [
+  return h('label', { class: 'control' }, [
     h('span', label),
     h(
       'select',

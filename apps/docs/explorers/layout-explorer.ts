@@ -82,8 +82,8 @@ export const LayoutExplorer = defineComponent({
       const shown = outcome.value;
       return explorer('Meshes and layouts', [
         h('div', { class: 'controls' }, [
-          slider('dp', dp, { min: 1, max: 4 }, ' ranks'),
-          slider('tp', tp, { min: 1, max: 4 }, ' ranks'),
+          slider('dp', dp, { min: 1, max: 4 }, 'ranks'),
+          slider('tp', tp, { min: 1, max: 4 }, 'ranks'),
           slider('Rows', rows, { min: 1, max: 16 }),
           slider('Columns', columns, { min: 1, max: 16 }),
           choice('From', from, names),

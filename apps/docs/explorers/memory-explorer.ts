@@ -174,6 +174,11 @@ export const MemoryExplorer = defineComponent({
             memory.formula?.text ?? '–',
           ]),
         ),
+        h(
+          'p',
+          { class: 'setting' },
+          `In the formulas, Ψ is the number of parameters, here ${elements.value.toLocaleString('en')}, and N is the number of ranks, here ${ranks.value}. They give the bytes of parameters, gradients and optimizer states.`,
+        ),
         h('details', { onToggle: () => (isUnfolded.value = true) }, [
           h('summary', 'What explain prints of a plan'),
           h('div', { class: 'controls' }, [choice('Plan', explained, strategyNames)]),

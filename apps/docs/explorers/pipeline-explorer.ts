@@ -61,11 +61,16 @@ export const PipelineExplorer = defineComponent({
           choice('Schedule', name, scheduleNames),
           slider('Ranks', ranks, { min: 2, max: 8 }),
           slider('Microbatches', microbatches, { min: 1, max: 24 }),
-          slider('Forward', forwardMs, { min: 0.5, max: 4, step: 0.5 }, ' ms'),
-          slider('Input gradient', inputGradientMs, { min: 0.5, max: 4, step: 0.5 }, ' ms'),
-          slider('Weight gradient', weightGradientMs, { min: 0, max: 4, step: 0.5 }, ' ms'),
-          slider('Message', latencyMs, { min: 0, max: 4, step: 0.5 }, ' ms'),
-          slider('Activations', activationMiB, { min: 8, max: 512, step: 8 }, ' MiB'),
+          slider('Forward', forwardMs, { min: 0.5, max: 4, step: 0.5 }, 'ms'),
+          slider('Input gradient', inputGradientMs, { min: 0.5, max: 4, step: 0.5 }, 'ms'),
+          slider('Weight gradient', weightGradientMs, { min: 0, max: 4, step: 0.5 }, 'ms'),
+          slider('Latency of a message', latencyMs, { min: 0, max: 4, step: 0.5 }, 'ms'),
+          slider(
+            'Activations of a microbatch',
+            activationMiB,
+            { min: 8, max: 512, step: 8 },
+            'MiB',
+          ),
         ]),
         'problem' in shown
           ? h('p', { class: 'problem', role: 'alert' }, shown.problem)

@@ -1,6 +1,8 @@
 import { formatAction, type ScheduledAction, type TimedAction } from '@shardwise/strategies';
-import { h, type VNode } from 'vue';
+import { defineComponent, h, type PropType, type VNode } from 'vue';
+import { horizontalAxis, nearEnd } from './axis.ts';
 import { millisecondsText } from './quantities.ts';
+import { useWidth } from './use-width.ts';
 
 const fills: Readonly<Record<string, string>> = {
   forward: 'var(--forward)',
@@ -16,10 +18,11 @@ const legend = [
   ['W', 'weight gradient', 'weightGradient'],
 ] as const;
 
-const ROW = 34;
-const LEFT = 56;
+const [LEFT, RIGHT, ROW, AXIS] = [56, 10, 34, 28] as const;
 /** The average width of an action in pixels. */
 const ACTION = 22;
+/** The width that a drawing has until the page has measured it, and the greatest one. */
+const [ASSUMED_WIDTH, MOST_WIDTH] = [640, 2400] as const;
 
 export interface DrawnSchedule {
   readonly title: string;
@@ -31,75 +34,96 @@ export interface DrawnSchedule {
   readonly markMs?: number;
 }
 
-/** Draws a schedule with a row for each rank and a cell for each action. */
-export function scheduleDrawing({
-  title,
-  description,
-  ranks,
-  endMs,
-  markMs,
-}: DrawnSchedule): VNode {
-  const most = Math.max(0, ...ranks.map((actions) => actions.length));
-  const width = Math.max(640, Math.min(2400, (most * ranks.length * ACTION) / 2));
-  const x = (milliseconds: number): number =>
-    LEFT + (milliseconds / Math.max(endMs, 1e-3)) * (width - LEFT - 4);
-  const height = ranks.length * ROW + 8;
-  return h('div', { class: 'scroller', tabindex: 0, role: 'region', 'aria-label': title }, [
-    h(
-      'svg',
-      { width, height, viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': description },
-      [
-        ...ranks.flatMap((actions, rank) => [
-          h('text', { x: 0, y: rank * ROW + 22, class: 'rank-name' }, `rank ${rank}`),
-          h('rect', {
-            x: LEFT,
-            y: rank * ROW + 4,
-            width: width - LEFT - 4,
-            height: ROW - 8,
-            class: 'track',
-          }),
-          ...actions.flatMap(({ action, startMs, endMs: actionEndMs }) => {
-            const wide = x(actionEndMs) - x(startMs);
-            const label = formatAction(action);
-            return [
-              h(
-                'rect',
-                {
-                  x: x(startMs),
+/** Draws a schedule with a row for each rank, a cell for each action, and an axis of time. */
+export function scheduleDrawing(schedule: DrawnSchedule): VNode {
+  return h(ScheduleDrawing, { schedule });
+}
+
+const ScheduleDrawing = defineComponent({
+  props: { schedule: { type: Object as PropType<DrawnSchedule>, required: true } },
+  setup(props) {
+    const { element, width: room } = useWidth(ASSUMED_WIDTH);
+    return (): VNode => {
+      const { title, description, ranks, endMs, markMs } = props.schedule;
+      const most = Math.max(0, ...ranks.map((actions) => actions.length));
+      // A drawing that needs more room than there is scrolls.
+      const needed = Math.min(MOST_WIDTH, (most * ranks.length * ACTION) / 2);
+      const width = Math.max(room.value, needed);
+      const right = width - RIGHT;
+      const end = nearEnd(Math.max(endMs, 1e-3));
+      const x = (milliseconds: number): number => LEFT + (milliseconds / end) * (right - LEFT);
+      const rows = ranks.length * ROW;
+      const height = rows + AXIS;
+      return h(
+        'div',
+        { ref: element, class: 'scroller', tabindex: 0, role: 'region', 'aria-label': title },
+        [
+          h(
+            'svg',
+            {
+              width,
+              height,
+              viewBox: `0 0 ${width} ${height}`,
+              role: 'img',
+              'aria-label': description,
+            },
+            [
+              ...ranks.flatMap((actions, rank) => [
+                h('text', { x: 0, y: rank * ROW + 22, class: 'rank-name' }, `rank ${rank}`),
+                h('rect', {
+                  x: LEFT,
                   y: rank * ROW + 4,
-                  width: Math.max(0.5, wide - 1),
+                  width: right - LEFT,
                   height: ROW - 8,
-                  rx: 2,
-                  fill: fillOf(action),
-                },
-                [
-                  h(
-                    'title',
-                    `${label}: ${millisecondsText(startMs)} to ${millisecondsText(actionEndMs)}`,
-                  ),
-                ],
-              ),
-              wide > 8 * shortLabel(action).length
-                ? h(
-                    'text',
-                    {
-                      x: x(startMs) + wide / 2,
-                      y: rank * ROW + 21,
-                      class: 'cell',
-                      'text-anchor': 'middle',
-                    },
-                    shortLabel(action),
-                  )
-                : null,
-            ];
-          }),
-        ]),
-        markMs === undefined
-          ? null
-          : h('line', { x1: x(markMs), x2: x(markMs), y1: 0, y2: height, class: 'moment' }),
+                  class: 'track',
+                }),
+                ...actions.flatMap((action) => actionCell(action, rank * ROW, x)),
+              ]),
+              ...horizontalAxis({ left: LEFT, right, y: rows, end, unit: 'ms' }),
+              markMs === undefined
+                ? null
+                : h('line', { x1: x(markMs), x2: x(markMs), y1: 0, y2: rows, class: 'moment' }),
+            ],
+          ),
+        ],
+      );
+    };
+  },
+});
+
+function actionCell(
+  { action, startMs, endMs }: TimedAction,
+  top: number,
+  x: (milliseconds: number) => number,
+): readonly (VNode | null)[] {
+  const wide = x(endMs) - x(startMs);
+  const label = shortLabel(action);
+  return [
+    h(
+      'rect',
+      {
+        x: x(startMs),
+        y: top + 4,
+        width: Math.max(0.5, wide - 1),
+        height: ROW - 8,
+        rx: 2,
+        fill: fillOf(action),
+      },
+      [
+        h(
+          'title',
+          `${formatAction(action)}: ${millisecondsText(startMs)} to ${millisecondsText(endMs)}`,
+        ),
       ],
     ),
-  ]);
+    wide > 8 * label.length
+      ? h(
+          'text',
+          { x: x(startMs) + wide / 2, y: top + 21, class: 'cell', 'text-anchor': 'middle' },
+          label,
+        )
+      : null,
+  ];
 }
 
 /** Explains the letters and colours of cells. */

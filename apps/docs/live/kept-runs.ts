@@ -1,4 +1,5 @@
 import { ref, shallowRef, watch, type ShallowRef, type VNode } from 'vue';
+import { axisEnd } from '../explorers/axis.ts';
 import { choice, table } from '../explorers/controls.ts';
 import { bytesText } from '../explorers/quantities.ts';
 import { lineChart, type LineChart, type Line } from './line-chart.ts';
@@ -24,7 +25,9 @@ export interface KeptRuns {
   /** The control that chooses the x axis of the curves. */
   readonly control: () => VNode;
   /** The loss of the run, drawn over those of earlier runs. */
-  readonly chart: (options: Pick<LineChart, 'title' | 'isLogarithmic' | 'mark'>) => VNode;
+  readonly chart: (
+    options: Pick<LineChart, 'title' | 'isLogarithmic' | 'yRange' | 'mark'>,
+  ) => VNode;
   /** A comparison of the runs. Null before the second run. */
   readonly comparison: () => VNode | null;
 }
@@ -71,14 +74,16 @@ export function useKeptRuns<Look>(
       const all = drawn();
       const lines = all.map((run, index): Line => ({
         name: `${index + 1}: ${run.name}`,
-        ...(all.length > 1 ? { rank: index } : {}),
+        rank: index,
         points: run.losses.map((loss, at) => [x(run, at), loss] as const),
       }));
       const longest = Math.max(0, ...all.map(({ seconds }) => seconds.at(-1) ?? 0));
       return lineChart({
         xTitle: over.value,
         most:
-          over.value === 'seconds' ? longest : steps * (over.value === 'steps' ? 1 : units.perStep),
+          over.value === 'seconds'
+            ? axisEnd(Math.max(1, longest))
+            : steps * (over.value === 'steps' ? 1 : units.perStep),
         lines,
         ...options,
       });

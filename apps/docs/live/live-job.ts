@@ -1,4 +1,4 @@
-import type { nn, optim, TimelineEvent } from 'shardwise/browser';
+import type { nn, optim, profiler } from 'shardwise/browser';
 
 /** The data that the page gives to each rank of a training. */
 export interface LiveJob {
@@ -30,7 +30,7 @@ export interface Checkpoint {
 }
 
 /** A stretch of a rank's work. Times are in milliseconds of the page's clock, which all workers share. */
-export type Span = Pick<TimelineEvent, 'category' | 'name' | 'startMs' | 'durationMs'>;
+export type Span = Pick<profiler.TimelineEvent, 'category' | 'name' | 'startMs' | 'durationMs'>;
 
 /** The collectives of one kind in a step. */
 export interface MessageCount {

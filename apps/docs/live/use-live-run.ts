@@ -14,7 +14,7 @@ import { useDeviceChoice } from './device-choice.ts';
 import { LiveRun, type LiveOptions, type LiveState } from './live-run.ts';
 import { usePortsNotice } from './ports-notice.ts';
 import { ranksTable } from './ranks-table.ts';
-import { timeline } from './timeline.ts';
+import { Timeline } from './timeline.ts';
 
 /** The least time between two spoken texts of the status. */
 const SPEAK_MS = 4000;
@@ -38,6 +38,8 @@ export interface LiveView<Look> {
   readonly state: ShallowRef<LiveState<Look> | undefined>;
   /** Draws the controls, which are fixed while it runs, buttons, status, `drawings`, and the ranks. */
   readonly frame: (controls: readonly VNode[], drawings: readonly (VNode | null)[]) => VNode;
+  /** Draws only `drawings`, one button and the status. */
+  readonly smallFrame: (drawings: readonly VNode[]) => VNode;
 }
 
 /**
@@ -117,47 +119,66 @@ export function useLiveRun<Look>(settings: LiveSettings): LiveView<Look> {
     document.removeEventListener('visibilitychange', pauseWhenHidden);
   });
 
+  /** Starts, pauses and continues, whichever is next. */
+  const mainButton = (now: LiveState<Look> | undefined): VNode =>
+    now?.status === 'running'
+      ? button('Pause', false, () => run?.pause(), true)
+      : now?.status === 'paused'
+        ? button('Go on', false, () => run?.resume(), true)
+        : button('Train', !canRun.value || isAlive(now), () => start(false), true);
+
   const buttons = (now: LiveState<Look> | undefined): VNode => {
-    const isAlive = now !== undefined && now.status !== 'over';
     const last = size.value - 1;
     return h('div', { class: 'buttons' }, [
-      now?.status === 'running'
-        ? button('Pause', false, () => run?.pause(), true)
-        : now?.status === 'paused'
-          ? button('Go on', false, () => run?.resume(), true)
-          : button('Train', !canRun.value || isAlive, () => start(false), true),
+      mainButton(now),
       button('Step', !canRun.value || now?.status === 'running' || now?.status === 'starting', () =>
         now?.status === 'paused' ? run?.step() : start(true),
       ),
-      button('Stop', !isAlive, reset),
+      button('Stop', !isAlive(now), reset),
       kills && last > 0
-        ? button(`Kill rank ${last}`, !isAlive || now.status === 'starting', () => run?.kill(last))
+        ? button(`Kill rank ${last}`, !isAlive(now) || now?.status === 'starting', () =>
+            run?.kill(last),
+          )
         : null,
     ]);
   };
 
+  const messages = (now: LiveState<Look> | undefined): readonly (VNode | null)[] => [
+    problem.value === '' ? null : h('p', { class: 'problem', role: 'alert' }, problem.value),
+    h('p', { class: 'summary' }, now === undefined ? 'Not started.' : status(now)),
+    h('p', { class: 'visually-hidden', 'aria-live': 'polite' }, spoken.value),
+  ];
+
   const frame: LiveView<Look>['frame'] = (controls, drawings) => {
     const now = state.value;
-    const isAlive = now !== undefined && now.status !== 'over';
     return explorer(title, [
-      h('fieldset', { class: 'controls', disabled: isAlive }, [
+      h('fieldset', { class: 'controls', disabled: isAlive(now) }, [
         h('legend', { class: 'visually-hidden' }, 'What is trained'),
         ...controls,
         deviceControl(),
       ]),
       buttons(now),
-      problem.value === '' ? null : h('p', { class: 'problem', role: 'alert' }, problem.value),
       portsNotice(),
-      h('p', { class: 'summary' }, now === undefined ? 'Not started.' : status(now)),
-      h('p', { class: 'visually-hidden', 'aria-live': 'polite' }, spoken.value),
-      now === undefined || now.setting === '' ? null : h('p', { class: 'setting' }, now.setting),
-      ...incidents(now),
+      ...messages(now),
       ...drawings,
+      ...incidents(now),
       ranksTable(size.value, now),
-      timeline(now?.ranks ?? []),
+      h(Timeline, { size: size.value, ranks: now?.ranks ?? [] }),
+      // It stands at the end, where nothing moves when it appears.
+      now === undefined || now.setting === '' ? null : h('p', { class: 'setting' }, now.setting),
     ]);
   };
-  return { state, frame };
+
+  const smallFrame: LiveView<Look>['smallFrame'] = (drawings) =>
+    explorer(title, [
+      ...drawings,
+      h('div', { class: 'buttons' }, [mainButton(state.value), ...messages(state.value)]),
+    ]);
+  return { state, frame, smallFrame };
+}
+
+function isAlive<Look>(state: LiveState<Look> | undefined): boolean {
+  return state !== undefined && state.status !== 'over';
 }
 
 /** Whether all ranks have done all steps. */

@@ -12,15 +12,13 @@ const modules: Readonly<Record<string, () => Promise<Exports>>> = {
   '@shardwise/core/spec': () => import('@shardwise/core/spec'),
   '@shardwise/collectives': () => import('@shardwise/collectives'),
   '@shardwise/strategies': () => import('@shardwise/strategies'),
+  '@shardwise/parameter-server': () => import('@shardwise/parameter-server'),
   '@shardwise/backend-webgpu': () => import('@shardwise/backend-webgpu'),
   '@shardwise/backend-cpu': async () => ({
     cpu: (await import('@shardwise/backend-cpu/wasm')).wasm,
   }),
   '@shardwise/testing': () => import('./testing-exports.ts'),
-  shardwise: async () => ({
-    ...(await import('@shardwise/collectives')),
-    ...(await import('shardwise/browser')),
-  }),
+  shardwise: () => import('shardwise/browser'),
 };
 
 /** The name of the program in stacks of errors. */

@@ -26,6 +26,9 @@ const recordings = {
     'npx shardwise run --nnodes 2 --nproc 1 --node-rank 0 --rdzv 10.0.0.1:29400 --secret-file job.secret sine-on-ranks.ts',
     'npx shardwise run --nnodes 2 --nproc 1 --node-rank 1 --rdzv 10.0.0.1:29400 --secret-file job.secret sine-on-ranks.ts',
   ],
+  'own-transport': [
+    'npx shardwise run --nproc 2 --transport ./socket-transport.ts sine-on-ranks.ts',
+  ],
   'left-out-call': ['npx shardwise run --nproc 3 left-out-call.ts'],
   'goes-on': ['npx shardwise run --nproc 2 --max-restarts 3 goes-on.ts'],
   'open-mpi': ['mpirun -n 2 node sine-on-ranks.ts'],
@@ -43,7 +46,8 @@ beforeAll(async () => {
   server.close();
   folder = await mkdtemp(join(tmpdir(), 'recordings-'));
   await symlink(join(repository, 'node_modules'), join(folder, 'node_modules'), 'junction');
-  for (const name of ['sine-on-ranks', 'terminal/left-out-call', 'terminal/goes-on']) {
+  const copied = ['sine-on-ranks', 'terminal/left-out-call', 'terminal/goes-on'];
+  for (const name of [...copied, 'terminal/socket-transport']) {
     await copyFile(join(examples, `${name}.ts`), join(folder, `${basename(name)}.ts`));
   }
   await writeFile(join(folder, 'job.secret'), '5f'.repeat(32), { mode: 0o600 });

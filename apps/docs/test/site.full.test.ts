@@ -92,9 +92,16 @@ describeSite('in a browser', (site) => {
     const before = await summary.textContent();
     await page.getByLabel('Schedule', { exact: true }).selectOption('zbv');
     expect(await summary.textContent()).not.toBe(before);
-    await page.getByLabel('Microbatches').focus();
+    await page.getByRole('slider', { name: 'Microbatches' }).focus();
     await page.keyboard.press('ArrowRight');
     expect(await summary.textContent()).toContain('zbv');
+    const field = page.getByRole('spinbutton', { name: 'Microbatches, number' });
+    expect(await field.inputValue()).toBe('9');
+    await field.fill('12');
+    expect(await page.getByRole('slider', { name: 'Microbatches' }).inputValue()).toBe('12');
+    await field.fill('99');
+    await field.press('Tab');
+    expect(await field.inputValue()).toBe('24');
     const collectives = `${site.url}/explore/collectives`;
     expect(await (await fetch(collectives)).text()).toContain('The messages are being recorded.');
     await page.goto(collectives, { waitUntil: 'networkidle' });
@@ -189,8 +196,53 @@ describeSite('in a browser', (site) => {
     await page.close();
   }, 400_000);
 
-  test('the home page trains on four ranks, and its chart has no numbers before there are values', async () => {
-    const { page, problems } = await site.open('/', { width: 360 });
+  test.each([
+    { width: 1280, height: 800 },
+    { width: 390, height: 844 },
+  ])('the first screen of $width px has the command, a program and a training', async (size) => {
+    const { page, problems } = await site.open('/', { width: size.width });
+    await page.setViewportSize(size);
+    const parts = [
+      page.getByRole('heading', { level: 1 }),
+      page.locator('.install-command'),
+      page.locator('.first-code'),
+      page.locator('.first-training'),
+    ];
+    for (const part of parts) {
+      const box = await part.boundingBox();
+      expect(box?.y).toBeGreaterThan(0);
+      expect((box?.y ?? 0) + (box?.height ?? Infinity)).toBeLessThanOrEqual(size.height);
+    }
+    await page.getByRole('button', { name: 'Train', exact: true }).click();
+    const summary = page.locator('.summary', { hasText: /^Done: 200 of 200 steps/ });
+    await summary.waitFor();
+    expect(await page.locator('.first-training .plot .line').getAttribute('points')).toMatch(/,/);
+    expect(problems).toEqual([]);
+    await page.close();
+  });
+
+  test('nothing of a page moves while ranks train on it', async () => {
+    const { page } = await site.open('/explore/training');
+    const places = (): Promise<readonly string[]> =>
+      page
+        .locator('.explorer .plot, .explorer .legend, .explorer table, .explorer .timeline svg')
+        .evaluateAll((parts) =>
+          parts.map((part) => {
+            const { x, y, width, height } = part.getBoundingClientRect();
+            return [part.tagName, x, y + scrollY, width, height].join(' ');
+          }),
+        );
+    const before = await places();
+    await page.getByRole('button', { name: 'Train', exact: true }).click();
+    await page.locator('.timeline figcaption', { hasText: /step [1-9]/ }).waitFor();
+    expect(await places()).toEqual(before);
+    await page.locator('.summary', { hasText: /^Done/ }).waitFor();
+    expect(await places()).toEqual(before);
+    await page.close();
+  });
+
+  test('four ranks train on a phone, and the chart has no numbers before there are values', async () => {
+    const { page, problems } = await site.open('/explore/training', { width: 360 });
     const chart = page.locator('figure', { hasText: /^Loss/ }).first();
     expect(await chart.locator('svg text').allTextContents()).toEqual(['no values yet']);
     expect(await chart.locator('.tick').count()).toBe(0);

@@ -20,13 +20,20 @@ export {
   hostedTransport,
   type HostedTransportOptions,
 } from './transports/hosted/hosted-transport.ts';
+// What the authors of transports need beside the interface.
+export {
+  abortCauseOf,
+  abortedByError,
+  messageLengthError,
+  peerClosedError,
+  peerLostError,
+} from '@shardwise/core/spec';
 export type { WatchedTransport } from './transports/watched-transport.ts';
 export { portTransport, type PortTransportOptions } from './browser/port-transport.ts';
 export { connectPorts, type ConnectedPorts } from './browser/connect-ports.ts';
 export { createPageWorld, type PageRank, type PageWorld } from './browser/page-world.ts';
 export { joinPageWorld } from './browser/join-page-world.ts';
 export { limitCalls } from './call/limit-calls.ts';
-export { peerClosedError } from './call/failure.ts';
 export { canRecordCalls, recordCalls } from './recorder/record-calls.ts';
 export { FlightRecorder, type FlightRecorderOptions } from './recorder/flight-recorder.ts';
 export type {

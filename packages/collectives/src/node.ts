@@ -1,4 +1,5 @@
 export { MemoryStore } from './stores/memory-store.ts';
+export { PrefixStore } from './stores/prefix-store.ts';
 export { startStoreServer, type Server, type ServerOptions } from './stores/store-server.ts';
 export { connectStore, type ConnectStoreOptions } from './stores/tcp-store.ts';
 export { tcpTransport, type TcpTransportOptions } from './transports/tcp/tcp-transport.ts';

@@ -1,5 +1,4 @@
-import type { ProcessGroup } from '@shardwise/core/spec';
-import { reasonText } from './call/aborted-error.ts';
+import { type ProcessGroup, reasonText } from '@shardwise/core/spec';
 import type { Limits } from './call/call-options.ts';
 import type { GroupCall, Transfer } from './call/calls.ts';
 import { CallsOfOne } from './call/calls-of-one.ts';

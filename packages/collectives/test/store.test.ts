@@ -1,4 +1,9 @@
-import { connectStore, MemoryStore, startStoreServer } from '@shardwise/collectives/node';
+import {
+  connectStore,
+  MemoryStore,
+  PrefixStore,
+  startStoreServer,
+} from '@shardwise/collectives/node';
 import { storeSuite } from '@shardwise/testing';
 import { testSuite } from '@shardwise/testing/vitest';
 import { describe, expect, it } from 'vitest';
@@ -28,6 +33,24 @@ for (const encrypt of [false, true]) {
     }),
   );
 }
+
+describe('a prefixed store', () => {
+  it('has keys of its own in the store that it shares with others', async () => {
+    const store = new MemoryStore();
+    const [one, two] = [new PrefixStore('one', store), new PrefixStore('two', store)];
+    const waiting = one.wait(['rank']);
+    await one.set('rank', Uint8Array.of(1));
+    await waiting;
+    expect(await two.compareSet('rank', undefined, Uint8Array.of(2))).toEqual(Uint8Array.of(2));
+    expect(await one.get('rank')).toEqual(Uint8Array.of(1));
+    expect(await store.get('two/rank')).toEqual(Uint8Array.of(2));
+    expect([await one.add('count', 2), await two.add('count', 3)]).toEqual([2, 3]);
+    expect([await one.delete('rank'), await one.delete('rank')]).toEqual([true, false]);
+    await expect(one.get('rank', { timeoutMs: 10 })).rejects.toThrow('store key one/rank');
+    one.close();
+    await expect(two.get('rank')).rejects.toThrow();
+  });
+});
 
 describe('a store server', () => {
   it('that ends rejects the calls of its clients', async () => {

@@ -110,4 +110,4 @@ export type {
   PlanStep,
   Strategy,
 } from './spec/strategy.ts';
-export type { Transport } from './spec/transport.ts';
+export type { Transport, TransportFactory, TransportFactoryOptions } from './spec/transport.ts';

@@ -1,9 +1,9 @@
-// Tensors, modules, optimizers and data, and the interfaces of backends, transports and strategies.
-export * from '@shardwise/core';
-// Process groups.
-export * from '@shardwise/collectives';
-// Ways to train a model on many ranks.
-export * from '@shardwise/strategies';
+// The entry point of programs that Node runs. What concerns several ranks is in the group `dist`, what saves and loads is
+// in `checkpoints`, and what says where time and memory went is in `profiler`.
+export * from './groups/tensors.ts';
+export * as dist from './groups/dist.ts';
+export * as checkpoints from './groups/checkpoints.ts';
+export * as profiler from './groups/profiler.ts';
 // The CPU as a device.
 export { cpu, type CpuBackend, type CpuOptions } from '@shardwise/backend-cpu';
 // A rank of a run.
@@ -11,27 +11,5 @@ export { init, type InitOptions } from './rank/init.ts';
 export type { RankContext } from './rank/rank-context.ts';
 export type { StepMetrics } from './rank/step-metrics.ts';
 export type { Fact } from './run-state/message.ts';
-// Checkpoints.
-export type { CheckpointContents } from './checkpoint/checkpoint-contents.ts';
-export type { SaveOptions } from './checkpoint/checkpoint-saver.ts';
-export { exportModel } from './checkpoint/export-model.ts';
-export { loadCheckpoint } from './checkpoint/load-checkpoint.ts';
-export type { Checkpoint } from './checkpoint/open-checkpoint.ts';
-export { loadModel } from './checkpoint/load-model.ts';
-export { loadStates, type LoadStatesOptions } from './checkpoint/load-states.ts';
-export { loadOptimizer, type LoadedOptimizer } from './checkpoint/load-optimizer.ts';
-export type { SavedOptimizer } from './checkpoint/optimizer-chunks.ts';
-export { loadState } from './checkpoint/load-state.ts';
-export { loadTensors } from './checkpoint/load-tensors.ts';
-export { saveState } from './checkpoint/save-state.ts';
-export { saveTensors } from './checkpoint/save-tensors.ts';
-export { saveCheckpoint, type SaveCheckpointOptions } from './checkpoint/save-checkpoint.ts';
-export type { Stateful, Statefuls } from './checkpoint/stateful.ts';
-export type {
-  JsonValue,
-  StatePath,
-  StoredGroup,
-  StoredState,
-  StoredTensor,
-} from './checkpoint/state-file.ts';
-export type { StoredTensors } from './checkpoint/stored-tensors.ts';
+export * from './groups/moved/everywhere.ts';
+export * from './groups/moved/node-checkpoints.ts';

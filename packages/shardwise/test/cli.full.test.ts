@@ -254,6 +254,8 @@ describe('the rest of the command', () => {
       serverReplicas: undefined,
       snapshotEveryMs: 2500,
       workerRestarts: undefined,
+      transport: './my transport.ts',
+      transportTimeoutMs: 1500,
       ranks: 'processes',
       nodes: { min: 1, max: 4 },
       nodeRank: undefined,
@@ -269,7 +271,7 @@ describe('the rest of the command', () => {
       plain: true,
     } as const;
     expect(commandText(options)).toBe(
-      `shardwise run --nnodes 1:4 --nproc 2 --device wasm --server-snapshots 2.5 --rdzv '[::1]:29400' --last-call 0.5 --ranks processes ` +
+      `shardwise run --nnodes 1:4 --nproc 2 --device wasm --server-snapshots 2.5 --rdzv '[::1]:29400' --last-call 0.5 --transport './my transport.ts' --transport-timeout 1.5 --ranks processes ` +
         `--max-restarts 3 --resume runs/x --no-report --plain 'it'\\''s.ts' --text 'a b' --lr=1e-3`,
     );
   });

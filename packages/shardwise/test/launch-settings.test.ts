@@ -21,6 +21,8 @@ const options: RunCommandOptions = {
   serverReplicas: undefined,
   snapshotEveryMs: undefined,
   workerRestarts: undefined,
+  transport: undefined,
+  transportTimeoutMs: undefined,
   ranks: undefined,
   nodes: undefined,
   nodeRank: undefined,

@@ -10,7 +10,7 @@ import {
 import { MemoryStore, startStoreServer, tcpTransport } from '@shardwise/collectives/node';
 import { ConfigError } from '@shardwise/core';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { describeError } from '../src/launcher/failure.ts';
+import { describeError } from '../src/text/describe-error.ts';
 import { launch } from '../src/launcher/launch.ts';
 import { decodeError, encodeError } from '../src/launcher/processes/error-data.ts';
 import { chooseTransport } from '../src/launcher/transports/transport-choice.ts';

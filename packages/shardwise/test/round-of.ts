@@ -9,6 +9,7 @@ export function roundOf(ranks: number, runDirectory: string): Round {
     restarts: 0,
     runDirectory,
     resumeDirectory: undefined,
+    transport: undefined,
     store: undefined,
   };
 }

@@ -12,7 +12,7 @@ import {
   tensor,
 } from '@shardwise/core';
 import { interpreter } from '@shardwise/testing';
-import { loadState, loadTensors, saveState, saveTensors } from 'shardwise';
+import { checkpoints } from 'shardwise';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 let directory = '';
@@ -33,8 +33,12 @@ describe('a file of tensors', () => {
       [1, 2],
       [3, 4],
     ]).to('bf16');
-    await saveTensors(path, { ...(await model.stateDict()), x, sum: x.to('i32').sum() });
-    const { x: saved, sum, ...dict } = await loadTensors(path);
+    await checkpoints.saveTensors(path, {
+      ...(await model.stateDict()),
+      x,
+      sum: x.to('i32').sum(),
+    });
+    const { x: saved, sum, ...dict } = await checkpoints.loadTensors(path);
     const other = new nn.Linear(2, 3);
     await other.loadStateDict(dict);
     expect(await other.weight.data()).toEqual(await model.weight.data());
@@ -46,28 +50,34 @@ describe('a file of tensors', () => {
 
   test('is what the format says, byte for byte', async () => {
     const dict = await new nn.Linear(2, 3).stateDict();
-    await saveTensors(path, dict);
+    await checkpoints.saveTensors(path, dict);
     expect(new Uint8Array(await readFile(path))).toEqual(encodeSafetensors(dict, { format: 'pt' }));
   });
 
   test('takes the place of an earlier one, and leaves nothing beside it', async () => {
-    for (const value of [1, 2]) await saveTensors(path, { x: tensor([value]) });
-    const { x } = await loadTensors(path);
+    for (const value of [1, 2]) await checkpoints.saveTensors(path, { x: tensor([value]) });
+    const { x } = await checkpoints.loadTensors(path);
     expect(x && (await fromHostArray(x).item())).toBe(2);
     expect(await readdir(directory)).toEqual(['file.safetensors']);
   });
 
   test('that cannot be written or read says why', async () => {
     const missing = join(directory, 'none', 'file.safetensors');
-    await expect(saveTensors(missing, { x: tensor([1]) })).rejects.toThrow(CheckpointError);
-    await expect(loadTensors(missing)).rejects.toThrow(/Loading tensors of .*no such file/s);
+    await expect(checkpoints.saveTensors(missing, { x: tensor([1]) })).rejects.toThrow(
+      CheckpointError,
+    );
+    await expect(checkpoints.loadTensors(missing)).rejects.toThrow(
+      /Loading tensors of .*no such file/s,
+    );
     await writeFile(path, 'no tensors');
-    await expect(loadTensors(path)).rejects.toThrow(`Loading tensors of ${path}: `);
+    await expect(checkpoints.loadTensors(path)).rejects.toThrow(`Loading tensors of ${path}: `);
   });
 
   test('refuses what is no tensor', async () => {
     const state = await new optim.SGD(new nn.Linear(1, 1).parameters()).stateDict();
-    await expect(saveTensors(path, state as never)).rejects.toThrow('saveState(path, optimizer)');
+    await expect(checkpoints.saveTensors(path, state as never)).rejects.toThrow(
+      'saveState(path, optimizer)',
+    );
     expect(() => fromHostArray({ dtype: 'f32', shape: [2], bytes: new Uint8Array(4) })).toThrow(
       '4 bytes',
     );
@@ -95,12 +105,12 @@ describe('a file of a state', () => {
     };
     const [first, second] = [build(), build()];
     for (let i = 0; i < 3; i++) await first.step();
-    await saveTensors(path, await first.model.stateDict());
-    await saveState(`${path}.optimizer`, first.optimizer);
-    await saveState(`${path}.schedule`, first.schedule);
-    await second.model.loadStateDict(await loadTensors(path));
-    await loadState(`${path}.optimizer`, second.optimizer);
-    await loadState(`${path}.schedule`, second.schedule);
+    await checkpoints.saveTensors(path, await first.model.stateDict());
+    await checkpoints.saveState(`${path}.optimizer`, first.optimizer);
+    await checkpoints.saveState(`${path}.schedule`, first.schedule);
+    await second.model.loadStateDict(await checkpoints.loadTensors(path));
+    await checkpoints.loadState(`${path}.optimizer`, second.optimizer);
+    await checkpoints.loadState(`${path}.schedule`, second.schedule);
     for (const each of [first, second]) await each.step();
     expect(await second.model.stateDict()).toEqual(await first.model.stateDict());
     expect(second.schedule.learningRates).toEqual(first.schedule.learningRates);
@@ -112,16 +122,16 @@ describe('a file of a state', () => {
     if (first === undefined || second === undefined) throw new RangeError();
     first.update();
     model.weight.assign(tensor([[8, 9]]));
-    await saveState(path, first);
-    await loadState(path, second);
+    await checkpoints.saveState(path, first);
+    await checkpoints.loadState(path, second);
     for (const each of [first, second]) each.update();
     expect(await second.stateDict()).toEqual(await first.stateDict());
   });
 
   test('is not one of tensors alone, nor one that was tampered with', async () => {
     const optimizer = new optim.SGD(new nn.Linear(1, 1).parameters());
-    await saveTensors(path, { x: tensor([1]) });
-    await expect(loadState(path, optimizer)).rejects.toThrow(
+    await checkpoints.saveTensors(path, { x: tensor([1]) });
+    await expect(checkpoints.loadState(path, optimizer)).rejects.toThrow(
       'tensors alone are read by loadTensors',
     );
     for (const [metadata, says] of [
@@ -129,7 +139,7 @@ describe('a file of a state', () => {
       ['{"value":null,"tensors":[{"path":["a"],"name":"a"}]}', "no tensor 'a'"],
     ] as const) {
       await writeFile(path, encodeSafetensors({}, { 'shardwise.state': metadata }));
-      await expect(loadState(path, optimizer)).rejects.toThrow(says);
+      await expect(checkpoints.loadState(path, optimizer)).rejects.toThrow(says);
     }
   });
 });

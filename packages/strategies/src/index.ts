@@ -221,31 +221,5 @@ export {
   stepsOf,
 } from './plan/step.ts';
 export * as steps from './plan/steps.ts';
-export {
-  parameterServer,
-  type ParameterServerStrategyOptions,
-} from './parameter-server/parameter-server.ts';
-export type {
-  BackupWorkers,
-  BoundedStaleness,
-  Consistency,
-  ConsistencyRule,
-  ElasticAveraging,
-} from './parameter-server/consistency.ts';
-export {
-  createParameterServer,
-  type ParameterServer,
-  type ParameterServerOptions,
-} from './parameter-server/create-parameter-server.ts';
-export type { SnapshotStore } from './parameter-server/snapshot-keeper.ts';
-export type { OpenRows, RowStore } from './parameter-server/table/row-store.ts';
-export type { TableStatistics } from './parameter-server/table/served-table.ts';
-export {
-  ServerTable,
-  type ServerTableOptions,
-  type TableTraffic,
-} from './parameter-server/table/server-table.ts';
-export { type KeyRange, keyRanges, rowRange } from './parameter-server/key-ranges.ts';
-export type { OptimizerTable, ServedOptimizer } from './parameter-server/stored-parameters.ts';
-export type { ShardStatistics } from './parameter-server/shard-statistics.ts';
-export { VectorClock } from './parameter-server/vector-clock.ts';
+export { requireOneStep } from './plan/agreeing-steps.ts';
+export { requireAxis } from './plan/axis-of-plan.ts';

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { cpu } from '@shardwise/backend-cpu';
 import { setRank } from '@shardwise/core';
-import { exportModel } from 'shardwise';
+import { checkpoints } from 'shardwise';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { halfOn, url } from './layout-resharding.ts';
 import {
@@ -49,7 +49,7 @@ describe('a training that is saved in one layout and continued in another', () =
     for (const layout of quick) {
       const folder = initialOf(found.folderOf(halfOn(layout)));
       const path = `${folder}.safetensors`;
-      await exportModel(folder, path);
+      await checkpoints.exportModel(folder, path);
       exported.set(layout, await readFile(path));
     }
   }, testMs);

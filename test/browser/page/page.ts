@@ -1,4 +1,4 @@
-import { checkpointFile, listCheckpoints, type PageRun, startRanks } from 'shardwise/browser';
+import { checkpoints, type PageRun, startRanks } from 'shardwise/browser';
 import type { EncodedFile, Task, TaskReport } from './task.ts';
 
 /** The number of steps that every rank must report before the page acts. */
@@ -12,7 +12,9 @@ async function encode(file: File): Promise<EncodedFile> {
 
 async function sourceOf(resume: NonNullable<Task['resume']>): Promise<string | File | File[]> {
   if (resume.kind === 'files') return resume.files.map(decode);
-  return resume.kind === 'storage' ? resume.directory : checkpointFile(resume.directory);
+  return resume.kind === 'storage'
+    ? resume.directory
+    : checkpoints.checkpointFile(resume.directory);
 }
 
 async function perform(task: Task): Promise<TaskReport> {
@@ -61,8 +63,9 @@ async function perform(task: Task): Promise<TaskReport> {
       loss: run.report.latest?.loss,
       html: await run.reportHtml(),
     },
-    stored: save === undefined ? [] : await listCheckpoints(directory),
-    archive: save === undefined ? undefined : await encode(await checkpointFile(directory)),
+    stored: save === undefined ? [] : await checkpoints.list(directory),
+    archive:
+      save === undefined ? undefined : await encode(await checkpoints.checkpointFile(directory)),
     heard,
     endedAfterMs: performance.now() - (actedAt ?? performance.now()),
   };

@@ -1,17 +1,4 @@
-import {
-  ddp,
-  fsdp,
-  init,
-  loadCheckpoint,
-  loadModel,
-  loadOptimizer,
-  manualSeed,
-  nn,
-  optim,
-  parallelize,
-  pipeline,
-  type Tensor,
-} from 'shardwise/browser';
+import { checkpoints, dist, init, manualSeed, nn, optim, type Tensor } from 'shardwise/browser';
 import { batch, Classifier, rowsOf } from './classifier.ts';
 import type { Task } from './task.ts';
 
@@ -31,14 +18,14 @@ async function prepare(): Promise<{
   readonly backward: (step: number) => Tensor;
 }> {
   if (task.strategy === 'pipeline') {
-    const stages = pipeline({
+    const stages = dist.pipeline({
       axis: 'dp',
       schedule: '1f1b',
       microbatches: 4,
       cut: ['second'],
       loss: lossOf,
     });
-    const parallel = await parallelize(model, stages);
+    const parallel = await dist.parallelize(model, stages);
     return {
       parameters: parallel.module.parameters(),
       backward: (step) => {
@@ -50,8 +37,8 @@ async function prepare(): Promise<{
     };
   }
   const share = batch / worldSize;
-  const strategy = task.strategy === 'fsdp' ? fsdp() : ddp();
-  const parallel = task.strategy === 'none' ? undefined : await parallelize(model, strategy);
+  const strategy = task.strategy === 'fsdp' ? dist.fsdp() : dist.ddp();
+  const parallel = task.strategy === 'none' ? undefined : await dist.parallelize(model, strategy);
   return {
     parameters: model.parameters(),
     backward: (step) => {
@@ -74,9 +61,9 @@ const { parameters, backward } = await prepare();
 const optimizer = new optim.AdamW(parameters, { lr: 1e-2 });
 let first = 1;
 if (context.resumeDirectory !== undefined) {
-  const checkpoint = await loadCheckpoint(context.resumeDirectory);
-  await loadModel(checkpoint, model);
-  await loadOptimizer(checkpoint, model, optimizer);
+  const checkpoint = await checkpoints.load(context.resumeDirectory);
+  await checkpoints.loadModel(checkpoint, model);
+  await checkpoints.loadOptimizer(checkpoint, model, optimizer);
   first = checkpoint.step + 1;
 }
 for (let step = first; step <= task.steps; step++) {

@@ -1,8 +1,7 @@
 import {
-  CollectiveAbortedError,
-  CollectiveMismatchError,
   ConfigError,
-  ShardwiseError,
+  messageLengthError,
+  peerClosedError,
   type Transport,
 } from '@shardwise/core/spec';
 
@@ -79,12 +78,15 @@ function endOf(rank: number, posts: readonly Post[]): Transport {
     },
     recv: async (from, tag, bytes) => {
       const message = await own.take(postOf(posts, from), tag);
-      if (message.byteLength !== bytes.byteLength) throw mismatch(rank, from, bytes, message);
+      const { byteLength } = bytes;
+      if (message.byteLength !== byteLength) {
+        throw messageLengthError({ rank, peer: from, tag, byteLength }, message.byteLength);
+      }
       bytes.set(message);
     },
     close: (reason) => {
       if (own.closed !== null) return;
-      const error = closedBy(rank, reason);
+      const error = peerClosedError(rank, reason);
       own.close(error);
       for (const post of posts) {
         if (reason === undefined) post.lose(rank, error);
@@ -105,43 +107,4 @@ function postOf(posts: readonly Post[], rank: number): Post {
     },
     { rank },
   );
-}
-
-function mismatch(
-  rank: number,
-  from: number,
-  asked: Uint8Array,
-  found: Uint8Array,
-): CollectiveMismatchError {
-  return new CollectiveMismatchError(
-    {
-      asked: `a message of ${asked.byteLength} bytes on rank ${rank} from rank ${from}`,
-      found: `one of ${found.byteLength} bytes`,
-      todo: 'Have both ranks pass buffers of one length',
-    },
-    { rank, from },
-  );
-}
-
-/** Makes the error that core/spec asks for: its fields say who ended the transport, and why. */
-function closedBy(rank: number, error: Error | undefined): CollectiveAbortedError {
-  const { abortedBy, reason } = causeOf(error) ?? {
-    abortedBy: rank,
-    reason: error === undefined ? 'it left' : `${error.name}: ${error.message}`,
-  };
-  return new CollectiveAbortedError(
-    {
-      asked: 'a message',
-      found: `rank ${abortedBy} closed the transport (${reason})`,
-      todo: `Look for the first failure on rank ${abortedBy}`,
-    },
-    { abortedBy, reason },
-  );
-}
-
-/** Returns the cause in an error about another rank, so that it is passed on. */
-function causeOf(error: Error | undefined): { abortedBy: number; reason: string } | null {
-  if (!ShardwiseError.isInstance(error) || error.code !== 'COLLECTIVE_ABORTED') return null;
-  const { abortedBy, reason } = error.fields;
-  return typeof abortedBy === 'number' && typeof reason === 'string' ? { abortedBy, reason } : null;
 }

@@ -2,7 +2,7 @@ import type { ThreadsWorld } from '@shardwise/collectives';
 import { fromData, LineMesh, manualSeed, nn, optim, setRank } from '@shardwise/core';
 import { parallelize } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
-import { loadCheckpoint, loadModel, loadOptimizer, loadStates, saveCheckpoint } from 'shardwise';
+import { checkpoints } from 'shardwise';
 import { join } from './join.ts';
 import { localSgd } from './local-sgd.ts';
 
@@ -26,10 +26,10 @@ export async function main(context: RankContext<ThreadsWorld, Part>): Promise<re
   const optimizer = new optim.AdamW(model.parameters(), { lr: 0.05 });
   const states = { localSgd: strategy.steps };
   if (data.from !== undefined) {
-    const checkpoint = await loadCheckpoint(data.from);
-    await loadModel(checkpoint, model);
-    await loadOptimizer(checkpoint, model, optimizer);
-    await loadStates(checkpoint, states, { group });
+    const checkpoint = await checkpoints.load(data.from);
+    await checkpoints.loadModel(checkpoint, model);
+    await checkpoints.loadOptimizer(checkpoint, model, optimizer);
+    await checkpoints.loadStates(checkpoint, states, { group });
   }
   const losses: number[] = [];
   for (let step = data.first; step < data.stop; step++) {
@@ -44,7 +44,7 @@ export async function main(context: RankContext<ThreadsWorld, Part>): Promise<re
     losses.push(await loss.item());
   }
   if (data.to !== undefined) {
-    await saveCheckpoint(data.to, { step: data.stop, model, optimizer, states }, { group });
+    await checkpoints.save(data.to, { step: data.stop, model, optimizer, states }, { group });
   }
   return losses;
 }

@@ -3,6 +3,7 @@ import DefaultTheme from 'vitepress/theme-without-fonts';
 import type { Theme } from 'vitepress';
 import { defineAsyncComponent, type Component } from 'vue';
 import { RunExample } from '../../playground/run-example.ts';
+import { InstallCommand } from './install-command.ts';
 import { isolatePage } from './isolate-page.ts';
 import { SiteLayout } from './site-layout.ts';
 import './style.css';
@@ -31,8 +32,12 @@ const components = {
     async () => (await import('../../playground/playground.ts')).Playground,
   ),
   RunExample,
+  InstallCommand,
   LiveTraining: defineAsyncComponent(
     async () => (await import('../../live/points/live-training.ts')).LiveTraining,
+  ),
+  FirstTraining: defineAsyncComponent(
+    async () => (await import('../../live/points/first-training.ts')).FirstTraining,
   ),
   LiveComparison: defineAsyncComponent(
     async () => (await import('../../live/comparison/live-comparison.ts')).LiveComparison,

@@ -1,24 +1,14 @@
-import {
-  ddp,
-  init,
-  loadCheckpoint,
-  loadModel,
-  loadOptimizer,
-  nn,
-  optim,
-  parallelize,
-  randn,
-} from 'shardwise';
+import { checkpoints, dist, init, nn, optim, randn } from 'shardwise';
 
 const context = await init();
 const model = new nn.Linear(8, 1);
-const parallel = await parallelize(model, ddp());
+const parallel = await dist.parallelize(model, dist.ddp());
 const optimizer = new optim.AdamW(model.parameters(), { lr: 0.01 });
 let step = 0;
 if (context.resumeDirectory !== undefined) {
-  const checkpoint = await loadCheckpoint(context.resumeDirectory);
-  await loadModel(checkpoint, model);
-  await loadOptimizer(checkpoint, model, optimizer);
+  const checkpoint = await checkpoints.load(context.resumeDirectory);
+  await checkpoints.loadModel(checkpoint, model);
+  await checkpoints.loadOptimizer(checkpoint, model, optimizer);
   step = checkpoint.step;
 }
 

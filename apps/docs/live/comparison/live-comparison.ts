@@ -90,6 +90,7 @@ function lossesOf(states: States): VNode {
     xTitle: 'steps',
     most: STEPS,
     isLogarithmic: false,
+    yRange: [0, 6],
     lines: strategies.map((strategy, index) => ({
       name: strategy,
       rank: index,

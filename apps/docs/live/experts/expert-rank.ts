@@ -1,13 +1,5 @@
 // A rank of a training of experts. The data are points of a plane with patches, and the model predicts their class.
-import {
-  expertParallel,
-  fromData,
-  Generator,
-  nn,
-  optim,
-  parallelize,
-  type Tensor,
-} from 'shardwise/browser';
+import { dist, fromData, Generator, nn, optim, type Tensor } from 'shardwise/browser';
 import { LiveRank } from '../rank/live-rank.ts';
 import { CLASSES, type ExpertLook, type ExpertTask, PATCHES, TOKENS } from './expert-task.ts';
 
@@ -40,7 +32,10 @@ class Router extends nn.Module {
 
 const own = TOKENS / worldSize;
 const network = new Router();
-const model = await parallelize(network, expertParallel({ axis: 'dp', k: 1, tokens: own }));
+const model = await dist.parallelize(
+  network,
+  dist.expertParallel({ axis: 'dp', k: 1, tokens: own }),
+);
 const optimizer = new optim.AdamW(network.parameters(), { lr: 0.01 });
 
 /**

@@ -73,9 +73,10 @@ export const LiveExperts = defineComponent({
           h('div', { class: 'two' }, [
             lineChart({
               title: 'Imbalance, and share of tokens dropped',
-              xTitle: 'step',
+              xTitle: 'steps',
               most: STEPS,
               isLogarithmic: false,
+              yRange: [0, experts.value],
               mark: { name: 'equal', value: 1 },
               lines: [
                 {

@@ -1,5 +1,5 @@
 // A rank of a training loop that consists only of its collectives. One rank makes a mistake.
-import { FlightRecorder, init, recordCalls } from 'shardwise/browser';
+import { init, profiler } from 'shardwise/browser';
 import type { LiveJob } from '../live-job.ts';
 import {
   CALL_LIMIT_MS,
@@ -27,8 +27,8 @@ const sendDump = (): void => {
     dump: { ...dump, entries: entries.map((each) => ({ ...each, frames: [] })) },
   });
 };
-const recorder = new FlightRecorder({ rank, worldSize, onFailure: sendDump });
-recordCalls(group, recorder);
+const recorder = new profiler.FlightRecorder({ rank, worldSize, onFailure: sendDump });
+profiler.recordCalls(group, recorder);
 globalThis.addEventListener('message', ({ data }: MessageEvent<unknown>) => {
   if (isDumpRequest(data)) sendDump();
 });

@@ -1,4 +1,4 @@
-import type { FlightDump } from 'shardwise/browser';
+import type { profiler } from 'shardwise/browser';
 
 /** The mistakes that one rank can make in the third step. */
 export const mistakes = {
@@ -19,7 +19,7 @@ export interface HangTask {
 /** A message of a rank to the page. */
 export type HangMessage =
   | { readonly kind: 'call'; readonly call: string; readonly step: number }
-  | { readonly kind: 'dump'; readonly dump: FlightDump };
+  | { readonly kind: 'dump'; readonly dump: profiler.FlightDump };
 
 /** The page's request for the record of a rank. */
 export interface DumpRequest {

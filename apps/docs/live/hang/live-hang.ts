@@ -1,4 +1,4 @@
-import type { FlightDump } from 'shardwise/browser';
+import type { profiler } from 'shardwise/browser';
 import { computed, defineComponent, h, onBeforeUnmount, ref, watch, type VNode } from 'vue';
 import { choice, explorer, spoken, table, type Cell } from '../../explorers/controls.ts';
 import { rankLabel } from '../rank-mark.ts';
@@ -29,7 +29,7 @@ export const LiveHang = defineComponent({
     const ranks = useRanks<HangMessage>();
     let timer: ReturnType<typeof setTimeout> | undefined;
 
-    const dumps = computed((): readonly FlightDump[] =>
+    const dumps = computed((): readonly profiler.FlightDump[] =>
       (ranks.state.value?.values ?? []).flatMap((own) =>
         own.flatMap((message) => (message.kind === 'dump' ? [message.dump] : [])),
       ),
@@ -153,7 +153,7 @@ export const LiveHang = defineComponent({
 const states = { scheduled: '– waits', started: '– runs', completed: '– done' } as const;
 
 /** Shows the latest calls of all ranks side by side, with a row for each call. */
-function recordTable(size: number, dumps: readonly FlightDump[]): VNode {
+function recordTable(size: number, dumps: readonly profiler.FlightDump[]): VNode {
   const calls = dumps.map(
     ({ rank, entries }) =>
       [

@@ -1,16 +1,5 @@
 // A rank that trains the GPT of examples/gpt on sums or on the bytes of a text.
-import {
-  ddp,
-  fromData,
-  fsdp,
-  Generator,
-  nn,
-  noGrad,
-  optim,
-  parallelize,
-  type Tensor,
-  zero,
-} from 'shardwise/browser';
+import { dist, fromData, Generator, nn, noGrad, optim, type Tensor } from 'shardwise/browser';
 import { GPT } from '../../../../examples/gpt/model.ts';
 import { LiveRank } from '../rank/live-rank.ts';
 import {
@@ -39,8 +28,12 @@ const network = new GPT({
   heads: 4,
   channels: 64,
 });
-const strategies = { ddp: () => ddp(), 'zero-2': () => zero({ stage: 2 }), fsdp: () => fsdp() };
-const model = await parallelize(network, strategies[task.strategy]());
+const strategies = {
+  ddp: () => dist.ddp(),
+  'zero-2': () => dist.zero({ stage: 2 }),
+  fsdp: () => dist.fsdp(),
+};
+const model = await dist.parallelize(network, strategies[task.strategy]());
 const optimizer = new optim.AdamW(network.parameters(), { lr: LEARNING_RATE });
 const rate = optim.cosineSchedule(live.steps, 0.05);
 

@@ -84,6 +84,7 @@ export const LiveLanguage = defineComponent({
             runs.chart({
               title: props.task === 'sums' ? 'Loss of a digit' : 'Loss of a byte',
               isLogarithmic: props.task === 'sums',
+              yRange: props.task === 'sums' ? [0.001, 10] : [0, 6],
               ...(props.task === 'text'
                 ? { mark: { name: 'pairs of bytes', value: bigramEntropy(bytes()) } }
                 : {}),

@@ -1,5 +1,14 @@
-import { pipelineSchedule, type ScheduleName } from '@shardwise/strategies';
-import { computed, defineComponent, h, onBeforeUnmount, ref, type VNode } from 'vue';
+import { pipelineSchedule, type ScheduleName, type TimedAction } from '@shardwise/strategies';
+import {
+  computed,
+  defineComponent,
+  h,
+  onBeforeUnmount,
+  ref,
+  shallowRef,
+  watch,
+  type VNode,
+} from 'vue';
 import { choice, slider, table } from '../../explorers/controls.ts';
 import { actionLegend, scheduleDrawing } from '../../explorers/schedule-drawing.ts';
 import { millisecondsText, percentText } from '../../explorers/quantities.ts';
@@ -9,7 +18,7 @@ import { rankLabel } from '../rank-mark.ts';
 import { useLiveRun } from '../use-live-run.ts';
 import { momentDrawing, wordOf } from './moment-drawing.ts';
 import type { PipelineTask } from './pipeline-task.ts';
-import { momentOf, nextMoment, traceOf, type Trace } from './trace.ts';
+import { momentOf, nextMoment, plannedTrace, traceOf, type Trace } from './trace.ts';
 
 const STEPS = 200;
 /** The duration of the animation of a step, which really takes some milliseconds. */
@@ -44,17 +53,17 @@ export const LivePipeline = defineComponent({
           new Worker(new URL('./pipeline-rank.ts', import.meta.url), { type: 'module' }),
       }),
     });
-    const trace = computed(() =>
-      state.value === undefined
-        ? undefined
-        : traceOf(
-            pipelineSchedule(schedule.value, {
-              ranks: size.value,
-              microbatches: microbatches.value,
-            }),
-            state.value.ranks,
-          ),
+    const chosen = computed(() =>
+      pipelineSchedule(schedule.value, { ranks: size.value, microbatches: microbatches.value }),
     );
+    /** The latest step that all ranks have recorded. It stays until all of them have sent the next one. */
+    const recorded = shallowRef<Trace>();
+    watch([state, chosen], ([now], [, before]) => {
+      if (now === undefined || chosen.value !== before) recorded.value = undefined;
+      if (now !== undefined) recorded.value = traceOf(chosen.value, now.ranks) ?? recorded.value;
+    });
+    /** Before a step is recorded, the plan of the schedule is drawn in its place. */
+    const trace = computed(() => recorded.value ?? plannedTrace(chosen.value));
 
     const stop = (): void => {
       if (playing !== undefined) cancelAnimationFrame(playing);
@@ -110,14 +119,16 @@ export const LivePipeline = defineComponent({
       const atMs = moment.value * shown.endMs;
       const ranks = momentOf(shown, microbatches.value, atMs);
       return h('div', { class: 'pipeline' }, [
-        h(
-          'p',
-          { class: 'setting' },
-          `Step ${shown.step} took ${millisecondsText(shown.endMs)}. Ranks waited for ${percentText(shown.bubble)} of the time; with a core for each, and actions as long as these, it would be ${percentText(shown.plannedBubble)}.`,
-        ),
+        h('p', { class: 'setting two-lines' }, traceText(shown)),
         scheduleDrawing({
-          title: 'What each rank computed in this step',
-          description: `The actions of ${size.value} ranks in step ${shown.step}, as they recorded them`,
+          title:
+            shown.step === undefined
+              ? 'What the schedule plans'
+              : 'What each rank computed in this step',
+          description:
+            shown.step === undefined
+              ? `The actions of ${size.value} ranks, as the schedule plans them`
+              : `The actions of ${size.value} ranks in step ${shown.step}, as they recorded them`,
           ranks: shown.ranks,
           endMs: shown.endMs,
           markMs: atMs,
@@ -136,7 +147,10 @@ export const LivePipeline = defineComponent({
           ],
           ranks.map(({ computes, activations, gradients, kept }, rank) => [
             { text: `rank ${rank}`, node: rankLabel(rank) },
-            computes === undefined ? 'nothing: it waits' : wordOf(computes.action),
+            {
+              text: computedText(computes),
+              node: h('span', { class: 'long-name' }, computedText(computes)),
+            },
             activations.join(', ') || 'none',
             gradients.join(', ') || 'none',
             kept,
@@ -154,11 +168,20 @@ export const LivePipeline = defineComponent({
           slider('Seed', seed, { min: 1, max: 20 }),
         ],
         [
-          trace.value === undefined
-            ? h('p', { class: 'setting' }, 'Train, and pause: the microbatches of a step appear.')
-            : drawing(trace.value),
-          lossChart(state.value?.losses ?? [], { most: STEPS }),
+          drawing(trace.value),
+          lossChart(state.value?.losses ?? [], { most: STEPS, yRange: [0.001, 1] }),
         ],
       );
   },
 });
+
+/** Says how long the step took and how much of it was waiting. */
+function traceText({ step, endMs, bubble, plannedBubble }: Trace): string {
+  if (step === undefined) {
+    return `This is the plan of the schedule, with 1 ms for a forward and 2 ms for a backward. By it, ranks wait for ${percentText(bubble)} of the time. Train to see what the ranks record.`;
+  }
+  return `Step ${step} took ${millisecondsText(endMs)}. Ranks waited for ${percentText(bubble)} of the time. With a core for each rank, and actions as long as these, it would be ${percentText(plannedBubble)}.`;
+}
+
+const computedText = (computes: TimedAction | undefined): string =>
+  computes === undefined ? 'nothing: it waits' : wordOf(computes.action);

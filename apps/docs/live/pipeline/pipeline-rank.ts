@@ -1,5 +1,5 @@
 // A rank of a pipeline. It learns two spirals with layers that are on several ranks.
-import { fromData, nn, optim, parallelize, pipeline, type Tensor } from 'shardwise/browser';
+import { dist, fromData, nn, optim, type Tensor } from 'shardwise/browser';
 import { spiralRows } from '../points/point-task.ts';
 import { LiveRank } from '../rank/live-rank.ts';
 import type { PipelineTask } from './pipeline-task.ts';
@@ -22,9 +22,9 @@ const network = new nn.Sequential(
   ]).flat(),
   new nn.Linear(WIDTH, 2),
 );
-const model = await parallelize(
+const model = await dist.parallelize(
   network,
-  pipeline({
+  dist.pipeline({
     schedule,
     microbatches,
     axis: 'dp',

@@ -11,7 +11,8 @@ import type { LiveRankState } from '../live-run.ts';
 
 /** The actions of ranks in one step. Times are in milliseconds from the beginning of the first action. */
 export interface Trace {
-  readonly step: number;
+  /** Undefined if the actions are planned and not recorded. */
+  readonly step: number | undefined;
   readonly ranks: readonly (readonly TimedAction[])[];
   readonly endMs: number;
   /** The share of time in which ranks computed nothing. */
@@ -53,6 +54,22 @@ export function traceOf(
     endMs,
     bubble: 1 - busyMs / (endMs * schedule.ranks),
     plannedBubble: simulateSchedule(schedule, { stages: stageCosts(schedule, all) }).bubble,
+  };
+}
+
+/** Returns the actions of a schedule as the simulator times them: each part of a stage takes a millisecond. */
+export function plannedTrace(schedule: Schedule): Trace {
+  // A rank with two stages has half of its layers in each of them.
+  const ms = schedule.ranks / schedule.stages;
+  const stage = { forwardMs: ms, inputGradientMs: ms, weightGradientMs: ms };
+  const stages = Array.from({ length: schedule.stages }, () => stage);
+  const { ranks, makespanMs, bubble } = simulateSchedule(schedule, { stages });
+  return {
+    step: undefined,
+    ranks: ranks.map(({ actions }) => actions),
+    endMs: makespanMs,
+    bubble,
+    plannedBubble: bubble,
   };
 }
 

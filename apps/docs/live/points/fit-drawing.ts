@@ -48,7 +48,7 @@ export function fitDrawing(
   return h(
     'svg',
     {
-      class: 'plot',
+      class: 'plot square',
       viewBox: `0 0 ${SIZE} ${SIZE}`,
       role: 'img',
       'aria-label':

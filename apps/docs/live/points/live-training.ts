@@ -49,21 +49,21 @@ export const LiveTraining = defineComponent({
           slider('Seed', seed, { min: 1, max: 20 }),
         ],
         [
-          h('div', { class: 'two' }, [
+          h('div', { class: 'beside' }, [
             h('figure', [
-              h(
-                'figcaption',
-                model.value === 'sine'
-                  ? 'Points, and what is learned'
-                  : `Points by rank, and the boundary${rightText(state.value)}`,
-              ),
+              h('figcaption', model.value === 'sine' ? 'Points and model' : 'Points and boundary'),
               fitDrawing(
                 model.value,
                 size.value,
                 state.value?.ranks[0]?.snapshot?.look.values ?? [],
               ),
+              h('p', { class: 'setting' }, fitText(model.value, state.value)),
             ]),
-            runs.chart({ title: 'Loss', isLogarithmic: true }),
+            runs.chart({
+              title: 'Loss',
+              isLogarithmic: true,
+              yRange: [model.value === 'sine' ? 0.0001 : 0.001, 1],
+            }),
           ]),
           h('div', { class: 'controls' }, [runs.control()]),
           runs.comparison(),
@@ -72,10 +72,11 @@ export const LiveTraining = defineComponent({
   },
 });
 
-/** Says how many of all points the model assigns to the right spiral. Empty until all ranks have reported it. */
-function rightText(state: LiveState<PointLook> | undefined): string {
+/** Says how good the model is, or what the drawing shows until all ranks have reported it. */
+function fitText(model: PointTask['model'], state: LiveState<PointLook> | undefined): string {
+  if (model === 'sine') return 'The line is what the model has learned.';
   const looks = state?.ranks.map(({ snapshot }) => snapshot?.look.right) ?? [];
-  if (looks.length === 0 || looks.includes(undefined)) return '';
+  if (looks.length === 0 || looks.includes(undefined)) return 'A shape is the rank of a point.';
   const right = looks.reduce<number>((sum, each) => sum + (each ?? 0), 0);
-  return `: ${percentText(right / spiralRows().count)} of points are right`;
+  return `${percentText(right / spiralRows().count)} of points are right.`;
 }

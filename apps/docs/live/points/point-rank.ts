@@ -1,5 +1,5 @@
 // A rank of a training on points of a line or a plane.
-import { ddp, fromData, fsdp, nn, noGrad, optim, parallelize, zero } from 'shardwise/browser';
+import { dist, fromData, nn, noGrad, optim } from 'shardwise/browser';
 import { LiveRank } from '../rank/live-rank.ts';
 import {
   type PointLook,
@@ -41,8 +41,12 @@ const network = new nn.Sequential(
   new nn.Tanh(),
   new nn.Linear(48, isSine ? 1 : 2),
 );
-const strategies = { ddp: () => ddp(), 'zero-2': () => zero({ stage: 2 }), fsdp: () => fsdp() };
-const model = await parallelize(network, strategies[task.strategy]());
+const strategies = {
+  ddp: () => dist.ddp(),
+  'zero-2': () => dist.zero({ stage: 2 }),
+  fsdp: () => dist.fsdp(),
+};
+const model = await dist.parallelize(network, strategies[task.strategy]());
 const optimizer = new optim.AdamW(network.parameters(), { lr: 0.01 });
 const asked = probes(task.model);
 const grid = fromData(asked, [asked.length / width, width], 'f32');

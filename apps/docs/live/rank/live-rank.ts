@@ -1,14 +1,11 @@
 import {
+  dist,
   init,
   manualSeed,
-  memory,
-  planMemory,
-  statistics,
-  subscribe,
   type nn,
   type optim,
   type PageRankContext,
-  type Plan,
+  profiler,
 } from 'shardwise/browser';
 
 import type {
@@ -26,7 +23,7 @@ export interface LiveLoop<Look> {
   readonly network: nn.Module;
   readonly optimizer: optim.AdamW;
   /** The plan of the strategy. Undefined if there is no strategy. */
-  readonly plan?: Plan;
+  readonly plan?: dist.Plan;
   /** Does one update. Returns its loss on this rank. */
   readonly update: (step: number) => Promise<number>;
   /** Returns what the page draws. All ranks call it after the same steps. */
@@ -96,14 +93,17 @@ export class LiveRank {
     step: number,
     { spans, messages }: Work,
   ): Promise<Snapshot<Look>> {
-    const { computeMs, communicationMs } = statistics();
-    const { parameterBytes, gradientBytes, optimizerBytes } = memory({ model: network, optimizer });
+    const { computeMs, communicationMs } = profiler.statistics();
+    const { parameterBytes, gradientBytes, optimizerBytes } = dist.memory({
+      model: network,
+      optimizer,
+    });
     return {
       step,
       computeMs,
       communicationMs,
       statesBytes: parameterBytes + gradientBytes + optimizerBytes,
-      plannedBytes: plan === undefined ? undefined : planMemory(plan).statesBytes,
+      plannedBytes: plan === undefined ? undefined : dist.planMemory(plan).statesBytes,
       messages: countedBy(messages),
       plannedMessages: plan === undefined ? undefined : plannedMessages(plan),
       spans,
@@ -145,7 +145,7 @@ interface Work {
 type Message = Pick<MessageCount, 'operation' | 'bytes'>;
 
 function recordWork({ spans, messages }: Work): () => void {
-  return subscribe(({ category, name, startMs, durationMs, detail = '' }) => {
+  return profiler.subscribe(({ category, name, startMs, durationMs, detail = '' }) => {
     if (spans.length < MOST_SPANS) spans.push({ category, name, startMs, durationMs });
     if (category === 'collective') {
       messages.push({ operation: name, bytes: Number.parseInt(detail, 10) });
@@ -154,7 +154,7 @@ function recordWork({ spans, messages }: Work): () => void {
 }
 
 /** Returns the messages of a step by the plan. Messages before the first step do not belong to a step. */
-function plannedMessages(plan: Plan): readonly MessageCount[] {
+function plannedMessages(plan: dist.Plan): readonly MessageCount[] {
   const all = plan.steps.flatMap((step) => step.collectives(plan));
   return countedBy(all.filter(({ when }) => when !== 'start'));
 }

@@ -1,5 +1,6 @@
 import { defineComponent, h, ref, type VNode } from 'vue';
-import type { Consistency } from 'shardwise/browser';
+import type { dist } from 'shardwise/browser';
+import { axisEnd } from '../../explorers/axis.ts';
 import { choice, slider, table } from '../../explorers/controls.ts';
 import { millisecondsText } from '../../explorers/quantities.ts';
 import { lineChart } from '../line-chart.ts';
@@ -15,7 +16,7 @@ const consistencies = {
   'at most 4 steps stale': { staleness: 4 },
   asynchronous: 'asynchronous',
   'all but one worker': { backupWorkers: 1 },
-} as const satisfies Readonly<Record<string, Consistency>>;
+} as const satisfies Readonly<Record<string, dist.servers.Consistency>>;
 
 /** Trains workers of this page with a parameter server. Shows who waits, and how stale gradients are. */
 export const LiveServers = defineComponent({
@@ -64,7 +65,7 @@ export const LiveServers = defineComponent({
             consistency,
             Object.keys(consistencies) as readonly (keyof typeof consistencies)[],
           ),
-          slider('Worker 0 is slower by', delayMs, { min: 0, max: 60, step: 5 }, ' ms'),
+          slider('Worker 0 is slower by', delayMs, { min: 0, max: 60, step: 5 }, 'ms'),
           choice('Workers', size, [2, 3, 4]),
           slider('Seed', seed, { min: 1, max: 20 }),
         ],
@@ -74,8 +75,9 @@ export const LiveServers = defineComponent({
             lineChart({
               title: 'Loss of each worker, by time',
               xTitle: 'seconds',
-              most: Math.max(1, Math.ceil((state.value?.reports.at(-1)?.atMs ?? 0) / 1000)),
+              most: secondsEnd(state.value),
               isLogarithmic: true,
+              yRange: [0.001, 1],
               lines: Array.from({ length: size.value }, (_, rank) => ({
                 name: `worker ${rank}`,
                 rank,
@@ -87,8 +89,9 @@ export const LiveServers = defineComponent({
             lineChart({
               title: 'Steps of each worker, by time',
               xTitle: 'seconds',
-              most: Math.max(1, Math.ceil((state.value?.reports.at(-1)?.atMs ?? 0) / 1000)),
+              most: secondsEnd(state.value),
               isLogarithmic: false,
+              yRange: [0, STEPS],
               lines: Array.from({ length: size.value }, (_, rank) => ({
                 name: `worker ${rank}`,
                 rank,
@@ -102,6 +105,11 @@ export const LiveServers = defineComponent({
       );
   },
 });
+
+/** Returns the end of an axis of time that contains all reports. */
+function secondsEnd(state: LiveState<ServerLook> | undefined): number {
+  return axisEnd(Math.max(1, (state?.reports.at(-1)?.atMs ?? 0) / 1000));
+}
 
 function workers(size: number, state: LiveState<ServerLook> | undefined): VNode {
   return table(

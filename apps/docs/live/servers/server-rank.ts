@@ -1,12 +1,5 @@
 // A worker of a training with a parameter server. The data are two spirals, of which each worker has its own points.
-import {
-  fromData,
-  nn,
-  optim,
-  parallelize,
-  parameterServer,
-  type ParameterServers,
-} from 'shardwise/browser';
+import { dist, fromData, nn, optim } from 'shardwise/browser';
 import { rowsOfRank, spiralRows } from '../points/point-task.ts';
 import { LiveRank } from '../rank/live-rank.ts';
 import { PortConnection } from './port-connection.ts';
@@ -25,7 +18,7 @@ const connection = new PortConnection(await port);
 let leaving: (() => Promise<void>) | undefined;
 let seen: ServerLook = { lead: 0, staleness: 0, worstStaleness: 0, waitedMs: 0, late: 0 };
 
-const servers: ParameterServers = {
+const servers: dist.servers.ParameterServers = {
   size: 1,
   connect: async () => connection,
   whenClosed: (leave) => {
@@ -61,7 +54,7 @@ const network = new nn.Sequential(
   new nn.Tanh(),
   new nn.Linear(48, 2),
 );
-const model = await parallelize(network, parameterServer({ servers, consistency }));
+const model = await dist.parallelize(network, dist.parameterServer({ servers, consistency }));
 const optimizer = new optim.AdamW(network.parameters(), { lr: 0.01 });
 
 async function update(): Promise<number> {

@@ -1,8 +1,8 @@
-import type { Consistency } from 'shardwise/browser';
+import type { dist } from 'shardwise/browser';
 
 /** What the page asks its workers to train with a parameter server. */
 export interface ServerTask {
-  readonly consistency: Consistency;
+  readonly consistency: dist.servers.Consistency;
   /** By how many milliseconds each step of worker 0 is delayed. */
   readonly delayMs: number;
 }

@@ -1,12 +1,12 @@
 // The parameter server of a training in the page. Each worker of the training reaches it over a port.
-import { createParameterServer, optim, setRank } from 'shardwise/browser';
+import { dist, optim, setRank } from 'shardwise/browser';
 import { RefusedError } from '@shardwise/core/spec';
 import { wasm } from '@shardwise/backend-cpu/wasm';
 import { type AnswerOnPort, isPortMessage, type RequestOnPort } from './server-task.ts';
 
 const ready = (async () => {
   setRank({ device: await wasm({ byteLength: 32 << 20 }) });
-  return createParameterServer({
+  return dist.servers.createParameterServer({
     server: 0,
     optimizers: { AdamW: (groups) => new optim.AdamW(groups) },
   });

@@ -1,18 +1,5 @@
 // A rank of two layers that are split. It computes one operation each time the page allows it.
-import {
-  countCollectives,
-  distributeTensor,
-  type DistributedTensor,
-  fromData,
-  fromLocal,
-  Generator,
-  init,
-  type Layout,
-  layoutOf,
-  LineMesh,
-  setRank,
-  type Tensor,
-} from 'shardwise/browser';
+import { dist, fromData, Generator, init, setRank, type Tensor } from 'shardwise/browser';
 import { formatLayout } from '@shardwise/core/extend';
 import { type LiveJob, READY } from '../live-job.ts';
 import { Gate } from '../rank/gate.ts';
@@ -28,15 +15,15 @@ import {
 
 const context = await init();
 const { rank, worldSize, device, group } = context;
-const mesh = new LineMesh('tp', group);
+const mesh = new dist.LineMesh('tp', group);
 setRank({ device, mesh });
 const gate = new Gate();
 context.send(READY);
 const { split } = (context.data as LiveJob).task as LayerTask;
 
-const whole = layoutOf([null, null]);
-const columns = layoutOf([null, 'tp']);
-const rows = layoutOf(['tp', null]);
+const whole = dist.layout.layoutOf([null, null]);
+const columns = dist.layout.layoutOf([null, 'tp']);
+const rows = dist.layout.layoutOf(['tp', null]);
 const layouts = {
   'columns, then rows': [columns, rows],
   'rows, then columns': [rows, columns],
@@ -50,7 +37,7 @@ function matrix(seed: number, height: number, width: number): Tensor {
 }
 
 /** Returns this rank's part of a tensor. Chunks have the sizes of torch.chunk. */
-async function partOf(name: string, tensor: DistributedTensor): Promise<LayerPart> {
+async function partOf(name: string, tensor: dist.layout.DistributedTensor): Promise<LayerPart> {
   const [height = 0, width = 0] = tensor.shape;
   const range = (dim: number, size: number): readonly [number, number] => {
     if ((tensor.layout.dims[dim] ?? []).length === 0) return [0, size];
@@ -68,7 +55,7 @@ async function partOf(name: string, tensor: DistributedTensor): Promise<LayerPar
 }
 
 /** Waits for the page, computes, sends the results to the page, and returns them. */
-async function perform<Results extends Readonly<Record<string, DistributedTensor>>>(
+async function perform<Results extends Readonly<Record<string, dist.layout.DistributedTensor>>>(
   compute: () => Results,
   difference?: (results: Results) => Promise<number>,
 ): Promise<Results> {
@@ -76,7 +63,7 @@ async function perform<Results extends Readonly<Record<string, DistributedTensor
   await gate.pass(step);
   const parts: LayerPart[] = [];
   const computed = Promise.withResolvers<Results>();
-  const collectives = await countCollectives(async () => {
+  const collectives = await dist.layout.countCollectives(async () => {
     const results = compute();
     for (const [name, tensor] of Object.entries(results)) parts.push(await partOf(name, tensor));
     computed.resolve(results);
@@ -90,16 +77,19 @@ async function perform<Results extends Readonly<Record<string, DistributedTensor
 }
 
 /** Returns a weight of which this rank has its part. Its gradient has the same layout. */
-async function weight(values: Tensor, layout: Layout): Promise<DistributedTensor> {
-  const part = distributeTensor(values, layout).toLocal();
+async function weight(
+  values: Tensor,
+  layout: dist.layout.Layout,
+): Promise<dist.layout.DistributedTensor> {
+  const part = dist.layout.distributeTensor(values, layout).toLocal();
   const leaf = fromData(Float32Array.from(await part.data(), Number), part.shape, 'f32');
-  return fromLocal(leaf.requiresGrad_(), layout, values.shape);
+  return dist.layout.fromLocal(leaf.requiresGrad_(), layout, values.shape);
 }
 
-function gradientOf(tensor: DistributedTensor): DistributedTensor {
+function gradientOf(tensor: dist.layout.DistributedTensor): dist.layout.DistributedTensor {
   const { grad } = tensor.toLocal();
   if (grad === null) throw new TypeError('backward has left no gradient');
-  return fromLocal(grad, tensor.layout, tensor.shape);
+  return dist.layout.fromLocal(grad, tensor.layout, tensor.shape);
 }
 
 let step = 0;
@@ -109,7 +99,7 @@ const [input, allUp, allDown] = [
   matrix(2, WIDTH, HIDDEN),
   matrix(3, HIDDEN, WIDTH),
 ];
-const x = fromLocal(input, whole, input.shape);
+const x = dist.layout.fromLocal(input, whole, input.shape);
 const [up, down] = [await weight(allUp, upLayout), await weight(allDown, downLayout)];
 
 await perform(() => ({ x, up, down }));

@@ -1,5 +1,4 @@
-import { checkOptions } from '@shardwise/core/spec';
-import { reasonText } from '../call/aborted-error.ts';
+import { checkOptions, reasonText } from '@shardwise/core/spec';
 import { type WorldOptions, worldRules } from '../shared-memory/world-size.ts';
 import {
   abortThreadsWorld,

@@ -1,7 +1,7 @@
-import type { CallOptions } from '@shardwise/core/spec';
+import { type CallOptions, messageLengthError } from '@shardwise/core/spec';
 import { limitMessage } from '../transports/limit-message.ts';
 import { Mailboxes, type Receiver } from '../transports/mailboxes.ts';
-import { messageLengthError, type MessageLabel } from '../transports/message-errors.ts';
+import { type MessageLabel } from '../transports/message-errors.ts';
 import { costOf } from './port-message.ts';
 
 export interface PortInboxOptions {

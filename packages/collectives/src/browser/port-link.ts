@@ -1,7 +1,11 @@
-import type { CallOptions, CollectiveError } from '@shardwise/core/spec';
-import type { AbortCause } from '../call/aborted-error.ts';
+import {
+  type AbortCause,
+  abortedByError,
+  type CallOptions,
+  type CollectiveError,
+  peerLostError,
+} from '@shardwise/core/spec';
 import { limitMessage } from '../transports/limit-message.ts';
-import { abortedByError, peerLostError } from '../transports/peer-errors.ts';
 import { PortInbox } from './port-inbox.ts';
 import { costOf, hasRoom, parsePortMessage, type PortMessage } from './port-message.ts';
 import { PortOutbox } from './port-outbox.ts';
@@ -105,7 +109,7 @@ export class PortLink {
 
   #lose(reason: string): void {
     if (this.#ended !== undefined) return;
-    this.#options.fail(peerLostError({ rank: this.#options.peer, reason }));
+    this.#options.fail(peerLostError(this.#options.peer, reason));
   }
 
   /**

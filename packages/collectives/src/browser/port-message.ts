@@ -1,4 +1,4 @@
-import type { AbortCause } from '../call/aborted-error.ts';
+import type { AbortCause } from '@shardwise/core/spec';
 
 /** What the two ends of a port say to each other. */
 export type PortMessage =

@@ -1,12 +1,13 @@
 import {
+  abortCauseOf,
+  type CallOptions,
   checkOptions,
+  type CollectiveError,
   ConfigError,
   option,
-  type CallOptions,
-  type CollectiveError,
   type OptionRules,
+  peerClosedError,
 } from '@shardwise/core/spec';
-import { causeOf, peerClosedError } from '../call/failure.ts';
 import { peerRangeError } from '../transports/message-errors.ts';
 import type { WatchedTransport } from '../transports/watched-transport.ts';
 import { PortLink } from './port-link.ts';
@@ -104,7 +105,7 @@ class PortEnd implements WatchedTransport {
   }
 
   #fail(error: CollectiveError): void {
-    const cause = causeOf(error, this.rank);
+    const cause = abortCauseOf(error, this.rank);
     if (!this.#finish(error)) return;
     for (const link of this.#links.values()) link.fail(error, cause);
   }

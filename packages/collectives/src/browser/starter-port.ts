@@ -1,5 +1,4 @@
-import type { CollectiveError } from '@shardwise/core/spec';
-import { abortedByError } from '../transports/peer-errors.ts';
+import { abortedByError, type CollectiveError } from '@shardwise/core/spec';
 import { parsePortMessage } from './port-message.ts';
 
 /** The port to whoever started the ranks. They can end the transport over it, and nothing else. */

@@ -1,4 +1,10 @@
-import { CollectiveAbortedError, type CollectiveError } from '@shardwise/core/spec';
+import {
+  type AbortCause,
+  BETWEEN_RANKS,
+  CollectiveAbortedError,
+  type CollectiveError,
+  isBetweenRanks,
+} from '@shardwise/core/spec';
 
 /** How errors name a call. */
 export interface CallLabel {
@@ -8,12 +14,6 @@ export interface CallLabel {
   readonly sequence: number;
   /** The rank that reports the error, by its number in the group. */
   readonly rank: number;
-}
-
-/** Why a group ended. `rank` is the rank of the world that ended it, or undefined if whoever started the ranks did. */
-export interface AbortCause {
-  readonly rank: number | undefined;
-  readonly reason: string;
 }
 
 export function abortedError(
@@ -35,20 +35,4 @@ export function abortedError(
     { ...label, abortedBy: cause.rank, reason: cause.reason },
     options,
   );
-}
-
-/**
- * Whether the reason is a disagreement of ranks that does not show which of them is wrong. The error then names nobody.
- */
-export function isBetweenRanks(reason: string): boolean {
-  return reason.startsWith('CollectiveMismatchError: ') || reason.includes(LOST);
-}
-
-export const BETWEEN_RANKS = 'Look at these ranks: which of them is the cause is not known';
-/** The text that the reasons of lost messages contain. */
-export const LOST = 'messages between them were lost';
-
-/** The reason as a text for another thread or host. */
-export function reasonText(reason: unknown): string {
-  return reason instanceof Error ? `${reason.name}: ${reason.message}` : String(reason);
 }

@@ -1,6 +1,7 @@
+import type { AbortCause } from '@shardwise/core/spec';
 import type { Limits } from './call-options.ts';
 import { type GroupCall, labelOf, type Transfer } from './calls.ts';
-import { type AbortCause, abortedError } from './aborted-error.ts';
+import { abortedError } from './aborted-error.ts';
 import { type LateRanks, timeoutError } from './failure.ts';
 import { type CallIssuer, IssuedCall } from './issued-call.ts';
 

@@ -1,4 +1,5 @@
-import { type AbortCause, abortedError } from './aborted-error.ts';
+import type { AbortCause } from '@shardwise/core/spec';
+import { abortedError } from './aborted-error.ts';
 import { type GroupCall, labelOf, type Transfer } from './calls.ts';
 
 /**

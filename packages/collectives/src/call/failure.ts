@@ -1,18 +1,10 @@
 import {
-  CollectiveAbortedError,
   CollectiveError,
   CollectiveMismatchError,
   CollectiveTimeoutError,
-  ShardwiseError,
-} from '@shardwise/core/spec';
-import {
-  type AbortCause,
-  BETWEEN_RANKS,
-  type CallLabel,
-  isBetweenRanks,
   LOST,
-  reasonText,
-} from './aborted-error.ts';
+} from '@shardwise/core/spec';
+import type { CallLabel } from './aborted-error.ts';
 import { decodeRecord } from './record-codec.ts';
 import { describeCall } from './record.ts';
 
@@ -148,45 +140,4 @@ export function listRanks(ranks: readonly number[]): string {
   const named = ranks.slice(0, MAX_NAMED).join(', ');
   const rest = ranks.length > MAX_NAMED ? ` and ${ranks.length - MAX_NAMED} more` : '';
   return `${ranks.length === 1 ? 'rank' : 'ranks'} ${named}${rest}`;
-}
-
-/**
- * The error with which a transport's pending calls reject when `rank` has closed the transport, or has passed
- * on why it must close. If `reason` is itself the error of a closed transport or of a lost peer, the result has
- * the reason of `reason`.
- */
-export function peerClosedError(rank: number, reason: Error | undefined): CollectiveError {
-  const cause =
-    reason === undefined ? { rank, reason: 'it closed the group' } : causeOf(reason, rank);
-  const by = cause.rank ?? rank;
-  return new CollectiveAbortedError(
-    {
-      asked: 'A message',
-      ...(isBetweenRanks(cause.reason)
-        ? { found: `the transport is closed (${cause.reason})`, todo: BETWEEN_RANKS }
-        : {
-            found: `rank ${by} of the world closed the transport (${cause.reason})`,
-            todo: `Look for the first failure on rank ${by}`,
-          }),
-    },
-    { abortedBy: by, reason: cause.reason },
-  );
-}
-
-/**
- * What made a transport fail, as far as its error says. A CollectiveAbortedError names the rank in `abortedBy`,
- * and a plain CollectiveError names the lost peer in `rank`. For any other error the cause is `rank`.
- */
-export function causeOf(error: unknown, rank: number): AbortCause {
-  if (ShardwiseError.isInstance(error)) {
-    const { abortedBy, reason, rank: lost } = error.fields;
-    const isKnown = typeof abortedBy === 'number' || abortedBy === undefined;
-    if (error.code === 'COLLECTIVE_ABORTED' && isKnown && typeof reason === 'string') {
-      return { rank: abortedBy, reason };
-    }
-    if (error.code === 'COLLECTIVE' && typeof lost === 'number') {
-      return { rank: lost, reason: reasonText(error) };
-    }
-  }
-  return { rank, reason: reasonText(error) };
 }

@@ -1,9 +1,14 @@
-import { ConfigError, type ProcessGroup, ShardwiseError } from '@shardwise/core/spec';
+import {
+  type AbortCause,
+  abortCauseOf,
+  ConfigError,
+  type ProcessGroup,
+  ShardwiseError,
+} from '@shardwise/core/spec';
 import type { Limits } from '../call/call-options.ts';
 import type { CallQueue } from '../call/call-queue.ts';
 import { CheckedGroup } from '../call/checked-group.ts';
-import { type AbortCause, abortedError } from '../call/aborted-error.ts';
-import { causeOf } from '../call/failure.ts';
+import { abortedError } from '../call/aborted-error.ts';
 import type { GroupCall, Transfer } from '../call/calls.ts';
 import type { IssuedCall } from '../call/issued-call.ts';
 import { membersOf } from '../call/record.ts';
@@ -50,7 +55,7 @@ export class TransportGroup extends CheckedGroup {
     this.#end(
       reason === undefined
         ? { rank: transport.rank, reason: 'it closed the group' }
-        : causeOf(reason, transport.rank),
+        : abortCauseOf(reason, transport.rank),
     );
     if (id === 0 || reason !== undefined) transport.close(reason);
     else this.#settings.native?.leave(id);
@@ -89,7 +94,7 @@ export class TransportGroup extends CheckedGroup {
   ): void {
     const { transport, id } = this.#membership;
     const { label } = issued;
-    const cause = queue.ended ?? causeOf(error, transport.rank);
+    const cause = queue.ended ?? abortCauseOf(error, transport.rank);
     const isMismatch = ShardwiseError.isInstance(error) && error.code === 'COLLECTIVE_MISMATCH';
     const isLoss = ShardwiseError.isInstance(error) && 'lostBetween' in error.fields;
     queue.reject(

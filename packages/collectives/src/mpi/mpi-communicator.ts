@@ -1,7 +1,10 @@
-import { ConfigError, type CollectiveError } from '@shardwise/core/spec';
+import {
+  type CollectiveError,
+  ConfigError,
+  messageLengthError,
+  peerClosedError,
+} from '@shardwise/core/spec';
 import type { NativeCollectives } from '../group/native-groups.ts';
-import { peerClosedError } from '../call/failure.ts';
-import { messageLengthError } from '../transports/message-errors.ts';
 import type { Handle } from './mpi-abi.ts';
 import type { MpiCalls } from './mpi-calls.ts';
 import type { NewRequest, RequestKind, Requests } from './requests.ts';
@@ -55,10 +58,7 @@ export class MpiCommunicator implements NativeCollectives {
         mismatch: (receivedBytes) => {
           const { byteLength } = fragment;
           const rank = this.#worldRank;
-          return messageLengthError(
-            { operation: 'recv', rank, peer: from, tag, byteLength },
-            receivedBytes,
-          );
+          return messageLengthError({ rank, peer: from, tag, byteLength }, receivedBytes);
         },
       }),
     );

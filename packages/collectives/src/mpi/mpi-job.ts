@@ -1,4 +1,4 @@
-import { reasonText, type AbortCause } from '../call/aborted-error.ts';
+import { reasonText, type AbortCause } from '@shardwise/core/spec';
 import { MpiCalls } from './mpi-calls.ts';
 import { loadMpiLibrary } from './mpi-library.ts';
 import { Neighbours } from './neighbours.ts';

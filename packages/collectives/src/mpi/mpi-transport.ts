@@ -1,10 +1,14 @@
-import type { CollectiveError, Transport } from '@shardwise/core/spec';
+import {
+  type AbortCause,
+  abortCauseOf,
+  abortedByError,
+  type CollectiveError,
+  peerClosedError,
+  type Transport,
+} from '@shardwise/core/spec';
 import { MAX_TAG } from '../call/checks.ts';
-import type { AbortCause } from '../call/aborted-error.ts';
-import { causeOf, peerClosedError } from '../call/failure.ts';
 import { TAGS_PER_GROUP } from '../group/group-end.ts';
 import type { NativeCollectives, NativeGroups } from '../group/native-groups.ts';
-import { abortedByError } from '../transports/peer-errors.ts';
 import { MpiCommunicator } from './mpi-communicator.ts';
 import type { Handle } from './mpi-abi.ts';
 import type { MpiJob, MpiWorld } from './mpi-job.ts';
@@ -57,7 +61,7 @@ export class MpiTransport implements Transport, NativeGroups, MpiWorld {
    */
   close(reason?: Error): void {
     if (reason === undefined) this.leave(0);
-    else this.#job.abort(this, causeOf(reason, this.rank));
+    else this.#job.abort(this, abortCauseOf(reason, this.rank));
   }
 
   async divide(

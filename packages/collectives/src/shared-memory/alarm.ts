@@ -1,4 +1,4 @@
-import type { AbortCause } from '../call/aborted-error.ts';
+import type { AbortCause } from '@shardwise/core/spec';
 
 /** Wakes ranks whose event loops sleep. A rank that wants to be woken has set its bell in the memory. */
 export interface Alarm {

@@ -1,5 +1,4 @@
-import { ConfigError } from '@shardwise/core/spec';
-import type { AbortCause } from '../call/aborted-error.ts';
+import { type AbortCause, ConfigError } from '@shardwise/core/spec';
 import type { Alarm } from './alarm.ts';
 import { CAUSE_BYTES, CHANNELS, MAGIC, World, type MemoryMap } from './memory-map.ts';
 

@@ -1,7 +1,7 @@
+import { reasonText, type AbortCause } from '@shardwise/core/spec';
 import { agree, type Disagreement } from '../call/agree.ts';
 import { encodeName, NAMES_MS } from '../call/call-names.ts';
 import { CallQueue, type Movement } from '../call/call-queue.ts';
-import { reasonText, type AbortCause } from '../call/aborted-error.ts';
 import type { LateRanks } from '../call/failure.ts';
 import type { GroupCall } from '../call/calls.ts';
 import type { IssuedCall } from '../call/issued-call.ts';

@@ -1,8 +1,12 @@
-import { ConfigError, type CallOptions, type ProcessGroup } from '@shardwise/core/spec';
+import {
+  type AbortCause,
+  abortCauseOf,
+  type CallOptions,
+  ConfigError,
+  type ProcessGroup,
+} from '@shardwise/core/spec';
 import type { Limits } from '../call/call-options.ts';
 import { CheckedGroup } from '../call/checked-group.ts';
-import type { AbortCause } from '../call/aborted-error.ts';
-import { causeOf } from '../call/failure.ts';
 import { membersOf } from '../call/record.ts';
 import { SharedCollectives } from './shared-collectives.ts';
 import { CallSlots } from './call-slots.ts';
@@ -140,7 +144,7 @@ export class SharedMemoryGroup extends CheckedGroup {
   }
 
   #abort(reason: unknown): void {
-    const cause = causeOf(reason, this.#context.worldRank);
+    const cause = abortCauseOf(reason, this.#context.worldRank);
     this.#slots.control.abort(cause);
     this.#context.progress.advance();
   }

@@ -1,6 +1,6 @@
-import { dtypeNames, dtypes } from '@shardwise/core/spec';
+import { dtypeNames, dtypes, reasonText } from '@shardwise/core/spec';
 import { CallQueue, type Movement } from '../call/call-queue.ts';
-import { abortedError, reasonText } from '../call/aborted-error.ts';
+import { abortedError } from '../call/aborted-error.ts';
 import { callsDifferError, type LateRanks, SAME_LINES } from '../call/failure.ts';
 import type { IssuedCall } from '../call/issued-call.ts';
 import { sidesOfMessage, type Transfer } from '../call/calls.ts';

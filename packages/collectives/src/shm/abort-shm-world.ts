@@ -1,4 +1,4 @@
-import { reasonText } from '../call/aborted-error.ts';
+import { reasonText } from '@shardwise/core/spec';
 import { Control } from '../shared-memory/control.ts';
 import { openWorld } from './open-world.ts';
 import { ProcessAlarm } from './process-alarm.ts';

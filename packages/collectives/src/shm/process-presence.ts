@@ -1,7 +1,6 @@
 import { closeSync, fstatSync } from 'node:fs';
 import { Socket } from 'node:net';
-import { ConfigError } from '@shardwise/core/spec';
-import type { AbortCause } from '../call/aborted-error.ts';
+import { type AbortCause, ConfigError } from '@shardwise/core/spec';
 import type { Presence } from '../shared-memory/alarm.ts';
 import { Bell, BellNumbers, type MemoryMap } from '../shared-memory/memory-map.ts';
 import { linuxCalls, type LinuxCalls } from './linux-calls.ts';

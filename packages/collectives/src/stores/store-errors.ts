@@ -1,10 +1,10 @@
 import {
   CollectiveAbortedError,
+  type CollectiveError,
   CollectiveTimeoutError,
   ConfigError,
-  type CollectiveError,
+  reasonText,
 } from '@shardwise/core/spec';
-import { reasonText } from '../call/aborted-error.ts';
 import { MAX_KEYS } from './store-limits.ts';
 
 export const DEFAULT_TIMEOUT_MS = 300_000;

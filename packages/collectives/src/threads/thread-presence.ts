@@ -1,4 +1,4 @@
-import type { AbortCause } from '../call/aborted-error.ts';
+import type { AbortCause } from '@shardwise/core/spec';
 import { nextTurn } from '../call/next-turn.ts';
 import type { Alarm, Presence } from '../shared-memory/alarm.ts';
 import type { MemoryMap } from '../shared-memory/memory-map.ts';

@@ -1,5 +1,4 @@
-import { checkOptions } from '@shardwise/core/spec';
-import { reasonText } from '../call/aborted-error.ts';
+import { checkOptions, reasonText } from '@shardwise/core/spec';
 import { Control } from '../shared-memory/control.ts';
 import { MemoryMap } from '../shared-memory/memory-map.ts';
 import {

@@ -1,6 +1,5 @@
-import type { CallOptions, CollectiveError } from '@shardwise/core/spec';
+import { type CallOptions, type CollectiveError, reasonText } from '@shardwise/core/spec';
 import { startDeadline } from '../call/deadline.ts';
-import { reasonText } from '../call/aborted-error.ts';
 import { messageAbortedError, messageTimeoutError, type MessageLabel } from './message-errors.ts';
 
 /** Calls `giveUp` with an error when the time is over, or the signal is given, before the message is done. */

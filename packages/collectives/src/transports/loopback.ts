@@ -1,6 +1,4 @@
-import { ConfigError } from '@shardwise/core/spec';
-import { peerClosedError } from '../call/failure.ts';
-import { messageLengthError } from './message-errors.ts';
+import { ConfigError, messageLengthError, peerClosedError } from '@shardwise/core/spec';
 import type { WatchedTransport } from './watched-transport.ts';
 
 /** The messages that one rank has sent. */

@@ -1,6 +1,5 @@
 import {
   CollectiveAbortedError,
-  CollectiveMismatchError,
   CollectiveTimeoutError,
   ConfigError,
   type CollectiveError,
@@ -13,25 +12,6 @@ export interface MessageLabel {
   readonly peer: number;
   readonly tag: number;
   readonly byteLength: number;
-}
-
-/**
- * The error for a message of another length than expected. `foundBytes` is undefined if it is only known that more
- * bytes came than were expected.
- */
-export function messageLengthError(
-  label: MessageLabel,
-  foundBytes: number | undefined,
-): CollectiveError {
-  const { rank, peer, tag, byteLength } = label;
-  return new CollectiveMismatchError(
-    {
-      asked: `A message of ${byteLength} bytes on rank ${rank} from rank ${peer}`,
-      found: foundBytes === undefined ? 'it has more' : `it has ${foundBytes} bytes`,
-      todo: 'Make both ranks pass buffers of one size',
-    },
-    { rank, from: peer, tag },
-  );
 }
 
 export function messageTimeoutError(label: MessageLabel, timeoutMs: number): CollectiveError {

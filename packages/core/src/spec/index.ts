@@ -6,6 +6,7 @@ export * from './process-group.ts';
 export * from './requests.ts';
 export * from './store.ts';
 export * from './transport.ts';
+export * from './transport-errors.ts';
 export * from './layout.ts';
 export * from './mesh.ts';
 export * from './strategy.ts';

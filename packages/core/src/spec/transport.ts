@@ -1,4 +1,5 @@
 import type { CallOptions } from './process-group.ts';
+import type { Store } from './store.ts';
 
 /**
  * The smallest interface by which you can add a network: messages between pairs of ranks. Messages with the same tag
@@ -8,13 +9,12 @@ import type { CallOptions } from './process-group.ts';
  * reject. A transport that is used without a group may follow `options` or ignore them. The transport itself must
  * notice when a peer is lost, and must then reject the calls that wait for this peer.
  *
- * The errors are of these kinds, so that a group can tell which rank is the cause:
- * - A peer is lost: `new CollectiveError({ asked, found, todo }, { rank })` with the rank of that peer, or the error
- *   for a peer that has closed the transport.
- * - A peer has closed the transport: a CollectiveAbortedError with the fields `abortedBy`, the rank of that peer, and
- *   `reason`, a text. If the peer's reason is itself an error of this kind, the fields are copied from that reason.
- *   `peerClosedError(rank, reason)` of @shardwise/collectives makes this error. The reason may be left out.
- * - A message has another length than its receiver expects: CollectiveMismatchError.
+ * A group can tell which rank is the cause by the errors that these functions make:
+ * - `peerLostError(rank, reason)`: a peer is gone.
+ * - `peerClosedError(rank, reason)`: a peer has closed the transport. The reason is the one that the peer passed to
+ *   `close`, or undefined. If the reason goes to the peers as a message, send `abortCauseOf(reason, rank)`, of which
+ *   `abortedByError(cause)` makes the error there.
+ * - `messageLengthError(expected, foundBytes)`: a message has another length than its receiver expects.
  *
  * The transport need not tell the group about messages that it loses. If data of a call is lost, the group can only
  * fail at its time limit. It does not notice lost messages of `send`.
@@ -34,3 +34,29 @@ export interface Transport {
    */
   close(reason?: Error): void;
 }
+
+/** What a launcher gives to a TransportFactory. */
+export interface TransportFactoryOptions {
+  readonly rank: number;
+  /** The number of ranks. */
+  readonly size: number;
+  /** For each rank, the number of its host. */
+  readonly hosts: readonly number[];
+  /** An address of this host at which the other ranks can reach it. It is 127.0.0.1 if there is one host. */
+  readonly host: string;
+  /**
+   * The ranks find each other here. Its keys are those of this factory and of this start of the ranks alone. It is
+   * closed when the factory has settled.
+   */
+  readonly store: Store;
+  /** The secret of the run, by which ranks can tell each other from strangers. */
+  readonly secret: string;
+  /** How many milliseconds the factory may take. */
+  readonly timeoutMs: number;
+}
+
+/**
+ * Connects one rank with all the others, and returns its transport. Each rank calls it once in each start of the run.
+ * The default export of the module that `shardwise run --transport` names is one.
+ */
+export type TransportFactory = (options: TransportFactoryOptions) => Transport | Promise<Transport>;

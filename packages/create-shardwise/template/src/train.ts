@@ -1,19 +1,6 @@
 // Every rank runs this file. `npm run train` starts two ranks, and `node src/train.ts` starts one.
 import { parseArgs } from 'node:util';
-import {
-  data,
-  ddp,
-  fromArray,
-  init,
-  loadCheckpoint,
-  loadModel,
-  loadOptimizer,
-  manualSeed,
-  nn,
-  noGrad,
-  optim,
-  parallelize,
-} from 'shardwise';
+import { checkpoints, data, dist, fromArray, init, manualSeed, nn, noGrad, optim } from 'shardwise';
 import { CLASSES, type Sample, spirals } from './data.ts';
 import { Classifier } from './model.ts';
 
@@ -37,14 +24,14 @@ const validation = data.collate(
 
 manualSeed(1); // Every rank begins with the same weights.
 const model = new Classifier(64, CLASSES);
-const parallel = await parallelize(model, ddp()); // Gradients are averaged over the ranks.
+const parallel = await dist.parallelize(model, dist.ddp()); // Gradients are averaged over the ranks.
 const optimizer = new optim.AdamW(model.parameters(), { lr: 3e-3 });
 
 let step = 0;
 if (resumeDirectory !== undefined) {
-  const checkpoint = await loadCheckpoint(resumeDirectory);
-  await loadModel(checkpoint, model);
-  await loadOptimizer(checkpoint, model, optimizer);
+  const checkpoint = await checkpoints.load(resumeDirectory);
+  await checkpoints.loadModel(checkpoint, model);
+  await checkpoints.loadOptimizer(checkpoint, model, optimizer);
   loader.load(checkpoint.extra);
   step = checkpoint.step;
 }

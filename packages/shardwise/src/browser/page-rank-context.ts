@@ -26,7 +26,7 @@ export interface PageRankContext {
   /** The folder of this run in the browser's storage for the page. */
   readonly runDirectory: string;
   /**
-   * The source that `resume` of startRanks named, for loadCheckpoint: a folder, or files that the visitor has
+   * The source that `resume` of startRanks named, for checkpoints.load: a folder, or files that the visitor has
    * picked.
    */
   readonly resumeDirectory: CheckpointSource | undefined;

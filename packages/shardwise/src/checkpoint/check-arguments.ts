@@ -33,7 +33,7 @@ const checkpointRules: OptionRules<{ readonly checkpoint: Checkpoint }> = {
   checkpoint: option.required({
     fits: (value): value is Checkpoint =>
       typeof value === 'object' && value !== null && 'rankStates' in value && 'aliases' in value,
-    is: 'a checkpoint, such as await loadCheckpoint(directory)',
+    is: 'a checkpoint, such as await checkpoints.load(directory)',
   }),
 };
 
@@ -73,11 +73,11 @@ export function requireJson(name: string, value: JsonValue): void {
   });
 }
 
-/** Throws ConfigError for what loadCheckpoint was given to load into. */
+/** Throws ConfigError for what checkpoints.load was given to load into. */
 export function requireNoTargets(more: readonly unknown[]): void {
   if (more.length === 0) return;
   throw new ConfigError({
-    asked: `loadCheckpoint with ${describeValue(more[0])} as argument 2`,
+    asked: `checkpoints.load with ${describeValue(more[0])} as argument 2`,
     found: 'it opens a checkpoint, and loads nothing into another argument',
     todo: 'Give what it returns to loadModel(checkpoint, model), loadOptimizer and loadStates',
   });

@@ -8,7 +8,7 @@ import type { StoredTensor } from './state-file.ts';
 import { describeVarying } from './varying.ts';
 
 /**
- * Writes the model of a checkpoint (found as by loadCheckpoint) to one safetensors file. As PyTorch expects,
+ * Writes the model of a checkpoint (found as by checkpoints.load) to one safetensors file. As PyTorch expects,
  * shared parameters are in the file under all their names. Only some megabytes of the model are in memory at a
  * time. The file appears when it is complete. Throws CheckpointError.
  */

@@ -12,7 +12,7 @@ export async function loadCheckpoint(
   directory: string,
   ...more: readonly never[]
 ): Promise<Checkpoint> {
-  requirePath('loadCheckpoint', directory);
+  requirePath('checkpoints.load', directory);
   requireNoTargets(more);
   return openCheckpoint(diskFiles, directory);
 }

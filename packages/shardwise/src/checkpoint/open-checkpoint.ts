@@ -11,7 +11,7 @@ import {
 } from './state-file.ts';
 import { StoredTensors } from './stored-tensors.ts';
 
-/** A checkpoint, as loadCheckpoint returns it. loadModel, loadOptimizer and loadStates read it. */
+/** A checkpoint, as checkpoints.load returns it. loadModel, loadOptimizer and loadStates read it. */
 export interface Checkpoint {
   /** The folder of the checkpoint. */
   readonly directory: string;

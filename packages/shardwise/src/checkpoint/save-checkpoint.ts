@@ -31,8 +31,8 @@ export async function saveCheckpoint(
   contents: CheckpointContents,
   options: SaveCheckpointOptions = {},
 ): Promise<string> {
-  requirePath('saveCheckpoint', directory);
-  checkOptions('saveCheckpoint', options, saveCheckpointRules);
+  requirePath('checkpoints.save', directory);
+  checkOptions('checkpoints.save', options, saveCheckpointRules);
   const { group = singleGroup(), files = diskFiles, keep } = options;
   const saver = new CheckpointSaver({ directory, group, files });
   return saver.save(contents, keep === undefined ? {} : { keep });

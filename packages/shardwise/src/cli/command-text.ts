@@ -28,6 +28,10 @@ export function commandText(options: RunCommandOptions): string {
       ? []
       : ['--join-timeout', seconds(options.joinTimeoutMs)]),
     ...(options.lastCallMs === undefined ? [] : ['--last-call', seconds(options.lastCallMs)]),
+    ...(options.transport === undefined ? [] : ['--transport', options.transport]),
+    ...(options.transportTimeoutMs === undefined
+      ? []
+      : ['--transport-timeout', seconds(options.transportTimeoutMs)]),
     ...(ranks === undefined ? [] : ['--ranks', ranks]),
     ...(maxRestarts === undefined ? [] : ['--max-restarts', String(maxRestarts)]),
     ...(runDirectory === undefined ? [] : ['--run-dir', runDirectory]),

@@ -2,6 +2,7 @@ import { ConfigError } from '@shardwise/core/extend';
 import { asNodeLaunch } from '../environment/as-node-launch.ts';
 import { detectLaunch } from '../environment/detect-launch.ts';
 import type { RankForm } from '../launcher/transports/transport-choice.ts';
+import { findTransportModule } from '../launcher/transports/transport-module.ts';
 import { defaultTimes, type RendezvousTimes } from '../rendezvous/rendezvous.ts';
 import { DEFAULT_PORT } from './parse-values.ts';
 import { readSecret } from '../rendezvous/read-secret.ts';
@@ -44,8 +45,10 @@ export async function launchSettings(
     nproc: options.nproc ?? found?.ranksPerNode ?? 1,
     maxRestarts: options.maxRestarts ?? found?.maxRestarts ?? 0,
   };
-  if (nodes.max === 1)
-    return { ...settings, form: options.ranks ?? formOf(options), hosts: undefined };
+  // Other hosts rely on this launcher, so whatever ends a rank must not end the launcher with it.
+  const form = options.ranks ?? (nodes.max === 1 ? formOf(options) : 'processes');
+  await checkTransport(options, form);
+  if (nodes.max === 1) return { ...settings, form, hosts: undefined };
   const place = options.nodeRank ?? found?.nodeRank;
   if (place !== undefined && place >= nodes.max) throw placeError(place, nodes);
   const port = found?.port;
@@ -58,8 +61,7 @@ export async function launchSettings(
     options;
   return {
     ...settings,
-    // Other hosts rely on this launcher, so whatever ends a rank must not end the launcher with it.
-    form: options.ranks ?? 'processes',
+    form,
     hosts: {
       nodes,
       place,
@@ -69,6 +71,24 @@ export async function launchSettings(
       times: { ...defaultTimes, lastCallMs, joinTimeoutMs },
     },
   };
+}
+
+/** Throws ConfigError if the ranks cannot be connected by the module that `--transport` names. */
+async function checkTransport(
+  { transport, workerRestarts }: RunCommandOptions,
+  form: RankForm,
+): Promise<void> {
+  if (transport === undefined) return;
+  await findTransportModule(transport, form);
+  if (workerRestarts === undefined) return;
+  throw new ConfigError(
+    {
+      asked: `--transport ${transport} with --worker-restarts ${workerRestarts}`,
+      found: 'workers that start again one by one are not connected with each other',
+      todo: 'Leave out one of the two',
+    },
+    { transport, workerRestarts },
+  );
 }
 
 function placeError(place: number, { max }: NodeRange): ConfigError {
@@ -93,7 +113,10 @@ function noEndpointError({ min, max }: NodeRange): ConfigError {
   );
 }
 
-/** Ranks that start again one by one must be processes, because a thread can end the whole process. */
-function formOf({ workerRestarts }: RunCommandOptions): RankForm {
-  return workerRestarts === undefined ? 'threads' : 'processes';
+/**
+ * Ranks that start again one by one must be processes, because a thread can end the whole process. So must ranks that a
+ * module connects, because threads talk by the memory that they share.
+ */
+function formOf({ workerRestarts, transport }: RunCommandOptions): RankForm {
+  return workerRestarts === undefined && transport === undefined ? 'threads' : 'processes';
 }

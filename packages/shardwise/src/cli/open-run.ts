@@ -11,6 +11,8 @@ import type { HostSettings, LaunchSettings } from './launch-settings.ts';
 export interface OpenRunOptions {
   readonly settings: LaunchSettings;
   readonly resumeDirectory: string | undefined;
+  /** The module that makes the transport of the ranks. */
+  readonly transport: string | undefined;
   /** Called on the host that makes the directory: the only host, or the one that serves the store. */
   readonly makeRunDirectory: () => Promise<string>;
   readonly onNotice: (text: string) => void;
@@ -34,6 +36,7 @@ export async function openRun(options: OpenRunOptions): Promise<OpenedRun> {
     node: { id: randomUUID(), name: hostname(), address: '127.0.0.1', ranks: settings.nproc },
     maxRestarts: settings.maxRestarts,
     runDirectory,
+    transport: options.transport,
     findResume: findResumeIn(runDirectory, options),
   });
   return { rendezvous, store: undefined, runDirectory };
@@ -57,6 +60,7 @@ async function openHosts(options: OpenRunOptions, hosts: HostSettings): Promise<
         place,
       },
       runDirectory: runDirectory ?? '',
+      transport: options.transport,
       minNodes: nodes.min,
       maxNodes: nodes.max,
       maxRestarts: settings.maxRestarts,

@@ -27,6 +27,8 @@ const optionsSchema = z.object({
   serverReplicas: z.number().optional(),
   serverSnapshots: z.number().optional(),
   workerRestarts: z.number().optional(),
+  transport: z.string().min(1).max(4096).optional(),
+  transportTimeout: z.number().optional(),
   ranks: z.enum(['threads', 'processes']).optional(),
   nnodes: z.object({ min: z.number(), max: z.number() }).optional(),
   nodeRank: z.number().optional(),
@@ -89,6 +91,15 @@ export async function runCli(argv: readonly string[]): Promise<number> {
       'threads, or processes, which do not end each other (default: threads on one host)',
       parseForm,
     )
+    .option(
+      '--transport <module>',
+      'module that connects the ranks, a path or a package (default: the transport that fits)',
+    )
+    .option(
+      '--transport-timeout <seconds>',
+      'how long ranks may take to connect by --transport (default: 60)',
+      parseSeconds,
+    )
     .option('--nnodes <min[:max]>', 'number of hosts, each of which runs this command', parseNodes)
     .option('--node-rank <place>', 'place of this host; 0 serves the store', parseCount)
     .option('--rdzv <host:port>', 'where the hosts meet: an address of the first', parseEndpoint)
@@ -124,6 +135,8 @@ export async function runCli(argv: readonly string[]): Promise<number> {
         serverReplicas: parsed.serverReplicas,
         snapshotEveryMs: parsed.serverSnapshots,
         workerRestarts: parsed.workerRestarts,
+        transport: parsed.transport,
+        transportTimeoutMs: parsed.transportTimeout,
         ranks: parsed.ranks,
         nodes: parsed.nnodes,
         nodeRank: parsed.nodeRank,

@@ -43,6 +43,7 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
   const { rendezvous, store, runDirectory } = await openRun({
     settings,
     resumeDirectory: resume?.checkpoint,
+    transport: options.transport,
     makeRunDirectory: () => makeRunDirectory(options.runDirectory, script),
     onNotice: (text) => output.notice(text),
   });
@@ -103,6 +104,7 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
       form: settings.form,
       isElastic:
         settings.hosts !== undefined && settings.hosts.nodes.min < settings.hosts.nodes.max,
+      transportTimeoutMs: options.transportTimeoutMs,
       runId: settings.hosts?.jobId ?? basename(runDirectory ?? ''),
       maxRestarts: settings.maxRestarts,
       environment: {

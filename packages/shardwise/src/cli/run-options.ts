@@ -29,6 +29,10 @@ export interface RunCommandOptions {
   readonly workerRestarts: number | undefined;
   /** The least time between two snapshots of a server. Undefined means 10 s. */
   readonly snapshotEveryMs: number | undefined;
+  /** The module that makes the transport: a path, or the name of a package. Undefined: the launcher chooses one. */
+  readonly transport: string | undefined;
+  /** How long ranks may take to connect by that transport. Undefined means 60 s. */
+  readonly transportTimeoutMs: number | undefined;
   readonly ranks: RankForm | undefined;
   readonly nodes: NodeRange | undefined;
   readonly nodeRank: number | undefined;

@@ -1,5 +1,5 @@
 import { ConfigError } from '@shardwise/core/extend';
-import type { ShardStatistics } from '@shardwise/strategies';
+import type { ShardStatistics } from '@shardwise/parameter-server';
 import { withoutRankVariables } from '../environment/without-rank-variables.ts';
 import { ServerProcesses } from '../launcher/servers/server-processes.ts';
 

@@ -1,5 +1,6 @@
 import { ShardwiseError, stackFrames, userLine } from '@shardwise/core/spec';
 import { describeFailure, type RoundFailure } from '../rendezvous/round.ts';
+import { describeError } from '../text/describe-error.ts';
 import { displayPath } from '../text/display-path.ts';
 import { advice } from './load-errors/advice.ts';
 import { excerpt, type SourcePosition } from './load-errors/source-position.ts';
@@ -7,12 +8,6 @@ import type { LaunchResult, RankEnd } from './rank-handle.ts';
 
 const MAX_CAUSES = 5;
 const UNSETTLED_AWAIT = 13;
-
-/** Describes an error in one line, such as `TypeError: message`. */
-export function describeError(error: unknown): string {
-  const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-  return text.replaceAll(/\s+/g, ' ');
-}
 
 /** Returns the report of a failure on another host: what failed, then how the ranks of this host ended. */
 export function failureElsewhere(

@@ -6,7 +6,7 @@ import type { TransportChoice } from './transports/transport-choice.ts';
 export const rankDataMarker = 'shardwise-rank-2';
 
 /** How a rank joins the other ranks. */
-export type JoinWay = LocalWay | TcpWay | HostedWay | ApartWay;
+export type JoinWay = LocalWay | TcpWay | HostedWay | ModuleWay | ApartWay;
 
 /** How ranks of one host join each other. */
 export type LocalWay =
@@ -32,6 +32,27 @@ export interface HostedWay {
   /** The place of the host of each rank, by rank. */
   readonly hosts: readonly number[];
   readonly meeting: TcpMeeting;
+}
+
+/** Ranks talk by a transport that a module of the user makes. */
+export interface ModuleWay {
+  readonly kind: 'module';
+  readonly module: TransportModule;
+  /** The place of the host of each rank, by rank. */
+  readonly hosts: readonly number[];
+  readonly meeting: TcpMeeting;
+}
+
+/** A module whose default export is a TransportFactory. */
+export interface TransportModule {
+  /** The path or package name, as the user has given it. */
+  readonly name: string;
+  /** What is imported: the URL of a file, or the name of a package. */
+  readonly specifier: string;
+  /** The absolute path of the directory in which packages are looked for. */
+  readonly directory: string;
+  /** How long the factory may take. */
+  readonly timeoutMs: number;
 }
 
 /** Where ranks that talk by TCP find each other. */

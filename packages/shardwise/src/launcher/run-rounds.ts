@@ -21,6 +21,8 @@ export interface RunRoundsOptions extends Omit<
   readonly rendezvous: Rendezvous;
   /** Whether the next round may have other hosts. A failure on one of them may then not occur again. */
   readonly isElastic: boolean;
+  /** How long ranks may take to connect by the transport of a module. Default: 60 s. */
+  readonly transportTimeoutMs?: number | undefined;
   /**
    * Called before the ranks start. The function that it returns is called when the round is over and the ranks have
    * ended.
@@ -118,6 +120,7 @@ async function runRound(
   try {
     transport = await createRankTransport(round, options.form, {
       areApart: options.apart !== undefined,
+      moduleTimeoutMs: options.transportTimeoutMs,
     });
     settle = await options.onRound({ round, choice: transport.choice, before });
     const result = await launch({

@@ -22,7 +22,7 @@ export interface RankContext {
   readonly servers: ParameterServers;
   /** The directory for files of this run. It is the same on every rank. */
   readonly runDirectory: string;
-  /** The checkpoint that `--resume` named, for loadCheckpoint. */
+  /** The checkpoint that `--resume` named, for checkpoints.load. */
   readonly resumeDirectory: string | undefined;
 
   /**

@@ -5,6 +5,7 @@ export interface LoneRendezvousOptions {
   readonly node: RoundNode;
   readonly maxRestarts: number;
   readonly runDirectory: string;
+  readonly transport?: string | undefined;
   readonly findResume: FindResume;
 }
 
@@ -21,7 +22,7 @@ export class LoneRendezvous implements Rendezvous {
 
   async next(signal: AbortSignal): Promise<NextRound> {
     signal.throwIfAborted();
-    const { node, maxRestarts, runDirectory, findResume } = this.#options;
+    const { node, maxRestarts, runDirectory, transport, findResume } = this.#options;
     const end = this.#epoch < 0 ? undefined : await this.#end.promise;
     if (end !== undefined && (!mayStartAgain(end) || this.#restarts >= maxRestarts)) {
       return { kind: 'over', end };
@@ -40,6 +41,7 @@ export class LoneRendezvous implements Rendezvous {
       restarts: this.#restarts,
       runDirectory,
       resumeDirectory: point.kind === 'from' ? point.directory : undefined,
+      transport,
       store: undefined,
     };
     return { kind: 'round', round };

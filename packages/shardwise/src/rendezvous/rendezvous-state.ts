@@ -25,6 +25,8 @@ export interface RendezvousState {
   readonly restarts: number;
   readonly runDirectory: string;
   readonly resumeDirectory?: string | undefined;
+  /** The module that makes the transport of the ranks, by the name that the leader has been given. */
+  readonly transport?: string | undefined;
   /** How the last round ended. Absent while it runs. */
   readonly end?: RoundEnd | undefined;
 }
@@ -66,6 +68,7 @@ const stateSchema: z.ZodType<RendezvousState> = z.object({
   restarts: z.int().nonnegative(),
   runDirectory: text,
   resumeDirectory: text.optional(),
+  transport: text.optional(),
   end: endSchema.optional(),
 });
 

@@ -22,6 +22,8 @@ export interface Round {
   readonly runDirectory: string;
   /** The checkpoint from which the ranks continue. */
   readonly resumeDirectory: string | undefined;
+  /** The module that makes the transport of the ranks, by the name that the user has given. Undefined if none does. */
+  readonly transport: string | undefined;
   /** The store that all hosts reach. Undefined if there is only one host. */
   readonly store: RoundStore | undefined;
 }

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { describeError } from '../launcher/failure.ts';
+import { ConfigError } from '@shardwise/core/extend';
+import { describeError } from '../text/describe-error.ts';
 import { Conductor, type ConductorOptions } from './conductor.ts';
 import type { OpenedStore } from './open-store.ts';
 import { Pulse } from './pulse.ts';
@@ -24,6 +25,8 @@ export interface StoreRendezvousOptions extends Omit<
   readonly secret: string;
   readonly own: Arrival;
   readonly runDirectory: string;
+  /** The module that makes the transport of the ranks, by the name that this host has been given. */
+  readonly transport?: string | undefined;
 }
 
 const POLL_MS = 50;
@@ -38,7 +41,7 @@ export class StoreRendezvous implements Rendezvous {
   readonly #shared: SharedState;
   readonly #pulse: Pulse;
   readonly #conductor: Conductor | undefined;
-  readonly #beating: NodeJS.Timeout;
+  #beating: NodeJS.Timeout | undefined;
   /** Settles when this host has lost the others for good. */
   readonly #lost = Promise.withResolvers<RoundEnd>();
   #isLost = false;
@@ -75,12 +78,19 @@ export class StoreRendezvous implements Rendezvous {
             pulse: this.#pulse,
             id: own.id,
           });
-    this.#beating = setInterval(() => void this.#beat(), times.heartbeatMs);
   }
 
-  /** Opens the rendezvous. It must be called once, before anything else. */
+  /**
+   * Opens the rendezvous. It must be called once, before anything else. Throws ConfigError if this host has been given
+   * another transport than the leader.
+   */
   async open(): Promise<void> {
-    const { own, runDirectory } = this.#options;
+    const { own, runDirectory, transport, times } = this.#options;
+    if (this.#conductor === undefined && transport !== undefined) {
+      const led = await this.#shared.read(times.joinTimeoutMs);
+      if (led.transport !== transport) throw otherTransportError(transport, led.transport);
+    }
+    this.#beating = setInterval(() => void this.#beat(), times.heartbeatMs);
     if (this.#conductor === undefined) return;
     await this.#shared.create({
       phase: 'gathering',
@@ -90,6 +100,7 @@ export class StoreRendezvous implements Rendezvous {
       waiting: [],
       restarts: 0,
       runDirectory,
+      transport,
     });
     this.#conductor.start((error) => this.#lose(describeError(error)));
   }
@@ -212,9 +223,9 @@ export class StoreRendezvous implements Rendezvous {
 
   #roundOf(state: RendezvousState, nodeRank: number): Round {
     const { opened, secret } = this.#options;
-    const { epoch, nodes, restarts, runDirectory, resumeDirectory } = state;
+    const { epoch, nodes, restarts, runDirectory, resumeDirectory, transport } = state;
     const store = { host: opened.host, port: opened.port, secret };
-    return { epoch, nodes, nodeRank, restarts, runDirectory, resumeDirectory, store };
+    return { epoch, nodes, nodeRank, restarts, runDirectory, resumeDirectory, transport, store };
   }
 
   /** Waits for a call of the store. It gives up if this host is cut off. */
@@ -291,4 +302,15 @@ export class StoreRendezvous implements Rendezvous {
         : { ...said, reason: `${said.reason}; ${node} failed as well: ${reason}` };
     return { kind: 'failed', failure };
   }
+}
+
+function otherTransportError(own: string, led: string | undefined): ConfigError {
+  return new ConfigError(
+    {
+      asked: `--transport ${own}`,
+      found: led === undefined ? 'node 0 was started without it' : `node 0 has --transport ${led}`,
+      todo: 'Give every host the same --transport, or only node 0',
+    },
+    { transport: own, found: led },
+  );
 }

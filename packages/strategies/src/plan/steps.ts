@@ -5,7 +5,6 @@ export { page, type PageOut } from './steps/page.ts';
 export { reduce, type Reduce } from './steps/reduce.ts';
 export { runStages } from './steps/run-stages.ts';
 export { runLayer } from './steps/run-layer.ts';
-export { serve, type Serve } from './steps/serve.ts';
 export { shardLayers } from './steps/shard-layers.ts';
 export { shareBuffers, type ShareBuffers } from './steps/share-buffers.ts';
 export type { Gather, RunLayer, RunStages, ShardLayers } from './step-keys.ts';

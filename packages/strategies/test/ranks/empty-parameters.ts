@@ -1,7 +1,7 @@
 import { concat, manualSeed, nn, optim, type Strategy, type Tensor, tensor } from '@shardwise/core';
 import { ddp, fsdp, parallelize, zero } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
-import { loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';
+import { checkpoints } from 'shardwise';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 
@@ -79,11 +79,11 @@ export async function main(context: RankContext): Promise<z.infer<typeof observa
     const first = await begin();
     await steps(first);
     const { parallel, optimizer } = first;
-    await saveCheckpoint(folder, { step: 3, model: parallel.module, optimizer }, { group });
+    await checkpoints.save(folder, { step: 3, model: parallel.module, optimizer }, { group });
     const second = await begin();
-    const checkpoint = await loadCheckpoint(folder);
-    await loadModel(checkpoint, second.parallel.module);
-    await loadOptimizer(checkpoint, second.parallel.module, second.optimizer);
+    const checkpoint = await checkpoints.load(folder);
+    await checkpoints.loadModel(checkpoint, second.parallel.module);
+    await checkpoints.loadOptimizer(checkpoint, second.parallel.module, second.optimizer);
     await steps(second);
     return losses;
   }

@@ -9,7 +9,7 @@ import {
   parallelize,
 } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
-import { saveCheckpoint } from 'shardwise';
+import { checkpoints } from 'shardwise';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 import { batch, ExpertModel, rows, settings } from './expert-models.ts';
@@ -55,7 +55,7 @@ export async function main(context: RankContext): Promise<number[]> {
   const step = (index: number): Promise<number> =>
     takeStep((x) => parallel.forward(x), optimizer, batch(index, start, count));
   const found = [await step(0), await step(1)];
-  await saveCheckpoint(directory, { step: 2, model, optimizer }, { group });
+  await checkpoints.save(directory, { step: 2, model, optimizer }, { group });
   return [...found, await step(2)];
 }
 

@@ -17,7 +17,7 @@ import {
   ZeroRedundancyOptimizer,
 } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
-import { loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';
+import { checkpoints } from 'shardwise';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 
@@ -153,7 +153,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof results
       const first = await begin(each);
       await train(first, 0, before);
       const { model, optimizer } = first;
-      await saveCheckpoint(folder, { step: before, model, optimizer }, { group });
+      await checkpoints.save(folder, { step: before, model, optimizer }, { group });
       const third = await begin(each);
       await third.model.loadStateDict(await model.stateDict());
       await copyStates(optimizer, third.optimizer);
@@ -161,9 +161,9 @@ export async function main(context: RankContext): Promise<z.infer<typeof results
       remembered.push(...(await train(third, before, before + after)));
     }
     const second = await begin(saves ? each : { ...each, variant: otherVariant(each) });
-    const checkpoint = await loadCheckpoint(folder);
-    await loadModel(checkpoint, second.model);
-    await loadOptimizer(checkpoint, second.model, second.optimizer);
+    const checkpoint = await checkpoints.load(folder);
+    await checkpoints.loadModel(checkpoint, second.model);
+    await checkpoints.loadOptimizer(checkpoint, second.model, second.optimizer);
     const resumed = await train(second, before, before + after);
     found[keyOf(each)] = { uninterrupted, resumed, remembered };
   }

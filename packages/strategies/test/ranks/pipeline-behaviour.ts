@@ -18,7 +18,7 @@ import {
   type PlannedModelWithLoss,
 } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
-import { loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';
+import { checkpoints } from 'shardwise';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 import { Language, languageBatch, languageLoss } from './pipeline-models.ts';
@@ -322,7 +322,7 @@ async function trainOnce(model: Piped, optimizer: optim.AdamW, step: number): Pr
   return loss.item();
 }
 
-async function checkpoints(
+async function saveAndLoad(
   directory: string,
   group: ProcessGroup,
 ): Promise<Behaviour['checkpoints']> {
@@ -330,13 +330,13 @@ async function checkpoints(
   const optimizer = adam(model.module);
   await trainOnce(model, optimizer, 0);
   const contents = { model: model.module, optimizer, step: 1 };
-  const saved = await saveCheckpoint(directory, contents, { group });
+  const saved = await checkpoints.save(directory, contents, { group });
   await trainOnce(model, optimizer, 1);
   const on = await trainOnce(model, optimizer, 2);
   const load = async (module: nn.Module, into: optim.AdamW): Promise<void> => {
-    const checkpoint = await loadCheckpoint(saved);
-    await loadModel(checkpoint, module);
-    await loadOptimizer(checkpoint, module, into);
+    const checkpoint = await checkpoints.load(saved);
+    await checkpoints.loadModel(checkpoint, module);
+    await checkpoints.loadOptimizer(checkpoint, module, into);
   };
   const other = await piped({ cut: ['blocks.1'] });
   const others = adam(other.module);
@@ -589,7 +589,7 @@ export async function main(
     deferred: await deferred(),
     ownLoss: await ownLoss(),
     frozen: await frozen(),
-    checkpoints: await checkpoints(context.data.directory, group),
+    checkpoints: await saveAndLoad(context.data.directory, group),
     states: await states(),
     faults: await faults(),
     sparse: await sparse(),

@@ -33,7 +33,7 @@ import {
   ZeroRedundancyOptimizer,
 } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
-import { loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';
+import { checkpoints } from 'shardwise';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 import { batchOf, Gpt, GridGpt, sizes } from './grid-table.ts';
@@ -216,13 +216,13 @@ export async function main(context: RankContext): Promise<z.infer<typeof lossesS
       ? new ZeroRedundancyOptimizer(groups, optim.AdamW, settings)
       : new optim.AdamW(groups, settings);
     if (from !== undefined) {
-      const checkpoint = await loadCheckpoint(from);
-      await loadModel(checkpoint, model);
-      await loadOptimizer(checkpoint, model, optimizer);
+      const checkpoint = await checkpoints.load(from);
+      await checkpoints.loadModel(checkpoint, model);
+      await checkpoints.loadOptimizer(checkpoint, model, optimizer);
     }
-    if (to !== undefined) await saveCheckpoint(initialOf(to), { step: 0, model }, { group });
+    if (to !== undefined) await checkpoints.save(initialOf(to), { step: 0, model }, { group });
     results.push(await train(optimizer, loss, from === undefined ? 0 : half, half));
-    if (to !== undefined) await saveCheckpoint(to, { step: half, model, optimizer }, { group });
+    if (to !== undefined) await checkpoints.save(to, { step: half, model, optimizer }, { group });
   }
   return results;
 }

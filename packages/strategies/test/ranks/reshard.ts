@@ -1,7 +1,7 @@
 import { manualSeed, type nn, optim, type Strategy, type Tensor } from '@shardwise/core';
 import { ddp, fsdp, parallelize, zero, ZeroRedundancyOptimizer } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
-import { loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';
+import { checkpoints } from 'shardwise';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 import { globalBatch, type Task, type TaskName, taskNames, tasks } from './models.ts';
@@ -52,9 +52,9 @@ export async function main(context: RankContext): Promise<z.infer<typeof lossesS
         ? new ZeroRedundancyOptimizer(groups, optim.AdamW, settings)
         : new optim.AdamW(groups, settings);
     if (from !== undefined) {
-      const checkpoint = await loadCheckpoint(from);
-      await loadModel(checkpoint, model);
-      await loadOptimizer(checkpoint, model, optimizer);
+      const checkpoint = await checkpoints.load(from);
+      await checkpoints.loadModel(checkpoint, model);
+      await checkpoints.loadOptimizer(checkpoint, model, optimizer);
     }
     const share = globalBatch / context.size;
     const part = [context.rank * share, (context.rank + 1) * share] as const;
@@ -62,7 +62,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof lossesS
     results.push(
       await train(tasks[task], optimizer, (x) => parallel.forward(x), [first, first + half], part),
     );
-    if (to !== undefined) await saveCheckpoint(to, { step: half, model, optimizer }, { group });
+    if (to !== undefined) await checkpoints.save(to, { step: half, model, optimizer }, { group });
   }
   return results;
 }

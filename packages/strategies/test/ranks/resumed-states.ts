@@ -8,14 +8,7 @@ import {
   zero,
 } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
-import {
-  loadCheckpoint,
-  loadModel,
-  loadOptimizer,
-  loadStates,
-  saveCheckpoint,
-  type Statefuls,
-} from 'shardwise';
+import { checkpoints } from 'shardwise';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 import { globalBatch, tasks } from './models.ts';
@@ -26,7 +19,7 @@ export const half = 6;
 interface Training {
   readonly strategy: Strategy;
   readonly scaler?: optim.DynamicLossScaler;
-  readonly states: Statefuls;
+  readonly states: checkpoints.Statefuls;
   /** Whether states and gradients are kept outside the device. */
   readonly offloads?: boolean;
 }
@@ -112,10 +105,10 @@ async function train(
   const schedule = new optim.LearningRateScheduler(optimizer, optim.cosineSchedule(4 * half));
   const states = { ...own, schedule };
   if (from !== undefined) {
-    const checkpoint = await loadCheckpoint(from);
-    await loadModel(checkpoint, model);
-    await loadOptimizer(checkpoint, model, optimizer);
-    if (group !== undefined) await loadStates(checkpoint, states, { group });
+    const checkpoint = await checkpoints.load(from);
+    await checkpoints.loadModel(checkpoint, model);
+    await checkpoints.loadOptimizer(checkpoint, model, optimizer);
+    if (group !== undefined) await checkpoints.loadStates(checkpoint, states, { group });
   }
   const share = globalBatch / size;
   const losses: number[] = [];
@@ -134,7 +127,7 @@ async function train(
   }
   if (saveTo !== undefined) {
     const contents = { step: stop, model, optimizer, states };
-    await saveCheckpoint(saveTo.folder, contents, { group: saveTo.group });
+    await checkpoints.save(saveTo.folder, contents, { group: saveTo.group });
   }
   return losses;
 }

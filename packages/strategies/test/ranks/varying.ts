@@ -12,7 +12,7 @@ import {
 import { currentSession } from '@shardwise/core/extend';
 import { explain, parallelize, planFor } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
-import { exportModel, loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';
+import { checkpoints } from 'shardwise';
 import { z } from 'zod';
 import { failure, failureOf } from './failure.ts';
 import { join } from '../../../../test/ranks/join.ts';
@@ -93,23 +93,27 @@ export async function main(context: RankContext): Promise<Observations> {
   if (saves) {
     await train(first, rank, 3);
     const { model, optimizer } = first;
-    await saveCheckpoint(folder, { step: 3, model, optimizer }, { group });
+    await checkpoints.save(folder, { step: 3, model, optimizer }, { group });
     found.saved = await next(first, rank);
     await train(unmarked, rank, 3);
     found.unsaid = await failureOf(
-      saveCheckpoint(`${directory}/unsaid`, { step: 3, ...unmarked }, { group }),
+      checkpoints.save(`${directory}/unsaid`, { step: 3, ...unmarked }, { group }),
     );
     // The parameters are made equal again, while the optimizer's states differ.
     await train(equal, rank, 3);
     for (const parameter of equal.model.parameters()) parameter.assign(ones(parameter.shape));
     found.unsaidStates = await failureOf(
-      saveCheckpoint(`${directory}/states`, { step: 3, ...equal }, { group }),
+      checkpoints.save(`${directory}/states`, { step: 3, ...equal }, { group }),
     );
   }
-  const checkpoint = await loadCheckpoint(folder);
-  found.model = await failureOf(loadModel(checkpoint, second.model));
-  found.optimizer = await failureOf(loadOptimizer(checkpoint, second.model, second.optimizer));
-  found.exported = await failureOf(exportModel(folder, `${directory}/rank-${rank}.safetensors`));
+  const checkpoint = await checkpoints.load(folder);
+  found.model = await failureOf(checkpoints.loadModel(checkpoint, second.model));
+  found.optimizer = await failureOf(
+    checkpoints.loadOptimizer(checkpoint, second.model, second.optimizer),
+  );
+  found.exported = await failureOf(
+    checkpoints.exportModel(folder, `${directory}/rank-${rank}.safetensors`),
+  );
   if (saves) found.loaded = await next(second, rank);
   await currentSession().realize([]);
   return found;

@@ -1,8 +1,11 @@
-import { CollectiveAbortedError, type CallOptions } from '@shardwise/core/spec';
-import type { AbortCause } from '../../call/aborted-error.ts';
-import { causeOf } from '../../call/failure.ts';
+import {
+  type AbortCause,
+  abortCauseOf,
+  abortedByError,
+  type CallOptions,
+  CollectiveAbortedError,
+} from '@shardwise/core/spec';
 import type { SharedMemoryGroup } from '../../shared-memory/shared-memory-group.ts';
-import { abortedByError } from '../peer-errors.ts';
 import type { WatchedTransport } from '../watched-transport.ts';
 import { LocalSends } from './local-sends.ts';
 
@@ -35,7 +38,7 @@ export class HostedEnd implements WatchedTransport {
     this.ended = remote.ended;
     local.onAbort((cause) => remote.close(this.#toWorld(cause)));
     remote.ended.catch((error: unknown) => {
-      if (!this.#hasLeft) local.close(this.#toLocal(causeOf(error, this.rank)));
+      if (!this.#hasLeft) local.close(this.#toLocal(abortCauseOf(error, this.rank)));
     });
   }
 

@@ -1,7 +1,7 @@
-import type { CallOptions, CollectiveError } from '@shardwise/core/spec';
+import { type CallOptions, type CollectiveError, messageLengthError } from '@shardwise/core/spec';
 import { limitMessage } from '../limit-message.ts';
 import { Mailboxes, type Receiver } from '../mailboxes.ts';
-import { messageLengthError, type MessageLabel } from '../message-errors.ts';
+import { type MessageLabel } from '../message-errors.ts';
 import type { Wakefulness } from './wakefulness.ts';
 
 /** The cost of a message that nobody awaits yet, in addition to its bytes. */

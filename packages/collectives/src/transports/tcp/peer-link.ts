@@ -1,6 +1,11 @@
 import type { Socket } from 'node:net';
-import type { CallOptions, CollectiveError } from '@shardwise/core/spec';
-import { reasonText } from '../../call/aborted-error.ts';
+import {
+  abortedByError,
+  type CallOptions,
+  type CollectiveError,
+  peerLostError,
+  reasonText,
+} from '@shardwise/core/spec';
 import { encodeFrame } from '../../wire/frame-header.ts';
 import { FrameParser } from '../../wire/frame-parser.ts';
 import { protocolError } from '../../wire/wire-error.ts';
@@ -9,7 +14,6 @@ import { limitMessage } from '../limit-message.ts';
 import { controlLimits, encodeCause, messageKinds } from './message-frame.ts';
 import { MessageReader } from './message-reader.ts';
 import { Outbox } from './outbox.ts';
-import { abortedByError, peerLostError } from '../peer-errors.ts';
 import type { Wakefulness } from './wakefulness.ts';
 
 /**
@@ -183,7 +187,7 @@ export class PeerLink {
   }
 
   #lost(reason: string): CollectiveError {
-    return peerLostError({ rank: this.peer, reason });
+    return peerLostError(this.peer, reason);
   }
 }
 

@@ -1,10 +1,14 @@
 import type { Socket } from 'node:net';
-import type { CallOptions, CollectiveError } from '@shardwise/core/spec';
-import { causeOf, peerClosedError } from '../../call/failure.ts';
+import {
+  abortCauseOf,
+  type CallOptions,
+  type CollectiveError,
+  peerClosedError,
+  peerLostError,
+} from '@shardwise/core/spec';
 import type { Hello } from '../../wire/hello.ts';
 import type { WatchedTransport } from '../watched-transport.ts';
 import { HeartbeatMonitor, type HeartbeatTimes } from './heartbeat-monitor.ts';
-import { peerLostError } from '../peer-errors.ts';
 import { peerRangeError } from '../message-errors.ts';
 import { PeerLink } from './peer-link.ts';
 import { Wakefulness } from './wakefulness.ts';
@@ -105,7 +109,7 @@ export class TcpEnd implements WatchedTransport {
   }
 
   #fail(error: CollectiveError): void {
-    const { rank = this.rank, reason } = causeOf(error, this.rank);
+    const { rank = this.rank, reason } = abortCauseOf(error, this.rank);
     if (!this.#finish(error)) return;
     for (const link of this.#links.values()) link.fail(error, { rank, reason });
   }
@@ -128,6 +132,6 @@ export class TcpEnd implements WatchedTransport {
     const reason =
       `no heartbeat for ${Math.round(silentMs)} ms, the limit is ${limitMs} ms: ` +
       'its process is stopped, or the link to its host is cut';
-    this.#fail(peerLostError({ rank: peer, reason }));
+    this.#fail(peerLostError(peer, reason));
   }
 }

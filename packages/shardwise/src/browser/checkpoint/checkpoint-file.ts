@@ -5,7 +5,7 @@ import { type ArchivedFile, tarOf } from './tar.ts';
 
 /**
  * A checkpoint of the browser's storage as one file, `step-000400.tar`, for `download`. The checkpoint is found
- * as by loadCheckpoint. When the file is unpacked, it is a checkpoint of `shardwise run`. Its bytes are read
+ * as by checkpoints.load. When the file is unpacked, it is a checkpoint of `shardwise run`. Its bytes are read
  * when they are asked for. Throws CheckpointError.
  */
 export async function checkpointFile(directory: string): Promise<File> {

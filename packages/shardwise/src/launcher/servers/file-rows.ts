@@ -1,6 +1,6 @@
 import { closeSync, ftruncateSync, mkdirSync, openSync, readSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import type { OpenRows } from '@shardwise/strategies';
+import type { OpenRows } from '@shardwise/parameter-server';
 
 /**
  * Keeps rows of tables in files of a directory. The files have holes where no row was written. The operating system has

@@ -1,6 +1,6 @@
 import { optim } from '@shardwise/core';
 import type { OptimizerInput, OptimizerSettings } from '@shardwise/core/extend';
-import type { OptimizerTable } from '@shardwise/strategies';
+import type { OptimizerTable } from '@shardwise/parameter-server';
 
 type Groups = OptimizerInput<OptimizerSettings>;
 

@@ -1,4 +1,4 @@
-import type { ShardStatistics } from '@shardwise/strategies';
+import type { ShardStatistics } from '@shardwise/parameter-server';
 import { z } from 'zod';
 
 /** The message by which the launcher starts a parameter server. */

@@ -4,7 +4,7 @@ import { cpu } from '@shardwise/backend-cpu';
 import { connectServers, endWithParent, startRequestServer } from '@shardwise/collectives/node';
 import { setRank } from '@shardwise/core';
 import { keepGenericWasmWrappers } from '@shardwise/core/node';
-import { createParameterServer } from '@shardwise/strategies';
+import { createParameterServer } from '@shardwise/parameter-server';
 import { fileRows } from './file-rows.ts';
 import { fileSnapshots } from './file-snapshots.ts';
 import { servedOptimizers } from './served-optimizers.ts';

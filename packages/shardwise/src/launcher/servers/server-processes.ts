@@ -5,7 +5,7 @@ import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { ConfigError } from '@shardwise/core/extend';
 import { rankProcessOptions } from '@shardwise/core/node';
-import type { ShardStatistics } from '@shardwise/strategies';
+import type { ShardStatistics } from '@shardwise/parameter-server';
 import type { ServersData } from '../rank-data.ts';
 import { copySparse } from './copy-sparse.ts';
 import { requireServers, serversDirectory, snapshotName } from './left-by-servers.ts';

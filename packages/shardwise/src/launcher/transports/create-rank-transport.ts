@@ -8,10 +8,13 @@ import { firstRankOf, hostsOf, type Round } from '../../rendezvous/round.ts';
 import type { JoinWay, TcpMeeting } from '../rank-data.ts';
 import { localTransport } from './local-transport.ts';
 import { chooseTransport, type RankForm, type TransportChoice } from './transport-choice.ts';
+import { findTransportModule } from './transport-module.ts';
 
 export interface RankTransportOptions {
   /** Whether ranks are started again one by one. Default: false. */
   readonly areApart?: boolean;
+  /** How long ranks may take to connect by a module's transport. Default: 60 s. */
+  readonly moduleTimeoutMs?: number | undefined;
   /** Whether this machine offers shared memory between processes. Default: it is looked up. */
   readonly shm?: () => ShmAvailability;
 }
@@ -20,10 +23,10 @@ export interface RankTransportOptions {
 export async function createRankTransport(
   round: Round,
   form: RankForm,
-  { areApart = false, shm = shmAvailability }: RankTransportOptions = {},
+  { areApart = false, moduleTimeoutMs, shm = shmAvailability }: RankTransportOptions = {},
 ): Promise<RankTransport> {
   const ranksPerHost = round.nodes.map(({ ranks }) => ranks);
-  const choice = chooseTransport({ form, areApart, ranksPerHost, shm });
+  const choice = chooseTransport({ form, areApart, module: round.transport, ranksPerHost, shm });
   const own = ranksPerHost[round.nodeRank] ?? 1;
   switch (choice.kind) {
     case 'threads':
@@ -42,6 +45,8 @@ export async function createRankTransport(
       return hosted(round, choice, form, own);
     case 'tcp':
       return overTcp(round, choice);
+    case 'module':
+      return byModule(round, choice, form, moduleTimeoutMs);
     default:
       return choice.kind satisfies never;
   }
@@ -52,6 +57,22 @@ async function overTcp(round: Round, choice: TransportChoice): Promise<RankTrans
   return {
     choice,
     way: { kind: 'tcp', hosts: hostsOf(round), meeting },
+    abort: () => undefined,
+    close,
+  };
+}
+
+async function byModule(
+  round: Round,
+  choice: TransportChoice,
+  form: RankForm,
+  timeoutMs: number | undefined,
+): Promise<RankTransport> {
+  const module = await findTransportModule(round.transport ?? '', form, timeoutMs);
+  const { meeting, close } = await meetingOf(round);
+  return {
+    choice,
+    way: { kind: 'module', module, hosts: hostsOf(round), meeting },
     abort: () => undefined,
     close,
   };

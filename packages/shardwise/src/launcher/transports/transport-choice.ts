@@ -1,7 +1,7 @@
 import type { ShmAvailability } from '@shardwise/collectives/node';
 
 /** The transports that `shardwise run` can choose from. */
-export type LaunchedTransport = 'threads' | 'shm' | 'tcp' | 'hosted' | 'apart';
+export type LaunchedTransport = 'threads' | 'shm' | 'tcp' | 'hosted' | 'module' | 'apart';
 
 /**
  * How ranks reach each other. In addition to those of `shardwise run`: `mpi` for ranks that mpirun or srun has started,
@@ -22,6 +22,8 @@ export interface TransportSituation {
   readonly form: RankForm;
   /** Whether ranks are started again one by one. Default: false. */
   readonly areApart?: boolean;
+  /** The name of the module that makes the transport. Default: none does. */
+  readonly module?: string | undefined;
   /** The number of ranks of each host, by the host's place. */
   readonly ranksPerHost: readonly number[];
   readonly shm: () => ShmAvailability;
@@ -29,16 +31,18 @@ export interface TransportSituation {
 
 /**
  * Chooses the transport of ranks that `shardwise run` starts. No other code decides this. In a run on several hosts,
- * each host decides for itself whether its own ranks share memory. Between hosts it is always TCP.
+ * each host decides for itself whether its own ranks share memory. Between hosts it is TCP, unless a module of the user
+ * makes the transport.
  */
 export function chooseTransport(situation: TransportSituation): TransportChoice<LaunchedTransport> {
-  const { form, areApart = false, ranksPerHost, shm } = situation;
+  const { form, areApart = false, module, ranksPerHost, shm } = situation;
   const ranks = ranksPerHost.reduce((sum, count) => sum + count, 0);
   const hosts = ranksPerHost.length;
   const where = hosts === 1 ? 'one host' : `${hosts} hosts`;
   const many =
     form === 'threads' ? amount(ranks, 'thread', 'threads') : amount(ranks, 'process', 'processes');
   if (areApart) return { kind: 'apart', reason: `${many}, which share parameter servers alone` };
+  if (module !== undefined) return { kind: 'module', reason: `${module}, ${many} of ${where}` };
   if (hosts > 1 && ranksPerHost.every((count) => count === 1)) {
     return { kind: 'tcp', reason: `${many}, one on each of ${hosts} hosts` };
   }

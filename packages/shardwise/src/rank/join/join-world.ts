@@ -1,5 +1,6 @@
 import type { RankData } from '../../launcher/rank-data.ts';
 import { joinApart } from './join-apart.ts';
+import { joinByModule } from './join-by-module.ts';
 import { joinHosted } from './join-hosted.ts';
 import { joinShm, joinThreads } from './join-shared-memory.ts';
 import { joinTcp } from './join-tcp.ts';
@@ -15,6 +16,8 @@ export async function joinWorld(data: RankData): Promise<JoinedRank> {
       return joinShm(way.world, rank);
     case 'tcp':
       return joinTcp(way.meeting, { rank, size: worldSize }, way.hosts);
+    case 'module':
+      return joinByModule(way, rank);
     case 'apart':
       return joinApart(rank, worldSize);
     case 'hosted':

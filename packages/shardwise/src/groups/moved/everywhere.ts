@@ -1,0 +1,10 @@
+// The names that both entry points had before they had groups. An old name is an error that says the new one, until 1.0.
+export * from './checkpoints.ts';
+export * from './dist.ts';
+export * from './layout.ts';
+export * from './plans.ts';
+export * from './profiler.ts';
+export * from './schedules.ts';
+export * from './servers.ts';
+export * from './styles.ts';
+export * from './transports.ts';

@@ -1,0 +1,28 @@
+// The group `dist.servers`: parameter servers, and tables whose rows are on them.
+export type { ParameterServers } from '@shardwise/core';
+export {
+  type BackupWorkers,
+  type BoundedStaleness,
+  type Consistency,
+  type ConsistencyRule,
+  createParameterServer,
+  type ElasticAveraging,
+  type KeyRange,
+  keyRanges,
+  type OpenRows,
+  type OptimizerTable,
+  type ParameterServer,
+  type ParameterServerOptions,
+  rowRange,
+  type RowStore,
+  type ServedOptimizer,
+  serveParameters,
+  type ServeParameters,
+  ServerTable,
+  type ServerTableOptions,
+  type ShardStatistics,
+  type SnapshotStore,
+  type TableStatistics,
+  type TableTraffic,
+  VectorClock,
+} from '@shardwise/parameter-server';
