@@ -9,7 +9,7 @@ export function slugOf({ entryPoint, path }: Group): string {
   return [name, ...path].join('-');
 }
 
-export function titleOf({ entryPoint, path }: Group): string {
+function titleOf({ entryPoint, path }: Group): string {
   return path.length === 0 ? entryPoint.specifier : `${path.join('.')} of ${entryPoint.specifier}`;
 }
 

@@ -28,7 +28,7 @@ export interface Round {
   readonly store: RoundStore | undefined;
 }
 
-export interface RoundStore {
+interface RoundStore {
   readonly host: string;
   readonly port: number;
   readonly secret: string;

@@ -8,7 +8,7 @@ import {
 import type { WatchedTransport } from '../watched-transport.ts';
 import { joinPeers } from './join-peers.ts';
 
-export interface HeartbeatOptions {
+interface HeartbeatOptions {
   /** Milliseconds between two heartbeats. Default: 250. */
   readonly intervalMs?: number;
   /** Milliseconds without a heartbeat after which a rank counts as lost. Default: 1500. */
