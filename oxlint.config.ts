@@ -1,18 +1,20 @@
 import { defineConfig } from 'oxlint';
+import { roomRules } from './rooms.config.ts';
 
 /** Which entry points of the workspace each package's sources may import, and nothing else. */
 const ARROWS: Record<string, readonly string[]> = {
   core: [],
   'wasm-assembler': [],
-  collectives: ['@shardwise/core/spec', '@shardwise/wasm-assembler'],
+  collectives: ['@shardwise/core/spec', '@shardwise/core/base', '@shardwise/wasm-assembler'],
   strategies: ['@shardwise/core/extend'],
   'parameter-server': ['@shardwise/core/extend', '@shardwise/strategies'],
-  'backend-cpu': ['@shardwise/core/spec', '@shardwise/wasm-assembler'],
-  'backend-webgpu': ['@shardwise/core/spec'],
+  'backend-cpu': ['@shardwise/core/spec', '@shardwise/core/base', '@shardwise/wasm-assembler'],
+  'backend-webgpu': ['@shardwise/core/spec', '@shardwise/core/base'],
   testing: [
     '@shardwise/core',
     '@shardwise/core/extend',
     '@shardwise/core/spec',
+    '@shardwise/core/base',
     '@shardwise/core/node',
     '@shardwise/strategies',
   ],
@@ -21,6 +23,7 @@ const ARROWS: Record<string, readonly string[]> = {
     '@shardwise/core',
     '@shardwise/core/extend',
     '@shardwise/core/spec',
+    '@shardwise/core/base',
     '@shardwise/core/node',
     '@shardwise/collectives',
     '@shardwise/collectives/node',
@@ -43,6 +46,7 @@ const everywhere: Pattern[] = [
       'shardwise/**',
       '!@shardwise/core/extend',
       '!@shardwise/core/spec',
+      '!@shardwise/core/base',
       '!@shardwise/backend-cpu/wasm',
       '!@shardwise/testing/hosts',
       '!@shardwise/testing/node',
@@ -121,13 +125,22 @@ export default defineConfig({
       files: [`packages/${name}/src/**/*.ts`],
       rules: { 'no-restricted-imports': restrict([...sources, arrowRule(name, allowed)]) },
     })),
+    ...Object.entries(ARROWS).flatMap(([name, allowed]) =>
+      roomRules(name).map(({ files, pattern }) => ({
+        files,
+        rules: {
+          'no-restricted-imports': restrict([...sources, arrowRule(name, allowed), pattern]),
+        },
+      })),
+    ),
     {
+      // After the rule of the room, which this one replaces.
       files: ['packages/core/src/spec/**/*.ts'],
       rules: {
         'no-restricted-imports': restrict([
           ...sources,
           {
-            regex: '^([^.]|\\.[^/])',
+            regex: '^[^.]|^\\.\\./',
             message: 'core/src/spec imports nothing outside its own folder.',
           },
         ]),

@@ -12,11 +12,10 @@ const manifestSchema = z.object({
   bin: z.record(z.string(), z.string()).optional(),
   exports: z.record(
     z.string(),
-    z.union([z.string(), z.record(z.string(), z.string())]).transform((target) => {
-      if (typeof target === 'string') return undefined;
-      const { node, '@shardwise/source': source } = target;
-      return node === undefined || source === undefined ? undefined : { node, source };
-    }),
+    z.union([
+      z.string(),
+      z.object({ '@shardwise/source': z.string(), node: z.string().optional() }),
+    ]),
   ),
 });
 
@@ -26,9 +25,14 @@ const STARTED = /new URL\(\s*`\.\/([\w-]+)\.\$\{extension\}`|\.replace\([^']*'([
 /** The entry points by the names of their bundles. Started files are among them, so they share the state of the package. */
 function entryPoints(): Record<string, string> {
   const manifest = manifestSchema.parse(JSON.parse(readFileSync('package.json', 'utf8')));
-  const exported = Object.values(manifest.exports).flatMap((target) =>
-    target === undefined ? [] : [[basename(target.node, '.js'), target.source] as const],
-  );
+  const exported = Object.values(manifest.exports).flatMap((target) => {
+    if (typeof target === 'string') return [];
+    const { '@shardwise/source': source, node } = target;
+    if (node !== undefined) return [[basename(node, '.js'), source] as const];
+    if (source.startsWith('./src/browser/')) return [];
+    // Node would load its modules beside the bundles, and the state of the package twice.
+    throw new Error(`package.json: the export of ${source} needs the condition "node"`);
+  });
   const commands = manifest.bin === undefined ? [] : [['main', './src/cli/main.ts'] as const];
   const started = globSync('src/**/*.ts').flatMap((path) =>
     [...readFileSync(path, 'utf8').matchAll(STARTED)].map(([, name = '', other = '']) => {

@@ -18,9 +18,9 @@ type Kind =
 
 /** The kinds of work, by the name that V8 gives to the function or the file of a thread while native code runs. */
 const kinds: ReadonlyMap<string, Kind> = new Map([
-  ['products/run-parts.ts', 'products of matrices'],
-  ['loops/call-list.ts', 'loops in machine code'],
-  ['onnx/runtime/session.ts', 'ONNX Runtime'],
+  ['engines/products/run-parts.ts', 'products of matrices'],
+  ['engines/loops/call-list.ts', 'loops in machine code'],
+  ['engines/onnx/runtime/session.ts', 'ONNX Runtime'],
   ['(garbage collector)', 'garbage collection'],
 ]);
 

@@ -4,11 +4,18 @@ import { repository } from './support/documents.ts';
 import { importGraph } from './support/import-graph.ts';
 
 test.each([
-  ['collectives/src/index.ts', ['@shardwise/core/spec', '@shardwise/wasm-assembler']],
-  ['backend-cpu/src/wasm.ts', ['@shardwise/core/spec', '@shardwise/wasm-assembler']],
-  ['backend-webgpu/src/index.ts', ['@shardwise/core/spec']],
+  [
+    'collectives/src/index.ts',
+    ['@shardwise/core/base', '@shardwise/core/spec', '@shardwise/wasm-assembler'],
+  ],
+  [
+    'backend-cpu/src/wasm.ts',
+    ['@shardwise/core/base', '@shardwise/core/spec', '@shardwise/wasm-assembler'],
+  ],
+  ['backend-webgpu/src/index.ts', ['@shardwise/core/base', '@shardwise/core/spec']],
   ['core/src/extend.ts', []],
   ['core/src/spec/index.ts', []],
+  ['core/src/base/index.ts', []],
   [
     'shardwise/src/browser/index.ts',
     [

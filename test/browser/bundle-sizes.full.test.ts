@@ -141,6 +141,6 @@ it('ddp loads nothing of strategies and layers that a page does not import, and 
     /parameter-server\/src|strategies\/src\/(sharding\/(?!intercept-forward)|fully-sharded|zero|pipeline|tensor-parallel\/(?!layer-parameter))|nn\/experts\/(?!sequence-axes)/;
   expect(loaded.filter((path) => others.test(path))).toEqual([]);
   const machineCode =
-    /backend-cpu\/src\/(machine-code|loops\/(row|elementwise)-loop|compile\/(plan-attention|attention-work))/;
+    /backend-cpu\/src\/(emit\/(x64|arm64)|lanes\/(row|elementwise)-loop|plan\/attention\/(plan-attention|attention-work))/;
   expect(loaded.filter((path) => machineCode.test(path))).toEqual([]);
 });

@@ -25,7 +25,7 @@ function inOrder(groups: readonly Group[]): readonly Group[] {
       ? 3
       : entryPoint.specifier.endsWith('/extend')
         ? 2
-        : entryPoint.specifier.endsWith('/spec')
+        : /\/(spec|base)$/.test(entryPoint.specifier)
           ? 1
           : 0;
   return groups.toSorted((a, b) => place(a) - place(b));

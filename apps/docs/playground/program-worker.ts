@@ -10,6 +10,7 @@ const modules: Readonly<Record<string, () => Promise<Exports>>> = {
   '@shardwise/core': () => import('@shardwise/core'),
   '@shardwise/core/extend': () => import('@shardwise/core/extend'),
   '@shardwise/core/spec': () => import('@shardwise/core/spec'),
+  '@shardwise/core/base': () => import('@shardwise/core/base'),
   '@shardwise/collectives': () => import('@shardwise/collectives'),
   '@shardwise/strategies': () => import('@shardwise/strategies'),
   '@shardwise/parameter-server': () => import('@shardwise/parameter-server'),

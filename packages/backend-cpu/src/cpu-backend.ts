@@ -8,15 +8,15 @@ import {
   type Program,
   type SizedProgram,
 } from '@shardwise/core/spec';
-import { compile, type CompileHost } from './compile/compile.ts';
-import { bufferAlignmentBytes } from './compile/executable.ts';
-import type { Rest } from './compile/rest.ts';
+import { compile, type CompileHost } from './run/compile.ts';
+import { bufferAlignmentBytes } from './run/executable.ts';
+import type { Rest } from './plan/partition/fallback-engine.ts';
 import type { Arena, ArenaUsage } from './memory/arena.ts';
 import { Scratch } from './memory/scratch.ts';
-import type { Loops, LoopsBy } from './loops/loops.ts';
-import type { Products, ProductsBy } from './products/products.ts';
+import type { Loops, LoopsBy } from './engines/loops/loops.ts';
+import type { Products, ProductsBy } from './engines/products/products.ts';
 import { describe } from './describe.ts';
-import { WorkQueue } from './work-queue.ts';
+import { WorkQueue } from './run/work-queue.ts';
 
 const native: readonly CompositeOp[] = [
   'sigmoid',
@@ -149,7 +149,7 @@ export class CpuBackend implements Backend {
   }
 
   async compileSized(program: SizedProgram): Promise<Executable | undefined> {
-    const { compileSized } = await import('./compile/compile-sized.ts');
+    const { compileSized } = await import('./run/compile-sized.ts');
     return compileSized(program, this.#host);
   }
 

@@ -1,7 +1,8 @@
-import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/spec';
+import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
+import { ConfigError } from '@shardwise/core/spec';
 import { CpuBackend, type CpuParts } from './cpu-backend.ts';
 import { Arena } from './memory/arena.ts';
-import { type InstructionSet, instructionSets } from './machine-code/instruction-sets.ts';
+import { type InstructionSet, instructionSets } from './emit/x64/instruction-sets.ts';
 import { createMemory } from './memory/create-memory.ts';
 import { nativeOrWasm } from './native-or-wasm.ts';
 

@@ -1,5 +1,5 @@
-import type { LoopsBy } from './loops/loops.ts';
-import type { ProductsBy } from './products/products.ts';
+import type { LoopsBy } from './engines/loops/loops.ts';
+import type { ProductsBy } from './engines/products/products.ts';
 
 /**
  * Says what computes a backend's matrix products and what runs its loops. Where this is not machine code, it says why.

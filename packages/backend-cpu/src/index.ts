@@ -1,7 +1,7 @@
 export { cpu, type CpuOptions } from './cpu.ts';
 export type { CpuBackend } from './cpu-backend.ts';
-export type { LoopsBy } from './loops/loops.ts';
+export type { LoopsBy } from './engines/loops/loops.ts';
 export type { ArenaUsage } from './memory/arena.ts';
-export type { ProductInstructions } from './products/product-machine.ts';
-export type { ProductsBy } from './products/products.ts';
+export type { ProductInstructions } from './engines/products/product-machine.ts';
+export type { ProductsBy } from './engines/products/products.ts';
 export { type RegisterPeak, registerPeak } from './register-peak.ts';

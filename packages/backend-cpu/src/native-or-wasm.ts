@@ -1,6 +1,6 @@
 import type { CpuParts } from './cpu-backend.ts';
 import type { Arena } from './memory/arena.ts';
-import { wasmParts } from './wasm/wasm-parts.ts';
+import { wasmParts } from './wasm-parts.ts';
 
 /**
  * Returns the parts that `load` gives. If native code does not load, warns, and returns parts that only use

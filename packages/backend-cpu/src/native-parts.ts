@@ -1,13 +1,13 @@
 import type { CpuParts } from './cpu-backend.ts';
-import { createLoops } from './loops/create-loops.ts';
+import { createLoops } from './engines/loops/create-loops.ts';
 import type { Arena } from './memory/arena.ts';
 import { adviseHugePages } from './memory/huge-pages.ts';
 import { returnFreedMemory } from './memory/return-freed-memory.ts';
-import { onnxRest } from './onnx/onnx-rest.ts';
-import { configureCalls } from './onnx/runtime/call-threads.ts';
-import { libraryPath } from './onnx/runtime/library-path.ts';
-import { Sessions } from './onnx/sessions.ts';
-import { createProducts, type ProductsOptions } from './products/create-products.ts';
+import { onnxRest } from './engines/onnx/onnx-fallback.ts';
+import { configureCalls } from './memory/native-calls.ts';
+import { libraryPath } from './engines/onnx/runtime/library-path.ts';
+import { Sessions } from './engines/onnx/sessions.ts';
+import { createProducts, type ProductsOptions } from './engines/create-products.ts';
 
 export interface NativeOptions extends ProductsOptions {
   readonly loops: 'own' | 'webassembly';

@@ -1,5 +1,5 @@
-import { type InstructionSet, instructionSets } from './machine-code/instruction-sets.ts';
-import type { RegisterPeak } from './products/measure-peak.ts';
+import { type InstructionSet, instructionSets } from './emit/x64/instruction-sets.ts';
+import type { RegisterPeak } from './engines/products/measure-peak.ts';
 
 export type { RegisterPeak };
 
@@ -11,6 +11,6 @@ export async function registerPeak(
   dtype: 'f32' | 'bf16',
   instructions: InstructionSet = instructionSets[0],
 ): Promise<RegisterPeak | undefined> {
-  const { measurePeak } = await import('./products/measure-peak.ts');
+  const { measurePeak } = await import('./engines/products/measure-peak.ts');
   return measurePeak(dtype, instructions);
 }

@@ -1,18 +1,19 @@
 import type { Instruction, Program } from '@shardwise/core/spec';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { analyse } from '../src/compile/analyse.ts';
-import { onnxRest } from '../src/onnx/onnx-rest.ts';
-import { Sessions } from '../src/onnx/sessions.ts';
-import { Dataflow } from '../src/compile/dataflow.ts';
-import type { KernelSupport } from '../src/compile/kernel-support.ts';
-import { cutPieces } from '../src/compile/cut-pieces.ts';
-import { piecePrograms, type PieceProgram } from '../src/compile/piece-program.ts';
-import { simplify } from '../src/compile/simplify.ts';
-import type { Segment } from '../src/compile/step.ts';
-import { locate } from '../src/compile/storage.ts';
-import { storedValues } from '../src/compile/stored-values.ts';
+import { analyse } from '../src/plan/analyse.ts';
+import { onnxRest } from '../src/engines/onnx/onnx-fallback.ts';
+import { Sessions } from '../src/engines/onnx/sessions.ts';
+import type { Dataflow } from '../src/program/dataflow.ts';
+import type { KernelSupport } from '../src/plan/partition/kernel-support.ts';
+import { cutPieces } from '../src/plan/partition/partition.ts';
+import { piecePrograms } from '../src/plan/partition/partition-programs.ts';
+import { simplify } from '../src/plan/simplify/simplify.ts';
+import type { Segment } from '../src/program/instruction.ts';
+import { locate } from '../src/plan/storage.ts';
+import { dataflowOf } from '../src/plan/partition/dataflow-of.ts';
 import { binary, constant, f32, matmul, programOf, unary } from './support.ts';
+import type { PieceProgram } from '../src/program/partition.ts';
 
 const sessions = onnxRest(new Sessions(1));
 
@@ -30,7 +31,7 @@ const type = f32(100, 100);
 
 function compile(program: Program): { segment: Segment; flow: Dataflow; pieces: PieceProgram[] } {
   const segment = simplify(program, null);
-  const flow = new Dataflow(segment, storedValues(segment, support));
+  const flow = dataflowOf(segment, support);
   return { segment, flow, pieces: piecePrograms(segment, cutPieces(segment, flow, support), flow) };
 }
 

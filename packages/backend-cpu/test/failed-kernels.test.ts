@@ -1,9 +1,9 @@
 import type { DeviceBuffer } from '@shardwise/core/spec';
 import { describe, expect, it } from 'vitest';
-import { CpuExecutable } from '../src/compile/executable.ts';
+import { CpuExecutable } from '../src/run/executable.ts';
 import { Arena } from '../src/memory/arena.ts';
 import { Scratch } from '../src/memory/scratch.ts';
-import { WorkQueue } from '../src/work-queue.ts';
+import { WorkQueue } from '../src/run/work-queue.ts';
 
 const arena = new Arena(new WebAssembly.Memory({ initial: 1 }));
 const host = { arena, scratch: new Scratch(arena), queue: new WorkQueue() };

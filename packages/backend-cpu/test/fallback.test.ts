@@ -3,22 +3,26 @@ import { arch, platform } from 'node:os';
 import { createSharedMemory } from '@shardwise/wasm-assembler';
 import { afterEach, beforeEach, describe, expect, it, type MockInstance, vi } from 'vitest';
 import { CpuBackend } from '../src/cpu-backend.ts';
-import { createLoops } from '../src/loops/create-loops.ts';
-import { elementwiseLoop } from '../src/loops/elementwise-loop.ts';
-import { findLoopMachine, loopMachine, PlacedLoops } from '../src/loops/loop-machine.ts';
-import type { LaneLoop } from '../src/loops/lane-loop.ts';
-import { type CodePages, placeCode, systemPages } from '../src/machine-code/code-pages.ts';
-import { instructionSets } from '../src/machine-code/instruction-sets.ts';
-import type { ProcessorFeatures } from '../src/machine-code/processor.ts';
+import { createLoops } from '../src/engines/loops/create-loops.ts';
+import { elementwiseLoop } from '../src/lanes/elementwise-loop.ts';
+import { findLoopMachine, loopMachine, PlacedLoops } from '../src/engines/loops/loop-machine.ts';
+import type { LaneLoop } from '../src/lanes/lane-loop.ts';
+import { type CodePages, placeCode, systemPages } from '../src/memory/executable-memory.ts';
+import { instructionSets } from '../src/emit/x64/instruction-sets.ts';
+import type { ProcessorFeatures } from '../src/emit/x64/processor.ts';
 import { Arena } from '../src/memory/arena.ts';
-import { onnxRest } from '../src/onnx/onnx-rest.ts';
-import { Sessions } from '../src/onnx/sessions.ts';
-import { createProducts } from '../src/products/create-products.ts';
-import { createProductCode, type ProductCode } from '../src/products/product-code.ts';
-import { findProductMachine, type ProductMachine } from '../src/products/product-machine.ts';
-import type { ProductKind } from '../src/products/product-types.ts';
+import { onnxRest } from '../src/engines/onnx/onnx-fallback.ts';
+import { Sessions } from '../src/engines/onnx/sessions.ts';
+import { createProducts } from '../src/engines/create-products.ts';
+import { createProductCode } from '../src/emit/x64/products/product-code.ts';
+import {
+  findProductMachine,
+  type ProductMachine,
+} from '../src/engines/products/product-machine.ts';
 import { machine } from './products/support.ts';
 import { download, f32, matmul, programOf, unary, upload } from './support.ts';
+import type { ProductCode } from '../src/emit/products/product-code.ts';
+import type { ProductKind } from '../src/program/work/product-kinds.ts';
 
 const [newest] = instructionSets;
 const hasCode = machine.kind === 'own';

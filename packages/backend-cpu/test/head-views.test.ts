@@ -2,14 +2,19 @@ import { autocast, fromData, nn, setRank, type Tensor } from '@shardwise/core';
 import type { Instruction, Program } from '@shardwise/core/spec';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { analyse } from '../src/compile/analyse.ts';
+import { analyse } from '../src/plan/analyse.ts';
 import { cpu } from '../src/cpu.ts';
-import { onnxRest } from '../src/onnx/onnx-rest.ts';
-import { Sessions } from '../src/onnx/sessions.ts';
-import { attentionPlanning } from '../src/compile/plan-attention-steps.ts';
-import { reshapedView } from '../src/compile/reshaped-view.ts';
-import { permutedView, slicedView, type View, wholeView } from '../src/wasm/move/view.ts';
+import { onnxRest } from '../src/engines/onnx/onnx-fallback.ts';
+import { Sessions } from '../src/engines/onnx/sessions.ts';
+import { attentionPlanning } from '../src/plan/attention/plan-attention-instructions.ts';
 import { f32, programOf } from './support.ts';
+import {
+  permutedView,
+  slicedView,
+  type View,
+  wholeView,
+  reshapedView,
+} from '../src/program/view.ts';
 
 const device = await cpu();
 const isNative = device.limits.native.has('attention');

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { BackendError } from '@shardwise/core';
 import { describe, expect, it } from 'vitest';
-import { libraryPath } from '../src/onnx/runtime/library-path.ts';
+import { libraryPath } from '../src/engines/onnx/runtime/library-path.ts';
 
 const platforms = ['linux-x64', 'linux-arm64', 'darwin-arm64', 'win32-x64', 'win32-arm64'];
 const others = platforms.filter((platform) => platform !== `${process.platform}-${process.arch}`);

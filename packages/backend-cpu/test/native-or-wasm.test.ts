@@ -3,7 +3,7 @@ import { expect, it, vi } from 'vitest';
 import { CpuBackend } from '../src/cpu-backend.ts';
 import { Arena } from '../src/memory/arena.ts';
 import { nativeOrWasm } from '../src/native-or-wasm.ts';
-import { libraryPath } from '../src/onnx/runtime/library-path.ts';
+import { libraryPath } from '../src/engines/onnx/runtime/library-path.ts';
 import { download, f32, matmul, programOf, unary, upload } from './support.ts';
 
 it('computes by WebAssembly, and says so, where ONNX Runtime has no library for the system', async () => {

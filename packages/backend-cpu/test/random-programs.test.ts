@@ -3,7 +3,7 @@ import { interpreter } from '@shardwise/testing';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { cpu } from '../src/cpu.ts';
-import { wasm } from '../src/wasm/backend.ts';
+import { wasm } from '../src/wasm-backend.ts';
 import { binary, bytesOf, constant, f32, programOf, unary } from './support.ts';
 
 /** The matrices are large enough for fused kernels of their own. */

@@ -1,6 +1,6 @@
 import type { Instruction } from '@shardwise/core/spec';
 import { describe, expect, it } from 'vitest';
-import { RunAddresses } from '../src/compile/run-addresses.ts';
+import { RunAddresses } from '../src/run/run-addresses.ts';
 import { cpu } from '../src/cpu.ts';
 import { Arena } from '../src/memory/arena.ts';
 import { binary, download, f32, matmul, programOf, upload } from './support.ts';

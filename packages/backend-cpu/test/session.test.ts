@@ -1,8 +1,8 @@
 import { BackendError } from '@shardwise/core/spec';
 import { describe, expect, it } from 'vitest';
-import { encodeModel } from '../src/onnx/model.ts';
-import { addressOf } from '../src/onnx/runtime/api.ts';
-import { Session, Values } from '../src/onnx/runtime/session.ts';
+import { encodeModel } from '../src/emit/onnx/model.ts';
+import { Session, Values } from '../src/engines/onnx/runtime/session.ts';
+import { addressOf } from '../src/memory/host-address.ts';
 
 const x = { name: 'x', type: 'f32', shape: [3] } as const;
 const index = { name: 'index', type: 'i32', shape: [2] } as const;

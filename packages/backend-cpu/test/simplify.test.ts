@@ -1,7 +1,7 @@
 import type { Instruction, Program, Shape, ValueType } from '@shardwise/core/spec';
 import { describe, expect, it } from 'vitest';
-import { simplify as simplifyFor } from '../src/compile/simplify.ts';
-import type { Segment } from '../src/compile/step.ts';
+import { simplify as simplifyFor } from '../src/plan/simplify/simplify.ts';
+import type { Segment } from '../src/program/instruction.ts';
 import { binary, constant, f32, matmul, programOf, unary } from './support.ts';
 
 const simplify = (program: Program): Segment => simplifyFor(program, null);

@@ -8,10 +8,10 @@ import {
   type MemoryUsage,
   type Program,
 } from '@shardwise/core/spec';
-import { GpuExecutable } from './compile/executable.ts';
-import { limits } from './limits.ts';
-import { planKernels } from './compile/plan-kernels.ts';
-import { TunedProducts } from './compile/tuned-products.ts';
+import { GpuExecutable } from './run/executable.ts';
+import { limits } from './device/limits.ts';
+import { planKernels } from './plan/plan-kernels.ts';
+import { TunedProducts } from './tune/tuned-products.ts';
 import { bindingAlignmentBytes } from './device/gpu-constants.ts';
 import { GpuMemory, type MemoryLimits } from './device/gpu-memory.ts';
 import { HostPool, type HostRegion } from './device/host-pool.ts';

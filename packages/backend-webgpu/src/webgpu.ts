@@ -1,4 +1,5 @@
-import { BackendError, checkOptions, option, type OptionRules } from '@shardwise/core/spec';
+import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
+import { BackendError } from '@shardwise/core/spec';
 import { bindingAlignmentBytes } from './device/gpu-constants.ts';
 import { findGpu } from './find-gpu.ts';
 import { WebGpuBackend } from './webgpu-backend.ts';

@@ -1,9 +1,9 @@
 import type { Program } from '@shardwise/core/spec';
 import { reasonWithoutDevice } from '@shardwise/testing/node';
 import { describe, expect, test } from 'vitest';
-import { leastTraits } from '../src/compile/device-traits.ts';
-import { GpuExecutable } from '../src/compile/executable.ts';
-import { planKernels } from '../src/compile/plan-kernels.ts';
+import { leastTraits } from '../src/kernels/device-traits.ts';
+import { GpuExecutable } from '../src/run/executable.ts';
+import { planKernels } from '../src/plan/plan-kernels.ts';
 import type { GpuBuffer } from '../src/device/gpu-buffer.ts';
 import { GpuMemory } from '../src/device/gpu-memory.ts';
 import { GpuSession } from '../src/device/gpu-session.ts';

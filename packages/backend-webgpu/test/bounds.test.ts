@@ -1,7 +1,7 @@
 import type { Instruction } from '@shardwise/core/spec';
 import { describe, expect, it } from 'vitest';
-import { type Bounds, boundsOf } from '../src/compile/bounds.ts';
-import { Values } from '../src/compile/values.ts';
+import { type Bounds, boundsOf } from '../src/program/bounds.ts';
+import { Values } from '../src/program/values.ts';
 
 const i32 = { shape: [4], dtype: 'i32' } as const;
 const ofInputs: readonly Bounds[] = [

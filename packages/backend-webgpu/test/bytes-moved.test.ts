@@ -2,10 +2,10 @@ import type { Backend, Program } from '@shardwise/core/spec';
 import { nn, optim, rand, setRank, type Tensor } from '@shardwise/core';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { leastTraits } from '../src/compile/device-traits.ts';
-import { planKernels } from '../src/compile/plan-kernels.ts';
-import { wordsOf } from '../src/compile/words.ts';
-import { limits } from '../src/limits.ts';
+import { leastTraits } from '../src/kernels/device-traits.ts';
+import { planKernels } from '../src/plan/plan-kernels.ts';
+import { limits } from '../src/device/limits.ts';
+import { wordsOf } from '../src/program/values.ts';
 
 /**
  * Counts the words that the kernels of some programs read and write. `least` counts only the programs' inputs and

@@ -2,9 +2,9 @@ import type { Backend, Program } from '@shardwise/core/spec';
 import { nn, noGrad, randn, setRank } from '@shardwise/core';
 import { interpreter } from '@shardwise/testing';
 import { describe, expect, it } from 'vitest';
-import { planKernels } from '../src/compile/plan-kernels.ts';
-import { leastTraits } from '../src/compile/device-traits.ts';
-import { limits } from '../src/limits.ts';
+import { planKernels } from '../src/plan/plan-kernels.ts';
+import { leastTraits } from '../src/kernels/device-traits.ts';
+import { limits } from '../src/device/limits.ts';
 
 /** A device that computes nothing and reports the kernels that a program would run. */
 function planningDevice(onKernels: (labels: readonly string[]) => void): Backend {

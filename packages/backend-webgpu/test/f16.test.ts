@@ -1,9 +1,9 @@
 import type { Instruction, Program } from '@shardwise/core/spec';
 import { describe, expect, it } from 'vitest';
 import { create } from 'webgpu';
-import { type DeviceTraits, leastTraits } from '../src/compile/device-traits.ts';
-import { kernelText, slotsOf } from '../src/compile/kernel-text.ts';
-import { planKernels } from '../src/compile/plan-kernels.ts';
+import { type DeviceTraits, leastTraits } from '../src/kernels/device-traits.ts';
+import { kernelText, slotsOf } from '../src/emit/kernel-text.ts';
+import { planKernels } from '../src/plan/plan-kernels.ts';
 import { deviceTiles, processorTiles } from '../src/kernels/product-tile.ts';
 
 /** Devices that compute nothing but have every feature. The devices must not outlive this object. */

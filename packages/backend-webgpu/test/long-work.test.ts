@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { divide } from '../src/compile/divide.ts';
+import { divide } from '../src/run/divide.ts';
 import { WorkLimit } from '../src/device/work-limit.ts';
 
 describe('groups of a dispatch that is divided', () => {

@@ -1,13 +1,13 @@
 import type { Instruction, Program, Shape } from '@shardwise/core/spec';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { kernelText, slotsOf } from '../src/compile/kernel-text.ts';
-import { placeTemporaries } from '../src/compile/place-temporaries.ts';
-import { buffersOf } from '../src/compile/binding-limit.ts';
-import type { KernelPlan } from '../src/compile/kernel-plan.ts';
-import { planKernels } from '../src/compile/plan-kernels.ts';
-import { leastTraits } from '../src/compile/device-traits.ts';
-import { taskOf } from '../src/compile/task-of.ts';
+import { kernelText, slotsOf } from '../src/emit/kernel-text.ts';
+import { placeTemporaries } from '../src/run/place-temporaries.ts';
+import { buffersOf } from '../src/plan/binding-limit.ts';
+import type { KernelPlan } from '../src/plan/kernel-plan.ts';
+import { planKernels } from '../src/plan/plan-kernels.ts';
+import { leastTraits } from '../src/kernels/device-traits.ts';
+import { taskOf } from '../src/plan/task-of.ts';
 
 const f32 = (...shape: number[]) => ({ shape, dtype: 'f32' }) as const;
 const unary = (op: 'neg' | 'exp', input: number, shape: Shape): Instruction => ({

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { timeTiles } from '../src/compile/time-tiles.ts';
+import { timeTiles } from '../src/tune/time-tiles.ts';
 
 /** A product on a device that takes `ms` for a run. Compiling its kernel takes `compileMs`. */
 function productOf(ms: number, compileMs = 30) {

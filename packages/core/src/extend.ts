@@ -1,6 +1,7 @@
 // The entry point for authors of strategies, modules, optimizers and launchers. It has the interfaces, and names that
 // scripts of users do not need. It repeats the users' names that authors build on, so that one import is enough.
 export * from './spec/index.ts';
+export * from './base/index.ts';
 
 // Tensors, and the functions that authors need besides their methods.
 export { Tensor } from './tensor/tensor.ts';
@@ -23,7 +24,7 @@ export { requireNoMore } from './tensor/check-calls.ts';
 export { sendRows } from './tensor/row-exchange.ts';
 export { scaleGradient } from './tensor/scale-gradient.ts';
 export { declareAxisTypes, type DeclaredAxisTypes } from './tensor/declare-axis-types.ts';
-export { elementCount, formatShape, normalizeDim, sameShape } from './shape.ts';
+export { normalizeDim } from './base/shape.ts';
 export { printing } from './print/inspect.ts';
 export { indicesInRange } from './tensor/indices-in-range.ts';
 

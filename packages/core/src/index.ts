@@ -1,5 +1,5 @@
 // The entry point for users. Names that are in a namespace in PyTorch are in the same namespace here. The entry points
-// for authors are extend.ts and spec/.
+// for authors are extend.ts, spec/ and base/.
 export * as nn from './nn.ts';
 export * as optim from './optim.ts';
 export * as data from './data.ts';

@@ -10,9 +10,9 @@ import { ConfigError } from './spec/errors.ts';
 import type { Mesh } from './spec/mesh.ts';
 import type { CallOrder } from './spec/process-group.ts';
 import { axisOf, LocalMesh } from './mesh.ts';
-import { checkOptions } from './spec/check-options.ts';
-import * as option from './spec/option-rules.ts';
-import type { OptionRules } from './spec/option-rules.ts';
+import { checkOptions } from './base/check-options.ts';
+import * as option from './base/option-rules.ts';
+import type { OptionRules } from './base/option-rules.ts';
 
 /** The device on which the tensors of a rank are computed, and the mesh of its group. */
 export interface Rank {

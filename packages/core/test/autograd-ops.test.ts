@@ -5,7 +5,7 @@ import { constant, iota } from '../src/graph/build/leaf.ts';
 import { createNode } from '../src/graph/create-node.ts';
 import type { Node } from '../src/graph/node.ts';
 import { setRank } from '../src/rank.ts';
-import { elementCount } from '../src/shape.ts';
+import { elementCount } from '../src/base/shape.ts';
 import type { Shape } from '../src/spec/dtype.ts';
 import type { CollectiveOp, ComputeOp, GraphOp, OpParams, TransferOp } from '../src/spec/op.ts';
 import { fromData, tensor } from '../src/tensor/create.ts';

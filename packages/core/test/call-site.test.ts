@@ -2,7 +2,7 @@ import { interpreter } from '@shardwise/testing';
 import { manualSeed, nn, ones, optim, setRank } from '@shardwise/core';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { CallSite } from '../src/graph/call-site.ts';
-import { userLine } from '../src/spec/stack.ts';
+import { userLine } from '../src/base/stack.ts';
 
 const ours = new URL('../src/nn/linear.ts', import.meta.url);
 

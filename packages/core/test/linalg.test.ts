@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import * as linalg from '../src/linalg.ts';
 import { setRank } from '../src/rank.ts';
-import { elementCount } from '../src/shape.ts';
+import { elementCount } from '../src/base/shape.ts';
 import { ConfigError, ShapeError, TensorStateError } from '../src/spec/errors.ts';
 import { fromData, ones, tensor, zeros } from '../src/tensor/create.ts';
 import { eye } from '../src/tensor/create-ranges.ts';

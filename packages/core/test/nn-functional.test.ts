@@ -13,7 +13,7 @@ import {
 } from '../src/nn/functional.ts';
 import { Generator } from '../src/random/generator.ts';
 import { setRank } from '../src/rank.ts';
-import { elementCount } from '../src/shape.ts';
+import { elementCount } from '../src/base/shape.ts';
 import type { Shape } from '../src/spec/dtype.ts';
 import { ConfigError, ShapeError } from '../src/spec/errors.ts';
 import { fromData, tensor } from '../src/tensor/create.ts';

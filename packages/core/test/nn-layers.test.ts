@@ -33,7 +33,7 @@ import {
   setRandomState,
 } from '../src/random/keys.ts';
 import { setRank } from '../src/rank.ts';
-import { elementCount } from '../src/shape.ts';
+import { elementCount } from '../src/base/shape.ts';
 import type { Shape } from '../src/spec/dtype.ts';
 import { ConfigError, ShapeError } from '../src/spec/errors.ts';
 import { fromData, ones, tensor } from '../src/tensor/create.ts';

@@ -5,7 +5,7 @@ import { BatchNorm1d } from '../src/nn/batch-norm1d.ts';
 import { Module } from '../src/nn/module.ts';
 import { Parameter } from '../src/nn/parameter.ts';
 import { setRank } from '../src/rank.ts';
-import { elementCount } from '../src/shape.ts';
+import { elementCount } from '../src/base/shape.ts';
 import type { Shape } from '../src/spec/dtype.ts';
 import { CheckpointError, ConfigError, TensorStateError } from '../src/spec/errors.ts';
 import { tensor } from '../src/tensor/create.ts';

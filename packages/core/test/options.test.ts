@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { checkOptions } from '../src/spec/check-options.ts';
+import { checkOptions } from '../src/base/check-options.ts';
 import { ConfigError } from '../src/spec/errors.ts';
-import * as option from '../src/spec/option-rules.ts';
-import type { OptionRules } from '../src/spec/option-rules.ts';
+import * as option from '../src/base/option-rules.ts';
+import type { OptionRules } from '../src/base/option-rules.ts';
 
 interface BakeOptions {
   readonly degrees: number;

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { formatArray } from '../src/print/format-array.ts';
-import { elementCount } from '../src/shape.ts';
+import { elementCount } from '../src/base/shape.ts';
 import { type DType, isDType } from '../src/spec/dtype.ts';
 
 interface Printed {

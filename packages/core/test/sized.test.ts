@@ -1,4 +1,4 @@
-import { Sized } from '@shardwise/core/spec';
+import { Sized } from '@shardwise/core/base';
 import { assert, integer, nat, property } from 'fast-check';
 import { describe, expect, it } from 'vitest';
 

@@ -1,16 +1,19 @@
 // Runs loops whose operands end directly before, or begin directly behind, pages that nobody may access. Code that
 // reads or writes one byte too many crashes this process.
-import { elementwiseLoop } from '../../src/loops/elementwise-loop.ts';
-import { emitRowCopy } from '../../src/loops/emit-row-copy.ts';
-import { emitRowSums } from '../../src/loops/emit-row-sums.ts';
-import type { LaneOperand } from '../../src/loops/lane-loop.ts';
-import { callWords } from '../../src/loops/loop-frame.ts';
-import { instructionSets } from '../../src/machine-code/instruction-sets.ts';
-import { loopMachine } from '../../src/loops/loop-machine.ts';
-import { rowLoop } from '../../src/loops/row-loop.ts';
+import { elementwiseLoop } from '../../src/lanes/elementwise-loop.ts';
+import type { LaneOperand } from '../../src/lanes/lane-loop.ts';
+import { instructionSets } from '../../src/emit/x64/instruction-sets.ts';
+import { loopMachine } from '../../src/engines/loops/loop-machine.ts';
+import { rowLoop } from '../../src/lanes/row-loop.ts';
 import { guardedMemory } from '../machine-code/guarded-memory.ts';
 import { rowPrograms, rowProgramsWithEdges } from './row-programs.ts';
-import { type Access, type LaneDType, laneBytes, type LoopSpec } from '../../src/wasm/loop-spec.ts';
+import {
+  type Access,
+  type LaneDType,
+  laneBytes,
+  type LoopSpec,
+} from '../../src/lanes/loop-spec.ts';
+import { callWords } from '../../src/lanes/loop-code.ts';
 
 const [, , asked] = process.argv;
 const machine = loopMachine(instructionSets.find((set) => set === asked));
@@ -93,9 +96,7 @@ function runWritten(routine: bigint, numbers: readonly number[], bytes: readonly
 }
 
 for (const dtype of ['f32', 'bf16'] as const) {
-  const routine = code.routine(`sums of ${dtype}`, () => ({
-    write: (assembler, vectors) => emitRowSums(assembler, vectors, dtype),
-  }));
+  const routine = code.routine(`sums of ${dtype}`, () => ({ kind: 'row sums', dtype }));
   if (routine === undefined) throw new Error(`no sums of ${dtype}`);
   for (const columns of [1, 3, 4, 7, 8, 15, 16, 31, 33, 127, 128, 200]) {
     for (const rows of [1, 3, 4, 6]) {
@@ -103,9 +104,7 @@ for (const dtype of ['f32', 'bf16'] as const) {
     }
   }
 }
-const copy = code.routine('copies', () => ({
-  write: (assembler, vectors) => emitRowCopy(assembler, vectors, 1),
-}));
+const copy = code.routine('copies', () => ({ kind: 'row copy', loops: 1 }));
 if (copy === undefined) throw new Error('no copies');
 for (const bytes of [1, 7, 8, 15, 16, 31, 32, 63, 64, 127, 255, 256, 257, 700]) {
   runWritten(copy, [2, bytes, bytes, bytes], [2 * bytes, 2 * bytes]);

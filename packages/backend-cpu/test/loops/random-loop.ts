@@ -4,7 +4,7 @@ import type {
   LoopLoad,
   LoopSpec,
   LoopStep,
-} from '../../src/wasm/loop-spec.ts';
+} from '../../src/lanes/loop-spec.ts';
 
 type Computed = 'f32' | 'i32' | 'bool';
 

@@ -1,9 +1,9 @@
 import { instantiateKernels } from '@shardwise/wasm-assembler';
 import { describe, expect, it } from 'vitest';
-import { loopNumbers } from '../../src/loops/loop-code.ts';
-import { loopMachine, type PlacedLoops } from '../../src/loops/loop-machine.ts';
-import { rowLoop } from '../../src/loops/row-loop.ts';
-import { rowFunction } from '../../src/wasm/rows/row-writer.ts';
+import { loopNumbers } from '../../src/lanes/loop-code.ts';
+import { loopMachine, type PlacedLoops } from '../../src/engines/loops/loop-machine.ts';
+import { rowLoop } from '../../src/lanes/row-loop.ts';
+import { rowFunction } from '../../src/emit/wasm/rows/row-writer.ts';
 import { sharedMemory, uniform } from '../wasm/kernel-fixture.ts';
 import { rowPrograms, rowProgramsWithEdges } from './row-programs.ts';
 

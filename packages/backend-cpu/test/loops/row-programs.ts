@@ -1,9 +1,9 @@
 import { f32x4 } from '@shardwise/wasm-assembler';
-import { normalize, normalizeGrad, normalizeWeightGrad } from '../../src/wasm/rows/norm.ts';
-import type { LoopSpec } from '../../src/wasm/loop-spec.ts';
-import { withEdges } from '../../src/wasm/rows/row-edges.ts';
-import { floats, type RowProgram } from '../../src/wasm/rows/rows.ts';
-import { logSoftmax, logSoftmaxGrad, softmax, softmaxGrad } from '../../src/wasm/rows/softmax.ts';
+import { normalize, normalizeGrad, normalizeWeightGrad } from '../../src/lanes/norm.ts';
+import type { LoopSpec } from '../../src/lanes/loop-spec.ts';
+import { withEdges } from '../../src/emit/wasm/rows/row-edges.ts';
+import { floats, type RowProgram } from '../../src/lanes/rows.ts';
+import { logSoftmax, logSoftmaxGrad, softmax, softmaxGrad } from '../../src/lanes/softmax.ts';
 
 const eps = 1e-5;
 const all = { residual: true, weight: true, bias: true };

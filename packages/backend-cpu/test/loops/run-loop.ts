@@ -1,8 +1,8 @@
 import { instantiateKernels } from '@shardwise/wasm-assembler';
-import { elementwiseLoop } from '../../src/loops/elementwise-loop.ts';
-import { type LoopCode, loopNumbers } from '../../src/loops/loop-code.ts';
-import { elementwiseKernel } from '../../src/wasm/elementwise.ts';
-import { laneBytes, type LoopSpec } from '../../src/wasm/loop-spec.ts';
+import { elementwiseLoop } from '../../src/lanes/elementwise-loop.ts';
+import { type LoopCode, loopNumbers } from '../../src/lanes/loop-code.ts';
+import { elementwiseKernel } from '../../src/emit/wasm/elementwise.ts';
+import { laneBytes, type LoopSpec } from '../../src/lanes/loop-spec.ts';
 import { sampleFloats, sharedMemory } from '../wasm/kernel-fixture.ts';
 
 const GUARD_BYTES = 128;

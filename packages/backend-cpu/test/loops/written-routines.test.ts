@@ -1,12 +1,10 @@
 import { type FunctionBuilder, instantiateKernels } from '@shardwise/wasm-assembler';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { emitRowCopy } from '../../src/loops/emit-row-copy.ts';
-import { emitRowSums } from '../../src/loops/emit-row-sums.ts';
-import { loopMachine, type PlacedLoops } from '../../src/loops/loop-machine.ts';
-import type { WrittenRoutine } from '../../src/loops/written-routine.ts';
-import { rowCopyKernel } from '../../src/wasm/move/row-copy.ts';
-import { sumRows } from '../../src/wasm/rows/sum.ts';
+import { loopMachine, type PlacedLoops } from '../../src/engines/loops/loop-machine.ts';
+import type { RoutineSource } from '../../src/lanes/loop-code.ts';
+import { rowCopyKernel } from '../../src/emit/wasm/move/row-copy.ts';
+import { sumRows } from '../../src/emit/wasm/rows/sum.ts';
 import { sampleFloats, sharedMemory } from '../wasm/kernel-fixture.ts';
 
 const sets = ['AVX-512', 'AVX2'] as const;
@@ -18,18 +16,18 @@ const codeOf = (set: (typeof sets)[number]): PlacedLoops | undefined => {
 interface Routine {
   readonly key: string;
   readonly wasm: () => FunctionBuilder;
-  readonly machine: WrittenRoutine;
+  readonly machine: RoutineSource;
 }
 
 const sums = (dtype: 'f32' | 'bf16'): Routine => ({
   key: `sums of ${dtype}`,
   wasm: () => sumRows(dtype),
-  machine: { write: (code, vectors) => emitRowSums(code, vectors, dtype) },
+  machine: { kind: 'row sums', dtype },
 });
 const copies = (loops: number): Routine => ({
   key: `copies with ${loops} loops`,
   wasm: () => rowCopyKernel(loops),
-  machine: { write: (code, vectors) => emitRowCopy(code, vectors, loops) },
+  machine: { kind: 'row copy', loops },
 });
 
 const BYTES = 2 ** 16;

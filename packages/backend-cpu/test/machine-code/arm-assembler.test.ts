@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import golden from '../golden/arm-instructions.json' with { type: 'json' };
-import { ArmAssembler } from '../../src/machine-code/arm/assembler.ts';
-import { stack, v, x } from '../../src/machine-code/arm/operands.ts';
+import { ArmAssembler } from '../../src/emit/arm64/assembler.ts';
+import { stack, v, x } from '../../src/emit/arm64/operands.ts';
 import { armInstructionSamples } from './arm-instruction-samples.ts';
 import { writtenSamples } from './written-samples.ts';
 

@@ -1,5 +1,5 @@
-import type { ArmAssembler } from '../../src/machine-code/arm/assembler.ts';
-import { stack, v, x } from '../../src/machine-code/arm/operands.ts';
+import type { ArmAssembler } from '../../src/emit/arm64/assembler.ts';
+import { stack, v, x } from '../../src/emit/arm64/operands.ts';
 
 /** Maps the text that binutils must disassemble, in Arm's syntax, to the calls that write the instruction. */
 export const armInstructionSamples: Readonly<Record<string, (code: ArmAssembler) => void>> = {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import golden from '../golden/instructions.json' with { type: 'json' };
-import { Assembler } from '../../src/machine-code/assembler.ts';
-import { at, indexed, rax, rsp } from '../../src/machine-code/operands.ts';
+import { Assembler } from '../../src/emit/x64/assembler.ts';
+import { at, indexed, rax, rsp } from '../../src/emit/x64/operands.ts';
 import { instructionSamples } from './instruction-samples.ts';
 import { writtenSamples } from './written-samples.ts';
 

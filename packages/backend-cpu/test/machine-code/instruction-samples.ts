@@ -1,4 +1,4 @@
-import type { Assembler } from '../../src/machine-code/assembler.ts';
+import type { Assembler } from '../../src/emit/x64/assembler.ts';
 import {
   at,
   indexed,
@@ -21,7 +21,7 @@ import {
   xmm,
   ymm,
   zmm,
-} from '../../src/machine-code/operands.ts';
+} from '../../src/emit/x64/operands.ts';
 
 /** Maps the text that binutils must disassemble, in Intel's syntax, to the calls that write the instruction. */
 export const instructionSamples: Readonly<Record<string, (code: Assembler) => void>> = {

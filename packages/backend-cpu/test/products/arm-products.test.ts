@@ -1,15 +1,16 @@
 import { describe, expect, it } from 'vitest';
-import { NoCodeError } from '../../src/machine-code/code-pages.ts';
+import { NoCodeError } from '../../src/memory/executable-memory.ts';
 import {
   armPanels,
   createArmProductCode,
   writeArmProducts,
-} from '../../src/products/arm/arm-product-code.ts';
-import { type MatrixProduct, packedBytesOf, planTasks } from '../../src/products/plan-tasks.ts';
-import type { ProductCode } from '../../src/products/product-code.ts';
-import type { Packing, ProductKind } from '../../src/products/product-types.ts';
-import { operandNames } from '../../src/products/task-layout.ts';
+} from '../../src/emit/arm64/products/product-code.ts';
+import { packedBytesOf, planTasks } from '../../src/engines/products/plan-tasks.ts';
+import { operandNames } from '../../src/emit/products/task-layout.ts';
 import { ArmMachine } from './arm-machine.ts';
+import type { MatrixProduct } from '../../src/program/work/matrix-product.ts';
+import type { ProductCode } from '../../src/emit/products/product-code.ts';
+import type { Packing, ProductKind } from '../../src/program/work/product-kinds.ts';
 
 const products = writeArmProducts();
 /** The code begins behind address 0, because address 0 ends the list of tasks. */

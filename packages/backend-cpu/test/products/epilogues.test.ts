@@ -1,10 +1,10 @@
 import type { Instruction, Program, ValueType } from '@shardwise/core/spec';
 import { describe, expect, it } from 'vitest';
-import { analyse } from '../../src/compile/analyse.ts';
-import type { AnalysedPiece } from '../../src/compile/analysed-piece.ts';
+import { analyse } from '../../src/plan/analyse.ts';
+import type { AnalysedPiece } from '../../src/plan/analysed-partition.ts';
 import { cpu, type CpuOptions } from '../../src/cpu.ts';
-import { onnxRest } from '../../src/onnx/onnx-rest.ts';
-import { Sessions } from '../../src/onnx/sessions.ts';
+import { onnxRest } from '../../src/engines/onnx/onnx-fallback.ts';
+import { Sessions } from '../../src/engines/onnx/sessions.ts';
 import { binary, bytesOf, constant, f32, matmul, programOf } from '../support.ts';
 
 const sessions = onnxRest(new Sessions(1));

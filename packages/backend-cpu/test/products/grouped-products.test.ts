@@ -10,11 +10,11 @@ import {
 import type { Instruction, ValueType } from '@shardwise/core/spec';
 import { interpreter } from '@shardwise/testing';
 import { describe, expect, it } from 'vitest';
-import { analyse } from '../../src/compile/analyse.ts';
+import { analyse } from '../../src/plan/analyse.ts';
 import { cpu } from '../../src/index.ts';
-import { instructionSets } from '../../src/machine-code/instruction-sets.ts';
-import { onnxRest } from '../../src/onnx/onnx-rest.ts';
-import { Sessions } from '../../src/onnx/sessions.ts';
+import { instructionSets } from '../../src/emit/x64/instruction-sets.ts';
+import { onnxRest } from '../../src/engines/onnx/onnx-fallback.ts';
+import { Sessions } from '../../src/engines/onnx/sessions.ts';
 import { f32, programOf } from '../support.ts';
 import { codes, machine } from './support.ts';
 

@@ -1,12 +1,13 @@
 // Computes products whose operands and results end directly before, or begin directly behind, pages that nobody may
 // access. Code that reads or writes one byte too many crashes this process.
 import koffi from 'koffi';
-import { type MatrixProduct, packedBytes, planTasks } from '../../src/products/plan-tasks.ts';
-import { alignedBytes } from '../../src/products/aligned-bytes.ts';
-import { createFrame } from '../../src/products/frame.ts';
-import type { Packing, ProductKind } from '../../src/products/product-types.ts';
+import { packedBytes, planTasks } from '../../src/engines/products/plan-tasks.ts';
 import { guardedMemory } from '../machine-code/guarded-memory.ts';
 import { codes } from './support.ts';
+import type { MatrixProduct } from '../../src/program/work/matrix-product.ts';
+import { alignedBytes } from '../../src/memory/host-address.ts';
+import { createFrame } from '../../src/emit/products/task-layout.ts';
+import type { Packing, ProductKind } from '../../src/program/work/product-kinds.ts';
 
 const left = guardedMemory();
 const right = guardedMemory();

@@ -2,7 +2,7 @@ import { autocast, type Backend, fromData, setRank } from '@shardwise/core';
 import { interpreter } from '@shardwise/testing';
 import { describe, expect, it } from 'vitest';
 import { cpu } from '../../src/cpu.ts';
-import { type InstructionSet, instructionSets } from '../../src/machine-code/instruction-sets.ts';
+import { type InstructionSet, instructionSets } from '../../src/emit/x64/instruction-sets.ts';
 import { codes, fromBf16, machine, multiply, toBf16 } from './support.ts';
 
 const { fround } = Math;

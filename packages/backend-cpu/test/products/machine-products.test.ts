@@ -3,9 +3,7 @@ import { once } from 'node:events';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { cpu } from '../../src/cpu.ts';
-import { type InstructionSet, instructionSets } from '../../src/machine-code/instruction-sets.ts';
-import type { Packing, ProductKind } from '../../src/products/product-types.ts';
-import type { ProductCode } from '../../src/products/product-code.ts';
+import { type InstructionSet, instructionSets } from '../../src/emit/x64/instruction-sets.ts';
 import {
   type Case,
   codes,
@@ -16,6 +14,8 @@ import {
   toBf16,
   transposed,
 } from './support.ts';
+import type { Packing, ProductKind } from '../../src/program/work/product-kinds.ts';
+import type { ProductCode } from '../../src/emit/products/product-code.ts';
 
 const halfWays = [
   ['bf16 to f32', 'bf16'],

@@ -1,8 +1,8 @@
 import type { Instruction, Program, ValueType } from '@shardwise/core/spec';
 import { describe, expect, it } from 'vitest';
-import { analyse } from '../../src/compile/analyse.ts';
-import { onnxRest } from '../../src/onnx/onnx-rest.ts';
-import { Sessions } from '../../src/onnx/sessions.ts';
+import { analyse } from '../../src/plan/analyse.ts';
+import { onnxRest } from '../../src/engines/onnx/onnx-fallback.ts';
+import { Sessions } from '../../src/engines/onnx/sessions.ts';
 import { cpu } from '../../src/cpu.ts';
 import { binary, download, f32, matmul, programOf, upload } from '../support.ts';
 import { fromBf16, machine, toBf16 } from './support.ts';

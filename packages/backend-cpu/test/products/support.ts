@@ -1,16 +1,13 @@
-import { addressOf } from '../../src/onnx/runtime/api.ts';
-import { type MatrixProduct, packedBytesOf, planTasks } from '../../src/products/plan-tasks.ts';
-import { alignedBytes } from '../../src/products/aligned-bytes.ts';
-import { createFrame } from '../../src/products/frame.ts';
-import { productMachine } from '../../src/products/product-machine.ts';
-import { type InstructionSet, instructionSets } from '../../src/machine-code/instruction-sets.ts';
-import {
-  type ProcessorFeatures,
-  processorFeatures,
-  upTo,
-} from '../../src/machine-code/processor.ts';
-import { createProductCode, type ProductCode } from '../../src/products/product-code.ts';
-import type { Packing, ProductKind } from '../../src/products/product-types.ts';
+import { packedBytesOf, planTasks } from '../../src/engines/products/plan-tasks.ts';
+import { productMachine } from '../../src/engines/products/product-machine.ts';
+import { type InstructionSet, instructionSets } from '../../src/emit/x64/instruction-sets.ts';
+import { type ProcessorFeatures, processorFeatures, upTo } from '../../src/emit/x64/processor.ts';
+import { createProductCode } from '../../src/emit/x64/products/product-code.ts';
+import { addressOf, alignedBytes } from '../../src/memory/host-address.ts';
+import type { MatrixProduct } from '../../src/program/work/matrix-product.ts';
+import { createFrame } from '../../src/emit/products/task-layout.ts';
+import type { ProductCode } from '../../src/emit/products/product-code.ts';
+import type { Packing, ProductKind } from '../../src/program/work/product-kinds.ts';
 
 export type Elements = Float32Array<ArrayBuffer> | Uint16Array<ArrayBuffer>;
 

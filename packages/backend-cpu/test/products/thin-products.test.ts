@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { analyse } from '../../src/compile/analyse.ts';
-import { onnxRest } from '../../src/onnx/onnx-rest.ts';
-import { Sessions } from '../../src/onnx/sessions.ts';
+import { analyse } from '../../src/plan/analyse.ts';
+import { onnxRest } from '../../src/engines/onnx/onnx-fallback.ts';
+import { Sessions } from '../../src/engines/onnx/sessions.ts';
 import { f32, programOf } from '../support.ts';
 
 const sessions = onnxRest(new Sessions(1));

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { KernelLibrary, libraryOf } from '../../src/wasm/kernel-library.ts';
+import { KernelLibrary, libraryOf } from '../../src/emit/wasm/kernel-library.ts';
 import { KernelFixture, sampleFloats, sharedMemory, uniform } from './kernel-fixture.ts';
 
 const round = Math.fround;

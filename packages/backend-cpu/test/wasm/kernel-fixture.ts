@@ -6,10 +6,10 @@ import {
   type Shape,
   type ValueType,
 } from '@shardwise/core/spec';
-import { loopMachine } from '../../src/loops/loop-machine.ts';
-import { planKernels } from '../../src/wasm/compile-kernels.ts';
-import { type KernelTarget, linkKernels } from '../../src/wasm/link-kernels.ts';
-import type { KernelExecutable, KernelInstruction } from '../../src/wasm/kernel-program.ts';
+import { loopMachine } from '../../src/engines/loops/loop-machine.ts';
+import { planKernels } from '../../src/kernels/plan-kernels.ts';
+import { type KernelTarget, linkKernels } from '../../src/kernels/link-kernels.ts';
+import type { KernelExecutable, KernelInstruction } from '../../src/kernels/kernel-program.ts';
 
 const ALIGNMENT = 64;
 const GUARD_BYTES = 64;

@@ -1,7 +1,7 @@
 import type { Shape } from '@shardwise/core/spec';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { wasmHandles } from '../../src/wasm/handles.ts';
+import { wasmHandles } from '../../src/kernels/handles.ts';
 import { KernelFixture } from './kernel-fixture.ts';
 
 /** A value of the fixture: its id, its shape, and the elements that it holds. */

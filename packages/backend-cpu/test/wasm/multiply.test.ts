@@ -4,7 +4,7 @@ import {
   type Multiplication,
   Multiplier,
   packedBytesOf,
-} from '../../src/wasm/multiply/multiply.ts';
+} from '../../src/emit/wasm/multiply/multiply.ts';
 import { uniform } from './kernel-fixture.ts';
 
 const memory = createSharedMemory(2 ** 24);

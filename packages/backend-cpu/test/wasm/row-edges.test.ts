@@ -1,6 +1,6 @@
 import type { ComputeOp, ComputeParams, DType, Shape } from '@shardwise/core/spec';
 import { describe, expect, it } from 'vitest';
-import { planKernels } from '../../src/wasm/compile-kernels.ts';
+import { planKernels } from '../../src/kernels/plan-kernels.ts';
 import { KernelFixture, uniform } from './kernel-fixture.ts';
 
 /** Builds a program. A value is the number that `op` returns. */

@@ -1,6 +1,6 @@
 import type { ComputeOp, Shape } from '@shardwise/core/spec';
 import { describe, expect, test } from 'vitest';
-import { wasmHandles } from '../../src/wasm/handles.ts';
+import { wasmHandles } from '../../src/kernels/handles.ts';
 import { KernelFixture, sharedMemory, uniform } from './kernel-fixture.ts';
 
 const EPS = 1e-5;

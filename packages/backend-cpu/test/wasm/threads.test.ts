@@ -30,8 +30,8 @@ const source = (first: number): string => `
 
 test('two threads run kernels on one memory at once', async () => {
   const memory = sharedMemory(1 << 20);
-  const modules = ['compile', 'link'].map(
-    (verb) => new URL(`../../src/wasm/${verb}-kernels.ts`, import.meta.url).href,
+  const modules = ['plan', 'link'].map(
+    (verb) => new URL(`../../src/kernels/${verb}-kernels.ts`, import.meta.url).href,
   );
   const finished = [0, ELEMENTS * 4].map((first) => {
     const worker = new Worker(source(first), { eval: true, workerData: { memory, modules } });

@@ -1,6 +1,6 @@
 import type { Instruction } from '@shardwise/core/spec';
-import { type Kernel, spread } from '../compile/kernel.ts';
-import { countOf, inputAt, type Values } from '../compile/values.ts';
+import { type Kernel, spread } from '../emit/kernel.ts';
+import { countOf, inputAt, type Values } from '../program/values.ts';
 import { storageOf } from '../wgsl/registers.ts';
 import { pointwise } from './pointwise.ts';
 

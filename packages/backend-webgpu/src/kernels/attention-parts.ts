@@ -3,13 +3,11 @@ import {
   type AttentionDims,
   attentionMaskInput,
   type AttentionOp,
-  type AttentionParams,
-  type Instruction,
-  type Shape,
-} from '@shardwise/core/spec';
-import type { Emitter } from '../compile/emitter.ts';
-import type { KernelScope } from '../compile/kernel.ts';
-import { inputAt, type Values } from '../compile/values.ts';
+} from '@shardwise/core/base';
+import { type AttentionParams, type Instruction, type Shape } from '@shardwise/core/spec';
+import type { Emitter } from '../emit/emitter.ts';
+import type { KernelScope } from '../emit/kernel.ts';
+import { inputAt, type Values } from '../program/values.ts';
 
 export type AttentionInstruction = Extract<Instruction, { op: AttentionOp }>;
 

@@ -1,7 +1,7 @@
 import type { Instruction } from '@shardwise/core/spec';
-import type { Emitter } from '../compile/emitter.ts';
-import { type Kernel, type KernelScope, spread } from '../compile/kernel.ts';
-import { inputAt, type Values } from '../compile/values.ts';
+import type { Emitter } from '../emit/emitter.ts';
+import { type Kernel, type KernelScope, spread } from '../emit/kernel.ts';
+import { inputAt, type Values } from '../program/values.ts';
 import {
   accumulate,
   type AttentionInstruction,

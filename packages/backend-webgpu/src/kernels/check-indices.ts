@@ -1,6 +1,6 @@
 import type { Instruction } from '@shardwise/core/spec';
-import type { Kernel } from '../compile/kernel.ts';
-import { countOf, inputAt, type Values } from '../compile/values.ts';
+import type { Kernel } from '../emit/kernel.ts';
+import { countOf, inputAt, type Values } from '../program/values.ts';
 
 export type IndexingInstruction = Extract<
   Instruction,

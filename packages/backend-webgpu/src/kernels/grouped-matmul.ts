@@ -1,7 +1,7 @@
 import type { Instruction } from '@shardwise/core/spec';
-import type { Emitter } from '../compile/emitter.ts';
-import type { Kernel } from '../compile/kernel.ts';
-import { inputAt, type Values } from '../compile/values.ts';
+import type { Emitter } from '../emit/emitter.ts';
+import type { Kernel } from '../emit/kernel.ts';
+import { inputAt, type Values } from '../program/values.ts';
 import { pointwise } from './pointwise.ts';
 
 type Of<Op extends Instruction['op']> = Extract<Instruction, { op: Op }>;

@@ -1,7 +1,7 @@
-import type { DeviceTraits } from '../compile/device-traits.ts';
-import type { Emitter } from '../compile/emitter.ts';
-import type { Along, Kernel, KernelScope } from '../compile/kernel.ts';
-import { countOf, inputAt, type Values } from '../compile/values.ts';
+import type { DeviceTraits } from './device-traits.ts';
+import type { Emitter } from '../emit/emitter.ts';
+import type { Along, Kernel, KernelScope } from '../emit/kernel.ts';
+import { countOf, inputAt, type Values } from '../program/values.ts';
 import { storageOf } from '../wgsl/registers.ts';
 import { pointwise, storeElements } from './pointwise.ts';
 import {

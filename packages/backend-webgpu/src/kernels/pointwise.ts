@@ -1,7 +1,6 @@
-import { type Emitter } from '../compile/emitter.ts';
-import { type Kernel, type KernelScope, spread } from '../compile/kernel.ts';
-import type { Values } from '../compile/values.ts';
-import { countOf } from '../compile/values.ts';
+import { type Emitter } from '../emit/emitter.ts';
+import { type Kernel, type KernelScope, spread } from '../emit/kernel.ts';
+import { type Values, countOf } from '../program/values.ts';
 import { storageOf } from '../wgsl/registers.ts';
 
 const lanes = 64;

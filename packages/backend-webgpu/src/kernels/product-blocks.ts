@@ -1,4 +1,4 @@
-import type { Emitter } from '../compile/emitter.ts';
+import type { Emitter } from '../emit/emitter.ts';
 import {
   laneOf,
   type Operand,

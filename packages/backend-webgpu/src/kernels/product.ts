@@ -1,6 +1,6 @@
 import type { Instruction, Shape } from '@shardwise/core/spec';
-import type { Emitter } from '../compile/emitter.ts';
-import { inputAt, type Values } from '../compile/values.ts';
+import type { Emitter } from '../emit/emitter.ts';
+import { inputAt, type Values } from '../program/values.ts';
 import { storageOf } from '../wgsl/registers.ts';
 import type { ProductTile } from './product-tile.ts';
 

@@ -1,7 +1,7 @@
 import type { DType, Instruction } from '@shardwise/core/spec';
-import type { Emitter } from '../compile/emitter.ts';
-import { type Kernel, spread } from '../compile/kernel.ts';
-import { countOf, inputAt, type Values } from '../compile/values.ts';
+import type { Emitter } from '../emit/emitter.ts';
+import { type Kernel, spread } from '../emit/kernel.ts';
+import { countOf, inputAt, type Values } from '../program/values.ts';
 import { storageOf } from '../wgsl/registers.ts';
 import { pointwise } from './pointwise.ts';
 

@@ -1,5 +1,5 @@
 import type { CompositeOp } from '@shardwise/core/spec';
-import type { Emitter } from '../compile/emitter.ts';
+import type { Emitter } from '../emit/emitter.ts';
 
 export type RowOp = Extract<
   CompositeOp,

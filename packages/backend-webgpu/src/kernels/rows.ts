@@ -1,7 +1,7 @@
 import type { Instruction, Shape } from '@shardwise/core/spec';
-import type { Emitter } from '../compile/emitter.ts';
-import { type Kernel, spread } from '../compile/kernel.ts';
-import { countOf, inputAt, type Values } from '../compile/values.ts';
+import type { Emitter } from '../emit/emitter.ts';
+import { type Kernel, spread } from '../emit/kernel.ts';
+import { countOf, inputAt, type Values } from '../program/values.ts';
 import { literal } from '../wgsl/registers.ts';
 import { type RowOp, rowPrograms } from './row-programs.ts';
 

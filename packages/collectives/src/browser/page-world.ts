@@ -1,4 +1,5 @@
-import { checkOptions, reasonText } from '@shardwise/core/spec';
+import { checkOptions } from '@shardwise/core/base';
+import { reasonText } from '@shardwise/core/spec';
 import { type WorldOptions, worldRules } from '../shared-memory/world-size.ts';
 import {
   abortThreadsWorld,

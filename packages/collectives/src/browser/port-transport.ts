@@ -1,11 +1,9 @@
+import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
 import {
   abortCauseOf,
   type CallOptions,
-  checkOptions,
   type CollectiveError,
   ConfigError,
-  option,
-  type OptionRules,
   peerClosedError,
 } from '@shardwise/core/spec';
 import { peerRangeError } from '../transports/message-errors.ts';

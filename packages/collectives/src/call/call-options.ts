@@ -1,11 +1,5 @@
-import {
-  checkOptions,
-  option,
-  type CallOptions,
-  type InputOptions,
-  type OptionRule,
-  type OptionRules,
-} from '@shardwise/core/spec';
+import { checkOptions, option, type OptionRule, type OptionRules } from '@shardwise/core/base';
+import type { CallOptions, InputOptions } from '@shardwise/core/spec';
 import type { Operation } from './record.ts';
 
 /** How long a call may take. */

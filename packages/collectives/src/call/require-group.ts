@@ -1,4 +1,5 @@
-import { checkOptions, option, type OptionRules, type ProcessGroup } from '@shardwise/core/spec';
+import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
+import type { ProcessGroup } from '@shardwise/core/spec';
 
 const rules: OptionRules<{ readonly group: ProcessGroup }> = {
   group: option.required({

@@ -1,10 +1,5 @@
-import {
-  checkOptions,
-  option,
-  type OptionRules,
-  type ProcessGroup,
-  type Transport,
-} from '@shardwise/core/spec';
+import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
+import type { ProcessGroup, Transport } from '@shardwise/core/spec';
 import { milliseconds } from '../call/call-options.ts';
 import type { Reducer } from '../reduce/reducer.ts';
 import { SimdReducer } from '../reduce/simd-reducer.ts';

@@ -1,6 +1,6 @@
+import { checkOptions } from '@shardwise/core/base';
 import {
   type CallOptions,
-  checkOptions,
   ConfigError,
   type MeshAxis,
   type ProcessGroup,

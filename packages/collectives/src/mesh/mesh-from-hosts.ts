@@ -1,10 +1,5 @@
-import {
-  checkOptions,
-  ConfigError,
-  type MeshAxis,
-  option,
-  type OptionRules,
-} from '@shardwise/core/spec';
+import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
+import { ConfigError, type MeshAxis } from '@shardwise/core/spec';
 
 /** Options of `meshFromHosts`. */
 export interface HostMeshOptions {

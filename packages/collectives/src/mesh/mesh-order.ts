@@ -1,5 +1,5 @@
-import { checkOptions, ConfigError, option } from '@shardwise/core/spec';
-import type { MeshAxis } from '@shardwise/core/spec';
+import { checkOptions, option } from '@shardwise/core/base';
+import { ConfigError, type MeshAxis } from '@shardwise/core/spec';
 
 const orderRules = {
   order: option.required(option.text),

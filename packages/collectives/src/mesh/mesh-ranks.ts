@@ -1,5 +1,5 @@
-import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/spec';
-import type { MeshAxis } from '@shardwise/core/spec';
+import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
+import { ConfigError, type MeshAxis } from '@shardwise/core/spec';
 
 const axesRules = {
   axes: option.required(option.listOf(option.object<MeshAxis>('{ name, size }'))),

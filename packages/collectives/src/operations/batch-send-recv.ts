@@ -1,11 +1,5 @@
-import {
-  type CallOptions,
-  checkOptions,
-  option,
-  type OptionRules,
-  type ProcessGroup,
-  type TypedBytes,
-} from '@shardwise/core/spec';
+import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
+import type { CallOptions, ProcessGroup, TypedBytes } from '@shardwise/core/spec';
 import { callRules } from '../call/call-options.ts';
 import { requireGroup } from '../call/require-group.ts';
 

@@ -1,9 +1,7 @@
+import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
 import {
-  checkOptions,
   CollectiveTimeoutError,
   ConfigError,
-  option,
-  type OptionRules,
   type ProcessGroup,
   type TypedBytes,
 } from '@shardwise/core/spec';

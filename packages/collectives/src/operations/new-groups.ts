@@ -1,9 +1,8 @@
+import { checkOptions, option } from '@shardwise/core/base';
 import {
   type CallOptions,
-  checkOptions,
   CollectiveMismatchError,
   ConfigError,
-  option,
   type ProcessGroup,
 } from '@shardwise/core/spec';
 import { requireGroup } from '../call/require-group.ts';

@@ -1,10 +1,8 @@
+import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
 import {
-  checkOptions,
   CollectiveError,
   ConfigError,
-  option,
   type CallOptions,
-  type OptionRules,
   type ProcessGroup,
 } from '@shardwise/core/spec';
 import { callRules, type TransferOptions } from '../call/call-options.ts';

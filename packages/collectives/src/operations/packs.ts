@@ -1,11 +1,5 @@
-import {
-  checkOptions,
-  ConfigError,
-  type DType,
-  option,
-  type ProcessGroup,
-  type TypedBytes,
-} from '@shardwise/core/spec';
+import { checkOptions, option } from '@shardwise/core/base';
+import { ConfigError, type DType, type ProcessGroup, type TypedBytes } from '@shardwise/core/spec';
 import { checkBuffer } from '../call/checks.ts';
 import { requireGroup } from '../call/require-group.ts';
 

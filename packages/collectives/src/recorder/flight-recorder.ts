@@ -1,10 +1,5 @@
-import {
-  checkOptions,
-  ConfigError,
-  option,
-  type OptionRules,
-  ShardwiseError,
-} from '@shardwise/core/spec';
+import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
+import { ConfigError, ShardwiseError } from '@shardwise/core/spec';
 import { StackSampler } from './stack-sampler.ts';
 import { entryOf } from './dump-entry.ts';
 import type { FlightDump, FlightFailure } from './flight-dump.ts';

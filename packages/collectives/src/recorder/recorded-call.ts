@@ -1,4 +1,5 @@
-import type { CapturedStack, DType } from '@shardwise/core/spec';
+import type { CapturedStack } from '@shardwise/core/base';
+import type { DType } from '@shardwise/core/spec';
 import type { CallRecord } from '../call/record.ts';
 import type { FlightMessage } from './flight-dump.ts';
 

@@ -1,4 +1,4 @@
-import { type CapturedStack, captureStack, stackFrames } from '@shardwise/core/spec';
+import { type CapturedStack, captureStack, stackFrames } from '@shardwise/core/base';
 import type { FlightFrame } from './flight-dump.ts';
 
 /**

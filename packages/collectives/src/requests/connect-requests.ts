@@ -1,9 +1,7 @@
+import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
 import {
-  checkOptions,
   CollectiveError,
   CollectiveTimeoutError,
-  option,
-  type OptionRules,
   RefusedError,
   type RequestConnection,
   type RequestOptions,

@@ -1,10 +1,5 @@
-import {
-  checkOptions,
-  ConfigError,
-  option,
-  type OptionRules,
-  type ParameterServers,
-} from '@shardwise/core/spec';
+import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
+import { ConfigError, type ParameterServers } from '@shardwise/core/spec';
 import { connectRequests } from './connect-requests.ts';
 
 /** The address of a request server. */

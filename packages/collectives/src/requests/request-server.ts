@@ -1,11 +1,6 @@
 import type { Socket } from 'node:net';
-import {
-  checkOptions,
-  option,
-  type OptionRules,
-  type RequestClient,
-  type RequestHandler,
-} from '@shardwise/core/spec';
+import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
+import type { RequestClient, RequestHandler } from '@shardwise/core/spec';
 import type { Frame } from '../wire/frame-parser.ts';
 import { serveFrames } from '../wire/serve-frames.ts';
 import { serverRules, type Server, type ServerOptions } from '../wire/server-options.ts';

@@ -1,4 +1,5 @@
-import { ConfigError, option, type OptionRules } from '@shardwise/core/spec';
+import { option, type OptionRules } from '@shardwise/core/base';
+import { ConfigError } from '@shardwise/core/spec';
 import { createSharedMemory, memoryLimits } from '@shardwise/wasm-assembler';
 import { MemoryMap, MAGIC, MAX_RANKS, PAGE_BYTES, World } from './memory-map.ts';
 

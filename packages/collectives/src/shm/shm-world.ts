@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { closeSync } from 'node:fs';
-import { checkOptions, ConfigError } from '@shardwise/core/spec';
+import { checkOptions } from '@shardwise/core/base';
+import { ConfigError } from '@shardwise/core/spec';
 import {
   allocateWorld,
   initializeWorld,

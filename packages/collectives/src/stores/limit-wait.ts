@@ -1,4 +1,5 @@
-import { checkOptions, type CallOptions } from '@shardwise/core/spec';
+import { checkOptions } from '@shardwise/core/base';
+import type { CallOptions } from '@shardwise/core/spec';
 import { callRules } from '../call/call-options.ts';
 import { startDeadline } from '../call/deadline.ts';
 import { DEFAULT_TIMEOUT_MS, storeAbortedError, storeTimeoutError } from './store-errors.ts';

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
-import { checkOptions, ShardwiseError } from '@shardwise/core/spec';
+import { checkOptions } from '@shardwise/core/base';
+import { ShardwiseError } from '@shardwise/core/spec';
 import { encodeFrame } from '../wire/frame-header.ts';
 import type { Frame } from '../wire/frame-parser.ts';
 import { serveFrames } from '../wire/serve-frames.ts';

@@ -1,11 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
 import {
-  checkOptions,
   CollectiveTimeoutError,
   ConfigError,
-  option,
   type CallOptions,
-  type OptionRules,
   type Store,
 } from '@shardwise/core/spec';
 import { connectPeer } from '../wire/connect.ts';

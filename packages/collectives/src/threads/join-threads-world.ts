@@ -1,4 +1,4 @@
-import { checkOptions, option, type OptionRules } from '@shardwise/core/spec';
+import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
 import { checkRank } from '../call/checks.ts';
 import { Control } from '../shared-memory/control.ts';
 import { joinWorld } from '../shared-memory/join-world.ts';

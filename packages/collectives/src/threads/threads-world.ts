@@ -1,4 +1,5 @@
-import { checkOptions, reasonText } from '@shardwise/core/spec';
+import { checkOptions } from '@shardwise/core/base';
+import { reasonText } from '@shardwise/core/spec';
 import { Control } from '../shared-memory/control.ts';
 import { MemoryMap } from '../shared-memory/memory-map.ts';
 import {

@@ -1,4 +1,4 @@
-import { option, type OptionRules } from '@shardwise/core/spec';
+import { option, type OptionRules } from '@shardwise/core/base';
 
 /** Where a server listens, and who may connect. */
 export interface ServerOptions {

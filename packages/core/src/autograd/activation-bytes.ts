@@ -2,7 +2,7 @@ import { constantLike } from '../graph/build/leaf.ts';
 import { noGrad } from '../graph/create-node.ts';
 import type { Node } from '../graph/node.ts';
 import { opFacts } from '../graph/op-facts.ts';
-import { elementCount } from '../shape.ts';
+import { elementCount } from '../base/shape.ts';
 import { dtypes } from '../spec/dtype.ts';
 import type { TensorHandle } from '../tensor/handle.ts';
 import { endRecomputation, recomputing } from './recompute.ts';

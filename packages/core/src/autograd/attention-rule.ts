@@ -1,4 +1,4 @@
-import { computeDType } from '../dtype.ts';
+import { computeDType } from '../base/dtype-kind.ts';
 import { cast, mul } from '../graph/build/elementwise.ts';
 import { sum } from '../graph/build/reduce.ts';
 import { createNode } from '../graph/create-node.ts';

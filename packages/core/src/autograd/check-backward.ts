@@ -1,5 +1,5 @@
 import type { Node } from '../graph/node.ts';
-import { elementCount, formatShape, sameShape } from '../shape.ts';
+import { elementCount, formatShape, sameShape } from '../base/shape.ts';
 import type { Shape } from '../spec/dtype.ts';
 import { ShapeError, TensorStateError } from '../spec/errors.ts';
 

@@ -11,9 +11,9 @@ import {
 import { identityAgain } from '../graph/collective-identity.ts';
 import type { Node, Region } from '../graph/node.ts';
 import { withCollectiveOrder } from '../graph/program-order.ts';
-import { checkOptions } from '../spec/check-options.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import { checkOptions } from '../base/check-options.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 
 export interface RecomputeOptions {
   /**

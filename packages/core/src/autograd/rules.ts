@@ -1,5 +1,5 @@
-import { kindOf } from '../dtype.ts';
-import { elementCount, sizeAt } from '../shape.ts';
+import { kindOf } from '../base/dtype-kind.ts';
+import { elementCount, sizeAt } from '../base/shape.ts';
 import type { Shape } from '../spec/dtype.ts';
 import type { CollectiveOp, CompositeOp, Op } from '../spec/op.ts';
 import { collectiveRules } from './collective-rules.ts';

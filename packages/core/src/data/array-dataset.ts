@@ -1,4 +1,4 @@
-import { formatShape } from '../shape.ts';
+import { formatShape } from '../base/shape.ts';
 import { DataError, ShapeError } from '../spec/errors.ts';
 import { checkIndex, type Dataset } from './dataset.ts';
 import { sampleFault } from './sample-fault.ts';

@@ -1,5 +1,5 @@
-import { checkOptions } from '../spec/check-options.ts';
-import * as option from '../spec/option-rules.ts';
+import { checkOptions } from '../base/check-options.ts';
+import * as option from '../base/option-rules.ts';
 import type { Sampler } from '../spec/sampler.ts';
 import { checkInteger } from './check-integer.ts';
 

@@ -1,4 +1,4 @@
-import { formatShape, sameShape } from '../shape.ts';
+import { formatShape, sameShape } from '../base/shape.ts';
 import { dtypes } from '../spec/dtype.ts';
 import { DataError, ShapeError } from '../spec/errors.ts';
 import { type ArrayTree, isNDArray, type NDArray, ndArrayView } from './nd-array.ts';

@@ -23,9 +23,9 @@ import { SequentialSampler } from './sequential-sampler.ts';
 import { StreamSource } from './stream-source.ts';
 import type { WorkerDataset } from './worker-dataset.ts';
 import { WorkerSource } from './worker-source.ts';
-import { checkByRules } from '../spec/check-options.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRule, OptionRules } from '../spec/option-rules.ts';
+import { checkByRules } from '../base/check-options.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRule, OptionRules } from '../base/option-rules.ts';
 
 /** Options of `DataLoader`. */
 export interface DataLoaderOptions<Sample extends ArrayTree> {

@@ -2,9 +2,9 @@ import { Generator } from '../random/generator.ts';
 import { ConfigError } from '../spec/errors.ts';
 import { checkInteger } from './check-integer.ts';
 import type { ResumableSampler, SamplerSettings } from './resumable-sampler.ts';
-import { checkOptions } from '../spec/check-options.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import { checkOptions } from '../base/check-options.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 
 /** Options of `DistributedSampler`. */
 export interface DistributedSamplerOptions {

@@ -2,7 +2,7 @@ import { describeArray } from '../print/describe-tensor.ts';
 import { printing } from '../print/inspect.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import { DTypeError, ShapeError } from '../spec/errors.ts';
-import { elementCount, formatShape } from '../shape.ts';
+import { elementCount, formatShape } from '../base/shape.ts';
 
 /** The typed array for the elements of a dtype. f16 and bf16 are stored as bits, and bool as 0 and 1. */
 export interface TypedArrays {

@@ -1,9 +1,9 @@
 import { glob, readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { DataError } from '../spec/errors.ts';
-import { checkOptions } from '../spec/check-options.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import { checkOptions } from '../base/check-options.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 
 /** Options of `readTextFiles`. */
 export interface ReadTextFilesOptions {

@@ -1,4 +1,4 @@
-import { elementCount, formatShape } from '../shape.ts';
+import { elementCount, formatShape } from '../base/shape.ts';
 import { describeValue } from '../spec/errors.ts';
 import { isDType } from '../spec/dtype.ts';
 import { type HostData, holds } from '../tensor/host-data.ts';

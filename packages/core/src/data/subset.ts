@@ -1,7 +1,7 @@
-import { checkByRules } from '../spec/check-options.ts';
+import { checkByRules } from '../base/check-options.ts';
 import { ConfigError } from '../spec/errors.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRule } from '../spec/option-rules.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRule } from '../base/option-rules.ts';
 import type { Generator } from '../random/generator.ts';
 import { checkIndex, type Dataset } from './dataset.ts';
 import type { ArrayTree } from './nd-array.ts';

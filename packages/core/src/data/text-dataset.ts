@@ -1,9 +1,9 @@
 import { DataError } from '../spec/errors.ts';
 import { checkIndex, type Dataset } from './dataset.ts';
 import { type NDArray, ndArray } from './nd-array.ts';
-import { checkOptions } from '../spec/check-options.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRule, OptionRules } from '../spec/option-rules.ts';
+import { checkOptions } from '../base/check-options.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRule, OptionRules } from '../base/option-rules.ts';
 
 /** A window of a text. `y` is the window one byte later. Shape: x [T], y [T]. */
 export type TextSample = {

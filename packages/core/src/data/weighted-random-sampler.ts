@@ -1,8 +1,8 @@
 import { Generator } from '../random/generator.ts';
-import { checkOptions } from '../spec/check-options.ts';
+import { checkOptions } from '../base/check-options.ts';
 import { ConfigError, describeValue } from '../spec/errors.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 import { checkInteger } from './check-integer.ts';
 import type { ResumableSampler, SamplerSettings } from './resumable-sampler.ts';
 

@@ -5,9 +5,9 @@ import type { BatchSource } from './batch-source.ts';
 import { type ArrayTree, printArrays } from './nd-array.ts';
 import type { WorkerDataset } from './worker-dataset.ts';
 import type { BatchReply, BatchRequest, ErrorReport, WorkerTask } from './worker-message.ts';
-import { checkOptions } from '../spec/check-options.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import { checkOptions } from '../base/check-options.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 
 const workerDatasetRules: OptionRules<WorkerDataset> = {
   module: option.required(option.either(option.nonEmptyText, option.instanceOf(URL))),

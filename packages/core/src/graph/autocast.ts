@@ -1,8 +1,8 @@
 import { currentScope, within } from '../ambient.ts';
-import { checkOptions } from '../spec/check-options.ts';
+import { checkOptions } from '../base/check-options.ts';
 import type { HalfDType } from '../spec/dtype.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 
 /** Options of `autocast`. */
 export interface AutocastOptions {

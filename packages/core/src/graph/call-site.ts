@@ -1,4 +1,4 @@
-import { type CapturedStack, captureStack, userLine } from '../spec/stack.ts';
+import { type CapturedStack, captureStack, userLine } from '../base/stack.ts';
 
 /**
  * The operation that user code called, and the line of the call. Capturing one costs 5 to 10 µs, so only nodes whose

@@ -1,6 +1,6 @@
 import { currentScope, within } from '../ambient.ts';
 import { hashOf, mixed } from '../hash.ts';
-import { callPlace } from '../spec/stack.ts';
+import { callPlace } from '../base/stack.ts';
 import type { CallIdentity, StepSettings } from '../spec/process-group.ts';
 import { CallSite } from './call-site.ts';
 import { stepsOn } from './step-settings.ts';

@@ -1,5 +1,5 @@
 import { currentScope, rankState, within } from '../ambient.ts';
-import { kindOf } from '../dtype.ts';
+import { kindOf } from '../base/dtype-kind.ts';
 import { type DType, isHalfDType, type Shape } from '../spec/dtype.ts';
 import type { Op, OpParams } from '../spec/op.ts';
 import { type AxisTypes, uniform } from './axis-types.ts';

@@ -1,5 +1,5 @@
-import { computeDType } from '../dtype.ts';
-import { sizeAt } from '../shape.ts';
+import { computeDType } from '../base/dtype-kind.ts';
+import { sizeAt } from '../base/shape.ts';
 import type { Shape } from '../spec/dtype.ts';
 import type { AttentionParams } from '../spec/op.ts';
 import { matmul } from './build/contract.ts';

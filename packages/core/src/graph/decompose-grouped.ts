@@ -1,4 +1,4 @@
-import { sizeAt } from '../shape.ts';
+import { sizeAt } from '../base/shape.ts';
 import { matmul } from './build/contract.ts';
 import { less, lessEqual, logicalAnd, sub, where } from './build/elementwise.ts';
 import { constant, constantLike, iota } from './build/leaf.ts';

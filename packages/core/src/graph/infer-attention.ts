@@ -1,7 +1,7 @@
-import { computeDType } from '../dtype.ts';
-import { sizeAt } from '../shape.ts';
+import { computeDType } from '../base/dtype-kind.ts';
+import { sizeAt } from '../base/shape.ts';
 import type { Shape, ValueType } from '../spec/dtype.ts';
-import { attentionMaskInput, type AttentionOp } from '../spec/attention-dims.ts';
+import { attentionMaskInput, type AttentionOp } from '../base/attention-dims.ts';
 import type { AttentionParams } from '../spec/op.ts';
 import { at, floats, requireDType, requireSameDType, shapeFault } from './infer-checks.ts';
 

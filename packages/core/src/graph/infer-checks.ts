@@ -1,5 +1,5 @@
-import { kindOf } from '../dtype.ts';
-import { elementCount, formatShape, sameShape, sizeAt } from '../shape.ts';
+import { kindOf } from '../base/dtype-kind.ts';
+import { elementCount, formatShape, sameShape, sizeAt } from '../base/shape.ts';
 import type { DType, Shape, ValueType } from '../spec/dtype.ts';
 import { DTypeError, ShapeError } from '../spec/errors.ts';
 

@@ -1,4 +1,4 @@
-import { sizeAt } from '../shape.ts';
+import { sizeAt } from '../base/shape.ts';
 import type { ValueType } from '../spec/dtype.ts';
 import type { Conv2dParams, OpParams } from '../spec/op.ts';
 import { at, floats, requireDType, requireSameDType, shapeFault } from './infer-checks.ts';

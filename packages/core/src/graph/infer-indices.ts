@@ -1,4 +1,4 @@
-import { elementCount, formatShape, sizeAt } from '../shape.ts';
+import { elementCount, formatShape, sizeAt } from '../base/shape.ts';
 import type { ValueType } from '../spec/dtype.ts';
 import { DTypeError, ShapeError } from '../spec/errors.ts';
 import { at, numbers, requireDType, shapeFault } from './infer-checks.ts';

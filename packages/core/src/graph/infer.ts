@@ -1,4 +1,4 @@
-import { elementCount, formatShape, sameShape, sizeAt } from '../shape.ts';
+import { elementCount, formatShape, sameShape, sizeAt } from '../base/shape.ts';
 import type { ValueType } from '../spec/dtype.ts';
 import type { Op, OpParams } from '../spec/op.ts';
 import {

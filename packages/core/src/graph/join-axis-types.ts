@@ -1,4 +1,4 @@
-import { kindOf } from '../dtype.ts';
+import { kindOf } from '../base/dtype-kind.ts';
 import type { AxisType } from '../spec/op.ts';
 import { type NewNode, partialFault, storedFault, tornFault } from './axis-faults.ts';
 import { type AxisMix, AxisTypes, type KnownAxisType, uniform, unset } from './axis-types.ts';

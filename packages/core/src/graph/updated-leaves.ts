@@ -1,4 +1,4 @@
-import { formatShape } from '../shape.ts';
+import { formatShape } from '../base/shape.ts';
 import { TensorStateError } from '../spec/errors.ts';
 import { placeOf } from './call-site.ts';
 import { newWalk } from './create-node.ts';

@@ -1,4 +1,4 @@
-import { elementCount } from '../shape.ts';
+import { elementCount } from '../base/shape.ts';
 import type { Shape } from '../spec/dtype.ts';
 import type { Layout } from '../spec/layout.ts';
 

@@ -1,4 +1,4 @@
-import { elementCount } from '../shape.ts';
+import { elementCount } from '../base/shape.ts';
 import { boxShape, type Chunk, type DimRange } from './chunks.ts';
 
 /** Elements that are consecutive in two chunks. */

@@ -4,7 +4,7 @@ import { matmul } from '../graph/build/contract.ts';
 import { permute } from '../graph/build/movement.ts';
 import { shapeFault } from '../graph/infer-checks.ts';
 import type { Node } from '../graph/node.ts';
-import { formatShape } from '../shape.ts';
+import { formatShape } from '../base/shape.ts';
 import { ConfigError } from '../spec/errors.ts';
 import { triangle } from '../tensor/arrange/triangle.ts';
 import type { Tensor } from '../tensor/tensor.ts';

@@ -1,7 +1,7 @@
 import { inputNode, isGradEnabled } from '../graph/create-node.ts';
 import { requireDType, shapeFault } from '../graph/infer-checks.ts';
 import type { Node, OwnGradient } from '../graph/node.ts';
-import { elementCount, formatShape } from '../shape.ts';
+import { elementCount, formatShape } from '../base/shape.ts';
 import type { Shape } from '../spec/dtype.ts';
 import { TensorStateError } from '../spec/errors.ts';
 import { requireTensors } from '../tensor/check-arguments.ts';

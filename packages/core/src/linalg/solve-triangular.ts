@@ -1,9 +1,9 @@
 import { neg } from '../graph/build/elementwise.ts';
 import { matmul } from '../graph/build/contract.ts';
 import { shapeFault } from '../graph/infer-checks.ts';
-import { checkOptions } from '../spec/check-options.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import { checkOptions } from '../base/check-options.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 import { triangle } from '../tensor/arrange/triangle.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { identity, leafOf, ofHost, readMatrices } from './host-matrices.ts';

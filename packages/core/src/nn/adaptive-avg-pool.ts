@@ -1,4 +1,4 @@
-import { checkOptions } from '../spec/check-options.ts';
+import { checkOptions } from '../base/check-options.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import {
   adaptiveAvgPool1d,

@@ -2,7 +2,7 @@ import type { Tensor } from '../tensor/tensor.ts';
 import type { Size2d } from './functional/window-size.ts';
 import { avgPool2d, kernelRules, poolRules, type PoolOptions } from './functional/pool2d.ts';
 import { Module } from './module.ts';
-import { checkOptions } from '../spec/check-options.ts';
+import { checkOptions } from '../base/check-options.ts';
 
 /** The mean of each window. */
 export class AvgPool2d extends Module {

@@ -2,7 +2,7 @@ import { synchronously } from '../ambient.ts';
 import { isGradEnabled } from '../graph/create-node.ts';
 import { constantLike } from '../graph/build/leaf.ts';
 import { withoutValues } from '../realize/small-values.ts';
-import { formatShape, sameShape } from '../shape.ts';
+import { formatShape, sameShape } from '../base/shape.ts';
 import { ShapeError } from '../spec/errors.ts';
 import { requireTensors } from '../tensor/check-arguments.ts';
 import { withOwnGradient } from '../tensor/own-gradient.ts';

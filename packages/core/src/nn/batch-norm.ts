@@ -2,12 +2,12 @@ import { noGrad } from '../graph/create-node.ts';
 import { floats, requireDType } from '../graph/infer-checks.ts';
 import * as init from '../random/init.ts';
 import { composed } from '../realize/small-values.ts';
-import { formatShape } from '../shape.ts';
-import { checkOptions } from '../spec/check-options.ts';
+import { formatShape } from '../base/shape.ts';
+import { checkOptions } from '../base/check-options.ts';
 import type { Shape } from '../spec/dtype.ts';
 import { ShapeError, TensorStateError } from '../spec/errors.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { requireTensors } from '../tensor/check-arguments.ts';
 import {

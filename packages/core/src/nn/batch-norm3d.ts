@@ -1,4 +1,4 @@
-import { checkOptions } from '../spec/check-options.ts';
+import { checkOptions } from '../base/check-options.ts';
 import { BatchNorm, type BatchNormOptions, batchNormRules } from './batch-norm.ts';
 
 /** Batch normalisation of x [N, channels, D, H, W]. */

@@ -1,6 +1,6 @@
 import { axisOf } from '../mesh.ts';
 import { currentSession } from '../rank.ts';
-import { sizeAt } from '../shape.ts';
+import { sizeAt } from '../base/shape.ts';
 import { allReduce, reinterpret } from '../tensor/collectives.ts';
 import { concat, full } from '../tensor/create.ts';
 import { noGrad } from '../graph/create-node.ts';

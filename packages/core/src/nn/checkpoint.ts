@@ -8,9 +8,9 @@ import { currentSession } from '../rank.ts';
 import { ConfigError } from '../spec/errors.ts';
 import type { Op } from '../spec/op.ts';
 import { Tensor } from '../tensor/tensor.ts';
-import { checkOptions } from '../spec/check-options.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import { checkOptions } from '../base/check-options.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 
 /** Decides what happens to the value of a node between the forward pass and its use in the backward pass. */
 export type CheckpointPolicy = (node: {

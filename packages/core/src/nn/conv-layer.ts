@@ -1,10 +1,10 @@
 import { Generator } from '../random/generator.ts';
 import * as init from '../random/init.ts';
 import { defaultGenerator } from '../random/keys.ts';
-import { formatShape } from '../shape.ts';
+import { formatShape } from '../base/shape.ts';
 import { ConfigError } from '../spec/errors.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 import { Module } from './module.ts';
 import { Parameter } from './parameter.ts';
 

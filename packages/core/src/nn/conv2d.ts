@@ -1,6 +1,6 @@
-import { checkOptions } from '../spec/check-options.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import { checkOptions } from '../base/check-options.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { ConvLayer, type ConvLayerOptions, convLayerRules } from './conv-layer.ts';
 import { conv2d, conv2dRules, type Conv2dOptions } from './functional/conv2d.ts';

@@ -1,6 +1,6 @@
-import { checkOptions } from '../spec/check-options.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import { checkOptions } from '../base/check-options.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { ConvLayer, type ConvLayerOptions, convLayerRules } from './conv-layer.ts';
 import { conv3d, conv3dRules, type Conv3dOptions } from './functional/conv3d.ts';

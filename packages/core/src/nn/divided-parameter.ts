@@ -2,7 +2,7 @@ import { noGrad } from '../graph/create-node.ts';
 import type { Node } from '../graph/node.ts';
 import type { PageStore } from '../paging/page.ts';
 import { withoutValues } from '../realize/small-values.ts';
-import { formatShape } from '../shape.ts';
+import { formatShape } from '../base/shape.ts';
 import type { Shape } from '../spec/dtype.ts';
 import { TensorStateError } from '../spec/errors.ts';
 import type { Gradient, GradientHook, GradientReduction, Update } from '../tensor/gradient.ts';

@@ -1,11 +1,11 @@
 import { floats, requireDType } from '../graph/infer-checks.ts';
 import * as init from '../random/init.ts';
 import { composed } from '../realize/small-values.ts';
-import { elementCount, formatShape } from '../shape.ts';
-import { checkOptions } from '../spec/check-options.ts';
+import { elementCount, formatShape } from '../base/shape.ts';
+import { checkOptions } from '../base/check-options.ts';
 import { ConfigError, ShapeError } from '../spec/errors.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 import { requireTensors } from '../tensor/check-arguments.ts';
 import { full } from '../tensor/create.ts';
 import type { Tensor } from '../tensor/tensor.ts';

@@ -1,5 +1,5 @@
-import { elementCount, formatShape } from '../shape.ts';
-import { checkOptions } from '../spec/check-options.ts';
+import { elementCount, formatShape } from '../base/shape.ts';
+import { checkOptions } from '../base/check-options.ts';
 import { ShapeError } from '../spec/errors.ts';
 import { requireTensors } from '../tensor/check-arguments.ts';
 import type { Tensor } from '../tensor/tensor.ts';

@@ -5,9 +5,9 @@ import type { Tensor } from '../tensor/tensor.ts';
 import { linear } from './functional/linear.ts';
 import { Module } from './module.ts';
 import { Parameter } from './parameter.ts';
-import { checkOptions } from '../spec/check-options.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import { checkOptions } from '../base/check-options.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 
 export interface LinearOptions {
   /** Whether there is a bias. Default: true. */

@@ -1,5 +1,5 @@
-import { formatShape } from '../shape.ts';
-import { checkOptions } from '../spec/check-options.ts';
+import { formatShape } from '../base/shape.ts';
+import { checkOptions } from '../base/check-options.ts';
 import { Tensor } from '../tensor/tensor.ts';
 import {
   binaryCrossEntropy,

@@ -2,7 +2,7 @@ import type { Tensor } from '../tensor/tensor.ts';
 import type { Size2d } from './functional/window-size.ts';
 import { maxPool2d, kernelRules, maxPoolRules, type MaxPoolOptions } from './functional/pool2d.ts';
 import { Module } from './module.ts';
-import { checkOptions } from '../spec/check-options.ts';
+import { checkOptions } from '../base/check-options.ts';
 
 /** The maximum of each window. */
 export class MaxPool2d extends Module {

@@ -1,4 +1,4 @@
-import { kindOf } from '../dtype.ts';
+import { kindOf } from '../base/dtype-kind.ts';
 import { requireDTypeName } from '../dtype-name.ts';
 import { inspecting } from '../print/inspect.ts';
 import type { DType } from '../spec/dtype.ts';

@@ -2,7 +2,7 @@ import { Generator } from '../random/generator.ts';
 import * as init from '../random/init.ts';
 import { defaultGenerator } from '../random/keys.ts';
 import { ConfigError } from '../spec/errors.ts';
-import { sizeAt } from '../shape.ts';
+import { sizeAt } from '../base/shape.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { attentionRules, scaledDotProductAttention } from './functional/attention.ts';
 import { linear } from './functional/linear.ts';
@@ -10,9 +10,9 @@ import { Linear } from './linear.ts';
 import { Module } from './module.ts';
 import { Parameter } from './parameter.ts';
 import { requireShape } from './require-shape.ts';
-import { checkOptions } from '../spec/check-options.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import { checkOptions } from '../base/check-options.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 import { composed } from '../realize/small-values.ts';
 
 /** Options of `MultiheadAttention`. */

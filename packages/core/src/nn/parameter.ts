@@ -3,7 +3,7 @@ import { inputNode } from '../graph/create-node.ts';
 import type { Node } from '../graph/node.ts';
 import { freeNode } from '../graph/ownership.ts';
 import { currentScope, within } from '../ambient.ts';
-import { elementCount, formatShape } from '../shape.ts';
+import { elementCount, formatShape } from '../base/shape.ts';
 import { type DType, dtypeNames, dtypes, type Shape } from '../spec/dtype.ts';
 import type { Layout } from '../spec/layout.ts';
 import { ShapeError } from '../spec/errors.ts';
@@ -11,9 +11,9 @@ import { type HostData, toBytes } from '../tensor/host-data.ts';
 import { Tensor } from '../tensor/tensor.ts';
 import type { InitialPart, KeepPart } from './initial-part.ts';
 import { constructions } from './construction/constructions.ts';
-import { checkOptions } from '../spec/check-options.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import { checkOptions } from '../base/check-options.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 
 /** Options of `Parameter`. */
 export interface ParameterOptions {

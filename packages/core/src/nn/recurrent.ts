@@ -1,12 +1,12 @@
 import { Generator } from '../random/generator.ts';
 import * as init from '../random/init.ts';
 import { defaultGenerator } from '../random/keys.ts';
-import { sizeAt } from '../shape.ts';
-import { checkOptions } from '../spec/check-options.ts';
+import { sizeAt } from '../base/shape.ts';
+import { checkOptions } from '../base/check-options.ts';
 import type { Shape } from '../spec/dtype.ts';
 import { ConfigError } from '../spec/errors.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 import { concat, stack, zeros } from '../tensor/create.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { dropout } from './functional/dropout.ts';

@@ -1,6 +1,6 @@
-import { checkOptions } from '../spec/check-options.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import { checkOptions } from '../base/check-options.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 import { Module } from './module.ts';
 
 const rules: OptionRules<{ readonly model: Module }> = {

@@ -3,9 +3,9 @@ import type { Tensor } from '../tensor/tensor.ts';
 import { Module } from './module.ts';
 import { Parameter } from './parameter.ts';
 import { requireShape } from './require-shape.ts';
-import { checkOptions } from '../spec/check-options.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import { checkOptions } from '../base/check-options.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 
 export interface RMSNormOptions {
   /** The number that is added to the mean square. Default: 2^-23, the float32 epsilon, as in PyTorch. */

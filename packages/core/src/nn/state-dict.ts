@@ -3,14 +3,14 @@ import { isHeldAt } from '../layout/chunks.ts';
 import { currentSession, ownPlace } from '../rank.ts';
 import { arraysOfOnly } from '../serialization/arrays-of-only.ts';
 import { hostArray, type HostArray, type HostArrays } from '../serialization/host-array.ts';
-import { elementCount, formatShape, sameShape } from '../shape.ts';
+import { elementCount, formatShape, sameShape } from '../base/shape.ts';
 import { dtypes, type ValueType } from '../spec/dtype.ts';
 import { toBytes } from '../tensor/host-data.ts';
 import { Tensor } from '../tensor/tensor.ts';
 import { convertArray } from './convert-array.ts';
-import { checkOptions } from '../spec/check-options.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import { checkOptions } from '../base/check-options.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 
 /** A model's parameters and persistent buffers on the host, under PyTorch's names and in its layouts. */
 export type StateDict = HostArrays;

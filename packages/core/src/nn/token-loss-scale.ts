@@ -5,9 +5,9 @@ import { DataError, describeValue } from '../spec/errors.ts';
 import { sumOverAxes } from '../tensor/collectives.ts';
 import { fromData } from '../tensor/create.ts';
 import type { Tensor } from '../tensor/tensor.ts';
-import { checkOptions } from '../spec/check-options.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import { checkOptions } from '../base/check-options.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 
 /** Options of `tokenLossScale`. */
 export interface TokenLossScaleOptions {

@@ -1,9 +1,8 @@
 import { Generator } from '../random/generator.ts';
 import { defaultGenerator } from '../random/keys.ts';
-import { checkOptions } from '../spec/check-options.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
-import { withDefaults } from '../spec/with-defaults.ts';
+import { checkOptions, withDefaults } from '../base/check-options.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 
 /** Options of `TransformerEncoderLayer` and `TransformerDecoderLayer`. */
 export interface TransformerLayerOptions {

@@ -1,5 +1,5 @@
 import { replicated } from '../layout/layout.ts';
-import { elementCount } from '../shape.ts';
+import { elementCount } from '../base/shape.ts';
 import type { Shape } from '../spec/dtype.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { descent, type MaximizeSettings } from './maximize.ts';

@@ -1,5 +1,5 @@
 import type { HostArray } from '../serialization/host-array.ts';
-import { elementCount } from '../shape.ts';
+import { elementCount } from '../base/shape.ts';
 import type { Shape } from '../spec/dtype.ts';
 import { descent, type MaximizeSettings } from './maximize.ts';
 import { Optimizer, type UpdateRule } from './optimizer.ts';

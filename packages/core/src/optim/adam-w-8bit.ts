@@ -10,9 +10,9 @@ import type { OptimizerInput } from './param-group.ts';
 import type { ParameterState } from './parameter-state.ts';
 import { Scalar } from './scalar.ts';
 import type { StateType } from './state-type.ts';
-import { checkOptions } from '../spec/check-options.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import { checkOptions } from '../base/check-options.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 
 /** Options of `AdamW8bit` in addition to its settings. */
 export interface AdamW8bitOptions {

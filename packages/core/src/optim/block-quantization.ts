@@ -1,6 +1,6 @@
 import type { Shape } from '../spec/dtype.ts';
 import type { Tensor } from '../tensor/tensor.ts';
-import { elementCount } from '../shape.ts';
+import { elementCount } from '../base/shape.ts';
 import type { DynamicMap } from './dynamic-map.ts';
 
 /** The number of elements that share a scale. */

@@ -6,9 +6,9 @@ import { ConfigError, describeValue } from '../spec/errors.ts';
 import { allGather, sumOverAxes } from '../tensor/collectives.ts';
 import { fromData, stack, zeros } from '../tensor/create.ts';
 import type { Tensor } from '../tensor/tensor.ts';
-import { checkOptions } from '../spec/check-options.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import { checkOptions } from '../base/check-options.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 import { partsOf, tensorsOf } from './param-group.ts';
 import { composed, withoutValues } from '../realize/small-values.ts';
 

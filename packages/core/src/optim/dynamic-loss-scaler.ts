@@ -1,10 +1,9 @@
 import { CheckpointError, ConfigError, TensorStateError } from '../spec/errors.ts';
 import { LossScaler } from './loss-scaler.ts';
 import { requireState } from './require-state.ts';
-import { checkOptions } from '../spec/check-options.ts';
-import * as option from '../spec/option-rules.ts';
-import { withDefaults } from '../spec/with-defaults.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import { checkOptions, withDefaults } from '../base/check-options.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 
 /** Options of `DynamicLossScaler`. DeepSpeed's names are in brackets. */
 export interface DynamicLossScalerOptions {

@@ -1,5 +1,5 @@
 import { CheckpointError, ConfigError, describeValue } from '../spec/errors.ts';
-import * as option from '../spec/option-rules.ts';
+import * as option from '../base/option-rules.ts';
 import { requireNoMore } from '../tensor/check-calls.ts';
 import { requireState } from './require-state.ts';
 import type { Schedule } from './schedules.ts';

@@ -1,4 +1,4 @@
-import { formatShape, sizeAt } from '../shape.ts';
+import { formatShape, sizeAt } from '../base/shape.ts';
 import type { Shape } from '../spec/dtype.ts';
 import { ConfigError } from '../spec/errors.ts';
 import type { Tensor } from '../tensor/tensor.ts';

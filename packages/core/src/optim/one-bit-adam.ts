@@ -12,9 +12,9 @@ import { checkSetting, type OptimizerInput } from './param-group.ts';
 import type { ParameterState } from './parameter-state.ts';
 import { Scalar } from './scalar.ts';
 import type { StateType } from './state-type.ts';
-import { checkOptions } from '../spec/check-options.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import { checkOptions } from '../base/check-options.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 
 /** Settings of `OneBitAdam`. */
 export interface OneBitAdamSettings extends AdamMomentSettings {

@@ -1,8 +1,7 @@
-import { checkOptions } from '../spec/check-options.ts';
+import { checkOptions, withDefaults } from '../base/check-options.ts';
 import { CheckpointError, ConfigError, describeValue } from '../spec/errors.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
-import { withDefaults } from '../spec/with-defaults.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 import { eachGroup } from './each-group.ts';
 import { requireOptimizer } from './learning-rate-scheduler.ts';
 

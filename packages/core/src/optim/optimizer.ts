@@ -14,12 +14,12 @@ import {
   DTypeError,
   TensorStateError,
 } from '../spec/errors.ts';
-import { formatShape } from '../shape.ts';
+import { formatShape } from '../base/shape.ts';
 import { synchronously } from '../ambient.ts';
 import { skipAssignmentsIf } from '../tensor/handle.ts';
-import { checkOptions } from '../spec/check-options.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import { checkOptions } from '../base/check-options.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 import { requireNoMore } from '../tensor/check-calls.ts';
 import { Tensor } from '../tensor/tensor.ts';
 import type { Updater } from '../tensor/updater.ts';

@@ -1,9 +1,8 @@
-import { checkByRules } from '../spec/check-options.ts';
+import { checkByRules, withDefaults } from '../base/check-options.ts';
 import { CheckpointError, ConfigError, describeValue } from '../spec/errors.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRule } from '../spec/option-rules.ts';
-import { withDefaults } from '../spec/with-defaults.ts';
-import { formatShape } from '../shape.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRule } from '../base/option-rules.ts';
+import { formatShape } from '../base/shape.ts';
 import { Tensor } from '../tensor/tensor.ts';
 
 /** Settings that every optimizer has, and that may change from step to step. */

@@ -1,6 +1,6 @@
 import { inputNode } from '../graph/create-node.ts';
 import type { HostArray } from '../serialization/host-array.ts';
-import { elementCount } from '../shape.ts';
+import { elementCount } from '../base/shape.ts';
 import { dtypes } from '../spec/dtype.ts';
 import { Tensor } from '../tensor/tensor.ts';
 import type { StateType } from './state-type.ts';

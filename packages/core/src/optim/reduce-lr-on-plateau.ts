@@ -1,8 +1,8 @@
-import { checkOptions } from '../spec/check-options.ts';
+import { checkOptions } from '../base/check-options.ts';
 import { CheckpointError, ConfigError } from '../spec/errors.ts';
 import { requireState } from './require-state.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 import { Tensor } from '../tensor/tensor.ts';
 import { eachGroup } from './each-group.ts';
 import { requireOptimizer, type ScheduledOptimizer } from './learning-rate-scheduler.ts';

@@ -2,7 +2,7 @@ import { chunksOf } from '../layout/chunks.ts';
 import { takeChunks } from '../layout/take-chunks.ts';
 import { ownPlace } from '../rank.ts';
 import { type HostArray, hostArray, type HostArrays } from '../serialization/host-array.ts';
-import { elementCount, formatShape, sameShape } from '../shape.ts';
+import { elementCount, formatShape, sameShape } from '../base/shape.ts';
 import { dtypes, type ValueType } from '../spec/dtype.ts';
 import { CheckpointError } from '../spec/errors.ts';
 import { toBytes } from '../tensor/host-data.ts';

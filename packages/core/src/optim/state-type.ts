@@ -1,5 +1,5 @@
 import { replicated } from '../layout/layout.ts';
-import { formatShape, sameShape } from '../shape.ts';
+import { formatShape, sameShape } from '../base/shape.ts';
 import type { Shape, ValueType } from '../spec/dtype.ts';
 import { CheckpointError } from '../spec/errors.ts';
 import type { Layout } from '../spec/layout.ts';

@@ -1,7 +1,7 @@
-import { checkOptions } from '../spec/check-options.ts';
+import { checkOptions } from '../base/check-options.ts';
 import { CheckpointError, describeValue } from '../spec/errors.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 import { eachGroup } from './each-group.ts';
 import { requireOptimizer, type ScheduledOptimizer } from './learning-rate-scheduler.ts';
 

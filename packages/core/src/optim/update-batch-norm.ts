@@ -3,9 +3,9 @@ import { BatchNorm } from '../nn/batch-norm.ts';
 import type { Module } from '../nn/module.ts';
 import { requireModule } from '../nn/require-module.ts';
 import { currentSession } from '../rank.ts';
-import { checkOptions } from '../spec/check-options.ts';
+import { checkOptions } from '../base/check-options.ts';
 import { DataError } from '../spec/errors.ts';
-import * as option from '../spec/option-rules.ts';
+import * as option from '../base/option-rules.ts';
 import { ones, zeros } from '../tensor/create.ts';
 
 type Forward = (batch: never) => unknown;

@@ -1,5 +1,5 @@
 import type { Node } from '../graph/node.ts';
-import { formatShape } from '../shape.ts';
+import { formatShape } from '../base/shape.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import { formatArray, formatEdges } from './format-array.ts';
 import type { PrintForm } from './inspect.ts';

@@ -1,4 +1,4 @@
-import { elementCount } from '../shape.ts';
+import { elementCount } from '../base/shape.ts';
 import { type DType, dtypes, type Shape } from '../spec/dtype.ts';
 import { elementReader, type PrintedElement } from './element-reader.ts';
 import { type NumberFormat, numberFormat } from './number-format.ts';

@@ -1,9 +1,9 @@
 import { ConfigError, ShapeError } from '../spec/errors.ts';
 import type { Shape } from '../spec/dtype.ts';
 import type { Generator } from './generator.ts';
-import { checkOptions } from '../spec/check-options.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import { checkOptions } from '../base/check-options.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 
 // Initial values of parameters. They equal those of torch.nn.init and of reset_parameters in torch.nn, value for value.
 // All functions return float32 values of `shape`, row-major. O are out features and I are in features.

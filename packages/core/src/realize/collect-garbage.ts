@@ -1,4 +1,4 @@
-import { nextTurn } from '../spec/next-turn.ts';
+import { nextTurn } from '../base/next-turn.ts';
 
 /**
  * Runs the garbage collector if the platform allows it, and waits until finalizers have freed the memory that it

@@ -4,7 +4,7 @@ import type { Node } from '../graph/node.ts';
 import { isTransferOp, opFacts } from '../graph/op-facts.ts';
 import { isOneMessage } from './one-message.ts';
 import { checkNotUpdated, isUpdatedFor, targetOf } from '../graph/updated-leaves.ts';
-import { formatShape } from '../shape.ts';
+import { formatShape } from '../base/shape.ts';
 import { TensorStateError } from '../spec/errors.ts';
 
 /** The unrealized part of the graph below some roots. Slots number leaves first, then computed nodes. */

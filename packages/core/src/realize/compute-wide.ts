@@ -1,10 +1,10 @@
-import { computeDType } from '../dtype.ts';
+import { computeDType } from '../base/dtype-kind.ts';
 import { cast } from '../graph/build/elementwise.ts';
 import { placeOf } from '../graph/call-site.ts';
 import { article } from '../graph/infer-checks.ts';
 import type { Node } from '../graph/node.ts';
 import { opFacts } from '../graph/op-facts.ts';
-import { formatShape } from '../shape.ts';
+import { formatShape } from '../base/shape.ts';
 import type { DType } from '../spec/dtype.ts';
 import { DTypeError } from '../spec/errors.ts';
 

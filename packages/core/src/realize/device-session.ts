@@ -4,12 +4,12 @@ import { hostBytes, moveToHost, moveToPage } from '../graph/ownership.ts';
 import { targetOf } from '../graph/updated-leaves.ts';
 import { ExtendedMesh } from '../mesh.ts';
 import type { Page, PageSource, PageStore } from '../paging/page.ts';
-import { formatShape } from '../shape.ts';
+import { formatShape } from '../base/shape.ts';
 import type { Backend } from '../spec/backend.ts';
 import { TensorStateError } from '../spec/errors.ts';
 import type { Mesh } from '../spec/mesh.ts';
 import type { CallOrder, ProcessGroup } from '../spec/process-group.ts';
-import { nextTurn } from '../spec/next-turn.ts';
+import { nextTurn } from '../base/next-turn.ts';
 import type { Compute, Deferred, Session, EnqueueOptions } from './session.ts';
 import {
   type Backlog,

@@ -7,7 +7,7 @@ import { isCompositeOp, opFacts } from '../graph/op-facts.ts';
 import { targetOf } from '../graph/updated-leaves.ts';
 import { isOp, type Node } from '../graph/node.ts';
 import { communicates, withCollectiveOrder } from '../graph/program-order.ts';
-import { sizeAt } from '../shape.ts';
+import { sizeAt } from '../base/shape.ts';
 import type { BackendLimits } from '../spec/backend.ts';
 import { type DType, isHalfDType, type Shape } from '../spec/dtype.ts';
 import type { CompositeOp } from '../spec/op.ts';

@@ -1,7 +1,7 @@
 import { newWalk } from '../graph/create-node.ts';
 import { placeOf } from '../graph/call-site.ts';
 import type { Node } from '../graph/node.ts';
-import { formatShape } from '../shape.ts';
+import { formatShape } from '../base/shape.ts';
 import { TensorStateError } from '../spec/errors.ts';
 import { collect } from './collect.ts';
 import type { PendingWork, UpdateGroup } from './pending-work.ts';

@@ -1,5 +1,5 @@
 import { opFacts } from '../graph/op-facts.ts';
-import { elementCount } from '../shape.ts';
+import { elementCount } from '../base/shape.ts';
 import { dtypes } from '../spec/dtype.ts';
 import { align, type Living, packScratch, type Space } from './pack-scratch.ts';
 import type { DraftStep } from './segment.ts';

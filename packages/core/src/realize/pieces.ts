@@ -1,5 +1,5 @@
 import type { Node } from '../graph/node.ts';
-import { elementCount, sameShape } from '../shape.ts';
+import { elementCount, sameShape } from '../base/shape.ts';
 import { dtypes } from '../spec/dtype.ts';
 import type { Subgraph } from './collect.ts';
 import { isOneMessage } from './one-message.ts';

@@ -1,9 +1,8 @@
 import { rankState } from '../ambient.ts';
 import { placeOf } from '../graph/call-site.ts';
 import type { Node, RowCount } from '../graph/node.ts';
-import type { Backend, Executable, Program, SizedProgram } from '../spec/backend.ts';
+import type { Backend, Executable, Program, SizedProgram, Sizes } from '../spec/backend.ts';
 import { BackendError, OutOfMemoryError } from '../spec/errors.ts';
-import type { Sizes } from '../spec/sized.ts';
 import { count, record } from '../timeline.ts';
 import type { Subgraph } from './collect.ts';
 import { declaredSizes } from './declared-sizes.ts';

@@ -1,6 +1,6 @@
 import type { CallSite } from '../graph/call-site.ts';
 import { none, type Node } from '../graph/node.ts';
-import { formatShape } from '../shape.ts';
+import { formatShape } from '../base/shape.ts';
 import { structureKey } from './structure-key.ts';
 
 /** A node of a program, in the form in which it is compared with a node of the next program. */

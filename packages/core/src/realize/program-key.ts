@@ -1,5 +1,4 @@
-import type { Program } from '../spec/backend.ts';
-import type { SizeSymbol } from '../spec/sized.ts';
+import type { Program, SizeSymbol } from '../spec/backend.ts';
 import { type Interned, type Key, Words } from './words.ts';
 
 /** The word that ends the inputs of an instruction and each part of a program. No word of a list is negative. */

@@ -1,5 +1,5 @@
 import type { SizeLimit } from '../graph/node.ts';
-import type { Sizes } from '../spec/sized.ts';
+import type { Sizes } from '../spec/backend.ts';
 import type { Narrowing } from './narrowing.ts';
 import type { Observation, Relation } from './related-sizes.ts';
 import { SizeRelations } from './size-relations.ts';

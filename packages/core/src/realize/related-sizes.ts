@@ -1,5 +1,5 @@
 import type { SizeLimit } from '../graph/node.ts';
-import type { SizeSymbol } from '../spec/sized.ts';
+import type { SizeSymbol } from '../spec/backend.ts';
 
 /** The sizes of one run of a program, in the order of its signature. */
 export type Observation = Float64Array;

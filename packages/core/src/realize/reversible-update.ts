@@ -4,7 +4,7 @@ import { isOp, type HostValue, type Node } from '../graph/node.ts';
 import { adoptStorage, freeNode } from '../graph/ownership.ts';
 import type { Storage } from '../graph/storage.ts';
 import { targetOf } from '../graph/updated-leaves.ts';
-import { elementCount, formatShape } from '../shape.ts';
+import { elementCount, formatShape } from '../base/shape.ts';
 import { dtypes } from '../spec/dtype.ts';
 import { TensorStateError } from '../spec/errors.ts';
 import { dropWork } from './pending.ts';

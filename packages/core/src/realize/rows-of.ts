@@ -1,4 +1,4 @@
-import { elementCount } from '../shape.ts';
+import { elementCount } from '../base/shape.ts';
 import type { Backend, DeviceBuffer } from '../spec/backend.ts';
 import { dtypes } from '../spec/dtype.ts';
 import { ShapeError } from '../spec/errors.ts';

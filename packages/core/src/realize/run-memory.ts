@@ -1,11 +1,11 @@
 import type { Storage } from '../graph/storage.ts';
 import type { Page, PageSource, PageStore } from '../paging/page.ts';
-import { elementCount } from '../shape.ts';
-import type { Backend, DeviceBuffer } from '../spec/backend.ts';
+import { elementCount } from '../base/shape.ts';
+import type { Backend, DeviceBuffer, Sizes } from '../spec/backend.ts';
 import { dtypes, type Shape } from '../spec/dtype.ts';
 import type { Mesh } from '../spec/mesh.ts';
 import type { CallIdentity } from '../spec/process-group.ts';
-import type { Sized, Sizes } from '../spec/sized.ts';
+import type { Sized } from '../base/sized.ts';
 import type { MemoryMap, Place } from './memory-map.ts';
 import type { Numbering } from './values.ts';
 

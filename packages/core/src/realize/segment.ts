@@ -1,4 +1,4 @@
-import { elementCount } from '../shape.ts';
+import { elementCount } from '../base/shape.ts';
 import { dtypes } from '../spec/dtype.ts';
 import { isOneMessage } from './one-message.ts';
 import type { Sources } from './sources.ts';

@@ -1,6 +1,5 @@
 import type { RowCount } from '../graph/node.ts';
-import type { SizedProgram, Executable } from '../spec/backend.ts';
-import type { Sizes } from '../spec/sized.ts';
+import type { Executable, SizedProgram, Sizes } from '../spec/backend.ts';
 import type { Observation, RelatedSizes } from './related-sizes.ts';
 import { type NumberedAt, SizedGraph } from './sized-graph.ts';
 

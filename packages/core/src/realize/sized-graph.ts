@@ -1,8 +1,8 @@
-import { sameShape } from '../shape.ts';
+import { sameShape } from '../base/shape.ts';
 import type { RowCount } from '../graph/node.ts';
-import type { Executable, Program, SizedProgram } from '../spec/backend.ts';
+import type { Executable, Program, SizedProgram, Sizes, SizeSymbol } from '../spec/backend.ts';
 import type { Shape } from '../spec/dtype.ts';
-import { Sized, type Sizes, type SizeSymbol, whereUsual } from '../spec/sized.ts';
+import { Sized, whereUsual } from '../base/sized.ts';
 import type { ExpandOptions } from './expand.ts';
 import { NotSizedError } from './not-sized-error.ts';
 import { sameData } from './plain-data.ts';

@@ -1,6 +1,6 @@
 import type { Node } from '../graph/node.ts';
 import { currentScope, rankState, within } from '../ambient.ts';
-import { elementCount } from '../shape.ts';
+import { elementCount } from '../base/shape.ts';
 
 /**
  * Values of at most this many elements that a program made, such as losses and metrics, are computed with the step

@@ -1,5 +1,5 @@
 import type { Node } from '../graph/node.ts';
-import { formatShape } from '../shape.ts';
+import { formatShape } from '../base/shape.ts';
 import type { VaryingSize } from '../timeline-event.ts';
 import type { Subgraph } from './collect.ts';
 import { sizeListsOf } from './op-sizes.ts';

@@ -1,6 +1,5 @@
 import type { DType, Shape, ValueType } from './dtype.ts';
 import type { CompositeOp, ComputeOp, ComputeParams } from './op.ts';
-import type { Sizes, SizeSymbol } from './sized.ts';
 
 /** One op of a program. `inputs` are value ids. */
 export type Instruction = {
@@ -29,6 +28,22 @@ export interface Program {
    */
   readonly updates: readonly { readonly target: number; readonly value: number }[];
 }
+
+/** A size that may be another number in each run. It is at least 2, because 0 and 1 change what programs do. */
+export interface SizeSymbol {
+  /** The largest value that the size may have. Memory is planned for it. */
+  readonly max: number;
+  /** The largest value that was seen. Programs are valid with it and with values just below it. */
+  readonly seen: number;
+  /**
+   * The size differs from the seen value by multiples of this number, for example because it is divided among ranks,
+   * or halved.
+   */
+  readonly spacing: number;
+}
+
+/** One number for each symbol. */
+export type Sizes = readonly number[];
 
 /** A program with sizes that are not known before it runs. */
 export interface SizedProgram {

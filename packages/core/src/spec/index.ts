@@ -1,7 +1,8 @@
+// The entry point for authors of backends, process groups, transports, strategies and samplers: interfaces, types, ops
+// and errors, and nothing else.
 export * from './dtype.ts';
 export * from './op.ts';
 export * from './backend.ts';
-export { Sized, type Sizes, type SizeSymbol, whereUsual } from './sized.ts';
 export * from './process-group.ts';
 export * from './requests.ts';
 export * from './store.ts';
@@ -12,11 +13,3 @@ export * from './mesh.ts';
 export * from './strategy.ts';
 export * from './sampler.ts';
 export * from './errors.ts';
-export { checkOptions } from './check-options.ts';
-export * from './attention-dims.ts';
-export * from './place-lifetimes.ts';
-export { nextTurn } from './next-turn.ts';
-export * as option from './option-rules.ts';
-export * from './stack.ts';
-export * from './with-defaults.ts';
-export type { OptionRule, OptionRules, RequiredRule } from './option-rules.ts';

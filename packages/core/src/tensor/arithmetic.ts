@@ -1,4 +1,4 @@
-import { computeDType, kindOf } from '../dtype.ts';
+import { computeDType, kindOf } from '../base/dtype-kind.ts';
 import {
   add,
   cast,
@@ -23,7 +23,7 @@ import { expandTo } from '../graph/build/movement.ts';
 import { createNode, noGrad } from '../graph/create-node.ts';
 import { none, type Node } from '../graph/node.ts';
 import { article } from '../graph/infer-checks.ts';
-import { broadcastShapes } from '../shape.ts';
+import { broadcastShapes } from '../base/shape.ts';
 import type { DType } from '../spec/dtype.ts';
 import { ConfigError, DTypeError } from '../spec/errors.ts';
 import { floorQuotient } from './floor-quotient.ts';

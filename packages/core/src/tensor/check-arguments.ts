@@ -1,9 +1,9 @@
-import { formatShape } from '../shape.ts';
-import { checkByRules, checkOptions } from '../spec/check-options.ts';
+import { formatShape } from '../base/shape.ts';
+import { checkByRules, checkOptions } from '../base/check-options.ts';
 import type { Shape } from '../spec/dtype.ts';
 import { ConfigError, describeValue, DTypeError, ShapeError } from '../spec/errors.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 import type { Node } from '../graph/node.ts';
 import { TensorHandle } from './handle.ts';
 

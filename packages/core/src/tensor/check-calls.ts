@@ -1,7 +1,13 @@
-import { unfit } from '../spec/check-options.ts';
+import { unfit } from '../base/check-options.ts';
 import { ConfigError, describeValue } from '../spec/errors.ts';
-import { callback, flag, integer, number, required } from '../spec/option-rules.ts';
-import type { OptionRule } from '../spec/option-rules.ts';
+import {
+  callback,
+  flag,
+  integer,
+  number,
+  type OptionRule,
+  required,
+} from '../base/option-rules.ts';
 import { requireList, requireTensors } from './check-arguments.ts';
 
 /** The rules for arguments that are single values, by their letter in a signature. */

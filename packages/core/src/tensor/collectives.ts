@@ -3,13 +3,13 @@ import { unset } from '../graph/axis-types.ts';
 import * as build from '../graph/build/collective.ts';
 import { axisOf } from '../mesh.ts';
 import { currentSession } from '../rank.ts';
-import { normalizeDim } from '../shape.ts';
+import { normalizeDim } from '../base/shape.ts';
 import type { AxisParams, AxisType } from '../spec/op.ts';
 import { Tensor } from './tensor.ts';
 import { requireTensors } from './check-arguments.ts';
-import { checkOptions, unfit } from '../spec/check-options.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import { checkOptions, unfit } from '../base/check-options.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 
 /**
  * The functions of this file are collectives in the graph, over an axis of the rank's mesh. They are differentiable and

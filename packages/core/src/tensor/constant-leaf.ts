@@ -1,7 +1,7 @@
 import { uniform } from '../graph/axis-types.ts';
 import { inputNode } from '../graph/create-node.ts';
 import type { Node } from '../graph/node.ts';
-import { elementCount } from '../shape.ts';
+import { elementCount } from '../base/shape.ts';
 import { dtypes } from '../spec/dtype.ts';
 import { fromBytes } from './host-data.ts';
 

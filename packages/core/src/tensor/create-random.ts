@@ -1,10 +1,10 @@
 import { Generator } from '../random/generator.ts';
 import { generatorOfDraws } from '../random/keys.ts';
-import { elementCount } from '../shape.ts';
-import { checkOptions } from '../spec/check-options.ts';
+import { elementCount } from '../base/shape.ts';
+import { checkOptions } from '../base/check-options.ts';
 import type { Shape } from '../spec/dtype.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 import { requireList, requireWhole } from './check-arguments.ts';
 import { fromData } from './create.ts';
 import type { Tensor } from './tensor.ts';

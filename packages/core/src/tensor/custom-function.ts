@@ -1,10 +1,10 @@
 import { noGrad } from '../graph/create-node.ts';
 import { composed, withoutValues } from '../realize/small-values.ts';
-import { formatShape, sameShape } from '../shape.ts';
-import { checkOptions } from '../spec/check-options.ts';
+import { formatShape, sameShape } from '../base/shape.ts';
+import { checkOptions } from '../base/check-options.ts';
 import { ShapeError } from '../spec/errors.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 import { requireTensors } from './check-arguments.ts';
 import { withOwnGradient } from './own-gradient.ts';
 import { Tensor } from './tensor.ts';

@@ -6,7 +6,7 @@ import { targetOf } from '../graph/updated-leaves.ts';
 import { axisOf } from '../mesh.ts';
 import { currentSession } from '../rank.ts';
 import { ConfigError, describeValue } from '../spec/errors.ts';
-import * as option from '../spec/option-rules.ts';
+import * as option from '../base/option-rules.ts';
 import type { AxisType } from '../spec/op.ts';
 import type { TensorHandle } from './handle.ts';
 

@@ -1,4 +1,4 @@
-import { formatShape, normalizeDim } from '../shape.ts';
+import { formatShape, normalizeDim } from '../base/shape.ts';
 import type { Shape } from '../spec/dtype.ts';
 import { ShapeError } from '../spec/errors.ts';
 

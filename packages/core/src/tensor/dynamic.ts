@@ -1,9 +1,9 @@
 import { CallSite, placeOf } from '../graph/call-site.ts';
-import { formatShape, normalizeDim, sizeAt } from '../shape.ts';
-import { checkOptions } from '../spec/check-options.ts';
+import { formatShape, normalizeDim, sizeAt } from '../base/shape.ts';
+import { checkOptions } from '../base/check-options.ts';
 import { ConfigError, ShapeError, TensorStateError } from '../spec/errors.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 import { requireTensors } from './check-arguments.ts';
 import type { Tensor } from './tensor.ts';
 

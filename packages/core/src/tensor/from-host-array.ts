@@ -1,6 +1,6 @@
 import { inputNode } from '../graph/create-node.ts';
 import type { HostArray } from '../serialization/host-array.ts';
-import { elementCount, formatShape } from '../shape.ts';
+import { elementCount, formatShape } from '../base/shape.ts';
 import { dtypes } from '../spec/dtype.ts';
 import { describeValue, DTypeError, ShapeError } from '../spec/errors.ts';
 import { Tensor } from './tensor.ts';

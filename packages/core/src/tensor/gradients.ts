@@ -6,11 +6,11 @@ import { allDims, sum } from '../graph/build/reduce.ts';
 import { createNode, noGrad } from '../graph/create-node.ts';
 import { none, type Node } from '../graph/node.ts';
 import { withoutValues } from '../realize/small-values.ts';
-import { elementCount, formatShape, sameShape } from '../shape.ts';
-import { checkOptions } from '../spec/check-options.ts';
+import { elementCount, formatShape, sameShape } from '../base/shape.ts';
+import { checkOptions } from '../base/check-options.ts';
 import { ShapeError, TensorStateError } from '../spec/errors.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 import { requireTensors } from './check-arguments.ts';
 import { Tensor } from './tensor.ts';
 

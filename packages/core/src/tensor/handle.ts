@@ -3,7 +3,7 @@ import { checkGradientTypes } from '../autograd/check-gradient-types.ts';
 import { walkBackward } from '../autograd/walk.ts';
 import { endRecomputation, recomputing } from '../autograd/recompute.ts';
 import { gradientsOfNode } from '../autograd/rules.ts';
-import { kindOf } from '../dtype.ts';
+import { kindOf } from '../base/dtype-kind.ts';
 import { withoutAutocast } from '../graph/autocast.ts';
 import { where } from '../graph/build/elementwise.ts';
 import { constantLike } from '../graph/build/leaf.ts';
@@ -27,7 +27,7 @@ import {
 import { noteValue, withoutValues } from '../realize/small-values.ts';
 import { type AfterBackward, currentScope, rankState, within } from '../ambient.ts';
 import { replicated, shardedAxes } from '../layout/layout.ts';
-import { elementCount, formatShape } from '../shape.ts';
+import { elementCount, formatShape } from '../base/shape.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import type { Layout } from '../spec/layout.ts';
 import { DTypeError, ShapeError, TensorStateError } from '../spec/errors.ts';

@@ -5,7 +5,7 @@ import { lowered } from '../graph/build/precision.ts';
 import { sum } from '../graph/build/reduce.ts';
 import { shapeFault } from '../graph/infer-checks.ts';
 import type { Node } from '../graph/node.ts';
-import { sameShape } from '../shape.ts';
+import { sameShape } from '../base/shape.ts';
 import { isHalfDType } from '../spec/dtype.ts';
 import { ShapeError } from '../spec/errors.ts';
 import { combine } from './arithmetic.ts';

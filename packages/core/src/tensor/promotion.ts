@@ -1,4 +1,4 @@
-import { kindOf, type DTypeKind } from '../dtype.ts';
+import { kindOf, type DTypeKind } from '../base/dtype-kind.ts';
 import type { DType } from '../spec/dtype.ts';
 
 /** The properties of a tensor that promotion reads, or a number. */

@@ -1,15 +1,15 @@
-import { computeDType, kindOf } from '../dtype.ts';
+import { computeDType, kindOf } from '../base/dtype-kind.ts';
 import { cast, logicalNot } from '../graph/build/elementwise.ts';
 import { reshape } from '../graph/build/movement.ts';
 import { widened } from '../graph/build/precision.ts';
 import * as reduce from '../graph/build/reduce.ts';
 import { floats, requireDType } from '../graph/infer-checks.ts';
 import type { Node } from '../graph/node.ts';
-import { checkOptions } from '../spec/check-options.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import { checkOptions } from '../base/check-options.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
 import { describeValue, ShapeError } from '../spec/errors.ts';
-import { elementCount, formatShape, normalizeDim, sizeAt } from '../shape.ts';
+import { elementCount, formatShape, normalizeDim, sizeAt } from '../base/shape.ts';
 import { combine, divide } from './arithmetic.ts';
 import { differentDims } from './different-dims.ts';
 

@@ -1,7 +1,7 @@
 import { allToAllRows } from '../graph/build/collective.ts';
 import { axisOf } from '../mesh.ts';
 import { currentSession } from '../rank.ts';
-import { formatShape } from '../shape.ts';
+import { formatShape } from '../base/shape.ts';
 import { ConfigError, ShapeError } from '../spec/errors.ts';
 import { allToAll } from './collectives.ts';
 import { concat, fromData } from './create.ts';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
-import { elementCount } from '../../src/shape.ts';
+import { elementCount } from '../../src/base/shape.ts';
 import type { Shape } from '../../src/spec/dtype.ts';
 import { fromData } from '../../src/tensor/create.ts';
 import type { Tensor } from '../../src/tensor/tensor.ts';

@@ -1,4 +1,5 @@
-import { ShardwiseError, stackFrames, userLine } from '@shardwise/core/spec';
+import { stackFrames, userLine } from '@shardwise/core/base';
+import { ShardwiseError } from '@shardwise/core/spec';
 import { describeFailure, type RoundFailure } from '../rendezvous/round.ts';
 import { describeError } from '../text/describe-error.ts';
 import { displayPath } from '../text/display-path.ts';

@@ -1,11 +1,5 @@
-import {
-  checkOptions,
-  option,
-  type OptionRules,
-  type ProcessGroup,
-  type Transport,
-  type TypedBytes,
-} from '@shardwise/core/spec';
+import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
+import type { ProcessGroup, Transport, TypedBytes } from '@shardwise/core/spec';
 import { operations, type Operation } from '../../call/record.ts';
 import { createGroup } from '../create-group.ts';
 import { hostNumbers, ranksByHost } from '../topology.ts';

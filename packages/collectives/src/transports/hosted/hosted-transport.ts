@@ -1,4 +1,5 @@
-import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/spec';
+import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
+import { ConfigError } from '@shardwise/core/spec';
 import type { SharedMemoryGroup } from '../../shared-memory/shared-memory-group.ts';
 import type { WatchedTransport } from '../watched-transport.ts';
 import { HostedEnd } from './hosted-end.ts';

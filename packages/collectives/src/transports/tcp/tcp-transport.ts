@@ -1,10 +1,5 @@
-import {
-  checkOptions,
-  ConfigError,
-  option,
-  type OptionRules,
-  type Store,
-} from '@shardwise/core/spec';
+import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
+import { ConfigError, type Store } from '@shardwise/core/spec';
 import type { WatchedTransport } from '../watched-transport.ts';
 import { joinPeers } from './join-peers.ts';
 

@@ -1,5 +1,5 @@
-import { computeDType } from '../../dtype.ts';
-import { broadcastShapes, sameShape } from '../../shape.ts';
+import { computeDType } from '../../base/dtype-kind.ts';
+import { broadcastShapes, sameShape } from '../../base/shape.ts';
 import type { DType, Shape } from '../../spec/dtype.ts';
 import { createNode } from '../create-node.ts';
 import { none, type Node } from '../node.ts';

@@ -1,4 +1,4 @@
-import { sameShape } from '../../shape.ts';
+import { sameShape } from '../../base/shape.ts';
 import type { Shape } from '../../spec/dtype.ts';
 import { createNode } from '../create-node.ts';
 import type { Node } from '../node.ts';

@@ -1,4 +1,4 @@
-import { kindOf } from '../../dtype.ts';
+import { kindOf } from '../../base/dtype-kind.ts';
 import { isHalfDType } from '../../spec/dtype.ts';
 import { autocastDType } from '../autocast.ts';
 import type { Node } from '../node.ts';

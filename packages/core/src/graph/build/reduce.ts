@@ -1,5 +1,5 @@
-import { sizeAt } from '../../shape.ts';
-import { computeDType, kindOf } from '../../dtype.ts';
+import { sizeAt } from '../../base/shape.ts';
+import { computeDType, kindOf } from '../../base/dtype-kind.ts';
 import type { Shape } from '../../spec/dtype.ts';
 import { createNode } from '../create-node.ts';
 import type { Node } from '../node.ts';

@@ -1,7 +1,7 @@
 import { noGrad } from '../../graph/create-node.ts';
 import { composed } from '../../realize/small-values.ts';
-import * as option from '../../spec/option-rules.ts';
-import type { OptionRules } from '../../spec/option-rules.ts';
+import * as option from '../../base/option-rules.ts';
+import type { OptionRules } from '../../base/option-rules.ts';
 import { allReduce } from '../../tensor/collectives.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import type { BufferTensor } from '../parameter.ts';

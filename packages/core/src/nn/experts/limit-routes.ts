@@ -1,6 +1,6 @@
 import { ConfigError } from '../../spec/errors.ts';
-import * as option from '../../spec/option-rules.ts';
-import type { OptionRules } from '../../spec/option-rules.ts';
+import * as option from '../../base/option-rules.ts';
+import type { OptionRules } from '../../base/option-rules.ts';
 import { arange } from '../../tensor/create-ranges.ts';
 import { zeros } from '../../tensor/create.ts';
 import type { Tensor } from '../../tensor/tensor.ts';

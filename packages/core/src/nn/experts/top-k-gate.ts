@@ -1,7 +1,7 @@
-import { checkOptions } from '../../spec/check-options.ts';
+import { checkOptions } from '../../base/check-options.ts';
 import { ConfigError } from '../../spec/errors.ts';
-import * as option from '../../spec/option-rules.ts';
-import type { OptionRules } from '../../spec/option-rules.ts';
+import * as option from '../../base/option-rules.ts';
+import type { OptionRules } from '../../base/option-rules.ts';
 import { arange } from '../../tensor/create-ranges.ts';
 import { concat, full } from '../../tensor/create.ts';
 import type { Tensor } from '../../tensor/tensor.ts';

@@ -1,10 +1,10 @@
-import { computeDType } from '../../dtype.ts';
+import { computeDType } from '../../base/dtype-kind.ts';
 import { floats, requireDType } from '../../graph/infer-checks.ts';
 import { composed } from '../../realize/small-values.ts';
-import { sizeAt } from '../../shape.ts';
-import { checkOptions } from '../../spec/check-options.ts';
-import * as option from '../../spec/option-rules.ts';
-import type { OptionRule, OptionRules } from '../../spec/option-rules.ts';
+import { sizeAt } from '../../base/shape.ts';
+import { checkOptions } from '../../base/check-options.ts';
+import * as option from '../../base/option-rules.ts';
+import type { OptionRule, OptionRules } from '../../base/option-rules.ts';
 import { stack } from '../../tensor/create.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import { requireShape } from '../require-shape.ts';

@@ -1,4 +1,5 @@
-import { computeDType, kindOf } from '../../dtype.ts';
+import { computeDType, kindOf } from '../../base/dtype-kind.ts';
+import { type DType, isHalfDType, type Shape } from '../../spec/dtype.ts';
 import { autocastDType } from '../../graph/autocast.ts';
 import { add, cast } from '../../graph/build/elementwise.ts';
 import { createNode } from '../../graph/create-node.ts';
@@ -10,8 +11,7 @@ import {
   weightsOf,
 } from '../../graph/decompose-attention.ts';
 import type { Node } from '../../graph/node.ts';
-import { broadcastsTo, formatShape, sizeAt } from '../../shape.ts';
-import { type DType, isHalfDType, type Shape } from '../../spec/dtype.ts';
+import { broadcastsTo, formatShape, sizeAt } from '../../base/shape.ts';
 import type { AttentionParams } from '../../spec/op.ts';
 import { DTypeError, ShapeError } from '../../spec/errors.ts';
 import { full } from '../../tensor/create.ts';
@@ -20,9 +20,9 @@ import { requireTensors } from '../../tensor/check-arguments.ts';
 import { withOwnGradient } from '../../tensor/own-gradient.ts';
 import { requireShape } from '../require-shape.ts';
 import { dropout } from './dropout.ts';
-import { checkOptions } from '../../spec/check-options.ts';
-import * as option from '../../spec/option-rules.ts';
-import type { OptionRules } from '../../spec/option-rules.ts';
+import { checkOptions } from '../../base/check-options.ts';
+import * as option from '../../base/option-rules.ts';
+import type { OptionRules } from '../../base/option-rules.ts';
 import { composed } from '../../realize/small-values.ts';
 
 /** Options of `scaledDotProductAttention`. */

@@ -1,10 +1,10 @@
-import { computeDType } from '../../dtype.ts';
+import { computeDType } from '../../base/dtype-kind.ts';
 import { composed } from '../../realize/small-values.ts';
-import { broadcastsTo, formatShape } from '../../shape.ts';
-import { checkOptions } from '../../spec/check-options.ts';
+import { broadcastsTo, formatShape } from '../../base/shape.ts';
+import { checkOptions } from '../../base/check-options.ts';
 import { ShapeError } from '../../spec/errors.ts';
-import * as option from '../../spec/option-rules.ts';
-import type { OptionRules } from '../../spec/option-rules.ts';
+import * as option from '../../base/option-rules.ts';
+import type { OptionRules } from '../../base/option-rules.ts';
 import { Tensor } from '../../tensor/tensor.ts';
 import { lossRules, type LossOptions } from './losses.ts';
 import { reduceLosses } from './reduction.ts';

@@ -1,11 +1,11 @@
 import { conv2dInput } from '../../graph/build/contract.ts';
 import { floats, requireDType, requireSameDType } from '../../graph/infer-checks.ts';
 import { composed } from '../../realize/small-values.ts';
-import { formatShape } from '../../shape.ts';
+import { formatShape } from '../../base/shape.ts';
 import type { Conv2dParams } from '../../spec/op.ts';
-import { checkOptions } from '../../spec/check-options.ts';
+import { checkOptions } from '../../base/check-options.ts';
 import { ConfigError, ShapeError } from '../../spec/errors.ts';
-import type { OptionRules } from '../../spec/option-rules.ts';
+import type { OptionRules } from '../../base/option-rules.ts';
 import { Tensor } from '../../tensor/tensor.ts';
 import { requireShape } from '../require-shape.ts';
 import { requireExtent } from './require-extent.ts';

@@ -1,7 +1,7 @@
 import { composed } from '../../realize/small-values.ts';
-import { checkOptions } from '../../spec/check-options.ts';
-import * as option from '../../spec/option-rules.ts';
-import type { OptionRules } from '../../spec/option-rules.ts';
+import { checkOptions } from '../../base/check-options.ts';
+import * as option from '../../base/option-rules.ts';
+import type { OptionRules } from '../../base/option-rules.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import { requireShape } from '../require-shape.ts';
 import { requireExtent } from './require-extent.ts';

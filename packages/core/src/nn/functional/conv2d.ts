@@ -1,7 +1,7 @@
 import { conv2d as convolve, conv2dSums } from '../../graph/build/contract.ts';
-import { checkOptions } from '../../spec/check-options.ts';
-import * as option from '../../spec/option-rules.ts';
-import type { OptionRules } from '../../spec/option-rules.ts';
+import { checkOptions } from '../../base/check-options.ts';
+import * as option from '../../base/option-rules.ts';
+import type { OptionRules } from '../../base/option-rules.ts';
 import type { Shape } from '../../spec/dtype.ts';
 import { Tensor } from '../../tensor/tensor.ts';
 import { requireShape } from '../require-shape.ts';

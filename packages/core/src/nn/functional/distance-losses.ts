@@ -1,9 +1,9 @@
 import { composed } from '../../realize/small-values.ts';
-import { formatShape, sameShape } from '../../shape.ts';
-import { checkOptions } from '../../spec/check-options.ts';
+import { formatShape, sameShape } from '../../base/shape.ts';
+import { checkOptions } from '../../base/check-options.ts';
 import { ShapeError } from '../../spec/errors.ts';
-import * as option from '../../spec/option-rules.ts';
-import type { OptionRules } from '../../spec/option-rules.ts';
+import * as option from '../../base/option-rules.ts';
+import type { OptionRules } from '../../base/option-rules.ts';
 import { requireTensors } from '../../tensor/check-arguments.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import { requireShape } from '../require-shape.ts';

@@ -2,9 +2,9 @@ import { random } from '../../graph/build/leaf.ts';
 import { nextKey } from '../../random/keys.ts';
 import { full } from '../../tensor/create.ts';
 import { Tensor } from '../../tensor/tensor.ts';
-import { checkOptions } from '../../spec/check-options.ts';
-import * as option from '../../spec/option-rules.ts';
-import type { OptionRules } from '../../spec/option-rules.ts';
+import { checkOptions } from '../../base/check-options.ts';
+import * as option from '../../base/option-rules.ts';
+import type { OptionRules } from '../../base/option-rules.ts';
 import { composed } from '../../realize/small-values.ts';
 
 /**

@@ -1,8 +1,8 @@
 import { indexSelect } from '../../graph/build/index-ops.ts';
 import { CallSite } from '../../graph/call-site.ts';
 import { requireIndexDType } from '../../graph/infer-indices.ts';
-import { checkOptions } from '../../spec/check-options.ts';
-import * as option from '../../spec/option-rules.ts';
+import { checkOptions } from '../../base/check-options.ts';
+import * as option from '../../base/option-rules.ts';
 import { requireNoMore } from '../../tensor/check-calls.ts';
 import { Tensor } from '../../tensor/tensor.ts';
 import { composed } from '../../realize/small-values.ts';

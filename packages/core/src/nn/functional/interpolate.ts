@@ -1,11 +1,11 @@
-import { computeDType } from '../../dtype.ts';
+import { computeDType } from '../../base/dtype-kind.ts';
 import { floats, requireDType } from '../../graph/infer-checks.ts';
 import { composed } from '../../realize/small-values.ts';
-import { formatShape, sizeAt } from '../../shape.ts';
-import { checkOptions } from '../../spec/check-options.ts';
+import { formatShape, sizeAt } from '../../base/shape.ts';
+import { checkOptions } from '../../base/check-options.ts';
 import { ConfigError } from '../../spec/errors.ts';
-import * as option from '../../spec/option-rules.ts';
-import type { OptionRules } from '../../spec/option-rules.ts';
+import * as option from '../../base/option-rules.ts';
+import type { OptionRules } from '../../base/option-rules.ts';
 import { requireTensors } from '../../tensor/check-arguments.ts';
 import { fromData } from '../../tensor/create.ts';
 import type { Tensor } from '../../tensor/tensor.ts';

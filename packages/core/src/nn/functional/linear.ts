@@ -1,4 +1,4 @@
-import { elementCount, sizeAt } from '../../shape.ts';
+import { elementCount, sizeAt } from '../../base/shape.ts';
 import { matmul, matmulSums } from '../../graph/build/contract.ts';
 import { Tensor } from '../../tensor/tensor.ts';
 import { requireShape } from '../require-shape.ts';

@@ -1,7 +1,7 @@
 import { composed } from '../../realize/small-values.ts';
-import { checkOptions } from '../../spec/check-options.ts';
-import * as option from '../../spec/option-rules.ts';
-import type { OptionRules } from '../../spec/option-rules.ts';
+import { checkOptions } from '../../base/check-options.ts';
+import * as option from '../../base/option-rules.ts';
+import type { OptionRules } from '../../base/option-rules.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import { reduceLosses, type Reduction, reductionRule } from './reduction.ts';
 import { requireSameShape } from './same-shape.ts';

@@ -1,7 +1,7 @@
-import { computeDType } from '../../dtype.ts';
+import { computeDType } from '../../base/dtype-kind.ts';
 import { floats, requireDType } from '../../graph/infer-checks.ts';
 import { withoutAutocast } from '../../graph/autocast.ts';
-import { formatShape } from '../../shape.ts';
+import { formatShape } from '../../base/shape.ts';
 import { ShapeError } from '../../spec/errors.ts';
 import { full, ones } from '../../tensor/create.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
@@ -9,9 +9,9 @@ import { requireExtent } from './require-extent.ts';
 import { conv2d } from './conv2d.ts';
 import { shiftsOf } from './shifts-of.ts';
 import { pair, type Size2d, size2d } from './window-size.ts';
-import { checkOptions } from '../../spec/check-options.ts';
-import * as option from '../../spec/option-rules.ts';
-import type { OptionRules } from '../../spec/option-rules.ts';
+import { checkOptions } from '../../base/check-options.ts';
+import * as option from '../../base/option-rules.ts';
+import type { OptionRules } from '../../base/option-rules.ts';
 import { composed } from '../../realize/small-values.ts';
 
 /** Options of `avgPool2d`. */

@@ -1,6 +1,6 @@
 import type { Tensor } from '../../tensor/tensor.ts';
-import * as option from '../../spec/option-rules.ts';
-import type { OptionRule } from '../../spec/option-rules.ts';
+import * as option from '../../base/option-rules.ts';
+import type { OptionRule } from '../../base/option-rules.ts';
 
 /** How the losses of a batch's items are combined. 'none' returns each of them. */
 export type Reduction = 'mean' | 'sum' | 'none';

@@ -1,4 +1,4 @@
-import { formatShape } from '../../shape.ts';
+import { formatShape } from '../../base/shape.ts';
 import { ShapeError } from '../../spec/errors.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 

@@ -1,4 +1,4 @@
-import { formatShape, sameShape } from '../../shape.ts';
+import { formatShape, sameShape } from '../../base/shape.ts';
 import { ShapeError } from '../../spec/errors.ts';
 import { requireTensors } from '../../tensor/check-arguments.ts';
 import type { Tensor } from '../../tensor/tensor.ts';

@@ -1,5 +1,5 @@
 import { conv2dOutputSize } from '../../graph/infer-contract.ts';
-import { formatShape } from '../../shape.ts';
+import { formatShape } from '../../base/shape.ts';
 import { ShapeError } from '../../spec/errors.ts';
 import { stack } from '../../tensor/create.ts';
 import type { Tensor } from '../../tensor/tensor.ts';

@@ -1,5 +1,5 @@
-import * as option from '../../spec/option-rules.ts';
-import type { OptionRule } from '../../spec/option-rules.ts';
+import * as option from '../../base/option-rules.ts';
+import type { OptionRule } from '../../base/option-rules.ts';
 
 /** One number for both dims, or [height, width]. */
 export type Size2d = number | readonly [number, number];

@@ -1,5 +1,5 @@
 import { type Node, isOp } from '../../graph/node.ts';
-import { elementCount, sizeAt } from '../../shape.ts';
+import { elementCount, sizeAt } from '../../base/shape.ts';
 import type { Shape } from '../../spec/dtype.ts';
 
 /**

@@ -3,7 +3,7 @@ import type { Node } from '../../graph/node.ts';
 import { printing } from '../../print/inspect.ts';
 import { withoutValues } from '../../realize/small-values.ts';
 import { randomState, setRandomState } from '../../random/keys.ts';
-import { formatShape } from '../../shape.ts';
+import { formatShape } from '../../base/shape.ts';
 import { dtypes } from '../../spec/dtype.ts';
 import { ConfigError, describeValue } from '../../spec/errors.ts';
 import type { Model } from '../../spec/strategy.ts';

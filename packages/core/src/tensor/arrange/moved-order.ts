@@ -1,5 +1,5 @@
 import { listOf } from '../check-arguments.ts';
-import { formatShape } from '../../shape.ts';
+import { formatShape } from '../../base/shape.ts';
 import type { Shape } from '../../spec/dtype.ts';
 import { ShapeError } from '../../spec/errors.ts';
 import { differentDims } from '../different-dims.ts';

@@ -3,7 +3,7 @@ import { indexSelect } from '../../graph/build/index-ops.ts';
 import { iota } from '../../graph/build/leaf.ts';
 import { offset, neg } from '../../graph/build/elementwise.ts';
 import type { Node } from '../../graph/node.ts';
-import { elementCount, formatShape, normalizeDim, sizeAt } from '../../shape.ts';
+import { elementCount, formatShape, normalizeDim, sizeAt } from '../../base/shape.ts';
 import type { Shape } from '../../spec/dtype.ts';
 import { ShapeError } from '../../spec/errors.ts';
 import { requireWhole } from '../check-arguments.ts';

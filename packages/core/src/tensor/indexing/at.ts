@@ -4,7 +4,7 @@ import { permute, reshape, sliceDim } from '../../graph/build/movement.ts';
 import { CallSite } from '../../graph/call-site.ts';
 import type { Node } from '../../graph/node.ts';
 import { shapeFault } from '../../graph/infer-checks.ts';
-import { elementCount, formatShape, sameShape, sizeAt } from '../../shape.ts';
+import { elementCount, formatShape, sameShape, sizeAt } from '../../base/shape.ts';
 import { describeValue, ShapeError } from '../../spec/errors.ts';
 import { requireElementAt } from '../check-arguments.ts';
 import { TensorHandle } from '../handle.ts';

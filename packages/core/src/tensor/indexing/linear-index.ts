@@ -11,7 +11,7 @@ import { constantLike } from '../../graph/build/leaf.ts';
 import { expandTo, reshape } from '../../graph/build/movement.ts';
 import { requireIndexDType } from '../../graph/infer-indices.ts';
 import type { Node } from '../../graph/node.ts';
-import { broadcastShapes, elementCount, sizeAt } from '../../shape.ts';
+import { broadcastShapes, elementCount, sizeAt } from '../../base/shape.ts';
 import type { Shape } from '../../spec/dtype.ts';
 import { DTypeError } from '../../spec/errors.ts';
 

@@ -12,11 +12,11 @@ import {
   elementCount,
   formatShape,
   normalizeDim,
-} from '../../shape.ts';
-import { checkOptions } from '../../spec/check-options.ts';
+} from '../../base/shape.ts';
+import { checkOptions } from '../../base/check-options.ts';
 import { DTypeError } from '../../spec/errors.ts';
-import * as option from '../../spec/option-rules.ts';
-import type { OptionRules } from '../../spec/option-rules.ts';
+import * as option from '../../base/option-rules.ts';
+import type { OptionRules } from '../../base/option-rules.ts';
 import { type NodeOrNumber, where } from '../arithmetic.ts';
 import { resultDType } from '../promotion.ts';
 import { linearIndex } from './linear-index.ts';

@@ -5,7 +5,7 @@ import { concat, expandTo, reshape, sliceDim } from '../../graph/build/movement.
 import { argSort, cumsum, sum } from '../../graph/build/reduce.ts';
 import { createNode } from '../../graph/create-node.ts';
 import { none, type Node } from '../../graph/node.ts';
-import { broadcastShapes, elementCount } from '../../shape.ts';
+import { broadcastShapes, elementCount } from '../../base/shape.ts';
 
 /** Takes the first `count` rows. Shape: x [N, ..], count i32 [] -> [count, ..]. */
 export function takeRows(x: Node, count: Node): Node {

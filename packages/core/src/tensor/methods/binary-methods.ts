@@ -6,9 +6,9 @@ import { fmod, remainder } from '../pointwise/remainder.ts';
 import { atan2 } from '../pointwise/trigonometric.ts';
 import { logicalNot } from '../../graph/build/elementwise.ts';
 import type { Node } from '../../graph/node.ts';
-import { checkOptions } from '../../spec/check-options.ts';
-import * as option from '../../spec/option-rules.ts';
-import type { OptionRules } from '../../spec/option-rules.ts';
+import { checkOptions } from '../../base/check-options.ts';
+import * as option from '../../base/option-rules.ts';
+import type { OptionRules } from '../../base/option-rules.ts';
 
 /** Options of `div`. */
 export interface DivideOptions {

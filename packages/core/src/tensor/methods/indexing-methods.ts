@@ -1,9 +1,9 @@
 import { groupedMatmul } from '../../graph/build/grouped.ts';
 import { gather, indexAdd, indexSelect, oneHot, scatterAdd } from '../../graph/build/index-ops.ts';
-import { normalizeDim } from '../../shape.ts';
-import { checkOptions } from '../../spec/check-options.ts';
-import * as option from '../../spec/option-rules.ts';
-import type { OptionRules } from '../../spec/option-rules.ts';
+import { normalizeDim } from '../../base/shape.ts';
+import { checkOptions } from '../../base/check-options.ts';
+import * as option from '../../base/option-rules.ts';
+import type { OptionRules } from '../../base/option-rules.ts';
 import { operandOf, requireList, requireTensors } from '../check-arguments.ts';
 import type { TensorHandle } from '../handle.ts';
 import { at, type Index } from '../indexing/at.ts';

@@ -1,5 +1,5 @@
 import { expandTo, pad, permute, reshape, sliceDim } from '../../graph/build/movement.ts';
-import { elementCount, formatShape, normalizeDim, sizeAt } from '../../shape.ts';
+import { elementCount, formatShape, normalizeDim, sizeAt } from '../../base/shape.ts';
 import type { Shape } from '../../spec/dtype.ts';
 import { ShapeError } from '../../spec/errors.ts';
 import { movedOrder } from '../arrange/moved-order.ts';

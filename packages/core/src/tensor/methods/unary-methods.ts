@@ -1,4 +1,4 @@
-import { kindOf } from '../../dtype.ts';
+import { kindOf } from '../../base/dtype-kind.ts';
 import { requireDTypeName } from '../../dtype-name.ts';
 import * as elementwise from '../../graph/build/elementwise.ts';
 import { createNode, noGrad } from '../../graph/create-node.ts';

@@ -1,4 +1,4 @@
-import { computeDType } from '../../dtype.ts';
+import { computeDType } from '../../base/dtype-kind.ts';
 import { cast } from '../../graph/build/elementwise.ts';
 import type { Node } from '../../graph/node.ts';
 import { asFloat } from '../arithmetic.ts';

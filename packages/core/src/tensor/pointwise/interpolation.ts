@@ -3,7 +3,7 @@ import { constant, constantLike } from '../../graph/build/leaf.ts';
 import { expandTo } from '../../graph/build/movement.ts';
 import { floats, requireDType, requireSameDType } from '../../graph/infer-checks.ts';
 import type { Node } from '../../graph/node.ts';
-import { broadcastShapes } from '../../shape.ts';
+import { broadcastShapes } from '../../base/shape.ts';
 import { withOwnGradient } from '../own-gradient.ts';
 import { combine, divide, type NodeOrNumber, where } from '../arithmetic.ts';
 

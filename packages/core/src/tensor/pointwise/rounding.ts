@@ -1,4 +1,4 @@
-import { kindOf } from '../../dtype.ts';
+import { kindOf } from '../../base/dtype-kind.ts';
 import {
   equal,
   floor,

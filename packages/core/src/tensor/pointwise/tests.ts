@@ -1,4 +1,4 @@
-import { kindOf } from '../../dtype.ts';
+import { kindOf } from '../../base/dtype-kind.ts';
 import { abs, equal, less, logicalNot } from '../../graph/build/elementwise.ts';
 import { constant, constantLike } from '../../graph/build/leaf.ts';
 import type { Node } from '../../graph/node.ts';

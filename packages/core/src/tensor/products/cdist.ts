@@ -1,9 +1,9 @@
 import { unsqueeze } from '../../graph/build/movement.ts';
 import { widened } from '../../graph/build/precision.ts';
 import { shapeFault } from '../../graph/infer-checks.ts';
-import { checkOptions } from '../../spec/check-options.ts';
-import * as option from '../../spec/option-rules.ts';
-import type { OptionRules } from '../../spec/option-rules.ts';
+import { checkOptions } from '../../base/check-options.ts';
+import * as option from '../../base/option-rules.ts';
+import type { OptionRules } from '../../base/option-rules.ts';
 import { combine } from '../arithmetic.ts';
 import { requireTensors } from '../check-arguments.ts';
 import { norm } from '../reduce/norm.ts';

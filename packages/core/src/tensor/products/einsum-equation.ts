@@ -1,4 +1,4 @@
-import { formatShape } from '../../shape.ts';
+import { formatShape } from '../../base/shape.ts';
 import type { Shape } from '../../spec/dtype.ts';
 import { ShapeError } from '../../spec/errors.ts';
 

@@ -7,7 +7,7 @@ import { lowered } from '../../graph/build/precision.ts';
 import { sum } from '../../graph/build/reduce.ts';
 import { floats, requireDType, requireSameDType } from '../../graph/infer-checks.ts';
 import type { Node } from '../../graph/node.ts';
-import { elementCount, sizeAt } from '../../shape.ts';
+import { elementCount, sizeAt } from '../../base/shape.ts';
 import { ShapeError } from '../../spec/errors.ts';
 import { requireTensors } from '../check-arguments.ts';
 import { Tensor } from '../tensor.ts';

@@ -24,11 +24,11 @@ import { noGrad } from '../../graph/create-node.ts';
 import { floats, requireDType, shapeFault } from '../../graph/infer-checks.ts';
 import { requireIndexDType } from '../../graph/infer-indices.ts';
 import type { Node } from '../../graph/node.ts';
-import { elementCount, sameShape } from '../../shape.ts';
-import { checkOptions } from '../../spec/check-options.ts';
+import { elementCount, sameShape } from '../../base/shape.ts';
+import { checkOptions } from '../../base/check-options.ts';
 import type { DType } from '../../spec/dtype.ts';
-import * as option from '../../spec/option-rules.ts';
-import type { OptionRules } from '../../spec/option-rules.ts';
+import * as option from '../../base/option-rules.ts';
+import type { OptionRules } from '../../base/option-rules.ts';
 import { requireWhole } from '../check-arguments.ts';
 
 /** Options of `histogram`. */

@@ -21,9 +21,9 @@ import { widened } from '../../graph/build/precision.ts';
 import { keepDims, max, min, sum } from '../../graph/build/reduce.ts';
 import { floats, requireDType } from '../../graph/infer-checks.ts';
 import type { Node } from '../../graph/node.ts';
-import { checkOptions } from '../../spec/check-options.ts';
-import * as option from '../../spec/option-rules.ts';
-import type { OptionRules } from '../../spec/option-rules.ts';
+import { checkOptions } from '../../base/check-options.ts';
+import * as option from '../../base/option-rules.ts';
+import type { OptionRules } from '../../base/option-rules.ts';
 import { withOwnGradient, withSlope } from '../own-gradient.ts';
 import { inFloat } from '../pointwise/in-float.ts';
 import {

@@ -5,10 +5,10 @@ import { reshape, sliceDim } from '../../graph/build/movement.ts';
 import * as reduce from '../../graph/build/reduce.ts';
 import { shapeFault } from '../../graph/infer-checks.ts';
 import type { Node } from '../../graph/node.ts';
-import { sizeAt } from '../../shape.ts';
-import { checkOptions } from '../../spec/check-options.ts';
-import * as option from '../../spec/option-rules.ts';
-import type { OptionRules } from '../../spec/option-rules.ts';
+import { sizeAt } from '../../base/shape.ts';
+import { checkOptions } from '../../base/check-options.ts';
+import * as option from '../../base/option-rules.ts';
+import type { OptionRules } from '../../base/option-rules.ts';
 import { requireWhole } from '../check-arguments.ts';
 import { argMax, oneDim, type ReduceOptions, reduceRules } from '../reductions.ts';
 

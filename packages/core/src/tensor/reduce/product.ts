@@ -3,8 +3,8 @@ import { pad, permute, reshape, sliceDim } from '../../graph/build/movement.ts';
 import { widened } from '../../graph/build/precision.ts';
 import { allDims, keepDims, sum } from '../../graph/build/reduce.ts';
 import type { Node } from '../../graph/node.ts';
-import { elementCount, sizeAt } from '../../shape.ts';
-import { checkOptions } from '../../spec/check-options.ts';
+import { elementCount, sizeAt } from '../../base/shape.ts';
+import { checkOptions } from '../../base/check-options.ts';
 import {
   counted,
   type Dims,

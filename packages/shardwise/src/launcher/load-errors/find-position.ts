@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { stackFrames } from '@shardwise/core/spec';
+import { stackFrames } from '@shardwise/core/base';
 import { scriptFiles, type ScriptFile } from './script-files.ts';
 import { positionAt, positionAtHead, type SourcePosition } from './source-position.ts';
 

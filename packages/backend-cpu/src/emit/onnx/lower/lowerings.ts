@@ -1,0 +1,112 @@
+import { BackendError, type ComputeOp, type DType, type ValueType } from '@shardwise/core/spec';
+import type { Step, StepMap } from '../../../program/instruction.ts';
+import type { GraphBuilder } from '../graph-builder.ts';
+import { convolution } from './convolution.ts';
+import { elementwise } from './elementwise.ts';
+import { leaves } from './leaves.ts';
+import { matmul } from './matmul.ts';
+import { movement } from './movement.ts';
+import { reduce } from './reduce.ts';
+import { rows } from './rows.ts';
+import type { Lowerings } from './lowering.ts';
+
+/** The ops that have a lowering to ONNX. Kernels and products of ours compute the others. */
+type OnnxOp = Exclude<
+  ComputeOp,
+  | 'random'
+  | 'sign'
+  | 'argMax'
+  | 'cumsum'
+  | 'gather'
+  | 'scatterAdd'
+  | 'scatter'
+  | 'indexSelect'
+  | 'indexAdd'
+  | 'silu'
+  | 'softplus'
+  | 'geluGrad'
+  | 'softmaxGrad'
+  | 'logSoftmaxGrad'
+  | 'layerNormInputGrad'
+  | 'layerNormWeightGrad'
+  | 'rmsNorm'
+  | 'rmsNormInputGrad'
+  | 'rmsNormWeightGrad'
+  | 'groupedMatmul'
+  | 'groupedMatmulWeight'
+  | 'attention'
+  | 'attentionLogSumExp'
+  | 'attentionQueryGrad'
+  | 'attentionKeyGrad'
+  | 'attentionValueGrad'
+>;
+
+/** The nodes that compute each op. An op without an entry does not compile. */
+const lowerings: Lowerings<OnnxOp> = {
+  ...leaves,
+  ...elementwise,
+  ...reduce,
+  ...movement,
+  ...matmul,
+  ...convolution,
+  ...rows,
+};
+
+function isOnnxOp(op: ComputeOp): op is OnnxOp {
+  return op in lowerings;
+}
+
+const moving: ReadonlySet<ComputeOp> = new Set<ComputeOp>([
+  'constant',
+  'reshape',
+  'expand',
+  'permute',
+  'slice',
+  'pad',
+  'concat',
+]);
+
+const computedHere: ReadonlySet<DType> = new Set<DType>(['f32', 'i32', 'bool']);
+
+/**
+ * Whether a session can run a step. Sessions compute with f32, i32 and bool, and only move values of other dtypes.
+ * `inputs` are the types of the step's inputs.
+ */
+export function onnxComputes(step: Step, inputs: readonly ValueType[]): boolean {
+  const { op, dtype } = step;
+  if (!isOnnxOp(op)) return false;
+  // ORT's sums and powers of integers saturate.
+  if ((op === 'sum' || op === 'pow') && dtype === 'i32') return false;
+  // ORT has Where for 64 bits, but not for 16.
+  if (op === 'where' && (dtype === 'i64' || dtype === 'f64')) return true;
+  return moving.has(op) || [step, ...inputs].every((type) => computedHere.has(type.dtype));
+}
+
+function lowerStep<K extends OnnxOp>(
+  table: Lowerings<K>,
+  graph: GraphBuilder,
+  step: StepMap[K],
+): void {
+  graph.define(step.output, table[step.op](graph, step));
+}
+
+/** Adds a step to a graph. Throws BackendError for a step that sessions cannot compute. */
+export function lower(graph: GraphBuilder, step: Step): void {
+  const types = step.inputs.map((id) => graph.type(id));
+  const takes = onnxComputes(step, types) || graph.converts(step);
+  if (!isOnnxStep(step) || !takes) {
+    throw new BackendError(
+      {
+        asked: `to compute with ${[...new Set([...types, step].map(({ dtype }) => dtype))].join(', ')} in ${step.op}`,
+        found: 'the CPU backend computes with f32, i32 and bool, and moves and converts the others',
+        todo: 'Convert to f32 first',
+      },
+      { op: step.op, dtype: step.dtype },
+    );
+  }
+  lowerStep(lowerings, graph, step);
+}
+
+function isOnnxStep(step: Step): step is StepMap[OnnxOp] {
+  return isOnnxOp(step.op);
+}

@@ -1,0 +1,36 @@
+import type { NativeCode } from '../../memory/executable-memory.ts';
+import type { Address } from '../../memory/host-address.ts';
+import type { Packing, ProductKind } from '../../program/work/product-kinds.ts';
+
+export type Side = 'left' | 'right';
+
+/** The routines of products in executable memory. */
+export interface ProductCode {
+  /** Carries out the tasks of a frame (task-layout.ts). */
+  readonly run: NativeCode;
+  /**
+   * The routine that packs panels of one operand. `transposes` says that the elements along k lie together in memory.
+   */
+  packing(side: Side, packing: Packing, transposes: boolean): Address;
+  multiply(kind: ProductKind): Address;
+  /** The routine of a task that calls a loop. The call (lanes/loop-code.ts) lies behind the task's first word. */
+  readonly callLoop: Address;
+  /**
+   * The kernel for panels with this many rows. Undefined if the `multiply` routine takes panels of any number of rows.
+   */
+  tile(kind: ProductKind, source: RowSource, rows: number): Address | undefined;
+  panels(kind: ProductKind): Panels;
+}
+
+/** The sizes of panels for a kind of product. */
+export interface Panels {
+  readonly rows: number;
+  readonly columns: number;
+  /** Packings have a multiple of this many units of k. */
+  readonly unitMultiple: number;
+  /** The bytes of one unit of one lane. */
+  readonly unitBytes: number;
+}
+
+/** Where the kernel reads rows: in a packed panel, or in the operand if a row's units lie together there. */
+export type RowSource = 'packed' | 'operand';

@@ -1,0 +1,294 @@
+import type { Assembler } from '../assembler.ts';
+import {
+  at,
+  indexed,
+  type Memory,
+  r10,
+  r11,
+  r12,
+  r15,
+  r8,
+  r9,
+  rax,
+  rcx,
+  rdi,
+  rdx,
+  type Register,
+  rsi,
+  rsp,
+  type Vector,
+} from '../operands.ts';
+import { fieldOffset, taskFlags } from '../../products/task-layout.ts';
+import type { Vectors } from './vectors/vectors.ts';
+import type { Label } from '../../label.ts';
+import type { ProductKind } from '../../../program/work/product-kinds.ts';
+import { taskField } from './task-fields.ts';
+import type { RowSource } from '../../products/product-code.ts';
+
+/** The number of units of k in one turn of the loop. */
+const unroll = 4;
+
+/**
+ * What a kernel computes. It multiplies f32 'elements'; 'pairs' of bf16, with an instruction for pairs; or the same
+ * pairs as 'floats'. The last two give the same bits.
+ */
+export interface TileOptions {
+  readonly kind: ProductKind;
+  readonly by: 'elements' | 'pairs' | 'floats';
+  readonly source: RowSource;
+  readonly rows: number;
+}
+
+/**
+ * Writes the kernel that multiplies a panel of `rows` rows by a panel of columns. rcx is the number of units of k.
+ * Every sum is computed in the order of k. f32 uses one fused multiply-add for each k. bf16 uses `vdpbf16ps`, which
+ * adds two products, the second one first, and both takes and gives 0 for denormal values; or two fused multiply-adds
+ * that do the same.
+ *
+ * rsi and rdx: the panels, or for rsi the first row of the operand. rdi: the result. r8: bytes between rows of the
+ * result. r9: the addend. r10: bytes between rows of the addend. r15: the task. r11, or masks: which columns exist.
+ * Changes rax, rcx and all of these addresses.
+ */
+export function emitTile(code: Assembler, vectors: Vectors, options: TileOptions): Label {
+  const start = code.entry();
+  new TileWriter(code, vectors, options).write();
+  code.ret();
+  return start;
+}
+
+/** How the kernel addresses rows. */
+interface Rows {
+  /** The bytes from one unit of k to the next. */
+  readonly unitBytes: number;
+  /** The registers that are advanced from unit to unit. */
+  readonly bases: readonly Register[];
+  place(row: number): Memory;
+}
+
+/** Every third row has its address in a register. rax has the distance from row to row. */
+const operandBases = [rsi, r9, r10, r11, r12] as const;
+const rowsOfOperand = (rows: number): Rows => ({
+  unitBytes: 4,
+  bases: operandBases.slice(0, Math.ceil(rows / 3)),
+  place: (row) => {
+    const base = operandBases[Math.floor(row / 3)] ?? rsi;
+    const behind = row % 3;
+    return behind === 0 ? at(base) : indexed(base, rax, behind === 1 ? 1 : 2);
+  },
+});
+
+/** A control word of floats: denormal values are 0, and exceptions have no effect. */
+const withoutDenormals = 0x9fc0;
+/** Memory below the stack pointer. Nothing else writes it, because kernels call no other code. */
+const [usualState, ownState] = [at(rsp, -8), at(rsp, -16)];
+
+class TileWriter {
+  readonly #code: Assembler;
+  readonly #vectors: Vectors;
+  readonly #options: TileOptions;
+  /** The two vectors of sums of each row. */
+  readonly #sums: readonly (readonly [Vector, Vector])[];
+  /**
+   * The four vectors behind the sums of all rows: two of columns, and two for elements of rows. These two are used in
+   * turn, so that a load need not wait for the row before.
+   */
+  readonly #columns: readonly [Vector, Vector];
+  readonly #elements: readonly [Vector, Vector];
+
+  constructor(code: Assembler, vectors: Vectors, options: TileOptions) {
+    this.#code = code;
+    this.#vectors = vectors;
+    this.#options = options;
+    const pair = (index: number): readonly [Vector, Vector] => [
+      vectors.vector(index),
+      vectors.vector(index + 1),
+    ];
+    this.#sums = Array.from({ length: options.rows }, (_, row) => pair(2 * row));
+    this.#columns = pair(2 * vectors.tile.rows);
+    this.#elements = pair(2 * vectors.tile.rows + 2);
+  }
+
+  write(): void {
+    const { by, source } = this.#options;
+    this.#writeStart();
+    if (by === 'floats') this.#enterState();
+    if (source === 'packed') this.#writeLoop(this.#packedRows());
+    else this.#writeLoopOverOperand();
+    if (by === 'floats') this.#code.ldmxcsr(usualState);
+    this.#writeScale();
+    this.#writeAddend();
+    if (this.#options.kind === 'bf16 to f32') this.#writeRounding();
+    this.#writeStores();
+  }
+
+  /** Sums begin with 0, or with the values of the result. */
+  #writeStart(): void {
+    const code = this.#code;
+    const addsToResult = this.#options.kind !== 'bf16 to bf16';
+    const [begun, fromResult] = [code.label(), code.label()];
+    if (addsToResult) this.#skipUnless('addsToResult', fromResult, true);
+    for (const sum of this.#sums.flat()) this.#vectors.zero(sum);
+    if (addsToResult) {
+      code.jump(begun);
+      code.place(fromResult);
+      this.#vectors.prepareColumns();
+      code.mov(rax, rdi);
+      for (const row of this.#sums) {
+        this.#eachHalf(row, (sum, half, offset) =>
+          this.#vectors.loadColumns(sum, at(rax, offset), half),
+        );
+        code.add(rax, r8);
+      }
+    }
+    code.place(begun);
+  }
+
+  #enterState(): void {
+    const code = this.#code;
+    code.stmxcsr(usualState);
+    code.mov(rax, withoutDenormals);
+    code.store32(ownState, rax);
+    code.ldmxcsr(ownState);
+  }
+
+  #packedRows(): Rows {
+    const { rows } = this.#vectors.tile;
+    return { unitBytes: 4 * rows, bases: [rsi], place: (row) => at(rsi, 4 * row) };
+  }
+
+  #writeLoopOverOperand(): void {
+    const code = this.#code;
+    const rows = rowsOfOperand(this.#options.rows);
+    const [, ...others] = rows.bases;
+    // These registers have other contents, such as r11, which says which columns exist.
+    for (const register of others) code.push(register);
+    code.mov(rax, taskField('multiply', 'leftStrideBytes'));
+    let before: Register = rsi;
+    for (const base of others) {
+      code.lea(base, indexed(before, rax, 2));
+      code.add(base, rax);
+      before = base;
+    }
+    this.#writeLoop(rows);
+    for (const register of others.toReversed()) code.pop(register);
+  }
+
+  #writeLoop(source: Rows): void {
+    const code = this.#code;
+    const steps = this.#options.by === 'floats' ? 2 : 1;
+    const advance = (units: number): void => {
+      for (const base of source.bases) code.add(base, steps * units * source.unitBytes);
+      code.add(rdx, steps * units * this.#columnsBytes);
+    };
+    const [loop, rest, single, done] = [code.label(), code.label(), code.label(), code.label()];
+    const turn = unroll / steps;
+    code.sub(rcx, turn);
+    code.jumpIf('less', rest);
+    code.entry(loop);
+    for (let step = 0; step < unroll; step++) this.#writeStep(source, step);
+    advance(turn);
+    code.sub(rcx, turn);
+    code.jumpIf('notLess', loop);
+    code.place(rest);
+    code.add(rcx, turn);
+    code.jumpIf('equal', done);
+    code.place(single);
+    for (let step = 0; step < steps; step++) this.#writeStep(source, step);
+    advance(1);
+    code.sub(rcx, 1);
+    code.jumpIf('notEqual', single);
+    code.place(done);
+  }
+
+  get #columnsBytes(): number {
+    return 4 * this.#vectors.tile.columns;
+  }
+
+  #writeStep(source: Rows, step: number): void {
+    const code = this.#code;
+    const isFloat = this.#options.by !== 'pairs';
+    const [low, high] = this.#columns;
+    this.#eachHalf(this.#columns, (column, _, offset) =>
+      code.binary('vmovups', column, at(rdx, step * this.#columnsBytes + offset)),
+    );
+    for (const [row, [lowSum, highSum]] of this.#sums.entries()) {
+      const element = this.#elements[row % 2] ?? low;
+      const place = source.place(row);
+      const displacement = place.displacement + step * source.unitBytes;
+      code.binary(isFloat ? 'vbroadcastss' : 'vpbroadcastd', element, { ...place, displacement });
+      const multiplyAdd = isFloat ? 'vfmadd231ps' : 'vdpbf16ps';
+      code.ternary(multiplyAdd, lowSum, element, low);
+      code.ternary(multiplyAdd, highSum, element, high);
+    }
+  }
+
+  #writeScale(): void {
+    const code = this.#code;
+    const unscaled = code.label();
+    this.#skipUnless('scales', unscaled);
+    const [scale] = this.#columns;
+    code.binary('vbroadcastss', scale, at(r15, fieldOffset('multiply', 'scale')));
+    for (const sum of this.#sums.flat()) code.ternary('vmulps', sum, sum, scale);
+    code.place(unscaled);
+  }
+
+  #writeAddend(): void {
+    const code = this.#code;
+    const none = code.label();
+    this.#skipUnless('addsAddend', none);
+    this.#vectors.prepareColumns();
+    const [addend] = this.#columns;
+    for (const row of this.#sums) {
+      this.#eachHalf(row, (sum, half, offset) => {
+        this.#vectors.loadColumns(addend, at(r9, offset), half);
+        code.ternary('vaddps', sum, sum, addend);
+      });
+      code.add(r9, r10);
+    }
+    code.place(none);
+  }
+
+  /** Rounds the sums to bf16, as f32 values. */
+  #writeRounding(): void {
+    const code = this.#code;
+    const none = code.label();
+    this.#skipUnless('rounds', none);
+    for (const sum of this.#sums.flat()) {
+      this.#vectors.narrow(sum, this.#columns[0].index);
+      code.shift('vpslld', sum, sum, 16);
+    }
+    code.place(none);
+  }
+
+  #writeStores(): void {
+    const vectors = this.#vectors;
+    vectors.eachStore((isWhole) => {
+      for (const row of this.#sums) {
+        if (this.#options.kind === 'bf16 to bf16') vectors.storeNarrowColumns(rdi, row, isWhole);
+        else {
+          this.#eachHalf(row, (sum, half, offset) =>
+            vectors.storeColumns(at(rdi, offset), sum, half, isWhole),
+          );
+        }
+        this.#code.add(rdi, r8);
+      }
+    });
+  }
+
+  /** Visits the two vectors of a row, with the byte offsets of their columns. */
+  #eachHalf(
+    [low, high]: readonly [Vector, Vector],
+    visit: (vector: Vector, half: 0 | 1, byteOffset: number) => void,
+  ): void {
+    visit(low, 0, 0);
+    visit(high, 1, this.#vectors.byteLength);
+  }
+
+  /** Writes a jump to `target` for tasks without the flag, or with `inverted` for tasks with it. */
+  #skipUnless(flag: keyof typeof taskFlags, target: Label, inverted = false): void {
+    const code = this.#code;
+    code.mov(rax, at(r15, fieldOffset('multiply', 'flags')));
+    code.and(rax, taskFlags[flag]);
+    code.jumpIf(inverted ? 'notEqual' : 'equal', target);
+  }
+}

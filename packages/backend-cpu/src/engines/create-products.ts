@@ -1,0 +1,80 @@
+import { AttentionPiece } from './attention/compiled-attention.ts';
+import { attentionPlanning } from '../plan/attention/plan-attention-instructions.ts';
+import type { InstructionSet } from '../emit/x64/instruction-sets.ts';
+import type { Arena } from '../memory/arena.ts';
+import { callThreads } from '../memory/native-calls.ts';
+import { packedBytes } from './products/plan-tasks.ts';
+import { productMachine } from './products/product-machine.ts';
+import { GroupedPiece } from './products/compiled-grouped-product.ts';
+import { ProductPiece } from './products/compiled-product.ts';
+import type { Products } from './products/products.ts';
+import type { ProductResources } from './products/run-parts.ts';
+import { wasmProducts } from './products/wasm-products.ts';
+import { alignedBytes } from '../memory/host-address.ts';
+
+export interface ProductsOptions {
+  readonly products: 'own' | 'onnxruntime';
+  /** How many threads one product may use. */
+  readonly threads: number;
+  /** The newest instructions that may be used. */
+  readonly instructions: InstructionSet;
+}
+
+export function createProducts(
+  arena: Arena,
+  { products, threads, instructions }: ProductsOptions,
+  machineOf: typeof productMachine = productMachine,
+): Products {
+  if (products === 'onnxruntime') return withoutOwn(arena, 'it was asked for');
+  const machine = machineOf(instructions);
+  if (machine.kind === 'none') return withoutOwn(arena, machine.reason);
+  let made: ProductResources | undefined;
+  const resources = (): ProductResources =>
+    (made ??= {
+      code: machine.code,
+      threads,
+      packedOf: sharedMemory(packedBytes),
+      tile: sharedMemory(0),
+      canOverlap: callThreads(),
+    });
+  return {
+    by: { by: 'own', instructions: machine.instructions },
+    own: { bf16: true },
+    link: (memory, product, epilogue) => new ProductPiece(memory, product, resources(), epilogue),
+    linkGrouped: (memory, product) => new GroupedPiece(memory, product, resources()),
+    attention: {
+      planning: attentionPlanning,
+      link: (memory, work, loops) => new AttentionPiece(memory, work, resources(), loops),
+    },
+  };
+}
+
+/**
+ * Keeps one memory for each number. If more bytes are needed, a larger memory replaces it, and users of the old one
+ * keep that.
+ */
+function sharedMemory(leastBytes: number): ProductResources['packedOf'] {
+  const memories: Uint8Array[] = [];
+  return (number, byteLength) => {
+    const known = memories[number];
+    if (known !== undefined && known.byteLength >= byteLength) return known;
+    const larger = alignedBytes(Math.max(leastBytes, byteLength));
+    memories[number] = larger;
+    return larger;
+  };
+}
+
+/** ONNX Runtime has no products of rows in groups, so WebAssembly computes these. */
+function withoutOwn(arena: Arena, reason: string): Products {
+  const inGroups = wasmProducts(arena, reason);
+  const link = (): never => {
+    throw new RangeError('no products are ours');
+  };
+  return {
+    by: { by: 'onnxruntime', reason },
+    own: null,
+    attention: null,
+    link,
+    linkGrouped: (memory, product) => inGroups.linkGrouped(memory, product),
+  };
+}

@@ -1,0 +1,81 @@
+import type { MatrixProduct } from '../../program/work/matrix-product.ts';
+import type { ProductCode } from '../../emit/products/product-code.ts';
+import { bytesOfPacking, bytesOfResult } from '../../program/work/product-kinds.ts';
+
+/**
+ * How many multiplications and additions make a part worth a thread of its own. Starting a thread and waiting for its
+ * result takes some 50 µs.
+ */
+const fewestFlops = { 'f32 to f32': 5e7, 'bf16 to f32': 2e8, 'bf16 to bf16': 2e8 } as const;
+
+/**
+ * Divides products into at most `threads` parts of about the same work. Each part has some of the matrices, or some
+ * rows or columns of every matrix. Each sum is computed by one thread, in an order that does not depend on the number
+ * of threads.
+ */
+export function splitProducts(
+  products: readonly MatrixProduct[],
+  threads: number,
+  code: ProductCode,
+): readonly (readonly MatrixProduct[])[] {
+  const flops = products.reduce(
+    (sum, { rows, columns, depth }) => sum + 2 * rows * columns * depth,
+    0,
+  );
+  const [first] = products;
+  if (first === undefined) return [];
+  const parts = Math.min(threads, Math.floor(flops / fewestFlops[first.kind]));
+  if (parts < 2) return [products];
+  if (products.length >= 2 * parts) {
+    return ranges(products.length, parts, 1).map(({ start, end }) => products.slice(start, end));
+  }
+  const byRows = first.rows >= first.columns;
+  const pieces = ranges(
+    byRows ? first.rows : first.columns,
+    parts,
+    byRows ? code.panels(first.kind).rows : code.panels(first.kind).columns,
+  );
+  return pieces.map((range) =>
+    products.map((product) => (byRows ? rowsOf(product, range) : columnsOf(product, range))),
+  );
+}
+
+interface Range {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Divides a size into ranges that begin at multiples of `unit`. No range is empty. */
+function ranges(size: number, parts: number, unit: number): readonly Range[] {
+  const each = Math.ceil(size / parts / unit) * unit;
+  return Array.from({ length: Math.ceil(size / each) }, (_, index) => ({
+    start: index * each,
+    end: Math.min(size, (index + 1) * each),
+  }));
+}
+
+function moved<T extends { readonly byteOffset: number }>(place: T, bytes: number): T {
+  return { ...place, byteOffset: place.byteOffset + bytes };
+}
+
+function rowsOf(product: MatrixProduct, { start, end }: Range): MatrixProduct {
+  const { kind, leftPacking, left, result, addend } = product;
+  return {
+    ...product,
+    rows: end - start,
+    left: moved(left, bytesOfPacking(leftPacking) * start * left.rowStride),
+    result: moved(result, bytesOfResult(kind) * start * result.rowStride),
+    addend: addend && moved(addend, 4 * start * addend.rowStride),
+  };
+}
+
+function columnsOf(product: MatrixProduct, { start, end }: Range): MatrixProduct {
+  const { kind, rightPacking, right, result, addend } = product;
+  return {
+    ...product,
+    columns: end - start,
+    right: moved(right, bytesOfPacking(rightPacking) * start * right.columnStride),
+    result: moved(result, bytesOfResult(kind) * start),
+    addend: addend && moved(addend, 4 * start),
+  };
+}

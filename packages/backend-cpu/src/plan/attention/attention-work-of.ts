@@ -1,0 +1,116 @@
+import { attentionDims, attentionMaskInput } from '@shardwise/core/base';
+import type { ValueType } from '@shardwise/core/spec';
+import {
+  type AttentionResult,
+  type AttentionWork,
+  type HeadsInMemory,
+  type MaskInMemory,
+  wholeHeads,
+} from '../../program/work/attention-work.ts';
+import { type AttentionStep, isForward } from '../../program/attention-instructions.ts';
+import type { Dataflow } from '../../program/dataflow.ts';
+import { headViewOf } from './head-views.ts';
+import { byteLengthOf, inputAt, valueAt } from '../../program/instruction.ts';
+
+/**
+ * Describes the attention that `steps` compute together. `storedValues` makes sure that their operands lie in memory;
+ * queries, keys and values may be views. `bf16` says whether bf16 products are supported.
+ */
+export function attentionWorkOf(
+  steps: readonly AttentionStep[],
+  values: readonly ValueType[],
+  flow: Dataflow,
+  bf16: boolean,
+): AttentionWork {
+  const [first] = steps;
+  if (first === undefined) throw new RangeError('a piece without steps');
+  const placeOf = (index: number): number => {
+    const root = flow.root(inputAt(first, index));
+    if (root === undefined) throw new RangeError(`input ${index} of ${first.op} is not in memory`);
+    return root;
+  };
+  const isNarrow = bf16 && first.params.rounding === 'bf16';
+  const typeAt = (index: number): ValueType => valueAt(values, inputAt(first, index));
+  const headsAt = (index: number): HeadsInMemory => {
+    const found = headViewOf(inputAt(first, index), values, (id) => flow.lazy(id));
+    if (found === undefined) throw new RangeError(`input ${index} of ${first.op} has no rows`);
+    const { elementOffset, dims } = found.view;
+    const [item, head, row] = dims;
+    return {
+      value: found.root,
+      packing: typeAt(index).dtype === 'bf16' ? 'bf16' : isNarrow ? 'f32 as bf16' : 'f32',
+      elementOffset,
+      itemStride: item?.stride ?? 0,
+      headStride: head?.stride ?? 0,
+      rowStride: row?.stride ?? 0,
+    };
+  };
+  const made = (op: AttentionStep['op']): AttentionStep | undefined =>
+    steps.find((step) => step.op === op);
+  const gathered = first.op === 'attentionQueryGrad' ? first.params.gathered : undefined;
+  const resultOf = (op: AttentionStep['op']): AttentionResult | null => {
+    const step = gathered === undefined ? made(op) : first;
+    if (step === undefined) return null;
+    const [, heads = 1, rows = 1, width = 1] = step.shape;
+    const places =
+      gathered === undefined
+        ? wholeHeads(heads, rows, width)
+        : gathered.find((gradient) => gradient.op === op);
+    if (places === undefined) return null;
+    const { elementOffset, itemStride, headStride, rowStride } = places;
+    return {
+      value: step.output,
+      isNarrow: step.dtype === 'bf16',
+      byteLength: byteLengthOf(step),
+      elementOffset,
+      itemStride,
+      headStride,
+      rowStride,
+    };
+  };
+  const mask = (): MaskInMemory | null => {
+    const index = attentionMaskInput[first.op];
+    // A log-sum-exp that is computed apart from its attention waits for it. The last input is then no operand, and would
+    // be taken for the mask if there is none.
+    const waits = first.op === 'attentionLogSumExp' && first.params.waits === true;
+    const operands = first.inputs.length - (waits ? 1 : 0);
+    const { shape } = operands > index ? typeAt(index) : { shape: [] };
+    if (shape.length === 0) return null;
+    const [items = 1, ofHeads = 1, ofQueries = 1] = shape;
+    return {
+      value: placeOf(index),
+      hasItems: items !== 1,
+      hasHeads: ofHeads !== 1,
+      hasQueries: ofQueries !== 1,
+    };
+  };
+  const y = resultOf('attention');
+  const readsValues = y !== null || !isForward(first);
+  const common = {
+    ...attentionDims(typeAt(0).shape, typeAt(1).shape, readsValues ? typeAt(2).shape : undefined),
+    params: first.params,
+    isNarrow,
+    q: headsAt(0),
+    k: headsAt(1),
+    mask: mask(),
+  };
+  if (isForward(first)) {
+    return {
+      ...common,
+      kind: 'forward',
+      values: y && { v: headsAt(2), y },
+      logSumExp: made('attentionLogSumExp')?.output ?? null,
+    };
+  }
+  return {
+    ...common,
+    kind: 'backward',
+    v: headsAt(2),
+    dy: headsAt(3),
+    logSumExp: placeOf(4),
+    delta: placeOf(5),
+    dq: resultOf('attentionQueryGrad'),
+    dk: resultOf('attentionKeyGrad'),
+    dv: resultOf('attentionValueGrad'),
+  };
+}

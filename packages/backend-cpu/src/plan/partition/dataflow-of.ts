@@ -1,0 +1,109 @@
+import { isAttentionStep } from '../../program/attention-instructions.ts';
+import { Dataflow } from '../../program/dataflow.ts';
+import type { KernelSupport } from './kernel-support.ts';
+import type { Segment, Step } from '../../program/instruction.ts';
+import { isGroupedStep, isNarrowProduct } from '../../program/product-instructions.ts';
+import { isNarrowing } from '../../program/half-casts.ts';
+import { repeatedCasts } from './repeated-casts.ts';
+
+/**
+ * Finds the lazy values that must be computed into memory all the same. These are outputs, values of updates, and
+ * operands that the loop of a kernel cannot repeat. One reshape of each result may be an output without being stored,
+ * because the result itself then lies in the output's buffer. `heads` are permutes and slices that attention reads
+ * through.
+ */
+export function dataflowOf(
+  segment: Segment,
+  support: KernelSupport,
+  heads: ReadonlySet<number> = new Set(),
+): Dataflow {
+  const stored = new Set<number>();
+  const readsMemory = support.rest.kind === 'plain';
+  const flow = new Dataflow(segment, repeatedCasts(segment).union(heads), stored);
+  const producers = new Map(segment.steps.map((step) => [step.output, step]));
+  const taken = new Set(segment.outputs);
+  for (const id of segment.outputs) {
+    if (flow.lazy(id) === undefined) continue;
+    const root = flow.root(id);
+    const movable = root !== undefined && root >= segment.inputCount && !taken.has(root);
+    if (movable) taken.add(root);
+    else stored.add(id);
+  }
+  for (const { value } of segment.updates) {
+    if (flow.lazy(value) !== undefined) stored.add(value);
+  }
+
+  function storeUnrepeatable(id: number): void {
+    const lazy = flow.lazy(id);
+    if (lazy === undefined) return;
+    if (support.fuses(lazy, segment.values)) lazy.inputs.forEach(storeUnrepeatable);
+    else store(id, lazy);
+  }
+
+  /** For operands of products: products read them through views, and packing rounds inputs of the program. */
+  function storeBelowViews(id: number): void {
+    const lazy = flow.lazy(id);
+    if (lazy?.op === 'reshape' || lazy?.op === 'expand') lazy.inputs.forEach(storeBelowViews);
+    else if (lazy !== undefined && !isNarrowing(lazy, segment.values)) store(id, lazy);
+  }
+  function storeBelowReshapes(id: number): void {
+    const lazy = flow.lazy(id);
+    if (lazy === undefined) return;
+    if (lazy.op === 'reshape') lazy.inputs.forEach(storeBelowReshapes);
+    else store(id, lazy);
+  }
+
+  /** For operands of attention, which reads heads where they lie. */
+  function storeBelowHeads(id: number): void {
+    const lazy = flow.lazy(id);
+    if (lazy === undefined) return;
+    if (lazy.op === 'reshape' || lazy.op === 'permute' || lazy.op === 'slice') {
+      lazy.inputs.forEach(storeBelowHeads);
+    } else store(id, lazy);
+  }
+
+  /** For operands of grouped products: packing rounds inputs of the program, which are in memory. */
+  function storeUnpacked(id: number): void {
+    const lazy = flow.lazy(id);
+    if (lazy?.op === 'reshape') lazy.inputs.forEach(storeUnpacked);
+    else if (lazy !== undefined && !isNarrowing(lazy, segment.values)) store(id, lazy);
+  }
+
+  /**
+   * Stores a value. If loops in JavaScript compute the rest, the inputs of the step that makes the value must lie in
+   * memory too, unless a kernel computes the step and can repeat them.
+   */
+  function store(id: number, lazy: Step): void {
+    stored.add(id);
+    if (!readsMemory) return;
+    const isKernel = support.computes(lazy, segment.values);
+    lazy.inputs.forEach(isKernel ? storeUnrepeatable : storeBelowReshapes);
+  }
+
+  for (const id of readsMemory ? [...stored] : []) {
+    const lazy = producers.get(id);
+    if (lazy !== undefined) store(id, lazy);
+  }
+  for (const step of segment.steps) {
+    // Only a product of ours can compute such a step. If it cannot read the operands where they lie, the values below
+    // their views are stored. If that is not enough, the operands themselves are.
+    const isWanting = (): boolean =>
+      ((readsMemory && step.op === 'matmul') || isNarrowProduct(step, segment.values)) &&
+      !support.multiplies(step, segment.values, flow);
+    if (isWanting()) step.inputs.forEach(storeBelowViews);
+    if (isWanting()) {
+      for (const id of step.inputs) {
+        const lazy = flow.lazy(id);
+        if (lazy !== undefined) store(id, lazy);
+      }
+    }
+    if (isGroupedStep(step)) step.inputs.forEach(storeUnpacked);
+    if (isAttentionStep(step)) step.inputs.forEach(storeBelowHeads);
+    if (flow.lazy(step.output) !== undefined) continue;
+    if (support.computes(step, segment.values)) step.inputs.forEach(storeUnrepeatable);
+    else if (readsMemory && !support.multiplies(step, segment.values, flow)) {
+      step.inputs.forEach(storeBelowReshapes);
+    }
+  }
+  return flow;
+}

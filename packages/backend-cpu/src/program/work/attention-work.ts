@@ -1,0 +1,90 @@
+import type { AttentionDims } from '@shardwise/core/base';
+import type { AttentionParams } from '@shardwise/core/spec';
+import type { Packing } from './product-kinds.ts';
+
+/** Where the rows of heads lie in a value. All numbers are elements. The elements of a row lie together. */
+export interface HeadPlaces {
+  /** Where the first row begins. */
+  readonly elementOffset: number;
+  readonly itemStride: number;
+  readonly headStride: number;
+  readonly rowStride: number;
+}
+
+/** The place of a gradient of attention in a value that contains all of them. */
+export interface GatheredGradient extends HeadPlaces {
+  readonly op: 'attentionQueryGrad' | 'attentionKeyGrad' | 'attentionValueGrad';
+}
+
+/** Heads of a value in memory, or of a part of such a value. */
+export interface HeadsInMemory extends HeadPlaces {
+  readonly value: number;
+  readonly packing: Packing;
+}
+
+/** The mask that is added to the scores. The flags say in which dims its size is not 1. */
+export interface MaskInMemory {
+  readonly value: number;
+  readonly hasItems: boolean;
+  readonly hasHeads: boolean;
+  readonly hasQueries: boolean;
+}
+
+/** A result of attention, which may be only a part of a value. `isNarrow` says that it is stored as bf16, not f32. */
+export interface AttentionResult extends HeadPlaces {
+  readonly value: number;
+  readonly isNarrow: boolean;
+  /** The byte length of the whole value. */
+  readonly byteLength: number;
+}
+
+/** The places of heads of `rows` rows that lie behind each other without gaps. */
+export function wholeHeads(heads: number, rows: number, width: number): HeadPlaces {
+  return {
+    elementOffset: 0,
+    itemStride: heads * rows * width,
+    headStride: rows * width,
+    rowStride: width,
+  };
+}
+
+interface Common extends AttentionDims {
+  readonly params: AttentionParams;
+  /** Whether the operands of products are bf16. */
+  readonly isNarrow: boolean;
+  readonly q: HeadsInMemory;
+  readonly k: HeadsInMemory;
+  readonly mask: MaskInMemory | null;
+}
+
+/** Attention, the logarithms of its rows' sums (which gradients need), or both. */
+export interface AttentionForward extends Common {
+  readonly kind: 'forward';
+  /** Null if only the logarithms are wanted. */
+  readonly values: { readonly v: HeadsInMemory; readonly y: AttentionResult } | null;
+  readonly logSumExp: number | null;
+}
+
+/** The gradients of one attention. Those that are not wanted are null. */
+export interface AttentionBackward extends Common {
+  readonly kind: 'backward';
+  readonly v: HeadsInMemory;
+  readonly dy: HeadsInMemory;
+  readonly logSumExp: number;
+  readonly delta: number;
+  readonly dq: AttentionResult | null;
+  readonly dk: AttentionResult | null;
+  readonly dv: AttentionResult | null;
+}
+
+/** A piece's attention or gradients of attention as plain data. */
+export type AttentionWork = AttentionForward | AttentionBackward;
+
+/** The ids of the values that the work computes. */
+export function resultsOf(work: AttentionWork): readonly number[] {
+  const made =
+    work.kind === 'forward'
+      ? [work.values?.y.value, work.logSumExp]
+      : [work.dq?.value, work.dk?.value, work.dv?.value];
+  return [...new Set(made.filter((value) => value !== undefined && value !== null))];
+}

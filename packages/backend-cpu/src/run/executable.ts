@@ -1,0 +1,201 @@
+import { nextTurn } from '@shardwise/core/base';
+import {
+  BackendError,
+  type DeviceBuffer,
+  type Executable,
+  IndexError,
+  type RunOptions,
+  type Sizes,
+} from '@shardwise/core/spec';
+import type { Arena } from '../memory/arena.ts';
+import type { ArenaBuffer } from '../memory/arena-buffer.ts';
+import type { Scratch } from '../memory/scratch.ts';
+import type { WorkQueue } from './work-queue.ts';
+import type { LinkedProgram } from './link.ts';
+import { addressIn, RunAddresses } from './run-addresses.ts';
+import type { RestLeases } from '../plan/partition/fallback-engine.ts';
+import type { Copy, Locations } from '../plan/storage.ts';
+
+/** Buffers given to `run` start at multiples of this, the size of a SIMD vector of 128 bits. */
+export const bufferAlignmentBytes = 16;
+
+/** For about how long a piece may keep the thread busy while communication is under way. */
+const BUSY_MS = 0.2;
+
+/** What all executables of one backend share. */
+export interface Host {
+  readonly arena: Arena;
+  readonly scratch: Scratch;
+  readonly queue: WorkQueue;
+}
+
+/** How many programs stay linked, each for other sizes. The least recently used one is unlinked first. */
+const mostLinked = 4;
+
+export class CpuExecutable implements Executable {
+  readonly #host: Host;
+  readonly #locations: Locations;
+  readonly #addresses: RunAddresses;
+  readonly #leases: RestLeases;
+  readonly #link: (sizes: Sizes) => LinkedProgram;
+  /** The linked programs by their sizes. The least recently used one comes first. */
+  readonly #linked = new Map<string, LinkedProgram>();
+  #disposed = false;
+
+  /** `link` returns the program at the sizes of a run. `sizes` is empty if the program has no symbols. */
+  constructor(
+    host: Host,
+    locations: Locations,
+    leases: RestLeases,
+    link: (sizes: Sizes) => LinkedProgram,
+  ) {
+    this.#host = host;
+    this.#locations = locations;
+    this.#addresses = new RunAddresses(locations);
+    this.#leases = leases;
+    this.#link = link;
+    host.scratch.reserve(locations.scratchBytes);
+  }
+
+  run(
+    inputs: readonly DeviceBuffer[],
+    outputs: readonly DeviceBuffer[],
+    { overlap = false, sizes = [] }: RunOptions = {},
+  ): Promise<void> {
+    try {
+      if (this.#disposed) throw disposedError();
+      const program = this.#programAt(sizes);
+      const ownInputs = this.#own('input', inputs, program.signature.inputs);
+      const ownOutputs = this.#own('output', outputs, program.signature.outputs);
+      return this.#host.queue.run(() => this.#execute(program, ownInputs, ownOutputs, overlap));
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  dispose(): void {
+    if (this.#disposed) return;
+    this.#disposed = true;
+    void this.#host.queue.run(async () => {
+      this.#host.scratch.release(this.#locations.scratchBytes);
+      for (const program of this.#linked.values()) await unlink(program);
+      for (const lease of this.#leases) lease?.release();
+    });
+  }
+
+  #programAt(sizes: Sizes): LinkedProgram {
+    const key = sizes.join();
+    const program = this.#linked.get(key) ?? this.#link(sizes);
+    this.#linked.delete(key);
+    this.#linked.set(key, program);
+    const [oldest] = this.#linked;
+    if (this.#linked.size > mostLinked && oldest !== undefined) {
+      this.#linked.delete(oldest[0]);
+      // The queue runs this after the runs that were asked for before, so that none of them loses its program.
+      void this.#host.queue.run(() => unlink(oldest[1]));
+    }
+    return program;
+  }
+
+  async #execute(
+    { pieces, storage }: LinkedProgram,
+    inputs: readonly ArenaBuffer[],
+    outputs: readonly ArenaBuffer[],
+    overlap: boolean,
+  ): Promise<void> {
+    const scratch = this.#locations.scratchBytes > 0 ? this.#host.scratch.address() : 0;
+    const addressOf = this.#addresses.at(inputs, outputs, scratch);
+    const copy = ({ from, to, byteLength }: Copy): void => {
+      const target = addressIn(to, inputs, outputs, scratch);
+      const source = addressOf(from);
+      new Uint8Array(this.#host.arena.memory.buffer).copyWithin(
+        target,
+        source,
+        source + byteLength,
+      );
+    };
+    storage.copiesBefore.forEach(copy);
+    for (const piece of pieces) {
+      const start = overlap ? performance.now() : 0;
+      try {
+        const pending = piece.run(addressOf, overlap);
+        if (pending !== undefined) await pending;
+      } catch (error) {
+        const mayUpdate = storage.updatesInPlace && piece === pieces.at(-1);
+        throw mayUpdate && !(error instanceof IndexError) ? halfUpdated(error) : error;
+      }
+      if (overlap && performance.now() - start > BUSY_MS) await nextTurn();
+    }
+    storage.copiesAfter.forEach(copy);
+  }
+
+  #own(
+    role: 'input' | 'output',
+    buffers: readonly DeviceBuffer[],
+    byteLengths: readonly number[],
+  ): ArenaBuffer[] {
+    if (buffers.length !== byteLengths.length) {
+      throw new BackendError(
+        {
+          asked: `to run a program with ${buffers.length} ${role}s`,
+          found: `the program has ${byteLengths.length}`,
+          todo: `Pass one buffer for each ${role}`,
+        },
+        { given: buffers.length, expected: byteLengths.length },
+      );
+    }
+    return buffers.map((buffer, index) => {
+      const own = this.#host.arena.own(buffer);
+      checkBuffer(own, byteLengths[index] ?? 0, `${role} ${index}`);
+      return own;
+    });
+  }
+}
+
+async function unlink({ pieces }: LinkedProgram): Promise<void> {
+  for (const piece of pieces) await piece.dispose?.();
+}
+
+function halfUpdated(cause: unknown): BackendError {
+  return new BackendError(
+    {
+      asked: 'to run a kernel that writes updates in place',
+      found: String(cause),
+      todo: 'End this rank, and start again from a checkpoint',
+    },
+    { updated: true },
+    { cause },
+  );
+}
+
+function checkBuffer(buffer: ArenaBuffer, neededBytes: number, role: string): void {
+  const { byteLength, byteOffset } = buffer;
+  if (byteLength !== neededBytes) {
+    throw new BackendError(
+      {
+        asked: `to run a program with a buffer of ${byteLength} bytes as ${role}`,
+        found: `the ${role} takes ${neededBytes} bytes`,
+        todo: 'Pass a buffer of the size of the value',
+      },
+      { byteLength, neededBytes },
+    );
+  }
+  if (byteOffset % bufferAlignmentBytes !== 0) {
+    throw new BackendError(
+      {
+        asked: `to run a program with a buffer at byte ${byteOffset} as ${role}`,
+        found: `buffers start at multiples of ${bufferAlignmentBytes} bytes`,
+        todo: 'Align sub-buffers to limits.alignment',
+      },
+      { byteOffset, alignmentBytes: bufferAlignmentBytes },
+    );
+  }
+}
+
+function disposedError(): BackendError {
+  return new BackendError({
+    asked: 'to run a program',
+    found: 'its executable has been disposed of',
+    todo: 'Compile the program again',
+  });
+}

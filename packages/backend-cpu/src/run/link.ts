@@ -1,0 +1,73 @@
+import type { LoopCode } from '../lanes/loop-code.ts';
+import { blockLoopsOf } from '../engines/products/block-loops.ts';
+import type { BatchedProduct } from '../program/work/batched-product.ts';
+import type { KernelCall } from '../kernels/kernel-call.ts';
+import { linkKernels } from '../kernels/link-kernels.ts';
+import type { Products } from '../engines/products/products.ts';
+import type { Analysis, Signature } from '../plan/analyse.ts';
+import type { CompiledPiece } from '../program/compiled-partition.ts';
+import type { RestLeases } from '../plan/partition/fallback-engine.ts';
+import type { StoragePlan } from '../plan/storage.ts';
+
+/** A program at certain sizes, ready to run. */
+export interface LinkedProgram {
+  readonly signature: Signature;
+  readonly pieces: readonly CompiledPiece[];
+  readonly storage: Pick<StoragePlan, 'copiesBefore' | 'copiesAfter' | 'updatesInPlace'>;
+}
+
+/** The memory that a program runs in, what computes its products, and what runs its loops (null: WebAssembly). */
+export interface LinkTarget {
+  readonly memory: WebAssembly.Memory;
+  readonly products: Products;
+  readonly loops: LoopCode | null;
+}
+
+export function link(
+  { signature, pieces, storage }: Analysis,
+  leases: RestLeases,
+  { memory, products, loops }: LinkTarget,
+): LinkedProgram {
+  const linked = pieces.map((piece, index): CompiledPiece => {
+    if (piece.kind === 'kernel') return linkKernels({ memory, loops }, piece.plan);
+    if (piece.kind === 'product') {
+      return linkProduct(piece.product, piece.epilogue, { memory, products, loops });
+    }
+    if (piece.kind === 'grouped') return products.linkGrouped(memory, piece.product);
+    if (piece.kind === 'attention') {
+      const { attention } = products;
+      if (loops === null || attention === null) throw new RangeError('nothing makes attention');
+      return attention.link(memory, piece.work, loops);
+    }
+    const lease = leases[index];
+    if (!lease) throw new RangeError(`nothing runs piece ${index}`);
+    return lease.link(memory, piece);
+  });
+  return { signature, pieces: linked, storage };
+}
+
+/**
+ * Links a product with its epilogue. If machine code cannot run all loops of the epilogue, they run after the product.
+ */
+function linkProduct(
+  product: BatchedProduct,
+  epilogue: readonly KernelCall[],
+  { memory, products, loops }: LinkTarget,
+): CompiledPiece {
+  if (epilogue.length === 0) return products.link(memory, product);
+  const blockLoops = loops === null ? undefined : blockLoopsOf(epilogue, loops);
+  if (loops !== null && blockLoops !== undefined) {
+    return products.link(memory, product, { loops, calls: blockLoops });
+  }
+  const made = products.link(memory, product);
+  const behind = linkKernels(
+    { memory, loops },
+    { calls: epilogue, copies: [], direct: new Map(), storage: [], inputCount: 0 },
+  );
+  return {
+    run: async (addressOf, overlap) => {
+      await made.run(addressOf, overlap);
+      behind.run(addressOf);
+    },
+  };
+}
