@@ -205,6 +205,16 @@ describe('in a project that has installed the tarballs', () => {
     expect(own.filter((url) => !url.includes('/dist/bundle/'))).toEqual([]);
   });
 
+  test('shardwise --help opens only what it prints: no tensors, no launcher, no zod', async () => {
+    const command = join('node_modules', 'shardwise', 'bin', 'shardwise.js');
+    const help = await inProject('node', '--import', './opened.mjs', command, '--help');
+    expect(help.exitCode, help.output).toBe(0);
+    expect(help.stdout).toContain('Usage: shardwise');
+    expect(help.stderr).toContain('/shardwise/dist/bundle/main.js');
+    expect(help.stderr.match(/.*\/(zod|collectives|strategies|backend-\w+)\/.*/g)).toBeNull();
+    expect(help.stderr.split('\n').length).toBeLessThan(25);
+  });
+
   test.each(['', '--enable-source-maps'])(
     'a wrong shape is an error whose innermost frame outside of the packages is the line of the user: node %s',
     async (option) => {

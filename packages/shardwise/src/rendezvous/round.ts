@@ -1,3 +1,6 @@
+/** The greatest number of hosts of a run. */
+export const MAX_NODES = 1024;
+
 /** One host of a round: a launcher and the ranks that it starts. */
 export interface RoundNode {
   /** The id of the launcher's process. It is the same in all rounds. */
