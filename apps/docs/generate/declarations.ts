@@ -31,7 +31,7 @@ export interface Member {
 }
 
 /** A line of a file. The path is relative to the repository. */
-export interface Place {
+interface Place {
   readonly path: string;
   readonly line: number;
 }

@@ -18,7 +18,7 @@ interface Thrown {
 const NEW_ERROR = /new (\w+Error)\(\s*\{/g;
 
 /** Finds every `new …Error({ asked, found, todo })` in the packages' sources. */
-export function thrownErrors(): readonly Thrown[] {
+function thrownErrors(): readonly Thrown[] {
   return globSync('packages/*/src/**/*.ts', { cwd: repository })
     .toSorted()
     .flatMap((path) => {
