@@ -9,7 +9,7 @@ import { join, relative } from 'node:path';
  * Imports between rooms go one way. Rows of rooms that import each other are therefore refused. A folder that is in no
  * row is not checked.
  */
-export const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
+const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
   core: {
     spec: [],
     base: ['spec'],

@@ -106,6 +106,16 @@ describe('a script that can not be loaded', () => {
       /^If Options is a type, write `import \{ type Options \}`$/,
     ],
     [
+      'a layer that is in a group',
+      { 'train.ts': "import { Linear } from '@shardwise/core';\n" },
+      [
+        '    at train.ts:1:10',
+        "  1 | import { Linear } from '@shardwise/core';",
+        '    |          ^',
+      ],
+      /in groups: nn\.Linear, optim\.Linear, data\.Linear$/,
+    ],
+    [
       'a file name without its ending',
       { 'train.ts': "import './model';\n", 'model.ts': '' },
       ['    at train.ts:1:9', "  1 | import './model';", '    |         ^'],

@@ -92,7 +92,7 @@ export interface AdoptRequest {
 }
 
 /** Tells the server with the copy to take over the range, because the range's server does not answer. */
-export interface PromoteRequest {
+interface PromoteRequest {
   readonly kind: 'promote';
   readonly shard: number;
 }

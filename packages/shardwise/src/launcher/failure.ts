@@ -3,6 +3,7 @@ import { ShardwiseError } from '@shardwise/core/spec';
 import { describeFailure, type GenerationFailure } from '../rendezvous/generation.ts';
 import { describeError } from '../text/describe-error.ts';
 import { displayPath } from '../text/display-path.ts';
+import { callAdvice } from './call-advice.ts';
 import { advice } from './load-errors/advice.ts';
 import { excerpt, type SourcePosition } from './load-errors/source-position.ts';
 import type { LaunchResult, RankEnd } from './rank-handle.ts';
@@ -110,5 +111,6 @@ function stackLines(error: unknown): readonly string[] {
     lines.push(...stackFrames(current.stack ?? '').map(({ text }) => text));
     current = current.cause;
   }
-  return lines;
+  const todo = callAdvice(error);
+  return todo === undefined ? lines : [...lines, todo];
 }

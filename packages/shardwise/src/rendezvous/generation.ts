@@ -1,3 +1,6 @@
+/** The greatest number of hosts of a run. */
+export const MAX_NODES = 1024;
+
 /** One host of a generation: a launcher and the ranks that it starts. */
 export interface GenerationNode {
   /** The id of the launcher's process. It is the same in all generations. */
@@ -28,7 +31,7 @@ export interface Generation {
   readonly store: GenerationStore | undefined;
 }
 
-export interface GenerationStore {
+interface GenerationStore {
   readonly host: string;
   readonly port: number;
   readonly secret: string;

@@ -1,6 +1,6 @@
 import { CollectiveError } from '@shardwise/core/extend';
 import { z } from 'zod';
-import type { GenerationEnd } from './generation.ts';
+import { MAX_NODES, type GenerationEnd } from './generation.ts';
 
 /** A host that has come, and the place that it asks for. */
 export interface Arrival {
@@ -31,8 +31,7 @@ export interface RendezvousState {
   readonly end?: GenerationEnd | undefined;
 }
 
-/** The greatest number of hosts of a run. MAX_RANKS is the greatest number of ranks of a host. */
-export const MAX_NODES = 1024;
+/** The greatest number of ranks of a host. */
 const MAX_RANKS = 1024;
 
 const text = z.string().max(4096);

@@ -52,7 +52,7 @@ export interface TimelineEntry {
 export type Fact = string | number | boolean;
 
 /** What the report's head shows of the model and the run. */
-export interface FactsMessage {
+interface FactsMessage {
   readonly kind: 'facts';
   readonly rank: number;
   readonly facts: Readonly<Record<string, Fact>>;
@@ -81,7 +81,7 @@ export interface GenerationMessage {
 }
 
 /** A message of the launcher itself about a run. */
-export type LauncherMessage =
+type LauncherMessage =
   | { readonly kind: 'process-memory'; readonly bytes: number }
   | { readonly kind: 'stopping' }
   | GenerationMessage

@@ -19,7 +19,7 @@ export interface RunHead {
 }
 
 /** A restart of the ranks. */
-export interface Restart {
+interface Restart {
   readonly reason: string;
   readonly worldSize: number;
   readonly resumeDirectory: string | undefined;

@@ -25,7 +25,7 @@ export interface Products {
 }
 
 /** Computes attention in machine code. */
-export interface OwnAttention {
+interface OwnAttention {
   readonly planning: AttentionPlanning;
   link(memory: WebAssembly.Memory, work: AttentionWork, loops: LoopCode): CompiledPartition;
 }

@@ -17,7 +17,7 @@ export interface OwnChunk extends TensorChunk {
 }
 
 /** A chunk as it was written, and the name of its tensor. */
-export interface WrittenChunk {
+interface WrittenChunk {
   readonly name: string;
   readonly chunk: StoredChunk;
 }

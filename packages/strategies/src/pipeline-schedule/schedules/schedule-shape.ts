@@ -62,7 +62,7 @@ export function requireTwoStages(name: string, shape: FullShape): void {
   );
 }
 
-export function count(number: number, one: string, many = `${one}s`): string {
+function count(number: number, one: string, many = `${one}s`): string {
   return `${number} ${number === 1 ? one : many}`;
 }
 

@@ -62,7 +62,7 @@ export interface ModelCostsOptions {
   readonly optimizerTensors?: number;
 }
 
-export const modelCostsRules: OptionRules<ModelCostsOptions> = {
+const modelCostsRules: OptionRules<ModelCostsOptions> = {
   loss: option.callback(),
   inputs: option.integer(0),
   optimizerTensors: option.nonNegative,

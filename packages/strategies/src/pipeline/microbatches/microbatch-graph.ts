@@ -104,7 +104,7 @@ export class MicrobatchGraph {
  * Returns a predicate for nodes whose contents come from outside of the pass. `updates` are the assigns that the pass
  * itself makes.
  */
-export function leafOf(
+function leafOf(
   updates: readonly Node[],
   earlier: ReadonlySet<Node> = new Set(),
 ): (node: Node) => boolean {

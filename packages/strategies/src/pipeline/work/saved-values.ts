@@ -11,7 +11,7 @@ const cheap: ReadonlySet<Op> = new Set([
 ]);
 
 /** Whether a value should be computed again rather than kept from one program to the next. */
-export function isCheap({ op }: Node): boolean {
+function isCheap({ op }: Node): boolean {
   return cheap.has(op);
 }
 

@@ -20,7 +20,7 @@ export interface SharedParameter {
 }
 
 /** A parameter of the model. */
-export interface PlacedParameter {
+interface PlacedParameter {
   readonly parameter: StandInParameter;
   readonly owner: number;
   /** The parameter's place among the model's parameters, the same on all ranks. */

@@ -11,7 +11,7 @@ import { rows } from './rows.ts';
 import type { Lowerings } from './lowering.ts';
 
 /** The ops that have a lowering to ONNX. Kernels and products of ours compute the others. */
-export type OnnxOp = Exclude<
+type OnnxOp = Exclude<
   ComputeOp,
   | 'random'
   | 'sign'

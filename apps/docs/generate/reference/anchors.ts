@@ -1,9 +1,9 @@
 /**
- * Returns the anchor of a name. It is in lower case, because the site only looks for such anchors, whatever a link
- * says.
+ * Returns the anchor of a name such as `nn.Linear`: its last part in lower case, because the site only looks for such
+ * anchors, whatever a link says.
  */
 export function anchorOf(name: string): string {
-  return name.toLowerCase().replaceAll(/[_$]+/g, '-');
+  return name.replace(/^.*\./, '').toLowerCase().replaceAll(/[_$]+/g, '-');
 }
 
 /** Returns the anchor of each name of a page. Names that would have the same anchor are numbered. */
