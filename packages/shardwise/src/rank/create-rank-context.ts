@@ -5,10 +5,9 @@ import {
   currentSession,
   type Mesh,
   type ProcessGroup,
-  type ServerStep,
   TensorStateError,
 } from '@shardwise/core/extend';
-import { type ConnectedServers, connectServers } from '@shardwise/collectives/node';
+import { rankServers } from './server-metrics.ts';
 import { diskFiles } from '../checkpoint/places/disk-files.ts';
 import { CheckpointSaver } from '../checkpoint/save/checkpoint-saver.ts';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
@@ -16,7 +15,6 @@ import { checkFacts } from './check-metrics.ts';
 import type { RankContext } from './rank-context.ts';
 import type { RankSurroundings } from './rank-host.ts';
 import { StepRecorder } from './step-recorder.ts';
-import type { ServersData } from '../launcher/rank-data.ts';
 
 export interface RankParts extends RankSurroundings {
   readonly rank: number;
@@ -106,37 +104,4 @@ function closedEarly(rank: number): TensorStateError {
     },
     { rank },
   );
-}
-
-/** Curves of more workers would leave too few of a run's names for the script's own metrics. */
-const MAX_WORKERS = 16;
-
-/** The parameter servers of a rank, and the metrics of its latest step with them. */
-interface RankServers {
-  readonly servers: ConnectedServers;
-  /** Returns curves for the report: how far this rank is ahead, how stale its gradient was, and how long it waited. */
-  readonly metrics: (rank: number) => Readonly<Record<string, number>>;
-}
-
-/** Connects a rank with its servers. `data` is undefined if the run has no servers. */
-function rankServers(data: ServersData | undefined): RankServers {
-  const none = { addresses: [], secret: 'no servers', areReplicated: false };
-  const { addresses, secret, areReplicated } = data ?? none;
-  const servers = connectServers({ addresses, secret, areReplicated });
-  let latest: ServerStep | undefined;
-  servers.onStep = (step) => {
-    latest = step;
-  };
-  return {
-    servers,
-    metrics: (rank) => {
-      if (latest === undefined || rank >= MAX_WORKERS) return {};
-      const { lead, staleness, waitedMs } = latest;
-      return {
-        [`ahead/${rank}`]: lead,
-        [`stale/${rank}`]: staleness,
-        [`waited (ms)/${rank}`]: waitedMs,
-      };
-    },
-  };
 }

@@ -1,4 +1,5 @@
-import type { Backend, Mesh, ParameterServers, ProcessGroup } from '@shardwise/core/extend';
+import type { Backend, Mesh, ProcessGroup } from '@shardwise/core/extend';
+import type { ParameterServers } from '@shardwise/parameter-server';
 import type { CheckpointContents } from '../checkpoint/save/checkpoint-contents.ts';
 import type { SaveOptions } from '../checkpoint/save/checkpoint-saver.ts';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
