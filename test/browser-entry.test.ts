@@ -36,6 +36,7 @@ test.each([
   [
     'testing/src/index.ts',
     [
+      '@shardwise/core/base',
       '@shardwise/core/spec',
       '@shardwise/core',
       '@shardwise/core/extend',

@@ -120,6 +120,9 @@ export {
 export { pageOut, refresh } from './graph/build/transfer.ts';
 export type { PageSource, PageStore } from './paging/page.ts';
 
+// Checks of data from outside: from a file or a connection.
+export * as check from './saved-data.ts';
+
 // Modules and their parameters.
 export { Module } from './nn/module.ts';
 export { requireModule } from './nn/require-module.ts';

@@ -5,6 +5,13 @@ export function hashOf(text: string): number {
   return hash;
 }
 
+/** Returns a 32-bit hash of numbers (FNV-1a with 32-bit integers in the place of bytes). */
+export function hashOfNumbers(numbers: Int32Array | Uint8Array): number {
+  let hash = hashOffset;
+  for (const number of numbers) hash = mixed(hash, number);
+  return hash;
+}
+
 /** The hash of an empty sequence. */
 export const hashOffset: number = 0x811c9dc5 | 0;
 

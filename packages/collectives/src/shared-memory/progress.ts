@@ -1,5 +1,5 @@
 import type { AbortCause } from '@shardwise/core/spec';
-import { nextTurn } from '../call/next-turn.ts';
+import { onNextTurn } from '@shardwise/core/base';
 import type { Presence } from './alarm.ts';
 import type { Control } from './control.ts';
 
@@ -108,7 +108,7 @@ export class Progress {
     }
     this.#state = 'polling';
     this.#startPolling();
-    nextTurn(this.#onPoll);
+    onNextTurn(this.#onPoll);
   }
 
   #spinForAWhile(): void {
@@ -148,7 +148,7 @@ export class Progress {
     }
     this.#polls -= 1;
     if (this.#polls > 0 && performance.now() - this.#pollingSince < POLL_MS) {
-      nextTurn(this.#onPoll);
+      onNextTurn(this.#onPoll);
     } else {
       this.#fallAsleep();
     }

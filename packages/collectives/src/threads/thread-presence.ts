@@ -1,7 +1,7 @@
 import type { AbortCause } from '@shardwise/core/spec';
-import { nextTurn } from '../call/next-turn.ts';
+import { onNextTurn } from '@shardwise/core/base';
 import type { Alarm, Presence } from '../shared-memory/alarm.ts';
-import type { MemoryMap } from '../shared-memory/memory-map.ts';
+import type { MemoryMap } from '../shared-memory/world-memory-map.ts';
 
 /** Wakes threads of this process, each of which sleeps on the word of its bell. */
 export class ThreadAlarm implements Alarm {
@@ -50,7 +50,7 @@ export class ThreadPresence extends ThreadAlarm implements Presence {
   listen(onWake: () => void): void {
     const bell = Atomics.waitAsync(this.words, this.bell(this.#rank), 1);
     if (bell.async) void bell.value.then(onWake);
-    else nextTurn(onWake);
+    else onNextTurn(onWake);
   }
 
   /** Settles the promise on which `listen` waits. */

@@ -1,7 +1,7 @@
 // The entry point for small functions that core, the backends and the process groups share. Authors may use them, too.
 export * from './attention-dims.ts';
 export { checkOptions, withDefaults } from './check-options.ts';
-export { nextTurn } from './next-turn.ts';
+export { nextTurn, onNextTurn } from './next-turn.ts';
 export * as option from './option-rules.ts';
 export type { OptionRule, OptionRules, RequiredRule } from './option-rules.ts';
 export * from './place-lifetimes.ts';

@@ -1,5 +1,6 @@
 import { Generator } from '../random/generator.ts';
 import { checkOptions } from '../base/check-options.ts';
+import { hashOfNumbers } from '../hash.ts';
 import { ConfigError, describeValue } from '../spec/errors.ts';
 import * as option from '../base/option-rules.ts';
 import type { OptionRules } from '../base/option-rules.ts';
@@ -77,7 +78,8 @@ export class WeightedRandomSampler implements ResumableSampler {
       kind: 'weighted',
       numSamples: this.#samples,
       replacement: this.#replacement,
-      weights: digest(this.#weights),
+      // A loader notices by it that a saved epoch was drawn by other weights.
+      weights: hashOfNumbers(new Uint8Array(this.#weights.buffer)),
       ...(this.generator === undefined ? { seed: this.#seed } : {}),
     };
   }
@@ -149,16 +151,6 @@ function checkedWeights(weights: ArrayLike<number>, least: number): Float64Array
     },
     { weights: list.length, positive },
   );
-}
-
-/**
- * Returns the FNV-1a hash of the bytes of the weights, by which a loader notices that a saved epoch was drawn by other
- * weights.
- */
-function digest(weights: Float64Array): number {
-  let hash = 0x811c9dc5 | 0;
-  for (const byte of new Uint8Array(weights.buffer)) hash = Math.imul(hash ^ byte, 0x01000193);
-  return hash;
 }
 
 function twoSources(): ConfigError {

@@ -1,3 +1,4 @@
+import { hashOfNumbers } from '../hash.ts';
 import { hashOfData, sameData } from './plain-data.ts';
 
 /** Integers that identify something. Two things with equal words are the same. */
@@ -83,7 +84,7 @@ export class Words {
   /** The key of the words. Valid until the list is changed. */
   get key(): Key {
     const words = this.#list.subarray(0, this.#length);
-    return { hash: hashOf(words), words };
+    return { hash: hashOfNumbers(words), words };
   }
 
   /** The key of the words, in memory of its own, so that it stays valid. */
@@ -116,13 +117,6 @@ export class KeyMap<Value> {
   clear(): void {
     this.#byHash.clear();
   }
-}
-
-/** The hash of words, by FNV-1a with words in the place of bytes. */
-function hashOf(words: Int32Array): number {
-  let hash = 0x811c9dc5 | 0;
-  for (const word of words) hash = Math.imul(hash ^ word, 0x01000193);
-  return hash;
 }
 
 function sameWords(a: Int32Array, b: Int32Array): boolean {

@@ -184,7 +184,7 @@ function unused(index: number, shape: readonly number[]): TensorStateError {
     {
       asked: `grad by input ${index}, of shape ${formatShape(shape)}`,
       found: 'no output depends on it by what has gradients',
-      todo: 'Check that it requires a gradient and was used, or pass { allowUnused: true } and expect null',
+      todo: 'Call requiresGrad_() on it before it is used, or pass { allowUnused: true } and expect null',
     },
     { input: index, shape },
   );

@@ -5,7 +5,7 @@ import { runCommand } from './run-command.ts';
 
 // The commands with the options that commander has read.
 
-export { exportModel } from '../checkpoint/export-model.ts';
+export { exportModel } from '../checkpoint/single-file/export-model.ts';
 
 const optionsSchema = z.object({
   nproc: z.number().optional(),

@@ -13,7 +13,7 @@ import {
 import { axisLayoutOf, isSharding, type Sharding } from '../layout/axis-layout.ts';
 import { axisSize, firstPlace } from '../layout/axis-size.ts';
 import { paddedShape } from '../layout/part-shapes.ts';
-import { batchAxesOf, type BatchAxes } from './batch-axes.ts';
+import { type BatchAxes, batchAxesOf } from './axes.ts';
 
 export type State = 'parameter' | 'gradient' | 'optimizer';
 

@@ -1,3 +1,4 @@
+import { elementCount } from '@shardwise/core/base';
 import { BackendError } from '@shardwise/core/spec';
 import type {
   DeviceBuffer,
@@ -21,7 +22,7 @@ import {
   moveLongIntegers,
   toLongIntegers,
 } from './long-integers.ts';
-import { NdArray, byteLength, elementCount } from './nd-array.ts';
+import { NdArray, byteLength } from './nd-array.ts';
 import { load, roundToDType, store } from './storage.ts';
 
 export const ALIGNMENT = 16;

@@ -1,6 +1,7 @@
+import { elementCount } from '@shardwise/core/base';
 import { BackendError } from '@shardwise/core/spec';
 import type { DType, PrimitiveOp, Shape, ValueType } from '@shardwise/core/spec';
-import { elementCount, NdArray } from './nd-array.ts';
+import { NdArray } from './nd-array.ts';
 
 /** An i64 value. The f64 elements of NdArray can't express all i64 values. Nothing is computed with an i64. */
 export class LongIntegers implements ValueType {

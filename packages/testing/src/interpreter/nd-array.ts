@@ -1,3 +1,4 @@
+import { elementCount } from '@shardwise/core/base';
 import { BackendError, dtypes } from '@shardwise/core/spec';
 import type { DType, Shape, ValueType } from '@shardwise/core/spec';
 
@@ -6,10 +7,6 @@ export function at(values: ArrayLike<number>, i: number): number {
   const value = values[i];
   if (value === undefined) throw outside(i, `${values.length} elements`);
   return value;
-}
-
-export function elementCount(shape: Shape): number {
-  return shape.reduce((count, size) => count * size, 1);
 }
 
 export function byteLength({ shape, dtype }: ValueType): number {

@@ -1,4 +1,4 @@
-import { nextTurn } from '../../call/next-turn.ts';
+import { onNextTurn } from '@shardwise/core/base';
 
 /**
  * How long the event loop keeps turning, in milliseconds. This is longer than an exchange takes with a rank that
@@ -31,7 +31,7 @@ export class Wakefulness {
     else {
       this.#isTurning = true;
       this.#extend();
-      nextTurn(this.#onTurn);
+      onNextTurn(this.#onTurn);
     }
     this.#isAwaited = true;
   }
@@ -50,7 +50,7 @@ export class Wakefulness {
 
   #turn(): void {
     if (performance.now() < this.#until) {
-      nextTurn(this.#onTurn);
+      onNextTurn(this.#onTurn);
       return;
     }
     this.#isTurning = false;

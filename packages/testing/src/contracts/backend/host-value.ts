@@ -1,6 +1,7 @@
+import { elementCount } from '@shardwise/core/base';
 import type { DType, Shape } from '@shardwise/core/spec';
 import { randomBits } from '../../interpreter/leaves.ts';
-import { NdArray, elementCount } from '../../interpreter/nd-array.ts';
+import { NdArray } from '../../interpreter/nd-array.ts';
 import { roundToDType } from '../../interpreter/storage.ts';
 
 /** Row-major elements, or one number for all of them. */

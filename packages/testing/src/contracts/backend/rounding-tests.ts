@@ -1,6 +1,7 @@
+import { elementCount } from '@shardwise/core/base';
 import type { Backend, Shape } from '@shardwise/core/spec';
 import { assertAllclose } from '../../compare/allclose.ts';
-import { at, elementCount, type NdArray } from '../../interpreter/nd-array.ts';
+import { at, type NdArray } from '../../interpreter/nd-array.ts';
 import type { ContractTest } from './contract-test.ts';
 import { evaluate, pick } from './device.ts';
 import { f32, integers } from './host-value.ts';

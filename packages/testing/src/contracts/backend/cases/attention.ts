@@ -1,5 +1,6 @@
+import { elementCount } from '@shardwise/core/base';
 import type { AttentionParams, Shape } from '@shardwise/core/spec';
-import { at, elementCount, type NdArray } from '../../../interpreter/nd-array.ts';
+import { at, type NdArray } from '../../../interpreter/nd-array.ts';
 import { f32, uniform } from '../host-value.ts';
 import type { OpCase, OpCases } from '../op-case.ts';
 

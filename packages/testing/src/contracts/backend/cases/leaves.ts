@@ -1,5 +1,5 @@
+import { elementCount } from '@shardwise/core/base';
 import type { DType, Shape } from '@shardwise/core/spec';
-import { elementCount } from '../../../interpreter/nd-array.ts';
 import { hostValue, i32 } from '../host-value.ts';
 import { SHAPES, label } from '../op-case.ts';
 import type { OpCase, OpCases } from '../op-case.ts';
