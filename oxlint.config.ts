@@ -7,7 +7,11 @@ const ARROWS: Record<string, readonly string[]> = {
   'wasm-assembler': [],
   collectives: ['@shardwise/core/spec', '@shardwise/core/base', '@shardwise/wasm-assembler'],
   strategies: ['@shardwise/core/extend'],
-  'parameter-server': ['@shardwise/core/extend', '@shardwise/strategies'],
+  'parameter-server': [
+    '@shardwise/core/extend',
+    '@shardwise/strategies',
+    '@shardwise/collectives/node',
+  ],
   'backend-cpu': ['@shardwise/core/spec', '@shardwise/core/base', '@shardwise/wasm-assembler'],
   'backend-webgpu': ['@shardwise/core/spec', '@shardwise/core/base'],
   testing: [
@@ -29,6 +33,7 @@ const ARROWS: Record<string, readonly string[]> = {
     '@shardwise/collectives/node',
     '@shardwise/strategies',
     '@shardwise/parameter-server',
+    '@shardwise/parameter-server/node',
     '@shardwise/backend-cpu',
     '@shardwise/backend-cpu/wasm',
     '@shardwise/backend-webgpu',
@@ -54,6 +59,7 @@ const everywhere: Pattern[] = [
       '!@shardwise/testing/vitest',
       '!@shardwise/core/node',
       '!@shardwise/collectives/node',
+      '!@shardwise/parameter-server/node',
       '!@shardwise/*/package.json',
       '!shardwise/browser',
       '!shardwise/package.json',

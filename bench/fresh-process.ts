@@ -19,7 +19,7 @@ export interface FreshProcess {
 
 /** Measures what only a process that has just started can tell. */
 export async function freshProcess(): Promise<FreshProcess> {
-  const built = existsSync(new URL('../packages/core/dist/index.js', import.meta.url));
+  const built = existsSync(new URL('../packages/core/dist/bundle/index.js', import.meta.url));
   const importing = [
     ...(built ? [] : [SOURCE]),
     '--input-type=module',

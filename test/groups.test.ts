@@ -22,8 +22,8 @@ function oldNamesOf(root: object): ReadonlyMap<string, Error> {
 }
 
 describe.each([
-  ['shardwise', shardwise, 157],
-  ['shardwise/browser', pages, 155],
+  ['shardwise', shardwise, 158],
+  ['shardwise/browser', pages, 156],
 ])('the groups of %s', (_, root, count) => {
   const old = oldNamesOf(root);
 
@@ -44,6 +44,12 @@ describe.each([
     expect(() => ddp()).toThrow(message);
     expect(() => Reflect.construct(ddp, [])).toThrow(message);
     expect(() => Reflect.get(ddp, 'length')).toThrow(message);
+  });
+
+  it('names that PyTorch has at the root are errors that name the group', () => {
+    const parameter: unknown = Reflect.get(root, 'Parameter');
+    if (typeof parameter !== 'function') throw new TypeError('there is no such name');
+    expect(() => Reflect.construct(parameter, [])).toThrow('Write nn.Parameter, and import { nn }');
   });
 
   it('the root has tensors and groups, and nothing else that concerns several ranks', () => {

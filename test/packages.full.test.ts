@@ -67,6 +67,24 @@ function manifestOf(folder: string): z.infer<typeof dependenciesSchema> {
   return dependenciesSchema.parse(JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')));
 }
 
+/** Prints the files of packages that a program opens. */
+const OPENED = `import { registerHooks } from 'node:module';
+registerHooks({
+  load(url, context, nextLoad) {
+    if (url.includes('/node_modules/')) console.error(url);
+    return nextLoad(url, context);
+  },
+});`;
+
+/** Prints the name of an error, and the line of the user that it finds in the stack. */
+const WRONG_SHAPE = `import { ones } from 'shardwise';
+import { userLine } from '@shardwise/core/base';
+try {
+  ones([2, 3]).matmul(ones([2, 3]));
+} catch (error) {
+  console.log(error.name, userLine(error.stack));
+}`;
+
 /** Runs a command as a user of the packages does: without the export condition of the repository. */
 function inProject(command: string, ...args: readonly string[]): Promise<Ended> {
   return runCommand(command, args, { cwd: project, fromSource: false });
@@ -83,7 +101,7 @@ async function inRepository(command: string, ...args: readonly string[]): Promis
  * project.
  */
 beforeAll(async () => {
-  await inRepository('tsc', '-b', ...folders.map((name) => join('packages', name)));
+  await inRepository('npm', 'run', '-s', 'build');
   const workspaces = folders.map((name) => `--workspace=packages/${name}`);
   const options = ['--json', '--ignore-scripts', '--pack-destination', tarballs];
   const own = runtimes.find(({ os, cpu }) => os[0] === process.platform && cpu[0] === process.arch);
@@ -97,6 +115,7 @@ beforeAll(async () => {
   );
   const manifest = { name: 'user-of-shardwise', private: true, type: 'module', dependencies };
   writeFileSync(join(project, 'package.json'), JSON.stringify(manifest));
+  writeFileSync(join(project, 'opened.mjs'), OPENED);
   for (const block of programs) writeFileSync(join(project, fileNameOf(block)), block.code);
   // The installation runs the scripts of the installed packages, as it does for a user. None of them may need a
   // network.
@@ -173,6 +192,38 @@ describe('in a project that has installed the tarballs', () => {
     expect(exitCode, output).toBe(0);
     expect(stdout.trim()).toBe(packages.find(({ name }) => name === 'shardwise')?.version);
   });
+
+  test.each(['shardwise', '@shardwise/core'])('import(%j) opens few files', async (name) => {
+    const program = `await import('${name}');`;
+    const args = ['--import', './opened.mjs', '--input-type=module', '--eval', program];
+    const { stderr, exitCode, output } = await inProject('node', ...args);
+    expect(exitCode, output).toBe(0);
+    const own = stderr.split('\n').filter((url) => /node_modules\/@?shardwise\//.test(url));
+    expect(own).toContainEqual(expect.stringContaining('/core/dist/bundle/index.js'));
+    // The modules of dist, which pages bundle, would be some 700.
+    expect(own.length).toBeLessThan(60);
+    expect(own.filter((url) => !url.includes('/dist/bundle/'))).toEqual([]);
+  });
+
+  test('shardwise --help opens only what it prints: no tensors, no launcher, no zod', async () => {
+    const command = join('node_modules', 'shardwise', 'bin', 'shardwise.js');
+    const help = await inProject('node', '--import', './opened.mjs', command, '--help');
+    expect(help.exitCode, help.output).toBe(0);
+    expect(help.stdout).toContain('Usage: shardwise');
+    expect(help.stderr).toContain('/shardwise/dist/bundle/main.js');
+    expect(help.stderr.match(/.*\/(zod|collectives|strategies|backend-\w+)\/.*/g)).toBeNull();
+    expect(help.stderr.split('\n').length).toBeLessThan(25);
+  });
+
+  test.each(['', '--enable-source-maps'])(
+    'a wrong shape is an error whose innermost frame outside of the packages is the line of the user: node %s',
+    async (option) => {
+      writeFileSync(join(project, 'wrong-shape.ts'), WRONG_SHAPE);
+      const run = await inProject('node', ...(option === '' ? [] : [option]), 'wrong-shape.ts');
+      expect(run.exitCode, run.output).toBe(0);
+      expect(run.stdout).toMatch(/^ShapeError .*wrong-shape\.ts:4:16\n$/);
+    },
+  );
 
   test.each(programs.map((block) => [block.name, block] as const))('%s runs', async (_, block) => {
     expectRun(await inProject('node', fileNameOf(block)), block);
@@ -304,14 +355,13 @@ describe('a project that create-shardwise has made', () => {
 });
 
 describe('the entry points of @shardwise/core', () => {
-  test.each(['index.js', 'extend.js', join('spec', 'index.js'), join('base', 'index.js')])(
-    'dist/%s loads no Node module',
-    (entry) => {
-      const { files, outside } = importGraph(join(repository, 'packages', 'core', 'dist', entry));
-      expect(files.length).toBeGreaterThan(1);
-      expect([...outside].filter(([specifier]) => specifier !== 'zod')).toEqual([]);
-    },
-  );
+  const entries = ['index.js', 'extend.js', join('spec', 'index.js'), join('base', 'index.js')];
+  const bundles = ['index', 'extend', 'spec', 'base'].map((name) => join('bundle', `${name}.js`));
+  test.each([...entries, ...bundles])('dist/%s loads no Node module', (entry) => {
+    const { files, outside } = importGraph(join(repository, 'packages', 'core', 'dist', entry));
+    expect(files.length).toBeGreaterThan(1);
+    expect([...outside].filter(([specifier]) => specifier !== 'zod')).toEqual([]);
+  });
 
   test('a Node module would be seen: dist/node.js loads some', () => {
     const { outside } = importGraph(join(repository, 'packages', 'core', 'dist', 'node.js'));

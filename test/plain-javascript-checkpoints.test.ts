@@ -110,11 +110,11 @@ const calls: readonly (readonly [string, Call])[] = [
       },
     ),
   ],
-  ['saveState', callOf(sw.checkpoints.saveState, path('state'), stateful)],
-  ['loadState', callOf(sw.checkpoints.loadState, path('state'), stateful)],
+  ['saveStateFile', callOf(sw.checkpoints.saveStateFile, path('state'), stateful)],
+  ['loadStateFile', callOf(sw.checkpoints.loadStateFile, path('state'), stateful)],
   [
-    'saveTensors',
-    callOf(sw.checkpoints.saveTensors, path('tensors'), {
+    'saveTensorFile',
+    callOf(sw.checkpoints.saveTensorFile, path('tensors'), {
       given: { a: sw.ones([2]) },
       wrong: [
         null,
@@ -131,11 +131,11 @@ const calls: readonly (readonly [string, Call])[] = [
       ],
     }),
   ],
-  ['loadTensors', callOf(sw.checkpoints.loadTensors, path('tensors'))],
+  ['loadTensorFile', callOf(sw.checkpoints.loadTensorFile, path('tensors'))],
 ];
 
 /** Of these, one more argument would be what is not saved or loaded. */
-const closed = ['checkpoints.load', 'loadOptimizer', 'saveState', 'loadState'];
+const closed = ['checkpoints.load', 'loadOptimizer', 'saveStateFile', 'loadStateFile'];
 
 describe('of checkpoints', () => {
   it('a checkpoint that is opened is loaded into nothing', async () => {

@@ -27,7 +27,7 @@ import {
   pipeline,
   planFor,
   readSchedule,
-  steps,
+  stepKinds,
   stepsOf,
   vocabParallelCrossEntropy,
   zero,
@@ -118,7 +118,7 @@ describe('pipelines', () => {
     const loss = (y: sw.Tensor): sw.Tensor => y.sum();
     const parallel = await parallelize(layers, pipeline({ ...options, loss }));
     parallel.forward(sw.ones([2, 2])).backward();
-    const [step] = stepsOf(parallel.plan, steps.runStages);
+    const [step] = stepsOf(parallel.plan, stepKinds.runStages);
     expect(step?.data.edges).toEqual([{ from: 0, to: 1, gradient: true, bytes: 2 * 4 }]);
   });
 

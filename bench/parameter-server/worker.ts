@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
-import { connectServers } from '@shardwise/collectives/node';
+import { connectServers } from '@shardwise/parameter-server/node';
 import { cpu, dist, nn, optim, setRank } from 'shardwise';
 import { buildModel } from '../training.ts';
 import { batchOf, workload } from '../workload.ts';

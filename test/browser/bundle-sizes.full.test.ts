@@ -138,7 +138,7 @@ it('ddp loads nothing of strategies and layers that a page does not import, and 
   );
   expect(loaded).toContainEqual(expect.stringMatching(/distributed-data-parallel\/reducer\.ts$/));
   const others =
-    /parameter-server\/src|strategies\/src\/(sharding\/(?!intercept-forward)|fully-sharded|zero|pipeline|tensor-parallel\/(?!layer-parameter))|nn\/experts\/(?!sequence-axes)/;
+    /parameter-server\/src|strategies\/src\/(sharded|optimizers|pipeline|tensor-parallel)|nn\/experts\/(?!sequence-axes)/;
   expect(loaded.filter((path) => others.test(path))).toEqual([]);
   const machineCode =
     /backend-cpu\/src\/(emit\/(x64|arm64)|lanes\/(row|elementwise)-loop|plan\/attention\/(plan-attention|attention-work))/;

@@ -1,16 +1,16 @@
 import { Generator } from '@shardwise/core/extend';
 
 /** How the ranks of a program lie. The names of axes are those of strategies. */
-export type MeshKind = 'dp' | 'tp' | 'dp × tp' | 'pp';
+type MeshKind = 'dp' | 'tp' | 'dp × tp' | 'pp';
 
-export const strategiesOf = {
+const strategiesOf = {
   dp: ['ddp', 'zero 1', 'zero 2', 'zero 3', 'fsdp', 'fsdp that keeps', 'fsdp in one unit'],
   tp: ['tensor parallel', 'sequence parallel'],
   'dp × tp': ['ddp', 'zero 1', 'zero 3', 'fsdp', 'tensor parallel', 'fsdp of tensor parallel'],
   pp: ['pipeline'],
 } as const satisfies Readonly<Record<MeshKind, readonly string[]>>;
 
-export type StrategyName = (typeof strategiesOf)[MeshKind][number];
+type StrategyName = (typeof strategiesOf)[MeshKind][number];
 
 export interface ModelSpec {
   readonly strategy: StrategyName;
@@ -22,7 +22,7 @@ export interface ModelSpec {
   readonly learningRate: number;
 }
 
-export const operations = ['allReduce', 'mean', 'allGather', 'broadcast', 'reduceScatter'] as const;
+const operations = ['allReduce', 'mean', 'allGather', 'broadcast', 'reduceScatter'] as const;
 
 /** A statement of a program. `value` is the number of the value that it makes. */
 export type Statement =
@@ -70,7 +70,7 @@ export type Statement =
   | { readonly kind: 'pause' };
 
 /** What ranks read behind a statement: values, by rank. */
-export type Reads = readonly (readonly number[])[];
+type Reads = readonly (readonly number[])[];
 
 export interface Program {
   readonly seed: number;
@@ -81,7 +81,7 @@ export interface Program {
   readonly reads: readonly Reads[];
 }
 
-export class Draw {
+class Draw {
   readonly #generator: Generator;
 
   constructor(seed: number) {
@@ -197,7 +197,7 @@ export function randomProgram(seed: number, ranks: number): Program {
 }
 
 /** The values that a statement makes. */
-export function valuesOf(statement: Statement): readonly number[] {
+function valuesOf(statement: Statement): readonly number[] {
   if (statement.kind === 'forward') return statement.values;
   if (statement.kind === 'step') return statement.clip === null ? [] : [statement.clip];
   return 'value' in statement && statement.kind !== 'dispose' ? [statement.value] : [];

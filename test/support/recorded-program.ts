@@ -66,7 +66,7 @@ export async function differences(program: RecordedProgram, anySize = false): Pr
 }
 
 /** Returns the inputs, followed by the result of each line. */
-export function valuesOf(program: RecordedProgram, inputs: readonly Tensor[]): Tensor[] {
+function valuesOf(program: RecordedProgram, inputs: readonly Tensor[]): Tensor[] {
   const values = [...inputs];
   for (const line of program.do) values.push(compute(line, values));
   return values;

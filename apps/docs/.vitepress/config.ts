@@ -5,6 +5,8 @@ import { isolation } from './isolation.ts';
 import { accessibleMarkup } from './markup.ts';
 import { linkPreview } from './link-preview.ts';
 import { writeMarkdownCopies } from './markdown-copies.ts';
+import { referenceSidebar } from './reference-sidebar.ts';
+import { search } from './search.ts';
 import { sections } from './sections.ts';
 
 const pages = join(import.meta.dirname, '..', 'pages');
@@ -29,7 +31,7 @@ const reference: DefaultTheme.SidebarItem[] = [
     text: 'Reference',
     items: [
       { text: 'Where to look', link: '/reference/' },
-      { text: 'All names', link: '/reference/api/names' },
+      { text: 'All names', link: '/reference/names' },
       { text: 'Errors', link: '/reference/generated/errors' },
       { text: 'Command line', link: '/reference/generated/command-line' },
       { text: 'Environment variables', link: '/reference/environment' },
@@ -37,10 +39,7 @@ const reference: DefaultTheme.SidebarItem[] = [
       { text: 'Browsers', link: '/reference/browsers' },
     ],
   },
-  {
-    text: 'Packages',
-    items: generated('reference/api').filter(({ text }) => text !== 'All names'),
-  },
+  ...referenceSidebar(pages),
 ];
 
 const howItWorks: DefaultTheme.SidebarItem[] = [
@@ -93,7 +92,7 @@ export default defineConfig({
       pattern: 'https://github.com/shardwise/shardwise/edit/main/apps/docs/pages/:path',
       text: 'Edit this page',
     },
-    search: { provider: 'local', options: { detailedView: true } },
+    search,
     socialLinks: [
       {
         icon: {
@@ -122,7 +121,13 @@ export default defineConfig({
       resolve: { conditions: ['@shardwise/source', 'module', 'node', 'development|production'] },
     },
     // All components are made by setup functions, so pages need no code for Vue's options API.
-    define: { __VUE_OPTIONS_API__: 'false' },
+    define: {
+      __VUE_OPTIONS_API__: 'false',
+      // Tests build the site so that pages complain where the served HTML differs from what their components draw.
+      __VUE_PROD_HYDRATION_MISMATCH_DETAILS__: String(
+        process.env['SHARDWISE_DOCS_DETAILS'] === '1',
+      ),
+    },
     // VitePress does not send the headers of `server.headers` with its pages.
     plugins: [
       {

@@ -19,7 +19,12 @@ async function withSnippets(markdown: string, file: string, srcDir: string): Pro
  * readers who want text. A line names each component, which draws something on the site.
  */
 export async function writeMarkdownCopies(site: SiteConfig): Promise<void> {
-  const entries: { readonly page: string; readonly title: string; readonly text: string }[] = [];
+  const entries: {
+    readonly page: string;
+    readonly title: string;
+    readonly text: string;
+    readonly isSignatures: boolean;
+  }[] = [];
   for (const page of site.pages) {
     const file = join(site.srcDir, page);
     const source = await readFile(file, 'utf8');
@@ -36,7 +41,7 @@ export async function writeMarkdownCopies(site: SiteConfig): Promise<void> {
       .replaceAll('{target="_self"}', '')
       .trim();
     const title = /^title: "?(.*?)"?$/m.exec(source)?.[1] ?? /^# (.*)$/m.exec(text)?.[1] ?? page;
-    entries.push({ page, title, text });
+    entries.push({ page, title, text, isSignatures: /^pageClass: signatures$/m.test(source) });
     const target = join(site.outDir, page);
     await mkdir(dirname(target), { recursive: true });
     await writeFile(target, `${text}\n`);
@@ -53,7 +58,7 @@ export async function writeMarkdownCopies(site: SiteConfig): Promise<void> {
     ...parts.map((part) => `## ${part}\n\n${list(part)}`),
   ].join('\n\n');
   await writeFile(join(site.outDir, 'llms.txt'), `${text}\n`);
-  const written = entries.filter(({ page }) => !page.startsWith('reference/api/'));
+  const written = entries.filter(({ isSignatures }) => !isSignatures);
   await writeFile(
     join(site.outDir, 'llms-full.txt'),
     `${written.map(({ page, text }) => `<!-- ${page} -->\n\n${text}`).join('\n\n')}\n`,

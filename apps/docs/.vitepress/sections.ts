@@ -36,6 +36,7 @@ export const sections: { readonly learn: Items; readonly guides: Items; readonly
       ['Write a strategy', 'strategy'],
       ['Write a collective', 'collective'],
       ['Write a backend', 'backend'],
+      ['Use single packages', 'packages'],
       ['Move from PyTorch', 'from-pytorch'],
       ['Move from DeepSpeed', 'from-deepspeed'],
       ['Move from TensorFlow.js', 'from-tensorflow-js'],

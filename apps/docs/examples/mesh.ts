@@ -6,7 +6,7 @@ import {
   visualizeSharding,
 } from '@shardwise/strategies';
 
-// Eight ranks form groups of two, which split layers. The four groups share out the batch.
+// Eight ranks form groups of two, which split layers. The four groups divide the batch.
 const order = meshOrder('tp-dp', { tp: 2, dp: 4 });
 const ranks = new MeshRanks(order);
 console.log(ranks.groups('tp')); // prints [ [ 0, 1 ], [ 2, 3 ], [ 4, 5 ], [ 6, 7 ] ]

@@ -2,7 +2,7 @@ import type { Layout, Strategy } from '@shardwise/core/extend';
 import { explain } from '@shardwise/strategies';
 
 /** A strategy without communication: each rank has its own parameters, gradients and states. */
-function independent(): Strategy {
+export function independent(): Strategy {
   return {
     name: 'independent',
     plan: ({ parameters }, axes) => ({

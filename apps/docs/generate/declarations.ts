@@ -27,10 +27,11 @@ export interface Member {
   readonly signatures: readonly string[];
   /** The class that declares the member: the entry itself, or a class that it extends. */
   readonly declaredBy: string;
+  readonly source: Place;
 }
 
 /** A line of a file. The path is relative to the repository. */
-export interface Place {
+interface Place {
   readonly path: string;
   readonly line: number;
 }
@@ -58,6 +59,12 @@ export function readGroups(): readonly Group[] {
   } finally {
     api.close();
   }
+}
+
+/** A type parameter of a base class, and the type that a class gives it. */
+interface Substitution {
+  readonly parameter: string;
+  readonly argument: string;
 }
 
 class DoorReader {
@@ -89,6 +96,8 @@ class DoorReader {
       if (first === undefined)
         throw new Error(`${this.#entryPoint.specifier}: ${symbol.name} is nowhere`);
       const source = placeOf(first);
+      // Old names are errors that say the new ones.
+      if (source.path.includes('/moved/')) continue;
       if (target.flags & SymbolFlags.ValueModule) {
         nested.push(...this.#groupsOf(target, [...path, symbol.name]));
       } else {
@@ -130,15 +139,49 @@ class DoorReader {
     const constructors = symbol.getMembers();
     const own = [...constructors.values()].filter(({ name }) => name === '__constructor');
     const statics = [...symbol.getExports().values()].filter(({ name }) => name !== 'prototype');
+    const given = this.#typeArguments(symbol);
     return [
-      ...own.map((member) => this.#memberOf(member, '')),
-      ...statics.map((member) => this.#memberOf(member, 'static ')),
-      ...instance.map((member) => this.#memberOf(member, '')),
+      ...own.map((member) => this.#memberOf(member, '', given)),
+      ...statics.map((member) => this.#memberOf(member, 'static ', given)),
+      ...instance.map((member) => this.#memberOf(member, '', given)),
     ].filter((member) => member !== undefined);
   }
 
+  /**
+   * What the type parameters of a class's base classes stand for, such as `T` for Tensor. Only bases with one parameter
+   * are looked at, which gets the name of a class or of another parameter.
+   */
+  #typeArguments(symbol: Symbol): ReadonlyMap<string, Substitution> {
+    const heads = new Map<string, string>();
+    const visit = (each: Symbol): void => {
+      for (const node of this.#nodesOf(each)) heads.set(each.name, textOf(node).slice(0, 300));
+    };
+    for (const member of this.#checker.getPropertiesOfType(
+      this.#checker.getDeclaredTypeOfSymbol(symbol),
+    )) {
+      const parent = member.getParent();
+      if (parent !== undefined && !heads.has(parent.name)) visit(parent);
+    }
+    visit(symbol);
+    const given = new Map<string, Substitution>();
+    const follow = (name: string, own: Substitution | undefined): void => {
+      const [, base, argument] = /\bextends (\w+)<(\w+)> \{/.exec(heads.get(name) ?? '') ?? [];
+      const parameter = /^[^{]*?class \w+<(\w+)/.exec(heads.get(base ?? '') ?? '')?.[1];
+      if (base === undefined || argument === undefined || parameter === undefined) return;
+      const next = { parameter, argument: argument === own?.parameter ? own.argument : argument };
+      given.set(base, next);
+      follow(base, next);
+    };
+    follow(symbol.name, undefined);
+    return given;
+  }
+
   /** Returns undefined for members that users do not see: private ones, and those of other libraries. */
-  #memberOf(symbol: Symbol, prefix: string): Member | undefined {
+  #memberOf(
+    symbol: Symbol,
+    prefix: string,
+    given: ReadonlyMap<string, Substitution>,
+  ): Member | undefined {
     const nodes = this.#nodesOf(symbol).filter((node) =>
       placeOf(node).path.startsWith('packages/'),
     );
@@ -146,13 +189,19 @@ class DoorReader {
     if (first === undefined || /^(private|protected|#)/.test(textOf(first))) return undefined;
     if (symbol.name.includes('#') || symbol.name.startsWith('__@')) return undefined;
     const name = symbol.name === '__constructor' ? 'constructor' : symbol.name;
+    const declaredBy = symbol.getParent()?.name ?? '';
+    const { parameter, argument } = given.get(declaredBy) ?? {};
     return {
       name,
-      declaredBy: symbol.getParent()?.name ?? '',
+      declaredBy,
+      source: placeOf(first),
       text: symbol.getDocumentationComment(this.#checker),
       signatures: nodes.map((node) => {
         const signature = signatureOf(node, name);
-        return signature.startsWith(prefix) ? signature : prefix + signature;
+        const full = signature.startsWith(prefix) ? signature : prefix + signature;
+        return parameter === undefined || argument === undefined
+          ? full
+          : full.replaceAll(new RegExp(`\\b${parameter}\\b`, 'g'), argument);
       }),
     };
   }

@@ -1,8 +1,8 @@
-import { anchorOf } from './anchors.ts';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Group } from './declarations.ts';
 import { inline, SOURCES } from './markdown.ts';
+import { anchorOf } from './reference/anchors.ts';
 import type { GeneratedPage } from './page.ts';
 import { repository } from './packages.ts';
 import { remedies } from './remedies.ts';
@@ -18,7 +18,7 @@ interface Thrown {
 const NEW_ERROR = /new (\w+Error)\(\s*\{/g;
 
 /** Finds every `new …Error({ asked, found, todo })` in the packages' sources. */
-export function thrownErrors(): readonly Thrown[] {
+function thrownErrors(): readonly Thrown[] {
   return globSync('packages/*/src/**/*.ts', { cwd: repository })
     .toSorted()
     .flatMap((path) => {

@@ -20,7 +20,7 @@ export async function limitsPage(): Promise<GeneratedPage> {
     title: 'Limits of backends',
     text: [
       '# Limits of backends',
-      'A backend states its limits in [`BackendLimits`](./../api/core-spec.md#BackendLimits). Operations that it does not run itself are decomposed into those that it does. These are the limits that the backends state:',
+      'A backend states its limits in [`BackendLimits`](../spec/backend.md#backendlimits). Operations that it does not run itself are decomposed into those that it does. These are the limits that the backends state:',
       row('backend-cpu', await cpu()),
       row('The reference interpreter', interpreter()),
       '## backend-webgpu\n\nIts limits are those of the device. Ask with `(await webgpu()).limits` where it runs. WebGPU binds at most 128 MiB as one buffer unless the adapter offers more. [Try this device](/contract/){target="_self"} says whether a browser computes as this library needs it.',

@@ -33,5 +33,5 @@ function fenced(text: string): string {
 }
 
 export function sourceLink(path: string, line: number): string {
-  return `<small>Source: [${path}](${SOURCES}/${path}#L${line})</small>`;
+  return `<small>Source: [${path.split('/').at(-1)}](${SOURCES}/${path}#L${line})</small>`;
 }

@@ -34,7 +34,7 @@ export interface Report {
 }
 
 /** The end of one rank by the reader, and its consequences. */
-export interface Incident {
+interface Incident {
   readonly rank: number;
   /** The different messages of the other ranks. */
   readonly named: readonly string[];

@@ -8,7 +8,7 @@ const MOST_MS = 180_000;
 const ARENA_BYTES = 16 << 20;
 
 /** What the page knows about its ranks. */
-export interface RanksState<Value> {
+interface RanksState<Value> {
   /** How the ranks communicate, and why. */
   readonly setting: string;
   /** The values that each rank has sent, by rank. */

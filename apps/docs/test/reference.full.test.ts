@@ -1,47 +1,102 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { apiPages, slugOf } from '../generate/api-pages.ts';
 import { readGroups } from '../generate/declarations.ts';
 import { errorsPage } from '../generate/errors-page.ts';
 import { entryPoints, repository } from '../generate/packages.ts';
+import { Catalogue } from '../generate/reference/catalogue.ts';
+import { referencePages } from '../generate/reference/reference-pages.ts';
+import { sections } from '../generate/reference/topics.ts';
 
 const groups = readGroups();
-const pages = new Map(apiPages(groups).map(({ path, text }) => [path, text]));
+const catalogue = new Catalogue(groups);
+const pages = new Map(referencePages(groups).map(({ path, text }) => [path, text]));
+const all = [...pages.values()].join('\n');
+
+/** About 150 kB of HTML. */
+const MOST_CHARACTERS = 25_000;
 
 describe('the reference', () => {
-  test('has a page for every entry point of every package', () => {
-    const missing = entryPoints().filter(
-      ({ specifier }) =>
-        !pages.has(`reference/api/${specifier.replace('@shardwise/', '').replaceAll('/', '-')}.md`),
+  test('describes the exports of every entry point of every package', () => {
+    const described = new Set(
+      catalogue.pages.flatMap(({ items }) =>
+        items.flatMap(({ doors }) => doors.map(({ specifier }) => specifier)),
+      ),
     );
+    const missing = entryPoints().filter(({ specifier }) => !described.has(specifier));
     expect(missing).toEqual([]);
   });
 
-  test.each(groups.map((group) => [slugOf(group), group] as const))(
-    '%s has every name that is exported, with a signature or a link to it',
-    (slug, group) => {
-      const text = pages.get(`reference/api/${slug}.md`) ?? '';
-      const missing = group.entries.filter(
-        ({ name }) => !text.includes(`### ${name} {#`) && !text.includes(`[\`${name}\`](./`),
+  test('describes every name that is exported, with a signature', () => {
+    const missing = groups
+      .flatMap(({ entries }) => entries)
+      .filter(
+        ({ name }) => !new RegExp(`^##+ (\\S+\\.)?${name.replace('$', '\\$')} \\{#`, 'm').test(all),
       );
-      expect(missing.map(({ name }) => name)).toEqual([]);
-    },
-  );
+    expect(missing.map(({ name }) => name)).toEqual([]);
+  });
+
+  test('describes every method of Tensor, each once, and lists them on one page', () => {
+    const { members = [] } =
+      groups.flatMap(({ entries }) => entries).find(({ name }) => name === 'Tensor') ?? {};
+    const names = new Set(members.map(({ name }) => name).filter((name) => name !== 'constructor'));
+    expect(names.size).toBeGreaterThan(150);
+    const overview = pages.get('reference/tensor.md') ?? '';
+    expect([...names].filter((name) => !overview.includes(`| [\`${name}\`](`))).toEqual([]);
+    expect([...names].filter((name) => all.split(`## ${name} {#tensor-`).length !== 2)).toEqual([]);
+    expect(pages.get('reference/tensor/element-wise.md')).toContain(
+      'add(other: Tensor | number): Tensor',
+    );
+  });
+
+  test('has pages that one can read: none is long, and none has the name of a folder', () => {
+    const long = [...pages].filter(
+      ([path, { length }]) => length > MOST_CHARACTERS && path !== 'reference/names.md',
+    );
+    expect(long.map(([path]) => path)).toEqual([]);
+    const topics = new Set(sections.flatMap(({ topics: each }) => each));
+    const unnamed = catalogue.pages.filter(({ topic }) => !topics.has(topic));
+    expect(unnamed.map(({ topic }) => topic.slug)).toEqual([]);
+  });
+
+  test('has no topic that nothing belongs to', () => {
+    const used = new Set(catalogue.pages.map(({ topic }) => topic.slug));
+    const unused = sections.flatMap(({ topics }) => topics).filter(({ slug }) => !used.has(slug));
+    expect(unused.map(({ slug }) => slug)).toEqual([]);
+  });
+
+  test('says on each page what to import', () => {
+    const without = catalogue.pages
+      .filter(({ members }) => members.length === 0)
+      .filter(({ topic }) => !pages.get(`reference/${topic.slug}.md`)?.includes('```ts\nimport '));
+    expect(without.map(({ topic }) => topic.slug)).toEqual([]);
+    expect(pages.get('reference/nn/linear.md')).toContain(
+      "import { nn } from 'shardwise';\n```\n\n<small>Also exported by `@shardwise/core`",
+    );
+  });
+
+  test('lists every page in its index, with one line about it', () => {
+    const index = pages.get('reference/index.md') ?? '';
+    const missing = catalogue.pages.filter(
+      ({ topic }) => !index.includes(`[${topic.title}](./${topic.slug}.md) | ${topic.about} |`),
+    );
+    expect(missing.map(({ topic }) => topic.slug)).toEqual([]);
+  });
 
   test('links to names that there are', () => {
     const broken = [...pages].flatMap(([path, text]) =>
-      [...text.matchAll(/\]\(\.\/([\w-]+\.md)#([\w-]+)\)/g)]
-        .filter(([, page, name]) => !pages.get(`reference/api/${page}`)?.includes(`{#${name}}`))
+      [...text.matchAll(/\]\((?:\/reference|\.)\/([\w/-]+\.md)#([\w-]+)\)/g)]
+        .filter(([, page, name]) => !pages.get(`reference/${page}`)?.includes(`{#${name}}`))
         .map(([link]) => `${path}: ${link}`),
     );
     expect(broken).toEqual([]);
   });
 
   test('shows what a caller writes, and no bodies of functions', () => {
-    const core = pages.get('reference/api/core.md') ?? '';
-    expect(core).toContain("function zeros(shape: Shape, dtype: DType = 'f32'): Tensor\n```");
-    expect(pages.get('reference/api/core-nn.md')).toContain(
+    expect(pages.get('reference/create.md')).toContain(
+      "function zeros(shape: Shape, dtype: DType = 'f32'): Tensor\n```",
+    );
+    expect(pages.get('reference/nn/linear.md')).toContain(
       'constructor(inFeatures: number, outFeatures: number, options: LinearOptions = {});',
     );
   });

@@ -225,7 +225,7 @@ describeSite('in a browser', (site) => {
     const { page } = await site.open('/explore/training');
     const places = (): Promise<readonly string[]> =>
       page
-        .locator('.explorer .plot, .explorer .legend, .explorer table, .explorer .timeline svg')
+        .locator('.plot, .explorer .legend, .explorer .table table, .timeline svg')
         .evaluateAll((parts) =>
           parts.map((part) => {
             const { x, y, width, height } = part.getBoundingClientRect();

@@ -10,12 +10,11 @@ import {
 } from '@shardwise/core/spec';
 import { compile, type CompileHost } from './run/compile.ts';
 import { bufferAlignmentBytes } from './run/executable.ts';
-import type { Rest } from './plan/partition/fallback-engine.ts';
+import type { FallbackEngine } from './plan/partition/fallback-engine.ts';
 import type { Arena, ArenaUsage } from './memory/arena.ts';
 import { Scratch } from './memory/scratch.ts';
 import type { Loops, LoopsBy } from './engines/loops/loops.ts';
 import type { Products, ProductsBy } from './engines/products/products.ts';
-import { describe } from './describe.ts';
 import { WorkQueue } from './run/work-queue.ts';
 
 const native: readonly CompositeOp[] = [
@@ -51,7 +50,7 @@ export interface CpuParts {
   readonly arena: Arena;
   readonly products: Products;
   readonly loops: Loops;
-  readonly rest: Rest;
+  readonly fallback: FallbackEngine;
 }
 
 /** A backend that computes on the CPU, in the memory that holds its buffers. */
@@ -60,12 +59,12 @@ export class CpuBackend implements Backend {
   readonly limits: BackendLimits;
   readonly #arena: Arena;
   readonly #scratch: Scratch;
-  readonly #rest: Rest;
+  readonly #fallback: FallbackEngine;
   readonly #products: Products;
   readonly #loops: Loops;
   readonly #queue = new WorkQueue();
 
-  constructor({ name, arena, products, loops, rest }: CpuParts) {
+  constructor({ name, arena, products, loops, fallback }: CpuParts) {
     this.name = name;
     this.limits = {
       dtypes: new Set(['f32', 'i32', 'bool']),
@@ -79,7 +78,7 @@ export class CpuBackend implements Backend {
     this.#loops = loops;
     this.#arena = arena;
     this.#scratch = new Scratch(arena);
-    this.#rest = rest;
+    this.#fallback = fallback;
   }
 
   get description(): string {
@@ -160,7 +159,7 @@ export class CpuBackend implements Backend {
       queue: this.#queue,
       products: this.#products,
       loops: this.#loops.code,
-      rest: this.#rest,
+      fallback: this.#fallback,
     };
   }
 
@@ -173,3 +172,25 @@ export class CpuBackend implements Backend {
     else void this.#queue.run(async () => task());
   }
 }
+
+/**
+ * Says what computes a backend's matrix products and what runs its loops. Where this is not machine code, it says why.
+ */
+export function describe(name: 'cpu' | 'wasm', products: ProductsBy, loops: LoopsBy): string {
+  return `${name}: ${describeProducts(products)}; ${describeLoops(loops)}`;
+}
+
+function describeProducts(products: ProductsBy): string {
+  if (products.by !== 'own') return `products by ${names[products.by]}, as ${products.reason}`;
+  const { f32, bf16 } = products.instructions;
+  return `products in machine code (${f32}, bf16 by ${bf16})`;
+}
+
+function describeLoops(loops: LoopsBy): string {
+  if (loops.by !== 'own') return `loops by ${names[loops.by]}, as ${loops.reason}`;
+  const { instructions, refusal } = loops;
+  const later = refusal === undefined ? '' : `, new ones by WebAssembly, as ${refusal}`;
+  return `loops in machine code (${instructions})${later}`;
+}
+
+const names = { onnxruntime: 'ONNX Runtime', webassembly: 'WebAssembly' } as const;

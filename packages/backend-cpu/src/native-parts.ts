@@ -1,13 +1,13 @@
 import type { CpuParts } from './cpu-backend.ts';
-import { createLoops } from './engines/loops/create-loops.ts';
 import type { Arena } from './memory/arena.ts';
 import { adviseHugePages } from './memory/huge-pages.ts';
 import { returnFreedMemory } from './memory/return-freed-memory.ts';
-import { onnxRest } from './engines/onnx/onnx-fallback.ts';
+import { onnxFallback } from './engines/onnx/onnx-fallback.ts';
 import { configureCalls } from './memory/native-calls.ts';
 import { libraryPath } from './engines/onnx/runtime/library-path.ts';
 import { Sessions } from './engines/onnx/sessions.ts';
 import { createProducts, type ProductsOptions } from './engines/create-products.ts';
+import { createLoops } from './engines/loops/loops.ts';
 
 export interface NativeOptions extends ProductsOptions {
   readonly loops: 'own' | 'webassembly';
@@ -28,6 +28,6 @@ export function nativeParts(arena: Arena, options: NativeOptions): CpuParts {
     arena,
     products: createProducts(arena, options),
     loops: createLoops(loops, instructions),
-    rest: onnxRest(new Sessions(threads)),
+    fallback: onnxFallback(new Sessions(threads)),
   };
 }

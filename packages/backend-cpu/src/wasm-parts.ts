@@ -1,6 +1,6 @@
 import type { CpuParts } from './cpu-backend.ts';
 import type { Arena } from './memory/arena.ts';
-import { plainRest } from './engines/plain/plain-fallback.ts';
+import { plainFallback } from './engines/plain/plain-fallback.ts';
 import { wasmProducts } from './engines/products/wasm-products.ts';
 
 /** The parts of a backend that only computes with WebAssembly and JavaScript. */
@@ -10,6 +10,6 @@ export function wasmParts(arena: Arena, reason: string): CpuParts {
     arena,
     products: wasmProducts(arena, reason),
     loops: { by: { by: 'webassembly', reason }, code: null },
-    rest: plainRest(arena),
+    fallback: plainFallback(arena),
   };
 }

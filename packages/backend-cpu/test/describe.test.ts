@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { cpu } from '../src/index.ts';
 import { wasm } from '../src/wasm.ts';
-import { describe as describeDevice } from '../src/describe.ts';
+import { describe as describeDevice } from '../src/cpu-backend.ts';
 
 describe('the description of a device', () => {
-  it('says which instructions products and loops are made of', () => {
+  it('names the instructions that products and loops use', () => {
     const products = {
       by: 'own',
       instructions: { f32: 'AVX-512', bf16: 'AMX-BF16' },
@@ -14,7 +14,7 @@ describe('the description of a device', () => {
     );
   });
 
-  it('says why others compute', async () => {
+  it('gives the reason where machine code does not compute products or loops', async () => {
     const device = await cpu({ products: 'onnxruntime', loops: 'webassembly' });
     expect(device.description).toMatch(
       /^cpu: products by ONNX Runtime, as .+; loops by WebAssembly, as .+$/,

@@ -40,11 +40,11 @@ describe('the CPU backend', () => {
     );
   });
 
-  it('refuses a part of no memory', async () => {
+  it('refuses a byteOffset without a memory', async () => {
     await expect(cpu({ byteOffset: 64 })).rejects.toThrow('Pass the memory too');
   });
 
-  it('has as much memory as is asked for', async () => {
+  it('makes a memory of the byteLength that an option gives', async () => {
     const sizes = [2 ** 20, 5 * 2 ** 30];
     const backends = await Promise.all(sizes.map((byteLength) => cpu({ byteLength })));
     expect(backends.map((backend) => backend.usage().capacityBytes)).toEqual(sizes);

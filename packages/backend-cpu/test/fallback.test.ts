@@ -3,15 +3,18 @@ import { arch, platform } from 'node:os';
 import { createSharedMemory } from '@shardwise/wasm-assembler';
 import { afterEach, beforeEach, describe, expect, it, type MockInstance, vi } from 'vitest';
 import { CpuBackend } from '../src/cpu-backend.ts';
-import { createLoops } from '../src/engines/loops/create-loops.ts';
 import { elementwiseLoop } from '../src/lanes/elementwise-loop.ts';
 import { findLoopMachine, loopMachine, PlacedLoops } from '../src/engines/loops/loop-machine.ts';
 import type { LaneLoop } from '../src/lanes/lane-loop.ts';
-import { type CodePages, placeCode, systemPages } from '../src/memory/executable-memory.ts';
+import {
+  type ExecutableMemory,
+  placeCode,
+  systemExecutableMemory,
+} from '../src/memory/executable-memory.ts';
 import { instructionSets } from '../src/emit/x64/instruction-sets.ts';
 import type { ProcessorFeatures } from '../src/emit/x64/processor.ts';
 import { Arena } from '../src/memory/arena.ts';
-import { onnxRest } from '../src/engines/onnx/onnx-fallback.ts';
+import { onnxFallback } from '../src/engines/onnx/onnx-fallback.ts';
 import { Sessions } from '../src/engines/onnx/sessions.ts';
 import { createProducts } from '../src/engines/create-products.ts';
 import { createProductCode } from '../src/emit/x64/products/product-code.ts';
@@ -23,6 +26,7 @@ import { machine } from './products/support.ts';
 import { download, f32, matmul, programOf, unary, upload } from './support.ts';
 import type { ProductCode } from '../src/emit/products/product-code.ts';
 import type { ProductKind } from '../src/program/work/product-kinds.ts';
+import { createLoops } from '../src/engines/loops/loops.ts';
 
 const [newest] = instructionSets;
 const hasCode = machine.kind === 'own';
@@ -38,21 +42,23 @@ afterEach(() => {
 const notices = (): unknown[] => warn.mock.calls.map(([text]) => text);
 
 /** The system's pages, except that making page number n executable fails when `refuses(n)` is true. */
-function refusing(refuses: (page: number) => boolean): CodePages & { readonly held: Set<bigint> } {
+function refusing(
+  refuses: (page: number) => boolean,
+): ExecutableMemory & { readonly held: Set<bigint> } {
   let count = 0;
   const held = new Set<bigint>();
   return {
     held,
     map(byteLength) {
-      const address = systemPages.map(byteLength);
+      const address = systemExecutableMemory.map(byteLength);
       if (address !== undefined) held.add(address);
       return address;
     },
     makeExecutable: (address, byteLength) =>
-      !refuses(count++) && systemPages.makeExecutable(address, byteLength),
+      !refuses(count++) && systemExecutableMemory.makeExecutable(address, byteLength),
     unmap(address, byteLength) {
       held.delete(address);
-      systemPages.unmap(address, byteLength);
+      systemExecutableMemory.unmap(address, byteLength);
     },
   };
 }
@@ -80,7 +86,13 @@ function backendOf(
   const arena = new Arena(createSharedMemory(2 ** 24));
   const options = { products: 'own', threads: 1, instructions: newest } as const;
   const products = createProducts(arena, options, productMachineOf);
-  return new CpuBackend({ name: 'cpu', arena, products, loops, rest: onnxRest(new Sessions(1)) });
+  return new CpuBackend({
+    name: 'cpu',
+    arena,
+    products,
+    loops,
+    fallback: onnxFallback(new Sessions(1)),
+  });
 }
 
 /** Shape: x [2, 2] -> exp(x) exp(x). */
@@ -118,8 +130,8 @@ it.skipIf(!/^flags.* avx2 /m.test(processor))(
 
 describe.skipIf(!hasCode)('products whose machine code computes something else', () => {
   it('are made by ONNX Runtime after a notice, and the report says so', async () => {
-    const found = findProductMachine(newest, systemPages, (features, pages) =>
-      wrongPacking(createProductCode(features, pages)),
+    const found = findProductMachine(newest, systemExecutableMemory, (features, memory) =>
+      wrongPacking(createProductCode(features, memory)),
     );
     expect(notices()).toEqual([
       expect.stringMatching(
@@ -135,11 +147,11 @@ describe.skipIf(!hasCode)('products whose machine code computes something else',
   it.skipIf(!hasHalves)(
     'are made by older instructions after a notice, where those compute what they should',
     async () => {
-      const create = (features: ProcessorFeatures, pages?: CodePages): ProductCode => {
-        const code = createProductCode(features, pages);
+      const create = (features: ProcessorFeatures, memory?: ExecutableMemory): ProductCode => {
+        const code = createProductCode(features, memory);
         return features.bf16 ? wrongHalves(code) : code;
       };
-      const found = findProductMachine(newest, systemPages, create);
+      const found = findProductMachine(newest, systemExecutableMemory, create);
       expect(found).toMatchObject({
         kind: 'own',
         instructions: { f32: 'AVX-512', bf16: 'AVX-512' },
@@ -160,12 +172,12 @@ describe.skipIf(!hasCode)('where the system refuses executable pages', () => {
     // Page 0 holds the code that asks the processor for its features.
     for (const first of [0, 1]) {
       warn.mockClear();
-      const pages = refusing((page) => page >= first);
-      const found = findProductMachine(newest, pages);
+      const memory = refusing((page) => page >= first);
+      const found = findProductMachine(newest, memory);
       expect(notices()).toEqual([
         'shardwise: ONNX Runtime makes products of matrices, as the system refuses to make memory executable',
       ]);
-      expect(pages.held.size).toBe(first);
+      expect(memory.held.size).toBe(first);
       const backend = await backendWith(found);
       expect(backend.description).toContain(
         'products by ONNX Runtime, as the system refuses to make memory executable',
@@ -173,20 +185,20 @@ describe.skipIf(!hasCode)('where the system refuses executable pages', () => {
     }
   });
 
-  it('or gives none, no machine code is run', () => {
-    const pages = { ...systemPages, map: () => undefined };
+  it('no machine code runs where the system gives no memory for it', () => {
+    const memory = { ...systemExecutableMemory, map: () => undefined };
     const reason = 'the system gives no memory for machine code';
-    expect(findProductMachine(newest, pages)).toEqual({ kind: 'none', reason });
-    expect(findLoopMachine(newest, pages)).toEqual({ kind: 'webassembly', reason });
+    expect(findProductMachine(newest, memory)).toEqual({ kind: 'none', reason });
+    expect(findLoopMachine(newest, memory)).toEqual({ kind: 'webassembly', reason });
     expect(notices()).toHaveLength(2);
   });
 
-  it('what they were to contain is given back', () => {
-    const pages = refusing(() => true);
-    expect(() => placeCode(Uint8Array.of(0xc3), pages)).toThrow(
+  it('memory that may not become executable is given back', () => {
+    const memory = refusing(() => true);
+    expect(() => placeCode(Uint8Array.of(0xc3), memory)).toThrow(
       /refuses to make memory executable/,
     );
-    expect(pages.held.size).toBe(0);
+    expect(memory.held.size).toBe(0);
   });
 
   it('WebAssembly runs loops after a notice, and the report says so', async () => {
@@ -240,8 +252,8 @@ it.skipIf(!hasCode)('loops whose machine code computes something else run in Web
   }
   const found = findLoopMachine(
     newest,
-    systemPages,
-    (vectors, pages) => new AddingLoops(vectors, pages),
+    systemExecutableMemory,
+    (vectors, memory) => new AddingLoops(vectors, memory),
   );
   const reason = 'machine code does not compute what JavaScript does';
   expect(found).toEqual({ kind: 'webassembly', reason });

@@ -4,7 +4,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { analyse } from '../src/plan/analyse.ts';
 import { cpu } from '../src/cpu.ts';
-import { onnxRest } from '../src/engines/onnx/onnx-fallback.ts';
+import { onnxFallback } from '../src/engines/onnx/onnx-fallback.ts';
 import { Sessions } from '../src/engines/onnx/sessions.ts';
 import { attentionPlanning } from '../src/plan/attention/plan-attention-instructions.ts';
 import { f32, programOf } from './support.ts';
@@ -18,7 +18,7 @@ import {
 
 const device = await cpu();
 const isNative = device.limits.native.has('attention');
-const sessions = onnxRest(new Sessions(1));
+const sessions = onnxFallback(new Sessions(1));
 
 const [B, T, H, D] = [2, 10, 3, 16];
 const params = { causal: true, scale: 0.3, rounding: 'none' } as const;
@@ -52,12 +52,14 @@ const attention = (q: number, k: number, v: number): Instruction => ({
 
 /** The number of row copies in a program. */
 function copiesOf(program: Program): number {
-  const { pieces } = analyse(
+  const { partitions } = analyse(
     program,
     { bf16: true, thin: false, attention: attentionPlanning },
     sessions,
   );
-  const calls = pieces.flatMap((piece) => (piece.kind === 'kernel' ? piece.plan.calls : []));
+  const calls = partitions.flatMap((partition) =>
+    partition.kind === 'kernel' ? partition.plan.calls : [],
+  );
   return calls.filter(({ key }) => key.startsWith('copy rows')).length;
 }
 

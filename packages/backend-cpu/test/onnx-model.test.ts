@@ -36,7 +36,7 @@ describe('protobuf writer', () => {
     expect(written((writer) => writer.float(2, 1))).toEqual([0x15, 0, 0, 0x80, 0x3f]);
   });
 
-  it('grows with what is written', () => {
+  it('enlarges its buffer when more bytes are written', () => {
     const bytes = new Uint8Array(5000).fill(7);
     const result = written((writer) => writer.bytes(1, bytes));
     expect(result.length).toBe(1 + 2 + 5000);

@@ -15,7 +15,7 @@ describe('a run that other work is to overlap', () => {
     expect(await turnsDuring(() => executable.run(inputs, outputs))).toBeLessThan(5);
   });
 
-  it('lets it turn between kernels that block it', async () => {
+  it('lets the event loop turn between kernels that block it', async () => {
     const backend = await cpu();
     const type = f32(1 << 22);
     const add = await backend.compile(

@@ -1,10 +1,10 @@
 import type { Instruction, Program, Shape, ValueType } from '@shardwise/core/spec';
 import { describe, expect, it } from 'vitest';
 import { simplify as simplifyFor } from '../src/plan/simplify/simplify.ts';
-import type { Segment } from '../src/program/instruction.ts';
+import type { CpuProgram } from '../src/program/instruction.ts';
 import { binary, constant, f32, matmul, programOf, unary } from './support.ts';
 
-const simplify = (program: Program): Segment => simplifyFor(program, null);
+const simplify = (program: Program): CpuProgram => simplifyFor(program, null);
 
 function permute(input: number, order: readonly number[], shape: Shape): Instruction {
   return { op: 'permute', params: { order }, inputs: [input], shape, dtype: 'f32' };
@@ -16,7 +16,7 @@ function pad(input: number, before: number[], after: number[], shape: Shape): In
 
 function ops(instructions: Instruction[], inputs = [f32(2, 3), f32(2, 3)]): string[] {
   const outputs = [inputs.length + instructions.length - 1];
-  return simplify(programOf({ inputs, instructions, outputs })).steps.map(
+  return simplify(programOf({ inputs, instructions, outputs })).instructions.map(
     ({ op, inputs: from }) => `${op}(${from.join(',')})`,
   );
 }
@@ -24,15 +24,15 @@ function ops(instructions: Instruction[], inputs = [f32(2, 3), f32(2, 3)]): stri
 describe('simplify', () => {
   it('drops what nothing reads and what has no elements', () => {
     const empty = f32(0, 3);
-    const segment = simplify(
+    const program = simplify(
       programOf({
         inputs: [f32(3), empty],
         instructions: [unary('neg', 0, f32(3)), unary('neg', 1, empty), unary('exp', 0, f32(3))],
         outputs: [2, 3],
       }),
     );
-    expect(segment.steps.map(({ op }) => op)).toEqual(['neg']);
-    expect(segment.outputs).toEqual([2]);
+    expect(program.instructions.map(({ op }) => op)).toEqual(['neg']);
+    expect(program.outputs).toEqual([2]);
   });
 
   it('makes zeros of a product over no elements', () => {
@@ -46,14 +46,14 @@ describe('simplify', () => {
   });
 
   it('lets matmul read transposed operands', () => {
-    const segment = simplify(
+    const program = simplify(
       programOf({
         inputs: [f32(2, 3), f32(2, 3)],
         instructions: [permute(1, [1, 0], [3, 2]), matmul(0, 2, f32(2, 2))],
         outputs: [3],
       }),
     );
-    expect(segment.steps).toMatchObject([
+    expect(program.instructions).toMatchObject([
       { op: 'matmul', inputs: [0, 1], params: { transposeA: false, transposeB: true } },
     ]);
   });
@@ -78,10 +78,10 @@ describe('simplify', () => {
       ],
       outputs: [6],
     });
-    const { steps } = simplify(program);
-    const roundings = steps.filter(({ op, dtype }) => op === 'cast' && dtype === 'bf16');
+    const { instructions } = simplify(program);
+    const roundings = instructions.filter(({ op, dtype }) => op === 'cast' && dtype === 'bf16');
     expect(roundings.map(({ inputs }) => inputs)).toEqual([[1], [1]]);
-    expect(steps.map(({ op }) => op)).toEqual(
+    expect(instructions.map(({ op }) => op)).toEqual(
       ['cast', 'cast', 'matmul', 'exp'].concat(['cast', 'cast', 'matmul']),
     );
   });
@@ -115,21 +115,23 @@ describe('simplify', () => {
     const stepsOf = (instructions: Instruction[], more: readonly number[] = []) =>
       simplify(
         programOf({ inputs, instructions, outputs: [2 + instructions.length, ...more] }),
-      ).steps.filter(({ op }) => op !== 'constant');
+      ).instructions.filter(({ op }) => op !== 'constant');
 
     it('scales in the matmul by the constant factors of operands and result', () => {
-      const steps = stepsOf([
+      const instructions = stepsOf([
         constant(0.5, square),
         binary('mul', 0, 3, square),
         matmul(4, 1, square),
         binary('mul', 3, 5, square),
       ]);
-      expect(steps).toMatchObject([{ op: 'matmul', inputs: [0, 1], params: { scale: 0.25 } }]);
+      expect(instructions).toMatchObject([
+        { op: 'matmul', inputs: [0, 1], params: { scale: 0.25 } },
+      ]);
     });
 
     it('adds a bias in the matmul', () => {
-      const steps = stepsOf([...bias, matmul(0, 1, square), binary('add', 4, 5, square)]);
-      expect(steps).toMatchObject([
+      const instructions = stepsOf([...bias, matmul(0, 1, square), binary('add', 4, 5, square)]);
+      expect(instructions).toMatchObject([
         { op: 'reshape' },
         { op: 'expand' },
         { op: 'matmul', inputs: [0, 1, 4] },
@@ -137,28 +139,31 @@ describe('simplify', () => {
     });
 
     it('keeps a scale outside that comes after the bias', () => {
-      const steps = stepsOf([
+      const instructions = stepsOf([
         ...bias,
         matmul(0, 1, square),
         binary('add', 5, 4, square),
         constant(3, square),
         binary('mul', 6, 7, square),
       ]);
-      expect(steps.map(({ op }) => op)).toEqual(['reshape', 'expand', 'matmul', 'mul']);
+      expect(instructions.map(({ op }) => op)).toEqual(['reshape', 'expand', 'matmul', 'mul']);
     });
 
     it('keeps a product that is read elsewhere', () => {
-      const steps = stepsOf([...bias, matmul(0, 1, square), binary('add', 5, 4, square)], [5]);
-      expect(steps.map(({ op }) => op)).toEqual(['reshape', 'expand', 'matmul', 'add']);
+      const instructions = stepsOf(
+        [...bias, matmul(0, 1, square), binary('add', 5, 4, square)],
+        [5],
+      );
+      expect(instructions.map(({ op }) => op)).toEqual(['reshape', 'expand', 'matmul', 'add']);
     });
 
     it('does not hide an infinite factor', () => {
-      const steps = stepsOf([
+      const instructions = stepsOf([
         constant(Infinity, square),
         matmul(0, 1, square),
         binary('mul', 4, 3, square),
       ]);
-      expect(steps.map(({ op }) => op)).toEqual(['matmul', 'mul']);
+      expect(instructions.map(({ op }) => op)).toEqual(['matmul', 'mul']);
     });
   });
 });

@@ -55,7 +55,7 @@ describe('updates', () => {
     expect(await firstElements(program, [2, 3])).toEqual({ inputs: [6 * side, 3], outputs: [] });
   });
 
-  it('are seen by no other instruction', async () => {
+  it('leave the old contents to all instructions that read the input', async () => {
     const program = programOf({
       inputs: [type, type],
       instructions: [
@@ -73,7 +73,7 @@ describe('updates', () => {
     });
   });
 
-  it('exchange two inputs', async () => {
+  it('can exchange the contents of two inputs', async () => {
     const program = programOf({
       inputs: [type, type],
       instructions: [unary('neg', 1, type), unary('neg', 0, type)],
@@ -104,7 +104,7 @@ describe('updates', () => {
     expect(await firstElements(program, [1, 5])).toEqual({ inputs: [-5, 4], outputs: [] });
   });
 
-  it('copy an input to another', async () => {
+  it('can copy one input into another', async () => {
     const program = programOf({
       inputs: [type, type],
       instructions: [reshape(1, [side, side])],
@@ -113,7 +113,7 @@ describe('updates', () => {
     expect(await firstElements(program, [1, 2])).toEqual({ inputs: [2, 2], outputs: [] });
   });
 
-  it('may be outputs too, next to the old contents', async () => {
+  it('can be outputs at the same time as the old contents', async () => {
     const program = programOf({
       inputs: [type],
       instructions: [binary('add', 0, 0, type)],
@@ -123,7 +123,7 @@ describe('updates', () => {
     expect(await firstElements(program, [4])).toEqual({ inputs: [8], outputs: [8, 4] });
   });
 
-  it('give one value to several inputs', async () => {
+  it('can write one value into several inputs', async () => {
     const program = programOf({
       inputs: [type, type],
       instructions: [binary('add', 0, 1, type)],
@@ -135,7 +135,7 @@ describe('updates', () => {
     expect(await firstElements(program, [4, 5])).toEqual({ inputs: [9, 9], outputs: [] });
   });
 
-  it('are read by later instructions as values', async () => {
+  it('can be read by later instructions as values', async () => {
     const program = programOf({
       inputs: [type],
       instructions: [binary('add', 0, 0, type), matmul(1, 0, type)],

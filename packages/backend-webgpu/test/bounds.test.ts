@@ -19,14 +19,14 @@ const binary = (op: 'add' | 'sub' | 'mul' | 'maximum' | 'div', a: number, b: num
   bounds({ op, params: {}, inputs: [a, b], ...i32 });
 
 describe('bounds of integers', () => {
-  it('follow from those of inputs', () => {
+  it("follow from the bounds of an instruction's inputs", () => {
     expect(binary('add', 0, 1)).toEqual({ least: -3, greatest: 14 });
     expect(binary('sub', 0, 1)).toEqual({ least: -5, greatest: 12 });
     expect(binary('mul', 0, 1)).toEqual({ least: -27, greatest: 45 });
     expect(binary('maximum', 0, 1)).toEqual({ least: 0, greatest: 9 });
   });
 
-  it('follow from sizes, for what counts and sorts', () => {
+  it('follow from sizes for iota and argSort', () => {
     const shape = [3, 4];
     const iota = {
       op: 'iota',

@@ -57,7 +57,7 @@ describe('products of f16', () => {
     expect(product?.text).not.toContain('f32_from_f16');
   });
 
-  it('are widened by integer arithmetic elsewhere', () => {
+  it('widen f16 by integer arithmetic where the device lacks the feature', () => {
     const [product] = textsOf(halves(64, 32, 64), traits);
     expect(product?.text).not.toMatch(/\bf16\b/);
     expect(product?.text).toContain('f32_from_f16');

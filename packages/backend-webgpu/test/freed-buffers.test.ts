@@ -22,7 +22,7 @@ describe('freed buffers', () => {
     }
   });
 
-  it('are taken only for their own size, and once', () => {
+  it('are reused once each, for allocations of their own size', () => {
     const freed = new FreedBuffers();
     const buffer = bufferOf(64);
     freed.keep(buffer);
@@ -31,7 +31,7 @@ describe('freed buffers', () => {
     expect(freed.take(64)).toBeUndefined();
   });
 
-  it('are not kept beyond 256 MiB together', () => {
+  it('are kept up to 256 MiB in all', () => {
     const freed = new FreedBuffers();
     expect(freed.keep(bufferOf(200 << 20))).toBe(true);
     expect(freed.keep(bufferOf(100 << 20))).toBe(false);

@@ -5,7 +5,7 @@ import { HostPool } from '../src/device/host-pool.ts';
 describe('memory of the host for values that travel', () => {
   const memory = new WebAssembly.Memory({ initial: 2, maximum: 2, shared: true });
 
-  it('is of the region while it has room, and then of its own', () => {
+  it('comes from the region while that has room, and is allocated separately afterwards', () => {
     const pool = new HostPool({ memory, byteOffset: 70, byteLength: 1000 });
     const taken = [300, 400, 300].map((bytes) => pool.take(bytes).bytes);
     expect(taken.map(({ byteLength }) => byteLength)).toEqual([300, 400, 300]);
@@ -25,7 +25,7 @@ describe('memory of the host for values that travel', () => {
     expect([again.byteOffset, again.byteLength]).toEqual([a.bytes.byteOffset, 990]);
   });
 
-  it('is kept without a region, too', () => {
+  it('is used again without a region, too', () => {
     const pool = new HostPool();
     const first = pool.take(500);
     first.free();

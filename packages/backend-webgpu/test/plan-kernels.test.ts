@@ -314,12 +314,12 @@ describe('products of few elements', () => {
     expect(written(product([60, 1021], [1021, 50], [60, 50]))).toEqual([['matmul exp', [60, 50]]]);
   });
 
-  it('are sums where one operand is a vector', () => {
+  it('are computed as sums where one operand is a vector', () => {
     expect(written(product([1, 300], [300, 50], [1, 50]))[0]?.[0]).toBe('sum');
     expect(written(product([60, 300], [300, 1], [60, 1]))[0]?.[0]).toBe('sum');
   });
 
-  it('are as others with few terms, or many elements', () => {
+  it('with few terms, or of many elements, are computed in one part', () => {
     expect(written(product([60, 256], [256, 50], [60, 50]))).toEqual([['matmul exp', [60, 50]]]);
     expect(written(product([600, 2048], [2048, 500], [600, 500]))).toEqual([
       ['matmul exp', [600, 500]],

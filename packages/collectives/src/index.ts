@@ -55,7 +55,7 @@ export { scatterObject } from './operations/scatter-object.ts';
 export { sendObject } from './operations/send-object.ts';
 export { recvObject } from './operations/recv-object.ts';
 export type { ObjectOptions } from './operations/object-message.ts';
-export type { PlainData, TypedArray } from './operations/plain-data.ts';
+export type { PlainData, TypedArray } from './operations/object-data.ts';
 export { monitoredBarrier, type MonitoredBarrierOptions } from './operations/monitored-barrier.ts';
 export { allReduceCoalesced } from './operations/all-reduce-coalesced.ts';
 export { allGatherCoalesced } from './operations/all-gather-coalesced.ts';

@@ -24,9 +24,3 @@ export {
 export { algorithmTableOf } from './group/selection/algorithm-table-of.ts';
 export { startRequestServer, type RequestServerOptions } from './requests/request-server.ts';
 export { connectRequests, type ConnectRequestsOptions } from './requests/connect-requests.ts';
-export {
-  connectServers,
-  type ConnectedServers,
-  type ConnectServersOptions,
-  type ServerAddress,
-} from './requests/connect-servers.ts';

@@ -136,7 +136,7 @@ export function expectedOf(run: Run, inputs: readonly Uint8Array[]): readonly Ui
   return expected[algorithm.operation]();
 }
 
-export function encode(dtype: DType, values: readonly number[]): Uint8Array {
+function encode(dtype: DType, values: readonly number[]): Uint8Array {
   const bytes = new Uint8Array(values.length * dtypes[dtype].bytes);
   const whole = (value: number): bigint => BigInt(Math.trunc(value));
   const writers: Record<DType, () => void> = {

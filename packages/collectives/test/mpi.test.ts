@@ -5,8 +5,8 @@ import { nativeReduction } from '../src/mpi/mpi-abi.ts';
 import { mpiLibraryNames } from '../src/mpi/mpi-library.ts';
 import { decodeNotice, encodeNotice, MAX_NOTICE_BYTES } from '../src/mpi/notice-board.ts';
 
-describe('which library is loaded', () => {
-  it('the one that is named', () => {
+describe('the MPI library', () => {
+  it('is the one that SHARDWISE_MPI_LIBRARY names', () => {
     const named = { SHARDWISE_MPI_LIBRARY: '/opt/mpi/libmpi.so', OMPI_COMM_WORLD_RANK: '0' };
     expect(mpiLibraryNames(named)).toEqual(['/opt/mpi/libmpi.so']);
   });
@@ -21,7 +21,7 @@ describe('which library is loaded', () => {
     expect(mpiLibraryNames(both)[0]).toBe('libmpi.so.40');
   });
 
-  it('else whatever is there', () => {
+  it('is one of the usual names if none is named', () => {
     expect(mpiLibraryNames({})).toEqual(
       expect.arrayContaining(['libmpi.so.40', 'libmpich.so.12', 'libmpi.so.12']),
     );

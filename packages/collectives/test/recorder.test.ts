@@ -10,7 +10,7 @@ import {
 import { ConfigError, type ProcessGroup } from '@shardwise/core/spec';
 import { describe, expect, it } from 'vitest';
 import { StackSampler, userFrames } from '../src/recorder/stack-sampler.ts';
-import { RingBuffer } from '../src/recorder/ring-buffer.ts';
+import { RingBuffer } from '../src/recorder/flight-recorder.ts';
 
 interface Recorded {
   readonly groups: readonly ProcessGroup[];

@@ -8,7 +8,7 @@ import { joinShmWorld, type ShmWorld } from '@shardwise/collectives/node';
 import { fromData, LineMesh, manualSeed, nn, optim, setRank } from '@shardwise/core';
 import { ddp, parallelize } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
-import { MemoryMap } from '../src/shared-memory/memory-map.ts';
+import { MemoryMap } from '../src/shared-memory/world-memory-map.ts';
 
 export interface Training {
   readonly losses: readonly number[];

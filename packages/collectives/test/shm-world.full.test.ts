@@ -244,7 +244,7 @@ describe.skipIf(!shmAvailability().available)('processes of a world', () => {
   });
 });
 
-describe('sharing memory between processes is not available', () => {
+describe('sharing memory between processes where it is not available', () => {
   const askUrl = JSON.stringify(new URL('../src/node.ts', import.meta.url));
 
   function answerAfter(preparation: string): unknown {
@@ -258,7 +258,7 @@ describe('sharing memory between processes is not available', () => {
     return JSON.parse(stdout);
   }
 
-  it('without koffi, for a reason that names it', () => {
+  it('is refused without koffi, which the reason names', () => {
     const withoutKoffi = `import { registerHooks } from 'node:module';
       registerHooks({ resolve(name, context, next) {
         if (name === 'koffi') throw new Error("Cannot find module 'koffi'");
@@ -271,7 +271,7 @@ describe('sharing memory between processes is not available', () => {
     });
   });
 
-  it('on other systems than Linux', () => {
+  it('is refused on other systems than Linux, with the reason', () => {
     const elsewhere = `Object.defineProperty(process, 'platform', { value: 'darwin' });`;
     expect(answerAfter(elsewhere)).toMatchObject({
       available: false,

@@ -28,7 +28,7 @@ export interface TcpRank {
 /** The messages of a rank's process. */
 export type TcpRankMessage = { readonly ready: true } | { readonly outcome: TcpRankReport };
 
-export type TcpRankReport =
+type TcpRankReport =
   | { readonly status: 'fulfilled'; readonly value: unknown }
   | { readonly status: 'rejected'; readonly report: RankFailure['report'] };
 

@@ -21,7 +21,7 @@ export {
 } from './tensor/collectives.ts';
 export { requireTensors } from './tensor/check-arguments.ts';
 export { requireNoMore } from './tensor/check-calls.ts';
-export { sendRows, type RowCounts } from './tensor/row-exchange.ts';
+export { sendRows } from './tensor/row-exchange.ts';
 export { scaleGradient } from './tensor/scale-gradient.ts';
 export { declareAxisTypes, type DeclaredAxisTypes } from './tensor/declare-axis-types.ts';
 export { normalizeDim } from './base/shape.ts';
@@ -69,7 +69,7 @@ export {
 export { CallSite, placeOf } from './graph/call-site.ts';
 export { isOp, type Node, type NodeValue } from './graph/node.ts';
 export { Gradient, type GradientReduction, type Update } from './tensor/gradient.ts';
-export type { UpdatedGroup, UpdateRequest, Updater } from './tensor/updater.ts';
+export type { UpdateRequest, Updater } from './tensor/updater.ts';
 export { GradientSum } from './tensor/gradient-sum.ts';
 export { queueAfterBackward } from './tensor/handle.ts';
 export { RecomputeRegion } from './autograd/recompute.ts';
@@ -118,7 +118,10 @@ export {
   withCoordinateKeys,
 } from './random/keys.ts';
 export { pageOut, refresh } from './graph/build/transfer.ts';
-export type { Page, PageSource, PageStore } from './paging/page.ts';
+export type { PageSource, PageStore } from './paging/page.ts';
+
+// Checks of data from outside: from a file or a connection.
+export * as check from './saved-data.ts';
 
 // Modules and their parameters.
 export { Module } from './nn/module/module.ts';
@@ -146,13 +149,12 @@ export { checkpoint } from './nn/checkpoint.ts';
 export {
   endStep,
   Optimizer,
-  type BuildStepOptions,
   type OptimizerStateDict,
   type SavedState,
   type StepOptions,
   type UpdateRule,
 } from './optim/optimizer.ts';
-export { BatchNorm, type BatchPart } from './nn/norm/batch-norm.ts';
+export { BatchNorm } from './nn/norm/batch-norm.ts';
 export { LossScaler } from './optim/loss-scaler.ts';
 export {
   checkSetting,
@@ -163,7 +165,7 @@ export {
 } from './optim/param-group.ts';
 export type { ParameterState } from './optim/parameter-state.ts';
 export { stepName } from './optim/saved-arrays.ts';
-export type { SavedType, StateType } from './optim/state-type.ts';
+export type { SavedType } from './optim/state-type.ts';
 export { Scalar } from './optim/scalar.ts';
 export {
   clipFactor,

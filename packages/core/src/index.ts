@@ -95,7 +95,6 @@ export type {
   ReduceOp,
   TypedBytes,
 } from './spec/process-group.ts';
-export type { ParameterServers } from './spec/requests.ts';
 export type { Sampler } from './spec/sampler.ts';
 export type { Store } from './spec/store.ts';
 export type {
@@ -110,4 +109,4 @@ export type {
   PlanStep,
   Strategy,
 } from './spec/strategy.ts';
-export type { Transport, TransportFactory, TransportFactoryOptions } from './spec/transport.ts';
+export type { Transport, TransportFactory, TransportFactoryContext } from './spec/transport.ts';

@@ -1,8 +1,8 @@
 import { ConfigError } from './spec/errors.ts';
 
 /**
- * A check of data that was saved: it returns the value with its type, or throws SavedDataError. `path` says where
- * the value lies. Core has its own few checks, because loading a schema library would take half of the time that
+ * A check of data from outside, such as a saved state or a request: it returns the value with its type, or throws
+ * SavedDataError. `path` says where the value lies. Core has its own few checks, because loading a schema library would take half of the time that
  * `import '@shardwise/core'` may take.
  */
 export type Check<T> = (value: unknown, path: string) => T;
@@ -17,6 +17,7 @@ export class SavedDataError extends Error {
   }
 }
 
+/** An integer within these limits, both included. */
 export function integer(min: number, max: number = Number.MAX_SAFE_INTEGER): Check<number> {
   return (value, path) => {
     const fits = typeof value === 'number' && Number.isSafeInteger(value) && value >= min;
@@ -26,16 +27,19 @@ export function integer(min: number, max: number = Number.MAX_SAFE_INTEGER): Che
   };
 }
 
+/** Any number, also NaN and the infinities. */
 export const number: Check<number> = (value, path) => {
   if (typeof value === 'number') return value;
   throw new SavedDataError(path, 'a number');
 };
 
+/** True or false. */
 export const boolean: Check<boolean> = (value, path) => {
   if (typeof value === 'boolean') return value;
   throw new SavedDataError(path, 'true or false');
 };
 
+/** A text of at most `maxLength` characters, which matches the pattern if there is one. */
 export function text(maxLength: number, pattern?: RegExp): Check<string> {
   return (value, path) => {
     const fits = typeof value === 'string' && value.length <= maxLength;
@@ -45,6 +49,7 @@ export function text(maxLength: number, pattern?: RegExp): Check<string> {
   };
 }
 
+/** This value and no other. */
 export function exactly<T extends string | number>(expected: T): Check<T> {
   return (value, path) => {
     if (value === expected) return expected;
@@ -52,10 +57,12 @@ export function exactly<T extends string | number>(expected: T): Check<T> {
   };
 }
 
+/** Null, or what passes the check. */
 export function nullable<T>(check: Check<T>): Check<T | null> {
   return (value, path) => (value === null ? null : check(value, path));
 }
 
+/** A list whose elements pass the check. Both lengths are included. */
 export function list<T>(check: Check<T>, minLength: number, maxLength: number): Check<T[]> {
   return (value, path) => {
     if (!Array.isArray(value) || value.length < minLength || value.length > maxLength) {

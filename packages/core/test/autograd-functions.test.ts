@@ -43,6 +43,13 @@ describe('grad', () => {
     expect(grad(x.sum(), [x, other], { allowUnused: true })[1]).toBeNull();
   });
 
+  test('of a tensor that requires no gradient is an error that says what to call', () => {
+    const x = tensor([1, 2]);
+    expect(() => grad(x.square().sum(), [x])).toThrow(
+      'Call requiresGrad_() on it before it is used',
+    );
+  });
+
   test('of an output of several elements needs their gradients, of its shape', () => {
     const x = leaf(1, 2);
     expect(() => grad(x.mul(2), [x])).toThrow(ShapeError);

@@ -109,6 +109,11 @@ describe('the line of the user in a stack', () => {
       '/u/b.ts:2:3',
     ],
     [
+      'V8, in packages that the installer links',
+      'Error\n    at f (/u/node_modules/.pnpm/a/node_modules/@shardwise/core/dist/bundle/a.js:1:1)\n    at g (/u/b.ts:2:3)',
+      '/u/b.ts:2:3',
+    ],
+    [
       'other engines',
       'step@https://a.example/app.js:10:5\n@https://a.example/app.js:1:1',
       'https://a.example/app.js:10:5',

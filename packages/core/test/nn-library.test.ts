@@ -203,6 +203,11 @@ describe('layers refuse', () => {
       'which has no variance',
     ],
     [
+      "PyTorch's argument `training` of dropout",
+      () => Reflect.apply(nn.functional.dropout, null, [ones([4]), 0.5, false]),
+      'dropout has no argument `training`. Write this.training ? dropout(x, probability) : x',
+    ],
+    [
       'dropout between layers of which there is one',
       () => new nn.LSTM(2, 2, { dropout: 0.5 }),
       'dropout is between layers, and would have no effect',

@@ -22,5 +22,6 @@ export type { SnapshotStore } from './server/snapshot-keeper.ts';
 export { VectorClock } from './server/vector-clock.ts';
 export type { OpenRows, RowStore } from './table/row-store.ts';
 export type { TableStatistics } from './table/served-table.ts';
+export type { ParameterServers, ServerStep } from './protocol/parameter-servers.ts';
 // Which server has which keys.
 export { type KeyRange, keyRanges, rowRange } from './protocol/key-ranges.ts';

@@ -9,7 +9,7 @@ import { parallelize } from '@shardwise/strategies';
 import { LineMesh } from '@shardwise/core';
 import { singleGroup } from '@shardwise/collectives';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { requireRequest } from '../src/protocol/request-schema.ts';
+import { checkRequest } from '../src/protocol/check-request.ts';
 import { ShardLink } from '../src/client/shard-link.ts';
 import { directServers, startServers, type Way } from './direct-servers.ts';
 
@@ -100,7 +100,7 @@ describe('a synchronous step', () => {
     const [first] = await Promise.all([push(0, 1, 1), push(1, 3, 3)]);
     expect(first?.values).toEqual([-2, -2]);
     const late = await push(2, 100, 100);
-    expect([late.isLate, late.values, late.round]).toEqual([true, [-2, -2], 1]);
+    expect([late.isLate, late.values, late.step]).toEqual([true, [-2, -2], 1]);
     expect(server.statistics.late).toBe(1);
     // The late worker takes part in the step that the other workers are at.
     const next = await Promise.all([push(2, 1, 1), push(0, 1, 1)]);
@@ -219,7 +219,7 @@ describe('what a server refuses', () => {
       worker: 0,
       session: 1,
       sequence: 1,
-      round: 0,
+      step: 0,
       recipe: sgd,
       present: [true],
       parts: [],
@@ -261,22 +261,25 @@ describe('what a server refuses', () => {
   });
 
   it('names the field that is wrong', () => {
-    const head = { kind: 'push', shard: 0, worker: 0, session: 1, sequence: 1, round: 0 };
+    const head = { kind: 'push', shard: 0, worker: 0, session: 1, sequence: 1, step: 0 };
     const whole = { ...head, recipe: sgd, present: [true], parts: [], dtype: 'f32' };
     const wrong = (change: object): unknown => {
       try {
-        requireRequest({ ...whole, ...change }, (found) => new Error(found));
+        checkRequest({ ...whole, ...change });
         return undefined;
       } catch (error) {
         return error instanceof Error ? error.message : error;
       }
     };
     expect(wrong({})).toBeUndefined();
-    expect(wrong({ sequence: -1 })).toBe('push.sequence is no whole number from 0');
-    expect(wrong({ present: [true, 1] })).toBe('push.present[1] is neither true nor false');
-    expect(wrong({ more: 1 })).toBe('push.more is unknown');
-    expect(wrong({ recipe: { optimizer: 'SGD' } })).toBe('push.recipe.groups is missing');
-    expect(wrong({ dtype: 'f64' })).toBe('push.dtype is not one of f32, f16, bf16');
+    expect(wrong({ sequence: -1 })).toMatch(/push\.sequence: expected an integer of at least 0/);
+    expect(wrong({ present: [true, 1] })).toMatch(/push\.present\[1\]: expected true or false/);
+    expect(wrong({ more: 1 })).toMatch(/push\.more: expected no such field/);
+    expect(wrong({ recipe: { optimizer: 'SGD' } })).toMatch(
+      /push\.recipe\.groups: expected a list/,
+    );
+    expect(wrong({ dtype: 'f64' })).toMatch(/push\.dtype: expected one of f32, f16, bf16/);
+    expect(wrong({ kind: 'eval' })).toMatch(/kind: expected one of join, initialise, push/);
   });
 
   it('lets the next push through', async () => {

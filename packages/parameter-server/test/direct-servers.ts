@@ -1,10 +1,6 @@
 import { optim } from '@shardwise/core';
-import {
-  CollectiveError,
-  type ParameterServers,
-  type RequestClient,
-  type RequestHandler,
-} from '@shardwise/core/extend';
+import { CollectiveError, type RequestClient, type RequestHandler } from '@shardwise/core/extend';
+import type { ParameterServers } from '@shardwise/parameter-server';
 import {
   createParameterServer,
   type OptimizerTable,

@@ -1,7 +1,8 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { singleGroup } from '@shardwise/collectives';
 import { LineMesh, manualSeed, nn, optim, setRank, subscribe, tensor } from '@shardwise/core';
-import type { ParameterServers, RequestConnection } from '@shardwise/core/extend';
+import type { RequestConnection } from '@shardwise/core/extend';
+import type { ParameterServers } from '@shardwise/parameter-server';
 import { type Consistency, parameterServer } from '@shardwise/parameter-server';
 import { parallelize } from '@shardwise/strategies';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -211,7 +212,7 @@ describe('a server that is sent gradients before their push', () => {
   const push = {
     kind: 'push',
     sequence: 1,
-    round: 0,
+    step: 0,
     recipe,
     present: [true, true],
     parts: [0],

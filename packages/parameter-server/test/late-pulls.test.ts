@@ -1,11 +1,8 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { singleGroup } from '@shardwise/collectives';
 import { LineMesh, manualSeed, nn, optim, setRank, subscribe, tensor } from '@shardwise/core';
-import {
-  CollectiveError,
-  type ParameterServers,
-  type RequestConnection,
-} from '@shardwise/core/extend';
+import { CollectiveError, type RequestConnection } from '@shardwise/core/extend';
+import type { ParameterServers } from '@shardwise/parameter-server';
 import { parameterServer } from '@shardwise/parameter-server';
 import { parallelize } from '@shardwise/strategies';
 import { beforeEach, describe, expect, it } from 'vitest';

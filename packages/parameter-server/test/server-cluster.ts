@@ -1,8 +1,5 @@
-import {
-  CollectiveError,
-  type ParameterServers,
-  type RequestConnection,
-} from '@shardwise/core/extend';
+import { CollectiveError, type RequestConnection } from '@shardwise/core/extend';
+import type { ParameterServers } from '@shardwise/parameter-server';
 import {
   createParameterServer,
   type ParameterServer,

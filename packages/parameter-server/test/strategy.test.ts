@@ -1,7 +1,7 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { singleGroup } from '@shardwise/collectives';
 import { LineMesh, manualSeed, nn, optim, setRank, tensor, zeros } from '@shardwise/core';
-import type { ParameterServers } from '@shardwise/core/extend';
+import type { ParameterServers } from '@shardwise/parameter-server';
 import { type Consistency, parameterServer } from '@shardwise/parameter-server';
 import { explain, parallelize } from '@shardwise/strategies';
 import { beforeEach, describe, expect, it } from 'vitest';

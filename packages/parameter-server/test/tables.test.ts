@@ -1,6 +1,6 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { fromData, nn, noGrad, optim, setRank, type Tensor } from '@shardwise/core';
-import type { ParameterServers } from '@shardwise/core/extend';
+import type { ParameterServers } from '@shardwise/parameter-server';
 import { type ParameterServer, ServerTable } from '@shardwise/parameter-server';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { directServers, startServers, type Way } from './direct-servers.ts';

@@ -13,9 +13,12 @@ if (major < 24 || (major === 24 && minor < 9)) {
   );
   process.exit(2);
 }
-const main = new URL('../dist/cli/main.js', import.meta.url);
+const main = new URL('../dist/bundle/main.js', import.meta.url);
 if (!existsSync(main)) {
   console.error('Starting shardwise: its sources are not built. Run `npm run build` first');
   process.exit(2);
 }
+// What has been compiled once is not compiled again by the next command, nor by ranks that are threads.
+const { enableCompileCache } = await import('node:module');
+enableCompileCache();
 await import(main.href);

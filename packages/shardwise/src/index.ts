@@ -10,6 +10,6 @@ export { cpu, type CpuBackend, type CpuOptions } from '@shardwise/backend-cpu';
 export { init, type InitOptions } from './rank/init.ts';
 export type { RankContext } from './rank/rank-context.ts';
 export type { StepMetrics } from './rank/step-metrics.ts';
-export type { Fact } from './run-state/message.ts';
+export type { Fact } from './run-state/run-message.ts';
 export * from './groups/moved/everywhere.ts';
 export * from './groups/moved/node-checkpoints.ts';

@@ -3,7 +3,7 @@ import { ConfigError } from '@shardwise/core';
 import { describe, expect, it } from 'vitest';
 import { checkFacts, MetricsCheck } from '../src/rank/check-metrics.ts';
 import type { StepMetrics } from '../src/rank/step-metrics.ts';
-import { parseRankMessage } from '../src/run-state/message.ts';
+import { parseRankMessage } from '../src/run-state/run-message.ts';
 import { stepReport } from './run-fixture.ts';
 
 /** Checks values without type checks, as a script in JavaScript does. */

@@ -5,11 +5,11 @@ import { boxOf, type Chunk, elementCount } from '@shardwise/core/extend';
 import { dtypes } from '@shardwise/core/spec';
 import { array, assert, integer, property } from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { TensorChunk } from '../src/checkpoint/held-chunk.ts';
-import { loadCheckpoint } from '../src/checkpoint/load-checkpoint.ts';
-import { planChunks } from '../src/checkpoint/plan-chunks.ts';
-import { saveCheckpoint } from '../src/checkpoint/save-checkpoint.ts';
-import { CHECKSUM_BYTES } from '../src/checkpoint/state-file.ts';
+import type { TensorChunk } from '../src/checkpoint/format/held-chunk.ts';
+import { loadCheckpoint } from '../src/checkpoint/load/load-checkpoint.ts';
+import { planChunks } from '../src/checkpoint/save/plan-chunks.ts';
+import { saveCheckpoint } from '../src/checkpoint/save/save-checkpoint.ts';
+import { CHECKSUM_BYTES } from '../src/checkpoint/format/index-file.ts';
 
 function range(name: string, start: number, stop: number, total: number): TensorChunk {
   return { name, dtype: 'f32', shape: [total], box: boxOf([total]), start, stop };

@@ -4,12 +4,12 @@ import { join } from 'node:path';
 import { createThreadsWorld, joinThreadsWorld } from '@shardwise/collectives';
 import { CheckpointError, type HostArray, optim, type ProcessGroup } from '@shardwise/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { CheckpointSaver } from '../src/checkpoint/checkpoint-saver.ts';
-import { diskFiles } from '../src/checkpoint/disk-files.ts';
-import { loadCheckpoint } from '../src/checkpoint/load-checkpoint.ts';
-import { loadStates } from '../src/checkpoint/load-states.ts';
-import { saveCheckpoint } from '../src/checkpoint/save-checkpoint.ts';
-import type { Stateful, Statefuls } from '../src/checkpoint/stateful.ts';
+import { CheckpointSaver } from '../src/checkpoint/save/checkpoint-saver.ts';
+import { diskFiles } from '../src/checkpoint/places/disk-files.ts';
+import { loadCheckpoint } from '../src/checkpoint/load/load-checkpoint.ts';
+import { loadStates } from '../src/checkpoint/load/load-states.ts';
+import { saveCheckpoint } from '../src/checkpoint/save/save-checkpoint.ts';
+import type { Stateful, Statefuls } from '../src/checkpoint/format/stateful.ts';
 
 let directory = '';
 beforeEach(async () => {

@@ -10,15 +10,15 @@ import {
   type ProcessGroup,
 } from '@shardwise/core';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { beginSave } from '../src/checkpoint/begin-save.ts';
-import type { CheckpointContents, Share } from '../src/checkpoint/checkpoint-contents.ts';
-import { CheckpointSaver } from '../src/checkpoint/checkpoint-saver.ts';
-import { diskFiles } from '../src/checkpoint/disk-files.ts';
-import type { CheckpointFiles } from '../src/checkpoint/checkpoint-files.ts';
-import { findCheckpoint } from '../src/checkpoint/find-checkpoint.ts';
-import { finishSave } from '../src/checkpoint/finish-save.ts';
-import { loadCheckpoint } from '../src/checkpoint/load-checkpoint.ts';
-import { saveCheckpoint } from '../src/checkpoint/save-checkpoint.ts';
+import { beginSave } from '../src/checkpoint/save/begin-save.ts';
+import type { CheckpointContents, Share } from '../src/checkpoint/save/checkpoint-contents.ts';
+import { CheckpointSaver } from '../src/checkpoint/save/checkpoint-saver.ts';
+import { diskFiles } from '../src/checkpoint/places/disk-files.ts';
+import type { CheckpointFiles } from '../src/checkpoint/places/checkpoint-files.ts';
+import { findCheckpoint } from '../src/checkpoint/places/find-checkpoint.ts';
+import { finishSave } from '../src/checkpoint/save/finish-save.ts';
+import { loadCheckpoint } from '../src/checkpoint/load/load-checkpoint.ts';
+import { saveCheckpoint } from '../src/checkpoint/save/save-checkpoint.ts';
 
 let directory = '';
 beforeEach(async () => {
@@ -292,6 +292,7 @@ describe('a crash while a checkpoint is written', () => {
 
 describe('a crash of one of the ranks that write their parts', () => {
   const sharded = (rank: number, value: number): Share => ({
+    buffers: [],
     heldChunks: {
       model: [
         {

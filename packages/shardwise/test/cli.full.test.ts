@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { decodeSafetensors } from '@shardwise/core';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { commandText } from '../src/cli/command-text.ts';
-import { loadCheckpoint } from '../src/checkpoint/load-checkpoint.ts';
+import { loadCheckpoint } from '../src/checkpoint/load/load-checkpoint.ts';
 
 const main = join(import.meta.dirname, '..', 'src', 'cli', 'main.ts');
 const train = join(import.meta.dirname, 'fixtures', 'train.ts');

@@ -7,9 +7,9 @@ import { createThreadsWorld, joinThreadsWorld } from '@shardwise/collectives';
 import { CheckpointError, type HostArrays } from '@shardwise/core';
 import { filePages } from '@shardwise/core/node';
 import { afterAll, describe, expect, it } from 'vitest';
-import { CheckpointSaver } from '../src/checkpoint/checkpoint-saver.ts';
-import { diskFiles } from '../src/checkpoint/disk-files.ts';
-import { loadCheckpoint } from '../src/checkpoint/load-checkpoint.ts';
+import { CheckpointSaver } from '../src/checkpoint/save/checkpoint-saver.ts';
+import { diskFiles } from '../src/checkpoint/places/disk-files.ts';
+import { loadCheckpoint } from '../src/checkpoint/load/load-checkpoint.ts';
 
 const diskBytes = 512 * 1024;
 const disk = mountDisk();

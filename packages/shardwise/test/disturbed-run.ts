@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fixture, type Command } from './command.ts';
 
 const PAUSE_MS = 20;
-/** More steps than a round can make before its ranks are killed. */
+/** More steps than a generation can make before its ranks are killed. */
 const STEPS_PER_KILL = 30;
 /**
  * The latest moment of a kill, in milliseconds after a start. Ranks need about half of that before their first step.

@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { environmentTransport } from '../src/rank/environment-transport.ts';
+import { environmentTransport } from '../src/rank/environment-host.ts';
 import { fixture, freePort } from './command.ts';
 
 // Another launcher has started these ranks: without `shardwise run`, but with the variables of that launcher.

@@ -6,7 +6,7 @@ import { asRankLaunch } from '../src/environment/as-rank-launch.ts';
 import { detectLaunch } from '../src/environment/detect-launch.ts';
 import type { Launch } from '../src/environment/launch.ts';
 import { expandNodeList } from '../src/environment/slurm-node-list.ts';
-import { expandTasksPerNode } from '../src/environment/slurm-tasks-per-node.ts';
+import { expandTasksPerNode } from '../src/environment/slurm.ts';
 import { withoutRankVariables } from '../src/environment/without-rank-variables.ts';
 import { launchDumps } from './launch-dumps.ts';
 
@@ -320,16 +320,16 @@ const refused: readonly (readonly [string, NodeJS.ProcessEnv, RegExp])[] = [
   ],
 ];
 
-describe('how a process was started', () => {
-  it.each(launches)('%s', (_, env, expected) => {
+describe('detectLaunch', () => {
+  it.each(launches)('finds %s', (_, env, expected) => {
     expect(detectLaunch(env)).toEqual(expected);
   });
 
-  it.each(nested)('%s', (_, env, expected) => {
+  it.each(nested)('finds %s', (_, env, expected) => {
     expect(detectLaunch(env)).toMatchObject(expected);
   });
 
-  it.each(refused)('refused: %s', (_, env, message) => {
+  it.each(refused)('refuses %s', (_, env, message) => {
     expect(() => detectLaunch(env)).toThrow(ConfigError);
     expect(() => detectLaunch(env)).toThrow(message);
   });
@@ -396,7 +396,7 @@ describe('one process for each host', () => {
     expect(() => asNodeLaunch(launch)).toThrow(/started as 2 of 2 ranks on this host/);
   });
 
-  it('no launcher is neither', () => {
+  it('leaves a process that no launcher has started as it is', () => {
     expect(asRankLaunch(alone)).toEqual(alone);
     expect(asNodeLaunch(alone)).toEqual(alone);
   });
@@ -452,7 +452,7 @@ describe('lists of Slurm', () => {
     'a[0-999]b[0-999]',
     'a[0-999999999999]',
     'a'.repeat(300),
-  ])('refused: %s', (text) => {
+  ])('refuses %s', (text) => {
     expect(() => list(text)).toThrow(ConfigError);
   });
 

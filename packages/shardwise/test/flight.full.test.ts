@@ -11,7 +11,7 @@ import { failureReport } from '../src/launcher/failure.ts';
 import { launch } from '../src/launcher/launch.ts';
 import type { LaunchResult } from '../src/launcher/rank-handle.ts';
 import { createRankTransport } from '../src/launcher/transports/create-rank-transport.ts';
-import { roundOf } from './round-of.ts';
+import { generationOf } from './generation-of.ts';
 
 const script = join(import.meta.dirname, 'fixtures', 'skip-a-call.ts');
 
@@ -24,13 +24,13 @@ interface Run {
 
 async function run(outcome: string, environment: NodeJS.ProcessEnv = {}): Promise<Run> {
   const runDirectory = await mkdtemp(join(tmpdir(), 'shardwise-flight-'));
-  const round = roundOf(3, runDirectory);
-  const transport = await createRankTransport(round, 'threads');
+  const generation = generationOf(3, runDirectory);
+  const transport = await createRankTransport(generation, 'threads');
   const result = await launch({
     script,
     args: [outcome],
     form: 'threads',
-    round,
+    generation,
     runId: 'flight',
     maxRestarts: 0,
     environment: { ...process.env, ...environment },
@@ -137,7 +137,7 @@ describe('shardwise blame', () => {
 });
 
 describe('SHARDWISE_FLIGHT_RECORDER_SIZE', () => {
-  it.each(['many', '-1', '1e3', '999999'])('is not %s', (size) => {
+  it.each(['many', '-1', '1e3', '999999'])('is refused where it is %s', (size) => {
     const environment = { SHARDWISE_FLIGHT_RECORDER_SIZE: size };
     expect(() => recordFlight(singleGroup(), () => tmpdir(), environment)).toThrow(ConfigError);
   });

@@ -7,10 +7,10 @@ import {
   parseRanks,
   parseSeconds,
 } from '../src/cli/parse-values.ts';
-import { describeRound } from '../src/cli/round-notice.ts';
+import { describeGeneration } from '../src/cli/generation-notice.ts';
 import type { RunCommandOptions } from '../src/cli/run-options.ts';
 import { launchSettings } from '../src/cli/launch-settings.ts';
-import { roundOf } from './round-of.ts';
+import { generationOf } from './generation-of.ts';
 
 const options: RunCommandOptions = {
   script: 'train.ts',
@@ -91,7 +91,7 @@ describe('what a host starts', () => {
     });
   });
 
-  it('has a place among the hosts', async () => {
+  it('must be placed among the hosts by --node-rank', async () => {
     const asked = { ...options, nodes: { min: 2, max: 2 }, nodeRank: 2 };
     await expect(launchSettings(asked, secret)).rejects.toThrow(
       '--node-rank 2: a run on up to 2 hosts, which count from 0',
@@ -99,7 +99,7 @@ describe('what a host starts', () => {
   });
 });
 
-describe('values of options', () => {
+describe('values of command-line options', () => {
   it.each([
     ['2', { min: 2, max: 2 }],
     ['1:4', { min: 1, max: 4 }],
@@ -107,9 +107,12 @@ describe('values of options', () => {
     expect(parseNodes(text)).toEqual(range);
   });
 
-  it.each(['0', '4:1', '1:', ':2', '1:2:3', '-1', '99999', 'two'])('no --nnodes %s', (text) => {
-    expect(() => parseNodes(text)).toThrow(InvalidArgumentError);
-  });
+  it.each(['0', '4:1', '1:', ':2', '1:2:3', '-1', '99999', 'two'])(
+    'are refused: --nnodes %s',
+    (text) => {
+      expect(() => parseNodes(text)).toThrow(InvalidArgumentError);
+    },
+  );
 
   it.each([
     ['host-a', { host: 'host-a', port: 29_400 }],
@@ -119,11 +122,14 @@ describe('values of options', () => {
     expect(parseEndpoint(text)).toEqual(endpoint);
   });
 
-  it.each(['', ':80', 'a:0', 'a:99999', 'a:b', 'a b', 'http://a'])('no --rdzv "%s"', (text) => {
-    expect(() => parseEndpoint(text)).toThrow(InvalidArgumentError);
-  });
+  it.each(['', ':80', 'a:0', 'a:99999', 'a:b', 'a b', 'http://a'])(
+    'are refused: --rdzv "%s"',
+    (text) => {
+      expect(() => parseEndpoint(text)).toThrow(InvalidArgumentError);
+    },
+  );
 
-  it('numbers, seconds and forms', () => {
+  it('are parsed: numbers, seconds and forms of ranks', () => {
     expect(parseRanks('12')).toBe(12);
     expect(parseSeconds('0.25')).toBe(250);
     expect(parseForm('processes')).toBe('processes');
@@ -133,30 +139,35 @@ describe('values of options', () => {
   });
 });
 
-describe('what is said of a round', () => {
-  const round = roundOf(2, '/runs/x');
-  const again = { ...round, epoch: 1, restarts: 1, resumeDirectory: '/runs/x/checkpoints/step-2' };
+describe('the notice about a generation', () => {
+  const generation = generationOf(2, '/runs/x');
+  const again = {
+    ...generation,
+    epoch: 1,
+    restarts: 1,
+    resumeDirectory: '/runs/x/checkpoints/step-2',
+  };
   const choice = { kind: 'threads', reason: '' } as const;
 
-  it('is nothing of the first one', () => {
-    expect(describeRound({ round, choice, before: undefined }, 3)).toBeUndefined();
+  it('is left out for the first generation', () => {
+    expect(describeGeneration({ generation, choice, before: undefined }, 3)).toBeUndefined();
   });
 
   it('is why, how often, with how many and from where ranks start again', () => {
     const failure = { rank: 1, node: '', reason: 'RangeError: too far' };
-    expect(describeRound({ round: again, choice, before: { kind: 'failed', failure } }, 3)).toEqual(
-      {
-        reason: 'Rank 1 failed: RangeError: too far',
-        text:
-          'Rank 1 failed: RangeError: too far. Starting again (restart 1 of 3) with 2 ranks ' +
-          'from /runs/x/checkpoints/step-2.',
-      },
-    );
+    expect(
+      describeGeneration({ generation: again, choice, before: { kind: 'failed', failure } }, 3),
+    ).toEqual({
+      reason: 'Rank 1 failed: RangeError: too far',
+      text:
+        'Rank 1 failed: RangeError: too far. Starting again (restart 1 of 3) with 2 ranks ' +
+        'from /runs/x/checkpoints/step-2.',
+    });
   });
 
   it('is what a host that came later costs: nothing', () => {
     const before = { kind: 'joined', nodes: ['host-b'] } as const;
-    const text = describeRound({ round: again, choice, before }, 3)?.text;
+    const text = describeGeneration({ generation: again, choice, before }, 3)?.text;
     expect(text).toMatch(/^host-b joined\. Starting again with 2 ranks from/);
   });
 });

@@ -6,8 +6,8 @@ import { failureReport } from '../src/launcher/failure.ts';
 import { launch, type LaunchOptions } from '../src/launcher/launch.ts';
 import type { LaunchResult } from '../src/launcher/rank-handle.ts';
 import { createRankTransport } from '../src/launcher/transports/create-rank-transport.ts';
-import type { RunMessage } from '../src/run-state/message.ts';
-import { roundOf } from './round-of.ts';
+import type { RunMessage } from '../src/run-state/run-message.ts';
+import { generationOf } from './generation-of.ts';
 
 interface Run {
   readonly result: LaunchResult;
@@ -26,14 +26,14 @@ async function run(fixture: string, { worldSize = 2, ...options }: RunOptions = 
   const lines: string[] = [];
   const messages: RunMessage[] = [];
   const aborts: string[] = [];
-  const round = roundOf(worldSize, runDirectory);
+  const generation = generationOf(worldSize, runDirectory);
   const form = options.form ?? 'threads';
-  const transport = await createRankTransport(round, form);
+  const transport = await createRankTransport(generation, form);
   const result = await launch({
     script: join(import.meta.dirname, 'fixtures', fixture),
     args: [],
     form,
-    round,
+    generation,
     runId: basename(runDirectory),
     maxRestarts: 0,
     environment: process.env,

@@ -7,7 +7,7 @@ import { launch } from '../src/launcher/launch.ts';
 import { findPosition } from '../src/launcher/load-errors/find-position.ts';
 import { createRankTransport } from '../src/launcher/transports/create-rank-transport.ts';
 import type { RankForm } from '../src/launcher/transports/transport-choice.ts';
-import { roundOf } from './round-of.ts';
+import { generationOf } from './generation-of.ts';
 
 /**
  * Returns what the launcher reports about a script made of these files, without the folder's name. `train.ts` is the
@@ -21,13 +21,13 @@ async function reportOf(
   await writeFile(join(folder, 'package.json'), '{"type":"module"}');
   for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text);
   const script = join(folder, Object.keys(files)[0] ?? '');
-  const round = roundOf(1, folder);
-  const transport = await createRankTransport(round, form);
+  const generation = generationOf(1, folder);
+  const transport = await createRankTransport(generation, form);
   const result = await launch({
     script,
     args: [],
     form,
-    round,
+    generation,
     runId: 'run',
     maxRestarts: 0,
     environment: process.env,
@@ -104,6 +104,16 @@ describe('a script that can not be loaded', () => {
       },
       ['    at train.ts:1:10', "  1 | import { Options } from './options.ts';", '    |          ^'],
       /^If Options is a type, write `import \{ type Options \}`$/,
+    ],
+    [
+      'a layer that is in a group',
+      { 'train.ts': "import { Linear } from '@shardwise/core';\n" },
+      [
+        '    at train.ts:1:10',
+        "  1 | import { Linear } from '@shardwise/core';",
+        '    |          ^',
+      ],
+      /in groups: nn\.Linear, optim\.Linear, data\.Linear$/,
     ],
     [
       'a file name without its ending',

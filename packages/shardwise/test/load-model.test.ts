@@ -19,12 +19,12 @@ import {
 import { singleGroup } from '@shardwise/collectives';
 import { OffloadedOptimizer, LayerParameter } from '@shardwise/strategies';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { exportModel } from '../src/checkpoint/export-model.ts';
-import { loadCheckpoint } from '../src/checkpoint/load-checkpoint.ts';
-import type { Checkpoint } from '../src/checkpoint/open-checkpoint.ts';
-import { loadModel } from '../src/checkpoint/load-model.ts';
-import { loadOptimizer } from '../src/checkpoint/load-optimizer.ts';
-import { saveCheckpoint } from '../src/checkpoint/save-checkpoint.ts';
+import { exportModel } from '../src/checkpoint/single-file/export-model.ts';
+import { loadCheckpoint } from '../src/checkpoint/load/load-checkpoint.ts';
+import type { Checkpoint } from '../src/checkpoint/load/open-checkpoint.ts';
+import { loadModel } from '../src/checkpoint/load/load-model.ts';
+import { loadOptimizer } from '../src/checkpoint/load/load-optimizer.ts';
+import { saveCheckpoint } from '../src/checkpoint/save/save-checkpoint.ts';
 
 class Tied extends nn.Module {
   readonly first = new nn.Linear(3, 3, { bias: false });

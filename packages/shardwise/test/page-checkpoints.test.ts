@@ -9,7 +9,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { crc32 } from '../src/browser/checkpoint/crc32.ts';
 import { loadCheckpoint } from '../src/browser/checkpoint/load-checkpoint.ts';
 import { filesOfTar, tarOf } from '../src/browser/checkpoint/tar.ts';
-import { saveCheckpoint } from '../src/checkpoint/save-checkpoint.ts';
+import { saveCheckpoint } from '../src/checkpoint/save/save-checkpoint.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'shardwise-page-checkpoints-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -89,7 +89,7 @@ describe('an archive', () => {
     await expect(filesOfTar(new Blob([bytes]), 'x.tar')).rejects.toThrow(/a path of 65537 bytes/);
   });
 
-  it('that is cut is refused', async () => {
+  it('is refused where it has been cut', async () => {
     const archive = tarOf([{ path: 'model', contents }], 0);
     for (const length of [600, 1400, 1536]) {
       await expect(filesOfTar(archive.slice(0, length), 'x.tar')).rejects.toBeInstanceOf(

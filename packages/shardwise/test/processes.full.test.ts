@@ -16,9 +16,9 @@ import { decodeError, encodeError } from '../src/launcher/processes/error-data.t
 import { chooseTransport } from '../src/launcher/transports/transport-choice.ts';
 import { createRankTransport } from '../src/launcher/transports/create-rank-transport.ts';
 import { abortReason } from '../src/rank/launched-host.ts';
-import type { Round } from '../src/rendezvous/round.ts';
+import type { Generation } from '../src/rendezvous/generation.ts';
 import { Command, fixture } from './command.ts';
-import { roundOf } from './round-of.ts';
+import { generationOf } from './generation-of.ts';
 
 let cwd = '';
 beforeEach(async () => {
@@ -61,9 +61,9 @@ describe('ranks that are processes', () => {
   });
 
   it('meet over tcp where memory cannot be shared', async () => {
-    const round = roundOf(2, cwd);
+    const generation = generationOf(2, cwd);
     const shm = () => ({ available: false, reason: 'there is none' }) as const;
-    const transport = await createRankTransport(round, 'processes', { shm });
+    const transport = await createRankTransport(generation, 'processes', { shm });
     expect(transport.choice).toEqual({
       kind: 'tcp',
       reason: '2 processes of one host, no shared memory: there is none',
@@ -73,7 +73,7 @@ describe('ranks that are processes', () => {
       script: elastic,
       args: ['4'],
       form: 'processes',
-      round,
+      generation,
       runId: 'tcp',
       maxRestarts: 0,
       environment: process.env,
@@ -184,18 +184,18 @@ describe('an error that a process tells its launcher', () => {
   it('may be anything that can be thrown', () => {
     expect(decodeError(encodeError('only a text'))).toBe('only a text');
     expect(decodeError(encodeError(undefined))).toBe('undefined');
-    const circle = new Error('round');
+    const circle = new Error('circular');
     circle.cause = circle;
-    expect(describeError(decodeError(encodeError(circle)))).toBe('Error: round');
+    expect(describeError(decodeError(encodeError(circle)))).toBe('Error: circular');
   });
 
-  it('is nothing where it is not what a rank says', () => {
+  it('is undefined for data that no rank sends', () => {
     expect(decodeError({ name: 'Error' })).toBeUndefined();
     expect(decodeError({ name: 'E', message: 'm'.repeat(10_000), stack: '' })).toBeUndefined();
   });
 });
 
-describe('the end of a round on a host of several', () => {
+describe('the end of a generation on a host of several', () => {
   it.each([
     [3, 'rank 3 of the world ended the group (it broke)'],
     [0, 'rank 0 of the world ended the group (it broke)'],
@@ -204,13 +204,13 @@ describe('the end of a round on a host of several', () => {
     const secret = 'a secret of this test';
     const host = { id: 'a', name: 'a', address: '127.0.0.1', ranks: 2 };
     const server = await startStoreServer({ secret });
-    const round: Round = {
-      ...roundOf(2, cwd),
+    const generation: Generation = {
+      ...generationOf(2, cwd),
       nodes: [host, { ...host, id: 'b', name: 'b' }],
       nodeRank: 1,
       store: { host: server.host, port: server.port, secret },
     };
-    const transport = await createRankTransport(round, 'threads');
+    const transport = await createRankTransport(generation, 'threads');
     if (transport.way.kind !== 'hosted' || transport.way.local.kind !== 'threads') {
       throw new Error(`hosts of two threads talk by ${transport.way.kind}`);
     }

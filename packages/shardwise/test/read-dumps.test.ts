@@ -73,7 +73,7 @@ describe('reading dumps', () => {
     expect((await readDumps(paths)).unreadable[0]?.reason).toBe('rank 0 has another dump');
   });
 
-  it('says so where there is none', async () => {
+  it('fails where there is no dump, and says where it looked', async () => {
     await expect(readDumps([directory])).rejects.toThrow(DataError);
     await expect(readDumps([join(directory, 'nowhere')])).rejects.toThrow(/no such file or folder/);
   });

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { decodeBatch, encodeBatch, encodeMessage } from '../src/relay/relay-batch.ts';
 import { receiveRelay } from '../src/relay/receive-relay.ts';
 import { RelaySender } from '../src/relay/relay-sender.ts';
-import type { RankMessage } from '../src/run-state/message.ts';
+import type { RankMessage } from '../src/run-state/run-message.ts';
 import { stepReport } from './run-fixture.ts';
 
 async function relay(messages: readonly RankMessage[]): Promise<readonly RankMessage[]> {

@@ -3,9 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Store } from '@shardwise/core';
 import { afterEach, describe, expect, it } from 'vitest';
 import { openStore } from '../src/rendezvous/open-store.ts';
-import type { NextRound } from '../src/rendezvous/rendezvous.ts';
+import type { NextGeneration } from '../src/rendezvous/rendezvous.ts';
 import { decodeEnd, decodeState } from '../src/rendezvous/rendezvous-state.ts';
-import { worldSizeOf, type Round } from '../src/rendezvous/round.ts';
+import { worldSizeOf, type Generation } from '../src/rendezvous/generation.ts';
 import { StoreRendezvous } from '../src/rendezvous/store-rendezvous.ts';
 
 interface JobOptions {
@@ -117,16 +117,16 @@ function start(options: JobOptions = {}): Job {
 
 const never = new AbortController().signal;
 
-function roundOf(next: NextRound | undefined): Round {
-  if (next?.kind === 'round') return next.round;
-  throw new Error(`no round: ${JSON.stringify(next)}`);
+function generationOf(next: NextGeneration | undefined): Generation {
+  if (next?.kind === 'generation') return next.generation;
+  throw new Error(`no generation: ${JSON.stringify(next)}`);
 }
 
-async function gather(hosts: readonly StoreRendezvous[]): Promise<readonly Round[]> {
-  return (await Promise.all(hosts.map((host) => host.next(never)))).map(roundOf);
+async function gather(hosts: readonly StoreRendezvous[]): Promise<readonly Generation[]> {
+  return (await Promise.all(hosts.map((host) => host.next(never)))).map(generationOf);
 }
 
-const names = ({ nodes }: Round): readonly string[] => nodes.map(({ name }) => name);
+const names = ({ nodes }: Generation): readonly string[] => nodes.map(({ name }) => name);
 const failed = (rank: number) =>
   ({ kind: 'failed', failure: { rank, node: 'node 1 (b)', reason: 'it broke' } }) as const;
 
@@ -136,21 +136,21 @@ describe('hosts that meet', () => {
     const leader = await hosts.host('a', { ranks: 2 });
     const last = await hosts.host('c', { place: 2, ranks: 3 });
     const middle = await hosts.host('b', { place: 1 });
-    const rounds = await gather([last, leader, middle]);
-    for (const round of rounds) {
-      expect(names(round)).toEqual(['a', 'b', 'c']);
-      expect(worldSizeOf(round)).toBe(6);
-      expect(round).toMatchObject({ epoch: 0, restarts: 0, resumeDirectory: '/runs/old' });
+    const generations = await gather([last, leader, middle]);
+    for (const generation of generations) {
+      expect(names(generation)).toEqual(['a', 'b', 'c']);
+      expect(worldSizeOf(generation)).toBe(6);
+      expect(generation).toMatchObject({ epoch: 0, restarts: 0, resumeDirectory: '/runs/old' });
     }
-    expect(rounds.map(({ nodeRank }) => nodeRank)).toEqual([2, 0, 1]);
+    expect(generations.map(({ nodeRank }) => nodeRank)).toEqual([2, 0, 1]);
   });
 
   it('begin with the least number where no more come in the last call', async () => {
     const hosts = start({ minNodes: 1, maxNodes: 3, lastCallMs: 50 });
     const leader = await hosts.host('a');
     const other = await hosts.host('b');
-    const [round] = await gather([leader, other]);
-    expect(names(round ?? roundOf(undefined))).toEqual(['a', 'b']);
+    const [generation] = await gather([leader, other]);
+    expect(names(generation ?? generationOf(undefined))).toEqual(['a', 'b']);
   });
 
   it('give up where too few come in time, with their number', async () => {
@@ -172,12 +172,12 @@ describe('hosts that meet', () => {
   });
 });
 
-describe('a round', () => {
+describe('a generation', () => {
   it('is finished when the ranks of all hosts are', async () => {
     const hosts = start();
     const [a, b] = [await hosts.host('a'), await hosts.host('b')];
     const [first, second] = await gather([a, b]);
-    if (first === undefined || second === undefined) throw new Error('no round');
+    if (first === undefined || second === undefined) throw new Error('no generation');
     const ends = [a.ended(first), b.ended(second)];
     await a.finish(first);
     expect(await Promise.race([...ends, sleep(200, 'not yet')])).toBe('not yet');
@@ -190,7 +190,7 @@ describe('a round', () => {
     const hosts = start({ maxRestarts: 1, checkpoints: ['', '/runs/job/checkpoints/step-2'] });
     const [a, b] = [await hosts.host('a'), await hosts.host('b')];
     const [first] = await gather([a, b]);
-    if (first === undefined) throw new Error('no round');
+    if (first === undefined) throw new Error('no generation');
     await b.end(first, failed(1));
     await a.end(first, failed(0));
     expect(await a.ended(first)).toEqual(failed(1));
@@ -209,7 +209,7 @@ describe('a round', () => {
     const hosts = start({ maxRestarts: 3 });
     const [a, b] = [await hosts.host('a'), await hosts.host('b')];
     const [first] = await gather([a, b]);
-    if (first === undefined) throw new Error('no round');
+    if (first === undefined) throw new Error('no generation');
     const { failure } = failed(1);
     const end = { kind: 'failed', failure: { ...failure, kind: 'mistake' } } as const;
     await b.end(first, end);
@@ -221,7 +221,7 @@ describe('a round', () => {
     const hosts = start({ maxRestarts: 3, checkpoints: ['', 'damaged'] });
     const [a, b] = [await hosts.host('a'), await hosts.host('b')];
     const [first] = await gather([a, b]);
-    if (first === undefined) throw new Error('no round');
+    if (first === undefined) throw new Error('no generation');
     await b.end(first, failed(1));
     const ends = await Promise.all([a.next(never), b.next(never)]);
     expect(ends).toEqual([
@@ -233,21 +233,21 @@ describe('a round', () => {
   it('takes in a host that comes later, at no cost', async () => {
     const hosts = start({ minNodes: 1, maxNodes: 2, lastCallMs: 50 });
     const a = await hosts.host('a');
-    const first = roundOf(await a.next(never));
+    const first = generationOf(await a.next(never));
     const b = await hosts.host('b');
     const waiting = b.next(never);
     expect(await a.ended(first)).toEqual({ kind: 'joined', nodes: ['b'] });
-    const second = roundOf(await a.next(never));
+    const second = generationOf(await a.next(never));
     expect(names(second)).toEqual(['a', 'b']);
     expect(second).toMatchObject({ epoch: 1, restarts: 0 });
-    expect(roundOf(await waiting).nodeRank).toBe(1);
+    expect(generationOf(await waiting).nodeRank).toBe(1);
   });
 
   it('goes on without a host that gives no sign of life', async () => {
     const hosts = start({ minNodes: 1, maxNodes: 2, maxRestarts: 1, lastCallMs: 50 });
     const [a, b] = [await hosts.host('a'), await hosts.host('b')];
     const [first] = await gather([a, b]);
-    if (first === undefined) throw new Error('no round');
+    if (first === undefined) throw new Error('no generation');
     await b.close();
     expect(await a.ended(first)).toEqual({
       kind: 'failed',
@@ -256,7 +256,7 @@ describe('a round', () => {
         reason: 'its launcher gave no sign of life for 400 ms',
       },
     });
-    const second = roundOf(await a.next(never));
+    const second = generationOf(await a.next(never));
     expect(names(second)).toEqual(['a']);
     expect(second).toMatchObject({ epoch: 1, restarts: 1 });
   });
@@ -265,7 +265,7 @@ describe('a round', () => {
     const hosts = start({ maxRestarts: 1 });
     const [a, b] = [await hosts.host('a'), await hosts.host('b')];
     const [first] = await gather([a, b]);
-    if (first === undefined) throw new Error('no round');
+    if (first === undefined) throw new Error('no generation');
     await b.end(first, failed(1));
     const next = a.next(never);
     await expect
@@ -275,14 +275,14 @@ describe('a round', () => {
           '1 of 2 hosts have come.',
       );
     await gather([b]);
-    expect(roundOf(await next)).toMatchObject({ epoch: 1, restarts: 1 });
+    expect(generationOf(await next)).toMatchObject({ epoch: 1, restarts: 1 });
   });
 
   it('ends where the host that serves the store gives no sign of life', async () => {
     const hosts = start();
     const [a, b] = [await hosts.host('a'), await hosts.host('b')];
     const [, second] = await gather([a, b]);
-    if (second === undefined) throw new Error('no round');
+    if (second === undefined) throw new Error('no generation');
     const ended = b.ended(second);
     const silent = a.close();
     expect(await ended).toMatchObject({ kind: 'failed', failure: { node: /store/ } });
@@ -291,12 +291,12 @@ describe('a round', () => {
 });
 
 describe('a host that is cut off', () => {
-  it('ends its round, comes again when it hears of the store, and takes part in the next one', async () => {
+  it('ends its generation, comes again when it hears of the store, and takes part in the next one', async () => {
     const link = new Link();
     const hosts = start({ maxRestarts: 1 });
     const [a, b] = [await hosts.host('a'), await hosts.host('b', { link })];
     const [first, second] = await gather([a, b]);
-    if (first === undefined || second === undefined) throw new Error('no round');
+    if (first === undefined || second === undefined) throw new Error('no generation');
     link.cut();
     expect(await b.ended(second)).toMatchObject({
       kind: 'failed',
@@ -312,7 +312,8 @@ describe('a host that is cut off', () => {
     const next = gather([a, b]);
     await expect.poll(() => hosts.notices.join()).toMatch(/The store .* Waiting up to 10 s/);
     link.mend();
-    for (const round of await next) expect(round).toMatchObject({ epoch: 1, restarts: 1 });
+    for (const generation of await next)
+      expect(generation).toMatchObject({ epoch: 1, restarts: 1 });
   });
 
   it('names the rank that its own ranks have named, and says that it could tell nobody', async () => {
@@ -320,7 +321,7 @@ describe('a host that is cut off', () => {
     const hosts = start();
     const [a, b] = [await hosts.host('a'), await hosts.host('b', { link })];
     const [, second] = await gather([a, b]);
-    if (second === undefined) throw new Error('no round');
+    if (second === undefined) throw new Error('no generation');
     link.cut();
     await b.end(second, failed(0));
     const end = {
@@ -342,7 +343,7 @@ describe('a host that is cut off', () => {
     const hosts = start();
     const [a, b] = [await hosts.host('a'), await hosts.host('b', { link })];
     const [first] = await gather([a, b]);
-    if (first === undefined) throw new Error('no round');
+    if (first === undefined) throw new Error('no generation');
     expect(a.isQuiet(first, 1)).toBe(false);
     link.cut();
     await expect.poll(() => a.isQuiet(first, 1), { interval: 5 }).toBe(true);

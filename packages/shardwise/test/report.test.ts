@@ -4,7 +4,7 @@ import { extent, formatTick, linearScale } from '../src/report/scale.ts';
 import { htmlReport } from '../src/report/html-report.ts';
 import { simulatedStages } from '../src/report/simulated-stages.ts';
 import { representativeStep } from '../src/report/timeline-chart.ts';
-import type { Timeline, TimelineEntry } from '../src/run-state/message.ts';
+import type { Timeline, TimelineEntry } from '../src/run-state/run-message.ts';
 import { head, reports, runOf, stepReport } from './run-fixture.ts';
 
 function entry(name: string, category: TimelineEntry['category'], atMs: number): TimelineEntry {
@@ -260,7 +260,7 @@ describe('the trace', () => {
 });
 
 describe('an axis', () => {
-  it('has round ticks within its range', () => {
+  it('has generation ticks within its range', () => {
     expect(linearScale([0, 10], [0, 100], 5).ticks).toEqual([0, 2, 4, 6, 8, 10]);
     expect(linearScale([1.62, 5.53], [0, 100], 5).ticks).toEqual([2, 3, 4, 5]);
     expect(linearScale([0, 3e-4], [0, 100], 3).ticks).toEqual([0, 1e-4, 2e-4, 3e-4]);

@@ -1,4 +1,4 @@
-import type { RunMessage, StepReport } from '../src/run-state/message.ts';
+import type { RunMessage, StepReport } from '../src/run-state/run-message.ts';
 import {
   initialRunState,
   reduceRun,

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { parseRankMessage, type RunMessage } from '../src/run-state/message.ts';
+import { parseRankMessage, type RunMessage } from '../src/run-state/run-message.ts';
 import { runDirectoryName } from '../src/run-state/run-directory.ts';
 import { timeLeft, tokensPerSecond } from '../src/run-state/run-state.ts';
 import { otherMs } from '../src/run-state/summary.ts';
@@ -62,7 +62,12 @@ describe('the state of a run', () => {
   });
 
   it('does the steps after a checkpoint once more where ranks start again', () => {
-    const round = { kind: 'round', epoch: 1, worldSize: 1, transport: 'shm (1 process)' } as const;
+    const generation = {
+      kind: 'generation',
+      epoch: 1,
+      worldSize: 1,
+      transport: 'shm (1 process)',
+    } as const;
     const timeline = (step: number): RunMessage => ({
       kind: 'timeline',
       rank: 0,
@@ -78,7 +83,7 @@ describe('the state of a run', () => {
       // The other ranks never reported this step.
       stepReport(0, 5),
       { kind: 'exit', rank: 1, code: 137 },
-      { ...round, reason: 'Rank 1 failed', resumeDirectory: 'step-000002' },
+      { ...generation, reason: 'Rank 1 failed', resumeDirectory: 'step-000002' },
       stepReport(0, 3, { loss: 7 }),
     ]);
     expect(state.history.points.map(({ step, loss }) => [step, loss])).toEqual([

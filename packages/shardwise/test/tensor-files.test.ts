@@ -33,12 +33,12 @@ describe('a file of tensors', () => {
       [1, 2],
       [3, 4],
     ]).to('bf16');
-    await checkpoints.saveTensors(path, {
+    await checkpoints.saveTensorFile(path, {
       ...(await model.stateDict()),
       x,
       sum: x.to('i32').sum(),
     });
-    const { x: saved, sum, ...dict } = await checkpoints.loadTensors(path);
+    const { x: saved, sum, ...dict } = await checkpoints.loadTensorFile(path);
     const other = new nn.Linear(2, 3);
     await other.loadStateDict(dict);
     expect(await other.weight.data()).toEqual(await model.weight.data());
@@ -50,33 +50,33 @@ describe('a file of tensors', () => {
 
   test('is what the format says, byte for byte', async () => {
     const dict = await new nn.Linear(2, 3).stateDict();
-    await checkpoints.saveTensors(path, dict);
+    await checkpoints.saveTensorFile(path, dict);
     expect(new Uint8Array(await readFile(path))).toEqual(encodeSafetensors(dict, { format: 'pt' }));
   });
 
   test('takes the place of an earlier one, and leaves nothing beside it', async () => {
-    for (const value of [1, 2]) await checkpoints.saveTensors(path, { x: tensor([value]) });
-    const { x } = await checkpoints.loadTensors(path);
+    for (const value of [1, 2]) await checkpoints.saveTensorFile(path, { x: tensor([value]) });
+    const { x } = await checkpoints.loadTensorFile(path);
     expect(x && (await fromHostArray(x).item())).toBe(2);
     expect(await readdir(directory)).toEqual(['file.safetensors']);
   });
 
   test('that cannot be written or read says why', async () => {
     const missing = join(directory, 'none', 'file.safetensors');
-    await expect(checkpoints.saveTensors(missing, { x: tensor([1]) })).rejects.toThrow(
+    await expect(checkpoints.saveTensorFile(missing, { x: tensor([1]) })).rejects.toThrow(
       CheckpointError,
     );
-    await expect(checkpoints.loadTensors(missing)).rejects.toThrow(
+    await expect(checkpoints.loadTensorFile(missing)).rejects.toThrow(
       /Loading tensors of .*no such file/s,
     );
     await writeFile(path, 'no tensors');
-    await expect(checkpoints.loadTensors(path)).rejects.toThrow(`Loading tensors of ${path}: `);
+    await expect(checkpoints.loadTensorFile(path)).rejects.toThrow(`Loading tensors of ${path}: `);
   });
 
   test('refuses what is no tensor', async () => {
     const state = await new optim.SGD(new nn.Linear(1, 1).parameters()).stateDict();
-    await expect(checkpoints.saveTensors(path, state as never)).rejects.toThrow(
-      'saveState(path, optimizer)',
+    await expect(checkpoints.saveTensorFile(path, state as never)).rejects.toThrow(
+      'saveStateFile(path, optimizer)',
     );
     expect(() => fromHostArray({ dtype: 'f32', shape: [2], bytes: new Uint8Array(4) })).toThrow(
       '4 bytes',
@@ -105,12 +105,12 @@ describe('a file of a state', () => {
     };
     const [first, second] = [build(), build()];
     for (let i = 0; i < 3; i++) await first.step();
-    await checkpoints.saveTensors(path, await first.model.stateDict());
-    await checkpoints.saveState(`${path}.optimizer`, first.optimizer);
-    await checkpoints.saveState(`${path}.schedule`, first.schedule);
-    await second.model.loadStateDict(await checkpoints.loadTensors(path));
-    await checkpoints.loadState(`${path}.optimizer`, second.optimizer);
-    await checkpoints.loadState(`${path}.schedule`, second.schedule);
+    await checkpoints.saveTensorFile(path, await first.model.stateDict());
+    await checkpoints.saveStateFile(`${path}.optimizer`, first.optimizer);
+    await checkpoints.saveStateFile(`${path}.schedule`, first.schedule);
+    await second.model.loadStateDict(await checkpoints.loadTensorFile(path));
+    await checkpoints.loadStateFile(`${path}.optimizer`, second.optimizer);
+    await checkpoints.loadStateFile(`${path}.schedule`, second.schedule);
     for (const each of [first, second]) await each.step();
     expect(await second.model.stateDict()).toEqual(await first.model.stateDict());
     expect(second.schedule.learningRates).toEqual(first.schedule.learningRates);
@@ -122,24 +122,24 @@ describe('a file of a state', () => {
     if (first === undefined || second === undefined) throw new RangeError();
     first.update();
     model.weight.assign(tensor([[8, 9]]));
-    await checkpoints.saveState(path, first);
-    await checkpoints.loadState(path, second);
+    await checkpoints.saveStateFile(path, first);
+    await checkpoints.loadStateFile(path, second);
     for (const each of [first, second]) each.update();
     expect(await second.stateDict()).toEqual(await first.stateDict());
   });
 
   test('is not one of tensors alone, nor one that was tampered with', async () => {
     const optimizer = new optim.SGD(new nn.Linear(1, 1).parameters());
-    await checkpoints.saveTensors(path, { x: tensor([1]) });
-    await expect(checkpoints.loadState(path, optimizer)).rejects.toThrow(
-      'tensors alone are read by loadTensors',
+    await checkpoints.saveTensorFile(path, { x: tensor([1]) });
+    await expect(checkpoints.loadStateFile(path, optimizer)).rejects.toThrow(
+      'tensors alone are read by loadTensorFile',
     );
     for (const [metadata, says] of [
       ['{', 'metadata that say nothing'],
       ['{"value":null,"tensors":[{"path":["a"],"name":"a"}]}', "no tensor 'a'"],
     ] as const) {
       await writeFile(path, encodeSafetensors({}, { 'shardwise.state': metadata }));
-      await expect(checkpoints.loadState(path, optimizer)).rejects.toThrow(says);
+      await expect(checkpoints.loadStateFile(path, optimizer)).rejects.toThrow(says);
     }
   });
 });

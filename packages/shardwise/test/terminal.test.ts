@@ -2,8 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { liveBlock } from '../src/terminal/live-block.ts';
 import { LiveOutput } from '../src/terminal/live-output.ts';
 import { coloured, uncoloured } from '../src/terminal/paint.ts';
-import { plainLine } from '../src/terminal/plain-line.ts';
-import { PlainOutput } from '../src/terminal/plain-output.ts';
+import { plainLine, PlainOutput } from '../src/terminal/plain-output.ts';
 import { Screen } from '../src/terminal/screen.ts';
 import { formatBytes, formatDuration, formatLoss, formatMilliseconds } from '../src/text/format.ts';
 import { sparkline } from '../src/text/sparkline.ts';
@@ -174,14 +173,18 @@ describe('output to a terminal', () => {
   });
 
   it('says once, and where it changes, how the ranks reach each other', () => {
-    const round = {
-      kind: 'round',
+    const generation = {
+      kind: 'generation',
       epoch: 0,
       worldSize: 2,
       transport: 'shm (2 processes)',
     } as const;
-    const later = { ...round, transport: 'shm (1 process)', worldSize: 1 };
-    const states = [runOf([round]), runOf([round, ...reports(1)]), runOf([round, later])];
+    const later = { ...generation, transport: 'shm (1 process)', worldSize: 1 };
+    const states = [
+      runOf([generation]),
+      runOf([generation, ...reports(1)]),
+      runOf([generation, later]),
+    ];
     const live = new RecordingStream();
     const plain = new RecordingStream();
     const outputs = [

@@ -48,17 +48,17 @@ export {
   visualizeSharding,
   type VisualizeOptions,
 } from './distributed-tensor/visualize-sharding.ts';
-export { fsdp, type FullyShardedDataParallelOptions } from './fully-sharded-data-parallel/fsdp.ts';
-export type { StrategyWithLoss } from './plan/strategy-with-loss.ts';
+export { fsdp, type FullyShardedDataParallelOptions } from './sharded/fsdp.ts';
+export type { StrategyWithLoss } from './plan/strategy.ts';
 export type { MixedPrecision } from './mixed-precision/mixed-precision.ts';
-export { constructSharded } from './sharding/construct-sharded.ts';
+export { constructSharded } from './sharded/construct-sharded.ts';
 export {
   OffloadedOptimizer,
   type OffloadedOptimizerOptions,
-} from './sharding/offloaded-optimizer.ts';
-export { byLayer, type UnitOf } from './sharding/unit-names.ts';
-export { zero, type ZeroOptions, type ZeroStage } from './zero/zero.ts';
-export { explain, type ExplainOptions } from './plan/explain.ts';
+} from './optimizers/offloaded-optimizer.ts';
+export { byLayer, type UnitOf } from './sharded/units/unit-names.ts';
+export { zero, type ZeroOptions, type ZeroStage } from './sharded/zero.ts';
+export { explain, type ExplainOptions } from './apply/explain.ts';
 export type { Cluster, StatesEstimate } from './memory/estimate.ts';
 export { estimateZero2, type Zero2EstimateOptions } from './memory/estimate-zero-2.ts';
 export { estimateZero3, type Zero3EstimateOptions } from './memory/estimate-zero-3.ts';
@@ -68,22 +68,22 @@ export type { StatesFormula } from './memory/states-formula.ts';
 export { countModelCosts } from './pipeline/costs/count-model-costs.ts';
 export { measureModelCosts } from './pipeline/costs/measure-model-costs.ts';
 export type { ModelCosts, ModelCostsOptions, ModuleCosts } from './pipeline/costs/model-costs.ts';
-export type { LossWeight } from './pipeline/loss-weight.ts';
-export { onEveryRank } from './pipeline/on-every-rank.ts';
+export type { LossWeight } from './pipeline/microbatches/loss-weight.ts';
+export { onEveryRank } from './pipeline/messages/on-every-rank.ts';
 export {
   OptimisticOptimizer,
   type OptimisticOptimizerOptions,
   type Verdict,
-} from './pipeline/optimistic-optimizer.ts';
-export { Pipe, type PipeOptions, type PipeWithLoss } from './pipeline/pipe.ts';
+} from './optimizers/optimistic-optimizer.ts';
+export { Pipe, type PipeOptions, type PipeWithLoss } from './apply/pipe.ts';
 export { pipeline, type PipelineOptions, type PipelineWithLoss } from './pipeline/pipeline.ts';
-export { SteppedPipeline } from './pipeline/stepped-pipeline.ts';
-export { parallelize, planFor } from './plan/parallelize.ts';
+export { SteppedPipeline } from './apply/stepped-pipeline.ts';
+export { parallelize, planFor } from './apply/parallelize.ts';
 export {
   ZeroRedundancyOptimizer,
   type OptimizerClass,
   type ZeroRedundancyOptions,
-} from './zero-redundancy-optimizer/zero-redundancy-optimizer.ts';
+} from './optimizers/zero-redundancy-optimizer.ts';
 export type {
   Action,
   ComputeAction,
@@ -94,52 +94,56 @@ export type {
   StageKind,
   TransferAction,
   TransferKind,
-} from './pipeline-schedule/action.ts';
-export { formatAction } from './pipeline-schedule/action-text.ts';
+} from './pipeline-schedule/actions/action.ts';
+export { formatAction } from './pipeline-schedule/actions/action-text.ts';
 export {
   activationSlots,
   type ActivationSlot,
   type RankSlots,
-} from './pipeline-schedule/activation-slots.ts';
+} from './pipeline-schedule/simulation/activation-slots.ts';
 export {
   automaticSchedule,
   type AutomaticSchedule,
   type AutomaticScheduleOptions,
   type LayerCosts,
-} from './pipeline-schedule/automatic-schedule.ts';
-export { balancedPartition } from './pipeline-schedule/balanced-partition.ts';
-export { checkLoweredSchedule } from './pipeline-schedule/check-lowered-schedule.ts';
-export { checkSchedule } from './pipeline-schedule/check-schedule.ts';
-export { explainSchedule } from './pipeline-schedule/explain-schedule.ts';
-export { lowerSchedule, type LowerOptions } from './pipeline-schedule/lower-schedule.ts';
+} from './pipeline-schedule/automatic/automatic-schedule.ts';
+export { balancedPartition } from './pipeline-schedule/automatic/balanced-partition.ts';
+export { checkLoweredSchedule } from './pipeline-schedule/check/check-lowered-schedule.ts';
+export { checkSchedule } from './pipeline-schedule/check/check-schedule.ts';
+export { explainSchedule } from './pipeline-schedule/views/explain-schedule.ts';
+export { lowerSchedule, type LowerOptions } from './pipeline-schedule/lowering/lower-schedule.ts';
 export {
   pipelineSchedule,
   scheduleNames,
   type ScheduleName,
 } from './pipeline-schedule/pipeline-schedule.ts';
-export type { LinkCosts, ScheduleCosts, StageCosts } from './pipeline-schedule/schedule-costs.ts';
-export type { LoweredSchedule, Schedule, StageEdge } from './pipeline-schedule/schedule.ts';
-export type { ScheduleShape } from './pipeline-schedule/schedule-shape.ts';
+export type {
+  LinkCosts,
+  ScheduleCosts,
+  StageCosts,
+} from './pipeline-schedule/simulation/schedule-costs.ts';
+export type { LoweredSchedule, Schedule, StageEdge } from './pipeline-schedule/actions/schedule.ts';
+export type { ScheduleShape } from './pipeline-schedule/schedules/schedule-shape.ts';
 export {
   readLoweredSchedule,
   readSchedule,
   type ReadScheduleOptions,
   writeSchedule,
-} from './pipeline-schedule/schedule-text.ts';
+} from './pipeline-schedule/views/schedule-text.ts';
 export { evaluationOf } from './pipeline-schedule/schedules/forward-only.ts';
 export {
   simulateSchedule,
   type RankSimulation,
   type ScheduleSimulation,
   type TimedAction,
-} from './pipeline-schedule/simulate-schedule.ts';
+} from './pipeline-schedule/simulation/simulate-schedule.ts';
 export {
   visualizeSchedule,
   type VisualizeScheduleOptions,
-} from './pipeline-schedule/visualize-schedule.ts';
-export { compose } from './plan/compose.ts';
+} from './pipeline-schedule/views/visualize-schedule.ts';
+export { compose } from './apply/compose.ts';
 export { expertParallel, type ExpertParallelOptions } from './expert-parallel/expert-parallel.ts';
-export { LayerParameter, type LayerParameterOptions } from './tensor-parallel/layer-parameter.ts';
+export { LayerParameter, type LayerParameterOptions } from './parameters/layer-parameter.ts';
 export { inLayer } from './tensor-parallel/in-layer.ts';
 export { collectivesOfMove, moveOver } from './layout/moves.ts';
 export { redistribute, redistributeOver } from './layout/redistribute.ts';
@@ -208,18 +212,29 @@ export {
   twoDimensional,
   type TwoDimensionalOptions,
 } from './tensor-parallel/multi-dimensional/two-dimensional.ts';
-export { applyPlan } from './plan/apply-plan.ts';
-export { PlanContext, type PassHooks } from './plan/plan-context.ts';
-export { PlannedModel } from './plan/planned-model.ts';
-export type { PlannedModelWithLoss } from './plan/planned-model-with-loss.ts';
+export { applyPlan } from './apply/apply-plan.ts';
+export type {
+  BroadcastsBuffers,
+  NamedParameters,
+  PartReducer,
+  PassHooks,
+  PlanContext,
+  ShardingRequest,
+  WholeReducer,
+} from './plan/plan-context.ts';
+export type { BatchAxes } from './plan/axes.ts';
+export { PlannedModel } from './apply/planned-model.ts';
+export type { PlannedModelWithLoss } from './apply/planned-model.ts';
 export {
+  type AxisUse,
   collectivesOf,
+  type MergedStep,
   type ModelPlan,
   Step,
   type StepKey,
   type StepKind,
   stepsOf,
 } from './plan/step.ts';
-export * as steps from './plan/steps.ts';
+export * as stepKinds from './step-kinds.ts';
 export { requireOneStep } from './plan/agreeing-steps.ts';
-export { requireAxis } from './plan/axis-of-plan.ts';
+export { requireAxis } from './plan/axes.ts';

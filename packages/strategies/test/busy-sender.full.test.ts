@@ -5,7 +5,7 @@ import { constantLike, currentSession, inputNode, noGrad } from '@shardwise/core
 import { spawnRanks } from '@shardwise/testing/node';
 import { expect, it } from 'vitest';
 import { z } from 'zod';
-import { sendValue } from '../src/pipeline/message-bytes.ts';
+import { sendValue } from '../src/pipeline/messages/message-bytes.ts';
 import { receivedMeanwhile } from './ranks/busy-sender.ts';
 
 it.each([null, 'bf16'] as const)(

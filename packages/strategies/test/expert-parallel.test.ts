@@ -13,7 +13,7 @@ import {
   tensorParallel,
 } from '@shardwise/strategies';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { checkSequences } from '../src/expert-parallel/check-sequences.ts';
+import { checkSequences } from '../src/apply/check-plan.ts';
 import { tokensStyle } from '../src/expert-parallel/tokens-style.ts';
 import { ExpertModel } from './ranks/expert-models.ts';
 import { SequenceModel } from './ranks/expert-sequences.ts';

@@ -35,7 +35,7 @@ describe('explain', () => {
     expect(JSON.parse(JSON.stringify(steps))).toEqual([
       { kind: 'distribute', axis: 'dp' },
       expect.objectContaining({ kind: 'reduce', parameters: ['scale', 'up.bias', 'up.weight'] }),
-      { kind: 'shareBuffers', axes: ['dp'] },
+      { kind: 'broadcastBuffers', axes: ['dp'] },
     ]);
   });
 

@@ -1,7 +1,7 @@
 import { fromData, setRank } from '@shardwise/core';
 import { interpreter } from '@shardwise/testing';
 import { expect, it } from 'vitest';
-import { narrowed, widened } from '../src/pipeline/half-floats.ts';
+import { narrowed, widened } from '../src/pipeline/messages/message-bytes.ts';
 
 it.each(['bf16', 'f16'] as const)(
   'what travels in %s is rounded as a cast rounds it',

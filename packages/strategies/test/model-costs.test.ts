@@ -7,10 +7,10 @@ import {
   measureModelCosts,
   type ModelCosts,
   pipeline,
-  steps,
+  stepKinds,
   stepsOf,
 } from '@shardwise/strategies';
-import type { RunStages } from '../src/plan/step-keys.ts';
+import type { RunStages } from '../src/pipeline/run-stages-key.ts';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { Language, languageBatch, languageLoss } from './ranks/pipeline-models.ts';
@@ -176,7 +176,7 @@ describe('a pipeline that chooses its schedule', () => {
   };
   const stepOf = (changes: Parameters<typeof pipeline>[0]): RunStages => {
     const plan = pipeline({ schedule: 'automatic', costs, rows: 16, ...changes }).plan(spec, axes);
-    const [step] = stepsOf(plan, steps.runStages);
+    const [step] = stepsOf(plan, stepKinds.runStages);
     return step?.data ?? expect.fail('no stages');
   };
 

@@ -18,7 +18,7 @@ import {
   ddp,
   fsdp,
   parallelize,
-  steps,
+  stepKinds,
   stepsOf,
   tensorParallel,
   zero,
@@ -47,7 +47,7 @@ describe('parallelize gives a model that trains as its plan says', () => {
 
   it('of ddp, whose plan says which gradients leave together', async () => {
     const parallel = await parallelize(new nn.Linear(3, 2), ddp());
-    const buckets = stepsOf(parallel.plan, steps.reduce).map(({ data }) => data.parameters);
+    const buckets = stepsOf(parallel.plan, stepKinds.reduce).map(({ data }) => data.parameters);
     expect(buckets).toEqual([['bias', 'weight']]);
     expect(parallel.detach().weight.shape).toEqual([2, 3]);
   });

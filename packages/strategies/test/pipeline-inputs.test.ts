@@ -3,7 +3,7 @@ import { LineMesh, manualSeed, nn, noGrad, setRank, tensor, type Tensor } from '
 import { onEveryRank, parallelize, pipeline } from '@shardwise/strategies';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { parameterCount } from '../src/pipeline/parameter-count.ts';
+import { parameterCount } from '../src/pipeline/microbatches/parameter-count.ts';
 
 beforeEach(() => setRank({ device: interpreter(), mesh: new LineMesh('pp', singleGroup()) }));
 

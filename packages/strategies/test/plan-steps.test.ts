@@ -25,7 +25,7 @@ import {
   planFor,
   Step,
   type StepKind,
-  steps,
+  stepKinds,
   stepsOf,
   tensorParallel,
   zero,
@@ -92,102 +92,102 @@ const buckets = ddp({ bucketBytes: 4 });
 const refused: Readonly<Record<string, readonly [Strategy, Edit, message: string]>> = {
   'parts that are reduced before they are made': [
     fsdp(),
-    first(steps.reduce),
+    first(stepKinds.reduce),
     "a plan of 'fsdp' with the step 'distribute': a step 'reduce' stands before it. Put 'distribute' before 'reduce'",
   ],
   'parts that are gathered before they are made': [
     fsdp(),
-    first(steps.gather),
+    first(stepKinds.gather),
     "a step 'gather' stands before it. Put 'distribute' before 'gather'",
   ],
   'layers that are cut after the ranks have other batches': [
     compose(layers, ddp()),
-    first(steps.distribute),
+    first(stepKinds.distribute),
     "a step 'distribute' stands before it. Put 'shardLayers' before 'distribute'",
   ],
   'layers that run in parts before they are cut': [
     layers,
-    first(steps.runLayer),
+    first(stepKinds.runLayer),
     "a step 'runLayer' stands before it. Put 'shardLayers' before 'runLayer'",
   ],
   'a model that is given to the ranks twice': [
     ddp(),
-    and(new Step(steps.distribute, { axis: 'dp' })),
+    and(new Step(stepKinds.distribute, { axis: 'dp' })),
     "a plan of 'ddp' with one step 'distribute': 2 of them. Leave one",
   ],
   'a model that is given to the ranks, and again by a master': [
     ddp(),
-    and(new Step(steps.master, { axis: 'dp' })),
+    and(new Step(stepKinds.master, { axis: 'dp' })),
     "with one step 'master' or 'distribute': 2 of them. Leave one",
   ],
   'a model with two masters': [
     dataParallel(),
-    and(new Step(steps.master, { axis: 'tp' })),
+    and(new Step(stepKinds.master, { axis: 'tp' })),
     "with one step 'master' or 'distribute': 2 of them",
   ],
   'buffers that are shared twice': [
     ddp(),
-    and(new Step(steps.shareBuffers, { axes: ['tp'] })),
-    "with one step 'shareBuffers': 2 of them",
+    and(new Step(stepKinds.broadcastBuffers, { axes: ['tp'] })),
+    "with one step 'broadcastBuffers': 2 of them",
   ],
   'gradients that are reduced over two axes': [
     buckets,
-    withFirst(steps.reduce, { axis: 'tp' }),
+    withFirst(stepKinds.reduce, { axis: 'tp' }),
     "a plan of 'ddp' that trains '1.bias' on the ranks of 'dp': no step reduces its gradient over 'dp'",
   ],
   'gradients of which one goes through a hook': [
     buckets,
-    withFirst(steps.reduce, { hook }),
+    withFirst(stepKinds.reduce, { hook }),
     "whose steps 'reduce' agree on hook: two that differ. Give all of them the same hook",
   ],
   'gradients of which one may be missing': [
     buckets,
-    withFirst(steps.reduce, { unused: 'any' }),
+    withFirst(stepKinds.reduce, { unused: 'any' }),
     "whose steps 'reduce' agree on unused",
   ],
   'gradients of which one is averaged with replicas': [
     buckets,
-    withFirst(steps.reduce, { replicas: 'tp' }),
+    withFirst(stepKinds.reduce, { replicas: 'tp' }),
     "reduces gradients over dp, tp: its step 'distribute' gives the model to the ranks of dp",
   ],
   'gradients whose buckets have different limits': [
     buckets,
-    withFirst(steps.reduce, { limitsBytes: [8] }),
+    withFirst(stepKinds.reduce, { limitsBytes: [8] }),
     "whose steps 'reduce' agree on limitsBytes",
   ],
   'gradients that are averaged with replicas, which were not given the model': [
     ddp(),
-    withFirst(steps.reduce, { replicas: 'tp' }),
+    withFirst(stepKinds.reduce, { replicas: 'tp' }),
     "reduces gradients over dp, tp: its step 'distribute' gives the model to the ranks of dp. Give both the same axis and replicas",
   ],
   'a hook, which knows nothing of replicas': [
     fsdp({ replicas: 'tp', unitOf: () => '' }),
-    (plan) => whole(withFirst(steps.reduce, { hook })(plan)),
+    (plan) => whole(withFirst(stepKinds.reduce, { hook })(plan)),
     'reduces gradients over dp, tp by a hook: a hook averages over one axis. Leave out the hook or the replicas',
   ],
   'a hook for the gradient of a part': [
     fsdp({ unitOf: () => '' }),
-    withFirst(steps.reduce, { hook }),
+    withFirst(stepKinds.reduce, { hook }),
     "reduces the gradient of '1.bias' by a hook: each rank of 'dp' updates a part of it, and gets the mean of that part without a hook. Leave out the hook, or have all ranks update the whole",
   ],
   'units of which one is gathered further ahead': [
     fsdp(),
-    withFirst(steps.gather, { prefetch: 3 }),
+    withFirst(stepKinds.gather, { prefetch: 3 }),
     "whose steps 'gather' agree on prefetch",
   ],
   'a unit that is gathered twice': [
     fsdp(),
-    and(new Step(steps.gather, { ...unit, unit: '0', parameters: [] })),
+    and(new Step(stepKinds.gather, { ...unit, unit: '0', parameters: [] })),
     "gathers the unit '0': two steps that gather it. Join them",
   ],
   'a parameter of two units': [
     fsdp(),
-    and(new Step(steps.gather, { ...unit, parameters: ['0.weight'] })),
+    and(new Step(stepKinds.gather, { ...unit, parameters: ['0.weight'] })),
     "gathers '0.weight': two steps that gather it. Name each parameter in one gather step",
   ],
   'parts that are gathered over another axis': [
     fsdp({ unitOf: () => '' }),
-    withFirst(steps.gather, { axis: 'tp' }),
+    withFirst(stepKinds.gather, { axis: 'tp' }),
     "gathers '0.weight' over 'tp': the ranks of 'dp' have parts of it. Gather it over 'dp'",
   ],
   'parts in chunks that no step makes': [
@@ -217,7 +217,7 @@ const refused: Readonly<Record<string, readonly [Strategy, Edit, message: string
   ],
   'a page of a parameter that all ranks keep whole': [
     ddp(),
-    and(new Step(steps.page, { parameters: ['0.weight'], store: hostPages() })),
+    and(new Step(stepKinds.page, { parameters: ['0.weight'], store: hostPages() })),
     "keeps parts of '0.weight' outside the device: it is not sharded. Name parameters that a step 'distribute' shards",
   ],
 };
@@ -236,7 +236,7 @@ describe('a plan whose steps do not fit each other is refused before anything ch
 
 describe('pages of parameters', () => {
   it.each<[string, Edit]>([
-    ['before', first(steps.page)],
+    ['before', first(stepKinds.page)],
     ['after', (plan) => plan],
   ])('are written where the step stands %s the one that shards them', async (_, edit) => {
     const model = new nn.Linear(2, 2);
@@ -248,7 +248,7 @@ describe('pages of parameters', () => {
         return host.write(name, bytes);
       },
     };
-    const paged = and(new Step(steps.page, { parameters: ['weight'], store }));
+    const paged = and(new Step(stepKinds.page, { parameters: ['weight'], store }));
     await applyPlan(edit(paged(planFor(model, fsdp()))), model);
     expect(written).toEqual(['weight']);
   });

@@ -1,6 +1,6 @@
 import { LayoutError, type ParameterSpec } from '@shardwise/core/extend';
 import { describe, expect, test } from 'vitest';
-import { stagesOfParameters } from '../src/pipeline/stages-of-parameters.ts';
+import { stagesOfParameters } from '../src/pipeline/stages/stages-of-parameters.ts';
 
 const parameter = (name: string): ParameterSpec => ({
   name,

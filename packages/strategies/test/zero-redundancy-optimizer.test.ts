@@ -1,7 +1,7 @@
 import { createThreadsWorld } from '@shardwise/collectives';
 import { spawnRanks } from '@shardwise/testing/node';
 import { describe, expect, it } from 'vitest';
-import { partitionParameters } from '../src/zero-redundancy-optimizer/partition.ts';
+import { partitionParameters } from '../src/optimizers/zero-redundancy-optimizer.ts';
 
 const loadsOf = (groups: readonly (readonly number[])[], ranks: number): number[] => {
   const loads = Array.from({ length: ranks }, () => 0);

@@ -8,7 +8,7 @@ export type ValueKind = 'i32' | 'i64' | 'f32' | 'f64' | 'v128' | 'usize';
 export type Width = 'narrow' | 'wide';
 
 /** Bytes for memories of either width. */
-export type BytesByWidth = Readonly<Record<Width, Bytes>>;
+type BytesByWidth = Readonly<Record<Width, Bytes>>;
 
 /** Encoded bytes, nested so that building an expression never copies its parts. */
 export type Bytes = readonly (number | Bytes | BytesByWidth)[];

@@ -1,69 +1,57 @@
-import MiniSearch from 'minisearch';
-import { useData, withBase } from 'vitepress';
-import { defineComponent, h, onMounted, ref, type VNode } from 'vue';
+import { withBase } from 'vitepress';
+import { computed, defineComponent, h, onMounted, ref, type VNode } from 'vue';
+import { data as pages, type SitePage } from './pages.data.ts';
+import { similarPages, wordsOf } from './similar-pages.ts';
 
-interface Found {
-  readonly id: string;
-  readonly title: string;
-}
+/** Where to go on if no page is like the address. */
+const starts = ['/learn/', '/guides/', '/reference/', '/explore/'];
 
-/** The page for an address that does not exist. It searches the site for the words of the address. */
+/** The page for an address that does not exist. It suggests pages by the words of the address. */
 export const NotFound = defineComponent({
   name: 'NotFound',
   setup() {
-    const { localeIndex } = useData();
-    const words = ref('');
-    const found = ref<readonly Found[]>([]);
-    let index: MiniSearch<Found> | undefined;
+    const text = ref('');
+    const similar = computed(() => similarPages(wordsOf(text.value), pages));
 
-    const search = (): void => {
-      const hits =
-        index?.search(words.value, { fuzzy: 0.2, prefix: true, boost: { title: 4 } }) ?? [];
-      found.value = hits
-        .slice(0, 8)
-        .map((hit) => ({ id: String(hit.id), title: String(hit['title']) }));
-    };
-
-    onMounted(async () => {
-      words.value = decodeURIComponent(location.pathname.slice(withBase('/').length))
-        .replace(/\.(html|md)$/, '')
-        .replaceAll(/[^\p{L}\p{N}]+/gu, ' ')
-        .trim();
-      const { default: indexes } = await import('@localSearchIndex');
-      const load = indexes[localeIndex.value];
-      if (load === undefined) return;
-      const { default: json } = await load();
-      index = MiniSearch.loadJSON<Found>(json, {
-        fields: ['title', 'titles', 'text'],
-        storeFields: ['title', 'titles'],
-      });
-      search();
+    onMounted(() => {
+      const path = decodeURIComponent(location.pathname.slice(withBase('/').length));
+      text.value = wordsOf(`${path} ${decodeURIComponent(location.hash.slice(1))}`).join(' ');
     });
+
+    const list = (shown: readonly SitePage[]): VNode =>
+      h(
+        'ul',
+        shown.map(({ url, title }) => h('li', h('a', { href: withBase(url) }, title))),
+      );
 
     return (): VNode =>
       h('main', { class: 'not-found' }, [
         h('h1', 'This page is not here'),
         h('form', { role: 'search', onSubmit: (event: Event) => event.preventDefault() }, [
-          h('label', { for: 'not-found-words' }, 'Search the site for'),
+          h('label', { for: 'not-found-words' }, 'Pages about'),
           h('input', {
             id: 'not-found-words',
             type: 'search',
-            value: words.value,
+            value: text.value,
             onInput: (event: Event) => {
-              words.value = (event.target as HTMLInputElement).value;
-              search();
+              text.value = (event.target as HTMLInputElement).value;
             },
           }),
         ]),
-        h('div', { 'aria-live': 'polite' }, [
-          found.value.length === 0
-            ? h('p', 'Nothing is found by these words.')
-            : h(
-                'ul',
-                found.value.map(({ id, title }) => h('li', h('a', { href: id }, title))),
-              ),
+        h(
+          'div',
+          { 'aria-live': 'polite' },
+          similar.value.length > 0
+            ? [h('p', 'You may be looking for:'), list(similar.value)]
+            : [
+                h('p', 'No page is about these words. Go on from here:'),
+                list(pages.filter(({ url }) => starts.includes(url))),
+              ],
+        ),
+        h('p', [
+          h('a', { href: withBase('/') }, 'To the start of the site'),
+          '. The search at the top of the page finds words in the text of all pages.',
         ]),
-        h('p', h('a', { href: withBase('/') }, 'To the start of the site')),
       ]);
   },
 });

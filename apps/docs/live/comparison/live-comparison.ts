@@ -104,8 +104,8 @@ function lossesOf(states: States): VNode {
 function sampleOf(strategy: Compared, state: State | undefined): VNode {
   const look = state?.ranks[0]?.snapshot?.look;
   return h('div', [
-    h('p', { class: 'setting' }, `${strategy}${look === undefined ? ': nothing yet' : ''}`),
-    look?.kind === 'text' ? h('pre', { class: 'sample' }, look.sample) : null,
+    h('p', { class: 'setting' }, strategy),
+    h('pre', { class: 'sample short' }, look?.kind === 'text' ? look.sample : 'Nothing yet.'),
   ]);
 }
 

@@ -16,7 +16,7 @@ export type LanguageLook =
     }
   | { readonly kind: 'text'; readonly sample: string };
 
-export interface Answer {
+interface Answer {
   readonly question: string;
   readonly answer: string;
   readonly isRight: boolean;

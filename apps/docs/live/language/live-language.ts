@@ -97,26 +97,20 @@ export const LiveLanguage = defineComponent({
   },
 });
 
+/** Shows what the model says. It has the same height before the model has been asked. */
 function lookOf(look: LanguageLook | undefined): VNode {
-  if (look === undefined) {
-    return h('figure', [
-      h('figcaption', 'What it says'),
-      h('p', 'Nothing yet. It is asked every 50 steps.'),
-    ]);
-  }
-  if (look.kind === 'text') {
-    return h('figure', [
-      h('figcaption', 'What it writes'),
-      h('pre', { class: 'sample' }, look.sample),
-    ]);
-  }
-  return h('figure', [
-    h('figcaption', `${percentText(look.exact)} of sums that it has never seen are right`),
-    h(
-      'pre',
-      look.answers
-        .map(({ question, answer, isRight }) => `${question}${answer} ${isRight ? '✓' : '✗ wrong'}`)
-        .join('\n'),
-    ),
-  ]);
+  const [title, text] = lookText(look);
+  return h('figure', [h('figcaption', title), h('pre', { class: 'sample' }, text)]);
+}
+
+function lookText(look: LanguageLook | undefined): readonly [title: string, text: string] {
+  if (look === undefined) return ['What it says', 'Nothing yet. It is asked every 50 steps.'];
+  if (look.kind === 'text') return ['What it writes', look.sample];
+  const answers = look.answers.map(
+    ({ question, answer, isRight }) => `${question}${answer} ${isRight ? '✓' : '✗ wrong'}`,
+  );
+  return [
+    `${percentText(look.exact)} of sums that it has never seen are right`,
+    answers.join('\n'),
+  ];
 }

@@ -57,7 +57,7 @@ export const LiveTraining = defineComponent({
                 size.value,
                 state.value?.ranks[0]?.snapshot?.look.values ?? [],
               ),
-              h('p', { class: 'setting' }, fitText(model.value, state.value)),
+              h('p', { class: 'figure-note' }, fitText(model.value, state.value)),
             ]),
             runs.chart({
               title: 'Loss',

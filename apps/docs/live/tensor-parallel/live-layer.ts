@@ -137,7 +137,7 @@ function sentText({ collectives }: LayerStep): string {
 function stepsTable(steps: readonly LayerStep[]): VNode {
   return table(
     'The steps so far',
-    [{ title: 'step' }, { title: 'tensor' }, { title: 'lies as' }, { title: 'collectives' }],
+    [{ title: 'step' }, { title: 'tensor' }, { title: 'layout' }, { title: 'collectives' }],
     steps.flatMap(({ step, parts, collectives }) =>
       parts.map(({ name, shape, layout }, index) => [
         step,

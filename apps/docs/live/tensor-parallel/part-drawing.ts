@@ -32,7 +32,7 @@ export function partDrawing({ name, shape, layout, values, rows, columns }: Laye
         height: height * CELL,
         viewBox: `0 0 ${width * CELL} ${height * CELL}`,
         role: 'img',
-        'aria-label': `${name} of shape [${shape.join(', ')}] lies as ${layout}; the numbers below say it`,
+        'aria-label': `${name} of shape [${shape.join(', ')}] has the layout ${layout}; the numbers below say it`,
       },
       cells,
     ),

@@ -21,7 +21,11 @@ export async function buildSite(): Promise<void> {
     return;
   }
   try {
-    execFileSync('npm', ['run', '-s', 'docs:build'], { cwd: repository, stdio: 'pipe' });
+    execFileSync('npm', ['run', '-s', 'docs:build'], {
+      cwd: repository,
+      env: { ...process.env, SHARDWISE_DOCS_DETAILS: '1' },
+      stdio: 'pipe',
+    });
     writeFileSync(done, '');
   } catch (error) {
     writeFileSync(failed, '');

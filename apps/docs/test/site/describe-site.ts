@@ -1,4 +1,4 @@
-import { globSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
@@ -20,6 +20,7 @@ const flags = [
 const webGpuFlags = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader'];
 /** How long a test waits for something in a page. A busy machine takes many times as long as an idle one. */
 const WAIT_MS = 100_000;
+const sources = join(import.meta.dirname, '../../pages');
 /** What Chromium prints by itself if a page asks for a GPU and there is none. */
 const NO_GPU = 'No available adapters.';
 
@@ -45,13 +46,20 @@ export interface Site {
   ): Promise<string[]>;
 }
 
+/** The pages that describe exports, by the class that gives them their style. */
+function isOfSignatures(path: string): boolean {
+  const file = join(sources, `${path.slice(1)}${path.endsWith('/') ? 'index' : ''}.md`);
+  return existsSync(file) && /^pageClass: signatures$/m.test(readFileSync(file, 'utf8'));
+}
+
 /** Returns the paths of the site's pages: those that people wrote, or those that are made from the sources. */
 export function pathsOf(pages: 'written' | 'generated'): string[] {
   const paths = globSync('**/*.html', { cwd: built })
     .filter((path) => path !== '404.html')
     .map((path) => `/${path.replace(/(^|\/)index\.html$/, '$1').replace(/\.html$/, '')}`)
     .toSorted();
-  const isGenerated = (path: string): boolean => /^\/(reference\/api|how-it-works)\/./.test(path);
+  const isGenerated = (path: string): boolean =>
+    /^\/how-it-works\/./.test(path) || isOfSignatures(path);
   return paths.filter((path) => isGenerated(path) === (pages === 'generated'));
 }
 

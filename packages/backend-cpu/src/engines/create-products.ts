@@ -1,12 +1,12 @@
-import { AttentionPiece } from './attention/compiled-attention.ts';
+import { CompiledAttention } from './attention/compiled-attention.ts';
 import { attentionPlanning } from '../plan/attention/plan-attention-instructions.ts';
 import type { InstructionSet } from '../emit/x64/instruction-sets.ts';
 import type { Arena } from '../memory/arena.ts';
 import { callThreads } from '../memory/native-calls.ts';
 import { packedBytes } from './products/plan-tasks.ts';
 import { productMachine } from './products/product-machine.ts';
-import { GroupedPiece } from './products/compiled-grouped-product.ts';
-import { ProductPiece } from './products/compiled-product.ts';
+import { CompiledGroupedProduct } from './products/compiled-grouped-product.ts';
+import { CompiledProduct } from './products/compiled-product.ts';
 import type { Products } from './products/products.ts';
 import type { ProductResources } from './products/run-parts.ts';
 import { wasmProducts } from './products/wasm-products.ts';
@@ -40,11 +40,12 @@ export function createProducts(
   return {
     by: { by: 'own', instructions: machine.instructions },
     own: { bf16: true },
-    link: (memory, product, epilogue) => new ProductPiece(memory, product, resources(), epilogue),
-    linkGrouped: (memory, product) => new GroupedPiece(memory, product, resources()),
+    link: (memory, product, epilogue) =>
+      new CompiledProduct(memory, product, resources(), epilogue),
+    linkGrouped: (memory, product) => new CompiledGroupedProduct(memory, product, resources()),
     attention: {
       planning: attentionPlanning,
-      link: (memory, work, loops) => new AttentionPiece(memory, work, resources(), loops),
+      link: (memory, work, loops) => new CompiledAttention(memory, work, resources(), loops),
     },
   };
 }

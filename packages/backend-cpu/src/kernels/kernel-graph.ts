@@ -45,7 +45,7 @@ export interface LoopNode extends NodeBase {
 }
 
 /** A box of a moved value: the input's elements that it is copied from, and where it starts in each dim. */
-export interface MovedPart {
+interface MovedPart {
   /** The view of the input's memory. */
   readonly source: View;
   readonly starts: readonly number[];

@@ -2,7 +2,7 @@ import type { Instruction, ValueType } from '@shardwise/core/spec';
 
 export type KernelInstruction = Instruction & { readonly output: number };
 
-/** A piece of a program for the kernels to run. Values that none of its instructions makes are its inputs. */
+/** A partition of a program for the kernels to run. Values that none of its instructions makes are its inputs. */
 export interface KernelProgram {
   /**
    * The types of all values, by id: first those of the whole program's inputs, then those of its instructions, in

@@ -9,7 +9,7 @@ import {
 } from '../emit/wasm/rows/row-kernel.ts';
 import { type KernelGraph, type KernelNode, type RowNode, widened } from './kernel-graph.ts';
 
-/** The nodes of the gradients in the backward step of one norm. */
+/** The nodes of the gradients in the backward pass of one norm. */
 export interface NormGradients {
   readonly input: RowNode;
   readonly weight: RowNode | undefined;

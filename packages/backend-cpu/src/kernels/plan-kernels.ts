@@ -5,13 +5,12 @@ import { inPlaceWrites } from './in-place.ts';
 import { isComputed, KernelGraph, type KernelNode, type MoveNode } from './kernel-graph.ts';
 import { fuseLoop } from './fused-loop.ts';
 import { keptRows, rowCall } from './row-call.ts';
-import type { KernelCall } from './kernel-call.ts';
 import type { KernelProgram } from './kernel-program.ts';
 import { rowCopyOf, rowCopyKernel, rowCopyKey } from '../emit/wasm/move/row-copy.ts';
 import { slicedView, wholeView } from '../program/view.ts';
-import { structureKey } from './structure-key.ts';
+import { type KernelCall, structureKey } from './kernel-call.ts';
 
-/** A value that is computed aside and copied to its target at the end of the piece. */
+/** A value that is computed aside and copied to its target at the end of the partition. */
 interface CopiedValue {
   readonly value: number;
   readonly target: number;
@@ -19,7 +18,7 @@ interface CopiedValue {
 }
 
 /**
- * The kernels of a piece of a program, in order. They are plain data, except for the functions that build their code.
+ * The kernels of a partition of a program, in order. They are plain data, except for the functions that build their code.
  */
 export interface KernelPlan {
   readonly calls: readonly KernelCall[];

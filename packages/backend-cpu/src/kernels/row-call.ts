@@ -1,11 +1,10 @@
-import type { KernelCall } from './kernel-call.ts';
 import type { LaneDType, LoopSpec } from '../lanes/loop-spec.ts';
 import { withEdges } from '../emit/wasm/rows/row-edges.ts';
 import { byRows, type RowKernel } from '../emit/wasm/rows/row-kernel.ts';
-import { structureKey } from './structure-key.ts';
 import { fuseLoop } from './fused-loop.ts';
 import { type KernelGraph, type LoopNode, type RowNode, widened } from './kernel-graph.ts';
 import { normGradients, normGradientsKernel } from './norm-gradients.ts';
+import { type KernelCall, structureKey } from './kernel-call.ts';
 
 /** A kernel over rows, its inputs, and the nodes that it computes. `result` is the result of its rows. */
 interface RowWork {

@@ -66,8 +66,8 @@ function narrowed(fn: FunctionBuilder, dtype: LaneDType, x: Vector): V128 {
 }
 
 /**
- * Rounds by adding just less than half of the last place that is kept, and one more if that place is odd. Processors may
- * have an instruction for this.
+ * Rounds by adding just less than half of the last place that is kept, and one more if that place is odd. Processors
+ * may have an instruction for this.
  */
 function toBfloat16(fn: FunctionBuilder, x: Vector): V128 {
   const odd = v128.and(i32x4.shrU(x, 16), fn.int(1));

@@ -16,7 +16,7 @@ type V128 = Code<'v128'>;
 type Vector = Local<'v128'>;
 
 /** What the code of an op may depend on. */
-export interface EmitContext {
+interface EmitContext {
   readonly fn: FunctionBuilder;
   readonly dtype: LaneDType;
   /** The dtype of the last input. It selects the code of every op. */

@@ -95,7 +95,7 @@ const GELU_TANH_SLOPE: OddRational = {
  * Evaluates a polynomial by Estrin's scheme: pairs, then pairs of pairs. This makes short chains of dependent
  * instructions.
  */
-export function polynomial(fn: FunctionBuilder, x: Vector, coefficients: readonly number[]): V128 {
+function polynomial(fn: FunctionBuilder, x: Vector, coefficients: readonly number[]): V128 {
   let power = x;
   let terms: V128[] = coefficients.map((coefficient) => fn.float(coefficient));
   while (terms.length > 1) {
@@ -143,7 +143,7 @@ export function exp(fn: FunctionBuilder, x: Vector): V128 {
 }
 
 /** Computes exp a little faster: results below 2^-126 may be 0, and results above 2^127.5 may be infinity. */
-export function expFlushed(fn: FunctionBuilder, x: V128): V128 {
+function expFlushed(fn: FunctionBuilder, x: V128): V128 {
   const [mantissa, shifted] = reduceExp(fn, clamp(fn, x, -88, 89));
   return f32x4.mul(mantissa, powerOfTwo(fn, shifted));
 }

@@ -13,8 +13,8 @@ export interface Cursor<A> {
 }
 
 /**
- * Walks over rows with any kind of vectors: those of WebAssembly (emit/wasm/rows/row-writer.ts), or those of the processor
- * (row-loop.ts). Sums have a fixed order, which is different for these two.
+ * Walks over rows with any kind of vectors: those of WebAssembly (emit/wasm/rows/row-writer.ts), or those of the
+ * processor (row-loop.ts). Sums have a fixed order, which is different for these two.
  */
 export interface Rows<A> {
   /** Makes values that are the same in all lanes, and what is computed from them. */

@@ -11,10 +11,10 @@ const MAP_PRIVATE_ANONYMOUS = 0x02 | 0x20;
 const MAP_FAILED = 0xffff_ffff_ffff_ffffn;
 
 /**
- * The platforms on which our machine code is known to run. Code for AArch64 has not been tried yet. 'linux-arm64' here
- * would let it run.
+ * The platforms on which our machine code is known to run: x64 on processors, and AArch64 in an emulator of the
+ * processor.
  */
-const platforms: readonly string[] = ['linux-x64'];
+const platforms: readonly string[] = ['linux-x64', 'linux-arm64'];
 
 /** Throws NoCodeError if machine code of this architecture is not run on this system. */
 export function requirePlatform(codeArch: 'x64' | 'arm64'): void {
@@ -26,7 +26,7 @@ export function requirePlatform(codeArch: 'x64' | 'arm64'): void {
 }
 
 /** Gives out memory for code. */
-export interface CodePages {
+export interface ExecutableMemory {
   /** Returns writable memory, or undefined if there is none. */
   map(byteLength: number): Address | undefined;
   /** Makes the memory executable, and no longer writable. Returns whether the system allows that. */
@@ -35,7 +35,7 @@ export interface CodePages {
 }
 
 /** Memory pages from the system. */
-export const systemPages: CodePages = {
+export const systemExecutableMemory: ExecutableMemory = {
   map(byteLength) {
     const types = ['void *', 'size_t', 'int', 'int', 'int', 'int64_t'];
     const mmap = koffi.load(null).func('mmap', 'void *', types);
@@ -59,17 +59,17 @@ export const systemPages: CodePages = {
  */
 export function placeCode(
   code: Uint8Array,
-  pages: CodePages = systemPages,
+  memory: ExecutableMemory = systemExecutableMemory,
   codeArch: 'x64' | 'arm64' = 'x64',
 ): Address {
   requirePlatform(codeArch);
   configureCalls();
   const byteLength = code.byteLength;
-  const address = pages.map(byteLength);
+  const address = memory.map(byteLength);
   if (address === undefined) throw new Error('the system gives no memory for machine code');
   new Uint8Array(koffi.view(address, byteLength)).set(code);
-  if (!pages.makeExecutable(address, byteLength)) {
-    pages.unmap(address, byteLength);
+  if (!memory.makeExecutable(address, byteLength)) {
+    memory.unmap(address, byteLength);
     throw new Error('the system refuses to make memory executable');
   }
   return address;

@@ -1,22 +1,22 @@
 import type { Program } from '@shardwise/core/spec';
 import { planKernels } from '../kernels/plan-kernels.ts';
-import type { AnalysedPiece } from './analysed-partition.ts';
-import { cutPieces } from './partition/partition.ts';
+import type { AnalysedPartition } from './analysed-partition.ts';
+import { partitionProgram } from './partition/partition.ts';
 import { resultsOf } from '../program/work/attention-work.ts';
-import { isAttentionStep } from '../program/attention-instructions.ts';
+import { isAttentionInstruction } from '../program/attention-instructions.ts';
 import type { Dataflow } from '../program/dataflow.ts';
 import { withEpilogues } from './epilogues.ts';
 import { kernelSupport } from './partition/kernel-support.ts';
 import { type OwnProducts, productOf } from './products/product-of.ts';
 import { groupedProductOf } from './products/grouped-product-of.ts';
-import { isGroupedStep } from '../program/product-instructions.ts';
-import { piecePrograms } from './partition/partition-programs.ts';
-import type { Rest } from './partition/fallback-engine.ts';
+import { isGroupedInstruction } from '../program/product-instructions.ts';
+import { completePartitions } from './partition/complete-partitions.ts';
+import type { FallbackEngine } from './partition/fallback-engine.ts';
 import { simplify } from './simplify/simplify.ts';
-import { byteLengthOf, type Segment, valueAt } from '../program/instruction.ts';
+import { byteLengthOf, type CpuProgram, valueAt } from '../program/instruction.ts';
 import { inPlaceUpdates, planStorage, type StoragePlan } from './storage.ts';
 import { dataflowOf } from './partition/dataflow-of.ts';
-import type { PieceProgram } from '../program/partition.ts';
+import type { CompletePartition } from '../program/partition.ts';
 
 /** The byte lengths of the inputs and outputs of a program. */
 export interface Signature {
@@ -27,74 +27,82 @@ export interface Signature {
 /** How a program is run, as plain data. Only numbers in it depend on the program's sizes. */
 export interface Analysis {
   readonly signature: Signature;
-  readonly pieces: readonly AnalysedPiece[];
+  readonly partitions: readonly AnalysedPartition[];
   readonly storage: StoragePlan;
 }
 
-/** Cuts a program into pieces, and decides where its values lie. `own` says which products our own code computes. */
-export function analyse(program: Program, own: OwnProducts | null, rest: Rest): Analysis {
-  const support = kernelSupport(own, rest);
-  const segment = simplify(program, own);
-  const heads = own?.attention?.headViews(segment);
-  const flow = dataflowOf(segment, support, heads);
-  const programs = piecePrograms(segment, cutPieces(segment, flow, support), flow);
-  const inPlace = inPlaceUpdates(segment, programs, flow);
-  const pieces = withEpilogues(
-    programs.map((piece) => analysePiece(segment, piece, inPlace, flow, own, rest)),
+/**
+ * Cuts a program into partitions, and decides where its values lie. `own` says which products our own code computes.
+ */
+export function analyse(
+  source: Program,
+  own: OwnProducts | null,
+  fallback: FallbackEngine,
+): Analysis {
+  const support = kernelSupport(own, fallback);
+  const program = simplify(source, own);
+  const heads = own?.attention?.headViews(program);
+  const flow = dataflowOf(program, support, heads);
+  const partitions = completePartitions(program, partitionProgram(program, flow, support), flow);
+  const inPlace = inPlaceUpdates(program, partitions, flow);
+  const analysed = withEpilogues(
+    partitions.map((partition) =>
+      analysePartition(program, partition, inPlace, flow, own, fallback),
+    ),
   );
-  const kernelStorage = pieces.map(storageOf);
+  const kernelStorage = analysed.map(storageOf);
   return {
-    signature: signatureOf(program),
-    pieces,
-    storage: planStorage(program, segment, programs, kernelStorage, flow, inPlace),
+    signature: signatureOf(source),
+    partitions: analysed,
+    storage: planStorage(source, program, partitions, kernelStorage, flow, inPlace),
   };
 }
 
-function analysePiece(
-  segment: Segment,
-  piece: PieceProgram,
+function analysePartition(
+  program: CpuProgram,
+  partition: CompletePartition,
   inPlace: ReadonlyMap<number, number>,
   flow: Dataflow,
   own: OwnProducts | null,
-  rest: Rest,
-): AnalysedPiece {
-  if (piece.kind === 'product') {
-    const attention = piece.steps.filter(isAttentionStep);
+  fallback: FallbackEngine,
+): AnalysedPartition {
+  if (partition.kind === 'product') {
+    const attention = partition.instructions.filter(isAttentionInstruction);
     if (own?.attention && attention.length > 0) {
-      const work = own.attention.workOf(attention, segment.values, flow, own.bf16);
+      const work = own.attention.workOf(attention, program.values, flow, own.bf16);
       return { kind: 'attention', work };
     }
-    const step = piece.steps.at(-1);
-    if (step !== undefined && isGroupedStep(step)) {
-      return { kind: 'grouped', product: groupedProductOf(step, segment.values, flow) };
+    const instruction = partition.instructions.at(-1);
+    if (instruction !== undefined && isGroupedInstruction(instruction)) {
+      return { kind: 'grouped', product: groupedProductOf(instruction, program.values, flow) };
     }
-    const product = step && productOf(step, segment.values, flow, own);
-    if (product === undefined) throw new RangeError('the piece ends with no product of ours');
+    const product = instruction && productOf(instruction, program.values, flow, own);
+    if (product === undefined) throw new RangeError('the partition ends with no product of ours');
     return { kind: 'product', product, epilogue: [] };
   }
-  if (piece.kind === 'kernel') {
-    const made = new Set(piece.outputs);
+  if (partition.kind === 'kernel') {
+    const made = new Set(partition.outputs);
     const plan = planKernels({
-      values: segment.values,
-      inputCount: segment.inputCount,
-      instructions: piece.steps,
-      outputs: piece.outputs,
+      values: program.values,
+      inputCount: program.inputCount,
+      instructions: partition.instructions,
+      outputs: partition.outputs,
       inPlace: new Map([...inPlace].filter(([value]) => made.has(value))),
     });
     return { kind: 'kernel', plan };
   }
-  return rest.plan(segment, piece);
+  return fallback.plan(program, partition);
 }
 
-/** The values that a piece needs memory for, even if nothing outside the piece reads them. */
-function storageOf(piece: AnalysedPiece): readonly number[] {
-  if (piece.kind === 'kernel') return piece.plan.storage;
-  if (piece.kind === 'attention') return resultsOf(piece.work);
-  if (piece.kind === 'product') {
-    const made = piece.epilogue.flatMap(({ reads = [], values }) => values.slice(reads.length));
-    return [piece.product.result, ...made];
+/** The values that a partition needs memory for, even if nothing outside the partition reads them. */
+function storageOf(partition: AnalysedPartition): readonly number[] {
+  if (partition.kind === 'kernel') return partition.plan.storage;
+  if (partition.kind === 'attention') return resultsOf(partition.work);
+  if (partition.kind === 'product') {
+    const made = partition.epilogue.flatMap(({ reads = [], values }) => values.slice(reads.length));
+    return [partition.product.result, ...made];
   }
-  return piece.kind === 'grouped' ? [piece.product.result] : [];
+  return partition.kind === 'grouped' ? [partition.product.result] : [];
 }
 
 function signatureOf(program: Program): Signature {

@@ -3,10 +3,10 @@ import type { BatchedProduct } from '../program/work/batched-product.ts';
 import type { GroupedProduct } from '../program/work/grouped-product.ts';
 import type { KernelPlan } from '../kernels/plan-kernels.ts';
 import type { KernelCall } from '../kernels/kernel-call.ts';
-import type { RestPiece } from './partition/fallback-engine.ts';
+import type { FallbackPartition } from './partition/fallback-engine.ts';
 
-/** A piece as plain data. */
-export type AnalysedPiece =
+/** A partition as plain data. */
+export type AnalysedPartition =
   | { readonly kind: 'kernel'; readonly plan: KernelPlan }
   | {
       readonly kind: 'product';
@@ -16,4 +16,4 @@ export type AnalysedPiece =
     }
   | { readonly kind: 'grouped'; readonly product: GroupedProduct }
   | { readonly kind: 'attention'; readonly work: AttentionWork }
-  | RestPiece;
+  | FallbackPartition;

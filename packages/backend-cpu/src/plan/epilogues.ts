@@ -1,20 +1,22 @@
 import type { KernelCall } from '../kernels/kernel-call.ts';
 import type { KernelPlan } from '../kernels/plan-kernels.ts';
 import { type BatchedProduct, matrixOf } from '../program/work/batched-product.ts';
-import type { AnalysedPiece } from './analysed-partition.ts';
+import type { AnalysedPartition } from './analysed-partition.ts';
 
 /**
- * Makes the loops over a product's elements that begin the next piece the product's epilogue. Such loops are
+ * Makes the loops over a product's elements that begin the next partition the product's epilogue. Such loops are
  * activations, their gradients, residuals, casts and dropout. They run on each block of rows right after it is
  * computed, while it is still in the cache.
  */
-export function withEpilogues(pieces: readonly AnalysedPiece[]): readonly AnalysedPiece[] {
-  const results = [...pieces];
-  for (const [index, piece] of pieces.entries()) {
-    const next = pieces[index + 1];
-    if (piece.kind !== 'product' || next?.kind !== 'kernel') continue;
-    const { epilogue, calls } = divided(piece.product, next.plan);
-    results[index] = { ...piece, epilogue };
+export function withEpilogues(
+  partitions: readonly AnalysedPartition[],
+): readonly AnalysedPartition[] {
+  const results = [...partitions];
+  for (const [index, partition] of partitions.entries()) {
+    const next = partitions[index + 1];
+    if (partition.kind !== 'product' || next?.kind !== 'kernel') continue;
+    const { epilogue, calls } = divided(partition.product, next.plan);
+    results[index] = { ...partition, epilogue };
     results[index + 1] = { ...next, plan: { ...next.plan, calls } };
   }
   return results;

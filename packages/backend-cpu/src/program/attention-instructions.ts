@@ -1,27 +1,29 @@
-import type { Step, StepMap } from './instruction.ts';
+import type { CpuInstruction, InstructionMap } from './instruction.ts';
 
-/** A forward step of attention. Machine code computes it block by block, if it can run products and loops. */
-type ForwardStep = StepMap['attention'] | StepMap['attentionLogSumExp'];
-type BackwardStep =
-  | StepMap['attentionQueryGrad']
-  | StepMap['attentionKeyGrad']
-  | StepMap['attentionValueGrad'];
-export type AttentionStep = ForwardStep | BackwardStep;
+/** A forward instruction of attention. Machine code computes it block by block, if it can run products and loops. */
+type ForwardInstruction = InstructionMap['attention'] | InstructionMap['attentionLogSumExp'];
+type BackwardInstruction =
+  | InstructionMap['attentionQueryGrad']
+  | InstructionMap['attentionKeyGrad']
+  | InstructionMap['attentionValueGrad'];
+export type AttentionInstruction = ForwardInstruction | BackwardInstruction;
 
-export function isForward(step: Step): step is ForwardStep {
-  return step.op === 'attention' || step.op === 'attentionLogSumExp';
+export function isForward(instruction: CpuInstruction): instruction is ForwardInstruction {
+  return instruction.op === 'attention' || instruction.op === 'attentionLogSumExp';
 }
 
-export function isAttentionStep(step: Step): step is AttentionStep {
+export function isAttentionInstruction(
+  instruction: CpuInstruction,
+): instruction is AttentionInstruction {
   return (
-    isForward(step) ||
-    step.op === 'attentionQueryGrad' ||
-    step.op === 'attentionKeyGrad' ||
-    step.op === 'attentionValueGrad'
+    isForward(instruction) ||
+    instruction.op === 'attentionQueryGrad' ||
+    instruction.op === 'attentionKeyGrad' ||
+    instruction.op === 'attentionValueGrad'
   );
 }
 /**
- * How many of the first inputs of each step of attention have heads: queries, keys, values, and gradients of the
+ * How many of the first inputs of each instruction of attention have heads: queries, keys, values, and gradients of the
  * result.
  */
 export const headInputs = {
@@ -33,11 +35,12 @@ export const headInputs = {
 } as const;
 
 /**
- * Steps with the same key are computed together. They have the same inputs and params; `attention` is compared without
- * its values.
+ * Instructions with the same key are computed together. They have the same inputs and params; `attention` is compared
+ * without its values.
  */
-export function fusionKey(step: AttentionStep): string {
-  const { causal, scale, rounding } = step.params;
-  const own = step.op === 'attention' ? step.inputs.toSpliced(2, 1) : step.inputs;
-  return JSON.stringify([isForward(step), causal, scale, rounding, own]);
+export function fusionKey(instruction: AttentionInstruction): string {
+  const { causal, scale, rounding } = instruction.params;
+  const own =
+    instruction.op === 'attention' ? instruction.inputs.toSpliced(2, 1) : instruction.inputs;
+  return JSON.stringify([isForward(instruction), causal, scale, rounding, own]);
 }

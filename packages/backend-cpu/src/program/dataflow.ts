@@ -1,50 +1,54 @@
-import type { Segment, Step } from './instruction.ts';
+import type { CpuProgram, CpuInstruction } from './instruction.ts';
 
 /**
- * Whether a step is lazy: a piece repeats it wherever it needs the result, instead of reading the result from memory.
+ * Whether an instruction is lazy: a partition repeats it wherever it needs the result, instead of reading the result
+ * from memory.
  */
-function isLazy(step: Step, repeated: ReadonlySet<number>): boolean {
-  if (step.op === 'constant' || step.op === 'expand' || step.op === 'reshape') return true;
-  return repeated.has(step.output);
+function isLazy(instruction: CpuInstruction, repeated: ReadonlySet<number>): boolean {
+  if (instruction.op === 'constant' || instruction.op === 'expand' || instruction.op === 'reshape')
+    return true;
+  return repeated.has(instruction.output);
 }
 
 /**
- * Knows which step makes a value of a segment, and which values in memory a step reads. Lazy steps are looked through:
- * constants, expands, reshapes, and those in `repeated`: f32 values of 16-bit ones, inputs that products round as they
- * pack them, and heads that attention reads where they lie. Those in `stored` are not lazy, but computed into memory
- * like any other step.
+ * Knows which instruction makes a value of a program, and which values in memory an instruction reads. Lazy
+ * instructions are looked through: constants, expands, reshapes, and those in `repeated`: f32 values of 16-bit ones,
+ * inputs that products round as they pack them, and heads that attention reads where they lie. Those in `stored` are
+ * not lazy, but computed into memory like any other instruction.
  */
 export class Dataflow {
-  readonly #producers: ReadonlyMap<number, Step>;
+  readonly #producers: ReadonlyMap<number, CpuInstruction>;
   readonly #stored: ReadonlySet<number>;
   readonly #repeated: ReadonlySet<number>;
 
-  constructor(segment: Segment, repeated: ReadonlySet<number>, stored: ReadonlySet<number>) {
-    this.#producers = new Map(segment.steps.map((step) => [step.output, step]));
+  constructor(program: CpuProgram, repeated: ReadonlySet<number>, stored: ReadonlySet<number>) {
+    this.#producers = new Map(
+      program.instructions.map((instruction) => [instruction.output, instruction]),
+    );
     this.#stored = stored;
     this.#repeated = repeated;
   }
 
-  /** Returns the step that makes a value. Returns undefined for an input. */
-  producer(id: number): Step | undefined {
+  /** Returns the instruction that makes a value. Returns undefined for an input. */
+  producer(id: number): CpuInstruction | undefined {
     return this.#producers.get(id);
   }
 
   /**
-   * Returns the step that a piece repeats to have the value. Returns undefined if the piece reads the value from
-   * memory.
+   * Returns the instruction that a partition repeats to have the value. Returns undefined if the partition reads the
+   * value from memory.
    */
-  lazy(id: number): Step | undefined {
-    const step = this.#producers.get(id);
-    return step !== undefined && isLazy(step, this.#repeated) && !this.#stored.has(id)
-      ? step
+  lazy(id: number): CpuInstruction | undefined {
+    const instruction = this.#producers.get(id);
+    return instruction !== undefined && isLazy(instruction, this.#repeated) && !this.#stored.has(id)
+      ? instruction
       : undefined;
   }
 
-  /** The values in memory that a step reads, directly or through lazy steps. */
-  sources(step: Step): Set<number> {
+  /** The values in memory that an instruction reads, directly or through lazy instructions. */
+  sources(instruction: CpuInstruction): Set<number> {
     const found = new Set<number>();
-    const pending = [...step.inputs];
+    const pending = [...instruction.inputs];
     for (let id = pending.pop(); id !== undefined; id = pending.pop()) {
       const lazy = this.lazy(id);
       if (lazy === undefined) found.add(id);
@@ -54,8 +58,8 @@ export class Dataflow {
   }
 
   /**
-   * Returns the value in memory that this value is a reshape of. Returns undefined if lazy steps other than reshapes
-   * lie between.
+   * Returns the value in memory that this value is a reshape of. Returns undefined if lazy instructions other than
+   * reshapes lie between.
    */
   root(id: number): number | undefined {
     let current = id;
@@ -67,4 +71,19 @@ export class Dataflow {
       current = input;
     }
   }
+}
+
+/** The instructions that read each value. */
+export function readersOf(
+  instructions: readonly CpuInstruction[],
+): ReadonlyMap<number, readonly CpuInstruction[]> {
+  const readers = new Map<number, CpuInstruction[]>();
+  for (const instruction of instructions) {
+    for (const id of new Set(instruction.inputs)) {
+      const known = readers.get(id);
+      if (known === undefined) readers.set(id, [instruction]);
+      else known.push(instruction);
+    }
+  }
+  return readers;
 }

@@ -1,15 +1,16 @@
 import type { ValueType } from '@shardwise/core/spec';
-import { inputAt, type Step, valueAt } from './instruction.ts';
+import { inputAt, type CpuInstruction, valueAt } from './instruction.ts';
 
-/** Whether a step casts f16 or bf16 to f32. */
-export function isWidening(step: Step, values: readonly ValueType[]): boolean {
-  if (step.op !== 'cast' || step.dtype !== 'f32') return false;
-  const { dtype } = valueAt(values, inputAt(step, 0));
+/** Whether an instruction casts f16 or bf16 to f32. */
+export function isWidening(instruction: CpuInstruction, values: readonly ValueType[]): boolean {
+  if (instruction.op !== 'cast' || instruction.dtype !== 'f32') return false;
+  const { dtype } = valueAt(values, inputAt(instruction, 0));
   return dtype === 'f16' || dtype === 'bf16';
 }
 
-/** Whether a step casts f32 to f16 or bf16. */
-export function isNarrowing(step: Step, values: readonly ValueType[]): boolean {
-  if (step.op !== 'cast' || (step.dtype !== 'f16' && step.dtype !== 'bf16')) return false;
-  return valueAt(values, inputAt(step, 0)).dtype === 'f32';
+/** Whether an instruction casts f32 to f16 or bf16. */
+export function isNarrowing(instruction: CpuInstruction, values: readonly ValueType[]): boolean {
+  if (instruction.op !== 'cast' || (instruction.dtype !== 'f16' && instruction.dtype !== 'bf16'))
+    return false;
+  return valueAt(values, inputAt(instruction, 0)).dtype === 'f32';
 }

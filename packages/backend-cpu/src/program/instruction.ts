@@ -9,26 +9,26 @@ import {
   type ValueType,
 } from '@shardwise/core/spec';
 
-/** The params that steps have in addition to those of their ops. */
-interface StepParams {
+/** The params that instructions have in addition to those of their ops. */
+interface ExtraParams {
   /**
    * The product is multiplied by `scale`, if it is there. Then input 2, if it is there, is added. Then, with `rounds`,
    * an f32 result is rounded to the precision of bf16.
    */
   readonly matmul: { readonly scale?: number; readonly rounds?: true };
-  /** Whether the last input is not an operand, but a value that the step waits for. */
+  /** Whether the last input is not an operand, but a value that the instruction waits for. */
   readonly attentionLogSumExp: { readonly waits?: true };
-  /** The step computes all of these gradients, as parts of one value. */
+  /** The instruction computes all of these gradients, as parts of one value. */
   readonly attentionQueryGrad: { readonly gathered?: readonly GatheredGradient[] };
   readonly groupedMatmul: { readonly rounds?: true };
   readonly groupedMatmulWeight: { readonly rounds?: true };
 }
 
 /** For each op, an instruction and the id of the value that it makes. */
-export type StepMap = {
+export type InstructionMap = {
   readonly [K in ComputeOp]: {
     readonly op: K;
-    readonly params: ComputeParams[K] & (K extends keyof StepParams ? StepParams[K] : unknown);
+    readonly params: ComputeParams[K] & (K extends keyof ExtraParams ? ExtraParams[K] : unknown);
     readonly inputs: readonly number[];
     readonly shape: Shape;
     readonly dtype: DType;
@@ -36,18 +36,18 @@ export type StepMap = {
   };
 };
 
-export type Step = StepMap[ComputeOp];
+export type CpuInstruction = InstructionMap[ComputeOp];
 
 /**
- * A program with an id on every step. The ids of dropped steps stay unused. The steps are in the program's order, so a
- * step still reads only earlier values.
+ * A program with an id on every instruction. The ids of dropped instructions stay unused. The instructions are in the
+ * program's order, so an instruction still reads only earlier values.
  */
-export interface Segment {
+export interface CpuProgram {
   /** The type of each value, by id. */
   readonly values: readonly ValueType[];
   /** Values 0 … inputCount-1 are the inputs. */
   readonly inputCount: number;
-  readonly steps: readonly Step[];
+  readonly instructions: readonly CpuInstruction[];
   readonly outputs: readonly number[];
   readonly updates: readonly { readonly target: number; readonly value: number }[];
 }
@@ -79,17 +79,17 @@ export function valueAt(values: readonly ValueType[], id: number): ValueType {
   return value;
 }
 
-/** Returns the id of a step's input. Throws BackendError if the step has too few inputs. */
-export function inputAt(step: Step, index: number): number {
-  const id = step.inputs[index];
+/** Returns the id of an instruction's input. Throws BackendError if the instruction has too few inputs. */
+export function inputAt(instruction: CpuInstruction, index: number): number {
+  const id = instruction.inputs[index];
   if (id === undefined) {
     throw new BackendError(
       {
-        asked: `input ${index} of ${step.op}`,
-        found: `${step.inputs.length} inputs`,
+        asked: `input ${index} of ${instruction.op}`,
+        found: `${instruction.inputs.length} inputs`,
         todo: 'Pass every input of the op',
       },
-      { op: step.op, inputs: step.inputs.length },
+      { op: instruction.op, inputs: instruction.inputs.length },
     );
   }
   return id;

@@ -1,11 +1,11 @@
 import type { ValueType } from '@shardwise/core/spec';
-import type { Step } from './instruction.ts';
+import type { CpuInstruction } from './instruction.ts';
 
-/** What rewriting needs to know of the program so far. `append` adds a step, to which it gives an id. */
+/** What rewriting needs to know of the program so far. `append` adds an instruction, to which it gives an id. */
 export interface Rewriter {
   readonly values: readonly ValueType[];
-  producer(id: number): Step | undefined;
-  append(make: (output: number) => Step): number;
+  producer(id: number): CpuInstruction | undefined;
+  append(make: (output: number) => CpuInstruction): number;
 }
 
 /** How often a program reads each value, by value id. */

@@ -1,7 +1,7 @@
 import type { Shape } from '@shardwise/core/spec';
 
 /** A dim of a view: its size, and how many elements of memory lie from one index to the next. */
-export interface ViewDim {
+interface ViewDim {
   readonly size: number;
   readonly stride: number;
 }

@@ -1,7 +1,7 @@
 import { Sized, whereUsual } from '@shardwise/core/base';
 import { type SizedProgram } from '@shardwise/core/spec';
 import { analyse } from '../plan/analyse.ts';
-import { acquire, type CompileHost, isRest, ownProducts, targetOf } from './compile.ts';
+import { acquire, type CompileHost, isFallback, ownProducts, targetOf } from './compile.ts';
 import { CpuExecutable } from './executable.ts';
 import { link } from './link.ts';
 import { locate } from '../plan/storage.ts';
@@ -11,7 +11,7 @@ export async function compileSized(
   program: SizedProgram,
   host: CompileHost,
 ): Promise<CpuExecutable | undefined> {
-  const { rest } = host;
+  const { fallback } = host;
   const { symbols } = program;
   const sampleAt = whereUsual(
     symbols,
@@ -19,16 +19,22 @@ export async function compileSized(
     ({ inputs, instructions }) => [...inputs, ...instructions],
   );
   const own = ownProducts(host, true);
-  const analysis = Sized.of(symbols, (sizes) => analyse(sampleAt(sizes), own, rest));
+  const analysis = Sized.of(symbols, (sizes) => analyse(sampleAt(sizes), own, fallback));
   if (analysis === undefined) return undefined;
   // Numbers that depend on the sizes are NaN in the pattern.
   const pattern = analysis.pattern();
-  const isSized = pattern.pieces.every((piece) => !isRest(piece) || rest.takesSizes(piece));
+  const isSized = pattern.partitions.every(
+    (partition) => !isFallback(partition) || fallback.takesSizes(partition),
+  );
   if (!isSized) return undefined;
-  const leases = await acquire(analysis.at(program.symbols.map(({ seen }) => seen)), pattern, rest);
+  const fallbacks = await acquire(
+    analysis.at(program.symbols.map(({ seen }) => seen)),
+    pattern,
+    fallback,
+  );
   const locations = locate(analysis.most().storage);
   const target = targetOf(host);
-  return new CpuExecutable(host, locations, leases, (sizes) =>
-    link(analysis.at(sizes), leases, target),
+  return new CpuExecutable(host, locations, fallbacks, (sizes) =>
+    link(analysis.at(sizes), fallbacks, target),
   );
 }

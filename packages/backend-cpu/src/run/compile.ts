@@ -1,30 +1,39 @@
 import type { Program } from '@shardwise/core/spec';
 import type { LoopCode } from '../lanes/loop-code.ts';
 import type { Products } from '../engines/products/products.ts';
-import type { AnalysedPiece } from '../plan/analysed-partition.ts';
+import type { AnalysedPartition } from '../plan/analysed-partition.ts';
 import { analyse, type Analysis } from '../plan/analyse.ts';
 import { CpuExecutable, type Host } from './executable.ts';
 import { link, type LinkTarget } from './link.ts';
 import type { OwnProducts } from '../plan/products/product-of.ts';
-import type { Rest, RestLease, RestLeases, RestPiece } from '../plan/partition/fallback-engine.ts';
+import type {
+  FallbackEngine,
+  CompiledFallback,
+  CompiledFallbacks,
+  FallbackPartition,
+} from '../plan/partition/fallback-engine.ts';
 import { locate } from '../plan/storage.ts';
 
 /**
  * What executables share, what computes their products, what runs their loops (null: WebAssembly runs them), and what
- * computes all other steps.
+ * computes all other instructions.
  */
 export interface CompileHost extends Host {
   readonly products: Products;
   readonly loops: LoopCode | null;
-  readonly rest: Rest;
+  readonly fallback: FallbackEngine;
 }
 
-/** Compiles a program to pieces, which run in the order of their dependencies. */
+/** Compiles a program to partitions, which run in the order of their dependencies. */
 export async function compile(program: Program, host: CompileHost): Promise<CpuExecutable> {
-  const analysis = analyse(program, ownProducts(host, host.rest.kind === 'plain'), host.rest);
-  const leases = await acquire(analysis, analysis, host.rest);
-  const parts = link(analysis, leases, targetOf(host));
-  return new CpuExecutable(host, locate(analysis.storage), leases, () => parts);
+  const analysis = analyse(
+    program,
+    ownProducts(host, host.fallback.kind === 'plain'),
+    host.fallback,
+  );
+  const fallbacks = await acquire(analysis, analysis, host.fallback);
+  const parts = link(analysis, fallbacks, targetOf(host));
+  return new CpuExecutable(host, locate(analysis.storage), fallbacks, () => parts);
 }
 
 export function ownProducts({ products }: CompileHost, thin: boolean): OwnProducts | null {
@@ -32,8 +41,8 @@ export function ownProducts({ products }: CompileHost, thin: boolean): OwnProduc
   return products.own && { ...products.own, thin, attention };
 }
 
-export function isRest(piece: AnalysedPiece): piece is RestPiece {
-  return piece.kind === 'onnx' || piece.kind === 'plain';
+export function isFallback(partition: AnalysedPartition): partition is FallbackPartition {
+  return partition.kind === 'onnx' || partition.kind === 'plain';
 }
 
 export function targetOf({ arena, products, loops }: CompileHost): LinkTarget {
@@ -43,19 +52,21 @@ export function targetOf({ arena, products, loops }: CompileHost): LinkTarget {
 export async function acquire(
   analysis: Analysis,
   pattern: Analysis,
-  rest: Rest,
-): Promise<RestLeases> {
-  const leases: (RestLease | null)[] = [];
+  fallback: FallbackEngine,
+): Promise<CompiledFallbacks> {
+  const fallbacks: (CompiledFallback | null)[] = [];
   try {
-    for (const [index, piece] of pattern.pieces.entries()) {
-      const known = analysis.pieces[index];
-      const lease =
-        isRest(piece) && known && isRest(known) ? await rest.acquire(piece, known) : null;
-      leases.push(lease);
+    for (const [index, partition] of pattern.partitions.entries()) {
+      const known = analysis.partitions[index];
+      const compiled =
+        isFallback(partition) && known && isFallback(known)
+          ? await fallback.acquire(partition, known)
+          : null;
+      fallbacks.push(compiled);
     }
   } catch (error) {
-    for (const lease of leases) lease?.release();
+    for (const compiled of fallbacks) compiled?.release();
     throw error;
   }
-  return leases;
+  return fallbacks;
 }

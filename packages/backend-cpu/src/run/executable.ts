@@ -13,13 +13,13 @@ import type { Scratch } from '../memory/scratch.ts';
 import type { WorkQueue } from './work-queue.ts';
 import type { LinkedProgram } from './link.ts';
 import { addressIn, RunAddresses } from './run-addresses.ts';
-import type { RestLeases } from '../plan/partition/fallback-engine.ts';
+import type { CompiledFallbacks } from '../plan/partition/fallback-engine.ts';
 import type { Copy, Locations } from '../plan/storage.ts';
 
 /** Buffers given to `run` start at multiples of this, the size of a SIMD vector of 128 bits. */
 export const bufferAlignmentBytes = 16;
 
-/** For about how long a piece may keep the thread busy while communication is under way. */
+/** For about how long a partition may keep the thread busy while communication is under way. */
 const BUSY_MS = 0.2;
 
 /** What all executables of one backend share. */
@@ -36,7 +36,7 @@ export class CpuExecutable implements Executable {
   readonly #host: Host;
   readonly #locations: Locations;
   readonly #addresses: RunAddresses;
-  readonly #leases: RestLeases;
+  readonly #fallbacks: CompiledFallbacks;
   readonly #link: (sizes: Sizes) => LinkedProgram;
   /** The linked programs by their sizes. The least recently used one comes first. */
   readonly #linked = new Map<string, LinkedProgram>();
@@ -46,13 +46,13 @@ export class CpuExecutable implements Executable {
   constructor(
     host: Host,
     locations: Locations,
-    leases: RestLeases,
+    fallbacks: CompiledFallbacks,
     link: (sizes: Sizes) => LinkedProgram,
   ) {
     this.#host = host;
     this.#locations = locations;
     this.#addresses = new RunAddresses(locations);
-    this.#leases = leases;
+    this.#fallbacks = fallbacks;
     this.#link = link;
     host.scratch.reserve(locations.scratchBytes);
   }
@@ -79,7 +79,7 @@ export class CpuExecutable implements Executable {
     void this.#host.queue.run(async () => {
       this.#host.scratch.release(this.#locations.scratchBytes);
       for (const program of this.#linked.values()) await unlink(program);
-      for (const lease of this.#leases) lease?.release();
+      for (const compiled of this.#fallbacks) compiled?.release();
     });
   }
 
@@ -98,7 +98,7 @@ export class CpuExecutable implements Executable {
   }
 
   async #execute(
-    { pieces, storage }: LinkedProgram,
+    { partitions, storage }: LinkedProgram,
     inputs: readonly ArenaBuffer[],
     outputs: readonly ArenaBuffer[],
     overlap: boolean,
@@ -115,13 +115,13 @@ export class CpuExecutable implements Executable {
       );
     };
     storage.copiesBefore.forEach(copy);
-    for (const piece of pieces) {
+    for (const partition of partitions) {
       const start = overlap ? performance.now() : 0;
       try {
-        const pending = piece.run(addressOf, overlap);
+        const pending = partition.run(addressOf, overlap);
         if (pending !== undefined) await pending;
       } catch (error) {
-        const mayUpdate = storage.updatesInPlace && piece === pieces.at(-1);
+        const mayUpdate = storage.updatesInPlace && partition === partitions.at(-1);
         throw mayUpdate && !(error instanceof IndexError) ? halfUpdated(error) : error;
       }
       if (overlap && performance.now() - start > BUSY_MS) await nextTurn();
@@ -152,8 +152,8 @@ export class CpuExecutable implements Executable {
   }
 }
 
-async function unlink({ pieces }: LinkedProgram): Promise<void> {
-  for (const piece of pieces) await piece.dispose?.();
+async function unlink({ partitions }: LinkedProgram): Promise<void> {
+  for (const partition of partitions) await partition.dispose?.();
 }
 
 function halfUpdated(cause: unknown): BackendError {

@@ -5,14 +5,14 @@ import type { KernelCall } from '../kernels/kernel-call.ts';
 import { linkKernels } from '../kernels/link-kernels.ts';
 import type { Products } from '../engines/products/products.ts';
 import type { Analysis, Signature } from '../plan/analyse.ts';
-import type { CompiledPiece } from '../program/compiled-partition.ts';
-import type { RestLeases } from '../plan/partition/fallback-engine.ts';
+import type { CompiledFallbacks } from '../plan/partition/fallback-engine.ts';
 import type { StoragePlan } from '../plan/storage.ts';
+import type { CompiledPartition } from '../program/partition.ts';
 
 /** A program at certain sizes, ready to run. */
 export interface LinkedProgram {
   readonly signature: Signature;
-  readonly pieces: readonly CompiledPiece[];
+  readonly partitions: readonly CompiledPartition[];
   readonly storage: Pick<StoragePlan, 'copiesBefore' | 'copiesAfter' | 'updatesInPlace'>;
 }
 
@@ -24,26 +24,26 @@ export interface LinkTarget {
 }
 
 export function link(
-  { signature, pieces, storage }: Analysis,
-  leases: RestLeases,
+  { signature, partitions, storage }: Analysis,
+  fallbacks: CompiledFallbacks,
   { memory, products, loops }: LinkTarget,
 ): LinkedProgram {
-  const linked = pieces.map((piece, index): CompiledPiece => {
-    if (piece.kind === 'kernel') return linkKernels({ memory, loops }, piece.plan);
-    if (piece.kind === 'product') {
-      return linkProduct(piece.product, piece.epilogue, { memory, products, loops });
+  const linked = partitions.map((partition, index): CompiledPartition => {
+    if (partition.kind === 'kernel') return linkKernels({ memory, loops }, partition.plan);
+    if (partition.kind === 'product') {
+      return linkProduct(partition.product, partition.epilogue, { memory, products, loops });
     }
-    if (piece.kind === 'grouped') return products.linkGrouped(memory, piece.product);
-    if (piece.kind === 'attention') {
+    if (partition.kind === 'grouped') return products.linkGrouped(memory, partition.product);
+    if (partition.kind === 'attention') {
       const { attention } = products;
       if (loops === null || attention === null) throw new RangeError('nothing makes attention');
-      return attention.link(memory, piece.work, loops);
+      return attention.link(memory, partition.work, loops);
     }
-    const lease = leases[index];
-    if (!lease) throw new RangeError(`nothing runs piece ${index}`);
-    return lease.link(memory, piece);
+    const compiled = fallbacks[index];
+    if (!compiled) throw new RangeError(`nothing runs partition ${index}`);
+    return compiled.link(memory, partition);
   });
-  return { signature, pieces: linked, storage };
+  return { signature, partitions: linked, storage };
 }
 
 /**
@@ -53,7 +53,7 @@ function linkProduct(
   product: BatchedProduct,
   epilogue: readonly KernelCall[],
   { memory, products, loops }: LinkTarget,
-): CompiledPiece {
+): CompiledPartition {
   if (epilogue.length === 0) return products.link(memory, product);
   const blockLoops = loops === null ? undefined : blockLoopsOf(epilogue, loops);
   if (loops !== null && blockLoops !== undefined) {

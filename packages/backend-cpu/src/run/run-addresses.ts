@@ -1,11 +1,11 @@
 import type { ArenaBuffer } from '../memory/arena-buffer.ts';
-import type { AddressOf } from '../program/compiled-partition.ts';
 import type { Location, Locations } from '../plan/storage.ts';
+import type { AddressOf } from '../program/partition.ts';
 
 /**
  * Where the values of a program's runs lie. If all buffers of a run lie where those of the last run did, the run gets
- * the same function. Pieces compare the functions to see whether the addresses they have are still right. This is usual
- * for training steps, whose buffers get the places that the step before gave back.
+ * the same function. Partitions compare the functions to see whether the addresses they have are still right. This is
+ * usual for training steps, whose buffers get the places that the step before gave back.
  */
 export class RunAddresses {
   readonly #locations: Locations;

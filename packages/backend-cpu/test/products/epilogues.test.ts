@@ -1,13 +1,13 @@
 import type { Instruction, Program, ValueType } from '@shardwise/core/spec';
 import { describe, expect, it } from 'vitest';
 import { analyse } from '../../src/plan/analyse.ts';
-import type { AnalysedPiece } from '../../src/plan/analysed-partition.ts';
+import type { AnalysedPartition } from '../../src/plan/analysed-partition.ts';
 import { cpu, type CpuOptions } from '../../src/cpu.ts';
-import { onnxRest } from '../../src/engines/onnx/onnx-fallback.ts';
+import { onnxFallback } from '../../src/engines/onnx/onnx-fallback.ts';
 import { Sessions } from '../../src/engines/onnx/sessions.ts';
 import { binary, bytesOf, constant, f32, matmul, programOf } from '../support.ts';
 
-const sessions = onnxRest(new Sessions(1));
+const sessions = onnxFallback(new Sessions(1));
 
 /** The rows and the depth need several blocks, and no panel size divides any size. */
 const [M, K, N] = [403, 1000, 150];
@@ -67,16 +67,16 @@ const programs: Readonly<Record<string, { instructions: Instruction[]; outputs: 
   },
 };
 
-function piecesOf(program: Program): readonly AnalysedPiece[] {
-  return analyse(program, { bf16: true, thin: true, attention: null }, sessions).pieces;
+function partitionsOf(program: Program): readonly AnalysedPartition[] {
+  return analyse(program, { bf16: true, thin: true, attention: null }, sessions).partitions;
 }
 
 /** Counts the loops that run as epilogues of products, and those that run after them. */
-function counted(pieces: readonly AnalysedPiece[]): { epilogues: number; others: number } {
-  return pieces.reduce(
-    ({ epilogues, others }, piece) => ({
-      epilogues: epilogues + (piece.kind === 'product' ? piece.epilogue.length : 0),
-      others: others + (piece.kind === 'kernel' ? piece.plan.calls.length : 0),
+function counted(partitions: readonly AnalysedPartition[]): { epilogues: number; others: number } {
+  return partitions.reduce(
+    ({ epilogues, others }, partition) => ({
+      epilogues: epilogues + (partition.kind === 'product' ? partition.epilogue.length : 0),
+      others: others + (partition.kind === 'kernel' ? partition.plan.calls.length : 0),
     }),
     { epilogues: 0, others: 0 },
   );
@@ -106,7 +106,7 @@ describe.each(Object.entries(programs))('%s', (_, { instructions, outputs }) => 
   const program = programOf({ inputs, instructions, outputs });
 
   it('run with the product, and no loop over its elements is left', () => {
-    expect(counted(piecesOf(program))).toEqual({ epilogues: 1, others: 0 });
+    expect(counted(partitionsOf(program))).toEqual({ epilogues: 1, others: 0 });
   });
 
   it('have the bits of loops behind the product, on one thread and on two', async () => {
@@ -128,7 +128,7 @@ describe('an epilogue', () => {
     ];
     const key = { shape: [2], dtype: 'i32' } as const;
     const program = programOf({ inputs: [...inputs, key], instructions, outputs: [8] });
-    expect(counted(piecesOf(program))).toEqual({ epilogues: 1, others: 0 });
+    expect(counted(partitionsOf(program))).toEqual({ epilogues: 1, others: 0 });
     expect(await run(program, {})).toEqual(await run(program, { loops: 'webassembly' }));
   });
 
@@ -145,8 +145,8 @@ describe('an epilogue', () => {
       { op: 'geluGrad', params: { approximate: 'tanh' }, inputs: [3, 4], ...result },
     ];
     const program = programOf({ inputs, instructions, outputs: [5, 6] });
-    const pieces = piecesOf(program);
-    expect(pieces).toMatchObject([
+    const partitions = partitionsOf(program);
+    expect(partitions).toMatchObject([
       { kind: 'product', product: { columns: M }, epilogue: [] },
       { kind: 'product', product: { columns: N }, epilogue: [{}] },
       { kind: 'kernel', plan: { calls: [] } },
@@ -163,16 +163,16 @@ describe('an epilogue', () => {
       binary('sub', 4, 7, result),
     ];
     const program = programOf({ inputs, instructions, outputs: [8] });
-    expect(counted(piecesOf(program))).toEqual({ epilogues: 0, others: 2 });
+    expect(counted(partitionsOf(program))).toEqual({ epilogues: 0, others: 2 });
   });
 
-  it('is nothing of several matrices', () => {
+  it('is empty for a product of several matrices', () => {
     const [a, b, y] = [f32(3, 8, 8), f32(3, 8, 8), f32(3, 8, 8)];
     const program = programOf({
       inputs: [a, b],
       instructions: [matmul(0, 1, y), binary('mul', 2, 2, y)],
       outputs: [3],
     });
-    expect(counted(piecesOf(program))).toEqual({ epilogues: 0, others: 1 });
+    expect(counted(partitionsOf(program))).toEqual({ epilogues: 0, others: 1 });
   });
 });

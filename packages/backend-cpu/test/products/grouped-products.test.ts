@@ -13,7 +13,7 @@ import { describe, expect, it } from 'vitest';
 import { analyse } from '../../src/plan/analyse.ts';
 import { cpu } from '../../src/index.ts';
 import { instructionSets } from '../../src/emit/x64/instruction-sets.ts';
-import { onnxRest } from '../../src/engines/onnx/onnx-fallback.ts';
+import { onnxFallback } from '../../src/engines/onnx/onnx-fallback.ts';
 import { Sessions } from '../../src/engines/onnx/sessions.ts';
 import { f32, programOf } from '../support.ts';
 import { codes, machine } from './support.ts';
@@ -101,7 +101,7 @@ describe('products of bf16 in groups', () => {
     },
   );
 
-  it('read 16 bits, and matrices of f32 that packing rounds, in one piece without copies', () => {
+  it('read 16 bits, and matrices of f32 that packing rounds, in one partition without copies', () => {
     const bf16 = (...shape: number[]): ValueType => ({ shape, dtype: 'bf16' });
     const cast = (input: number, { shape, dtype }: ValueType): Instruction => {
       return { op: 'cast', params: { dtype }, inputs: [input], shape, dtype };
@@ -123,12 +123,12 @@ describe('products of bf16 in groups', () => {
       ],
       outputs: [8],
     });
-    const { pieces } = analyse(
+    const { partitions } = analyse(
       program,
       { bf16: true, thin: false, attention: null },
-      onnxRest(new Sessions(1)),
+      onnxFallback(new Sessions(1)),
     );
-    expect(pieces).toMatchObject([
+    expect(partitions).toMatchObject([
       {
         kind: 'grouped',
         product: {

@@ -2,13 +2,13 @@ import type { Instruction, Program, ValueType } from '@shardwise/core/spec';
 import { describe, expect, it } from 'vitest';
 import { cpu } from '../../src/cpu.ts';
 import { analyse } from '../../src/plan/analyse.ts';
-import { onnxRest } from '../../src/engines/onnx/onnx-fallback.ts';
+import { onnxFallback } from '../../src/engines/onnx/onnx-fallback.ts';
 import { Sessions } from '../../src/engines/onnx/sessions.ts';
 import { simplify } from '../../src/plan/simplify/simplify.ts';
 import { binary, constant, f32, matmul, programOf } from '../support.ts';
 import { fromBf16, machine, toBf16 } from './support.ts';
 
-const sessions = onnxRest(new Sessions(1));
+const sessions = onnxFallback(new Sessions(1));
 
 const bf16 = (...shape: number[]): ValueType => ({ shape, dtype: 'bf16' });
 const cast = (input: number, { shape, dtype }: ValueType): Instruction => ({
@@ -179,9 +179,13 @@ describe('a product of bf16 values', () => {
     'takes the values themselves, and no f32 copies of them',
     () => {
       for (const program of Object.values(programs)) {
-        const { steps, values } = simplify(program, { bf16: true, thin: false, attention: null });
-        for (const step of steps.filter(({ op }) => op === 'matmul')) {
-          const operands = step.inputs.slice(0, 2).map((id) => values[id]?.dtype);
+        const { instructions, values } = simplify(program, {
+          bf16: true,
+          thin: false,
+          attention: null,
+        });
+        for (const instruction of instructions.filter(({ op }) => op === 'matmul')) {
+          const operands = instruction.inputs.slice(0, 2).map((id) => values[id]?.dtype);
           expect(operands).toEqual(['bf16', 'bf16']);
         }
       }
@@ -194,12 +198,12 @@ describe('a rounded product that is given away in f32', () => {
 
   it('is stored once, by the product', () => {
     if (program === undefined) throw new Error('no program');
-    const pieces = analyse(
+    const partitions = analyse(
       program,
       { bf16: true, thin: false, attention: null },
       sessions,
-    ).pieces.map(({ kind }) => kind);
-    expect(pieces).toEqual(['product']);
+    ).partitions.map(({ kind }) => kind);
+    expect(partitions).toEqual(['product']);
   });
 
   it('has the digits of bf16', async () => {

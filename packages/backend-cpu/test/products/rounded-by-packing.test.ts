@@ -1,13 +1,13 @@
 import type { Instruction, Program, ValueType } from '@shardwise/core/spec';
 import { describe, expect, it } from 'vitest';
 import { analyse } from '../../src/plan/analyse.ts';
-import { onnxRest } from '../../src/engines/onnx/onnx-fallback.ts';
+import { onnxFallback } from '../../src/engines/onnx/onnx-fallback.ts';
 import { Sessions } from '../../src/engines/onnx/sessions.ts';
 import { cpu } from '../../src/cpu.ts';
 import { binary, download, f32, matmul, programOf, upload } from '../support.ts';
 import { fromBf16, machine, toBf16 } from './support.ts';
 
-const sessions = onnxRest(new Sessions(1));
+const sessions = onnxFallback(new Sessions(1));
 
 const [M, K, N] = [40, 50, 60];
 const numbers = (count: number, seed: number): Float32Array<ArrayBuffer> =>
@@ -31,7 +31,7 @@ const rounded: readonly Instruction[] = [
 const inputs = [f32(M, K), f32(K, N)];
 
 function kindsOf(program: Program): string[] {
-  return analyse(program, { bf16: true, thin: false, attention: null }, sessions).pieces.map(
+  return analyse(program, { bf16: true, thin: false, attention: null }, sessions).partitions.map(
     ({ kind }) => kind,
   );
 }
@@ -65,10 +65,12 @@ describe('f32 inputs that are rounded to bf16 for a product', () => {
     ];
     const instructions = [...shifted(rounded), ...bias];
     const program = programOf({ inputs: [...inputs, f32(N)], instructions, outputs: [12] });
-    const { pieces } = analyse(program, { bf16: true, thin: false, attention: null }, sessions);
-    const calls = pieces.flatMap((piece) => (piece.kind === 'kernel' ? piece.plan.calls : []));
+    const { partitions } = analyse(program, { bf16: true, thin: false, attention: null }, sessions);
+    const calls = partitions.flatMap((partition) =>
+      partition.kind === 'kernel' ? partition.plan.calls : [],
+    );
     expect(calls.map(({ sizes }) => sizes)).toEqual([[1, N]]);
-    expect(pieces.filter(({ kind }) => kind === 'product')).toHaveLength(1);
+    expect(partitions.filter(({ kind }) => kind === 'product')).toHaveLength(1);
   });
 
   it('give the bits that values of bf16 give', async () => {

@@ -2,14 +2,13 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { cpu } from '../../src/cpu.ts';
 import type { BlockLoop } from '../../src/engines/products/block-loops.ts';
-import { partsWithLoops } from '../../src/engines/products/parts-with-loops.ts';
-import type { ProductResources } from '../../src/engines/products/run-parts.ts';
 import { splitProducts } from '../../src/engines/products/split-products.ts';
 import { download, f32, matmul, programOf, upload } from '../support.ts';
 import { codes } from './support.ts';
 import type { MatrixProduct } from '../../src/program/work/matrix-product.ts';
 import type { ProductCode } from '../../src/emit/products/product-code.ts';
 import { loopNumbers, callWords } from '../../src/lanes/loop-code.ts';
+import { type ProductResources, partsWithLoops } from '../../src/engines/products/run-parts.ts';
 
 const numbers = (count: number, seed: number): number[] =>
   Array.from({ length: count }, (_, index) => Math.fround(Math.sin(seed + index * 1.7)));

@@ -1,5 +1,5 @@
 import { packedBytesOf, planTasks } from '../../src/engines/products/plan-tasks.ts';
-import { productMachine } from '../../src/engines/products/product-machine.ts';
+import { type ProductMachine, productMachine } from '../../src/engines/products/product-machine.ts';
 import { type InstructionSet, instructionSets } from '../../src/emit/x64/instruction-sets.ts';
 import { type ProcessorFeatures, processorFeatures, upTo } from '../../src/emit/x64/processor.ts';
 import { createProductCode } from '../../src/emit/x64/products/product-code.ts';
@@ -23,11 +23,21 @@ export function fromBf16(values: Uint16Array): Float32Array<ArrayBuffer> {
 /** The product machine of this processor. Tests that need machine code run only if the processor has it. */
 export const machine = productMachine();
 
-/** The code for this processor, and for the same processor without its newer instructions. */
-export const codes: Readonly<Partial<Record<InstructionSet, ProductCode>>> =
-  machine.kind === 'none' ? {} : codesOf(processorFeatures());
+/** What products are tested with: sets of instructions of x64, or those of AArch64. */
+export type TestedSet = InstructionSet | 'NEON and BFMMLA';
 
-function codesOf(features: ProcessorFeatures): Partial<Record<InstructionSet, ProductCode>> {
+/** The code for this processor, and for the same processor without its newer instructions. */
+export const codes: Readonly<Partial<Record<TestedSet, ProductCode>>> = codesOf(machine);
+
+function codesOf(of: ProductMachine): Partial<Record<TestedSet, ProductCode>> {
+  if (of.kind === 'none') return {};
+  if (of.instructions.bf16 === 'BFMMLA') return { 'NEON and BFMMLA': of.code };
+  return codesOfFeatures(processorFeatures());
+}
+
+function codesOfFeatures(
+  features: ProcessorFeatures,
+): Partial<Record<InstructionSet, ProductCode>> {
   const hasSet = {
     'AMX-BF16': features.tiles,
     'AVX512-BF16': features.bf16,

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { analyse } from '../../src/plan/analyse.ts';
-import { onnxRest } from '../../src/engines/onnx/onnx-fallback.ts';
+import { onnxFallback } from '../../src/engines/onnx/onnx-fallback.ts';
 import { Sessions } from '../../src/engines/onnx/sessions.ts';
 import { f32, programOf } from '../support.ts';
 
-const sessions = onnxRest(new Sessions(1));
+const sessions = onnxFallback(new Sessions(1));
 
 function kindsOf(
   batch: number[],
@@ -24,7 +24,7 @@ function kindsOf(
     ],
     outputs: [2],
   });
-  return analyse(program, { bf16: false, thin, attention: null }, sessions).pieces.map(
+  return analyse(program, { bf16: false, thin, attention: null }, sessions).partitions.map(
     ({ kind }) => kind,
   );
 }
@@ -47,7 +47,7 @@ describe('a product of f32', () => {
     expect(kindsOf([], [16, 1024, 1024], { transposeB: true })).toEqual(['onnx']);
   });
 
-  it('is ours where all of its sizes are large, or none', () => {
+  it('is computed by machine code where all of its sizes are large, or all are small', () => {
     expect(kindsOf([], [32, 1024, 32])).toEqual(['product']);
     expect(kindsOf([], [4, 4, 4])).toEqual(['product']);
     expect(kindsOf([], [4, 256, 256])).toEqual(['product']);
@@ -57,7 +57,7 @@ describe('a product of f32', () => {
     expect(kindsOf([8], [4, 1024, 1024])).toEqual(['product']);
   });
 
-  it('is ours wherever sizes vary, as they may not decide', () => {
+  it('is computed by machine code where sizes vary, because the choice may not depend on them', () => {
     expect(kindsOf([], [4, 1024, 1024], { thin: true })).toEqual(['product']);
   });
 });

@@ -158,7 +158,7 @@ export function sharedMemory(bytes: number): WebAssembly.Memory {
   return new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true });
 }
 
-export function view(
+function view(
   memory: WebAssembly.Memory,
   address: number,
   { shape, dtype }: ValueType,

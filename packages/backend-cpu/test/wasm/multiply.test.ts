@@ -89,7 +89,7 @@ describe('a product by WebAssembly', () => {
     expect(behind).toEqual([]);
   });
 
-  it('adds to the result itself', () => {
+  it('can read its addend from the memory of its result', () => {
     numbers.set([1, 2, 3, 4, 10, 20], 0);
     const result = { address: 16, rowStride: 1 };
     const product: Multiplication = {

@@ -27,7 +27,7 @@ export interface Along {
 }
 
 /** Slices of the groups of a kernel. Each has dispatches and bindings of its own. */
-export interface Slices {
+interface Slices {
   readonly dim: 1 | 2;
   /** The groups of a slice along the dim. The last slice may have fewer. */
   readonly groups: number;

@@ -14,10 +14,10 @@ export type RowOp = Extract<
 >;
 
 /** Writes an expression for the element of a row in a column. */
-export type RowElement = (inner: Emitter, column: string) => string;
+type RowElement = (inner: Emitter, column: string) => string;
 
 /** What a row program writes its text with. */
-export interface RowScope {
+interface RowScope {
   readonly emitter: Emitter;
   /** The number of elements of a row. */
   readonly width: number;

@@ -34,7 +34,7 @@ const free: ReadonlySet<string> = new Set<Instruction['op']>([
 ]);
 
 /** Whether computing an element costs no more than reading one. */
-export function isFree(instruction: Instruction | undefined, values: Values): boolean {
+function isFree(instruction: Instruction | undefined, values: Values): boolean {
   if (instruction === undefined || free.has(instruction.op)) return true;
   // Elements of 8 or 16 bits are widened where they are read.
   if (instruction.op !== 'cast') return false;

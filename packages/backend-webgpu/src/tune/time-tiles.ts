@@ -1,5 +1,5 @@
 /** A product that runs on a device to be measured. */
-export interface Timed {
+interface Timed {
   /** Settles when the kernel is compiled. */
   readonly compile: () => Promise<void>;
   /** The milliseconds of some runs, which are waited for together. */

@@ -106,7 +106,7 @@ const binary: Readonly<Record<BinaryOp, Binary>> = {
   logicalOr: infix('||'),
 };
 
-export type ElementwiseOp = UnaryOp | BinaryOp | 'cast' | 'where';
+type ElementwiseOp = UnaryOp | BinaryOp | 'cast' | 'where';
 export type ElementwiseInstruction = Extract<Instruction, { op: ElementwiseOp }>;
 
 const isUnary = (op: string): op is UnaryOp => op in unary;

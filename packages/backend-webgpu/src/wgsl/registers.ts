@@ -1,7 +1,7 @@
 import type { DType } from '@shardwise/core/spec';
 
 /** The WGSL types in which kernels hold an element of a dtype. */
-export type RegisterType = 'f32' | 'i32' | 'bool' | 'u32' | 'vec2<u32>';
+type RegisterType = 'f32' | 'i32' | 'bool' | 'u32' | 'vec2<u32>';
 
 interface Storage {
   readonly register: RegisterType;

@@ -1,7 +1,7 @@
 import { subCommunicator, type Communicator } from './communicator.ts';
 import type { Cost } from './cost.ts';
 import { hierarchicalReduce, hierarchicalReduceCost } from './hierarchical-reduce.ts';
-import type { Reduction } from './reduction.ts';
+import type { Reduction } from './partial-sums.ts';
 
 /**
  * Each rank adds its values to what comes from the rank before, and passes the sum on, fragment by fragment.

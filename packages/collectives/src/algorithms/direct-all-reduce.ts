@@ -1,6 +1,6 @@
 import { agreedBefore, peersOf, type Agreement, type Communicator } from './communicator.ts';
 import type { Cost } from './cost.ts';
-import { reduceAll, type Reduction } from './reduction.ts';
+import { reduceAll, type Reduction } from './partial-sums.ts';
 
 /**
  * Everyone sends everything to everyone, and reduces in rank order. This is for short messages. Specification:

@@ -2,7 +2,7 @@ import { peersOf, type Communicator } from './communicator.ts';
 import type { Cost } from './cost.ts';
 import { fragmentsOf } from './fragments.ts';
 import { receiveAhead } from './receive-ahead.ts';
-import { reduceAll, type Reduction } from './reduction.ts';
+import { reduceAll, type Reduction } from './partial-sums.ts';
 
 /**
  * Everyone sends part r to rank r, which reduces in rank order. This moves as many bytes as a ring, which

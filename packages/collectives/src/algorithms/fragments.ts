@@ -1,8 +1,4 @@
-/**
- * The usual length of a fragment in bytes. Algorithms send long messages in fragments, so that they can use one
- * while the next one is on its way.
- */
-export const FRAGMENT_BYTES: number = 1 << 20;
+import { FRAGMENT_BYTES } from '../reduce/reducer.ts';
 
 /** The length in bytes of fragments that pass through many ranks: shorter ones keep more of the ranks busy. */
 export const PIPELINE_BYTES: number = 256 * 1024;

@@ -1,7 +1,7 @@
 import { dtypes } from '@shardwise/core/spec';
 import type { Communicator } from './communicator.ts';
 import type { Cost } from './cost.ts';
-import { addPartials, asPartial, partialBytes, type Reduction } from './reduction.ts';
+import { addPartials, asPartial, partialBytes, type Reduction } from './partial-sums.ts';
 
 /**
  * Pairs of ranks exchange and add halves of the values, then quarters, and so on, until each rank has the sum

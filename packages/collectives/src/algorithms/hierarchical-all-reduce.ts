@@ -2,7 +2,7 @@ import type { Communicator } from './communicator.ts';
 import type { Cost } from './cost.ts';
 import { sharedFragments } from './host-fragments.ts';
 import { reduceThroughHosts, type HostFragment } from './reduce-through-hosts.ts';
-import type { Reduction } from './reduction.ts';
+import type { Reduction } from './partial-sums.ts';
 
 /**
  * The ranks of each host share out the slices of the values. Each slice goes through the hosts in order, each

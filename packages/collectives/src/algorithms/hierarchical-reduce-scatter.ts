@@ -3,7 +3,7 @@ import type { Cost } from './cost.ts';
 import { PIPELINE_BYTES, fragmentsOf } from './fragments.ts';
 import { rankFragments } from './host-fragments.ts';
 import { reduceThroughHosts } from './reduce-through-hosts.ts';
-import type { Reduction } from './reduction.ts';
+import type { Reduction } from './partial-sums.ts';
 
 /**
  * Each part goes through the hosts in order, each of which adds the values of its ranks. The last host sends it

@@ -2,7 +2,7 @@ import type { Communicator } from './communicator.ts';
 import type { Cost } from './cost.ts';
 import { sharedFragments } from './host-fragments.ts';
 import { reduceThroughHosts, type HostFragment } from './reduce-through-hosts.ts';
-import type { Reduction } from './reduction.ts';
+import type { Reduction } from './partial-sums.ts';
 
 /**
  * Reduces as hierarchicalAllReduce does, but the last host sends the results to root alone. Specification:

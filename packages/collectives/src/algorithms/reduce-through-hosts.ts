@@ -1,6 +1,6 @@
 import type { Communicator } from './communicator.ts';
 import { receiveAhead } from './receive-ahead.ts';
-import { partialBytes, type Reduction } from './reduction.ts';
+import { partialBytes, type Reduction } from './partial-sums.ts';
 
 /** A fragment of the values, and the ranks that add it. */
 export interface HostFragment {

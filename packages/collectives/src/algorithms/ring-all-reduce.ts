@@ -2,7 +2,7 @@ import { dtypes } from '@shardwise/core/spec';
 import type { Communicator } from './communicator.ts';
 import type { Cost } from './cost.ts';
 import { fragmentsOf, slicesOf } from './fragments.ts';
-import type { Reduction } from './reduction.ts';
+import type { Reduction } from './partial-sums.ts';
 import { reduceRoundRing } from './ring-reduce-scatter.ts';
 
 /**

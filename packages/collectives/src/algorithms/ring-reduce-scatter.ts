@@ -2,7 +2,7 @@ import type { Communicator } from './communicator.ts';
 import type { Cost } from './cost.ts';
 import { fragmentsOf } from './fragments.ts';
 import { receiveAhead } from './receive-ahead.ts';
-import { asPartial, partialBytes, reduceAll, type Reduction } from './reduction.ts';
+import { asPartial, partialBytes, reduceAll, type Reduction } from './partial-sums.ts';
 
 /**
  * Each part goes round the ring, from the rank after its owner to its owner, and every rank adds its values to

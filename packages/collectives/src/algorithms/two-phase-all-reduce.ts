@@ -3,7 +3,7 @@ import { agreedBefore, peersOf, type Agreement, type Communicator } from './comm
 import type { Cost } from './cost.ts';
 import { fragmentsOf, slicesOf } from './fragments.ts';
 import { receiveAhead } from './receive-ahead.ts';
-import { reduceAll, type Reduction } from './reduction.ts';
+import { reduceAll, type Reduction } from './partial-sums.ts';
 
 /**
  * Rank r reduces slice r of all ranks, then gives the result to all. This moves as many bytes as a ring. It adds in

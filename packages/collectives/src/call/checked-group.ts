@@ -28,7 +28,7 @@ import {
   type TransferOptions,
 } from './call-options.ts';
 import { Counters } from './counters.ts';
-import type { GroupRecording } from '../recorder/group-recording.ts';
+import type { GroupRecording } from './group-recording.ts';
 import type { GroupCall, Transfer } from './calls.ts';
 import type { CallRecord, Member, Operation } from './record.ts';
 

@@ -7,7 +7,7 @@ import {
 import type { NativeCollectives } from '../group/native-groups.ts';
 import type { Handle } from './mpi-abi.ts';
 import type { MpiCalls } from './mpi-calls.ts';
-import type { NewRequest, RequestKind, Requests } from './requests.ts';
+import type { NewRequest, RequestKind, Requests } from './mpi-requests.ts';
 
 /** Longer messages go in fragments, because MPI counts in C ints. */
 const MAX_MESSAGE_BYTES = 1 << 30;

@@ -3,7 +3,7 @@ import { MpiCalls } from './mpi-calls.ts';
 import { loadMpiLibrary } from './mpi-library.ts';
 import { Neighbours } from './neighbours.ts';
 import { NoticeBoard, type Left, type Notice } from './notice-board.ts';
-import { Requests } from './requests.ts';
+import { Requests } from './mpi-requests.ts';
 
 /** All groups that come from one call of mpiGroup. */
 export interface MpiWorld {

@@ -2,7 +2,7 @@ import type { ProcessGroup } from '@shardwise/core/spec';
 import { allGatherBlocks } from './all-gather-blocks.ts';
 import { decodeObject } from './object-codec.ts';
 import { hasRest, objectCall, restOf, type ObjectOptions } from './object-message.ts';
-import type { PlainData } from './plain-data.ts';
+import type { PlainData } from './object-data.ts';
 
 /**
  * Gives every rank's plain data to every rank, in rank order. Await it before the next call on the group,

@@ -10,7 +10,7 @@ import {
   restOf,
   type ObjectOptions,
 } from './object-message.ts';
-import type { PlainData } from './plain-data.ts';
+import type { PlainData } from './object-data.ts';
 
 /**
  * Gives root's plain data to every rank. Root gets a copy. The `value` of the other ranks is not used. Await it

@@ -4,7 +4,7 @@ import { allGatherBlocks } from './all-gather-blocks.ts';
 import { decodeObject } from './object-codec.ts';
 import { spread } from './flat.ts';
 import { hasRest, objectCall, restOf, type ObjectOptions } from './object-message.ts';
-import type { PlainData } from './plain-data.ts';
+import type { PlainData } from './object-data.ts';
 
 /**
  * Gives every rank's plain data to root, in rank order; the other ranks get undefined. Await it before the next

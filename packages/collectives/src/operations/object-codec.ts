@@ -1,7 +1,7 @@
 import { ConfigError } from '@shardwise/core/spec';
 import { brokenObjectError, ByteReader } from './byte-reader.ts';
 import { ByteWriter } from './byte-writer.ts';
-import type { PlainData, TypedArray } from './plain-data.ts';
+import type { PlainData, TypedArray } from './object-data.ts';
 
 /** The first byte of every value. The comments say what follows it. */
 const codes = {

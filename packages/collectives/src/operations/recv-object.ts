@@ -8,7 +8,7 @@ import {
   restOf,
   type ObjectTransferOptions,
 } from './object-message.ts';
-import type { PlainData } from './plain-data.ts';
+import type { PlainData } from './object-data.ts';
 
 /**
  * Receives the plain data that rank `from` passes to `sendObject`. Await it before the next receive from that

@@ -12,7 +12,7 @@ import {
   type ObjectOptions,
   type Outgoing,
 } from './object-message.ts';
-import type { PlainData } from './plain-data.ts';
+import type { PlainData } from './object-data.ts';
 
 /**
  * Gives each rank one item of root's plain data. `values` has one item for each rank. The `values` of the other

@@ -1,15 +1,25 @@
 import { describeReduce } from '../call/record.ts';
 import { userFrames } from './stack-sampler.ts';
-import type { FlightEntry } from './flight-dump.ts';
-import type { RecordedCall, RecordedSize, RecordedTransfer } from './recorded-call.ts';
+import type { GroupRecording } from '../call/group-recording.ts';
+import type { FlightEntry, FlightGroup, FlightStatus } from './flight-dump.ts';
+import type { RecordedCall, RecordedSize, RecordedTransfer } from '../call/recorded-call.ts';
 
-interface RecordedGroup {
-  readonly id: number;
-  readonly config: { readonly name: string; readonly desc: string };
-  /** For each rank of the group, its rank in the world. */
-  readonly worldRanks: readonly number[];
-  /** This rank's number in the group. */
-  readonly rank: number;
+/** A group as a dump shows it. */
+export function configOf({ name, worldRanks }: GroupRecording): FlightGroup {
+  return {
+    name,
+    desc: `${worldRanks.length} ranks`,
+    ranks: `[${worldRanks.join(', ')}]`,
+  };
+}
+
+/** How far the collectives of a group have come. */
+export function statusOf(group: GroupRecording): FlightStatus {
+  return {
+    last_enqueued_collective: group.issuedCollectives - 1,
+    last_started_collective: group.lastStarted,
+    last_completed_collective: group.lastCompleted,
+  };
 }
 
 /**
@@ -18,16 +28,17 @@ interface RecordedGroup {
  */
 export function entryOf(
   call: RecordedCall,
-  group: RecordedGroup,
+  group: GroupRecording,
   toEpochNs: (ms: number) => number,
 ): FlightEntry {
   const { what, startedMs, completedMs } = call;
+  const { name, desc } = configOf(group);
   const isTransfer = 'peer' in what;
   const [input, output] = isTransfer ? [call.input, call.output] : sizesOf(call, group);
   return {
     record_id: call.id,
     pg_id: group.id,
-    process_group: [group.config.name, group.config.desc],
+    process_group: [name, desc],
     collective_seq_id: call.collectiveSequence,
     p2p_seq_id: call.transferSequence,
     op_id: call.groupCall,
@@ -62,7 +73,7 @@ function nameOf({ operation, peer }: RecordedTransfer, rank: number): string {
  */
 function sizesOf(
   { what, input, output }: RecordedCall,
-  { rank }: RecordedGroup,
+  { rank }: GroupRecording,
 ): readonly [RecordedSize | undefined, RecordedSize | undefined] {
   if ('peer' in what || what.dtype === undefined) return [undefined, undefined];
   const whole = { elements: what.elements, dtype: what.dtype };

@@ -1,11 +1,10 @@
 import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
 import { ConfigError, ShardwiseError } from '@shardwise/core/spec';
 import { StackSampler } from './stack-sampler.ts';
-import { entryOf } from './dump-entry.ts';
+import { configOf, entryOf, statusOf } from './dump-entry.ts';
 import type { FlightDump, FlightFailure } from './flight-dump.ts';
-import { GroupRecording, type RecordingOwner } from './group-recording.ts';
-import type { NewCall, RecordedCall } from './recorded-call.ts';
-import { RingBuffer } from './ring-buffer.ts';
+import { GroupRecording, type RecordingOwner } from '../call/group-recording.ts';
+import type { NewCall, RecordedCall } from '../call/recorded-call.ts';
 
 /** Options of `FlightRecorder`. */
 export interface FlightRecorderOptions {
@@ -113,8 +112,8 @@ export class FlightRecorder implements RecordingOwner {
       version: VERSION,
       rank: this.rank,
       world_size: this.worldSize,
-      pg_config: Object.fromEntries(this.#groups.map((group) => [group.id, group.config])),
-      pg_status: Object.fromEntries(this.#groups.map((group) => [group.id, group.status])),
+      pg_config: Object.fromEntries(this.#groups.map((group) => [group.id, configOf(group)])),
+      pg_status: Object.fromEntries(this.#groups.map((group) => [group.id, statusOf(group)])),
       entries: this.#calls.values().flatMap((call) => {
         const group = this.#groups[call.group];
         return group === undefined ? [] : entryOf(call, group, toEpochNs);
@@ -136,4 +135,28 @@ function missingRanks(error: unknown, group: GroupRecording | undefined): readon
   return missing.flatMap((rank: unknown) =>
     typeof rank === 'number' ? (group.worldRanks[rank] ?? []) : [],
   );
+}
+
+/** Keeps the latest `capacity` values. */
+export class RingBuffer<T> {
+  readonly capacity: number;
+  readonly #values: T[] = [];
+  #next = 0;
+
+  constructor(capacity: number) {
+    this.capacity = capacity;
+  }
+
+  /** Adds a value. Returns the value that it replaced, if there was one. */
+  push(value: T): T | undefined {
+    const replaced = this.#values[this.#next];
+    this.#values[this.#next] = value;
+    this.#next = (this.#next + 1) % this.capacity;
+    return replaced;
+  }
+
+  /** The values, oldest first. */
+  values(): readonly T[] {
+    return [...this.#values.slice(this.#next), ...this.#values.slice(0, this.#next)];
+  }
 }

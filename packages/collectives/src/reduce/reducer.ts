@@ -1,6 +1,12 @@
 import type { DType, ReduceOp } from '@shardwise/core/spec';
 import { foldElements, reduceElements, type Fold } from './reduce-elements.ts';
 
+/**
+ * The usual length of a fragment in bytes. Algorithms send long messages in fragments, so that they can use one
+ * while the next one is on its way. Reducers lend memory for them.
+ */
+export const FRAGMENT_BYTES: number = 1 << 20;
+
 /** Reduces values for one rank, and lends it memory in which this is fast. */
 export interface Reducer {
   /** Lends memory for values that are received only to be reduced. What it contains is undefined. */

@@ -1,10 +1,9 @@
 import { dtypes, type DType, type ReduceOp } from '@shardwise/core/spec';
 import type { Kernel } from '@shardwise/wasm-assembler';
-import { FRAGMENT_BYTES } from '../algorithms/fragments.ts';
 import { ADDRESS_BYTES, AddressTable } from './address-table.ts';
 import { kernelOpOf, isKernelDType, reduceKernels, tableKernelName } from './reduce-kernel.ts';
 import { foldElements, type Fold } from './reduce-elements.ts';
-import type { Reducer } from './reducer.ts';
+import { FRAGMENT_BYTES, type Reducer } from './reducer.ts';
 
 /** The number of fragments that can be lent at a time. */
 const FRAGMENTS = 32;

@@ -2,7 +2,7 @@ import { encodeRecord, recordFields } from '../call/record-codec.ts';
 import type { CallRecord } from '../call/record.ts';
 import type { Control } from './control.ts';
 import { decodeName, NAME_BYTES } from '../call/call-names.ts';
-import { Lane, Name, Slot, SlotNumbers, SLOTS } from './memory-map.ts';
+import { RankArea, Name, Slot, SlotNumbers, SLOTS } from './world-memory-map.ts';
 
 /**
  * How often a rank tells the others which calls it has completed. It divides SLOTS, so that nobody waits for a slot
@@ -27,7 +27,7 @@ export class CallSlots {
   readonly #records: readonly (readonly Float64Array[])[];
   /** The records that this rank has written to its slots. */
   readonly #written: (CallRecord | undefined)[] = Array.from({ length: SLOTS });
-  readonly #laneWords: readonly number[];
+  readonly #rankAreaWords: readonly number[];
   /** All ranks have completed the calls before the call with this number, and may have completed more. */
   #completedByAll = 0;
 
@@ -38,7 +38,7 @@ export class CallSlots {
     this.members = members;
     this.rank = rank;
     this.size = members.length;
-    this.#laneWords = members.map((member) => map.lane(channel, member) / 4);
+    this.#rankAreaWords = members.map((member) => map.rankArea(channel, member) / 4);
     this.#slots = Int32Array.from(
       members.flatMap((member) =>
         Array.from({ length: SLOTS }, (_, index) => map.slot(channel, member, index) / 4),
@@ -58,7 +58,9 @@ export class CallSlots {
     // Memory that other cores write is slow to read, so it is read only if needed.
     if (sequence - SLOTS < this.#completedByAll) return true;
     const { words } = this.control;
-    const completed = this.#laneWords.map((lane) => Atomics.load(words, lane + Lane.completed));
+    const completed = this.#rankAreaWords.map((area) =>
+      Atomics.load(words, area + RankArea.completed),
+    );
     this.#completedByAll = Math.min(...completed);
     return sequence - SLOTS < this.#completedByAll;
   }
@@ -162,16 +164,22 @@ export class CallSlots {
   /** Notes that this rank has completed all calls before `sequence`, and tells the others from time to time. */
   setCompleted(sequence: number): void {
     if (sequence % COMPLETED_INTERVAL !== 0) return;
-    Atomics.store(this.control.words, (this.#laneWords[this.rank] ?? 0) + Lane.completed, sequence);
+    Atomics.store(
+      this.control.words,
+      (this.#rankAreaWords[this.rank] ?? 0) + RankArea.completed,
+      sequence,
+    );
     if (sequence % SLOTS === 0) this.ringPeers();
   }
 
   closed(rank: number): boolean {
-    return Atomics.load(this.control.words, (this.#laneWords[rank] ?? 0) + Lane.closed) === 1;
+    return (
+      Atomics.load(this.control.words, (this.#rankAreaWords[rank] ?? 0) + RankArea.closed) === 1
+    );
   }
 
   setClosed(): void {
-    Atomics.store(this.control.words, (this.#laneWords[this.rank] ?? 0) + Lane.closed, 1);
+    Atomics.store(this.control.words, (this.#rankAreaWords[this.rank] ?? 0) + RankArea.closed, 1);
     this.ringPeers();
   }
 

@@ -1,6 +1,6 @@
 import { type AbortCause, ConfigError } from '@shardwise/core/spec';
 import type { Alarm } from './alarm.ts';
-import { CAUSE_BYTES, CHANNELS, MAGIC, World, type MemoryMap } from './memory-map.ts';
+import { CAUSE_BYTES, CHANNELS, MAGIC, World, type MemoryMap } from './world-memory-map.ts';
 
 const CLAIMED = 1;
 const ABORTED = 2;
@@ -70,7 +70,7 @@ export class Control {
     for (let channel = 0; channel < CHANNELS; channel++) {
       const word = this.map.channelHolders(channel) / 4;
       if (Atomics.compareExchange(this.words, word, 0, HOLDERS_LOCK) !== 0) continue;
-      const start = this.map.lane(channel, 0);
+      const start = this.map.rankArea(channel, 0);
       this.bytes.fill(0, start, start + this.map.size * this.map.laneBytes());
       Atomics.store(this.words, word, holders);
       return channel;

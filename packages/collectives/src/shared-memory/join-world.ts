@@ -1,7 +1,7 @@
 import type { Presence } from './alarm.ts';
 import type { Control } from './control.ts';
 import { CallSlots } from './call-slots.ts';
-import { BOUNCE_BYTES } from './memory-map.ts';
+import { BOUNCE_BYTES } from './world-memory-map.ts';
 import { Progress } from './progress.ts';
 import { SharedMemory } from './shared-memory.ts';
 import { SharedMemoryGroup } from './shared-memory-group.ts';

@@ -10,7 +10,7 @@ import { CheckedGroup } from '../call/checked-group.ts';
 import { membersOf } from '../call/record.ts';
 import { SharedCollectives } from './shared-collectives.ts';
 import { CallSlots } from './call-slots.ts';
-import { CHANNELS } from './memory-map.ts';
+import { CHANNELS } from './world-memory-map.ts';
 import { SharedMessages } from './shared-messages.ts';
 import type { Progress, Waiting } from './progress.ts';
 import type { SharedMemory } from './shared-memory.ts';

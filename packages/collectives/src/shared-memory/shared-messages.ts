@@ -6,7 +6,7 @@ import type { IssuedCall } from '../call/issued-call.ts';
 import { sidesOfMessage, type Transfer } from '../call/calls.ts';
 import type { MovementOwner } from './shared-collectives.ts';
 import type { CallSlots } from './call-slots.ts';
-import { Message, MessageNumbers, MESSAGES } from './memory-map.ts';
+import { Message, MessageNumbers, MESSAGES } from './world-memory-map.ts';
 import type { SharedMemory } from './shared-memory.ts';
 
 /**

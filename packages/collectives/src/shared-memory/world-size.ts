@@ -1,7 +1,7 @@
 import { option, type OptionRules } from '@shardwise/core/base';
 import { ConfigError } from '@shardwise/core/spec';
 import { createSharedMemory, memoryLimits } from '@shardwise/wasm-assembler';
-import { MemoryMap, MAGIC, MAX_RANKS, PAGE_BYTES, World } from './memory-map.ts';
+import { MemoryMap, MAGIC, MAX_RANKS, PAGE_BYTES, World } from './world-memory-map.ts';
 
 /** A part of a world's memory. */
 export interface MemoryRegion {

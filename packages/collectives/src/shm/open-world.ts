@@ -1,7 +1,7 @@
 import { closeSync } from 'node:fs';
 import { ConfigError } from '@shardwise/core/spec';
 import { z } from 'zod';
-import { MAX_RANKS, PAGE_BYTES } from '../shared-memory/memory-map.ts';
+import { MAX_RANKS, PAGE_BYTES } from '../shared-memory/world-memory-map.ts';
 import { allocateMemory, worldSize, type WorldSize } from '../shared-memory/world-size.ts';
 import { linuxCalls } from './linux-calls.ts';
 import { openMemoryFile } from './open-memory-file.ts';

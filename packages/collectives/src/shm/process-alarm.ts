@@ -1,6 +1,6 @@
 import { closeSync, constants, fstatSync, openSync, writeSync } from 'node:fs';
 import type { Alarm } from '../shared-memory/alarm.ts';
-import { Bell, BellNumbers, type MemoryMap } from '../shared-memory/memory-map.ts';
+import { Bell, BellNumbers, type MemoryMap } from '../shared-memory/world-memory-map.ts';
 
 const BYTE = new Uint8Array(1);
 

@@ -2,7 +2,7 @@ import { closeSync, fstatSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { type AbortCause, ConfigError } from '@shardwise/core/spec';
 import type { Presence } from '../shared-memory/alarm.ts';
-import { Bell, BellNumbers, type MemoryMap } from '../shared-memory/memory-map.ts';
+import { Bell, BellNumbers, type MemoryMap } from '../shared-memory/world-memory-map.ts';
 import { linuxCalls, type LinuxCalls } from './linux-calls.ts';
 import { ProcessAlarm } from './process-alarm.ts';
 import { identityOf, isAlive, type ProcessIdentity } from './process-identity.ts';

@@ -2,7 +2,7 @@ import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
 import { checkRank } from '../call/checks.ts';
 import { Control } from '../shared-memory/control.ts';
 import { joinWorld } from '../shared-memory/join-world.ts';
-import { MemoryMap } from '../shared-memory/memory-map.ts';
+import { MemoryMap } from '../shared-memory/world-memory-map.ts';
 import type { SharedMemoryGroup } from '../shared-memory/shared-memory-group.ts';
 import { ThreadPresence } from './thread-presence.ts';
 import type { ThreadsWorld } from './threads-world.ts';

@@ -1,7 +1,7 @@
 import type { AbortCause } from '@shardwise/core/spec';
 import { onNextTurn } from '@shardwise/core/base';
 import type { Alarm, Presence } from '../shared-memory/alarm.ts';
-import type { MemoryMap } from '../shared-memory/memory-map.ts';
+import type { MemoryMap } from '../shared-memory/world-memory-map.ts';
 
 /** Wakes threads of this process, each of which sleeps on the word of its bell. */
 export class ThreadAlarm implements Alarm {

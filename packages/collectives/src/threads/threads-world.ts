@@ -1,7 +1,7 @@
 import { checkOptions } from '@shardwise/core/base';
 import { reasonText } from '@shardwise/core/spec';
 import { Control } from '../shared-memory/control.ts';
-import { MemoryMap } from '../shared-memory/memory-map.ts';
+import { MemoryMap } from '../shared-memory/world-memory-map.ts';
 import {
   allocateWorld,
   initializeWorld,

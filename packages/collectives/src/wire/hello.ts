@@ -3,7 +3,7 @@ import { protocolError } from './wire-error.ts';
 const purposes = ['store', 'messages', 'heartbeat', 'requests'] as const;
 
 /** What a connection is for. */
-export type Purpose = (typeof purposes)[number];
+type Purpose = (typeof purposes)[number];
 
 /** What a connection says of itself when it has proved that it has the secret. */
 export interface Hello {

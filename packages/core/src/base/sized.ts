@@ -61,7 +61,7 @@ export class Sized<T> {
  * A formula for a number: the product of powers of symbols, of powers of symbols plus a shift, and of a constant plus
  * a sum of multiples of symbols.
  */
-export interface Formula {
+interface Formula {
   readonly powers?: Sizes;
   /** For each symbol, the number that is added to it in its shifted factor. Null if it has no such factor. */
   readonly shifts?: readonly (number | null)[];
@@ -71,7 +71,7 @@ export interface Formula {
   readonly slopes?: Sizes;
 }
 
-export function numberAt(formula: Formula, sizes: Sizes): number {
+function numberAt(formula: Formula, sizes: Sizes): number {
   const { powers, shifts, shiftPower = 1, constant, slopes } = formula;
   let factor = 1;
   let divisor = 1;
@@ -166,10 +166,7 @@ function numbersNear(
 }
 
 /** The formula of a number that has these values at the points of a choice. Undefined if it has no formula. */
-export function formulaOf(
-  values: readonly number[],
-  points: readonly Sizes[],
-): Formula | undefined {
+function formulaOf(values: readonly number[], points: readonly Sizes[]): Formula | undefined {
   const [base = []] = points;
   const [first = 0] = values;
   const otherOf = (index: number): { readonly size: number; readonly value: number } => ({

@@ -106,13 +106,17 @@ function frameOf(text: string): StackFrame | undefined {
   return { text, name: v8 ?? other ?? '', path, line, column, isOurs: isOurs(path) };
 }
 
-/** The folder that contains this package and its sibling packages. Empty if all code is one bundle. */
+/** The folder that contains this package and its sibling packages. Empty if all code is one bundle of a page. */
 const packages =
-  /^(.*\/)[^/]+\/(?:src|dist)\/base\/[^/]+$/.exec(pathOf(import.meta.url))?.[1] ?? '';
+  /^(.*\/)core\/(?:src\/base|dist\/base|dist\/bundle)\/[^/]+$/.exec(pathOf(import.meta.url))?.[1] ??
+  '';
+
+/** Installers that link packages keep each in a folder of its own. */
+const INSTALLED = /\/node_modules\/(?:@shardwise\/[^/]+|shardwise)\/(?:src|dist)\//;
 
 function isOurs(path: string): boolean {
   const inside = packages !== '' && path.startsWith(packages) ? path.slice(packages.length) : '';
-  return /^[^/]+\/(src|dist)\//.test(inside) || /\/node_modules\/shardwise\//.test(path);
+  return /^[^/]+\/(src|dist)\//.test(inside) || INSTALLED.test(path);
 }
 
 /** The path of a `file:` URL. Any other location is returned as it is. */

@@ -4,7 +4,7 @@ import { CheckpointError, DTypeError } from '../spec/errors.ts';
 import { hostArray, type HostArrays } from './host-array.ts';
 
 /** One tensor of a file. Its bytes are counted from the start of the file. */
-export interface SafetensorsEntry {
+interface SafetensorsEntry {
   readonly dtype: DType;
   readonly shape: Shape;
   readonly byteOffset: number;
@@ -66,7 +66,7 @@ const checkEntry: Check<Entry> = object<Entry>({
 });
 
 /** The place of one tensor's bytes, counted from the start of the file. */
-export interface SafetensorsPlace {
+interface SafetensorsPlace {
   readonly name: string;
   readonly byteOffset: number;
   readonly byteLength: number;
@@ -137,7 +137,7 @@ export function encodeSafetensors(
  * The number of bytes from the start of the file to the end of its header. `start` is at least the first 8 bytes of
  * the file. Throws CheckpointError if the file is too short, or if the header would be too long.
  */
-export function safetensorsHeaderBytes(
+function safetensorsHeaderBytes(
   start: Uint8Array,
   fileBytes: number,
   asked: string = READING,

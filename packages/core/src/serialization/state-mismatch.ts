@@ -1,7 +1,7 @@
 import { CheckpointError } from '../spec/errors.ts';
 
 /** The names of entries that do not fit, by kind, such as `missing`, `unexpected` and `different`. */
-export type StateDifferences = Readonly<Record<string, readonly string[]>>;
+type StateDifferences = Readonly<Record<string, readonly string[]>>;
 
 /** The most names of each kind that a message lists. */
 const LISTED = 10;

@@ -36,7 +36,7 @@ export interface Transport {
 }
 
 /** What a launcher gives to a TransportFactory. */
-export interface TransportFactoryOptions {
+export interface TransportFactoryContext {
   readonly rank: number;
   /** The number of ranks. */
   readonly size: number;
@@ -59,4 +59,4 @@ export interface TransportFactoryOptions {
  * Connects one rank with all the others, and returns its transport. Each rank calls it once in each start of the run.
  * The default export of the module that `shardwise run --transport` names is one.
  */
-export type TransportFactory = (options: TransportFactoryOptions) => Transport | Promise<Transport>;
+export type TransportFactory = (options: TransportFactoryContext) => Transport | Promise<Transport>;

@@ -32,7 +32,7 @@ export function requireTensors(
 }
 
 /** Throws DTypeError for an operand that is neither a tensor nor a number. */
-export function requireOperand(operand: unknown): void {
+function requireOperand(operand: unknown): void {
   if (typeof operand === 'number' || operand instanceof TensorHandle) return;
   throw new DTypeError(
     {

@@ -15,7 +15,7 @@ export function fromHostArray(array: HostArray): Tensor {
     throw new DTypeError({
       asked: 'a tensor over a HostArray',
       found: describeValue(given),
-      todo: 'Give what stateDict() or loadTensors() has under a name',
+      todo: 'Give what stateDict() or loadTensorFile() has under a name',
     });
   }
   const { dtype, shape, bytes } = array;

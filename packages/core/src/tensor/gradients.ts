@@ -147,7 +147,7 @@ function gradientTensor(node: Node, createGraph: boolean): Tensor {
  * Returns an output with the gradient to start from, which is 1 by default. Throws ShapeError for a gradient with
  * another shape than the output, and for an output of several elements without a gradient.
  */
-export function seededBy(op: string, output: Node, gradient: Node | undefined): Seeded {
+function seededBy(op: string, output: Node, gradient: Node | undefined): Seeded {
   if (gradient !== undefined) {
     if (sameShape(gradient.shape, output.shape)) return { output, gradient };
     throw otherShape(op, 'the gradient of an output', gradient.shape, output.shape);
@@ -184,7 +184,7 @@ function unused(index: number, shape: readonly number[]): TensorStateError {
     {
       asked: `grad by input ${index}, of shape ${formatShape(shape)}`,
       found: 'no output depends on it by what has gradients',
-      todo: 'Check that it requires a gradient and was used, or pass { allowUnused: true } and expect null',
+      todo: 'Call requiresGrad_() on it before it is used, or pass { allowUnused: true } and expect null',
     },
     { input: index, shape },
   );

@@ -95,7 +95,7 @@ export function exchangeRows(
 }
 
 /** The numbers of rows that this rank sends to each rank of an axis and receives from each. The run computes them. */
-export interface RowCounts {
+interface RowCounts {
   /** Shape: i32 [ranks of the axis]. */
   readonly sent: Tensor;
   /** Shape: i32 [ranks of the axis]. */

@@ -11,7 +11,7 @@ export interface UpdateRequest {
 }
 
 /** A parameter group of an `UpdateRequest`. */
-export interface UpdatedGroup {
+interface UpdatedGroup {
   readonly params: readonly object[];
   readonly settings: Readonly<Record<string, unknown>>;
 }

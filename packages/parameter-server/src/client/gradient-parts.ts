@@ -9,7 +9,7 @@ import {
   queueAfterBackward,
   Tensor,
 } from '@shardwise/core/extend';
-import type { SentDtype } from '../protocol/sent-gradients.ts';
+import type { SentDtype } from '../protocol/arrays.ts';
 
 export interface GradientPartsOptions {
   readonly parameters: readonly Parameter[];

@@ -5,9 +5,9 @@ import {
   LayoutError,
   option,
   type OptionRules,
-  type ParameterServers,
   type Strategy,
 } from '@shardwise/core/extend';
+import type { ParameterServers } from '../protocol/parameter-servers.ts';
 import { type ModelPlan, requireAxis, Step } from '@shardwise/strategies';
 import { serveParameters } from './serve-parameters.ts';
 import { type Consistency, consistencyRule } from '../protocol/consistency.ts';

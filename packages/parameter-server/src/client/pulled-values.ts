@@ -21,7 +21,7 @@ export interface PulledValuesOptions {
 }
 
 /** Takes the values of each parameter of a bucket. */
-export type TakeBucket = (values: readonly Uint8Array[]) => Promise<void>;
+type TakeBucket = (values: readonly Uint8Array[]) => Promise<void>;
 
 /** The values of a bucket, from their request until they have been read. */
 class Bucket {

@@ -4,8 +4,8 @@ import {
   currentSession,
   elementCount,
   type Parameter,
-  type ParameterServers,
 } from '@shardwise/core/extend';
+import type { ParameterServers } from '../protocol/parameter-servers.ts';
 import { requireOneStep, type StepKind } from '@shardwise/strategies';
 import type { ConsistencyRule } from '../protocol/consistency.ts';
 import { keyRanges } from '../protocol/key-ranges.ts';

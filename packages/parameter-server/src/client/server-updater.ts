@@ -4,17 +4,17 @@ import {
   fromData,
   noGrad,
   type Parameter,
-  type ParameterServers,
   type Tensor,
   TensorStateError,
   type Updater,
   type UpdateRequest,
   withoutValues,
 } from '@shardwise/core/extend';
-import type { ConsistencyRule } from '../protocol/consistency.ts';
+import type { ParameterServers } from '../protocol/parameter-servers.ts';
+import { type ConsistencyRule, movedTowards } from '../protocol/consistency.ts';
 import { GradientParts } from './gradient-parts.ts';
 import { type KeyRange, keyRanges } from '../protocol/key-ranges.ts';
-import { type SentDtype, sentBytes } from '../protocol/sent-gradients.ts';
+import { floatsOf, type SentDtype, sentBytes, viewBytes } from '../protocol/arrays.ts';
 import type { UpdateRecipe } from '../protocol/job.ts';
 import { PulledValues } from './pulled-values.ts';
 import type { ServerAnswer } from '../protocol/message.ts';
@@ -77,7 +77,7 @@ export class ServerUpdater implements Updater {
     await Promise.all(this.#ranges.map(({ link }) => link.join()));
     for (const range of this.#ranges) {
       if (range.link.isInitialised || this.#options.worker !== 0) continue;
-      await range.link.initialise(await bytesOf(this.#parameters.slice(range.start, range.end)));
+      await range.link.initialise(await valuesOf(this.#parameters.slice(range.start, range.end)));
     }
     if (this.#options.consistency.kind === 'elastic') {
       await Promise.all(this.#ranges.map((range) => this.#pullNow(range, (values) => values)));
@@ -157,11 +157,13 @@ export class ServerUpdater implements Updater {
   async #exchange(movingRate: number): Promise<void> {
     await this.#eachRange(async (range) => {
       const own = this.#parameters.slice(range.start, range.end);
-      const arrays = await bytesOf(own);
+      const arrays = await valuesOf(own);
       const push = { recipe: null, present: own.map(() => true), dtype: 'f32' } as const;
       const answer = await range.link.push(push, arrays);
       await this.#pullNow(range, (values) =>
-        arrays.map((bytes, index) => moved(bytes, values[index], movingRate)),
+        arrays.map((own, index) =>
+          viewBytes(movedTowards(floatsOf(own), floatsOf(values[index]), movingRate)),
+        ),
       );
       return answer;
     });
@@ -212,9 +214,9 @@ export class ServerUpdater implements Updater {
   /** Makes the buckets of each range, in the order that `placesOf` gives. The first bucket of a range is small. */
   #bucketsOf(placesOf: (range: KeyRange) => readonly number[]): readonly (readonly number[])[] {
     const { bucketBytes, compress = 'f32' } = this.#options;
-    const bytesOf = (place: number): number =>
+    const byteLengthAt = (place: number): number =>
       (this.#parameters[place]?.numel ?? 0) * sentBytes[compress];
-    return this.#ranges.flatMap((range) => bucketsOf(placesOf(range), bytesOf, bucketBytes));
+    return this.#ranges.flatMap((range) => bucketsOf(placesOf(range), byteLengthAt, bucketBytes));
   }
 
   /** Makes an exchange with each server, and reports it to the worker's program (`onStep`). */
@@ -274,7 +276,7 @@ function placesIn({ start, end }: KeyRange): readonly number[] {
 /** Fills one bucket after the other, in order. A bucket is full when it has at least its limit of bytes. */
 function bucketsOf(
   places: readonly number[],
-  bytesOf: (place: number) => number,
+  byteLengthAt: (place: number) => number,
   limitBytes: number,
 ): readonly (readonly number[])[] {
   const buckets: number[][] = [];
@@ -285,7 +287,7 @@ function bucketsOf(
       buckets.push([]);
     }
     buckets.at(-1)?.push(place);
-    leftBytes -= bytesOf(place);
+    leftBytes -= byteLengthAt(place);
   }
   return buckets;
 }
@@ -313,22 +315,11 @@ async function viewsOf(tensors: readonly Tensor[]): Promise<readonly Uint8Array[
   return views;
 }
 
-async function bytesOf(
+/** Reads values to the host, as bytes. */
+async function valuesOf(
   tensors: readonly { data(): Promise<ArrayBufferView> }[],
 ): Promise<readonly Uint8Array[]> {
   const read: Uint8Array[] = [];
-  for (const tensor of tensors) {
-    const { buffer, byteOffset, byteLength } = await tensor.data();
-    read.push(new Uint8Array(buffer, byteOffset, byteLength));
-  }
+  for (const tensor of tensors) read.push(viewBytes(await tensor.data()));
   return read;
-}
-
-function moved(own: Uint8Array, centre: Uint8Array | undefined, movingRate: number): Uint8Array {
-  const values = fromBytes(own, 'f32').slice() as Float32Array;
-  const others = fromBytes(centre ?? own, 'f32') as Float32Array;
-  for (let index = 0; index < values.length; index++) {
-    values[index]! -= movingRate * (values[index]! - others[index]!);
-  }
-  return new Uint8Array(values.buffer);
 }

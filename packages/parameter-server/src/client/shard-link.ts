@@ -1,8 +1,5 @@
-import {
-  CollectiveError,
-  type ParameterServers,
-  type RequestConnection,
-} from '@shardwise/core/extend';
+import { CollectiveError, type RequestConnection } from '@shardwise/core/extend';
+import type { ParameterServers } from '../protocol/parameter-servers.ts';
 import { isRefused } from '../protocol/refusal.ts';
 import { readAnswer, readJoined, type ServerAnswer, withHead } from '../protocol/message.ts';
 import type { ServedJob } from '../protocol/job.ts';
@@ -50,7 +47,7 @@ export class ShardLink {
   #connection: RequestConnection | null = null;
   #session = 0;
   #sequence = 0;
-  #round = 0;
+  #step = 0;
   #isInitialised = false;
   #partsSent = 0;
   /** The parts of the next push that this connection has sent. */
@@ -77,7 +74,7 @@ export class ShardLink {
     const joined = await this.#request(() => ({ request, arrays: [] }), readJoined);
     this.#session = joined.session;
     this.#sequence = joined.sequence;
-    this.#round = joined.round;
+    this.#step = joined.step;
     this.#isInitialised = joined.isInitialised;
   }
 
@@ -159,7 +156,7 @@ export class ShardLink {
       return await this.#rejoining(message, (parts) => {
         const { values: _, ...answer } = readAnswer(parts);
         // The next pull reads the values of this step.
-        this.#round = answer.round;
+        this.#step = answer.step;
         return answer;
       });
     } finally {
@@ -176,7 +173,7 @@ export class ShardLink {
         kind: 'push',
         ...this.#from(),
         sequence: this.#sequence,
-        round: this.#round,
+        step: this.#step,
         ...push,
         parts: this.#parts.map(({ number }) => number),
       },

@@ -100,3 +100,15 @@ function wrong(asked: string, allowed: string): ConfigError {
     todo: `Give ${allowed}`,
   });
 }
+
+/**
+ * Moves values towards others by a share of their difference, which is one side of an exchange of elastic averaging.
+ * Shapes: values and others [n] -> [n].
+ */
+export function movedTowards(
+  values: Float32Array,
+  others: Float32Array,
+  movingRate: number,
+): Float32Array {
+  return values.map((value, index) => value + movingRate * ((others[index] ?? value) - value));
+}

@@ -1,6 +1,6 @@
-import { refusal } from './refusal.ts';
 import type { Shape } from '@shardwise/core/extend';
 import type { ConsistencyRule } from './consistency.ts';
+import { refusal } from './refusal.ts';
 
 /** A parameter as servers know it. Its dtype is always f32. */
 export interface ServedParameter {
@@ -33,16 +33,42 @@ export function requireRecipe(recipe: UpdateRecipe | null, parameters: number): 
   const isSound =
     places.every((index) => index < parameters) && new Set(places).size === places.length;
   if (recipe !== null && isSound) return recipe;
-  throw refusal(
-    'malformed',
-    'a push of gradients',
-    'it does not say by which optimizer each parameter is updated',
-    'Send what this version of Shardwise sends',
-  );
+  throw refusal('malformed', {
+    asked: 'a push of gradients',
+    found: 'it does not say by which optimizer each parameter is updated',
+    todo: 'Send what this version of Shardwise sends',
+  });
+}
+
+/**
+ * Throws RefusedError if the job of a worker that joins is not that of the others, or has no such worker. The first
+ * worker of a run that resumes from a snapshot may have other workers and another consistency, but not other parameters.
+ */
+export function requireJob(
+  worker: number,
+  given: ServedJob,
+  known: ServedJob,
+  isFirst: boolean,
+): void {
+  const asked = `worker ${worker} joins`;
+  const [a, b] = [known, given].map((job) => JSON.stringify(isFirst ? job.parameters : job));
+  if (a !== b) {
+    throw refusal('other-model', {
+      asked,
+      found: `its job differs from that of the workers before: ${firstDifference(a, b)}`,
+      todo: 'Start every worker with the same model and the same consistency',
+    });
+  }
+  if (worker < given.workers) return;
+  throw refusal('malformed', {
+    asked,
+    found: `the job has workers 0 to ${given.workers - 1}`,
+    todo: 'Give each worker a number of its own',
+  });
 }
 
 /** Returns both texts around the first place at which two jobs differ. */
-export function firstDifference(own: string, given: string): string {
+function firstDifference(own = '', given = ''): string {
   let at = 0;
   while (at < own.length && own[at] === given[at]) at++;
   const from = Math.max(0, at - 20);

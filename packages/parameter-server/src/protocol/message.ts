@@ -1,11 +1,12 @@
-import { requireRequest } from './request-schema.ts';
+import { check } from '@shardwise/core/extend';
+import { checkRequest } from './check-request.ts';
 import type { AnyRequest } from './request.ts';
-import { refusal } from './refusal.ts';
+import { checkReceived, refusal } from './refusal.ts';
 
 /** The answer to a push or a pull. */
 export interface ServerAnswer {
   /** The step that the worker's next push belongs to. */
-  readonly round: number;
+  readonly step: number;
   /** The number of updates that the parameters have had. */
   readonly version: number;
   /** The number of steps that the worker is ahead of the slowest one. */
@@ -38,9 +39,7 @@ export function readRequest(parts: readonly Uint8Array[]): {
   if (head === undefined || head.byteLength > MAX_HEAD_BYTES) {
     throw malformed(`a head of ${head?.byteLength ?? 0} bytes`);
   }
-  const request = parsed(head);
-  requireRequest(request, malformed);
-  return { request, arrays };
+  return { request: checkRequest(parsed(head)), arrays };
 }
 
 /** The answer to a worker that has joined. */
@@ -48,53 +47,39 @@ export interface Joined {
   readonly session: number;
   /** The number of the last push of this worker that counted. */
   readonly sequence: number;
-  readonly round: number;
+  readonly step: number;
   readonly isInitialised: boolean;
 }
 
-/** Throws RefusedError for an invalid answer to a join. */
-export function readJoined(parts: readonly Uint8Array[]): Joined {
-  const { number, flag } = fieldsOf(parts);
-  return {
-    session: number('session'),
-    sequence: number('sequence'),
-    round: number('round'),
-    isInitialised: flag('isInitialised'),
-  };
+const count = check.integer(0);
+const joined = check.object<Joined>({
+  session: count,
+  sequence: count,
+  step: count,
+  isInitialised: check.boolean,
+});
+const answered = check.object<ServerAnswer>({
+  step: count,
+  version: count,
+  lead: check.number,
+  staleness: check.number,
+  isLate: check.boolean,
+  waitedMs: check.number,
+});
+
+/** Reads the answer to a join. Throws RefusedError for an invalid one. */
+export function readJoined([head]: readonly Uint8Array[]): Joined {
+  return checkReceived(joined, parsed(head), 'an answer to a join');
 }
 
-/** Reads the answer to a push or a pull, with the values that it brings. Throws RefusedError for an invalid answer. */
-export function readAnswer(parts: readonly Uint8Array[]): ServerAnswer & {
+/** Reads the answer to a push or a pull, with the values that it brings. Throws RefusedError for an invalid one. */
+export function readAnswer([head, ...values]: readonly Uint8Array[]): ServerAnswer & {
   readonly values: readonly Uint8Array[];
 } {
-  const { number, flag } = fieldsOf(parts);
-  return {
-    round: number('round'),
-    version: number('version'),
-    lead: number('lead'),
-    staleness: number('staleness'),
-    isLate: flag('isLate'),
-    waitedMs: number('waitedMs'),
-    values: parts.slice(1),
-  };
+  return { ...checkReceived(answered, parsed(head), 'an answer'), values };
 }
 
-function fieldsOf([head = new Uint8Array(0)]: readonly Uint8Array[]): {
-  readonly number: (name: string) => number;
-  readonly flag: (name: string) => boolean;
-} {
-  const fields = new Map(Object.entries(Object(parsed(head))));
-  return {
-    number: (name) => {
-      const value = fields.get(name);
-      if (typeof value === 'number') return value;
-      throw malformed(`an answer without ${name}`);
-    },
-    flag: (name) => fields.get(name) === true,
-  };
-}
-
-function parsed(head: Uint8Array): unknown {
+function parsed(head: Uint8Array = new Uint8Array(0)): unknown {
   try {
     return JSON.parse(decoder.decode(head));
   } catch {
@@ -103,5 +88,9 @@ function parsed(head: Uint8Array): unknown {
 }
 
 function malformed(found: string): Error {
-  return refusal('malformed', 'a request', found, 'Send what this version of Shardwise sends');
+  return refusal('malformed', {
+    asked: 'a request',
+    found,
+    todo: 'Send what this version of Shardwise sends',
+  });
 }

@@ -1,4 +1,4 @@
-import { RefusedError } from '@shardwise/core/extend';
+import { check, type ErrorParts, RefusedError } from '@shardwise/core/extend';
 
 /** The reason why a server refuses a request. */
 export type RefusalName =
@@ -16,14 +16,9 @@ export type RefusalName =
   | 'worker-late'
   | 'unknown-optimizer';
 
-/** The error by which a server refuses a request, and names the reason. */
-export function refusal(
-  name: RefusalName,
-  asked: string,
-  found: string,
-  todo: string,
-): RefusedError {
-  return new RefusedError({ asked, found, todo }, { refusal: name });
+/** The error by which a server refuses a request. Its field `refusal` is the name of the reason. */
+export function refusal(name: RefusalName, parts: ErrorParts): RefusedError {
+  return new RefusedError(parts, { refusal: name });
 }
 
 /**
@@ -32,4 +27,19 @@ export function refusal(
 export function isRefused(error: unknown, ...names: readonly RefusalName[]): boolean {
   if (!(error instanceof RefusedError)) return false;
   return names.length === 0 || names.some((name) => error.fields['refusal'] === name);
+}
+
+/** Returns a value from a connection if it passes the check. Throws RefusedError that names the wrong field. */
+export function checkReceived<T>(checkValue: check.Check<T>, value: unknown, asked: string): T {
+  try {
+    return checkValue(value, '');
+  } catch (cause) {
+    if (!(cause instanceof check.SavedDataError)) throw cause;
+    const { path, message } = cause;
+    throw refusal('malformed', {
+      asked,
+      found: `${path === '' ? 'the head' : path}: ${message}`,
+      todo: 'Send what this version of Shardwise sends',
+    });
+  }
 }

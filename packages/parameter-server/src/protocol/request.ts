@@ -1,7 +1,6 @@
-import type { SentDtype } from './sent-gradients.ts';
+import type { SentDtype } from './arrays.ts';
 import type { ServedJob, UpdateRecipe } from './job.ts';
 import type { ShardHead } from './shard-head.ts';
-import type { TableRequest } from './table-request.ts';
 
 interface FromWorker {
   /** The range of keys. A server may also have a copy of another server's range. */
@@ -44,7 +43,7 @@ export interface PushRequest extends FromWorker {
   /** The number of the push. A worker counts its pushes from 1, so that one that arrives twice counts once. */
   readonly sequence: number;
   /** The step that the gradient belongs to. The previous answer has told it. */
-  readonly round: number;
+  readonly step: number;
   readonly recipe: UpdateRecipe | null;
   readonly present: readonly boolean[];
   /** The numbers of the parts of this push that were sent before. */
@@ -93,7 +92,7 @@ export interface AdoptRequest {
 }
 
 /** Tells the server with the copy to take over the range, because the range's server does not answer. */
-export interface PromoteRequest {
+interface PromoteRequest {
   readonly kind: 'promote';
   readonly shard: number;
 }
@@ -105,5 +104,45 @@ export type ShardRequest =
   | ReplicateRequest
   | AdoptRequest
   | PromoteRequest;
+
+/** A table as all workers must describe it. */
+export interface TableSpec {
+  /** The name begins with a letter or a digit, and consists of letters, digits, - and _. */
+  readonly name: string;
+  readonly rows: number;
+  readonly dims: number;
+  /** The standard deviation of the initial values, which are normal with mean 0. */
+  readonly standardDeviation: number;
+  readonly seed: number;
+  readonly optimizer: 'SGD' | 'Adagrad';
+  /** The term in Adagrad's denominator. */
+  readonly epsilon: number;
+}
+
+export interface OpenTableRequest {
+  readonly kind: 'openTable';
+  readonly shard: number;
+  readonly table: TableSpec;
+}
+
+/** Arrays: numbers of rows (i32), ascending. */
+export interface PullRowsRequest {
+  readonly kind: 'pullRows';
+  readonly shard: number;
+  readonly name: string;
+}
+
+/** Arrays: numbers of rows (i32), ascending, each once, and their gradients (f32). */
+export interface PushRowsRequest {
+  readonly kind: 'pushRows';
+  readonly shard: number;
+  readonly name: string;
+  /** The sender of the push. Pushes are counted by sender, so that one that arrives twice counts once. */
+  readonly client: string;
+  readonly sequence: number;
+  readonly lr: number;
+}
+
+export type TableRequest = OpenTableRequest | PullRowsRequest | PushRowsRequest;
 
 export type AnyRequest = ShardRequest | TableRequest;

@@ -24,7 +24,7 @@ export interface StoredHead {
 /** The head of a snapshot. */
 export interface ShardHead {
   readonly job: ServedJob;
-  readonly round: number;
+  readonly step: number;
   readonly version: number;
   readonly sessions: number;
   readonly known: readonly number[];

@@ -18,7 +18,7 @@ import type { OptimizerTable } from './stored-parameters.ts';
 import { memoryRows, type OpenRows } from '../table/row-store.ts';
 import type { TableStatistics } from '../table/served-table.ts';
 import { TableHost } from '../table/table-host.ts';
-import type { TableRequest } from '../protocol/table-request.ts';
+import type { TableRequest } from '../protocol/request.ts';
 
 /** Options of `createParameterServer`. */
 export interface ParameterServerOptions {
@@ -149,12 +149,11 @@ function requireOwn(range: number, server: number): void {
 }
 
 function wrongRange(range: number, own: readonly number[]): Error {
-  return refusal(
-    'malformed',
-    `a request for range ${range}`,
-    `this server has range ${own.join(', ')}`,
-    'Check that every process knows the servers in the same order',
-  );
+  return refusal('malformed', {
+    asked: `a request for range ${range}`,
+    found: `this server has range ${own.join(', ')}`,
+    todo: 'Check that every process knows the servers in the same order',
+  });
 }
 
 function loneError(): ConfigError {

@@ -1,6 +1,6 @@
 import type { RequestClient } from '@shardwise/core/extend';
 import { refusal } from '../protocol/refusal.ts';
-import type { SentDtype } from '../protocol/sent-gradients.ts';
+import type { SentDtype } from '../protocol/arrays.ts';
 import type { PartRequest, PushRequest } from '../protocol/request.ts';
 
 interface EarlyPart {
@@ -95,10 +95,9 @@ export class EarlyGradients {
 }
 
 function noPart(worker: number, number: number, dtype: SentDtype): Error {
-  return refusal(
-    'no-part',
-    `a push of worker ${worker} with part ${number} of ${dtype} gradients that it sent before`,
-    'this server does not have it',
-    'Send the push whole',
-  );
+  return refusal('no-part', {
+    asked: `a push of worker ${worker} with part ${number} of ${dtype} gradients that it sent before`,
+    found: 'this server does not have it',
+    todo: 'Send the push whole',
+  });
 }

@@ -126,7 +126,7 @@ export class ShardHost {
       case 'join': {
         this.#early.drop(request.worker);
         const joined = await this.#change(request, arrays);
-        return withHead({ ...Object(joined), round: this.shard.round });
+        return withHead({ ...Object(joined), step: this.shard.step });
       }
       case 'leave':
         this.#early.drop(request.worker);
@@ -256,7 +256,7 @@ export class ShardHost {
       const values = request.kind === 'pull' ? await shard.pull(request) : [];
       if (request.kind === 'push') await shard.keepFor(worker);
       const answer: ServerAnswer = {
-        round: shard.round,
+        step: shard.step,
         version: shard.version,
         lead: shard.lead(worker),
         ...outcome,
@@ -289,24 +289,22 @@ export class ShardHost {
     if (consistency.kind !== 'synchronous') return;
     const lost = this.#presence.lost;
     if (lost.length <= consistency.backupWorkers) return;
-    throw refusal(
-      'worker-lost',
-      `a synchronous step of ${workers} workers`,
-      `worker ${lost.join(', ')} is gone: nothing was heard of it for ${this.#options.leaseMs} ms`,
-      'Look for why it ended, or use a consistency that does not wait for all',
-    );
+    throw refusal('worker-lost', {
+      asked: `a synchronous step of ${workers} workers`,
+      found: `worker ${lost.join(', ')} is gone: nothing was heard of it for ${this.#options.leaseMs} ms`,
+      todo: 'Look for why it ended, or use a consistency that does not wait for all',
+    });
   }
 
   #lateError(worker: number): Error {
     const { shard } = this;
     const missing = shard.job.workers - shard.workers.length;
     const slowest = shard.isInitialised ? `worker ${shard.slowest.join(', ')}` : 'worker 0';
-    return refusal(
-      'worker-late',
-      `a step of worker ${worker}`,
-      `it has waited ${this.#options.waitMs} ms for ${slowest}${missing > 0 ? `, and ${missing} that are not there` : ''}`,
-      'Look at what that worker does, give more time, or use a consistency that does not wait',
-    );
+    return refusal('worker-late', {
+      asked: `a step of worker ${worker}`,
+      found: `it has waited ${this.#options.waitMs} ms for ${slowest}${missing > 0 ? `, and ${missing} that are not there` : ''}`,
+      todo: 'Look at what that worker does, give more time, or use a consistency that does not wait',
+    });
   }
 
   #requirePrimary(): void {
@@ -316,21 +314,19 @@ export class ShardHost {
 
   #requireState(): void {
     if (this.#role !== 'empty') return;
-    throw refusal(
-      'no-state',
-      'a request for a range of parameters',
-      'this server was restarted and has no data of this range',
-      'Ask the server that has the copy',
-    );
+    throw refusal('no-state', {
+      asked: 'a request for a range of parameters',
+      found: 'this server was restarted and has no data of this range',
+      todo: 'Ask the server that has the copy',
+    });
   }
 
   #notPrimary(): Error {
-    return refusal(
-      'not-primary',
-      'a request for a range of parameters',
-      'another server answers for it now',
-      'Ask that one',
-    );
+    return refusal('not-primary', {
+      asked: 'a request for a range of parameters',
+      found: 'another server answers for it now',
+      todo: 'Ask that one',
+    });
   }
 
   async #lose(worker: number): Promise<void> {

@@ -1,13 +1,11 @@
-import { fromBytes } from '@shardwise/core/extend';
-import { KeptValues } from './kept-values.ts';
 import { refusal } from '../protocol/refusal.ts';
-import { bytesIn, receivedGradient } from '../protocol/sent-gradients.ts';
+import { byteLengthOf, floatsOf, receivedGradient, requireArrays } from '../protocol/arrays.ts';
+import { movedTowards } from '../protocol/consistency.ts';
 import {
-  firstDifference,
+  requireJob,
   requireRecipe,
   type ServedJob,
   type ServedParameter,
-  type UpdateRecipe,
 } from '../protocol/job.ts';
 import type {
   InitialiseRequest,
@@ -17,26 +15,12 @@ import type {
   PullRequest,
   PushRequest,
 } from '../protocol/request.ts';
-import type { SavedMember, ShardHead } from '../protocol/shard-head.ts';
+import type { ShardHead } from '../protocol/shard-head.ts';
 import { ShardCounts } from './shard-statistics.ts';
-import { type OptimizerTable, requireArrays, StoredParameters } from './stored-parameters.ts';
-import { VectorClock } from './vector-clock.ts';
-
-interface Member extends SavedMember {
-  session: number;
-  sequence: number;
-  read: number;
-  /** In elastic averaging, the servers' values before the worker's last exchange with them. */
-  before?: readonly Uint8Array[];
-  /** The values with which the worker's last push was answered and that it has not pulled yet. */
-  kept?: KeptValues;
-}
-
-interface WaitingPush {
-  readonly recipe: UpdateRecipe;
-  /** The gradient of each parameter. Null if the worker has none. */
-  readonly gradients: readonly (Float32Array | null)[];
-}
+import { KeptValues, type Member, ShardMembers } from './shard-members.ts';
+import { type OptimizerTable, StoredParameters } from './stored-parameters.ts';
+import type { VectorClock } from './vector-clock.ts';
+import { WaitingPushes } from './waiting-pushes.ts';
 
 /** The outcome of a push. A push that arrives again or too late changes nothing. */
 export type PushOutcome = { readonly staleness: number; readonly isLate: boolean };
@@ -47,30 +31,25 @@ export type PushOutcome = { readonly staleness: number; readonly isLate: boolean
  */
 export class Shard {
   readonly counts: ShardCounts = new ShardCounts();
-  readonly clock: VectorClock = new VectorClock();
   readonly #table: OptimizerTable;
-  readonly #members = new Map<number, Member>();
-  /**
-   * The number of the last push of each worker that has left, so that a push whose answer was lost does not count
-   * again.
-   */
-  readonly #left = new Map<number, number>();
+  readonly #members = new ShardMembers();
+  readonly #waiting = new WaitingPushes();
   #job: ServedJob | null = null;
   #stored: StoredParameters | null = null;
   /** The step for which gradients of a synchronous job are collected. */
-  #round = 0;
+  #step = 0;
   #version = 0;
-  #sessions = 0;
-  /** The workers that have joined at least once. */
-  readonly #known = new Set<number>();
-  #waiting = new Map<number, WaitingPush>();
 
   constructor(table: OptimizerTable) {
     this.#table = table;
   }
 
-  get round(): number {
-    return this.#round;
+  get clock(): VectorClock {
+    return this.#members.clock;
+  }
+
+  get step(): number {
+    return this.#step;
   }
 
   get version(): number {
@@ -83,7 +62,11 @@ export class Shard {
 
   get job(): ServedJob {
     if (this.#job === null) {
-      throw refusal('unknown-worker', 'a request', 'no worker has joined', 'Join first');
+      throw refusal('unknown-worker', {
+        asked: 'a request',
+        found: 'no worker has joined',
+        todo: 'Join first',
+      });
     }
     return this.#job;
   }
@@ -94,40 +77,12 @@ export class Shard {
     readonly sequence: number;
     readonly isInitialised: boolean;
   } {
-    // A run that resumes from a snapshot may have other workers and another consistency. Only its parameters must be
-    // the same.
-    const isFirst = this.#known.size === 0;
-    const comparable = (each: ServedJob): string =>
-      JSON.stringify(isFirst ? each.parameters : each);
-    const [own, given] = [comparable(this.#job ?? job), comparable(job)];
-    if (own !== given) {
-      throw refusal(
-        'other-model',
-        `worker ${worker} joins`,
-        `its job differs from that of the workers before: ${firstDifference(own, given)}`,
-        'Start every worker with the same model and the same consistency',
-      );
-    }
-    if (worker >= job.workers) {
-      throw refusal(
-        'malformed',
-        `worker ${worker} joins`,
-        `the job has workers 0 to ${job.workers - 1}`,
-        'Give each worker a number of its own',
-      );
-    }
+    const isFirst = this.#members.knownCount === 0;
+    requireJob(worker, job, this.#job ?? job, isFirst);
     this.#job = job;
-    const sequence = this.#members.get(worker)?.sequence ?? this.#left.get(worker) ?? 0;
-    const session = ++this.#sessions;
-    this.#known.add(worker);
-    this.#members.set(worker, { session, sequence, read: this.#version });
+    const { session, sequence } = this.#members.join(worker, this.#version);
     // An unfinished push of the worker's earlier start has had no answer, so it is dropped and may be sent again.
     this.#waiting.delete(worker);
-    // A worker that joins late or again begins at the step of the slowest one, because it reads the present values.
-    if (!this.clock.has(worker)) {
-      const { minimum } = this.clock;
-      this.clock.set(worker, Number.isFinite(minimum) ? minimum : 0);
-    }
     return { session, sequence, isInitialised: this.isInitialised };
   }
 
@@ -142,34 +97,9 @@ export class Shard {
     this.#stored ??= new StoredParameters(this.#table, parameters, arrays);
   }
 
-  /**
-   * Throws RefusedError for a request of a worker that this server does not know, or of an earlier start of the worker.
-   */
-  check({ worker, session }: { readonly worker: number; readonly session: number }): Member {
-    const member = this.#members.get(worker);
-    if (member === undefined) {
-      throw refusal(
-        'unknown-worker',
-        `a request of worker ${worker}`,
-        'it has not joined, or was lost',
-        'Join again',
-      );
-    }
-    if (member.session === session) return member;
-    if (session > member.session) {
-      throw refusal(
-        'unknown-worker',
-        `a request of worker ${worker}`,
-        `it is from start ${session}, and this server was restarted from an earlier state`,
-        'Join again',
-      );
-    }
-    throw refusal(
-      'stale',
-      `a request of worker ${worker}`,
-      `it is from start ${session}, and start ${member.session} has joined since`,
-      'End the earlier start of this worker',
-    );
+  /** Throws RefusedError for a request of a worker that has not joined, or of an earlier start of the worker. */
+  check(request: { readonly worker: number; readonly session: number }): void {
+    this.#members.check(request);
   }
 
   /** Throws RefusedError if early gradients do not fit the parameters of this range. */
@@ -185,64 +115,44 @@ export class Shard {
       arrays,
       dtype,
     );
-    this.counts.earlyBytes += bytesIn(arrays);
+    this.counts.earlyBytes += byteLengthOf(arrays);
   }
 
+  /** Counts a push once, however often it arrives. Throws RefusedError for one that does not fit. */
   async push(request: PushRequest, arrays: readonly Uint8Array[]): Promise<PushOutcome> {
-    const { worker, sequence, round, recipe, present, dtype } = request;
-    const member = this.check(request);
+    const { worker, present, dtype } = request;
+    const member = this.#members.check(request);
     const { parameters, consistency } = this.job;
     const stored = this.#storedOf();
-    if (sequence < member.sequence) {
-      throw refusal(
-        'stale',
-        `push ${sequence} of worker ${worker}`,
-        `its push ${member.sequence} has arrived before`,
-        'Send each push before the next one',
-      );
-    }
-    if (sequence === member.sequence) {
+    if (this.#members.hasCounted(request)) {
       this.counts.duplicates++;
       return { staleness: 0, isLate: false };
     }
-    if (sequence > member.sequence + 1) {
-      throw refusal(
-        'gap',
-        `push ${sequence} of worker ${worker}`,
-        `the last one here is ${member.sequence}`,
-        'Join again, and go on from what this server has',
-      );
-    }
     requireArrays(parameters, present, arrays, dtype);
-    this.counts.receivedBytes += bytesIn(arrays);
+    this.counts.receivedBytes += byteLengthOf(arrays);
     const given = arrays.map((bytes) => receivedGradient(bytes, dtype));
     const staleness = this.#version - member.read;
-    if (consistency.kind === 'elastic') {
-      member.before = await stored.values();
-      await this.#average(stored, given, consistency.movingRate);
-    } else {
-      const used = requireRecipe(recipe, parameters.length);
-      let next = 0;
-      const gradients = present.map((isPresent) => (isPresent ? (given[next++] ?? null) : null));
-      if (consistency.kind === 'synchronous') {
-        if (round < this.#round) {
-          member.sequence = sequence;
-          this.counts.late++;
-          this.clock.set(worker, this.#round);
-          return { staleness, isLate: true };
-        }
-        this.#waiting.set(worker, { recipe: used, gradients });
-        member.sequence = sequence;
-        await this.completeRound();
-        return { staleness: 0, isLate: false };
+    switch (consistency.kind) {
+      case 'synchronous':
+        return this.#pushToStep(request, given, member);
+      case 'elastic':
+        member.before = await stored.values();
+        await this.#average(stored, given, consistency.movingRate);
+        break;
+      case 'bounded': {
+        const recipe = requireRecipe(request.recipe, parameters.length);
+        const gradients = gradientsOf(present, given);
+        await stored.update(
+          recipe,
+          gradients.map((gradient) => [gradient]),
+        );
+        this.#countUpdate();
+        break;
       }
-      await stored.update(
-        used,
-        gradients.map((gradient) => [gradient]),
-      );
-      this.#countUpdate();
+      default:
+        return consistency satisfies never;
     }
-    member.sequence = sequence;
+    member.sequence = request.sequence;
     // The worker's own update does not count as one of others.
     member.read++;
     this.clock.tick(worker);
@@ -250,28 +160,42 @@ export class Shard {
     return { staleness, isLate: false };
   }
 
+  /** Adds a push to the synchronous step that it belongs to. A push for an earlier step is late, and is dropped. */
+  async #pushToStep(
+    { worker, sequence, step, present, recipe }: PushRequest,
+    given: readonly Float32Array[],
+    member: Member,
+  ): Promise<PushOutcome> {
+    const used = requireRecipe(recipe, this.job.parameters.length);
+    const isLate = step < this.#step;
+    const staleness = isLate ? this.#version - member.read : 0;
+    member.sequence = sequence;
+    if (isLate) {
+      this.counts.late++;
+      this.clock.set(worker, this.#step);
+    } else {
+      this.#waiting.set(worker, { recipe: used, gradients: gradientsOf(present, given) });
+      await this.completeStep();
+    }
+    return { staleness, isLate };
+  }
+
   /** Averages the gradients of a synchronous step, if enough workers have sent theirs. */
-  async completeRound(): Promise<void> {
-    const { consistency, parameters } = this.job;
-    if (consistency.kind !== 'synchronous' || this.#waiting.size === 0) return;
+  async completeStep(): Promise<void> {
+    if (this.job.consistency.kind !== 'synchronous') return;
     if (this.#waiting.size < this.due || !this.isComplete) return;
-    const inOrder = [...this.#waiting].toSorted(([a], [b]) => a - b);
-    const sent = parameters.map((_, index) =>
-      inOrder.map(([, { gradients }]) => gradients[index] ?? null),
-    );
-    const recipe = inOrder[0]?.[1].recipe;
-    const workers = inOrder.map(([worker]) => worker);
-    this.#waiting.clear();
-    this.#round++;
-    for (const worker of workers) this.clock.set(worker, this.#round);
-    if (recipe !== undefined) await this.#storedOf().update(recipe, sent);
+    const joint = this.#waiting.take();
+    if (joint === undefined) return;
+    this.#step++;
+    for (const worker of joint.workers) this.clock.set(worker, this.#step);
+    await this.#storedOf().update(joint.recipe, joint.gradients);
     this.#countUpdate();
-    for (const _ of workers) ShardCounts.add(this.counts.staleness, 0);
+    for (const _ of joint.workers) ShardCounts.add(this.counts.staleness, 0);
   }
 
   /** Whether all workers of the job have joined at least once. A synchronous step does not begin before. */
   get isComplete(): boolean {
-    return this.#known.size >= this.job.workers;
+    return this.#members.knownCount >= this.job.workers;
   }
 
   /** The number of a worker's present start. Undefined if it has not joined or has left. */
@@ -290,7 +214,7 @@ export class Shard {
   }
 
   get workers(): readonly number[] {
-    return [...this.#members.keys()];
+    return this.#members.workers;
   }
 
   /**
@@ -305,7 +229,7 @@ export class Shard {
   get due(): number {
     const { consistency } = this.job;
     const spare = consistency.kind === 'synchronous' ? consistency.backupWorkers : 0;
-    return Math.max(1, this.#members.size - spare);
+    return Math.max(1, this.workers.length - spare);
   }
 
   /** Whether a push of a worker waits for the others of its step. */
@@ -315,12 +239,9 @@ export class Shard {
 
   /** Removes a worker, so that nobody waits for it any more. */
   async leave({ worker }: Pick<LeaveRequest, 'worker'>): Promise<void> {
-    const member = this.#members.get(worker);
-    if (member !== undefined) this.#left.set(worker, member.sequence);
-    this.#members.delete(worker);
+    this.#members.leave(worker);
     this.#waiting.delete(worker);
-    this.clock.remove(worker);
-    await this.completeRound();
+    await this.completeStep();
   }
 
   /** Keeps the present values for a worker until it pulls them, whatever others change in between. */
@@ -335,11 +256,11 @@ export class Shard {
   /** Returns the values of some parameters that are kept for a worker. Throws RefusedError for invalid places. */
   async pull({ parameters: places, ...request }: PullRequest): Promise<readonly Uint8Array[]> {
     const { worker } = request;
-    const member = this.check(request);
+    const member = this.#members.check(request);
     this.#specsOf(`a pull of worker ${worker}`, places);
     if (member.kept === undefined) await this.keepFor(worker);
     const values = (await member.kept?.take(places, () => this.#valuesFor(member))) ?? [];
-    this.counts.sentBytes += bytesIn(values);
+    this.counts.sentBytes += byteLengthOf(values);
     return values;
   }
 
@@ -348,12 +269,11 @@ export class Shard {
     const { parameters } = this.job;
     const specs = places.flatMap((place) => parameters[place] ?? []);
     if (specs.length === places.length && new Set(places).size === places.length) return specs;
-    throw refusal(
-      'malformed',
+    throw refusal('malformed', {
       asked,
-      `the parameters ${places.slice(0, 10).join(', ')} of ${parameters.length}, of which one does not exist or occurs twice`,
-      'Send what this version of Shardwise sends',
-    );
+      found: `the parameters ${places.slice(0, 10).join(', ')} of ${parameters.length}, of which one does not exist or occurs twice`,
+      todo: 'Send what this version of Shardwise sends',
+    });
   }
 
   /** Returns the values for a worker. After an elastic exchange, these are the values before it. */
@@ -363,8 +283,8 @@ export class Shard {
 
   /** Forgets all workers, because another run begins with the values and states. */
   forgetWorkers(): void {
-    for (const worker of this.clock.workers) this.clock.remove(worker);
-    for (const each of [this.#members, this.#left, this.#known, this.#waiting]) each.clear();
+    this.#members.clear();
+    this.#waiting.clear();
   }
 
   async snapshot(): Promise<{ readonly head: ShardHead; readonly arrays: readonly Uint8Array[] }> {
@@ -372,52 +292,27 @@ export class Shard {
       head: { recipe: null, states: [] },
       arrays: [],
     };
-    const waiting = [...this.#waiting];
     return {
       head: {
         job: this.job,
-        round: this.#round,
+        step: this.#step,
         version: this.#version,
-        sessions: this.#sessions,
-        known: [...this.#known],
-        members: [...this.#members].map(([worker, { session, sequence, read }]) => [
-          worker,
-          { session, sequence, read },
-        ]),
-        left: [...this.#left],
-        clock: this.clock.toJSON(),
+        ...this.#members.head(),
         isInitialised: this.isInitialised,
         stored: stored.head,
-        waiting: waiting.map(([worker, { recipe, gradients }]) => ({
-          worker,
-          recipe,
-          present: gradients.map((gradient) => gradient !== null),
-        })),
+        waiting: this.#waiting.head(),
       },
-      arrays: [
-        ...stored.arrays,
-        ...waiting.flatMap(([, { gradients }]) =>
-          gradients.flatMap((gradient) => (gradient === null ? [] : bytesOf(gradient))),
-        ),
-      ],
+      arrays: [...stored.arrays, ...this.#waiting.arrays()],
     };
   }
 
   /** Replaces the whole state by that of a snapshot. */
   async restore(head: ShardHead, arrays: readonly Uint8Array[]): Promise<void> {
-    const { job, stored, waiting } = head;
+    const { job, stored } = head;
     this.#job = job;
-    this.#round = head.round;
+    this.#step = head.step;
     this.#version = head.version;
-    this.#sessions = head.sessions;
-    this.#known.clear();
-    for (const worker of head.known) this.#known.add(worker);
-    this.#members.clear();
-    for (const [worker, member] of head.members) this.#members.set(worker, { ...member });
-    this.#left.clear();
-    for (const [worker, sequence] of head.left) this.#left.set(worker, sequence);
-    for (const worker of this.clock.workers) this.clock.remove(worker);
-    for (const [worker, clock] of head.clock) this.clock.set(worker, clock);
+    this.#members.restore(head);
     const count = head.isInitialised ? job.parameters.length : 0;
     const stateEnd = count + stored.states.length;
     this.#stored = null;
@@ -425,16 +320,7 @@ export class Shard {
       this.#stored = new StoredParameters(this.#table, job.parameters, arrays.slice(0, count));
       await this.#stored.restore({ head: stored, arrays: arrays.slice(0, stateEnd) });
     }
-    this.#waiting = new Map();
-    let next = stateEnd;
-    for (const { worker, recipe, present } of waiting) {
-      const gradients = present.map((isPresent) =>
-        isPresent
-          ? (fromBytes((arrays[next++] ?? new Uint8Array(0)).slice(), 'f32') as Float32Array)
-          : null,
-      );
-      this.#waiting.set(worker, { recipe, gradients });
-    }
+    this.#waiting.restore(head.waiting, arrays.slice(stateEnd));
   }
 
   /** Elastic averaging: moves the servers' values towards the worker's. The worker moves by the same difference. */
@@ -444,13 +330,7 @@ export class Shard {
     movingRate: number,
   ): Promise<void> {
     const values = await stored.values();
-    const moved = given.map((own, index) => {
-      const centre = (fromBytes(values[index] ?? new Uint8Array(0), 'f32') as Float32Array).slice();
-      for (let element = 0; element < centre.length; element++) {
-        centre[element]! += movingRate * (own[element]! - centre[element]!);
-      }
-      return centre;
-    });
+    const moved = given.map((own, index) => movedTowards(floatsOf(values[index]), own, movingRate));
     await stored.write(moved);
     this.#countUpdate();
   }
@@ -462,15 +342,19 @@ export class Shard {
 
   #storedOf(): StoredParameters {
     if (this.#stored !== null) return this.#stored;
-    throw refusal(
-      'not-initialised',
-      'a request for parameters',
-      'worker 0 has not given their first values, or the server has lost them',
-      'Start the run again from a snapshot, or with replicas',
-    );
+    throw refusal('not-initialised', {
+      asked: 'a request for parameters',
+      found: 'worker 0 has not given their first values, or the server has lost them',
+      todo: 'Start the run again from a snapshot, or with replicas',
+    });
   }
 }
 
-function bytesOf({ buffer, byteOffset, byteLength }: Float32Array): Uint8Array {
-  return new Uint8Array(buffer, byteOffset, byteLength);
+/** Puts the gradients that are present in the places of their parameters. */
+function gradientsOf(
+  present: readonly boolean[],
+  given: readonly Float32Array[],
+): readonly (Float32Array | null)[] {
+  let next = 0;
+  return present.map((isPresent) => (isPresent ? (given[next++] ?? null) : null));
 }

@@ -1,5 +1,6 @@
-import { CheckpointError } from '@shardwise/core/extend';
-import { requireShardHead } from '../protocol/request-schema.ts';
+import { check, CheckpointError } from '@shardwise/core/extend';
+import { checkShardHead } from '../protocol/check-request.ts';
+import type { ShardHead } from '../protocol/shard-head.ts';
 import type { Shard } from './shard.ts';
 
 /** Where snapshots of a server's range are kept. */
@@ -43,9 +44,7 @@ export class SnapshotKeeper {
   async restore(shard: Shard): Promise<boolean> {
     const found = await this.#store.read();
     if (found === undefined) return false;
-    const head: unknown = JSON.parse(found.head);
-    requireShardHead(head, malformedError);
-    await shard.restore(head, found.arrays);
+    await shard.restore(readHead(found.head), found.arrays);
     this.#version = shard.version;
     return true;
   }
@@ -67,10 +66,20 @@ export class SnapshotKeeper {
   }
 }
 
-function malformedError(found: string): CheckpointError {
-  return new CheckpointError({
-    asked: 'to begin with a snapshot of a parameter server',
-    found: `${found}, so the snapshot is not of this version`,
-    todo: 'Remove the snapshot, and start the run again from a checkpoint',
-  });
+function readHead(text: string): ShardHead {
+  try {
+    return checkShardHead(JSON.parse(text));
+  } catch (cause) {
+    if (!(cause instanceof check.SavedDataError)) throw cause;
+    const { path, message } = cause;
+    throw new CheckpointError(
+      {
+        asked: 'to begin with a snapshot of a parameter server',
+        found: `${path}: ${message}, so the snapshot is not of this version`,
+        todo: 'Remove the snapshot, and start the run again from a checkpoint',
+      },
+      { path },
+      { cause },
+    );
+  }
 }

@@ -1,6 +1,5 @@
 import {
   ConfigError,
-  elementCount,
   fromBytes,
   fromData,
   noGrad,
@@ -15,8 +14,8 @@ import {
   withoutValues,
   zeros,
 } from '@shardwise/core/extend';
+import { viewBytes } from '../protocol/arrays.ts';
 import { refusal } from '../protocol/refusal.ts';
-import { type SentDtype, sentBytes } from '../protocol/sent-gradients.ts';
 import type { ServedParameter, UpdateRecipe } from '../protocol/job.ts';
 import type { StoredHead } from '../protocol/shard-head.ts';
 
@@ -110,8 +109,7 @@ export class StoredParameters {
     if (this.#values !== null) return this.#values;
     const read: Uint8Array[] = [];
     for (const parameter of this.#parameters) {
-      const { buffer, byteOffset, byteLength } = await parameter.data();
-      read.push(new Uint8Array(buffer, byteOffset, byteLength));
+      read.push(viewBytes(await parameter.data()));
     }
     this.#values = read;
     return read;
@@ -158,12 +156,11 @@ export class StoredParameters {
       JSON.stringify(earlier.groups.map(({ params }) => params)) ===
         JSON.stringify(recipe.groups.map(({ params }) => params));
     if (earlier !== null && !isSame) {
-      throw refusal(
-        'other-model',
-        `a step of ${recipe.optimizer}`,
-        `earlier steps were of ${earlier.optimizer}, or of other groups of parameters`,
-        'Give every worker the same optimizer with the same groups',
-      );
+      throw refusal('other-model', {
+        asked: `a step of ${recipe.optimizer}`,
+        found: `earlier steps were of ${earlier.optimizer}, or of other groups of parameters`,
+        todo: 'Give every worker the same optimizer with the same groups',
+      });
     }
     const made = this.#optimizer ?? this.#make(recipe);
     recipe.groups
@@ -180,12 +177,11 @@ export class StoredParameters {
   #make({ optimizer, groups }: UpdateRecipe): Optimizer {
     const made = Object.hasOwn(this.#table, optimizer) ? this.#table[optimizer] : undefined;
     if (made === undefined) {
-      throw refusal(
-        'unknown-optimizer',
-        `a step of ${optimizer}`,
-        `servers have ${Object.keys(this.#table).join(', ')}`,
-        'Use one of these, or let each worker keep its own: consistency { elastic }',
-      );
+      throw refusal('unknown-optimizer', {
+        asked: `a step of ${optimizer}`,
+        found: `servers have ${Object.keys(this.#table).join(', ')}`,
+        todo: 'Use one of these, or let each worker keep its own: consistency { elastic }',
+      });
     }
     // A range may have no parameter of a group.
     const filled = groups.filter(({ params }) => params.length > 0);
@@ -206,7 +202,11 @@ function sound<T>({ optimizer }: UpdateRecipe, body: () => T): T {
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     const todo = 'Give every worker an optimizer with settings that it takes';
-    throw refusal('malformed', `a step of ${optimizer.slice(0, 100)}`, error.message, todo);
+    throw refusal('malformed', {
+      asked: `a step of ${optimizer.slice(0, 100)}`,
+      found: error.message,
+      todo: todo,
+    });
   }
 }
 
@@ -221,41 +221,11 @@ function known(group: object, settings: Readonly<Record<string, unknown>>): obje
   const own = new Map<string, unknown>(Object.entries(group));
   for (const [name, value] of Object.entries(settings)) {
     if (own.has(name) && typeof own.get(name) === typeof value) continue;
-    throw refusal(
-      'malformed',
-      `a step with the setting ${name.slice(0, 100)}`,
-      'the optimizer has no such setting, or one of another kind',
-      'Give every worker the same optimizer',
-    );
+    throw refusal('malformed', {
+      asked: `a step with the setting ${name.slice(0, 100)}`,
+      found: 'the optimizer has no such setting, or one of another kind',
+      todo: 'Give every worker the same optimizer',
+    });
   }
   return settings;
-}
-
-/** Throws RefusedError if the arrays do not fit the parameters that are present. */
-export function requireArrays(
-  specs: readonly ServedParameter[],
-  present: readonly boolean[],
-  arrays: readonly Uint8Array[],
-  dtype: SentDtype = 'f32',
-): void {
-  const expected = specs.filter((_, index) => present[index]);
-  if (present.length !== specs.length || arrays.length !== expected.length) {
-    throw refusal(
-      'malformed',
-      'a message with arrays',
-      `${arrays.length} arrays and ${present.length} flags for ${specs.length} parameters`,
-      'Send one array for each parameter that has a gradient',
-    );
-  }
-  expected.forEach(({ name, shape }, index) => {
-    const bytes = arrays[index]?.byteLength ?? 0;
-    const due = elementCount(shape) * sentBytes[dtype];
-    if (bytes === due) return;
-    throw refusal(
-      bytes > due ? 'oversized' : 'malformed',
-      `an array for '${name}'`,
-      `${bytes} bytes where ${due} are due`,
-      `Send ${dtype} values of the whole parameter`,
-    );
-  });
 }

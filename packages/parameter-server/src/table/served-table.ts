@@ -1,8 +1,7 @@
 import { type KeyRange, rowRange } from '../protocol/key-ranges.ts';
 import { refusal } from '../protocol/refusal.ts';
-import { fillInitialRow } from './initial-row.ts';
 import type { OpenRows, RowStore } from './row-store.ts';
-import type { PushRowsRequest, TableSpec } from '../protocol/table-request.ts';
+import type { PushRowsRequest, TableSpec } from '../protocol/request.ts';
 
 /** What a server has counted for a table. */
 export interface TableStatistics {
@@ -60,12 +59,11 @@ export class ServedTable {
   push({ client, sequence, lr }: PushRowsRequest, rows: Int32Array, gradients: Float32Array): void {
     const { dims, optimizer, epsilon } = this.spec;
     if (gradients.length !== rows.length * dims) {
-      throw refusal(
-        gradients.length > rows.length * dims ? 'oversized' : 'malformed',
-        `gradients of ${rows.length} rows of '${this.spec.name}'`,
-        `${gradients.length} values where ${rows.length * dims} are due`,
-        'Send one f32 value for each element of the rows',
-      );
+      throw refusal(gradients.length > rows.length * dims ? 'oversized' : 'malformed', {
+        asked: `gradients of ${rows.length} rows of '${this.spec.name}'`,
+        found: `${gradients.length} values where ${rows.length * dims} are due`,
+        todo: 'Send one f32 value for each element of the rows',
+      });
     }
     if (sequence <= (this.#sequences.get(client) ?? 0)) {
       this.#duplicates++;
@@ -117,16 +115,39 @@ export class ServedTable {
         before = row;
         continue;
       }
-      throw refusal(
-        'malformed',
-        `row ${row} of table '${this.spec.name}'`,
-        `this server has rows ${start} to ${end - 1}, and takes them in ascending order, each once`,
-        'Use indices from 0 to the number of rows - 1',
-      );
+      throw refusal('malformed', {
+        asked: `row ${row} of table '${this.spec.name}'`,
+        found: `this server has rows ${start} to ${end - 1}, and takes them in ascending order, each once`,
+        todo: 'Use indices from 0 to the number of rows - 1',
+      });
     }
   }
 
   #local(rows: Int32Array): Int32Array {
     return rows.map((row) => row - this.#range.start);
+  }
+}
+
+/** Hashes a seed and a place to a pseudorandom number from 0 to 2^32 - 1, as the finalizer of MurmurHash3 does. */
+function hash(seed: number, place: number): number {
+  let mixed = Math.imul(seed ^ Math.imul(place, 0x9e_37_79_b1), 0x85_eb_ca_6b);
+  mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2_b2_ae_35);
+  mixed = Math.imul(mixed ^ (mixed >>> 16), 0x27_d4_eb_2f);
+  return (mixed ^ (mixed >>> 15)) >>> 0;
+}
+
+/** Fills a row with normally distributed values. They depend only on the seed and the row. Shape: values [dims]. */
+function fillInitialRow(
+  values: Float32Array,
+  row: number,
+  { seed, standardDeviation }: { readonly seed: number; readonly standardDeviation: number },
+): void {
+  const rowSeed = hash(seed, row);
+  for (let index = 0; index < values.length; index++) {
+    // The Box-Muller transform. `first` is never 0.
+    const first = (hash(rowSeed, 2 * index) + 1) / 2 ** 32;
+    const second = hash(rowSeed, 2 * index + 1) / 2 ** 32;
+    const normal = Math.sqrt(-2 * Math.log(first)) * Math.cos(2 * Math.PI * second);
+    values[index] = standardDeviation * normal;
   }
 }

@@ -3,22 +3,22 @@ import {
   CollectiveError,
   ConfigError,
   functional,
-  fromBytes,
   fromData,
   option,
   type OptionRules,
   Parameter,
-  type ParameterServers,
   type RequestConnection,
   type Shape,
   ShapeError,
   type Tensor,
   TensorStateError,
 } from '@shardwise/core/extend';
+import type { ParameterServers } from '../protocol/parameter-servers.ts';
+import { floatsOf, viewBytes } from '../protocol/arrays.ts';
 import { rowRange } from '../protocol/key-ranges.ts';
 import { isRefused } from '../protocol/refusal.ts';
 import { withHead } from '../protocol/message.ts';
-import type { TableRequest, TableSpec } from '../protocol/table-request.ts';
+import type { TableRequest, TableSpec } from '../protocol/request.ts';
 
 const RETRY_MS = 50;
 
@@ -192,7 +192,7 @@ export class ServerTable {
     await this.#eachRange(rows, async (shard, own, start) => {
       const sent = gradients.subarray(start * dims, (start + own.length) * dims);
       const request = { kind: 'pushRows', shard, ...push } as const;
-      await this.#request(shard, request, [bytesOf(own), bytesOf(sent)]);
+      await this.#request(shard, request, [viewBytes(own), viewBytes(sent)]);
     });
     this.#count({ pushedRows: rows.length, pushedBytes: rows.length * dims * 4 });
   }
@@ -211,8 +211,8 @@ export class ServerTable {
     const values = new Float32Array(indices.length * dims);
     await this.#eachRange(rows, async (shard, own, start) => {
       const request = { kind: 'pullRows', shard, name: this.#spec.name } as const;
-      await this.#request(shard, request, [bytesOf(own)], ([, bytes = new Uint8Array(0)]) => {
-        values.set(fromBytes(bytes, 'f32') as Float32Array, start * dims);
+      await this.#request(shard, request, [viewBytes(own)], ([, bytes]) => {
+        values.set(floatsOf(bytes), start * dims);
       });
     });
     this.#count({ pulledRows: rows.length, pulledBytes: rows.length * dims * 4 });
@@ -298,10 +298,6 @@ export class ServerTable {
       pushedBytes: before.pushedBytes + pushedBytes,
     };
   }
-}
-
-function bytesOf({ buffer, byteOffset, byteLength }: Int32Array | Float32Array): Uint8Array {
-  return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
 function noServersError(): ConfigError {

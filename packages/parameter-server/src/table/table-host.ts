@@ -2,7 +2,7 @@ import { withHead } from '../protocol/message.ts';
 import { refusal } from '../protocol/refusal.ts';
 import type { OpenRows } from './row-store.ts';
 import { ServedTable, type TableStatistics } from './served-table.ts';
-import type { OpenTableRequest, TableRequest } from '../protocol/table-request.ts';
+import type { OpenTableRequest, TableRequest } from '../protocol/request.ts';
 
 /** The most bytes of an answer. */
 const MAX_ANSWER_BYTES = 1 << 29;
@@ -62,41 +62,37 @@ export class TableHost {
     }
     const [own, given] = [JSON.stringify(known.spec), JSON.stringify(table)];
     if (own === given) return;
-    throw refusal(
-      'other-model',
-      `the table '${table.name}'`,
-      `it is ${own} here, and ${given} is asked for`,
-      'Give every worker the same table, and each table a name of its own',
-    );
+    throw refusal('other-model', {
+      asked: `the table '${table.name}'`,
+      found: `it is ${own} here, and ${given} is asked for`,
+      todo: 'Give every worker the same table, and each table a name of its own',
+    });
   }
 
   #of(name: string): ServedTable {
     const table = this.#tables.get(name);
     if (table !== undefined) return table;
-    throw refusal(
-      'not-initialised',
-      `rows of the table '${name}'`,
-      'this server has no such table, or has begun again',
-      'Open the table first',
-    );
+    throw refusal('not-initialised', {
+      asked: `rows of the table '${name}'`,
+      found: 'this server has no such table, or has begun again',
+      todo: 'Open the table first',
+    });
   }
 }
 
 function rowsOf(bytes: Uint8Array = new Uint8Array(0)): Int32Array {
   if (bytes.byteLength % 4 === 0) return new Int32Array(bytes.slice().buffer);
-  throw refusal(
-    'malformed',
-    'numbers of rows',
-    `${bytes.byteLength} bytes`,
-    'Send whole numbers of 32 bits',
-  );
+  throw refusal('malformed', {
+    asked: 'numbers of rows',
+    found: `${bytes.byteLength} bytes`,
+    todo: 'Send whole numbers of 32 bits',
+  });
 }
 
 function tooLong(bytes: number): Error {
-  return refusal(
-    'oversized',
-    `an answer of ${bytes} bytes`,
-    `the limit is ${MAX_ANSWER_BYTES}`,
-    'Look up fewer rows at once',
-  );
+  return refusal('oversized', {
+    asked: `an answer of ${bytes} bytes`,
+    found: `the limit is ${MAX_ANSWER_BYTES}`,
+    todo: 'Look up fewer rows at once',
+  });
 }

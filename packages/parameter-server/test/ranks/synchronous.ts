@@ -1,4 +1,4 @@
-import { connectServers } from '@shardwise/collectives/node';
+import { connectServers } from '@shardwise/parameter-server/node';
 import { fromData, manualSeed, nn, optim, type Tensor } from '@shardwise/core';
 import { type Consistency, parameterServer } from '@shardwise/parameter-server';
 import { ddp, parallelize } from '@shardwise/strategies';

@@ -10,7 +10,7 @@ export interface GroupView {
 }
 
 /** The calls of one rank on one group, except those that it made after another rank had given up. */
-export interface RankView {
+interface RankView {
   readonly collectives: ReadonlyMap<number, FlightEntry>;
   readonly messages: readonly FlightEntry[];
   /** The lowest sequence number that the ring still holds. If the ring holds none, the number of the next call. */

@@ -8,19 +8,19 @@ export {
   listCheckpoints as list,
   removeCheckpoints as remove,
 } from './checkpoint/stored-checkpoints.ts';
-export type { CheckpointContents } from '../checkpoint/checkpoint-contents.ts';
-export type { SaveOptions } from '../checkpoint/checkpoint-saver.ts';
-export { loadModel } from '../checkpoint/load-model.ts';
-export { loadOptimizer, type LoadedOptimizer } from '../checkpoint/load-optimizer.ts';
-export { loadStates, type LoadStatesOptions } from '../checkpoint/load-states.ts';
-export type { Checkpoint } from '../checkpoint/open-checkpoint.ts';
-export type { SavedOptimizer } from '../checkpoint/optimizer-chunks.ts';
+export type { CheckpointContents } from '../checkpoint/save/checkpoint-contents.ts';
+export type { SaveOptions } from '../checkpoint/save/checkpoint-saver.ts';
+export { loadModel } from '../checkpoint/load/load-model.ts';
+export { loadOptimizer, type LoadedOptimizer } from '../checkpoint/load/load-optimizer.ts';
+export { loadStates, type LoadStatesOptions } from '../checkpoint/load/load-states.ts';
+export type { Checkpoint } from '../checkpoint/load/open-checkpoint.ts';
+export type { SavedOptimizer } from '../checkpoint/format/optimizer-chunks.ts';
 export type {
   JsonValue,
   StatePath,
   StoredGroup,
   StoredState,
   StoredTensor,
-} from '../checkpoint/state-file.ts';
-export type { Stateful, Statefuls } from '../checkpoint/stateful.ts';
-export type { StoredTensors } from '../checkpoint/stored-tensors.ts';
+} from '../checkpoint/format/index-file.ts';
+export type { Stateful, Statefuls } from '../checkpoint/format/stateful.ts';
+export type { StoredTensors } from '../checkpoint/load/stored-tensors.ts';

@@ -13,6 +13,6 @@ export { blame } from './blame.ts';
 export { init } from './init.ts';
 export type { PageRankContext } from './page-rank-context.ts';
 export type { StepMetrics } from '../rank/step-metrics.ts';
-export type { StepReport } from '../run-state/message.ts';
+export type { StepReport } from '../run-state/run-message.ts';
 export * from '../groups/moved/everywhere.ts';
 export * from '../groups/moved/page-checkpoints.ts';

@@ -6,12 +6,12 @@ import {
   currentSession,
   type ProcessGroup,
 } from '@shardwise/core/extend';
-import type { CheckpointSaver } from '../checkpoint/checkpoint-saver.ts';
+import type { CheckpointSaver } from '../checkpoint/save/checkpoint-saver.ts';
 import { StopFlag } from '../launcher/stop-flag.ts';
 import { AgreedStop } from '../rank/agreed-stop.ts';
 import { checkFacts } from '../rank/check-metrics.ts';
 import { StepRecorder } from '../rank/step-recorder.ts';
-import type { RankMessage } from '../run-state/message.ts';
+import type { RankMessage } from '../run-state/run-message.ts';
 import { errorText, type PageAnswer, type PageOrder, unwrapOrder, wrap } from './page-message.ts';
 import type { PageRankContext } from './page-rank-context.ts';
 

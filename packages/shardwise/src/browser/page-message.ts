@@ -1,5 +1,5 @@
 import type { PageRank } from '@shardwise/collectives';
-import type { RankMessage } from '../run-state/message.ts';
+import type { RankMessage } from '../run-state/run-message.ts';
 import type { CheckpointSource } from './checkpoint/checkpoint-source.ts';
 import type { PageDevice } from './choose-device.ts';
 

@@ -1,8 +1,8 @@
 import type { Backend, Mesh, ProcessGroup } from '@shardwise/core/extend';
-import type { CheckpointContents } from '../checkpoint/checkpoint-contents.ts';
-import type { SaveOptions } from '../checkpoint/checkpoint-saver.ts';
+import type { CheckpointContents } from '../checkpoint/save/checkpoint-contents.ts';
+import type { SaveOptions } from '../checkpoint/save/checkpoint-saver.ts';
 import type { StepMetrics } from '../rank/step-metrics.ts';
-import type { Fact } from '../run-state/message.ts';
+import type { Fact } from '../run-state/run-message.ts';
 import type { CheckpointSource } from './checkpoint/checkpoint-source.ts';
 import type { PageDevice } from './choose-device.ts';
 

@@ -4,7 +4,7 @@ import { failureElsewhere, failureReport } from '../launcher/failure.ts';
 import type { LaunchResult } from '../launcher/rank-handle.ts';
 import { findPosition } from '../launcher/load-errors/find-position.ts';
 import type { SourcePosition } from '../launcher/load-errors/source-position.ts';
-import type { RunEnd } from '../launcher/run-rounds.ts';
+import type { RunEnd } from '../launcher/run-generations.ts';
 import type { RunOutput } from '../terminal/run-output.ts';
 import { displayPath } from '../text/display-path.ts';
 import { commandText } from './command-text.ts';
@@ -20,7 +20,7 @@ export interface ConcludeOptions {
   /** The record of the run. Undefined on hosts that do not show the run. */
   readonly record: RunRecord | undefined;
   readonly output: RunOutput;
-  /** The run's directory on this host. Undefined if no round has begun. */
+  /** The run's directory on this host. Undefined if no generation has begun. */
   readonly localDirectory: string | undefined;
   readonly interrupts: Interrupts;
 }

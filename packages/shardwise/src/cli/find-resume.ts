@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { CheckpointError } from '@shardwise/core/extend';
-import { diskFiles } from '../checkpoint/disk-files.ts';
-import { findCheckpoint, lookForCheckpoint } from '../checkpoint/find-checkpoint.ts';
+import { diskFiles } from '../checkpoint/places/disk-files.ts';
+import { findCheckpoint, lookForCheckpoint } from '../checkpoint/places/find-checkpoint.ts';
 import { leftByServers } from '../launcher/servers/left-by-servers.ts';
 import { earlierRuns } from '../run-state/run-directory.ts';
 

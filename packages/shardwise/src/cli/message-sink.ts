@@ -2,11 +2,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Store } from '@shardwise/core/extend';
 import { receiveRelay } from '../relay/receive-relay.ts';
 import { RelaySender } from '../relay/relay-sender.ts';
-import { firstRankOf, type Round } from '../rendezvous/round.ts';
-import type { RunMessage } from '../run-state/message.ts';
+import { firstRankOf, type Generation } from '../rendezvous/generation.ts';
+import type { RunMessage } from '../run-state/run-message.ts';
 import type { RunRecord } from './run-record.ts';
 
-/** Takes the messages of this host's ranks in one round. */
+/** Takes the messages of this host's ranks in one generation. */
 export interface MessageSink {
   add(message: RunMessage): void;
   /** Call this when the ranks of this host have ended. */
@@ -18,7 +18,7 @@ const DRAIN_MS = 750;
 
 export interface RecordingSinkOptions {
   readonly record: RunRecord;
-  readonly round: Round;
+  readonly generation: Generation;
   /** The store of the hosts. Undefined if there are no other hosts. */
   readonly store: Store | undefined;
   /** Whether the host at a place has stopped giving signs of life. */
@@ -28,7 +28,7 @@ export interface RecordingSinkOptions {
 /** Returns the sink of the host that shows the run. It adds the messages of all hosts to the run's record. */
 export function recordingSink({
   record,
-  round,
+  generation,
   store,
   isQuiet,
 }: RecordingSinkOptions): MessageSink {
@@ -36,10 +36,10 @@ export function recordingSink({
   const relays =
     store === undefined
       ? []
-      : round.nodes.flatMap(({ ranks }, node) => {
-          if (node === round.nodeRank) return [];
-          const firstRank = firstRankOf(round, node);
-          const { epoch } = round;
+      : generation.nodes.flatMap(({ ranks }, node) => {
+          if (node === generation.nodeRank) return [];
+          const firstRank = firstRankOf(generation, node);
+          const { epoch } = generation;
           const { signal } = controller;
           const onMessage = (message: RunMessage): void => record.add(message);
           const ended = receiveRelay({ store, epoch, node, firstRank, ranks, signal, onMessage });
@@ -60,8 +60,8 @@ export function recordingSink({
 }
 
 /** Returns the sink of the other hosts. It sends messages to the host that shows the run. */
-export function relayingSink(round: Round, store: Store): MessageSink {
-  const sender = new RelaySender({ store, epoch: round.epoch, node: round.nodeRank });
+export function relayingSink(generation: Generation, store: Store): MessageSink {
+  const sender = new RelaySender({ store, epoch: generation.epoch, node: generation.nodeRank });
   return {
     add: (message) => {
       switch (message.kind) {
@@ -71,7 +71,7 @@ export function relayingSink(round: Round, store: Store): MessageSink {
         case 'checkpoint':
           sender.send(message);
           return;
-        case 'round':
+        case 'generation':
         case 'exit':
         case 'stopping':
         case 'process-memory':

@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from 'commander';
 import { type DeviceName, deviceNames, findDeviceName } from '../environment/device-name.ts';
 import type { RankForm } from '../launcher/transports/transport-choice.ts';
-import { MAX_NODES } from '../rendezvous/rendezvous-state.ts';
+import { MAX_NODES } from '../rendezvous/generation.ts';
 import type { Endpoint, NodeRange } from './run-options.ts';
 
 // Each of these functions throws InvalidArgumentError, to which commander adds the option and its value.

@@ -1,8 +1,8 @@
-import { diskFiles } from '../checkpoint/disk-files.ts';
-import { listCheckpoints } from '../checkpoint/list-checkpoints.ts';
-import { verifyCheckpoint } from '../checkpoint/verify-checkpoint.ts';
+import { diskFiles } from '../checkpoint/places/disk-files.ts';
+import { listCheckpoints } from '../checkpoint/places/list-checkpoints.ts';
+import { verifyCheckpoint } from '../checkpoint/load/load-checkpoint.ts';
 import type { ResumePoint } from '../rendezvous/rendezvous.ts';
-import type { RoundFailure } from '../rendezvous/round.ts';
+import type { GenerationFailure } from '../rendezvous/generation.ts';
 import { displayPath } from '../text/display-path.ts';
 
 export interface ResumePointsOptions {
@@ -27,10 +27,10 @@ export class ResumePoints {
   }
 
   /**
-   * Returns the next point. `failure` ended the previous round. If a rank could not read its checkpoint, all bytes of
+   * Returns the next point. `failure` ended the previous generation. If a rank could not read its checkpoint, all bytes of
    * the checkpoints are verified here.
    */
-  async next(failure: RoundFailure | undefined): Promise<ResumePoint> {
+  async next(failure: GenerationFailure | undefined): Promise<ResumePoint> {
     const { runDirectory, resumeDirectory, onNotice } = this.#options;
     const own = await listCheckpoints(diskFiles, runDirectory);
     // Before the first failure, the choice of the user is not verified.

@@ -1,8 +1,6 @@
 import { createRequire } from 'node:module';
-import { ShardwiseError } from '@shardwise/core/extend';
+import { ShardwiseError } from '@shardwise/core/spec';
 import { Command, CommanderError } from 'commander';
-import { z } from 'zod';
-import { blameCommand } from '../blame/blame-command.ts';
 import {
   parseCount,
   parseDevice,
@@ -13,40 +11,14 @@ import {
   parseReplicas,
   parseSeconds,
 } from './parse-values.ts';
-import { deviceNames } from '../environment/device-name.ts';
-import { exportModel } from '../checkpoint/export-model.ts';
-import { runCommand } from './run-command.ts';
 
 /** The exit code for a command line that is wrong. */
 const USAGE_EXIT_CODE = 2;
 
-const optionsSchema = z.object({
-  nproc: z.number().optional(),
-  device: z.enum(deviceNames).optional(),
-  servers: z.number().optional(),
-  serverReplicas: z.number().optional(),
-  serverSnapshots: z.number().optional(),
-  workerRestarts: z.number().optional(),
-  transport: z.string().min(1).max(4096).optional(),
-  transportTimeout: z.number().optional(),
-  ranks: z.enum(['threads', 'processes']).optional(),
-  nnodes: z.object({ min: z.number(), max: z.number() }).optional(),
-  nodeRank: z.number().optional(),
-  rdzv: z.object({ host: z.string(), port: z.number() }).optional(),
-  rdzvId: z.string().min(1).max(255).optional(),
-  maxRestarts: z.number().optional(),
-  secretFile: z.string().optional(),
-  joinTimeout: z.number().optional(),
-  lastCall: z.number().optional(),
-  runDir: z.string().optional(),
-  resume: z.string().optional(),
-  report: z.boolean(),
-  plain: z.boolean(),
-});
-
-const blameOptionsSchema = z.object({ json: z.boolean() });
-
-/** Runs the `shardwise` command and returns the exit code. `argv` has the form of process.argv. */
+/**
+ * Runs the `shardwise` command and returns the exit code. What a command needs is loaded when it runs, so that help and
+ * mistakes are printed at once. `argv` has the form of process.argv.
+ */
 export async function runCli(argv: readonly string[]): Promise<number> {
   let exitCode = 0;
   const program = new Command('shardwise')
@@ -125,32 +97,8 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     .option('--plain', 'print lines instead of the live block', false)
     .passThroughOptions()
     .action(async (script: string, args: string[], raw: unknown) => {
-      const parsed = optionsSchema.parse(raw);
-      exitCode = await runCommand({
-        script,
-        args,
-        nproc: parsed.nproc,
-        device: parsed.device,
-        servers: parsed.servers,
-        serverReplicas: parsed.serverReplicas,
-        snapshotEveryMs: parsed.serverSnapshots,
-        workerRestarts: parsed.workerRestarts,
-        transport: parsed.transport,
-        transportTimeoutMs: parsed.transportTimeout,
-        ranks: parsed.ranks,
-        nodes: parsed.nnodes,
-        nodeRank: parsed.nodeRank,
-        rendezvous: parsed.rdzv,
-        jobId: parsed.rdzvId,
-        maxRestarts: parsed.maxRestarts,
-        secretFile: parsed.secretFile,
-        joinTimeoutMs: parsed.joinTimeout,
-        lastCallMs: parsed.lastCall,
-        runDirectory: parsed.runDir,
-        resumeDirectory: parsed.resume,
-        report: parsed.report,
-        plain: parsed.plain,
-      });
+      const { runByOptions } = await import('./commands.ts');
+      exitCode = await runByOptions(script, args, raw);
     });
   program
     .command('blame')
@@ -158,7 +106,8 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     .argument('<dumps...>', 'the run directory, its flight folder, or the files in it')
     .option('--json', 'print the verdict as JSON', false)
     .action(async (paths: string[], raw: unknown) => {
-      exitCode = await blameCommand(paths, blameOptionsSchema.parse(raw));
+      const { blameByOptions } = await import('./commands.ts');
+      exitCode = await blameByOptions(paths, raw);
     });
   program
     .command('export')
@@ -166,6 +115,7 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     .argument('<checkpoint>', 'a checkpoint, or a run directory, whose latest one is taken')
     .argument('<file>', 'the file to write, such as model.safetensors')
     .action(async (checkpoint: string, file: string) => {
+      const { exportModel } = await import('./commands.ts');
       await exportModel(checkpoint, file);
       process.stdout.write(`Model: ${file}\n`);
     });
@@ -191,6 +141,7 @@ function commanderExit({ code, message, exitCode }: CommanderError): number {
 }
 
 function packageVersion(): string {
-  const contents: unknown = createRequire(import.meta.url)('../../package.json');
-  return z.object({ version: z.string() }).parse(contents).version;
+  const manifest: unknown = createRequire(import.meta.url)('../../package.json');
+  const hasVersion = typeof manifest === 'object' && manifest !== null && 'version' in manifest;
+  return hasVersion ? String(manifest.version) : '';
 }

@@ -5,10 +5,10 @@ import { ConfigError } from '@shardwise/core/extend';
 import { removeDumps, removeDumpsOf } from '../blame/run-verdict.ts';
 import { deviceVariable } from '../environment/device-name.ts';
 import { withoutRankVariables } from '../environment/without-rank-variables.ts';
-import { type RoundStart, runRounds } from '../launcher/run-rounds.ts';
+import { type GenerationStart, runGenerations } from '../launcher/run-generations.ts';
 import { describeTransport } from '../launcher/transports/transport-choice.ts';
-import { firstRankOf, type Round, worldSizeOf } from '../rendezvous/round.ts';
-import type { RunMessage } from '../run-state/message.ts';
+import { firstRankOf, type Generation, worldSizeOf } from '../rendezvous/generation.ts';
+import type { RunMessage } from '../run-state/run-message.ts';
 import { LiveOutput } from '../terminal/live-output.ts';
 import { coloured, uncoloured } from '../terminal/paint.ts';
 import { PlainOutput } from '../terminal/plain-output.ts';
@@ -22,7 +22,7 @@ import { followInterrupts } from './interrupts.ts';
 import { launchSettings } from './launch-settings.ts';
 import { openRun } from './open-run.ts';
 import { recordingSink, relayingSink, type MessageSink } from './message-sink.ts';
-import { describeRound } from './round-notice.ts';
+import { describeGeneration } from './generation-notice.ts';
 import { makeRunDirectory } from './run-directory.ts';
 import type { RunCommandOptions } from './run-options.ts';
 import { RunRecord } from './run-record.ts';
@@ -69,35 +69,35 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
   const memory = setInterval(() => record?.sampleMemory(), MEMORY_INTERVAL_MS);
   let localDirectory = runDirectory;
 
-  const onRound = async (start: RoundStart): Promise<() => Promise<void>> => {
-    const { round, choice } = start;
-    localDirectory = round.runDirectory;
+  const onGeneration = async (start: GenerationStart): Promise<() => Promise<void>> => {
+    const { generation, choice } = start;
+    localDirectory = generation.runDirectory;
     await mkdir(localDirectory, { recursive: true });
-    await removeDumpsOf(localDirectory, dumpsOf(round));
-    const notice = describeRound(start, settings.maxRestarts);
+    await removeDumpsOf(localDirectory, dumpsOf(generation));
+    const notice = describeGeneration(start, settings.maxRestarts);
     if (notice !== undefined) output.notice(notice.text);
     sink =
       record !== undefined || store === undefined
         ? record &&
           recordingSink({
             record,
-            round,
+            generation,
             store,
-            isQuiet: (place) => rendezvous.isQuiet(round, place),
+            isQuiet: (place) => rendezvous.isQuiet(generation, place),
           })
-        : relayingSink(round, store);
+        : relayingSink(generation, store);
     record?.add({
-      kind: 'round',
-      epoch: round.epoch,
-      worldSize: worldSizeOf(round),
+      kind: 'generation',
+      epoch: generation.epoch,
+      worldSize: worldSizeOf(generation),
       transport: describeTransport(choice),
       reason: notice?.reason,
-      resumeDirectory: round.resumeDirectory,
+      resumeDirectory: generation.resumeDirectory,
     });
     return async () => sink?.close();
   };
   try {
-    const run = await runRounds({
+    const run = await runGenerations({
       rendezvous,
       script,
       args: options.args,
@@ -122,7 +122,7 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
             },
       stop: stop.signal,
       signal: interrupts.forced,
-      onRound,
+      onGeneration,
       onMessage: add,
       onLine: (rank, line, stream) => output.rankLine(rank, line, stream),
     });
@@ -148,14 +148,14 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
 }
 
 /**
- * Returns which dumps this host removes before a round: those of its own ranks and, on the first host, also those of
+ * Returns which dumps this host removes before a generation: those of its own ranks and, on the first host, also those of
  * ranks that no longer exist.
  */
-function dumpsOf(round: Round): (rank: number) => boolean {
-  const { nodes, nodeRank } = round;
-  const first = firstRankOf(round, nodeRank);
+function dumpsOf(generation: Generation): (rank: number) => boolean {
+  const { nodes, nodeRank } = generation;
+  const first = firstRankOf(generation, nodeRank);
   const end = first + (nodes[nodeRank]?.ranks ?? 0);
-  const worldSize = worldSizeOf(round);
+  const worldSize = worldSizeOf(generation);
   return (rank) => (rank >= first && rank < end) || (nodeRank === 0 && rank >= worldSize);
 }
 

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { chromeTrace } from '../report/chrome-trace.ts';
 import { htmlReport } from '../report/html-report.ts';
 import { MetricsLog } from '../report/metrics-log.ts';
-import type { RoundEnd } from '../rendezvous/round.ts';
-import type { RunMessage } from '../run-state/message.ts';
+import type { GenerationEnd } from '../rendezvous/generation.ts';
+import type { RunMessage } from '../run-state/run-message.ts';
 import { initialRunState, reduceRun, type RunHead, type RunState } from '../run-state/run-state.ts';
 import type { RunOutput } from '../terminal/run-output.ts';
 
@@ -37,7 +37,7 @@ export class RunRecord {
   }
 
   /** Sets the exit codes that no host has reported, according to how the run ended. */
-  settle(end: RoundEnd): void {
+  settle(end: GenerationEnd): void {
     for (const [rank, code] of this.#state.exitCodes.entries()) {
       if (code !== undefined) continue;
       if (end.kind === 'finished') this.add({ kind: 'exit', rank, code: 0 });

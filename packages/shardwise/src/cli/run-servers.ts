@@ -3,7 +3,7 @@ import type { ShardStatistics } from '@shardwise/parameter-server';
 import { withoutRankVariables } from '../environment/without-rank-variables.ts';
 import { ServerProcesses } from '../launcher/servers/server-processes.ts';
 
-import type { Fact } from '../run-state/message.ts';
+import type { Fact } from '../run-state/run-message.ts';
 import { displayPath } from '../text/display-path.ts';
 import type { RankForm } from '../launcher/transports/transport-choice.ts';
 import type { RunOutput } from '../terminal/run-output.ts';

@@ -1,5 +1,5 @@
 /** The launcher whose variables said how this process was started. */
-export type LauncherName =
+type LauncherName =
   | 'torchrun'
   | 'open-mpi'
   | 'hydra'
@@ -20,7 +20,7 @@ export interface LaunchAddress {
 /**
  * Distinguishes one job of a launcher, and one start of this job, from others. Undefined if the launcher does not say.
  */
-export interface LaunchIdentity {
+interface LaunchIdentity {
   readonly jobId: string | undefined;
   /** How often the job has been started again. */
   readonly restartCount: number | undefined;

@@ -35,7 +35,7 @@ export {
   type Strategy,
   type Transport,
   type TransportFactory,
-  type TransportFactoryOptions,
+  type TransportFactoryContext,
   type TypedBytes,
 } from '@shardwise/core';
 export {

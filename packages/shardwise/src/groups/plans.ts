@@ -10,10 +10,18 @@ export type {
 } from '@shardwise/core';
 export {
   applyPlan,
+  type WholeReducer,
+  type ShardingRequest,
+  type PartReducer,
+  type NamedParameters,
+  type MergedStep,
+  type BroadcastsBuffers,
+  type BatchAxes,
+  type AxisUse,
   collectivesOf,
   type ModelPlan,
   type PassHooks,
-  PlanContext,
+  type PlanContext,
   PlannedModel,
   type PlannedModelWithLoss,
   requireAxis,
@@ -21,6 +29,6 @@ export {
   Step,
   type StepKey,
   type StepKind,
-  steps,
+  stepKinds,
   stepsOf,
 } from '@shardwise/strategies';

@@ -1,5 +1,4 @@
 // The group `dist.servers`: parameter servers, and tables whose rows are on them.
-export type { ParameterServers } from '@shardwise/core';
 export {
   type BackupWorkers,
   type BoundedStaleness,
@@ -13,6 +12,7 @@ export {
   type OptimizerTable,
   type ParameterServer,
   type ParameterServerOptions,
+  type ParameterServers,
   rowRange,
   type RowStore,
   type ServedOptimizer,

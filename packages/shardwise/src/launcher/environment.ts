@@ -1,3 +1,4 @@
+import { secretVariable } from '../rendezvous/read-secret.ts';
 import type { RankForm } from './transports/transport-choice.ts';
 
 export interface RankVariables {
@@ -20,9 +21,6 @@ export interface RankVariables {
  * `threads` if ranks are threads.
  */
 export const launcherVariable = 'SHARDWISE_LAUNCHER';
-
-/** The variable with the job's secret. It is for launchers. Ranks receive the secrets that they need in messages. */
-export const secretVariable = 'SHARDWISE_SECRET';
 
 /** Returns the environment of a rank, with the variables that torchrun sets. Other variables pass through. */
 export function rankEnvironment(

@@ -1,5 +1,5 @@
 import { ShardwiseError } from '@shardwise/core/extend';
-import type { FailureKind } from '../rendezvous/round.ts';
+import type { FailureKind } from '../rendezvous/generation.ts';
 
 /**
  * Returns the kind of a failure of a rank that has not reported a step yet. Until then, a rank does nothing that

@@ -1,8 +1,9 @@
 import { stackFrames, userLine } from '@shardwise/core/base';
 import { ShardwiseError } from '@shardwise/core/spec';
-import { describeFailure, type RoundFailure } from '../rendezvous/round.ts';
+import { describeFailure, type GenerationFailure } from '../rendezvous/generation.ts';
 import { describeError } from '../text/describe-error.ts';
 import { displayPath } from '../text/display-path.ts';
+import { callAdvice } from './call-advice.ts';
 import { advice } from './load-errors/advice.ts';
 import { excerpt, type SourcePosition } from './load-errors/source-position.ts';
 import type { LaunchResult, RankEnd } from './rank-handle.ts';
@@ -12,7 +13,7 @@ const UNSETTLED_AWAIT = 13;
 
 /** Returns the report of a failure on another host: what failed, then how the ranks of this host ended. */
 export function failureElsewhere(
-  failure: RoundFailure,
+  failure: GenerationFailure,
   result: LaunchResult | undefined,
   verdict: readonly string[] = [],
 ): readonly string[] {
@@ -110,5 +111,6 @@ function stackLines(error: unknown): readonly string[] {
     lines.push(...stackFrames(current.stack ?? '').map(({ text }) => text));
     current = current.cause;
   }
-  return lines;
+  const todo = callAdvice(error);
+  return todo === undefined ? lines : [...lines, todo];
 }

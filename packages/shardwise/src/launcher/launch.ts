@@ -2,8 +2,8 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ShardwiseError } from '@shardwise/core/extend';
 import { keepGenericWasmWrappers } from '@shardwise/core/node';
-import { firstRankOf, type Round, worldSizeOf } from '../rendezvous/round.ts';
-import type { RunMessage } from '../run-state/message.ts';
+import { firstRankOf, type Generation, worldSizeOf } from '../rendezvous/generation.ts';
+import type { RunMessage } from '../run-state/run-message.ts';
 import type { OutputStream } from '../terminal/run-output.ts';
 import { rankEnvironment } from './environment.ts';
 import { describeEnd } from './failure.ts';
@@ -22,7 +22,7 @@ export interface LaunchOptions {
   /** The arguments of the script, which are process.argv from index 2 on. */
   readonly args: readonly string[];
   readonly form: RankForm;
-  readonly round: Round;
+  readonly generation: Generation;
   readonly runId: string;
   readonly maxRestarts: number;
   readonly environment: NodeJS.ProcessEnv;
@@ -35,7 +35,7 @@ export interface LaunchOptions {
   readonly stop: AbortSignal;
   /** Ends all ranks at once. */
   readonly signal: AbortSignal;
-  /** Settles when something on another host ends the round. */
+  /** Settles when something on another host ends the generation. */
   readonly ended?: Promise<LaunchEnd>;
   readonly onMessage: (message: RunMessage) => void;
   readonly onLine: (rank: number, line: string, stream: OutputStream) => void;
@@ -55,8 +55,8 @@ const GRACE_MS = 2000;
 
 /** Runs a script once on every rank of this host, and waits for all of them. */
 export async function launch(options: LaunchOptions): Promise<LaunchResult> {
-  const { round, form, transport, signal, stop, ended, apart } = options;
-  const logDirectory = join(round.runDirectory, 'logs');
+  const { generation, form, transport, signal, stop, ended, apart } = options;
+  const logDirectory = join(generation.runDirectory, 'logs');
   await mkdir(logDirectory, { recursive: true });
   keepGenericWasmWrappers();
   let culprit: number | undefined;
@@ -138,12 +138,12 @@ function startsOf(
   logDirectory: string,
   { onDoomed, onEnd }: RankEndListeners,
 ): readonly RankStart[] {
-  const { script, args, round, transport, onMessage, onLine } = options;
-  const { nodes, nodeRank, runDirectory, resumeDirectory } = round;
-  const worldSize = worldSizeOf(round);
+  const { script, args, generation, transport, onMessage, onLine } = options;
+  const { nodes, nodeRank, runDirectory, resumeDirectory } = generation;
+  const worldSize = worldSizeOf(generation);
   const localWorldSize = nodes[nodeRank]?.ranks ?? 0;
   return Array.from({ length: localWorldSize }, (_, localRank) => {
-    const rank = firstRankOf(round, nodeRank) + localRank;
+    const rank = firstRankOf(generation, nodeRank) + localRank;
     return {
       script,
       args,
@@ -154,10 +154,10 @@ function startsOf(
         localRank,
         localWorldSize,
         nodeRank,
-        restarts: round.restarts,
+        restarts: generation.restarts,
         maxRestarts: options.maxRestarts,
         runId: options.runId,
-        master: round.store,
+        master: generation.store,
       }),
       logPath: join(logDirectory, `rank-${rank}.log`),
       data: {

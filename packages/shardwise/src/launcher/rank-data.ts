@@ -14,11 +14,11 @@ export type LocalWay =
   | { readonly kind: 'shm'; readonly world: ShmWorld };
 
 /** For workers of parameter servers, which start again one by one and do not talk to each other. */
-export interface ApartWay {
+interface ApartWay {
   readonly kind: 'apart';
 }
 
-export interface TcpWay {
+interface TcpWay {
   readonly kind: 'tcp';
   /** The place of the host of each rank, by rank. */
   readonly hosts: readonly number[];

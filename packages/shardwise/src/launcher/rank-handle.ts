@@ -1,4 +1,4 @@
-import type { RankMessage } from '../run-state/message.ts';
+import type { RankMessage } from '../run-state/run-message.ts';
 import type { OutputStream } from '../terminal/run-output.ts';
 import type { LauncherOrder, RankData } from './rank-data.ts';
 

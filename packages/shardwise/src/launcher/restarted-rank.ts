@@ -1,4 +1,4 @@
-import type { RunMessage } from '../run-state/message.ts';
+import type { RunMessage } from '../run-state/run-message.ts';
 import { failureKind } from './failure-kind.ts';
 import { describeEnd } from './failure.ts';
 import type { LauncherOrder } from './rank-data.ts';

@@ -1,4 +1,9 @@
-import type { StopSource } from '../rank/rank-host.ts';
+/** Whether the user has asked for an end. */
+export interface StopSource {
+  readonly requested: boolean;
+  /** Whether to stop after update `step`. The answer is the same on every rank. */
+  stopsAfter(step: number): boolean | Promise<boolean>;
+}
 
 /**
  * Lets the launcher stop all ranks after the same step. One 32-bit word of shared memory contains the first step that

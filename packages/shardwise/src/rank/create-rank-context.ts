@@ -7,8 +7,8 @@ import {
   type ProcessGroup,
   TensorStateError,
 } from '@shardwise/core/extend';
-import { diskFiles } from '../checkpoint/disk-files.ts';
-import { CheckpointSaver } from '../checkpoint/checkpoint-saver.ts';
+import { diskFiles } from '../checkpoint/places/disk-files.ts';
+import { CheckpointSaver } from '../checkpoint/save/checkpoint-saver.ts';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
 import { checkFacts } from './check-metrics.ts';
 import type { RankContext } from './rank-context.ts';

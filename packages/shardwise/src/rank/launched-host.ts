@@ -1,12 +1,11 @@
 import { CollectiveAbortedError, type ProcessGroup } from '@shardwise/core/extend';
 import type { LaunchEnd } from '../launcher/launch.ts';
 import { StopFlag } from '../launcher/stop-flag.ts';
-import { AgreedStop } from './agreed-stop.ts';
+import { AgreedStop, OwnStop } from './agreed-stop.ts';
 import { joinWorld } from './join/join-world.ts';
 import type { JoinedRank } from './join/joined-rank.ts';
 import type { LauncherLink } from './launcher-link.ts';
 import { checkOwnGroup, ownTransport } from './own-transport.ts';
-import { OwnStop } from './own-stop.ts';
 import type { RankHost } from './rank-host.ts';
 
 /**

@@ -8,7 +8,7 @@ import {
   type LauncherOrder,
   type RankData,
 } from '../launcher/rank-data.ts';
-import type { RankMessage } from '../run-state/message.ts';
+import type { RankMessage } from '../run-state/run-message.ts';
 
 /** A rank's end of the connection with the launcher that has started it. */
 export interface LauncherLink {

@@ -3,7 +3,7 @@ import {
   describeTransport,
   type TransportChoice,
 } from '../launcher/transports/transport-choice.ts';
-import type { RankMessage } from '../run-state/message.ts';
+import type { RankMessage } from '../run-state/run-message.ts';
 import { initialRunState, reduceRun } from '../run-state/run-state.ts';
 import { PlainOutput } from '../terminal/plain-output.ts';
 

@@ -1,8 +1,9 @@
-import type { Backend, Mesh, ParameterServers, ProcessGroup } from '@shardwise/core/extend';
-import type { CheckpointContents } from '../checkpoint/checkpoint-contents.ts';
-import type { SaveOptions } from '../checkpoint/checkpoint-saver.ts';
+import type { Backend, Mesh, ProcessGroup } from '@shardwise/core/extend';
+import type { ParameterServers } from '@shardwise/parameter-server';
+import type { CheckpointContents } from '../checkpoint/save/checkpoint-contents.ts';
+import type { SaveOptions } from '../checkpoint/save/checkpoint-saver.ts';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
-import type { Fact } from '../run-state/message.ts';
+import type { Fact } from '../run-state/run-message.ts';
 import type { StepMetrics } from './step-metrics.ts';
 
 /** A rank of a run, as `init` returns it. */

@@ -1,6 +1,7 @@
+import type { StopSource } from '../launcher/stop-flag.ts';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
 import type { ServersData } from '../launcher/rank-data.ts';
-import type { RankMessage } from '../run-state/message.ts';
+import type { RankMessage } from '../run-state/run-message.ts';
 import type { JoinedRank } from './join/joined-rank.ts';
 
 /** The surroundings of a rank: our launcher, another launcher, or none. */
@@ -23,11 +24,4 @@ export interface RankSurroundings {
   readonly serversData?: ServersData | undefined;
   readonly send: (message: RankMessage) => void;
   readonly onClose: () => void;
-}
-
-/** Whether the user has asked for an end. */
-export interface StopSource {
-  readonly requested: boolean;
-  /** Whether to stop after update `step`. The answer is the same on every rank. */
-  stopsAfter(step: number): boolean | Promise<boolean>;
 }

@@ -1,5 +1,5 @@
-import { connectServers, type ConnectedServers } from '@shardwise/collectives/node';
-import type { ServerStep } from '@shardwise/core/extend';
+import type { ServerStep } from '@shardwise/parameter-server';
+import { connectServers, type ConnectedServers } from '@shardwise/parameter-server/node';
 import type { ServersData } from '../launcher/rank-data.ts';
 
 /** Curves of more workers would leave too few of a run's names for the script's own metrics. */

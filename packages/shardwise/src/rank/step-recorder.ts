@@ -1,6 +1,6 @@
 import { statistics } from '@shardwise/core';
 import { subscribe, type TimelineEvent } from '@shardwise/core/extend';
-import type { RankMessage } from '../run-state/message.ts';
+import type { RankMessage } from '../run-state/run-message.ts';
 import { MetricsCheck } from './check-metrics.ts';
 import type { StepMetrics } from './step-metrics.ts';
 

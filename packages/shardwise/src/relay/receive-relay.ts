@@ -1,5 +1,5 @@
 import type { Store } from '@shardwise/core/extend';
-import type { RankMessage } from '../run-state/message.ts';
+import type { RankMessage } from '../run-state/run-message.ts';
 import { batchKey, decodeBatch } from './relay-batch.ts';
 
 export interface ReceiveRelayOptions {

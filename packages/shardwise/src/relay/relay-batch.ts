@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { parseRankMessage, type RankMessage } from '../run-state/message.ts';
+import { parseRankMessage, type RankMessage } from '../run-state/run-message.ts';
 
 /** Returns the key under which host `node` puts its `sequence`-th batch. */
 export function batchKey(epoch: number, node: number, sequence: number): string {

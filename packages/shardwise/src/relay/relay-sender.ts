@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Store } from '@shardwise/core/extend';
-import type { RankMessage } from '../run-state/message.ts';
+import type { RankMessage } from '../run-state/run-message.ts';
 import { batchKey, encodeBatch, encodeMessage, MAX_BATCH_BYTES } from './relay-batch.ts';
 
 export interface RelaySenderOptions {

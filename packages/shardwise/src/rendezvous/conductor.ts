@@ -10,7 +10,7 @@ import {
   finishedKey,
   type RendezvousState,
 } from './rendezvous-state.ts';
-import { describeFailure, nodeLabel, type RoundEnd } from './round.ts';
+import { describeFailure, nodeLabel, type GenerationEnd } from './generation.ts';
 import type { SharedState } from './shared-state.ts';
 
 export interface ConductorOptions {
@@ -31,7 +31,7 @@ export interface ConductorOptions {
 const TURN_MS = 50;
 
 /**
- * Starts and ends the rounds of a run, on the host that serves the store. The other hosts only come, give signs of
+ * Starts and ends the generations of a run, on the host that serves the store. The other hosts only come, give signs of
  * life, finish or fail. So the clocks of two hosts are never compared, and no other host decides.
  *
  *   gathering ── all MAX hosts have come, or MIN and the last call is over ──► running
@@ -80,7 +80,7 @@ export class Conductor {
     );
     const { waiting, leader } = state;
     const now = performance.now();
-    // Without the leader there is no round. Its ranks are about to end, and then it comes too.
+    // Without the leader there is no generation. Its ranks are about to end, and then it comes too.
     if (!waiting.some(({ id }) => id === leader)) return;
     if (waiting.length < minNodes) {
       this.#lastCallSince = undefined;
@@ -138,7 +138,7 @@ export class Conductor {
 
   async #watch({ epoch, nodes, waiting }: RendezvousState): Promise<void> {
     const { store, maxNodes, times } = this.#options;
-    const say = (end: RoundEnd): Promise<unknown> =>
+    const say = (end: GenerationEnd): Promise<unknown> =>
       store.compareSet(endKey(epoch), undefined, encodeJson(end));
     const finished = await store.add(finishedKey(epoch), 0);
     const [lost] = await this.#silent(nodes);
@@ -159,7 +159,7 @@ export class Conductor {
     if (found.byteLength > 0) await this.#conclude(decodeEnd(found));
   }
 
-  async #conclude(end: RoundEnd): Promise<void> {
+  async #conclude(end: GenerationEnd): Promise<void> {
     const { shared, maxRestarts } = this.#options;
     await shared.update((state) => {
       if (end.kind === 'joined') return { ...state, phase: 'gathering', end };
@@ -174,7 +174,7 @@ export class Conductor {
   async #giveUp({ waiting }: RendezvousState): Promise<void> {
     const { shared, minNodes, times } = this.#options;
     const reason = `only ${waiting.length} of ${minNodes} hosts came within ${times.joinTimeoutMs} ms`;
-    const end: RoundEnd = { kind: 'failed', failure: { node: 'the rendezvous', reason } };
+    const end: GenerationEnd = { kind: 'failed', failure: { node: 'the rendezvous', reason } };
     await shared.update((state) => ({ ...state, phase: 'over', end }));
   }
 
@@ -186,7 +186,7 @@ export class Conductor {
   }
 }
 
-/** Says why the last round ended, which of its hosts have not come again, and how long the run waits for them. */
+/** Says why the last generation ended, which of its hosts have not come again, and how long the run waits for them. */
 function waitingText(
   { nodes, waiting, end }: RendezvousState,
   minNodes: number,

@@ -1,8 +1,13 @@
-import { mayStartAgain, type FindResume, type NextRound, type Rendezvous } from './rendezvous.ts';
-import type { Round, RoundEnd, RoundNode } from './round.ts';
+import {
+  mayStartAgain,
+  type FindResume,
+  type NextGeneration,
+  type Rendezvous,
+} from './rendezvous.ts';
+import type { Generation, GenerationEnd, GenerationNode } from './generation.ts';
 
 export interface LoneRendezvousOptions {
-  readonly node: RoundNode;
+  readonly node: GenerationNode;
   readonly maxRestarts: number;
   readonly runDirectory: string;
   readonly transport?: string | undefined;
@@ -14,13 +19,13 @@ export class LoneRendezvous implements Rendezvous {
   readonly #options: LoneRendezvousOptions;
   #epoch = -1;
   #restarts = 0;
-  #end = Promise.withResolvers<RoundEnd>();
+  #end = Promise.withResolvers<GenerationEnd>();
 
   constructor(options: LoneRendezvousOptions) {
     this.#options = options;
   }
 
-  async next(signal: AbortSignal): Promise<NextRound> {
+  async next(signal: AbortSignal): Promise<NextGeneration> {
     signal.throwIfAborted();
     const { node, maxRestarts, runDirectory, transport, findResume } = this.#options;
     const end = this.#epoch < 0 ? undefined : await this.#end.promise;
@@ -34,7 +39,7 @@ export class LoneRendezvous implements Rendezvous {
       this.#end = Promise.withResolvers();
     }
     this.#epoch += 1;
-    const round: Round = {
+    const generation: Generation = {
       epoch: this.#epoch,
       nodes: [node],
       nodeRank: 0,
@@ -44,18 +49,18 @@ export class LoneRendezvous implements Rendezvous {
       transport,
       store: undefined,
     };
-    return { kind: 'round', round };
+    return { kind: 'generation', generation };
   }
 
   async finish(): Promise<void> {
     this.#end.resolve({ kind: 'finished' });
   }
 
-  async end(_: Round, end: RoundEnd): Promise<void> {
+  async end(_: Generation, end: GenerationEnd): Promise<void> {
     this.#end.resolve(end);
   }
 
-  ended(): Promise<RoundEnd> {
+  ended(): Promise<GenerationEnd> {
     return this.#end.promise;
   }
 

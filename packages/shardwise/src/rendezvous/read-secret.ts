@@ -1,6 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { ConfigError } from '@shardwise/core/extend';
-import { secretVariable } from '../launcher/environment.ts';
+
+/** The variable with the job's secret. It is for launchers. Ranks receive the secrets that they need in messages. */
+export const secretVariable = 'SHARDWISE_SECRET';
 
 const MIN_CHARACTERS = 16;
 const MAX_CHARACTERS = 4096;

@@ -1,6 +1,6 @@
 import { CollectiveError } from '@shardwise/core/extend';
 import { z } from 'zod';
-import type { RoundEnd } from './round.ts';
+import { MAX_NODES, type GenerationEnd } from './generation.ts';
 
 /** A host that has come, and the place that it asks for. */
 export interface Arrival {
@@ -14,25 +14,24 @@ export interface Arrival {
 /** What all hosts of a run know of it. It is one value of the store, changed by compare-and-set. */
 export interface RendezvousState {
   readonly phase: 'gathering' | 'running' | 'over';
-  /** The host that serves the store. Only this host starts and ends rounds. */
+  /** The host that serves the store. Only this host starts and ends generations. */
   readonly leader: string;
-  /** The epoch of the last round. It is -1 before the first one. */
+  /** The epoch of the last generation. It is -1 before the first one. */
   readonly epoch: number;
-  /** The hosts of the last round, by place. */
+  /** The hosts of the last generation, by place. */
   readonly nodes: readonly Arrival[];
-  /** The hosts that have come for the next round. */
+  /** The hosts that have come for the next generation. */
   readonly waiting: readonly Arrival[];
   readonly restarts: number;
   readonly runDirectory: string;
   readonly resumeDirectory?: string | undefined;
   /** The module that makes the transport of the ranks, by the name that the leader has been given. */
   readonly transport?: string | undefined;
-  /** How the last round ended. Absent while it runs. */
-  readonly end?: RoundEnd | undefined;
+  /** How the last generation ended. Absent while it runs. */
+  readonly end?: GenerationEnd | undefined;
 }
 
-/** The greatest number of hosts of a run. MAX_RANKS is the greatest number of ranks of a host. */
-export const MAX_NODES = 1024;
+/** The greatest number of ranks of a host. */
 const MAX_RANKS = 1024;
 
 const text = z.string().max(4096);
@@ -77,12 +76,12 @@ export function decodeState(bytes: Uint8Array): RendezvousState {
   return decode(stateSchema, 'state of the run', bytes);
 }
 
-/** Decodes the end of a round. Throws CollectiveError for anything that no host of this version writes. */
-export function decodeEnd(bytes: Uint8Array): RoundEnd {
-  return decode(endSchema, 'end of a round', bytes);
+/** Decodes the end of a generation. Throws CollectiveError for anything that no host of this version writes. */
+export function decodeEnd(bytes: Uint8Array): GenerationEnd {
+  return decode(endSchema, 'end of a generation', bytes);
 }
 
-export function encodeJson(value: RendezvousState | RoundEnd): Uint8Array {
+export function encodeJson(value: RendezvousState | GenerationEnd): Uint8Array {
   return new TextEncoder().encode(JSON.stringify(value));
 }
 
@@ -102,7 +101,7 @@ function decode<T>(schema: z.ZodType<T>, what: string, bytes: Uint8Array): T {
   }
 }
 
-/** The key of how a round ended. It is set once. */
+/** The key of how a generation ended. It is set once. */
 export const endKey = (epoch: number): string => `end/${epoch}`;
 
 /** The key of the number of hosts whose ranks have all finished. */

@@ -1,9 +1,9 @@
-import type { Round, RoundEnd, RoundFailure } from './round.ts';
+import type { Generation, GenerationEnd, GenerationFailure } from './generation.ts';
 
-/** The next round, or how the run ended. */
-export type NextRound =
-  | { readonly kind: 'round'; readonly round: Round }
-  | { readonly kind: 'over'; readonly end: RoundEnd };
+/** The next generation, or how the run ended. */
+export type NextGeneration =
+  | { readonly kind: 'generation'; readonly generation: Generation }
+  | { readonly kind: 'over'; readonly end: GenerationEnd };
 
 /** The point from which ranks start again. */
 export type ResumePoint =
@@ -12,32 +12,32 @@ export type ResumePoint =
   /** The run is over, because no usable checkpoint is left. */
   | { readonly kind: 'nowhere' };
 
-/** Finds the resume point before each round. `failure` ended the previous round. */
-export type FindResume = (failure: RoundFailure | undefined) => Promise<ResumePoint>;
+/** Finds the resume point before each generation. `failure` ended the previous generation. */
+export type FindResume = (failure: GenerationFailure | undefined) => Promise<ResumePoint>;
 
 /** Whether ranks that ended in this way are started again while the budget lasts. */
-export function mayStartAgain(end: RoundEnd): boolean {
+export function mayStartAgain(end: GenerationEnd): boolean {
   return end.kind === 'failed' && end.failure.kind !== 'mistake';
 }
 
 /**
  * Lets the hosts of a run agree on who takes part, from when, and how it ended. Each host's launcher takes part in one
- * round after another.
+ * generation after another.
  */
 export interface Rendezvous {
-  /** Waits for the next round. Call this when no rank of this host runs. Rejects with the signal's reason. */
-  next(signal: AbortSignal): Promise<NextRound>;
+  /** Waits for the next generation. Call this when no rank of this host runs. Rejects with the signal's reason. */
+  next(signal: AbortSignal): Promise<NextGeneration>;
   /** Call this when all ranks of this host have ended without a failure. */
-  finish(round: Round): Promise<void>;
-  /** Says how the round ended for this host. The first end that any host reports holds. */
-  end(round: Round, end: RoundEnd): Promise<void>;
-  /** Settles when the round is over for all hosts. */
-  ended(round: Round): Promise<RoundEnd>;
+  finish(generation: Generation): Promise<void>;
+  /** Says how the generation ended for this host. The first end that any host reports holds. */
+  end(generation: Generation, end: GenerationEnd): Promise<void>;
+  /** Settles when the generation is over for all hosts. */
+  ended(generation: Generation): Promise<GenerationEnd>;
   /**
    * Whether the host at `place` has given no sign of life for so long that waiting for its report makes no sense. The
    * host may come back, so this alone ends nothing.
    */
-  isQuiet(round: Round, place: number): boolean;
+  isQuiet(generation: Generation, place: number): boolean;
   /** Tells the other hosts that this one leaves. */
   close(): Promise<void>;
 }

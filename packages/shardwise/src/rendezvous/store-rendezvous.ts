@@ -4,7 +4,7 @@ import { describeError } from '../text/describe-error.ts';
 import { Conductor, type ConductorOptions } from './conductor.ts';
 import type { OpenedStore } from './open-store.ts';
 import { Pulse } from './pulse.ts';
-import type { NextRound, Rendezvous } from './rendezvous.ts';
+import type { NextGeneration, Rendezvous } from './rendezvous.ts';
 import {
   type Arrival,
   decodeEnd,
@@ -14,7 +14,7 @@ import {
   LEFT_KEY,
   type RendezvousState,
 } from './rendezvous-state.ts';
-import type { Round, RoundEnd } from './round.ts';
+import type { Generation, GenerationEnd } from './generation.ts';
 import { SharedState } from './shared-state.ts';
 
 export interface StoreRendezvousOptions extends Omit<
@@ -43,11 +43,11 @@ export class StoreRendezvous implements Rendezvous {
   readonly #conductor: Conductor | undefined;
   #beating: NodeJS.Timeout | undefined;
   /** Settles when this host has lost the others for good. */
-  readonly #lost = Promise.withResolvers<RoundEnd>();
+  readonly #lost = Promise.withResolvers<GenerationEnd>();
   #isLost = false;
-  /** Settles when this host is cut off during a round. The others may become reachable again. */
-  #cut = Promise.withResolvers<RoundEnd>();
-  /** Whether another round may follow the current one. */
+  /** Settles when this host is cut off during a generation. The others may become reachable again. */
+  #cut = Promise.withResolvers<GenerationEnd>();
+  /** Whether another generation may follow the current one. */
   #canRestart = false;
   /** Whether the user has been told what this host waits for. */
   #isTold = false;
@@ -59,8 +59,8 @@ export class StoreRendezvous implements Rendezvous {
    * halted itself has not been cut off.
    */
   #beatsWithoutAnswer = 0;
-  /** How this host said that the round ended, until the store has received it. */
-  #unheard: RoundEnd | undefined;
+  /** How this host said that the generation ended, until the store has received it. */
+  #unheard: GenerationEnd | undefined;
 
   constructor(options: StoreRendezvousOptions) {
     const { opened, own, times } = options;
@@ -105,7 +105,7 @@ export class StoreRendezvous implements Rendezvous {
     this.#conductor.start((error) => this.#lose(describeError(error)));
   }
 
-  async next(signal: AbortSignal): Promise<NextRound> {
+  async next(signal: AbortSignal): Promise<NextGeneration> {
     const aborted = Promise.withResolvers<never>();
     const onAbort = (): void => aborted.reject(signal.reason);
     signal.addEventListener('abort', onAbort, { once: true });
@@ -123,12 +123,12 @@ export class StoreRendezvous implements Rendezvous {
     }
   }
 
-  async finish({ epoch }: Round): Promise<void> {
+  async finish({ epoch }: Generation): Promise<void> {
     const { store } = this.#options.opened;
     await this.#answered(store.add(finishedKey(epoch), 1));
   }
 
-  async end({ epoch }: Round, end: RoundEnd): Promise<void> {
+  async end({ epoch }: Generation, end: GenerationEnd): Promise<void> {
     const { store } = this.#options.opened;
     this.#unheard ??= end;
     const tell = async (): Promise<void> => {
@@ -138,7 +138,7 @@ export class StoreRendezvous implements Rendezvous {
     await this.#answered(tell());
   }
 
-  async ended({ epoch }: Round): Promise<RoundEnd> {
+  async ended({ epoch }: Generation): Promise<GenerationEnd> {
     const { store } = this.#options.opened;
     const said = store
       .get(endKey(epoch), { timeoutMs: Infinity })
@@ -147,7 +147,7 @@ export class StoreRendezvous implements Rendezvous {
     return Promise.race([said, this.#cut.promise, this.#lost.promise]);
   }
 
-  isQuiet({ nodes }: Round, place: number): boolean {
+  isQuiet({ nodes }: Generation, place: number): boolean {
     const id = nodes[place]?.id;
     const { own, times } = this.#options;
     if (id === undefined || id === own.id) return false;
@@ -195,8 +195,8 @@ export class StoreRendezvous implements Rendezvous {
     }
   }
 
-  /** Announces this host, and waits until a round starts with it. */
-  async #take(signal: AbortSignal): Promise<NextRound> {
+  /** Announces this host, and waits until a generation starts with it. */
+  async #take(signal: AbortSignal): Promise<NextGeneration> {
     const { own } = this.#options;
     const isOwn = ({ id }: Arrival): boolean => id === own.id;
     for (;;) {
@@ -215,13 +215,13 @@ export class StoreRendezvous implements Rendezvous {
         this.#isTold = false;
         this.#unheard = undefined;
         this.#canRestart = state.restarts < this.#options.maxRestarts;
-        return { kind: 'round', round: this.#roundOf(state, nodeRank) };
+        return { kind: 'generation', generation: this.#generationOf(state, nodeRank) };
       }
       await delay(POLL_MS);
     }
   }
 
-  #roundOf(state: RendezvousState, nodeRank: number): Round {
+  #generationOf(state: RendezvousState, nodeRank: number): Generation {
     const { opened, secret } = this.#options;
     const { epoch, nodes, restarts, runDirectory, resumeDirectory, transport } = state;
     const store = { host: opened.host, port: opened.port, secret };
@@ -239,7 +239,7 @@ export class StoreRendezvous implements Rendezvous {
     const { own, opened, times } = this.#options;
     const silentMs = this.#beatsWithoutAnswer * times.heartbeatMs;
     this.#beatsWithoutAnswer += 1;
-    // If the round has failed and no other round follows, this host waits only for the answer of the store, and not so
+    // If the generation has failed and no other generation follows, this host waits only for the answer of the store, and not so
     // long.
     const isOver = this.#unheard?.kind === 'failed' && !this.#canRestart;
     const limitMs = isOver ? QUIET_BEATS * times.heartbeatMs : times.heartbeatLimitMs;
@@ -281,7 +281,7 @@ export class StoreRendezvous implements Rendezvous {
   }
 
   /** Records that this host has lost the others. Only the first reason counts. */
-  #lose(reason: string): RoundEnd {
+  #lose(reason: string): GenerationEnd {
     const end = this.#failure(reason);
     this.#isLost = true;
     this.#lost.resolve(end);
@@ -292,7 +292,7 @@ export class StoreRendezvous implements Rendezvous {
   }
 
   /** Returns the failure to report. If this host knows of a failed rank, that says more than the loss of the store. */
-  #failure(reason: string): RoundEnd {
+  #failure(reason: string): GenerationEnd {
     const { host, port } = this.#options.opened;
     const node = `the host of the store ${host}:${port}`;
     const said = this.#unheard?.kind === 'failed' ? this.#unheard.failure : undefined;

@@ -2,7 +2,7 @@ import { chartFrame, type ChartSize, margin, pixel } from './chart-frame.ts';
 import { escapeHtml } from './escape-html.ts';
 import { formatTick, linearScale } from './scale.ts';
 
-export interface AreaLayer {
+interface AreaLayer {
   readonly name: string;
   /** A CSS colour. */
   readonly colour: string;

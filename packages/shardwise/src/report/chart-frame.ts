@@ -7,7 +7,7 @@ export interface ChartSize {
 }
 
 /** What the pointer shows: a heading and a value for each series at the nearest x. */
-export interface HoverData {
+interface HoverData {
   readonly series: readonly (readonly [name: string, colour: string])[];
   readonly points: readonly {
     readonly x: number;

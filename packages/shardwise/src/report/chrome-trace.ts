@@ -1,4 +1,4 @@
-import type { Timeline } from '../run-state/message.ts';
+import type { Timeline } from '../run-state/run-message.ts';
 
 interface TraceEvent {
   readonly name: string;

@@ -1,4 +1,4 @@
-import type { TimelineEntry } from '../run-state/message.ts';
+import type { TimelineEntry } from '../run-state/run-message.ts';
 
 /** CSS variables of the page, which has a light and a dark scheme. */
 export const colours = {

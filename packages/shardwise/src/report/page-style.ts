@@ -30,7 +30,7 @@ code{font:13px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;overflow
 .chart .rank{font-size:13px;font-weight:600;fill:var(--text)}
 .grid{stroke:var(--line)}.axis{stroke:var(--grey)}.lane{fill:var(--lane)}
 .chart .label{font-size:10.5px;fill:var(--card);pointer-events:none}
-.line{fill:none;stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}
+.line{fill:none;stroke-width:1.8;stroke-linejoin:generation;stroke-linecap:generation}
 .cursor{stroke:var(--soft);stroke-dasharray:3 3;visibility:hidden}
 .box:hover{filter:brightness(1.15);stroke:var(--text);stroke-width:1}
 .note{color:var(--soft);font-size:13px;margin:6px 0 4px}

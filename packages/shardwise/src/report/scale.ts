@@ -1,4 +1,4 @@
-/** Maps values of an axis to pixels. `ticks` are round numbers within the range. */
+/** Maps values of an axis to pixels. `ticks` are generation numbers within the range. */
 export interface Scale {
   (value: number): number;
   readonly ticks: readonly number[];
@@ -40,7 +40,7 @@ export function extent(values: readonly number[], air: number): readonly [number
   return [low - margin, high + margin];
 }
 
-/** Writes a round number as short as possible, such as `0`, `2.5`, `15k`, `3e-4` or `200 MiB`. */
+/** Writes a generation number as short as possible, such as `0`, `2.5`, `15k`, `3e-4` or `200 MiB`. */
 export function formatTick(value: number, unit: string): string {
   if (value === 0) return '0';
   return unit === '' ? compact(value) : `${compact(value)} ${unit}`;

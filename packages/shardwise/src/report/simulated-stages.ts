@@ -6,7 +6,7 @@ import {
   simulateSchedule,
   type StageCosts,
 } from '@shardwise/strategies';
-import type { Timeline, TimelineEntry } from '../run-state/message.ts';
+import type { Timeline, TimelineEntry } from '../run-state/run-message.ts';
 
 /** What the ranks of pipelines would have done in a step without delays. */
 export interface SimulatedStages {

@@ -1,4 +1,4 @@
-import type { Timeline, TimelineEntry } from '../run-state/message.ts';
+import type { Timeline, TimelineEntry } from '../run-state/run-message.ts';
 import { formatMilliseconds } from '../text/format.ts';
 import { pixel } from './chart-frame.ts';
 import { categoryColours, stageColour } from './colours.ts';

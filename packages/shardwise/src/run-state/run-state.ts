@@ -1,8 +1,7 @@
 import { formatDuration } from '../text/format.ts';
-import { appendStep, dropFrom, emptyHistory, type History } from './history.ts';
-import type { Fact, RoundMessage, RunMessage, StepReport, Timeline } from './message.ts';
+import type { Fact, GenerationMessage, RunMessage, StepReport, Timeline } from './run-message.ts';
 import type { NamedMetrics } from './named-metrics.ts';
-import { summarize, type StepSummary } from './summary.ts';
+import { mergeSummaries, type StepSummary, summarize } from './summary.ts';
 
 /** What is known of a run before it starts. */
 export interface RunHead {
@@ -20,7 +19,7 @@ export interface RunHead {
 }
 
 /** A restart of the ranks. */
-export interface Restart {
+interface Restart {
   readonly reason: string;
   readonly worldSize: number;
   readonly resumeDirectory: string | undefined;
@@ -91,8 +90,8 @@ export function reduceRun(state: RunState, message: RunMessage): RunState {
       return { ...state, processBytes: message.bytes };
     case 'stopping':
       return { ...state, stopping: true };
-    case 'round':
-      return reduceRound(state, message);
+    case 'generation':
+      return reduceGeneration(state, message);
     case 'exit':
       return { ...state, exitCodes: state.exitCodes.with(message.rank, message.code) };
     default:
@@ -100,7 +99,7 @@ export function reduceRun(state: RunState, message: RunMessage): RunState {
   }
 }
 
-function reduceRound(state: RunState, message: RoundMessage): RunState {
+function reduceGeneration(state: RunState, message: GenerationMessage): RunState {
   const { worldSize, transport, reason, resumeDirectory } = message;
   return {
     ...state,
@@ -166,4 +165,36 @@ export function timeLeft({ head, recent, latest, totalSteps }: RunState): string
   const steps = totalSteps - latest.step;
   if (steps > 0) return `ETA ${formatDuration(steps * recent.stepMs)}`;
   return `in ${formatDuration(latest.endMs - head.startMs)}`;
+}
+
+/** A whole run in a limited number of points. Each point covers at most `stride` steps. */
+interface History {
+  readonly points: readonly StepSummary[];
+  readonly stride: number;
+}
+
+const MAX_POINTS = 2048;
+
+const emptyHistory: History = { points: [], stride: 1 };
+
+/** Appends a step. Each step has a point of its own until there are more than 2048. Then neighbours are averaged. */
+function appendStep(history: History, summary: StepSummary): History {
+  const { points, stride } = history;
+  const last = points.at(-1);
+  const points2 =
+    last !== undefined && last.steps < stride
+      ? [...points.slice(0, -1), mergeSummaries(last, summary)]
+      : [...points, summary];
+  if (points2.length <= MAX_POINTS) return { points: points2, stride };
+  const halved: StepSummary[] = [];
+  for (let index = 0; index < points2.length; index += 2) {
+    const [first, second] = points2.slice(index, index + 2);
+    if (first !== undefined) halved.push(second ? mergeSummaries(first, second) : first);
+  }
+  return { points: halved, stride: stride * 2 };
+}
+
+/** Returns the history without the points that reach to `step` or beyond it. */
+function dropFrom({ points, stride }: History, step: number): History {
+  return { points: points.filter((point) => point.step < step), stride };
 }

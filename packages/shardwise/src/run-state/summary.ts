@@ -1,5 +1,5 @@
 import type { MemoryUse } from '@shardwise/strategies';
-import type { StepReport } from './message.ts';
+import type { StepReport } from './run-message.ts';
 import { figureOf, type NamedMetrics } from './named-metrics.ts';
 
 /** One step over all ranks, or the mean of several steps that follow each other. */

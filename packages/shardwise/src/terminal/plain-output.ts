@@ -1,8 +1,8 @@
-import type { RunState } from '../run-state/run-state.ts';
+import { type RunState, timeLeft, tokensPerSecond } from '../run-state/run-state.ts';
 import type { StepSummary } from '../run-state/summary.ts';
-import { plainLine } from './plain-line.ts';
-import { namedLine, stoppingNotice, type OutputStream, type RunOutput } from './run-output.ts';
+import { namedLine, type OutputStream, type RunOutput, stoppingNotice } from './run-output.ts';
 import type { TerminalStream } from './screen.ts';
+import { formatCount, formatLoss, formatMetric, formatMilliseconds } from '../text/format.ts';
 
 /** The least time between two lines of steps. The first and the last step always have a line. */
 const INTERVAL_MS = 1000;
@@ -69,4 +69,23 @@ export class PlainOutput implements RunOutput {
     this.#printed = state.latest.step;
     this.#printedMs = state.latest.endMs;
   }
+}
+
+/** Returns the last step as one line without escape codes. Returns undefined before the first step. */
+export function plainLine(state: RunState): string | undefined {
+  const { latest, totalSteps } = state;
+  if (latest === undefined) return undefined;
+  const rate = tokensPerSecond(state);
+  const { loss, validationLoss, stepMs, computeMs, communicationMs, dataMs } = latest;
+  const split = `compute ${formatMilliseconds(computeMs)}, communication ${formatMilliseconds(communicationMs)}, data ${formatMilliseconds(dataMs)}`;
+  const parts = [
+    `step ${latest.step}${totalSteps === undefined ? '' : `/${totalSteps}`}`,
+    loss === undefined ? '' : `loss ${formatLoss(loss)}`,
+    validationLoss === undefined ? '' : `validation ${formatLoss(validationLoss)}`,
+    ...Object.entries(latest.metrics).map(([name, value]) => `${name} ${formatMetric(value)}`),
+    rate === undefined ? '' : `${formatCount(rate)} tokens/s`,
+    `${formatMilliseconds(stepMs)} (${split})`,
+    timeLeft(state) ?? '',
+  ];
+  return parts.filter((part) => part !== '').join('  ');
 }

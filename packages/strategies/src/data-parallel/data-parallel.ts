@@ -5,10 +5,10 @@ import {
   replicated,
   type Strategy,
 } from '@shardwise/core/extend';
-import { requireAxis } from '../plan/axis-of-plan.ts';
-import { type ModelPlan, Step } from '../plan/step.ts';
-import { master } from '../plan/steps/master.ts';
+import { master } from './master.ts';
 import { master as masterRank } from './scatter-gather.ts';
+import { requireAxis } from '../plan/axes.ts';
+import { type ModelPlan, Step } from '../plan/step.ts';
 
 /** Options of `dataParallel`. */
 export interface DataParallelOptions {

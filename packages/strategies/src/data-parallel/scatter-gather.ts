@@ -1,5 +1,4 @@
-import { type AxisParams, concat, sendRecv, type Tensor } from '@shardwise/core/extend';
-import { runForOthers } from '../run-for-others.ts';
+import { type AxisParams, concat, noGrad, sendRecv, type Tensor } from '@shardwise/core/extend';
 import type { RowPart } from './row-parts.ts';
 
 /** The rank that scatters batches and gathers outputs. */
@@ -50,4 +49,10 @@ export function gatherRows(
 /** Returns the destinations for `sendRecv` if only one rank sends, to one other rank. */
 function route(ranks: number, from: number, to: number): readonly number[] {
   return Array.from({ length: ranks }, (_, rank) => (rank === from ? to : -1));
+}
+
+/** Makes the program run a collective whose result this rank does not need. It keeps one element of the result. */
+export function runForOthers(result: Tensor): void {
+  if (result.numel === 0) return;
+  noGrad(() => result.reshape([result.numel]).slice(0, 0, 1).retain());
 }

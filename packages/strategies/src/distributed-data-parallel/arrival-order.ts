@@ -5,7 +5,7 @@ import {
   type Tensor,
   withCollectiveName,
 } from '@shardwise/core/extend';
-import { bytesNow } from '../bytes-now.ts';
+import { bytesNow } from '../agreement/bytes-now.ts';
 
 /**
  * The order in which gradients arrive, as rank 0 sees it in its first pass. Other ranks may see another order. It is a

@@ -7,19 +7,19 @@ import {
   replicated,
   type Strategy,
 } from '@shardwise/core/extend';
+import { allReduceHook } from './all-reduce-hook.ts';
+import { broadcastBuffers } from './broadcast-buffers.ts';
+import { assignBuckets, bucketBytes, firstBucketBytes } from './buckets.ts';
+import type { CommHook } from './comm-hook.ts';
+import { distribute } from './distribute.ts';
+import { reduce, type Reduce } from './reduce.ts';
 import {
   checkMixedPrecision,
   type MixedPrecision,
   plannedPrecision,
 } from '../mixed-precision/mixed-precision.ts';
-import { requireAxis } from '../plan/axis-of-plan.ts';
+import { requireAxis } from '../plan/axes.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';
-import { distribute } from '../plan/steps/distribute.ts';
-import { reduce, type Reduce } from '../plan/steps/reduce.ts';
-import { shareBuffers } from '../plan/steps/share-buffers.ts';
-import { allReduceHook } from './all-reduce-hook.ts';
-import { assignBuckets, bucketBytes, firstBucketBytes } from './buckets.ts';
-import type { CommHook } from './comm-hook.ts';
 
 /** Options of `ddp`. */
 export interface DistributedDataParallelOptions {
@@ -81,7 +81,7 @@ const optionRules: OptionRules<DistributedDataParallelOptions> = {
 export function ddp(options: DistributedDataParallelOptions = {}): Strategy {
   checkOptions('ddp', options, optionRules);
   checkMixedPrecision(options.mixedPrecision);
-  const { axis = 'dp', broadcastBuffers = true, bucketBytes: limit = bucketBytes } = options;
+  const { axis = 'dp', bucketBytes: limit = bucketBytes } = options;
   const { staticGraph = false, findUnusedParameters = false } = options;
   const hook = hookOf(options);
   const precision = plannedPrecision(options.mixedPrecision);
@@ -111,7 +111,9 @@ export function ddp(options: DistributedDataParallelOptions = {}): Strategy {
         steps: [
           new Step(distribute, { axis }),
           ...buckets.map((names) => new Step(reduce, { ...common, parameters: names })),
-          ...(broadcastBuffers ? [new Step(shareBuffers, { axes: [axis] })] : []),
+          ...(options.broadcastBuffers === false
+            ? []
+            : [new Step(broadcastBuffers, { axes: [axis] })]),
         ],
         ...precision,
       };

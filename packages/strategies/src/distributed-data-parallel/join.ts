@@ -13,7 +13,7 @@ import {
   zeros,
   withCollectiveName,
 } from '@shardwise/core/extend';
-import { bytesNow } from '../bytes-now.ts';
+import { bytesNow } from '../agreement/bytes-now.ts';
 
 /** Options of `join`. */
 export interface JoinOptions {

@@ -11,8 +11,8 @@ import {
   withCollectiveName,
   zeros,
 } from '@shardwise/core/extend';
-import { PassCount } from '../pass-count.ts';
-import { TrainedParameters } from '../trained-parameters.ts';
+import { PassCount } from '../agreement/pass-count.ts';
+import { TrainedParameters } from '../agreement/trained-parameters.ts';
 import { ArrivalOrder } from './arrival-order.ts';
 import { assignBuckets, type BucketItem } from './buckets.ts';
 import { type CommHook, runHook } from './comm-hook.ts';

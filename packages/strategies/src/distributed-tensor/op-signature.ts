@@ -8,7 +8,7 @@ export type DimLabel = string | null;
  * The inputs in which an op is linear, which decides whether a partial sum may stay one. `all`: in all of them
  * together, as an addition. A list: in each of these alone, as a product.
  */
-export type Linearity = 'all' | readonly number[];
+type Linearity = 'all' | readonly number[];
 
 /**
  * The properties of an op that layouts depend on. A label that the output lacks is summed over, unless it is in

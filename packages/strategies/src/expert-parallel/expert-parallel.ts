@@ -8,21 +8,20 @@ import {
   type OptionRules,
   type Strategy,
 } from '@shardwise/core/extend';
+import { broadcastBuffers } from '../distributed-data-parallel/broadcast-buffers.ts';
+import { expertsStyle, looksLikeExperts } from './experts-style.ts';
+import { tokensStyle } from './tokens-style.ts';
 import { type ActivationLayout, layoutOver, unsummedRule } from '../layout/axis-layout.ts';
-import { requireAxis } from '../plan/axis-of-plan.ts';
-import type { RunLayer } from '../plan/step-keys.ts';
+import { requireAxis } from '../plan/axes.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';
-import { runLayer } from '../plan/steps/run-layer.ts';
-import { shardLayers } from '../plan/steps/shard-layers.ts';
-import { shareBuffers } from '../plan/steps/share-buffers.ts';
 import type { ModuleSpec, ParallelStyle } from '../tensor-parallel/parallel-style.ts';
+import { runLayer, type RunLayer } from '../tensor-parallel/run-layer.ts';
+import { shardLayers } from '../tensor-parallel/shard-layers.ts';
 import {
   shardingsOf,
   type StyledModule,
   styledModules,
 } from '../tensor-parallel/styled-modules.ts';
-import { expertsStyle, looksLikeExperts } from './experts-style.ts';
-import { tokensStyle } from './tokens-style.ts';
 
 /** Options of `expertParallel`. */
 export interface ExpertParallelOptions {
@@ -129,7 +128,7 @@ export function expertParallel(options: ExpertParallelOptions = {}): Strategy {
               run(module, { axis: each, style: tokensStyle(input, each), tokens }),
             ),
           ]),
-          ...(ownTokens.length === 0 ? [] : [new Step(shareBuffers, { axes: ownTokens })]),
+          ...(ownTokens.length === 0 ? [] : [new Step(broadcastBuffers, { axes: ownTokens })]),
         ],
       };
     },

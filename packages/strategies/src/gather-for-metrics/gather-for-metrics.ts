@@ -72,9 +72,9 @@ export async function gatherForMetrics(
   const { epoch, items, numReplicas: ranks } = sampler;
   const order: ItemOrder = { items, ranks, itemAt: sampler.order() };
   const own = await ownOf(values, sampler, group, axis);
-  const told = await gatherTexts(group, textOf(sampler, epoch, own));
+  const texts = await gatherTexts(group, textOf(sampler, epoch, own));
   if (own.error !== undefined) throw own.error;
-  const types = typesOf(told, axis);
+  const types = typesOf(texts, axis);
   const gathered: (readonly [string, Tensor])[] = [];
   for (const [index, [name, { bytes }]] of own.rows.entries()) {
     gathered.push([name, await gatherRows(group, bytes, types[index] ?? noRows, order)]);
@@ -94,7 +94,7 @@ const noRows: RowType = { dtype: 'f32', shape: [] };
 
 type NamedRows = readonly (readonly [string, OwnRows])[];
 
-/** This rank's rows. An error is kept, so that the other ranks can hear of it before it is thrown. */
+/** This rank's rows. An error is kept, so that the other ranks can learn of it before it is thrown. */
 async function ownOf(
   values: Readonly<Record<string, unknown>>,
   sampler: DistributedSampler,
@@ -118,7 +118,7 @@ async function ownOf(
   }
 }
 
-/** What a rank tells the others: its error, what must be the same on all ranks, and the type of rows under each name. */
+/** What a rank sends the others: its error, what must be the same on all ranks, and the type of rows under each name. */
 function textOf(
   { settings }: DistributedSampler,
   epoch: number,
@@ -131,11 +131,11 @@ function textOf(
 }
 
 /**
- * Returns the type of rows under each name. Throws CollectiveError if a rank has told an error, and
+ * Returns the type of rows under each name. Throws CollectiveError if a rank has sent an error, and
  * CollectiveMismatchError if ranks differ.
  */
-function typesOf(told: readonly string[], axis: string): readonly (RowType | undefined)[] {
-  const ranks = told.map((text) => text.split('\n'));
+function typesOf(texts: readonly string[], axis: string): readonly (RowType | undefined)[] {
+  const ranks = texts.map((text) => text.split('\n'));
   const asked = `to gather values for metrics over '${axis}'`;
   const failed = ranks.findIndex(([error]) => error !== '');
   if (failed >= 0) {

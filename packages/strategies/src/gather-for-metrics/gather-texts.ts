@@ -23,7 +23,7 @@ export async function gatherTexts(group: ProcessGroup, text: string): Promise<re
     if (first === mark && length >= 0 && length <= maxBytes) return length;
     throw new CollectiveMismatchError(
       {
-        asked: 'to hear what all ranks gather',
+        asked: 'to gather the texts of all ranks',
         found: `rank ${rank} has sent something else, or ${length} bytes`,
         todo: 'Call the same functions in the same order on all ranks',
       },

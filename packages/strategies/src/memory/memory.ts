@@ -10,7 +10,7 @@ import {
   type ParameterState,
   type Tensor,
 } from '@shardwise/core/extend';
-import { StoredPart } from '../stored-part.ts';
+import { StoredPart } from '../parameters/stored-part.ts';
 
 /** The bytes that this rank keeps now on its device. */
 export interface MemoryUse {

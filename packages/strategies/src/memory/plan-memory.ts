@@ -9,10 +9,10 @@ import {
   type Plan,
   shardedAxes,
 } from '@shardwise/core/extend';
-import { requirePlan } from '../plan/require-plan.ts';
-import { collectedShape, type State } from '../plan/planned-bytes.ts';
 import { localElements } from './local-bytes.ts';
 import { type ElementBytes, statesFormula, type StatesFormula } from './states-formula.ts';
+import { requirePlan } from '../plan/plan-error.ts';
+import { collectedShape, type State } from '../plan/planned-bytes.ts';
 
 /** Options of `planMemory`. */
 export interface PlanMemoryOptions {

@@ -1,5 +1,5 @@
 import { type DType, dtypes } from '@shardwise/core/extend';
-import { mapTensors } from '../map-tensors.ts';
+import { mapTensors } from '../modules/map-tensors.ts';
 
 /** Converts the floating-point tensors in arrays and plain objects. Other values stay. */
 export function castFloats<T>(value: T, dtype: DType | undefined): T {

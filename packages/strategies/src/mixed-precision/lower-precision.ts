@@ -1,15 +1,16 @@
 import {
+  autocast,
   currentSession,
   type LowPrecision,
   type Module,
   type Node,
   type Parameter,
+  type Plan,
 } from '@shardwise/core/extend';
-import { interceptForward } from '../sharding/intercept-forward.ts';
 import { castFloats } from './cast-floats.ts';
-import { LowPrecisionParameter } from './low-precision-parameter.ts';
-import { LowPrecisionPart } from './low-precision-part.ts';
+import { LowPrecisionParameter, LowPrecisionPart } from './low-precision-parameter.ts';
 import { requireFloat32 } from './require-float32.ts';
+import { interceptForward } from '../modules/module-method.ts';
 
 /**
  * Replaces the parameters with these names by ones that forward passes read in fewer bits. Throws ConfigError, before
@@ -27,11 +28,11 @@ export async function lowerPrecision(
   const lowered = new Map<Parameter, LowPrecisionParameter>();
   interceptForward(model, (forward, inputs) => {
     for (const parameter of lowered.values())
-      parameter.show(atFirstUse(() => parameter.part.lowLeaf()));
+      parameter.useInForward(atFirstUse(() => parameter.part.lowLeaf()));
     try {
       return castFloats(forward(castFloats(inputs, inputDtype)), outputDtype);
     } finally {
-      for (const parameter of lowered.values()) parameter.show(null);
+      for (const parameter of lowered.values()) parameter.useInForward(null);
     }
   });
   for (const [, parameter] of named) {
@@ -50,4 +51,17 @@ export async function lowerPrecision(
 function atFirstUse(leafOf: () => Node): () => Node {
   let leaf: Node | null = null;
   return () => (leaf ??= leafOf());
+}
+
+/** Makes the forward passes of a model compute products in the dtype of its plan. */
+export function runInAutocast(
+  { dtype, outputDtype }: NonNullable<Plan['autocast']>,
+  model: Module,
+): void {
+  interceptForward(model, (forward, inputs) =>
+    castFloats(
+      autocast({ dtype }, () => forward(inputs)),
+      outputDtype,
+    ),
+  );
 }

@@ -1,7 +1,7 @@
 import { ConfigError } from '@shardwise/core/extend';
-import { automaticSchedule } from '../pipeline-schedule/automatic-schedule.ts';
-import type { LinkCosts } from '../pipeline-schedule/schedule-costs.ts';
-import type { Schedule } from '../pipeline-schedule/schedule.ts';
+import type { Schedule } from '../pipeline-schedule/actions/schedule.ts';
+import { automaticSchedule } from '../pipeline-schedule/automatic/automatic-schedule.ts';
+import type { LinkCosts } from '../pipeline-schedule/simulation/schedule-costs.ts';
 import type { ModelCosts } from './costs/model-costs.ts';
 import { layerCosts } from './costs/stage-costs.ts';
 

@@ -11,32 +11,32 @@ import {
   type Tensor,
 } from '@shardwise/core/extend';
 import {
+  checkComputePrecision,
+  type MixedPrecision,
+  plannedPrecision,
+} from '../mixed-precision/mixed-precision.ts';
+import type { Schedule } from '../pipeline-schedule/actions/schedule.ts';
+import { checkSchedule } from '../pipeline-schedule/check/check-schedule.ts';
+import {
   isScheduleName,
   pipelineSchedule,
   type ScheduleName,
   scheduleNames,
   usualStagesPerRank,
 } from '../pipeline-schedule/pipeline-schedule.ts';
-import { checkSchedule } from '../pipeline-schedule/check-schedule.ts';
-import { type LinkCosts, linkRules } from '../pipeline-schedule/schedule-costs.ts';
-import type { Schedule } from '../pipeline-schedule/schedule.ts';
-import {
-  checkComputePrecision,
-  type MixedPrecision,
-  plannedPrecision,
-} from '../mixed-precision/mixed-precision.ts';
-import { requireAxis } from '../plan/axis-of-plan.ts';
-import { type ModelPlan, Step } from '../plan/step.ts';
-import type { StrategyWithLoss } from '../plan/strategy-with-loss.ts';
-import { runStages } from '../plan/steps/run-stages.ts';
+import { type LinkCosts, linkRules } from '../pipeline-schedule/simulation/schedule-costs.ts';
 import { automaticStages } from './automatic-stages.ts';
-import { balancedCut, type CutBy, cutsBy } from './balanced-cut.ts';
+import { balancedSplit, type SplitBy, splitsBy } from './balanced-split.ts';
 import { checkModelCosts } from './costs/check-model-costs.ts';
 import type { ModelCosts } from './costs/model-costs.ts';
 import { stageCosts } from './costs/stage-costs.ts';
-import { lossOfPass } from './loss-of-pass.ts';
-import type { LossWeight } from './loss-weight.ts';
-import { stagesOfModules, stagesOfParameters } from './stages-of-parameters.ts';
+import { lossOfPass } from './microbatches/loss-of-pass.ts';
+import type { LossWeight } from './microbatches/loss-weight.ts';
+import { runStages } from './run-stages.ts';
+import { stagesOfModules, stagesOfParameters } from './stages/stages-of-parameters.ts';
+import { requireAxis } from '../plan/axes.ts';
+import { type ModelPlan, Step } from '../plan/step.ts';
+import type { StrategyWithLoss } from '../plan/strategy.ts';
 
 /** Options of `pipeline`. */
 export interface PipelineOptions {
@@ -57,7 +57,7 @@ export interface PipelineOptions {
    * `flops`, `time` and `memory`, the same is true for the quantity that `costs` give; memory is that of states
    * and of the activations that the schedule keeps. Default: `parameters`.
    */
-  readonly cut?: readonly string[] | CutBy;
+  readonly cut?: readonly string[] | SplitBy;
   /**
    * The costs of modules: from `countModelCosts` or `measureModelCosts`, or written by hand. Default: not
    * known.
@@ -231,7 +231,7 @@ function stagesFor(
   const scale =
     rows === undefined || costs === undefined ? 1 : rows / schedule.microbatches / costs.rows;
   const paths =
-    typeof cut === 'string' ? balancedCut(model, schedule, { by: cut, costs, scale }) : cut;
+    typeof cut === 'string' ? balancedSplit(model, schedule, { by: cut, costs, scale }) : cut;
   return { schedule, paths, scale };
 }
 
@@ -332,12 +332,12 @@ function usualStages(schedule: ScheduleName | Schedule, ranks: number): number {
 }
 
 function requireCut(cut: unknown): void {
-  if (cutsBy.some((by) => by === cut)) return;
+  if (splitsBy.some((by) => by === cut)) return;
   if (Array.isArray(cut) && cut.every((path) => typeof path === 'string')) return;
   throw new ConfigError({
     asked: 'the cuts of a pipeline',
     found: typeof cut === 'string' ? `'${cut}'` : `a value that is no list of texts`,
-    todo: `Use one of '${cutsBy.join("', '")}' or a list of paths of modules: cut: ['blocks.4']`,
+    todo: `Use one of '${splitsBy.join("', '")}' or a list of paths of modules: cut: ['blocks.4']`,
   });
 }
 

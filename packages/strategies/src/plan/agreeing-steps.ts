@@ -1,9 +1,9 @@
 import type { Plan } from '@shardwise/core/extend';
 import { planError } from './plan-error.ts';
-import { type Step, type StepKind, stepsOf } from './step.ts';
+import { type Step, type StepKey, stepsOf } from './step.ts';
 
 /** Throws LayoutError for a plan with several steps of these kinds. */
-export function requireOneStep(plan: Plan, ...kinds: readonly StepKind<never>[]): void {
+export function requireOneStep(plan: Plan, ...kinds: readonly StepKey<never>[]): void {
   const count = kinds.reduce((sum, kind) => sum + stepsOf(plan, kind).length, 0);
   if (count <= 1) return;
   throw planError(plan, {

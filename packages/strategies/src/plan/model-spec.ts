@@ -15,7 +15,7 @@ export function modelSpec(model: Module): Required<ModelSpec> {
   };
 }
 
-export function parameterSpecs(model: Module): readonly ParameterSpec[] {
+function parameterSpecs(model: Module): readonly ParameterSpec[] {
   const names = parameterNames(model);
   return model.namedParameters().map(([name, parameter]) => {
     const { shape, dtype, requiresGrad } = parameter.part;

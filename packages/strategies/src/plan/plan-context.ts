@@ -1,18 +1,13 @@
-import {
-  isHeldAt,
-  LayoutError,
-  ownPlace,
-  type Module,
-  type Parameter,
-  type ParameterPlan,
-  type Plan,
+import type {
+  DividedParameter,
+  Module,
+  Parameter,
+  ParameterPart,
+  ParameterPlan,
+  Plan,
+  Tensor,
 } from '@shardwise/core/extend';
-import type { BufferSharing } from '../buffer-sharing.ts';
-import type { Reducer } from '../distributed-data-parallel/reducer.ts';
-import type { GradientReducer } from '../sharding/gradient-reducer.ts';
-import type { ShardedParameter } from '../sharding/sharded-parameter.ts';
-import type { ShardedPart } from '../sharding/sharded-part.ts';
-import { ModelNumbers } from './model-numbers.ts';
+import type { BatchAxes } from './axes.ts';
 
 /** What a step of a plan adds to the passes of a model. */
 export interface PassHooks {
@@ -36,66 +31,83 @@ export interface PassHooks {
   detach?(): void;
 }
 
+/** Averages the gradients of whole parameters over a mesh axis. */
+export interface WholeReducer {
+  /** Set to false to let gradients accumulate on this rank (noSync). */
+  enabled: boolean;
+  /** The factor of averages when not all ranks have a batch. Shape: []. */
+  scale: Tensor | null;
+  /** Announces a pass inside `join`. `sends`: whether its backward pass will send gradients. */
+  announce(sends: boolean): void;
+  /** Passes need not be announced any more, because all ranks have sent and computed the same ones. */
+  endAnnouncements(): void;
+  /** Takes part in a pass of the other ranks with gradients of zeros. */
+  shadow(): void;
+}
+
+/** Averages the gradients of parameters of which each rank of a mesh axis updates a part. */
+export interface PartReducer {
+  /** Set to false to let gradients wait on this rank (noSync). */
+  enabled: boolean;
+  /** The names of the parameters whose gradients the latest pass has reduced. Null before the first pass. */
+  readonly latest: ReadonlySet<string> | null;
+}
+
+/** Decides when ranks get rank 0's buffers, and sends them. */
+export interface BroadcastsBuffers {
+  /** Returns whether the forward pass that begins must send buffers. The result is the same on all ranks. */
+  begin(pass: { readonly synchronizes: boolean }): boolean;
+  /** Call this when all ranks have got the same buffers. */
+  settle(): void;
+  /** Replaces all buffers. `broadcast` returns rank 0's value. Shape: N -> N. */
+  send(broadcast: (message: Tensor) => Tensor): void;
+}
+
+/** How parameters are sharded. */
+export interface ShardingRequest {
+  /** The axis over which parameters are sharded, and the axis of replicas. */
+  readonly over: BatchAxes;
+  /** The names of the parameters whose gradients are reduced together, for each group. */
+  readonly groups: readonly (readonly string[])[];
+  /** Whether gradients of all trained parameters are reduced in each pass, as zeros where it reaches none. */
+  readonly findUnusedParameters: boolean;
+}
+
+/** Parameters with their names. */
+export type NamedParameters = readonly (readonly [name: string, parameter: Parameter])[];
+
 /** A plan while it is applied to this rank's model. */
-export class PlanContext {
+export interface PlanContext {
   readonly plan: Plan<PlanContext>;
   readonly model: Module;
+  /** What the passes of the model call, in the order of the steps. */
+  readonly hooks: PassHooks[];
+  /** What the names of collectives over an axis end with, by which they differ from those of other models. */
+  readonly numbers: { suffix(axis: string): string };
   /** The parameters of which this rank updates a part, by name. */
-  readonly sharded: Map<string, ShardedParameter> = new Map();
+  readonly sharded: ReadonlyMap<string, DividedParameter>;
   /** The objects that average gradients of whole parameters, by mesh axis. */
-  readonly reducers: Map<string, Reducer> = new Map();
+  readonly reducers: Map<string, WholeReducer>;
   /** The objects that average gradients of parts, by mesh axis. */
-  readonly gradientReducers: Map<string, GradientReducer> = new Map();
-  readonly hooks: PassHooks[] = [];
-  readonly numbers: ModelNumbers;
-  /** The sharing of buffers. Null if each rank keeps its own buffers. */
-  buffers: { readonly axes: readonly string[]; readonly sharing: BufferSharing } | null = null;
-  readonly #planned: ReadonlyMap<string, ParameterPlan>;
-  readonly #whenSharded: ((name: string, part: ShardedPart) => Promise<void>)[] = [];
-
-  constructor(plan: Plan<PlanContext>, model: Module) {
-    this.plan = plan;
-    this.model = model;
-    this.numbers = new ModelNumbers(plan.axes);
-    this.#planned = new Map(plan.parameters.map((parameter) => [parameter.name, parameter]));
-  }
-
+  readonly partReducers: Map<string, PartReducer>;
+  /** How ranks get rank 0's buffers. Null if each rank keeps its own buffers. */
+  buffers: { readonly axes: readonly string[]; readonly broadcasts: BroadcastsBuffers } | null;
   /** The model's parameters with their names, after the steps so far. */
-  get parameters(): readonly (readonly [name: string, parameter: Parameter])[] {
-    return this.model.namedParameters();
-  }
-
+  readonly parameters: NamedParameters;
   /**
    * The parameters of which this rank has something. Parameters that only another rank of an axis has are left
    * out.
    */
-  get heldParameters(): readonly (readonly [name: string, parameter: Parameter])[] {
-    return this.parameters.filter(([, { part }]) => isHeldAt(part.layout, ownPlace));
-  }
-
-  /** The plan's entry for a parameter. Throws LayoutError for a parameter that it does not have. */
-  plannedOf(name: string): ParameterPlan {
-    const planned = this.#planned.get(name);
-    if (planned !== undefined) return planned;
-    throw new LayoutError(
-      {
-        asked: `to carry out a plan of '${this.plan.strategy}'`,
-        found: `the model has a parameter '${name}' that is not in the plan`,
-        todo: 'Make the plan of this model: planFor(model, strategy)',
-      },
-      { parameter: name },
-    );
-  }
-
+  readonly heldParameters: NamedParameters;
+  /** Returns the plan's entry for a parameter. Throws LayoutError for a parameter that it does not have. */
+  plannedOf(name: string): ParameterPlan;
+  /**
+   * Replaces parameters by those of which this rank updates a part, by the layouts of the plan. Returns what averages
+   * their gradients. It is a collective.
+   */
+  shardParameters(named: NamedParameters, request: ShardingRequest): Promise<PartReducer>;
+  /** Has forward passes read the parameters with these names in fewer bits, if the plan says so. */
+  lowerPrecision(names: ReadonlySet<string>): Promise<void>;
   /** Runs `body` for each parameter of which this rank keeps only a part, now or as soon as it does. */
-  async whenSharded(body: (name: string, part: ShardedPart) => Promise<void>): Promise<void> {
-    this.#whenSharded.push(body);
-    for (const [name, { part }] of this.sharded) await body(name, part);
-  }
-
-  /** A step calls this when it has replaced a parameter by a part. */
-  async noteSharded(name: string, parameter: ShardedParameter): Promise<void> {
-    this.sharded.set(name, parameter);
-    for (const body of this.#whenSharded) await body(name, parameter.part);
-  }
+  whenSharded(body: (name: string, part: ParameterPart) => Promise<void>): Promise<void>;
 }

@@ -13,7 +13,7 @@ import {
 import { axisLayoutOf, isSharding, type Sharding } from '../layout/axis-layout.ts';
 import { axisSize, firstPlace } from '../layout/axis-size.ts';
 import { paddedShape } from '../layout/part-shapes.ts';
-import { batchAxesOf, type BatchAxes } from './batch-axes.ts';
+import { type BatchAxes, batchAxesOf } from './axes.ts';
 
 export type State = 'parameter' | 'gradient' | 'optimizer';
 
@@ -24,7 +24,7 @@ export function shardingOf(planned: ParameterPlan, state: State, axis: string): 
 }
 
 /** Returns the shape that a rank would have of a parameter if `axis` did not shard it. */
-export function shapeWithout(plan: Plan, planned: ParameterPlan, axis: string): Shape {
+function shapeWithout(plan: Plan, planned: ParameterPlan, axis: string): Shape {
   const layout = unsharded(planned.optimizer, [axis]);
   return localShape(planned.shape, layout, firstPlace(plan.axes));
 }

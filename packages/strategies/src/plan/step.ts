@@ -1,4 +1,4 @@
-import type { CollectivePlan, Plan, PlanStep } from '@shardwise/core/extend';
+import type { CollectivePlan, LayoutError, Plan, PlanStep } from '@shardwise/core/extend';
 import type { PlanContext } from './plan-context.ts';
 import { planError } from './plan-error.ts';
 
@@ -12,6 +12,22 @@ export interface StepKey<Data extends object> {
   data?(data: Data): void;
 }
 
+/** What the ranks of a mesh axis have different parts of, by a step. */
+export interface AxisUse {
+  readonly axis: string;
+  /**
+   * `batch`: the ranks have the same model and different parts of the batch. `layers`: each computes a part of layers,
+   * and all have the same batch. `layers and batch`: each computes a part of layers, and has a part of the batch.
+   */
+  readonly divides: 'batch' | 'layers' | 'layers and batch';
+}
+
+/** One step that does the work of two, and whose place in the composed plan it takes. */
+export interface MergedStep<Data extends object> {
+  readonly data: Data;
+  readonly place: 'outer' | 'inner';
+}
+
 /** The code of the steps of one kind. `data` is the data of one step. */
 export interface StepKind<Data extends object> extends StepKey<Data> {
   /** The key by which steps of this kind are found. Default: the kind itself. */
@@ -19,6 +35,18 @@ export interface StepKind<Data extends object> extends StepKey<Data> {
   collectives(data: Data, plan: Plan): readonly CollectivePlan[];
   /** Whether another step of the plan uses the result of this one and so must come after it. Default: none. */
   precedes?(data: Data, other: PlanStep): boolean;
+  /** Whether this step uses the result of another step of the plan and so must come after it. Default: none. */
+  follows?(data: Data, other: PlanStep): boolean;
+  /**
+   * What the ranks of which axes have different parts of. The types of inputs and parameters on these axes follow from
+   * it. Default: nothing.
+   */
+  axisUses?(data: Data): readonly AxisUse[];
+  /**
+   * Merges a step of the outer and one of the inner of two composed plans, if one step can do the work of both. Null:
+   * both stay. Default: both stay.
+   */
+  merge?(outer: Data, inner: Data): MergedStep<Data> | null;
   /** Throws if the step cannot be carried out, before anything changes. */
   check?(data: Data, context: PlanContext): void;
   apply(data: Data, context: PlanContext): void | Promise<void>;
@@ -49,8 +77,22 @@ export class Step<Data extends object> implements PlanStep<PlanContext> {
     return this.#kind.name;
   }
 
+  /** What the ranks of which axes have different parts of. */
+  get axisUses(): readonly AxisUse[] {
+    return this.#kind.axisUses?.(this.data) ?? [];
+  }
+
   with(changes: Partial<Data>): Step<Data> {
     return new Step(this.#kind, { ...this.data, ...changes });
+  }
+
+  /** Merges this step of a plan with one of a plan that is composed with it, of the same kind. Null: both stay. */
+  mergedWith(
+    inner: PlanStep,
+  ): { readonly step: Step<Data>; readonly place: 'outer' | 'inner' } | null {
+    if (!Step.is(inner, this.#kind)) return null;
+    const merged = this.#kind.merge?.(this.data, inner.data) ?? null;
+    return merged && { step: new Step(this.#kind, merged.data), place: merged.place };
   }
 
   collectives(plan: Plan): readonly CollectivePlan[] {
@@ -72,18 +114,11 @@ export class Step<Data extends object> implements PlanStep<PlanContext> {
   }
 
   #checkPlace(plan: ModelPlan): void {
-    const before = plan.steps.slice(0, plan.steps.indexOf(this));
-    const early = before.find((step) => this.#kind.precedes?.(this.data, step));
-    if (early === undefined) return;
-    throw planError(
-      plan,
-      {
-        asked: `with the step '${this.kind}'`,
-        found: `a step '${early.kind}' stands before it`,
-        todo: `Put '${this.kind}' before '${early.kind}'`,
-      },
-      { step: this.kind, before: early.kind },
-    );
+    const at = plan.steps.indexOf(this);
+    const early = plan.steps.slice(0, at).find((step) => this.#kind.precedes?.(this.data, step));
+    if (early !== undefined) throw orderError(plan, this, early);
+    const late = plan.steps.slice(at + 1).find((step) => this.#kind.follows?.(this.data, step));
+    if (late !== undefined) throw orderError(plan, late, this);
   }
 
   toJSON(): object {
@@ -92,6 +127,19 @@ export class Step<Data extends object> implements PlanStep<PlanContext> {
     });
     return { kind: this.kind, ...Object.fromEntries(printed) };
   }
+}
+
+/** Returns the error for a step that must come before another one, and stands after it. */
+function orderError(plan: ModelPlan, step: PlanStep, before: PlanStep): LayoutError {
+  return planError(
+    plan,
+    {
+      asked: `with the step '${step.kind}'`,
+      found: `a step '${before.kind}' stands before it`,
+      todo: `Put '${step.kind}' before '${before.kind}'`,
+    },
+    { step: step.kind, before: before.kind },
+  );
 }
 
 /** Returns the steps of a kind, in the order of the plan. */
@@ -122,6 +170,27 @@ export function mapStepsOver<Data extends OverAxis>(
     Step.is(step, kind) && step.data.axis === axis ? change(step) : step,
   );
   return { ...plan, steps };
+}
+
+/** Returns what the ranks of which axes have different parts of, by the steps of a plan, in their order. */
+export function axisUsesOf({ steps }: Pick<Plan, 'steps'>): readonly AxisUse[] {
+  return steps.flatMap(usesOf);
+}
+
+/** Whether ranks have different parts of the batch by a step, and the same model. */
+export function dividesOnlyBatch(step: PlanStep): boolean {
+  return usesOf(step).some(({ divides }) => divides === 'batch');
+}
+
+/** Returns the axes whose ranks each compute a part of layers, in the order of the plan. */
+export function layerAxesOf(plan: Pick<Plan, 'steps'>): readonly string[] {
+  return axisUsesOf(plan)
+    .filter(({ divides }) => divides !== 'batch')
+    .map(({ axis }) => axis);
+}
+
+function usesOf(step: PlanStep): readonly AxisUse[] {
+  return step instanceof Step ? step.axisUses : [];
 }
 
 interface OverAxis {

@@ -1,7 +1,7 @@
 import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
+import { shard } from '../layout/axis-layout.ts';
 import { colwiseParallel } from './colwise-parallel.ts';
 import { type GatherAgainOptions, gatherAgainRules } from './gather-again.ts';
-import { shard } from '../layout/axis-layout.ts';
 import { rowwiseParallel } from './rowwise-parallel.ts';
 import { sequenceParallel } from './sequence-parallel.ts';
 import type { StylePlan } from './styled-modules.ts';

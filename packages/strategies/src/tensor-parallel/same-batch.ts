@@ -1,7 +1,7 @@
 import { CollectiveMismatchError, isGradEnabled } from '@shardwise/core/extend';
-import { batchMark, isSameData } from '../batch-mark.ts';
+import { batchMark, isSameData } from '../agreement/batch-mark.ts';
 import type { PassHooks } from '../plan/plan-context.ts';
-import { GatheredInts } from '../gathered-ints.ts';
+import { GatheredInts } from '../agreement/gathered-ints.ts';
 
 /**
  * Checks that the ranks of an axis that share out layers have the same batches. It compares the first batches of

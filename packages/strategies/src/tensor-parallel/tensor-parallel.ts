@@ -13,13 +13,12 @@ import {
   type MixedPrecision,
   plannedPrecision,
 } from '../mixed-precision/mixed-precision.ts';
-import { requireAxis } from '../plan/axis-of-plan.ts';
+import { requireAxis } from '../plan/axes.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';
-import { runLayer } from '../plan/steps/run-layer.ts';
-import { shardLayers } from '../plan/steps/shard-layers.ts';
-import { matchesModule } from './module-pattern.ts';
 import type { ParallelStyle } from './parallel-style.ts';
-import { shardingsOf, styledModules, type StylePlan } from './styled-modules.ts';
+import { runLayer } from './run-layer.ts';
+import { shardLayers } from './shard-layers.ts';
+import { matchesModule, shardingsOf, styledModules, type StylePlan } from './styled-modules.ts';
 
 /** Options of `tensorParallel`. */
 export interface TensorParallelOptions {

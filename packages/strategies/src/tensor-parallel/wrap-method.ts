@@ -1,5 +1,5 @@
 import { LayoutError, type Module, Tensor } from '@shardwise/core/extend';
-import { methodOf, replaceMethod, type Method } from '../module-method.ts';
+import { type Method, methodOf, replaceMethod } from '../modules/module-method.ts';
 
 /** Makes every call of a module's method go through `around`. */
 export function wrapMethod(

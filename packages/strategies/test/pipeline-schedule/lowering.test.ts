@@ -9,8 +9,8 @@ import {
   scheduleNames,
   simulateSchedule,
 } from '@shardwise/strategies';
-import { mergeBackwards } from '../../src/pipeline-schedule/lowering/merge-backwards.ts';
-import { dryRun } from '../../src/pipeline-schedule/dry-run.ts';
+import { mergeBackwards } from '../../src/pipeline-schedule/lowering/lower-schedule.ts';
+import { dryRun } from '../../src/pipeline-schedule/check/dry-run.ts';
 import { describe, expect, it } from 'vitest';
 import { generator } from './expect-random-schedules-to-run.ts';
 import { randomSchedule } from './random-schedule.ts';

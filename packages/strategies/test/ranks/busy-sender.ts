@@ -5,7 +5,7 @@ import { constantLike, currentSession, inputNode, noGrad } from '@shardwise/core
 import type { HalfDType } from '@shardwise/core/extend';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
-import { receiveBytes, sendValue } from '../../src/pipeline/message-bytes.ts';
+import { receiveBytes, sendValue } from '../../src/pipeline/messages/message-bytes.ts';
 
 /** The value that the second rank received. Null if none arrived while the first rank answered nobody. */
 export const receivedMeanwhile = z.array(z.number()).nullable();

@@ -11,7 +11,7 @@ import {
   planFor,
   rowwiseParallel,
   Step,
-  steps,
+  stepKinds,
   stepsOf,
   tensorParallel,
   zero,
@@ -54,7 +54,7 @@ export const edits: Readonly<Record<string, Edit>> = {
   'ddp, two buckets joined': {
     strategy: ddp({ bucketBytes: 2048 }),
     edit: (plan) => {
-      const [first, second] = stepsOf(plan, steps.reduce);
+      const [first, second] = stepsOf(plan, stepKinds.reduce);
       if (first === undefined || second === undefined) throw new RangeError('two buckets');
       const parameters = [...first.data.parameters, ...second.data.parameters];
       return mapSteps(plan, (step) => {
@@ -66,18 +66,18 @@ export const edits: Readonly<Record<string, Edit>> = {
   'ddp, all gradients in one bucket': {
     strategy: ddp({ bucketBytes: 1024 }),
     edit: (plan) => {
-      const all = stepsOf(plan, steps.reduce);
+      const all = stepsOf(plan, stepKinds.reduce);
       const parameters = all.flatMap(({ data }) => data.parameters);
       return mapSteps(plan, (step) => {
         if (step === all[0]) return [all[0].with({ parameters })];
-        return Step.is(step, steps.reduce) ? [] : [step];
+        return Step.is(step, stepKinds.reduce) ? [] : [step];
       });
     },
   },
   'ddp, one parameter shared out': {
     strategy: ddp(),
     edit: (plan) => {
-      const gather = new Step(steps.gather, {
+      const gather = new Step(stepKinds.gather, {
         axis: 'dp',
         unit: 'blocks.1',
         parameters: [weight],
@@ -91,7 +91,7 @@ export const edits: Readonly<Record<string, Edit>> = {
     strategy: fsdp(),
     edit: (plan) =>
       mapSteps(plan, (step) =>
-        Step.is(step, steps.gather) && step.data.unit === 'blocks.1'
+        Step.is(step, stepKinds.gather) && step.data.unit === 'blocks.1'
           ? [step.with({ reshardAfterForward: false })]
           : [step],
       ),
@@ -99,7 +99,7 @@ export const edits: Readonly<Record<string, Edit>> = {
   'fsdp, two units reduced together': {
     strategy: fsdp(),
     edit: (plan) => {
-      const reduces = stepsOf(plan, steps.reduce);
+      const reduces = stepsOf(plan, stepKinds.reduce);
       const [first, second] = reduces;
       if (first === undefined || second === undefined) throw new RangeError('two units');
       const parameters = [...first.data.parameters, ...second.data.parameters];
@@ -132,7 +132,7 @@ export const edits: Readonly<Record<string, Edit>> = {
           : each;
       });
       return mapSteps({ ...plan, parameters: whole }, (step) =>
-        Step.is(step, steps.runLayer) && step.data.module.startsWith('blocks.1.') ? [] : [step],
+        Step.is(step, stepKinds.runLayer) && step.data.module.startsWith('blocks.1.') ? [] : [step],
       );
     },
   },
@@ -144,7 +144,7 @@ export const refused: Readonly<Record<string, Edit>> = {
     strategy: ddp(),
     edit: (plan) =>
       mapSteps(plan, (step) =>
-        Step.is(step, steps.reduce)
+        Step.is(step, stepKinds.reduce)
           ? [step.with({ parameters: step.data.parameters.filter((name) => name !== weight) })]
           : [step],
       ),
@@ -153,7 +153,7 @@ export const refused: Readonly<Record<string, Edit>> = {
     strategy: ddp(),
     edit: (plan) => ({
       ...plan,
-      steps: [...plan.steps, new Step(steps.reduce, { axis: 'dp', parameters: [weight] })],
+      steps: [...plan.steps, new Step(stepKinds.reduce, { axis: 'dp', parameters: [weight] })],
     }),
   },
   'a layer whose parameters are not laid out for it': {
@@ -164,7 +164,7 @@ export const refused: Readonly<Record<string, Edit>> = {
     strategy: fsdp(),
     edit: (plan) =>
       mapSteps(plan, (step) =>
-        Step.is(step, steps.gather) && step.data.unit === 'blocks.1'
+        Step.is(step, stepKinds.gather) && step.data.unit === 'blocks.1'
           ? [step.with({ unit: 'blocks.9' })]
           : [step],
       ),

@@ -18,7 +18,7 @@ import {
   pipeline,
   type ScheduleName,
   simulateSchedule,
-  steps,
+  stepKinds,
   stepsOf,
 } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
@@ -89,7 +89,7 @@ export async function main({
     await pass();
     optimizer.zeroGrad();
     const before = device.usage().bytesInUse;
-    const [step] = stepsOf(parallel.plan, steps.runStages);
+    const [step] = stepsOf(parallel.plan, stepKinds.runStages);
     if (step === undefined) throw new RangeError('a pipeline has a step that runs its stages');
     const { cut, costs: planned, edges, schedule: own } = step.data;
     const summed = new Set<string>();

@@ -12,7 +12,7 @@ import {
   type PlannedModel,
   ddp,
   parallelize,
-  steps,
+  stepKinds,
   stepsOf,
 } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
@@ -64,7 +64,7 @@ class Tangled extends nn.Module {
 
 /** Returns the names of parameters whose gradients are reduced together, in the order in which they are reduced. */
 function bucketsOf({ plan }: { readonly plan: ModelPlan }): (readonly string[])[] {
-  return stepsOf(plan, steps.reduce).map(({ data }) => data.parameters);
+  return stepsOf(plan, stepKinds.reduce).map(({ data }) => data.parameters);
 }
 
 async function buckets(rank: number): Promise<Pick<PassObservations, 'buckets' | 'gradients'>> {

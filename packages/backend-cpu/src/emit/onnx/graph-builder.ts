@@ -1,5 +1,10 @@
 import type { ValueType } from '@shardwise/core/spec';
-import { elementCount, sameShape, type Step, valueAt } from '../../program/instruction.ts';
+import {
+  elementCount,
+  sameShape,
+  type CpuInstruction,
+  valueAt,
+} from '../../program/instruction.ts';
 import {
   type OnnxGraph,
   tensorTypes,
@@ -60,10 +65,13 @@ export class GraphBuilder {
     return valueAt(this.#values, id);
   }
 
-  /** Whether a step converts a 16-bit input to f32, or f32 to a 16-bit output. */
-  converts(step: Step): boolean {
-    if (isNarrowing(step, this.#values)) return this.#converted.has(step.output);
-    return isWidening(step, this.#values) && step.inputs.every((id) => this.#converted.has(id));
+  /** Whether an instruction converts a 16-bit input to f32, or f32 to a 16-bit output. */
+  converts(instruction: CpuInstruction): boolean {
+    if (isNarrowing(instruction, this.#values)) return this.#converted.has(instruction.output);
+    return (
+      isWidening(instruction, this.#values) &&
+      instruction.inputs.every((id) => this.#converted.has(id))
+    );
   }
 
   define(id: number, operand: Operand): void {
@@ -135,8 +143,8 @@ export class GraphBuilder {
     return this.#initializer(`[${values.join(',')}]`, { name, sizes: values });
   }
 
-  /** The element type of a step's result. */
-  typeOf({ output, dtype }: Step): TensorType {
+  /** The element type of an instruction's result. */
+  typeOf({ output, dtype }: CpuInstruction): TensorType {
     return this.#converted.get(output) ?? sessionType(dtype);
   }
 

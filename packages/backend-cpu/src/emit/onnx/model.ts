@@ -31,7 +31,7 @@ export interface OnnxNode {
   readonly attributes: Readonly<Record<string, Attribute>>;
 }
 
-export interface OnnxValue {
+interface OnnxValue {
   readonly name: string;
   readonly type: TensorType;
   /** A size that is NaN may be any size. */

@@ -2,7 +2,7 @@ import type { ValueType } from '@shardwise/core/spec';
 import { valueAt } from '../../program/instruction.ts';
 import type { TensorType } from './model.ts';
 import { convertedValues, sessionType } from './session-type.ts';
-import type { PieceProgram } from '../../program/partition.ts';
+import type { CompletePartition } from '../../program/partition.ts';
 
 /** A value that a session reads or writes. */
 export interface Slot {
@@ -18,9 +18,9 @@ export interface OnnxSlots {
 
 export function onnxSlots(
   values: readonly ValueType[],
-  { inputs, outputs, steps }: Pick<PieceProgram, 'inputs' | 'outputs' | 'steps'>,
+  { inputs, outputs, instructions }: Pick<CompletePartition, 'inputs' | 'outputs' | 'instructions'>,
 ): OnnxSlots {
-  const converted = convertedValues(steps, values);
+  const converted = convertedValues(instructions, values);
   const slotOf = (id: number): Slot => {
     const { shape, dtype } = valueAt(values, id);
     return { id, type: { shape, dtype }, element: converted.get(id) ?? sessionType(dtype) };

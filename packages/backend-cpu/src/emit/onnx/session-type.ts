@@ -1,5 +1,5 @@
 import type { DType, ValueType } from '@shardwise/core/spec';
-import { type Step, valueAt } from '../../program/instruction.ts';
+import { type CpuInstruction, valueAt } from '../../program/instruction.ts';
 import type { TensorType } from './model.ts';
 import { isNarrowing, isWidening } from '../../program/half-casts.ts';
 
@@ -25,18 +25,18 @@ export function sessionType(dtype: DType): TensorType {
  * casts to f32, with the expands and reshapes between, and outputs that it casts from f32.
  */
 export function convertedValues(
-  steps: readonly Step[],
+  instructions: readonly CpuInstruction[],
   values: readonly ValueType[],
 ): ReadonlyMap<number, TensorType> {
-  const producers = new Map(steps.map((step) => [step.output, step]));
+  const producers = new Map(instructions.map((instruction) => [instruction.output, instruction]));
   const throughViews = (id: number): number[] => {
-    const step = producers.get(id);
-    const isView = step?.op === 'expand' || step?.op === 'reshape';
-    return [id, ...(isView ? step.inputs.flatMap(throughViews) : [])];
+    const instruction = producers.get(id);
+    const isView = instruction?.op === 'expand' || instruction?.op === 'reshape';
+    return [id, ...(isView ? instruction.inputs.flatMap(throughViews) : [])];
   };
-  const converted = steps.flatMap((step) => {
-    if (isWidening(step, values)) return step.inputs.flatMap(throughViews);
-    return isNarrowing(step, values) ? [step.output] : [];
+  const converted = instructions.flatMap((instruction) => {
+    if (isWidening(instruction, values)) return instruction.inputs.flatMap(throughViews);
+    return isNarrowing(instruction, values) ? [instruction.output] : [];
   });
   return new Map(converted.map((id) => [id, valueAt(values, id).dtype === 'f16' ? 'f16' : 'bf16']));
 }

@@ -1,6 +1,11 @@
 import koffi from 'koffi';
 import { Assembler } from './assembler.ts';
-import { codeAt, type CodePages, NoCodeError, placeCode } from '../../memory/executable-memory.ts';
+import {
+  codeAt,
+  type ExecutableMemory,
+  NoCodeError,
+  placeCode,
+} from '../../memory/executable-memory.ts';
 import { type InstructionSet, instructionSets } from './instruction-sets.ts';
 import { at, rax, rbx, rcx, rdi, rdx, rsi } from './operands.ts';
 
@@ -48,7 +53,7 @@ const AVX512_SAVED_BY_SYSTEM = 0xe6;
 const TILES_SAVED_BY_SYSTEM = 0x6_0000;
 
 /** Asks the processor what it has. Throws an error that says why if machine code cannot run. */
-export function processorFeatures(pages?: CodePages): ProcessorFeatures {
+export function processorFeatures(memory?: ExecutableMemory): ProcessorFeatures {
   const code = new Assembler();
   // The operands are the two numbers of a question, and then places for four registers of the answer.
   code.push(rbx);
@@ -66,7 +71,7 @@ export function processorFeatures(pages?: CodePages): ProcessorFeatures {
   code.xgetbv();
   code.store(at(rdi), rax);
   code.ret();
-  const start = placeCode(code.finish(), pages);
+  const start = placeCode(code.finish(), memory);
 
   const ask = (leaf: number, part = 0): readonly number[] => {
     const operands = new BigUint64Array(new ArrayBuffer(48));

@@ -1,17 +1,17 @@
 import { nextTurn } from '@shardwise/core/base';
-import type { AddressOf, CompiledPiece } from '../../program/compiled-partition.ts';
 import type { LoopCode } from '../../lanes/loop-code.ts';
 import { longMs } from '../products/compiled-product.ts';
 import { placeParts, type ProductResources, runParts } from '../products/run-parts.ts';
 import { type AttentionPlan, planAttention } from './plan-attention.ts';
 import type { AttentionWork } from '../../program/work/attention-work.ts';
 import { addressOf as hostAddress } from '../../memory/host-address.ts';
+import type { AddressOf, CompiledPartition } from '../../program/partition.ts';
 
 /**
- * Computes attention or its gradients block by block. The scores of one block at a time lie in memory that all pieces
- * share.
+ * Computes attention or its gradients block by block. The scores of one block at a time lie in memory that all attention
+ * shares.
  */
-export class AttentionPiece implements CompiledPiece {
+export class CompiledAttention implements CompiledPartition {
   readonly #memory: WebAssembly.Memory;
   readonly #base: bigint;
   readonly #plan: AttentionPlan;

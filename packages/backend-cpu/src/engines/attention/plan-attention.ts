@@ -52,7 +52,7 @@ type PlannedStep =
     }
   | { readonly kind: 'loops'; readonly loops: LinkedLoops };
 
-/** The steps of a piece, in order, and the places that they refer to by index. */
+/** The steps of attention, in order, and the places that they refer to by index. */
 export interface AttentionPlan {
   readonly places: readonly Place[];
   /** Results that are filled with zeros first, because the steps do not write every element. */

@@ -1,11 +1,11 @@
 import { Assembler } from '../../emit/x64/assembler.ts';
 import {
   codeAt,
-  type CodePages,
+  type ExecutableMemory,
   type NativeCode,
   NoCodeError,
   placeCode,
-  systemPages,
+  systemExecutableMemory,
 } from '../../memory/executable-memory.ts';
 import { emitCalls } from '../../emit/x64/emit-calls.ts';
 import { at, r15, rbp, rdi } from '../../emit/x64/operands.ts';
@@ -59,13 +59,13 @@ export function loopMachine(newest: InstructionSet = instructionSets[0]): LoopMa
  */
 export function findLoopMachine(
   newest: InstructionSet,
-  pages: CodePages = systemPages,
+  memory: ExecutableMemory = systemExecutableMemory,
   create: typeof createPlacedLoops = createPlacedLoops,
 ): LoopMachine {
   try {
-    const features = upTo(newest, processorFeatures(pages));
+    const features = upTo(newest, processorFeatures(memory));
     const instructions = requireVectors(features);
-    const code = create(loopVectors(instructions, features.bf16), pages);
+    const code = create(loopVectors(instructions, features.bf16), memory);
     if (isRight(code)) return { kind: 'own', code, instructions };
     return unexpected('machine code does not compute what JavaScript does');
   } catch (error) {
@@ -80,8 +80,8 @@ function unexpected(reason: string): Extract<LoopMachine, { kind: 'webassembly' 
   return { kind: 'webassembly', reason };
 }
 
-function createPlacedLoops(vectors: LoopVectors, pages: CodePages): PlacedLoops {
-  return new PlacedLoops(vectors, pages);
+function createPlacedLoops(vectors: LoopVectors, memory: ExecutableMemory): PlacedLoops {
+  return new PlacedLoops(vectors, memory);
 }
 
 export class PlacedLoops implements LoopCode {
@@ -89,13 +89,13 @@ export class PlacedLoops implements LoopCode {
   readonly run: NativeCode;
   readonly #vectors: LoopVectors;
   readonly #routines = new Map<string, Address | undefined>();
-  readonly #pages: CodePages;
+  readonly #memory: ExecutableMemory;
   #refusal: string | undefined;
 
-  constructor(vectors: LoopVectors, pages: CodePages) {
+  constructor(vectors: LoopVectors, memory: ExecutableMemory) {
     this.#vectors = vectors;
-    this.#pages = pages;
-    this.run = codeAt(placeCode(runCode(), pages));
+    this.#memory = memory;
+    this.run = codeAt(placeCode(runCode(), memory));
   }
 
   get refusal(): string | undefined {
@@ -119,7 +119,7 @@ export class PlacedLoops implements LoopCode {
     const code = written(build, this.#vectors);
     if (code === undefined || this.#refusal !== undefined) return undefined;
     try {
-      return placeCode(code, this.#pages);
+      return placeCode(code, this.#memory);
     } catch (error) {
       const { reason } = unexpected(error instanceof Error ? error.message : String(error));
       this.#refusal = reason;

@@ -1,5 +1,7 @@
 import type { VectorInstructions } from '../../emit/x64/processor.ts';
 import type { LoopCode } from '../../lanes/loop-code.ts';
+import type { InstructionSet } from '../../emit/x64/instruction-sets.ts';
+import { loopMachine } from './loop-machine.ts';
 
 /** What runs loops over elements and rows. If it is WebAssembly, it also says why. */
 export type LoopsBy =
@@ -18,4 +20,27 @@ export interface Loops {
   readonly by: LoopsBy;
   /** Null if WebAssembly runs all loops. */
   readonly code: LoopCode | null;
+}
+
+/** Machine code uses no instructions that are newer than `newest`. */
+export function createLoops(
+  choice: 'own' | 'webassembly',
+  newest: InstructionSet,
+  machineOf: typeof loopMachine = loopMachine,
+): Loops {
+  if (choice === 'webassembly') return withoutOwn('it was asked for');
+  const machine = machineOf(newest);
+  if (machine.kind === 'webassembly') return withoutOwn(machine.reason);
+  const { code, instructions } = machine;
+  return {
+    get by(): LoopsBy {
+      const { refusal } = code;
+      return { by: 'own', instructions, ...(refusal !== undefined && { refusal }) };
+    },
+    code,
+  };
+}
+
+function withoutOwn(reason: string): Loops {
+  return { by: { by: 'webassembly', reason }, code: null };
 }

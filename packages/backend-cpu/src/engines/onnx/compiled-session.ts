@@ -1,5 +1,4 @@
 import { nextTurn } from '@shardwise/core/base';
-import type { AddressOf, CompiledPiece } from '../../program/compiled-partition.ts';
 import { byteLengthOf } from '../../program/instruction.ts';
 import { inputName, outputName } from '../../emit/onnx/graph-builder.ts';
 import { sizeBytes } from '../../emit/onnx/model.ts';
@@ -7,6 +6,7 @@ import type { OnnxSlots, Slot } from '../../emit/onnx/onnx-slots.ts';
 import { type Session, Values } from './runtime/session.ts';
 import type { SizeInput } from '../../emit/onnx/session-model.ts';
 import { addressOf as hostAddress, type Address } from '../../memory/host-address.ts';
+import type { AddressOf, CompiledPartition } from '../../program/partition.ts';
 
 /**
  * Runs that take longer than this leave the event loop free. Shorter runs block it: if ranks use all cores, each run on
@@ -54,7 +54,7 @@ class Bindings {
 }
 
 /** Runs one session on values where they lie in the arena. */
-export class OnnxPiece implements CompiledPiece {
+export class CompiledSession implements CompiledPartition {
   readonly #session: Session;
   readonly #describe: () => string;
   readonly #inputs: Bindings;

@@ -1,36 +1,45 @@
-import type { CompiledPiece } from '../../program/compiled-partition.ts';
 import { onnxGraph } from '../../emit/onnx/lower/lower-partition.ts';
 import { onnxComputes } from '../../emit/onnx/lower/lowerings.ts';
-import { OnnxPiece } from './compiled-session.ts';
+import { CompiledSession } from './compiled-session.ts';
 import { onnxSlots } from '../../emit/onnx/onnx-slots.ts';
-import { withPreferredSteps } from './preferred-instructions.ts';
+import { withPreferredInstructions } from './preferred-instructions.ts';
 import { hasGivenAttributes, sessionModel, sizeInputs } from '../../emit/onnx/session-model.ts';
 import type { Sessions } from './sessions.ts';
-import { describePiece, formatPiece } from '../../program/partition.ts';
-import type { Rest, RestPiece, PlannedOnnx } from '../../plan/partition/fallback-engine.ts';
+import type {
+  FallbackEngine,
+  FallbackPartition,
+  PlannedOnnx,
+} from '../../plan/partition/fallback-engine.ts';
+import {
+  describePartition,
+  formatPartition,
+  type CompiledPartition,
+} from '../../program/partition.ts';
 
-/** ONNX Runtime as what computes the steps that kernels do not compute. */
-export function onnxRest(sessions: Sessions): Rest {
+/** ONNX Runtime as what computes the instructions that kernels do not compute. */
+export function onnxFallback(sessions: Sessions): FallbackEngine {
   return {
     kind: 'onnx',
     isChoice: onnxComputes,
-    withPreferred: withPreferredSteps,
-    plan: (segment, piece): PlannedOnnx => ({
+    withPreferred: withPreferredInstructions,
+    plan: (program, partition): PlannedOnnx => ({
       kind: 'onnx',
-      graph: onnxGraph(segment, piece),
-      slots: onnxSlots(segment.values, piece),
-      description: describePiece(piece),
+      graph: onnxGraph(program, partition),
+      slots: onnxSlots(program.values, partition),
+      description: describePartition(partition),
     }),
     takesSizes: (pattern) => !hasGivenAttributes(own(pattern).graph),
     acquire: async (given, known) => {
       const pattern = own(given);
-      const describe = (): string => formatPiece(own(known).description);
+      const describe = (): string => formatPartition(own(known).description);
       const lease = sessions.acquire(sessionModel(pattern.graph), describe);
       return {
-        link: (memory, piece): CompiledPiece => {
-          const { graph, slots, description } = own(piece);
+        link: (memory, partition): CompiledPartition => {
+          const { graph, slots, description } = own(partition);
           const sizes = sizeInputs(graph, pattern.graph);
-          return new OnnxPiece(memory, slots, sizes, lease.session, () => formatPiece(description));
+          return new CompiledSession(memory, slots, sizes, lease.session, () =>
+            formatPartition(description),
+          );
         },
         release: () => lease.release(),
       };
@@ -38,7 +47,7 @@ export function onnxRest(sessions: Sessions): Rest {
   };
 }
 
-function own(piece: RestPiece): PlannedOnnx {
-  if (piece.kind === 'onnx') return piece;
-  throw new RangeError(`a piece of kind ${piece.kind} is no session`);
+function own(partition: FallbackPartition): PlannedOnnx {
+  if (partition.kind === 'onnx') return partition;
+  throw new RangeError(`a partition of kind ${partition.kind} is no session`);
 }

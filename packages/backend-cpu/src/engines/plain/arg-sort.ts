@@ -3,9 +3,9 @@ import type { LinkLoop } from './run-loop.ts';
 import { viewAt } from './view-at.ts';
 
 /** Sorts each line along a dim. The sort of typed arrays is stable, so equal elements keep their order. */
-export const linkArgSort: LinkLoop<'argSort'> = ({ memory }, step, inputs) => {
-  const { dim, descending } = step.params;
-  const { shape } = step;
+export const linkArgSort: LinkLoop<'argSort'> = ({ memory }, instruction, inputs) => {
+  const { dim, descending } = instruction.params;
+  const { shape } = instruction;
   const [x] = inputs;
   const dtype = x?.dtype === 'i32' || x?.dtype === 'bool' ? x.dtype : 'f32';
   const size = shape[dim] ?? 1;
@@ -16,8 +16,8 @@ export const linkArgSort: LinkLoop<'argSort'> = ({ memory }, step, inputs) => {
   const compare = (a: number, b: number): number => ascending(line[a] ?? 0, line[b] ?? 0);
   const direction = descending ? (a: number, b: number): number => -compare(a, b) : compare;
   return (addressOf) => {
-    const from = viewAt(memory, dtype, addressOf(inputAt(step, 0)), count);
-    const to = viewAt(memory, 'i32', addressOf(step.output), count);
+    const from = viewAt(memory, dtype, addressOf(inputAt(instruction, 0)), count);
+    const to = viewAt(memory, 'i32', addressOf(instruction.output), count);
     for (let first = 0; first < count; first++) {
       // Each line is sorted once, when its first element comes.
       if (Math.floor(first / inner) % size !== 0) continue;

@@ -34,24 +34,24 @@ interface Windows {
  */
 export const linkConvolution: LinkLoop<'conv2d' | 'conv2dInput' | 'conv2dWeight'> = (
   arena,
-  step,
+  instruction,
   inputs,
 ) => {
   const [first = [], second = []] = inputs.map(({ shape }) => shape);
-  const [a, b] = [inputAt(step, 0), inputAt(step, 1)];
-  const { output } = step;
-  switch (step.op) {
+  const [a, b] = [inputAt(instruction, 0), inputAt(instruction, 1)];
+  const { output } = instruction;
+  switch (instruction.op) {
     case 'conv2d': {
-      const windows = windowsOf(first, second, step.shape, step.params);
+      const windows = windowsOf(first, second, instruction.shape, instruction.params);
       return (addressOf) => convolve(arena, windows, addressOf(a), addressOf(b), addressOf(output));
     }
     case 'conv2dInput': {
-      const windows = windowsOf(step.shape, second, first, step.params);
+      const windows = windowsOf(instruction.shape, second, first, instruction.params);
       return (addressOf) =>
         convolveBack(arena, windows, addressOf(a), addressOf(b), addressOf(output));
     }
     default: {
-      const windows = windowsOf(first, step.shape, second, step.params);
+      const windows = windowsOf(first, instruction.shape, second, instruction.params);
       return (addressOf) =>
         sumOfFilters(arena, windows, addressOf(a), addressOf(b), addressOf(output));
     }

@@ -1,6 +1,7 @@
-import { type StepMap, elementCount, inputAt } from '../../program/instruction.ts';
-import type { LinkLoop } from './run-loop.ts';
+import { type InstructionMap, elementCount, inputAt } from '../../program/instruction.ts';
 import { viewAt } from './view-at.ts';
+import { dtypes } from '@shardwise/core/spec';
+import type { LinkLoop } from './run-loop.ts';
 
 type Op = 'sin' | 'cos' | 'atan' | 'pow' | 'fmod';
 
@@ -20,14 +21,14 @@ function power(a: number, b: number): number {
 }
 
 /** Computes the functions that kernels have no polynomials for. It computes in f64 and rounds once. */
-export const linkElementwise: LinkLoop<Op> = ({ memory }, step) => {
-  const compute = functions[step.op];
-  const dtype = step.dtype === 'i32' ? 'i32' : 'f32';
-  const count = elementCount(step.shape);
-  const first = inputAt(step, 0);
-  const second = isBinary(step) ? inputAt(step, 1) : first;
+export const linkElementwise: LinkLoop<Op> = ({ memory }, instruction) => {
+  const compute = functions[instruction.op];
+  const dtype = instruction.dtype === 'i32' ? 'i32' : 'f32';
+  const count = elementCount(instruction.shape);
+  const first = inputAt(instruction, 0);
+  const second = isBinary(instruction) ? inputAt(instruction, 1) : first;
   return (addressOf) => {
-    const [a, b, to] = [first, second, step.output].map((id) =>
+    const [a, b, to] = [first, second, instruction.output].map((id) =>
       viewAt(memory, dtype, addressOf(id), count),
     );
     if (a === undefined || b === undefined || to === undefined) return;
@@ -35,6 +36,24 @@ export const linkElementwise: LinkLoop<Op> = ({ memory }, step) => {
   };
 };
 
-function isBinary(step: StepMap[Op]): boolean {
-  return step.op === 'pow' || step.op === 'fmod';
+function isBinary(instruction: InstructionMap[Op]): boolean {
+  return instruction.op === 'pow' || instruction.op === 'fmod';
 }
+
+/** Chooses between values of 64 bits, byte by byte. Kernels choose between values of other dtypes. */
+export const linkWhere: LinkLoop<'where'> = ({ memory }, instruction) => {
+  const count = elementCount(instruction.shape);
+  const { bytes } = dtypes[instruction.dtype];
+  return (addressOf) => {
+    const at = (id: number, length: number): Uint8Array =>
+      new Uint8Array(memory.buffer, addressOf(id), length);
+    const condition = at(inputAt(instruction, 0), count);
+    const whenTrue = at(inputAt(instruction, 1), count * bytes);
+    const whenFalse = at(inputAt(instruction, 2), count * bytes);
+    const to = at(instruction.output, count * bytes);
+    for (let index = 0; index < count; index++) {
+      const from = condition[index] === 0 ? whenFalse : whenTrue;
+      for (let byte = index * bytes; byte < (index + 1) * bytes; byte++) to[byte] = from[byte] ?? 0;
+    }
+  };
+};

@@ -3,19 +3,24 @@ import type { LinkLoop } from './run-loop.ts';
 import { viewAt } from './view-at.ts';
 
 /** Computes products of i32, which wrap around. */
-export const linkMatmul: LinkLoop<'matmul'> = ({ memory }, step, inputs) => {
-  const { transposeA, transposeB } = step.params;
+export const linkMatmul: LinkLoop<'matmul'> = ({ memory }, instruction, inputs) => {
+  const { transposeA, transposeB } = instruction.params;
   const [a = [], b = []] = inputs.map(({ shape }) => shape);
-  const [rows = 1, columns = 1] = step.shape.slice(-2);
+  const [rows = 1, columns = 1] = instruction.shape.slice(-2);
   const depth = a.at(transposeA ? -2 : -1) ?? 1;
   const [rowA, termA] = transposeA ? [1, rows] : [depth, 1];
   const [termB, columnB] = transposeB ? [1, depth] : [columns, 1];
-  const batch = step.shape.slice(0, -2);
+  const batch = instruction.shape.slice(0, -2);
   const matrices = elementCount(batch);
   return (addressOf) => {
-    const left = viewAt(memory, 'i32', addressOf(inputAt(step, 0)), elementCount(a));
-    const right = viewAt(memory, 'i32', addressOf(inputAt(step, 1)), elementCount(b));
-    const to = viewAt(memory, 'i32', addressOf(step.output), elementCount(step.shape));
+    const left = viewAt(memory, 'i32', addressOf(inputAt(instruction, 0)), elementCount(a));
+    const right = viewAt(memory, 'i32', addressOf(inputAt(instruction, 1)), elementCount(b));
+    const to = viewAt(
+      memory,
+      'i32',
+      addressOf(instruction.output),
+      elementCount(instruction.shape),
+    );
     for (let matrix = 0; matrix < matrices; matrix++) {
       const fromA = matrixOf(a, batch, matrix) * rows * depth;
       const fromB = matrixOf(b, batch, matrix) * depth * columns;

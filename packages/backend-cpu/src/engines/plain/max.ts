@@ -6,15 +6,16 @@ import { viewAt } from './view-at.ts';
 const least = { f32: -Infinity, i32: -(2 ** 31), bool: 0 } as const;
 
 /** Computes the largest element over any dims. The result is NaN if there is a NaN. */
-export const linkMax: LinkLoop<'max'> = ({ memory }, step, inputs) => {
+export const linkMax: LinkLoop<'max'> = ({ memory }, instruction, inputs) => {
   const shape = inputs[0]?.shape ?? [];
-  const dtype = step.dtype === 'i32' || step.dtype === 'bool' ? step.dtype : 'f32';
-  const { dims } = step.params;
-  const input = inputAt(step, 0);
+  const dtype =
+    instruction.dtype === 'i32' || instruction.dtype === 'bool' ? instruction.dtype : 'f32';
+  const { dims } = instruction.params;
+  const input = inputAt(instruction, 0);
   const last = shape.length - 1;
   const row = shape[last] ?? 1;
   const rows = elementCount(shape.slice(0, -1));
-  // For each dim of the input, how many elements a step along it moves in the result. It is 0 for dims that are
+  // For each dim of the input, how many elements an instruction along it moves in the result. It is 0 for dims that are
   // reduced.
   let stride = 1;
   const strides = shape
@@ -30,7 +31,12 @@ export const linkMax: LinkLoop<'max'> = ({ memory }, step, inputs) => {
   const along = strides[last] ?? 0;
   return (addressOf) => {
     const from = viewAt(memory, dtype, addressOf(input), elementCount(shape));
-    const to = viewAt(memory, dtype, addressOf(step.output), elementCount(step.shape));
+    const to = viewAt(
+      memory,
+      dtype,
+      addressOf(instruction.output),
+      elementCount(instruction.shape),
+    );
     to.fill(least[dtype]);
     const place = shape.slice(0, -1).fill(0);
     let target = 0;

@@ -1,5 +1,10 @@
 import { dtypes, type ValueType } from '@shardwise/core/spec';
-import { byteLengthOf, elementCount, inputAt, type StepMap } from '../../program/instruction.ts';
+import {
+  byteLengthOf,
+  elementCount,
+  inputAt,
+  type InstructionMap,
+} from '../../program/instruction.ts';
 import { libraryOf } from '../../emit/wasm/kernel-library.ts';
 import { rowCopyKernel, rowCopyKey, rowCopyOf } from '../../emit/wasm/move/row-copy.ts';
 import { permutedView, slicedView, type View, wholeView } from '../../program/view.ts';
@@ -16,49 +21,56 @@ interface Copy {
 }
 
 /** Moves elements of any size. Each movement is one copy of a box of elements, or several. */
-export const linkMovement: LinkLoop<Movement> = ({ memory }, step, inputs) => {
+export const linkMovement: LinkLoop<Movement> = ({ memory }, instruction, inputs) => {
   const library = libraryOf(memory);
-  const { bytes } = dtypes[step.dtype];
-  const copies = copiesOf(step, inputs).map(({ input, from, to }): RunLoop => {
+  const { bytes } = dtypes[instruction.dtype];
+  const copies = copiesOf(instruction, inputs).map(({ input, from, to }): RunLoop => {
     const { loops, sizes, sourceBytes, targetBytes } = rowCopyOf(from, to, bytes);
     const kernel = library.kernel(rowCopyKey(loops), () => rowCopyKernel(loops));
     return (addressOf) => {
-      kernel(...sizes, addressOf(input) + sourceBytes, addressOf(step.output) + targetBytes);
+      kernel(...sizes, addressOf(input) + sourceBytes, addressOf(instruction.output) + targetBytes);
     };
   });
-  const fill = step.op === 'pad' ? filling(memory, step) : null;
+  const fill = instruction.op === 'pad' ? filling(memory, instruction) : null;
   return (addressOf) => {
     fill?.(addressOf);
     for (const copy of copies) copy(addressOf);
   };
 };
 
-function copiesOf(step: StepMap[Movement], inputs: readonly ValueType[]): readonly Copy[] {
-  const whole = wholeView(step.shape);
+function copiesOf(
+  instruction: InstructionMap[Movement],
+  inputs: readonly ValueType[],
+): readonly Copy[] {
+  const whole = wholeView(instruction.shape);
   const from = inputs.map(({ shape }) => wholeView(shape));
   const [first = whole] = from;
-  const input = inputAt(step, 0);
-  switch (step.op) {
+  const input = inputAt(instruction, 0);
+  switch (instruction.op) {
     case 'reshape':
       return [{ input, from: whole, to: whole }];
     case 'permute':
-      return [{ input, from: permutedView(first, step.params.order), to: whole }];
+      return [{ input, from: permutedView(first, instruction.params.order), to: whole }];
     case 'expand':
-      return [{ input, from: expandedView(first, step.shape), to: whole }];
+      return [{ input, from: expandedView(first, instruction.shape), to: whole }];
     case 'slice':
-      return [{ input, from: steppedView(first, step), to: whole }];
+      return [{ input, from: steppedView(first, instruction), to: whole }];
     case 'pad': {
       const shape = first.dims.map(({ size }) => size);
-      return [{ input, from: first, to: slicedView(whole, step.params.before, shape) }];
+      return [{ input, from: first, to: slicedView(whole, instruction.params.before, shape) }];
     }
     default: {
       let start = 0;
-      const { dim } = step.params;
+      const { dim } = instruction.params;
       return from.map((view, index) => {
         const shape = view.dims.map(({ size }) => size);
         const starts = shape.map((_, own) => (own === dim ? start : 0));
         start += shape[dim] ?? 0;
-        return { input: inputAt(step, index), from: view, to: slicedView(whole, starts, shape) };
+        return {
+          input: inputAt(instruction, index),
+          from: view,
+          to: slicedView(whole, starts, shape),
+        };
       });
     }
   }
@@ -74,7 +86,7 @@ function expandedView({ elementOffset, dims }: View, shape: readonly number[]): 
   };
 }
 
-function steppedView(view: View, { params, shape }: StepMap['slice']): View {
+function steppedView(view: View, { params, shape }: InstructionMap['slice']): View {
   const { elementOffset, dims } = slicedView(view, params.starts, shape);
   return {
     elementOffset,
@@ -85,10 +97,10 @@ function steppedView(view: View, { params, shape }: StepMap['slice']): View {
   };
 }
 
-function filling(memory: WebAssembly.Memory, step: StepMap['pad']): RunLoop {
-  const count = elementCount(step.shape);
-  const { dtype, output } = step;
-  const { value } = step.params;
+function filling(memory: WebAssembly.Memory, instruction: InstructionMap['pad']): RunLoop {
+  const count = elementCount(instruction.shape);
+  const { dtype, output } = instruction;
+  const { value } = instruction.params;
   if (dtype === 'i64') {
     return (addressOf) => viewAt(memory, dtype, addressOf(output), count).fill(BigInt(value));
   }
@@ -99,7 +111,7 @@ function filling(memory: WebAssembly.Memory, step: StepMap['pad']): RunLoop {
     return (addressOf) => viewAt(memory, dtype, addressOf(output), count).fill(element);
   }
   if (value === 0 && !Object.is(value, -0)) {
-    const byteLength = byteLengthOf(step);
+    const byteLength = byteLengthOf(instruction);
     return (addressOf) => new Uint8Array(memory.buffer, addressOf(output), byteLength).fill(0);
   }
   return (addressOf) => viewAt(memory, dtype, addressOf(output), count).fill(value);

@@ -2,24 +2,32 @@ import { valueAt } from '../../program/instruction.ts';
 import type { Arena } from '../../memory/arena.ts';
 import { isLeaf, linkLeaf } from './leaves.ts';
 import type { RunLoop } from './run-loop.ts';
-import type { Rest, RestPiece, PlannedLoop } from '../../plan/partition/fallback-engine.ts';
+import type {
+  FallbackEngine,
+  FallbackPartition,
+  PlannedLoop,
+} from '../../plan/partition/fallback-engine.ts';
 
-/** Loops in JavaScript, and copies by WebAssembly, as what computes the steps that kernels do not compute. */
-export function plainRest(arena: Arena): Rest {
+/** Loops in JavaScript, and copies by WebAssembly, as what computes the instructions that kernels do not compute. */
+export function plainFallback(arena: Arena): FallbackEngine {
   return {
     kind: 'plain',
     isChoice: () => false,
     withPreferred: (kinds) => kinds,
-    plan: ({ values }, { steps }): PlannedLoop => {
-      const step = steps.at(-1);
-      if (step === undefined) throw new RangeError('a piece without a step');
-      return { kind: 'plain', step, inputs: step.inputs.map((id) => valueAt(values, id)) };
+    plan: ({ values }, { instructions }): PlannedLoop => {
+      const instruction = instructions.at(-1);
+      if (instruction === undefined) throw new RangeError('a partition without an instruction');
+      return {
+        kind: 'plain',
+        instruction,
+        inputs: instruction.inputs.map((id) => valueAt(values, id)),
+      };
     },
     takesSizes: () => true,
     acquire: async (pattern) => {
       const link = await linkerOf(own(pattern));
       return {
-        link: (_, piece) => ({ run: link(arena, own(piece)) }),
+        link: (_, partition) => ({ run: link(arena, own(partition)) }),
         release: () => {},
       };
     },
@@ -31,14 +39,14 @@ export function plainRest(arena: Arena): Rest {
  * loops are loaded when a program has one.
  */
 async function linkerOf({
-  step,
+  instruction,
 }: PlannedLoop): Promise<(arena: Arena, loop: PlannedLoop) => RunLoop> {
-  if (isLeaf(step)) return linkLeaf;
+  if (isLeaf(instruction)) return linkLeaf;
   const { linkLoop } = await import('./link-loop.ts');
   return linkLoop;
 }
 
-function own(piece: RestPiece): PlannedLoop {
-  if (piece.kind === 'plain') return piece;
-  throw new RangeError(`a piece of kind ${piece.kind} is no loop`);
+function own(partition: FallbackPartition): PlannedLoop {
+  if (partition.kind === 'plain') return partition;
+  throw new RangeError(`a partition of kind ${partition.kind} is no loop`);
 }

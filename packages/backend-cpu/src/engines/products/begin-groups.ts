@@ -1,7 +1,7 @@
 import { BackendError } from '@shardwise/core/spec';
-import type { AddressOf } from '../../program/compiled-partition.ts';
 import { type GroupedProduct, untouchedBy } from '../../program/work/grouped-product.ts';
 import { bytesOfResult } from '../../program/work/product-kinds.ts';
+import type { AddressOf } from '../../program/partition.ts';
 
 /**
  * Reads how many rows each group of a product has, and writes zeros where no product of a group writes. Throws

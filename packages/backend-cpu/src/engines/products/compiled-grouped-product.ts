@@ -1,4 +1,3 @@
-import type { AddressOf, CompiledPiece } from '../../program/compiled-partition.ts';
 import { beginGroups } from './begin-groups.ts';
 import { type GroupedProduct, productsOfGroups } from '../../program/work/grouped-product.ts';
 import { longMs } from './compiled-product.ts';
@@ -10,9 +9,10 @@ import {
   runParts,
 } from './run-parts.ts';
 import { addressOf as hostAddress } from '../../memory/host-address.ts';
+import type { AddressOf, CompiledPartition } from '../../program/partition.ts';
 
 /** Computes products of rows in groups on values where they lie. Each run reads anew how many rows a group has. */
-export class GroupedPiece implements CompiledPiece {
+export class CompiledGroupedProduct implements CompiledPartition {
   readonly #memory: WebAssembly.Memory;
   readonly #product: GroupedProduct;
   readonly #resources: ProductResources;

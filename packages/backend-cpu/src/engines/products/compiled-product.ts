@@ -1,16 +1,17 @@
-import type { AddressOf, CompiledPiece } from '../../program/compiled-partition.ts';
 import type { LinkedLoops } from '../../lanes/loop-code.ts';
 import { type BatchedProduct, productsOf } from '../../program/work/batched-product.ts';
 import type { Epilogue } from './block-loops.ts';
-import { partsWithLoops, type PartWithLoops } from './parts-with-loops.ts';
+import { addressOf as hostAddress } from '../../memory/host-address.ts';
+import type { AddressOf, CompiledPartition } from '../../program/partition.ts';
 import {
   placeParts,
   type ProductPart,
   productParts,
   type ProductResources,
   runParts,
+  partsWithLoops,
+  type PartWithLoops,
 } from './run-parts.ts';
-import { addressOf as hostAddress } from '../../memory/host-address.ts';
 
 /** A call that takes longer than this leaves the event loop free, if other work should go on meanwhile. */
 export const longMs = 20;
@@ -19,7 +20,7 @@ export const longMs = 20;
  * Computes a product on values where they lie, and runs its epilogue. If each thread computes whole rows, the epilogue
  * runs block by block.
  */
-export class ProductPiece implements CompiledPiece {
+export class CompiledProduct implements CompiledPartition {
   readonly #product: BatchedProduct;
   readonly #resources: ProductResources;
   readonly #base: bigint;

@@ -1,4 +1,8 @@
-import { type CodePages, NoCodeError, systemPages } from '../../memory/executable-memory.ts';
+import {
+  type ExecutableMemory,
+  NoCodeError,
+  systemExecutableMemory,
+} from '../../memory/executable-memory.ts';
 import { requireBfmmla } from '../../emit/arm64/processor.ts';
 import { type InstructionSet, instructionSets } from '../../emit/x64/instruction-sets.ts';
 import {
@@ -15,7 +19,7 @@ import type { ProductCode } from '../../emit/products/product-code.ts';
 
 /** The instructions that compute products, by the dtype of their operands. */
 export interface ProductInstructions {
-  /** NEON is for AArch64 processors, on which machine code does not run yet. */
+  /** NEON is for AArch64 processors. */
   readonly f32: VectorInstructions | 'NEON';
   /** AVX-512 and AVX2 multiply the values as f32 and give the bits of AVX512-BF16. BFMMLA is used with NEON. */
   readonly bf16: InstructionSet | 'BFMMLA';
@@ -44,12 +48,12 @@ export function productMachine(newest: InstructionSet = instructionSets[0]): Pro
  */
 export function findProductMachine(
   newest: InstructionSet,
-  pages: CodePages = systemPages,
+  memory: ExecutableMemory = systemExecutableMemory,
   create: typeof createProductCode = createProductCode,
 ): ProductMachine {
   try {
-    if (process.arch === 'arm64') return findArmMachine(pages);
-    const features = processorFeatures(pages);
+    if (process.arch === 'arm64') return findArmMachine(memory);
+    const features = processorFeatures(memory);
     requireVectors(features);
     const wrong: string[] = [];
     const tried = new Set<string>();
@@ -58,7 +62,7 @@ export function findProductMachine(
       const instructions = instructionsOf(used);
       if (tried.has(namesOf(instructions))) continue;
       tried.add(namesOf(instructions));
-      const code = create(used, pages);
+      const code = create(used, memory);
       const reason = wrongOf(code);
       if (reason !== undefined) {
         wrong.push(`by ${namesOf(instructions)} ${reason}`);
@@ -77,9 +81,9 @@ export function findProductMachine(
 }
 
 /** AArch64 has only one set of instructions, so `newest` does not apply. */
-function findArmMachine(pages: CodePages): ProductMachine {
+function findArmMachine(memory: ExecutableMemory): ProductMachine {
   requireBfmmla();
-  const code = createArmProductCode(pages);
+  const code = createArmProductCode(memory);
   const reason = wrongOf(code);
   if (reason !== undefined) return unexpected(reason);
   return { kind: 'own', code, instructions: { f32: 'NEON', bf16: 'BFMMLA' } };

@@ -1,11 +1,11 @@
 import type { AttentionWork } from '../../program/work/attention-work.ts';
 import type { AttentionPlanning } from '../../plan/attention/attention-planning.ts';
-import type { CompiledPiece } from '../../program/compiled-partition.ts';
 import type { LoopCode } from '../../lanes/loop-code.ts';
 import type { BatchedProduct } from '../../program/work/batched-product.ts';
 import type { Epilogue } from './block-loops.ts';
 import type { ProductInstructions } from './product-machine.ts';
 import type { GroupedProduct } from '../../program/work/grouped-product.ts';
+import type { CompiledPartition } from '../../program/partition.ts';
 
 /** What computes matrix products. If it is not machine code, it also says why. */
 export type ProductsBy =
@@ -20,12 +20,12 @@ export interface Products {
   /** Computes attention block by block, with products and loops. Null if attention is decomposed before. */
   readonly attention: OwnAttention | null;
   /** Links a product. An epilogue is only given for a product of one matrix. */
-  link(memory: WebAssembly.Memory, product: BatchedProduct, epilogue?: Epilogue): CompiledPiece;
-  linkGrouped(memory: WebAssembly.Memory, product: GroupedProduct): CompiledPiece;
+  link(memory: WebAssembly.Memory, product: BatchedProduct, epilogue?: Epilogue): CompiledPartition;
+  linkGrouped(memory: WebAssembly.Memory, product: GroupedProduct): CompiledPartition;
 }
 
 /** Computes attention in machine code. */
-export interface OwnAttention {
+interface OwnAttention {
   readonly planning: AttentionPlanning;
-  link(memory: WebAssembly.Memory, work: AttentionWork, loops: LoopCode): CompiledPiece;
+  link(memory: WebAssembly.Memory, work: AttentionWork, loops: LoopCode): CompiledPartition;
 }

@@ -1,18 +1,20 @@
-import { packedBytesOf, planTasks } from './plan-tasks.ts';
-import { splitProducts } from './split-products.ts';
+import { packedBytesOf, planTasks, planTasksWithLoops } from './plan-tasks.ts';
 import { addressOf as hostAddress } from '../../memory/host-address.ts';
-import type { MatrixProduct } from '../../program/work/matrix-product.ts';
 import type { ProductCode } from '../../emit/products/product-code.ts';
 import { operandNames, createFrame, type Frame } from '../../emit/products/task-layout.ts';
+import type { BlockLoop, CallAddress } from './block-loops.ts';
+import { splitProducts } from './split-products.ts';
+import type { MatrixProduct } from '../../program/work/matrix-product.ts';
+import { bytesOfResult } from '../../program/work/product-kinds.ts';
 
-/** What all product pieces of one backend share. */
+/** What all products of one backend share. */
 export interface ProductResources {
   readonly code: ProductCode;
   readonly threads: number;
-  /** Returns memory for the packed operands of a thread. All pieces that need no more share it. */
+  /** Returns memory for the packed operands of a thread. All products that need no more share it. */
   packedOf(thread: number, byteLength: number): Uint8Array;
   /**
-   * Returns memory for the f32 scores of a block (even slots) or for 16-bit weights (odd slots). All pieces that need
+   * Returns memory for the f32 scores of a block (even slots) or for 16-bit weights (odd slots). All products that need
    * no more share it.
    */
   tile(slot: number, byteLength: number): Uint8Array;
@@ -80,4 +82,35 @@ function runElsewhere(code: ProductCode, frame: Frame): Promise<void> {
   return new Promise((resolve, reject) => {
     code.run.async(frame, (error) => (error === null ? resolve() : reject(error)));
   });
+}
+
+/**
+ * What one thread computes of a product and of the loops on its rows. `addresses` says which words of its tasks are
+ * addresses that the loops take.
+ */
+export interface PartWithLoops {
+  readonly part: ProductPart;
+  readonly addresses: readonly CallAddress[];
+}
+
+/**
+ * Divides a product into parts for threads. Each part has the loops that run on its rows, block by block. Returns
+ * undefined if the threads divide the columns, because no block has whole rows then.
+ */
+export function partsWithLoops(
+  product: MatrixProduct,
+  loops: readonly BlockLoop[],
+  resources: ProductResources,
+): readonly PartWithLoops[] | undefined {
+  const { code, threads, canOverlap } = resources;
+  const split = splitProducts([product], canOverlap ? threads : 1, code);
+  const rowBytes = bytesOfResult(product.kind) * product.result.rowStride;
+  const parts: PartWithLoops[] = [];
+  for (const [thread, [own]] of split.entries()) {
+    if (own === undefined || own.columns !== product.columns) return undefined;
+    const firstRow = (own.result.byteOffset - product.result.byteOffset) / rowBytes;
+    const { words, addresses } = planTasksWithLoops(own, code, loops, firstRow);
+    parts.push({ part: partOf([own], words, thread, resources), addresses });
+  }
+  return parts;
 }

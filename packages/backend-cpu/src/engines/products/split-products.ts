@@ -30,12 +30,12 @@ export function splitProducts(
     return ranges(products.length, parts, 1).map(({ start, end }) => products.slice(start, end));
   }
   const byRows = first.rows >= first.columns;
-  const pieces = ranges(
+  const divided = ranges(
     byRows ? first.rows : first.columns,
     parts,
     byRows ? code.panels(first.kind).rows : code.panels(first.kind).columns,
   );
-  return pieces.map((range) =>
+  return divided.map((range) =>
     products.map((product) => (byRows ? rowsOf(product, range) : columnsOf(product, range))),
   );
 }

@@ -1,4 +1,3 @@
-import type { CompiledPiece } from '../../program/compiled-partition.ts';
 import type { Arena } from '../../memory/arena.ts';
 import { productsOf } from '../../program/work/batched-product.ts';
 import { beginGroups } from './begin-groups.ts';
@@ -6,6 +5,7 @@ import { productsOfGroups } from '../../program/work/grouped-product.ts';
 import type { Products } from './products.ts';
 import { Multiplier, packedBytesOf } from '../../emit/wasm/multiply/multiply.ts';
 import type { MatrixProduct } from '../../program/work/matrix-product.ts';
+import type { CompiledPartition } from '../../program/partition.ts';
 
 /** The addresses of the operands of products, of their result and of the addend. */
 interface Addresses {
@@ -40,7 +40,7 @@ export function wasmProducts(arena: Arena, reason: string): Products {
     by: { by: 'webassembly', reason },
     own: { bf16: false },
     attention: null,
-    link: (_, product): CompiledPiece => {
+    link: (_, product): CompiledPartition => {
       const products = productsOf(product);
       const { left, right, result, addend } = product;
       return {
@@ -53,7 +53,7 @@ export function wasmProducts(arena: Arena, reason: string): Products {
           }),
       };
     },
-    linkGrouped: (memory, product): CompiledPiece => ({
+    linkGrouped: (memory, product): CompiledPartition => ({
       run: (addressOf) => {
         const counts = beginGroups(memory, product, addressOf);
         run(productsOfGroups(product, counts), {

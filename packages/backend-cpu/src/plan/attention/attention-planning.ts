@@ -1,8 +1,8 @@
 import type { ValueType } from '@shardwise/core/spec';
 import type { AttentionWork } from '../../program/work/attention-work.ts';
-import type { AttentionStep } from '../../program/attention-instructions.ts';
+import type { AttentionInstruction } from '../../program/attention-instructions.ts';
 import type { Dataflow } from '../../program/dataflow.ts';
-import type { Segment, Step } from '../../program/instruction.ts';
+import type { CpuProgram, CpuInstruction } from '../../program/instruction.ts';
 import type { Rewriter, Uses } from '../../program/rewriter.ts';
 
 /** The functions that compile attention. Backends that don't compute attention themselves do not load them. */
@@ -10,26 +10,26 @@ export interface AttentionPlanning {
   /**
    * If the attention rounds its weights to bf16, makes it read the bf16 values that its f32 operands were cast from.
    */
-  narrow(step: Step, rewriter: Rewriter): Step;
+  narrow(instruction: CpuInstruction, rewriter: Rewriter): CpuInstruction;
   /** If attention's result is only cast to bf16, makes the attention store bf16. */
-  narrowResult(step: Step, uses: Uses, rewriter: Rewriter): Step;
-  /** The steps, with the logarithms of sums moved behind the attention of the same queries and keys. */
-  withLogSums(steps: readonly Step[]): readonly Step[];
-  /** Divides consecutive steps into lists. One piece computes all steps of a list. */
-  piecesOf(steps: readonly Step[]): readonly (readonly Step[])[];
-  /** The steps, with one step for all gradients of an attention, if the program concatenates them. */
+  narrowResult(instruction: CpuInstruction, uses: Uses, rewriter: Rewriter): CpuInstruction;
+  /** The instructions, with the logarithms of sums moved behind the attention of the same queries and keys. */
+  withLogSums(instructions: readonly CpuInstruction[]): readonly CpuInstruction[];
+  /** Divides consecutive instructions into lists. One partition computes all instructions of a list. */
+  partitionsOf(instructions: readonly CpuInstruction[]): readonly (readonly CpuInstruction[])[];
+  /** The instructions, with one instruction for all gradients of an attention, if the program concatenates them. */
   gathered(
-    steps: readonly Step[],
-    segment: Pick<Segment, 'values' | 'outputs' | 'updates'>,
-  ): readonly Step[];
+    instructions: readonly CpuInstruction[],
+    program: Pick<CpuProgram, 'values' | 'outputs' | 'updates'>,
+  ): readonly CpuInstruction[];
   /** The ids of the results of permutes and slices that attention reads through. */
-  headViews(segment: Segment): ReadonlySet<number>;
+  headViews(program: CpuProgram): ReadonlySet<number>;
   /**
-   * Describes the attention of one piece. Its operands lie in memory; queries, keys and values may be views. `bf16`
+   * Describes the attention of one partition. Its operands lie in memory; queries, keys and values may be views. `bf16`
    * says whether bf16 products are supported.
    */
   workOf(
-    steps: readonly AttentionStep[],
+    instructions: readonly AttentionInstruction[],
     values: readonly ValueType[],
     flow: Dataflow,
     bf16: boolean,

@@ -7,23 +7,23 @@ import {
   type MaskInMemory,
   wholeHeads,
 } from '../../program/work/attention-work.ts';
-import { type AttentionStep, isForward } from '../../program/attention-instructions.ts';
+import { type AttentionInstruction, isForward } from '../../program/attention-instructions.ts';
 import type { Dataflow } from '../../program/dataflow.ts';
 import { headViewOf } from './head-views.ts';
 import { byteLengthOf, inputAt, valueAt } from '../../program/instruction.ts';
 
 /**
- * Describes the attention that `steps` compute together. `storedValues` makes sure that their operands lie in memory;
- * queries, keys and values may be views. `bf16` says whether bf16 products are supported.
+ * Describes the attention that `instructions` compute together. `storedValues` makes sure that their operands lie in
+ * memory; queries, keys and values may be views. `bf16` says whether bf16 products are supported.
  */
 export function attentionWorkOf(
-  steps: readonly AttentionStep[],
+  instructions: readonly AttentionInstruction[],
   values: readonly ValueType[],
   flow: Dataflow,
   bf16: boolean,
 ): AttentionWork {
-  const [first] = steps;
-  if (first === undefined) throw new RangeError('a piece without steps');
+  const [first] = instructions;
+  if (first === undefined) throw new RangeError('a partition without instructions');
   const placeOf = (index: number): number => {
     const root = flow.root(inputAt(first, index));
     if (root === undefined) throw new RangeError(`input ${index} of ${first.op} is not in memory`);
@@ -45,13 +45,13 @@ export function attentionWorkOf(
       rowStride: row?.stride ?? 0,
     };
   };
-  const made = (op: AttentionStep['op']): AttentionStep | undefined =>
-    steps.find((step) => step.op === op);
+  const made = (op: AttentionInstruction['op']): AttentionInstruction | undefined =>
+    instructions.find((instruction) => instruction.op === op);
   const gathered = first.op === 'attentionQueryGrad' ? first.params.gathered : undefined;
-  const resultOf = (op: AttentionStep['op']): AttentionResult | null => {
-    const step = gathered === undefined ? made(op) : first;
-    if (step === undefined) return null;
-    const [, heads = 1, rows = 1, width = 1] = step.shape;
+  const resultOf = (op: AttentionInstruction['op']): AttentionResult | null => {
+    const instruction = gathered === undefined ? made(op) : first;
+    if (instruction === undefined) return null;
+    const [, heads = 1, rows = 1, width = 1] = instruction.shape;
     const places =
       gathered === undefined
         ? wholeHeads(heads, rows, width)
@@ -59,9 +59,9 @@ export function attentionWorkOf(
     if (places === undefined) return null;
     const { elementOffset, itemStride, headStride, rowStride } = places;
     return {
-      value: step.output,
-      isNarrow: step.dtype === 'bf16',
-      byteLength: byteLengthOf(step),
+      value: instruction.output,
+      isNarrow: instruction.dtype === 'bf16',
+      byteLength: byteLengthOf(instruction),
       elementOffset,
       itemStride,
       headStride,
@@ -70,8 +70,8 @@ export function attentionWorkOf(
   };
   const mask = (): MaskInMemory | null => {
     const index = attentionMaskInput[first.op];
-    // A log-sum-exp that is computed apart from its attention waits for it. The last input is then no operand, and would
-    // be taken for the mask if there is none.
+    // A log-sum-exp that is computed apart from its attention waits for it. The last input is then no operand, and
+    // would be taken for the mask if there is none.
     const waits = first.op === 'attentionLogSumExp' && first.params.waits === true;
     const operands = first.inputs.length - (waits ? 1 : 0);
     const { shape } = operands > index ? typeAt(index) : { shape: [] };

@@ -1,6 +1,10 @@
 import type { GatheredGradient } from '../../program/work/attention-work.ts';
-import { readersOf } from '../../program/readers-of.ts';
-import { inputAt, type Segment, type Step, type StepMap } from '../../program/instruction.ts';
+import {
+  inputAt,
+  type CpuProgram,
+  type CpuInstruction,
+  type InstructionMap,
+} from '../../program/instruction.ts';
 import {
   permutedView,
   slicedView,
@@ -9,41 +13,44 @@ import {
   reshapedView,
 } from '../../program/view.ts';
 import {
-  type AttentionStep,
-  isAttentionStep,
+  type AttentionInstruction,
+  isAttentionInstruction,
   isForward,
   fusionKey,
 } from '../../program/attention-instructions.ts';
+import { readersOf } from '../../program/dataflow.ts';
 
-type GradientStep = Extract<
-  AttentionStep,
+type GradientInstruction = Extract<
+  AttentionInstruction,
   { op: 'attentionQueryGrad' | 'attentionKeyGrad' | 'attentionValueGrad' }
 >;
 
 /**
  * Lets attention write its gradients directly into their concatenation. This applies if the program does nothing else
- * with the gradients than concatenate all of them and perhaps permute the result. One step then makes the permuted
- * value, and nothing is copied.
+ * with the gradients than concatenate all of them and perhaps permute the result. One instruction then makes the
+ * permuted value, and nothing is copied.
  */
 export function gatherGradients(
-  steps: readonly Step[],
-  { values, outputs, updates }: Pick<Segment, 'values' | 'outputs' | 'updates'>,
-): readonly Step[] {
-  const gradients = steps.filter(isGradient);
-  if (gradients.length === 0) return steps;
-  const producers = new Map(steps.map((step) => [step.output, step]));
+  instructions: readonly CpuInstruction[],
+  { values, outputs, updates }: Pick<CpuProgram, 'values' | 'outputs' | 'updates'>,
+): readonly CpuInstruction[] {
+  const gradients = instructions.filter(isGradient);
+  if (gradients.length === 0) return instructions;
+  const producers = new Map(instructions.map((instruction) => [instruction.output, instruction]));
   const given = new Set([...outputs, ...updates.map(({ value }) => value)]);
-  const readers = readersOf(steps);
+  const readers = readersOf(instructions);
   const groups = Map.groupBy(gradients, fusionKey);
-  const onlyReader = (id: number): Step | undefined => {
+  const onlyReader = (id: number): CpuInstruction | undefined => {
     const [reader, ...others] = readers.get(id) ?? [];
     return others.length > 0 || given.has(id) ? undefined : reader;
   };
-  const replaced = new Map<number, Step>();
+  const replaced = new Map<number, CpuInstruction>();
   const dropped = new Set<number>();
-  for (const concat of steps) {
+  for (const concat of instructions) {
     if (concat.op !== 'concat') continue;
-    const parts = concat.inputs.map((id) => producers.get(id)).filter((step) => step !== undefined);
+    const parts = concat.inputs
+      .map((id) => producers.get(id))
+      .filter((instruction) => instruction !== undefined);
     if (!isAllOfOne(parts, concat, groups, onlyReader)) continue;
     const above = movementsAbove(concat, onlyReader);
     const top = above.at(-1) ?? concat;
@@ -63,13 +70,14 @@ export function gatherGradients(
     });
     for (const { output: id } of [...parts, concat, ...above]) dropped.add(id);
   }
-  return steps.flatMap(
-    (step) => replaced.get(step.output) ?? (dropped.has(step.output) ? [] : [step]),
+  return instructions.flatMap(
+    (instruction) =>
+      replaced.get(instruction.output) ?? (dropped.has(instruction.output) ? [] : [instruction]),
   );
 }
 
-function isGradient(step: Step): step is GradientStep {
-  return isAttentionStep(step) && !isForward(step);
+function isGradient(instruction: CpuInstruction): instruction is GradientInstruction {
+  return isAttentionInstruction(instruction) && !isForward(instruction);
 }
 
 /**
@@ -77,35 +85,41 @@ function isGradient(step: Step): step is GradientStep {
  * only reader.
  */
 function isAllOfOne(
-  parts: readonly Step[],
-  concat: Step,
-  groups: ReadonlyMap<string, readonly GradientStep[]>,
-  onlyReader: (id: number) => Step | undefined,
-): parts is readonly GradientStep[] {
+  parts: readonly CpuInstruction[],
+  concat: CpuInstruction,
+  groups: ReadonlyMap<string, readonly GradientInstruction[]>,
+  onlyReader: (id: number) => CpuInstruction | undefined,
+): parts is readonly GradientInstruction[] {
   const [first] = parts;
   if (first === undefined || !isGradient(first)) return false;
   const all = groups.get(fusionKey(first)) ?? [];
   return (
     parts.length === concat.inputs.length &&
     all.length === parts.length &&
-    all.every((step) => parts.includes(step) && onlyReader(step.output) === concat)
+    all.every(
+      (instruction) => parts.includes(instruction) && onlyReader(instruction.output) === concat,
+    )
   );
 }
 
-type Movement = StepMap['permute'] | StepMap['reshape'];
+type Movement = InstructionMap['permute'] | InstructionMap['reshape'];
 
 /**
  * The permutes of a value and the reshapes between them, up to the last permute. Each is the only reader of the one
  * before.
  */
 function movementsAbove(
-  from: Step,
-  onlyReader: (id: number) => Step | undefined,
+  from: CpuInstruction,
+  onlyReader: (id: number) => CpuInstruction | undefined,
 ): readonly Movement[] {
   const found: Movement[] = [];
-  for (let step = onlyReader(from.output); step !== undefined; step = onlyReader(step.output)) {
-    if (step.op !== 'permute' && step.op !== 'reshape') break;
-    found.push(step);
+  for (
+    let instruction = onlyReader(from.output);
+    instruction !== undefined;
+    instruction = onlyReader(instruction.output)
+  ) {
+    if (instruction.op !== 'permute' && instruction.op !== 'reshape') break;
+    found.push(instruction);
   }
   return found.slice(0, found.findLastIndex(({ op }) => op === 'permute') + 1);
 }
@@ -113,17 +127,17 @@ function movementsAbove(
 /** The view of the value `from` in the memory of the result of the last movement. */
 function viewBelow(
   movements: readonly Movement[],
-  from: Step,
-  values: Segment['values'],
+  from: CpuInstruction,
+  values: CpuProgram['values'],
 ): View | undefined {
   const top = movements.at(-1) ?? from;
   let view: View | undefined = wholeView(top.shape);
-  for (const step of movements.toReversed()) {
-    const { shape } = values[inputAt(step, 0)] ?? from;
+  for (const instruction of movements.toReversed()) {
+    const { shape } = values[inputAt(instruction, 0)] ?? from;
     if (view === undefined) return undefined;
-    if (step.op === 'reshape') view = reshapedView(view, shape);
+    if (instruction.op === 'reshape') view = reshapedView(view, shape);
     else {
-      const { order } = step.params;
+      const { order } = instruction.params;
       view = permutedView(
         view,
         shape.map((_, dim) => order.indexOf(dim)),
@@ -139,8 +153,8 @@ function viewBelow(
  */
 function partsOf(
   view: View,
-  { params: { dim } }: StepMap['concat'],
-  parts: readonly GradientStep[],
+  { params: { dim } }: InstructionMap['concat'],
+  parts: readonly GradientInstruction[],
 ): readonly GatheredGradient[] | undefined {
   if (view.dims.at(-1)?.stride !== 1) return undefined;
   let start = 0;

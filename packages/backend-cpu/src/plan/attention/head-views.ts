@@ -1,15 +1,14 @@
 import type { ValueType } from '@shardwise/core/spec';
-import { readersOf } from '../../program/readers-of.ts';
 import {
   elementCount,
   inputAt,
-  type Segment,
-  type Step,
+  type CpuProgram,
+  type CpuInstruction,
   valueAt,
 } from '../../program/instruction.ts';
 import {
-  type AttentionStep,
-  isAttentionStep,
+  type AttentionInstruction,
+  isAttentionInstruction,
   headInputs,
 } from '../../program/attention-instructions.ts';
 import {
@@ -19,6 +18,7 @@ import {
   wholeView,
   reshapedView,
 } from '../../program/view.ts';
+import { readersOf } from '../../program/dataflow.ts';
 
 /** Where the elements of an operand of attention lie in a value in memory. */
 export interface HeadView {
@@ -27,16 +27,16 @@ export interface HeadView {
 }
 
 /**
- * Returns the view that an operand is of the value below its reshapes, permutes and slices. `stepOf` gives these steps.
- * Returns undefined if the elements of a row do not lie together.
+ * Returns the view that an operand is of the value below its reshapes, permutes and slices. `instructionOf` gives these
+ * instructions. Returns undefined if the elements of a row do not lie together.
  */
 export function headViewOf(
   id: number,
   values: readonly ValueType[],
-  stepOf: (id: number) => Step | undefined,
+  instructionOf: (id: number) => CpuInstruction | undefined,
 ): HeadView | undefined {
   const { shape } = valueAt(values, id);
-  const below = viewOf(id, values, stepOf);
+  const below = viewOf(id, values, instructionOf);
   const last = below?.view.dims.at(-1);
   return last !== undefined && (last.stride === 1 || shape.at(-1) === 1) ? below : undefined;
 }
@@ -44,34 +44,35 @@ export function headViewOf(
 function viewOf(
   id: number,
   values: readonly ValueType[],
-  stepOf: (id: number) => Step | undefined,
+  instructionOf: (id: number) => CpuInstruction | undefined,
 ): HeadView | undefined {
-  const step = stepOf(id);
+  const instruction = instructionOf(id);
   const { shape } = valueAt(values, id);
-  if (step === undefined || !isMovement(step)) return { root: id, view: wholeView(shape) };
-  const inner = viewOf(inputAt(step, 0), values, stepOf);
+  if (instruction === undefined || !isMovement(instruction))
+    return { root: id, view: wholeView(shape) };
+  const inner = viewOf(inputAt(instruction, 0), values, instructionOf);
   if (inner === undefined) return undefined;
-  const view = movedBy(step, inner.view);
+  const view = movedBy(instruction, inner.view);
   return view && { root: inner.root, view };
 }
 
-type Movement = Extract<Step, { op: 'reshape' | 'permute' | 'slice' }>;
+type Movement = Extract<CpuInstruction, { op: 'reshape' | 'permute' | 'slice' }>;
 
-function isMovement(step: Step): step is Movement {
-  if (step.op === 'slice') return step.params.steps.every((each) => each === 1);
-  return step.op === 'reshape' || step.op === 'permute';
+function isMovement(instruction: CpuInstruction): instruction is Movement {
+  if (instruction.op === 'slice') return instruction.params.steps.every((each) => each === 1);
+  return instruction.op === 'reshape' || instruction.op === 'permute';
 }
 
-function movedBy(step: Movement, view: View): View | undefined {
-  switch (step.op) {
+function movedBy(instruction: Movement, view: View): View | undefined {
+  switch (instruction.op) {
     case 'reshape':
-      return reshapedView(view, step.shape);
+      return reshapedView(view, instruction.shape);
     case 'permute':
-      return permutedView(view, step.params.order);
+      return permutedView(view, instruction.params.order);
     case 'slice':
-      return slicedView(view, step.params.starts, step.shape);
+      return slicedView(view, instruction.params.starts, instruction.shape);
     default:
-      return step satisfies never;
+      return instruction satisfies never;
   }
 }
 
@@ -80,56 +81,64 @@ function movedBy(step: Movement, view: View): View | undefined {
  * and they are not copied. All elements of the value below must be read, because its memory stays in use instead of
  * theirs.
  */
-export function headViews(segment: Segment): ReadonlySet<number> {
-  const attention = segment.steps.filter(isAttentionStep);
+export function headViews(program: CpuProgram): ReadonlySet<number> {
+  const attention = program.instructions.filter(isAttentionInstruction);
   if (attention.length === 0) return new Set();
-  const producers = new Map(segment.steps.map((step) => [step.output, step]));
-  const stepOf = (id: number): Step | undefined => producers.get(id);
-  const readers = readersOf(segment.steps);
+  const producers = new Map(
+    program.instructions.map((instruction) => [instruction.output, instruction]),
+  );
+  const instructionOf = (id: number): CpuInstruction | undefined => producers.get(id);
+  const readers = readersOf(program.instructions);
   const found = new Set<number>();
-  const given = new Set([...segment.outputs, ...segment.updates.map(({ value }) => value)]);
+  const given = new Set([...program.outputs, ...program.updates.map(({ value }) => value)]);
   const operands = new Map<number, Set<number>>();
   for (const id of new Set(attention.flatMap(headsOf))) {
-    const below = headViewOf(id, segment.values, stepOf);
+    const below = headViewOf(id, program.values, instructionOf);
     if (below === undefined) continue;
     operands.set(below.root, (operands.get(below.root) ?? new Set()).add(id));
   }
   for (const [root, ids] of operands) {
-    const sizeOf = (id: number): number => elementCount(valueAt(segment.values, id).shape);
+    const sizeOf = (id: number): number => elementCount(valueAt(program.values, id).shape);
     const read = [...ids].reduce((sum, id) => sum + sizeOf(id), 0);
     if (read < sizeOf(root)) continue;
-    const moved = new Set([...ids].flatMap((id) => movementsBelow(id, stepOf)));
+    const moved = new Set([...ids].flatMap((id) => movementsBelow(id, instructionOf)));
     const isAlone = [...moved].every(
       (id) =>
-        !given.has(id) && (readers.get(id) ?? []).every((step) => reads(step, id, moved, ids)),
+        !given.has(id) &&
+        (readers.get(id) ?? []).every((instruction) => reads(instruction, id, moved, ids)),
     );
     if (isAlone) for (const id of moved) found.add(id);
   }
   return found;
 }
 
-function headsOf(step: AttentionStep): readonly number[] {
-  return step.inputs.slice(0, headInputs[step.op]);
+function headsOf(instruction: AttentionInstruction): readonly number[] {
+  return instruction.inputs.slice(0, headInputs[instruction.op]);
 }
 
 /** The ids of the results of the movements that a value is made by. */
-function movementsBelow(id: number, stepOf: (id: number) => Step | undefined): number[] {
-  const step = stepOf(id);
-  if (step === undefined || !isMovement(step)) return [];
-  return [id, ...movementsBelow(inputAt(step, 0), stepOf)];
+function movementsBelow(
+  id: number,
+  instructionOf: (id: number) => CpuInstruction | undefined,
+): number[] {
+  const instruction = instructionOf(id);
+  if (instruction === undefined || !isMovement(instruction)) return [];
+  return [id, ...movementsBelow(inputAt(instruction, 0), instructionOf)];
 }
 
 /**
- * Whether a step that reads the result of a movement is one of these movements, or attention that has it as an operand
- * with heads.
+ * Whether an instruction that reads the result of a movement is one of these movements, or attention that has it as an
+ * operand with heads.
  */
 function reads(
-  step: Step,
+  instruction: CpuInstruction,
   id: number,
   moved: ReadonlySet<number>,
   operands: ReadonlySet<number>,
 ): boolean {
-  if (moved.has(step.output)) return true;
-  const heads = isAttentionStep(step) ? headInputs[step.op] : 0;
-  return operands.has(id) && step.inputs.every((input, index) => input !== id || index < heads);
+  if (moved.has(instruction.output)) return true;
+  const heads = isAttentionInstruction(instruction) ? headInputs[instruction.op] : 0;
+  return (
+    operands.has(id) && instruction.inputs.every((input, index) => input !== id || index < heads)
+  );
 }

@@ -2,37 +2,43 @@ import { attentionWorkOf } from './attention-work-of.ts';
 import type { AttentionPlanning } from './attention-planning.ts';
 import { headViews } from './head-views.ts';
 import { gatherGradients } from './gather-gradients.ts';
-import { inputAt, type Step, valueAt } from '../../program/instruction.ts';
+import { inputAt, type CpuInstruction, valueAt } from '../../program/instruction.ts';
 import type { Rewriter, Uses } from '../../program/rewriter.ts';
 import {
-  type AttentionStep,
-  isAttentionStep,
+  type AttentionInstruction,
+  isAttentionInstruction,
   isForward,
   fusionKey,
   headInputs,
 } from '../../program/attention-instructions.ts';
 
 /** If the attention rounds its weights to bf16, makes it read the bf16 values that its f32 operands were cast from. */
-function narrowAttention(step: Step, rewriter: Rewriter): Step {
-  if (!isAttentionStep(step) || step.params.rounding !== 'bf16') return step;
-  const count = headInputs[step.op];
-  const narrow = step.inputs.map((id, index) => {
+function narrowAttention(instruction: CpuInstruction, rewriter: Rewriter): CpuInstruction {
+  if (!isAttentionInstruction(instruction) || instruction.params.rounding !== 'bf16')
+    return instruction;
+  const count = headInputs[instruction.op];
+  const narrow = instruction.inputs.map((id, index) => {
     const producer = index < count ? rewriter.producer(id) : undefined;
     if (producer?.op !== 'cast') return id;
     const input = inputAt(producer, 0);
     return valueAt(rewriter.values, input).dtype === 'bf16' ? input : id;
   });
-  return { ...step, inputs: narrow };
+  return { ...instruction, inputs: narrow };
 }
 
 /** If attention's result is only cast to bf16 and has no other reader, makes the attention store bf16. */
-function narrowAttentionResult(step: Step, uses: Uses, rewriter: Rewriter): Step {
-  if (step.op !== 'cast' || step.dtype !== 'bf16') return step;
-  const input = inputAt(step, 0);
+function narrowAttentionResult(
+  instruction: CpuInstruction,
+  uses: Uses,
+  rewriter: Rewriter,
+): CpuInstruction {
+  if (instruction.op !== 'cast' || instruction.dtype !== 'bf16') return instruction;
+  const input = inputAt(instruction, 0);
   const made = rewriter.producer(input);
-  if (made === undefined || !isAttentionStep(made) || uses.get(input) !== 1) return step;
-  if (made.params.rounding !== 'bf16' || made.dtype !== 'f32') return step;
-  return { ...made, dtype: 'bf16', output: step.output };
+  if (made === undefined || !isAttentionInstruction(made) || uses.get(input) !== 1)
+    return instruction;
+  if (made.params.rounding !== 'bf16' || made.dtype !== 'f32') return instruction;
+  return { ...made, dtype: 'bf16', output: instruction.output };
 }
 
 /**
@@ -41,43 +47,47 @@ function narrowAttentionResult(step: Step, uses: Uses, rewriter: Rewriter): Step
  * attention's result as an additional input, although they don't need it, so that they wait for what the attention
  * waits for.
  */
-function withLogSums(steps: readonly Step[]): readonly Step[] {
-  const results = new Map<string, AttentionStep>();
-  const logSums = new Map<Step, Step>();
-  for (const step of steps) {
-    if (step.op === 'attention') results.set(fusionKey(step), step);
-    if (step.op !== 'attentionLogSumExp') continue;
-    const attention = results.get(fusionKey(step));
+function withLogSums(instructions: readonly CpuInstruction[]): readonly CpuInstruction[] {
+  const results = new Map<string, AttentionInstruction>();
+  const logSums = new Map<CpuInstruction, CpuInstruction>();
+  for (const instruction of instructions) {
+    if (instruction.op === 'attention') results.set(fusionKey(instruction), instruction);
+    if (instruction.op !== 'attentionLogSumExp') continue;
+    const attention = results.get(fusionKey(instruction));
     if (attention !== undefined) {
-      const inputs = [...step.inputs, attention.output];
-      logSums.set(attention, { ...step, params: { ...step.params, waits: true }, inputs });
+      const inputs = [...instruction.inputs, attention.output];
+      logSums.set(attention, {
+        ...instruction,
+        params: { ...instruction.params, waits: true },
+        inputs,
+      });
     }
   }
   const moved = new Set([...logSums.values()].map(({ output }) => output));
-  return steps.flatMap((step) => {
-    if (moved.has(step.output)) return [];
-    const logSum = logSums.get(step);
-    return logSum === undefined ? [step] : [step, logSum];
+  return instructions.flatMap((instruction) => {
+    if (moved.has(instruction.output)) return [];
+    const logSum = logSums.get(instruction);
+    return logSum === undefined ? [instruction] : [instruction, logSum];
   });
 }
 
-/** Divides consecutive steps into lists. One piece computes all steps of a list. */
-function piecesOfAttention(steps: readonly Step[]): Step[][] {
-  const pieces: Step[][] = [];
-  for (const step of steps) {
-    const last = pieces.at(-1);
+/** Divides consecutive instructions into lists. One partition computes all instructions of a list. */
+function partitionsOfAttention(instructions: readonly CpuInstruction[]): CpuInstruction[][] {
+  const partitions: CpuInstruction[][] = [];
+  for (const instruction of instructions) {
+    const last = partitions.at(-1);
     const before = last?.[0];
     const isTogether =
       before !== undefined &&
-      isAttentionStep(before) &&
-      isAttentionStep(step) &&
-      (step.op === 'attentionLogSumExp'
-        ? step.inputs.includes(before.output)
-        : !isForward(step) && fusionKey(before) === fusionKey(step));
-    if (isTogether) last?.push(step);
-    else pieces.push([step]);
+      isAttentionInstruction(before) &&
+      isAttentionInstruction(instruction) &&
+      (instruction.op === 'attentionLogSumExp'
+        ? instruction.inputs.includes(before.output)
+        : !isForward(instruction) && fusionKey(before) === fusionKey(instruction));
+    if (isTogether) last?.push(instruction);
+    else partitions.push([instruction]);
   }
-  return pieces;
+  return partitions;
 }
 
 /** The functions that compile attention for machine code. */
@@ -85,7 +95,7 @@ export const attentionPlanning: AttentionPlanning = {
   narrow: narrowAttention,
   narrowResult: narrowAttentionResult,
   withLogSums,
-  piecesOf: piecesOfAttention,
+  partitionsOf: partitionsOfAttention,
   headViews,
   gathered: gatherGradients,
   workOf: attentionWorkOf,

@@ -1,8 +1,8 @@
-import { isAttentionStep } from '../../program/attention-instructions.ts';
+import { isAttentionInstruction } from '../../program/attention-instructions.ts';
 import { Dataflow } from '../../program/dataflow.ts';
 import type { KernelSupport } from './kernel-support.ts';
-import type { Segment, Step } from '../../program/instruction.ts';
-import { isGroupedStep, isNarrowProduct } from '../../program/product-instructions.ts';
+import type { CpuProgram, CpuInstruction } from '../../program/instruction.ts';
+import { isGroupedInstruction, isNarrowProduct } from '../../program/product-instructions.ts';
 import { isNarrowing } from '../../program/half-casts.ts';
 import { repeatedCasts } from './repeated-casts.ts';
 
@@ -13,30 +13,32 @@ import { repeatedCasts } from './repeated-casts.ts';
  * through.
  */
 export function dataflowOf(
-  segment: Segment,
+  program: CpuProgram,
   support: KernelSupport,
   heads: ReadonlySet<number> = new Set(),
 ): Dataflow {
   const stored = new Set<number>();
-  const readsMemory = support.rest.kind === 'plain';
-  const flow = new Dataflow(segment, repeatedCasts(segment).union(heads), stored);
-  const producers = new Map(segment.steps.map((step) => [step.output, step]));
-  const taken = new Set(segment.outputs);
-  for (const id of segment.outputs) {
+  const readsMemory = support.fallback.kind === 'plain';
+  const flow = new Dataflow(program, repeatedCasts(program).union(heads), stored);
+  const producers = new Map(
+    program.instructions.map((instruction) => [instruction.output, instruction]),
+  );
+  const taken = new Set(program.outputs);
+  for (const id of program.outputs) {
     if (flow.lazy(id) === undefined) continue;
     const root = flow.root(id);
-    const movable = root !== undefined && root >= segment.inputCount && !taken.has(root);
+    const movable = root !== undefined && root >= program.inputCount && !taken.has(root);
     if (movable) taken.add(root);
     else stored.add(id);
   }
-  for (const { value } of segment.updates) {
+  for (const { value } of program.updates) {
     if (flow.lazy(value) !== undefined) stored.add(value);
   }
 
   function storeUnrepeatable(id: number): void {
     const lazy = flow.lazy(id);
     if (lazy === undefined) return;
-    if (support.fuses(lazy, segment.values)) lazy.inputs.forEach(storeUnrepeatable);
+    if (support.fuses(lazy, program.values)) lazy.inputs.forEach(storeUnrepeatable);
     else store(id, lazy);
   }
 
@@ -44,7 +46,7 @@ export function dataflowOf(
   function storeBelowViews(id: number): void {
     const lazy = flow.lazy(id);
     if (lazy?.op === 'reshape' || lazy?.op === 'expand') lazy.inputs.forEach(storeBelowViews);
-    else if (lazy !== undefined && !isNarrowing(lazy, segment.values)) store(id, lazy);
+    else if (lazy !== undefined && !isNarrowing(lazy, program.values)) store(id, lazy);
   }
   function storeBelowReshapes(id: number): void {
     const lazy = flow.lazy(id);
@@ -66,17 +68,17 @@ export function dataflowOf(
   function storeUnpacked(id: number): void {
     const lazy = flow.lazy(id);
     if (lazy?.op === 'reshape') lazy.inputs.forEach(storeUnpacked);
-    else if (lazy !== undefined && !isNarrowing(lazy, segment.values)) store(id, lazy);
+    else if (lazy !== undefined && !isNarrowing(lazy, program.values)) store(id, lazy);
   }
 
   /**
-   * Stores a value. If loops in JavaScript compute the rest, the inputs of the step that makes the value must lie in
-   * memory too, unless a kernel computes the step and can repeat them.
+   * Stores a value. If the fallback is loops in JavaScript, the inputs of the instruction that makes the value
+   * must lie in memory too, unless a kernel computes the instruction and can repeat them.
    */
-  function store(id: number, lazy: Step): void {
+  function store(id: number, lazy: CpuInstruction): void {
     stored.add(id);
     if (!readsMemory) return;
-    const isKernel = support.computes(lazy, segment.values);
+    const isKernel = support.computes(lazy, program.values);
     lazy.inputs.forEach(isKernel ? storeUnrepeatable : storeBelowReshapes);
   }
 
@@ -84,25 +86,27 @@ export function dataflowOf(
     const lazy = producers.get(id);
     if (lazy !== undefined) store(id, lazy);
   }
-  for (const step of segment.steps) {
-    // Only a product of ours can compute such a step. If it cannot read the operands where they lie, the values below
-    // their views are stored. If that is not enough, the operands themselves are.
+  for (const instruction of program.instructions) {
+    // Only a product of ours can compute such an instruction. If it cannot read the operands where they lie, the values
+    // below their views are stored. If that is not enough, the operands themselves are.
     const isWanting = (): boolean =>
-      ((readsMemory && step.op === 'matmul') || isNarrowProduct(step, segment.values)) &&
-      !support.multiplies(step, segment.values, flow);
-    if (isWanting()) step.inputs.forEach(storeBelowViews);
+      ((readsMemory && instruction.op === 'matmul') ||
+        isNarrowProduct(instruction, program.values)) &&
+      !support.multiplies(instruction, program.values, flow);
+    if (isWanting()) instruction.inputs.forEach(storeBelowViews);
     if (isWanting()) {
-      for (const id of step.inputs) {
+      for (const id of instruction.inputs) {
         const lazy = flow.lazy(id);
         if (lazy !== undefined) store(id, lazy);
       }
     }
-    if (isGroupedStep(step)) step.inputs.forEach(storeUnpacked);
-    if (isAttentionStep(step)) step.inputs.forEach(storeBelowHeads);
-    if (flow.lazy(step.output) !== undefined) continue;
-    if (support.computes(step, segment.values)) step.inputs.forEach(storeUnrepeatable);
-    else if (readsMemory && !support.multiplies(step, segment.values, flow)) {
-      step.inputs.forEach(storeBelowReshapes);
+    if (isGroupedInstruction(instruction)) instruction.inputs.forEach(storeUnpacked);
+    if (isAttentionInstruction(instruction)) instruction.inputs.forEach(storeBelowHeads);
+    if (flow.lazy(instruction.output) !== undefined) continue;
+    if (support.computes(instruction, program.values))
+      instruction.inputs.forEach(storeUnrepeatable);
+    else if (readsMemory && !support.multiplies(instruction, program.values, flow)) {
+      instruction.inputs.forEach(storeBelowReshapes);
     }
   }
   return flow;

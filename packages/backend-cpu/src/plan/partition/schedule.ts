@@ -1,17 +1,17 @@
 import type { Dataflow } from '../../program/dataflow.ts';
-import type { Step } from '../../program/instruction.ts';
-import type { Piece, PieceKind, StepKind } from '../../program/partition.ts';
+import type { CpuInstruction } from '../../program/instruction.ts';
+import type { Partition, PartitionKind, InstructionKind } from '../../program/partition.ts';
 
 /**
- * How many steps a step may overtake to join a piece. Without a limit, all steps that are ready would run at once, and
- * a program that recomputes activations to save memory would not save any.
+ * How many instructions an instruction may overtake to join a partition. Without a limit, all instructions that are
+ * ready would run at once, and a program that recomputes activations to save memory would not save any.
  */
-const windowSteps = 64;
+const windowInstructions = 64;
 
-/** Whether a piece of this kind takes steps of the kind 'either'. */
-const takesAny = (kind: PieceKind): boolean => kind === 'kernel' || kind === 'onnx';
+/** Whether a partition of this kind takes instructions of the kind 'either'. */
+const takesAny = (kind: PartitionKind): boolean => kind === 'kernel' || kind === 'onnx';
 
-/** Positions of steps that can run. The first one in program order is taken first. */
+/** Positions of instructions that can run. The first one in program order is taken first. */
 class ReadyList {
   readonly #positions: number[] = [];
 
@@ -30,17 +30,17 @@ class ReadyList {
 }
 
 /**
- * Groups steps, which are in program order, into pieces. No piece has the kind of the one before. Only kernels and
- * sessions take steps of the kind 'either'.
+ * Groups instructions, which are in program order, into partitions. No partition has the kind of the one before. Only
+ * kernels and sessions take instructions of the kind 'either'.
  */
 export function schedule(
-  program: readonly Step[],
+  program: readonly CpuInstruction[],
   flow: Dataflow,
-  kindOf: (step: Step) => StepKind,
-): Piece[] {
+  kindOf: (instruction: CpuInstruction) => InstructionKind,
+): Partition[] {
   const waits = waitsOfConversions(program, flow);
-  const steps = withLateConversions(program, flow, waits);
-  const graph = dependencies(steps, flow, waits);
+  const instructions = withLateConversions(program, flow, waits);
+  const graph = dependencies(instructions, flow, waits);
   const lists = (): ReadyList => new ReadyList();
   const ready = {
     onnx: lists(),
@@ -50,19 +50,19 @@ export function schedule(
     either: lists(),
   };
   const release = (position: number): void => {
-    const step = steps[position];
-    if (step !== undefined) ready[kindOf(step)].add(position);
+    const instruction = instructions[position];
+    if (instruction !== undefined) ready[kindOf(instruction)].add(position);
   };
   graph.missing.forEach((count, position) => count === 0 && release(position));
 
   const done = new Set<number>();
   let frontier = 0;
-  const take = (kind: PieceKind): Step | undefined => {
+  const take = (kind: PartitionKind): CpuInstruction | undefined => {
     const isOwn = !takesAny(kind) || ready[kind].first < ready.either.first;
     const list = isOwn ? ready[kind] : ready.either;
     const position = list.first;
-    const step = steps[position];
-    if (step === undefined || position > frontier + windowSteps) return undefined;
+    const instruction = instructions[position];
+    if (instruction === undefined || position > frontier + windowInstructions) return undefined;
     list.takeFirst();
     done.add(position);
     while (done.has(frontier)) frontier++;
@@ -71,43 +71,49 @@ export function schedule(
       graph.missing[reader] = count;
       if (count === 0) release(reader);
     }
-    return step;
+    return instruction;
   };
 
-  const pieces: Piece[] = [];
+  const partitions: Partition[] = [];
   let kind = kindOfNext(null);
-  while (frontier < steps.length) {
-    const taken: Step[] = [];
-    for (let step = take(kind); step !== undefined; step = take(kind)) taken.push(step);
-    if (taken.length > 0) pieces.push({ kind, steps: taken });
+  while (frontier < instructions.length) {
+    const taken: CpuInstruction[] = [];
+    for (let instruction = take(kind); instruction !== undefined; instruction = take(kind))
+      taken.push(instruction);
+    if (taken.length > 0) partitions.push({ kind, instructions: taken });
     kind = kindOfNext(kind);
   }
-  return pieces;
+  return partitions;
 
   /**
-   * Returns the kind of the first step that is ready, of all kinds but `last`. A step of the kind 'either' makes it a
-   * kernel if possible.
+   * Returns the kind of the first instruction that is ready, of all kinds but `last`. An instruction of the kind
+   * 'either' makes it a kernel if possible.
    */
-  function kindOfNext(last: PieceKind | null): PieceKind {
+  function kindOfNext(last: PartitionKind | null): PartitionKind {
     const others = (['kernel', 'onnx', 'plain', 'product'] as const).filter(
       (other) => other !== last,
     );
-    const firstOf = (kind: PieceKind): number =>
+    const firstOf = (kind: PartitionKind): number =>
       Math.min(ready[kind].first, takesAny(kind) ? ready.either.first : Infinity);
     return others.reduce((best, other) => (firstOf(other) < firstOf(best) ? other : best));
   }
 }
 
-/** For each position, the positions of the steps that read its step, and how many steps its step waits for. */
+/**
+ * For each position, the positions of the instructions that read its instruction, and how many instructions its
+ * instruction waits for.
+ */
 function dependencies(
-  steps: readonly Step[],
+  instructions: readonly CpuInstruction[],
   flow: Dataflow,
-  waits: ReadonlyMap<Step, ReadonlySet<number>>,
+  waits: ReadonlyMap<CpuInstruction, ReadonlySet<number>>,
 ): { readonly readers: readonly number[][]; readonly missing: number[] } {
-  const positions = new Map(steps.map((step, position) => [step.output, position]));
-  const readers: number[][] = steps.map(() => []);
-  const missing = steps.map((step, position) => {
-    const ids = waits.get(step) ?? flow.sources(step);
+  const positions = new Map(
+    instructions.map((instruction, position) => [instruction.output, position]),
+  );
+  const readers: number[][] = instructions.map(() => []);
+  const missing = instructions.map((instruction, position) => {
+    const ids = waits.get(instruction) ?? flow.sources(instruction);
     const sources = [...ids].flatMap((id) => positions.get(id) ?? []);
     for (const source of sources) readers[source]?.push(position);
     return sources.length;
@@ -116,18 +122,18 @@ function dependencies(
 }
 
 /**
- * The steps, with each conversion that waits directly in front of its product. Further ahead, it would wait for steps
- * that may not overtake it.
+ * The instructions, with each conversion that waits directly in front of its product. Further ahead, it would wait for
+ * instructions that may not overtake it.
  */
 function withLateConversions(
-  steps: readonly Step[],
+  instructions: readonly CpuInstruction[],
   flow: Dataflow,
-  waits: ReadonlyMap<Step, ReadonlySet<number>>,
-): readonly Step[] {
-  return steps.flatMap((step) => {
-    if (waits.has(step)) return [];
-    const sources = [...flow.sources(step)].flatMap((id) => flow.producer(id) ?? []);
-    return [...sources.filter((source) => waits.has(source)), step];
+  waits: ReadonlyMap<CpuInstruction, ReadonlySet<number>>,
+): readonly CpuInstruction[] {
+  return instructions.flatMap((instruction) => {
+    if (waits.has(instruction)) return [];
+    const sources = [...flow.sources(instruction)].flatMap((id) => flow.producer(id) ?? []);
+    return [...sources.filter((source) => waits.has(source)), instruction];
   });
 }
 
@@ -137,23 +143,24 @@ function withLateConversions(
  * memory all that time.
  */
 function waitsOfConversions(
-  steps: readonly Step[],
+  instructions: readonly CpuInstruction[],
   flow: Dataflow,
-): ReadonlyMap<Step, ReadonlySet<number>> {
+): ReadonlyMap<CpuInstruction, ReadonlySet<number>> {
   const isConversion = (id: number): boolean => {
-    const step = flow.producer(id);
-    if (step?.op !== 'cast') return false;
-    return [...flow.sources(step)].every((source) => flow.producer(source) === undefined);
+    const instruction = flow.producer(id);
+    if (instruction?.op !== 'cast') return false;
+    return [...flow.sources(instruction)].every((source) => flow.producer(source) === undefined);
   };
-  const readers = new Map<number, Step[]>();
-  for (const step of steps) {
-    for (const id of flow.sources(step)) readers.set(id, [...(readers.get(id) ?? []), step]);
+  const readers = new Map<number, CpuInstruction[]>();
+  for (const instruction of instructions) {
+    for (const id of flow.sources(instruction))
+      readers.set(id, [...(readers.get(id) ?? []), instruction]);
   }
-  const waits = new Map<Step, ReadonlySet<number>>();
-  for (const step of steps) {
-    const [reader, ...others] = readers.get(step.output) ?? [];
-    if (reader?.op !== 'matmul' || others.length > 0 || !isConversion(step.output)) continue;
-    waits.set(step, new Set([...flow.sources(reader)].filter((id) => !isConversion(id))));
+  const waits = new Map<CpuInstruction, ReadonlySet<number>>();
+  for (const instruction of instructions) {
+    const [reader, ...others] = readers.get(instruction.output) ?? [];
+    if (reader?.op !== 'matmul' || others.length > 0 || !isConversion(instruction.output)) continue;
+    waits.set(instruction, new Set([...flow.sources(reader)].filter((id) => !isConversion(id))));
   }
   return waits;
 }

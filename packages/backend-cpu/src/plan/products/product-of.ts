@@ -7,7 +7,12 @@ import {
 import type { AttentionPlanning } from '../attention/attention-planning.ts';
 import type { Dataflow } from '../../program/dataflow.ts';
 import { packingOf, viewOf } from './product-views.ts';
-import { inputAt, type Step, type StepMap, valueAt } from '../../program/instruction.ts';
+import {
+  inputAt,
+  type CpuInstruction,
+  type InstructionMap,
+  valueAt,
+} from '../../program/instruction.ts';
 import type { ProductKind } from '../../program/work/product-kinds.ts';
 
 /** Which products a backend computes with its own machine code. */
@@ -23,31 +28,33 @@ export interface OwnProducts {
   readonly attention: AttentionPlanning | null;
 }
 
-/** Describes a step as a product of ours. Returns undefined if machine code does not compute the step. */
+/**
+ * Describes an instruction as a product of ours. Returns undefined if machine code does not compute the instruction.
+ */
 export function productOf(
-  step: Step,
+  instruction: CpuInstruction,
   values: readonly ValueType[],
   flow: Dataflow,
   own: OwnProducts | null,
 ): BatchedProduct | undefined {
-  if (step.op !== 'matmul' || own === null) return undefined;
-  const kind = kindOf(step, values);
+  if (instruction.op !== 'matmul' || own === null) return undefined;
+  const kind = kindOf(instruction, values);
   if (kind === undefined || (kind !== 'f32 to f32' && !own.bf16)) return undefined;
-  const { transposeA, transposeB, scale = 1, rounds = false } = step.params;
-  const batch = step.shape.slice(0, -2);
-  const left = operandOf(inputAt(step, 0), values, flow, batch.length, transposeA);
-  const right = operandOf(inputAt(step, 1), values, flow, batch.length, transposeB);
-  const addend = addendOf(step, values, flow);
+  const { transposeA, transposeB, scale = 1, rounds = false } = instruction.params;
+  const batch = instruction.shape.slice(0, -2);
+  const left = operandOf(inputAt(instruction, 0), values, flow, batch.length, transposeA);
+  const right = operandOf(inputAt(instruction, 1), values, flow, batch.length, transposeB);
+  const addend = addendOf(instruction, values, flow);
   if (left === undefined || right === undefined || addend === undefined) return undefined;
   const product: BatchedProduct = {
     kind,
     batch,
-    rows: step.shape.at(-2) ?? 1,
-    columns: step.shape.at(-1) ?? 1,
-    depth: depthOf(step, values),
+    rows: instruction.shape.at(-2) ?? 1,
+    columns: instruction.shape.at(-1) ?? 1,
+    depth: depthOf(instruction, values),
     left,
     right,
-    result: step.output,
+    result: instruction.output,
     scale,
     addend,
     rounds,
@@ -55,18 +62,21 @@ export function productOf(
   return own.thin || !isThin(product) ? product : undefined;
 }
 
-function kindOf(step: Step, values: readonly ValueType[]): ProductKind | undefined {
-  const [a, b] = [0, 1].map((index) => valueAt(values, inputAt(step, index)).dtype);
+function kindOf(
+  instruction: CpuInstruction,
+  values: readonly ValueType[],
+): ProductKind | undefined {
+  const [a, b] = [0, 1].map((index) => valueAt(values, inputAt(instruction, index)).dtype);
   if (a !== b) return undefined;
-  if (a === 'f32' && step.dtype === 'f32') return 'f32 to f32';
+  if (a === 'f32' && instruction.dtype === 'f32') return 'f32 to f32';
   if (a !== 'bf16') return undefined;
-  if (step.dtype === 'f32') return 'bf16 to f32';
-  return step.dtype === 'bf16' ? 'bf16 to bf16' : undefined;
+  if (instruction.dtype === 'f32') return 'bf16 to f32';
+  return instruction.dtype === 'bf16' ? 'bf16 to bf16' : undefined;
 }
 
-function depthOf(step: StepMap['matmul'], values: readonly ValueType[]): number {
-  const { shape } = valueAt(values, inputAt(step, 0));
-  return shape.at(step.params.transposeA ? -2 : -1) ?? 1;
+function depthOf(instruction: InstructionMap['matmul'], values: readonly ValueType[]): number {
+  const { shape } = valueAt(values, inputAt(instruction, 0));
+  return shape.at(instruction.params.transposeA ? -2 : -1) ?? 1;
 }
 
 /**
@@ -101,14 +111,14 @@ function operandOf(
 
 /** Returns null if nothing is added, and undefined if the kernels cannot add the value as it lies. */
 function addendOf(
-  step: StepMap['matmul'],
+  instruction: InstructionMap['matmul'],
   values: readonly ValueType[],
   flow: Dataflow,
 ): BatchedProduct['addend'] | undefined {
-  const [, , id] = step.inputs;
+  const [, , id] = instruction.inputs;
   if (id === undefined) return null;
   const view = viewOf(id, values, flow);
   const [rowStride = 0, columnStride = 0] = view?.strides.slice(-2) ?? [];
-  const isPlain = columnStride === 1 || step.shape.at(-1) === 1;
+  const isPlain = columnStride === 1 || instruction.shape.at(-1) === 1;
   return view !== undefined && isPlain ? { value: view.root, rowStride } : undefined;
 }

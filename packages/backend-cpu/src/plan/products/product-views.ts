@@ -1,6 +1,6 @@
 import type { Shape, ValueType } from '@shardwise/core/spec';
 import type { Dataflow } from '../../program/dataflow.ts';
-import { inputAt, sameShape, type Step, valueAt } from '../../program/instruction.ts';
+import { inputAt, sameShape, type CpuInstruction, valueAt } from '../../program/instruction.ts';
 import type { Packing } from '../../program/work/product-kinds.ts';
 import { isNarrowing } from '../../program/half-casts.ts';
 
@@ -41,7 +41,7 @@ function wholeView(root: number, shape: Shape): View {
   return { root, shape, strides };
 }
 
-function expanded({ root, shape, strides }: View, { shape: larger }: Step): View {
+function expanded({ root, shape, strides }: View, { shape: larger }: CpuInstruction): View {
   return {
     root,
     shape: larger,

@@ -1,17 +1,17 @@
 import type { DType, ValueType } from '@shardwise/core/spec';
-import { elementCount, inputAt, valueAt, type Step } from '../../program/instruction.ts';
+import { elementCount, inputAt, valueAt, type CpuInstruction } from '../../program/instruction.ts';
 
 function isEmpty(values: readonly ValueType[], id: number): boolean {
   return elementCount(valueAt(values, id).shape) === 0;
 }
 
-function filled(step: Step, value: number): Step {
-  const { shape, dtype, output } = step;
+function filled(instruction: CpuInstruction, value: number): CpuInstruction {
+  const { shape, dtype, output } = instruction;
   return { op: 'constant', params: { value, shape, dtype }, inputs: [], shape, dtype, output };
 }
 
-function copied(step: Step, input: number): Step {
-  const { shape, dtype, output } = step;
+function copied(instruction: CpuInstruction, input: number): CpuInstruction {
+  const { shape, dtype, output } = instruction;
   return { op: 'reshape', params: { shape }, inputs: [input], shape, dtype, output };
 }
 
@@ -27,27 +27,30 @@ const smallest: { readonly [D in DType]: number } = {
 };
 
 /**
- * Removes the inputs of size 0 from a step, so that kernels need not handle them. For example, a sum over nothing
- * becomes zeros, and a scatter of nothing becomes its input. The step's own result must have elements.
+ * Removes the inputs of size 0 from an instruction, so that kernels need not handle them. For example, a sum over
+ * nothing becomes zeros, and a scatter of nothing becomes its input. The instruction's own result must have elements.
  */
-export function withoutEmptyInputs(step: Step, values: readonly ValueType[]): Step {
-  if (!step.inputs.some((id) => isEmpty(values, id))) return step;
-  switch (step.op) {
+export function withoutEmptyInputs(
+  instruction: CpuInstruction,
+  values: readonly ValueType[],
+): CpuInstruction {
+  if (!instruction.inputs.some((id) => isEmpty(values, id))) return instruction;
+  switch (instruction.op) {
     case 'concat': {
-      const inputs = step.inputs.filter((id) => !isEmpty(values, id));
-      return { ...step, inputs };
+      const inputs = instruction.inputs.filter((id) => !isEmpty(values, id));
+      return { ...instruction, inputs };
     }
     case 'scatterAdd':
     case 'scatter':
     case 'indexAdd':
-      return copied(step, inputAt(step, 0));
+      return copied(instruction, inputAt(instruction, 0));
     case 'pad':
-      return filled(step, step.params.value);
+      return filled(instruction, instruction.params.value);
     case 'attentionLogSumExp':
-      return filled(step, Infinity);
+      return filled(instruction, Infinity);
     case 'max':
-      return filled(step, smallest[step.dtype]);
+      return filled(instruction, smallest[instruction.dtype]);
     default:
-      return filled(step, 0);
+      return filled(instruction, 0);
   }
 }

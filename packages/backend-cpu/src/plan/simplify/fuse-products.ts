@@ -1,23 +1,32 @@
-import { inputAt, valueAt, type Step, type StepMap } from '../../program/instruction.ts';
+import {
+  inputAt,
+  valueAt,
+  type CpuInstruction,
+  type InstructionMap,
+} from '../../program/instruction.ts';
 import type { Rewriter, Uses } from '../../program/rewriter.ts';
 
-type Product = StepMap['matmul'];
+type Product = InstructionMap['matmul'];
 
 /**
  * Lets an f32 matmul scale its result and add a bias in the pass that computes the result. The scale comes from
  * constant factors of an operand or of the result.
  */
-export function fuseProducts(step: Step, uses: Uses, rewriter: Rewriter): Step {
-  if (step.dtype !== 'f32') return step;
-  switch (step.op) {
+export function fuseProducts(
+  instruction: CpuInstruction,
+  uses: Uses,
+  rewriter: Rewriter,
+): CpuInstruction {
+  if (instruction.dtype !== 'f32') return instruction;
+  switch (instruction.op) {
     case 'matmul':
-      return withFactors(step, rewriter);
+      return withFactors(instruction, rewriter);
     case 'mul':
-      return scaledProduct(step, uses, rewriter) ?? step;
+      return scaledProduct(instruction, uses, rewriter) ?? instruction;
     case 'add':
-      return productWithBias(step, uses, rewriter) ?? step;
+      return productWithBias(instruction, uses, rewriter) ?? instruction;
     default:
-      return step;
+      return instruction;
   }
 }
 
@@ -26,46 +35,50 @@ export function fuseProducts(step: Step, uses: Uses, rewriter: Rewriter): Step {
  * addend.
  */
 function ownProduct(id: number, uses: Uses, rewriter: Rewriter): Product | undefined {
-  const step = rewriter.producer(id);
-  if (step?.op !== 'matmul' || step.inputs.length > 2 || uses.get(id) !== 1) return undefined;
-  if (step.params.rounds === true) return undefined;
-  return step;
+  const instruction = rewriter.producer(id);
+  if (instruction?.op !== 'matmul' || instruction.inputs.length > 2 || uses.get(id) !== 1)
+    return undefined;
+  if (instruction.params.rounds === true) return undefined;
+  return instruction;
 }
 
 /** Returns the number that all elements of a value have, if the value is such a constant. */
 function constantOf(id: number, rewriter: Rewriter): number | undefined {
-  let step = rewriter.producer(id);
-  while (step?.op === 'expand' || step?.op === 'reshape') {
-    step = rewriter.producer(inputAt(step, 0));
+  let instruction = rewriter.producer(id);
+  while (instruction?.op === 'expand' || instruction?.op === 'reshape') {
+    instruction = rewriter.producer(inputAt(instruction, 0));
   }
-  return step?.op === 'constant' ? step.params.value : undefined;
+  return instruction?.op === 'constant' ? instruction.params.value : undefined;
 }
 
 /**
  * Returns the constant factor of a mul. The factor must be finite, so that infinities and NaN come out as they would
  * without fusing.
  */
-function factorOf(step: Step, rewriter: Rewriter): { id: number; factor: number } | undefined {
-  if (step.op !== 'mul') return undefined;
+function factorOf(
+  instruction: CpuInstruction,
+  rewriter: Rewriter,
+): { id: number; factor: number } | undefined {
+  if (instruction.op !== 'mul') return undefined;
   for (const [factorIndex, index] of [
     [1, 0],
     [0, 1],
   ] as const) {
-    const factor = constantOf(inputAt(step, factorIndex), rewriter);
+    const factor = constantOf(inputAt(instruction, factorIndex), rewriter);
     if (factor !== undefined && Number.isFinite(factor))
-      return { id: inputAt(step, index), factor };
+      return { id: inputAt(instruction, index), factor };
   }
   return undefined;
 }
 
-function scaled(step: Product, factor: number): Product {
-  const scale = (step.params.scale ?? 1) * factor;
-  return { ...step, params: { ...step.params, scale } };
+function scaled(instruction: Product, factor: number): Product {
+  const scale = (instruction.params.scale ?? 1) * factor;
+  return { ...instruction, params: { ...instruction.params, scale } };
 }
 
-function withFactors(step: Product, rewriter: Rewriter): Product {
-  let result = step;
-  step.inputs.forEach((input, index) => {
+function withFactors(instruction: Product, rewriter: Rewriter): Product {
+  let result = instruction;
+  instruction.inputs.forEach((input, index) => {
     const producer = rewriter.producer(input);
     const found = producer === undefined ? undefined : factorOf(producer, rewriter);
     if (found === undefined) return;
@@ -74,15 +87,19 @@ function withFactors(step: Product, rewriter: Rewriter): Product {
   return result;
 }
 
-function scaledProduct(step: StepMap['mul'], uses: Uses, rewriter: Rewriter): Product | undefined {
-  const found = factorOf(step, rewriter);
+function scaledProduct(
+  instruction: InstructionMap['mul'],
+  uses: Uses,
+  rewriter: Rewriter,
+): Product | undefined {
+  const found = factorOf(instruction, rewriter);
   const product = found === undefined ? undefined : ownProduct(found.id, uses, rewriter);
   if (found === undefined || product === undefined) return undefined;
-  return { ...scaled(product, found.factor), output: step.output };
+  return { ...scaled(product, found.factor), output: instruction.output };
 }
 
 function productWithBias(
-  step: StepMap['add'],
+  instruction: InstructionMap['add'],
   uses: Uses,
   rewriter: Rewriter,
 ): Product | undefined {
@@ -90,12 +107,12 @@ function productWithBias(
     [0, 1],
     [1, 0],
   ] as const) {
-    const product = ownProduct(inputAt(step, index), uses, rewriter);
-    const bias = inputAt(step, biasIndex);
+    const product = ownProduct(inputAt(instruction, index), uses, rewriter);
+    const bias = inputAt(instruction, biasIndex);
     const isBias = rewriter.producer(bias)?.op === 'expand';
     const isPlain = product?.inputs.every((id) => valueAt(rewriter.values, id).shape.length === 2);
     if (product && isPlain && isBias) {
-      return { ...product, inputs: [...product.inputs, bias], output: step.output };
+      return { ...product, inputs: [...product.inputs, bias], output: instruction.output };
     }
   }
   return undefined;

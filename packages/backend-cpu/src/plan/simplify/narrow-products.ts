@@ -1,17 +1,24 @@
-import { inputAt, type Step, type StepMap, valueAt } from '../../program/instruction.ts';
+import {
+  inputAt,
+  type CpuInstruction,
+  type InstructionMap,
+  valueAt,
+} from '../../program/instruction.ts';
 import type { Rewriter, Uses } from '../../program/rewriter.ts';
 import {
-  type GroupedStep,
+  type GroupedInstruction,
   isNarrowProduct,
   isProduct,
+  isGroupedInstruction,
 } from '../../program/product-instructions.ts';
+import { isNarrowing, isWidening } from '../../program/half-casts.ts';
 
 /** Turns a product of f32 values that were cast from bf16 into a product of the bf16 values, with sums in f32. */
-export function narrowOperands(step: Step, rewriter: Rewriter): Step {
-  if (!isProduct(step) || step.dtype !== 'f32') return step;
-  const [a, b] = [0, 1].map((index) => narrowed(inputAt(step, index), rewriter));
-  if (a === undefined || b === undefined) return step;
-  return { ...step, inputs: [a, b, ...step.inputs.slice(2)] };
+export function narrowOperands(instruction: CpuInstruction, rewriter: Rewriter): CpuInstruction {
+  if (!isProduct(instruction) || instruction.dtype !== 'f32') return instruction;
+  const [a, b] = [0, 1].map((index) => narrowed(inputAt(instruction, index), rewriter));
+  if (a === undefined || b === undefined) return instruction;
+  return { ...instruction, inputs: [a, b, ...instruction.inputs.slice(2)] };
 }
 
 /** Returns the bf16 value that an f32 value was cast from. */
@@ -25,13 +32,17 @@ function narrowed(id: number, rewriter: Rewriter): number | undefined {
 /**
  * Lets a product of bf16 values round its sums to bf16 itself, if they are only cast to bf16 and have no other reader.
  */
-export function narrowResult(step: Step, uses: Uses, rewriter: Rewriter): Step {
-  if (step.op !== 'cast' || step.dtype !== 'bf16') return step;
-  const input = inputAt(step, 0);
+export function narrowResult(
+  instruction: CpuInstruction,
+  uses: Uses,
+  rewriter: Rewriter,
+): CpuInstruction {
+  if (instruction.op !== 'cast' || instruction.dtype !== 'bf16') return instruction;
+  const input = inputAt(instruction, 0);
   const product = rewriter.producer(input);
-  if (product === undefined || uses.get(input) !== 1) return step;
-  if (!isNarrowProduct(product, rewriter.values) || product.dtype !== 'f32') return step;
-  return { ...product, dtype: 'bf16', output: step.output };
+  if (product === undefined || uses.get(input) !== 1) return instruction;
+  if (!isNarrowProduct(product, rewriter.values) || product.dtype !== 'f32') return instruction;
+  return { ...product, dtype: 'bf16', output: instruction.output };
 }
 
 /**
@@ -39,21 +50,25 @@ export function narrowResult(step: Step, uses: Uses, rewriter: Rewriter): Step {
  * itself. No bf16 values are stored then.
  */
 export function widenResult(
-  step: Step,
+  instruction: CpuInstruction,
   uses: Uses,
   outputs: ReadonlySet<number>,
   rewriter: Rewriter,
-): Step {
-  if (step.op !== 'cast' || step.dtype !== 'f32' || !outputs.has(step.output)) return step;
-  const input = inputAt(step, 0);
+): CpuInstruction {
+  if (instruction.op !== 'cast' || instruction.dtype !== 'f32' || !outputs.has(instruction.output))
+    return instruction;
+  const input = inputAt(instruction, 0);
   const product = rewriter.producer(input);
-  if (product === undefined || uses.get(input) !== 1) return step;
-  if (!isNarrowProduct(product, rewriter.values) || product.dtype !== 'bf16') return step;
-  return rounding(product, step.output);
+  if (product === undefined || uses.get(input) !== 1) return instruction;
+  if (!isNarrowProduct(product, rewriter.values) || product.dtype !== 'bf16') return instruction;
+  return rounding(product, instruction.output);
 }
 
 /** The product with an f32 result whose values are rounded to the precision of bf16. */
-function rounding(product: StepMap['matmul'] | GroupedStep, output: number): Step {
+function rounding(
+  product: InstructionMap['matmul'] | GroupedInstruction,
+  output: number,
+): CpuInstruction {
   switch (product.op) {
     case 'matmul':
       return { ...product, dtype: 'f32', params: { ...product.params, rounds: true }, output };
@@ -64,4 +79,31 @@ function rounding(product: StepMap['matmul'] | GroupedStep, output: number): Ste
     default:
       return product satisfies never;
   }
+}
+
+/**
+ * Lets each product round its input again, if the input is a program input that was rounded to 16 bits. So the forward
+ * pass does not keep 16-bit copies of all weights for the backward pass.
+ */
+export function roundAgain(
+  instruction: CpuInstruction,
+  inputCount: number,
+  rewriter: Rewriter,
+): CpuInstruction {
+  if (instruction.op !== 'matmul' && !isGroupedInstruction(instruction)) return instruction;
+  const inputs = instruction.inputs.map((id) => roundedAgain(id, inputCount, rewriter));
+  return { ...instruction, inputs };
+}
+
+function roundedAgain(id: number, inputCount: number, rewriter: Rewriter): number {
+  const instruction = rewriter.producer(id);
+  if (instruction?.op !== 'cast') return id;
+  const input = inputAt(instruction, 0);
+  const isOfInput = isNarrowing(instruction, rewriter.values) && input < inputCount;
+  if (isOfInput) return rewriter.append((output) => ({ ...instruction, output }));
+  if (!isWidening(instruction, rewriter.values)) return id;
+  const again = roundedAgain(input, inputCount, rewriter);
+  if (again === input) return id;
+  const inputs = [again];
+  return rewriter.append((output) => ({ ...instruction, inputs, output }));
 }

@@ -1,44 +1,42 @@
 import type { Program, Shape, ValueType } from '@shardwise/core/spec';
-import { castInSteps } from './split-cast.ts';
 import { withoutEmptyInputs } from './empty-inputs.ts';
 import { fuseProducts } from './fuse-products.ts';
 import { joinPads } from './join-pads.ts';
-import { narrowOperands, narrowResult, widenResult } from './narrow-products.ts';
-import { roundAgain } from './round-again.ts';
 import type { OwnProducts } from '../products/product-of.ts';
-import { sumInSteps } from './split-sum.ts';
 import {
   elementCount,
   inputAt,
   sameShape,
   valueAt,
-  type Segment,
-  type Step,
+  type CpuProgram,
+  type CpuInstruction,
 } from '../../program/instruction.ts';
 import type { Rewriter, Uses } from '../../program/rewriter.ts';
+import { splitSum, splitCast } from './split-instructions.ts';
+import { narrowOperands, narrowResult, widenResult, roundAgain } from './narrow-products.ts';
 
 /**
- * Turns a program into the steps that must run. It removes dead code, values of size 0 and transposes of matmul
+ * Turns a program into the instructions that must run. It removes dead code, values of size 0 and transposes of matmul
  * operands. It joins the gradients of slices, and splits sums and conversions into those that kernels have. Matmuls
  * take over scales and biases, and movements that only rename dims become a `reshape`. `own` says which products there
  * is machine code for.
  */
-export function simplify(program: Program, own: OwnProducts | null): Segment {
+export function simplify(program: Program, own: OwnProducts | null): CpuProgram {
   const attention = own?.attention ?? null;
   const inputCount = program.inputs.length;
   const values: ValueType[] = [
     ...program.inputs,
     ...program.instructions.map(({ shape, dtype }) => ({ shape, dtype })),
   ];
-  const producers = new Map<number, Step>();
+  const producers = new Map<number, CpuInstruction>();
   const rewriter: Rewriter = {
     values,
     producer: (id) => producers.get(id),
     append: (make) => {
-      const step = make(values.length);
-      values.push({ shape: step.shape, dtype: step.dtype });
-      producers.set(step.output, step);
-      return step.output;
+      const instruction = make(values.length);
+      values.push({ shape: instruction.shape, dtype: instruction.dtype });
+      producers.set(instruction.output, instruction);
+      return instruction.output;
     },
   };
   const uses = countUses(program);
@@ -52,7 +50,7 @@ export function simplify(program: Program, own: OwnProducts | null): Segment {
     const narrow =
       own?.bf16 === true && attention ? attention.narrow(operands, rewriter) : operands;
     const plain = absorbTransposes(asReshape(narrow, values), producers);
-    const made = castInSteps(sumInSteps(plain, rewriter), rewriter);
+    const made = splitCast(splitSum(plain, rewriter), rewriter);
     const fused = fuseProducts(made, uses, rewriter);
     const attended = attention?.narrowResult(fused, uses, rewriter) ?? fused;
     const rounding = narrowResult(attended, uses, rewriter);
@@ -63,10 +61,10 @@ export function simplify(program: Program, own: OwnProducts | null): Segment {
     ({ target }) => elementCount(valueAt(values, target).shape) > 0,
   );
   const needed = reachable(producers, [...outputs, ...updates.map(({ value }) => value)]);
-  const live = [...producers.values()].filter((step) => needed.has(step.output));
+  const live = [...producers.values()].filter((instruction) => needed.has(instruction.output));
   const arranged = attention?.withLogSums(live) ?? live;
-  const steps = attention?.gathered(arranged, { values, outputs, updates }) ?? arranged;
-  return { values, inputCount, steps, outputs, updates };
+  const instructions = attention?.gathered(arranged, { values, outputs, updates }) ?? arranged;
+  return { values, inputCount, instructions, outputs, updates };
 }
 
 function countUses({ instructions, outputs, updates }: Program): Uses {
@@ -80,7 +78,10 @@ function countUses({ instructions, outputs, updates }: Program): Uses {
   return uses;
 }
 
-function reachable(producers: ReadonlyMap<number, Step>, from: readonly number[]): Set<number> {
+function reachable(
+  producers: ReadonlyMap<number, CpuInstruction>,
+  from: readonly number[],
+): Set<number> {
   const seen = new Set<number>();
   const pending = [...from];
   for (let id = pending.pop(); id !== undefined; id = pending.pop()) {
@@ -91,31 +92,31 @@ function reachable(producers: ReadonlyMap<number, Step>, from: readonly number[]
   return seen;
 }
 
-/** Replaces a step that keeps all elements and their order with a reshape. */
-function asReshape(step: Step, values: readonly ValueType[]): Step {
-  const [input] = step.inputs;
-  if (input === undefined) return step;
+/** Replaces an instruction that keeps all elements and their order with a reshape. */
+function asReshape(instruction: CpuInstruction, values: readonly ValueType[]): CpuInstruction {
+  const [input] = instruction.inputs;
+  if (input === undefined) return instruction;
   const source = valueAt(values, input);
-  if (!keepsElements(step, source)) return step;
-  const { shape, dtype, output } = step;
+  if (!keepsElements(instruction, source)) return instruction;
+  const { shape, dtype, output } = instruction;
   return { op: 'reshape', params: { shape }, inputs: [input], shape, dtype, output };
 }
 
-function keepsElements(step: Step, source: ValueType): boolean {
-  switch (step.op) {
+function keepsElements(instruction: CpuInstruction, source: ValueType): boolean {
+  switch (instruction.op) {
     case 'permute':
-      return ascends(step.params.order.filter((dim) => source.shape[dim] !== 1));
+      return ascends(instruction.params.order.filter((dim) => source.shape[dim] !== 1));
     case 'expand':
     case 'slice':
     case 'pad':
-      return sameShape(step.shape, source.shape);
+      return sameShape(instruction.shape, source.shape);
     case 'concat':
-      return step.inputs.length === 1;
+      return instruction.inputs.length === 1;
     case 'sum':
     case 'max':
-      return step.params.dims.every((dim) => source.shape[dim] === 1);
+      return instruction.params.dims.every((dim) => source.shape[dim] === 1);
     case 'cast':
-      return step.dtype === source.dtype;
+      return instruction.dtype === source.dtype;
     default:
       return false;
   }
@@ -126,20 +127,23 @@ function ascends(dims: readonly number[]): boolean {
 }
 
 /** Lets a matmul read the value below a permute of the last two dims, and flips the operand's transpose flag. */
-function absorbTransposes(step: Step, producers: ReadonlyMap<number, Step>): Step {
-  if (step.op !== 'matmul') return step;
-  const a = untransposed(inputAt(step, 0), producers);
-  const b = untransposed(inputAt(step, 1), producers);
+function absorbTransposes(
+  instruction: CpuInstruction,
+  producers: ReadonlyMap<number, CpuInstruction>,
+): CpuInstruction {
+  if (instruction.op !== 'matmul') return instruction;
+  const a = untransposed(inputAt(instruction, 0), producers);
+  const b = untransposed(inputAt(instruction, 1), producers);
   const params = {
-    transposeA: step.params.transposeA !== a.transposed,
-    transposeB: step.params.transposeB !== b.transposed,
+    transposeA: instruction.params.transposeA !== a.transposed,
+    transposeB: instruction.params.transposeB !== b.transposed,
   };
-  return { ...step, params, inputs: [a.id, b.id] };
+  return { ...instruction, params, inputs: [a.id, b.id] };
 }
 
 function untransposed(
   id: number,
-  producers: ReadonlyMap<number, Step>,
+  producers: ReadonlyMap<number, CpuInstruction>,
 ): { id: number; transposed: boolean } {
   const producer = producers.get(id);
   if (producer?.op !== 'permute' || !swapsLastTwo(producer.params.order)) {

@@ -77,7 +77,7 @@ export interface AttentionBackward extends Common {
   readonly dv: AttentionResult | null;
 }
 
-/** A piece's attention or gradients of attention as plain data. */
+/** A partition's attention or gradients of attention as plain data. */
 export type AttentionWork = AttentionForward | AttentionBackward;
 
 /** The ids of the values that the work computes. */

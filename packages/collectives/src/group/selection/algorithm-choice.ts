@@ -82,7 +82,7 @@ export class AlgorithmChoice {
 }
 
 /** Whether the result depends on the order in which the ranks' values are added. */
-export function orderMatters({ dtype, reduce }: CallRecord): boolean {
+function orderMatters({ dtype, reduce }: CallRecord): boolean {
   if (dtype === undefined || dtypes[dtype].kind !== 'float') return false;
   return reduce !== undefined && reduce !== 'min' && reduce !== 'max';
 }

@@ -1,6 +1,6 @@
 import { dtypes } from '@shardwise/core/spec';
 import type { ByteSplits } from '../../algorithms/pairwise-all-to-all.ts';
-import type { Reduction } from '../../algorithms/reduction.ts';
+import type { Reduction } from '../../algorithms/partial-sums.ts';
 import type { GroupCall } from '../../call/calls.ts';
 import type { Reducer } from '../../reduce/reducer.ts';
 import type { NativeCollectives } from '../native-groups.ts';

@@ -1,18 +1,23 @@
 import type { Socket } from 'node:net';
-import { ShardwiseError, type Store } from '@shardwise/core/spec';
+import {
+  type CollectiveError,
+  CollectiveTimeoutError,
+  ConfigError,
+  ShardwiseError,
+  type Store,
+} from '@shardwise/core/spec';
 import { connectPeer } from '../../wire/connect.ts';
 import type { Hello } from '../../wire/hello.ts';
 import { listenForPeers } from '../../wire/listen.ts';
 import type { WatchedTransport } from '../watched-transport.ts';
 import type { HeartbeatTimes } from './heartbeat-monitor.ts';
 import { startHeartbeats } from './heartbeat-sender.ts';
-import { alreadyJoinedError, joinTimeoutError } from './join-errors.ts';
 import {
   addressKey,
   decodeAddress,
   encodeAddress,
-  reachableHost,
   type RankAddress,
+  reachableHost,
 } from './rank-address.ts';
 import { TcpEnd } from './tcp-end.ts';
 
@@ -161,4 +166,31 @@ async function learnAddresses(
 
 function isTimeout(error: unknown): boolean {
   return ShardwiseError.isInstance(error) && error.code === 'COLLECTIVE_TIMEOUT';
+}
+
+function joinTimeoutError(
+  rank: number,
+  missing: readonly number[],
+  timeoutMs: number,
+): CollectiveError {
+  const who = `${missing.length === 1 ? 'rank' : 'ranks'} ${missing.join(', ')}`;
+  return new CollectiveTimeoutError(
+    {
+      asked: `Joining the tcp transport on rank ${rank}`,
+      found: `${who} did not join within ${timeoutMs} ms`,
+      todo: 'Check that they run with the same store, size and epoch, and that their hosts are reachable',
+    },
+    { rank, missing, timeoutMs },
+  );
+}
+
+function alreadyJoinedError(rank: number, epoch: number, address: string): ConfigError {
+  return new ConfigError(
+    {
+      asked: `Joining the tcp transport as rank ${rank} of epoch ${epoch}`,
+      found: `a process at ${address} is that rank already`,
+      todo: 'Give each process its own rank, each start its own epoch, and each job its own store',
+    },
+    { rank, epoch, address },
+  );
 }

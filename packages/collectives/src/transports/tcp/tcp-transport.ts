@@ -3,7 +3,7 @@ import { ConfigError, type Store } from '@shardwise/core/spec';
 import type { WatchedTransport } from '../watched-transport.ts';
 import { joinPeers } from './join-peers.ts';
 
-export interface HeartbeatOptions {
+interface HeartbeatOptions {
   /** Milliseconds between two heartbeats. Default: 250. */
   readonly intervalMs?: number;
   /** Milliseconds without a heartbeat after which a rank counts as lost. Default: 1500. */

@@ -108,7 +108,7 @@ function normGrad(normalized: Node, inverse: Node, weighted: Node, subtractMean:
 }
 
 /** The meaning of each composite op, in primitives. The shapes are those of spec/op.ts. */
-export const decompositions: { readonly [K in CompositeOp]: Decompose<K> } = {
+const decompositions: { readonly [K in CompositeOp]: Decompose<K> } = {
   sigmoid: (_, inputs) => {
     const x = inputAt(inputs, 0);
     return div(constantLike(x, 1), offset(exp(neg(x)), 1));

@@ -38,7 +38,7 @@ export interface MemoryMap {
 }
 
 /** Memory for results. */
-export interface Allocation {
+interface Allocation {
   readonly byteLength: number;
   /** The value that lies alone in the allocation because its length varies between runs. Null for other allocations. */
   readonly of: number | null;

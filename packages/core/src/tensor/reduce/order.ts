@@ -5,7 +5,7 @@ import { reshape, sliceDim } from '../../graph/build/movement.ts';
 import * as reduce from '../../graph/build/reduce.ts';
 import { shapeFault } from '../../graph/infer-checks.ts';
 import type { Node } from '../../graph/node.ts';
-import { elementCount, sizeAt } from '../../base/shape.ts';
+import { sizeAt } from '../../base/shape.ts';
 import { checkOptions } from '../../base/check-options.ts';
 import * as option from '../../base/option-rules.ts';
 import type { OptionRules } from '../../base/option-rules.ts';
@@ -113,11 +113,6 @@ export function extremeWithIndices(
 /** The index of the first minimum, or of the first NaN. Shape: N -> i32 N without dim. */
 export function argMin(x: Node, dim: number | undefined, options: ReduceOptions = {}): Node {
   return argMax(reduce.mirrored(x), dim, options, 'argMin');
-}
-
-/** The median of all elements. Shape: N -> []. */
-export function medianOfAll(x: Node): Node {
-  return median(reshape(x, [elementCount(x.shape)]), 0, {}).values;
 }
 
 function orderOf(op: string, x: Node, dim: number, descending: boolean): NodesWithIndices {

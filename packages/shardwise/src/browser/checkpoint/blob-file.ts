@@ -1,4 +1,4 @@
-import type { OpenFile } from '../../checkpoint/checkpoint-files.ts';
+import type { OpenFile } from '../../checkpoint/places/checkpoint-files.ts';
 
 /** Opens a file of the browser. Only the bytes that are asked for are read into memory. */
 export function blobFile(blob: Blob): OpenFile {

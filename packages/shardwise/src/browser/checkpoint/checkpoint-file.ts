@@ -1,4 +1,4 @@
-import { openCheckpoint } from '../../checkpoint/open-checkpoint.ts';
+import { openCheckpoint } from '../../checkpoint/load/open-checkpoint.ts';
 import { joinPath, splitPath } from './page-path.ts';
 import { storageFiles } from './storage-files.ts';
 import { type ArchivedFile, tarOf } from './tar.ts';

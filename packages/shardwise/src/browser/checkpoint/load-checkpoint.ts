@@ -1,5 +1,8 @@
-import { requireNoTargets } from '../../checkpoint/check-arguments.ts';
-import { type Checkpoint, openCheckpoint } from '../../checkpoint/open-checkpoint.ts';
+import {
+  requireNoTargets,
+  type Checkpoint,
+  openCheckpoint,
+} from '../../checkpoint/load/open-checkpoint.ts';
 import type { CheckpointSource } from './checkpoint-source.ts';
 import { pickedFiles } from './picked-files.ts';
 import { storageFiles } from './storage-files.ts';

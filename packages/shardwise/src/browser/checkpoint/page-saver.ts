@@ -1,4 +1,7 @@
-import { CheckpointSaver, type CheckpointSaverOptions } from '../../checkpoint/checkpoint-saver.ts';
+import {
+  CheckpointSaver,
+  type CheckpointSaverOptions,
+} from '../../checkpoint/save/checkpoint-saver.ts';
 import { storageFiles } from './storage-files.ts';
 
 /**

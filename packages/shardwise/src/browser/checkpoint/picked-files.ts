@@ -1,5 +1,5 @@
 import { CheckpointError } from '@shardwise/core/extend';
-import type { ReadableFiles } from '../../checkpoint/checkpoint-files.ts';
+import type { ReadableFiles } from '../../checkpoint/places/checkpoint-files.ts';
 import { blobFile } from './blob-file.ts';
 import { crc32 } from './crc32.ts';
 import { joinPath, splitPath } from './page-path.ts';

@@ -1,4 +1,4 @@
-import { listCheckpoints as listIn } from '../../checkpoint/list-checkpoints.ts';
+import { listCheckpoints as listIn } from '../../checkpoint/places/list-checkpoints.ts';
 import { storageFiles } from './storage-files.ts';
 
 /**

@@ -1,4 +1,5 @@
-// The names that both entry points had before they had groups. An old name is an error that says the new one, until 1.0.
+// The names that both entry points had before they had groups, and names that PyTorch has elsewhere. Such a name is an
+// error that says the right one, until 1.0.
 export * from './checkpoints.ts';
 export * from './dist.ts';
 export * from './layout.ts';
@@ -7,4 +8,5 @@ export * from './profiler.ts';
 export * from './schedules.ts';
 export * from './servers.ts';
 export * from './styles.ts';
+export * from './torch.ts';
 export * from './transports.ts';

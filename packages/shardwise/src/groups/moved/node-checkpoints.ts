@@ -3,14 +3,14 @@ import { moved, type Moved } from './moved.ts';
 
 /** @deprecated */ export const exportModel: Moved<'checkpoints.exportModel'> =
   /* @__PURE__ */ moved('checkpoints.exportModel');
-/** @deprecated */ export const loadState: Moved<'checkpoints.loadState'> =
-  /* @__PURE__ */ moved('checkpoints.loadState');
-/** @deprecated */ export const loadTensors: Moved<'checkpoints.loadTensors'> =
-  /* @__PURE__ */ moved('checkpoints.loadTensors');
+/** @deprecated */ export const loadState: Moved<'checkpoints.loadStateFile'> =
+  /* @__PURE__ */ moved('checkpoints.loadStateFile');
+/** @deprecated */ export const loadTensors: Moved<'checkpoints.loadTensorFile'> =
+  /* @__PURE__ */ moved('checkpoints.loadTensorFile');
 /** @deprecated */ export const saveCheckpoint: Moved<'checkpoints.save'> =
   /* @__PURE__ */ moved('checkpoints.save');
 /** @deprecated */ export type SaveCheckpointOptions = Moved<'checkpoints.SaveCheckpointOptions'>;
-/** @deprecated */ export const saveState: Moved<'checkpoints.saveState'> =
-  /* @__PURE__ */ moved('checkpoints.saveState');
-/** @deprecated */ export const saveTensors: Moved<'checkpoints.saveTensors'> =
-  /* @__PURE__ */ moved('checkpoints.saveTensors');
+/** @deprecated */ export const saveState: Moved<'checkpoints.saveStateFile'> =
+  /* @__PURE__ */ moved('checkpoints.saveStateFile');
+/** @deprecated */ export const saveTensors: Moved<'checkpoints.saveTensorFile'> =
+  /* @__PURE__ */ moved('checkpoints.saveTensorFile');

@@ -12,8 +12,7 @@ import { moved, type Moved } from './moved.ts';
 /** @deprecated */ export type ParameterPlan = Moved<'dist.plans.ParameterPlan'>;
 /** @deprecated */ export type ParameterSpec = Moved<'dist.plans.ParameterSpec'>;
 /** @deprecated */ export type PassHooks = Moved<'dist.plans.PassHooks'>;
-/** @deprecated */ export const PlanContext: Moved<'dist.plans.PlanContext'> =
-  /* @__PURE__ */ moved('dist.plans.PlanContext');
+/** @deprecated */ export type PlanContext = Moved<'dist.plans.PlanContext'>;
 /** @deprecated */ export const PlannedModel: Moved<'dist.plans.PlannedModel'> =
   /* @__PURE__ */ moved('dist.plans.PlannedModel');
 /** @deprecated */ export type PlannedModelWithLoss = Moved<'dist.plans.PlannedModelWithLoss'>;
@@ -22,7 +21,7 @@ import { moved, type Moved } from './moved.ts';
   /* @__PURE__ */ moved('dist.plans.Step');
 /** @deprecated */ export type StepKey = Moved<'dist.plans.StepKey'>;
 /** @deprecated */ export type StepKind = Moved<'dist.plans.StepKind'>;
-/** @deprecated */ export const steps: Moved<'dist.plans.steps'> =
-  /* @__PURE__ */ moved('dist.plans.steps');
+/** @deprecated */ export const steps: Moved<'dist.plans.stepKinds'> =
+  /* @__PURE__ */ moved('dist.plans.stepKinds');
 /** @deprecated */ export const stepsOf: Moved<'dist.plans.stepsOf'> =
   /* @__PURE__ */ moved('dist.plans.stepsOf');

@@ -21,9 +21,17 @@ export function advice(error: Error, position: SourcePosition): string | undefin
       const [, name] = /does not provide an export named '([^']+)'/.exec(message) ?? [];
       if (name === undefined || name === 'default' || !position.path.endsWith('ts'))
         return undefined;
-      return `If ${name} is a type, write \`import { type ${name} }\``;
+      const type = `If ${name} is a type, write \`import { type ${name} }\``;
+      const isOwn = /from\s*['"](shardwise|@shardwise\/core)['"]/.test(position.text);
+      return isOwn
+        ? `${type}. Layers, optimizers and datasets are in groups: ${inGroups(name)}`
+        : type;
     }
   }
+}
+
+function inGroups(name: string): string {
+  return ['nn', 'optim', 'data'].map((group) => `${group}.${name}`).join(', ');
 }
 
 function specifierAt({ text, column }: SourcePosition): string | undefined {

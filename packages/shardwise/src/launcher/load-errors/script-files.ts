@@ -9,7 +9,7 @@ export interface ScriptFile {
   readonly imports: readonly ScriptImport[];
 }
 
-export interface ScriptImport {
+interface ScriptImport {
   readonly specifier: string;
   /** The file that the import names. Undefined for a package. */
   readonly path: string | undefined;

@@ -1,4 +1,4 @@
-import type { RankMessage } from '../../run-state/message.ts';
+import type { RankMessage } from '../../run-state/run-message.ts';
 import { launcherVariable } from '../environment.ts';
 import type { LauncherOrder, RankData } from '../rank-data.ts';
 import type { ErrorData } from './error-data.ts';

@@ -2,7 +2,7 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { constants } from 'node:os';
 import { rankProcessOptions } from '@shardwise/core/node';
-import { parseRankMessage } from '../../run-state/message.ts';
+import { parseRankMessage } from '../../run-state/run-message.ts';
 import type { LauncherOrder } from '../rank-data.ts';
 import type { RankHandle, RankOutcome, RankStart } from '../rank-handle.ts';
 import { RankLog } from '../rank-log.ts';

@@ -2,7 +2,7 @@ import { readFile, rename } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { decodeSafetensors, encodeSafetensors, hostArray } from '@shardwise/core/extend';
 import type { SnapshotStore } from '@shardwise/parameter-server';
-import { diskFiles } from '../../checkpoint/disk-files.ts';
+import { diskFiles } from '../../checkpoint/places/disk-files.ts';
 
 /** Keeps snapshots of a parameter server in one file. A new snapshot replaces the old one when it is on the disk. */
 export function fileSnapshots(path: string): SnapshotStore {

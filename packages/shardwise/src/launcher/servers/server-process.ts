@@ -1,10 +1,11 @@
 import { once } from 'node:events';
 import { dirname } from 'node:path';
 import { cpu } from '@shardwise/backend-cpu';
-import { connectServers, endWithParent, startRequestServer } from '@shardwise/collectives/node';
+import { endWithParent, startRequestServer } from '@shardwise/collectives/node';
 import { setRank } from '@shardwise/core';
 import { keepGenericWasmWrappers } from '@shardwise/core/node';
 import { createParameterServer } from '@shardwise/parameter-server';
+import { connectServers } from '@shardwise/parameter-server/node';
 import { fileRows } from './file-rows.ts';
 import { fileSnapshots } from './file-snapshots.ts';
 import { servedOptimizers } from './served-optimizers.ts';

@@ -36,7 +36,7 @@ interface Started {
 }
 
 /**
- * The parameter servers of a run, each of which is a process. They outlive the rounds of the ranks, and start again
+ * The parameter servers of a run, each of which is a process. They outlive the generations of the ranks, and start again
  * when they are lost.
  */
 export class ServerProcesses {

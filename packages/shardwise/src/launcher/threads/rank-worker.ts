@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { pathToFileURL } from 'node:url';
 import { MessageChannel, Worker, type MessagePort } from 'node:worker_threads';
 import { rankResourceLimits } from '@shardwise/core/node';
-import { parseRankMessage } from '../../run-state/message.ts';
+import { parseRankMessage } from '../../run-state/run-message.ts';
 import type { LauncherOrder } from '../rank-data.ts';
 import type { RankHandle, RankOutcome, RankStart } from '../rank-handle.ts';
 import { RankLog } from '../rank-log.ts';

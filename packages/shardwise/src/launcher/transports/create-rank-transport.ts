@@ -1,12 +1,15 @@
 import { randomBytes } from 'node:crypto';
 import {
+  abortShmWorld,
+  closeShmWorld,
+  createShmWorld,
   shmAvailability,
   type ShmAvailability,
   startStoreServer,
 } from '@shardwise/collectives/node';
-import { firstRankOf, hostsOf, type Round } from '../../rendezvous/round.ts';
-import type { JoinWay, TcpMeeting } from '../rank-data.ts';
-import { localTransport } from './local-transport.ts';
+import { abortThreadsWorld, createThreadsWorld } from '@shardwise/collectives';
+import { firstRankOf, hostsOf, type Generation } from '../../rendezvous/generation.ts';
+import type { JoinWay, LocalWay, TcpMeeting } from '../rank-data.ts';
 import { chooseTransport, type RankForm, type TransportChoice } from './transport-choice.ts';
 import { findTransportModule } from './transport-module.ts';
 
@@ -21,13 +24,19 @@ export interface RankTransportOptions {
 
 /** Makes what the ranks of one start need to reach each other. Throws ConfigError. */
 export async function createRankTransport(
-  round: Round,
+  generation: Generation,
   form: RankForm,
   { areApart = false, moduleTimeoutMs, shm = shmAvailability }: RankTransportOptions = {},
 ): Promise<RankTransport> {
-  const ranksPerHost = round.nodes.map(({ ranks }) => ranks);
-  const choice = chooseTransport({ form, areApart, module: round.transport, ranksPerHost, shm });
-  const own = ranksPerHost[round.nodeRank] ?? 1;
+  const ranksPerHost = generation.nodes.map(({ ranks }) => ranks);
+  const choice = chooseTransport({
+    form,
+    areApart,
+    module: generation.transport,
+    ranksPerHost,
+    shm,
+  });
+  const own = ranksPerHost[generation.nodeRank] ?? 1;
   switch (choice.kind) {
     case 'threads':
     case 'shm': {
@@ -42,57 +51,57 @@ export async function createRankTransport(
     case 'apart':
       return { choice, way: { kind: 'apart' }, abort: () => undefined, close: () => undefined };
     case 'hosted':
-      return hosted(round, choice, form, own);
+      return hosted(generation, choice, form, own);
     case 'tcp':
-      return overTcp(round, choice);
+      return overTcp(generation, choice);
     case 'module':
-      return byModule(round, choice, form, moduleTimeoutMs);
+      return byModule(generation, choice, form, moduleTimeoutMs);
     default:
       return choice.kind satisfies never;
   }
 }
 
-async function overTcp(round: Round, choice: TransportChoice): Promise<RankTransport> {
-  const { meeting, close } = await meetingOf(round);
+async function overTcp(generation: Generation, choice: TransportChoice): Promise<RankTransport> {
+  const { meeting, close } = await meetingOf(generation);
   return {
     choice,
-    way: { kind: 'tcp', hosts: hostsOf(round), meeting },
+    way: { kind: 'tcp', hosts: hostsOf(generation), meeting },
     abort: () => undefined,
     close,
   };
 }
 
 async function byModule(
-  round: Round,
+  generation: Generation,
   choice: TransportChoice,
   form: RankForm,
   timeoutMs: number | undefined,
 ): Promise<RankTransport> {
-  const module = await findTransportModule(round.transport ?? '', form, timeoutMs);
-  const { meeting, close } = await meetingOf(round);
+  const module = await findTransportModule(generation.transport ?? '', form, timeoutMs);
+  const { meeting, close } = await meetingOf(generation);
   return {
     choice,
-    way: { kind: 'module', module, hosts: hostsOf(round), meeting },
+    way: { kind: 'module', module, hosts: hostsOf(generation), meeting },
     abort: () => undefined,
     close,
   };
 }
 
 async function hosted(
-  round: Round,
+  generation: Generation,
   choice: TransportChoice,
   form: RankForm,
   size: number,
 ): Promise<RankTransport> {
-  const { meeting, close } = await meetingOf(round);
+  const { meeting, close } = await meetingOf(generation);
   const local = localTransport(form, size);
-  const first = firstRankOf(round, round.nodeRank);
+  const first = firstRankOf(generation, generation.nodeRank);
   // The ranks are numbered as in hostedTransport: those of this host from 0, then those of the world.
   const inLocalWorld = (rank: number): number =>
     rank >= first && rank < first + size ? rank - first : size + rank;
   return {
     choice,
-    way: { kind: 'hosted', local: local.way, hosts: hostsOf(round), meeting },
+    way: { kind: 'hosted', local: local.way, hosts: hostsOf(generation), meeting },
     abort: (rank, reason) =>
       local.abort(rank === undefined ? undefined : inLocalWorld(rank), reason),
     close: () => {
@@ -108,7 +117,7 @@ async function meetingOf({
   nodes,
   nodeRank,
   store,
-}: Round): Promise<{ readonly meeting: TcpMeeting; readonly close: () => void }> {
+}: Generation): Promise<{ readonly meeting: TcpMeeting; readonly close: () => void }> {
   const host = nodes[nodeRank]?.address ?? '127.0.0.1';
   if (store !== undefined) {
     const { secret, ...address } = store;
@@ -131,4 +140,32 @@ export interface RankTransport {
   abort(rank: number | undefined, reason: string): void;
   /** Call this when the ranks have ended. */
   close(): void;
+}
+
+/** Memory that the ranks of this host share. */
+interface LocalTransport {
+  readonly way: LocalWay;
+  abort(rank: number | undefined, reason: string): void;
+  close(): void;
+}
+
+/**
+ * Makes memory that the ranks of this host share. Pass 'processes' only if shmAvailability allows it. Throws
+ * ConfigError.
+ */
+function localTransport(form: RankForm, size: number): LocalTransport {
+  if (form === 'threads') {
+    const world = createThreadsWorld({ size });
+    return {
+      way: { kind: 'threads', world },
+      abort: (rank, reason) => abortThreadsWorld(world, { rank, reason }),
+      close: () => undefined,
+    };
+  }
+  const world = createShmWorld({ size });
+  return {
+    way: { kind: 'shm', world },
+    abort: (rank, reason) => abortShmWorld(world, { rank, reason }),
+    close: () => closeShmWorld(world),
+  };
 }

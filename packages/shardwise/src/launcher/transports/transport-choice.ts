@@ -7,7 +7,7 @@ export type LaunchedTransport = 'threads' | 'shm' | 'tcp' | 'hosted' | 'module' 
  * How ranks reach each other. In addition to those of `shardwise run`: `mpi` for ranks that mpirun or srun has started,
  * `own` for a group that the script has made, and `none` for a rank that is alone.
  */
-export type TransportKind = LaunchedTransport | 'mpi' | 'own' | 'none';
+type TransportKind = LaunchedTransport | 'mpi' | 'own' | 'none';
 
 /** How the ranks of a world reach each other, and why. */
 export interface TransportChoice<Kind extends TransportKind = TransportKind> {

@@ -11,7 +11,7 @@ import {
   ShardwiseError,
   type Transport,
   type TransportFactory,
-  type TransportFactoryOptions,
+  type TransportFactoryContext,
 } from '@shardwise/core/spec';
 import type { ModuleWay, TransportModule } from '../../launcher/rank-data.ts';
 import { describeError } from '../../text/describe-error.ts';
@@ -93,7 +93,7 @@ async function importFrom({ specifier, directory }: TransportModule): Promise<un
 async function connect(
   { name, timeoutMs }: TransportModule,
   factory: TransportFactory,
-  options: TransportFactoryOptions,
+  options: TransportFactoryContext,
 ): Promise<Transport> {
   const asked = `Connecting rank ${options.rank} of ${options.size} by --transport ${name}`;
   const fields = { transport: name, size: options.size };
@@ -135,7 +135,7 @@ async function connect(
 function checkTransport(
   made: unknown,
   asked: string,
-  { rank, size }: TransportFactoryOptions,
+  { rank, size }: TransportFactoryContext,
 ): Transport {
   if (isTransport(made) && made.rank === rank && made.size === size) return made;
   const methods = isObject(made) ? METHODS.filter((name) => !isFunction(made[name])) : METHODS;

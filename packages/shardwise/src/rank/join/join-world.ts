@@ -1,9 +1,13 @@
-import type { RankData } from '../../launcher/rank-data.ts';
-import { joinApart } from './join-apart.ts';
+import {
+  createGroup,
+  hostedTransport,
+  singleGroup,
+  unavailableGroup,
+} from '@shardwise/collectives';
+import type { HostedWay, RankData } from '../../launcher/rank-data.ts';
 import { joinByModule } from './join-by-module.ts';
-import { joinHosted } from './join-hosted.ts';
 import { joinShm, joinThreads } from './join-shared-memory.ts';
-import { joinTcp } from './join-tcp.ts';
+import { joinTcp, meetByTcp } from './join-tcp.ts';
 import type { JoinedRank } from './joined-rank.ts';
 
 /** Joins the world of a rank that `shardwise run` has started, in the way that the launcher has chosen. */
@@ -25,4 +29,28 @@ export async function joinWorld(data: RankData): Promise<JoinedRank> {
     default:
       return way satisfies never;
   }
+}
+
+const ADVICE = 'Train by parameterServer(), which needs no calls, or run without --worker-restarts';
+
+/** Makes the group of a rank that does not talk to the other ranks. It waits for nobody. */
+function joinApart(rank: number, size: number): JoinedRank {
+  const group = size === 1 ? singleGroup() : unavailableGroup(rank, size, ADVICE);
+  return { group, arena: undefined };
+}
+
+/** Joins the ranks of this host by the memory that they share, and the other ranks by TCP. */
+async function joinHosted(way: HostedWay, rank: number): Promise<JoinedRank> {
+  const { local: localWay, hosts, meeting } = way;
+  const host = hosts[rank];
+  const localRank = hosts.slice(0, rank).filter((other) => other === host).length;
+  const size = hosts.length;
+  const peers = hosts.flatMap((other, peer) => (other === host ? [] : [peer]));
+  const { group: local, arena } =
+    localWay.kind === 'threads'
+      ? joinThreads(localWay.world, localRank)
+      : joinShm(localWay.world, localRank);
+  const remote = await meetByTcp(meeting, { rank, size, peers });
+  const group = createGroup(hostedTransport({ local, remote, hosts }), { hosts });
+  return { group, arena };
 }

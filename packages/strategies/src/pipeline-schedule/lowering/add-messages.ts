@@ -1,8 +1,7 @@
-import type { Action, ComputeAction, TransferAction } from '../action.ts';
-import { dependenciesOf, makesInputGradient } from '../dependencies.ts';
-import { range } from '../range.ts';
-import { computationsOf, type StageEdge } from '../schedule.ts';
-import { type SweptSchedule, sweepSchedule } from '../sweep-schedule.ts';
+import type { Action, ComputeAction, TransferAction } from '../actions/action.ts';
+import { computationsOf, range, type StageEdge } from '../actions/schedule.ts';
+import { dependenciesOf, makesInputGradient } from '../check/dependencies.ts';
+import { sweepSchedule, type SweptSchedule } from '../check/sweep-schedule.ts';
 
 /**
  * Adds a send after each action that makes a value which another rank needs, and the receive to the other rank's list

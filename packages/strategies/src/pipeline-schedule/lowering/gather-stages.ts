@@ -1,5 +1,5 @@
-import type { ScheduledAction, StageAction } from '../action.ts';
-import { computationsOf } from '../schedule.ts';
+import type { ScheduledAction, StageAction } from '../actions/action.ts';
+import { computationsOf } from '../actions/schedule.ts';
 
 /**
  * Gathers the parameters of the next `activeStages` stages that a rank uses, and drops those of others. A pair needs

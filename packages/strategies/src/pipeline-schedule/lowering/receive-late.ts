@@ -1,7 +1,7 @@
-import type { Action, TransferAction } from '../action.ts';
-import { computationsOf } from '../schedule.ts';
-import { isReceive, isTransfer } from '../action-kinds.ts';
-import { makesInputGradient } from '../dependencies.ts';
+import { isReceive, isTransfer } from '../actions/action-kinds.ts';
+import type { Action, TransferAction } from '../actions/action.ts';
+import { computationsOf } from '../actions/schedule.ts';
+import { makesInputGradient } from '../check/dependencies.ts';
 
 /**
  * Moves each receive to right before the action that needs it, as PyTorch does. If two ranks exchange messages, the

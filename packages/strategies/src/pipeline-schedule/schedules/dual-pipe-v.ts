@@ -1,12 +1,12 @@
-import type { Schedule } from '../schedule.ts';
-import { repeat, RankProgram } from '../rank-program.ts';
+import type { Schedule } from '../actions/schedule.ts';
+import { RankProgram, repeat } from './rank-program.ts';
 import {
   type FullShape,
   refusal,
   requireTwoStages,
   scheduleOf,
   vPlacement,
-} from '../schedule-shape.ts';
+} from './schedule-shape.ts';
 
 /**
  * Runs a forward of one stage and a backward of another at the same time, so that the messages of one hide behind the

@@ -1,7 +1,6 @@
-import type { ComputeAction } from '../action.ts';
-import { range } from '../range.ts';
-import type { Schedule } from '../schedule.ts';
-import { type FullShape, loopPlacement } from '../schedule-shape.ts';
+import type { ComputeAction } from '../actions/action.ts';
+import { range, type Schedule } from '../actions/schedule.ts';
+import { type FullShape, loopPlacement } from './schedule-shape.ts';
 
 /** Only forwards, as for evaluation and generation. */
 export function forwardOnly(shape: FullShape): Schedule {

@@ -1,6 +1,6 @@
-import type { Schedule } from '../schedule.ts';
-import { repeat, RankProgram } from '../rank-program.ts';
-import { type FullShape, loopPlacement, refusal, scheduleOf } from '../schedule-shape.ts';
+import type { Schedule } from '../actions/schedule.ts';
+import { RankProgram, repeat } from './rank-program.ts';
+import { type FullShape, loopPlacement, refusal, scheduleOf } from './schedule-shape.ts';
 
 /** Runs all forwards, then all backwards (Huang et al. 2019, arXiv 1811.06965). */
 export function gpipe(shape: FullShape): Schedule {

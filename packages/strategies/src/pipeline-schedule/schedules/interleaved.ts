@@ -1,6 +1,6 @@
-import type { Schedule } from '../schedule.ts';
-import { repeat, RankProgram } from '../rank-program.ts';
-import { type FullShape, loopPlacement, refusal, scheduleOf } from '../schedule-shape.ts';
+import type { Schedule } from '../actions/schedule.ts';
+import { RankProgram, repeat } from './rank-program.ts';
+import { type FullShape, loopPlacement, refusal, scheduleOf } from './schedule-shape.ts';
 
 /** How a schedule goes through the stages of a rank. */
 interface Interleaving {

@@ -1,7 +1,6 @@
-import type { ComputeAction } from '../action.ts';
-import { range } from '../range.ts';
-import type { Schedule } from '../schedule.ts';
-import { type FullShape, loopPlacement, scheduleOf } from '../schedule-shape.ts';
+import type { ComputeAction } from '../actions/action.ts';
+import { range, type Schedule } from '../actions/schedule.ts';
+import { type FullShape, loopPlacement, scheduleOf } from './schedule-shape.ts';
 
 /**
  * Runs all microbatches of a stage before the rank's next stage, and the backwards in reverse, the last microbatch

@@ -1,7 +1,6 @@
-import type { ComputeAction } from '../action.ts';
-import { range } from '../range.ts';
-import type { Schedule } from '../schedule.ts';
-import { type FullShape, loopPlacement, scheduleOf } from '../schedule-shape.ts';
+import type { ComputeAction } from '../actions/action.ts';
+import { range, type Schedule } from '../actions/schedule.ts';
+import { type FullShape, loopPlacement, scheduleOf } from './schedule-shape.ts';
 
 /** Runs one microbatch after the other. At any time all ranks but one wait, and one microbatch is live. */
 export function naive(shape: FullShape): Schedule {

@@ -1,6 +1,6 @@
-import type { Schedule } from '../schedule.ts';
-import { repeat, RankProgram } from '../rank-program.ts';
-import { type FullShape, loopPlacement, refusal, scheduleOf } from '../schedule-shape.ts';
+import type { Schedule } from '../actions/schedule.ts';
+import { RankProgram, repeat } from './rank-program.ts';
+import { type FullShape, loopPlacement, refusal, scheduleOf } from './schedule-shape.ts';
 
 /**
  * A rank begins backwards as soon as the first gradient arrives, and then alternates one forward and one backward

@@ -1,7 +1,6 @@
-import type { ComputeAction } from '../action.ts';
-import { range } from '../range.ts';
-import type { Schedule } from '../schedule.ts';
-import { type FullShape, requireTwoStages, scheduleOf, vPlacement } from '../schedule-shape.ts';
+import type { ComputeAction } from '../actions/action.ts';
+import { range, type Schedule } from '../actions/schedule.ts';
+import { type FullShape, requireTwoStages, scheduleOf, vPlacement } from './schedule-shape.ts';
 
 /**
  * The times at which a rank does the work of the first microbatch, in units of one computation: its forwards on the way

@@ -1,7 +1,7 @@
-import type { ComputeAction } from '../action.ts';
-import type { Schedule } from '../schedule.ts';
-import { repeat } from '../rank-program.ts';
-import { type FullShape, requireTwoStages, scheduleOf, vPlacement } from '../schedule-shape.ts';
+import type { ComputeAction } from '../actions/action.ts';
+import type { Schedule } from '../actions/schedule.ts';
+import { repeat } from './rank-program.ts';
+import { type FullShape, requireTwoStages, scheduleOf, vPlacement } from './schedule-shape.ts';
 
 /**
  * Has no bubble if F, I and W take equally long, and needs the memory of 1F1B's first rank on every rank (Qi et al.

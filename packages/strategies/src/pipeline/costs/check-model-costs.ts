@@ -1,5 +1,5 @@
 import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/extend';
-import { amount } from '../../pipeline-schedule/amount.ts';
+import { amount } from '../../pipeline-schedule/actions/schedule.ts';
 import type { ModelCosts, ModuleCosts } from './model-costs.ts';
 
 const costsRules: OptionRules<ModelCosts> = {

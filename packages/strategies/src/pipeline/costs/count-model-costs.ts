@@ -1,10 +1,11 @@
-import { elementCount, type Model, type Module } from '@shardwise/core/extend';
-import { modelSpec } from '../../plan/model-spec.ts';
-import { lossOfPass } from '../loss-of-pass.ts';
-import { stagesOfParameters } from '../stages-of-parameters.ts';
+import { elementCount, flopsOf, type Model, type Module } from '@shardwise/core/extend';
 import { checkModelCostsOf, type ModelCosts, type ModelCostsOptions } from './model-costs.ts';
-import { stageUse } from './stage-use.ts';
 import { bytesAcross, TracedModel } from './traced-model.ts';
+import { lossOfPass } from '../microbatches/loss-of-pass.ts';
+import { stagesOfParameters } from '../stages/stages-of-parameters.ts';
+import { keptBytes } from '../work/kept-bytes.ts';
+import { withFrees, type WorkDraft } from '../work/rank-work.ts';
+import { modelSpec } from '../../plan/model-spec.ts';
 
 /**
  * Counts what each module of a model costs for a batch. Pass the inputs of a training pass, followed by the targets of
@@ -50,4 +51,33 @@ export function costsOf(
     };
   });
   return { rows, modules };
+}
+
+/** The operations and bytes of a stage for one microbatch. */
+interface StageUse {
+  readonly flops: number;
+  readonly activationBytes: number;
+  readonly weightGradientBytes: number;
+}
+
+/**
+ * Sums up what a stage uses. `drafts` are its forward, input gradients and weight gradients, with its neighbours on
+ * other ranks.
+ */
+function stageUse(drafts: readonly WorkDraft[]): StageUse {
+  const none = new Set<never>();
+  const [activationBytes = 0, weightGradientBytes = 0] = keptBytes(withFrees(drafts, none), none);
+  return { flops: flopsOfDrafts(drafts), activationBytes, weightGradientBytes };
+}
+
+function flopsOfDrafts(drafts: readonly WorkDraft[]): number {
+  const received = new Set(drafts.flatMap(({ receives }) => receives.map(({ node }) => node)));
+  const seen = new Set(drafts.flatMap(({ computes }) => [...computes]));
+  let flops = 0;
+  for (const node of seen) {
+    if (received.has(node) || node.value !== null) continue;
+    flops += flopsOf(node);
+    for (const input of node.inputs) seen.add(input);
+  }
+  return flops;
 }

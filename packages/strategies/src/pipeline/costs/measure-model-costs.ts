@@ -5,11 +5,11 @@ import {
   type Model,
   type Module,
 } from '@shardwise/core/extend';
-import { lossOfPass } from '../loss-of-pass.ts';
-import { type WorkItem, withFrees } from '../rank-work.ts';
 import { costsOf } from './count-model-costs.ts';
 import { checkModelCostsOf, type ModelCosts, type ModelCostsOptions } from './model-costs.ts';
 import { TracedModel } from './traced-model.ts';
+import { lossOfPass } from '../microbatches/loss-of-pass.ts';
+import { withFrees, type WorkItem } from '../work/rank-work.ts';
 
 /**
  * The number of timed passes. The first one makes the plans. Of the others, the fastest one counts, because it was

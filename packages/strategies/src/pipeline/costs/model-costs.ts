@@ -6,7 +6,7 @@ import {
   requireModule,
   type Tensor,
 } from '@shardwise/core/extend';
-import type { StageCosts } from '../../pipeline-schedule/schedule-costs.ts';
+import type { StageCosts } from '../../pipeline-schedule/simulation/schedule-costs.ts';
 
 /**
  * The costs of a module with which a stage may begin, and of everything that is computed from its result up to
@@ -62,7 +62,7 @@ export interface ModelCostsOptions {
   readonly optimizerTensors?: number;
 }
 
-export const modelCostsRules: OptionRules<ModelCostsOptions> = {
+const modelCostsRules: OptionRules<ModelCostsOptions> = {
   loss: option.callback(),
   inputs: option.integer(0),
   optimizerTensors: option.nonNegative,

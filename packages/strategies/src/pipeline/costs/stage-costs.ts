@@ -1,12 +1,12 @@
+import type { StageEdge } from '../../pipeline-schedule/actions/schedule.ts';
+import type { LayerCosts } from '../../pipeline-schedule/automatic/automatic-schedule.ts';
 import {
   type LinkCosts,
+  ofFirstStage,
   type ScheduleCosts,
   type StageCosts,
   unitCosts,
-} from '../../pipeline-schedule/schedule-costs.ts';
-import { ofFirstStage } from '../../pipeline-schedule/first-stage.ts';
-import type { StageEdge } from '../../pipeline-schedule/schedule.ts';
-import type { LayerCosts } from '../../pipeline-schedule/automatic-schedule.ts';
+} from '../../pipeline-schedule/simulation/schedule-costs.ts';
 import type { ModelCosts, ModuleCosts } from './model-costs.ts';
 
 /** The costs of a pipeline as predicted before its first pass. */

@@ -10,19 +10,18 @@ import {
   randomState,
   setRandomState,
 } from '@shardwise/core/extend';
-import { range } from '../../pipeline-schedule/range.ts';
-import type { ComputeAction } from '../../pipeline-schedule/action.ts';
-import type { Schedule } from '../../pipeline-schedule/schedule.ts';
-import { modelSpec } from '../../plan/model-spec.ts';
-import { buildMicrobatches } from '../build-microbatches.ts';
-import type { Microbatch } from '../microbatch.ts';
-import type { LossOfPass } from '../loss-of-pass.ts';
-import { modulesInRow } from '../modules-in-row.ts';
-import type { WorkDraft } from '../rank-work.ts';
-import { rowsOf } from '../split-microbatches.ts';
-import { StageMarks } from '../stage-marks.ts';
-import { trainingWork } from '../training-work.ts';
+import type { ComputeAction } from '../../pipeline-schedule/actions/action.ts';
+import { range, type Schedule } from '../../pipeline-schedule/actions/schedule.ts';
 import { callOrder } from './call-order.ts';
+import { buildMicrobatches } from '../microbatches/build-microbatches.ts';
+import type { LossOfPass } from '../microbatches/loss-of-pass.ts';
+import type { Microbatch } from '../microbatches/microbatch.ts';
+import { rowsOf } from '../microbatches/split-microbatches.ts';
+import { StageMarks } from '../stages/stage-marks.ts';
+import { modulesInRow } from '../stages/stages-of-parameters.ts';
+import type { WorkDraft } from '../work/rank-work.ts';
+import { trainingWork } from '../work/training-work.ts';
+import { modelSpec } from '../../plan/model-spec.ts';
 
 export type AnyModel = Module & Model<readonly unknown[], unknown>;
 

@@ -12,8 +12,7 @@ import { inLayer } from '../in-layer.ts';
 import { GridLinear } from './grid-linear.ts';
 import { gridParameter } from './grid-parameter.ts';
 import { gridProduct } from './grid-product.ts';
-import { gridSize } from './grid-size.ts';
-import type { RankGrid } from './rank-grid.ts';
+import { gridSize, type RankGrid } from './rank-grid.ts';
 
 /** The names that MultiheadAttention has in checkpoints, so that each can read the other's. */
 const names: Readonly<Record<string, string>> = {

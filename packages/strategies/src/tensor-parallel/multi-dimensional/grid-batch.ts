@@ -1,7 +1,7 @@
 import { allReduce, stack, type Tensor } from '@shardwise/core/extend';
-import { vocabParallelCrossEntropy } from '../vocab-parallel-cross-entropy.ts';
 import { takeBlock } from './grid-parameter.ts';
 import type { RankGrid } from './rank-grid.ts';
+import { vocabParallelCrossEntropy } from '../vocab-parallel-cross-entropy.ts';
 
 /** Returns this rank's rows of a batch that is the same on all ranks. Shape: [B, ..] -> [B', ..]. */
 export function ownRows(batch: Tensor, grid: RankGrid): Tensor {

@@ -11,9 +11,9 @@ import {
   type Tensor,
 } from '@shardwise/core/extend';
 import { shardOf } from '../../layout/redistribute.ts';
+import { LayerParameter } from '../../parameters/layer-parameter.ts';
 import { markPart } from '../../plan/averaged-parameters.ts';
-import { ofRankZero } from '../../plan/of-rank-zero.ts';
-import { LayerParameter } from '../layer-parameter.ts';
+import { ofRankZero } from '../../plan/from-rank-zero.ts';
 import type { RankGrid } from './rank-grid.ts';
 
 /**

@@ -6,8 +6,7 @@ import {
   type OptionRules,
   reduceScatter,
 } from '@shardwise/core/extend';
-import { gridSize } from './grid-size.ts';
-import type { RankGrid } from './rank-grid.ts';
+import { gridSize, type RankGrid } from './rank-grid.ts';
 
 /** The axes of the cube. Default: `input`, `weight` and `output`. */
 export interface ThreeDimensionalOptions {

@@ -1,6 +1,5 @@
 import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
-import { gridSize } from './grid-size.ts';
-import type { RankGrid } from './rank-grid.ts';
+import { gridSize, type RankGrid } from './rank-grid.ts';
 import { summa } from './summa.ts';
 
 /** Options of `twoDimensional`. */

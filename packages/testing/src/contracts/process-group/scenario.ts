@@ -22,7 +22,7 @@ export type ProcessGroupScenario =
   | { readonly kind: 'mismatch'; readonly name: string }
   | { readonly kind: 'refusals' };
 
-export interface ScenarioOptions {
+interface ScenarioOptions {
   /** Moves the buffer of a random call to memory that the group treats in a special way. */
   readonly place?: Place;
   /** The cases of a scenario of kind 'cases'. */

@@ -5,7 +5,7 @@ import {
   type Mesh,
   type Plan,
 } from '@shardwise/core/extend';
-import { steps } from '@shardwise/strategies';
+import { stepKinds } from '@shardwise/strategies';
 import type { Message } from './recording-mesh.ts';
 
 export type Phase = Exclude<CollectivePlan['when'], 'start'>;
@@ -28,7 +28,7 @@ export function plannedMessages(
       const { operation, axis, when, only } = collective;
       if (when === 'start') return [];
       if (only !== undefined && mesh.coordinate(only.axis) !== only.rank) return [];
-      const isBucket = step.kind === steps.reduce.name && collective.parameters.length > 1;
+      const isBucket = step.kind === stepKinds.reduce.name && collective.parameters.length > 1;
       const bytes = isBucket ? alignedBytes(plan, collective, alignment) : collective.bytes;
       return { operation, axis, when, bytes };
     }),

@@ -1,6 +1,6 @@
 import { manualSeed, type nn, optim, Tensor } from '@shardwise/core';
 import { currentSession, type Mesh, type Plan, type ProcessGroup } from '@shardwise/core/extend';
-import { applyPlan, memory, planFor, planMemory, steps, stepsOf } from '@shardwise/strategies';
+import { applyPlan, memory, planFor, planMemory, stepKinds, stepsOf } from '@shardwise/strategies';
 import { plannedMessages, type PhasedMessage, type Phase } from './planned-messages.ts';
 import type { Message } from './recording-mesh.ts';
 import { without } from './without.ts';
@@ -138,8 +138,8 @@ export async function trainParallel(
     planned,
     kept: stateBytes(kept),
     plannedKept: stateBytes(planMemory(plan)),
-    hasPages: plan.steps.some(({ kind }) => kind === steps.page.name),
-    hasStages: plan.steps.some(({ kind }) => kind === steps.runStages.name),
+    hasPages: plan.steps.some(({ kind }) => kind === stepKinds.page.name),
+    hasStages: plan.steps.some(({ kind }) => kind === stepKinds.runStages.name),
     shares: share.count * partsOf(plan, model.rows / share.count),
     hasOneModel: plan.parameters.every(({ parameter }) => (parameter.varying ?? []).length === 0),
     plan: JSON.stringify(made),
@@ -161,7 +161,7 @@ function lossOf(
  * different numbers of rows, because the mean over the rows is the same.
  */
 function partsOf(plan: Plan, rows: number): number {
-  const [stages] = stepsOf(plan, steps.runStages);
+  const [stages] = stepsOf(plan, stepKinds.runStages);
   const microbatches = stages?.data.schedule.microbatches ?? 1;
   return rows % microbatches === 0 ? microbatches : 1;
 }
@@ -242,7 +242,7 @@ function shareOf(plan: Plan, mesh: Mesh, rows: number): Share {
   }
   const owner = plan.parameters.find(({ optimizer }) => optimizer.only !== undefined);
   const only = owner?.optimizer.only;
-  const isPipeline = plan.steps.some(({ kind }) => kind === steps.runStages.name);
+  const isPipeline = plan.steps.some(({ kind }) => kind === stepKinds.runStages.name);
   if (only !== undefined && !isPipeline) {
     const hasLoss = mesh.coordinate(only.axis) === only.rank;
     return { first: 0, stop: rows, count, hasLoss, takesGradient: false };

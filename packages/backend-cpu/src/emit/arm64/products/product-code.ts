@@ -1,6 +1,6 @@
 import { ArmAssembler } from '../assembler.ts';
 import { stack, v, x } from '../operands.ts';
-import { codeAt, type CodePages, placeCode } from '../../../memory/executable-memory.ts';
+import { codeAt, type ExecutableMemory, placeCode } from '../../../memory/executable-memory.ts';
 import { taskBytes } from '../../products/task-layout.ts';
 import { armTerms, armTile, frame, loadOperand, task } from './task.ts';
 import { emitArmMultiply } from './emit-multiply.ts';
@@ -54,9 +54,9 @@ export function armPanels(kind: ProductKind): Panels {
 }
 
 /** Places the routines into executable memory. Throws an error that says why if this processor cannot run them. */
-export function createArmProductCode(pages?: CodePages): ProductCode {
+export function createArmProductCode(memory?: ExecutableMemory): ProductCode {
   const { bytes, run, labels } = writeArmProducts();
-  const start = placeCode(bytes, pages, 'arm64');
+  const start = placeCode(bytes, memory, 'arm64');
   const addressOf = (label: Label | undefined): Address => {
     if (label?.byteOffset === undefined) throw new RangeError('no such routine');
     return start + BigInt(label.byteOffset);

@@ -1,4 +1,4 @@
-import { inputAt, type StepMap } from '../../../program/instruction.ts';
+import { inputAt, type InstructionMap } from '../../../program/instruction.ts';
 import type { GraphBuilder } from '../graph-builder.ts';
 import { broadcastShape, type Operand } from '../operand.ts';
 import { operandOf, type Lowering, type Lowerings } from './lowering.ts';
@@ -33,24 +33,24 @@ type Binary =
   | 'logicalOr';
 
 function unary<K extends Unary>(op: string): Lowering<K> {
-  return (graph, step) => {
-    const x = operandOf(graph, step, 0);
+  return (graph, instruction) => {
+    const x = operandOf(graph, instruction, 0);
     return { name: graph.emit(op, [x.name]), shape: x.shape };
   };
 }
 
 function binary<K extends Binary>(op: string): Lowering<K> {
-  return (graph, step) => {
-    const [a, b] = [operandOf(graph, step, 0), operandOf(graph, step, 1)];
+  return (graph, instruction) => {
+    const [a, b] = [operandOf(graph, instruction, 0), operandOf(graph, instruction, 1)];
     return { name: graph.emit(op, [a.name, b.name]), shape: broadcastShape([a, b]) };
   };
 }
 
 /** Divides i32 values as f64, which is exact enough, because ORT's Div of i32 traps on zero divisors. */
-function divide(graph: GraphBuilder, step: StepMap['div']): Operand {
-  const [a, b] = [operandOf(graph, step, 0), operandOf(graph, step, 1)];
+function divide(graph: GraphBuilder, instruction: InstructionMap['div']): Operand {
+  const [a, b] = [operandOf(graph, instruction, 0), operandOf(graph, instruction, 1)];
   const shape = broadcastShape([a, b]);
-  if (step.dtype !== 'i32') return { name: graph.emit('Div', [a.name, b.name]), shape };
+  if (instruction.dtype !== 'i32') return { name: graph.emit('Div', [a.name, b.name]), shape };
   const quotient = graph.emit('Div', [graph.cast(a.name, 'f64'), graph.cast(b.name, 'f64')]);
   return { name: graph.cast(quotient, 'i32'), shape };
 }
@@ -59,8 +59,8 @@ function divide(graph: GraphBuilder, step: StepMap['div']): Operand {
  * Computes the sigmoid from other nodes. ORT's Sigmoid is inaccurate where its result is small, because its polynomial
  * ends at -18.
  */
-function logistic(graph: GraphBuilder, step: StepMap['sigmoid']): Operand {
-  const x = operandOf(graph, step, 0);
+function logistic(graph: GraphBuilder, instruction: InstructionMap['sigmoid']): Operand {
+  const x = operandOf(graph, instruction, 0);
   const one = graph.scalar('f32', 1);
   const exponential = graph.emit('Exp', [graph.emit('Neg', [x.name])]);
   const name = graph.emit('Div', [one, graph.emit('Add', [exponential, one])]);
@@ -71,11 +71,11 @@ function logistic(graph: GraphBuilder, step: StepMap['sigmoid']): Operand {
  * Works around ORT, which has no Where for bool, and whose Where of floats loses the sign of a zero of the first
  * branch.
  */
-function select(graph: GraphBuilder, step: StepMap['where']): Operand {
-  const operands = [0, 1, 2].map((index) => operandOf(graph, step, index));
+function select(graph: GraphBuilder, instruction: InstructionMap['where']): Operand {
+  const operands = [0, 1, 2].map((index) => operandOf(graph, instruction, index));
   const shape = broadcastShape(operands);
   const [condition = '', first = '', second = ''] = operands.map(({ name }) => name);
-  const { dtype } = step;
+  const { dtype } = instruction;
   if (dtype === 'bool') {
     const bytes = [first, second].map((name) => graph.cast(name, 'u8'));
     return { name: graph.cast(graph.emit('Where', [condition, ...bytes]), 'bool'), shape };
@@ -131,19 +131,19 @@ export const elementwise: Lowerings<
   logicalAnd: binary('And'),
   logicalOr: binary('Or'),
   div: divide,
-  fmod: (graph, step) => {
-    const [a, b] = [operandOf(graph, step, 0), operandOf(graph, step, 1)];
+  fmod: (graph, instruction) => {
+    const [a, b] = [operandOf(graph, instruction, 0), operandOf(graph, instruction, 1)];
     const name = graph.emit('Mod', [a.name, b.name], { fmod: { int: 1 } });
     return { name, shape: broadcastShape([a, b]) };
   },
   where: select,
-  cast: (graph, step) => {
-    const x = graph.operand(inputAt(step, 0));
-    return { name: graph.cast(x.name, graph.typeOf(step)), shape: x.shape };
+  cast: (graph, instruction) => {
+    const x = graph.operand(inputAt(instruction, 0));
+    return { name: graph.cast(x.name, graph.typeOf(instruction)), shape: x.shape };
   },
-  gelu: (graph, step) => {
-    const x = operandOf(graph, step, 0);
-    const approximate = { string: step.params.approximate };
+  gelu: (graph, instruction) => {
+    const x = operandOf(graph, instruction, 0);
+    const approximate = { string: instruction.params.approximate };
     return { name: graph.emit('Gelu', [x.name], { approximate }), shape: x.shape };
   },
 };

@@ -1,5 +1,5 @@
 import { BackendError, type ComputeOp, type DType, type ValueType } from '@shardwise/core/spec';
-import type { Step, StepMap } from '../../../program/instruction.ts';
+import type { CpuInstruction, InstructionMap } from '../../../program/instruction.ts';
 import type { GraphBuilder } from '../graph-builder.ts';
 import { convolution } from './convolution.ts';
 import { elementwise } from './elementwise.ts';
@@ -11,7 +11,7 @@ import { rows } from './rows.ts';
 import type { Lowerings } from './lowering.ts';
 
 /** The ops that have a lowering to ONNX. Kernels and products of ours compute the others. */
-export type OnnxOp = Exclude<
+type OnnxOp = Exclude<
   ComputeOp,
   | 'random'
   | 'sign'
@@ -69,44 +69,44 @@ const moving: ReadonlySet<ComputeOp> = new Set<ComputeOp>([
 const computedHere: ReadonlySet<DType> = new Set<DType>(['f32', 'i32', 'bool']);
 
 /**
- * Whether a session can run a step. Sessions compute with f32, i32 and bool, and only move values of other dtypes.
- * `inputs` are the types of the step's inputs.
+ * Whether a session can run an instruction. Sessions compute with f32, i32 and bool, and only move values of other
+ * dtypes. `inputs` are the types of the instruction's inputs.
  */
-export function onnxComputes(step: Step, inputs: readonly ValueType[]): boolean {
-  const { op, dtype } = step;
+export function onnxComputes(instruction: CpuInstruction, inputs: readonly ValueType[]): boolean {
+  const { op, dtype } = instruction;
   if (!isOnnxOp(op)) return false;
   // ORT's sums and powers of integers saturate.
   if ((op === 'sum' || op === 'pow') && dtype === 'i32') return false;
   // ORT has Where for 64 bits, but not for 16.
   if (op === 'where' && (dtype === 'i64' || dtype === 'f64')) return true;
-  return moving.has(op) || [step, ...inputs].every((type) => computedHere.has(type.dtype));
+  return moving.has(op) || [instruction, ...inputs].every((type) => computedHere.has(type.dtype));
 }
 
-function lowerStep<K extends OnnxOp>(
+function lowerInstruction<K extends OnnxOp>(
   table: Lowerings<K>,
   graph: GraphBuilder,
-  step: StepMap[K],
+  instruction: InstructionMap[K],
 ): void {
-  graph.define(step.output, table[step.op](graph, step));
+  graph.define(instruction.output, table[instruction.op](graph, instruction));
 }
 
-/** Adds a step to a graph. Throws BackendError for a step that sessions cannot compute. */
-export function lower(graph: GraphBuilder, step: Step): void {
-  const types = step.inputs.map((id) => graph.type(id));
-  const takes = onnxComputes(step, types) || graph.converts(step);
-  if (!isOnnxStep(step) || !takes) {
+/** Adds an instruction to a graph. Throws BackendError for an instruction that sessions cannot compute. */
+export function lower(graph: GraphBuilder, instruction: CpuInstruction): void {
+  const types = instruction.inputs.map((id) => graph.type(id));
+  const takes = onnxComputes(instruction, types) || graph.converts(instruction);
+  if (!isOnnxInstruction(instruction) || !takes) {
     throw new BackendError(
       {
-        asked: `to compute with ${[...new Set([...types, step].map(({ dtype }) => dtype))].join(', ')} in ${step.op}`,
+        asked: `to compute with ${[...new Set([...types, instruction].map(({ dtype }) => dtype))].join(', ')} in ${instruction.op}`,
         found: 'the CPU backend computes with f32, i32 and bool, and moves and converts the others',
         todo: 'Convert to f32 first',
       },
-      { op: step.op, dtype: step.dtype },
+      { op: instruction.op, dtype: instruction.dtype },
     );
   }
-  lowerStep(lowerings, graph, step);
+  lowerInstruction(lowerings, graph, instruction);
 }
 
-function isOnnxStep(step: Step): step is StepMap[OnnxOp] {
-  return isOnnxOp(step.op);
+function isOnnxInstruction(instruction: CpuInstruction): instruction is InstructionMap[OnnxOp] {
+  return isOnnxOp(instruction.op);
 }

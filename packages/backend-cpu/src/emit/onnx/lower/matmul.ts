@@ -1,5 +1,5 @@
 import type { Shape } from '@shardwise/core/spec';
-import { inputAt, sameShape, type StepMap } from '../../../program/instruction.ts';
+import { inputAt, sameShape, type InstructionMap } from '../../../program/instruction.ts';
 import type { GraphBuilder } from '../graph-builder.ts';
 import type { Operand } from '../operand.ts';
 import type { Lowerings } from './lowering.ts';
@@ -22,19 +22,19 @@ function transposed(graph: GraphBuilder, operand: Operand, transpose: boolean): 
   return graph.emit('Transpose', [operand.name], { perm: { ints: swapLastTwo(operand.shape) } });
 }
 
-function multiply(graph: GraphBuilder, step: StepMap['matmul']): Operand {
-  const { transposeA, transposeB, scale = 1 } = step.params;
-  const a = matrixOperand(graph, inputAt(step, 0));
-  const b = matrixOperand(graph, inputAt(step, 1));
+function multiply(graph: GraphBuilder, instruction: InstructionMap['matmul']): Operand {
+  const { transposeA, transposeB, scale = 1 } = instruction.params;
+  const a = matrixOperand(graph, inputAt(instruction, 0));
+  const b = matrixOperand(graph, inputAt(instruction, 1));
   const flags = { transA: { int: Number(transposeA) }, transB: { int: Number(transposeB) } };
-  const [, , addend] = step.inputs;
+  const [, , addend] = instruction.inputs;
   if (addend !== undefined) {
     const names = [a.name, b.name, graph.operand(addend).name];
     const name = graph.emit('Gemm', names, { ...flags, alpha: { float: scale } });
-    return { name, shape: step.shape };
+    return { name, shape: instruction.shape };
   }
-  const shape = matrixShape(a, b, step.shape);
-  if (step.dtype === 'f32' && (transposeA || transposeB || scale !== 1)) {
+  const shape = matrixShape(a, b, instruction.shape);
+  if (instruction.dtype === 'f32' && (transposeA || transposeB || scale !== 1)) {
     const attributes = { ...flags, alpha: { float: scale } };
     const name = graph.emit('FusedMatMul', [a.name, b.name], attributes, 'com.microsoft');
     return { name, shape };

@@ -3,12 +3,10 @@ import type { IndexRange, RowKernel } from '../rows/row-kernel.ts';
 import { addRows } from './add-rows.ts';
 import type { ElementBytes } from './copy-element.ts';
 import { elementPlaces } from './element-places.ts';
-import { gather } from './gather.ts';
-import { scatter } from './scatter.ts';
-import { scatterAdd } from './scatter-add.ts';
 import { selectRows } from './select-rows.ts';
 import type { Start } from './start.ts';
 import { elementCount } from '../../../program/instruction.ts';
+import { gather, scatter, scatterAdd } from './gather-scatter.ts';
 
 /** The kernel of an op with indices. */
 export interface IndexKernel extends RowKernel {

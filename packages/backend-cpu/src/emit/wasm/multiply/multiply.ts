@@ -8,7 +8,7 @@ import { tileOf } from './tile.ts';
  * A matrix of f32: the byte address of its first element, and the elements from row to row and from column to column.
  * One of the two strides is 1.
  */
-export interface Matrix {
+interface Matrix {
   readonly address: number;
   readonly rowStride: number;
   readonly columnStride: number;

@@ -72,8 +72,9 @@ function keepColumns(frame: LoopFrame): void {
 
 /**
  * Whether a loop gains from walking over two rows at a time, and computes the same. Each fold ends with a chain of
- * operations that wait for each other, and the chains of two rows overlap. AVX2 has too few registers for this, and only
- * the first row knows its flat indices. A column that a pass stores and another pass reads may belong to one row only.
+ * operations that wait for each other, and the chains of two rows overlap. AVX2 has too few registers for this, and
+ * only the first row knows its flat indices. A column that a pass stores and another pass reads may belong to one row
+ * only.
  */
 export function canPairRows(loop: LaneLoop, { instructions }: LoopVectors): boolean {
   if (instructions !== 'AVX-512' || loop.inputs.some(({ kind }) => kind === 'index')) return false;

@@ -54,8 +54,8 @@ export function emitPass(frame: LoopFrame, atRows: readonly LoopRow[], pass: Lan
 }
 
 /**
- * Writes one walk over the columns of rows: `unroll` vectors of each at once, then `least` vectors, and then the elements
- * that are left, under a mask.
+ * Writes one walk over the columns of rows: `unroll` vectors of each at once, then `least` vectors, and then the
+ * elements that are left, under a mask.
  */
 function emitWalk(body: Body, [unroll, least]: readonly [unroll: number, least: number]): void {
   const { frame, rows } = body;

@@ -38,7 +38,7 @@ export function changesWords({ values }: { readonly values: readonly number[] })
  * Numbers that lie behind the code of a loop: the numbers of the lanes, lanes with all bits set, lanes without bits,
  * and then constants.
  */
-export class ConstantPool {
+class ConstantPool {
   readonly label: Label = { byteOffset: undefined };
   readonly #places = new Map<number, number>();
   readonly #numbers: number[] = [

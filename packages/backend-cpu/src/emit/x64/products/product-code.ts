@@ -1,5 +1,5 @@
 import { Assembler } from '../assembler.ts';
-import { codeAt, type CodePages, placeCode } from '../../../memory/executable-memory.ts';
+import { codeAt, type ExecutableMemory, placeCode } from '../../../memory/executable-memory.ts';
 import { emitCalls } from '../emit-calls.ts';
 import { at, r15, rax, rbp, rdi } from '../operands.ts';
 import { emitMultiply } from './emit-multiply.ts';
@@ -19,7 +19,10 @@ import type { Panels, ProductCode, Side } from '../../products/product-code.ts';
 import { callWords } from '../../../lanes/loop-code.ts';
 
 /** Assembles the routines for this processor. Throws an error that says why if they cannot run. */
-export function createProductCode(features: ProcessorFeatures, pages?: CodePages): ProductCode {
+export function createProductCode(
+  features: ProcessorFeatures,
+  memory?: ExecutableMemory,
+): ProductCode {
   const code = new Assembler();
   const vectors = vectorsOf(code, features);
   const half = halfWayOf(features);
@@ -52,7 +55,7 @@ export function createProductCode(features: ProcessorFeatures, pages?: CodePages
     }
     labels.set(`multiply ${kind}`, emitMultiply(code, vectors, kind));
   }
-  const start = placeCode(code.finish(), pages);
+  const start = placeCode(code.finish(), memory);
   const addressOf = (label: Label | undefined): Address => {
     if (label?.byteOffset === undefined) throw new RangeError('no such routine');
     return start + BigInt(label.byteOffset);

@@ -8,7 +8,7 @@ import type { Address } from '../../../memory/host-address.ts';
 type Status = Address | null;
 
 /** One element, into which the native side writes an address. */
-export type OutAddress = BigUint64Array;
+type OutAddress = BigUint64Array;
 
 /**
  * The functions of ONNX Runtime's C API that we call, with their index in its table. The table only ever grows at its

@@ -63,7 +63,7 @@ export interface Vectors {
 }
 
 /** The bits of f32 values that `narrow` computes with on processors without an instruction for it. */
-export const bitsOfBf16 = {
+const bitsOfBf16 = {
   /** Selects the lowest bit that is kept. This bit decides if two bf16 values are equally near. */
   one: 1,
   half: 0x7fff,

@@ -1,0 +1,32 @@
+/**
+ * Words that people search for, by the page or section that answers them. They are in the index beside the page's own
+ * words.
+ */
+const keywords: Readonly<Record<string, string>> = {
+  '/guides/launch': 'torchrun mpirun slurm multi node cluster nproc spawn processes',
+  '/guides/data': 'dataset dataloader batch shuffle epoch',
+  '/guides/memory': 'out of memory oom gradient checkpointing accumulation offload',
+  '/guides/slow-steps': 'slow profiler performance throughput speed fast',
+  '/guides/debugging': 'deadlock stuck timeout freeze hang nccl',
+  '/guides/from-pytorch': 'pytorch torch migrate port convert',
+  '/learn/one-rank': 'tutorial quickstart getting started training loop first example',
+  '/learn/more-ranks': 'distributed data parallel ddp multi gpu several ranks',
+  '/learn/sharding': 'fsdp zero sharding shard',
+  '/learn/tensor-parallel': 'tensor parallel megatron',
+  '/learn/pipelines': 'pipeline parallel gpipe',
+  '/learn/checkpoints': 'resume restart fault tolerance elastic save checkpoint',
+  '/learn/cluster': 'multi node several machines',
+  '/reference/checkpoints#loadmodel':
+    'hugging face huggingface transformers pretrained weights fine tune finetune finetuning fine-tuning load model',
+  '/reference/random#manualseed': 'random seed reproducible deterministic',
+  '/reference/checkpoints#exportmodel': 'save model export safetensors weights',
+};
+
+/** Splits names such as `crossEntropy` and `AdamW8bit` into words. */
+const wordsOf = (name: string): string =>
+  name.replaceAll(/([a-z\d])([A-Z])/g, '$1 $2').replaceAll(/([A-Z])([A-Z][a-z])/g, '$1 $2');
+
+/** The words by which a section is found beside those of its text. */
+export function keywordsOf(id: string, title: string): string {
+  return `${keywords[id] ?? ''} ${/[a-z][A-Z]|[A-Z]{2}[a-z]/.test(title) ? wordsOf(title) : ''}`.trim();
+}

@@ -1,0 +1,298 @@
+import { type Section, topic } from './topic.ts';
+
+/** What several ranks use, and what authors and tests do. */
+export const topicsOfRanks: readonly Section[] = [
+  {
+    title: 'Strategies',
+    topics: [
+      topic(
+        'parallelize',
+        'parallelize, planFor, explain',
+        'Makes a model train on many ranks by a strategy, and shows the plan.',
+        /\/(parallelize|explain|planned-model|planned-model-with-loss|apply-plan|strategy-with-loss|compose)\./,
+      ),
+      topic(
+        'ddp',
+        'ddp: distributed data parallel',
+        'Each rank has the model and a part of the batch; gradients are averaged. Hooks that compress them; uneven inputs.',
+        /\/distributed-data-parallel\//,
+      ),
+      topic(
+        'fsdp',
+        'fsdp: fully sharded data parallel',
+        'Divides parameters, gradients and states over the ranks, and collects them layer by layer.',
+        /\/fully-sharded-data-parallel\/|\/(construct-sharded|unit-names)\./,
+      ),
+      topic(
+        'zero',
+        'zero: divided optimizer states',
+        'ZeRO 1, 2 and 3, the optimizer that divides its states, and states on the host.',
+        /strategies\/([\w/]*\/)?zero|offloaded-optimizer/,
+      ),
+      topic(
+        'data-parallel',
+        'dataParallel and metrics',
+        'Data parallelism by a sum of gradients, and metrics of all ranks.',
+        /\/(data-parallel|gather-for-metrics)\//,
+      ),
+      topic(
+        'tensor-parallel/grids',
+        'Tensor parallelism in 2, 2.5 and 3 dimensions',
+        'Layers on grids of ranks.',
+        /multi-dimensional\//,
+      ),
+      topic(
+        'tensor-parallel',
+        'tensorParallel: divided layers',
+        'Divides layers by columns, rows, heads or vocabulary (Megatron).',
+        /\/tensor-parallel\//,
+      ),
+      topic(
+        'expert-parallel',
+        'expertParallel: divided experts',
+        'Divides the experts of a mixture over the ranks.',
+        /\/expert-parallel\//,
+      ),
+      topic(
+        'parameter-servers',
+        'parameterServer: training without lock step',
+        'Servers that keep the parameters, their consistency, and tables of rows.',
+        /parameter-servers?\//,
+      ),
+      topic(
+        'mixed-precision',
+        'Mixed precision',
+        'Computing in f16 or bf16 with parameters in f32.',
+        /\/mixed-precision\//,
+      ),
+      topic(
+        'distributed-tensor',
+        'Distributed tensors',
+        'Tensors that lie on several ranks, and operations on them.',
+        /\/distributed-tensor\//,
+      ),
+      topic(
+        'redistribution',
+        'Layouts and redistribution',
+        'How tensors lie on a mesh, and how they get into another layout.',
+        /strategies\/[\w/]*layout\/|layout\/layout\./,
+      ),
+      topic(
+        'memory',
+        'Memory of a plan',
+        'What a rank keeps, by a plan or by the formulas of ZeRO.',
+        /strategies\/[\w/]*memory\//,
+      ),
+      topic(
+        'plan-steps',
+        'Steps of plans',
+        'Kinds of steps that a plan has, for authors of strategies.',
+        /strategies\/[\w/]*plan\//,
+      ),
+    ],
+  },
+  {
+    title: 'Pipelines',
+    topics: [
+      topic(
+        'pipeline',
+        'pipeline: stages on ranks',
+        'Divides a model into stages, and runs microbatches through them.',
+        /strategies\/[\w/]*pipeline\//,
+      ),
+      topic(
+        'pipeline-schedule/costs',
+        'Pipeline schedules: costs and drawings',
+        'Schedules from costs, simulated and drawn.',
+        /pipeline-schedule\/(automatic-schedule|balanced-partition|schedule-costs|simulate-schedule|visualize-schedule|activation-slots|explain-schedule)\./,
+      ),
+      topic(
+        'pipeline-schedule',
+        'Pipeline schedules',
+        'Schedules as data: made, read, written and checked.',
+        /\/pipeline-schedule\//,
+      ),
+    ],
+  },
+  {
+    title: 'Ranks and process groups',
+    topics: [
+      topic(
+        'collectives',
+        'Collectives of tensors',
+        'allReduce, allGather, broadcast and others as operations of the graph, with gradients.',
+        /tensor\/(collectives|row-exchange)\./,
+      ),
+      topic(
+        'group-operations',
+        'Collectives of objects and lists',
+        'Objects and lists of buffers over a process group; barriers; groups of some ranks.',
+        /collectives\/operations\//,
+      ),
+      topic(
+        'mesh',
+        'Meshes',
+        'Ranks in a grid with named axes.',
+        /collectives\/mesh\/|core\/mesh\.|spec\/mesh\./,
+      ),
+      topic(
+        'process-groups/recorder',
+        'Records of calls',
+        'What a flight recorder keeps of each call of a group.',
+        /\/recorder\//,
+      ),
+      topic(
+        'process-groups/stores',
+        'Stores and requests',
+        'Key-value stores that ranks meet at, requests between processes, and tables of algorithms.',
+        /collectives\/(stores|requests|wire|group\/selection)\//,
+      ),
+      topic(
+        'process-groups/hosts',
+        'Process groups of processes and hosts',
+        'Groups over shared memory, TCP and MPI in Node.js.',
+        /collectives\/(mpi|shm|transports\/tcp)\//,
+      ),
+      topic(
+        'process-groups',
+        'Process groups',
+        'Ranks as threads, in a page, or over a transport of your own.',
+        /^collectives\//,
+      ),
+      topic(
+        'rank',
+        'setRank, timeline and statistics',
+        'The rank of this thread without a run, and what happens on it.',
+        /core\/(rank|timeline|timeline-event|v8-settings)\.|core\/paging\//,
+      ),
+    ],
+  },
+  {
+    title: 'Checkpoints and files',
+    topics: [
+      topic(
+        'checkpoints',
+        'Save and load',
+        'Checkpoints of a run, models, optimizers, tensors and safetensors.',
+        /^shardwise\/checkpoint\/|serialization\//,
+      ),
+    ],
+  },
+  {
+    title: 'Browsers and devices',
+    topics: [
+      topic(
+        'browser',
+        'Ranks in a page',
+        'Starts ranks in workers of a page, with the checkpoints of a page.',
+        /^shardwise\/browser\//,
+      ),
+      topic(
+        'backends',
+        'cpu, wasm, webgpu',
+        'The devices that compute, and their options.',
+        /^backend-/,
+      ),
+    ],
+  },
+  {
+    title: 'Errors',
+    topics: [
+      topic(
+        'error-classes',
+        'Classes of errors',
+        'The classes of all errors. [Errors](./generated/errors.md) lists codes, causes and remedies.',
+        /\/(transport-)?errors\./,
+      ),
+    ],
+  },
+  {
+    title: 'For authors',
+    topics: [
+      topic(
+        'spec/backend',
+        'Backend: the interface',
+        'What a device implements, and the programs that it is given.',
+        /(spec|base)\/(backend|sized)\.|place-lifetimes/,
+      ),
+      topic(
+        'spec/operations',
+        'Operations of the graph',
+        'The operations, with their parameters, shapes and types on the ranks.',
+        /spec\/op\.|attention-dims/,
+      ),
+      topic(
+        'spec/process-group',
+        'ProcessGroup, Transport, Store: the interfaces',
+        'What process groups, transports, stores, samplers and parameter servers implement.',
+        /spec\/(process-group|transport|store|sampler|requests)\./,
+      ),
+      topic(
+        'spec/strategy',
+        'Strategy: the interface',
+        'Strategies, plans, specs of models and layouts.',
+        /spec\/(strategy|layout)\./,
+      ),
+      topic(
+        'spec/options',
+        'Options: rules and checks',
+        'Rules for options, and the checks that throw ConfigError.',
+        /check-options|option-rules|with-defaults|check-arguments|check-calls/,
+      ),
+      topic(
+        'extend/graph',
+        'The graph',
+        'Nodes, call sites, and the order of collectives in a program.',
+        /core\/(graph|autograd|realize)\//,
+      ),
+      topic(
+        'extend/tensor',
+        'Tensors and helpers',
+        'Gradients, updates, shapes and other helpers.',
+        /core\/(tensor|graph|autograd|realize|print|ambient|spec|base)|core\/(shape|hash)\./,
+      ),
+      topic(
+        'extend/layout',
+        'Parts of tensors',
+        'Which part of a tensor a rank has, by its layout.',
+        /core\/layout\//,
+      ),
+      topic('extend/nn', 'Modules', 'Parts of modules that strategies use.', /core\/nn\//),
+      topic(
+        'wasm-assembler',
+        'WebAssembly kernels',
+        'Kernels from expressions of TypeScript.',
+        /^wasm-assembler\//,
+      ),
+    ],
+  },
+  {
+    title: 'Testing',
+    topics: [
+      topic(
+        'testing/group-suites',
+        'Contract suites of process groups',
+        'The tests that every process group, transport, store, mesh and sampler passes.',
+        /^testing\/contracts\/(process-group|transport|store|mesh|sampler)/,
+      ),
+      topic(
+        'testing/suites',
+        'Contract suites of backends and strategies',
+        'The tests that every backend and strategy passes, and how suites run.',
+        /^testing\/(contracts|suite|vitest)/,
+      ),
+      topic(
+        'testing/ranks',
+        'Ranks, hosts and browsers of tests',
+        'Starts ranks, hosts and browsers for a test.',
+        /^testing\/(ranks|hosts)/,
+      ),
+      topic(
+        'testing',
+        'Comparisons and the interpreter',
+        'Compares tensors and gradients, and computes by definition.',
+        /^testing\//,
+      ),
+    ],
+  },
+];

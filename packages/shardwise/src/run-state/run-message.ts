@@ -1,0 +1,167 @@
+import type { MemoryUse } from '@shardwise/strategies';
+import { z } from 'zod';
+import { MAX_METRICS, METRIC_NAME, type NamedMetrics } from './named-metrics.ts';
+
+/** The report of one rank about one step. */
+export interface StepReport {
+  readonly kind: 'step';
+  readonly rank: number;
+  readonly step: number;
+  readonly totalSteps?: number | undefined;
+  readonly loss?: number | undefined;
+  readonly validationLoss?: number | undefined;
+  readonly learningRate?: number | undefined;
+  /** Other figures, under names that the script chooses. */
+  readonly metrics?: NamedMetrics | undefined;
+  /** The number of tokens of this rank alone. */
+  readonly tokens?: number | undefined;
+  /** In milliseconds since the epoch, like all points in time in this file. */
+  readonly endMs: number;
+  /** The time since the previous report of the rank. The following fields say what it was spent on. */
+  readonly stepMs: number;
+  readonly computeMs: number;
+  readonly communicationMs: number;
+  readonly dataMs: number;
+  /** The time for collecting graphs, planning and compiling. */
+  readonly graphMs: number;
+  /** Bytes in the rank's arena; absent if the device does not count them. */
+  readonly memoryBytes?: number | undefined;
+  /** The part of it that the model and its optimizer keep, if the training loop reports it. */
+  readonly memory?: MemoryUse | undefined;
+}
+
+/** What one rank did at which time in one step. */
+export interface Timeline {
+  readonly kind: 'timeline';
+  readonly rank: number;
+  readonly step: number;
+  readonly startMs: number;
+  readonly endMs: number;
+  readonly events: readonly TimelineEntry[];
+}
+
+export interface TimelineEntry {
+  readonly name: string;
+  readonly category: 'compute' | 'collective' | 'transfer' | 'data' | 'graph' | 'stage';
+  readonly startMs: number;
+  readonly durationMs: number;
+  readonly detail?: string | undefined;
+}
+
+/** A value that a line of the report's head may show. */
+export type Fact = string | number | boolean;
+
+/** What the report's head shows of the model and the run. */
+interface FactsMessage {
+  readonly kind: 'facts';
+  readonly rank: number;
+  readonly facts: Readonly<Record<string, Fact>>;
+}
+
+export interface CheckpointMessage {
+  readonly kind: 'checkpoint';
+  readonly rank: number;
+  readonly step: number;
+  readonly directory: string;
+}
+
+export type RankMessage = StepReport | Timeline | FactsMessage | CheckpointMessage;
+
+/** The ranks start, or start again. */
+export interface GenerationMessage {
+  readonly kind: 'generation';
+  readonly epoch: number;
+  readonly worldSize: number;
+  /** How the ranks reach each other, and why. */
+  readonly transport: string;
+  /** Why the ranks start again. Absent at the first start. */
+  readonly reason?: string | undefined;
+  /** The checkpoint from which the ranks continue. */
+  readonly resumeDirectory?: string | undefined;
+}
+
+/** A message of the launcher itself about a run. */
+type LauncherMessage =
+  | { readonly kind: 'process-memory'; readonly bytes: number }
+  | { readonly kind: 'stopping' }
+  | GenerationMessage
+  | { readonly kind: 'exit'; readonly rank: number; readonly code: number };
+
+export type RunMessage = RankMessage | LauncherMessage;
+
+const rank = z.int().nonnegative();
+const milliseconds = z.number().nonnegative();
+/** A loss may have diverged, so figures need not be finite. */
+const figure = z.union([z.number(), z.nan(), z.literal(Infinity), z.literal(-Infinity)]);
+const metric = figure.optional();
+const metrics = z
+  .record(z.string().regex(METRIC_NAME), figure)
+  .refine((value) => Object.keys(value).length <= MAX_METRICS);
+
+const bytes = z.number().nonnegative();
+
+const memoryUse = z.object({
+  parameterBytes: bytes,
+  gradientBytes: bytes,
+  optimizerBytes: bytes,
+  bufferBytes: bytes,
+  hostBytes: bytes,
+  otherBytes: bytes.nullable(),
+  bytesInUse: bytes.nullable(),
+  peakBytes: bytes.nullable(),
+}) satisfies z.ZodType<MemoryUse>;
+
+const rankMessage = z.discriminatedUnion('kind', [
+  z.object({
+    kind: z.literal('step'),
+    rank,
+    step: z.int().nonnegative(),
+    totalSteps: z.int().positive().optional(),
+    loss: metric,
+    validationLoss: metric,
+    learningRate: metric,
+    metrics: metrics.optional(),
+    tokens: z.number().nonnegative().optional(),
+    endMs: z.number(),
+    stepMs: milliseconds,
+    computeMs: milliseconds,
+    communicationMs: milliseconds,
+    dataMs: milliseconds,
+    graphMs: milliseconds,
+    memoryBytes: z.number().nonnegative().optional(),
+    memory: memoryUse.optional(),
+  }),
+  z.object({
+    kind: z.literal('timeline'),
+    rank,
+    step: z.int().nonnegative(),
+    startMs: z.number(),
+    endMs: z.number(),
+    events: z.array(
+      z.object({
+        name: z.string(),
+        category: z.enum(['compute', 'collective', 'transfer', 'data', 'graph', 'stage']),
+        startMs: z.number(),
+        durationMs: milliseconds,
+        detail: z.string().optional(),
+      }),
+    ),
+  }),
+  z.object({
+    kind: z.literal('facts'),
+    rank,
+    facts: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),
+  }),
+  z.object({
+    kind: z.literal('checkpoint'),
+    rank,
+    step: z.int().nonnegative(),
+    directory: z.string(),
+  }),
+]);
+
+/** Parses a message. Returns undefined for anything that no rank of this version sends. */
+export function parseRankMessage(value: unknown): RankMessage | undefined {
+  const parsed = rankMessage.safeParse(value);
+  return parsed.success ? parsed.data : undefined;
+}

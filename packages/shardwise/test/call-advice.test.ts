@@ -1,0 +1,35 @@
+import { compileFunction } from 'node:vm';
+import { nn, ones } from '@shardwise/core';
+import { describe, expect, it } from 'vitest';
+import { callAdvice } from '../src/launcher/call-advice.ts';
+import { failureReport } from '../src/launcher/failure.ts';
+
+/** Returns the error of an expression of `model` and `x` in JavaScript, which TypeScript would refuse. */
+function errorOf(expression: string): Error {
+  try {
+    compileFunction(expression, ['model', 'x'])(new nn.Linear(2, 1), ones([3, 2]));
+  } catch (error) {
+    if (error instanceof Error) return error;
+  }
+  throw new TypeError('nothing was thrown');
+}
+
+describe('a call that is written as in PyTorch', () => {
+  it.each([
+    ['model(x)', 'If model is a module, call its forward: model.forward(…)'],
+    ['x.view(-1)', "PyTorch's view is written in another way: reshape([…])"],
+    ['x.masked_fill(x, 0)', 'Names are in camelCase: maskedFill'],
+  ])('is told what to write: %s', (expression, todo) => {
+    const error = errorOf(expression);
+    expect(callAdvice(error)).toBe(todo);
+    const outcome = { rank: 0, exitCode: 1, error, terminated: false, logPath: '', lastLines: [] };
+    expect(failureReport({ outcomes: [outcome], culprit: 0 }).at(-1)).toBe(todo);
+  });
+
+  it.each([new TypeError('x is null'), new Error('a is not a function'), 'a is not a function'])(
+    'other errors are left alone: %s',
+    (error) => {
+      expect(callAdvice(error)).toBeUndefined();
+    },
+  );
+});

@@ -1,0 +1,144 @@
+import {
+  checkOptions,
+  type CollectivePlan,
+  type DType,
+  dtypes,
+  formatLayout,
+  formatShape,
+  option,
+  type OptionRules,
+  type Plan,
+  type VaryingSize,
+  varyingSizes,
+} from '@shardwise/core/extend';
+import { checkPlan } from './check-plan.ts';
+import { redistributionRows } from './redistribution-rows.ts';
+import { describeFormula, describeImbalance, memoryRows } from '../memory/describe-memory.ts';
+import { localElements } from '../memory/local-bytes.ts';
+import { planMemory, type PlanMemoryOptions, planMemoryRules } from '../memory/plan-memory.ts';
+import { requirePlan } from '../plan/plan-error.ts';
+import { collectivesOf, Step } from '../plan/step.ts';
+import { textTable } from '../plan/text-table.ts';
+
+/** Options of `explain`. */
+export interface ExplainOptions extends PlanMemoryOptions {
+  /** How the ranks reach each other, and why: `transport` of the result of `init`. Default: not known. */
+  readonly transport?: { readonly kind: string; readonly reason: string };
+}
+
+const explainRules: OptionRules<ExplainOptions> = {
+  ...planMemoryRules,
+  transport: option.object('what init() calls transport'),
+};
+
+const phases = ['start', 'forward', 'backward', 'optimizer'] as const;
+
+/**
+ * Returns the messages that concern parameters as rows of a table, in the order of a training step. Messages of the
+ * same kind that one step of the plan sends are one row.
+ */
+function collectiveRows(plan: Plan): readonly (readonly string[])[] {
+  const perStep = plan.steps.map((step) => {
+    const own = step.collectives(plan).filter(({ redistribution, operation }) => {
+      // The messages between stages are in the table of their schedule.
+      return redistribution === undefined && operation !== 'send' && operation !== 'recv';
+    });
+    return [
+      ...Map.groupBy(own, ({ when, operation, axis }) => `${when} ${operation} ${axis}`).values(),
+    ];
+  });
+  const isMirrored = (groups: readonly (readonly CollectivePlan[])[]): boolean =>
+    groups.some(([first]) => first?.when === 'forward');
+  // The backward pass reaches units in the reverse order of the forward pass.
+  const mirrored = perStep.filter(isMirrored).toReversed();
+  const inOrder = { start: perStep, forward: perStep, optimizer: perStep };
+  const orders = {
+    ...inOrder,
+    backward: [...mirrored, ...perStep.filter((each) => !isMirrored(each))],
+  };
+  return phases.flatMap((phase) =>
+    orders[phase].flatMap((groups) =>
+      groups.flatMap((group) => {
+        const [first] = group;
+        if (first?.when !== phase) return [];
+        const { operation, axis } = first;
+        const names = new Set(group.flatMap(({ parameters }) => parameters));
+        const bytes = group.reduce((sum, each) => sum + each.bytes, 0);
+        const of = names.size === 0 ? 'buffers' : countOf(names.size);
+        return [[phase, operation, axis, of, String(bytes)]];
+      }),
+    ),
+  );
+}
+
+function countOf(parameters: number): string {
+  return parameters === 1 ? '1 parameter' : `${parameters} parameters`;
+}
+
+/** Describes a size in this rank's programs for which one plan serves several values. */
+function describeSize({ of, line, from, to, max, isDeclared }: VaryingSize): string {
+  const place = line === null ? '' : ` at ${line}`;
+  const seen = from === to ? `${from}` : `${from} to ${to}`;
+  return `size that varies: ${of}${place}, ${seen} so far, ${isDeclared ? 'declared' : 'planned'} up to ${max}`;
+}
+
+/**
+ * Prints a plan as tables: the layouts of each parameter and its gradient, the messages of a step for parameters and
+ * for redistributing the activations of each layer (with the `transport`, if given), and what a rank keeps, with the
+ * formula of its states. After some steps it also lists the sizes that vary on this rank. Bytes are per rank; those of
+ * a redistribution are of the whole activation.
+ */
+export function explain(plan: Plan, options: ExplainOptions = {}): string {
+  checkOptions('explain', options, explainRules);
+  requirePlan('explain', plan);
+  checkPlan(plan);
+  const unitBytes = (dtype: DType): number =>
+    dtypes[plan.lowPrecision?.parameterDtype ?? dtype].bytes;
+  const mesh = plan.axes.map(({ name, size }) => `${name}=${size}`).join(' × ');
+  const parameters = plan.parameters.map((p) => [
+    p.name,
+    p.dtype,
+    formatShape(p.shape),
+    formatLayout(p.parameter),
+    p.requiresGrad ? formatLayout(p.gradient) : 'frozen',
+    String(localElements(p.shape, p.parameter, plan.axes) * unitBytes(p.dtype)),
+  ]);
+  const collectives = collectiveRows(plan);
+  const redistributions = redistributionRows(collectivesOf(plan));
+  const traffic = [
+    ...(collectives.length === 0
+      ? []
+      : [textTable([['when', 'collective', 'axis', 'of', 'bytes'], ...collectives])]),
+    ...(redistributions.length === 0
+      ? []
+      : [
+          textTable([
+            ['layer', 'layers', 'activation', 'axis', 'forward', 'backward', 'bytes'],
+            ...redistributions,
+          ]),
+        ]),
+  ];
+  const { transport, ...memoryOptions } = options;
+  const way = transport && `transport: ${transport.kind} (${transport.reason})`;
+  const memory = planMemory(plan, memoryOptions);
+  const draws = plan.sharesDraws === true ? '; its parts share random numbers' : '';
+  const precision = plan.autocast === undefined ? '' : `; products in ${plan.autocast.dtype}`;
+  return [
+    `${plan.strategy} on ${mesh || 'one rank'}; batch: ${formatLayout(plan.batch)}${draws}${precision}`,
+    '',
+    textTable([['parameter', 'dtype', 'shape', 'layout', 'gradient', 'bytes'], ...parameters]),
+    '',
+    traffic.join('\n\n') || 'no communication',
+    ...plan.steps.flatMap((step) => {
+      const text = step instanceof Step ? step.explain(plan) : '';
+      return text === '' ? [] : ['', text];
+    }),
+    ...(way === undefined ? [] : [way]),
+    ...varyingSizes().map(describeSize),
+    '',
+    textTable(memoryRows(memory)),
+    '',
+    describeFormula(memory),
+    ...describeImbalance(plan, memoryOptions),
+  ].join('\n');
+}

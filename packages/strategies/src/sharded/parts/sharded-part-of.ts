@@ -1,0 +1,91 @@
+import {
+  chunksOf,
+  dtypes,
+  elementCount,
+  type LowPrecision,
+  type Node,
+  noGrad,
+  ownPlace,
+  type Parameter,
+  type ParameterPlan,
+  takeChunks,
+} from '@shardwise/core/extend';
+import { layoutOver } from '../../layout/axis-layout.ts';
+import { paddedShape, partShape } from '../../layout/part-shapes.ts';
+import { ofRankZero } from '../../plan/from-rank-zero.ts';
+import { shardingOf } from '../../plan/planned-bytes.ts';
+import { MixedPrecisionPart } from './mixed-precision-part.ts';
+import { GradientShardedPart, StateShardedPart } from './replicated-part.ts';
+import { ShardedPart } from './sharded-part.ts';
+
+export interface ShardedPartRequest {
+  readonly axis: string;
+  readonly planned: ParameterPlan;
+  readonly lowPrecision: LowPrecision | undefined;
+  /** Whether ranks may use different parameters. */
+  readonly findUnusedParameters: boolean;
+  /** What the names of its collectives end with (`ModelNumbers`). */
+  readonly model: string;
+  /** The axes along which ranks get the values of the first rank. */
+  readonly axes: readonly string[];
+}
+
+/**
+ * Returns the part that this rank keeps of a parameter that a plan shards over an axis. It is a collective, because the
+ * values are rank 0's.
+ */
+export async function shardedPart(
+  parameter: Parameter,
+  { axis, axes, planned, lowPrecision, findUnusedParameters, model }: ShardedPartRequest,
+): Promise<ShardedPart> {
+  const { part: of, initialPart: initial, requiresGrad } = parameter;
+  const { shape, dtype } = of;
+  const { size } = ownPlace(axis);
+  const sharding = shardingOf(planned, 'optimizer', axis);
+  if (sharding === null) throw new RangeError(`'${planned.name}' is not sharded over '${axis}'`);
+  const keepsParameter = shardingOf(planned, 'parameter', axis) === null;
+  const keepsGradient = shardingOf(planned, 'gradient', axis) === null;
+  const own = layoutOver(axis, sharding, shape.length);
+  const common = {
+    name: planned.name,
+    findUnusedParameters,
+    model,
+    axis,
+    sharding,
+    requiresGrad,
+    of,
+  };
+  if (initial !== null) return scattered(initial.bytes);
+  noGrad(() => of.assign(ofRankZero(of, axes)));
+  const data = await of.data();
+  const whole = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  if (!keepsParameter || lowPrecision !== undefined) {
+    return scattered(takeChunks(whole, shape, chunksOf(shape, own, ownPlace), dtypes[dtype].bytes));
+  }
+  const allShape = paddedShape(shape, sharding, size);
+  const padded = new Float32Array(elementCount(allShape));
+  new Uint8Array(padded.buffer).set(whole);
+  return keepsGradient
+    ? new StateShardedPart(padded, allShape, common)
+    : new GradientShardedPart(padded, allShape, common);
+
+  function scattered(bytes: Uint8Array): ShardedPart {
+    const ownShape = partShape(shape, common.sharding, size);
+    const values = new Float32Array(elementCount(ownShape));
+    new Uint8Array(values.buffer).set(bytes);
+    if (lowPrecision === undefined) return new ScatteredPart(values, ownShape, common);
+    return new MixedPrecisionPart(values, ownShape, {
+      ...common,
+      lowPrecision,
+      stores: keepsParameter ? 'whole' : 'part',
+      keepsGradient: keepsGradient ? 'whole' : 'part',
+    });
+  }
+}
+
+/** A part of which the rank keeps its part of the contents and of the gradient (ZeRO-3, FSDP). */
+class ScatteredPart extends ShardedPart {
+  override collect(): Node {
+    return this.gatherParts(this).node;
+  }
+}

@@ -1,0 +1,44 @@
+import type { Parameter } from '@shardwise/core/extend';
+import { markPart } from '../plan/averaged-parameters.ts';
+import { batchAxesOf } from '../plan/axes.ts';
+import type { NamedParameters, PlanContext, ShardingRequest } from '../plan/plan-context.ts';
+import { GradientReducer } from './units/gradient-reducer.ts';
+import { ShardedParameter } from './parts/sharded-parameter.ts';
+import { shardedPart } from './parts/sharded-part-of.ts';
+
+/**
+ * Replaces the model's parameters by those of which this rank updates a part, and calls `onSharded` with each. Returns
+ * the reducer that averages their gradients.
+ */
+export async function shardParameters(
+  named: NamedParameters,
+  { over, groups, findUnusedParameters }: ShardingRequest,
+  context: PlanContext,
+  onSharded: (name: string, parameter: ShardedParameter) => Promise<void>,
+): Promise<GradientReducer> {
+  const { axis } = over;
+  const { lowPrecision } = context.plan;
+  const axes = batchAxesOf(over);
+  const reducer = new GradientReducer(over, findUnusedParameters);
+  const replacements = new Map<Parameter, ShardedParameter>();
+  for (const [name, parameter] of named) {
+    const planned = context.plannedOf(name);
+    const part = await shardedPart(parameter, {
+      axis,
+      axes,
+      planned,
+      lowPrecision,
+      findUnusedParameters,
+      model: context.numbers.suffix(axis),
+    });
+    const group = groups.findIndex((names) => names.includes(name));
+    const replacement = new ShardedParameter(part, parameter, reducer.add(name, part, group));
+    markPart(replacement);
+    parameter.dispose();
+    parameter.initialPart = null;
+    replacements.set(parameter, replacement);
+    await onSharded(name, replacement);
+  }
+  context.model.replaceParameters(replacements);
+  return reducer;
+}

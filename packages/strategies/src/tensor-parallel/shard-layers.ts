@@ -1,0 +1,187 @@
+import {
+  type CollectivePlan,
+  ConfigError,
+  currentSession,
+  dtypes,
+  elementCount,
+  formatShape,
+  joinLayouts,
+  type Layout,
+  localShape,
+  noGrad,
+  Parameter,
+  type ParameterPlan,
+  type Plan,
+  shardedAxes,
+  type Tensor,
+  withoutValues,
+} from '@shardwise/core/extend';
+import { layoutOver } from '../layout/axis-layout.ts';
+import { axisSize, firstPlace } from '../layout/axis-size.ts';
+import { shardOf } from '../layout/redistribute.ts';
+import { initialContents } from '../parameters/initial-contents.ts';
+import { LayerParameter } from '../parameters/layer-parameter.ts';
+import { runStagesKey } from '../pipeline/run-stages-key.ts';
+import { requireUnaveraged } from '../plan/averaged-parameters.ts';
+import { requireFittingStates } from '../plan/fitting-states.ts';
+import { ofRankZero, shareKeys } from '../plan/from-rank-zero.ts';
+import { collectedDtypeOf, ownerOf, shardingOf, startBroadcasts } from '../plan/planned-bytes.ts';
+import { requireSameModel } from '../plan/same-model.ts';
+import { dividesOnlyBatch, layerAxesOf, Step, type StepKind } from '../plan/step.ts';
+import { runLayer } from './run-layer.ts';
+import { SameBatch } from './same-batch.ts';
+
+/**
+ * The ranks of an axis get rank 0's model: each rank gets the part of every parameter that it computes with, by
+ * the layouts of the plan. If they have the same batch, they also get rank 0's keys of random numbers.
+ */
+export interface ShardLayers {
+  readonly axis: string;
+  /**
+   * `own`: the ranks have different batches, and average the gradients of parameters that are not cut. Default:
+   * `shared`.
+   */
+  readonly batch?: 'shared' | 'own';
+  /**
+   * Whether another strategy may also share layers over the axis, each the layers that it knows. One step then serves
+   * both. Default: false.
+   */
+  readonly joins?: boolean;
+}
+
+/** The kind of the step `ShardLayers`. */
+export const shardLayers: StepKind<ShardLayers> = {
+  name: 'shardLayers',
+  collectives({ axis, batch }, plan): readonly CollectivePlan[] {
+    const start = startBroadcasts(plan, { axis });
+    return batch === 'own' ? [...start, ...averages(axis, plan)] : start;
+  },
+  axisUses: ({ axis, batch }) => [
+    { axis, divides: batch === 'own' ? 'layers and batch' : 'layers' },
+  ],
+  merge(outer, inner) {
+    const joins = outer.joins ?? inner.joins ?? false;
+    const isOne =
+      joins && outer.axis === inner.axis && outer.batch !== 'own' && inner.batch !== 'own';
+    return isOne ? { data: outer, place: 'outer' } : null;
+  },
+  precedes: ({ axis }, other) =>
+    dividesOnlyBatch(other) ||
+    Step.is(other, runStagesKey) ||
+    (Step.is(other, runLayer) && other.data.axis === axis),
+  check({ axis }, context) {
+    for (const [name, { part }] of context.parameters) {
+      const planned = context.plannedOf(name);
+      requireFittingStates(context.plan, planned, axis, 'alike');
+      const isSharded = shardingOf(planned, 'parameter', axis) !== null;
+      if (isSharded && part.shardedOver.length > 0) throw shardedBeforeError(name, part);
+    }
+    requireUnaveraged('tensor parallelism of a model', context.parameters);
+  },
+  async apply({ axis, batch }, context) {
+    const { model, plan } = context;
+    const layerAxes = layerAxesOf(plan);
+    const named = context.parameters;
+    const buffers = model.namedBuffers();
+    const group = currentSession().mesh.group(axis);
+    await requireSameModel(context, group);
+    if (batch !== 'own') await shareKeys(group);
+    const ranks = { axis, size: group.size };
+    const replacements = new Map<Parameter, LayerParameter>();
+    for (const [name, parameter] of named) {
+      const sharding = shardingOf(context.plannedOf(name), 'parameter', axis);
+      if (sharding === null) shareValues(parameter, axis);
+      const isLayer = parameter instanceof LayerParameter;
+      if (sharding === null && (batch !== 'own' || isLayer)) {
+        if (isLayer && batch === 'own') {
+          parameter.shareBatch({ ...ranks, averages: true });
+        }
+        continue;
+      }
+      if (sharding !== null && isLayer) {
+        // The step of an earlier axis has cut the parameter over all axes.
+        if (batch === 'own') parameter.shareBatch({ ...ranks, averages: false });
+        continue;
+      }
+      const layout = layoutOfLayers(context.plannedOf(name), layerAxes);
+      const replacement = await layerParameter(parameter, layout);
+      replacements.set(parameter, replacement);
+      if (batch === 'own') replacement.shareBatch({ ...ranks, averages: sharding === null });
+    }
+    model.replaceParameters(replacements);
+    for (const [, buffer] of buffers) shareValues(buffer, axis);
+    if (batch !== 'own' && group.size > 1) context.hooks.push(new SameBatch(axis));
+  },
+};
+
+/** Returns the layout of a parameter over all axes whose ranks share layers. */
+function layoutOfLayers(planned: ParameterPlan, layerAxes: readonly string[]): Layout {
+  const { ndim, axes } = { ndim: planned.shape.length, axes: shardedAxes(planned.parameter) };
+  return axes
+    .filter((axis) => layerAxes.includes(axis))
+    .map((axis) => layoutOver(axis, shardingOf(planned, 'parameter', axis) ?? 'invariant', ndim))
+    .reduce(joinLayouts, layoutOver('', 'invariant', ndim));
+}
+
+/**
+ * Returns the all-reduces of gradients of parameters that all ranks have. There is one for each, when the backward pass
+ * reaches it.
+ */
+function averages(axis: string, plan: Plan): readonly CollectivePlan[] {
+  if (axisSize(plan.axes, axis) === 1) return [];
+  return plan.parameters
+    .filter((each) => each.requiresGrad && shardingOf(each, 'parameter', axis) === null)
+    .map((each) => {
+      const shape = localShape(each.shape, each.parameter, firstPlace(plan.axes));
+      const bytes = elementCount(shape) * dtypes[collectedDtypeOf(plan, each)].bytes;
+      return {
+        operation: 'allReduce',
+        axis,
+        when: 'backward',
+        parameters: [each.name],
+        bytes,
+        ...ownerOf(each),
+      };
+    });
+}
+
+/**
+ * Gives all ranks rank 0's value. If the tensor was constructed in parts, the ranks have already drawn the same values.
+ */
+function shareValues(tensor: Tensor, axis: string): void {
+  if (tensor instanceof Parameter && tensor.initialPart !== null) return;
+  const { part } = tensor;
+  noGrad(() => part.assign(ofRankZero(part, [axis])));
+}
+
+async function layerParameter(parameter: Parameter, layout: Layout): Promise<LayerParameter> {
+  const { shape: wholeShape, dtype, requiresGrad, initialPart } = parameter;
+  const options = { wholeShape, layout, dtype, requiresGrad };
+  if (initialPart !== null) {
+    const data = initialContents(initialPart, options);
+    const replacement = new LayerParameter(data, options);
+    if (data === null) replacement.initialPart = initialPart;
+    return replacement;
+  }
+  const part = withoutValues(() =>
+    noGrad(() => shardOf(ofRankZero(parameter, shardedAxes(layout)), layout)),
+  );
+  const data = (await part.data()).slice();
+  const replacement = new LayerParameter(data, options);
+  part.dispose();
+  parameter.dispose();
+  return replacement;
+}
+
+/** Returns the error for a model of which another strategy has made parts, which cannot be cut. */
+function shardedBeforeError(name: string, part: Tensor): ConfigError {
+  const { wholeShape: shape, shardedOver } = part;
+  return new ConfigError(
+    {
+      asked: `tensor parallelism of '${name}' of shape ${formatShape(shape)}`,
+      found: `a strategy was applied to this model before: this rank has a part of shape ${formatShape(part.shape)}, shared out over '${shardedOver.join("' × '")}'`,
+      todo: 'Apply tensor parallelism first, once, as in compose(tensorParallel(styles), fsdp())',
+    },
+    { parameter: name, shape, shardedOver },
+  );
+}
