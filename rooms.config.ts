@@ -1,6 +1,21 @@
 import { readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
 
+/** The rooms of core on which both the building and the running of a graph stand. */
+const CORE_GROUND = [
+  'spec',
+  'base',
+  'layout',
+  'paging',
+  'graph',
+  'graph/build',
+  'graph/decompose',
+  'print',
+  'serialization',
+  'realize',
+  'realize/pending',
+];
+
 /**
  * For each package, its rooms and the rooms that each of them may import. A room is a folder of the package's sources
  * with all folders in it that are not rooms themselves. Files beside the rooms, such as entry points, belong to no room
@@ -11,10 +26,45 @@ import { join, relative } from 'node:path';
  */
 const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
   core: {
-    spec: [],
-    base: ['spec'],
-    layout: ['spec', 'base'],
-    paging: ['spec'],
+    ...inOrder([], ...CORE_GROUND),
+    // What plans and runs a graph, and what builds one: neither imports the other.
+    ...inOrder(
+      CORE_GROUND,
+      'realize/collect',
+      'realize/signature',
+      'realize/values',
+      'realize/segments',
+      'realize/steps',
+      'realize/plan',
+      'realize/sizes',
+      'realize/cache',
+      'realize/run',
+    ),
+    ...inOrder(
+      CORE_GROUND,
+      'autograd',
+      'tensor',
+      'linalg',
+      'random',
+      'data',
+      'nn/construction',
+      'nn/parameter',
+      'nn/state',
+      'nn/module',
+      'nn/containers',
+      'nn/functional',
+      'nn/layers',
+      'nn/convolution',
+      'nn/pooling',
+      'nn/norm',
+      'nn/recurrent',
+      'nn/attention',
+      'nn/losses',
+      'nn/experts',
+      'nn/summary',
+      'nn',
+      'optim',
+    ),
   },
   strategies: {
     layout: [],
@@ -203,6 +253,16 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     browser: ['checkpoint/*', 'blame', 'run-state', 'report', 'launcher', 'groups', 'rank'],
   },
 };
+
+/** Rows for rooms of which each may import those below and those before it. */
+function inOrder(
+  below: readonly string[],
+  ...rooms: readonly string[]
+): Record<string, readonly string[]> {
+  return Object.fromEntries(
+    rooms.map((room, index) => [room, [...below, ...rooms.slice(0, index)]]),
+  );
+}
 
 /** A lint rule for the files of one folder. */
 export interface RoomRule {
