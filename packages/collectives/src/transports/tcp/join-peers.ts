@@ -196,11 +196,11 @@ export interface RankAddress {
   readonly port: number;
 }
 
-export function addressKey(epoch: number, rank: number): string {
+function addressKey(epoch: number, rank: number): string {
   return `tcp/${epoch}/address/${rank}`;
 }
 
-export function encodeAddress({ host, port }: RankAddress): Uint8Array {
+function encodeAddress({ host, port }: RankAddress): Uint8Array {
   return new TextEncoder().encode(`${host} ${port}`);
 }
 
@@ -215,7 +215,7 @@ export function decodeAddress(bytes: Uint8Array): RankAddress {
 }
 
 /** The address by which others reach a host that listens on all its addresses. */
-export function reachableHost(host: string): string {
+function reachableHost(host: string): string {
   if (host !== '0.0.0.0' && host !== '::') return host;
   const addresses = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
   const outside = addresses.find(({ internal, family }) => !internal && family === 'IPv4');
