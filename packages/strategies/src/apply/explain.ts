@@ -15,7 +15,12 @@ import { checkPlan } from './check-plan.ts';
 import { redistributionRows } from './redistribution-rows.ts';
 import { describeFormula, describeImbalance, memoryRows } from '../memory/describe-memory.ts';
 import { localElements } from '../memory/local-bytes.ts';
-import { planMemory, type PlanMemoryOptions, planMemoryRules } from '../memory/plan-memory.ts';
+import {
+  type PlanMemory,
+  planMemory,
+  type PlanMemoryOptions,
+  planMemoryRules,
+} from '../memory/plan-memory.ts';
 import { requirePlan } from '../plan/plan-error.ts';
 import { collectivesOf, Step } from '../plan/step.ts';
 import { textTable } from '../plan/text-table.ts';
@@ -128,7 +133,7 @@ export function explain(plan: Plan, options: ExplainOptions = {}): string {
     '',
     textTable([['parameter', 'dtype', 'shape', 'layout', 'gradient', 'bytes'], ...parameters]),
     '',
-    traffic.join('\n\n') || 'no communication',
+    traffic.join('\n\n') || noTraffic(plan),
     ...plan.steps.flatMap((step) => {
       const text = step instanceof Step ? step.explain(plan) : '';
       return text === '' ? [] : ['', text];
@@ -140,5 +145,23 @@ export function explain(plan: Plan, options: ExplainOptions = {}): string {
     '',
     describeFormula(memory),
     ...describeImbalance(plan, memoryOptions),
+    ...describeAssumption(memory, memoryOptions),
   ].join('\n');
+}
+
+function noTraffic({ axes }: Plan): string {
+  return axes.every(({ size }) => size === 1)
+    ? 'no communication: every axis has one rank'
+    : 'no communication';
+}
+
+/** A plan does not know the optimizer. Says which one was assumed, if the caller said nothing. */
+function describeAssumption(
+  { optimizerBytes }: PlanMemory,
+  { optimizerTensors }: PlanMemoryOptions,
+): readonly string[] {
+  if (optimizerTensors !== undefined || optimizerBytes === 0) return [];
+  return [
+    'optimizer states: assumed to be those of Adam; give { optimizerTensors } for another optimizer',
+  ];
 }

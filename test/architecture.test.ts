@@ -1,0 +1,43 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { packageImports, roomOf } from '../tools/architecture/import-edges.ts';
+import { picture } from '../tools/architecture/picture.ts';
+import { wayOfAStep } from '../tools/architecture/way-of-a-step.ts';
+
+const root = join(import.meta.dirname, '..');
+const packages = packageImports();
+
+describe('what ARCHITECTURE.md and the READMEs say of the sources', () => {
+  it('the picture is the one that follows from the imports (node tools/architecture/draw.ts)', () => {
+    expect(readFileSync(join(root, 'docs/architecture.svg'), 'utf8')).toBe(picture(packages));
+  });
+
+  it.each(wayOfAStep)('a step passes $package/$room, which exists', (station) => {
+    expect(existsSync(join(root, 'packages', station.package, 'src', station.room))).toBe(true);
+  });
+
+  it.each(packages)('the map in the README of $name has every room', ({ name, folders }) => {
+    const rooms = new Set(folders.map(roomOf).filter((room) => room !== ''));
+    const readme = readFileSync(join(root, 'packages', name, 'README.md'), 'utf8');
+    const map = readme.split('\n## ').at(-1) ?? '';
+    const missing = [...rooms].filter((room) => !new RegExp(`\`(src/)?${room}/?\``).test(map));
+    expect(missing).toEqual([]);
+  });
+
+  it('no two rooms import each other, of any package', () => {
+    const pairs = packages.flatMap(({ name, folders, imports }) => {
+      const importsOfRoom = (room: string): readonly string[] =>
+        folders
+          .filter((folder) => roomOf(folder) === room)
+          .flatMap((folder) => [...(imports.get(folder) ?? [])].map(roomOf))
+          .filter((other) => other !== room && other !== '');
+      return [...new Set(folders.map(roomOf))].flatMap((room) =>
+        importsOfRoom(room)
+          .filter((other) => room < other && room !== '' && importsOfRoom(other).includes(room))
+          .map((other) => `${name}: ${room} and ${other}`),
+      );
+    });
+    expect([...new Set(pairs)]).toEqual([]);
+  });
+});

@@ -1,1 +1,0 @@
-export const rooms: Readonly<Record<string, Readonly<Record<string, string>>>> = {};
