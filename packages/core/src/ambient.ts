@@ -38,7 +38,7 @@ export interface Scope {
   /** The call site of new nodes, or 'none'. Null: each node captures its own. */
   readonly site: CallSite | 'none' | null;
   /** A scalar. If it is true in a run, tensors that are assigned to keep their contents. */
-  readonly keptIf: Node | null;
+  readonly skipsUpdatesIf: Node | null;
   /** The group that updates belong to, of which a run makes either all or none. */
   readonly updateGroup: UpdateGroup | null;
   /** Says which part of its initial value a new parameter keeps. */
@@ -59,7 +59,7 @@ let scope: Scope = {
   forwardPass: null,
   region: null,
   site: null,
-  keptIf: null,
+  skipsUpdatesIf: null,
   updateGroup: null,
   keepPart: null,
   batchPart: null,

@@ -91,7 +91,7 @@ describe('a gradient penalty', () => {
 });
 
 describe('backward with a gradient', () => {
-  test('begins with it', async () => {
+  test('backward(gradient) starts from the given gradient in the place of ones', async () => {
     const x = leaf(1, 2);
     x.square().backward(tensor([10, 100]));
     expect(await numbers(x.grad)).toEqual([20, 400]);

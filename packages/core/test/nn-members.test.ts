@@ -104,7 +104,7 @@ describe('a field that hides members is refused, by its name:', () => {
     expect(new Holder(held()).parameters()).toEqual([]);
   });
 
-  test('but not a second way to what a field of its own holds', () => {
+  test('a field that holds again what other fields hold is not refused', () => {
     class Both extends Module {
       a = linear();
       b = new Sequential(linear());

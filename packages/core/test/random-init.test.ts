@@ -110,7 +110,7 @@ describe('fans and gains', () => {
     expect(generator.rand(1)).toEqual(new Generator(1).rand(1));
   });
 
-  test('a vector has no fans', () => {
+  test('kaimingUniform refuses a vector, which has no fans', () => {
     expect(() => init.kaimingUniform(new Generator(), [3])).toThrow(ShapeError);
   });
 

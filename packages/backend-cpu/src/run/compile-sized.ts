@@ -1,4 +1,4 @@
-import { Sized, whereUsual } from '@shardwise/core/base';
+import { Sized, rejectDegenerateSizes } from '@shardwise/core/base';
 import { type SizedProgram } from '@shardwise/core/spec';
 import { analyse } from '../plan/analyse.ts';
 import { acquire, type CompileHost, isFallback, ownProducts, targetOf } from './compile.ts';
@@ -13,7 +13,7 @@ export async function compileSized(
 ): Promise<CpuExecutable | undefined> {
   const { fallback } = host;
   const { symbols } = program;
-  const sampleAt = whereUsual(
+  const sampleAt = rejectDegenerateSizes(
     symbols,
     (sizes) => program.at(sizes),
     ({ inputs, instructions }) => [...inputs, ...instructions],

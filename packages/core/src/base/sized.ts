@@ -16,14 +16,17 @@ export class Sized<T> {
   }
 
   /**
-   * The result of `look` for all sizes. It must be plain data. Undefined if the results have several
-   * structures, if a number has no formula in the sizes, or if `look` throws because a program does not accept the
+   * The result of `evaluateAt` for all sizes. It must be plain data. Undefined if the results have several
+   * structures, if a number has no formula in the sizes, or if `evaluateAt` throws because a program does not accept the
    * sizes.
    */
-  static of<T>(symbols: readonly SizeSymbol[], look: (sizes: Sizes) => T): Sized<T> | undefined {
+  static of<T>(
+    symbols: readonly SizeSymbol[],
+    evaluateAt: (sizes: Sizes) => T,
+  ): Sized<T> | undefined {
     for (const points of samplePoints(symbols)) {
       try {
-        const part = join(points.map(look), points);
+        const part = join(points.map(evaluateAt), points);
         return new Sized(part, symbols);
       } catch {
         // The next points may work: a size that was tried may equal a number of the program by chance, and the
@@ -118,9 +121,9 @@ function largest(
 
 /**
  * The distances, in multiples of `spacing`, from the value that was seen of a symbol to the values that are tried. Each
- * trial has even and odd distances, so that a number that depends on whether a size is even is noticed.
+ * list has even and odd distances, so that a number that depends on whether a size is even is noticed.
  */
-const trials = [
+const sampleOffsets = [
   [1, 2, 4, 7],
   [3, 6, 8, 13],
   [5, 9, 10, 18],
@@ -138,13 +141,13 @@ const fewSizes = 20;
  * equal.
  */
 function samplePoints(symbols: readonly SizeSymbol[]): readonly (readonly Sizes[])[] {
-  return trials.map((offsets) => {
+  return sampleOffsets.map((offsets) => {
     const taken = new Set<number>();
     const numbers = symbols.map((symbol) => {
-      let apart = 0;
-      let tried = numbersNear(symbol, offsets, apart);
+      let shift = 0;
+      let tried = numbersNear(symbol, offsets, shift);
       while (tried.some((number) => taken.has(number))) {
-        tried = numbersNear(symbol, offsets, ++apart);
+        tried = numbersNear(symbol, offsets, ++shift);
       }
       for (const number of tried) taken.add(number);
       return tried;
@@ -159,10 +162,10 @@ function samplePoints(symbols: readonly SizeSymbol[]): readonly (readonly Sizes[
 function numbersNear(
   { seen, spacing }: SizeSymbol,
   offsets: readonly number[],
-  apart: number,
+  shift: number,
 ): readonly number[] {
   const direction = seen < fewSizes * spacing ? spacing : -spacing;
-  return offsets.map((offset) => seen + (offset + apart) * direction);
+  return offsets.map((offset) => seen + (offset + shift) * direction);
 }
 
 /** The formula of a number that has these values at the points of a choice. Undefined if it has no formula. */
@@ -322,19 +325,19 @@ interface SizedValue {
 }
 
 /**
- * Wraps `look`: the result throws a RangeError if other values have sizes of 0 or 1 than at the sizes seen. Values with
+ * Wraps `evaluateAt`: the result throws a RangeError if other values have sizes of 0 or 1 than at the sizes seen. Values with
  * such sizes are empty or repeated, and programs compute them in another way. A program is therefore only looked at
  * where the same values have these sizes as in its runs.
  */
-export function whereUsual<T>(
+export function rejectDegenerateSizes<T>(
   symbols: readonly SizeSymbol[],
-  look: (sizes: Sizes) => T,
+  evaluateAt: (sizes: Sizes) => T,
   valuesOf: (found: T) => Iterable<SizedValue>,
 ): (sizes: Sizes) => T {
   let usual: string | undefined;
   return (sizes) => {
-    usual ??= specialSizes(valuesOf(look(symbols.map(({ seen }) => seen))));
-    const found = look(sizes);
+    usual ??= specialSizes(valuesOf(evaluateAt(symbols.map(({ seen }) => seen))));
+    const found = evaluateAt(sizes);
     if (specialSizes(valuesOf(found)) !== usual) throw new RangeError('sizes that are special');
     return found;
   };

@@ -52,7 +52,7 @@ export function queueAfterBackward(callback: AfterBackward): void {
  * alike. Null means no condition. Shape: condition bool [].
  */
 export function skipAssignmentsIf<T>(condition: Node | null, body: () => T): T {
-  return within('skipAssignmentsIf', { keptIf: condition }, body);
+  return within('skipAssignmentsIf', { skipsUpdatesIf: condition }, body);
 }
 
 /** The state of a tensor: its node, its gradient and its data. The operations are in Tensor. */
@@ -359,7 +359,7 @@ export class TensorHandle {
    * value if the same realization computes them. Shape: value N -> N.
    */
   assign(value: TensorHandle): this {
-    const { keptIf: condition } = currentScope();
+    const { skipsUpdatesIf: condition } = currentScope();
     if (condition === null) return this.store(value.node);
     return this.store(noGrad(() => where(condition, this.node, value.node)));
   }

@@ -2,7 +2,7 @@ import { sameShape } from '../../base/shape.ts';
 import type { RowCount } from '../../graph/node.ts';
 import type { Executable, Program, SizedProgram, Sizes, SizeSymbol } from '../../spec/backend.ts';
 import type { Shape } from '../../spec/dtype.ts';
-import { Sized, whereUsual } from '../../base/sized.ts';
+import { Sized, rejectDegenerateSizes } from '../../base/sized.ts';
 import type { ExpandOptions } from '../values/expand.ts';
 import { NotSizedError } from './not-sized-error.ts';
 import { sameData } from '../signature/plain-data.ts';
@@ -45,7 +45,7 @@ export class SizedGraph {
     const symbols = [...sizing.symbols, ...rows];
     const sized = Sized.of(
       symbols,
-      whereUsual(symbols, numberedAt, ({ graph }) => graph.values),
+      rejectDegenerateSizes(symbols, numberedAt, ({ graph }) => graph.values),
     );
     if (sized === undefined) throw new NotSizedError('a graph has several structures');
     const shapes = Sized.of(symbols, (sizes): readonly Shape[] =>
