@@ -1,6 +1,21 @@
 import { readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
 
+/** The rooms of core on which both the building and the running of a graph stand. */
+const CORE_GROUND = [
+  'spec',
+  'base',
+  'layout',
+  'paging',
+  'graph',
+  'graph/build',
+  'graph/decompose',
+  'print',
+  'serialization',
+  'realize',
+  'realize/pending',
+];
+
 /**
  * For each package, its rooms and the rooms that each of them may import. A room is a folder of the package's sources
  * with all folders in it that are not rooms themselves. Files beside the rooms, such as entry points, belong to no room
@@ -11,10 +26,137 @@ import { join, relative } from 'node:path';
  */
 const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
   core: {
-    spec: [],
-    base: ['spec'],
-    layout: ['spec', 'base'],
-    paging: ['spec'],
+    ...inOrder([], ...CORE_GROUND),
+    // What plans and runs a graph, and what builds one: neither imports the other.
+    ...inOrder(
+      CORE_GROUND,
+      'realize/collect',
+      'realize/signature',
+      'realize/values',
+      'realize/segments',
+      'realize/steps',
+      'realize/plan',
+      'realize/sizes',
+      'realize/cache',
+      'realize/run',
+    ),
+    ...inOrder(
+      CORE_GROUND,
+      'autograd',
+      'tensor',
+      'linalg',
+      'random',
+      'data',
+      'nn/construction',
+      'nn/parameter',
+      'nn/state',
+      'nn/module',
+      'nn/containers',
+      'nn/functional',
+      'nn/layers',
+      'nn/convolution',
+      'nn/pooling',
+      'nn/norm',
+      'nn/recurrent',
+      'nn/attention',
+      'nn/losses',
+      'nn/experts',
+      'nn/summary',
+      'nn',
+      'optim',
+    ),
+  },
+  strategies: {
+    layout: [],
+    modules: [],
+    agreement: ['modules'],
+    parameters: ['layout'],
+    plan: ['layout'],
+    memory: ['layout', 'parameters', 'plan'],
+    'mixed-precision': ['modules', 'parameters'],
+    'distributed-data-parallel': ['layout', 'agreement', 'plan', 'mixed-precision'],
+    'data-parallel': ['layout', 'modules', 'agreement', 'plan', 'distributed-data-parallel'],
+    'sharded/parts': ['layout', 'parameters', 'plan'],
+    'sharded/units': ['modules', 'agreement', 'plan', 'mixed-precision', 'sharded/parts'],
+    sharded: ['layout', 'plan', 'mixed-precision', 'distributed-data-parallel', 'sharded/*'],
+    'pipeline-schedule/actions': [],
+    'pipeline-schedule/schedules': ['pipeline-schedule/actions'],
+    'pipeline-schedule/check': ['pipeline-schedule/actions'],
+    'pipeline-schedule/lowering': ['pipeline-schedule/actions', 'pipeline-schedule/check'],
+    'pipeline-schedule/simulation': ['pipeline-schedule/actions', 'pipeline-schedule/check'],
+    'pipeline-schedule': ['pipeline-schedule/actions', 'pipeline-schedule/schedules'],
+    'pipeline-schedule/automatic': [
+      'pipeline-schedule',
+      'pipeline-schedule/actions',
+      'pipeline-schedule/simulation',
+    ],
+    'pipeline-schedule/views': [
+      'plan',
+      'pipeline-schedule/actions',
+      'pipeline-schedule/check',
+      'pipeline-schedule/lowering',
+      'pipeline-schedule/simulation',
+    ],
+    'pipeline/messages': [],
+    'pipeline/stages': ['parameters'],
+    'pipeline/microbatches': ['modules', 'pipeline-schedule/*', 'pipeline/stages'],
+    'pipeline/work': [
+      'parameters',
+      'pipeline-schedule/*',
+      'pipeline/messages',
+      'pipeline/microbatches',
+    ],
+    'pipeline/passes': [
+      'modules',
+      'agreement',
+      'parameters',
+      'pipeline-schedule/*',
+      'pipeline/messages',
+      'pipeline/microbatches',
+      'pipeline/work',
+    ],
+    'pipeline/costs': [
+      'plan',
+      'pipeline-schedule/*',
+      'pipeline/stages',
+      'pipeline/microbatches',
+      'pipeline/work',
+    ],
+    pipeline: [
+      'parameters',
+      'plan',
+      'memory',
+      'mixed-precision',
+      'distributed-data-parallel',
+      'pipeline-schedule/*',
+      'pipeline/*',
+    ],
+    optimizers: ['distributed-data-parallel', 'pipeline/messages'],
+    'tensor-parallel': [
+      'layout',
+      'modules',
+      'agreement',
+      'parameters',
+      'plan',
+      'mixed-precision',
+      'pipeline-schedule/actions',
+      'pipeline',
+    ],
+    'expert-parallel': ['layout', 'plan', 'distributed-data-parallel', 'tensor-parallel'],
+    'distributed-tensor': ['layout'],
+    'gather-for-metrics': [],
+    // What loads strategies on demand, and the two classes that make a pipeline themselves, are here, too.
+    apply: [
+      'layout',
+      'modules',
+      'plan',
+      'memory',
+      'mixed-precision',
+      'sharded',
+      'pipeline',
+      'pipeline/passes',
+      'distributed-data-parallel',
+    ],
   },
   'parameter-server': {
     protocol: [],
@@ -111,6 +253,16 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     browser: ['checkpoint/*', 'blame', 'run-state', 'report', 'launcher', 'groups', 'rank'],
   },
 };
+
+/** Rows for rooms of which each may import those below and those before it. */
+function inOrder(
+  below: readonly string[],
+  ...rooms: readonly string[]
+): Record<string, readonly string[]> {
+  return Object.fromEntries(
+    rooms.map((room, index) => [room, [...below, ...rooms.slice(0, index)]]),
+  );
+}
 
 /** A lint rule for the files of one folder. */
 export interface RoomRule {

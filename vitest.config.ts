@@ -1,4 +1,4 @@
-import { configDefaults, defineConfig } from 'vitest/config';
+import { configDefaults, defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** Makes workspace packages resolve to their TypeScript sources, so tests need no build. */
@@ -10,10 +10,25 @@ const RESOLVER = `--import=${import.meta.dirname}/test/support/resolve-sources.t
 /** Where ranks find the sources without their types and compiled: each saves most of a second of processor time. */
 const compiled = `${import.meta.dirname}/node_modules/.cache/node`;
 
-const FOLDERS = ['packages/*/test', 'apps/*/test', 'test'];
-const TESTS = FOLDERS.map((folder) => `${folder}/**/*.test.ts`);
-const FULL = FOLDERS.map((folder) => `${folder}/**/*.full.test.ts`);
-const SLOW = FOLDERS.map((folder) => `${folder}/**/*.slow.test.ts`);
+const OF_PACKAGES = ['packages/*/test/**/*.test.ts'];
+const OF_ALL = ['apps/*/test/**/*.test.ts', 'test/**/*.test.ts'];
+const TESTS = [...OF_PACKAGES, ...OF_ALL];
+const FULL = TESTS.map((pattern) => pattern.replace('*.test.ts', '*.full.test.ts'));
+const SLOW = TESTS.map((pattern) => pattern.replace('*.test.ts', '*.slow.test.ts'));
+
+/**
+ * One kind of tests. The quick files of packages share a process, because loading the sources into a new one takes longer than most
+ * of them run. The others are isolated: they load several packages, take much memory, or start devices.
+ */
+function tests(
+  name: string,
+  include: readonly string[],
+  others: readonly string[],
+  isolate: boolean,
+): TestProjectInlineConfiguration {
+  const exclude = [...configDefaults.exclude, '**/dist/**', ...others];
+  return { extends: true, test: { name, include: [...include], exclude, isolate } };
+}
 
 /** Of these, many take minutes. */
 const LONG = /\/strategies\/|\/docs\/test\/(pages-on-|trainings)/;
@@ -43,12 +58,11 @@ export default defineConfig(({ mode }) => {
       },
     },
     test: {
-      include: onlySlow ? SLOW : TESTS,
-      exclude: [
-        ...configDefaults.exclude,
-        '**/dist/**',
-        ...(withFull ? [] : FULL),
-        ...(withSlow ? [] : SLOW),
+      projects: [
+        ...(onlySlow ? [] : [tests('packages', OF_PACKAGES, [...FULL, ...SLOW], false)]),
+        ...(onlySlow ? [] : [tests('all', OF_ALL, [...FULL, ...SLOW], true)]),
+        ...(withFull && !onlySlow ? [tests('full', FULL, SLOW, true)] : []),
+        ...(withSlow ? [tests('slow', SLOW, [], true)] : []),
       ],
       passWithNoTests: onlySlow,
       globalSetup: ['test/temporary-folder.ts'],

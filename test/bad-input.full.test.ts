@@ -149,7 +149,7 @@ describe('experts and parameter servers', () => {
       error: ConfigError,
       code: 'CONFIG',
       fields: { axis: ['ep'], sameTokens: ['tp'] },
-      says: ["over 'ep'", "'tp', which is not an axis that shares out experts", 'Name each axis'],
+      says: ["over 'ep'", "'tp', which is not an axis that divides experts", 'Name each axis'],
     },
     'a world that experts do not divide': {
       does: () =>

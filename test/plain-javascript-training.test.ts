@@ -199,7 +199,7 @@ const calls: readonly (readonly [string, Call])[] = [
     ),
   ],
   ['pipeline', callOf(sw.dist.pipeline, opt({ schedule: 'gpipe', microbatches: 2 }))],
-  ['new Pipe', construct(sw.dist.Pipe, model, opt({ chunks: 2 }))],
+  ['new GPipe', construct(sw.dist.GPipe, model, opt({ chunks: 2 }))],
   [
     'pipelineSchedule',
     callOf(

@@ -13,11 +13,7 @@ interface Section {
  * How much more a hit counts by what it is: guides more than signatures, names that are exactly the searched word most, and
  * pages for authors and of decisions least. The site runs this function from its text, so it uses nothing outside of it.
  */
-export function boostOf(
-  id: string,
-  term: string,
-  stored?: Readonly<Record<string, unknown>>,
-): number {
+function boostOf(id: string, term: string, stored?: Readonly<Record<string, unknown>>): number {
   const { title: said, titles: above } = stored ?? {};
   const title = typeof said === 'string' ? said.toLowerCase() : '';
   const isName = (title === term || title.endsWith(`.${term}`)) && !id.endsWith('#_top');

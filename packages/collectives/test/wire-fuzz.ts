@@ -9,7 +9,7 @@ import { Inbox } from '../src/transports/tcp/inbox.ts';
 import { controlLimits, messageKinds } from '../src/transports/tcp/message-frame.ts';
 import { MessageReader } from '../src/transports/tcp/message-reader.ts';
 import { Wakefulness } from '../src/transports/tcp/wakefulness.ts';
-import { decodeAddress } from '../src/transports/tcp/rank-address.ts';
+import { decodeAddress } from '../src/transports/tcp/join-peers.ts';
 import { encodeFrame } from '../src/wire/frame-header.ts';
 import { FrameParser } from '../src/wire/frame-parser.ts';
 import { AcceptorHandshake, ConnectorHandshake } from '../src/wire/handshake.ts';

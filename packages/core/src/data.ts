@@ -1,5 +1,5 @@
 // The names of torch.utils.data, as one group for users.
-export { ndArray, type ArrayTree, type NDArray, type TypedArrays } from './data/nd-array.ts';
+export { ndArray, type ArrayTree, type NDArray, type TypedArrays } from './tensor/nd-array.ts';
 export type { Dataset } from './data/dataset.ts';
 export type { IterableDataset } from './data/iterable-dataset.ts';
 export { ArrayDataset } from './data/array-dataset.ts';

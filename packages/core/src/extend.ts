@@ -85,9 +85,9 @@ export {
 export { addParts, partWhere } from './autograd/sum-parts.ts';
 export { freeNode } from './graph/ownership.ts';
 export { Storage } from './graph/storage.ts';
-export { dropWork, takingWork } from './realize/pending.ts';
-export { ReversibleUpdate } from './realize/reversible-update.ts';
-export type { PendingWork } from './realize/pending-work.ts';
+export { dropWork, takingWork } from './realize/pending/pending.ts';
+export { ReversibleUpdate } from './realize/pending/reversible-update.ts';
+export type { PendingWork } from './realize/pending/pending-work.ts';
 export { synchronously } from './ambient.ts';
 export {
   dropReduction,
@@ -100,7 +100,7 @@ export { collectiveIdentity, withCollectiveName } from './graph/collective-ident
 export { noteSettings } from './graph/step-settings.ts';
 export { targetOf } from './graph/updated-leaves.ts';
 export { hashOf, hashOffset, mixed } from './hash.ts';
-export { withoutValues } from './realize/small-values.ts';
+export { withoutValues } from './realize/pending/small-values.ts';
 
 // The rank: its session, its timeline, its random numbers and its pages.
 export { currentSession, ownPlace } from './rank.ts';
@@ -124,19 +124,24 @@ export type { PageSource, PageStore } from './paging/page.ts';
 export * as check from './saved-data.ts';
 
 // Modules and their parameters.
-export { Module } from './nn/module.ts';
-export { requireModule } from './nn/require-module.ts';
+export { Module } from './nn/module/module.ts';
+export { requireModule } from './nn/module/require-module.ts';
 export { flopsOf } from './nn/summary/count-flops.ts';
-export { BufferTensor, constructParts, Parameter, ParameterPart } from './nn/parameter.ts';
-export type { ParameterPartOptions } from './nn/parameter.ts';
-export type { InitialPart } from './nn/initial-part.ts';
-export { DividedParameter } from './nn/divided-parameter.ts';
-export { Embedding } from './nn/embedding.ts';
-export { LayerNorm } from './nn/layer-norm.ts';
-export { Linear } from './nn/linear.ts';
+export {
+  BufferTensor,
+  constructParts,
+  Parameter,
+  ParameterPart,
+} from './nn/parameter/parameter.ts';
+export type { ParameterPartOptions } from './nn/parameter/parameter.ts';
+export type { InitialPart } from './nn/parameter/initial-part.ts';
+export { DividedParameter } from './nn/parameter/divided-parameter.ts';
+export { Embedding } from './nn/layers/embedding.ts';
+export { LayerNorm } from './nn/norm/layer-norm.ts';
+export { Linear } from './nn/layers/linear.ts';
 export { MixtureOfExperts } from './nn/experts/mixture-of-experts.ts';
 export { sequenceAxesOf } from './nn/experts/sequence-axes.ts';
-export { MultiheadAttention } from './nn/multihead-attention.ts';
+export { MultiheadAttention } from './nn/attention/multihead-attention.ts';
 export * as functional from './nn/functional.ts';
 export { checkpoint } from './nn/checkpoint.ts';
 
@@ -149,7 +154,7 @@ export {
   type StepOptions,
   type UpdateRule,
 } from './optim/optimizer.ts';
-export { BatchNorm } from './nn/batch-norm.ts';
+export { BatchNorm } from './nn/norm/batch-norm.ts';
 export { LossScaler } from './optim/loss-scaler.ts';
 export {
   checkSetting,
@@ -183,5 +188,5 @@ export {
   encodeSafetensorsHeader,
 } from './serialization/safetensors.ts';
 export { requireFit, stateMismatch } from './serialization/state-mismatch.ts';
-export { convertArray } from './nn/convert-array.ts';
-export { loadRules, type LoadOptions, type LoadReport } from './nn/state-dict.ts';
+export { convertArray } from './nn/state/convert-array.ts';
+export { loadRules, type LoadOptions, type LoadReport } from './nn/state/state-dict.ts';

@@ -46,7 +46,7 @@ export {
   randnLike,
   randperm,
   type RandomOptions,
-} from './tensor/create-random.ts';
+} from './random/create-random.ts';
 export type { HostData } from './tensor/host-data.ts';
 export { isGradEnabled, noGrad } from './graph/create-node.ts';
 export { autocast, type AutocastOptions } from './graph/autocast.ts';
@@ -66,7 +66,7 @@ export { setRank, type Rank } from './rank.ts';
 export { LineMesh } from './mesh.ts';
 export { statistics, subscribe, varyingSizes } from './timeline.ts';
 export type { Statistics, TimelineEvent, VaryingSize } from './timeline-event.ts';
-export { activationBytes } from './autograd/activation-bytes.ts';
+export { activationBytes } from './tensor/activation-bytes.ts';
 export type { HostArray, HostArrays } from './serialization/host-array.ts';
 export {
   decodeSafetensors,

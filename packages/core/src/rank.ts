@@ -1,9 +1,9 @@
 import { rankState } from './ambient.ts';
 import { forgetCollectives } from './graph/program-order.ts';
-import { forgetPending } from './realize/pending.ts';
-import { DeviceSession } from './realize/device-session.ts';
+import { forgetPending } from './realize/pending/pending.ts';
+import { DeviceSession } from './realize/run/device-session.ts';
 import type { Session } from './realize/session.ts';
-import { forgetValues, smallValues } from './realize/small-values.ts';
+import { forgetValues, smallValues } from './realize/pending/small-values.ts';
 import type { PlaceOf } from './layout/chunks.ts';
 import type { Backend } from './spec/backend.ts';
 import { ConfigError } from './spec/errors.ts';

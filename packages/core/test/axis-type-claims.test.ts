@@ -5,7 +5,7 @@ import * as build from '../src/graph/build/collective.ts';
 import { noGrad } from '../src/graph/create-node.ts';
 import type { Node } from '../src/graph/node.ts';
 import { LineMesh } from '../src/mesh.ts';
-import { Parameter } from '../src/nn/parameter.ts';
+import { Parameter } from '../src/nn/parameter/parameter.ts';
 import { setRank } from '../src/rank.ts';
 import { LayoutError } from '../src/spec/errors.ts';
 import type { AxisType } from '../src/spec/op.ts';

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { CallSite } from '../src/graph/call-site.ts';
 import { userLine } from '../src/base/stack.ts';
 
-const ours = new URL('../src/nn/linear.ts', import.meta.url);
+const ours = new URL('../src/nn/layers/linear.ts', import.meta.url);
 
 describe('a call site', () => {
   it('is the line of this test, and not those of the package', () => {

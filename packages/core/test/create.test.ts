@@ -5,7 +5,7 @@ import { manualSeed } from '../src/random/keys.ts';
 import { setRank } from '../src/rank.ts';
 import { ConfigError, DTypeError, ShapeError } from '../src/spec/errors.ts';
 import { fullLike, onesLike, tensor, zeros, zerosLike } from '../src/tensor/create.ts';
-import { rand, randint, randn, randnLike, randperm } from '../src/tensor/create-random.ts';
+import { rand, randint, randn, randnLike, randperm } from '../src/random/create-random.ts';
 import { arange, eye, linspace, meshgrid } from '../src/tensor/create-ranges.ts';
 import type { Tensor } from '../src/tensor/tensor.ts';
 

@@ -8,7 +8,7 @@ import { collate } from '../src/data/collate.ts';
 import { ConcatDataset } from '../src/data/concat-dataset.ts';
 import { DataLoader } from '../src/data/data-loader.ts';
 import type { Dataset } from '../src/data/dataset.ts';
-import { type ArrayTree, type NDArray, ndArray } from '../src/data/nd-array.ts';
+import { type ArrayTree, type NDArray, ndArray } from '../src/tensor/nd-array.ts';
 import { readTextFiles } from '../src/data/read-text-files.ts';
 import { randomSplit, Subset } from '../src/data/subset.ts';
 import { splitText, TextDataset } from '../src/data/text-dataset.ts';

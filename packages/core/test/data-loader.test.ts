@@ -4,7 +4,7 @@ import { ArrayDataset } from '../src/data/array-dataset.ts';
 import { DataLoader, type DataLoaderOptions } from '../src/data/data-loader.ts';
 import type { Dataset } from '../src/data/dataset.ts';
 import { DistributedSampler } from '../src/data/distributed-sampler.ts';
-import { type NDArray, ndArray } from '../src/data/nd-array.ts';
+import { type NDArray, ndArray } from '../src/tensor/nd-array.ts';
 import { Generator } from '../src/random/generator.ts';
 import { randomState } from '../src/random/keys.ts';
 import { ConfigError, DataError } from '../src/spec/errors.ts';

@@ -1,6 +1,6 @@
 import { threadId } from 'node:worker_threads';
 import type { Dataset } from '../src/data/dataset.ts';
-import { type NDArray, ndArray } from '../src/data/nd-array.ts';
+import { type NDArray, ndArray } from '../src/tensor/nd-array.ts';
 
 /** The number of an item, and the thread that read it. */
 export type Numbered = { readonly item: NDArray<'i32'>; readonly thread: NDArray<'i32'> };

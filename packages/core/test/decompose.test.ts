@@ -2,8 +2,8 @@ import { assertAllclose, compositeCases, evaluate, interpreter } from '@shardwis
 import type { OpCase } from '@shardwise/testing';
 import { describe, expect, test } from 'vitest';
 import { createNode, inputNode } from '../src/graph/create-node.ts';
-import { collect } from '../src/realize/collect.ts';
-import { programFor } from '../src/realize/execution-plan.ts';
+import { collect } from '../src/realize/collect/collect.ts';
+import { programFor } from '../src/realize/plan/execution-plan.ts';
 
 /** The expected values come from formulas in f64 that are independent of the decompositions. */
 describe.each(Object.entries<() => readonly OpCase[]>(compositeCases))(

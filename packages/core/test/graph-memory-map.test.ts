@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { mapMemory, type Place } from '../src/realize/memory-map.ts';
-import { segment } from '../src/realize/segment.ts';
-import { Sources } from '../src/realize/sources.ts';
-import type { Value, ValueGraph } from '../src/realize/values.ts';
+import { mapMemory, type Place } from '../src/realize/segments/memory-map.ts';
+import { segment } from '../src/realize/segments/segment.ts';
+import { Sources } from '../src/realize/segments/sources.ts';
+import type { Value, ValueGraph } from '../src/realize/values/values.ts';
 
 const shape = [64, 4];
 const base = { params: {}, shape, dtype: 'f32' } as const;

@@ -1,11 +1,11 @@
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { crossEntropy } from '../src/nn/functional/cross-entropy.ts';
-import { Linear } from '../src/nn/linear.ts';
+import { Linear } from '../src/nn/layers/linear.ts';
 import { SGD } from '../src/optim/sgd.ts';
 import { setRank } from '../src/rank.ts';
-import { collect } from '../src/realize/collect.ts';
-import { smallElements } from '../src/realize/small-values.ts';
+import { collect } from '../src/realize/collect/collect.ts';
+import { smallElements } from '../src/realize/pending/small-values.ts';
 import { TensorStateError } from '../src/spec/errors.ts';
 import { fromData, full, tensor } from '../src/tensor/create.ts';
 import { arange } from '../src/tensor/create-ranges.ts';

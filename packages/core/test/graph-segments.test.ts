@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { segment } from '../src/realize/segment.ts';
-import { Sources } from '../src/realize/sources.ts';
-import type { Value, ValueGraph } from '../src/realize/values.ts';
+import { segment } from '../src/realize/segments/segment.ts';
+import { Sources } from '../src/realize/segments/sources.ts';
+import type { Value, ValueGraph } from '../src/realize/values/values.ts';
 
 const shape = [256, 256];
 const axis = { axis: 'dp', size: 2, rank: 0 };

@@ -1,8 +1,8 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { BatchNorm2d } from '../src/nn/batch-norm2d.ts';
-import { pieceOps } from '../src/realize/pieces.ts';
+import { BatchNorm2d } from '../src/nn/norm/batch-norm2d.ts';
+import { pieceOps } from '../src/realize/collect/pieces.ts';
 import { currentSession, setRank } from '../src/rank.ts';
 import { fromData, ones, tensor } from '../src/tensor/create.ts';
 import type { Tensor } from '../src/tensor/tensor.ts';

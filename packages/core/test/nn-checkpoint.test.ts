@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { cpu } from '@shardwise/backend-cpu';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { activationBytes } from '../src/autograd/activation-bytes.ts';
+import { activationBytes } from '../src/tensor/activation-bytes.ts';
 import {
   checkpoint,
   type CheckpointOptions,
@@ -12,9 +12,9 @@ import {
   keepProducts,
   offloadProducts,
 } from '../src/nn/checkpoint.ts';
-import { BatchNorm2d } from '../src/nn/batch-norm2d.ts';
+import { BatchNorm2d } from '../src/nn/norm/batch-norm2d.ts';
 import { dropout } from '../src/nn/functional/dropout.ts';
-import { Linear } from '../src/nn/linear.ts';
+import { Linear } from '../src/nn/layers/linear.ts';
 import { filePages } from '../src/paging/file-pages.ts';
 import { hostPages } from '../src/paging/page.ts';
 import { SGD } from '../src/optim/sgd.ts';

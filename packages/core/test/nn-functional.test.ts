@@ -1,7 +1,7 @@
 import { checkGradients, describeDifference, interpreter } from '@shardwise/testing';
 import * as fc from 'fast-check';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { activationBytes } from '../src/autograd/activation-bytes.ts';
+import { activationBytes } from '../src/tensor/activation-bytes.ts';
 import {
   binaryCrossEntropyWithLogits,
   crossEntropy,

@@ -1,11 +1,11 @@
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { noGrad } from '../src/graph/create-node.ts';
-import type { Gradients } from '../src/nn/backward-hooks.ts';
-import { Module } from '../src/nn/module.ts';
-import { Linear } from '../src/nn/linear.ts';
-import { ReLU } from '../src/nn/activations.ts';
-import { Sequential } from '../src/nn/sequential.ts';
+import type { Gradients } from '../src/nn/module/backward-hooks.ts';
+import { Module } from '../src/nn/module/module.ts';
+import { Linear } from '../src/nn/layers/linear.ts';
+import { ReLU } from '../src/nn/layers/activations.ts';
+import { Sequential } from '../src/nn/containers/sequential.ts';
 import { setRank } from '../src/rank.ts';
 import { ConfigError } from '../src/spec/errors.ts';
 import { ones, tensor } from '../src/tensor/create.ts';

@@ -1,11 +1,11 @@
 import { checkGradients, describeDifference, interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { AvgPool2d } from '../src/nn/avg-pool2d.ts';
-import { BatchNorm2d } from '../src/nn/batch-norm2d.ts';
-import { Conv2d } from '../src/nn/conv2d.ts';
-import { Dropout } from '../src/nn/dropout.ts';
-import { Embedding } from '../src/nn/embedding.ts';
-import { Flatten } from '../src/nn/flatten.ts';
+import { AvgPool2d } from '../src/nn/pooling/avg-pool2d.ts';
+import { BatchNorm2d } from '../src/nn/norm/batch-norm2d.ts';
+import { Conv2d } from '../src/nn/convolution/conv2d.ts';
+import { Dropout } from '../src/nn/layers/dropout.ts';
+import { Embedding } from '../src/nn/layers/embedding.ts';
+import { Flatten } from '../src/nn/layers/flatten.ts';
 import {
   ELU,
   GELU,
@@ -18,13 +18,13 @@ import {
   Softmax,
   Softplus,
   Tanh,
-} from '../src/nn/activations.ts';
-import { LayerNorm } from '../src/nn/layer-norm.ts';
-import { Linear } from '../src/nn/linear.ts';
-import { MaxPool2d } from '../src/nn/max-pool2d.ts';
-import { MultiheadAttention } from '../src/nn/multihead-attention.ts';
-import { RMSNorm } from '../src/nn/rms-norm.ts';
-import { Sequential, type Layer } from '../src/nn/sequential.ts';
+} from '../src/nn/layers/activations.ts';
+import { LayerNorm } from '../src/nn/norm/layer-norm.ts';
+import { Linear } from '../src/nn/layers/linear.ts';
+import { MaxPool2d } from '../src/nn/pooling/max-pool2d.ts';
+import { MultiheadAttention } from '../src/nn/attention/multihead-attention.ts';
+import { RMSNorm } from '../src/nn/norm/rms-norm.ts';
+import { Sequential, type Layer } from '../src/nn/containers/sequential.ts';
 import {
   defaultGenerator,
   manualSeed,

@@ -1,9 +1,9 @@
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
 import * as optim from '../src/optim.ts';
-import { BatchNorm1d } from '../src/nn/batch-norm1d.ts';
-import { Module } from '../src/nn/module.ts';
-import { Parameter } from '../src/nn/parameter.ts';
+import { BatchNorm1d } from '../src/nn/norm/batch-norm1d.ts';
+import { Module } from '../src/nn/module/module.ts';
+import { Parameter } from '../src/nn/parameter/parameter.ts';
 import { setRank } from '../src/rank.ts';
 import { elementCount } from '../src/base/shape.ts';
 import type { Shape } from '../src/spec/dtype.ts';

@@ -1,7 +1,7 @@
 import { describeDifference, interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { optim } from '@shardwise/core';
-import { Linear } from '../src/nn/linear.ts';
+import { Linear } from '../src/nn/layers/linear.ts';
 import { Adagrad } from '../src/optim/adagrad.ts';
 import { Adam } from '../src/optim/adam.ts';
 import { AdamW } from '../src/optim/adam-w.ts';

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Living, packScratch } from '../src/realize/pack-scratch.ts';
+import { type Living, packScratch } from '../src/realize/segments/pack-scratch.ts';
 
 interface Placed extends Living {
   readonly buffer: number;

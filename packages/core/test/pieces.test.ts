@@ -1,9 +1,9 @@
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { collect } from '../src/realize/collect.ts';
-import { pieceOps, piecesOf } from '../src/realize/pieces.ts';
-import { Signatures } from '../src/realize/signature.ts';
-import { Interned } from '../src/realize/words.ts';
+import { collect } from '../src/realize/collect/collect.ts';
+import { pieceOps, piecesOf } from '../src/realize/collect/pieces.ts';
+import { Signatures } from '../src/realize/signature/signature.ts';
+import { Interned } from '../src/realize/signature/words.ts';
 import { setRank } from '../src/rank.ts';
 import { zeros } from '../src/tensor/create.ts';
 import type { Tensor } from '../src/tensor/tensor.ts';

@@ -1,8 +1,8 @@
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { Linear } from '../src/nn/linear.ts';
-import { Parameter } from '../src/nn/parameter.ts';
-import { Sequential } from '../src/nn/sequential.ts';
+import { Linear } from '../src/nn/layers/linear.ts';
+import { Parameter } from '../src/nn/parameter/parameter.ts';
+import { Sequential } from '../src/nn/containers/sequential.ts';
 import { Adam } from '../src/optim/adam.ts';
 import { clipGradNorm, totalGradNorm } from '../src/optim/clip-grad-norm.ts';
 import { LossScaler } from '../src/optim/loss-scaler.ts';

@@ -3,7 +3,7 @@ import * as fc from 'fast-check';
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { Node } from '../src/graph/node.ts';
 import { checkpoint } from '../src/nn/checkpoint.ts';
-import { Linear } from '../src/nn/linear.ts';
+import { Linear } from '../src/nn/layers/linear.ts';
 import { SGD } from '../src/optim/sgd.ts';
 import { setRank } from '../src/rank.ts';
 import { TensorStateError } from '../src/spec/errors.ts';

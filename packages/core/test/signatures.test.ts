@@ -1,13 +1,13 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it, test, vi } from 'vitest';
-import { Linear } from '../src/nn/linear.ts';
-import { Sequential } from '../src/nn/sequential.ts';
-import { Tanh } from '../src/nn/activations.ts';
+import { Linear } from '../src/nn/layers/linear.ts';
+import { Sequential } from '../src/nn/containers/sequential.ts';
+import { Tanh } from '../src/nn/layers/activations.ts';
 import { Adam } from '../src/optim/adam.ts';
 import { manualSeed } from '../src/random/keys.ts';
-import { planLimit } from '../src/realize/plan-cache.ts';
-import { structureKey } from '../src/realize/structure-key.ts';
+import { planLimit } from '../src/realize/cache/plan-cache.ts';
+import { structureKey } from '../src/realize/cache/structure-key.ts';
 import { setRank } from '../src/rank.ts';
 import type { Backend } from '../src/spec/backend.ts';
 import type { Op, OpParams } from '../src/spec/op.ts';

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Interned, KeyMap, Words } from '../src/realize/words.ts';
+import { Interned, KeyMap, Words } from '../src/realize/signature/words.ts';
 
 const keyOf = (...lists: readonly number[][]) => {
   const words = new Words();

@@ -11,7 +11,10 @@ import {
 } from '@shardwise/core';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { beginSave } from '../src/checkpoint/save/begin-save.ts';
-import type { CheckpointContents, Share } from '../src/checkpoint/save/checkpoint-contents.ts';
+import type {
+  CheckpointContents,
+  RankContents,
+} from '../src/checkpoint/save/checkpoint-contents.ts';
 import { CheckpointSaver } from '../src/checkpoint/save/checkpoint-saver.ts';
 import { diskFiles } from '../src/checkpoint/places/disk-files.ts';
 import type { CheckpointFiles } from '../src/checkpoint/places/checkpoint-files.ts';
@@ -291,7 +294,7 @@ describe('a crash while a checkpoint is written', () => {
 });
 
 describe('a crash of one of the ranks that write their parts', () => {
-  const sharded = (rank: number, value: number): Share => ({
+  const sharded = (rank: number, value: number): RankContents => ({
     buffers: [],
     heldChunks: {
       model: [
@@ -320,9 +323,9 @@ describe('a crash of one of the ranks that write their parts', () => {
     step: number,
     files: CheckpointFiles,
   ): Promise<string> => {
-    const share = async (): Promise<Share> => sharded(group.rank, step);
+    const contents = async (): Promise<RankContents> => sharded(group.rank, step);
     const known = new Set<string>();
-    const request = { files, directory, step, known, keep: undefined, share, stage: false };
+    const request = { files, directory, step, known, keep: undefined, contents, stage: false };
     return finishSave(group, await beginSave(group, request));
   };
 
@@ -348,9 +351,9 @@ describe('a crash of one of the ranks that write their parts', () => {
 
   it('is one error on all ranks where their parts do not fit', async () => {
     const outcomes = await onRanks(2, (group) => {
-      const share = async (): Promise<Share> => sharded(0, 1);
+      const contents = async (): Promise<RankContents> => sharded(0, 1);
       const request = { files: diskFiles, directory, step: 1, known: new Set<string>() };
-      return beginSave(group, { ...request, keep: undefined, share, stage: false });
+      return beginSave(group, { ...request, keep: undefined, contents, stage: false });
     });
     expect(errors(outcomes).map(String)).toEqual([
       expect.stringMatching(/the parts do not make up w \(\[0:2\] of 4 elements\)/),

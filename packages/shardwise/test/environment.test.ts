@@ -1,10 +1,8 @@
-import { ConfigError } from '@shardwise/core';
 import * as fc from 'fast-check';
+import { ConfigError } from '@shardwise/core';
 import { describe, expect, it } from 'vitest';
-import { asNodeLaunch } from '../src/environment/as-node-launch.ts';
-import { asRankLaunch } from '../src/environment/as-rank-launch.ts';
+import { asNodeLaunch, asRankLaunch, type Launch } from '../src/environment/launch.ts';
 import { detectLaunch } from '../src/environment/detect-launch.ts';
-import type { Launch } from '../src/environment/launch.ts';
 import { expandNodeList } from '../src/environment/slurm-node-list.ts';
 import { expandTasksPerNode } from '../src/environment/slurm.ts';
 import { withoutRankVariables } from '../src/environment/without-rank-variables.ts';

@@ -75,9 +75,9 @@ export {
   type OptimisticOptimizerOptions,
   type Verdict,
 } from './optimizers/optimistic-optimizer.ts';
-export { Pipe, type PipeOptions, type PipeWithLoss } from './apply/pipe.ts';
+export { GPipe, type GPipeOptions, type GPipeWithLoss } from './apply/pipe.ts';
 export { pipeline, type PipelineOptions, type PipelineWithLoss } from './pipeline/pipeline.ts';
-export { SteppedPipeline } from './apply/stepped-pipeline.ts';
+export { PipelineRunner } from './apply/stepped-pipeline.ts';
 export { parallelize, planFor } from './apply/parallelize.ts';
 export {
   ZeroRedundancyOptimizer,

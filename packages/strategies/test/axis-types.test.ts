@@ -64,14 +64,14 @@ class NormBefore extends NormInside {
 const styles = { up: colwiseParallel(), down: rowwiseParallel() };
 
 describe('tensor parallelism', () => {
-  test('refuses a layer whose parameters all ranks have on a part of the features, by its name', async () => {
+  test('tensor parallelism refuses a layer whose parameters all ranks have on a part of the features, by its name', async () => {
     const model = await parallelize(new NormInside(), tensorParallel(styles));
     const forward = (): Tensor => model.forward(data());
     expect(forward).toThrow(LayoutError);
     expect(forward).toThrow(/^layerNorm at .*'norm\.weight' that is invariant on the axis 'tp'/u);
   });
 
-  test('gives what all ranks have alike, and gradients that are so', async () => {
+  test('tensor parallelism gives what all ranks have alike, and gradients that are so', async () => {
     const model = await parallelize(new NormBefore(), tensorParallel(styles));
     const output = model.forward(data());
     expect(output.node.axisTypes?.on('tp')).toBe('invariant');
@@ -108,7 +108,7 @@ describe('tensor parallelism', () => {
 });
 
 describe('data parallelism', () => {
-  test('refuses an update by a gradient of this rank alone, by the parameter’s name', async () => {
+  test('data parallelism refuses an update by a gradient of this rank alone, by the parameter’s name', async () => {
     const model = await parallelize(new NormBefore(), ddp());
     model.noSync(() => model.forward(data()).sum().backward());
     const { weight } = model.module.up;
@@ -116,7 +116,7 @@ describe('data parallelism', () => {
     expect(update).toThrow(/^assign at .*'up\.weight' that is replicate on the axis 'dp'/u);
   });
 
-  test('leaves parameters to their rank once it is detached', async () => {
+  test('data parallelism leaves parameters to their rank once it is detached', async () => {
     const model = await parallelize(new NormBefore(), ddp());
     const module = model.detach();
     module.forward(data()).sum().backward();
@@ -173,7 +173,7 @@ describe('a loss of a model in layers', () => {
     expect(() => loss.backward()).toThrow(/^backward\(\) at .*'down\.weight'.* one loss/u);
   });
 
-  test('is any if its gradient is given, and once the model is detached', async () => {
+  test('a loss of a model in layers is any if its gradient is given, and once the model is detached', async () => {
     const model = await parallelize(new NormInside(), tensorParallel({ norm: sequenceParallel() }));
     const { norm } = model.module;
     const own = (): Tensor => reinterpret(norm.weight, 'tp', 'invariant', 'replicate').sum();

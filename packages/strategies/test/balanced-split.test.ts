@@ -43,19 +43,19 @@ function splitOf(model: ModelSpec, stages: number): readonly string[] {
 }
 
 describe('cuts that balance parameters', () => {
-  test('are at modules of the model and at members of its lists', () => {
+  test('cuts that balance parameters are at modules of the model and at members of its lists', () => {
     expect(splitOf(language, 1)).toEqual([]);
     expect(splitOf(language, 2)).toEqual(['blocks.2']); // 110 and 75, more balanced than 70 and 115
     expect(splitOf(language, 3)).toEqual(['blocks.1', 'blocks.2']); // The stages have 70, 40 and 75 elements.
     expect(splitOf(language, 6)).toEqual(['blocks.0', 'blocks.1', 'blocks.2', 'norm', 'head']);
   });
 
-  test('are at the members of a Sequential, which is a list itself', () => {
+  test('cuts that balance parameters are at the members of a Sequential, which is a list itself', () => {
     const model = modelOf({ '0.weight': 6, '2.0.weight': 3, '2.1.weight': 3, '3.weight': 1 });
     expect(splitOf(model, 2)).toEqual(['2.0']);
   });
 
-  test('are refused where there are more stages than modules', () => {
+  test('cuts that balance parameters are refused where there are more stages than modules', () => {
     expect(() => splitOf(language, 7)).toThrow(LayoutError);
     expect(() => splitOf(language, 7)).toThrow(/6 modules in a row: tokens, blocks\.0/);
   });
@@ -67,11 +67,11 @@ describe('a pipeline without cuts', () => {
     return parameters.map(({ parameter }) => parameter.only?.rank ?? -1);
   };
 
-  test('has a stage for each rank', () => {
+  test('a pipeline without cuts has a stage for each rank', () => {
     expect(stagesOf({ microbatches: 4 }, 2)).toEqual([0, 0, 0, 0, 0, 1, 1, 1]);
   });
 
-  test('has as many stages as were asked for, or as the schedule takes', () => {
+  test('a pipeline without cuts has as many stages as were asked for, or as the schedule takes', () => {
     const twice = [0, 0, 0, 1, 1, 0, 1, 1];
     const four = { microbatches: 4, stages: 4, schedule: 'interleaved1f1b' } as const;
     expect(stagesOf(four, 2)).toEqual(
@@ -80,7 +80,7 @@ describe('a pipeline without cuts', () => {
     expect(stagesOf(four, 2)).toEqual(twice);
   });
 
-  test('is told what does not fit', () => {
+  test('a pipeline without cuts is told what does not fit', () => {
     const cut = ['blocks.1'];
     expect(() => stagesOf({ microbatches: 4, stages: 4, cut }, 2)).toThrow(
       /a pipeline of 4 stages: cuts into 2/,

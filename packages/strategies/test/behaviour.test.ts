@@ -33,12 +33,12 @@ describe(`DistributedDataParallel on ${size} ranks`, () => {
     const root = own(0);
     const plusOnes = (values: readonly number[]): number[] => values.map((value) => value + 1);
 
-    it("are rank 0's in every forward pass of training", () => {
+    it("buffers are rank 0's in every forward pass of training", () => {
       for (const { buffers } of ranks)
         expect(buffers['training']).toEqual({ used: root, left: plusOnes(root) });
     });
 
-    it("are rank 0's in each of two forward passes before a backward pass", () => {
+    it("buffers are rank 0's in each of two forward passes before a backward pass", () => {
       for (const { buffers } of ranks)
         expect(buffers['twice']).toEqual({ used: plusOnes(root), left: plusOnes(plusOnes(root)) });
     });
@@ -53,7 +53,7 @@ describe(`DistributedDataParallel on ${size} ranks`, () => {
       for (const { buffers } of ranks) expect(buffers[name]).toEqual({ used: root, left: root });
     });
 
-    it("stay the rank's own in evaluation with broadcastBuffers: false", () => {
+    it("buffers stay the rank's own in evaluation with broadcastBuffers: false", () => {
       ranks.forEach(({ buffers }, rank) =>
         expect(buffers['evaluation with broadcastBuffers: false']).toEqual({
           used: own(rank),

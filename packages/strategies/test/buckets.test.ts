@@ -45,7 +45,7 @@ describe('assignBuckets', () => {
     });
   }
 
-  it('gives no buckets for no parameters', () => {
+  it('assignBuckets gives no buckets for no parameters', () => {
     expect(assignBuckets([], [400])).toEqual([]);
   });
 });

@@ -63,7 +63,7 @@ describe('PowerSGD', () => {
     expect(distance('as many columns as the matrix', 40)).toBeLessThan(1e-5);
   });
 
-  it('gives later what it has left out, with error feedback', () => {
+  it('PowerSGD gives later what it has left out, with error feedback', () => {
     expect(distance('one column with error feedback', 1)).toBeGreaterThan(0.3);
     expect(distance('one column with error feedback', 40)).toBeLessThan(0.2);
   });
@@ -72,7 +72,7 @@ describe('PowerSGD', () => {
     expect(distance('one column without', 40)).toBeGreaterThan(0.3);
   });
 
-  it('sends two columns instead of the matrix, and the bias as it is', () => {
+  it('PowerSGD sends two columns instead of the matrix, and the bias as it is', () => {
     for (const { powerSgd } of ranks) {
       expect(powerSgd['one column with error feedback']?.bytes).toBe(2 * 32 + 32);
       expect(powerSgd['one column that is not worth it']?.bytes).toBe(8 * 32 + 32);
@@ -81,7 +81,7 @@ describe('PowerSGD', () => {
 });
 
 describe('a communication hook', () => {
-  it('is told of each bucket, in the order in which they leave', () => {
+  it('a communication hook is told of each bucket, in the order in which they leave', () => {
     for (const { buckets } of ranks) {
       expect(buckets).toEqual([
         { index: 0, isLast: false, shapes: [[8]], ranks: size },

@@ -32,7 +32,7 @@ function expectSame(ranks: Ranks, names: readonly string[]): void {
 }
 
 describe('a model whose rank builds the parameters of its stages alone', () => {
-  it('has the values, losses and random numbers of one that was built whole, in half of the memory', async () => {
+  it('a model whose rank builds the parameters of its stages alone has the values, losses and random numbers of one that was built whole, in half of the memory', async () => {
     const ranks = await ranksOf({ axes: [{ name: 'pp', size: 2 }], names: ['alone'] });
     expectSame(ranks, ['alone']);
     for (const { alone } of ranks) {
@@ -46,7 +46,7 @@ describe('a model whose rank builds the parameters of its stages alone', () => {
     }
   });
 
-  it('is shared out further by what shares out the batch', async () => {
+  it('a model whose rank builds the parameters of its stages alone is sharded further by what divides the batch', async () => {
     const axes = [
       { name: 'pp', size: 2 },
       { name: 'dp', size: 2 },
@@ -60,7 +60,7 @@ describe('a model whose rank builds the parameters of its stages alone', () => {
     }
   });
 
-  it('is shared out before by tensor parallelism', async () => {
+  it('a model whose rank builds the parameters of its stages alone is sharded before by tensor parallelism', async () => {
     const axes = [
       { name: 'tp', size: 2 },
       { name: 'pp', size: 2 },

@@ -27,7 +27,7 @@ describe.each([1, 2, 3])('DataParallel on %i ranks', (size) => {
   const rows = Array.from({ length: batch }, (_, row) => row + 1);
   const mean = 4;
 
-  it('shares out the rows of a batch, the first ranks one more where they do not divide', () => {
+  it('divides the rows of a batch, the first ranks one more where they do not divide', () => {
     const counts = ranks.map(({ output }) => output.rows);
     expect(counts).toEqual({ 1: [7], 2: [4, 3], 3: [3, 2, 2] }[size]);
   });
@@ -95,7 +95,7 @@ describe('the plan of dataParallel', () => {
     { name: 'up.bias', shape: [7], dtype: 'f32', requiresGrad: true },
   ];
 
-  it('shows what rank 0 alone has', () => {
+  it('the plan of dataParallel shows what rank 0 alone has', () => {
     const plan = dataParallel().plan({ parameters }, [{ name: 'dp', size: 4 }]);
     expect(explain(plan)).toMatchInlineSnapshot(`
       "dataParallel on dp=4; batch: shard(0: dp)
@@ -121,7 +121,7 @@ describe('the plan of dataParallel', () => {
     `);
   });
 
-  it('is refused a mesh without the axis', () => {
+  it('the plan of dataParallel is refused a mesh without the axis', () => {
     const plan = (): unknown => dataParallel().plan({ parameters }, [{ name: 'tp', size: 4 }]);
     expect(plan).toThrow(LayoutError);
     expect(plan).toThrow(

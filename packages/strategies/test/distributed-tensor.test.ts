@@ -40,7 +40,7 @@ describe('a distributed tensor on a 2 x 2 mesh', () => {
     ranks = z.array(found).length(4).parse(results);
   }, testMs);
 
-  it('has chunks of chunks of a dim over two axes: 5 rows as 2, 1 and 1, 1', () => {
+  it('a distributed tensor on a 2 x 2 mesh has chunks of chunks of a dim over two axes: 5 rows as 2, 1 and 1, 1', () => {
     expect(ranks.map(({ partShape }) => partShape)).toEqual([
       [2, 2],
       [1, 2],
@@ -55,21 +55,21 @@ describe('a distributed tensor on a 2 x 2 mesh', () => {
     ]);
   });
 
-  it('is whole again on every rank', () => {
+  it('a distributed tensor on a 2 x 2 mesh is whole again on every rank', () => {
     for (const { whole } of ranks) expect(whole).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
   });
 
-  it('is made of parts in the order of the axes that are named', () => {
+  it('a distributed tensor on a 2 x 2 mesh is made of parts in the order of the axes that are named', () => {
     for (const { fromParts } of ranks) expect(fromParts).toEqual([0, 2, 1, 3]);
   });
 
-  it('refuses a part that is not the one of the layout, with the numbers', () => {
+  it('a distributed tensor on a 2 x 2 mesh refuses a part that is not the one of the layout, with the numbers', () => {
     expect(ranks[0]?.refusal).toContain(
       'a part of shape [2, 2] as shard(0: a·b) of a tensor of shape [9, 2]: a part of shape [3, 2] on this rank',
     );
   });
 
-  it('is refused on every rank if parts without the shape of the whole differ, with ranks and shapes', () => {
+  it('a distributed tensor on a 2 x 2 mesh is refused on every rank if parts without the shape of the whole differ, with ranks and shapes', () => {
     const parts = {
       rows: ['f32 [2, 3]', 'a part f32 [1, 3]'],
       columns: ['f32 [2, 3]', 'a part f32 [2, 4]'],
@@ -93,7 +93,7 @@ describe('a distributed tensor on a 2 x 2 mesh', () => {
     }
   });
 
-  it('computes with equal parts without the shape of the whole, also gradients', () => {
+  it('a distributed tensor on a 2 x 2 mesh computes with equal parts without the shape of the whole, also gradients', () => {
     for (const { unsaid } of ranks) {
       expect(unsaid.mean).toBe(2);
       // The derivative of mean² is 2 · 2 · 1/2 for each of two elements.
@@ -101,11 +101,11 @@ describe('a distributed tensor on a 2 x 2 mesh', () => {
     }
   });
 
-  it('compares parts by one message over each axis, and by none if the shape is given', () => {
+  it('a distributed tensor on a 2 x 2 mesh compares parts by one message over each axis, and by none if the shape is given', () => {
     for (const { unsaid } of ranks) expect(unsaid.messages).toEqual([2, 0]);
   });
 
-  it('runs a column and a row parallel product with one all-reduce forward, and one backward', () => {
+  it('a distributed tensor on a 2 x 2 mesh runs a column and a row parallel product with one all-reduce forward, and one backward', () => {
     for (const { counts } of ranks) {
       expect(counts.forward).toEqual({ allReduce: 1 });
       expect(counts.training).toEqual({ allReduce: 2 });
@@ -119,7 +119,7 @@ describe('a distributed tensor on a 2 x 2 mesh', () => {
     }
   });
 
-  it('counts collectives whose results nobody reads where the program makes them', () => {
+  it('a distributed tensor on a 2 x 2 mesh counts collectives whose results nobody reads where the program makes them', () => {
     for (const { counts } of ranks) expect(counts.unread).toEqual({ allReduce: 1 });
   });
 

@@ -46,13 +46,13 @@ describe('four ranks with the same seed', () => {
     },
   );
 
-  it('draw the same numbers for a part of the batch, however ranks are arranged in axes', () => {
+  it('four ranks with the same seed draw the same numbers for a part of the batch, however ranks are arranged in axes', () => {
     expect(drawsOf('hybrid sharding').map(({ whole }) => whole)).toEqual(
       drawsOf('fsdp').map(({ whole }) => whole),
     );
   });
 
-  it('draw the same for what ranks of tensor parallelism share, and not for other rows or parts', () => {
+  it('four ranks with the same seed draw the same for what ranks of tensor parallelism share, and not for other rows or parts', () => {
     const [a, b, c, d] = drawsOf('tensor and data parallel');
     expect(a?.whole).toEqual(b?.whole);
     expect(c?.whole).toEqual(d?.whole);
@@ -71,11 +71,11 @@ describe('four ranks with the same seed', () => {
     },
   );
 
-  it('have the default generator in the same state after a pass, for initial values', () => {
+  it('four ranks with the same seed have the default generator in the same state after a pass, for initial values', () => {
     expect(kinds(drawsOf('ddp').map(({ after }) => after))).toBe(1);
   });
 
-  it('draw the same in calls of the module, in noSync and without gradients, and from a saved state', () => {
+  it('four ranks with the same seed draw the same in calls of the module, in noSync and without gradients, and from a saved state', () => {
     for (const { again, byStrategy } of ranks) {
       for (const call of ['module', 'noSync', 'noGrad']) {
         expect(again[call], call).toEqual(byStrategy['ddp']?.whole);
@@ -86,14 +86,14 @@ describe('four ranks with the same seed', () => {
     }
   });
 
-  it('draw what one rank draws outside of the passes of a parallel model, and after detach()', () => {
+  it('four ranks with the same seed draw what one rank draws outside of the passes of a parallel model, and after detach()', () => {
     for (const { again, alone } of ranks) {
       expect(again['outside']).toEqual(alone.whole);
       expect(again['detached']).toEqual(alone.whole);
     }
   });
 
-  it('draw the same again where the backward pass computes a part of the forward pass again', () => {
+  it('four ranks with the same seed draw the same again where the backward pass computes a part of the forward pass again', () => {
     for (const { recomputed } of ranks) {
       expect(recomputed).toHaveLength(2);
       for (const { output, gradient } of recomputed) expect(gradient).toEqual(output);
@@ -101,7 +101,7 @@ describe('four ranks with the same seed', () => {
     expect(kinds(ranks.map(({ recomputed }) => recomputed[0]?.output))).toBe(2);
   });
 
-  it('draw different numbers in the loss of a pipeline for each of its batches', () => {
+  it('four ranks with the same seed draw different numbers in the loss of a pipeline for each of its batches', () => {
     const [a, b, c, d] = ranks.map(({ loss }) => loss);
     expect(a).toBe(b);
     expect(c).toBe(d);

@@ -121,7 +121,7 @@ describe('a pipeline in more dimensions', () => {
     },
   );
 
-  it('trains as one rank with layers in parts', timeout, async () => {
+  it('a pipeline in more dimensions trains as one rank with layers in parts', timeout, async () => {
     const axes = [
       { name: 'pp', size: 2 },
       { name: 'tp', size: 2 },

@@ -32,7 +32,7 @@ describe('microbatches in which nothing counts', () => {
     expect(piped.parameters).toEqual(before.parameters);
   });
 
-  it('may have numbers as weights', async () => {
+  it('microbatches in which nothing counts may have numbers as weights', async () => {
     const { crossEntropy } = nn.functional;
     const gradientsBy = async (weight: LossWeight): Promise<number[]> => {
       manualSeed(1);
@@ -55,7 +55,7 @@ describe('microbatches in which nothing counts', () => {
     expect(found).toEqual(expected);
   });
 
-  it('may consist of NaN', async () => {
+  it('microbatches in which nothing counts may consist of NaN', async () => {
     const shares = [[[ignored, 2, 1, ignored]]];
     await expectSame({ ...common, loss: 'crossEntropy', shares, padding: Number.NaN });
     expect.hasAssertions();
@@ -74,7 +74,7 @@ describe('a batch with fewer rows than microbatches', () => {
     expect.hasAssertions();
   });
 
-  it('may have no rows, and then changes no parameter', async () => {
+  it('a batch with fewer rows than microbatches may have no rows, and then changes no parameter', async () => {
     for (const loss of ['a mean over rows', 'crossEntropy', 'a sum'] as const) {
       await expectSame({ ...common, loss, shares: [[full, []]] });
     }

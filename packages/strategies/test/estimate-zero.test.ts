@@ -13,11 +13,11 @@ function printed({ hostBytes, deviceBytes }: ReturnType<typeof estimateZero2>): 
 describe("DeepSpeed's estimate of ZeRO-2 for 2851 million parameters on 8 ranks", () => {
   const model = { elements: 2851e6, ...cluster };
 
-  it('keeps 16-bit parameters alone on the device, when offloaded', () => {
+  it("DeepSpeed's estimate of ZeRO-2 for 2851 million parameters on 8 ranks keeps 16-bit parameters alone on the device, when offloaded", () => {
     expect(printed(estimateZero2({ ...model, offload: true }))).toBe('127.45 | 5.31');
   });
 
-  it('is what its code computes, and not the 15.93 of its documentation', () => {
+  it("DeepSpeed's estimate of ZeRO-2 for 2851 million parameters on 8 ranks is what its code computes, and not the 15.93 of its documentation", () => {
     expect(printed(estimateZero2({ ...model, offload: false }))).toBe('127.45 | 11.28');
   });
 });

@@ -17,7 +17,7 @@ describe('expertParallel on two ranks', () => {
     ranks = z.array(found).length(2).parse(results);
   });
 
-  it('sends what the plan says: two all-to-alls of rows in forward and in backward, one of counts', () => {
+  it('expertParallel on two ranks sends what the plan says: two all-to-alls of rows in forward and in backward, one of counts', () => {
     for (const { planned, sent } of ranks) expect(sent).toEqual(planned);
     const rowBytes = tokens * 2 * features * 4;
     const ofRows = ranks[0]?.sent.filter((each) => each === `allToAll ${rowBytes}`);
@@ -33,7 +33,7 @@ describe('expertParallel on two ranks', () => {
     expect(text).toMatch(/experts +1 +tokens to experts +ep +allToAll +allToAll +512/);
   });
 
-  it('sends what the plan says where ranks have the same tokens, too', () => {
+  it('expertParallel on two ranks sends what the plan says where ranks have the same tokens, too', () => {
     for (const { folded } of ranks) expect(folded.sent).toEqual(folded.planned);
     const sent = ranks[0]?.folded.sent ?? [];
     // Both ranks have the same 16 tokens, and each routes 8 of them.
@@ -45,7 +45,7 @@ describe('expertParallel on two ranks', () => {
     expect(text).toMatch(/experts\.up +f32 +\[8, 8, 12\] +shard\(0: tp\)/);
   });
 
-  it('sends what the plan says over two axes, one after the other', async () => {
+  it('expertParallel on two ranks sends what the plan says over two axes, one after the other', async () => {
     const script = new URL('./ranks/expert-grid-messages.ts', import.meta.url);
     const results = await spawnRanks(4, script, {
       world: createThreadsWorld({ size: 4, arenaBytes: 16 * 1024 * 1024 }),
@@ -58,7 +58,7 @@ describe('expertParallel on two ranks', () => {
     }
   });
 
-  it('has gradients of all tokens’ experts where ranks have no tokens', async () => {
+  it('expertParallel on two ranks has gradients of all tokens’ experts where ranks have no tokens', async () => {
     setRank({ device: await cpu() });
     manualSeed(0);
     const layer = new nn.MixtureOfExperts(features, 4, 4, { gate: nn.switchGate() });

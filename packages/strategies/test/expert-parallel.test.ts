@@ -31,19 +31,19 @@ describe('a plan of expertParallel', () => {
 
   beforeEach(async () => setRank({ device: await cpu() }));
 
-  it('is refused where ranks do not divide experts', () => {
+  it('a plan of expertParallel is refused where ranks do not divide experts', () => {
     const plan = planOn([{ name: 'ep', size: 3 }]);
     expect(plan).toThrow(LayoutError);
     expect(plan).toThrow(/experts.*over 3 ranks along dim 0.*Pad it to|8 elements/);
   });
 
-  it('is refused without the axis, and for a model without experts', () => {
+  it('a plan of expertParallel is refused without the axis, and for a model without experts', () => {
     expect(planOn([{ name: 'dp', size: 2 }])).toThrow("'ep'");
     expect(() => planFor(new nn.Linear(2, 2), expertParallel({ axis: 'dp' }))).toThrow(LayoutError);
   });
 
   it.each([colwiseParallel(), rowwiseParallel()])(
-    'is the way to share out experts: $name of their matrices is refused',
+    'is the way to divide experts: $name of their matrices is refused',
     (style) => {
       const axes = [{ name: 'tp', size: 2 }];
       const cut = (): unknown =>
@@ -55,7 +55,7 @@ describe('a plan of expertParallel', () => {
     },
   );
 
-  it('goes before what shares out the batch on other axes', () => {
+  it('a plan of expertParallel goes before what divides the batch on other axes', () => {
     const axes = [
       { name: 'dp', size: 2 },
       { name: 'ep', size: 2 },
@@ -66,11 +66,11 @@ describe('a plan of expertParallel', () => {
     const up = plan.parameters.find(({ name }) => name === 'experts.experts.up');
     expect(up?.parameter.dims).toEqual([['ep', 'dp'], [], []]);
     expect(() => compose(ddp(), expertParallel()).plan({ parameters }, axes)).toThrow(
-      'Put the strategy that shares out the batch last',
+      'Put the strategy that divides the batch last',
     );
   });
 
-  it('has more ranks for experts than shares of the batch, on the ranks of tensor parallelism', () => {
+  it('a plan of expertParallel has more ranks for experts than shares of the batch, on the ranks of tensor parallelism', () => {
     const axes = [
       { name: 'dp', size: 2 },
       { name: 'tp', size: 2 },
@@ -86,11 +86,11 @@ describe('a plan of expertParallel', () => {
     expect(plan.steps.filter(({ kind }) => kind === 'shardLayers')).toHaveLength(2);
   });
 
-  it('names what is wrong with its axes', () => {
+  it('a plan of expertParallel names what is wrong with its axes', () => {
     expect(() => expertParallel({ axis: [] })).toThrow('no axis, or an axis twice');
     expect(() => expertParallel({ axis: ['ep', 'ep'] })).toThrow('no axis, or an axis twice');
     expect(() => expertParallel({ sameTokens: ['tp'] })).toThrow(
-      "'tp', which is not an axis that shares out experts",
+      "'tp', which is not an axis that divides experts",
     );
     const axes = [
       { name: 'tp', size: 4 },
@@ -102,7 +102,7 @@ describe('a plan of expertParallel', () => {
     expect(() => strategy.plan({ parameters }, axes)).toThrow(/over 16 ranks along dim 0/);
   });
 
-  it('averages over the axis every gradient but those of experts', () => {
+  it('a plan of expertParallel averages over the axis every gradient but those of experts', () => {
     const axes = [{ name: 'ep', size: 2 }];
     const parameters = specs();
     const plan = expertParallel().plan({ parameters }, axes);
@@ -112,7 +112,7 @@ describe('a plan of expertParallel', () => {
     );
   });
 
-  it('is refused where a sequence is said to be spread over ranks that have other sequences', () => {
+  it('a plan of expertParallel is refused where a sequence is said to be spread over ranks that have other sequences', () => {
     const balanced = (over: readonly string[]): SequenceModel => new SequenceModel(over);
     const axes = [
       { name: 'dp', size: 2 },
@@ -132,7 +132,7 @@ describe('a plan of expertParallel', () => {
     expect(() => check(balanced(['ep']), alone)).not.toThrow();
   });
 
-  it('is refused where ranks have parts of sequences that a layer takes for whole ones', () => {
+  it('a plan of expertParallel is refused where ranks have parts of sequences that a layer takes for whole ones', () => {
     const style = tokensStyle('invariant', 'tp');
     const layer = (over: true | readonly string[]): nn.Module => new SequenceModel(over).experts;
     expect(() => style.check?.(layer(true), 'experts')).toThrow(/Say so: bySequence: \['tp'\]/);

@@ -21,7 +21,7 @@ const parameters: readonly ParameterSpec[] = [
 ];
 
 describe('explain', () => {
-  it('says by what the ranks communicate, and why so, where it is told', () => {
+  it('explain says by what the ranks communicate, and why so, where it is told', () => {
     const plan = ddp().plan({ parameters }, [{ name: 'dp', size: 4 }]);
     const transport = { kind: 'shm', reason: '4 processes of one host' };
     const text = explain(plan, { transport });
@@ -30,7 +30,7 @@ describe('explain', () => {
     expect(text.replace(line, '')).toBe(explain(plan));
   });
 
-  it('has the steps of a plan print as JSON, by the names of their kinds', () => {
+  it('explain has the steps of a plan print as JSON, by the names of their kinds', () => {
     const { steps } = ddp().plan({ parameters }, [{ name: 'dp', size: 4 }]);
     expect(JSON.parse(JSON.stringify(steps))).toEqual([
       { kind: 'distribute', axis: 'dp' },
@@ -39,7 +39,7 @@ describe('explain', () => {
     ]);
   });
 
-  it('prints how a model lies on the ranks and what a step communicates', () => {
+  it('explain prints how a model lies on the ranks and what a step communicates', () => {
     const plan = ddp({ bucketBytes: 32 }).plan({ parameters }, [{ name: 'dp', size: 4 }]);
     expect(explain(plan)).toMatchInlineSnapshot(`
       "ddp on dp=4; batch: shard(0: dp)
@@ -67,7 +67,7 @@ describe('explain', () => {
     `);
   });
 
-  it('says that one rank communicates nothing', () => {
+  it('explain says that one rank communicates nothing', () => {
     const plan = ddp().plan({ parameters }, [{ name: 'dp', size: 1 }]);
     expect(explain(plan)).toMatchInlineSnapshot(`
       "ddp on dp=1; batch: shard(0: dp)
@@ -92,7 +92,7 @@ describe('explain', () => {
     `);
   });
 
-  it('prints shards and partial sums with their axes, and their bytes per rank', () => {
+  it('explain prints shards and partial sums with their axes, and their bytes per rank', () => {
     const [parameter] = parameters;
     const layout = { dims: [['dp', 'tp'], []], partial: [] };
     const gradient = { dims: [[], ['tp']], partial: ['dp'] };
@@ -138,7 +138,7 @@ describe('explain', () => {
     `);
   });
 
-  it('is refused a mesh without the axis', () => {
+  it('explain is refused a mesh without the axis', () => {
     const plan = (): unknown => ddp({ axis: 'tp' }).plan({ parameters }, [{ name: 'dp', size: 4 }]);
     expect(plan).toThrow(LayoutError);
     expect(plan).toThrow("ddp over the mesh axis 'tp': the axes dp. Name an axis of the mesh");
@@ -167,7 +167,7 @@ describe('explain of tensor parallelism', () => {
     return table;
   };
 
-  it('prints what each layer redistributes, in bytes of the whole activation', () => {
+  it('explain of tensor parallelism prints what each layer redistributes, in bytes of the whole activation', () => {
     const styles = {
       tokens: vocabParallelEmbedding(),
       'blocks.*.up': colwiseParallel(),
@@ -182,7 +182,7 @@ describe('explain of tensor parallelism', () => {
     `);
   });
 
-  it('prints the gathers and scatters of sequence parallelism, and changes around modules', () => {
+  it('explain of tensor parallelism prints the gathers and scatters of sequence parallelism, and changes around modules', () => {
     const strategy = tensorParallel(
       {
         tokens: vocabParallelEmbedding({ output: shard(1) }),

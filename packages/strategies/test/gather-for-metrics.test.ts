@@ -54,7 +54,7 @@ describe.each([1, 2, 3, 4])('gatherForMetrics on %d ranks', { timeout: testMs },
     }
   });
 
-  it('gives the outputs of a model that ranks share out', async () => {
+  it('gives the outputs of a model that ranks shard', async () => {
     for (const { outputs, alone } of await ranks) {
       expect(outputs).toHaveLength(21);
       outputs.forEach((value, index) => expect(value).toBeCloseTo(alone[index] ?? NaN, 5));

@@ -51,12 +51,12 @@ describe('layers that a 2 × 2 grid does not divide', () => {
     [
       'heads',
       () => GridAttention.from(new nn.MultiheadAttention(6, 3), twoDimensional()),
-      'attention of 3 heads over 3 key heads on a 2D grid: 2 ranks share out the heads. Use as many key heads as heads, and a multiple of 2',
+      'attention of 3 heads over 3 key heads on a 2D grid: 2 ranks divide the heads. Use as many key heads as heads, and a multiple of 2',
     ],
     [
       'heads that share keys',
       () => GridAttention.from(new nn.MultiheadAttention(8, 4, { keyHeads: 2 }), twoDimensional()),
-      'attention of 4 heads over 2 key heads on a 2D grid: 2 ranks share out the heads. Use as many',
+      'attention of 4 heads over 2 key heads on a 2D grid: 2 ranks divide the heads. Use as many',
     ],
   ])('are refused with the numbers: %s', async (_, make, message) => {
     await expect(make()).rejects.toThrow(LayoutError);
@@ -65,7 +65,7 @@ describe('layers that a 2 × 2 grid does not divide', () => {
 });
 
 describe('a mesh whose axes are no grid', () => {
-  it('is refused by the 2D and the 2.5D grid where rows and columns differ', async () => {
+  it('a mesh whose axes are no grid is refused by the 2D and the 2.5D grid where rows and columns differ', async () => {
     await onMesh([
       { name: 'depth', size: 1 },
       { name: 'row', size: 2 },
@@ -76,7 +76,7 @@ describe('a mesh whose axes are no grid', () => {
     expect(() => twoAndAHalfDimensional()).toThrow(`2.5D tensor parallelism ${found}`);
   });
 
-  it('is refused by the 3D grid where one axis differs', async () => {
+  it('a mesh whose axes are no grid is refused by the 3D grid where one axis differs', async () => {
     await onMesh([
       { name: 'input', size: 1 },
       { name: 'weight', size: 2 },
@@ -87,7 +87,7 @@ describe('a mesh whose axes are no grid', () => {
     );
   });
 
-  it('is refused where an axis of the grid is missing, by the axes that there are', async () => {
+  it('a mesh whose axes are no grid is refused where an axis of the grid is missing, by the axes that there are', async () => {
     await onMesh([{ name: 'row', size: 2 }]);
     expect(() => twoDimensional()).toThrow(/'column'.*the axes row/);
   });

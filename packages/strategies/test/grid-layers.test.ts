@@ -25,19 +25,19 @@ describe('layers on a 2 × 2 grid, of a batch with padding and targets that do n
     ranks = z.array(outcome).length(size).parse(found);
   }, testMs);
 
-  it('have the values of the first rank, though each rank has drawn others', () => {
+  it('layers on a 2 × 2 grid, of a batch with padding and targets that do not count have the values of the first rank, though each rank has drawn others', () => {
     expect(expected.values).not.toHaveLength(0);
     for (const { values } of ranks) expect(values).toEqual(expected.values);
   });
 
-  it('have the mean loss of the targets that count, on every rank', () => {
+  it('layers on a 2 × 2 grid, of a batch with padding and targets that do not count have the mean loss of the targets that count, on every rank', () => {
     for (const { loss } of ranks) {
       expect(describeDifference([loss], [expected.loss], tolerance)).toBeUndefined();
       expect(loss).toBe(ranks[0]?.loss);
     }
   });
 
-  it('have the gradients of one rank, and none for the row of padding', () => {
+  it('layers on a 2 × 2 grid, of a batch with padding and targets that do not count have the gradients of one rank, and none for the row of padding', () => {
     expect(expected.gradient).toContain(0);
     for (const { gradient } of ranks) {
       expect(describeDifference(gradient, expected.gradient, tolerance)).toBeUndefined();

@@ -84,7 +84,7 @@ describe('memory() on two ranks', () => {
 });
 
 describe('memory() of a device that does not count', () => {
-  it('tells the states alone', () => {
+  it('memory() of a device that does not count tells the states alone', () => {
     setRank({ device: interpreter() });
     const model = new nn.Linear(3, 2);
     expect(memory({ model })).toEqual({

@@ -29,7 +29,7 @@ beforeEach(() => {
 });
 
 describe('what the modules of a model cost', () => {
-  it('is counted in the graph of a pass, without computing it', () => {
+  it('what the modules of a model cost is counted in the graph of a pass, without computing it', () => {
     const model = new Language();
     const { rows: counted, modules } = countModelCosts(model, batch(), options);
     expect(counted).toBe(rows);
@@ -66,7 +66,7 @@ describe('what the modules of a model cost', () => {
     }
   });
 
-  it('is measured, and leaves gradients, buffers and random numbers as they were', async () => {
+  it('what the modules of a model cost is measured, and leaves gradients, buffers and random numbers as they were', async () => {
     const model = new WithNorm();
     const before = randomState();
     const x = arange(12).to('f32').reshape([4, 3]);
@@ -82,18 +82,18 @@ describe('what the modules of a model cost', () => {
     expect(countModelCosts(model, [x]).modules[0]).toEqual({ ...first, times: null });
   });
 
-  it('is known of the modules that forward calls in the order of the model', () => {
+  it('what the modules of a model cost is known of the modules that forward calls in the order of the model', () => {
     const costs = countModelCosts(new OtherOrder(), [arange(6).to('f32').reshape([2, 3])]);
     expect(costs.modules.map(({ path }) => path)).toEqual(['first', 'second']);
   });
 
-  it('is the same where the inputs are constants', () => {
+  it('what the modules of a model cost is the same where the inputs are constants', () => {
     const model = new OtherOrder();
     const data = arange(6).to('f32').reshape([2, 3]);
     expect(countModelCosts(model, [zeros([2, 3])])).toEqual(countModelCosts(model, [data]));
   });
 
-  it('needs a loss', () => {
+  it('what the modules of a model cost needs a loss', () => {
     expect(() => countModelCosts(new Language(), [batch()[0]])).toThrow(/and not a loss/);
   });
 });
@@ -131,7 +131,7 @@ describe('a pipeline that balances what modules cost', () => {
     expect(stagesOf({ cut: 'memory', rows: 40, schedule: 'gpipe' })).toEqual([0, 0, 1, 1]);
   });
 
-  it('says what it has to know', () => {
+  it('a pipeline that balances what modules cost says what it has to know', () => {
     const counted = { ...costs, modules: costs.modules.map((each) => ({ ...each, times: null })) };
     const none = { rows: 1, modules: costs.modules.map((each) => ({ ...each, flops: 0 })) };
     const without = (changes: Parameters<typeof pipeline>[0]) => (): unknown =>
@@ -180,7 +180,7 @@ describe('a pipeline that chooses its schedule', () => {
     return step?.data ?? expect.fail('no stages');
   };
 
-  it('takes the one that the pure function takes for the same layers', () => {
+  it('a pipeline that chooses its schedule takes the one that the pure function takes for the same layers', () => {
     const layer = { forwardMs: 16, inputGradientMs: 16, weightGradientMs: 16 };
     const layers = names.map(() => {
       return { ...layer, activationBytes: 1600, outputBytes: 160, stateBytes: 160 };
@@ -193,14 +193,14 @@ describe('a pipeline that chooses its schedule', () => {
     }
   });
 
-  it('keeps to numbers that are given', () => {
+  it('a pipeline that chooses its schedule keeps to numbers that are given', () => {
     expect(stepOf({ microbatches: 2, stages: 2 }).schedule).toMatchObject({
       microbatches: 2,
       stages: 2,
     });
   });
 
-  it('says what it has to know', () => {
+  it('a pipeline that chooses its schedule says what it has to know', () => {
     const counted = { ...costs, modules: costs.modules.map((each) => ({ ...each, times: null })) };
     expect(() => stepOf({ memoryBytes: 10 })).toThrow(
       /none of \d+ schedules and cuts fits into memory/,
@@ -216,7 +216,7 @@ describe('a pipeline that chooses its schedule', () => {
     );
   });
 
-  it('is explained per rank: stages, parameters, activations, messages and times with the latency of links', () => {
+  it('a pipeline that chooses its schedule is explained per rank: stages, parameters, activations, messages and times with the latency of links', () => {
     const plan = pipeline({
       schedule: '1f1b',
       microbatches: 4,

@@ -82,7 +82,7 @@ describe('steps ahead of their verdict', () => {
     }
   });
 
-  it('say what they keep until then', () => {
+  it('steps ahead of their verdict say what they keep until then', () => {
     const { explained } = ranks[0]?.['AdamW that is clipped'] ?? expect.fail();
     expect(explained).toMatch(/^steps ahead of the verdict: .*: [1-9]\d+ bytes$/);
   });

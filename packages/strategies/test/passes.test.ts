@@ -22,7 +22,7 @@ describe('buckets', () => {
   // Backward visits the layers in the reverse of the order in which rank 0 used them.
   const arrived = [['last.weight'], ['middle.weight'], ['first.weight']];
 
-  it("are filled again in the order of rank 0's gradients when the first step is over", () => {
+  it("buckets are filled again in the order of rank 0's gradients when the first step is over", () => {
     for (const { buckets } of ranks) {
       // The backward pass of the second step is the first that uses the new buckets.
       expect(buckets['findUnusedParameters: false']).toEqual([
@@ -34,7 +34,7 @@ describe('buckets', () => {
     }
   });
 
-  it('stay as they are where parameters may be unused', () => {
+  it('buckets stay as they are where parameters may be unused', () => {
     for (const { buckets } of ranks) {
       expect(buckets['findUnusedParameters: true']).toEqual([
         declared,
@@ -45,7 +45,7 @@ describe('buckets', () => {
     }
   });
 
-  it('give the mean of the ranks in either order', () => {
+  it('buckets give the mean of the ranks in either order', () => {
     const mean = (1 + 2 + 3) / 3;
     for (const { gradients } of ranks)
       expect(gradients).toEqual({
@@ -57,7 +57,7 @@ describe('buckets', () => {
 });
 
 describe('a static graph', () => {
-  it('counts parameters that no pass uses as zero', () => {
+  it('a static graph counts parameters that no pass uses as zero', () => {
     const mean = (0 + 1 + 2) / 3;
     for (const { staticGraph } of ranks) {
       expect(staticGraph.gradients).toEqual({
@@ -71,7 +71,7 @@ describe('a static graph', () => {
     }
   });
 
-  it('is an error where a later step uses other parameters, which it names', () => {
+  it('a static graph is an error where a later step uses other parameters, which it names', () => {
     for (const { staticGraph } of ranks) {
       expect(staticGraph.errors).toHaveLength(2);
       const [more, fewer] = staticGraph.errors;

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { found } from './ranks/pipe.ts';
 
-test("Pipe runs PyTorch's example on two ranks, of which each has a layer", async () => {
+test("GPipe runs PyTorch's example on two ranks, of which each has a layer", async () => {
   const world = createThreadsWorld({ size: 2 });
   const moduleUrl = new URL('./ranks/pipe.ts', import.meta.url);
   const ranks = z.array(found).parse(await spawnRanks(2, moduleUrl, { world }));

@@ -9,7 +9,7 @@ import {
   tensor,
   type Tensor,
 } from '@shardwise/core';
-import { onEveryRank, parallelize, Pipe, pipeline, SteppedPipeline } from '@shardwise/strategies';
+import { onEveryRank, parallelize, GPipe, pipeline, PipelineRunner } from '@shardwise/strategies';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 
@@ -26,8 +26,8 @@ function layers(): nn.Sequential {
   return new nn.Sequential(new nn.Linear(2, 3), new nn.Linear(3, 1));
 }
 
-describe('Pipe', () => {
-  it("runs PyTorch's example on one rank", async () => {
+describe('GPipe', () => {
+  it("GPipe runs PyTorch's example on one rank", async () => {
     // Step 1: build a model including two linear layers
     const fc1 = new nn.Linear(16, 8);
     const fc2 = new nn.Linear(8, 4);
@@ -36,7 +36,7 @@ describe('Pipe', () => {
     const sequential = new nn.Sequential(fc1, fc2);
 
     // Step 3: build Pipe
-    const model = new Pipe(sequential, { chunks: 8 });
+    const model = new GPipe(sequential, { chunks: 8 });
 
     // do training/inference
     const input = rand([16, 16]);
@@ -51,8 +51,8 @@ describe('Pipe', () => {
     expect(() => output.sum().backward()).toThrow('Give the loss to the pipeline');
   });
 
-  it('trains with a loss as its model does', async () => {
-    const [pipe, reference] = [new Pipe(layers(), { chunks: 3, loss: distance }), layers()];
+  it('GPipe trains with a loss as its model does', async () => {
+    const [pipe, reference] = [new GPipe(layers(), { chunks: 3, loss: distance }), layers()];
     const { module } = await pipe.ready();
     const optimizers = [module, reference].map(
       (each) => new optim.SGD(each.parameters(), { lr: 0.1 }),
@@ -67,18 +67,18 @@ describe('Pipe', () => {
     }
   });
 
-  it('refuses numbers of chunks below one', () => {
-    expect(() => new Pipe(layers(), { chunks: 0 })).toThrow(/chunks.*0/);
+  it('GPipe refuses numbers of chunks below one', () => {
+    expect(() => new GPipe(layers(), { chunks: 0 })).toThrow(/chunks.*0/);
   });
 });
 
-describe('a stepped pipeline', () => {
-  it('does a forward and a backward pass in a step, and only the first in an evaluation', async () => {
+describe('PipelineRunner', () => {
+  it('PipelineRunner does a forward and a backward pass in a step, and only the first in an evaluation', async () => {
     const parallel = await parallelize(
       layers(),
       pipeline({ schedule: 'interleaved1f1b', microbatches: 2, cut: ['1'], loss: distance }),
     );
-    const schedule = new SteppedPipeline(parallel);
+    const schedule = new PipelineRunner(parallel);
     const expected = distance(layers().forward(x()), y());
     const evaluated = schedule.eval(x(), y());
     expect(await evaluated.item()).toBeCloseTo(await expected.item(), 5);

@@ -27,7 +27,7 @@ describe('a pipeline of two ranks', () => {
 
   afterAll(() => rm(directory, { recursive: true, force: true }));
 
-  it('gives every rank the loss of an evaluation, also of an odd number of rows', () => {
+  it('a pipeline of two ranks gives every rank the loss of an evaluation, also of an odd number of rows', () => {
     for (const { evaluation } of ranks) {
       const [before, expected] = evaluation.before;
       expect(before).toBeCloseTo(expected ?? Number.NaN, 5);
@@ -37,7 +37,7 @@ describe('a pipeline of two ranks', () => {
     }
   });
 
-  it('has outputs on the rank of their stage, and on all by one call', () => {
+  it('a pipeline of two ranks has outputs on the rank of their stage, and on all by one call', () => {
     const [first, last] = ranks.map(({ evaluation }) => evaluation.outputs.own);
     expect(first).toMatch(/^TENSOR_STATE: .*rank 1 of 'pp' has it.*onEveryRank/);
     expect(last).toBe('no error');
@@ -53,7 +53,7 @@ describe('a pipeline of two ranks', () => {
     }
   });
 
-  it('adds up gradients of several passes, whether their losses are added or not', () => {
+  it('a pipeline of two ranks adds up gradients of several passes, whether their losses are added or not', () => {
     for (const { passes } of ranks) {
       expect(passes.alone.length).toBeGreaterThan(10);
       expectClose(passes.apart, passes.alone);
@@ -68,7 +68,7 @@ describe('a pipeline of two ranks', () => {
     }
   });
 
-  it('has the same running means on all ranks as one that accumulates the microbatches', () => {
+  it('a pipeline of two ranks has the same running means on all ranks as one that accumulates the microbatches', () => {
     for (const { buffers } of ranks) expectClose(buffers.piped, buffers.alone);
   });
 
@@ -76,11 +76,11 @@ describe('a pipeline of two ranks', () => {
     for (const { deferred } of ranks) expectClose(deferred.piped, deferred.expected);
   });
 
-  it('takes the loss of the model itself, with a part from its first stage and weights by tokens', () => {
+  it('a pipeline of two ranks takes the loss of the model itself, with a part from its first stage and weights by tokens', () => {
     for (const { ownLoss } of ranks) expectClose(ownLoss.piped, ownLoss.alone);
   });
 
-  it('sends no gradients to a stage that is frozen', () => {
+  it('a pipeline of two ranks sends no gradients to a stage that is frozen', () => {
     const [first, second] = ranks.map(({ frozen }) => frozen);
     expect(first).toEqual([]);
     expect(second).toContain('head.weight');
@@ -93,14 +93,14 @@ describe('a pipeline of two ranks', () => {
     }
   });
 
-  it('gives every rank the states of all parameters in a state dict', () => {
+  it('a pipeline of two ranks gives every rank the states of all parameters in a state dict', () => {
     for (const { states } of ranks) {
       expect(states.saved).toHaveLength(29);
       expect(states.reloaded).toBeCloseTo(states.on, 5);
     }
   });
 
-  it('names the first stage with a value that is not finite, once, where the loss is not', () => {
+  it('a pipeline of two ranks names the first stage with a value that is not finite, once, where the loss is not', () => {
     const [first, second] = ranks.map(({ faults }) => faults);
     expect(first).toEqual({
       tokens: [
@@ -119,7 +119,7 @@ describe('a pipeline of two ranks', () => {
     expect(Object.values(second ?? {}).flat()).toEqual([]);
   });
 
-  it('takes a weight that a stage uses twice, stages without parameters, and frozen ones', () => {
+  it('a pipeline of two ranks takes a weight that a stage uses twice, stages without parameters, and frozen ones', () => {
     for (const { sparse } of ranks) {
       expect(Object.keys(sparse)).toHaveLength(6);
       for (const [name, [own, expected]] of Object.entries(sparse)) {
@@ -129,7 +129,7 @@ describe('a pipeline of two ranks', () => {
     }
   });
 
-  it('makes no plan after the first steps', () => {
+  it('a pipeline of two ranks makes no plan after the first steps', () => {
     for (const rank of ranks) expect(rank.plans).toBe(0);
   });
 

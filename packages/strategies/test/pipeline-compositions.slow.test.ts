@@ -46,10 +46,14 @@ describe.each(Object.entries(ahead))('steps ahead of the norm, with %s', (_, tas
 });
 
 describe('a pipeline composed with three dimensions', () => {
-  it('trains as one rank', { timeout: testMs }, async () => {
-    await expectComposed({ axes: layers, names: ['ZeRO-1', 'ZeRO-3'] });
-    expect.hasAssertions();
-  });
+  it(
+    'a pipeline composed with three dimensions trains as one rank',
+    { timeout: testMs },
+    async () => {
+      await expectComposed({ axes: layers, names: ['ZeRO-1', 'ZeRO-3'] });
+      expect.hasAssertions();
+    },
+  );
 });
 
 describe.each(Object.entries(tasks))(

@@ -27,7 +27,7 @@ async function expectSame(found: Tensor, expected: Tensor): Promise<void> {
 }
 
 describe('a pipeline with a loss', () => {
-  it('gives the loss for targets, and without them, inside noGrad, what the model returns', async () => {
+  it('a pipeline with a loss gives the loss for targets, and without them, inside noGrad, what the model returns', async () => {
     const model = await parallelize(layers(), pipeline({ ...options, loss: distance }));
     const expected = layers().forward(x());
     await expectSame(
@@ -42,7 +42,7 @@ describe('a pipeline with a loss', () => {
     expect(await onEveryRank(output)).toBe(output);
   });
 
-  it('gives what the model returns in eval() mode, whose backward() is refused', async () => {
+  it('a pipeline with a loss gives what the model returns in eval() mode, whose backward() is refused', async () => {
     const model = await parallelize(layers(), pipeline({ ...options, loss: distance }));
     model.module.eval();
     const output = model.forward(x());
@@ -55,14 +55,14 @@ describe('a pipeline with a loss', () => {
     await expectSame(loss, distance(layers().forward(x()), x()));
   });
 
-  it('needs the targets in training', async () => {
+  it('a pipeline with a loss needs the targets in training', async () => {
     const model = await parallelize(layers(), pipeline({ ...options, loss: distance }));
     expect(() => model.forward(x())).toThrow(
       /a training pass of a pipeline whose loss takes targets: 1 input, .*use noGrad\(\)/,
     );
   });
 
-  it('gives a loss that takes no targets in evaluation, too', async () => {
+  it('a pipeline with a loss gives a loss that takes no targets in evaluation, too', async () => {
     const loss = (output: Tensor): Tensor => output.square().mean();
     const model = await parallelize(layers(), pipeline({ ...options, loss }));
     await expectSame(
@@ -71,7 +71,7 @@ describe('a pipeline with a loss', () => {
     );
   });
 
-  it('does not ask what microbatches weigh where no loss is computed', async () => {
+  it('a pipeline with a loss does not ask what microbatches weigh where no loss is computed', async () => {
     const weight = (_: unknown, targets: unknown): number => {
       if (targets === undefined) throw new TypeError('no targets');
       return 1;
@@ -83,7 +83,7 @@ describe('a pipeline with a loss', () => {
     );
   });
 
-  it('gives a loss its optional parameters where they are passed, and their defaults elsewhere', async () => {
+  it('a pipeline with a loss gives a loss its optional parameters where they are passed, and their defaults elsewhere', async () => {
     const loss = (output: Tensor, targets: Tensor, factor = 1, weight?: number): Tensor =>
       distance(output, targets)
         .mul(factor)
@@ -100,7 +100,7 @@ describe('a pipeline with a loss', () => {
     );
   });
 
-  it('takes optional inputs of the model for no targets', async () => {
+  it('a pipeline with a loss takes optional inputs of the model for no targets', async () => {
     class Scaled extends nn.Module {
       readonly layers = layers();
       forward(input: Tensor, factor = 2): Tensor {
@@ -127,7 +127,7 @@ describe('a pipeline with a loss', () => {
     );
   });
 
-  it('is told how many inputs a model takes whose forward() does not say it', async () => {
+  it('a pipeline with a loss is told how many inputs a model takes whose forward() does not say it', async () => {
     class Any extends nn.Module {
       readonly layers = layers();
       forward(...inputs: [Tensor]): Tensor {
@@ -146,7 +146,7 @@ describe('a pipeline with a loss', () => {
     );
   });
 
-  it('is refused where it takes nothing', () => {
+  it('a pipeline with a loss is refused where it takes nothing', () => {
     expect(() => pipeline({ ...options, loss: () => x() })).toThrow(
       /the loss of a pipeline: a function without parameters/,
     );

@@ -36,7 +36,7 @@ async function piped(): Promise<{ model: Piped; optimizer: optim.SGD }> {
 const ids = (...values: readonly number[]): Tensor => tensor([...values], 'i32');
 
 describe('a pass that fails', () => {
-  it('throws the first cause, once, and the next pass trains as if it had not been', async () => {
+  it('a pass that fails throws the first cause, once, and the next pass trains as if it had not been', async () => {
     const [{ model, optimizer }, reference] = [await piped(), await piped()];
     for (const wrong of [99, 77]) model.forward(ids(1, wrong), ids(1, 2)).backward();
     await expect(optimizer.step()).rejects.toThrow(/99/);
@@ -53,7 +53,7 @@ describe('a pass that fails', () => {
     expect(losses.slice(0, middle)).toEqual(losses.slice(middle));
   });
 
-  it('is the cause of whatever reads its loss', async () => {
+  it('a pass that fails is the cause of whatever reads its loss', async () => {
     const { model, optimizer } = await piped();
     const loss = model.forward(ids(1, 99), ids(1, 2));
     loss.backward();
@@ -81,7 +81,7 @@ describe('what a pass frees itself', () => {
     return found;
   }
 
-  it('does not call the garbage collector', async () => {
+  it('what a pass frees itself does not call the garbage collector', async () => {
     const { model, optimizer } = await piped();
     const batch = Array.from({ length: 2048 }, (_, row) => row % 8);
     const weights = countWeights();

@@ -45,7 +45,7 @@ describe('a pipeline that computes in 16 bits', () => {
     },
   );
 
-  it('sends half the bytes', () => {
+  it('a pipeline that computes in 16 bits sends half the bytes', () => {
     const bytes = (name: string): number | undefined => ranks[0]?.[name]?.piped.sentBytes;
     expect(bytes('f32')).toBe(2 * 5 * 8 * 4);
     expect(bytes('bf16')).toBe(2 * 5 * 8 * 2);

@@ -70,13 +70,13 @@ describe('states of a plan in f32', () => {
     expect(statesBytes).toBe(bytes);
   });
 
-  it('count the tensors of other optimizers', () => {
+  it('states of a plan in f32 count the tensors of other optimizers', () => {
     // SGD keeps no tensor without momentum and one with momentum.
     expect(statesOf(ddp(), 10, 2, { optimizerTensors: 0 })).toBe(80);
     expect(statesOf(ddp(), 10, 2, { optimizerTensors: 1 })).toBe(120);
   });
 
-  it('are shared out over one axis of hybrid sharding', () => {
+  it('states of a plan in f32 are sharded over one axis of hybrid sharding', () => {
     const axes = [
       { name: 'replicas', size: 2 },
       { name: 'dp', size: 3 },
@@ -87,7 +87,7 @@ describe('states of a plan in f32', () => {
     expect(formula).toMatchObject({ text: '16Ψ/N', parts: 3, bytes: 320 });
   });
 
-  it('follow no formula where parameters are cut in different ways', () => {
+  it('states of a plan in f32 follow no formula where parameters are cut in different ways', () => {
     const plan = zero({ stage: 3 }).plan({ parameters: modelOf(8) }, [{ name: 'dp', size: 2 }]);
     const [parameter] = plan.parameters;
     const replicated = { dims: [[]], partial: [] };
@@ -102,7 +102,7 @@ describe('states of a plan in f32', () => {
 });
 
 describe('what explain says of memory', () => {
-  it('is a table and the formula with its numbers', () => {
+  it('what explain says of memory is a table and the formula with its numbers', () => {
     const plan = zero({ stage: 2 }).plan(
       {
         parameters: [

@@ -193,7 +193,7 @@ const refused: Readonly<Record<string, readonly [Strategy, Edit, message: string
   'parts in chunks that no step makes': [
     zero({ stage: 1 }),
     laidOut(({ optimizer }) => ({ optimizer: { ...optimizer, chunkSizes: { dp: 3 } } })),
-    "parts of a tensor as shard(flat: dp by 3) over the axis 'dp': chunks of 3. Share it out in chunks of ceil(size / ranks)",
+    "parts of a tensor as shard(flat: dp by 3) over the axis 'dp': chunks of 3. Shard it in chunks of ceil(size / ranks)",
   ],
   'parts of parameters that are updated as wholes': [
     ddp(),

@@ -19,7 +19,7 @@ function rule(call: OpCall, ...inputs: readonly Case[]): string {
 }
 
 describe('the layouts of ops', () => {
-  it("have Megatron's column and row parallel products as two matmuls", () => {
+  it("the layouts of ops have Megatron's column and row parallel products as two matmuls", () => {
     const x: Case = [[8, 4], layoutOf(['dp', null])];
     expect(rule(matmul, x, [[4, 16], layoutOf([null, 'tp'])])).toBe(
       '-, - => [8, 16] shard(0: dp) shard(1: tp)',
@@ -40,7 +40,7 @@ describe('the layouts of ops', () => {
     );
   });
 
-  it('keep partial sums as long as the op is linear in them', () => {
+  it('the layouts of ops keep partial sums as long as the op is linear in them', () => {
     const partial: Case = [[8, 4], layoutOf([null, null], ['tp'])];
     const whole: Case = [[8, 4], layoutOf([null, null])];
     expect(rule({ op: 'neg' }, partial)).toBe('- => [8, 4] partial(tp)');
@@ -65,7 +65,7 @@ describe('the layouts of ops', () => {
     ).toBe('-, reduceScatter => [8, 4] shard(0: tp)');
   });
 
-  it('sum sharded dims to partial sums', () => {
+  it('the layouts of ops sum sharded dims to partial sums', () => {
     expect(rule({ op: 'sum', dims: [0], keepDim: true }, [[8, 4], layoutOf(['dp', 'tp'])])).toBe(
       '- => [1, 4] shard(1: tp) partial(dp)',
     );
@@ -81,7 +81,7 @@ describe('the layouts of ops', () => {
     );
   });
 
-  it('refuse a sharded dim that each rank needs whole, with the layouts and a remedy', () => {
+  it('the layouts of ops refuse a sharded dim that each rank needs whole, with the layouts and a remedy', () => {
     expect(() => rule({ op: 'softmax', dim: 1 }, [[8, 4], layoutOf(['dp', 'tp'])])).toThrow(
       'softmax of [8, 4] shard(0: dp) shard(1: tp): dim 1 of input 0, of size 4, is sharded over tp, and each rank needs all of it. Redistribute that input to shard(0: dp)',
     );
@@ -95,7 +95,7 @@ describe('the layouts of ops', () => {
     ).toThrow('dim 0 of input 1');
   });
 
-  it('refuse shapes that do not fit, and layouts that do not fit the mesh', () => {
+  it('the layouts of ops refuse shapes that do not fit, and layouts that do not fit the mesh', () => {
     expect(() =>
       rule(matmul, [[8, 4], layoutOf([null, null])], [[5, 2], layoutOf([null, null])]),
     ).toThrow('matmul of shapes [8, 4], [5, 2]: sizes 4 and 5 of one dim');

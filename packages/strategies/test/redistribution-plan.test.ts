@@ -73,7 +73,7 @@ describe('shards of a dim', () => {
     );
   });
 
-  it('give the shape of a part', () => {
+  it('shards of a dim give the shape of a part', () => {
     expect(localShape([5, 4], layoutOf(['tp', 'dp']), at(0, 0))).toEqual([2, 2]);
     expect(localShape([5, 4], layoutOf(['tp', null]), at(0, 2))).toEqual([1, 4]);
   });
@@ -146,18 +146,18 @@ describe('the plan of a redistribution', () => {
     ).toEqual(['reduceScatter']);
   });
 
-  it('counts padding: 5 rows over 3 ranks travel as 6', () => {
+  it('the plan of a redistribution counts padding: 5 rows over 3 ranks travel as 6', () => {
     const plan = planRedistribution(layoutOf(['tp', null]), replicate, [5, 4], axes);
     expect(plan.bytes).toBe(2 * 2 * 4 * 4);
   });
 
-  it('counts the bytes of the dtype', () => {
+  it('the plan of a redistribution counts the bytes of the dtype', () => {
     expect(planRedistribution(layoutOf(['dp', null]), replicate, [6, 12], axes, 'f16').bytes).toBe(
       72,
     );
   });
 
-  it('prints, with the bytes that a rank receives', () => {
+  it('the plan of a redistribution prints, with the bytes that a rank receives', () => {
     const plan = planRedistribution(
       layoutOf(['dp', null], ['tp']),
       layoutOf([null, 'tp']),
@@ -189,7 +189,7 @@ describe('the plan of a redistribution', () => {
     return { dims: [on(0), on(1)], partial: on(2) };
   });
 
-  it('is never dearer than to replicate and slice, where no part is padded', () => {
+  it('the plan of a redistribution is never dearer than to replicate and slice, where no part is padded', () => {
     const size = fc.constantFrom(6, 12, 18);
     fc.assert(
       fc.property(layout, layout, fc.tuple(size, size), (from, to, shape) => {
@@ -200,7 +200,7 @@ describe('the plan of a redistribution', () => {
     );
   });
 
-  it('ends in the layout that was asked for, also where parts are uneven or empty', () => {
+  it('the plan of a redistribution ends in the layout that was asked for, also where parts are uneven or empty', () => {
     const size = fc.integer({ min: 1, max: 9 });
     fc.assert(
       fc.property(layout, layout, fc.tuple(size, size), (from, to, shape) => {
@@ -225,7 +225,7 @@ describe('the plan of a redistribution', () => {
     [
       'chunks of a size of their own',
       { ...layoutOf(['dp', null]), chunkSizes: { dp: 5 } },
-      'the layout shard(0: dp by 5) of a tensor of shape [6, 12]: chunks of 5 over dp, which no collective moves. Share it out in chunks of ceil(size / ranks): leave chunkSizes out',
+      'the layout shard(0: dp by 5) of a tensor of shape [6, 12]: chunks of 5 over dp, which no collective moves. Shard it in chunks of ceil(size / ranks): leave chunkSizes out',
     ],
     [
       'a tensor that one rank has',

@@ -91,14 +91,14 @@ describe('a model that was constructed in parts', () => {
 });
 
 describe('a model that takes a strategy again', () => {
-  it('is one whose averaging was taken off', async () => {
+  it('a model that takes a strategy again is one whose averaging was taken off', async () => {
     const model = new nn.Sequential(new nn.Linear(2, 2));
     const first = await parallelize(model, ddp());
     const parallel = await parallelize(first.detach(), fsdp());
     expect(parallel.module).toBe(model);
   });
 
-  it('is not one that holds a model of another strategy', async () => {
+  it('a model that takes a strategy again is not one that holds a model of another strategy', async () => {
     const inner = new nn.Sequential(new nn.Linear(2, 2));
     await parallelize(inner, ddp());
     const outer = new nn.Sequential(new nn.Linear(2, 2), inner);
@@ -110,7 +110,7 @@ describe('a model that takes a strategy again', () => {
 });
 
 describe('a ZeroRedundancyOptimizer', () => {
-  it('is refused beside parameters that are shared out', async () => {
+  it('a ZeroRedundancyOptimizer is refused beside parameters that are sharded', async () => {
     const model = new nn.Sequential(new nn.Linear(2, 2));
     await parallelize(model, fsdp());
     const make = (): unknown => new ZeroRedundancyOptimizer(model.parameters(), optim.AdamW);
@@ -218,11 +218,11 @@ describe('a number of ranks to reshard to', () => {
       .filter(({ when }) => when === 'backward')
       .map(({ operation, axis }) => `${operation} ${axis}`);
 
-  it('has backward collect within groups of that size', () => {
+  it('a number of ranks to reshard to has backward collect within groups of that size', () => {
     expect(planned(2)).toEqual(['allGather dp/2', 'reduceScatter dp']);
   });
 
-  it('is true for all ranks and false for one', () => {
+  it('a number of ranks to reshard to is true for all ranks and false for one', () => {
     expect(planned(4)).toEqual(planned(true));
     expect(planned(1)).toEqual(planned(false));
   });

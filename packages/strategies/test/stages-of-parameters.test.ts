@@ -14,18 +14,18 @@ const parameters = ['tokens.weight', 'blocks.0.up.weight', 'blocks.1.up.weight',
 );
 
 describe('the stages of parameters', () => {
-  test('follow from their names alone', () => {
+  test('the stages of parameters follow from their names alone', () => {
     expect(stagesOfParameters({ parameters }, ['blocks.1'])).toEqual([0, 0, 1, 1]);
     expect(stagesOfParameters({ parameters }, ['blocks.0', 'head'])).toEqual([0, 1, 1, 2]);
   });
 
-  test('follow from modules in the order of the model', () => {
+  test('the stages of parameters follow from modules in the order of the model', () => {
     const modules = ['', 'tokens', 'blocks', 'blocks.0', 'blocks.0.up', 'blocks.1', 'blocks.1.up'];
     const model = { parameters, modules: [...modules, 'head'] };
     expect(stagesOfParameters(model, ['blocks.1'])).toEqual([0, 0, 1, 1]);
   });
 
-  test('are not made up where modules stand in another order', () => {
+  test('the stages of parameters are not made up where modules stand in another order', () => {
     const modules = ['', 'tokens', 'blocks', 'blocks.0', 'blocks.1', 'blocks.0.up', 'blocks.1.up'];
     expect(() => stagesOfParameters({ parameters, modules }, ['blocks.1'])).toThrow(LayoutError);
     expect(() => stagesOfParameters({ parameters, modules }, ['blocks.1'])).toThrow(

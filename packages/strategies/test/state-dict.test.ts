@@ -12,7 +12,7 @@ import { testMs, trainingMs } from './time-limits.ts';
 const size = 4;
 const names = layoutNames.filter((layout) => ranksOf(layout) === size);
 
-describe('the state dict of a model that ranks share out', () => {
+describe('the state dict of a model that ranks shard', () => {
   let whole = '';
   let ranks: readonly Readonly<Record<string, string>>[] = [];
 

@@ -115,7 +115,7 @@ describe('a model that was cut before', () => {
     const refused = parallelize(model, tensorParallel(tiedStyles));
     await expect(refused).rejects.toThrow(ConfigError);
     await expect(refused).rejects.toThrow(
-      /tensor parallelism of 'tokens\.weight' of shape \[24, 16\]: a strategy was applied to this model before: this rank has a part of shape \[24, 16\], shared out over '\w+'\. Apply tensor parallelism first, once/,
+      /tensor parallelism of 'tokens\.weight' of shape \[24, 16\]: a strategy was applied to this model before: this rank has a part of shape \[24, 16\], sharded over '\w+'\. Apply tensor parallelism first, once/,
     );
   });
 });

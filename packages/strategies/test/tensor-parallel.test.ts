@@ -61,7 +61,7 @@ class Pair extends nn.Module {
 }
 
 describe('the plan of tensor parallelism', () => {
-  it('says which dim of each parameter is cut, and nothing of the others', () => {
+  it('the plan of tensor parallelism says which dim of each parameter is cut, and nothing of the others', () => {
     const plan = tensorParallel({ up: colwiseParallel(), down: rowwiseParallel() }).plan(
       specsOf(new Pair()),
       tp(3),
@@ -75,7 +75,7 @@ describe('the plan of tensor parallelism', () => {
     ]);
   });
 
-  it('says in what products compute', () => {
+  it('the plan of tensor parallelism says in what products compute', () => {
     const mixedPrecision = { computeDtype: 'bf16' } as const;
     const strategy = tensorParallel({ up: colwiseParallel() }, { mixedPrecision });
     const plan = strategy.plan(specsOf(new Pair()), tp(3));
@@ -83,7 +83,7 @@ describe('the plan of tensor parallelism', () => {
     expect(explain(plan)).toContain('; products in bf16');
   });
 
-  it('prints as a table', () => {
+  it('the plan of tensor parallelism prints as a table', () => {
     const plan = tensorParallel({ up: colwiseParallel() }).plan(specsOf(new Pair()), tp(3));
     expect(explain(plan)).toContain('shard(0: tp)');
   });
@@ -156,10 +156,10 @@ describe('the plan of tensor parallelism', () => {
           { ddp: ddp(), fsdp: fsdp(), zero: zero({ stage: 1 }) }[name],
           tensorParallel({ up: colwiseParallel() }),
         ).plan(specsOf(new Pair()), [{ name: 'dp', size: 2 }, ...tp(3)]),
-      /on a mesh of dp=2, tp=3: \S+ comes first, and shares out the batch over the 2 ranks of 'dp'\. Put the strategy that shares out the batch last, as in compose\(tensorParallel\(styles\), fsdp\(\)\)/,
+      /on a mesh of dp=2, tp=3: \S+ comes first, and divides the batch over the 2 ranks of 'dp'\. Put the strategy that divides the batch last, as in compose\(tensorParallel\(styles\), fsdp\(\)\)/,
     ]),
     [
-      'two strategies that share out the batch',
+      'two strategies that divide the batch',
       () =>
         compose(
           compose(tensorParallel({ up: colwiseParallel() }), ddp()),
@@ -169,7 +169,7 @@ describe('the plan of tensor parallelism', () => {
           { name: 'dp', size: 2 },
           ...tp(3),
         ]),
-      /tensor-parallel × ddp comes first, and shares out the batch over the 2 ranks of 'dp'/,
+      /tensor-parallel × ddp comes first, and divides the batch over the 2 ranks of 'dp'/,
     ],
     [
       'a weight that tensor parallelism over two axes cuts twice',
@@ -258,15 +258,15 @@ describe('tensor parallelism on 4 ranks', () => {
     ranks = z.array(observations).length(size).parse(found);
   }, testMs);
 
-  it('says on every rank that ranks of layers were given different batches', () => {
+  it('tensor parallelism on 4 ranks says on every rank that ranks of layers were given different batches', () => {
     const said =
-      /^COLLECTIVE_MISMATCH: another pass of a model whose layers the ranks of 'tp' share out: an earlier batch of rank 1 of 'tp' was another one than that of rank 0\. Give all ranks of 'tp' the same batches/;
+      /^COLLECTIVE_MISMATCH: another pass of a model whose layers the ranks of 'tp' shard: an earlier batch of rank 1 of 'tp' was another one than that of rank 0\. Give all ranks of 'tp' the same batches/;
     for (const { otherBatches } of ranks) {
       expect(otherBatches).toEqual([expect.stringMatching(said), expect.stringMatching(said)]);
     }
   });
 
-  it('gives each rank the part of an attention mask that its heads read, and the mask its whole gradient', () => {
+  it('tensor parallelism on 4 ranks gives each rank the part of an attention mask that its heads read, and the mask its whole gradient', () => {
     for (const { masks } of ranks) {
       expect(Object.keys(masks)).toEqual(['[3, 3]', '[1, 3, 3]', '[8, 3, 3]', '[2, 8, 1, 3]']);
       for (const [shape, { parts, alone }] of Object.entries(masks)) {
@@ -276,7 +276,7 @@ describe('tensor parallelism on 4 ranks', () => {
     }
   });
 
-  it("has the cross-entropy of Megatron's test, and its gradient, without gathered logits", () => {
+  it("tensor parallelism on 4 ranks has the cross-entropy of Megatron's test, and its gradient, without gathered logits", () => {
     for (const { crossEntropy } of ranks) {
       crossEntropy.losses.forEach((loss, row) =>
         expect(loss).toBeCloseTo([10.2309, 8.2309, 6.2309, 4.2309][row % 4] ?? NaN, 4),
@@ -331,7 +331,7 @@ describe('tensor parallelism on 4 ranks', () => {
     expect(parts.size).toBe(size);
   });
 
-  it('has the same bits of the logits on all ranks, with dropout, whatever their seeds', () => {
+  it('tensor parallelism on 4 ranks has the same bits of the logits on all ranks, with dropout, whatever their seeds', () => {
     const [first, ...others] = ranks.map(({ logits }) => logits);
     expect(first?.length).toBe(4 * 8 * 24);
     for (const logits of others) expect(logits).toEqual(first);
@@ -351,20 +351,20 @@ describe('tensor parallelism on 4 ranks', () => {
     }
   });
 
-  it('sends activations in the 16 bits of products, as its plan says', () => {
+  it('tensor parallelism on 4 ranks sends activations in the 16 bits of products, as its plan says', () => {
     for (const { inHalves } of ranks) {
       expect(Object.keys(inHalves.planned).length).toBeGreaterThan(1);
       expect(inHalves.counted).toEqual(inHalves.planned);
     }
   });
 
-  it('gathers once more in backward, before each product, where it keeps parts only', () => {
+  it('tensor parallelism on 4 ranks gathers once more in backward, before each product, where it keeps parts only', () => {
     for (const { sequence, gathersAgain } of ranks) {
       expect(gathersAgain).toEqual({ ...sequence, allGather: 3 * (2 + 2) + 2 + 1 });
     }
   });
 
-  it('says which rows of the whole a rank holds', () => {
+  it('tensor parallelism on 4 ranks says which rows of the whole a rank holds', () => {
     ranks.forEach(({ ranges }, rank) =>
       expect(ranges).toEqual(
         [0, 16, 32].map((section) => ({

@@ -54,7 +54,7 @@ async function trainAlone(dividesByAll: boolean, isSkipped = (_step: number) => 
 const names = Object.keys(strategies) as (keyof typeof strategies)[];
 
 describe('joinBatches', () => {
-  it('trains ranks that have different numbers of batches as one rank that has all of them', async () => {
+  it('joinBatches trains ranks that have different numbers of batches as one rank that has all of them', async () => {
     const results = await trainAll(names.map((strategy) => ({ strategy, options: {} })));
     const expected = await trainAlone(true);
     for (const result of results) {
@@ -66,7 +66,7 @@ describe('joinBatches', () => {
     }
   });
 
-  it('averages over the ranks that have a batch, where that is asked for', async () => {
+  it('joinBatches averages over the ranks that have a batch, where that is asked for', async () => {
     const options = { divideByInitialWorldSize: false };
     const results = await trainAll(names.map((strategy) => ({ strategy, options })));
     const expected = await trainAlone(false);
@@ -75,7 +75,7 @@ describe('joinBatches', () => {
     }
   });
 
-  it('ends all ranks with an error if one has no batch, or if that is asked for when the first has run out', async () => {
+  it('joinBatches ends all ranks with an error if one has no batch, or if that is asked for when the first has run out', async () => {
     const [none = [], early = []] = await trainAll([
       { strategy: 'fsdp', options: {}, without: 1 },
       { strategy: 'fsdp', options: { throwOnEarlyTermination: true } },
@@ -93,7 +93,7 @@ describe('joinBatches', () => {
 });
 
 describe('a batch that is bad on one rank', () => {
-  it('is skipped on all ranks by the largest of their flags, under every strategy', async () => {
+  it('a batch that is bad on one rank is skipped on all ranks by the largest of their flags, under every strategy', async () => {
     const tasks = names.map((strategy) => ({ strategy, options: {}, badRank: 2 }));
     const expected = await trainAlone(true, (step) => step === 1);
     for (const { weights, updated, error } of (await trainAll(tasks)).flat()) {

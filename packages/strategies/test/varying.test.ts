@@ -30,13 +30,13 @@ describe('a model of which each rank has another one', () => {
 
   afterAll(() => rm(directory, { recursive: true, force: true }));
 
-  it('is explained as such', () => {
+  it('a model of which each rank has another one is explained as such', () => {
     for (const { explained } of two) {
       expect(explained).toMatch(/weight +f32 +\[1, 2, 1, 1\] +varying\(dp\) +varying\(dp\)/);
     }
   });
 
-  it('is saved and loaded with parameters, buffers and states of each rank', () => {
+  it('a model of which each rank has another one is saved and loaded with parameters, buffers and states of each rank', () => {
     const [first, second] = two;
     expect(first?.saved).toHaveLength(8);
     expect(first?.saved).not.toEqual(second?.saved);
@@ -46,7 +46,7 @@ describe('a model of which each rank has another one', () => {
     }
   });
 
-  it('is refused on another number of ranks, and as one model', () => {
+  it('a model of which each rank has another one is refused on another number of ranks, and as one model', () => {
     for (const { model, optimizer, exported } of three) {
       expect(model?.code).toBe('CHECKPOINT');
       expect(model?.message).toContain("weight (each of 2 ranks of 'dp' saved its own)");
@@ -60,7 +60,7 @@ describe('a model of which each rank has another one', () => {
     }
   });
 
-  it('is not saved as if the ranks had the same, nor are its states', () => {
+  it('a model of which each rank has another one is not saved as if the ranks had the same, nor are its states', () => {
     for (const { unsaid, unsaidStates } of two) {
       expect(unsaid?.code).toBe('CHECKPOINT');
       expect(unsaid?.message).toMatch(

@@ -7,7 +7,7 @@ const axes = [
 ];
 
 describe('a picture of a sharding', () => {
-  it('is a table of the ranks that hold each part', () => {
+  it('a picture of a sharding is a table of the ranks that hold each part', () => {
     expect(visualizeSharding(layoutOf(['dp', 'tp']), [8, 7], axes)).toBe(
       [
         '[8, 7] shard(0: dp) shard(1: tp) on dp=2 × tp=3',
@@ -18,7 +18,7 @@ describe('a picture of a sharding', () => {
     );
   });
 
-  it('names ranks that hold the same, and those that hold nothing', () => {
+  it('a picture of a sharding names ranks that hold the same, and those that hold nothing', () => {
     expect(visualizeSharding(layoutOf(['tp', null], ['dp']), [4, 2], axes)).toBe(
       [
         '[4, 2] shard(0: tp) partial(dp) on dp=2 × tp=3',
@@ -30,7 +30,7 @@ describe('a picture of a sharding', () => {
     );
   });
 
-  it('shows the sharded dims of a tensor with more than two', () => {
+  it('a picture of a sharding shows the sharded dims of a tensor with more than two', () => {
     expect(visualizeSharding(layoutOf([null, 'dp', null, 'tp']), [9, 2, 9, 3], axes)).toContain(
       'dim 1: 1  rank 3    rank 4    rank 5',
     );
@@ -40,14 +40,14 @@ describe('a picture of a sharding', () => {
     );
   });
 
-  it('is an image with a box for each part', () => {
+  it('a picture of a sharding is an image with a box for each part', () => {
     const svg = visualizeSharding(layoutOf([['dp', 'tp']]), [9], axes, { format: 'svg' });
     expect(svg).toMatch(/^<svg xmlns="http:\/\/www.w3.org\/2000\/svg"/u);
     expect(svg.match(/<rect [^>]*hsl/gu)).toHaveLength(5);
     expect(svg).toContain('without elements: rank 5');
   });
 
-  it('keeps names of axes out of the markup', () => {
+  it('a picture of a sharding keeps names of axes out of the markup', () => {
     const svg = visualizeSharding(layoutOf(['<a&b>']), [2], [{ name: '<a&b>', size: 2 }], {
       format: 'svg',
     });

@@ -19,16 +19,16 @@ describe("PyTorch's partition", () => {
     expect(loadsOf([sizes], ranks)).toEqual(sizes.slice(0, ranks).map(() => 24));
   });
 
-  it('counts through groups that are added later', () => {
+  it("PyTorch's partition counts through groups that are added later", () => {
     const sizes = [9, 7, 5, 3, 9, 7, 5, 3].slice(0, -1);
     expect(loadsOf([sizes, [3]], 2)).toEqual([24, 24]);
   });
 
-  it('gives one rank what is larger than all the rest together', () => {
+  it("PyTorch's partition gives one rank what is larger than all the rest together", () => {
     expect(partitionParameters([[100, 3, 5, 2, 6, 4]], 2)).toEqual([[0, 1, 1, 1, 1, 1]]);
   });
 
-  it('gives equal sizes to the ranks in turn', () => {
+  it("PyTorch's partition gives equal sizes to the ranks in turn", () => {
     expect(partitionParameters([[4, 4, 4, 4, 4]], 3)).toEqual([[0, 1, 2, 0, 1]]);
   });
 });

@@ -21,13 +21,13 @@ export const topicsOfRanks: readonly Section[] = [
         'fsdp',
         'fsdp: fully sharded data parallel',
         'Divides parameters, gradients and states over the ranks, and collects them layer by layer.',
-        /\/fully-sharded-data-parallel\/|\/(construct-sharded|unit-names)\./,
+        /strategies\/[\w/-]*\/(fsdp|construct-sharded|unit-names)\./,
       ),
       topic(
         'zero',
         'zero: divided optimizer states',
         'ZeRO 1, 2 and 3, the optimizer that divides its states, and states on the host.',
-        /strategies\/([\w/]*\/)?zero|offloaded-optimizer/,
+        /strategies\/[\w/-]*\/(zero|offloaded-optimizer)/,
       ),
       topic(
         'data-parallel',
@@ -45,7 +45,7 @@ export const topicsOfRanks: readonly Section[] = [
         'tensor-parallel',
         'tensorParallel: divided layers',
         'Divides layers by columns, rows, heads or vocabulary (Megatron).',
-        /\/tensor-parallel\//,
+        /\/tensor-parallel\/|\/layer-parameter\./,
       ),
       topic(
         'expert-parallel',
@@ -87,7 +87,7 @@ export const topicsOfRanks: readonly Section[] = [
         'plan-steps',
         'Steps of plans',
         'Kinds of steps that a plan has, for authors of strategies.',
-        /strategies\/[\w/]*plan\//,
+        /strategies\/([\w/]*plan\/|sharded\/(gather|page)\.|step-kinds)/,
       ),
     ],
   },
@@ -98,13 +98,13 @@ export const topicsOfRanks: readonly Section[] = [
         'pipeline',
         'pipeline: stages on ranks',
         'Divides a model into stages, and runs microbatches through them.',
-        /strategies\/[\w/]*pipeline\//,
+        /strategies\/([\w/]*pipeline\/|[\w/-]*\/(pipe|stepped-pipeline|optimistic-optimizer)\.)/,
       ),
       topic(
         'pipeline-schedule/costs',
         'Pipeline schedules: costs and drawings',
         'Schedules from costs, simulated and drawn.',
-        /pipeline-schedule\/(automatic-schedule|balanced-partition|schedule-costs|simulate-schedule|visualize-schedule|activation-slots|explain-schedule)\./,
+        /pipeline-schedule\/(automatic|simulation|views)\//,
       ),
       topic(
         'pipeline-schedule',
@@ -249,7 +249,7 @@ export const topicsOfRanks: readonly Section[] = [
         'extend/tensor',
         'Tensors and helpers',
         'Gradients, updates, shapes and other helpers.',
-        /core\/(tensor|graph|autograd|realize|print|ambient|spec|base)|core\/(shape|hash)\./,
+        /core\/(tensor|print|ambient|spec|base|[\w-]*check|[\w-]*saved-data)|core\/(shape|hash)\./,
       ),
       topic(
         'extend/layout',

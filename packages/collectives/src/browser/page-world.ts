@@ -8,7 +8,6 @@ import {
 } from '../threads/threads-world.ts';
 import { connectPorts } from './connect-ports.ts';
 import type { PortMessage } from './port-message.ts';
-import { sharingAvailability } from './sharing-availability.ts';
 
 /** The data that one worker needs to join. Post it to the worker with `ports` as the transfer list. */
 export interface PageRank {
@@ -70,4 +69,27 @@ function portsWorld(size: number, reason: string): PageWorld {
       for (const port of starter) port.postMessage(message);
     },
   };
+}
+
+/** Whether workers can share memory here, and why. */
+interface SharingAvailability {
+  readonly available: boolean;
+  readonly reason: string;
+}
+
+/** Whether workers can share memory here. In a browser they can if the page is isolated from other sites. */
+function sharingAvailability(): SharingAvailability {
+  // Only browsers have this property.
+  if ('crossOriginIsolated' in globalThis && !globalThis.crossOriginIsolated) {
+    return {
+      available: false,
+      reason:
+        'the page is not isolated: serve it with the headers ' +
+        'Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp',
+    };
+  }
+  if (typeof Atomics.waitAsync !== 'function') {
+    return { available: false, reason: 'this browser has no Atomics.waitAsync' };
+  }
+  return { available: true, reason: 'workers can share memory here' };
 }

@@ -1,6 +1,7 @@
 import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
 import {
   abortCauseOf,
+  abortedByError,
   type CallOptions,
   type CollectiveError,
   ConfigError,
@@ -9,7 +10,7 @@ import {
 import { peerRangeError } from '../transports/message-errors.ts';
 import type { WatchedTransport } from '../transports/watched-transport.ts';
 import { PortLink } from './port-link.ts';
-import { StarterPort } from './starter-port.ts';
+import { parsePortMessage } from './port-message.ts';
 
 /** Options of `portTransport`. */
 export interface PortTransportOptions {
@@ -121,5 +122,23 @@ class PortEnd implements WatchedTransport {
     const link = this.#links.get(peer);
     if (link === undefined) throw peerRangeError(this.rank, peer, [...this.#links.keys()]);
     return link;
+  }
+}
+
+/** The port to whoever started the ranks. They can end the transport over it, and nothing else. */
+class StarterPort {
+  readonly #port: MessagePort;
+
+  constructor(port: MessagePort, fail: (error: CollectiveError) => void) {
+    this.#port = port;
+    port.addEventListener('message', ({ data }) => {
+      const message = parsePortMessage(data);
+      if (message?.kind === 'abort') fail(abortedByError(message));
+    });
+    port.start();
+  }
+
+  close(): void {
+    this.#port.close();
   }
 }

@@ -1,6 +1,6 @@
 import { noGrad } from '../graph/create-node.ts';
 import type { Node } from '../graph/node.ts';
-import { withoutValues } from '../realize/small-values.ts';
+import { withoutValues } from '../realize/pending/small-values.ts';
 import { checkGradientTypes } from './check-gradient-types.ts';
 import { endRecomputation, recomputing } from './recompute.ts';
 import { gradientsOfNode } from './rules.ts';

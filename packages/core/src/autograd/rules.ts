@@ -42,7 +42,7 @@ import { allDims, cumsum, sum, sumTo } from '../graph/build/reduce.ts';
 import { asGradientOf } from '../graph/collective-identity.ts';
 import { createNode } from '../graph/create-node.ts';
 import { none, type Node } from '../graph/node.ts';
-import { decompose } from '../graph/decompose.ts';
+import { decompose } from '../graph/decompose/decompose.ts';
 import type { GradientRule } from './gradient-rule.ts';
 import { attentionGradient } from './attention-rule.ts';
 import { groupedMatmulGradient, groupedMatmulWeightGradient } from './grouped-matmul-rules.ts';

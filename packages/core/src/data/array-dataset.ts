@@ -2,7 +2,7 @@ import { formatShape } from '../base/shape.ts';
 import { DataError, ShapeError } from '../spec/errors.ts';
 import { checkIndex, type Dataset } from './dataset.ts';
 import { sampleFault } from './sample-fault.ts';
-import { type ArrayTree, mapArrays, type NDArray, ndArrayView } from './nd-array.ts';
+import { type ArrayTree, mapArrays, type NDArray, ndArrayView } from '../tensor/nd-array.ts';
 
 /**
  * A dataset whose items are the rows of arrays of equal length (torch's TensorDataset).

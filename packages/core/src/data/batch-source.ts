@@ -1,5 +1,5 @@
 import type { Dataset } from './dataset.ts';
-import type { ArrayTree } from './nd-array.ts';
+import type { ArrayTree } from '../tensor/nd-array.ts';
 
 /** The value that `fetch` returns instead of a batch when a stream has no more batches. */
 export const endOfData: unique symbol = Symbol('the end of the data');

@@ -1,7 +1,7 @@
 import { formatShape, sameShape } from '../base/shape.ts';
 import { dtypes } from '../spec/dtype.ts';
 import { DataError, ShapeError } from '../spec/errors.ts';
-import { type ArrayTree, isNDArray, type NDArray, ndArrayView } from './nd-array.ts';
+import { type ArrayTree, isNDArray, type NDArray, ndArrayView } from '../tensor/nd-array.ts';
 import { sampleFault } from './sample-fault.ts';
 
 /**

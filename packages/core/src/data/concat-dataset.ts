@@ -1,6 +1,6 @@
 import { ConfigError, describeValue } from '../spec/errors.ts';
 import { checkIndex, type Dataset } from './dataset.ts';
-import type { ArrayTree } from './nd-array.ts';
+import type { ArrayTree } from '../tensor/nd-array.ts';
 
 /** The items of several datasets, one after the other. */
 export class ConcatDataset<Sample extends ArrayTree> implements Dataset<Sample> {

@@ -16,7 +16,7 @@ import {
   type LoaderState,
   parseLoaderState,
 } from './loader-state.ts';
-import type { ArrayTree } from './nd-array.ts';
+import type { ArrayTree } from '../tensor/nd-array.ts';
 import { RandomSampler } from './random-sampler.ts';
 import { type ResumableSampler, resumable } from './resumable-sampler.ts';
 import { SequentialSampler } from './sequential-sampler.ts';

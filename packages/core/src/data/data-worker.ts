@@ -4,7 +4,7 @@ import { DataError } from '../spec/errors.ts';
 import type { Collate } from './batch-source.ts';
 import { collate as stack } from './collate.ts';
 import type { Dataset } from './dataset.ts';
-import { type ArrayTree, mapArrays } from './nd-array.ts';
+import { type ArrayTree, mapArrays } from '../tensor/nd-array.ts';
 import { type BatchReply, type BatchRequest, reportOf, type WorkerTask } from './worker-message.ts';
 
 const task: WorkerTask = workerData;

@@ -1,5 +1,5 @@
 import { DataError } from '../spec/errors.ts';
-import type { ArrayTree } from './nd-array.ts';
+import type { ArrayTree } from '../tensor/nd-array.ts';
 
 /** A list of items that are read by their index. */
 export interface Dataset<Sample extends ArrayTree = ArrayTree> {

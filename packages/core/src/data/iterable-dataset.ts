@@ -1,4 +1,4 @@
-import type { ArrayTree } from './nd-array.ts';
+import type { ArrayTree } from '../tensor/nd-array.ts';
 
 /**
  * A stream: items that come one after another, and whose number is unknown. Each iteration must start from the

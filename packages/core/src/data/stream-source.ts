@@ -1,6 +1,6 @@
 import { type BatchSource, type Collate, endOfData } from './batch-source.ts';
 import type { IterableDataset } from './iterable-dataset.ts';
-import type { ArrayTree } from './nd-array.ts';
+import type { ArrayTree } from '../tensor/nd-array.ts';
 
 /** How a stream is read. */
 export interface StreamOptions<Sample> {

@@ -4,7 +4,7 @@ import * as option from '../base/option-rules.ts';
 import type { OptionRule } from '../base/option-rules.ts';
 import type { Generator } from '../random/generator.ts';
 import { checkIndex, type Dataset } from './dataset.ts';
-import type { ArrayTree } from './nd-array.ts';
+import type { ArrayTree } from '../tensor/nd-array.ts';
 
 const indexList: OptionRule<ArrayLike<number>> = {
   fits: (value): value is ArrayLike<number> =>

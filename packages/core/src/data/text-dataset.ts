@@ -1,6 +1,6 @@
 import { DataError } from '../spec/errors.ts';
 import { checkIndex, type Dataset } from './dataset.ts';
-import { type NDArray, ndArray } from './nd-array.ts';
+import { type NDArray, ndArray } from '../tensor/nd-array.ts';
 import { checkOptions } from '../base/check-options.ts';
 import * as option from '../base/option-rules.ts';
 import type { OptionRule, OptionRules } from '../base/option-rules.ts';

@@ -1,4 +1,4 @@
-import type { ArrayTree } from './nd-array.ts';
+import type { ArrayTree } from '../tensor/nd-array.ts';
 
 /** The data that a worker of a data loader is started with. */
 export interface WorkerTask {

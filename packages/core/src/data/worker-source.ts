@@ -2,7 +2,7 @@ import type * as workerThreads from 'node:worker_threads';
 import { ConfigError, DataError } from '../spec/errors.ts';
 import { keepGenericWasmWrappers } from '../v8-settings.ts';
 import type { BatchSource } from './batch-source.ts';
-import { type ArrayTree, printArrays } from './nd-array.ts';
+import { type ArrayTree, printArrays } from '../tensor/nd-array.ts';
 import type { WorkerDataset } from './worker-dataset.ts';
 import type { BatchReply, BatchRequest, ErrorReport, WorkerTask } from './worker-message.ts';
 import { checkOptions } from '../base/check-options.ts';

@@ -1,9 +1,9 @@
 import { noGrad } from '../graph/create-node.ts';
-import type { Module } from '../nn/module.ts';
-import { requireModule } from '../nn/require-module.ts';
-import { writeStateDict } from '../nn/state-dict.ts';
+import type { Module } from '../nn/module/module.ts';
+import { requireModule } from '../nn/module/require-module.ts';
+import { writeStateDict } from '../nn/state/state-dict.ts';
 import { currentSession } from '../rank.ts';
-import { withoutValues } from '../realize/small-values.ts';
+import { withoutValues } from '../realize/pending/small-values.ts';
 import type { HostArray, HostArrays } from '../serialization/host-array.ts';
 import { checkOptions } from '../base/check-options.ts';
 import { CheckpointError, describeValue, TensorStateError } from '../spec/errors.ts';

@@ -1,7 +1,7 @@
 import { noGrad } from '../graph/create-node.ts';
 import { noteSettings } from '../graph/step-settings.ts';
 import { ownPlace } from '../rank.ts';
-import { addPending } from '../realize/pending.ts';
+import { addPending } from '../realize/pending/pending.ts';
 import { ConfigError, describeValue } from '../spec/errors.ts';
 import { allGather, sumOverAxes } from '../tensor/collectives.ts';
 import { fromData, stack, zeros } from '../tensor/create.ts';
@@ -10,7 +10,7 @@ import { checkOptions } from '../base/check-options.ts';
 import * as option from '../base/option-rules.ts';
 import type { OptionRules } from '../base/option-rules.ts';
 import { partsOf, tensorsOf } from './param-group.ts';
-import { composed, withoutValues } from '../realize/small-values.ts';
+import { composed, withoutValues } from '../realize/pending/small-values.ts';
 
 /** Options of `clipGradNorm` and `totalGradNorm`. */
 export interface GradNormOptions {

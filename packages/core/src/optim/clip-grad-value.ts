@@ -1,7 +1,7 @@
 import { noGrad } from '../graph/create-node.ts';
 import { noteSettings } from '../graph/step-settings.ts';
 import { ownPlace } from '../rank.ts';
-import { withoutValues } from '../realize/small-values.ts';
+import { withoutValues } from '../realize/pending/small-values.ts';
 import { checkOptions } from '../base/check-options.ts';
 import * as option from '../base/option-rules.ts';
 import type { OptionRules } from '../base/option-rules.ts';

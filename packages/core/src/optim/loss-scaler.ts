@@ -1,7 +1,7 @@
 import { noGrad } from '../graph/create-node.ts';
 import { noteSettings } from '../graph/step-settings.ts';
 import { currentSession, ownPlace } from '../rank.ts';
-import { withoutValues } from '../realize/small-values.ts';
+import { withoutValues } from '../realize/pending/small-values.ts';
 import { ConfigError, TensorStateError } from '../spec/errors.ts';
 import { requireTensors } from '../tensor/check-arguments.ts';
 import { allReduce, reinterpret } from '../tensor/collectives.ts';

@@ -3,8 +3,8 @@ import { atCallSite, noGrad, siteOf } from '../graph/create-node.ts';
 import { noteSettings } from '../graph/step-settings.ts';
 import { isHeldAt } from '../layout/chunks.ts';
 import { currentSession, ownPlace } from '../rank.ts';
-import { asOneUpdate } from '../realize/pending.ts';
-import { withoutValues } from '../realize/small-values.ts';
+import { asOneUpdate } from '../realize/pending/pending.ts';
+import { withoutValues } from '../realize/pending/small-values.ts';
 import { arraysOfOnly } from '../serialization/arrays-of-only.ts';
 import type { HostArray, HostArrays } from '../serialization/host-array.ts';
 import {

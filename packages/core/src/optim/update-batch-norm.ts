@@ -1,7 +1,7 @@
 import { noGrad } from '../graph/create-node.ts';
-import { BatchNorm } from '../nn/batch-norm.ts';
-import type { Module } from '../nn/module.ts';
-import { requireModule } from '../nn/require-module.ts';
+import { BatchNorm } from '../nn/norm/batch-norm.ts';
+import type { Module } from '../nn/module/module.ts';
+import { requireModule } from '../nn/module/require-module.ts';
 import { currentSession } from '../rank.ts';
 import { checkOptions } from '../base/check-options.ts';
 import { DataError } from '../spec/errors.ts';

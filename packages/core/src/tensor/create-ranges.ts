@@ -2,7 +2,7 @@ import { kindOf } from '../base/dtype-kind.ts';
 import { requireDTypeName } from '../dtype-name.ts';
 import { cast, equal, offset, scale } from '../graph/build/elementwise.ts';
 import { iota } from '../graph/build/leaf.ts';
-import { composed, withoutValues } from '../realize/small-values.ts';
+import { composed, withoutValues } from '../realize/pending/small-values.ts';
 import { formatShape } from '../base/shape.ts';
 import { checkOptions } from '../base/check-options.ts';
 import type { DType } from '../spec/dtype.ts';

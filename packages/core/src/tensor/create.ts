@@ -9,9 +9,9 @@ import type { DType, Shape } from '../spec/dtype.ts';
 import { describeValue, DTypeError, ShapeError } from '../spec/errors.ts';
 import * as option from '../base/option-rules.ts';
 import type { OptionRules } from '../base/option-rules.ts';
-import type { NDArray } from '../data/nd-array.ts';
+import type { NDArray } from './nd-array.ts';
 import { encodeNumbers, holds, type HostData, toBytes } from './host-data.ts';
-import { composed } from '../realize/small-values.ts';
+import { composed } from '../realize/pending/small-values.ts';
 import { requireTensors } from './check-arguments.ts';
 import { Tensor } from './tensor.ts';
 

@@ -1,5 +1,5 @@
 import { noGrad } from '../graph/create-node.ts';
-import { composed, withoutValues } from '../realize/small-values.ts';
+import { composed, withoutValues } from '../realize/pending/small-values.ts';
 import { formatShape, sameShape } from '../base/shape.ts';
 import { checkOptions } from '../base/check-options.ts';
 import { ShapeError } from '../spec/errors.ts';

@@ -3,8 +3,13 @@ import { pageIn, pageOut } from '../graph/build/transfer.ts';
 import { createNode, noGrad } from '../graph/create-node.ts';
 import { none, type Node } from '../graph/node.ts';
 import type { TransferParams } from '../spec/op.ts';
-import { addPending, freeAfterRun, freeWhenRead, removePending } from '../realize/pending.ts';
-import type { PendingWork } from '../realize/pending-work.ts';
+import {
+  addPending,
+  freeAfterRun,
+  freeWhenRead,
+  removePending,
+} from '../realize/pending/pending.ts';
+import type { PendingWork } from '../realize/pending/pending-work.ts';
 
 /** A sum that has become a part of another sum's expression. The other sum reports what becomes of the expression. */
 export interface HandedOver {

@@ -5,7 +5,7 @@ import { mul } from '../graph/build/elementwise.ts';
 import { allDims, sum } from '../graph/build/reduce.ts';
 import { createNode, noGrad } from '../graph/create-node.ts';
 import { none, type Node } from '../graph/node.ts';
-import { withoutValues } from '../realize/small-values.ts';
+import { withoutValues } from '../realize/pending/small-values.ts';
 import { elementCount, formatShape, sameShape } from '../base/shape.ts';
 import { checkOptions } from '../base/check-options.ts';
 import { ShapeError, TensorStateError } from '../spec/errors.ts';

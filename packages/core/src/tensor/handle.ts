@@ -23,8 +23,8 @@ import {
   isPiledUp,
   removePending,
   restorePending,
-} from '../realize/pending.ts';
-import { noteValue, withoutValues } from '../realize/small-values.ts';
+} from '../realize/pending/pending.ts';
+import { noteValue, withoutValues } from '../realize/pending/small-values.ts';
 import { type AfterBackward, currentScope, rankState, within } from '../ambient.ts';
 import { replicated, shardedAxes } from '../layout/layout.ts';
 import { elementCount, formatShape } from '../base/shape.ts';

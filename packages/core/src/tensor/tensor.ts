@@ -1,6 +1,6 @@
 import { synchronously } from '../ambient.ts';
 import type { Node } from '../graph/node.ts';
-import { withoutValues } from '../realize/small-values.ts';
+import { withoutValues } from '../realize/pending/small-values.ts';
 import { formatShape, sameShape } from '../base/shape.ts';
 import { ShapeError } from '../spec/errors.ts';
 import { requireTensors } from './check-arguments.ts';

@@ -126,7 +126,7 @@ export interface OpenTableRequest {
 }
 
 /** Arrays: numbers of rows (i32), ascending. */
-export interface PullRowsRequest {
+interface PullRowsRequest {
   readonly kind: 'pullRows';
   readonly shard: number;
   readonly name: string;

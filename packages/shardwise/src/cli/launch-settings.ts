@@ -1,5 +1,5 @@
 import { ConfigError } from '@shardwise/core/extend';
-import { asNodeLaunch } from '../environment/as-node-launch.ts';
+import { asNodeLaunch } from '../environment/launch.ts';
 import { detectLaunch } from '../environment/detect-launch.ts';
 import type { RankForm } from '../launcher/transports/transport-choice.ts';
 import { findTransportModule } from '../launcher/transports/transport-module.ts';

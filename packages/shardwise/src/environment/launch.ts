@@ -1,3 +1,4 @@
+import { ConfigError } from '@shardwise/core/extend';
 /** The launcher whose variables said how this process was started. */
 type LauncherName =
   | 'torchrun'
@@ -55,4 +56,47 @@ export interface NodeLaunch extends LaunchAddress, LaunchIdentity {
 /** No other launcher has started this process. */
 export interface AloneLaunch {
   readonly kind: 'alone';
+}
+
+/**
+ * Returns how a process other than `shardwise run` was started. If a launcher starts one process for each host, this
+ * process is the host's only rank. Throws ConfigError if the host is to have several ranks.
+ */
+export function asRankLaunch(launch: Launch): RankLaunch | AloneLaunch {
+  if (launch.kind !== 'node') return launch;
+  const { nodeRank, minNodes, maxNodes, ranksPerNode = 1, ...rest } = launch;
+  if (nodeRank !== undefined && minNodes === maxNodes && ranksPerNode === 1) {
+    const numbers = { rank: nodeRank, worldSize: maxNodes, localRank: 0, localWorldSize: 1 };
+    return { ...rest, kind: 'rank', ...numbers, nodeRank };
+  }
+  const nodes = minNodes === maxNodes ? `${maxNodes}` : `${minNodes} to ${maxNodes}`;
+  throw new ConfigError(
+    {
+      asked: `A rank in an environment of ${launch.launcher}`,
+      found: `it starts one process for each of ${nodes} hosts, which is to start ${ranksPerNode} ranks`,
+      todo: 'Have it start `shardwise run SCRIPT` in place of the script',
+    },
+    { launcher: launch.launcher, minNodes, maxNodes, ranksPerNode },
+  );
+}
+
+/**
+ * Returns what `shardwise run` is to start. If a launcher starts one process on each host, as `srun --ntasks-per-node
+ * 1` does, its ranks are our hosts. Throws ConfigError if it starts several processes on a host.
+ */
+export function asNodeLaunch(launch: Launch): NodeLaunch | AloneLaunch {
+  if (launch.kind !== 'rank') return launch;
+  const { rank, worldSize, localRank: _, localWorldSize, ...rest } = launch;
+  if (localWorldSize === 1) {
+    const nodes = { nodeRank: rank, minNodes: worldSize, maxNodes: worldSize };
+    return { ...rest, kind: 'node', ...nodes, ranksPerNode: undefined };
+  }
+  throw new ConfigError(
+    {
+      asked: `shardwise run in an environment of ${launch.launcher}`,
+      found: `it was started as ${localWorldSize} of ${worldSize} ranks on this host, and would start more`,
+      todo: 'Start one `shardwise run` on each host, or the script itself as each rank',
+    },
+    { launcher: launch.launcher, localWorldSize, worldSize },
+  );
 }

@@ -7,13 +7,13 @@ import {
   type ProcessGroup,
   TensorStateError,
 } from '@shardwise/core/extend';
+import { rankServers } from './server-metrics.ts';
 import { diskFiles } from '../checkpoint/places/disk-files.ts';
 import { CheckpointSaver } from '../checkpoint/save/checkpoint-saver.ts';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
 import { checkFacts } from './check-metrics.ts';
 import type { RankContext } from './rank-context.ts';
 import type { RankSurroundings } from './rank-host.ts';
-import { rankServers } from './server-metrics.ts';
 import { StepRecorder } from './step-recorder.ts';
 
 export interface RankParts extends RankSurroundings {

@@ -59,7 +59,7 @@ export function checkPlan(plan: Plan): void {
   }
 }
 
-/** Throws LayoutError if a plan has been carried out and ranks do not share out parameters as it says. */
+/** Throws LayoutError if a plan has been carried out and ranks do not shard parameters as it says. */
 export function checkApplied(plan: Plan, model: Module): void {
   const planned = new Map(plan.parameters.map((parameter) => [parameter.name, parameter]));
   const sizes = new Map(plan.axes.map(({ name, size }) => [name, size]));
@@ -74,8 +74,8 @@ export function checkApplied(plan: Plan, model: Module): void {
     const [said, done] = [shared(shardedAxes(layout)), shared(part.shardedOver)];
     if (said === done) continue;
     throw planError(plan, {
-      asked: `by which ranks share out the updates of '${name}' over ${said}`,
-      found: `they share them out over ${done} after it was carried out`,
+      asked: `by which ranks shard the updates of '${name}' over ${said}`,
+      found: `they shard them over ${done} after it was carried out`,
       todo: 'Describe the optimizer states of each parameter in plan() in the way in which apply() divides them',
     });
   }
@@ -114,7 +114,7 @@ export function checkSequences(plan: Plan, model: Module): void {
       plan,
       {
         asked: `with '${path}', which balances experts by sequences that are spread over '${axis}'`,
-        found: `the ranks of '${axis}' share out the batch, so they have different sequences`,
+        found: `the ranks of '${axis}' divide the batch, so they have different sequences`,
         todo: `Leave '${axis}' out of bySequence: each rank balances its own sequences, and their mean is that of all`,
       },
       { path, axis },

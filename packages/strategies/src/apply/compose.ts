@@ -147,8 +147,8 @@ function requireSameBatch(outer: Plan, second: string): void {
   throw new LayoutError(
     {
       asked: `${outer.strategy} composed with ${second} on a mesh of ${formatMesh(outer)}`,
-      found: `${outer.strategy} comes first, and shares out the batch over the ${ranksOf(batchAxes, outer.axes)} ranks of '${batchAxes.join("' × '")}'`,
-      todo: 'Put the strategy that shares out the batch last, as in compose(tensorParallel(styles), fsdp())',
+      found: `${outer.strategy} comes first, and divides the batch over the ${ranksOf(batchAxes, outer.axes)} ranks of '${batchAxes.join("' × '")}'`,
+      todo: 'Put the strategy that divides the batch last, as in compose(tensorParallel(styles), fsdp())',
     },
     { batchAxes, axes: outer.axes },
   );

@@ -1,4 +1,4 @@
-// Only plans that share parameters out or compute in fewer bits load these modules. They are exported from one module
+// Only plans that shard parameters or compute in fewer bits load these modules. They are exported from one module
 // so that bundlers make one file of them. With two, bundlers would also move the code that both share with the page
 // into separate files.
 export { lowerPrecision } from '../mixed-precision/lower-precision.ts';

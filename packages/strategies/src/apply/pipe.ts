@@ -14,8 +14,8 @@ import { forEachTensor } from '../modules/map-tensors.ts';
 import { refuseBackward } from '../pipeline/passes/pass-errors.ts';
 import { pipeline } from '../pipeline/pipeline.ts';
 
-/** Options of `Pipe`. */
-export interface PipeOptions {
+/** Options of `GPipe`. */
+export interface GPipeOptions {
   /**
    * The number of microbatches into which the rows of a batch are cut. A batch with fewer rows has one microbatch for
    * each row. Default: 1.
@@ -35,8 +35,8 @@ export interface PipeOptions {
   readonly axis?: string;
 }
 
-/** Options of a Pipe that trains. */
-export interface PipeWithLoss<Output, Targets extends readonly unknown[]> extends PipeOptions {
+/** Options of a GPipe that trains. */
+export interface GPipeWithLoss<Output, Targets extends readonly unknown[]> extends GPipeOptions {
   /** The loss of a microbatch, which must be a mean over rows. Shape: -> []. */
   readonly loss: (output: Output, ...targets: Targets) => Tensor;
 }
@@ -45,7 +45,7 @@ interface AnyLoss {
   readonly loss?: (...inputs: never[]) => Tensor;
 }
 
-const optionRules: OptionRules<PipeOptions & AnyLoss> = {
+const optionRules: OptionRules<GPipeOptions & AnyLoss> = {
   chunks: option.integer(1),
   cut: option.checkedLater(),
   deferredBatchNorm: option.flag,
@@ -58,10 +58,10 @@ const optionRules: OptionRules<PipeOptions & AnyLoss> = {
  * al. 2019). It is `parallelize` with the strategy `pipeline({ schedule: 'gpipe' })`, which the first pass
  * applies. So forward returns a promise, where PyTorch returns a remote reference.
  *
- *     const model = new Pipe(new nn.Sequential(fc1, fc2), { chunks: 8 });
+ *     const model = new GPipe(new nn.Sequential(fc1, fc2), { chunks: 8 });
  *     const output = await model.forward(input);
  */
-export class Pipe<
+export class GPipe<
   M extends Module,
   Inputs extends readonly unknown[],
   Output,
@@ -72,11 +72,11 @@ export class Pipe<
   #planned: Promise<PlannedModel<M, readonly unknown[], unknown>> | null = null;
 
   /** Throws ConfigError for options out of range. */
-  constructor(model: M & Model<Inputs, Output>, options: PipeWithLoss<Output, Targets>);
-  constructor(model: M & Model<Inputs, Output>, options?: PipeOptions);
-  constructor(model: M & Model<readonly unknown[], unknown>, options: PipeOptions & AnyLoss = {}) {
-    requireModule('Pipe', model);
-    checkOptions('Pipe', options, optionRules);
+  constructor(model: M & Model<Inputs, Output>, options: GPipeWithLoss<Output, Targets>);
+  constructor(model: M & Model<Inputs, Output>, options?: GPipeOptions);
+  constructor(model: M & Model<readonly unknown[], unknown>, options: GPipeOptions & AnyLoss = {}) {
+    requireModule('GPipe', model);
+    checkOptions('GPipe', options, optionRules);
     const { chunks = 1, ...others } = options;
     const strategy = pipeline({ ...others, schedule: 'gpipe', microbatches: chunks });
     this.#hasLoss = options.loss !== undefined;
@@ -94,7 +94,7 @@ export class Pipe<
   }
 
   /**
-   * With targets, it returns the loss of the batch, whose backward() trains. Without targets, and in a Pipe
+   * With targets, it returns the loss of the batch, whose backward() trains. Without targets, and in a GPipe
    * without a loss, it returns what the model returns. Rank `size - 1` of the axis has this output, and
    * `onEveryRank` gives it to all ranks. Its backward() is refused, because a loss outside of the stages cannot
    * reach them.

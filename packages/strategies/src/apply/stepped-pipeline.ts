@@ -11,11 +11,11 @@ type ListOf<Values extends readonly unknown[]> = Values extends readonly [Tensor
  * microbatches by the pipeline's schedule.
  *
  *     const parallel = await parallelize(model, pipeline({ schedule: '1f1b', microbatches: 8, loss }));
- *     const schedule = new SteppedPipeline(parallel);
+ *     const schedule = new PipelineRunner(parallel);
  *     const loss = schedule.step(inputs, targets);
  *     await optimizer.step();
  */
-export class SteppedPipeline<
+export class PipelineRunner<
   M extends Module,
   Inputs extends readonly unknown[],
   Output,

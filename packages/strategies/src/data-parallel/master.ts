@@ -161,7 +161,7 @@ class MasterRanks implements PassHooks {
 function trainedInputError({ shape }: Tensor): LayoutError {
   return new LayoutError(
     {
-      asked: `to share out an input of shape ${formatShape(shape)} that requires a gradient`,
+      asked: `to divide an input of shape ${formatShape(shape)} that requires a gradient`,
       found: 'the ranks give back the gradients of parameters only',
       todo: 'Pass input.detach(), or train what makes it inside the model, or use ddp()',
     },
@@ -178,7 +178,7 @@ function batchOf(inputs: readonly unknown[], ranks: number): readonly RowPart[] 
   });
   if (parts !== null) return parts;
   throw new LayoutError({
-    asked: 'to share out a batch among ranks',
+    asked: 'to divide a batch among ranks',
     found: 'inputs without a tensor that has rows',
     todo: 'Pass the batch to forward as a tensor of shape [B, ..]',
   });

@@ -12,7 +12,7 @@ export function rowParts(shape: Shape, ranks: number): readonly RowPart[] {
   if (rows < ranks) {
     throw new LayoutError(
       {
-        asked: `to share out a batch of shape ${formatShape(shape)} among ${ranks} ranks`,
+        asked: `to divide a batch of shape ${formatShape(shape)} among ${ranks} ranks`,
         found: `${rows} rows in dim 0`,
         todo: 'Use a batch of at least one row for each rank',
       },

@@ -69,7 +69,7 @@ export const distribute: StepKind<Distribute> = {
     const asked = `${plan.strategy} of a model`;
     const { sharded } = shardedAndWhole(data.axis, context);
     requireUnaveraged(asked, parameters);
-    for (const [, { part }] of sharded) requireFloat32('to share out', part);
+    for (const [, { part }] of sharded) requireFloat32('to shard', part);
     for (const [name] of parameters) {
       requireFittingStates(plan, context.plannedOf(name), data.axis, 'nested');
     }

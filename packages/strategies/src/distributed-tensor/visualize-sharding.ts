@@ -89,7 +89,7 @@ function refuseFlat(layout: Layout, shape: Shape): void {
   throw new LayoutError(
     {
       asked: `a picture of ${formatShape(shape)} ${formatLayout(layout)}`,
-      found: `elements shared out row by row over ${layout.flat?.join(', ')}`,
+      found: `elements sharded row by row over ${layout.flat?.join(', ')}`,
       todo: 'Show a layout that shards dims',
     },
     { layout, shape },

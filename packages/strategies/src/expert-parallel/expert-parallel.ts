@@ -26,7 +26,7 @@ import {
 /** Options of `expertParallel`. */
 export interface ExpertParallelOptions {
   /**
-   * The mesh axes whose ranks share out the experts of each layer and, except for the axes in `sameTokens`, the
+   * The mesh axes whose ranks divide the experts of each layer and, except for the axes in `sameTokens`, the
    * batch. With several axes, rows are sent over one after the other, first over the first axis, which should
    * be inside a host. Default: `ep`.
    */
@@ -153,7 +153,7 @@ function requireOwnAxes(over: readonly string[], sameTokens: readonly string[]):
       found:
         foreign === undefined
           ? 'no axis, or an axis twice'
-          : `'${foreign}', which is not an axis that shares out experts`,
+          : `'${foreign}', which is not an axis that divides experts`,
       todo: 'Name each axis once in `axis`. In `sameTokens`, name each of these axes once whose ranks have the same tokens',
     },
     { axis: over, sameTokens },

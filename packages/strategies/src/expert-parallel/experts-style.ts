@@ -29,7 +29,7 @@ export interface ExpertExchange {
   /** The most tokens that a rank routes. */
   readonly limit: number;
   /**
-   * The number of ranks that share out the experts over earlier axes. Rows have been exchanged over these axes before.
+   * The number of ranks that divide the experts over earlier axes. Rows have been exchanged over these axes before.
    */
   readonly before: number;
 }

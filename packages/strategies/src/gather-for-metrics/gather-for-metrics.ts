@@ -22,7 +22,7 @@ export interface GatherForMetricsOptions {
   /** The sampler that this rank's batches came from. It knows the items of all ranks, and which rows are repeats. */
   readonly sampler: DistributedSampler;
   /**
-   * The mesh axis whose ranks share out the items. For several, it is the name that `flatten` of the mesh has given them
+   * The mesh axis whose ranks divide the items. For several, it is the name that `flatten` of the mesh has given them
    * together. Default: `dp`.
    */
   readonly axis?: string;
@@ -82,7 +82,7 @@ export async function gatherForMetrics(
   return Object.fromEntries(gathered);
 }
 
-/** The order in which ranks share out items. */
+/** The order in which ranks divide items. */
 interface ItemOrder {
   readonly items: number;
   readonly ranks: number;

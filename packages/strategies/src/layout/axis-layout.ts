@@ -93,7 +93,7 @@ function chunkError(layout: Layout, axis: string, chunk: number): LayoutError {
     {
       asked: `parts of a tensor as ${formatLayout(layout)} over the axis '${axis}'`,
       found: `chunks of ${chunk}`,
-      todo: 'Share it out in chunks of ceil(size / ranks): leave chunkSizes out',
+      todo: 'Shard it in chunks of ceil(size / ranks): leave chunkSizes out',
     },
     { layout, axis },
   );

@@ -50,7 +50,7 @@ export function checkLayout(layout: Layout, shape: Shape, axes: readonly MeshAxi
   if (chunk !== undefined) {
     throw refuse(
       `chunks of ${chunk[1]} over ${chunk[0]}, which no collective moves`,
-      'Share it out in chunks of ceil(size / ranks): leave chunkSizes out',
+      'Shard it in chunks of ceil(size / ranks): leave chunkSizes out',
     );
   }
   const named = axesOfLayout(layout);

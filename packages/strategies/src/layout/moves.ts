@@ -175,7 +175,7 @@ function keepOnFirst(x: Tensor, axis: string, { rank }: Place): Tensor {
   return reinterpret(terms, axis, 'varying', 'partial');
 }
 
-/** Returns the number of rows of a dim, or of elements, that the axis shares out. */
+/** Returns the number of rows of a dim, or of elements, that the axis shards. */
 function lengthOf(whole: Shape, sharding: Sharding): number {
   return sharding === 'flat' ? elementCount(whole) : (whole[sharding.shard] ?? 0);
 }

@@ -1,7 +1,7 @@
 import { elementCount, type ParameterPlan, type Plan } from '@shardwise/core/extend';
 import { partsOf } from './local-bytes.ts';
 
-/** The bytes of one element of a parameter, if it is not shared out. */
+/** The bytes of one element of a parameter, if it is not sharded. */
 export interface ElementBytes {
   readonly parameter: number;
   readonly gradient: number;

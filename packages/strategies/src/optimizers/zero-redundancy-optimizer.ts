@@ -35,7 +35,7 @@ export type OptimizerClass<Settings extends OptimizerSettings> = new (
 
 /** Options of `ZeroRedundancyOptimizer`. */
 export interface ZeroRedundancyOptions {
-  /** The mesh axis whose ranks share out the parameters. Default: `dp`. */
+  /** The mesh axis whose ranks shard the parameters. Default: `dp`. */
   readonly axis?: string;
 }
 
@@ -219,7 +219,7 @@ function partError({ shape }: Tensor, axis: string): ConfigError {
     {
       asked: `a ZeroRedundancyOptimizer over the mesh axis '${axis}'`,
       found: `a parameter of which each rank of the axis has its own part, here of shape ${formatShape(shape)}`,
-      todo: 'Use a plain optimizer with zero() and fsdp(), which share out its states already',
+      todo: 'Use a plain optimizer with zero() and fsdp(), which shard its states already',
     },
     { axis, shape },
   );

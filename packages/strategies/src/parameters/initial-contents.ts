@@ -9,7 +9,7 @@ import {
 
 /**
  * Returns the part of a parameter that was kept, if it is all that a layout gives this rank. Returns null if other axes
- * share the parameter out, too, because later steps of the plan do that.
+ * shard the parameter, too, because later steps of the plan do that.
  */
 export function initialContents(
   { bytes, layout }: InitialPart,

@@ -4,7 +4,7 @@ const averagedBy = Symbol('averaged by');
 const isPart = Symbol('is a part');
 
 /**
- * Throws ConfigError if another strategy has shared out a parameter or averages its gradient. A second strategy would
+ * Throws ConfigError if another strategy has sharded a parameter or averages its gradient. A second strategy would
  * average averages, or parts.
  */
 export function requireUnaveraged(

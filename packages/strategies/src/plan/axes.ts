@@ -1,6 +1,6 @@
 import { LayoutError, type MeshAxis } from '@shardwise/core/extend';
 
-/** The mesh axes over which a batch is shared out. */
+/** The mesh axes over which a batch is divided. */
 export interface BatchAxes {
   readonly axis: string;
   /** A mesh axis whose ranks hold the same states, and have other batches (hybrid sharding). Default: none. */

@@ -1,4 +1,4 @@
-import type { CollectivePlan, LayoutError, Plan, PlanStep } from '@shardwise/core/extend';
+import type { CollectivePlan, Plan, PlanStep } from '@shardwise/core/extend';
 import type { PlanContext } from './plan-context.ts';
 import { planError } from './plan-error.ts';
 
@@ -86,6 +86,11 @@ export class Step<Data extends object> implements PlanStep<PlanContext> {
     return new Step(this.#kind, { ...this.data, ...changes });
   }
 
+  /** Whether this step must come after another one. */
+  follows(other: PlanStep): boolean {
+    return this.#kind.follows?.(this.data, other) === true;
+  }
+
   /** Merges this step of a plan with one of a plan that is composed with it, of the same kind. Null: both stay. */
   mergedWith(
     inner: PlanStep,
@@ -114,11 +119,20 @@ export class Step<Data extends object> implements PlanStep<PlanContext> {
   }
 
   #checkPlace(plan: ModelPlan): void {
-    const at = plan.steps.indexOf(this);
-    const early = plan.steps.slice(0, at).find((step) => this.#kind.precedes?.(this.data, step));
-    if (early !== undefined) throw orderError(plan, this, early);
-    const late = plan.steps.slice(at + 1).find((step) => this.#kind.follows?.(this.data, step));
-    if (late !== undefined) throw orderError(plan, late, this);
+    const before = plan.steps.slice(0, plan.steps.indexOf(this));
+    const early = before.find(
+      (step) => this.#kind.precedes?.(this.data, step) === true || follows(step, this),
+    );
+    if (early === undefined) return;
+    throw planError(
+      plan,
+      {
+        asked: `with the step '${this.kind}'`,
+        found: `a step '${early.kind}' stands before it`,
+        todo: `Put '${this.kind}' before '${early.kind}'`,
+      },
+      { step: this.kind, before: early.kind },
+    );
   }
 
   toJSON(): object {
@@ -127,19 +141,6 @@ export class Step<Data extends object> implements PlanStep<PlanContext> {
     });
     return { kind: this.kind, ...Object.fromEntries(printed) };
   }
-}
-
-/** Returns the error for a step that must come before another one, and stands after it. */
-function orderError(plan: ModelPlan, step: PlanStep, before: PlanStep): LayoutError {
-  return planError(
-    plan,
-    {
-      asked: `with the step '${step.kind}'`,
-      found: `a step '${before.kind}' stands before it`,
-      todo: `Put '${step.kind}' before '${before.kind}'`,
-    },
-    { step: step.kind, before: before.kind },
-  );
 }
 
 /** Returns the steps of a kind, in the order of the plan. */
@@ -187,6 +188,10 @@ export function layerAxesOf(plan: Pick<Plan, 'steps'>): readonly string[] {
   return axisUsesOf(plan)
     .filter(({ divides }) => divides !== 'batch')
     .map(({ axis }) => axis);
+}
+
+function follows(step: PlanStep, other: PlanStep): boolean {
+  return step instanceof Step && step.follows(other);
 }
 
 function usesOf(step: PlanStep): readonly AxisUse[] {

@@ -23,7 +23,7 @@ export interface ShardingOptions {
   readonly axis: string;
   /** A mesh axis whose ranks hold the same parts. */
   readonly replicas?: string | undefined;
-  /** The states that the ranks share out. Each value includes those before it. */
+  /** The states that the ranks shard. Each value includes those before it. */
   readonly sharded: 'optimizer' | 'gradients' | 'parameters';
   readonly rule: ShardingRule;
   readonly unitOf: UnitOf;
@@ -42,7 +42,7 @@ export interface ShardingOptions {
   readonly broadcastBuffers: boolean;
 }
 
-/** Makes a plan by which the ranks of an axis share out states. Throws LayoutError for unknown axes. */
+/** Makes a plan by which the ranks of an axis shard states. Throws LayoutError for unknown axes. */
 export function shardingPlan(
   { parameters }: ModelSpec,
   axes: readonly MeshAxis[],

@@ -10,7 +10,7 @@ export function inLayer<T>(parameters: readonly (Parameter | null)[], body: () =
   const layers = parameters.flatMap((parameter) => layerParameterOf(parameter) ?? []);
   for (const parameter of layers) parameter.enterLayer();
   try {
-    return synchronously('the forward pass of a layer that ranks share out', body);
+    return synchronously('the forward pass of a layer that ranks shard', body);
   } finally {
     for (const parameter of layers) parameter.leaveLayer();
   }

@@ -21,7 +21,7 @@ export function requireParameter(
       asked: `${style}() of the module '${path}', by its '${name}' of ${ndim} dims`,
       found,
       todo: isOfExperts(parameters)
-        ? "Experts' matrices are not cut; share out the experts: expertParallel({ axis: ['tp', 'ep'], sameTokens: ['tp'] })"
+        ? "Experts' matrices are not cut; divide the experts: expertParallel({ axis: ['tp', 'ep'], sameTokens: ['tp'] })"
         : 'Use a style for modules of this kind',
     },
     { path, name, style },

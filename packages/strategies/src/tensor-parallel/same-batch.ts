@@ -4,7 +4,7 @@ import type { PassHooks } from '../plan/plan-context.ts';
 import { GatheredInts } from '../agreement/gathered-ints.ts';
 
 /**
- * Checks that the ranks of an axis that share out layers have the same batches. It compares the first batches of
+ * Checks that the ranks of an axis that shard layers have the same batches. It compares the first batches of
  * training and of evaluation. Ranks exchange marks of their batches in the pass, and the next pass compares them.
  */
 export class SameBatch implements PassHooks {
@@ -40,9 +40,9 @@ export class SameBatch implements PassHooks {
     const axis = this.#axis;
     return new CollectiveMismatchError(
       {
-        asked: `another pass of a model whose layers the ranks of '${axis}' share out`,
+        asked: `another pass of a model whose layers the ranks of '${axis}' shard`,
         found: `an earlier batch of rank ${rank} of '${axis}' was another one than that of rank 0`,
-        todo: `Give all ranks of '${axis}' the same batches: share a dataset out over the ranks of the other axes, as by mesh.coordinate('dp')`,
+        todo: `Give all ranks of '${axis}' the same batches: split a dataset over the ranks of the other axes, as by mesh.coordinate('dp')`,
       },
       { rank, axis },
     );

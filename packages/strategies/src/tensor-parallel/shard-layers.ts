@@ -179,7 +179,7 @@ function shardedBeforeError(name: string, part: Tensor): ConfigError {
   return new ConfigError(
     {
       asked: `tensor parallelism of '${name}' of shape ${formatShape(shape)}`,
-      found: `a strategy was applied to this model before: this rank has a part of shape ${formatShape(part.shape)}, shared out over '${shardedOver.join("' × '")}'`,
+      found: `a strategy was applied to this model before: this rank has a part of shape ${formatShape(part.shape)}, sharded over '${shardedOver.join("' × '")}'`,
       todo: 'Apply tensor parallelism first, once, as in compose(tensorParallel(styles), fsdp())',
     },
     { parameter: name, shape, shardedOver },

@@ -22,7 +22,7 @@ import { matchesModule, shardingsOf, styledModules, type StylePlan } from './sty
 
 /** Options of `tensorParallel`. */
 export interface TensorParallelOptions {
-  /** The mesh axis whose ranks share out each layer. All of them get the same batch. Default: `tp`. */
+  /** The mesh axis whose ranks shard each layer. All of them get the same batch. Default: `tp`. */
   readonly axis?: string;
   /** The number of tokens of a rank's batch, for the bytes in the plan. Default: 1. */
   readonly tokens?: number;

@@ -31,11 +31,11 @@ describe('a balanced partition', () => {
     expect(heaviest(found)).toBe(heaviest(boundaries));
   });
 
-  it("is better than DeepSpeed's, whose heaviest part is 13 here", () => {
+  it("a balanced partition is better than DeepSpeed's, whose heaviest part is 13 here", () => {
     expect(balancedPartition([4, 9, 5, 7, 6], 4)).toEqual([0, 1, 2, 4, 5]);
   });
 
-  it('is the best of all cuts, for random costs', () => {
+  it('a balanced partition is the best of all cuts, for random costs', () => {
     const random = generator(5);
     for (let turn = 0; turn < 300; turn++) {
       const costs = Array.from({ length: 1 + Math.floor(random() * 9) }, () =>
@@ -83,7 +83,7 @@ const model: AutomaticScheduleOptions = {
 };
 
 describe('the automatic schedule', () => {
-  it('is the fastest that has room, as simulating each one shows', () => {
+  it('the automatic schedule is the fastest that has room, as simulating each one shows', () => {
     const names = ['gpipe', '1f1b', 'zb1p', 'zbv'] as const;
     const chosen = automaticSchedule({ ...model, schedules: names, microbatches: [4, 8, 16] });
     const times = names.flatMap((name) =>
@@ -104,7 +104,7 @@ describe('the automatic schedule', () => {
     expect(chosen.boundaries).toHaveLength(chosen.schedule.stages + 1);
   });
 
-  it('takes less memory where there is less, for more time', () => {
+  it('the automatic schedule takes less memory where there is less, for more time', () => {
     const [most, less, least] = [Infinity, 1200, 350].map((memoryBytes) =>
       automaticSchedule({ ...model, memoryBytes }),
     );
@@ -118,7 +118,7 @@ describe('the automatic schedule', () => {
     expect(least?.simulation.makespanMs).toBeGreaterThan(less?.simulation.makespanMs ?? 0);
   });
 
-  it('takes fewer microbatches where each action costs more', () => {
+  it('the automatic schedule takes fewer microbatches where each action costs more', () => {
     const microbatches = [0, 10].map(
       (overheadMs) => automaticSchedule({ ...model, overheadMs }).schedule.microbatches,
     );
@@ -151,7 +151,7 @@ describe('the automatic schedule', () => {
 });
 
 describe('the explanation of a schedule', () => {
-  it('says per rank what it has, keeps, sends, and how long it works and waits', () => {
+  it('the explanation of a schedule says per rank what it has, keeps, sends, and how long it works and waits', () => {
     const schedule = pipelineSchedule('zb1p', { ranks: 2, stagesPerRank: 2, microbatches: 4 });
     const stage = { forwardMs: 1, inputGradientMs: 1, weightGradientMs: 1, activationBytes: 100 };
     const edges = [0, 1, 2].map((from) => ({ from, to: from + 1, gradient: true, bytes: 10 }));

@@ -114,11 +114,11 @@ describe('a schedule that ranks cannot run', () => {
     expect(() => checkSchedule(wrong)).toThrow(says);
   });
 
-  it('is refused before it is lowered', () => {
+  it('a schedule that ranks cannot run is refused before it is lowered', () => {
     expect(() => lowerSchedule(edited(1, (own) => own.slice(0, -1)))).toThrow('no 1B2 on rank 1');
   });
 
-  it('has the place in the fields of its error', () => {
+  it('a schedule that ranks cannot run has the place in the fields of its error', () => {
     const wrong = edited(1, (own) => own.slice(0, -1));
     expect(() => checkSchedule(wrong)).toThrow(
       expect.objectContaining({
@@ -151,7 +151,7 @@ describe('edges between stages', () => {
     expect(() => lowerSchedule(schedule, { edges: [edge as never] })).toThrow(says);
   });
 
-  it('may pass over stages: the message goes straight to where it is needed, its gradient straight back', () => {
+  it('edges between stages may pass over stages: the message goes straight to where it is needed, its gradient straight back', () => {
     const edges = [
       { from: 0, to: 1, gradient: true },
       { from: 1, to: 2, gradient: true },
@@ -185,7 +185,7 @@ describe('edges between stages', () => {
 });
 
 describe('gathering', () => {
-  it('takes a window of at least the stages of one action', () => {
+  it('gathering takes a window of at least the stages of one action', () => {
     const pairs = pipelineSchedule('dualPipeV', { ranks: 2, microbatches: 4 });
     expect(() => lowerSchedule(pairs, { activeStages: 1 })).toThrow(
       'uses 2 stages, and 1 may be active',

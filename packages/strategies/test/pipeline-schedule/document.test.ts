@@ -24,7 +24,7 @@ const rows = text
 const blocks = Array.from(text.matchAll(/```text\n([^`]*)\n```/g), ([, block = '']) => block);
 
 describe('the page on schedules', () => {
-  it('has every schedule', () => {
+  it('the page on schedules has every schedule', () => {
     expect(rows.map(([, name]) => name)).toEqual(scheduleNames);
   });
 
@@ -53,7 +53,7 @@ describe('the page on schedules', () => {
     },
   );
 
-  it('has the drawings as they are drawn', () => {
+  it('the page on schedules has the drawings as they are drawn', () => {
     const drawings = blocks.filter((block) => block.includes('simulated'));
     for (const drawing of drawings) {
       const [, name, ranks, microbatches] =
@@ -65,7 +65,7 @@ describe('the page on schedules', () => {
     expect(drawings).toHaveLength(scheduleNames.length - 1);
   });
 
-  it('has what ranks execute as it is', () => {
+  it('the page on schedules has what ranks execute as it is', () => {
     const [, ...lines] = blocks.find((block) => block.includes('executed'))?.split('\n') ?? [];
     const schedule = pipelineSchedule('1f1b', { ranks: 2, microbatches: 2 });
     expect(linesOf(lowerSchedule(schedule))).toEqual(lines);

@@ -128,7 +128,7 @@ describe('messages of hand-written schedules', () => {
 });
 
 describe('random schedules with random edges', () => {
-  it('can be run when they are lowered, even if sends wait, and are read as they are written', () => {
+  it('random schedules with random edges can be run when they are lowered, even if sends wait, and are read as they are written', () => {
     const random = generator(11);
     for (let turn = 0; turn < 200; turn++) {
       const { schedule, edges } = randomSchedule(random);

@@ -79,7 +79,7 @@ describe('a schedule as text', () => {
 });
 
 describe('a schedule with random mistakes', () => {
-  it('is read, or is an error of ours', () => {
+  it('a schedule with random mistakes is read, or is an error of ours', () => {
     const random = generator(7);
     const letters = '0123456789FBIW,;()_<>\n SENDRCVOVERLAP-.e';
     const text = writeSchedule(pipelineSchedule('dualPipeV', { ranks: 2, microbatches: 4 }));
@@ -114,7 +114,7 @@ describe('what ranks execute', () => {
       })
       .join('\n');
 
-  it('is checked: of two swapped messages the ranks are named that then wait for each other', () => {
+  it('what ranks execute is checked: of two swapped messages the ranks are named that then wait for each other', () => {
     expect(() => readLoweredSchedule(text(0, [0, 4, 1, 2, 3, 5, 6, 7]))).toThrow(
       'no rank can go on: rank 0 at action 1, 0RECV_B0, waits for 1SEND_B0 of rank 1; rank 1 at action 0, 1RECV_F0, waits for 0SEND_F0 of rank 0',
     );
@@ -149,7 +149,7 @@ describe('what ranks execute', () => {
     },
   );
 
-  it('has only messages of its edges', () => {
+  it('what ranks execute has only messages of its edges', () => {
     expect(() => checkLoweredSchedule({ ...lowered, edges: [] })).toThrow(
       'rank 0 at action 1, 0SEND_F0: no edge from stage 0 to stage 1. Name it in the edges',
     );
@@ -157,7 +157,7 @@ describe('what ranks execute', () => {
 });
 
 describe('slots for activations', () => {
-  it('are taken by the forward and given back by the weight gradient, not by the input gradient', () => {
+  it('slots for activations are taken by the forward and given back by the weight gradient, not by the input gradient', () => {
     const [rank] = activationSlots(readSchedule('0F0,0F1,0I0,0F2,0W0,0F3,0I1,0W1,0I2,0W2,0I3,0W3'));
     expect(rank?.slots).toBe(3);
     expect(rank?.activations.map(({ slot }) => slot)).toEqual([0, 1, 2, 0]);
@@ -170,7 +170,7 @@ describe('slots for activations', () => {
     expect(activationSlots(schedule).map(({ slots }) => slots)).toEqual(peaks);
   });
 
-  it('are never of two activations at once', () => {
+  it('slots for activations are never of two activations at once', () => {
     const schedule = pipelineSchedule('zbv', { ranks: 4, microbatches: 12 });
     for (const { activations } of activationSlots(schedule)) {
       for (const a of activations) {

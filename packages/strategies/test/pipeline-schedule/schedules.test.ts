@@ -23,7 +23,7 @@ describe('the orders of schedules', () => {
     expect(linesOf(scheduleOfKey(key))).toEqual(rows);
   });
 
-  it('are those of PyTorch for every shape that it takes', () => {
+  it('the orders of schedules are those of PyTorch for every shape that it takes', () => {
     const different = Object.entries(golden.orders).filter(
       ([key, order]) => order !== null && digest(linesOf(scheduleOfKey(key))) !== order,
     );
@@ -31,7 +31,7 @@ describe('the orders of schedules', () => {
     expect(Object.keys(golden.orders).length).toBeGreaterThan(1000);
   });
 
-  it('are refused where PyTorch refuses them', () => {
+  it('the orders of schedules are refused where PyTorch refuses them', () => {
     const refused = Object.entries(golden.orders).flatMap(([key, order]) =>
       order === null && !isTakenOnlyHere(key) ? [key] : [],
     );
@@ -74,20 +74,20 @@ describe('evaluation', () => {
 });
 
 describe('the schedule of a name', () => {
-  it('needs a name that there is', () => {
+  it('the schedule of a name needs a name that there is', () => {
     expect(() => pipelineSchedule('1F1B' as ScheduleName, { ranks: 2, microbatches: 4 })).toThrow(
       'the schedule 1F1B: no schedule of this name. The schedules are naive, gpipe, 1f1b,',
     );
   });
 
-  it('names numbers of microbatches that it can take', () => {
+  it('the schedule of a name names numbers of microbatches that it can take', () => {
     const make = (microbatches: number) =>
       pipelineSchedule('interleaved1f1b', { ranks: 2, microbatches });
     expect(() => make(15)).toThrow('Take 14 or 16 microbatches');
     expect([14, 16].map((microbatches) => make(microbatches).microbatches)).toEqual([14, 16]);
   });
 
-  it('needs whole numbers, by their names', () => {
+  it('the schedule of a name needs whole numbers, by their names', () => {
     expect(() => pipelineSchedule('1f1b', { ranks: 2, microbatches: 0 })).toThrow(
       'the schedule 1f1b with microbatches: 0: a value that is not a whole number from 1 to 65536',
     );
@@ -96,7 +96,7 @@ describe('the schedule of a name', () => {
     );
   });
 
-  it('is no longer than anything that trains', () => {
+  it('the schedule of a name is no longer than anything that trains', () => {
     expect(() => pipelineSchedule('gpipe', { ranks: 4096, microbatches: 60_000 })).toThrow(
       '245760000 pairs of stage and microbatch. Take 10000000 at most',
     );

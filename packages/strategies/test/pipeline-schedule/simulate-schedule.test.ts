@@ -114,7 +114,7 @@ describe('the time of a schedule', () => {
     },
   );
 
-  it('is without waiting inside for ZB2P and ZBV where all three computations take equally long', () => {
+  it('the time of a schedule is without waiting inside for ZB2P and ZBV where all three computations take equally long', () => {
     for (const name of ['zb2p', 'zbv'] as const) {
       const { ranks } = simulateSchedule(pipelineSchedule(name, { ranks: 4, microbatches: 16 }));
       expect(
@@ -126,7 +126,7 @@ describe('the time of a schedule', () => {
     expect(ranks.map(({ waitingMs }) => waitingMs)).toEqual([3, 2, 1, 0]);
   });
 
-  it('has the bubbles of the formulas', () => {
+  it('the time of a schedule has the bubbles of the formulas', () => {
     const [ranks, microbatches] = [4, 12];
     const stages = Array.from({ length: ranks }, () => ({
       forwardMs: 3,
@@ -143,7 +143,7 @@ describe('the time of a schedule', () => {
     expect(idle('naive')).toBe(3 * 9 * microbatches);
   });
 
-  it('counts the bytes of messages, and of activations between forward and weight gradient', () => {
+  it('the time of a schedule counts the bytes of messages, and of activations between forward and weight gradient', () => {
     const schedule = pipelineSchedule('1f1b', { ranks: 2, microbatches: 2 });
     const stage = { forwardMs: 1, inputGradientMs: 1, weightGradientMs: 1, activationBytes: 10 };
     const edges = [{ from: 0, to: 1, gradient: true, bytes: 5e6 }];
@@ -158,7 +158,7 @@ describe('the time of a schedule', () => {
     expect(simulated.ranks.map((rank) => rank.peakActivationBytes)).toEqual([20, 10]);
   });
 
-  it('keeps less between the input gradient and the weight gradient, where the costs say so', () => {
+  it('the time of a schedule keeps less between the input gradient and the weight gradient, where the costs say so', () => {
     const schedule = pipelineSchedule('zb1p', { ranks: 2, microbatches: 4 });
     const stage = { forwardMs: 1, inputGradientMs: 1, weightGradientMs: 1, activationBytes: 10 };
     const peak = (weightGradientBytes: number) =>
@@ -177,7 +177,7 @@ describe('the time of a schedule', () => {
     expect(makespan(0.5)).toBeLessThan(makespan(0));
   });
 
-  it('keeps nothing of forwards alone', () => {
+  it('the time of a schedule keeps nothing of forwards alone', () => {
     const { ranks } = simulateSchedule(
       pipelineSchedule('forwardOnly', { ranks: 4, microbatches: 8 }),
     );

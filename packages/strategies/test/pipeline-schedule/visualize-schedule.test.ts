@@ -7,7 +7,7 @@ import {
 import { describe, expect, it } from 'vitest';
 
 describe('a drawing of a schedule', () => {
-  it('has a line for each rank, with waiting as dots', () => {
+  it('a drawing of a schedule has a line for each rank, with waiting as dots', () => {
     expect(visualizeSchedule(pipelineSchedule('1f1b', { ranks: 2, microbatches: 3 }))).toBe(
       [
         '1f1b: 2 stages on 2 ranks, 3 microbatches',
@@ -19,19 +19,19 @@ describe('a drawing of a schedule', () => {
     );
   });
 
-  it('names stages where a rank has several, and both halves of a pair', () => {
+  it('a drawing of a schedule names stages where a rank has several, and both halves of a pair', () => {
     const text = visualizeSchedule(pipelineSchedule('dualPipeV', { ranks: 2, microbatches: 4 }));
     expect(text).toContain('rank 0 |0F0|0F1|0F2|3F0|3I0|3W0|3F1|0F3+3B1    |');
   });
 
-  it('is no wider than asked, with letters where labels have no room', () => {
+  it('a drawing of a schedule is no wider than asked, with letters where labels have no room', () => {
     const schedule = pipelineSchedule('1f1b', { ranks: 4, microbatches: 16 });
     const lines = visualizeSchedule(schedule, { columns: 57 }).split('\n').slice(2, 6);
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(7 + 58 + 8);
     expect(lines[3]).toBe(`rank 3 ...${'F|B'.repeat(16)}|......  live 1`);
   });
 
-  it('shows what was measured below it, on the same clock', () => {
+  it('a drawing of a schedule shows what was measured below it, on the same clock', () => {
     const schedule = pipelineSchedule('gpipe', { ranks: 2, microbatches: 1 });
     const forward = (stage: number) => ({ kind: 'forward' as const, stage, microbatch: 0 });
     const backward = (stage: number) => ({ kind: 'backward' as const, stage, microbatch: 0 });
@@ -90,7 +90,7 @@ describe('a drawing of a schedule', () => {
     expect(svg).toContain('@media (prefers-color-scheme: dark)');
   });
 
-  it('takes as many actions as a long step has', () => {
+  it('a drawing of a schedule takes as many actions as a long step has', () => {
     const schedule = pipelineSchedule('gpipe', { ranks: 2, microbatches: 40_000 });
     const { ranks } = simulateSchedule(schedule);
     const measured = ranks.map(({ actions }) => actions);

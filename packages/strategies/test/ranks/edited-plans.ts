@@ -74,7 +74,7 @@ export const edits: Readonly<Record<string, Edit>> = {
       });
     },
   },
-  'ddp, one parameter shared out': {
+  'ddp, one parameter sharded': {
     strategy: ddp(),
     edit: (plan) => {
       const gather = new Step(stepKinds.gather, {

@@ -24,7 +24,7 @@ export const outcomes = z.object({
   cases: z.number(),
   /** What each faulty call has thrown on this rank. */
   errors: z.record(z.string(), z.string()),
-  /** The outputs of a model whose parameters the ranks share out, and the same computed on one rank. */
+  /** The outputs of a model whose parameters the ranks shard, and the same computed on one rank. */
   outputs: z.array(z.number()),
   alone: z.array(z.number()),
 });

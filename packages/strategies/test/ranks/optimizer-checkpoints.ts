@@ -54,7 +54,7 @@ type Made<Settings extends optim.OptimizerSettings> =
   | optim.Optimizer<Settings>
   | OffloadedOptimizer<optim.Optimizer<Settings>>
   | ZeroRedundancyOptimizer<Settings>;
-type Keeps = 'offloaded' | 'shared out' | 'itself';
+type Keeps = 'offloaded' | 'sharded' | 'itself';
 
 const made =
   <Settings extends optim.OptimizerSettings>(
@@ -62,7 +62,7 @@ const made =
     settings: Partial<Settings>,
   ) =>
   (model: nn.Module, keeps: Keeps): Made<Settings> => {
-    if (keeps === 'shared out') {
+    if (keeps === 'sharded') {
       return new ZeroRedundancyOptimizer(model.parameters(), kind, settings);
     }
     const optimizer = new kind(model.parameters(), settings);
@@ -94,7 +94,7 @@ interface Variant {
 
 export const variants = {
   DDP: { strategy: () => ddp() },
-  'DDP with a ZeroRedundancyOptimizer': { strategy: () => ddp(), keeps: 'shared out' },
+  'DDP with a ZeroRedundancyOptimizer': { strategy: () => ddp(), keeps: 'sharded' },
   'ZeRO-1': { strategy: () => zero({ stage: 1 }) },
   'ZeRO-2': { strategy: () => zero({ stage: 2 }) },
   'ZeRO-3': { strategy: () => zero({ stage: 3 }) },

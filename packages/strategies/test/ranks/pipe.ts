@@ -1,5 +1,5 @@
 import { nn, rand } from '@shardwise/core';
-import { onEveryRank, Pipe } from '@shardwise/strategies';
+import { onEveryRank, GPipe } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
@@ -14,7 +14,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof found>>
   const fc1 = new nn.Linear(16, 8);
   const fc2 = new nn.Linear(8, 4);
   const sequential = new nn.Sequential(fc1, fc2);
-  const model = new Pipe(sequential, { chunks: 8 });
+  const model = new GPipe(sequential, { chunks: 8 });
   const input = rand([16, 16]);
   const alone = await sequential.forward(input).data();
   const output = await (await onEveryRank(await model.forward(input))).data();

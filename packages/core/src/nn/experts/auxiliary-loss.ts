@@ -1,6 +1,6 @@
 import { zeros } from '../../tensor/create.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
-import type { Module } from '../module.ts';
+import type { Module } from '../module/module.ts';
 import { MixtureOfExperts } from './mixture-of-experts.ts';
 
 /** The MixtureOfExperts layers of a model, with their paths. */

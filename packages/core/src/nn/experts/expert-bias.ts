@@ -1,10 +1,10 @@
 import { noGrad } from '../../graph/create-node.ts';
-import { composed } from '../../realize/small-values.ts';
+import { composed } from '../../realize/pending/small-values.ts';
 import * as option from '../../base/option-rules.ts';
 import type { OptionRules } from '../../base/option-rules.ts';
 import { allReduce } from '../../tensor/collectives.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
-import type { BufferTensor } from '../parameter.ts';
+import type { BufferTensor } from '../parameter/parameter.ts';
 
 /** How the biases of experts are updated (Wang et al. 2024, "Auxiliary-loss-free load balancing"). */
 export interface BiasUpdate {

@@ -7,9 +7,9 @@ import * as option from '../../base/option-rules.ts';
 import type { OptionRules } from '../../base/option-rules.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import { lowered } from '../functional/lowered.ts';
-import { Module } from '../module.ts';
-import { Parameter } from '../parameter.ts';
-import { requireShape } from '../require-shape.ts';
+import { Module } from '../module/module.ts';
+import { Parameter } from '../parameter/parameter.ts';
+import { requireShape } from '../functional/require-shape.ts';
 
 /** The activation between the two products of an expert. `swiglu` multiplies by a third product (Shazeer 2020). */
 export type ExpertActivation = 'relu' | 'gelu' | 'silu' | 'swiglu';

@@ -1,4 +1,4 @@
-import type { Module } from '../module.ts';
+import type { Module } from '../module/module.ts';
 import { expertLayers } from './auxiliary-loss.ts';
 
 /** The largest number of experts with a metric of their own. More would leave a run no names for its own metrics. */

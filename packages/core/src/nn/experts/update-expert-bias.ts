@@ -1,6 +1,6 @@
 import { currentSession } from '../../rank.ts';
 import { ConfigError } from '../../spec/errors.ts';
-import type { Module } from '../module.ts';
+import type { Module } from '../module/module.ts';
 import { expertLayers } from './auxiliary-loss.ts';
 
 /** The usual names of axes whose ranks have different tokens, and of axes whose ranks share tokens. */

@@ -1,13 +1,13 @@
 import { computeDType } from '../../base/dtype-kind.ts';
 import { floats, requireDType } from '../../graph/infer-checks.ts';
-import { composed } from '../../realize/small-values.ts';
+import { composed } from '../../realize/pending/small-values.ts';
 import { sizeAt } from '../../base/shape.ts';
 import { checkOptions } from '../../base/check-options.ts';
 import * as option from '../../base/option-rules.ts';
 import type { OptionRule, OptionRules } from '../../base/option-rules.ts';
 import { stack } from '../../tensor/create.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
-import { requireShape } from '../require-shape.ts';
+import { requireShape } from './require-shape.ts';
 import { requireExtent } from './require-extent.ts';
 
 /** The size of an output, for both dims or for each. null: the size of the input. */

@@ -9,7 +9,7 @@ import {
   causalMask,
   weighted,
   weightsOf,
-} from '../../graph/decompose-attention.ts';
+} from '../../graph/decompose/decompose-attention.ts';
 import type { Node } from '../../graph/node.ts';
 import { broadcastsTo, formatShape, sizeAt } from '../../base/shape.ts';
 import type { AttentionParams } from '../../spec/op.ts';
@@ -18,12 +18,12 @@ import { full } from '../../tensor/create.ts';
 import { Tensor } from '../../tensor/tensor.ts';
 import { requireTensors } from '../../tensor/check-arguments.ts';
 import { withOwnGradient } from '../../tensor/own-gradient.ts';
-import { requireShape } from '../require-shape.ts';
+import { requireShape } from './require-shape.ts';
 import { dropout } from './dropout.ts';
 import { checkOptions } from '../../base/check-options.ts';
 import * as option from '../../base/option-rules.ts';
 import type { OptionRules } from '../../base/option-rules.ts';
-import { composed } from '../../realize/small-values.ts';
+import { composed } from '../../realize/pending/small-values.ts';
 
 /** Options of `scaledDotProductAttention`. */
 export interface AttentionOptions {

@@ -1,5 +1,5 @@
 import { computeDType } from '../../base/dtype-kind.ts';
-import { composed } from '../../realize/small-values.ts';
+import { composed } from '../../realize/pending/small-values.ts';
 import { broadcastsTo, formatShape } from '../../base/shape.ts';
 import { checkOptions } from '../../base/check-options.ts';
 import { ShapeError } from '../../spec/errors.ts';

@@ -1,13 +1,13 @@
 import { conv2dInput } from '../../graph/build/contract.ts';
 import { floats, requireDType, requireSameDType } from '../../graph/infer-checks.ts';
-import { composed } from '../../realize/small-values.ts';
+import { composed } from '../../realize/pending/small-values.ts';
 import { formatShape } from '../../base/shape.ts';
 import type { Conv2dParams } from '../../spec/op.ts';
 import { checkOptions } from '../../base/check-options.ts';
 import { ConfigError, ShapeError } from '../../spec/errors.ts';
 import type { OptionRules } from '../../base/option-rules.ts';
 import { Tensor } from '../../tensor/tensor.ts';
-import { requireShape } from '../require-shape.ts';
+import { requireShape } from './require-shape.ts';
 import { requireExtent } from './require-extent.ts';
 import { type Conv2dOptions, conv2dRules, imageHint } from './conv2d.ts';
 import { pair, type Size2d, size2d } from './window-size.ts';

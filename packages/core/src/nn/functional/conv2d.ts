@@ -4,10 +4,10 @@ import * as option from '../../base/option-rules.ts';
 import type { OptionRules } from '../../base/option-rules.ts';
 import type { Shape } from '../../spec/dtype.ts';
 import { Tensor } from '../../tensor/tensor.ts';
-import { requireShape } from '../require-shape.ts';
+import { requireShape } from './require-shape.ts';
 import { requireExtent } from './require-extent.ts';
 import { pair, type Size2d, size2d } from './window-size.ts';
-import { composed } from '../../realize/small-values.ts';
+import { composed } from '../../realize/pending/small-values.ts';
 import { withBias } from './with-bias.ts';
 
 /** Options of `conv2d`. */

@@ -1,4 +1,4 @@
-import { composed } from '../../realize/small-values.ts';
+import { composed } from '../../realize/pending/small-values.ts';
 import { formatShape } from '../../base/shape.ts';
 import { checkOptions } from '../../base/check-options.ts';
 import { ShapeError } from '../../spec/errors.ts';
@@ -6,7 +6,7 @@ import * as option from '../../base/option-rules.ts';
 import type { OptionRules } from '../../base/option-rules.ts';
 import { stack } from '../../tensor/create.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
-import { requireShape } from '../require-shape.ts';
+import { requireShape } from './require-shape.ts';
 import { requireExtent } from './require-extent.ts';
 import { conv2d } from './conv2d.ts';
 import { type Size3d, size3d, triple } from './window-size.ts';

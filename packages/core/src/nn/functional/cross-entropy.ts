@@ -2,7 +2,7 @@ import { computeDType, kindOf } from '../../base/dtype-kind.ts';
 import { gather } from '../../graph/build/index-ops.ts';
 import { CallSite } from '../../graph/call-site.ts';
 import { requireIndexDType } from '../../graph/infer-indices.ts';
-import { composed } from '../../realize/small-values.ts';
+import { composed } from '../../realize/pending/small-values.ts';
 import { elementCount, formatShape, normalizeDim, sameShape, sizeAt } from '../../base/shape.ts';
 import { checkOptions } from '../../base/check-options.ts';
 import type { Shape } from '../../spec/dtype.ts';
@@ -12,7 +12,7 @@ import type { OptionRules } from '../../base/option-rules.ts';
 import { requireTensors } from '../../tensor/check-arguments.ts';
 import { full } from '../../tensor/create.ts';
 import { Tensor } from '../../tensor/tensor.ts';
-import { requireShape } from '../require-shape.ts';
+import { requireShape } from './require-shape.ts';
 import { type Reduction, reductionRule } from './reduction.ts';
 import { widened } from './widened.ts';
 

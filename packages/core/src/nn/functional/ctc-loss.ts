@@ -1,7 +1,7 @@
 import { gather } from '../../graph/build/index-ops.ts';
 import { CallSite } from '../../graph/call-site.ts';
 import { requireIndexDType } from '../../graph/infer-indices.ts';
-import { composed } from '../../realize/small-values.ts';
+import { composed } from '../../realize/pending/small-values.ts';
 import { sizeAt } from '../../base/shape.ts';
 import { checkOptions } from '../../base/check-options.ts';
 import { ConfigError, describeValue } from '../../spec/errors.ts';
@@ -9,7 +9,7 @@ import * as option from '../../base/option-rules.ts';
 import type { OptionRules } from '../../base/option-rules.ts';
 import { concat, fromData, full, stack } from '../../tensor/create.ts';
 import { Tensor } from '../../tensor/tensor.ts';
-import { requireShape } from '../require-shape.ts';
+import { requireShape } from './require-shape.ts';
 import { lossRules, type LossOptions } from './losses.ts';
 import { widened } from './widened.ts';
 

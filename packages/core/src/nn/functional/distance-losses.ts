@@ -1,4 +1,4 @@
-import { composed } from '../../realize/small-values.ts';
+import { composed } from '../../realize/pending/small-values.ts';
 import { formatShape, sameShape } from '../../base/shape.ts';
 import { checkOptions } from '../../base/check-options.ts';
 import { ShapeError } from '../../spec/errors.ts';
@@ -6,7 +6,7 @@ import * as option from '../../base/option-rules.ts';
 import type { OptionRules } from '../../base/option-rules.ts';
 import { requireTensors } from '../../tensor/check-arguments.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
-import { requireShape } from '../require-shape.ts';
+import { requireShape } from './require-shape.ts';
 import { lossRules, type LossOptions } from './losses.ts';
 import { reduceLosses } from './reduction.ts';
 import { requireSameShape } from './same-shape.ts';

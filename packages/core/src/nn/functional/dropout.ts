@@ -6,7 +6,7 @@ import { checkOptions } from '../../base/check-options.ts';
 import { ConfigError, describeValue } from '../../spec/errors.ts';
 import * as option from '../../base/option-rules.ts';
 import type { OptionRules } from '../../base/option-rules.ts';
-import { composed } from '../../realize/small-values.ts';
+import { composed } from '../../realize/pending/small-values.ts';
 
 /**
  * Sets elements to 0 with `probability` and multiplies the others by 1 / (1 - probability) (Srivastava et al. 2014).

@@ -5,8 +5,8 @@ import { checkOptions } from '../../base/check-options.ts';
 import * as option from '../../base/option-rules.ts';
 import { requireNoMore } from '../../tensor/check-calls.ts';
 import { Tensor } from '../../tensor/tensor.ts';
-import { composed } from '../../realize/small-values.ts';
-import { requireShape } from '../require-shape.ts';
+import { composed } from '../../realize/pending/small-values.ts';
+import { requireShape } from './require-shape.ts';
 
 /**
  * Takes rows of `weight`. The row `paddingIdx`, which counts from the end if it is below 0, gets no gradient. If an

@@ -1,6 +1,6 @@
 import { computeDType } from '../../base/dtype-kind.ts';
 import { floats, requireDType } from '../../graph/infer-checks.ts';
-import { composed } from '../../realize/small-values.ts';
+import { composed } from '../../realize/pending/small-values.ts';
 import { formatShape, sizeAt } from '../../base/shape.ts';
 import { checkOptions } from '../../base/check-options.ts';
 import { ConfigError } from '../../spec/errors.ts';

@@ -1,4 +1,4 @@
-import { composed } from '../../realize/small-values.ts';
+import { composed } from '../../realize/pending/small-values.ts';
 import { sizeAt } from '../../base/shape.ts';
 import { checkOptions } from '../../base/check-options.ts';
 import { ShapeError } from '../../spec/errors.ts';

@@ -1,8 +1,8 @@
 import { elementCount, sizeAt } from '../../base/shape.ts';
 import { matmul, matmulSums } from '../../graph/build/contract.ts';
 import { Tensor } from '../../tensor/tensor.ts';
-import { requireShape } from '../require-shape.ts';
-import { composed } from '../../realize/small-values.ts';
+import { requireShape } from './require-shape.ts';
+import { composed } from '../../realize/pending/small-values.ts';
 import { withBias } from './with-bias.ts';
 
 const operation = 'linear';

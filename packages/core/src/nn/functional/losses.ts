@@ -1,4 +1,4 @@
-import { composed } from '../../realize/small-values.ts';
+import { composed } from '../../realize/pending/small-values.ts';
 import { checkOptions } from '../../base/check-options.ts';
 import * as option from '../../base/option-rules.ts';
 import type { OptionRules } from '../../base/option-rules.ts';

@@ -12,7 +12,7 @@ import { pair, type Size2d, size2d } from './window-size.ts';
 import { checkOptions } from '../../base/check-options.ts';
 import * as option from '../../base/option-rules.ts';
 import type { OptionRules } from '../../base/option-rules.ts';
-import { composed } from '../../realize/small-values.ts';
+import { composed } from '../../realize/pending/small-values.ts';
 
 /** Options of `avgPool2d`. */
 export interface PoolOptions {

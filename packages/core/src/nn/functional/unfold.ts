@@ -1,9 +1,9 @@
-import { composed } from '../../realize/small-values.ts';
+import { composed } from '../../realize/pending/small-values.ts';
 import { checkOptions } from '../../base/check-options.ts';
 import * as option from '../../base/option-rules.ts';
 import type { OptionRules } from '../../base/option-rules.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
-import { requireShape } from '../require-shape.ts';
+import { requireShape } from './require-shape.ts';
 import { shiftsOf } from './shifts-of.ts';
 import { pair, type Size2d, size2d } from './window-size.ts';
 

@@ -1,5 +1,5 @@
 import { newestNodeId } from '../../graph/create-node.ts';
-import type { Module } from '../module.ts';
+import type { Module } from '../module/module.ts';
 
 /** One forward pass of a module: what it returned, and the nodes that were made in it. */
 export interface ModuleCall {

@@ -1,14 +1,14 @@
 import { noGrad } from '../../graph/create-node.ts';
 import type { Node } from '../../graph/node.ts';
 import { printing } from '../../print/inspect.ts';
-import { withoutValues } from '../../realize/small-values.ts';
+import { withoutValues } from '../../realize/pending/small-values.ts';
 import { randomState, setRandomState } from '../../random/keys.ts';
 import { formatShape } from '../../base/shape.ts';
 import { dtypes } from '../../spec/dtype.ts';
 import { ConfigError, describeValue } from '../../spec/errors.ts';
 import type { Model } from '../../spec/strategy.ts';
 import { Tensor } from '../../tensor/tensor.ts';
-import { Module, type Named } from '../module.ts';
+import { Module, type Named } from '../module/module.ts';
 import { flopsOf, nodesSince } from './count-flops.ts';
 import { formatSummary } from './format-summary.ts';
 import type { ModelSummary, ModuleSummary } from './model-summary.ts';

@@ -7,7 +7,7 @@ import {
   type DifferentBuffers,
   findDifferentBuffers,
 } from './different-buffers.ts';
-import type { Share } from './checkpoint-contents.ts';
+import type { RankContents } from './checkpoint-contents.ts';
 import { freeName, temporaryName } from '../places/checkpoint-folders.ts';
 import type { CheckpointFiles } from '../places/checkpoint-files.ts';
 import type { HeldChunk, TensorChunk } from '../format/held-chunk.ts';
@@ -27,14 +27,14 @@ export interface SaveRequest {
   /** The number of checkpoints to keep. Undefined keeps all. */
   readonly keep: number | undefined;
   /** Returns what this rank saves. It may throw. */
-  readonly share: () => Promise<Share>;
+  readonly contents: () => Promise<RankContents>;
   /** Whether everything is copied first, because the model may change before all of it is written. */
   readonly stage: boolean;
 }
 
 /** A save that all ranks have agreed on. */
-export interface BegunSave extends Omit<SaveRequest, 'share' | 'stage'> {
-  readonly share: Share;
+export interface BegunSave extends Omit<SaveRequest, 'contents' | 'stage'> {
+  readonly contents: RankContents;
   /** The buffers of the model that are not the same on all ranks. */
   readonly differentBuffers: DifferentBuffers | undefined;
   /** What was asked, for error messages. */
@@ -63,28 +63,32 @@ const heldSchema = z.object({
  * so on all ranks, and leaves no files behind.
  */
 export async function beginSave(group: ProcessGroup, request: SaveRequest): Promise<BegunSave> {
-  const { share: makeShare, stage, ...common } = request;
+  const { contents: makeContents, stage, ...common } = request;
   const { directory, files } = common;
   const asked = `Saving a checkpoint of step ${common.step} to ${directory}`;
-  const shares: Share[] = [];
+  const contentsOfRank: RankContents[] = [];
   const held = await onAllRanks(group, asked, heldSchema, async () => {
-    const share = await makeShare();
-    shares.push(share);
-    const { model, optimizer, states } = share.heldChunks;
+    const contents = await makeContents();
+    contentsOfRank.push(contents);
+    const { model, optimizer, states } = contents.heldChunks;
     return {
       model: model.map(chunkOf),
       optimizer: optimizer.map(chunkOf),
       states: states.map(chunkOf),
-      settings: share.groups.map((each) => settingsOf(each, files)),
-      buffers: group.size > 1 ? await checksumsOf(share.buffers, files) : {},
+      settings: contents.groups.map((each) => settingsOf(each, files)),
+      buffers: group.size > 1 ? await checksumsOf(contents.buffers, files) : {},
     };
   });
   requireEqualSettings(
     asked,
     held.map(({ settings }) => settings),
   );
-  const chunksOfRanks = held.map((share) => sectionNames.flatMap((section) => share[section]));
-  const own = shares.flatMap(({ heldChunks }) => sectionNames.flatMap((each) => heldChunks[each]));
+  const chunksOfRanks = held.map((contents) =>
+    sectionNames.flatMap((section) => contents[section]),
+  );
+  const own = contentsOfRank.flatMap(({ heldChunks }) =>
+    sectionNames.flatMap((each) => heldChunks[each]),
+  );
   await requireEqual(group, asked, files, chunksOfRanks, own);
   const [place] = await onAllRanks(group, asked, placeSchema.nullable(), async () =>
     group.rank === 0 ? makePlace(common) : null,
@@ -99,10 +103,10 @@ export async function beginSave(group: ProcessGroup, request: SaveRequest): Prom
   const begun: BegunSave[] = [];
   try {
     await onAllRanks(group, asked, z.null(), async () => {
-      for (const share of shares) {
+      for (const contents of contentsOfRank) {
         const take = async (section: SectionName): Promise<readonly OwnChunk[]> => {
           const chunks = planChunks(held.map((each) => each[section]))[group.rank] ?? [];
-          const own = ownChunks(chunks, share.heldChunks[section]);
+          const own = ownChunks(chunks, contents.heldChunks[section]);
           return stage ? stageChunks(own) : own;
         };
         const chunks = {
@@ -110,7 +114,16 @@ export async function beginSave(group: ProcessGroup, request: SaveRequest): Prom
           optimizer: await take('optimizer'),
           states: await take('states'),
         };
-        begun.push({ ...common, asked, temporary, name, share, differentBuffers, tensors, chunks });
+        begun.push({
+          ...common,
+          asked,
+          temporary,
+          name,
+          contents,
+          differentBuffers,
+          tensors,
+          chunks,
+        });
       }
       return null;
     });

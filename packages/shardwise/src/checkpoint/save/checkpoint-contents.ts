@@ -71,7 +71,7 @@ export function checkContents(contents: CheckpointContents): void {
 }
 
 /** What one rank contributes to a checkpoint. */
-export interface Share {
+export interface RankContents {
   readonly heldChunks: Readonly<Record<SectionName, readonly HeldChunk[]>>;
   /** The model's buffers on this rank, of which only those of rank 0 are saved. */
   readonly buffers: readonly HeldChunk[];
@@ -87,10 +87,10 @@ export interface Share {
  * Collects what this rank saves. Throws CheckpointError for an optimizer of another model, and for a state that cannot
  * be written.
  */
-export async function shareOf(
+export async function rankContentsOf(
   contents: CheckpointContents,
   { rank }: ProcessGroup,
-): Promise<Share> {
+): Promise<RankContents> {
   const { model, optimizer, extra = null, rankExtra = null } = contents;
   const { states, heldChunks } = await rankStates(contents.states ?? {}, rank);
   const saved = optimizer === undefined ? undefined : { optimizer, model: moduleOf(model) };

@@ -11,7 +11,7 @@ import {
   checkContents,
   type CheckpointContents,
   checkStep,
-  shareOf,
+  rankContentsOf,
 } from './checkpoint-contents.ts';
 import type { CheckpointFiles } from '../places/checkpoint-files.ts';
 import { type DifferentBuffers, describeDifferentBuffers } from './different-buffers.ts';
@@ -88,7 +88,7 @@ export class CheckpointSaver {
       step,
       known: this.#known,
       keep: options.keep,
-      share: () => shareOf(contents, group),
+      contents: () => rankContentsOf(contents, group),
       stage: options.async ?? false,
     });
     if (group.rank === 0) this.#warnOf(begun.differentBuffers);

@@ -51,7 +51,7 @@ export async function finishSave(group: ProcessGroup, save: BegunSave): Promise<
 }
 
 async function writeOwn({ rank, size }: ProcessGroup, save: BegunSave): Promise<Written> {
-  const { files, temporary, chunks, share } = save;
+  const { files, temporary, chunks, contents } = save;
   const write = async (section: SectionName): Promise<WrittenFile> => {
     if (chunks[section].length === 0) return { byteLength: 0, chunks: [] };
     const path = files.join(temporary, fileName(section, rank, size));
@@ -61,20 +61,20 @@ async function writeOwn({ rank, size }: ProcessGroup, save: BegunSave): Promise<
   const optimizer = await write('optimizer');
   const states = await write('states');
   await files.syncDirectory(temporary);
-  const { rankExtra, states: rankState } = share;
+  const { rankExtra, states: rankState } = contents;
   return { model, optimizer, states, rankExtra, rankState };
 }
 
 async function publish(save: BegunSave, written: readonly Written[]): Promise<void> {
-  const { files, directory, temporary, name, step, share, keep } = save;
+  const { files, directory, temporary, name, step, contents, keep } = save;
   const state = encodeState({
     step,
     worldSize: written.length,
     savedAt: new Date().toISOString(),
-    model: { ...sectionOf('model', save, written), aliases: share.aliases },
-    optimizer: { ...sectionOf('optimizer', save, written), groups: share.groups },
+    model: { ...sectionOf('model', save, written), aliases: contents.aliases },
+    optimizer: { ...sectionOf('optimizer', save, written), groups: contents.groups },
     states: sectionOf('states', save, written),
-    extra: share.extra,
+    extra: contents.extra,
     rankExtras: written.map(({ rankExtra }) => rankExtra),
     rankStates: written.map(({ rankState }) => rankState),
   });

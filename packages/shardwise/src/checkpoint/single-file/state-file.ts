@@ -6,7 +6,7 @@ import { readTensorFile, writeTensorFile } from './safetensors-file.ts';
 import { type StoredState, storedStateSchema } from '../format/index-file.ts';
 
 /** The key of the file's metadata that contains everything but the tensors. */
-export const stateKey = 'shardwise.state';
+const stateKey = 'shardwise.state';
 
 /**
  * Writes the state of an optimizer, a schedule, or any other object with stateDict() to one file, which

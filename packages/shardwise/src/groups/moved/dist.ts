@@ -132,13 +132,13 @@ import { moved, type Moved } from './moved.ts';
   /* @__PURE__ */ moved('dist.parameterServer');
 /** @deprecated */ export type ParameterServerStrategyOptions =
   Moved<'dist.ParameterServerStrategyOptions'>;
-/** @deprecated */ export const Pipe: Moved<'dist.Pipe'> = /* @__PURE__ */ moved('dist.Pipe');
+/** @deprecated */ export const Pipe: Moved<'dist.GPipe'> = /* @__PURE__ */ moved('dist.GPipe');
 /** @deprecated */ export const pipeline: Moved<'dist.pipeline'> =
   /* @__PURE__ */ moved('dist.pipeline');
 /** @deprecated */ export type PipelineOptions = Moved<'dist.PipelineOptions'>;
 /** @deprecated */ export type PipelineWithLoss = Moved<'dist.PipelineWithLoss'>;
-/** @deprecated */ export type PipeOptions = Moved<'dist.PipeOptions'>;
-/** @deprecated */ export type PipeWithLoss = Moved<'dist.PipeWithLoss'>;
+/** @deprecated */ export type PipeOptions = Moved<'dist.GPipeOptions'>;
+/** @deprecated */ export type PipeWithLoss = Moved<'dist.GPipeWithLoss'>;
 /** @deprecated */ export type PlainData = Moved<'dist.PlainData'>;
 /** @deprecated */ export type Plan = Moved<'dist.Plan'>;
 /** @deprecated */ export const planFor: Moved<'dist.planFor'> =
@@ -175,8 +175,8 @@ import { moved, type Moved } from './moved.ts';
   /* @__PURE__ */ moved('dist.singleGroup');
 /** @deprecated */ export type StatesEstimate = Moved<'dist.StatesEstimate'>;
 /** @deprecated */ export type StatesFormula = Moved<'dist.StatesFormula'>;
-/** @deprecated */ export const SteppedPipeline: Moved<'dist.SteppedPipeline'> =
-  /* @__PURE__ */ moved('dist.SteppedPipeline');
+/** @deprecated */ export const SteppedPipeline: Moved<'dist.PipelineRunner'> =
+  /* @__PURE__ */ moved('dist.PipelineRunner');
 /** @deprecated */ export type Store = Moved<'dist.Store'>;
 /** @deprecated */ export type Strategy = Moved<'dist.Strategy'>;
 /** @deprecated */ export type StrategyWithLoss = Moved<'dist.StrategyWithLoss'>;

@@ -1,6 +1,7 @@
-import { fork, type ChildProcess } from 'node:child_process';
+import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { constants } from 'node:os';
+import { readFile } from 'node:fs/promises';
 import { rankProcessOptions } from '@shardwise/core/node';
 import { parseRankMessage } from '../../run-state/run-message.ts';
 import type { LauncherOrder } from '../rank-data.ts';
@@ -8,7 +9,6 @@ import type { RankHandle, RankOutcome, RankStart } from '../rank-handle.ts';
 import { RankLog } from '../rank-log.ts';
 import { decodeError } from './error-data.ts';
 import type { ToProcess } from './process-message.ts';
-import { watchStopped } from './watch-stopped.ts';
 
 /** A process that has been stopped for this long counts as lost, like a host that gives no signs of life. */
 const STOPPED_MS = 1500;
@@ -149,4 +149,30 @@ function isErrorMessage(value: unknown): value is { readonly error: unknown } {
     value.kind === 'error' &&
     'error' in value
   );
+}
+
+const LOOK_MS = 250;
+
+/**
+ * Calls `onStopped` when a process has been stopped (by SIGSTOP, not by a debugger) for `limitMs`. A stopped rank holds
+ * up all others, and they cannot distinguish it from a rank that computes. It works only on Linux. Elsewhere the time
+ * limits of calls have to suffice. Returns a function that ends the watch.
+ */
+function watchStopped(pid: number, limitMs: number, onStopped: () => void): () => void {
+  if (process.platform !== 'linux') return () => undefined;
+  const needed = Math.ceil(limitMs / LOOK_MS);
+  // Counts looks instead of time, because a launcher that was stopped itself has not seen its ranks go on.
+  let seen = 0;
+  const look = async (): Promise<void> => {
+    seen = (await isStopped(pid)) ? seen + 1 : 0;
+    if (seen === needed) onStopped();
+  };
+  const timer = setInterval(() => void look(), LOOK_MS);
+  return () => clearInterval(timer);
+}
+
+/** Source: proc_pid_stat(5). The program's name, in parentheses, may contain any characters. */
+async function isStopped(pid: number): Promise<boolean> {
+  const text = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => '');
+  return text.slice(text.lastIndexOf(')') + 2).startsWith('T');
 }

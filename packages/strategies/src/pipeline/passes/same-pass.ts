@@ -63,7 +63,7 @@ function otherBatch(rank: number, what: 'shape' | 'data'): CollectiveMismatchErr
     {
       asked: 'to pass a batch through the stages of a pipeline',
       found: `the ${what} of the batch differs between rank ${rank} and rank 0`,
-      todo: 'Give all ranks of the pipeline the same batch: share a dataset out over the ranks of dp alone',
+      todo: 'Give all ranks of the pipeline the same batch: split a dataset over the ranks of dp alone',
     },
     { rank },
   );

@@ -42,7 +42,7 @@ export function stagesOfModules(
 }
 
 /** Returns the paths of a model's modules in its order. Throws LayoutError if the model lists them in another one. */
-export function modulePaths(model: ModelSpec): readonly string[] {
+function modulePaths(model: ModelSpec): readonly string[] {
   const paths = model.modules ?? pathsOf(model);
   requireOrder(paths);
   return paths;

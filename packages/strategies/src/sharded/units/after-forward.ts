@@ -1,8 +1,8 @@
 import { currentSession, LayoutError } from '@shardwise/core/extend';
 
 /**
- * What happens to a unit's whole parameters between forward and backward: they are kept, freed, or shared out over an
- * axis of fewer ranks than the axis that shares out the model.
+ * What happens to a unit's whole parameters between forward and backward: they are kept, freed, or sharded over an
+ * axis of fewer ranks than the axis that shards the model.
  */
 export type AfterForward =
   | { readonly kind: 'keep' }

@@ -6,7 +6,7 @@ import type { ShardedPart } from '../parts/sharded-part.ts';
 import { BackwardOrder } from './backward-order.ts';
 
 /**
- * Averages the gradients of a model whose parameters are shared out, in groups. At the end of a backward pass it
+ * Averages the gradients of a model whose parameters are sharded, in groups. At the end of a backward pass it
  * reduces all gradients that are left and all that have waited. All ranks reduce the same ones: those that the pass has
  * reached, or with `findUnusedParameters` those of all trained parameters.
  */

@@ -104,7 +104,7 @@ function requireHeads({ numHeads, keyHeads }: MultiheadAttention, grid: RankGrid
   throw new LayoutError(
     {
       asked: `attention of ${numHeads} heads over ${keyHeads} key heads on a ${grid.name} grid`,
-      found: `${size} ranks share out the heads`,
+      found: `${size} ranks divide the heads`,
       todo: `Use as many key heads as heads, and a multiple of ${size}`,
     },
     { numHeads, keyHeads, size },

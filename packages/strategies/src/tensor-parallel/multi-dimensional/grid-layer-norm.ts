@@ -12,7 +12,7 @@ import { gridParameter, shared } from './grid-parameter.ts';
 import type { RankGrid } from './rank-grid.ts';
 
 /**
- * Layer normalisation over features that the ranks of an axis share out. The ranks exchange mean and variance.
+ * Layer normalisation over features that the ranks of an axis shard. The ranks exchange mean and variance.
  * The backward pass computes everything else again from the input.
  */
 export class GridLayerNorm extends Module {

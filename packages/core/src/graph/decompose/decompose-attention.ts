@@ -1,0 +1,170 @@
+import { computeDType } from '../../base/dtype-kind.ts';
+import { sizeAt } from '../../base/shape.ts';
+import type { Shape } from '../../spec/dtype.ts';
+import type { AttentionParams } from '../../spec/op.ts';
+import { matmul } from '../build/contract.ts';
+import { add, cast, equal, exp, lessEqual, log, scale, sub, where } from '../build/elementwise.ts';
+import { constant, constantLike, iota } from '../build/leaf.ts';
+import { expandReduced, reshape } from '../build/movement.ts';
+import { softmax, softmaxGrad } from '../build/normalize.ts';
+import { max, sum, sumTo } from '../build/reduce.ts';
+import type { Node } from '../node.ts';
+
+/** The operands of attention, in the dtype that is computed with. */
+interface Operands {
+  readonly q: Node;
+  readonly k: Node;
+  readonly mask: Node | undefined;
+}
+
+/** The dim of the keys in scores and weights. */
+const keyDim = [3];
+
+export function attentionParts(params: AttentionParams, inputs: readonly Node[]): Node {
+  const [q, k, v, mask] = inputs;
+  const weights = attentionWeights(params, operandsOf(q, k, mask));
+  return cast(weighted(rounded(weights, params), wide(v)), given(v).dtype);
+}
+
+export function attentionLogSumExpParts(params: AttentionParams, inputs: readonly Node[]): Node {
+  const [q, k, mask] = inputs;
+  const scores = attentionScores(params, operandsOf(q, k, mask));
+  const rows = scores.shape.slice(0, 3);
+  const none = constant(Infinity, rows, scores.dtype);
+  if (sizeAt(scores.shape, 3) === 0) return none;
+  const { largest, isBlind } = largestOf(scores);
+  // The scores of a query that sees no key are all -Infinity. Subtracting their largest would make NaN, so 0 is used.
+  const shift = where(isBlind, constantLike(largest, 0), largest);
+  const powers = exp(sub(scores, expandReduced(shift, keyDim, scores)));
+  return where(isBlind, none, add(log(sum(powers, keyDim)), shift));
+}
+
+/*
+ * The gradients compute the weights by the same softmax as the forward pass, so that a program with both has it once.
+ */
+
+export function attentionQueryGradParts(params: AttentionParams, inputs: readonly Node[]): Node {
+  const [q, k] = inputs;
+  const slopes = stackedSlopes(params, inputs);
+  return cast(
+    reshape(scale(matmul(slopes, wide(k)), params.scale), given(q).shape),
+    given(q).dtype,
+  );
+}
+
+export function attentionKeyGradParts(params: AttentionParams, inputs: readonly Node[]): Node {
+  const [q, k] = inputs;
+  const slopes = stackedSlopes(params, inputs);
+  const product = matmul(slopes, stacked(wide(q), given(k).shape), true);
+  return cast(sumTo(scale(product, params.scale), given(k).shape), given(k).dtype);
+}
+
+export function attentionValueGradParts(params: AttentionParams, inputs: readonly Node[]): Node {
+  const [q, k, v, dy, , , mask] = inputs;
+  const weights = rounded(attentionWeights(params, operandsOf(q, k, mask)), params);
+  const { shape, dtype } = given(v);
+  const product = matmul(stacked(weights, shape), stacked(wide(dy), shape), true);
+  return cast(sumTo(product, shape), dtype);
+}
+
+/** The gradients of the products q kᵀ, without the factor `scale`, stacked by group. Shape: -> [B, G, H / G * T, S]. */
+function stackedSlopes(params: AttentionParams, inputs: readonly Node[]): Node {
+  const [q, k, v, dy, , , mask] = inputs;
+  // softmaxGrad takes the rounded weights, so that a program need not keep the unrounded ones.
+  const weights = rounded(attentionWeights(params, operandsOf(q, k, mask)), params);
+  const { shape } = given(v);
+  const owed = matmul(stacked(wide(dy), shape), wide(v), false, true);
+  const slopes = softmaxGrad(weights, reshape(owed, weights.shape));
+  return stacked(rounded(slopes, params), shape);
+}
+
+function attentionWeights(params: AttentionParams, operands: Operands): Node {
+  return weightsOf(attentionScores(params, operands), operands.mask);
+}
+
+/**
+ * The weights: the softmax of the scores over the keys. They are zeros for a query whose scores are all masked.
+ * Shape: [B, H, T, S] -> [B, H, T, S].
+ */
+export function weightsOf(scores: Node, mask: Node | null | undefined): Node {
+  if (!mask || sizeAt(scores.shape, 3) === 0) return softmax(scores);
+  const isBlind = expandReduced(largestOf(scores).isBlind, keyDim, scores);
+  const nothing = constantLike(scores, 0);
+  // The softmax of a row that is all masked is NaN, and so would be gradients through it.
+  const weights = softmax(where(isBlind, nothing, scores));
+  return where(isBlind, nothing, weights);
+}
+
+function largestOf(scores: Node): { readonly largest: Node; readonly isBlind: Node } {
+  const largest = max(scores, keyDim);
+  return { largest, isBlind: equal(largest, constantLike(largest, Number.NEGATIVE_INFINITY)) };
+}
+
+/**
+ * The scores q kᵀ scale plus the masks. Masks are added, and not applied by `where`, because an addition passes the
+ * gradient on unchanged. Shape: -> [B, H, T, S].
+ */
+export function attentionScores(
+  { causal, scale: factor, rounding }: AttentionParams,
+  { q, k, mask }: Operands,
+): Node {
+  // Backends recognize a product of 16-bit values by its operands, which are casts of such values to f32. A scaled
+  // operand is not a cast, so with rounding the product is scaled afterwards.
+  const products =
+    rounding === 'none'
+      ? matmul(stacked(scale(q, factor), k.shape), k, false, true)
+      : scale(matmul(stacked(q, k.shape), k, false, true), factor);
+  const scores = reshape(products, [...q.shape.slice(0, 3), sizeAt(k.shape, 2)]);
+  const visible = causal ? add(scores, causalMask(scores)) : scores;
+  return mask === undefined ? visible : add(visible, mask);
+}
+
+/** A mask with 0 where query t sees key s <= t, and -Infinity elsewhere. Shape: scores [B, H, T, S] -> [1, 1, T, S]. */
+export function causalMask({ shape, dtype }: Pick<Node, 'shape' | 'dtype'>): Node {
+  const square = shape.slice(2);
+  const seen = lessEqual(iota(square, 1), iota(square, 0));
+  return reshape(
+    where(seen, constant(0, square, dtype), constant(Number.NEGATIVE_INFINITY, square, dtype)),
+    [1, 1, ...square],
+  );
+}
+
+/** The weights times the values. Shape: weights [B, H, T, S], v [B', G, S, E] -> [B, H, T, E]. */
+export function weighted(weights: Node, v: Node): Node {
+  const product = matmul(stacked(weights, v.shape), v);
+  return reshape(product, [...weights.shape.slice(0, 3), sizeAt(v.shape, 3)]);
+}
+
+/**
+ * Stacks the rows of a group's query heads, so that each group needs one product. A cast from 16 bits to f32 is
+ * applied after the stacking, because backends recognize a product of 16-bit values by operands that are such casts.
+ * Shape: x [B, H, T, N] -> [B, G, H / G * T, N].
+ */
+function stacked(x: Node, shape: Shape): Node {
+  const [, groups = 0] = shape;
+  const [batch = 0, heads = 0, rows = 0, columns = 0] = x.shape;
+  const [narrow] = x.inputs;
+  if (x.op === 'cast' && narrow !== undefined && heads !== groups) {
+    return cast(stacked(narrow, shape), x.dtype);
+  }
+  return reshape(x, [batch, groups, groups === 0 ? 0 : (heads / groups) * rows, columns]);
+}
+
+/** Rounds x to the dtype that operands of products are rounded to, and keeps it in the dtype of the scores. */
+function rounded(x: Node, { rounding }: AttentionParams): Node {
+  return rounding === 'none' ? x : cast(cast(x, rounding), x.dtype);
+}
+
+function operandsOf(q: Node | undefined, k: Node | undefined, mask: Node | undefined): Operands {
+  return { q: wide(q), k: wide(k), mask: mask && wide(mask) };
+}
+
+function wide(x: Node | undefined): Node {
+  const node = given(x);
+  return cast(node, computeDType(node.dtype));
+}
+
+function given(x: Node | undefined): Node {
+  if (x === undefined) throw new RangeError('attention of fewer inputs than it has');
+  return x;
+}

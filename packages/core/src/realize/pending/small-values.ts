@@ -1,0 +1,58 @@
+import type { Node } from '../../graph/node.ts';
+import { currentScope, rankState, within } from '../../ambient.ts';
+import { elementCount } from '../../base/shape.ts';
+
+/**
+ * Values of at most this many elements that a program made, such as losses and metrics, are computed with the step
+ * whose updates would make them unreadable.
+ */
+export const smallElements = 256;
+
+/** The most small values that are remembered. If a program builds more without a step, the oldest are forgotten. */
+const mostValues = 1024;
+
+const { smallValues: values } = rankState;
+
+/** Remembers a value that the program made, if it is small. No step makes a value without inputs unreadable. */
+export function noteValue(node: Node): void {
+  if (currentScope().isInLibrary || node.value !== null || node.op === 'assign') return;
+  if (node.inputs.length === 0) return;
+  if (node.rowCount !== null || elementCount(node.shape) > smallElements) return;
+  values.add(node);
+  const [oldest] = values;
+  if (values.size > mostValues && oldest !== undefined) values.delete(oldest);
+}
+
+/** Remembers only the result of `body`. The program cannot read the other nodes that `body` builds. */
+export function composed<T extends { readonly node: Node }>(body: () => T): T {
+  const result = withoutValues(body);
+  noteValue(result.node);
+  return result;
+}
+
+/** Does what composed does, for a body with several results. */
+export function composedAll<T>(
+  body: () => T,
+  resultsOf: (made: T) => readonly { readonly node: Node }[],
+): T {
+  const made = withoutValues(body);
+  for (const { node } of resultsOf(made)) noteValue(node);
+  return made;
+}
+
+/**
+ * Nodes that `body` builds do not count as the program's, so no step computes them unless something asks for
+ * them. Throws ConfigError for a body that returns a promise.
+ */
+export function withoutValues<T>(body: () => T): T {
+  return within('a function of the library', { isInLibrary: true }, body);
+}
+
+export function smallValues(): ReadonlySet<Node> {
+  return values;
+}
+
+/** Forgets values that have been computed, or that can no longer be read. */
+export function forgetValues(nodes: Iterable<Node>): void {
+  for (const node of nodes) values.delete(node);
+}

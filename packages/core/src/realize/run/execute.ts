@@ -1,0 +1,340 @@
+import type { Node, NodeValue } from '../../graph/node.ts';
+import { adoptStorage } from '../../graph/ownership.ts';
+import { Storage } from '../../graph/storage.ts';
+import type { Page } from '../../paging/page.ts';
+import type { Backend, DeviceBuffer } from '../../spec/backend.ts';
+import { ShapeError, ShardwiseError } from '../../spec/errors.ts';
+import { count, record, recordOnDevice } from '../../timeline.ts';
+import { failedValues, type ExecutionPlan } from '../plan/execution-plan.ts';
+import type { PlanStep } from '../steps/plan-step.ts';
+import {
+  bufferOf,
+  bytesIn,
+  bytesOf,
+  copy,
+  fillBuffer,
+  placeOf,
+  type Run,
+} from '../steps/run-memory.ts';
+import type { Numbering } from '../values/values.ts';
+
+/** The result of a root: memory, or a page. */
+export type RootResult =
+  | { readonly kind: 'storage'; readonly storage: Storage }
+  | { readonly kind: 'page'; readonly page: Page };
+
+/** A step of a plan failed. */
+export class RunFailure extends Error {
+  readonly numbering: Numbering;
+  /** The values of the plan that the cause is about. */
+  readonly values: readonly number[];
+  /** Whether leaves were, or may have been, changed in place before the failure. */
+  readonly updated: boolean;
+  /** Whether collectives or transfers were started. */
+  readonly started: boolean;
+  /** The slots of the collectives that were issued. */
+  readonly issued: ReadonlySet<number>;
+  /** The result of each root. Null for roots that the run did not compute. */
+  readonly results: readonly (RootResult | null)[];
+
+  constructor(
+    numbering: Numbering,
+    values: readonly number[],
+    { updated, started }: { readonly updated: boolean; readonly started: ReadonlySet<number> },
+    results: readonly (RootResult | null)[],
+    cause: unknown,
+  ) {
+    super('a step of a plan failed', { cause });
+    this.numbering = numbering;
+    this.values = values;
+    this.updated = updated;
+    this.started = started.size > 0;
+    this.issued = new Set([...started].flatMap((id) => numbering.senders.get(id) ?? []));
+    this.results = results;
+  }
+}
+
+/** A message that is sent before step number `step`, or after all steps if there is no such step. */
+interface DueMessage {
+  readonly step: number;
+  readonly send: () => Promise<void>;
+}
+
+/** Runs a plan on the values of its leaves. Returns one result for each root, in order. Throws RunFailure. */
+export async function execute(
+  plan: ExecutionPlan,
+  leaves: readonly Node[],
+  {
+    backend,
+    mesh,
+    stores,
+    sizes,
+    dueMessage,
+    identityOf,
+  }: Pick<Run, 'backend' | 'mesh' | 'stores' | 'sizes' | 'identityOf'> & {
+    readonly dueMessage: DueMessage | null;
+  },
+): Promise<readonly RootResult[]> {
+  const temporary = new Map<Node | number, DeviceBuffer>();
+  const allocations: Storage[] = [];
+  const started = new Map<number, Promise<void>>();
+  try {
+    const shapes = plan.shapes?.at(sizes) ?? null;
+    for (const { byteLength, of } of plan.memory.allocations) {
+      const bytes = of === null ? byteLength : bytesIn(plan, shapes, of);
+      allocations.push(Storage.allocate(backend, bytes));
+    }
+    // If there is no memory for one of them, those before it are freed, because they are in `temporary`.
+    const scratch = plan.memory.scratchBuffers.map((byteLength, number) => {
+      const buffer = backend.alloc(byteLength);
+      temporary.set(number, buffer);
+      return buffer;
+    });
+    const run: Run = {
+      backend,
+      mesh,
+      stores,
+      plan,
+      sizes,
+      shapes,
+      leaves: new Map(),
+      scratch,
+      allocations,
+      buffers: new Map(),
+      pages: new Map(),
+      identityOf,
+      started,
+      called: Promise.resolve(),
+      inFlight: new Set(),
+    };
+    for (let index = 0; index <= plan.steps.length; index++) {
+      const step = plan.steps[index];
+      try {
+        if (index === dueMessage?.step) await sendMessage(run, dueMessage);
+        if (step === undefined) break;
+        for (const number of plan.leafUses.needed[index] ?? []) {
+          const leaf = leaves[number];
+          if (leaf === undefined || run.leaves.has(number)) continue;
+          run.leaves.set(number, await leafBuffer(leaf, backend, temporary));
+        }
+        await runStep(run, step);
+      } catch (error) {
+        throw await failureOf(run, plan, index, await reasonOf(run, error));
+      }
+      for (const { leaf: number, last } of plan.leafUses.unused[index] ?? []) {
+        const leaf = leaves[number];
+        const buffer = leaf === undefined ? undefined : temporary.get(leaf);
+        if (leaf === undefined || buffer === undefined) continue;
+        if (!last && leaf.value?.kind !== 'paged') continue;
+        temporary.delete(leaf);
+        run.leaves.delete(number);
+        backend.free(buffer);
+      }
+    }
+    return plan.graph.roots.map((id) => rootResult(run, id));
+  } finally {
+    // Started collectives and transfers must end before their memory is given back, also if something else failed.
+    await Promise.allSettled(started.values());
+    for (const buffer of temporary.values()) backend.free(buffer);
+    for (const storage of allocations) storage.release();
+  }
+}
+
+async function sendMessage({ called, started }: Run, { send }: DueMessage): Promise<void> {
+  await called;
+  try {
+    await send();
+  } catch (error) {
+    // If ranks called different collectives, an earlier one has failed, too, and its error gives the reason.
+    await Promise.all(started.values());
+    throw error;
+  }
+}
+
+async function leafBuffer(
+  leaf: Node,
+  backend: Backend,
+  temporary: Map<Node | number, DeviceBuffer>,
+): Promise<DeviceBuffer> {
+  const { value } = leaf;
+  if (value?.kind === 'device') return value.storage.buffer;
+  if (value?.kind !== 'host' && value?.kind !== 'paged') {
+    throw new RangeError('a leaf without value');
+  }
+  const { byteLength } = value.kind === 'host' ? value.bytes : value.page;
+  if (leaf.resident) {
+    const storage = Storage.allocate(backend, byteLength);
+    await fill(backend, storage.buffer, value);
+    adoptStorage(leaf, storage);
+    return storage.buffer;
+  }
+  const buffer = backend.alloc(byteLength);
+  temporary.set(leaf, buffer);
+  await fill(backend, buffer, value);
+  return buffer;
+}
+
+/**
+ * Fills a buffer. If the device computes in host memory, the bytes are written there directly, because the next step
+ * may read them without the device's queue.
+ */
+async function fill(
+  backend: Backend,
+  buffer: DeviceBuffer,
+  value: Extract<NodeValue, { kind: 'host' | 'paged' }>,
+): Promise<void> {
+  if (value.kind === 'paged')
+    return fillBuffer(backend, buffer, (target) => value.page.read(target));
+  const mapped = backend.map(buffer);
+  if (mapped === undefined) backend.write(buffer, value.bytes);
+  else mapped.set(value.bytes);
+}
+
+function rootResult(run: Run, id: number): RootResult {
+  const page = run.pages.get(id);
+  if (page !== undefined) return { kind: 'page', page };
+  const place = placeOf(run.plan, id);
+  const allocation = place.kind === 'result' ? run.allocations[place.allocation] : undefined;
+  if (place.kind !== 'result' || allocation === undefined)
+    throw new RangeError('a root outside the results');
+  const byteLength = run.shapes === null ? place.byteLength : bytesIn(run.plan, run.shapes, id);
+  return { kind: 'storage', storage: allocation.part(place.byteOffset, byteLength) };
+}
+
+async function failureOf(
+  run: Run,
+  plan: ExecutionPlan,
+  at: number,
+  error: unknown,
+): Promise<RunFailure> {
+  const { started } = run;
+  const made = new Set<number>();
+  for (const step of plan.steps.slice(0, at)) {
+    if (step.kind === 'compute') for (const id of step.outputs) made.add(id);
+  }
+  for (const [id, done] of started) if (await succeeds(done)) made.add(id);
+  const results = plan.graph.roots.map((id) => (made.has(id) ? rootResult(run, id) : null));
+  const step = plan.steps[at];
+  const updated =
+    plan.steps.slice(0, at).some((each) => updates(plan, each)) ||
+    (step !== undefined && mayHaveUpdated(plan, step, error));
+  const values = step === undefined || step.kind === 'copy' ? [] : step.values;
+  return new RunFailure(
+    plan,
+    step?.kind === 'compute' ? failedValues(values, error) : values,
+    { updated, started: new Set(started.keys()) },
+    results,
+    error,
+  );
+}
+
+/** If a collective was not called, because an earlier one has ended the group, the error of that one gives the reason. */
+async function reasonOf({ started }: Run, error: unknown): Promise<unknown> {
+  if (!isAborted(error)) return error;
+  const outcomes = await Promise.allSettled(started.values());
+  const earlier = outcomes.find((each) => each.status === 'rejected' && !isAborted(each.reason));
+  return earlier?.status === 'rejected' ? earlier.reason : error;
+}
+
+function isAborted(error: unknown): boolean {
+  return ShardwiseError.isInstance(error) && error.code === 'COLLECTIVE_ABORTED';
+}
+
+async function succeeds(done: Promise<void>): Promise<boolean> {
+  try {
+    await done;
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Whether a step changes leaves in place. */
+function updates(plan: ExecutionPlan, step: PlanStep): boolean {
+  if (step.kind === 'compute') return step.updates;
+  if (step.kind === 'copy') return true;
+  return step.kind === 'start' && step.values.some((id) => plan.memory.places[id]?.kind === 'leaf');
+}
+
+/** Whether a failed step may have changed leaves. A failed program has changed none unless its error says so. */
+function mayHaveUpdated(plan: ExecutionPlan, step: PlanStep, error: unknown): boolean {
+  if (step.kind !== 'compute') return updates(plan, step);
+  return step.updates && ShardwiseError.isInstance(error) && error.fields['updated'] === true;
+}
+
+async function runStep(run: Run, step: PlanStep): Promise<void> {
+  const start = performance.now();
+  switch (step.kind) {
+    case 'compute': {
+      const inputs = step.inputs.map((id) => bufferOf(run, id));
+      const outputs = step.outputs.map((id) => bufferOf(run, id));
+      const overlap = run.inFlight.size > 0;
+      const sized = step.isSized ? { overlap, sizes: run.sizes } : { overlap };
+      const { timing } = run.backend;
+      if (timing === 'device') {
+        const onComputed = (durationMs: number): void =>
+          count('computeMs', recordOnDevice('compute', step.name, start, durationMs));
+        await step.executable.run(inputs, outputs, { ...sized, onComputed });
+        return;
+      }
+      await step.executable.run(inputs, outputs, sized);
+      const detail = timing === undefined ? undefined : 'time of encoding';
+      count('computeMs', record('compute', step.name, start, detail));
+      return;
+    }
+    case 'start': {
+      // It is issued before the next step begins, because every rank issues collectives in program order.
+      const { done } = await step.start(run, start);
+      void follow(run, done);
+      for (const id of step.values) run.started.set(id, done);
+      return;
+    }
+    case 'wait':
+      for (const id of step.values) await run.started.get(id);
+      count('communicationMs', performance.now() - start);
+      return;
+    case 'size': {
+      await readSize(run, step);
+      return;
+    }
+    case 'copy': {
+      await copy(run.backend, bufferOf(run, step.from), bufferOf(run, step.leaf));
+      return;
+    }
+    default:
+      step satisfies never;
+  }
+}
+
+/** Reads a number of rows that the run has computed. Throws ShapeError if there are not that many rows. */
+async function readSize(
+  run: Run,
+  { values: [id = -1], symbol, max }: Extract<PlanStep, { kind: 'size' }>,
+): Promise<void> {
+  const bytes = await bytesOf(run.backend, bufferOf(run, id));
+  const [rows = 0] = new Int32Array(bytes.slice().buffer);
+  if (rows < 0 || rows > max) {
+    throw new ShapeError(
+      {
+        asked: `takeRows of ${rows} rows`,
+        found: `there are ${max}`,
+        todo: 'Check how the number of rows is computed',
+      },
+      { rows, max },
+    );
+  }
+  run.sizes = run.sizes.with(symbol, rows);
+  run.shapes = run.plan.shapes?.at(run.sizes) ?? null;
+}
+
+/** Counts a collective or transfer among those in flight until it is done. */
+async function follow({ inFlight }: Run, done: Promise<void>): Promise<void> {
+  inFlight.add(done);
+  try {
+    await done;
+  } catch {
+    // The step that waits for it, or the end of the run, sees the failure.
+  } finally {
+    inFlight.delete(done);
+  }
+}
