@@ -7,16 +7,19 @@ const reason = 'missing' in emulator ? ` (not here: ${emulator.missing})` : '';
 /** QEMU computes each instruction in software. The contract takes one to three minutes. */
 const timeoutMs = 900_000;
 
-async function run(name: string, processor: string): Promise<string> {
+const products = new URL('./products-on-arm.ts', import.meta.url);
+const guardPages = new URL('../products/guard-pages.ts', import.meta.url);
+
+async function run(file: URL, processor: string): Promise<string> {
   if ('missing' in emulator) throw new Error(emulator.missing);
-  return emulator.run(new URL(name, import.meta.url), processor);
+  return emulator.run(file, processor);
 }
 
 describe.skipIf('missing' in emulator)(`an emulated AArch64 processor${reason}`, () => {
   it(
     'computes products in machine code as the contract of backends and rounding demand',
     async () => {
-      const report: ArmReport = JSON.parse(await run('products-on-arm.ts', 'max'));
+      const report: ArmReport = JSON.parse(await run(products, 'max'));
       expect(report.machine).toEqual({ f32: 'NEON', bf16: 'BFMMLA' });
       expect(report.sumsAreFused).toBe(true);
       for (const [way, error] of Object.entries(report.errors)) {
@@ -34,12 +37,12 @@ describe.skipIf('missing' in emulator)(`an emulated AArch64 processor${reason}`,
     { timeout: timeoutMs },
     async () => {
       // A byte too many would crash the process, and reject.
-      await expect(run('../products/guard-pages.ts', 'max')).resolves.toBe('');
+      await expect(run(guardPages, 'max')).resolves.toBe('');
     },
   );
 
   it('without BFMMLA says why it has no machine code', { timeout: timeoutMs }, async () => {
-    const report: ArmReport = JSON.parse(await run('products-on-arm.ts', 'cortex-a72'));
+    const report: ArmReport = JSON.parse(await run(products, 'cortex-a72'));
     expect(report.machine).toBe('the processor has no BFMMLA');
     expect(report.contract).toBeNull();
   });
