@@ -9,7 +9,7 @@ import {
   type SizedProgram,
 } from '@shardwise/core/spec';
 import { compile, type CompileHost } from './run/compile.ts';
-import { bufferAlignmentBytes } from './run/executable.ts';
+import { BUFFER_ALIGNMENT_BYTES } from './run/executable.ts';
 import type { FallbackEngine } from './plan/partition/fallback-engine.ts';
 import type { Arena, ArenaUsage } from './memory/arena.ts';
 import { Scratch } from './memory/scratch.ts';
@@ -72,7 +72,7 @@ export class CpuBackend implements Backend {
         ...native,
         ...(products.by.by === 'own' && loops.code !== null ? attention : []),
       ]),
-      alignment: bufferAlignmentBytes,
+      alignment: BUFFER_ALIGNMENT_BYTES,
     };
     this.#products = products;
     this.#loops = loops;

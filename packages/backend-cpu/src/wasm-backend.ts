@@ -25,7 +25,7 @@ const wasmRules: OptionRules<WasmOptions> = {
 };
 
 /** The host may refuse a page that asks for more. Bytes that are not written take no memory. */
-const defaultBytes = 2 ** 30;
+const DEFAULT_BYTES = 2 ** 30;
 
 /**
  * A backend that computes on the CPU with WebAssembly alone, for pages and for systems where native code does not load.
@@ -45,7 +45,7 @@ export async function wasm(options: WasmOptions = {}): Promise<CpuBackend> {
     );
   }
   const arena = new Arena(
-    memory ?? createMemory(byteLength ?? defaultBytes),
+    memory ?? createMemory(byteLength ?? DEFAULT_BYTES),
     byteOffset,
     byteLength,
   );

@@ -1,7 +1,7 @@
 import { BackendError, ConfigError, OutOfMemoryError } from '@shardwise/core/spec';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Arena, alignmentBytes } from '../src/memory/arena.ts';
+import { Arena, ALIGNMENT_BYTES } from '../src/memory/arena.ts';
 import type { ArenaBuffer } from '../src/memory/arena-buffer.ts';
 
 const pageBytes = 65_536;
@@ -39,7 +39,7 @@ describe('arena', () => {
           }
           try {
             const buffer = under.alloc(operation.alloc);
-            expect(buffer.byteOffset % alignmentBytes).toBe(0);
+            expect(buffer.byteOffset % ALIGNMENT_BYTES).toBe(0);
             expect(buffer.byteOffset).toBeGreaterThanOrEqual(region.start);
             expect(buffer.byteOffset + buffer.byteLength).toBeLessThanOrEqual(region.end);
             expect(live.every((other) => disjoint(other, buffer))).toBe(true);

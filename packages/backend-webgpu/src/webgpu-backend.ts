@@ -12,7 +12,7 @@ import { GpuExecutable } from './run/executable.ts';
 import { limits } from './device/limits.ts';
 import { planKernels } from './plan/plan-kernels.ts';
 import { TunedProducts } from './tune/tuned-products.ts';
-import { bindingAlignmentBytes } from './device/gpu-constants.ts';
+import { BINDING_ALIGNMENT_BYTES } from './device/gpu-constants.ts';
 import { GpuMemory, type MemoryLimits } from './device/gpu-memory.ts';
 import { HostPool, type HostRegion } from './device/host-pool.ts';
 import type { RatedTile } from './kernels/product-tile.ts';
@@ -47,7 +47,7 @@ export class WebGpuBackend implements Backend {
     { adapter, bindingBytes = Infinity, isProcessor = false, ...options }: WebGpuBackendOptions,
   ) {
     const ownBytes = Math.min(bindingBytes, device.limits.maxStorageBufferBindingSize);
-    const wholeBytes = ownBytes - (ownBytes % bindingAlignmentBytes);
+    const wholeBytes = ownBytes - (ownBytes % BINDING_ALIGNMENT_BYTES);
 
     this.adapter = adapter;
     this.#session = new GpuSession(device, options);

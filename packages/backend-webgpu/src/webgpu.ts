@@ -1,6 +1,6 @@
 import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
 import { BackendError } from '@shardwise/core/spec';
-import { bindingAlignmentBytes } from './device/gpu-constants.ts';
+import { BINDING_ALIGNMENT_BYTES } from './device/gpu-constants.ts';
 import { findGpu } from './find-gpu.ts';
 import { WebGpuBackend } from './webgpu-backend.ts';
 
@@ -41,8 +41,8 @@ const rules: OptionRules<WebGpuOptions> = {
   adapter: option.nonEmptyText,
   powerPreference: option.oneOf('low-power', 'high-performance'),
   memoryBytes: option.count,
-  bufferBytes: option.integer(bindingAlignmentBytes),
-  bindingBytes: option.integer(bindingAlignmentBytes),
+  bufferBytes: option.integer(BINDING_ALIGNMENT_BYTES),
+  bindingBytes: option.integer(BINDING_ALIGNMENT_BYTES),
   memory: option.instanceOf(WebAssembly.Memory),
   byteOffset: option.count,
   byteLength: option.count,
@@ -50,10 +50,10 @@ const rules: OptionRules<WebGpuOptions> = {
   timeoutMs: option.count,
 };
 
-const defaultMemoryBytes = 2 ** 32;
-const defaultSubmissionMs = 250;
-const defaultTimeoutMs = 60_000;
-const leastBuffers = 8;
+const DEFAULT_MEMORY_BYTES = 2 ** 32;
+const DEFAULT_SUBMISSION_MS = 250;
+const DEFAULT_TIMEOUT_MS = 60_000;
+const MIN_BUFFERS = 8;
 
 /**
  * A WebGPU device: the one of the browser, or in Node the one of the optional package `webgpu`. Throws
@@ -64,14 +64,14 @@ export async function webgpu(options: WebGpuOptions = {}): Promise<WebGpuBackend
   const {
     adapter: wanted,
     powerPreference,
-    memoryBytes = defaultMemoryBytes,
+    memoryBytes = DEFAULT_MEMORY_BYTES,
     bufferBytes,
     bindingBytes,
     memory,
     byteOffset,
     byteLength,
-    submissionMs = defaultSubmissionMs,
-    timeoutMs = defaultTimeoutMs,
+    submissionMs = DEFAULT_SUBMISSION_MS,
+    timeoutMs = DEFAULT_TIMEOUT_MS,
   } = options;
   const gpu = await findGpu(wanted);
   const adapter = await gpu
@@ -91,7 +91,7 @@ export async function webgpu(options: WebGpuOptions = {}): Promise<WebGpuBackend
       maxBufferSize: limits.maxBufferSize,
       maxStorageBufferBindingSize: limits.maxStorageBufferBindingSize,
       maxStorageBuffersPerShaderStage: Math.max(
-        leastBuffers,
+        MIN_BUFFERS,
         limits.maxStorageBuffersPerShaderStage,
       ),
       maxComputeWorkgroupStorageSize: limits.maxComputeWorkgroupStorageSize,

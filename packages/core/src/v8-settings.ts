@@ -2,19 +2,19 @@
  * The size of each half of the heap of young objects. V8 lets it grow to 16 MiB, and the memory stays resident. A step
  * makes few and small objects. With 4 MiB it takes the same time, and a rank takes some 10 MiB less memory.
  */
-const semiSpaceMebibytes = 4;
+const SEMI_SPACE_MEBIBYTES = 4;
 
 /**
  * Limits for the worker thread of a rank. V8 counts three halves, because objects that survive move to a third
  * one.
  */
 export const rankResourceLimits: { readonly maxYoungGenerationSizeMb: number } = {
-  maxYoungGenerationSizeMb: 3 * semiSpaceMebibytes,
+  maxYoungGenerationSizeMb: 3 * SEMI_SPACE_MEBIBYTES,
 };
 
 /** Options of Node for the process of a rank. */
 export const rankProcessOptions: readonly string[] = [
-  `--max-semi-space-size=${semiSpaceMebibytes}`,
+  `--max-semi-space-size=${SEMI_SPACE_MEBIBYTES}`,
 ];
 
 /**

@@ -5,7 +5,7 @@ import { Linear } from '../src/nn/layers/linear.ts';
 import { SGD } from '../src/optim/sgd.ts';
 import { setRank } from '../src/rank.ts';
 import { collect } from '../src/realize/collect/collect.ts';
-import { smallElements } from '../src/realize/pending/small-values.ts';
+import { SMALL_ELEMENTS } from '../src/realize/pending/small-values.ts';
 import { TensorStateError } from '../src/spec/errors.ts';
 import { fromData, full, tensor } from '../src/tensor/create.ts';
 import { arange } from '../src/tensor/create-ranges.ts';
@@ -46,7 +46,7 @@ describe('a value written before an update', () => {
   });
 
   it('is read after it where it is large and retained', async () => {
-    const weight = leaf(smallElements + 1);
+    const weight = leaf(SMALL_ELEMENTS + 1);
     const squares = weight.square().retain();
     weight.assign(weight.mul(2));
     await weight.realize();
@@ -54,7 +54,7 @@ describe('a value written before an update', () => {
   });
 
   it('is refused where it is large and not retained, and the error says how', async () => {
-    const weight = leaf(smallElements + 1);
+    const weight = leaf(SMALL_ELEMENTS + 1);
     const squares = weight.square();
     weight.assign(weight.mul(2));
     await weight.realize();

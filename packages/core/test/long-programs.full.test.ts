@@ -2,7 +2,7 @@ import { cpu } from '@shardwise/backend-cpu';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { BatchNorm2d } from '../src/nn/norm/batch-norm2d.ts';
-import { pieceOps } from '../src/realize/collect/pieces.ts';
+import { PIECE_OPS } from '../src/realize/collect/pieces.ts';
 import { currentSession, setRank } from '../src/rank.ts';
 import { fromData, ones, tensor } from '../src/tensor/create.ts';
 import type { Tensor } from '../src/tensor/tensor.ts';
@@ -24,7 +24,7 @@ function expectedSum(count: number): number {
 describe('a long program that nobody has read', () => {
   it('is computed in pieces of one plan, however long it is', async () => {
     const made: number[] = [];
-    for (const count of [3 * pieceOps, 5 * pieceOps, 8 * pieceOps]) {
+    for (const count of [3 * PIECE_OPS, 5 * PIECE_OPS, 8 * PIECE_OPS]) {
       const before = statistics().plansMade;
       expect(await sumOf(count).item()).toBe(expectedSum(count));
       made.push(statistics().plansMade - before);
@@ -39,7 +39,7 @@ describe('a long program that nobody has read', () => {
     const run = async (reads: boolean): Promise<unknown> => {
       const state = tensor([1, 2]).makeResident();
       let total = tensor([0, 0]);
-      for (let i = 0; i < 2 * pieceOps; i++) {
+      for (let i = 0; i < 2 * PIECE_OPS; i++) {
         const before = state.detach();
         state.assign(state.mul(0.999).add(i % 3));
         total = total.add(state.sub(before)).mul(0.5);
@@ -52,7 +52,7 @@ describe('a long program that nobody has read', () => {
 
   it('whose values cross everywhere stays whole', async () => {
     let x = ones([130, 130]);
-    for (let i = 0; i < 2 * pieceOps; i++) x = x.neg();
+    for (let i = 0; i < 2 * PIECE_OPS; i++) x = x.neg();
     const before = statistics().plansRun;
     expect((await x.mean().data())[0]).toBe(1);
     expect(statistics().plansRun - before).toBe(1);

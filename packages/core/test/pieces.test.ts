@@ -1,7 +1,7 @@
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { collect } from '../src/realize/collect/collect.ts';
-import { pieceOps, piecesOf } from '../src/realize/collect/pieces.ts';
+import { PIECE_OPS, piecesOf } from '../src/realize/collect/pieces.ts';
 import { Signatures } from '../src/realize/signature/signature.ts';
 import { Interned } from '../src/realize/signature/words.ts';
 import { setRank } from '../src/rank.ts';
@@ -27,7 +27,7 @@ function structures(parameters: readonly Tensor[]): number[] {
 describe('updates of many parameters that do not depend on each other', () => {
   const layer = [[3, 2], [2], [2, 2, 5], [7], [5]];
   // `pieceOps` is not a multiple of the number of operations per layer.
-  const layers = Array.from({ length: (8 * pieceOps) / 7 / layer.length }, () => layer).flat();
+  const layers = Array.from({ length: (8 * PIECE_OPS) / 7 / layer.length }, () => layer).flat();
 
   test('are cut between layers, so that pieces have one plan', () => {
     const [, ...later] = structures([[11], ...layers].map((shape) => zeros(shape)));

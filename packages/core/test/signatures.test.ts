@@ -6,7 +6,7 @@ import { Sequential } from '../src/nn/containers/sequential.ts';
 import { Tanh } from '../src/nn/layers/activations.ts';
 import { Adam } from '../src/optim/adam.ts';
 import { manualSeed } from '../src/random/keys.ts';
-import { planLimit } from '../src/realize/cache/plan-cache.ts';
+import { PLAN_LIMIT } from '../src/realize/cache/plan-cache.ts';
 import { structureKey } from '../src/realize/cache/structure-key.ts';
 import { setRank } from '../src/rank.ts';
 import type { Backend } from '../src/spec/backend.ts';
@@ -297,13 +297,13 @@ describe('a training loop', () => {
     setRank({ device });
     const warn = vi.spyOn(console, 'warn').mockImplementation(() => {});
     const before = statistics();
-    for (let length = 1; length <= planLimit + 50; length++) await ones([length]).mul(2).data();
+    for (let length = 1; length <= PLAN_LIMIT + 50; length++) await ones([length]).mul(2).data();
     const { plansMade, plansDropped } = statistics();
-    expect(plansMade - before.plansMade).toBe(planLimit + 50);
+    expect(plansMade - before.plansMade).toBe(PLAN_LIMIT + 50);
     expect(plansDropped - before.plansDropped).toBe(50);
-    expect(alive).toBe(planLimit);
+    expect(alive).toBe(PLAN_LIMIT);
     // The latest plans have not been dropped.
-    await ones([planLimit]).mul(2).data();
+    await ones([PLAN_LIMIT]).mul(2).data();
     expect(statistics().plansMade).toBe(plansMade);
     expect(warn).toHaveBeenCalledOnce();
     warn.mockRestore();

@@ -1,4 +1,4 @@
-import { mkdtemp, writeFile } from 'node:fs/promises';
+import { mkdtemp, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -19,6 +19,8 @@ async function reportOf(
 ): Promise<readonly string[]> {
   const folder = await mkdtemp(join(tmpdir(), 'shardwise-load-'));
   await writeFile(join(folder, 'package.json'), '{"type":"module"}');
+  // The scripts find the packages of the repository.
+  await symlink(join(import.meta.dirname, '../../../node_modules'), join(folder, 'node_modules'));
   for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text);
   const script = join(folder, Object.keys(files)[0] ?? '');
   const generation = generationOf(1, folder);

@@ -117,7 +117,8 @@ describe('the plan of dataParallel', () => {
       sum               560
 
       states: 16Ψ = 16 × 35 = 560 bytes, Ψ = 35 trained elements
-      imbalance: rank 0 of dp keeps 560 bytes of states, each of the 3 others 140"
+      imbalance: rank 0 of dp keeps 560 bytes of states, each of the 3 others 140
+      optimizer states: assumed to be those of Adam; give { optimizerTensors } for another optimizer"
     `);
   });
 

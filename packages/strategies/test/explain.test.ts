@@ -63,7 +63,8 @@ describe('explain', () => {
       activations       not known
       sum               752
 
-      states: 16Ψ = 16 × 36 = 576 bytes, Ψ = 36 trained elements; 176 bytes are frozen or padding"
+      states: 16Ψ = 16 × 36 = 576 bytes, Ψ = 36 trained elements; 176 bytes are frozen or padding
+      optimizer states: assumed to be those of Adam; give { optimizerTensors } for another optimizer"
     `);
   });
 
@@ -78,7 +79,7 @@ describe('explain', () => {
       up.bias           f32    [7]      replicate  replicate  28
       scale             f32    []       replicate  replicate  4
 
-      no communication
+      no communication: every axis has one rank
 
       per rank          bytes
       parameters        320
@@ -88,7 +89,8 @@ describe('explain', () => {
       activations       not known
       sum               752
 
-      states: 16Ψ = 16 × 36 = 576 bytes, Ψ = 36 trained elements; 176 bytes are frozen or padding"
+      states: 16Ψ = 16 × 36 = 576 bytes, Ψ = 36 trained elements; 176 bytes are frozen or padding
+      optimizer states: assumed to be those of Adam; give { optimizerTensors } for another optimizer"
     `);
   });
 
@@ -134,7 +136,8 @@ describe('explain', () => {
       activations       not known
       sum               184
 
-      states: 184 bytes; parameters are not cut alike"
+      states: 184 bytes; parameters are not cut alike
+      optimizer states: assumed to be those of Adam; give { optimizerTensors } for another optimizer"
     `);
   });
 

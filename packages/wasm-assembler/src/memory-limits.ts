@@ -7,13 +7,13 @@ export const pageBytes = 65_536;
 export const narrowMemoryBytes: number = 2 ** 32 - pageBytes;
 
 /** The most that WebAssembly's interface for JavaScript grants a memory whose addresses have 64 bits. */
-const wideMemoryBytes = 2 ** 34;
+const WIDE_MEMORY_BYTES = 2 ** 34;
 
 /**
  * The share of the machine's memory that is used by default. The rest is left to other processes, and to what this
  * process needs in addition to the memory of its tensors.
  */
-const defaultShare = 3 / 4;
+const DEFAULT_SHARE = 3 / 4;
 
 /** How large a memory can be, and how large it is by default. */
 export interface MemoryLimits {
@@ -41,7 +41,7 @@ export function memoryLimits(host: MemoryHost = thisHost()): MemoryLimits {
   const isKnown = machineBytes !== 'unknown';
   // A memory of up to 4 GiB is always allowed, because few machines have less.
   const usableBytes = isKnown ? Math.max(machineBytes, narrowMemoryBytes) : engineBytes;
-  const shareBytes = isKnown && lendsOnDemand ? machineBytes * defaultShare : 0;
+  const shareBytes = isKnown && lendsOnDemand ? machineBytes * DEFAULT_SHARE : 0;
   return {
     largestBytes: wholePages(Math.min(engineBytes, usableBytes)),
     defaultBytes: wholePages(Math.min(engineBytes, Math.max(shareBytes, narrowMemoryBytes))),
@@ -64,7 +64,7 @@ function thisHost(): MemoryHost {
 /** The most bytes that the engine grants a memory. Browsers without 64-bit addresses have less than 4 GiB. */
 function engineMemoryBytes(): number {
   const module = encodeModule(new Map(), { shared: true, width: 'wide' });
-  return WebAssembly.validate(module) ? wideMemoryBytes : narrowMemoryBytes;
+  return WebAssembly.validate(module) ? WIDE_MEMORY_BYTES : narrowMemoryBytes;
 }
 
 function machineMemoryBytes(): number | 'unknown' {

@@ -8,7 +8,7 @@ import { ArenaBuffer, type Allocation } from './arena-buffer.ts';
 import { FreeList } from './free-list.ts';
 
 /** The alignment of every allocation: a cache line, which is more than any SIMD load asks for. */
-export const alignmentBytes = 64;
+export const ALIGNMENT_BYTES = 64;
 
 /** How many bytes of an arena are in use. */
 export interface ArenaUsage {
@@ -19,7 +19,7 @@ export interface ArenaUsage {
 }
 
 function roundUp(byteLength: number): number {
-  return Math.max(alignmentBytes, Math.ceil(byteLength / alignmentBytes) * alignmentBytes);
+  return Math.max(ALIGNMENT_BYTES, Math.ceil(byteLength / ALIGNMENT_BYTES) * ALIGNMENT_BYTES);
 }
 
 /** Hands out ranges of a region of a WebAssembly.Memory. */
@@ -39,8 +39,8 @@ export class Arena {
     byteLength: number = memory.buffer.byteLength - byteOffset,
   ) {
     const end = Math.min(byteOffset + byteLength, memory.buffer.byteLength);
-    const start = Math.ceil(byteOffset / alignmentBytes) * alignmentBytes;
-    const capacity = Math.floor((end - start) / alignmentBytes) * alignmentBytes;
+    const start = Math.ceil(byteOffset / ALIGNMENT_BYTES) * ALIGNMENT_BYTES;
+    const capacity = Math.floor((end - start) / ALIGNMENT_BYTES) * ALIGNMENT_BYTES;
     const fits =
       byteOffset >= 0 && byteOffset + byteLength <= memory.buffer.byteLength && capacity > 0;
     if (!fits) {
@@ -48,7 +48,7 @@ export class Arena {
         {
           asked: `an arena of ${byteLength} bytes at byte ${byteOffset}`,
           found: `a memory of ${memory.buffer.byteLength} bytes`,
-          todo: `Choose a range of at least ${alignmentBytes} bytes inside the memory`,
+          todo: `Choose a range of at least ${ALIGNMENT_BYTES} bytes inside the memory`,
         },
         { byteOffset, byteLength, memoryBytes: memory.buffer.byteLength },
       );

@@ -1,7 +1,7 @@
 import { ConfigError, OutOfMemoryError } from '@shardwise/core/spec';
 import { createSharedMemory, memoryLimits, pageBytes } from '@shardwise/wasm-assembler';
 
-const leastBytes = 2 ** 28;
+const MIN_BYTES = 2 ** 28;
 
 /**
  * Makes a shared memory of `askedBytes` bytes, rounded up to pages. The default is as much as suits the machine and the
@@ -45,7 +45,7 @@ export function createMemory(askedBytes?: number): WebAssembly.Memory {
 /** The size, a half of it, a quarter of it, and so on, down to a size that is still useful. */
 function smallerAndSmaller(byteLength: number): readonly number[] {
   const sizes: number[] = [];
-  for (let size = byteLength; size >= leastBytes; size /= 2) {
+  for (let size = byteLength; size >= MIN_BYTES; size /= 2) {
     sizes.push(Math.floor(size / pageBytes) * pageBytes);
   }
   return sizes;

@@ -1,9 +1,9 @@
 import koffi from 'koffi';
 
 /** MADV_HUGEPAGE in Linux's mman.h. */
-const adviceHugePages = 14;
+const ADVICE_HUGE_PAGES = 14;
 /** No system that we run on has larger ordinary pages. The advised range begins and ends at a multiple of this. */
-const pageBytes = 65_536;
+const PAGE_BYTES = 65_536;
 
 /**
  * Asks Linux for huge pages for a part of a memory. Linux grants them on request if its setting is `madvise`. A
@@ -16,13 +16,13 @@ export function adviseHugePages(
   byteLength: number,
 ): void {
   if (process.platform !== 'linux') return;
-  const start = Math.ceil(byteOffset / pageBytes) * pageBytes;
-  const stop = Math.floor((byteOffset + byteLength) / pageBytes) * pageBytes;
+  const start = Math.ceil(byteOffset / PAGE_BYTES) * PAGE_BYTES;
+  const stop = Math.floor((byteOffset + byteLength) / PAGE_BYTES) * PAGE_BYTES;
   if (stop <= start) return;
   try {
     const madvise = koffi.load('libc.so.6').func('madvise', 'int', ['void *', 'size_t', 'int']);
     // A refusal changes nothing.
-    madvise(koffi.address(new Uint8Array(memory.buffer, start)), stop - start, adviceHugePages);
+    madvise(koffi.address(new Uint8Array(memory.buffer, start)), stop - start, ADVICE_HUGE_PAGES);
   } catch {
     // There is another C library.
   }

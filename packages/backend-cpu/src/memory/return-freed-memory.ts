@@ -1,8 +1,8 @@
 import koffi from 'koffi';
 
 /** M_MMAP_THRESHOLD in glibc's malloc.h. */
-const mmapThreshold = -3;
-const thresholdBytes = 1 << 18;
+const MMAP_THRESHOLD = -3;
+const THRESHOLD_BYTES = 1 << 18;
 
 /**
  * Makes the C library return freed arrays of at least this size to the system. By default, glibc keeps larger and
@@ -12,7 +12,7 @@ const thresholdBytes = 1 << 18;
 export function returnFreedMemory(): void {
   if (process.platform !== 'linux') return;
   try {
-    koffi.load('libc.so.6').func('mallopt', 'int', ['int', 'int'])(mmapThreshold, thresholdBytes);
+    koffi.load('libc.so.6').func('mallopt', 'int', ['int', 'int'])(MMAP_THRESHOLD, THRESHOLD_BYTES);
   } catch {
     // There is another C library, which decides for itself.
   }

@@ -1,6 +1,6 @@
 import { type Lifetime, placeLifetimes } from '@shardwise/core/base';
 import type { Program } from '@shardwise/core/spec';
-import { alignmentBytes } from '../memory/arena.ts';
+import { ALIGNMENT_BYTES } from '../memory/arena.ts';
 import type { Dataflow } from '../program/dataflow.ts';
 import { byteLengthOf, valueAt, type CpuProgram } from '../program/instruction.ts';
 import type { CompletePartition } from '../program/partition.ts';
@@ -108,7 +108,7 @@ export function planStorage(
 
 /** Places the temporaries in scratch memory. A reshape that a partition reads lies where its root lies. */
 export function locate({ given, temporaries, reshapes }: StoragePlan): Locations {
-  const { places, pageBytes } = placeLifetimes(temporaries, { alignmentBytes });
+  const { places, pageBytes } = placeLifetimes(temporaries, { alignmentBytes: ALIGNMENT_BYTES });
   const locations = new Map(given);
   for (const [id, { byteOffset }] of places) {
     locations.set(id, { in: 'scratch', byteOffset });

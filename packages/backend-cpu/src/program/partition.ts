@@ -36,11 +36,11 @@ export interface PartitionDescription {
   readonly more: number;
 }
 
-const mostDescribed = 20;
+const MAX_DESCRIBED = 20;
 
 export function describePartition({ instructions }: CompletePartition): PartitionDescription {
   const shown = instructions
-    .slice(0, mostDescribed)
+    .slice(0, MAX_DESCRIBED)
     .map(({ op, dtype, shape }) => ({ op, dtype, shape }));
   return { instructions: shown, more: instructions.length - shown.length };
 }

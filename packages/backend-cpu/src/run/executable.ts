@@ -17,7 +17,7 @@ import type { CompiledFallbacks } from '../plan/partition/fallback-engine.ts';
 import type { Copy, Locations } from '../plan/storage.ts';
 
 /** Buffers given to `run` start at multiples of this, the size of a SIMD vector of 128 bits. */
-export const bufferAlignmentBytes = 16;
+export const BUFFER_ALIGNMENT_BYTES = 16;
 
 /** For about how long a partition may keep the thread busy while communication is under way. */
 const BUSY_MS = 0.2;
@@ -30,7 +30,7 @@ export interface Host {
 }
 
 /** How many programs stay linked, each for other sizes. The least recently used one is unlinked first. */
-const mostLinked = 4;
+const MAX_LINKED = 4;
 
 export class CpuExecutable implements Executable {
   readonly #host: Host;
@@ -89,7 +89,7 @@ export class CpuExecutable implements Executable {
     this.#linked.delete(key);
     this.#linked.set(key, program);
     const [oldest] = this.#linked;
-    if (this.#linked.size > mostLinked && oldest !== undefined) {
+    if (this.#linked.size > MAX_LINKED && oldest !== undefined) {
       this.#linked.delete(oldest[0]);
       // The queue runs this after the runs that were asked for before, so that none of them loses its program.
       void this.#host.queue.run(() => unlink(oldest[1]));
@@ -180,14 +180,14 @@ function checkBuffer(buffer: ArenaBuffer, neededBytes: number, role: string): vo
       { byteLength, neededBytes },
     );
   }
-  if (byteOffset % bufferAlignmentBytes !== 0) {
+  if (byteOffset % BUFFER_ALIGNMENT_BYTES !== 0) {
     throw new BackendError(
       {
         asked: `to run a program with a buffer at byte ${byteOffset} as ${role}`,
-        found: `buffers start at multiples of ${bufferAlignmentBytes} bytes`,
+        found: `buffers start at multiples of ${BUFFER_ALIGNMENT_BYTES} bytes`,
         todo: 'Align sub-buffers to limits.alignment',
       },
-      { byteOffset, alignmentBytes: bufferAlignmentBytes },
+      { byteOffset, alignmentBytes: BUFFER_ALIGNMENT_BYTES },
     );
   }
 }

@@ -2,7 +2,7 @@
  * The most words that are looked through when they are written. Indices are few, and the bounds of other values are
  * never needed.
  */
-const mostWords = 1 << 20;
+const MAX_WORDS = 1 << 20;
 
 /** The least and the greatest of the words in a range, as signed integers. */
 interface Known {
@@ -26,7 +26,7 @@ export class Allocation {
   /** Notes that the host writes `words`. */
   note(byteOffset: number, byteLength: number, words: Int32Array): void {
     this.forget(byteOffset, byteLength);
-    if (words.length === 0 || words.length > mostWords) return;
+    if (words.length === 0 || words.length > MAX_WORDS) return;
     let [least, greatest] = [2 ** 31 - 1, -(2 ** 31)];
     for (const word of words) {
       if (word < least) least = word;

@@ -1,5 +1,5 @@
 /** The most bytes that are kept. */
-const mostBytes = 256 << 20;
+const MAX_BYTES = 256 << 20;
 
 /**
  * Freed buffers of the device, kept for the next buffers of the same sizes. Of several, the one that was kept first in
@@ -14,7 +14,7 @@ export class FreedBuffers {
 
   /** Keeps a buffer, unless that would be too many bytes. Returns whether it did. */
   keep(buffer: GPUBuffer): boolean {
-    if (this.#bytes + buffer.size > mostBytes) return false;
+    if (this.#bytes + buffer.size > MAX_BYTES) return false;
     this.#bytes += buffer.size;
     const number = this.#numbers.get(buffer) ?? this.#next++;
     this.#numbers.set(buffer, number);

@@ -8,7 +8,7 @@ export const bufferUsage = {
   queryResolve: 0x200,
 } as const;
 
-export const mapModeRead = 0x1;
+export const MAP_MODE_READ = 0x1;
 
 /** On every device, a storage binding may begin at each multiple of this many bytes. */
-export const bindingAlignmentBytes = 256;
+export const BINDING_ALIGNMENT_BYTES = 256;

@@ -9,7 +9,7 @@ import { FreedBuffers } from './freed-buffers.ts';
 import { bufferUsage } from './gpu-constants.ts';
 import { GpuBuffer } from './gpu-buffer.ts';
 
-const leastBytes = 16;
+const MIN_BYTES = 16;
 
 export interface MemoryLimits {
   /** The most bytes of all buffers together. */
@@ -53,7 +53,7 @@ export class GpuMemory {
 
   /** Throws OutOfMemoryError if it is known at once that there is not enough memory. */
   alloc(byteLength: number): GpuBuffer {
-    const sizeBytes = Math.max(leastBytes, Math.ceil(byteLength / 4) * 4);
+    const sizeBytes = Math.max(MIN_BYTES, Math.ceil(byteLength / 4) * 4);
     if (sizeBytes > this.largestBytes) throw tooLarge(byteLength, this.largestBytes);
     if (this.#bytesInUse + sizeBytes > this.#capacityBytes) {
       throw new OutOfMemoryError(

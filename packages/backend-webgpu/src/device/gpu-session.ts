@@ -1,5 +1,5 @@
 import { deviceError, refusedCommands, refusedKernel, tooLong } from './device-errors.ts';
-import { mapModeRead } from './gpu-constants.ts';
+import { MAP_MODE_READ } from './gpu-constants.ts';
 import type { GpuBuffer } from './gpu-buffer.ts';
 import { PassTimes } from './pass-times.ts';
 import { Staging } from './staging.ts';
@@ -8,7 +8,7 @@ import type { Task } from './task.ts';
 import { WorkLimit } from './work-limit.ts';
 
 /** Up to this many words, the memory from which they are uploaded is kept for the next write. */
-const mostUploadWords = 1 << 24;
+const MAX_UPLOAD_WORDS = 1 << 24;
 
 /** A kernel that is compiled or being compiled. */
 export interface Pipeline {
@@ -313,7 +313,7 @@ export class GpuSession {
     this.device.queue.submit([encoder.finish()]);
     this.#reads += 1;
     try {
-      await this.#unlessFailed(staging.mapAsync(mapModeRead, 0, size));
+      await this.#unlessFailed(staging.mapAsync(MAP_MODE_READ, 0, size));
       this.check();
       const mapped = staging.getMappedRange(0, size);
       target.set(new Uint8Array(mapped, 0, target.byteLength));
@@ -343,7 +343,7 @@ export class GpuSession {
 
   /** Memory from which words are written. It is reused, except for writes that have to wait for other calls. */
   #wordsFor(words: number): Uint8Array<ArrayBuffer> {
-    if (this.#last !== undefined || words > mostUploadWords) return new Uint8Array(4 * words);
+    if (this.#last !== undefined || words > MAX_UPLOAD_WORDS) return new Uint8Array(4 * words);
     if (this.#upload.byteLength < 4 * words) this.#upload = new ArrayBuffer(4 * words);
     return new Uint8Array(this.#upload, 0, 4 * words);
   }

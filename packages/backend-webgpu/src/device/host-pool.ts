@@ -1,9 +1,9 @@
 import { ConfigError, type HostMemory } from '@shardwise/core/spec';
 
 /** Blocks begin and end at whole cache lines. */
-const alignmentBytes = 64;
+const ALIGNMENT_BYTES = 64;
 /** The most bytes of free blocks outside the region that are kept. */
-const mostKeptBytes = 256 << 20;
+const MAX_KEPT_BYTES = 256 << 20;
 
 /** A part of a memory, such as a rank's region of the shared memory of its world. */
 export interface HostRegion {
@@ -51,7 +51,7 @@ export class HostPool {
     return {
       bytes: block.subarray(0, byteLength),
       free: () => {
-        if (isOwn && this.#keptBytes + size > mostKeptBytes) return;
+        if (isOwn && this.#keptBytes + size > MAX_KEPT_BYTES) return;
         if (isOwn) this.#keptBytes += size;
         const ofSize = this.#free.get(size);
         if (ofSize === undefined) this.#free.set(size, [block]);
@@ -73,5 +73,5 @@ export class HostPool {
 }
 
 function roundUp(bytes: number): number {
-  return Math.ceil(bytes / alignmentBytes) * alignmentBytes;
+  return Math.ceil(bytes / ALIGNMENT_BYTES) * ALIGNMENT_BYTES;
 }

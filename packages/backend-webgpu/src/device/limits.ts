@@ -1,11 +1,11 @@
 import type { BackendLimits } from '@shardwise/core/spec';
-import { bindingAlignmentBytes } from './gpu-constants.ts';
+import { BINDING_ALIGNMENT_BYTES } from './gpu-constants.ts';
 
 /**
  * Sub-buffers begin at multiples of this. Bindings may begin there too, so the bindings of sub-buffers of one large
  * buffer do not overlap.
  */
-export const alignmentBytes: number = bindingAlignmentBytes;
+export const alignmentBytes: number = BINDING_ALIGNMENT_BYTES;
 
 export const limits: BackendLimits = {
   dtypes: new Set(['f32', 'i32', 'bool']),

@@ -1,8 +1,8 @@
 import { bufferUsage } from './gpu-constants.ts';
 
 /** The most passes whose times are not read yet. */
-const mostPasses = 128;
-const bytesOfPass = 16;
+const MAX_PASSES = 128;
+const BYTES_OF_PASS = 16;
 
 /** Is called with the duration of a pass. */
 type Listener = (durationMs: number) => void;
@@ -14,20 +14,20 @@ export class PassTimes {
   #listeners: Listener[] = [];
 
   constructor(device: GPUDevice) {
-    this.#queries = device.createQuerySet({ type: 'timestamp', count: 2 * mostPasses });
+    this.#queries = device.createQuerySet({ type: 'timestamp', count: 2 * MAX_PASSES });
     this.#resolved = device.createBuffer({
-      size: mostPasses * bytesOfPass,
+      size: MAX_PASSES * BYTES_OF_PASS,
       usage: bufferUsage.queryResolve | bufferUsage.copySource,
     });
   }
 
   get isFull(): boolean {
-    return this.#listeners.length === mostPasses;
+    return this.#listeners.length === MAX_PASSES;
   }
 
   /** The number of bytes that `encode` writes. */
   get byteLength(): number {
-    return this.#listeners.length * bytesOfPass;
+    return this.#listeners.length * BYTES_OF_PASS;
   }
 
   /** Where the next pass has to write its times. There must be room (`isFull`). */

@@ -1,11 +1,11 @@
 import { bufferUsage } from './gpu-constants.ts';
 
-const leastBytes = 256;
+const MIN_BYTES = 256;
 /** Sizes are powers of two up to this size, and multiples of it above. */
-const largeBytes = 1 << 24;
+const LARGE_BYTES = 1 << 24;
 /** At most this many buffers of each size are kept, and at most `mostKeptBytes` bytes of all sizes. */
-const mostKept = 4;
-const mostKeptBytes = 256 << 20;
+const MAX_KEPT = 4;
+const MAX_KEPT_BYTES = 256 << 20;
 
 /**
  * Memory through which the host reads. The device cannot use a mapped buffer, so each read under way has a buffer of
@@ -31,7 +31,7 @@ export class Staging {
   /** Gives a buffer back, which must not be mapped. */
   keep(staging: GPUBuffer): void {
     const ofSize = this.#kept.get(staging.size) ?? [];
-    if (ofSize.length >= mostKept || this.#keptBytes + staging.size > mostKeptBytes) {
+    if (ofSize.length >= MAX_KEPT || this.#keptBytes + staging.size > MAX_KEPT_BYTES) {
       staging.destroy();
       return;
     }
@@ -41,9 +41,9 @@ export class Staging {
   }
 
   #sizeFor(byteLength: number): number {
-    if (byteLength <= largeBytes)
-      return Math.max(leastBytes, 2 ** Math.ceil(Math.log2(byteLength)));
-    const size = Math.ceil(byteLength / largeBytes) * largeBytes;
+    if (byteLength <= LARGE_BYTES)
+      return Math.max(MIN_BYTES, 2 ** Math.ceil(Math.log2(byteLength)));
+    const size = Math.ceil(byteLength / LARGE_BYTES) * LARGE_BYTES;
     return size <= this.#device.limits.maxBufferSize ? size : Math.ceil(byteLength / 4) * 4;
   }
 

@@ -2,9 +2,9 @@ import type { Task } from './task.ts';
 import type { WorkLimit } from './work-limit.ts';
 
 /** The most submissions under way. A queue that grows without bound makes a device slow. */
-const mostSubmissions = 8;
+const MAX_SUBMISSIONS = 8;
 /** The most programs under way that update parameters. */
-const mostSteps = 2;
+const MAX_STEPS = 2;
 
 export interface SubmissionOptions {
   /** Whether this is the last submission of a program that updates parameters. */
@@ -70,8 +70,8 @@ export class Submissions {
   inTheWay(): Promise<void> | undefined {
     const underWay = [...this.#underWay];
     const steps = underWay.filter(({ isStep }) => isStep);
-    if (steps.length >= mostSteps) return steps[0]?.done;
-    return underWay.length >= mostSubmissions ? underWay[0]?.done : undefined;
+    if (steps.length >= MAX_STEPS) return steps[0]?.done;
+    return underWay.length >= MAX_SUBMISSIONS ? underWay[0]?.done : undefined;
   }
 
   /** Forgets all submissions, so that nothing is waited for any more. */

@@ -2,12 +2,12 @@
  * The work per millisecond of the slowest devices, such as processors that emulate one. The limit begins with this
  * number.
  */
-const firstPerMs = 1e6;
+const FIRST_PER_MS = 1e6;
 /**
  * Submissions with less than this part of the limit are not measured, because their time is mostly that of handing them
  * over.
  */
-const leastPart = 1 / 64;
+const MIN_PART = 1 / 64;
 
 /**
  * How much work one submission may have, so that it takes a stated time at the speed that the device has shown. Work is
@@ -15,12 +15,12 @@ const leastPart = 1 / 64;
  */
 export class WorkLimit {
   readonly #mostMs: number;
-  #perMs = firstPerMs;
+  #perMs = FIRST_PER_MS;
   #work: number;
 
   constructor(mostMs: number) {
     this.#mostMs = mostMs;
-    this.#work = firstPerMs * mostMs;
+    this.#work = FIRST_PER_MS * mostMs;
   }
 
   /**
@@ -36,7 +36,7 @@ export class WorkLimit {
    * the device or the host may have been busy with something else.
    */
   note(work: number, durationMs: number): void {
-    if (work < this.#work * leastPart) return;
+    if (work < this.#work * MIN_PART) return;
     const ratio = work / Math.max(durationMs, 0.01) / this.#perMs;
     this.#perMs *= Math.min(4, Math.max(1 / 2, ratio));
     const next = this.#perMs * this.#mostMs;

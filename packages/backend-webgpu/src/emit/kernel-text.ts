@@ -12,11 +12,11 @@ export function slotsOf({ reads, writes }: Kernel, guard: number | undefined): r
 }
 
 /** How many numbers describe the groups of a dispatch. They come after a kernel's own numbers, and before a 0. */
-const rangeNumbers = 6;
+const RANGE_NUMBERS = 6;
 
 /** How many numbers a kernel has as parameters. */
 export function parameterCount(kernel: Kernel, guard: number | undefined): number {
-  return slotsOf(kernel, guard).length + kernel.numbers.length + rangeNumbers + 1;
+  return slotsOf(kernel, guard).length + kernel.numbers.length + RANGE_NUMBERS + 1;
 }
 
 /**
@@ -68,7 +68,7 @@ export function kernelText(
       ),
     ...windows.flatMap((own, slot) => (own.length < 2 ? [] : accessors(slot, own, windowWords))),
     kernel.shared ?? '',
-    ...(functions.includes('no_bits()') ? [noBits(number(own + rangeNumbers))] : []),
+    ...(functions.includes('no_bits()') ? [noBits(number(own + RANGE_NUMBERS))] : []),
     functions,
     `@compute @workgroup_size(${kernel.workgroup.join(', ')})`,
     'fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_id) thread: vec3<u32>) {',

@@ -71,11 +71,11 @@ export interface Kernel {
 }
 
 /** The most groups along one dim of a dispatch. */
-export const mostGroups = 65_535;
+export const MAX_GROUPS = 65_535;
 
 /** The groups along three dims for a number of groups that may be more than one dim takes. */
 export function spread(count: number): [number, number, number] {
-  if (count <= mostGroups) return [count, 1, 1];
-  const rows = Math.ceil(count / mostGroups);
+  if (count <= MAX_GROUPS) return [count, 1, 1];
+  const rows = Math.ceil(count / MAX_GROUPS);
   return [Math.ceil(count / rows), rows, 1];
 }

@@ -6,7 +6,7 @@ import { pointwise } from './pointwise.ts';
 
 type Along<Op extends Instruction['op']> = Extract<Instruction, { op: Op }>;
 
-const lanes = 64;
+const LANES = 64;
 
 /**
  * Running sums, with a thread for each line. The result has to be as exact as in f64, so what an addition rounds away
@@ -28,11 +28,11 @@ export function cumsum(
     label: 'cumsum',
     reads,
     writes: [root],
-    workgroup: [lanes, 1],
-    groups: spread(Math.ceil(lines / lanes)),
+    workgroup: [LANES, 1],
+    groups: spread(Math.ceil(lines / LANES)),
     numbers: [lines],
     body: ({ emitter, place, number }) => {
-      const line = emitter.let(`(group.x + group.y * groups.x) * ${lanes}u + thread.x`);
+      const line = emitter.let(`(group.x + group.y * groups.x) * ${LANES}u + thread.x`);
       emitter.line(`if (${line} >= ${number(0)}) { return; }`);
       const kept = emitter.dims({ linear: line }, others);
       const { register, store } = storageOf[dtype];
@@ -77,11 +77,11 @@ export function argSort(
     label: 'argSort',
     reads,
     writes: [root],
-    workgroup: [lanes, 1],
-    groups: spread(Math.ceil(count / lanes)),
+    workgroup: [LANES, 1],
+    groups: spread(Math.ceil(count / LANES)),
     numbers: [count],
     body: ({ emitter, place, number }) => {
-      const element = emitter.let(`(group.x + group.y * groups.x) * ${lanes}u + thread.x`);
+      const element = emitter.let(`(group.x + group.y * groups.x) * ${LANES}u + thread.x`);
       emitter.line(`if (${element} >= ${number(0)}) { return; }`);
       const dims = emitter.dims({ linear: element }, shape);
       const own = emitter.value(input, { dims });

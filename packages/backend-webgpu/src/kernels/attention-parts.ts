@@ -12,7 +12,7 @@ import { inputAt, type Values } from '../program/values.ts';
 export type AttentionInstruction = Extract<Instruction, { op: AttentionOp }>;
 
 /** The number of queries, or of keys, of a group. Each thread has one. */
-export const threads = 64;
+export const THREADS = 64;
 
 /**
  * The smallest number, which stands for no score yet. An infinity would not do, because WGSL compilers may assume that
@@ -125,7 +125,7 @@ export function forEachRow(
     });
     fill.line(`${name}[${slot}] = vec4<f32>(${elements.join(', ')});`);
     loop.line(
-      `for (var ${slot} = thread.x; ${slot} < ${tile * vectors}u; ${slot} += ${threads}u) {\n${fill.text}\n}`,
+      `for (var ${slot} = thread.x; ${slot} < ${tile * vectors}u; ${slot} += ${THREADS}u) {\n${fill.text}\n}`,
     );
   }
   loop.line('workgroupBarrier();');

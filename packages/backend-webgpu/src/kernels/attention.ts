@@ -15,7 +15,7 @@ import {
   shapeOf,
   storeFeatures,
   storeNumber,
-  threads,
+  THREADS,
   zeros,
 } from './attention-parts.ts';
 
@@ -46,8 +46,8 @@ export function attention(
     label: Object.keys(roots).join(' and '),
     reads,
     writes: Object.values(roots),
-    workgroup: [threads, 1],
-    groups: spread(matrices * Math.ceil(rows / threads)),
+    workgroup: [THREADS, 1],
+    groups: spread(matrices * Math.ceil(rows / THREADS)),
     numbers: [],
     shared: [
       `var<workgroup> first_tile: array<vec4<f32>, ${tile * Math.ceil(shape.width / 4)}>;`,
@@ -55,11 +55,11 @@ export function attention(
     ].join('\n'),
     body: (scope) => {
       const { emitter } = scope;
-      const blocks = Math.ceil(rows / threads);
+      const blocks = Math.ceil(rows / THREADS);
       const block = emitter.let('group.x + group.y * groups.x');
       emitter.line(`if (${block} >= ${matrices * blocks}u) { return; }`);
       const matrix = emitter.let(`${block} / ${blocks}u`);
-      const first = emitter.let(`(${block} % ${blocks}u) * ${threads}u`);
+      const first = emitter.let(`(${block} % ${blocks}u) * ${THREADS}u`);
       const row = emitter.let(`${first} + thread.x`);
       const place = { matrix, first, row, valid: emitter.let(`min(${row}, ${rows - 1}u)`) };
       const kernel = { scope, values, instruction, shape, roots, tile };
@@ -109,7 +109,7 @@ function headsOf(
 
 /** An expression for the end of the keys that some query of a group sees. */
 function lastKey({ keys, causal }: AttentionShape, first: string): string {
-  return causal ? `min(${keys}u, ${first} + ${threads}u)` : `${keys}u`;
+  return causal ? `min(${keys}u, ${first} + ${THREADS}u)` : `${keys}u`;
 }
 
 function forward({ scope, instruction, shape, roots, tile }: Written, place: Own): void {

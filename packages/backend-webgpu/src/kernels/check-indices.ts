@@ -23,9 +23,9 @@ export function isIndexing(instruction: Instruction): instruction is IndexingIns
  * The words that a check writes: one more than the number of the first element that is out of range (0 if there is
  * none), and its index. The very first word of all checks says whether there is one.
  */
-export const checkWords = 2;
+export const CHECK_WORDS = 2;
 
-const lanes = 256;
+const LANES = 256;
 
 /**
  * Looks for the first index that is out of range. One group of threads looks at all indices, so that it can tell which
@@ -45,7 +45,7 @@ export function checkIndices(
     label: `indices of ${instruction.op}`,
     reads,
     writes: [faults],
-    workgroup: [lanes, 1],
+    workgroup: [LANES, 1],
     groups: [1, 1, 1],
     check: number,
     numbers: [count, number],
@@ -57,13 +57,13 @@ export function checkIndices(
       const at = inner.value(index, { linear: 'element' });
       inner.line(`if (bitcast<u32>(${at}) >= ${size}u) { atomicMin(&least, element); }`);
       emitter.line(
-        `for (var element = thread.x; element < ${numberOf(0)}; element += ${lanes}u) {\n${inner.text}\n}`,
+        `for (var element = thread.x; element < ${numberOf(0)}; element += ${LANES}u) {\n${inner.text}\n}`,
       );
       emitter.line('workgroupBarrier();');
       emitter.line('let bad = atomicLoad(&least);');
       emitter.line('if (thread.x != 0u || bad == 0xffffffffu) { return; }');
       const { write } = place(faults);
-      const first = emitter.let(`1u + ${numberOf(1)} * ${checkWords}u`);
+      const first = emitter.let(`1u + ${numberOf(1)} * ${CHECK_WORDS}u`);
       emitter.line(write('0u', '1u'));
       emitter.line(write(first, 'bad + 1u'));
       const found = emitter.inner();

@@ -4,7 +4,7 @@ import { countOf, inputAt, type Values } from '../program/values.ts';
 import { storageOf } from '../wgsl/registers.ts';
 import { scatter } from './along-dim.ts';
 
-const lanes = 64;
+const LANES = 64;
 
 /**
  * Adds rows to the rows that indices point to. A group of threads makes a row of the result. It looks for the number of
@@ -27,17 +27,17 @@ export function indexAdd(
   const [rows, columns] = [shape[dim] ?? 1, countOf(inner)];
   const indices = countOf(values.shape(index));
   // With so few columns, or without indices, most threads would have nothing to do.
-  if (columns < lanes / 4 || indices === 0) return scatter(values, root, instruction, reads);
+  if (columns < LANES / 4 || indices === 0) return scatter(values, root, instruction, reads);
   const groups = countOf(outer) * rows;
   return {
     label: 'indexAdd',
     reads,
     writes: [root],
-    workgroup: [lanes, 1],
+    workgroup: [LANES, 1],
     groups: spread(groups),
     numbers: [groups],
     along: { dim: 'all', elements: columns, root, inputs: new Map([[x, columns]]) },
-    shared: `var<workgroup> hits: array<u32, ${lanes}>;\nvar<workgroup> hitCount: atomic<u32>;`,
+    shared: `var<workgroup> hits: array<u32, ${LANES}>;\nvar<workgroup> hitCount: atomic<u32>;`,
     body: ({ emitter, place, number }) => {
       const group = emitter.let('group.x + group.y * groups.x');
       emitter.line(`if (${group} >= ${number(0)}) { return; }`);
@@ -47,7 +47,7 @@ export function indexAdd(
       const { load, store } = storageOf[dtype];
       const target = `${group} * ${columns}u + column`;
       const eachColumn = (body: string): string =>
-        `for (var column = thread.x; column < ${columns}u; column += ${lanes}u) {\n${body}\n}`;
+        `for (var column = thread.x; column < ${columns}u; column += ${LANES}u) {\n${body}\n}`;
       const start = emitter.inner();
       const own = start.value(x, { linear: `${group} * ${columns}u + column` });
       start.line(write(target, store(own)));
@@ -69,13 +69,13 @@ export function indexAdd(
       const element = add.value(source, { dims: [...before, 'found', ...columnDims] });
       add.line(write(target, store(`${load(read(target))} + ${element}`)));
       look.line('if (atomicLoad(&hitCount) > 0u) {');
-      look.line(`for (var hit = 0u; hit < ${lanes}u; hit++) {`);
+      look.line(`for (var hit = 0u; hit < ${LANES}u; hit++) {`);
       look.line(
         `if (hits[hit] == 0u) { continue; }\nlet found = first + hit;\n${eachColumn(add.text)}\n}\n}`,
       );
       look.line('workgroupBarrier();');
       emitter.line(
-        `for (var first = 0u; first < ${indices}u; first += ${lanes}u) {\n${look.text}\n}`,
+        `for (var first = 0u; first < ${indices}u; first += ${LANES}u) {\n${look.text}\n}`,
       );
     },
   };

@@ -3,7 +3,7 @@ import { type Kernel, type KernelScope, spread } from '../emit/kernel.ts';
 import { type Values, countOf } from '../program/values.ts';
 import { storageOf } from '../wgsl/registers.ts';
 
-const lanes = 64;
+const LANES = 64;
 
 /** Computes an element of a root in the scope of an emitter. By default it does so by the root's instruction. */
 export type ElementOf = (emitter: Emitter, root: number, linear: string) => string;
@@ -31,14 +31,14 @@ export function pointwise(
     label,
     reads,
     writes: roots,
-    workgroup: [lanes, 1],
-    groups: spread(Math.ceil(threads / lanes)),
+    workgroup: [LANES, 1],
+    groups: spread(Math.ceil(threads / LANES)),
     numbers: [count],
-    along: { dim: 'all', elements: lanes * perThread },
+    along: { dim: 'all', elements: LANES * perThread },
     ...(elementOf === computed ? { pointwise: { roots, count } } : {}),
     body: (scope) => {
       const { emitter, number } = scope;
-      const thread = emitter.let(`(group.x + group.y * groups.x) * ${lanes}u + thread.x`);
+      const thread = emitter.let(`(group.x + group.y * groups.x) * ${LANES}u + thread.x`);
       if (perThread === 1) {
         emitter.line(`if (${thread} >= ${number(0)}) { return; }`);
         storeElements(scope, values, roots, thread, emitter, elementOf);

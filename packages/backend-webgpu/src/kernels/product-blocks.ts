@@ -81,7 +81,7 @@ export function blocksOf(product: Product, { thread, first }: GroupPlace): Block
         const { across, along } = placeOf(scope, product, operand, block);
         const { name, depthIsLast, half, tile: size } = operand;
         const own = `${across} / ${lanes}u`;
-        const shift = `((${along} / ${lanes}u * ${banksOf(lanes)}u) & ${shiftMask}u)`;
+        const shift = `((${along} / ${lanes}u * ${banksOf(lanes)}u) & ${SHIFT_MASK}u)`;
         const column = scope.let(depthIsLast ? `(${own}) ^ ${shift}` : own);
         for (let vector = 0; vector < lanes; vector++) {
           // Threads read vectors across the sum, so a block along the sum is turned.
@@ -100,7 +100,7 @@ export function blocksOf(product: Product, { thread, first }: GroupPlace): Block
  * Threads that write turned blocks have neighbouring terms. Where a vector lies among those of its term is shifted by a
  * number that depends on the term, because otherwise they would all write to the same bank of memory.
  */
-const shiftMask = 7;
+const SHIFT_MASK = 7;
 const banksOf = (lanes: 1 | 4): number => (lanes === 1 ? 1 : 2);
 
 /** A vector of an operand in workgroup memory: the one of `own`, after `vector` others, for the term `k` of the tile. */
@@ -111,7 +111,7 @@ export function sharedVector(
   { own, before, k }: { readonly own: string; readonly before: number; readonly k: number },
 ): string {
   const { lanes } = product;
-  const shift = depthIsLast ? (Math.floor(k / lanes) * banksOf(lanes)) & shiftMask : 0;
+  const shift = depthIsLast ? (Math.floor(k / lanes) * banksOf(lanes)) & SHIFT_MASK : 0;
   const column = shift === 0 ? own : outside.let(`${own} ^ ${shift}u`);
   const element = `${name}[${k * (size / lanes) + before}u + ${column}]`;
   return half === undefined ? element : `${vectorType(product)}(${element})`;

@@ -7,15 +7,15 @@ import { pointwise } from './pointwise.ts';
 
 export type ReduceInstruction = Extract<Instruction, { op: 'sum' | 'max' | 'argMax' }>;
 
-const threads = 256;
+const THREADS = 256;
 /** If neighbouring outputs are sums of neighbouring terms, one group makes this many outputs. */
-const columnsTogether = 8;
+const COLUMNS_TOGETHER = 8;
 /** A thread reads this many terms before it adds them up, because each read takes long. */
-const readTogether = 4;
+const READ_TOGETHER = 4;
 /** This many terms are summed before they are added to the total, which loses fewer digits that way. */
-const blockTerms = 32;
+const BLOCK_TERMS = 32;
 /** Reductions of fewer terms are made by one thread each. */
-const shortTerms = 64;
+const SHORT_TERMS = 64;
 
 /** Sums, maxima and their indices, over some dims. */
 export function reduce(
@@ -43,7 +43,7 @@ export function reduce(
     return pointwise(values, [root], [], instruction.op, () => `${register(instruction.dtype)}(0)`);
   const fold = folds[instruction.op];
   const packed = storageOf[instruction.dtype].bytes < 4;
-  if (packed || terms < shortTerms || (outputs > 4096 && terms < 1024)) {
+  if (packed || terms < SHORT_TERMS || (outputs > 4096 && terms < 1024)) {
     return pointwise(values, [root], reads, instruction.op, (emitter, _, linear) => {
       const { names, declare, add, block, end } = fold(emitter, dtype);
       declare();
@@ -57,8 +57,8 @@ export function reduce(
     });
   }
   // Neighbouring threads read neighbouring elements.
-  const columns = reduced.has(shape.length - 1) ? 1 : columnsTogether;
-  const parts = threads / columns;
+  const columns = reduced.has(shape.length - 1) ? 1 : COLUMNS_TOGETHER;
+  const parts = THREADS / columns;
   const isTrailing = shape.every((_, dim) => reduced.has(dim) || !reduced.has(dim - 1));
   return {
     label: instruction.op,
@@ -74,8 +74,8 @@ export function reduce(
       inputs: new Map(isTrailing ? [[input, terms]] : []),
     },
     shared: [
-      `var<workgroup> partial: array<${register(dtype)}, ${threads}>;`,
-      ...(instruction.op === 'argMax' ? [`var<workgroup> places: array<u32, ${threads}>;`] : []),
+      `var<workgroup> partial: array<${register(dtype)}, ${THREADS}>;`,
+      ...(instruction.op === 'argMax' ? [`var<workgroup> places: array<u32, ${THREADS}>;`] : []),
     ].join('\n'),
     body: ({ emitter, place, number }) => {
       const output = emitter.let(`(group.x + group.y * groups.x) * ${columns}u + thread.x`);
@@ -100,13 +100,13 @@ export function reduce(
         const step = `${at} += ${count * parts}u`;
         emitter.line(`for (; ${last} < ${terms}u; ${step}) {\n${inner.text}\n}`);
       };
-      if (terms >= readTogether * parts) loop(readTogether);
-      if (terms % (readTogether * parts) !== 0) loop(1);
+      if (terms >= READ_TOGETHER * parts) loop(READ_TOGETHER);
+      if (terms % (READ_TOGETHER * parts) !== 0) loop(1);
       end(emitter);
       emitter.line(`partial[slot] = ${names.value};`);
       if (instruction.op === 'argMax') emitter.line(`places[slot] = ${names.place};`);
       emitter.line('workgroupBarrier();');
-      emitter.line(`for (var half = ${threads / 2}u; half >= ${columns}u; half >>= 1u) {`);
+      emitter.line(`for (var half = ${THREADS / 2}u; half >= ${columns}u; half >>= 1u) {`);
       emitter.line(`if (slot < half) {\n${merge}\n}`);
       emitter.line('workgroupBarrier();\n}');
       const result = instruction.op === 'argMax' ? 'bitcast<i32>(places[slot])' : 'partial[slot]';
@@ -141,7 +141,7 @@ const folds: Readonly<Record<ReduceInstruction['op'], (emitter: Emitter, dtype: 
       add: (inner, term) => inner.line(`${part} += ${term};`),
       block: (inner, number) =>
         inner.line(
-          `if ((${number}) % ${blockTerms}u == ${blockTerms - 1}u) { ${sum} += ${part}; ${part} = ${type}(0); }`,
+          `if ((${number}) % ${BLOCK_TERMS}u == ${BLOCK_TERMS - 1}u) { ${sum} += ${part}; ${part} = ${type}(0); }`,
         ),
       end: () => emitter.line(`${sum} += ${part};`),
       merge: 'partial[slot] += partial[slot + half];',

@@ -11,13 +11,13 @@ export function isRowInstruction(instruction: Instruction): instruction is RowIn
   return instruction.op in rowPrograms;
 }
 
-const mostLanes = 256;
-const leastThreads = 64;
+const MAX_LANES = 256;
+const MIN_THREADS = 64;
 /**
  * A thread keeps up to this many elements of a row in registers. The elements of a longer row are computed again for
  * each pass.
  */
-const mostKept = 8;
+const MAX_KEPT = 8;
 
 /** Calls `write` for each element of a row that one thread has. `write` emits the text for that element. */
 type ForEach = (write: (inner: Emitter, column: string) => void) => void;
@@ -36,7 +36,7 @@ export function rows(
   const width = shape.at(-1) ?? 1;
   const rowCount = countOf(shape) / width;
   const lanes = lanesFor(width);
-  const threads = Math.max(leastThreads, lanes);
+  const threads = Math.max(MIN_THREADS, lanes);
   const perGroup = threads / lanes;
   const perThread = Math.ceil(width / lanes);
   return {
@@ -115,12 +115,12 @@ export function rows(
 
 /** Whether each element of rows of this shape is computed only once. */
 export function keepsRows(shape: Shape): boolean {
-  return (shape.at(-1) ?? 1) <= mostKept * mostLanes;
+  return (shape.at(-1) ?? 1) <= MAX_KEPT * MAX_LANES;
 }
 
 /** The number of threads of a row. It is a power of two, such that a thread has about four elements. */
 function lanesFor(width: number): number {
-  return Math.min(mostLanes, 2 ** Math.ceil(Math.log2(Math.max(1, width / 4))));
+  return Math.min(MAX_LANES, 2 ** Math.ceil(Math.log2(Math.max(1, width / 4))));
 }
 
 interface RowShape {
@@ -135,7 +135,7 @@ interface RowShape {
  * has computed.
  */
 function elementsOf(emitter: Emitter, { lane, lanes, perThread, width }: RowShape): ForEach {
-  if (perThread <= mostKept) {
+  if (perThread <= MAX_KEPT) {
     return (write) => {
       for (let part = 0; part < perThread; part++)
         write(emitter, part === 0 ? lane : emitter.let(`${lane} + ${part * lanes}u`));

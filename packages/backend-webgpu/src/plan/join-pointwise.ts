@@ -8,7 +8,7 @@ import type { Values } from '../program/values.ts';
  * The most values that one kernel makes. Its text grows with them, and so does the time that a driver takes to compile
  * it.
  */
-const mostRoots = 8;
+const MAX_ROOTS = 8;
 
 export interface JoinOptions {
   /** The most buffers that one kernel may have. */
@@ -71,7 +71,7 @@ function placeToJoin(
       const isSame = kernel.pointwise.roots.every((root) =>
         sources.every((id) => reads.ofInputs(root).get(id) !== 'any element'),
       );
-      if (shares && isSame && buffers(together) <= mostBuffers && roots <= mostRoots)
+      if (shares && isSame && buffers(together) <= mostBuffers && roots <= MAX_ROOTS)
         return position;
     }
     if (sources.length > 0) return undefined;

@@ -1,7 +1,7 @@
 import { BackendError, type Instruction, type Program } from '@shardwise/core/spec';
 import { argSort, cumsum, scatter } from '../kernels/along-dim.ts';
 import { attention, isAttention } from '../kernels/attention.ts';
-import { checkIndices, checkWords, isIndexing } from '../kernels/check-indices.ts';
+import { checkIndices, CHECK_WORDS, isIndexing } from '../kernels/check-indices.ts';
 import { convolution } from '../kernels/convolution.ts';
 import { groupedMatmul, groupedMatmulWeight } from '../kernels/grouped-matmul.ts';
 import { indexAdd } from '../kernels/index-add.ts';
@@ -188,7 +188,7 @@ function planChecks(values: Values, needed: readonly number[], reads: Reads): Ch
     return isChecked ? [{ id, instruction }] : [];
   });
   if (checked.length === 0) return { faults: undefined, checks: [], kernels: new Map() };
-  const shape = [1 + checked.length * checkWords];
+  const shape = [1 + checked.length * CHECK_WORDS];
   const params = { value: 0, shape, dtype: 'i32' } as const;
   const faults = values.add({ op: 'constant', params, inputs: [], shape, dtype: 'i32' });
   const kernels = checked.map(({ id, instruction }, number) => {

@@ -4,10 +4,10 @@ import { countOf } from '../program/values.ts';
 type Matmul = Extract<Instruction, { op: 'matmul' }>;
 
 /** A result with more elements than this has enough groups of threads, one for each tile. */
-const mostElements = 2 ** 15;
+const MAX_ELEMENTS = 2 ** 15;
 /** The terms of a product are divided into at most `mostParts` parts of at least `partTerms` terms each. */
-const partTerms = 256;
-const mostParts = 16;
+const PART_TERMS = 256;
+const MAX_PARTS = 16;
 
 export interface ProductRewriter {
   readonly shapeOf: (id: number) => Shape;
@@ -34,8 +34,8 @@ export function rewriteProduct(product: Matmul, rewriter: ProductRewriter): numb
 
 /** The number of parts, each of which has equally many terms. */
 function partsOf(elements: number, terms: number): number {
-  if (elements > mostElements) return 1;
-  let parts = Math.min(mostParts, Math.floor(terms / partTerms));
+  if (elements > MAX_ELEMENTS) return 1;
+  let parts = Math.min(MAX_PARTS, Math.floor(terms / PART_TERMS));
   while (parts > 1 && terms % parts !== 0) parts--;
   return Math.max(1, parts);
 }

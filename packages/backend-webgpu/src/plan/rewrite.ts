@@ -3,7 +3,7 @@ import { rewriteProduct } from './rewrite-product.ts';
 import { Values } from '../program/values.ts';
 
 /** The most inputs that one concatenation reads. A longer one becomes several. */
-const widestConcat = 4;
+const WIDEST_CONCAT = 4;
 
 export interface Rewritten {
   readonly values: Values;
@@ -111,15 +111,15 @@ export function rewrite(program: Program): Rewritten {
   }
 
   function narrow(concat: Extract<Instruction, { op: 'concat' }>): Instruction {
-    if (concat.inputs.length <= widestConcat) return concat;
+    if (concat.inputs.length <= WIDEST_CONCAT) return concat;
     const { dim } = concat.params;
     const types = (): readonly { readonly shape: readonly number[] }[] => [
       ...inputs,
       ...instructions,
     ];
     const groups: number[] = [];
-    for (let start = 0; start < concat.inputs.length; start += widestConcat) {
-      const group = concat.inputs.slice(start, start + widestConcat);
+    for (let start = 0; start < concat.inputs.length; start += WIDEST_CONCAT) {
+      const group = concat.inputs.slice(start, start + WIDEST_CONCAT);
       const size = group.reduce((sum, id) => sum + (types()[id]?.shape[dim] ?? 0), 0);
       groups.push(add({ ...concat, inputs: group, shape: concat.shape.with(dim, size) }));
     }

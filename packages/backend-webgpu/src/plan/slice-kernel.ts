@@ -1,6 +1,6 @@
-import { bindingAlignmentBytes } from '../device/gpu-constants.ts';
+import { BINDING_ALIGNMENT_BYTES } from '../device/gpu-constants.ts';
 import { storageOf } from '../wgsl/registers.ts';
-import { type Kernel, mostGroups } from '../emit/kernel.ts';
+import { type Kernel, MAX_GROUPS } from '../emit/kernel.ts';
 import { slotsOf } from '../emit/kernel-text.ts';
 import type { Reads } from './reads.ts';
 import { countOf, type Values, wordsOf } from '../program/values.ts';
@@ -33,7 +33,7 @@ export function sliceKernel(
     return { ...kernel, slices: { dim: along.dim, groups: most - (most % unit), bytes } };
   }
   const [x, y] = kernel.groups;
-  const row = 2 ** Math.floor(Math.log2(Math.min(most, mostGroups)));
+  const row = 2 ** Math.floor(Math.log2(Math.min(most, MAX_GROUPS)));
   const ofRow = new Map([...bytes].map(([id, ofGroup]) => [id, ofGroup * row]));
   return {
     ...kernel,
@@ -78,7 +78,7 @@ function elementsAlong(
 /** The number of groups, of this many bytes each, after which a binding may begin. A power of two. */
 function groupsUntilAligned(bytes: number): number {
   let groups = 1;
-  while ((bytes * groups) % bindingAlignmentBytes !== 0) groups *= 2;
+  while ((bytes * groups) % BINDING_ALIGNMENT_BYTES !== 0) groups *= 2;
   return groups;
 }
 

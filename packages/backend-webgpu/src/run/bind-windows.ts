@@ -1,4 +1,4 @@
-import { bindingAlignmentBytes } from '../device/gpu-constants.ts';
+import { BINDING_ALIGNMENT_BYTES } from '../device/gpu-constants.ts';
 import type { Windows } from '../emit/kernel-text.ts';
 
 /** The bytes of a buffer that a dispatch uses for one value. */
@@ -68,7 +68,7 @@ function windowsOf(used: readonly Used[], bindingBytes: number): Stretch[] {
   const windows: Stretch[] = [];
   for (const { from, to } of used.toSorted((a, b) => a.from - b.from || b.to - a.to)) {
     const last = windows.at(-1);
-    const start = from - (from % bindingAlignmentBytes);
+    const start = from - (from % BINDING_ALIGNMENT_BYTES);
     if (last !== undefined && to <= last.to) continue;
     if (last !== undefined && !last.isPiece && to - last.from <= bindingBytes) {
       last.to = to;

@@ -7,7 +7,7 @@ import {
   type RunOptions,
 } from '@shardwise/core/spec';
 import { alignmentBytes } from '../device/limits.ts';
-import { checkWords } from '../kernels/check-indices.ts';
+import { CHECK_WORDS } from '../kernels/check-indices.ts';
 import { bufferUsage } from '../device/gpu-constants.ts';
 import type { GpuBuffer } from '../device/gpu-buffer.ts';
 import type { GpuMemory } from '../device/gpu-memory.ts';
@@ -30,9 +30,9 @@ import { checkBytes } from './check-bytes.ts';
 import { type KernelPlan, guardOf } from '../plan/kernel-plan.ts';
 
 /** The parameters of each dispatch begin at a multiple of this number of bytes. */
-const parameterAlignment = 256;
+const PARAMETER_ALIGNMENT = 256;
 /** For how many sets of buffers the dispatches are kept. Steps usually alternate between two. */
-const mostBound = 4;
+const MAX_BOUND = 4;
 
 /** The dispatches for one set of buffers. */
 interface Bound extends BoundProgram {
@@ -109,7 +109,7 @@ export class GpuExecutable implements Executable {
       0,
       ...kernels.map((kernel) => parameterCount(kernel, guardOf(plan, kernel))),
     );
-    this.#parameterStride = Math.ceil((most * 4) / parameterAlignment) * parameterAlignment;
+    this.#parameterStride = Math.ceil((most * 4) / PARAMETER_ALIGNMENT) * PARAMETER_ALIGNMENT;
     const { places, pageBytes } = placeTemporaries(
       plan,
       Math.min(plan.bindingBytes, memory.largestBytes),
@@ -310,7 +310,7 @@ export class GpuExecutable implements Executable {
   #keep(bound: Bound, replaced: Bound | undefined): Bound {
     if (this.#bound[0] !== bound) {
       const others = this.#bound.filter((other) => other !== replaced);
-      this.#bound = [bound, ...others.slice(0, mostBound - 1)];
+      this.#bound = [bound, ...others.slice(0, MAX_BOUND - 1)];
     }
     return bound;
   }
@@ -350,7 +350,7 @@ export class GpuExecutable implements Executable {
   #throwFault(words: Int32Array): void {
     if (words[0] === 0) return;
     for (const [number, { op, instruction, size }] of this.#plan.checks.entries()) {
-      const first = 1 + number * checkWords;
+      const first = 1 + number * CHECK_WORDS;
       const element = (words[first] ?? 0) - 1;
       if (element < 0) continue;
       throw IndexError.ofRun({

@@ -28,7 +28,7 @@ interface Kept extends BoundKernel {
 }
 
 /** For how many sets of buffers a kernel keeps its bindings. */
-const mostKept = 8;
+const MAX_KEPT = 8;
 
 /**
  * The bindings of a kernel for the buffers that it used last. From one step to the next few buffers change, so that
@@ -52,7 +52,7 @@ export class KernelBindings {
     );
     if (known !== undefined) return known;
     const made: Kept = { ...this.#bind(used, parameters, stride), used, parameters };
-    this.#kept = [made, ...this.#kept.slice(0, mostKept - 1)];
+    this.#kept = [made, ...this.#kept.slice(0, MAX_KEPT - 1)];
     return made;
   }
 

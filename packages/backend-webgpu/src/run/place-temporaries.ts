@@ -2,11 +2,11 @@ import { type Lifetime, type PlacedLifetimes, placeLifetimes } from '@shardwise/
 import type { KernelPlan } from '../plan/kernel-plan.ts';
 import { wordsOf } from '../program/values.ts';
 
-const alignmentBytes = 16;
+const ALIGNMENT_BYTES = 16;
 
 /** Places the values that only kernels use. They take several pages, because no page may be larger than a binding. */
 export function placeTemporaries(plan: KernelPlan, mostPageBytes: number): PlacedLifetimes {
-  return placeLifetimes(lifetimesOf(plan), { alignmentBytes, mostPageBytes });
+  return placeLifetimes(lifetimesOf(plan), { alignmentBytes: ALIGNMENT_BYTES, mostPageBytes });
 }
 
 function lifetimesOf({ values, kernels, outputs, inPlace, faults }: KernelPlan): Lifetime[] {

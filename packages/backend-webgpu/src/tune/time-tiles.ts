@@ -20,16 +20,16 @@ export interface PairTimes<Pair> {
 }
 
 /** More and more runs are waited for together until they take this long, because waiting itself takes time. */
-const leastMs = 4;
-const mostTogether = 64;
+const MIN_MS = 4;
+const MAX_TOGETHER = 64;
 /** How often each product is measured after all tiles were tried. */
-const rounds = 3;
+const ROUNDS = 3;
 /** Once two tiles were tried and this much time has passed, compilation included, no further tile is tried. */
-const mostMs = 1500;
+const MAX_MS = 1500;
 /** How long a device computes before it is measured, because an idle one has a lower clock. */
-const warmUpMs = 250;
+const WARM_UP_MS = 250;
 /** After this much time no further round begins. */
-const mostRoundsMs = 1000;
+const MAX_ROUNDS_MS = 1000;
 
 /**
  * Measures pairs of products, one for each tile. They take turns, so that a device that becomes faster meanwhile does
@@ -41,7 +41,7 @@ export async function timeTiles<Pair extends TimedPair>(
   const start = performance.now();
   const measured: { readonly pair: Pair; readonly many: Stopwatch; readonly few: Stopwatch }[] = [];
   for (const pair of pairs) {
-    if (measured.length >= 2 && performance.now() - start > mostMs) break;
+    if (measured.length >= 2 && performance.now() - start > MAX_MS) break;
     await Promise.all([pair.many.compile(), pair.few.compile()]);
     const [many, few] = [new Stopwatch(pair.many), new Stopwatch(pair.few)];
     await many.begin();
@@ -51,9 +51,9 @@ export async function timeTiles<Pair extends TimedPair>(
   const tried = performance.now();
   const [first] = measured;
   if (first === undefined) return [];
-  while (performance.now() - tried < warmUpMs) await first.many.measure();
-  for (let round = 0; round < rounds; round++) {
-    if (performance.now() - tried > mostRoundsMs) break;
+  while (performance.now() - tried < WARM_UP_MS) await first.many.measure();
+  for (let round = 0; round < ROUNDS; round++) {
+    if (performance.now() - tried > MAX_ROUNDS_MS) break;
     for (const { many, few } of measured) {
       await many.measure();
       await few.measure();
@@ -79,7 +79,7 @@ class Stopwatch {
   /** Finds out how many runs have to be waited for together, and measures for the first time. */
   async begin(): Promise<void> {
     await this.measure();
-    while (this.leastMs * this.#together < leastMs && this.#together < mostTogether) {
+    while (this.leastMs * this.#together < MIN_MS && this.#together < MAX_TOGETHER) {
       this.#together *= 4;
       await this.measure();
     }

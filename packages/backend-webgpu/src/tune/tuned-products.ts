@@ -16,13 +16,13 @@ import { type ProductSize, Trial, type TrialMemory } from './trial.ts';
 import { Values } from '../program/values.ts';
 
 /** Tiles are tried before the first program that has a product of at least this many terms. */
-const leastTerms = 2 ** 25;
+const MIN_TERMS = 2 ** 25;
 
 /** The product that is tried first. On a device that takes less than `quickMs` for it, `large` fills it with groups. */
 const small: ProductSize = { rows: 1024, terms: 128, columns: 1024 };
 const large: ProductSize = { rows: 2048, terms: 1024, columns: 2048 };
-const quickMs = 0.5;
-const probeRuns = 8;
+const QUICK_MS = 0.5;
+const PROBE_RUNS = 8;
 /**
  * The product of few groups. It has so many terms that computing it takes longer than handing it over, and just too many
  * elements for a product that is computed in parts.
@@ -68,7 +68,7 @@ export class TunedProducts {
     if (this.#tiles !== undefined) return { ...this.#traits, tiles: this.#tiles };
     const values = new Values(program);
     const isLarge = program.instructions.some(
-      (instruction) => instruction.op === 'matmul' && termsOf(values, instruction) >= leastTerms,
+      (instruction) => instruction.op === 'matmul' && termsOf(values, instruction) >= MIN_TERMS,
     );
     // A trial must not fail if the program itself would not.
     const fits = this.#traits.bindingBytes >= 4 * large.rows * large.columns;
@@ -109,8 +109,8 @@ export class TunedProducts {
       return trial;
     };
     const probe = trialOf(deviceTiles[0].tile, small);
-    await probe.timeOf(probeRuns);
-    const isQuick = (await probe.timeOf(probeRuns)) / probeRuns < quickMs;
+    await probe.timeOf(PROBE_RUNS);
+    const isQuick = (await probe.timeOf(PROBE_RUNS)) / PROBE_RUNS < QUICK_MS;
     const many = isQuick ? large : small;
     const pairs = deviceTiles.map(({ tile }) => ({
       tile,

@@ -91,15 +91,15 @@ function numberAt(formula: Formula, sizes: Sizes): number {
 }
 
 /** How much two computations of one number may differ, relative to it. */
-const rounding = 1e-11;
+const ROUNDING = 1e-11;
 
 function nearInteger(value: number): number {
   const integer = Math.round(value);
-  return Math.abs(value - integer) <= rounding * Math.abs(value) ? integer : value;
+  return Math.abs(value - integer) <= ROUNDING * Math.abs(value) ? integer : value;
 }
 
 function isAlmost(a: number, b: number): boolean {
-  return Math.abs(a - b) <= rounding * Math.max(Math.abs(a), Math.abs(b));
+  return Math.abs(a - b) <= ROUNDING * Math.max(Math.abs(a), Math.abs(b));
 }
 
 function largest(
@@ -131,7 +131,7 @@ const sampleOffsets = [
 ] as const;
 
 /** If the seen value is below this many times `spacing`, larger sizes are tried, because there are too few smaller. */
-const fewSizes = 20;
+const FEW_SIZES = 20;
 
 /**
  * Choices of points to look at, the best choice first. Each choice has a base point, one point for each symbol that
@@ -164,7 +164,7 @@ function numbersNear(
   offsets: readonly number[],
   shift: number,
 ): readonly number[] {
-  const direction = seen < fewSizes * spacing ? spacing : -spacing;
+  const direction = seen < FEW_SIZES * spacing ? spacing : -spacing;
   return offsets.map((offset) => seen + (offset + shift) * direction);
 }
 

@@ -105,7 +105,7 @@ function typeOn(node: Node, axis: string): KnownAxisType {
 }
 
 /** The largest number of nodes that are searched for a name. */
-const searched = 10_000;
+const SEARCHED = 10_000;
 
 /** The name of the nearest named value that a node is made of. Values of the node's own type are preferred. */
 function nameNear(node: Node, axis: string): string | null {
@@ -121,7 +121,7 @@ function searchName(
   for (const node of seen) {
     const name = rankState.axisClaims.get(node);
     if (name !== undefined) return name;
-    if (seen.size > searched) return null;
+    if (seen.size > SEARCHED) return null;
     for (const input of node.inputs) {
       if (type === null || typeOn(input, axis) === type) seen.add(input);
     }

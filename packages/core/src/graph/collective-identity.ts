@@ -31,12 +31,12 @@ class CollectiveIdentity implements CallIdentity {
 export const unnamed: CallIdentity = { hash: 1, describe: () => 'a collective of the library' };
 
 const hashes = new Map<string, number>();
-const mostHashes = 100_000;
+const MAX_HASHES = 100_000;
 
 function hashOfName(name: string): number {
   const known = hashes.get(name);
   if (known !== undefined) return known;
-  if (hashes.size >= mostHashes) hashes.clear();
+  if (hashes.size >= MAX_HASHES) hashes.clear();
   const hash = hashOf(name);
   hashes.set(name, hash);
   return hash;

@@ -77,12 +77,12 @@ function withNumber(hash: number, value: number): number {
 }
 
 const hashes = new Map<string, number>();
-const mostHashes = 1000;
+const MAX_HASHES = 1000;
 
 function hashOfText(text: string): number {
   const known = hashes.get(text);
   if (known !== undefined) return known;
-  if (hashes.size >= mostHashes) hashes.clear();
+  if (hashes.size >= MAX_HASHES) hashes.clear();
   const hash = hashOf(text);
   hashes.set(text, hash);
   return hash;

@@ -15,7 +15,7 @@ export function adoptStorage(node: Node, storage: Storage): void {
 }
 
 /** The least size of a weight. An array of at least this size takes no memory until something is written to it. */
-const weightBytes = 1024 * 1024;
+const WEIGHT_BYTES = 1024 * 1024;
 
 /**
  * A node is a few small objects, so the garbage collector has no reason to collect dropped nodes while device memory
@@ -24,7 +24,7 @@ const weightBytes = 1024 * 1024;
  */
 function weigh(node: Node, byteLength: number): void {
   rankState.unweighedBytes += byteLength;
-  if (rankState.unweighedBytes < weightBytes) return;
+  if (rankState.unweighedBytes < WEIGHT_BYTES) return;
   node.weight = new ArrayBuffer(rankState.unweighedBytes);
   rankState.unweighedBytes = 0;
 }

@@ -29,7 +29,7 @@ export interface ToldSettings {
 }
 
 /** So many calls are noted at most until a step, because a program may make its updates without an optimizer. */
-const mostNoted = 1000;
+const MAX_NOTED = 1000;
 
 /** Notes what an optimizer's step was told (`isStep`), or a call before the next step, such as `clipGradNorm`. */
 export function noteSettings(
@@ -44,7 +44,7 @@ export function noteSettings(
   for (const name of axes) {
     const axis = rankState.stepSettings.get(name) ?? { made: null, next: [] };
     rankState.stepSettings.set(name, axis);
-    if (axis.next.length < mostNoted) axis.next.push(noted);
+    if (axis.next.length < MAX_NOTED) axis.next.push(noted);
     if (!isStep) continue;
     axis.made = new StepsMade(axis.made, axis.next);
     axis.next = [];

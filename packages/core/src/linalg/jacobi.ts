@@ -1,6 +1,6 @@
 import { element, type HostMatrix, hostMatrix, identity } from './host-matrices.ts';
 
-const mostSweeps = 60;
+const MAX_SWEEPS = 60;
 
 /**
  * One-sided Jacobi (Hestenes 1958): rotates pairs of columns until all columns are orthogonal. Their lengths are then
@@ -10,7 +10,7 @@ export function jacobi(matrix: HostMatrix): { u: HostMatrix; s: HostMatrix; v: H
   const { rows, columns } = matrix;
   const work: HostMatrix = { rows, columns, values: matrix.values.slice() };
   const v = identity(columns);
-  for (let sweep = 0, turned = true; turned && sweep < mostSweeps; sweep++) {
+  for (let sweep = 0, turned = true; turned && sweep < MAX_SWEEPS; sweep++) {
     turned = false;
     for (let p = 0; p < columns; p++) {
       for (let q = p + 1; q < columns; q++) turned = rotate(work, v, p, q) || turned;

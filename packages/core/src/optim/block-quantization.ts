@@ -4,7 +4,7 @@ import { elementCount } from '../base/shape.ts';
 import type { DynamicMap } from './dynamic-map.ts';
 
 /** The number of elements that share a scale. */
-const blockElements = 256;
+const BLOCK_ELEMENTS = 256;
 
 /**
  * Numbers with one byte per element, and a scale for each block: the number of the block that has the largest
@@ -18,13 +18,13 @@ export interface Quantized {
 }
 
 function blockCount(shape: Shape): number {
-  return Math.ceil(elementCount(shape) / blockElements);
+  return Math.ceil(elementCount(shape) / BLOCK_ELEMENTS);
 }
 
 /** The shapes of the result of `quantize` for a tensor of this shape. */
 export function quantizedShapes(shape: Shape): { readonly codes: Shape; readonly scales: Shape } {
   const blocks = blockCount(shape);
-  return { codes: [blocks, blockElements], scales: [blocks] };
+  return { codes: [blocks, BLOCK_ELEMENTS], scales: [blocks] };
 }
 
 /**
@@ -34,17 +34,17 @@ export function quantizedShapes(shape: Shape): { readonly codes: Shape; readonly
  */
 export function quantize(values: Tensor, map: DynamicMap): Quantized {
   const blocks = blockCount(values.shape);
-  const missing = blocks * blockElements - values.numel;
-  const rows = values.reshape([values.numel]).pad([0], [missing]).reshape([blocks, blockElements]);
+  const missing = blocks * BLOCK_ELEMENTS - values.numel;
+  const rows = values.reshape([values.numel]).pad([0], [missing]).reshape([blocks, BLOCK_ELEMENTS]);
   const [high, low] = [rows.max(1), rows.min(1)];
   const largest = high.ge(low.neg()).where(high, low);
   // This keeps the division defined for a block of zeros, which stays a block of zeros.
-  const scales = largest.abs().lt(smallest).where(smallest, largest);
+  const scales = largest.abs().lt(SMALLEST).where(SMALLEST, largest);
   return { codes: map.encode(rows.div(scales.reshape([blocks, 1]))), scales };
 }
 
 /** The smallest scale. Its products with the numbers of a map are normal f32. */
-const smallest = 2 ** -100;
+const SMALLEST = 2 ** -100;
 
 /** Converts codes and scales back to numbers. Shape: [blocks, 256], [blocks] -> shape. */
 export function dequantize({ codes, scales }: Quantized, map: DynamicMap, shape: Shape): Tensor {

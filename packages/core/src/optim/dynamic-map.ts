@@ -22,8 +22,8 @@ interface Decade {
   readonly from: number;
 }
 
-const decadeCount = 7;
-const zeroCode = 128;
+const DECADE_COUNT = 7;
+const ZERO_CODE = 128;
 
 /**
  * The map for [-1, 1]. The code of a positive number is 128 + its place, that of a negative one 128 - its place. The
@@ -32,12 +32,12 @@ const zeroCode = 128;
 export const signedMap: DynamicMap = {
   encode: (values) => {
     const place = placeOf(values.abs(), signedDecades);
-    const code = values.lt(0).where(place.neg(), place).add(zeroCode);
+    const code = values.lt(0).where(place.neg(), place).add(ZERO_CODE);
     return values.ge(nearOne(signedDecades)).where(0, code).to('u8');
   },
   decode: (codes) => {
     const code = codes.to('f32');
-    const offset = code.sub(zeroCode);
+    const offset = code.sub(ZERO_CODE);
     const magnitude = magnitudeAt(offset.abs(), signedDecades);
     const value = offset.lt(0).where(magnitude.neg(), magnitude);
     return code.lt(0.5).where(1, value);
@@ -67,9 +67,9 @@ function decades(extraBits: number): Decade[] {
   const list: Decade[] = [];
   let below = 0;
   let place = 1;
-  for (let exponent = 0; exponent < decadeCount; exponent++) {
+  for (let exponent = 0; exponent < DECADE_COUNT; exponent++) {
     const count = 2 ** (exponent + extraBits);
-    const low = 10 ** (exponent - decadeCount);
+    const low = 10 ** (exponent - DECADE_COUNT);
     const width = (9 * low) / count;
     list.push({ place, count, low, width, from: (below + low + width / 2) / 2 });
     below = low + width * (count - 0.5);

@@ -9,7 +9,7 @@ interface ReadableFile {
 }
 
 /** The most bytes of one read. Node ends the process if a read asks for 2 GiB or more. */
-const maxReadBytes = 2 ** 30;
+const MAX_READ_BYTES = 2 ** 30;
 
 /**
  * Fills `target` with the bytes of a file from `byteOffset` on. Returns the number of bytes, which is smaller
@@ -22,7 +22,7 @@ export async function fillFromFile(
 ): Promise<number> {
   let filled = 0;
   while (filled < target.byteLength) {
-    const length = Math.min(target.byteLength - filled, maxReadBytes);
+    const length = Math.min(target.byteLength - filled, MAX_READ_BYTES);
     const { bytesRead } = await file.read(target, filled, length, byteOffset + filled);
     if (bytesRead === 0) break;
     filled += bytesRead;

@@ -4,10 +4,10 @@ import { elementReader, type PrintedElement } from './element-reader.ts';
 import { type NumberFormat, numberFormat } from './number-format.ts';
 
 /** Arrays of at most this many elements are printed whole. */
-const wholeElements = 1000;
+const WHOLE_ELEMENTS = 1000;
 /** The number of items that are printed at each end of a shortened dim. */
-const edgeItems = 3;
-const lineWidth = 80;
+const EDGE_ITEMS = 3;
+const LINE_WIDTH = 80;
 
 /** Elements of a tensor on the host, to be printed. */
 export interface PrintedArray {
@@ -21,7 +21,7 @@ export function formatArray({ dtype, shape, bytes }: PrintedArray): string {
   const count = elementCount(shape);
   if (count === 0) return '[]';
   const read = elementReader(bytes, dtype);
-  const isShort = count > wholeElements;
+  const isShort = count > WHOLE_ELEMENTS;
   const rows = shownRows(shape, isShort);
   const isFloat = dtypes[dtype].kind === 'float';
   const elements = [...offsets(shape, rows)].map(read);
@@ -33,7 +33,7 @@ export function formatArray({ dtype, shape, bytes }: PrintedArray): string {
 export function formatEdges({ dtype, shape, bytes }: PrintedArray): string {
   const count = elementCount(shape);
   const read = elementReader(bytes, dtype);
-  const shown = indices(count, count > 2 * edgeItems);
+  const shown = indices(count, count > 2 * EDGE_ITEMS);
   const values = shown.map((index) => (index === gap ? gap : read(index)));
   const numbers = values.filter((value) => value !== gap);
   const { format } = numberFormat(numbers, dtypes[dtype].kind === 'float');
@@ -52,13 +52,13 @@ interface Printout {
 }
 
 function shownRows(shape: Shape, isShort: boolean): readonly Shown[] {
-  return shape.map((size) => indices(size, isShort && size > 2 * edgeItems));
+  return shape.map((size) => indices(size, isShort && size > 2 * EDGE_ITEMS));
 }
 
 function indices(size: number, isShort: boolean): Shown {
   if (!isShort) return Array.from({ length: size }, (_, index) => index);
-  const edge = Array.from({ length: edgeItems }, (_, index) => index);
-  return [...edge, gap, ...edge.map((index) => size - edgeItems + index)];
+  const edge = Array.from({ length: EDGE_ITEMS }, (_, index) => index);
+  return [...edge, gap, ...edge.map((index) => size - EDGE_ITEMS + index)];
 }
 
 /** The offsets of the elements that are printed. */
@@ -84,7 +84,7 @@ function nested(printout: Printout, dim: number, start: number): string {
     const items = shown.map((index) =>
       index === gap ? ` ${gap}` : format.format(read(at(index))),
     );
-    const perLine = Math.max(1, Math.floor((lineWidth - dim) / (format.width + 2)));
+    const perLine = Math.max(1, Math.floor((LINE_WIDTH - dim) / (format.width + 2)));
     const lines = Array.from({ length: Math.ceil(items.length / perLine) }, (_, line) =>
       items.slice(line * perLine, (line + 1) * perLine).join(', '),
     );

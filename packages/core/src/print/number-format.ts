@@ -1,7 +1,7 @@
 import type { PrintedElement } from './element-reader.ts';
 
 /** The number of digits after the point. */
-const precision = 4;
+const PRECISION = 4;
 
 /** The format of all elements of one tensor, which are printed in columns. */
 export interface NumberFormat {
@@ -35,11 +35,11 @@ function padded(
 
 const whole = (value: PrintedElement): string => finite(value, (number) => `${number.toFixed(0)}.`);
 const fixed = (value: PrintedElement): string =>
-  finite(value, (number) => number.toFixed(precision));
+  finite(value, (number) => number.toFixed(PRECISION));
 const exponential = (value: PrintedElement): string =>
   finite(value, (number) =>
     number
-      .toExponential(precision)
+      .toExponential(PRECISION)
       .replace(/e([+-])(\d)$/, (_, sign, digit) => `e${sign}0${digit}`),
   );
 

@@ -109,7 +109,7 @@ export interface PageRun {
  * After one rank has failed, how long the other ranks have to report their own errors. A rank reports when it comes to a
  * collective, which is after its present computation, and on a busy machine after several seconds.
  */
-const failureGraceMs = 10_000;
+const FAILURE_GRACE_MS = 10_000;
 
 /**
  * Starts ranks as workers of this page. If the page is isolated, the ranks share memory; otherwise they post
@@ -287,7 +287,7 @@ class StartedRun implements PageRun {
     if (this.#isAborted) return;
     this.#isAborted = true;
     this.#world.abort({ rank, reason });
-    setTimeout(() => this.terminate(), failureGraceMs);
+    setTimeout(() => this.terminate(), FAILURE_GRACE_MS);
   }
 
   #end(end: RankEnd): void {

@@ -2,7 +2,7 @@
  * The limit of the count. Programs with different numbers have separate plans, and code that makes its own updates
  * never resets the count.
  */
-const mostPasses = 16;
+const MAX_PASSES = 16;
 
 /**
  * Counts the backward passes since the last update, from 1 to `mostPasses`. Ranks compare the number with each message
@@ -19,7 +19,7 @@ export class PassCount {
 
   /** Call this when a pass begins. */
   next(): void {
-    this.#passes = Math.min(this.#passes + 1, mostPasses);
+    this.#passes = Math.min(this.#passes + 1, MAX_PASSES);
   }
 
   /** Call this after an update. Passes are then counted from 1 again. */

@@ -6,7 +6,7 @@ import {
   type Strategy,
 } from '@shardwise/core/extend';
 import { master } from './master.ts';
-import { master as masterRank } from './scatter-gather.ts';
+import { MASTER } from './scatter-gather.ts';
 import { requireAxis } from '../plan/axes.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';
 
@@ -25,7 +25,7 @@ const optionRules: OptionRules<DataParallelOptions> = { axis: option.axisName };
 export function dataParallel(options: DataParallelOptions = {}): Strategy {
   checkOptions('dataParallel', options, optionRules);
   const { axis = 'dp' } = options;
-  const alone = { axis, rank: masterRank };
+  const alone = { axis, rank: MASTER };
   return {
     name: 'dataParallel',
     plan({ parameters }, axes): ModelPlan {

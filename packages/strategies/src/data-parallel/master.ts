@@ -15,7 +15,7 @@ import {
 } from '@shardwise/core/extend';
 import { TrainedParameters } from '../agreement/trained-parameters.ts';
 import { outputParts, type RowPart, rowParts } from './row-parts.ts';
-import { gatherRows, master as masterRank, runForOthers, scatterRows } from './scatter-gather.ts';
+import { gatherRows, MASTER, runForOthers, scatterRows } from './scatter-gather.ts';
 import { broadcastBuffers, sendBuffers } from '../distributed-data-parallel/broadcast-buffers.ts';
 import { distribute } from '../distributed-data-parallel/distribute.ts';
 import { axisSize } from '../layout/axis-size.ts';
@@ -130,7 +130,7 @@ class MasterRanks implements PassHooks {
 
   /** Gives all ranks the master's parameters and buffers. Otherwise they have those of the latest forward pass. */
   replicate(): void {
-    const send = (tensor: Tensor): Tensor => broadcast(tensor, this.#axis, masterRank);
+    const send = (tensor: Tensor): Tensor => broadcast(tensor, this.#axis, MASTER);
     noGrad(() => {
       for (const { part } of this.#model.parameters()) part.assign(send(part));
       sendBuffers(
@@ -152,8 +152,8 @@ class MasterRanks implements PassHooks {
   #sumOnMaster(gradient: Gradient): void {
     const own = gradient.local.take();
     if (own === null) return;
-    const sum = noGrad(() => reduce(new Tensor(own), this.#axis, masterRank));
-    if (this.#params.rank === masterRank) gradient.addReduced(sum.node);
+    const sum = noGrad(() => reduce(new Tensor(own), this.#axis, MASTER));
+    if (this.#params.rank === MASTER) gradient.addReduced(sum.node);
     else runForOthers(sum);
   }
 }

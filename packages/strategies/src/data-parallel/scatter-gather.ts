@@ -2,7 +2,7 @@ import { type AxisParams, concat, noGrad, sendRecv, type Tensor } from '@shardwi
 import type { RowPart } from './row-parts.ts';
 
 /** The rank that scatters batches and gathers outputs. */
-export const master = 0;
+export const MASTER = 0;
 
 /** Scatters the master's rows, a part to each rank. Shape: x [B, ..] -> [rows of this rank, ..]. */
 export function scatterRows(
@@ -13,11 +13,11 @@ export function scatterRows(
   const rowsOf = ({ start, stop }: RowPart): Tensor => x.slice(0, start, stop);
   const { [rank]: mine = { start: 0, stop: 0 } } = parts;
   // The received rows are kept, because a later run that computes with them must not receive them again.
-  if (rank !== master) {
-    return sendRecv(rowsOf(mine), axis, route(parts.length, master, rank)).retain();
+  if (rank !== MASTER) {
+    return sendRecv(rowsOf(mine), axis, route(parts.length, MASTER, rank)).retain();
   }
   parts.forEach((part, to) => {
-    if (to !== master) runForOthers(sendRecv(rowsOf(part), axis, route(parts.length, master, to)));
+    if (to !== MASTER) runForOthers(sendRecv(rowsOf(part), axis, route(parts.length, MASTER, to)));
   });
   return rowsOf(mine);
 }
@@ -33,15 +33,15 @@ export function gatherRows(
 ): Tensor {
   const total = parts.at(-1)?.stop ?? 0;
   const { [rank]: mine = { start: 0, stop: total } } = parts;
-  if (rank !== master) {
-    const sent = sendRecv(y, axis, route(parts.length, rank, master)).retain();
+  if (rank !== MASTER) {
+    const sent = sendRecv(y, axis, route(parts.length, rank, MASTER)).retain();
     const others = y.shape.slice(1).map(() => 0);
     return sent.pad([mine.start, ...others], [total - mine.stop, ...others]);
   }
   const arrived = parts.map(({ start, stop }, from) => {
-    if (from === master) return y;
+    if (from === MASTER) return y;
     // These rows arrive on no rank. They only give the result its shape, and the gradient its way back.
-    return sendRecv(y.slice(0, 0, stop - start), axis, route(parts.length, from, master)).retain();
+    return sendRecv(y.slice(0, 0, stop - start), axis, route(parts.length, from, MASTER)).retain();
   });
   return concat(arrived, 0);
 }

@@ -12,8 +12,8 @@ export interface Bucket {
   readonly limitBytes: number;
 }
 
-export const firstBucketBytes: number = 1024 * 1024;
-export const bucketBytes: number = 25 * 1024 * 1024;
+export const FIRST_BUCKET_BYTES: number = 1024 * 1024;
+export const BUCKET_BYTES: number = 25 * 1024 * 1024;
 
 /**
  * Assigns items to buckets by PyTorch's rule (compute_bucket_assignment_by_size). Items of one dtype fill a bucket

@@ -9,7 +9,7 @@ import {
 } from '@shardwise/core/extend';
 import { allReduceHook } from './all-reduce-hook.ts';
 import { broadcastBuffers } from './broadcast-buffers.ts';
-import { assignBuckets, bucketBytes, firstBucketBytes } from './buckets.ts';
+import { assignBuckets, BUCKET_BYTES, FIRST_BUCKET_BYTES } from './buckets.ts';
 import type { CommHook } from './comm-hook.ts';
 import { distribute } from './distribute.ts';
 import { reduce, type Reduce } from './reduce.ts';
@@ -81,11 +81,11 @@ const optionRules: OptionRules<DistributedDataParallelOptions> = {
 export function ddp(options: DistributedDataParallelOptions = {}): Strategy {
   checkOptions('ddp', options, optionRules);
   checkMixedPrecision(options.mixedPrecision);
-  const { axis = 'dp', bucketBytes: limit = bucketBytes } = options;
+  const { axis = 'dp', bucketBytes: limit = BUCKET_BYTES } = options;
   const { staticGraph = false, findUnusedParameters = false } = options;
   const hook = hookOf(options);
   const precision = plannedPrecision(options.mixedPrecision);
-  const limitsBytes = [Math.min(firstBucketBytes, limit), limit];
+  const limitsBytes = [Math.min(FIRST_BUCKET_BYTES, limit), limit];
   const common: Omit<Reduce, 'parameters'> = {
     axis,
     limitsBytes,

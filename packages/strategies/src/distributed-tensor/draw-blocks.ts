@@ -2,8 +2,8 @@ import { formatRange, formatRanks, rangesOf, type ShardingPicture } from './shar
 
 /** The margins of the image, in pixels. */
 const margin = { left: 96, top: 72, right: 24, bottom: 24 };
-const longestSide = 360;
-const shortestSide = 72;
+const LONGEST_SIDE = 360;
+const SHORTEST_SIDE = 72;
 
 /**
  * Draws blocks as an SVG image with a colour for each set of ranks. It is to scale, unless a side would be too short to
@@ -11,9 +11,9 @@ const shortestSide = 72;
  */
 export function drawBlocks(picture: ShardingPicture): string {
   const { title, blocks, idle, rowDim, columnDim, rowCount, columnCount } = picture;
-  const scale = longestSide / Math.max(1, rowCount, columnCount);
-  const width = Math.max(shortestSide, columnCount * scale);
-  const height = Math.max(shortestSide, rowCount * scale);
+  const scale = LONGEST_SIDE / Math.max(1, rowCount, columnCount);
+  const width = Math.max(SHORTEST_SIDE, columnCount * scale);
+  const height = Math.max(SHORTEST_SIDE, rowCount * scale);
   const x = (element: number): number => margin.left + (element / Math.max(1, columnCount)) * width;
   const y = (element: number): number => margin.top + (element / Math.max(1, rowCount)) * height;
   const note = idle.length === 0 ? '' : `without elements: ${formatRanks(idle)}`;

@@ -4,8 +4,8 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
 /** By this word, ranks recognise that the others have called the same function. */
-const mark = 0x6d657472;
-const maxBytes = 1024 * 1024;
+const MARK = 0x6d657472;
+const MAX_BYTES = 1024 * 1024;
 
 /**
  * Gives each rank's text to every rank, in rank order. It is a collective. Throws CollectiveMismatchError if another
@@ -15,12 +15,12 @@ export async function gatherTexts(group: ProcessGroup, text: string): Promise<re
   const encoded = encoder.encode(text);
   const heads = new Int32Array(2 * group.size);
   await group.allGather(
-    { bytes: new Uint8Array(Int32Array.of(mark, encoded.byteLength).buffer), dtype: 'i32' },
+    { bytes: new Uint8Array(Int32Array.of(MARK, encoded.byteLength).buffer), dtype: 'i32' },
     { bytes: new Uint8Array(heads.buffer), dtype: 'i32' },
   );
   const lengths = Array.from({ length: group.size }, (_, rank) => {
     const [first, length = 0] = heads.subarray(2 * rank);
-    if (first === mark && length >= 0 && length <= maxBytes) return length;
+    if (first === MARK && length >= 0 && length <= MAX_BYTES) return length;
     throw new CollectiveMismatchError(
       {
         asked: 'to gather the texts of all ranks',

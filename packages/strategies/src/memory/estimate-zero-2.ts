@@ -1,5 +1,5 @@
 import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
-import { type Cluster, clusterRules, hostBufferFactor, type StatesEstimate } from './estimate.ts';
+import { type Cluster, clusterRules, HOST_BUFFER_FACTOR, type StatesEstimate } from './estimate.ts';
 
 /** Options of `estimateZero2`. */
 export interface Zero2EstimateOptions extends Cluster {
@@ -26,11 +26,11 @@ export function estimateZero2(options: Zero2EstimateOptions): StatesEstimate {
   if (offload) {
     return {
       deviceBytes: 2 * elements,
-      hostBytes: elements * Math.max(4 * ranks, 16) * hostBufferFactor,
+      hostBytes: elements * Math.max(4 * ranks, 16) * HOST_BUFFER_FACTOR,
     };
   }
   return {
     deviceBytes: 2 * elements + Math.trunc((18 * elements) / ranks),
-    hostBytes: elements * 4 * ranksPerNode * hostBufferFactor,
+    hostBytes: elements * 4 * ranksPerNode * HOST_BUFFER_FACTOR,
   };
 }

@@ -1,5 +1,5 @@
 import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
-import { type Cluster, clusterRules, hostBufferFactor, type StatesEstimate } from './estimate.ts';
+import { type Cluster, clusterRules, HOST_BUFFER_FACTOR, type StatesEstimate } from './estimate.ts';
 
 /** Options of `estimateZero3`. */
 export interface Zero3EstimateOptions extends Cluster {
@@ -38,6 +38,6 @@ export function estimateZero3(options: Zero3EstimateOptions): StatesEstimate {
   const onDevice = { nothing: 18, optimizer: 2, 'optimizer and parameters': 0 }[offload];
   return {
     deviceBytes: 4 * largestLayerElements + Math.trunc((onDevice * elements) / ranks),
-    hostBytes: whileBuilt * hostBufferFactor,
+    hostBytes: whileBuilt * HOST_BUFFER_FACTOR,
   };
 }

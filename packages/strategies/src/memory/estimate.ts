@@ -20,4 +20,4 @@ export interface StatesEstimate {
 }
 
 /** The factor on the bytes kept on the host, which makes room for buffers. */
-export const hostBufferFactor = 1.5;
+export const HOST_BUFFER_FACTOR = 1.5;

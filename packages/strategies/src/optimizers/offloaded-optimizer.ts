@@ -40,7 +40,7 @@ const optionRules: OptionRules<OffloadedOptimizerOptions> = {
   chunkBytes: option.positive,
 };
 
-const defaultChunkBytes = 64 * 1024 * 1024;
+const DEFAULT_CHUNK_BYTES = 64 * 1024 * 1024;
 
 /**
  * Makes an optimizer keep its states, and optionally gradients, outside the device (Ren et al. 2021,
@@ -116,7 +116,7 @@ export class OffloadedOptimizer<Wrapped extends Optimizer> extends WrappedOptimi
   }
 }
 
-function chunksOf(parameters: Iterable<Tensor>, limitBytes = defaultChunkBytes): Set<Tensor>[] {
+function chunksOf(parameters: Iterable<Tensor>, limitBytes = DEFAULT_CHUNK_BYTES): Set<Tensor>[] {
   const chunks: Set<Tensor>[] = [];
   let bytes = limitBytes;
   for (const parameter of parameters) {

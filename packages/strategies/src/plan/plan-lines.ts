@@ -2,7 +2,7 @@ import { formatLayout, hashOf, type ParameterPlan } from '@shardwise/core/extend
 import type { ModelPlan } from './step.ts';
 
 /** The longest list that a line shows as it is. Of a longer one it has the length and a hash. */
-const mostShown = 4;
+const MAX_SHOWN = 4;
 
 /**
  * Describes the options of a plan that ranks must have in common, one in a line: the layouts, the precision, and the
@@ -40,7 +40,7 @@ function settingsText(data: object): string {
 
 function listText(list: readonly unknown[]): string {
   const all = list.join(', ');
-  return list.length <= mostShown ? `[${all}]` : `${list.length} (${hashOf(all) >>> 0})`;
+  return list.length <= MAX_SHOWN ? `[${all}]` : `${list.length} (${hashOf(all) >>> 0})`;
 }
 
 function isScalar(value: unknown): value is number | boolean | string {

@@ -12,7 +12,7 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
 /** The longest description of a model that ranks exchange: 16 MiB, far above any real one. */
-const maxDescriptionBytes = 16 * 1024 * 1024;
+const MAX_DESCRIPTION_BYTES = 16 * 1024 * 1024;
 
 /**
  * Compares all ranks' models and strategies with rank 0's: the names of tensors, their dtypes and shapes, which of them
@@ -96,7 +96,7 @@ async function descriptionOfRoot(mine: string, group: ProcessGroup): Promise<str
   const encoded = encoder.encode(mine);
   const length = Int32Array.of(encoded.byteLength);
   await group.broadcast({ bytes: new Uint8Array(length.buffer), dtype: 'i32' }, 0);
-  const bytes = new Uint8Array(Math.min(length[0] ?? 0, maxDescriptionBytes));
+  const bytes = new Uint8Array(Math.min(length[0] ?? 0, MAX_DESCRIPTION_BYTES));
   bytes.set(encoded.subarray(0, bytes.byteLength));
   await group.broadcast({ bytes, dtype: 'u8' }, 0);
   return decoder.decode(bytes);

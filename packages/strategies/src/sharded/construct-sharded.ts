@@ -57,13 +57,13 @@ function nothing(shape: Shape): InitialPart {
 
 /** Hashes the first and the last bytes, which differ if ranks draw from different random keys. */
 function markOf(bytes: Uint8Array): number {
-  return [...bytes.subarray(0, markedBytes), ...bytes.subarray(-markedBytes)].reduce(
+  return [...bytes.subarray(0, MARKED_BYTES), ...bytes.subarray(-MARKED_BYTES)].reduce(
     mixed,
     hashOffset,
   );
 }
 
-const markedBytes = 64;
+const MARKED_BYTES = 64;
 
 /** Returns the layout of each parameter, in the order in which parameters are made. */
 function plannedLayouts(build: () => Module, strategy: Strategy): readonly (Layout | undefined)[] {

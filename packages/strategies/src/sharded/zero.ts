@@ -56,7 +56,7 @@ const optionRules: OptionRules<ZeroOptions> = {
   broadcastBuffers: option.flag,
 };
 
-const gradientBucketBytes = 4 * 1024 * 1024;
+const GRADIENT_BUCKET_BYTES = 4 * 1024 * 1024;
 
 const shardedAt = {
   1: 'optimizer',
@@ -72,7 +72,7 @@ export function zero(options: ZeroOptions): Strategy {
   checkOptions('zero', options, optionRules);
   checkMixedPrecision(options.mixedPrecision);
   const { stage, axis = 'dp', unitOf = byLayer, prefetch = 1, mixedPrecision } = options;
-  const { bucketBytes = gradientBucketBytes, broadcastBuffers = true } = options;
+  const { bucketBytes = GRADIENT_BUCKET_BYTES, broadcastBuffers = true } = options;
   const { findUnusedParameters = false } = options;
   const strategy = `zero-${stage}`;
   return {

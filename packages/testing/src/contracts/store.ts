@@ -34,7 +34,7 @@ export function storeSuite({ name, open }: StoreContract): Suite {
 }
 
 const bytes = (...values: readonly number[]): Uint8Array => Uint8Array.from(values);
-const mebibyte = 1 << 20;
+const MEBIBYTE = 1 << 20;
 
 const checks: Readonly<Record<string, (one: Store, other: Store) => Promise<void>>> = {
   'gives what was set, to whoever asks': async (one, other) => {
@@ -53,10 +53,10 @@ const checks: Readonly<Record<string, (one: Store, other: Store) => Promise<void
     equal([...(await one.get('key'))], [1]);
   },
   'takes keys of 1 KiB and values of 1 MiB, and refuses longer ones': async (one, other) => {
-    const big = new Uint8Array(mebibyte).fill(5);
+    const big = new Uint8Array(MEBIBYTE).fill(5);
     await one.set('k'.repeat(1024), big);
     equal(Uint8Array.from(await other.get('k'.repeat(1024))), big);
-    const longer = new Uint8Array(mebibyte + 1);
+    const longer = new Uint8Array(MEBIBYTE + 1);
     matches((await rejects(one.set('key', longer), ConfigError)).message, /1048577 bytes/);
     matches((await rejects(one.set('k'.repeat(1025), big), ConfigError)).message, /1025 bytes/);
     await rejects(one.compareSet('key', undefined, longer), ConfigError);

@@ -30,9 +30,9 @@ export interface StrategyContract {
 }
 
 /** The number of strategies that one world trains with, one after the other, because a world takes time to start. */
-const strategiesOfWorld = 6;
+const STRATEGIES_OF_WORLD = 6;
 /** The time limit of all trainings of a world. */
-const worldTimeoutMs = 920_000;
+const WORLD_TIMEOUT_MS = 920_000;
 
 /** How a strategy trained a model in a world. */
 interface Played {
@@ -62,10 +62,10 @@ function testsOf(contract: StrategyContract, size: number): readonly SuiteTest[]
   });
   const playing = new Map<number, Promise<ReadonlyMap<string, Played>>>();
   const playedOf = (name: string): Promise<ReadonlyMap<string, Played>> => {
-    const world = Math.floor(names.indexOf(name) / strategiesOfWorld);
-    const first = world * strategiesOfWorld;
+    const world = Math.floor(names.indexOf(name) / STRATEGIES_OF_WORLD);
+    const first = world * STRATEGIES_OF_WORLD;
     const known =
-      playing.get(world) ?? play(contract, size, names.slice(first, first + strategiesOfWorld));
+      playing.get(world) ?? play(contract, size, names.slice(first, first + STRATEGIES_OF_WORLD));
     playing.set(world, known);
     return known;
   };
@@ -74,7 +74,7 @@ function testsOf(contract: StrategyContract, size: number): readonly SuiteTest[]
       Object.entries(checks).map(([promise, check]) => ({
         groups: [`on ${size} ${size === 1 ? 'rank' : 'ranks'}`, name, model],
         name: promise,
-        timeoutMs: worldTimeoutMs,
+        timeoutMs: WORLD_TIMEOUT_MS,
         run: async () => {
           const played = (await playedOf(name)).get(keyOf(name, model));
           holds(played !== undefined, `the ranks have not trained ${model} by ${name}`);

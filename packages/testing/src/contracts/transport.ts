@@ -15,7 +15,7 @@ export interface TransportContract {
 type Ends = readonly [Transport, Transport, Transport];
 
 /** How long a test waits to see that a call stays pending. */
-const pendingMs = 50;
+const PENDING_MS = 50;
 
 /**
  * The tests of a Transport: order, lengths, and how calls end. A ProcessGroup relies on these. To test ranks on
@@ -190,7 +190,7 @@ const checks: Readonly<Record<string, (ends: Ends) => Promise<void>>> = {
 
 function settlesSoon(call: Promise<unknown>): Promise<boolean> {
   const late = new Promise<boolean>((resolve) => {
-    setTimeout(() => resolve(false), pendingMs);
+    setTimeout(() => resolve(false), PENDING_MS);
   });
   return Promise.race([call.then(() => true), late]);
 }

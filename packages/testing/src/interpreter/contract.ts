@@ -54,9 +54,9 @@ function termAt(k: number, a: Line, b: Line): number {
   return at(a.values, a.start + k * a.step) * at(b.values, b.start + k * b.step);
 }
 
-const leastNormal = 2 ** -126;
+const MIN_NORMAL = 2 ** -126;
 /** The least number that is rounded to `leastNormal`. It is halfway to the preceding number of 24 digits. */
-const roundsToLeastNormal = leastNormal - 2 ** -151;
+const roundsToLeastNormal = MIN_NORMAL - 2 ** -151;
 
 function roundToNormal(exact: number): number {
   return Math.abs(exact) < roundsToLeastNormal ? zeroLike(exact) : Math.fround(exact);
@@ -70,7 +70,7 @@ function zeroLike(value: number): number {
 function withoutDenormals(x: NdArray): NdArray {
   return new NdArray(
     x,
-    x.values.map((value) => (Math.abs(value) < leastNormal ? zeroLike(value) : value)),
+    x.values.map((value) => (Math.abs(value) < MIN_NORMAL ? zeroLike(value) : value)),
   );
 }
 

@@ -107,7 +107,7 @@ function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return prototype === Object.prototype || prototype === null;
 }
 
-const shownCharacters = 400;
+const SHOWN_CHARACTERS = 400;
 
 function show(value: unknown): string {
   const text =
@@ -118,5 +118,5 @@ function show(value: unknown): string {
           ? Array.from(itemsOf(item))
           : item,
     ) ?? String(value);
-  return text.length > shownCharacters ? `${text.slice(0, shownCharacters)}…` : text;
+  return text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}…` : text;
 }

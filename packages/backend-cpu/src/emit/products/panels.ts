@@ -1,14 +1,14 @@
 import type { Packing, ProductKind } from '../../program/work/product-kinds.ts';
 
 /** The rows of a panel for tiles, and `amxUnits`, the units of k that tiles multiply at once. */
-export const amxRows = 16;
-export const amxUnits = 16;
+export const AMX_ROWS = 16;
+export const AMX_UNITS = 16;
 /** The columns of a panel for tiles. */
-export const amxColumns = 32;
+export const AMX_COLUMNS = 32;
 /** The units of k in a block. Two panels of columns with this many take two thirds of the nearest cache. */
-export const amxBlockUnits = 128;
+export const AMX_BLOCK_UNITS = 128;
 /** The bytes of a row of sums that wait for the next block of k. It has the sums of two panels. */
-export const amxSumRowBytes: number = 2 * 4 * amxColumns;
+export const amxSumRowBytes: number = 2 * 4 * AMX_COLUMNS;
 
 /** How many elements along k lie together in a packing. They are a unit. */
 export function unitElements(packing: Packing | ProductKind): 1 | 2 {

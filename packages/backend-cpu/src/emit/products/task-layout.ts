@@ -56,7 +56,7 @@ export const taskFields = {
 export type TaskField<K extends keyof typeof taskFields> = (typeof taskFields)[K][number];
 
 /** The bytes from one task to the next. */
-export const taskBytes = 256;
+export const TASK_BYTES = 256;
 
 /** Bits of the field `flags`, which say what a multiplication also does. */
 export const taskFlags = { addsToResult: 1, scales: 2, addsAddend: 4, rounds: 8 } as const;

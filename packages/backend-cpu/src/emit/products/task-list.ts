@@ -2,7 +2,7 @@ import {
   fieldOffset,
   type OperandName,
   operandOffset,
-  taskBytes,
+  TASK_BYTES,
   type TaskField,
   taskFlags,
 } from './task-layout.ts';
@@ -19,7 +19,7 @@ type Fields<K extends 'pack' | 'multiply'> = {
         : number;
 };
 
-const taskWords = taskBytes / 8;
+const taskWords = TASK_BYTES / 8;
 
 /** Collects tasks in the form that machine code reads. */
 export class TaskList {

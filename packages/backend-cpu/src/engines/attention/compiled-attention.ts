@@ -1,6 +1,6 @@
 import { nextTurn } from '@shardwise/core/base';
 import type { LoopCode } from '../../lanes/loop-code.ts';
-import { longMs } from '../products/compiled-product.ts';
+import { LONG_MS } from '../products/compiled-product.ts';
 import { placeParts, type ProductResources, runParts } from '../products/run-parts.ts';
 import { type AttentionPlan, planAttention } from './plan-attention.ts';
 import type { AttentionWork } from '../../program/work/attention-work.ts';
@@ -44,7 +44,7 @@ export class CompiledAttention implements CompiledPartition {
         const pending = runParts(step.parts, this.#resources, false);
         if (pending !== undefined) await pending;
       }
-      if (!overlap || performance.now() - start < longMs) continue;
+      if (!overlap || performance.now() - start < LONG_MS) continue;
       await nextTurn();
       start = performance.now();
     }

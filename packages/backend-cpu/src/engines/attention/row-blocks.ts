@@ -17,7 +17,7 @@ export interface HeadRange {
  * The bytes of scores that should stay in a core's second-level cache between the product that makes them and the
  * product that reads them.
  */
-const tileBytes = 512 * 1024;
+const TILE_BYTES = 512 * 1024;
 /** Blocks have a multiple of these rows: kernels multiply 14 or 16 rows at once, and a tile of bf16 has 32 terms. */
 const rowUnits = { f32: 14, bf16: 32 } as const;
 const mostRows = { f32: 140, bf16: 128 } as const;
@@ -50,7 +50,7 @@ export function rowBlocks({ queries, keys, params, isNarrow }: AttentionWork): r
 export function headRanges(work: AttentionWork): readonly HeadRange[] {
   const { batch, heads, groups } = work;
   const scores = Math.max(0, ...rowBlocks(work).map(({ rows, keys }) => rows * keys));
-  const fitting = Math.max(1, Math.floor(tileBytes / (4 * scores)));
+  const fitting = Math.max(1, Math.floor(TILE_BYTES / (4 * scores)));
   const perGroup = heads / groups;
   const each = fitting < perGroup ? fitting : Math.floor(fitting / perGroup) * perGroup;
   // The heads of a group add to one gradient, so a range must not have parts of two groups.

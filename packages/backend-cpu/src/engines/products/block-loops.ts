@@ -1,7 +1,7 @@
 import type { LaneLoop } from '../../lanes/lane-loop.ts';
 import { laneBytes } from '../../lanes/loop-spec.ts';
 import type { KernelCall } from '../../kernels/kernel-call.ts';
-import { taskBytes } from '../../emit/products/task-layout.ts';
+import { TASK_BYTES } from '../../emit/products/task-layout.ts';
 import { type LoopCall, type LoopCode, loopNumbers, callWords } from '../../lanes/loop-code.ts';
 
 /** A loop over the elements of a product's result. It can run on some of the result's rows. */
@@ -17,7 +17,7 @@ export interface Epilogue {
 }
 
 /** The number of words in a task, without the word of its routine. */
-const mostWords = taskBytes / 8 - 1;
+const mostWords = TASK_BYTES / 8 - 1;
 
 /**
  * Returns the calls as loops in machine code. Returns undefined if machine code cannot run one of them, or if its

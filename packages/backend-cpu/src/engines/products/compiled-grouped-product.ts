@@ -1,6 +1,6 @@
 import { beginGroups } from './begin-groups.ts';
 import { type GroupedProduct, productsOfGroups } from '../../program/work/grouped-product.ts';
-import { longMs } from './compiled-product.ts';
+import { LONG_MS } from './compiled-product.ts';
 import {
   placeParts,
   type ProductPart,
@@ -35,7 +35,7 @@ export class CompiledGroupedProduct implements CompiledPartition {
       (value) => this.#base + BigInt(addressOf(value)),
     );
     const start = performance.now();
-    const isLong = this.#fastestMs > longMs;
+    const isLong = this.#fastestMs > LONG_MS;
     const parts = this.#partsOf(counts);
     placeParts(parts, addresses);
     await runParts(parts, this.#resources, overlap && isLong);

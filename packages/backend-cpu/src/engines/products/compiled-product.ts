@@ -14,7 +14,7 @@ import {
 } from './run-parts.ts';
 
 /** A call that takes longer than this leaves the event loop free, if other work should go on meanwhile. */
-export const longMs = 20;
+export const LONG_MS = 20;
 
 /**
  * Computes a product on values where they lie, and runs its epilogue. If each thread computes whole rows, the epilogue
@@ -69,7 +69,7 @@ export class CompiledProduct implements CompiledPartition {
     });
     // The clock is only read if the time is needed, because reading it takes as long as planning a call.
     const start = overlap || this.#fastestMs === Infinity ? performance.now() : -Infinity;
-    const pending = runParts(this.#parts, this.#resources, overlap && this.#fastestMs > longMs);
+    const pending = runParts(this.#parts, this.#resources, overlap && this.#fastestMs > LONG_MS);
     if (pending === undefined) return this.#finish(addressOf, start);
     return pending.then(() => this.#finish(addressOf, start));
   }

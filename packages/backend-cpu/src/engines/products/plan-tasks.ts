@@ -1,7 +1,7 @@
 import {
-  amxBlockUnits,
-  amxColumns,
-  amxRows,
+  AMX_BLOCK_UNITS,
+  AMX_COLUMNS,
+  AMX_ROWS,
   amxSumRowBytes,
   unitElements,
 } from '../../emit/products/panels.ts';
@@ -22,22 +22,22 @@ import type { MatrixProduct } from '../../program/work/matrix-product.ts';
  */
 const leftBytes = (kind: ProductKind, code: ProductCode): number =>
   (code.panels(kind).unitMultiple > 1 ? 1024 : 384) * 1024;
-const mostLeftBytes = 1024 * 1024;
-const rightBytes = 3 * 1024 * 1024;
+const MAX_LEFT_BYTES = 1024 * 1024;
+const RIGHT_BYTES = 3 * 1024 * 1024;
 /**
  * The most units of k in a panel of columns, so that it stays in the first- or second-level cache while the panels of
  * rows pass by.
  */
-const mostPanelUnits = 512;
+const MAX_PANEL_UNITS = 512;
 const mostUnits = (kind: ProductKind, code: ProductCode): number =>
-  (4 * mostPanelUnits) / code.panels(kind).unitBytes;
+  (4 * MAX_PANEL_UNITS) / code.panels(kind).unitBytes;
 /** How many bytes packing may write behind the last panel. */
-const spareBytes = 64 * 4 * amxColumns;
+const spareBytes = 64 * 4 * AMX_COLUMNS;
 /** The bytes of the sums of all rows that are packed at once, if they wait for a block of k. */
-const sumsBytes = (mostLeftBytes / (4 * amxBlockUnits)) * amxSumRowBytes;
+const sumsBytes = (MAX_LEFT_BYTES / (4 * AMX_BLOCK_UNITS)) * amxSumRowBytes;
 
 /** The bytes that a thread's packings take, unless a single panel of a product takes more. */
-export const packedBytes: number = mostLeftBytes + rightBytes + 2 * spareBytes + sumsBytes;
+export const packedBytes: number = MAX_LEFT_BYTES + RIGHT_BYTES + 2 * spareBytes + sumsBytes;
 
 /** The bytes that the packings of these products take. */
 export function packedBytesOf(products: readonly MatrixProduct[], code: ProductCode): number {
@@ -51,7 +51,7 @@ function sideBytes(side: Side, product: MatrixProduct, code: ProductCode): numbe
   const { kind, depth } = product;
   const along = { start: 0, size: kind === 'bf16 to bf16' ? depth : 2 * mostUnits(kind, code) };
   const panelBytes = laneBytes(product, along, code) * code.panels(kind)[lanesOf[side]];
-  return Math.max(side === 'left' ? leftBytes(kind, code) : rightBytes, panelBytes);
+  return Math.max(side === 'left' ? leftBytes(kind, code) : RIGHT_BYTES, panelBytes);
 }
 
 /** Whether the lanes of a side are rows or columns. */
@@ -119,7 +119,7 @@ function addProduct(
   const mostDepth = kind === 'bf16 to bf16' ? depth + step : mostUnits(kind, code) * inUnit;
   for (const along of blocks(depth, mostDepth, step)) {
     const bytes = laneBytes(product, along, code);
-    for (const across of blocks(columns, rightBytes / bytes, panels.columns)) {
+    for (const across of blocks(columns, RIGHT_BYTES / bytes, panels.columns)) {
       addPacking(tasks, product, code, 'right', across, along);
       for (const down of blocks(rows, leftBytes(kind, code) / bytes, panels.rows)) {
         const isRead = readsLeft(product, code, { down, across, along });
@@ -204,12 +204,12 @@ interface LeftPanels {
   readonly leftStepBytes: number;
 }
 
-const tileRowBytes = 64;
+const TILE_ROW_BYTES = 64;
 
 /** With more columns than this, packing the rows takes only a small part of the time. */
-const mostColumnsOfRead = 256;
+const MAX_COLUMNS_OF_READ = 256;
 /** Rows whose distance is a multiple of this share places in the nearest cache. */
-const aliasedBytes = 2048;
+const ALIASED_BYTES = 2048;
 
 /**
  * Whether the left operand is read where it lies, without packing. Tiles must then be completely inside the operand,
@@ -224,8 +224,8 @@ function readsLeft(
   const { rows, unitMultiple, unitBytes } = code.panels(kind);
   if (left.columnStride !== 1 || leftPacking === 'f32 as bf16' || unitBytes !== 4) return false;
   if (unitMultiple > 1) return down.size % rows === 0 && along.size % (2 * unitMultiple) === 0;
-  const isAliased = (bytesOfPacking(leftPacking) * left.rowStride) % aliasedBytes === 0;
-  return across.size <= mostColumnsOfRead && !isAliased && along.size % unitElements(kind) === 0;
+  const isAliased = (bytesOfPacking(leftPacking) * left.rowStride) % ALIASED_BYTES === 0;
+  return across.size <= MAX_COLUMNS_OF_READ && !isAliased && along.size % unitElements(kind) === 0;
 }
 
 function readLeft(
@@ -241,7 +241,7 @@ function readLeft(
     leftOffset: left.byteOffset + down.start * rowBytes + bytes * along.start,
     leftPanelBytes: code.panels(kind).rows * rowBytes,
     leftStrideBytes: rowBytes,
-    leftStepBytes: tileRowBytes,
+    leftStepBytes: TILE_ROW_BYTES,
   };
 }
 
@@ -250,8 +250,8 @@ function packedLeft(product: MatrixProduct, code: ProductCode, along: Block): Le
     leftOperand: 'packed',
     leftOffset: packedOffset('left', product, code),
     leftPanelBytes: code.panels(product.kind).rows * laneBytes(product, along, code),
-    leftStrideBytes: tileRowBytes,
-    leftStepBytes: amxRows * tileRowBytes,
+    leftStrideBytes: TILE_ROW_BYTES,
+    leftStepBytes: AMX_ROWS * TILE_ROW_BYTES,
   };
 }
 
@@ -283,7 +283,7 @@ function addMultiply(
     rightOffset: packedOffset('right', product, code),
     sumsOffset: sumsOffset(product, code),
     // Sums that do not wait for a next block of k all use the same place.
-    sumsStepBytes: units > amxBlockUnits ? amxRows * amxSumRowBytes : 0,
+    sumsStepBytes: units > AMX_BLOCK_UNITS ? AMX_ROWS * amxSumRowBytes : 0,
     units,
     rowPanels,
     columnPanels,

@@ -10,7 +10,7 @@ import type { Packing, ProductKind } from '../../program/work/product-kinds.ts';
  * the last unit of k has only some of its terms.
  */
 const sizes = { rows: 17, columns: 37, depth: 19 };
-const scale = 2;
+const SCALE = 2;
 
 /** All kinds of products, with the packings of their operands. */
 const ways: readonly (readonly [ProductKind, Packing])[] = [
@@ -36,7 +36,7 @@ export function wrongOf(code: ProductCode): string | undefined {
     for (let k = 0; k < depth; k++) {
       sum += (left[row * depth + k] ?? NaN) * (right[k * columns + column] ?? NaN);
     }
-    return scale * sum + (addend[column] ?? NaN);
+    return SCALE * sum + (addend[column] ?? NaN);
   });
   for (const [kind, packing] of ways) {
     for (const transposes of [false, true]) {
@@ -81,7 +81,7 @@ function multiply(
     left: layout(rows, depth, transposes),
     right: layout(depth, columns, transposes),
     result: { byteOffset: 0, rowStride: columns },
-    scale,
+    scale: SCALE,
     addend: { byteOffset: 0, rowStride: 0 },
     rounds: false,
   };

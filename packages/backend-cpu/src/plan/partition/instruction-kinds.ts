@@ -6,7 +6,7 @@ import { elementCount, valueAt, type CpuInstruction } from '../../program/instru
 import type { InstructionKind } from '../../program/partition.ts';
 
 /** Up to this many elements, a pass costs less than one more partition. */
-const smallElements = 4096;
+const SMALL_ELEMENTS = 4096;
 
 /** The kind of partition that each of `instructions` should run in. The instructions are in program order. */
 export function instructionKinds(
@@ -33,5 +33,5 @@ function ownKind(
   if (!support.fallback.isChoice(instruction, inputs) || isKernelOnly(instruction, values))
     return 'kernel';
   const sizes = [instruction, ...inputs].map(({ shape }) => elementCount(shape));
-  return Math.max(...sizes) <= smallElements ? 'either' : 'kernel';
+  return Math.max(...sizes) <= SMALL_ELEMENTS ? 'either' : 'kernel';
 }

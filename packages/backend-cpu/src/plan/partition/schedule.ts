@@ -6,7 +6,7 @@ import type { Partition, PartitionKind, InstructionKind } from '../../program/pa
  * How many instructions an instruction may overtake to join a partition. Without a limit, all instructions that are
  * ready would run at once, and a program that recomputes activations to save memory would not save any.
  */
-const windowInstructions = 64;
+const WINDOW_INSTRUCTIONS = 64;
 
 /** Whether a partition of this kind takes instructions of the kind 'either'. */
 const takesAny = (kind: PartitionKind): boolean => kind === 'kernel' || kind === 'onnx';
@@ -62,7 +62,7 @@ export function schedule(
     const list = isOwn ? ready[kind] : ready.either;
     const position = list.first;
     const instruction = instructions[position];
-    if (instruction === undefined || position > frontier + windowInstructions) return undefined;
+    if (instruction === undefined || position > frontier + WINDOW_INSTRUCTIONS) return undefined;
     list.takeFirst();
     done.add(position);
     while (done.has(frontier)) frontier++;

@@ -87,14 +87,14 @@ function log1p(x: Node): Node {
 
 const sqrtHalf = Math.SQRT1_2;
 const tanhScale = Math.sqrt(2 / Math.PI);
-const tanhCubic = 0.044715;
+const TANH_CUBIC = 0.044715;
 
 function normalCdf(x: Node): Node {
   return scale(offset(erf(scale(x, sqrtHalf)), 1), 0.5);
 }
 
 function geluTanhInner(x: Node): Node {
-  return tanh(scale(add(x, scale(mul(square(x), x), tanhCubic)), tanhScale));
+  return tanh(scale(add(x, scale(mul(square(x), x), TANH_CUBIC)), tanhScale));
 }
 
 /** The gradient by x of a normalization whose output is normalized * weight. */
@@ -134,7 +134,7 @@ const decompositions: { readonly [K in CompositeOp]: Decompose<K> } = {
       return mul(dy, add(normalCdf(x), mul(x, density)));
     }
     const t = geluTanhInner(x);
-    const slope = scale(offset(scale(square(x), 3 * tanhCubic), 1), tanhScale);
+    const slope = scale(offset(scale(square(x), 3 * TANH_CUBIC), 1), tanhScale);
     const inner = mul(mul(scale(x, 0.5), sub(constantLike(t, 1), square(t))), slope);
     return mul(dy, add(scale(offset(t, 1), 0.5), inner));
   },

@@ -18,7 +18,7 @@ interface V8Frame {
  * The largest number of frames that are read. Only few frames lie between a constructor and those that it calls. Each
  * frame costs a tenth of a microsecond.
  */
-const mostFrames = 24;
+const MAX_FRAMES = 24;
 
 const asFrames = (_: unknown, frames: unknown): unknown => frames;
 
@@ -35,7 +35,7 @@ export function callFrames(inside?: AnyConstructor): readonly CallFrame[] {
   const holder: { stack?: unknown } = {};
   try {
     Error.prepareStackTrace = asFrames;
-    Error.stackTraceLimit = mostFrames;
+    Error.stackTraceLimit = MAX_FRAMES;
     Error.captureStackTrace(holder, inside);
     const { stack } = holder;
     return Array.isArray(stack) ? stack.map((frame: V8Frame) => new LazyFrame(frame)) : [];

@@ -3,7 +3,7 @@ import { type CallFrame, copyOf } from './call-frames.ts';
 type AnyConstructor = abstract new (...inputs: never[]) => object;
 
 /** The number of frames around a constructor that are compared to tell one call of it from another. */
-const tellingFrames = 4;
+const TELLING_FRAMES = 4;
 
 /** One call of a constructor, identified by frames of the stack. */
 export interface ConstructorCall {
@@ -32,7 +32,7 @@ export function constructorCall(
   const around = frames.slice(own);
   const constructorFrame = frames[own - 1];
   if (constructorFrame === undefined) return { call: undefined, around };
-  const callers = around.slice(0, tellingFrames).map(copyOf);
+  const callers = around.slice(0, TELLING_FRAMES).map(copyOf);
   return { call: { constructorFrame: copyOf(constructorFrame), callers }, around };
 }
 

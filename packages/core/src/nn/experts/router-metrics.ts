@@ -2,7 +2,7 @@ import type { Module } from '../module/module.ts';
 import { expertLayers } from './auxiliary-loss.ts';
 
 /** The largest number of experts with a metric of their own. More would leave a run no names for its own metrics. */
-const mostExperts = 16;
+const MAX_EXPERTS = 16;
 
 /**
  * What the routers of a model did in the latest pass, as metrics of a step: `report({ step, metrics: await
@@ -21,7 +21,7 @@ export async function routerMetrics(model: Module): Promise<Record<string, numbe
   const mean = (values: readonly number[]): number =>
     values.reduce((sum, value) => sum + value, 0) / values.length;
   if (layers.length === 0) return {};
-  const experts = Math.min(mostExperts, Math.max(...layers.map(({ load }) => load.length)));
+  const experts = Math.min(MAX_EXPERTS, Math.max(...layers.map(({ load }) => load.length)));
   const loads = Array.from({ length: experts }, (_, expert) => {
     const own = layers.flatMap(({ load }) => load[expert] ?? []);
     return [`experts/${expert}`, mean(own)] as const;

@@ -30,7 +30,7 @@ export const ctcRules: OptionRules<CtcLossOptions> = {
 const operation = 'ctcLoss';
 
 /** Stands for the logarithm of 0. It is finite, so that differences of it are not NaN. */
-const impossible = -1e30;
+const IMPOSSIBLE = -1e30;
 
 /**
  * Connectionist temporal classification (Graves et al. 2006), as torch.nn.functional.ctc_loss: the negative
@@ -65,7 +65,7 @@ export function ctcLoss(
   const { dtype } = widened(logProbabilities);
   return composed(() => {
     const score = alignmentScore(logProbabilities.to('f32'), targets, { inputs, lengths, blank });
-    const isImpossible = score.lt(impossible / 10);
+    const isImpossible = score.lt(IMPOSSIBLE / 10);
     const losses = isImpossible.where(zeroInfinity ? 0 : Infinity, score.neg());
     const typed = losses.to(dtype);
     if (reduction === 'none') return typed;
@@ -110,25 +110,25 @@ function alignmentScore(
   const before = states.pad([0, 2], [0, 0], blank).slice(1, 0, count);
   const maySkip = states.ne(blank).logicalAnd(states.ne(before));
   const index = states.unsqueeze(0).expand([steps, batch, count]);
-  const bounded = logProbabilities.maximum(impossible);
+  const bounded = logProbabilities.maximum(IMPOSSIBLE);
   const emitted = new Tensor(gather(bounded.node, 2, index.node, new CallSite(operation)));
   const inputColumn = column(inputs);
   const first = fromData(
-    Float32Array.from({ length: count }, (_, state) => (state < 2 ? 0 : impossible)),
+    Float32Array.from({ length: count }, (_, state) => (state < 2 ? 0 : IMPOSSIBLE)),
     [1, count],
     'f32',
   );
   let score = emitted.select(0, 0).add(first);
   for (let step = 1; step < steps; step++) {
     const shifted = (by: number): Tensor =>
-      score.pad([0, by], [0, 0], impossible).slice(1, 0, count);
-    const next = logAddExp([score, shifted(1), maySkip.where(shifted(2), impossible)]);
+      score.pad([0, by], [0, 0], IMPOSSIBLE).slice(1, 0, count);
+    const next = logAddExp([score, shifted(1), maySkip.where(shifted(2), IMPOSSIBLE)]);
     score = inputColumn.gt(step).where(next.add(emitted.select(0, step)), score);
   }
   const end = column(lengths.map((length) => 2 * length));
   const lastBlank = score.gather(1, end);
   const lastLabel = score.gather(1, end.sub(1).maximum(0));
-  const ends = [lastBlank, end.gt(0).where(lastLabel, impossible)];
+  const ends = [lastBlank, end.gt(0).where(lastLabel, IMPOSSIBLE)];
   return logAddExp(ends).reshape([batch]);
 }
 

@@ -46,7 +46,7 @@ export const tripletRules: OptionRules<TripletMarginLossOptions> = {
 };
 
 /** The number that is added to squared lengths, as in PyTorch. */
-const smallestSquare = 1e-12;
+const SMALLEST_SQUARE = 1e-12;
 
 /**
  * The loss of two vectors: 1 - cos if the target is 1, max(0, cos - margin) if it is -1, and 0 for any other
@@ -68,7 +68,7 @@ export function cosineEmbeddingLoss(
   requireShape({ operation, name: 'target', value: target }, batch);
   return composed(() => {
     const [left, right] = [widened(a), widened(b)];
-    const squares = [left, right].map((x) => x.square().sum(-1).add(smallestSquare));
+    const squares = [left, right].map((x) => x.square().sum(-1).add(SMALLEST_SQUARE));
     const length = squares.reduce((product, square) => product.mul(square)).sqrt();
     const cosine = left.mul(right).sum(-1).div(length);
     const alike = target.eq(1).where(cosine.neg().add(1), 0);

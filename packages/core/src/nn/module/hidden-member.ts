@@ -11,8 +11,8 @@ export interface HiddenMember {
 }
 
 /** The largest number of entries of a container that are searched. Members are rarely preceded by so many others. */
-const mostItems = 100;
-const mostDepth = 4;
+const MAX_ITEMS = 100;
+const MAX_DEPTH = 4;
 
 /** Returns the first member that the value of a field hides, of those that are not found elsewhere (`isFound`). */
 export function hiddenMember(
@@ -47,7 +47,7 @@ function hiddenIn(
       todo: `Put it into a field of its own${list}`,
     };
   }
-  if (depth === mostDepth) return undefined;
+  if (depth === MAX_DEPTH) return undefined;
   for (const item of itemsOf(value)) {
     const hidden = hiddenIn(item, ` inside ${containerName(value)}`, isFound, depth + 1);
     if (hidden !== undefined) return hidden;
@@ -67,13 +67,13 @@ function isTrainedLeaf(value: object): boolean {
  * own business.
  */
 function itemsOf(value: object): Iterable<unknown> {
-  if (Array.isArray(value)) return value.slice(0, mostItems);
+  if (Array.isArray(value)) return value.slice(0, MAX_ITEMS);
   if (value instanceof Map)
-    return [...value.keys().take(mostItems), ...value.values().take(mostItems)];
-  if (value instanceof Set) return value.values().take(mostItems);
+    return [...value.keys().take(MAX_ITEMS), ...value.values().take(MAX_ITEMS)];
+  if (value instanceof Set) return value.values().take(MAX_ITEMS);
   const prototype: unknown = Object.getPrototypeOf(value);
   const isPlain = prototype === Object.prototype || prototype === null;
-  return isPlain ? Object.values(value).slice(0, mostItems) : [];
+  return isPlain ? Object.values(value).slice(0, MAX_ITEMS) : [];
 }
 
 function containerName(value: object): string {

@@ -20,10 +20,10 @@ import { varyingSizesOf } from '../sizes/varying-sizes.ts';
 import { Interned, type Key, KeyMap } from '../signature/words.ts';
 
 /** The number of plans that a rank keeps. The least recently used plan is dropped first. */
-export const planLimit = 128;
+export const PLAN_LIMIT = 128;
 
 /** The most parameters and texts that signatures keep. If there are more, all plans and texts are dropped. */
-const textLimit = 100_000;
+const TEXT_LIMIT = 100_000;
 
 /** A compiled program, and the number of plans that run it. */
 interface SharedProgram {
@@ -84,10 +84,10 @@ export interface FoundPlan {
 }
 
 /** The number of runs whose sizes are kept to see which sizes vary. They are the first runs and the latest ones. */
-const mostObservations = 8;
+const MAX_OBSERVATIONS = 8;
 
 /** After this many failures, each size of a structure has a plan of its own. */
-const mostFailures = 3;
+const MAX_FAILURES = 3;
 
 /**
  * The plans of a rank, by structure. A structure has one plan. If a number changes from run to run, it becomes an input
@@ -107,7 +107,7 @@ export class PlanCache {
   /** `warn` is called once if nearly every run makes a plan of its own. */
   constructor(backend: Backend, warn: (message: string) => void) {
     this.#backend = backend;
-    this.#churn = new PlanChurn(planLimit, warn);
+    this.#churn = new PlanChurn(PLAN_LIMIT, warn);
     rankState.varyingSizes.clear();
   }
 
@@ -115,7 +115,7 @@ export class PlanCache {
    * The plan of a subgraph with some outputs. The search for it began at `start`. Throws PlanFailure.
    */
   async planFor(subgraph: Subgraph, outputs: readonly Node[], start: number): Promise<FoundPlan> {
-    if (this.#interned.size > textLimit) this.#clear();
+    if (this.#interned.size > TEXT_LIMIT) this.#clear();
     const signature = this.#signatures.of(subgraph, outputs);
     const family = this.#familyOf(signature);
     const found = this.#find(family, signature);
@@ -201,7 +201,7 @@ export class PlanCache {
   /** The relations of the sizes of a structure if they are known to vary, else null. Their code is loaded on demand. */
   async #relate({ family, subgraph, sizes, rowCounts }: NewRun): Promise<SizeRelations | null> {
     const { failures, isTight, narrowing } = family;
-    if (this.#backend.compileSized === undefined || failures >= mostFailures) return null;
+    if (this.#backend.compileSized === undefined || failures >= MAX_FAILURES) return null;
     const { limits, leafSizes } = declaredSizes(subgraph);
     const observations = runsLike(sizes, family.observations, narrowing);
     const isSeenToVary = observations.length > 1 || rowCounts.length > 0;
@@ -270,7 +270,7 @@ export class PlanCache {
     this.#register(family);
     this.#used.add(entry);
     const [oldest] = this.#used;
-    if (this.#used.size > planLimit && oldest !== undefined) this.#drop(oldest);
+    if (this.#used.size > PLAN_LIMIT && oldest !== undefined) this.#drop(oldest);
   }
 
   #compile(program: Program, users: SharedProgram[]): Promise<Executable> {
@@ -393,5 +393,5 @@ function sameSizes(a: Observation, b: Observation): boolean {
 function observe({ observations }: Family, sizes: Observation): void {
   if (observations.some((known) => sameSizes(known, sizes))) return;
   observations.push(sizes);
-  if (observations.length > mostObservations) observations.splice(mostObservations / 2, 1);
+  if (observations.length > MAX_OBSERVATIONS) observations.splice(MAX_OBSERVATIONS / 2, 1);
 }

@@ -3,12 +3,12 @@ import type { Subgraph } from '../collect/collect.ts';
 import type { Part } from './plan-difference.ts';
 
 /** A found plan counts as this part of a made plan, less than 1, because programs have runs of several kinds. */
-const foundShare = 1 / 4;
+const FOUND_SHARE = 1 / 4;
 
 /**
  * The most programs that are compared with the one before, to find a difference that has a line of the user's code.
  */
-const mostComparisons = 8;
+const MAX_COMPARISONS = 8;
 
 /**
  * Notices when nearly every run makes a plan, for example because a size changes in each step. It then warns once, and
@@ -31,7 +31,7 @@ export class PlanChurn {
 
   /** Call this when a run has found its plan. */
   found(): void {
-    this.#surplus = Math.max(0, this.#surplus - foundShare);
+    this.#surplus = Math.max(0, this.#surplus - FOUND_SHARE);
     traceCallSites(this.#isSuspicious);
   }
 
@@ -48,12 +48,12 @@ export class PlanChurn {
     this.#comparisons++;
     const difference = firstDifference(previous, parts);
     if (difference === null && this.#isSuspicious) return;
-    this.#comparisons = mostComparisons;
+    this.#comparisons = MAX_COMPARISONS;
     this.#previous = null;
     this.#warn(messageOf(difference));
   }
 
   get #isSuspicious(): boolean {
-    return this.#surplus >= this.#limit && this.#comparisons < mostComparisons;
+    return this.#surplus >= this.#limit && this.#comparisons < MAX_COMPARISONS;
   }
 }

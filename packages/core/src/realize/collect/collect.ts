@@ -37,7 +37,7 @@ export interface CollectOptions {
 }
 
 /** The largest number of additional ops for which an offered value is computed with the roots. */
-const mostOwnOps = 64;
+const MAX_OWN_OPS = 64;
 
 /**
  * Collects what the roots need, and the collectives that come before those in the order of the program
@@ -223,7 +223,7 @@ function isNear(node: Node, walk: number, isStep: boolean): boolean {
       touches = true;
       continue;
     }
-    if (own.size > mostOwnOps || each.op === 'assign' || isTransferOp(each.op)) return false;
+    if (own.size > MAX_OWN_OPS || each.op === 'assign' || isTransferOp(each.op)) return false;
     if (opFacts[each.op].communicates) return false;
     for (const input of each.inputs) {
       if (input.value === null) own.add(input);

@@ -5,13 +5,13 @@ import type { Subgraph } from './collect.ts';
 import { isOneMessage } from './one-message.ts';
 
 /** The approximate number of operations of the pieces that a long program is computed in. */
-export const pieceOps = 2048;
+export const PIECE_OPS = 2048;
 
 /** The number of operations that are compared to recognize a place in a program. It is more than those of one layer. */
-const likenessOps = 512;
+const LIKENESS_OPS = 512;
 
 /** The most bytes that may pass from one piece to the next, so that a piece is one or more iterations of a loop. */
-const crossingBytes = 64 * 1024;
+const CROSSING_BYTES = 64 * 1024;
 
 /**
  * Cuts a long program where few bytes pass from the operations before to those after, as between the iterations of a
@@ -24,7 +24,7 @@ export function piecesOf(
 ): readonly (readonly Node[])[] {
   // Only values whose sizes are known before the run can pass from one piece to the next.
   const isKnown = computed.every(({ rowCount }) => rowCount === null);
-  if (computed.length <= 2 * pieceOps || !isKnown) return [roots];
+  if (computed.length <= 2 * PIECE_OPS || !isKnown) return [roots];
   const boundaries = boundariesOf(computed, new Set(roots));
   const pieces: Node[][] = boundaries.map(({ crossing }) => [...crossing]);
   pieces.push([]);
@@ -48,7 +48,7 @@ function boundariesOf(computed: readonly Node[], roots: ReadonlySet<Node>): read
   const bytesAt = crossingBytesAt(computed, lastReads, roots);
   const boundaries: Boundary[] = [];
   let start = 0;
-  while (computed.length - start > 2 * pieceOps) {
+  while (computed.length - start > 2 * PIECE_OPS) {
     const at = boundaryAfter(computed, start, bytesAt);
     const first = at === undefined ? undefined : computed[at];
     if (at === undefined || first === undefined) break;
@@ -108,18 +108,18 @@ function boundaryAfter(
   start: number,
   bytesAt: Float64Array,
 ): number | undefined {
-  const from = start + pieceOps;
+  const from = start + PIECE_OPS;
   let found: number | undefined;
   let isAlike = false;
-  for (let at = from; at < bytesAt.length - pieceOps; at++) {
+  for (let at = from; at < bytesAt.length - PIECE_OPS; at++) {
     if (isInMessage(computed, at)) continue;
     const bytes = bytesAt[at] ?? Infinity;
     const least = bytesAt[found ?? -1] ?? Infinity;
-    if (bytes <= crossingBytes && (bytes < least || (bytes === least && !isAlike))) {
+    if (bytes <= CROSSING_BYTES && (bytes < least || (bytes === least && !isAlike))) {
       const goesOnAlike = isSimilar(computed, start, at);
       if (bytes < least || goesOnAlike) [found, isAlike] = [at, goesOnAlike];
     }
-    if (found !== undefined && at >= from + pieceOps) break;
+    if (found !== undefined && at >= from + PIECE_OPS) break;
   }
   return found;
 }
@@ -132,7 +132,7 @@ function isInMessage(computed: readonly Node[], at: number): boolean {
 
 /** Whether the operations from `b` on have the ops and shapes of those from `a` on. Their inputs are not compared. */
 function isSimilar(computed: readonly Node[], a: number, b: number): boolean {
-  for (let offset = 0; offset < likenessOps; offset++) {
+  for (let offset = 0; offset < LIKENESS_OPS; offset++) {
     const [one, other] = [computed[a + offset], computed[b + offset]];
     if (one === undefined || other === undefined) return offset > 0;
     if (one.op !== other.op || !sameShape(one.shape, other.shape)) return false;

@@ -5,7 +5,7 @@ import { currentScope, rankState, within } from '../../ambient.ts';
 import type { Outcome, PendingWork, UpdateGroup } from './pending-work.ts';
 
 /** Pending work is computed without being asked for beyond so many updates of one leaf, or additions to one gradient. */
-const flushDepth = 64;
+const FLUSH_DEPTH = 64;
 
 // Pending nodes must be computed by the next realization, whichever node is asked for. They are losses and gradients
 // after backward(), and parameters after an update. Otherwise a later read would compute the step again.
@@ -50,7 +50,7 @@ export function addPending(node: Node, outcome: Outcome = {}, replaced?: Pending
  * steps alive.
  */
 export function isPiledUp(): boolean {
-  return rankState.deepestPending >= flushDepth && currentScope().updateGroup === null;
+  return rankState.deepestPending >= FLUSH_DEPTH && currentScope().updateGroup === null;
 }
 
 /** Removes the pending work of a node, and returns it. */

@@ -6,10 +6,10 @@ import { elementCount } from '../../base/shape.ts';
  * Values of at most this many elements that a program made, such as losses and metrics, are computed with the step
  * whose updates would make them unreadable.
  */
-export const smallElements = 256;
+export const SMALL_ELEMENTS = 256;
 
 /** The most small values that are remembered. If a program builds more without a step, the oldest are forgotten. */
-const mostValues = 1024;
+const MAX_VALUES = 1024;
 
 const { smallValues: values } = rankState;
 
@@ -17,10 +17,10 @@ const { smallValues: values } = rankState;
 export function noteValue(node: Node): void {
   if (currentScope().isInLibrary || node.value !== null || node.op === 'assign') return;
   if (node.inputs.length === 0) return;
-  if (node.rowCount !== null || elementCount(node.shape) > smallElements) return;
+  if (node.rowCount !== null || elementCount(node.shape) > SMALL_ELEMENTS) return;
   values.add(node);
   const [oldest] = values;
-  if (values.size > mostValues && oldest !== undefined) values.delete(oldest);
+  if (values.size > MAX_VALUES && oldest !== undefined) values.delete(oldest);
 }
 
 /** Remembers only the result of `body`. The program cannot read the other nodes that `body` builds. */

@@ -22,7 +22,7 @@ export interface Sizing {
 }
 
 /** A number of rows that is large enough not to be special. */
-const usualRows = 8;
+const USUAL_ROWS = 8;
 
 /** A graph in which some sizes vary. */
 export class SizedGraph {
@@ -39,7 +39,7 @@ export class SizedGraph {
     // A symbol for rows can be tried with any number, also above its limit, but not with small ones, which are special.
     const rows = sizing.rowCounts.map(({ max }) => ({
       max,
-      seen: Math.max(max, usualRows),
+      seen: Math.max(max, USUAL_ROWS),
       spacing: 1,
     }));
     const symbols = [...sizing.symbols, ...rows];

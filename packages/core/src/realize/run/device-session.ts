@@ -27,13 +27,13 @@ const nothingPending: Backlog = {
 };
 
 /** The milliseconds for which work may go on in microtasks alone. Then timers, input and finalizers get a turn. */
-const turnMs = 10;
+const TURN_MS = 10;
 
 /**
  * A rank that has built nothing for so many milliseconds issues the collectives that it has made. Other ranks may wait
  * for them, while this one waits for something else, or has come to the end of its script.
  */
-const idleMs = 100;
+const IDLE_MS = 100;
 
 /** The session of one device and one mesh. */
 export class DeviceSession implements Session {
@@ -199,7 +199,7 @@ export class DeviceSession implements Session {
   };
 
   issueSoon(): void {
-    this.#issueTimer ??= setTimeout(() => this.#issueIfIdle(), idleMs);
+    this.#issueTimer ??= setTimeout(() => this.#issueIfIdle(), IDLE_MS);
     this.#newestNode = rankState.nextNodeId;
   }
 
@@ -325,7 +325,7 @@ export class DeviceSession implements Session {
       return await body();
     } finally {
       this.#callsUnderWay--;
-      if (performance.now() - this.#turnBegan > turnMs) {
+      if (performance.now() - this.#turnBegan > TURN_MS) {
         await nextTurn();
         this.#turnBegan = performance.now();
       }

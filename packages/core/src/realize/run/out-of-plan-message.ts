@@ -12,7 +12,7 @@ import type { collect, CollectOptions, Subgraph } from '../collect/collect.ts';
 import type { ExecutionPlan } from '../plan/execution-plan.ts';
 
 /** Larger values are part of the plan, because the run waits for such a message before it goes on. */
-const mostBytes = 64 * 1024;
+const MAX_BYTES = 64 * 1024;
 
 type SmallCollective = Node<'allGather'> | Node<'broadcast'>;
 
@@ -60,7 +60,7 @@ function messageOf(root: Node): OutOfPlanMessage | null {
   }
   if (node?.value?.kind !== 'host' || node.resident) return null;
   const message = new OutOfPlanMessage(root, collectives, node.value.bytes);
-  return message.byteLength > mostBytes ? null : message;
+  return message.byteLength > MAX_BYTES ? null : message;
 }
 
 /**

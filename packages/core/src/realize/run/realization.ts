@@ -73,10 +73,10 @@ export interface RunOptions {
   readonly issuesAll?: boolean;
 }
 
-const leastHolders = 4096;
+const MIN_HOLDERS = 4096;
 
 /** Programs with fewer ops are not cut into pieces. */
-const leastOpsInPieces = 4096;
+const MIN_OPS_IN_PIECES = 4096;
 
 /** Realizes graphs on one device, one run after another. */
 export class Realization {
@@ -85,7 +85,7 @@ export class Realization {
   /** Computed nodes that keep their graph, because a backward pass may come to them. */
   #graphHolders: WeakRef<Node>[] = [];
   /** The number of holders from which on those that were garbage collected are removed. */
-  #mostHolders = leastHolders;
+  #mostHolders = MIN_HOLDERS;
   #refusal: TensorStateError | null = null;
 
   /** `warn` is called with a message if the program does something that makes it slow. */
@@ -354,7 +354,7 @@ export class Realization {
     if (!updated) {
       if (this.#graphHolders.length < this.#mostHolders) return;
       this.#graphHolders = this.#graphHolders.filter((holder) => holder.deref() !== undefined);
-      this.#mostHolders = Math.max(leastHolders, 2 * this.#graphHolders.length);
+      this.#mostHolders = Math.max(MIN_HOLDERS, 2 * this.#graphHolders.length);
       return;
     }
     this.#graphHolders = this.#graphHolders.filter((holder) => {
@@ -413,7 +413,7 @@ async function piecesOf(
   subgraph: Subgraph,
   rootsOf: () => readonly Node[],
 ): Promise<readonly (readonly Node[])[]> {
-  if (subgraph.computed.length < leastOpsInPieces) return [];
+  if (subgraph.computed.length < MIN_OPS_IN_PIECES) return [];
   const pieces = await import('../collect/pieces.ts');
   return pieces.piecesOf(subgraph, rootsOf());
 }

@@ -17,7 +17,7 @@ export type DraftStep =
  * The bytes of parameters that are updated in one segment before their all-gathers start. It is large enough for the
  * cost of a segment not to matter.
  */
-const updateBytes = 1024 * 1024;
+const UPDATE_BYTES = 1024 * 1024;
 
 /**
  * Cuts a graph into segments, in program order. A segment ends:
@@ -130,7 +130,7 @@ export function segment(
   const hold = (id: number): void => {
     held.add(id);
     heldBytes += byteLengthOf(graph.values[id]);
-    if (heldBytes >= updateBytes) release();
+    if (heldBytes >= UPDATE_BYTES) release();
   };
   // The result of a collective is paged out when something else has waited for the collective.
   const leaving = new Map<number, number[]>();

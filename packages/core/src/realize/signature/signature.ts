@@ -23,13 +23,13 @@ export function isSpecial(size: number): boolean {
 }
 
 /** The word for a size that is not special. No special size is negative. */
-const someSize = -3;
+const SOME_SIZE = -3;
 
 /** The word for a number of rows that the run computes. The slot of the node that computes it follows. */
-const rowCount = -4;
+const ROW_COUNT = -4;
 
 /** The word before the name and the value of a parameter that is no list of sizes. `Words` uses -5. */
-const field = -6;
+const FIELD = -6;
 
 /**
  * Makes signatures. The shapes of computed nodes follow from leaves, ops and parameters, so signatures only contain the
@@ -83,7 +83,7 @@ export class Signatures {
         this.#pushSizes(value);
         continue;
       }
-      this.#words.push(field);
+      this.#words.push(FIELD);
       this.#words.push(this.#interned.text(name));
       this.#words.push(this.#interned.data(value));
     }
@@ -105,10 +105,10 @@ export class Signatures {
   #pushSizes(list: readonly number[]): void {
     this.#words.push(list.length);
     for (const size of list) {
-      if (Number.isNaN(size)) this.#words.push(rowCount);
+      if (Number.isNaN(size)) this.#words.push(ROW_COUNT);
       else if (isSpecial(size)) this.#words.push(size);
       else {
-        this.#words.push(someSize);
+        this.#words.push(SOME_SIZE);
         if (this.#sizeCount === this.#sizes.length) {
           const larger = new Float64Array(this.#sizes.length * 2);
           larger.set(this.#sizes);

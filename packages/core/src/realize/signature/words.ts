@@ -8,7 +8,7 @@ export interface Key {
 }
 
 /** The word before a number that is not a non-negative 32-bit integer. The 64 bits of the number follow. */
-const wide = -5;
+const WIDE = -5;
 
 /** Numbers texts and plain data. Equal ones have the same number. All of them are kept as long as this object. */
 export class Interned {
@@ -77,7 +77,7 @@ export class Words {
   pushNumber(number: number): void {
     if ((number | 0) === number && number >= 0) return this.push(number);
     const bits = new Int32Array(Float64Array.of(number).buffer);
-    this.push(wide);
+    this.push(WIDE);
     for (const half of bits) this.push(half);
   }
 

@@ -14,12 +14,12 @@ export interface Narrowing {
 export const allRuns: Narrowing = { keepsDivisors: false, modulus: 1 };
 
 /** The largest modulus that is tried. It suffices for five layers that each halve a size. */
-const mostModulus = 32;
+const MAX_MODULUS = 32;
 
 /** The next narrowing, which is for fewer runs. Null if there is none. */
 export function narrower({ keepsDivisors, modulus }: Narrowing): Narrowing | null {
   if (!keepsDivisors) return { keepsDivisors: true, modulus };
-  return modulus < mostModulus ? { keepsDivisors, modulus: 2 * modulus } : null;
+  return modulus < MAX_MODULUS ? { keepsDivisors, modulus: 2 * modulus } : null;
 }
 
 /** The runs whose sizes differ from `sizes` by multiples of the modulus. */

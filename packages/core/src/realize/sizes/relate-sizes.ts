@@ -17,7 +17,7 @@ export interface RelateOptions extends Narrowing {
 }
 
 /** The largest number of symbols. With more, too many points would have to be looked at. */
-const mostSymbols = 6;
+const MAX_SYMBOLS = 6;
 
 /**
  * Finds how the sizes of several runs are related: they may be equal, multiples, sums or products. A relation may hold
@@ -46,7 +46,7 @@ export function relateSizes(
     });
     const [next] = left;
     if (left.length === unknown.length && next !== undefined) {
-      if (symbols.length === mostSymbols) return undefined;
+      if (symbols.length === MAX_SYMBOLS) return undefined;
       know(next, { kind: 'symbol', symbol: symbols.push(next) - 1 });
       left.shift();
     }

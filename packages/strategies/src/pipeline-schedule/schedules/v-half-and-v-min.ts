@@ -14,7 +14,7 @@ interface Block {
 }
 
 /** The units between two microbatches. A block has 2 forwards, 2 input gradients and 2 weight gradients. */
-const period = 6;
+const PERIOD = 6;
 
 /**
  * With many ranks it needs half of 1F1B's memory (Qi et al. 2024, Pipeline Parallelism with Controllable Memory, arXiv
@@ -57,7 +57,7 @@ function blockSchedule(
     const block = blockOf(rank, ranks);
     const timed = range(microbatches).flatMap((microbatch) => {
       const at = (unit: number, kind: ComputeAction['kind'], stage: number) => ({
-        unit: unit + period * microbatch,
+        unit: unit + PERIOD * microbatch,
         action: { kind, stage, microbatch },
       });
       return [

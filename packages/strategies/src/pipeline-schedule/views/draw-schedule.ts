@@ -23,7 +23,7 @@ const size = {
   axis: 26,
   title: 56,
 };
-const characterWidth = 6.7;
+const CHARACTER_WIDTH = 6.7;
 
 const kinds = ['forward', 'backward', 'inputGradient', 'weightGradient'] as const;
 
@@ -127,7 +127,7 @@ function cellLabel(
   height: number,
 ): string {
   const fitting = [label, ...shortLabels].find(
-    (content) => content.length * characterWidth + 3 <= width,
+    (content) => content.length * CHARACTER_WIDTH + 3 <= width,
   );
   if (fitting === undefined) return '';
   return text(fitting, x + width / 2, y + height / 2 + 0.5, 'middle', 'label');
@@ -168,7 +168,7 @@ function drawLegend(
       const pattern = patternOf(kind);
       const overlay = pattern === undefined ? '' : `<rect ${box} fill="url(#${pattern})"/>`;
       const drawn = `<rect class="cell ${kind}-0" ${box}/>${overlay}${text(computeLetters[kind], x + 11, y + 0.5, 'middle', 'label')}${text(name, x + 30, y, 'start', 'muted')}`;
-      x += 30 + name.length * characterWidth + 24;
+      x += 30 + name.length * CHARACTER_WIDTH + 24;
       return drawn;
     }),
     text(

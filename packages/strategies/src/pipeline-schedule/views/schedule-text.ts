@@ -21,8 +21,8 @@ export interface ReadScheduleOptions {
 
 const readRules: OptionRules<ReadScheduleOptions> = { name: option.nonEmptyText };
 
-const mostCharacters = 2 ** 24;
-const mostRanks = 4096;
+const MAX_CHARACTERS = 2 ** 24;
+const MAX_RANKS = 4096;
 
 /**
  * Reads a schedule in PyTorch's text format: a row for each rank, cells between commas, and empty cells for
@@ -97,12 +97,12 @@ const onlyWaits = /^\d{1,6}WAIT_(?:SEND_[FB]\d{1,6}|REDUCE_GRAD)$/;
 
 function parseRows(text: string, options: ReadScheduleOptions): Parsed {
   checkOptions('a schedule from text', options, readRules);
-  if (typeof text !== 'string' || text.length > mostCharacters) {
+  if (typeof text !== 'string' || text.length > MAX_CHARACTERS) {
     throw textError('no text, or one of more than 16 MiB', 'Give rows of actions');
   }
   const rows = text.replace(/\r?\n$/, '').split(/\r?\n/);
-  if (rows.length > mostRanks) {
-    throw textError(`${rows.length} rows`, `Give ${mostRanks} rows at most, one for each rank`);
+  if (rows.length > MAX_RANKS) {
+    throw textError(`${rows.length} rows`, `Give ${MAX_RANKS} rows at most, one for each rank`);
   }
   const rankOfStage = new Map<number, number>();
   let [stages, microbatches, hasBackwards] = [0, 0, false];

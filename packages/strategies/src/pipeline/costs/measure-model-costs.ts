@@ -15,7 +15,7 @@ import { withFrees, type WorkItem } from '../work/rank-work.ts';
  * The number of timed passes. The first one makes the plans. Of the others, the fastest one counts, because it was
  * disturbed least.
  */
-const passes = 4;
+const PASSES = 4;
 
 /**
  * Does the same as `countModelCosts`, and measures how long each module takes on this machine. One rank
@@ -35,7 +35,7 @@ export async function measureModelCosts<Inputs extends readonly unknown[]>(
   const traced = new TracedModel(model, inputs, lossOfPass(options.loss, options.inputs));
   const counted = costsOf(traced, model, options);
   const runs: Float32Array[] = [];
-  for (let pass = 0; pass < passes; pass++) {
+  for (let pass = 0; pass < PASSES; pass++) {
     runs.push(await timesOf(withFrees(traced.inOneRank(), new Set())));
   }
   const own = Float32Array.from(runs[0] ?? [], (_, at) =>

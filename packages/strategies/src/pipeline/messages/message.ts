@@ -21,7 +21,7 @@ const kinds = [
 ] as const;
 
 /** The number of tags of each kind. All tags are below 2^20. */
-const perKind = 2 ** 17;
+const PER_KIND = 2 ** 17;
 
 /**
  * Numbers a message by its kind and by its place among the messages of this kind in a pass. All ranks count these
@@ -29,5 +29,5 @@ const perKind = 2 ** 17;
  * tags.
  */
 export function tagOf(kind: (typeof kinds)[number], place: number): number {
-  return kinds.indexOf(kind) * perKind + (place % perKind);
+  return kinds.indexOf(kind) * PER_KIND + (place % PER_KIND);
 }

@@ -52,11 +52,11 @@ export class GridAttention extends Module {
   static async from(attention: MultiheadAttention, grid: RankGrid): Promise<GridAttention> {
     requireHeads(attention, grid);
     const { inProjWeight, inProjBias, outProj } = attention;
-    const weight = await gridParameter(inProjWeight, grid, grid.weight, sections);
+    const weight = await gridParameter(inProjWeight, grid, grid.weight, SECTIONS);
     const bias =
       inProjBias === null
         ? null
-        : await gridParameter(inProjBias, grid, [[grid.next.features]], sections);
+        : await gridParameter(inProjBias, grid, [[grid.next.features]], SECTIONS);
     return new GridAttention(
       grid,
       attention,
@@ -70,8 +70,8 @@ export class GridAttention extends Module {
     const { inProjWeight: weight, inProjBias: bias } = this;
     const qkv = inLayer([weight, bias], () => gridProduct(x, { weight, bias }, this.#grid));
     const [B = 0, T = 0, width = 0] = qkv.shape;
-    const heads = width / sections / this.#headWidth;
-    const all = qkv.reshape([B, T, sections * heads, this.#headWidth]).transpose(1, 2);
+    const heads = width / SECTIONS / this.#headWidth;
+    const all = qkv.reshape([B, T, SECTIONS * heads, this.#headWidth]).transpose(1, 2);
     const [q, k, v] = all.split(heads, 1);
     if (q === undefined || k === undefined || v === undefined) throw new RangeError('three parts');
     const dropout = this.training ? this.dropout : 0;
@@ -96,7 +96,7 @@ function withOwnKeys(grid: RankGrid, body: () => Tensor): Tensor {
 }
 
 /** The number of sections of the projection: queries, keys and values. */
-const sections = 3;
+const SECTIONS = 3;
 
 function requireHeads({ numHeads, keyHeads }: MultiheadAttention, grid: RankGrid): void {
   const size = gridSize(grid.name, [grid.next.features]);

@@ -9,7 +9,7 @@ export function ownRows(batch: Tensor, grid: RankGrid): Tensor {
 }
 
 /** Targets of this value do not count. */
-const ignoreIndex = -100;
+const IGNORE_INDEX = -100;
 
 /**
  * The mean cross-entropy over the batch of all ranks, of the targets that are not -100. It is the same on each rank.
@@ -19,10 +19,10 @@ export function gridCrossEntropy(logits: Tensor, targets: Tensor, grid: RankGrid
   const { features: axis, rows } = grid;
   const losses = vocabParallelCrossEntropy(logits, targets, {
     axis,
-    ignoreIndex,
+    ignoreIndex: IGNORE_INDEX,
     reduction: 'none',
   });
-  const counted = targets.eq(ignoreIndex).logicalNot().sum();
+  const counted = targets.eq(IGNORE_INDEX).logicalNot().sum();
   // Ranks may have different numbers of targets that count.
   const all = rows.reduce(
     (sums, each) => allReduce(sums, each, { to: 'invariant' }),

@@ -2,7 +2,7 @@ import { fromData, nn, type Tensor } from '@shardwise/core';
 import type { StrategyModel } from './strategy-case.ts';
 
 /** The number of rows of a batch, which 1, 2, 3, 4 and 6 ranks divide evenly. */
-const rows = 12;
+const ROWS = 12;
 
 /** An MLP with sizes that no number of ranks divides, a scalar parameter, and a module that is used twice. */
 class OddMlp extends nn.Module {
@@ -70,15 +70,15 @@ function classify(build: StrategyModel['build'], shape: readonly number[]): Stra
   const size = shape.reduce((product, dim) => product * dim, 1);
   return {
     build,
-    rows,
+    rows: ROWS,
     batch: (step, first, stop) => ({
       x: fromData(
-        values(rows * size, step + 1).slice(first * size, stop * size),
+        values(ROWS * size, step + 1).slice(first * size, stop * size),
         [stop - first, ...shape],
         'f32',
       ),
       y: fromData(
-        Int32Array.from(values(rows, step + 100).slice(first, stop), (v) =>
+        Int32Array.from(values(ROWS, step + 100).slice(first, stop), (v) =>
           Math.floor((v + 1) * 2.5),
         ),
         [stop - first],

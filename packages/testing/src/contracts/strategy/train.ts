@@ -12,7 +12,7 @@ import type {
 } from './strategy-case.ts';
 
 /** The number of steps before the one whose messages are compared with those of the plan. */
-const warmUpSteps = 4;
+const WARM_UP_STEPS = 4;
 
 const phases: readonly Phase[] = ['forward', 'backward', 'optimizer'];
 
@@ -83,7 +83,7 @@ export async function trainParallel(
     const value = await loss.item();
     losses.push(share.hasLoss ? value : null);
   };
-  for (let count = 0; count < warmUpSteps; count++) {
+  for (let count = 0; count < WARM_UP_STEPS; count++) {
     const { loss } = forward();
     loss.backward();
     await optimizer.step();

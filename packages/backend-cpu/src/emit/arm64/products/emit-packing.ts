@@ -1,6 +1,6 @@
 import type { ArmAssembler } from '../assembler.ts';
 import { type ArmRegister, stack, v, x } from '../operands.ts';
-import { armTerms, copied, emitCopy, frame, loadField, loadOperand } from './task.ts';
+import { ARM_TERMS, copied, emitCopy, frame, loadField, loadOperand } from './task.ts';
 import type { Label } from '../../label.ts';
 import type { Packing } from '../../../program/work/product-kinds.ts';
 
@@ -31,8 +31,8 @@ export function emitArmPacking(code: ArmAssembler, shape: ArmPanelShape): Label 
   const { packing, lanes, transposes } = shape;
   const bytes = packing === 'bf16' ? 2 : 4;
   const packedBytes = packing === 'f32' ? 4 : 2;
-  const blockBytes = armTerms * lanes * bytes;
-  const blockStride = transposes ? armTerms * bytes : lanes * bytes;
+  const blockBytes = ARM_TERMS * lanes * bytes;
+  const blockStride = transposes ? ARM_TERMS * bytes : lanes * bytes;
   const [panelSource, panelPlace, panels] = [x(21), x(22), x(23)];
   const [sourceStride, lanesThere, elements, blockSource] = [x(24), x(25), x(26), x(27)];
 
@@ -63,7 +63,7 @@ export function emitArmPacking(code: ArmAssembler, shape: ArmPanelShape): Label 
   const [partial, ready] = [code.label(), code.label()];
   code.cmp(lanesThere, lanes);
   code.jumpIf('less', partial);
-  code.cmp(elements, armTerms);
+  code.cmp(elements, ARM_TERMS);
   code.jumpIf('less', partial);
   code.mov(source, blockSource);
   code.mov(stride, sourceStride);
@@ -75,7 +75,7 @@ export function emitArmPacking(code: ArmAssembler, shape: ArmPanelShape): Label 
     ? [copied.rows, copied.elements]
     : [copied.elements, copied.rows];
   code.mov(rows, lanesThere);
-  code.mov(inRow, armTerms);
+  code.mov(inRow, ARM_TERMS);
   code.cmp(elements, inRow);
   code.csel(inRow, elements, inRow, 'less');
   code.mov(copied.source, blockSource);
@@ -91,10 +91,10 @@ export function emitArmPacking(code: ArmAssembler, shape: ArmPanelShape): Label 
     else emitStraightFloats(code, lanes);
   } else if (transposes) emitTransposedHalves(code, lanes, packing);
   else emitStraightHalves(code, lanes, packing);
-  if (transposes) code.add(blockSource, blockSource, armTerms * bytes);
-  else code.add(blockSource, blockSource, sourceStride, Math.log2(armTerms));
-  code.add(place, place, armTerms * lanes * packedBytes);
-  code.subs(elements, elements, armTerms);
+  if (transposes) code.add(blockSource, blockSource, ARM_TERMS * bytes);
+  else code.add(blockSource, blockSource, sourceStride, Math.log2(ARM_TERMS));
+  code.add(place, place, ARM_TERMS * lanes * packedBytes);
+  code.subs(elements, elements, ARM_TERMS);
   code.jumpIf('greater', nextBlock);
 
   addField(code, panelSource, 'panelStepBytes');
@@ -116,7 +116,7 @@ function addField(
 }
 
 function emitStraightFloats(code: ArmAssembler, lanes: number): void {
-  for (let element = 0; element < armTerms; element++) {
+  for (let element = 0; element < ARM_TERMS; element++) {
     for (let lane = 0; lane < lanes; lane += 4) {
       const vector = v(lane / 4);
       code.move('ldr q', vector, source, 4 * lane);
@@ -133,7 +133,7 @@ function emitTransposedFloats(code: ArmAssembler, lanes: number): void {
       code.move('ldr q', v(row), source);
       code.add(source, source, stride);
     }
-    for (let element = 0; element < armTerms; element++) {
+    for (let element = 0; element < ARM_TERMS; element++) {
       code.add(scratch, place, 4 * (element * lanes + lane));
       code.st4Element(v(0), element, scratch);
     }
@@ -146,7 +146,7 @@ function emitStraightHalves(
   lanes: 8 | 12,
   packing: 'bf16' | 'f32 as bf16',
 ): void {
-  for (let element = 0; element < armTerms; element++) {
+  for (let element = 0; element < ARM_TERMS; element++) {
     const [eight, four] = [v(element), v(4 + element)];
     if (packing === 'bf16') {
       code.move('ldr q', eight, source);
@@ -164,7 +164,7 @@ function emitStraightHalves(
   }
   code.st4(v(0), 8, place);
   if (lanes === 12) {
-    code.add(scratch, place, 2 * armTerms * 8);
+    code.add(scratch, place, 2 * ARM_TERMS * 8);
     code.st4(v(4), 4, scratch);
   }
 }
@@ -180,7 +180,7 @@ function emitTransposedHalves(
       code.move('ldr q', v(1), source);
       code.binary('bfcvtn', v(0), v(1));
     }
-    code.move('str d', v(0), place, 2 * armTerms * lane);
+    code.move('str d', v(0), place, 2 * ARM_TERMS * lane);
     code.add(source, source, stride);
   }
 }

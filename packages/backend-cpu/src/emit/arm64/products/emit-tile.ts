@@ -1,7 +1,7 @@
 import type { ArmAssembler } from '../assembler.ts';
 import { type ArmRegister, type ArmVector, v, x } from '../operands.ts';
 import { fieldOffset, taskFlags } from '../../products/task-layout.ts';
-import { armTerms, armTile, loadField, task } from './task.ts';
+import { ARM_TERMS, armTile, loadField, task } from './task.ts';
 import type { Label } from '../../label.ts';
 import type { RowSource } from '../../products/product-code.ts';
 import type { ProductKind } from '../../../program/work/product-kinds.ts';
@@ -34,7 +34,7 @@ export interface ArmTileOptions {
 }
 
 /** How many steps one turn of the loop makes. */
-const unroll = 4;
+const UNROLL = 4;
 const { left, right, units, result, resultStride, addend, addendStride, leftStride } = tileOperands;
 const scratch = x(8);
 /** The eight vectors that do not hold sums. */
@@ -153,7 +153,7 @@ function emitRowBases(code: ArmAssembler, rows: number): void {
 }
 
 function emitLoop(code: ArmAssembler, options: ArmTileOptions): void {
-  const terms = options.kind === 'f32 to f32' ? 1 : armTerms;
+  const terms = options.kind === 'f32 to f32' ? 1 : ARM_TERMS;
   const elementBytes = terms === 1 ? 4 : 2;
   const leftBytes = armTile.rows * terms * elementBytes;
   const rightBytes = armTile.columns * terms * elementBytes;
@@ -166,14 +166,14 @@ function emitLoop(code: ArmAssembler, options: ArmTileOptions): void {
     code.add(right, right, count * rightBytes);
   };
   const [rest, done] = [code.label(), code.label()];
-  code.subs(units, units, unroll);
+  code.subs(units, units, UNROLL);
   code.jumpIf('less', rest);
   const loop = code.place();
-  emitSteps(unroll);
-  code.subs(units, units, unroll);
+  emitSteps(UNROLL);
+  code.subs(units, units, UNROLL);
   code.jumpIf('notLess', loop);
   code.place(rest);
-  code.add(units, units, unroll);
+  code.add(units, units, UNROLL);
   code.jumpIfZero(units, done);
   const single = code.place();
   emitSteps(1);

@@ -1,8 +1,8 @@
 import { ArmAssembler } from '../assembler.ts';
 import { stack, v, x } from '../operands.ts';
 import { codeAt, type ExecutableMemory, placeCode } from '../../../memory/executable-memory.ts';
-import { taskBytes } from '../../products/task-layout.ts';
-import { armTerms, armTile, frame, loadOperand, task } from './task.ts';
+import { TASK_BYTES } from '../../products/task-layout.ts';
+import { ARM_TERMS, armTile, frame, loadOperand, task } from './task.ts';
 import { emitArmMultiply } from './emit-multiply.ts';
 import { emitArmPacking } from './emit-packing.ts';
 import { emitArmTile } from './emit-tile.ts';
@@ -50,7 +50,7 @@ export function writeArmProducts(): ArmProducts {
 
 /** How the routines expect panels. Four terms of bf16 are two units. */
 export function armPanels(kind: ProductKind): Panels {
-  return { ...armTile, unitMultiple: kind === 'f32 to f32' ? 1 : armTerms / 2, unitBytes: 4 };
+  return { ...armTile, unitMultiple: kind === 'f32 to f32' ? 1 : ARM_TERMS / 2, unitBytes: 4 };
 }
 
 /** Places the routines into executable memory. Throws an error that says why if this processor cannot run them. */
@@ -104,7 +104,7 @@ function emitRun(code: ArmAssembler): Label {
   code.move('ldr x', routine, task);
   code.jumpIfZero(routine, done);
   code.call(routine);
-  code.add(task, task, taskBytes);
+  code.add(task, task, TASK_BYTES);
   code.jump(next);
   code.place(done);
   kept('ldp d', 'ldp x');

@@ -10,7 +10,7 @@ import {
 /** The size of the tile of sums that stays in registers. It takes 24 of 32 vectors. */
 export const armTile = { rows: 8, columns: 12 } as const;
 /** How many terms of each row and column one bf16 instruction takes. */
-export const armTerms = 4;
+export const ARM_TERMS = 4;
 
 /**
  * The registers with the addresses of the frame and of the current task. Routines must not change them, nor x18, which

@@ -52,7 +52,7 @@ export const sumManyRowsKey = 'sum many rows';
 export const sumHalvesKey = 'sum rows of bf16';
 
 /** Beyond this many rows, a sum in f32 row by row loses digits that a sum in f64 keeps. */
-const manyRows = 4096;
+const MANY_ROWS = 4096;
 
 /**
  * Returns the kernel that computes the same sum of bf16 values, and widens them as it reads them. Returns undefined for
@@ -206,7 +206,7 @@ function sumKernel(shape: Shape, dims: readonly number[]): RowKernel | undefined
   if (block === undefined) return undefined;
   const [outer, summed, inner] = sizesAround(shape, ...block);
   if (inner === 1) return { key: 'sum columns', sizes: [outer, summed], build: sumColumns };
-  if (summed > manyRows) {
+  if (summed > MANY_ROWS) {
     return { key: sumManyRowsKey, sizes: [outer, summed, inner], build: sumManyRows };
   }
   return { key: sumRowsKey, sizes: [summed, inner, outer], ...rowSums('f32') };

@@ -18,7 +18,7 @@ import {
 import { emitInteger } from './emit-memory.ts';
 import type { LoopVectors } from './loop-vectors.ts';
 import { keepUniform } from './uniform.ts';
-import { mostSlots } from './vector-registers.ts';
+import { MAX_SLOTS } from './vector-registers.ts';
 import type { Label } from '../../label.ts';
 import { callWords } from '../../../lanes/loop-code.ts';
 
@@ -36,7 +36,7 @@ export function emitLoop(
   const start = code.entry();
   code.mov(r14, rsp);
   code.and(rsp, -64);
-  code.sub(rsp, 64 * mostSlots);
+  code.sub(rsp, 64 * MAX_SLOTS);
   code.addressOf(rbx, frame.pool.label);
   code.mov(rax, callWord(callWords.rows));
   code.store(frame.rowsLeft, rax);

@@ -5,7 +5,7 @@ import { NoLanesError } from './lane-graph.ts';
 
 const VECTOR_BYTES = 64;
 /** The number of vectors for which a loop has place on the stack. */
-export const mostSlots = 256;
+export const MAX_SLOTS = 256;
 
 /** Hands out places for vectors on the stack. A place is used for as long as the loop runs. */
 export class Slots {
@@ -13,7 +13,7 @@ export class Slots {
 
   /** Returns a new place. Throws NoLanesError if there are no more. */
   take(): Memory {
-    if (this.#count === mostSlots) throw new NoLanesError('a loop with too many values at once');
+    if (this.#count === MAX_SLOTS) throw new NoLanesError('a loop with too many values at once');
     return at(rsp, VECTOR_BYTES * this.#count++);
   }
 }

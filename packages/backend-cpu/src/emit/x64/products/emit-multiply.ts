@@ -28,7 +28,7 @@ const resultColumn = at(rsp, 0);
 const addendColumn = at(rsp, 8);
 const addendRow = at(rsp, 16);
 const columnsThere = at(rsp, 24);
-const stackBytes = 32;
+const STACK_BYTES = 32;
 
 /**
  * Writes the routine that multiplies all panels of rows by all panels of columns. A panel of columns stays in the
@@ -39,7 +39,7 @@ export function emitMultiply(code: Assembler, vectors: Vectors, kind: ProductKin
   const start = code.entry();
   const { rows: tileRows, columns: tileColumns } = vectors.tile;
   const bytesOfPanel = tileColumns * (kind === 'bf16 to bf16' ? 2 : 4);
-  code.sub(rsp, stackBytes);
+  code.sub(rsp, STACK_BYTES);
   code.mov(r13, taskField('multiply', 'columnPanels'));
   code.mov(rbx, operandAddress('packed'));
   code.add(rbx, taskField('multiply', 'rightOffset'));
@@ -103,7 +103,7 @@ export function emitMultiply(code: Assembler, vectors: Vectors, kind: ProductKin
   code.store(addendColumn, rax);
   code.sub(r13, 1);
   code.jumpIf('notEqual', nextColumns);
-  code.add(rsp, stackBytes);
+  code.add(rsp, STACK_BYTES);
   code.ret();
   return start;
 }

@@ -22,9 +22,9 @@ import type { Packing } from '../../../program/work/product-kinds.ts';
 import { taskField } from './task-fields.ts';
 
 /** The number of units of k in a tile. Each unit has 16 lanes. */
-const tileUnits = 16;
+const TILE_UNITS = 16;
 /** How many units of k are packed for all panels before the next ones. */
-const chunkUnits = 16;
+const CHUNK_UNITS = 16;
 
 /**
  * Packs panels whose lanes of an element lie together in memory. A chunk of elements is packed for all panels before
@@ -38,7 +38,7 @@ export function emitStraightPanels(
   shape: PanelShape,
 ): void {
   const { lanes, form } = shape;
-  const chunkElements = chunkUnits * unitElements(packing);
+  const chunkElements = CHUNK_UNITS * unitElements(packing);
   const [nextChunk, nextPanel, wholeChunk, wholePanel, done] = [
     code.label(),
     code.label(),
@@ -78,7 +78,7 @@ export function emitStraightPanels(
   code.jumpIf('notEqual', nextPanel);
   code.pop(r13);
   code.pop(r12);
-  const chunkBytes = chunkUnits * (form === 'tiles' ? 64 : unitBytesOf(form) * lanes);
+  const chunkBytes = CHUNK_UNITS * (form === 'tiles' ? 64 : unitBytesOf(form) * lanes);
   code.add(r13, chunkBytes);
   code.sub(rcx, chunkBytes);
   code.mov(rax, chunkElements);
@@ -120,7 +120,7 @@ function emitUnits(code: Assembler, vectors: Vectors, packing: Packing, shape: P
 /** Writes zeros from rdi to the end of the panel. Tiles read them, and a NaN there would make all of their sums NaN. */
 function emitZeros(code: Assembler, vectors: Vectors, { lanes, form }: PanelShape): void {
   const [loop, done] = [code.label(), code.label()];
-  code.cmp(rdx, 2 * chunkUnits);
+  code.cmp(rdx, 2 * CHUNK_UNITS);
   code.jumpIf('greater', done);
   code.lea(rax, indexed(r13, rcx));
   const zero = vectors.vector(0);
@@ -140,12 +140,12 @@ function emitTile(code: Assembler, vectors: Vectors, packing: Packing): void {
   const [partial, loaded] = [code.label(), code.label()];
   code.mov(rsi, r12);
   code.mov(rdi, r13);
-  code.cmp(r11, 2 * tileUnits);
+  code.cmp(r11, 2 * TILE_UNITS);
   code.jumpIf('less', partial);
-  for (let unit = 0; unit < tileUnits; unit++) emitWholeUnit(code, vectors, packing, unit);
+  for (let unit = 0; unit < TILE_UNITS; unit++) emitWholeUnit(code, vectors, packing, unit);
   code.jump(loaded);
   code.place(partial);
-  for (let unit = 0; unit < tileUnits; unit++) emitUnitOfTile(code, vectors, packing, unit);
+  for (let unit = 0; unit < TILE_UNITS; unit++) emitUnitOfTile(code, vectors, packing, unit);
   code.place(loaded);
   vectors.transpose((lane, vector) => code.vstore('vmovups', at(rdi, 64 * lane), vector));
 }

@@ -26,7 +26,7 @@ import { taskField } from './task-fields.ts';
 import type { RowSource } from '../../products/product-code.ts';
 
 /** The number of units of k in one turn of the loop. */
-const unroll = 4;
+const UNROLL = 4;
 
 /**
  * What a kernel computes. It multiplies f32 'elements'; 'pairs' of bf16, with an instruction for pairs; or the same
@@ -78,7 +78,7 @@ const rowsOfOperand = (rows: number): Rows => ({
 });
 
 /** A control word of floats: denormal values are 0, and exceptions have no effect. */
-const withoutDenormals = 0x9fc0;
+const WITHOUT_DENORMALS = 0x9fc0;
 /** Memory below the stack pointer. Nothing else writes it, because kernels call no other code. */
 const [usualState, ownState] = [at(rsp, -8), at(rsp, -16)];
 
@@ -146,7 +146,7 @@ class TileWriter {
   #enterState(): void {
     const code = this.#code;
     code.stmxcsr(usualState);
-    code.mov(rax, withoutDenormals);
+    code.mov(rax, WITHOUT_DENORMALS);
     code.store32(ownState, rax);
     code.ldmxcsr(ownState);
   }
@@ -181,11 +181,11 @@ class TileWriter {
       code.add(rdx, steps * units * this.#columnsBytes);
     };
     const [loop, rest, single, done] = [code.label(), code.label(), code.label(), code.label()];
-    const turn = unroll / steps;
+    const turn = UNROLL / steps;
     code.sub(rcx, turn);
     code.jumpIf('less', rest);
     code.entry(loop);
-    for (let step = 0; step < unroll; step++) this.#writeStep(source, step);
+    for (let step = 0; step < UNROLL; step++) this.#writeStep(source, step);
     advance(turn);
     code.sub(rcx, turn);
     code.jumpIf('notLess', loop);

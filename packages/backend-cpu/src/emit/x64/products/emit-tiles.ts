@@ -26,15 +26,15 @@ import {
   ymm,
   zmm,
 } from '../operands.ts';
-import { amxBlockUnits, amxColumns, amxSumRowBytes } from '../../products/panels.ts';
+import { AMX_BLOCK_UNITS, AMX_COLUMNS, amxSumRowBytes } from '../../products/panels.ts';
 import { fieldOffset, taskFlags } from '../../products/task-layout.ts';
 import type { Label } from '../../label.ts';
 import type { ProductKind } from '../../../program/work/product-kinds.ts';
 import { operandAddress, taskField } from './task-fields.ts';
 
 /** A tile has 16 rows of 16 units. The routine multiplies one tile of rows by four tiles of columns at once. */
-const edge = 16;
-const rightUnitBytes = 4 * amxColumns;
+const EDGE = 16;
+const rightUnitBytes = 4 * AMX_COLUMNS;
 
 /** Places on the stack for the sizes of tiles, and for addresses and counts. */
 const sizes = onStack(0);
@@ -50,7 +50,7 @@ const [leftBlock, rightBlock, unitsToCome, secondPanel] = [
   onStack(112),
   onStack(120),
 ];
-const stackBytes = 128;
+const STACK_BYTES = 128;
 
 function onStack(byteOffset: number): Memory {
   return at(rsp, byteOffset);
@@ -65,7 +65,7 @@ function onStack(byteOffset: number): Memory {
  */
 export function emitTiles(code: Assembler, kind: Exclude<ProductKind, 'f32 to f32'>): Label {
   const start = code.entry();
-  code.sub(rsp, stackBytes);
+  code.sub(rsp, STACK_BYTES);
   emitSizes(code);
   code.mov(r13, taskField('multiply', 'columnPanels'));
   code.mov(rbx, operandAddress('packed'));
@@ -109,7 +109,7 @@ export function emitTiles(code: Assembler, kind: Exclude<ProductKind, 'f32 to f3
   code.place(nextRows);
   emitSums(code);
   code.mov(rax, unitsToCome);
-  code.cmp(rax, amxBlockUnits);
+  code.cmp(rax, AMX_BLOCK_UNITS);
   code.jumpIf('greater', unfinished);
   emitRows(code, kind);
   code.place(unfinished);
@@ -119,21 +119,21 @@ export function emitTiles(code: Assembler, kind: Exclude<ProductKind, 'f32 to f3
   code.jumpIf('notEqual', nextRows);
 
   code.mov(rax, unitsToCome);
-  code.sub(rax, amxBlockUnits);
+  code.sub(rax, AMX_BLOCK_UNITS);
   code.cmp(rax, 1);
   code.jumpIf('less', finished);
   code.store(unitsToCome, rax);
   code.mov(rax, taskField('multiply', 'leftStepBytes'));
-  code.shl(rax, Math.log2(amxBlockUnits / edge));
+  code.shl(rax, Math.log2(AMX_BLOCK_UNITS / EDGE));
   code.add(rax, leftBlock);
   code.store(leftBlock, rax);
   code.mov(rax, rightBlock);
-  code.add(rax, amxBlockUnits * rightUnitBytes);
+  code.add(rax, AMX_BLOCK_UNITS * rightUnitBytes);
   code.store(rightBlock, rax);
   code.jump(nextBlock);
 
   code.place(finished);
-  emitStep(code, resultColumn, 2 * amxColumns * (kind === 'bf16 to bf16' ? 2 : 4));
+  emitStep(code, resultColumn, 2 * AMX_COLUMNS * (kind === 'bf16 to bf16' ? 2 : 4));
   for (let panel = 0; panel < 2; panel++) {
     code.add(rbx, taskField('multiply', 'rightPanelBytes'));
   }
@@ -145,7 +145,7 @@ export function emitTiles(code: Assembler, kind: Exclude<ProductKind, 'f32 to f3
   code.cmp(r13, 1);
   code.jumpIf('notLess', nextColumns);
   code.tilerelease();
-  code.add(rsp, stackBytes);
+  code.add(rsp, STACK_BYTES);
   code.ret();
   return start;
 }
@@ -180,8 +180,8 @@ function emitMasks(code: Assembler): void {
   code.xor(rdx, rdx);
   code.kmovd(mask(3), rdx);
   code.place(known);
-  code.kshiftrd(mask(2), mask(1), edge);
-  code.kshiftrd(mask(4), mask(3), edge);
+  code.kshiftrd(mask(2), mask(1), EDGE);
+  code.kshiftrd(mask(4), mask(3), EDGE);
 }
 
 /** Loads the sizes of tiles. All tiles have 16 rows of 64 bytes. */
@@ -216,11 +216,11 @@ function emitSums(code: Assembler): void {
   code.place(first);
   eachSum((sum) => code.tilezero(tmm(sum)));
   code.place(begun);
-  code.cmp(rcx, amxBlockUnits);
+  code.cmp(rcx, AMX_BLOCK_UNITS);
   code.jumpIf('less', whole);
-  code.mov(rcx, amxBlockUnits);
+  code.mov(rcx, AMX_BLOCK_UNITS);
   code.place(whole);
-  code.shr(rcx, Math.log2(edge));
+  code.shr(rcx, Math.log2(EDGE));
   // rsi: the rows. rdx and r10: the two panels of columns.
   code.mov(rsi, r12);
   code.mov(rdx, rightBlock);
@@ -238,8 +238,8 @@ function emitSums(code: Assembler): void {
     code.tdpbf16ps(tmm(column), row, tile);
   }
   code.add(rsi, r9);
-  code.add(rdx, edge * rightUnitBytes);
-  code.add(r10, edge * rightUnitBytes);
+  code.add(rdx, EDGE * rightUnitBytes);
+  code.add(r10, EDGE * rightUnitBytes);
   code.sub(rcx, 1);
   code.jumpIf('notEqual', loop);
   eachSum((sum, place) => code.tilestored(place, tmm(sum)));
@@ -275,7 +275,7 @@ const usual: readonly (readonly Flag[])[] = [
 /** Finishes the rows that exist, one after the other. rdi: their sums. */
 function emitRows(code: Assembler, kind: ProductKind): void {
   const [whole, done] = [code.label(), code.label()];
-  code.mov(rcx, edge);
+  code.mov(rcx, EDGE);
   code.cmp(r14, 1);
   code.jumpIf('greater', whole);
   code.mov(rcx, taskField('multiply', 'lastRows'));
@@ -326,7 +326,7 @@ function emitRow(code: Assembler, kind: ProductKind, panel: Panel, when: When): 
   if (kind === 'bf16 to bf16') {
     // All 32 values are in one vector, and the first mask has a bit for each of them.
     code.ternary('vcvtne2ps2bf16', zmm(2), zmm(1), zmm(0));
-    code.vstore('vmovdqu16', at(rdx, 2 * amxColumns * panel.index), zmm(2), { mask: panel.low });
+    code.vstore('vmovdqu16', at(rdx, 2 * AMX_COLUMNS * panel.index), zmm(2), { mask: panel.low });
   } else {
     eachHalf(panel, (sum, offset, there) =>
       code.vstore('vmovups', at(rdx, offset), sum, { mask: there }),
@@ -369,7 +369,7 @@ function eachHalf(
   { low, high, index }: Panel,
   visit: (sum: Vector, byteOffset: number, there: Mask) => void,
 ): void {
-  const byteOffset = 4 * amxColumns * index;
+  const byteOffset = 4 * AMX_COLUMNS * index;
   visit(sums[0], byteOffset, low);
   visit(sums[1], byteOffset + 64, high);
 }

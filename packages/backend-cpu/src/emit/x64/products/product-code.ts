@@ -6,8 +6,8 @@ import { emitMultiply } from './emit-multiply.ts';
 import { emitPacking } from './emit-packing.ts';
 import { emitTile } from './emit-tile.ts';
 import { emitTiles } from './emit-tiles.ts';
-import { amxRows, amxUnits, type PanelShape, unitBytesOf } from '../../products/panels.ts';
-import { taskBytes } from '../../products/task-layout.ts';
+import { AMX_ROWS, AMX_UNITS, type PanelShape, unitBytesOf } from '../../products/panels.ts';
+import { TASK_BYTES } from '../../products/task-layout.ts';
 import { Avx2Vectors } from './vectors/avx2-vectors.ts';
 import { Avx512Vectors } from './vectors/avx512-vectors.ts';
 import type { Vectors } from './vectors/vectors.ts';
@@ -67,7 +67,7 @@ export function createProductCode(
     unitBytes: unitBytesOf(forms.left),
   });
   const ofFloats = panelsOf(floatForms, 1);
-  const ofHalves = panelsOf(halfForms[half], half === 'tiles' ? amxUnits : 1);
+  const ofHalves = panelsOf(halfForms[half], half === 'tiles' ? AMX_UNITS : 1);
   return {
     run: codeAt(addressOf(run)),
     callLoop: addressOf(callLoop),
@@ -99,7 +99,7 @@ const halfForms: Readonly<Record<HalfWay, SideForms>> = {
 
 function lanesOf(side: Side, form: PanelShape['form'], { tile }: Vectors): number {
   if (side === 'right') return tile.columns;
-  return form === 'tiles' ? amxRows : tile.rows;
+  return form === 'tiles' ? AMX_ROWS : tile.rows;
 }
 
 /** Writes the code that calls the routine of each task in turn, up to a task whose routine is 0. rdi: the frame. */
@@ -111,7 +111,7 @@ function emitRun(code: Assembler): Label {
       code.mov(r15, operandAddress('tasks'));
     },
     routine: at(r15),
-    byteLength: taskBytes,
+    byteLength: TASK_BYTES,
   });
   return start;
 }

@@ -45,7 +45,7 @@ const signatures = {
 } as const satisfies Record<string, readonly [number, string, readonly string[]]>;
 
 /** The version of the table that has all of the functions above. It is the version of ONNX Runtime 1.16. */
-const apiVersion = 16;
+const API_VERSION = 16;
 
 /** A function that blocks the thread, or that runs on another thread and then calls `done` with the status. */
 interface OverlappedFunction<Parameters extends readonly unknown[]> {
@@ -167,9 +167,9 @@ function openLibrary(path: string): { readonly library: unknown; readonly table:
       koffi.decode(base, 0, 'void *'),
       koffi.proto('void *', ['uint32_t']),
     );
-    const table: unknown = typeof getApi === 'function' ? getApi(apiVersion) : undefined;
+    const table: unknown = typeof getApi === 'function' ? getApi(API_VERSION) : undefined;
     if (typeof table === 'bigint') return { library, table };
-    throw new Error(`it has no version ${apiVersion} of the C API`);
+    throw new Error(`it has no version ${API_VERSION} of the C API`);
   } catch (cause) {
     throw new BackendError(
       {

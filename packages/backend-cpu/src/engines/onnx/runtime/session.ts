@@ -6,10 +6,10 @@ export interface SessionOptions {
   readonly threads: number;
 }
 
-const graphOptimizationAll = 99;
-const sequential = 0;
+const GRAPH_OPTIMIZATION_ALL = 99;
+const SEQUENTIAL = 0;
 /** The log level of fatal errors. Other errors are thrown with the text that would be logged. */
-const fatalOnly = 4;
+const FATAL_ONLY = 4;
 
 /** An ONNX model, ready to run on memory that the caller owns. */
 export class Session {
@@ -28,9 +28,9 @@ export class Session {
       // Otherwise each session would keep the most memory that its temporaries ever needed, in addition to ours.
       check(asked, functions.DisableMemPattern(settings));
       check(asked, functions.DisableCpuMemArena(settings));
-      check(asked, functions.SetSessionExecutionMode(settings, sequential));
-      check(asked, functions.SetSessionGraphOptimizationLevel(settings, graphOptimizationAll));
-      check(asked, functions.SetSessionLogSeverityLevel(settings, fatalOnly));
+      check(asked, functions.SetSessionExecutionMode(settings, SEQUENTIAL));
+      check(asked, functions.SetSessionGraphOptimizationLevel(settings, GRAPH_OPTIMIZATION_ALL));
+      check(asked, functions.SetSessionLogSeverityLevel(settings, FATAL_ONLY));
       // Threads that spin between ops take cores from other ranks, which makes them 4 to 8 times slower.
       check(
         asked,

@@ -20,18 +20,18 @@ import type { Label } from '../../../label.ts';
 import type { Packing } from '../../../../program/work/product-kinds.ts';
 
 /** The lanes of one vector. */
-const lanes = 8;
+const LANES = 8;
 /** The lanes of two vectors. No mask has more. */
-const mostLanes = 2 * lanes;
+const mostLanes = 2 * LANES;
 /** The offset of memory below the stack pointer. Nothing else writes it, because kernels call no other code. */
-const redZone = -64;
+const RED_ZONE = -64;
 
 /**
  * The vectors of AVX2. AVX2 has no mask registers, so vectors say which elements exist. These are read from tables.
  * Elements of 2 bytes are read and written in pairs, and then the last one by itself.
  */
 export class Avx2Vectors implements Vectors {
-  readonly lanes: Vectors['lanes'] = lanes;
+  readonly lanes: Vectors['lanes'] = LANES;
   readonly byteLength: Vectors['byteLength'] = 32;
   readonly tile: Vectors['tile'] = { rows: 6, columns: 16 };
   readonly #code: Assembler;
@@ -49,7 +49,7 @@ export class Avx2Vectors implements Vectors {
     code.int32s(Array.from({ length: 2 * mostLanes }, (_, index) => (index < mostLanes ? -1 : 0)));
     this.#halfElement = code.entry();
     code.int32s(
-      Array.from({ length: 2 * lanes + 1 }, (_, index) => (index === lanes ? 0xffff : 0)),
+      Array.from({ length: 2 * LANES + 1 }, (_, index) => (index === LANES ? 0xffff : 0)),
     );
   }
 
@@ -63,19 +63,19 @@ export class Avx2Vectors implements Vectors {
 
   transpose(visit: (column: number, vector: Vector, spare: Vector) => void): void {
     const code = this.#code;
-    const [row, other] = [ymm, (index: number): Vector => ymm(lanes + index)];
+    const [row, other] = [ymm, (index: number): Vector => ymm(LANES + index)];
     for (let pair = 0; pair < 4; pair++) {
       code.ternary('vunpcklps', other(2 * pair), row(2 * pair), row(2 * pair + 1));
       code.ternary('vunpckhps', other(2 * pair + 1), row(2 * pair), row(2 * pair + 1));
     }
-    for (let four = 0; four < lanes; four += 4) {
+    for (let four = 0; four < LANES; four += 4) {
       code.ternary('vunpcklpd', row(four), other(four), other(four + 2));
       code.ternary('vunpckhpd', row(four + 1), other(four), other(four + 2));
       code.ternary('vunpcklpd', row(four + 2), other(four + 1), other(four + 3));
       code.ternary('vunpckhpd', row(four + 3), other(four + 1), other(four + 3));
     }
     const [low, high] = [0x20, 0x31];
-    for (let column = 0; column < lanes; column++) {
+    for (let column = 0; column < LANES; column++) {
       const [of, which] = [column % 4, column < 4 ? low : high];
       code.ternaryWith('vperm2f128', other(0), row(of), row(of + 4), which);
       visit(column, other(0), other(1));
@@ -139,7 +139,7 @@ export class Avx2Vectors implements Vectors {
 
   storeLanes(place: Memory, source: Vector, part: number, panelLanes: number): void {
     const code = this.#code;
-    if ((part + 1) * lanes <= panelLanes) {
+    if ((part + 1) * LANES <= panelLanes) {
       code.vstore('vmovups', place, source);
       return;
     }
@@ -254,9 +254,9 @@ export class Avx2Vectors implements Vectors {
     code.sub(rax, rsi);
     code.binary('vmovups', ymm(13), at(rax, 4 * mostLanes));
     code.maskedStore('vpmaskmovd', at(base), ymm(13), joined);
-    code.vstore('vmovups', at(rsp, redZone), joined);
+    code.vstore('vmovups', at(rsp, RED_ZONE), joined);
     code.shr(rcx, 1);
-    code.load16(rax, indexed(rsp, rcx, 1, redZone - 2));
+    code.load16(rax, indexed(rsp, rcx, 1, RED_ZONE - 2));
     code.store16(indexed(base, rcx, 1, -2), rax);
   }
 
@@ -296,7 +296,7 @@ export class Avx2Vectors implements Vectors {
     code.mov(r10, rax);
     code.addressOf(rax, this.#halfElement);
     code.sub(rax, r10);
-    code.add(rax, 4 * lanes + 2);
+    code.add(rax, 4 * LANES + 2);
     code.pop(r10);
     code.shl(r8, 1);
     code.sub(r8, 2);

@@ -14,7 +14,7 @@ import type { Label } from '../../../label.ts';
 import type { Packing } from '../../../../program/work/product-kinds.ts';
 
 /** The lanes of one vector. */
-const lanes = 16;
+const LANES = 16;
 const [first, second] = [mask(1), mask(2)];
 /** The mask of the lanes of a panel's last vector that belong to the panel. */
 const ofPanel = mask(3);
@@ -22,7 +22,7 @@ const chosen = mask(5);
 
 /** The vectors of AVX-512. `rounds` says whether the processor has instructions for bf16. */
 export class Avx512Vectors implements Vectors {
-  readonly lanes: Vectors['lanes'] = lanes;
+  readonly lanes: Vectors['lanes'] = LANES;
   readonly byteLength: Vectors['byteLength'] = 64;
   readonly tile: Vectors['tile'] = { rows: 14, columns: 32 };
   readonly #code: Assembler;
@@ -98,8 +98,8 @@ export class Avx512Vectors implements Vectors {
 
   beginLanes(count: Register, _packing: Packing, panelLanes: number): void {
     const code = this.#code;
-    if (panelLanes % lanes !== 0) {
-      code.mov(rax, (1 << (panelLanes % lanes)) - 1);
+    if (panelLanes % LANES !== 0) {
+      code.mov(rax, (1 << (panelLanes % LANES)) - 1);
       code.kmovd(ofPanel, rax);
     }
     this.#setMasks(count);
@@ -114,21 +114,21 @@ export class Avx512Vectors implements Vectors {
   }
 
   storeLanes(place: Memory, source: Vector, part: number, panelLanes: number): void {
-    const isWhole = (part + 1) * lanes <= panelLanes;
+    const isWhole = (part + 1) * LANES <= panelLanes;
     this.#code.vstore('vmovups', place, source, isWhole ? {} : { mask: ofPanel });
   }
 
   beginUnits(count: Register, packing: Packing): void {
     const code = this.#code;
     const whole = code.label();
-    const elements = packing === 'f32' ? lanes : 2 * lanes;
+    const elements = packing === 'f32' ? LANES : 2 * LANES;
     code.mov(rax, -1);
     code.cmp(count, elements);
     code.jumpIf('notLess', whole);
     code.bzhi(rax, rax, count);
     code.place(whole);
     code.kmovd(first, rax);
-    if (packing === 'f32 as bf16') code.kshiftrd(second, first, lanes);
+    if (packing === 'f32 as bf16') code.kshiftrd(second, first, LANES);
   }
 
   loadUnits(packing: Packing, target: Vector, base: Register): void {
@@ -193,6 +193,6 @@ export class Avx512Vectors implements Vectors {
     code.mov(rax, -1);
     code.bzhi(rax, rax, count);
     code.kmovd(first, rax);
-    code.kshiftrd(second, first, lanes);
+    code.kshiftrd(second, first, LANES);
   }
 }

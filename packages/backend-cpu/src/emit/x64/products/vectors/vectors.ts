@@ -78,13 +78,13 @@ const bitsOfBf16 = {
 export type BitsOfBf16 = keyof typeof bitsOfBf16;
 
 /** The bytes of each constant in the table, which repeats it for all lanes of 32 bytes. */
-const constantBytes = 32;
+const CONSTANT_BYTES = 32;
 
 /** The words of a table with all of these constants. */
 export const bf16Table: readonly number[] = Object.values(bitsOfBf16).flatMap((bits) =>
-  Array.from({ length: constantBytes / 4 }, () => bits),
+  Array.from({ length: CONSTANT_BYTES / 4 }, () => bits),
 );
 
 export function bf16Offset(name: BitsOfBf16): number {
-  return constantBytes * Object.keys(bitsOfBf16).indexOf(name);
+  return CONSTANT_BYTES * Object.keys(bitsOfBf16).indexOf(name);
 }
