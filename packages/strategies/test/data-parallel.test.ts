@@ -116,9 +116,9 @@ describe('the plan of dataParallel', () => {
       activations       not known
       sum               560
 
+      optimizer states: assumed to be those of Adam; give { optimizerTensors } for another optimizer
       states: 16Ψ = 16 × 35 = 560 bytes, Ψ = 35 trained elements
-      imbalance: rank 0 of dp keeps 560 bytes of states, each of the 3 others 140
-      optimizer states: assumed to be those of Adam; give { optimizerTensors } for another optimizer"
+      imbalance: rank 0 of dp keeps 560 bytes of states, each of the 3 others 140"
     `);
   });
 

@@ -63,8 +63,8 @@ describe('explain', () => {
       activations       not known
       sum               752
 
-      states: 16Ψ = 16 × 36 = 576 bytes, Ψ = 36 trained elements; 176 bytes are frozen or padding
-      optimizer states: assumed to be those of Adam; give { optimizerTensors } for another optimizer"
+      optimizer states: assumed to be those of Adam; give { optimizerTensors } for another optimizer
+      states: 16Ψ = 16 × 36 = 576 bytes, Ψ = 36 trained elements; 176 bytes are frozen or padding"
     `);
   });
 
@@ -89,8 +89,8 @@ describe('explain', () => {
       activations       not known
       sum               752
 
-      states: 16Ψ = 16 × 36 = 576 bytes, Ψ = 36 trained elements; 176 bytes are frozen or padding
-      optimizer states: assumed to be those of Adam; give { optimizerTensors } for another optimizer"
+      optimizer states: assumed to be those of Adam; give { optimizerTensors } for another optimizer
+      states: 16Ψ = 16 × 36 = 576 bytes, Ψ = 36 trained elements; 176 bytes are frozen or padding"
     `);
   });
 
@@ -136,8 +136,8 @@ describe('explain', () => {
       activations       not known
       sum               184
 
-      states: 184 bytes; parameters are not cut alike
-      optimizer states: assumed to be those of Adam; give { optimizerTensors } for another optimizer"
+      optimizer states: assumed to be those of Adam; give { optimizerTensors } for another optimizer
+      states: 184 bytes; parameters are not cut alike"
     `);
   });
 

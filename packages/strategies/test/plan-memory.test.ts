@@ -125,8 +125,8 @@ describe('what explain says of memory', () => {
       activations       1000
       sum               1288
 
-      states: 4Ψ + 12Ψ/N = 4 × 28 + 12 × 28 / 3 = 224 bytes, Ψ = 28 trained elements, N = 3; 52 bytes are frozen or padding
-      optimizer states: assumed to be those of Adam; give { optimizerTensors } for another optimizer"
+      optimizer states: assumed to be those of Adam; give { optimizerTensors } for another optimizer
+      states: 4Ψ + 12Ψ/N = 4 × 28 + 12 × 28 / 3 = 224 bytes, Ψ = 28 trained elements, N = 3; 52 bytes are frozen or padding"
     `);
   });
 });

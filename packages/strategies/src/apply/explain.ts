@@ -143,9 +143,9 @@ export function explain(plan: Plan, options: ExplainOptions = {}): string {
     '',
     textTable(memoryRows(memory)),
     '',
+    ...describeAssumption(memory, memoryOptions),
     describeFormula(memory),
     ...describeImbalance(plan, memoryOptions),
-    ...describeAssumption(memory, memoryOptions),
   ].join('\n');
 }
 
