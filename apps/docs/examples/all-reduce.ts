@@ -1,8 +1,8 @@
-import { createGroup, createLoopbackTransports } from '@shardwise/collectives';
+import { dist } from 'shardwise';
 
 // Three ranks share one thread, so a message between them is a copy.
-const transports = createLoopbackTransports(3);
-const groups = transports.map((transport) => createGroup(transport));
+const transports = dist.transports.createLoopbackTransports(3);
+const groups = transports.map((transport) => dist.createGroup(transport));
 
 await Promise.all(
   groups.map(async (group) => {

@@ -1,4 +1,4 @@
-import { data } from '@shardwise/core';
+import { data } from 'shardwise';
 
 const dataset = new data.ArrayDataset({
   x: data.ndArray(

@@ -1,8 +1,8 @@
-import { createGroup, createLoopbackTransports } from '@shardwise/collectives';
+import { dist } from 'shardwise';
 
-const groups = createLoopbackTransports(3).map((transport) =>
-  createGroup(transport, { timeoutMs: 300 }),
-);
+const groups = dist.transports
+  .createLoopbackTransports(3)
+  .map((transport) => dist.createGroup(transport, { timeoutMs: 300 }));
 const comes = groups.slice(0, 2); // rank 2 does not
 const outcomes = await Promise.allSettled(
   comes.map(async (group) => {

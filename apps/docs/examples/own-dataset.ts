@@ -1,4 +1,4 @@
-import { data, manualSeed } from '@shardwise/core';
+import { data, manualSeed } from 'shardwise';
 
 // A dataset is an object with a length and a function that returns the item at an index.
 const dataset = {

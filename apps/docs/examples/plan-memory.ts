@@ -1,4 +1,4 @@
-import { ddp, fsdp, planMemory, zero } from '@shardwise/strategies';
+import { dist } from 'shardwise';
 
 // One layer of 4096 x 4096 in f32, trained by Adam on eight ranks.
 const parameters = [
@@ -6,8 +6,13 @@ const parameters = [
 ] as const;
 const axes = [{ name: 'dp', size: 8 }];
 
-for (const strategy of [ddp(), zero({ stage: 1 }), zero({ stage: 2 }), fsdp()]) {
-  const { statesBytes } = planMemory(strategy.plan({ parameters }, axes));
+for (const strategy of [
+  dist.ddp(),
+  dist.zero({ stage: 1 }),
+  dist.zero({ stage: 2 }),
+  dist.fsdp(),
+]) {
+  const { statesBytes } = dist.planMemory(strategy.plan({ parameters }, axes));
   console.log(strategy.name, statesBytes / 2 ** 20, 'MiB');
 }
 // prints ddp 256 MiB

@@ -1,4 +1,4 @@
-import { ddp, explain, fsdp, zero } from '@shardwise/strategies';
+import { dist } from 'shardwise';
 
 const model = {
   parameters: [
@@ -8,8 +8,8 @@ const model = {
 } as const;
 const axes = [{ name: 'dp', size: 4 }];
 
-for (const strategy of [ddp(), zero({ stage: 2 }), fsdp()]) {
-  console.log(explain(strategy.plan(model, axes)));
+for (const strategy of [dist.ddp(), dist.zero({ stage: 2 }), dist.fsdp()]) {
+  console.log(dist.explain(strategy.plan(model, axes)));
   console.log();
 }
 // prints ddp on dp=4

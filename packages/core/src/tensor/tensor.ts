@@ -14,9 +14,9 @@ import { IndexingMethods } from './methods/indexing-methods.ts';
 export type Operand = Tensor | number;
 
 /**
- * A value of the lazy graph. Methods add to the graph and return at once. `data()`, `item()`, `realize()` and the step
- * of an optimizer compute. The operations are in `methods/`, and the state is in TensorHandle. In the shapes of
- * comments, N, N' and N'' stand for any shape. Methods with several operands broadcast them.
+ * A value of the lazy graph. Methods add to the graph and return at once. `data()`, `item()`, `realize()` and the step of
+ * an optimizer compute. In the shapes of comments, N, N' and N'' stand for any shape. Methods with several operands
+ * broadcast them.
  */
 export class Tensor extends IndexingMethods<Tensor> {
   static {
