@@ -36,7 +36,10 @@ export interface DataLoaderOptions<Sample extends ArrayTree> {
   readonly dataset: Dataset<Sample> | IterableDataset<Sample> | WorkerDataset;
   /** The number of items of a batch. Default: 1. */
   readonly batchSize?: number;
-  /** Whether a last batch that is smaller is left out. Default: false. */
+  /**
+   * Whether to leave out the last batch if it has fewer rows. Default: false. A batch of another size costs a second
+   * execution plan, which is made when the batch first comes.
+   */
   readonly dropLast?: boolean;
   /** Determines which items are visited, and in which order. Default: all items, in order. */
   readonly sampler?: Sampler;
