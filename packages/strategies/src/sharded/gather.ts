@@ -7,7 +7,7 @@ import {
 import { distribute } from '../distributed-data-parallel/distribute.ts';
 import { axisSize } from '../layout/axis-size.ts';
 import { firstTwice, requireSameSettings } from '../plan/agreeing-steps.ts';
-import type { PlanContext } from '../plan/plan-context.ts';
+import type { PartReducer, PlanContext } from '../plan/plan-context.ts';
 import { planError } from '../plan/plan-error.ts';
 import {
   bytesOver,
@@ -24,8 +24,8 @@ import {
   stepsOf,
   stepsOver,
 } from '../plan/step.ts';
-import { GradientReducer } from './units/gradient-reducer.ts';
-import { ShardedParameter } from './parts/sharded-parameter.ts';
+import type { GradientReducer } from './units/gradient-reducer.ts';
+import type { ShardedParameter } from './parts/sharded-parameter.ts';
 import { type AfterForward, afterForwardOf, makeReshardGroups } from './units/after-forward.ts';
 import { checkUnits, installUnits } from './units/install-units.ts';
 import type { ShardedUnit } from './units/sharded-unit.ts';
@@ -122,7 +122,7 @@ export const gather: StepKind<Gather> = {
     } = installUnits(context.model, units, {
       prefetch: data.prefetch,
       lowPrecision: context.plan.lowPrecision,
-      backwardOrder: reducer instanceof GradientReducer ? reducer.order : null,
+      backwardOrder: isGradientReducer(reducer) ? reducer.order : null,
     });
     context.hooks.push({
       beforeForward: beginPass,
@@ -135,7 +135,17 @@ export const gather: StepKind<Gather> = {
 /** Returns the parameter of this name if this rank updates a part of it. */
 function shardedOf(name: string, { sharded }: PlanContext): readonly ShardedParameter[] {
   const parameter = sharded.get(name);
-  return parameter instanceof ShardedParameter ? [parameter] : [];
+  return isSharded(parameter) ? [parameter] : [];
+}
+
+// The two classes are loaded only where parameters are sharded. They are recognized by a member, because instanceof
+// would load them with every plan.
+function isSharded(parameter: DividedParameter | undefined): parameter is ShardedParameter {
+  return parameter !== undefined && 'leafOf' in parameter;
+}
+
+function isGradientReducer(reducer: PartReducer | undefined): reducer is GradientReducer {
+  return reducer !== undefined && 'order' in reducer;
 }
 
 function namesOf({ sharded }: PlanContext): ReadonlyMap<DividedParameter, string> {
