@@ -1,5 +1,5 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
-import { basename, dirname, join, normalize } from 'node:path';
+import { basename, dirname, join, normalize, relative } from 'node:path';
 import { SOURCES } from './markdown.ts';
 import { repository } from './packages.ts';
 import type { GeneratedPage } from './page.ts';
@@ -36,11 +36,19 @@ export function documentPages(): readonly GeneratedPage[] {
       // Words after the language of a fence tell tests how to treat the block.
       .replaceAll(/^```ts fragment$/gm, '```ts')
       .replaceAll(/<!-- ts\n[^]*?-->\n*/g, '')
-      .replaceAll(/\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)/g, (_, link: string, hash = '') => {
-        const target = normalize(join(dirname(path), link)).replace(/\/$/, '');
-        const site = pages.get(target);
-        return site === undefined ? `](${SOURCES}/${target}${hash})` : `](/${site}${hash})`;
-      });
+      // The site takes an image from where it lies in the repository.
+      .replaceAll(/(!\[[^\]]*\])\((?!https?:)([^)#\s]+)\)/g, (_, shown: string, link: string) => {
+        const folder = join('apps/docs/pages', dirname(page));
+        return `${shown}(${relative(folder, join(dirname(path), link)).replaceAll('\\', '/')})`;
+      })
+      .replaceAll(
+        /(?<!!\[[^\]]*)\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)/g,
+        (_, link: string, hash = '') => {
+          const target = normalize(join(dirname(path), link)).replace(/\/$/, '');
+          const site = pages.get(target);
+          return site === undefined ? `](${SOURCES}/${target}${hash})` : `](/${site}${hash})`;
+        },
+      );
     const [, title = basename(path)] = /^# (.*)$/m.exec(text) ?? [];
     const edit = `${SOURCES}/${path}`;
     return {
