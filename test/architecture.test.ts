@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { packageImports, roomOf } from '../tools/architecture/import-edges.ts';
+import { importsOfRoom, packageImports, roomsOf } from '../tools/architecture/import-edges.ts';
 import { picture } from '../tools/architecture/picture.ts';
 import { wayOfAStep } from '../tools/architecture/way-of-a-step.ts';
 
@@ -17,27 +17,21 @@ describe('what ARCHITECTURE.md and the READMEs say of the sources', () => {
     expect(existsSync(join(root, 'packages', station.package, 'src', station.room))).toBe(true);
   });
 
-  it.each(packages)('the map in the README of $name has every room', ({ name, folders }) => {
-    const rooms = new Set(folders.map(roomOf).filter((room) => room !== ''));
-    const readme = readFileSync(join(root, 'packages', name, 'README.md'), 'utf8');
+  it.each(packages)('the map in the README of $name has every room', (each) => {
+    const readme = readFileSync(join(root, 'packages', each.name, 'README.md'), 'utf8');
     const map = readme.split('\n## ').at(-1) ?? '';
-    const missing = [...rooms].filter((room) => !new RegExp(`\`(src/)?${room}/?\``).test(map));
+    const missing = roomsOf(each).filter((room) => !new RegExp(`\`(src/)?${room}/?\``).test(map));
     expect(missing).toEqual([]);
   });
 
   it('no two rooms import each other, of any package', () => {
-    const pairs = packages.flatMap(({ name, folders, imports }) => {
-      const importsOfRoom = (room: string): readonly string[] =>
-        folders
-          .filter((folder) => roomOf(folder) === room)
-          .flatMap((folder) => [...(imports.get(folder) ?? [])].map(roomOf))
-          .filter((other) => other !== room && other !== '');
-      return [...new Set(folders.map(roomOf))].flatMap((room) =>
-        importsOfRoom(room)
-          .filter((other) => room < other && room !== '' && importsOfRoom(other).includes(room))
-          .map((other) => `${name}: ${room} and ${other}`),
-      );
-    });
-    expect([...new Set(pairs)]).toEqual([]);
+    const pairs = packages.flatMap((each) =>
+      roomsOf(each).flatMap((room) =>
+        [...importsOfRoom(each, room)]
+          .filter((other) => room < other && importsOfRoom(each, other).has(room))
+          .map((other) => `${each.name}: ${room} and ${other}`),
+      ),
+    );
+    expect(pairs).toEqual([]);
   });
 });

@@ -52,13 +52,28 @@ function importsOf(name: string): PackageImports {
 }
 
 function folderOf(file: string): string {
-  const folder = dirname(file);
+  const folder = dirname(file).replaceAll('\\', '/');
   return folder === '.' ? '' : folder;
 }
 
 /** Returns the first part of a folder's path: the room that it belongs to. */
 export function roomOf(folder: string): string {
   return folder.split('/')[0] ?? folder;
+}
+
+/** Returns the rooms of a package. Files beside the rooms belong to none. */
+export function roomsOf({ folders }: PackageImports): readonly string[] {
+  return [...new Set(folders.map(roomOf))].filter((room) => room !== '');
+}
+
+/** Returns the other rooms that a room imports. */
+export function importsOfRoom(
+  { folders, imports }: PackageImports,
+  room: string,
+): ReadonlySet<string> {
+  const own = folders.filter((folder) => roomOf(folder) === room);
+  const rooms = own.flatMap((folder) => [...(imports.get(folder) ?? [])].map(roomOf));
+  return new Set(rooms.filter((other) => other !== room && other !== ''));
 }
 
 /**

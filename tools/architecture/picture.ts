@@ -1,4 +1,10 @@
-import { directImports, inOrderOfImports, type PackageImports, roomOf } from './import-edges.ts';
+import {
+  directImports,
+  importsOfRoom,
+  inOrderOfImports,
+  type PackageImports,
+  roomsOf,
+} from './import-edges.ts';
 import { wayOfAStep } from './way-of-a-step.ts';
 
 const WIDTH = 1120;
@@ -121,7 +127,7 @@ function placeRow(row: readonly PackageImports[], y: number): readonly Box[] {
 function boxOf(each: PackageImports, x: number, y: number, width: number): Box {
   const chips: Chip[] = [];
   let [left, top] = [x + 10, y + TITLE_HEIGHT];
-  for (const room of roomsOf(each)) {
+  for (const room of roomsFromTop(each)) {
     const marks = wayOfAStep.filter((stop) => stop.package === each.name && stop.room === room);
     const own = room.length * CHARACTER + 16 + marks.length * 18;
     if (left > x + 10 && left + own > x + width - 10) {
@@ -136,13 +142,8 @@ function boxOf(each: PackageImports, x: number, y: number, width: number): Box {
 }
 
 /** Returns the rooms of a package, what imports others before what it imports. */
-function roomsOf({ folders, imports }: PackageImports): readonly string[] {
-  const rooms = [...new Set(folders.map(roomOf))].filter((room) => room !== '');
-  const importsOfRoom = (room: string): readonly string[] =>
-    folders
-      .filter((folder) => roomOf(folder) === room)
-      .flatMap((folder) => [...(imports.get(folder) ?? [])].map(roomOf));
-  return inOrderOfImports(rooms, importsOfRoom).toReversed();
+function roomsFromTop(each: PackageImports): readonly string[] {
+  return inOrderOfImports(roomsOf(each), (room) => importsOfRoom(each, room)).toReversed();
 }
 
 function drawBox({ name, x, y, width, height, chips }: Box): string {
