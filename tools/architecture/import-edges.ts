@@ -57,7 +57,7 @@ function folderOf(file: string): string {
 }
 
 /** Returns the first part of a folder's path: the room that it belongs to. */
-export function roomOf(folder: string): string {
+function roomOf(folder: string): string {
   return folder.split('/')[0] ?? folder;
 }
 

@@ -10,7 +10,7 @@ import {
   sumOfHalves,
   withResidual,
 } from '../emit/wasm/rows/row-kernel.ts';
-import { elementCount } from '../program/instruction.ts';
+import { elementCount } from '@shardwise/core/base';
 import {
   type Access,
   type ElementwiseOp,

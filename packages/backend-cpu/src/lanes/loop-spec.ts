@@ -1,5 +1,5 @@
 import { BackendError, type ComputeOp, type DType, type Shape } from '@shardwise/core/spec';
-import { elementCount } from '../program/instruction.ts';
+import { elementCount } from '@shardwise/core/base';
 
 /**
  * The dtypes that lanes of kernels can hold. Kernels compute with f32, i32 and bool (lane masks in registers, and bytes

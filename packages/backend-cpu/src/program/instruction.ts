@@ -1,3 +1,4 @@
+import { elementCount } from '@shardwise/core/base';
 import type { GatheredGradient } from './work/attention-work.ts';
 import {
   BackendError,
@@ -50,10 +51,6 @@ export interface CpuProgram {
   readonly instructions: readonly CpuInstruction[];
   readonly outputs: readonly number[];
   readonly updates: readonly { readonly target: number; readonly value: number }[];
-}
-
-export function elementCount(shape: Shape): number {
-  return shape.reduce((product, size) => product * size, 1);
 }
 
 export function byteLengthOf(type: ValueType): number {

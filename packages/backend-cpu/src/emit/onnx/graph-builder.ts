@@ -1,10 +1,6 @@
 import type { ValueType } from '@shardwise/core/spec';
-import {
-  elementCount,
-  sameShape,
-  type CpuInstruction,
-  valueAt,
-} from '../../program/instruction.ts';
+import { elementCount } from '@shardwise/core/base';
+import { sameShape, type CpuInstruction, valueAt } from '../../program/instruction.ts';
 import {
   type OnnxGraph,
   tensorTypes,

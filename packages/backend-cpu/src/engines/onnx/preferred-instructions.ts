@@ -1,6 +1,7 @@
 import type { ValueType } from '@shardwise/core/spec';
 import type { Dataflow } from '../../program/dataflow.ts';
-import { elementCount, valueAt, type CpuInstruction } from '../../program/instruction.ts';
+import { elementCount } from '@shardwise/core/base';
+import { valueAt, type CpuInstruction } from '../../program/instruction.ts';
 import { isFusable } from '../../kernels/handles.ts';
 import { onnxComputes } from '../../emit/onnx/lower/lowerings.ts';
 import { isNarrowProduct } from '../../program/product-instructions.ts';

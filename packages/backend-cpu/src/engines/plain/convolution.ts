@@ -1,5 +1,6 @@
 import type { Conv2dParams, Shape } from '@shardwise/core/spec';
-import { elementCount, inputAt } from '../../program/instruction.ts';
+import { elementCount } from '@shardwise/core/base';
+import { inputAt } from '../../program/instruction.ts';
 import type { Arena } from '../../memory/arena.ts';
 import {
   type Multiplication,

@@ -1,4 +1,5 @@
-import { type InstructionMap, elementCount, inputAt } from '../../program/instruction.ts';
+import { elementCount } from '@shardwise/core/base';
+import { type InstructionMap, inputAt } from '../../program/instruction.ts';
 import { viewAt } from './view-at.ts';
 import { dtypes } from '@shardwise/core/spec';
 import type { LinkLoop } from './run-loop.ts';

@@ -1,4 +1,5 @@
-import { elementCount, type CpuInstruction } from '../../program/instruction.ts';
+import { elementCount } from '@shardwise/core/base';
+import { type CpuInstruction } from '../../program/instruction.ts';
 import type { Arena } from '../../memory/arena.ts';
 import { viewAt } from './view-at.ts';
 import type { RunLoop } from './run-loop.ts';

@@ -1,4 +1,5 @@
-import { elementCount, inputAt } from '../../program/instruction.ts';
+import { elementCount } from '@shardwise/core/base';
+import { inputAt } from '../../program/instruction.ts';
 import type { LinkLoop } from './run-loop.ts';
 import { viewAt } from './view-at.ts';
 

@@ -1,10 +1,6 @@
 import { dtypes, type ValueType } from '@shardwise/core/spec';
-import {
-  byteLengthOf,
-  elementCount,
-  inputAt,
-  type InstructionMap,
-} from '../../program/instruction.ts';
+import { elementCount } from '@shardwise/core/base';
+import { byteLengthOf, inputAt, type InstructionMap } from '../../program/instruction.ts';
 import { libraryOf } from '../../emit/wasm/kernel-library.ts';
 import { rowCopyKernel, rowCopyKey, rowCopyOf } from '../../emit/wasm/move/row-copy.ts';
 import { permutedView, slicedView, type View, wholeView } from '../../program/view.ts';

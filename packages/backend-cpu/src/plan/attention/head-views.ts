@@ -1,6 +1,6 @@
 import type { ValueType } from '@shardwise/core/spec';
+import { elementCount } from '@shardwise/core/base';
 import {
-  elementCount,
   inputAt,
   type CpuProgram,
   type CpuInstruction,

@@ -2,7 +2,8 @@ import type { ValueType } from '@shardwise/core/spec';
 import type { Dataflow } from '../../program/dataflow.ts';
 import type { KernelSupport } from './kernel-support.ts';
 import { isKernelOnly } from './repeated-casts.ts';
-import { elementCount, valueAt, type CpuInstruction } from '../../program/instruction.ts';
+import { elementCount } from '@shardwise/core/base';
+import { valueAt, type CpuInstruction } from '../../program/instruction.ts';
 import type { InstructionKind } from '../../program/partition.ts';
 
 /** Up to this many elements, a pass costs less than one more partition. */

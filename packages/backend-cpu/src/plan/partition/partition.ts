@@ -1,12 +1,8 @@
 import type { Dataflow } from '../../program/dataflow.ts';
 import type { KernelSupport } from './kernel-support.ts';
 import { schedule } from './schedule.ts';
-import {
-  elementCount,
-  type CpuProgram,
-  type CpuInstruction,
-  valueAt,
-} from '../../program/instruction.ts';
+import { elementCount } from '@shardwise/core/base';
+import { type CpuProgram, type CpuInstruction, valueAt } from '../../program/instruction.ts';
 import { instructionKinds } from './instruction-kinds.ts';
 import type { Partition } from '../../program/partition.ts';
 

@@ -1,5 +1,6 @@
 import type { DType, ValueType } from '@shardwise/core/spec';
-import { elementCount, inputAt, valueAt, type CpuInstruction } from '../../program/instruction.ts';
+import { elementCount } from '@shardwise/core/base';
+import { inputAt, valueAt, type CpuInstruction } from '../../program/instruction.ts';
 
 function isEmpty(values: readonly ValueType[], id: number): boolean {
   return elementCount(valueAt(values, id).shape) === 0;

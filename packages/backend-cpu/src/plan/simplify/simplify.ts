@@ -3,8 +3,8 @@ import { withoutEmptyInputs } from './empty-inputs.ts';
 import { fuseProducts } from './fuse-products.ts';
 import { joinPads } from './join-pads.ts';
 import type { OwnProducts } from '../products/product-of.ts';
+import { elementCount } from '@shardwise/core/base';
 import {
-  elementCount,
   inputAt,
   sameShape,
   valueAt,

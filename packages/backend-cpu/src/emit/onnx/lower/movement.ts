@@ -1,4 +1,4 @@
-import { elementCount } from '../../../program/instruction.ts';
+import { elementCount } from '@shardwise/core/base';
 import { elementOf, exactOf, operandOf, type Lowerings } from './lowering.ts';
 
 export const movement: Lowerings<'reshape' | 'permute' | 'expand' | 'slice' | 'pad' | 'concat'> = {

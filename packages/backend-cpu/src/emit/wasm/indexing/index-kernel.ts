@@ -5,7 +5,7 @@ import type { ElementBytes } from './copy-element.ts';
 import { elementPlaces } from './element-places.ts';
 import { selectRows } from './select-rows.ts';
 import type { Start } from './start.ts';
-import { elementCount } from '../../../program/instruction.ts';
+import { elementCount } from '@shardwise/core/base';
 import { gather, scatter, scatterAdd } from './gather-scatter.ts';
 
 /** The kernel of an op with indices. */

@@ -1,5 +1,5 @@
 import { type Instruction, isHalfDType, type Shape, type ValueType } from '@shardwise/core/spec';
-import { elementCount } from '../../../program/instruction.ts';
+import { elementCount } from '@shardwise/core/base';
 
 /** Runs of adjacent elements that are shorter than this are not worth a loop of their own. */
 const RUN_ELEMENTS = 16;

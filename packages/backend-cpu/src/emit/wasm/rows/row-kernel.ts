@@ -10,7 +10,7 @@ import { rowFunction } from './row-writer.ts';
 import type { RowProgram } from '../../../lanes/rows.ts';
 import { logSoftmax, logSoftmaxGrad, softmax, softmaxGrad } from '../../../lanes/softmax.ts';
 import { sumColumns, sumRows } from './sum.ts';
-import { elementCount } from '../../../program/instruction.ts';
+import { elementCount } from '@shardwise/core/base';
 
 /** A kernel over rows. Its parameters are sizes, then the address of each input, then the output's address. */
 export interface RowKernel {
