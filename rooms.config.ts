@@ -51,6 +51,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'nn/parameter',
       'nn/state',
       'nn/module',
+      'nn/load',
       'nn/containers',
       'nn/functional',
       'nn/layers',

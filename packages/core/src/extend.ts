@@ -188,5 +188,25 @@ export {
   encodeSafetensorsHeader,
 } from './serialization/safetensors.ts';
 export { requireFit, stateMismatch } from './serialization/state-mismatch.ts';
-export { convertArray } from './nn/state/convert-array.ts';
+export type {
+  SourcePart,
+  SourceTensor,
+  TensorReader,
+  TensorSource,
+} from './serialization/tensor-source.ts';
+export {
+  type ModelFolder,
+  type RandomAccessFile,
+  readBytes,
+} from './serialization/model-folder.ts';
+export { type DirectoryHandle, pickedFolder } from './serialization/picked-folder.ts';
+export { type SafetensorsSource, safetensorsSource } from './serialization/safetensors-source.ts';
+export { roundArray } from './nn/load/round-array.ts';
+export {
+  loadTensors,
+  loadTensorsRules,
+  type LoadTensorsOptions,
+  type TensorNames,
+} from './nn/load/load-tensors.ts';
+export { modelTensors, type ModelTensor } from './nn/load/model-tensors.ts';
 export { loadRules, type LoadOptions, type LoadReport } from './nn/state/state-dict.ts';

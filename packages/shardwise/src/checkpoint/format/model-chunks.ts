@@ -3,6 +3,7 @@ import {
   dtypes,
   type HostArrays,
   Module,
+  modelTensors,
   ownPlace,
   Parameter,
   type SavedType,
@@ -10,7 +11,6 @@ import {
   wholeChunk,
 } from '@shardwise/core/extend';
 import type { HeldChunk } from './held-chunk.ts';
-import { modelTensors } from './model-tensors.ts';
 import { placeOver } from './varying.ts';
 
 /**

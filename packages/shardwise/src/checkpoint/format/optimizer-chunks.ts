@@ -3,6 +3,7 @@ import {
   formatShape,
   fromData,
   type Module,
+  modelTensors,
   replicated,
   type SavedState,
   type SavedType,
@@ -12,7 +13,6 @@ import {
 import { z } from 'zod';
 import type { HeldChunk } from './held-chunk.ts';
 import { chunksOfTensor } from './model-chunks.ts';
-import { modelTensors } from './model-tensors.ts';
 import type { StoredGroup } from './index-file.ts';
 
 /** What an optimizer must have so that its states can be saved. */
