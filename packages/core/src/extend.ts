@@ -200,6 +200,7 @@ export {
   readBytes,
 } from './serialization/model-folder.ts';
 export { type DirectoryHandle, pickedFolder } from './serialization/picked-folder.ts';
+export { isIndexName } from './serialization/safetensors-index.ts';
 export { type SafetensorsSource, safetensorsSource } from './serialization/safetensors-source.ts';
 export { roundArray } from './nn/load/round-array.ts';
 export {

@@ -275,6 +275,36 @@ describe('a file that ends while it is read', () => {
   });
 });
 
+describe('a source that fails after a part of a model was loaded', () => {
+  it('is an error that says so', async () => {
+    const elements = 17 * 1024 * 1024;
+    class Large extends nn.Module {
+      readonly first = new nn.Parameter(new Float32Array(elements), [elements]);
+      readonly second = new nn.Parameter(new Float32Array(1), [1]);
+    }
+    const source: TensorSource = {
+      place: 'a failing disk',
+      names: ['first', 'second'],
+      isVerifiedByReading: false,
+      get: (name) => ({ name, dtype: 'f32', shape: [name === 'first' ? elements : 1] }),
+      open: () => ({
+        async fill(name) {
+          if (name === 'second') throw new Error('input/output error');
+        },
+        async [Symbol.asyncDispose]() {},
+      }),
+    };
+    expect(await errorOf(loadTensors(source, new Large()))).toMatchObject({
+      message: expect.stringMatching(
+        /a failing disk .*input\/output error; 1 tensors had been loaded/,
+      ),
+      fields: { loaded: 1 },
+    });
+    const checked = errorOf(loadTensors({ ...source, isVerifiedByReading: true }, new Large()));
+    expect(await checked).toMatchObject({ message: 'input/output error' });
+  });
+});
+
 describe('the files that the visitor of a page has picked', () => {
   it('are read like a folder', async () => {
     const file = new File([new Uint8Array(encodeSafetensors(whole))], 'model.safetensors');
