@@ -165,6 +165,11 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     table: ['protocol'],
     server: ['protocol', 'table'],
   },
+  models: {
+    model: [],
+    layers: ['model'],
+    decoders: ['model', 'layers'],
+  },
   'backend-cpu': {
     memory: [],
     program: [],

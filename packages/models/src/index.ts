@@ -1,1 +1,25 @@
-export {};
+export { architectures } from './architectures.ts';
+export { GPT2LMHeadModel, type GPT2Config } from './decoders/gpt2.ts';
+export { LlamaForCausalLM, type LlamaConfig } from './decoders/llama.ts';
+export { attendTo } from './layers/attention.ts';
+export type { RawRopeParameters } from './layers/rope-parameters.ts';
+export {
+  architecture,
+  modelFromConfig,
+  type Architecture,
+  type BuildOptions,
+} from './model/architecture.ts';
+export type { ConfigFormat, ConfigReadOptions, PretrainedConfig } from './model/config-format.ts';
+export type {
+  AttentionCache,
+  AttentionSettings,
+  CachedAttentionOptions,
+  ForwardCall,
+} from './model/forward-call.ts';
+export {
+  PretrainedModel,
+  type ModelClass,
+  type ModelKind,
+  type PretrainedOptions,
+} from './model/pretrained-model.ts';
+export { StateModule, stateName } from './model/state-module.ts';
