@@ -344,7 +344,7 @@ describe('exportModel', () => {
     expect(tensors.weight?.bytes).toEqual(new Uint8Array(Uint16Array.of(0x3f80, 0x4041).buffer));
     expect(tensors.count).toEqual(model.count);
     await expect(exportModel(directory, path, { dtype: 'i32' } as never)).rejects.toThrow(
-      /exportModel with the option dtype/,
+      /exportModel with dtype/,
     );
   });
 
