@@ -169,6 +169,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     model: [],
     layers: ['model'],
     decoders: ['model', 'layers'],
+    weights: ['model'],
   },
   'backend-cpu': {
     memory: [],

@@ -1,1 +1,1 @@
-export {};
+export { fromPretrained, loadPretrained } from './weights/pretrained-on-disk.ts';

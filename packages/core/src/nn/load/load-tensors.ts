@@ -14,7 +14,7 @@ import { Tensor } from '../../tensor/tensor.ts';
 import type { Module } from '../module/module.ts';
 import { requireModule } from '../module/require-module.ts';
 import { convertArray } from '../state/convert-array.ts';
-import { matchTensors, type Match } from './match-tensors.ts';
+import { type Match, type Matches, matchTensors } from './match-tensors.ts';
 import { roundArray } from './round-array.ts';
 import { loadRules, type LoadOptions, type LoadReport } from '../state/state-dict.ts';
 
@@ -79,15 +79,9 @@ export async function loadTensors(
 ): Promise<LoadReport> {
   requireModule('loadTensors', model);
   checkOptions('loadTensors', options, loadTensorsRules);
-  const { rename, strict = true, rounds = false } = options;
-  const convert = rounds ? roundArray : convertArray;
-  const converts = (from: DType, to: DType): boolean =>
-    convert({ dtype: from, shape: [0], bytes: new Uint8Array() }, to) !== undefined;
-  const found = matchTensors(source, model, {
-    converts,
-    ...(rename === undefined ? {} : { rename }),
-  });
-  const { matches, missing, unexpected, different } = found;
+  const convert = options.rounds === true ? roundArray : convertArray;
+  const { matches, missing, unexpected, different } = matchesOf(source, model, options);
+  const { rename, strict = true } = options;
   const inModel = (name: string): string => rename?.(name) ?? name;
   requireFit(
     `to load ${source.place} into ${model.constructor.name}`,
@@ -117,6 +111,30 @@ export async function loadTensors(
   }
   await contents.flush();
   return { missing: [...missing, ...different.map(({ name }) => name)], unexpected };
+}
+
+/**
+ * Returns the names of the tensors of a model that would keep their values: loadTensors does not find them, or they have
+ * another shape.
+ */
+export function tensorsToKeep(
+  source: TensorSource,
+  model: Module,
+  options: LoadTensorsOptions = {},
+): readonly string[] {
+  const { missing, different } = matchesOf(source, model, options);
+  return [...missing, ...different.map(({ name }) => name)];
+}
+
+function matchesOf(
+  source: TensorSource,
+  model: Module,
+  { rename, rounds = false }: LoadTensorsOptions,
+): Matches {
+  const convert = rounds ? roundArray : convertArray;
+  const converts = (from: DType, to: DType): boolean =>
+    convert({ dtype: from, shape: [0], bytes: new Uint8Array() }, to) !== undefined;
+  return matchTensors(source, model, rename === undefined ? { converts } : { converts, rename });
 }
 
 function allows(allowed: TensorNames = [], name: string): boolean {

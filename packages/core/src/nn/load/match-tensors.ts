@@ -23,7 +23,7 @@ interface Difference {
   readonly difference: string;
 }
 
-interface Matches {
+export interface Matches {
   readonly matches: readonly Match[];
   /** Names of the model that the source lacks. */
   readonly missing: readonly string[];

@@ -1,16 +1,16 @@
 import {
   chunksOf,
   dtypes,
+  type HeldChunk,
   type HostArrays,
-  Module,
   modelTensors,
+  Module,
   ownPlace,
   Parameter,
   type SavedType,
   type Tensor,
   wholeChunk,
 } from '@shardwise/core/extend';
-import type { HeldChunk } from './held-chunk.ts';
 import { placeOver } from './varying.ts';
 
 /**

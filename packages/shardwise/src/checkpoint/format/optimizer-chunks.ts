@@ -2,8 +2,9 @@ import {
   CheckpointError,
   formatShape,
   fromData,
-  type Module,
+  type HeldChunk,
   modelTensors,
+  type Module,
   replicated,
   type SavedState,
   type SavedType,
@@ -11,7 +12,6 @@ import {
   type Tensor,
 } from '@shardwise/core/extend';
 import { z } from 'zod';
-import type { HeldChunk } from './held-chunk.ts';
 import { chunksOfTensor } from './model-chunks.ts';
 import type { StoredGroup } from './index-file.ts';
 
