@@ -23,3 +23,14 @@ export {
   type PretrainedOptions,
 } from './model/pretrained-model.ts';
 export { StateModule, stateName } from './model/state-module.ts';
+export {
+  fromPretrained,
+  type FromPretrainedOptions,
+  type ParallelPretrained,
+  type ParallelPretrainedOptions,
+} from './weights/from-pretrained.ts';
+export {
+  type LoadableModel,
+  loadPretrained,
+  type LoadPretrainedOptions,
+} from './weights/load-pretrained.ts';
