@@ -119,8 +119,10 @@ function configOf(module: Module, tensors: readonly WrittenTensor[]): string | n
   const dtype = tensors
     .map((tensor) => torchNames.get(tensor.dtype))
     .find((name) => name !== undefined);
-  // Python, too, sorts the keys.
-  const entries = Object.entries({ ...config, dtype }).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  // Python, too, sorts the keys. It takes null for a value of rope_theta, and only what is left out for the default.
+  const entries = Object.entries({ ...config, dtype })
+    .filter(([key, value]) => value !== null || !key.startsWith('rope_'))
+    .toSorted(([a], [b]) => (a < b ? -1 : 1));
   return `${JSON.stringify(Object.fromEntries(entries), null, 2)}\n`;
 }
 
