@@ -34,3 +34,4 @@ export {
   loadPretrained,
   type LoadPretrainedOptions,
 } from './weights/load-pretrained.ts';
+export { ggufTokenizer, type GgufTokenizer } from './weights/gguf/gguf-tokenizer.ts';

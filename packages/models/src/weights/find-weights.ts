@@ -7,6 +7,7 @@ import {
   safetensorsSource,
   type TensorSource,
 } from '@shardwise/core/extend';
+import { ggufSource } from './gguf/gguf-source.ts';
 import { joinedSource } from './joined-source.ts';
 import { torchSource } from './pickle/torch-source.ts';
 
@@ -27,14 +28,20 @@ export async function openWeights(folder: ModelFolder, file?: string): Promise<T
   if (/\.safetensors(\.index\.json)?$/.test(name)) return safetensorsSource(folder, name);
   if (isIndexName(name)) return torchShards(folder, name);
   if (/\.(bin|pt|pth)$/.test(name)) return torchSource(folder, name);
+  if (isGguf(name)) return ggufSource(folder, name);
   throw new CheckpointError(
     {
       asked: `to load the weights ${pathIn(folder, name)}`,
       found: 'an ending that no known format has',
-      todo: 'Give a file that ends in .safetensors, .bin, .pt, .pth or .index.json',
+      todo: 'Give a file that ends in .safetensors, .bin, .pt, .pth, .gguf or .index.json',
     },
     { name },
   );
+}
+
+/** Whether a file is one of llama.cpp, which also contains the config and the tokenizer. */
+export function isGguf(file: string | undefined): boolean {
+  return file?.endsWith('.gguf') === true;
 }
 
 /** Opens the files of PyTorch that an index lists. */
