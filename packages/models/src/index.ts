@@ -1,5 +1,11 @@
 export { architectures } from './architectures.ts';
 export { GPT2LMHeadModel, type GPT2Config } from './decoders/gpt2.ts';
+export { Gemma2ForCausalLM, type Gemma2Config } from './decoders/gemma2.ts';
+export { Gemma3ForCausalLM, type Gemma3Config } from './decoders/gemma3.ts';
+export { MistralForCausalLM, type MistralConfig } from './decoders/mistral.ts';
+export { MixtralForCausalLM, type MixtralConfig } from './decoders/mixtral.ts';
+export { Qwen2ForCausalLM, type Qwen2Config } from './decoders/qwen2.ts';
+export { Qwen3ForCausalLM, type Qwen3Config } from './decoders/qwen3.ts';
 export { LlamaForCausalLM, type LlamaConfig } from './decoders/llama.ts';
 export { attendTo } from './layers/attention.ts';
 export type { RawRopeParameters } from './layers/rope-parameters.ts';
@@ -35,3 +41,5 @@ export {
   type LoadPretrainedOptions,
 } from './weights/load-pretrained.ts';
 export { ggufTokenizer, type GgufTokenizer } from './weights/gguf/gguf-tokenizer.ts';
+export type { StackedTensor } from './model/stacked-tensor.ts';
+export { CausalDecoder, type CausalDecoderSettings } from './decoders/causal-decoder.ts';
