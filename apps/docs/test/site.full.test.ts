@@ -80,6 +80,18 @@ describeSite('in a browser', (site) => {
     await page.close();
   });
 
+  test('explorers that move by themselves first draw what the server has written', async () => {
+    for (const [path, name] of [
+      ['/explore/collectives', 'Play'],
+      ['/explore/microbatches', 'Play the step'],
+    ] as const) {
+      const { page, problems } = await site.open(path, { motion: true });
+      await page.getByRole('button', { name, exact: true }).waitFor();
+      expect(problems).toEqual([]);
+      await page.close();
+    }
+  });
+
   test('search finds a name of the reference', async () => {
     const { page, problems } = await site.open('/');
     await page
