@@ -35,9 +35,11 @@ export function errorsPage(groups: readonly Group[]): GeneratedPage {
         '- `fields` has the names and numbers of the message.',
         '- `ShardwiseError.isInstance(error)` also finds errors of another copy of the package.',
       ].join('\n'),
+      '<div class="stacked">',
       ['| class and code | when | what to do |', '| --- | --- | --- |', ...rows.values()].join(
         '\n',
       ),
+      '</div>',
     ].join('\n\n'),
   };
 }

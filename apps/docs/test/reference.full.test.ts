@@ -59,6 +59,14 @@ describe('the reference', () => {
     expect(unnamed.map(({ topic }) => topic.slug)).toEqual([]);
   });
 
+  test('lists a page before the pages below it', () => {
+    const order = catalogue.pages.map(({ topic }) => topic.slug);
+    const isEarly = (slug: string): boolean =>
+      order.slice(order.indexOf(slug)).some((other) => slug.startsWith(`${other}/`));
+    expect(order.filter(isEarly)).toEqual([]);
+    expect(order.indexOf('pipeline/costs')).toBe(order.indexOf('pipeline') + 1);
+  });
+
   test('has no topic that nothing belongs to', () => {
     const used = new Set(catalogue.pages.map(({ topic }) => topic.slug));
     const unused = sections.flatMap(({ topics }) => topics).filter(({ slug }) => !used.has(slug));
