@@ -1,9 +1,9 @@
 import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
 import type { ProcessGroup, Transport, TypedBytes } from '@shardwise/core/spec';
-import { operations, type Operation } from '../../call/record.ts';
+import { type Operation, operations } from '../../call/record.ts';
 import { createGroup } from '../create-group.ts';
 import { hostNumbers, ranksByHost } from '../topology.ts';
-import { algorithms } from './algorithms.ts';
+import { algorithms } from '../selection/algorithms.ts';
 
 /** The time of one operation with one algorithm. It is the best time of all rounds on this rank. */
 export interface AlgorithmMeasurement {

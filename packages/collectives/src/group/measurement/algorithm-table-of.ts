@@ -1,4 +1,4 @@
-import type { AlgorithmRule, AlgorithmTable } from './algorithm-table.ts';
+import type { AlgorithmRule, AlgorithmTable } from '../selection/algorithm-table.ts';
 import type { AlgorithmMeasurement } from './measure-algorithms.ts';
 
 /** An algorithm takes over if its time is below this share of the other's. Smaller differences are noise. */
