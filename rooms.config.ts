@@ -228,7 +228,14 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     report: ['text', 'run-state'],
     terminal: ['text', 'run-state'],
     'checkpoint/single-file': ['checkpoint/format', 'checkpoint/places', 'checkpoint/load'],
-    launcher: ['text', 'checkpoint/places', 'rendezvous', 'run-state', 'terminal'],
+    'launcher/load-errors': ['text'],
+    'launcher/transports': ['rendezvous'],
+    // What a launcher gives to a rank, and how it holds it. Threads and processes are the two forms of ranks.
+    'launcher/ranks': ['rendezvous', 'run-state', 'terminal', 'launcher/transports'],
+    'launcher/processes': ['run-state', 'launcher/ranks'],
+    'launcher/threads': ['run-state', 'launcher/ranks'],
+    'launcher/servers': ['text', 'checkpoint/places', 'launcher/ranks'],
+    launcher: ['text', 'rendezvous', 'run-state', 'terminal', 'launcher/*'],
     cli: [
       'environment',
       'text',
@@ -239,7 +246,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'relay',
       'report',
       'terminal',
-      'launcher',
+      'launcher/*',
     ],
     groups: ['checkpoint/*'],
     rank: [
@@ -250,9 +257,9 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'rendezvous',
       'run-state',
       'terminal',
-      'launcher',
+      'launcher/*',
     ],
-    browser: ['checkpoint/*', 'blame', 'run-state', 'report', 'launcher', 'groups', 'rank'],
+    browser: ['checkpoint/*', 'blame', 'run-state', 'report', 'launcher/ranks', 'groups', 'rank'],
   },
 };
 

@@ -1,5 +1,5 @@
-import { secretVariable } from '../rendezvous/read-secret.ts';
-import type { RankForm } from './transports/transport-choice.ts';
+import { secretVariable } from '../../rendezvous/read-secret.ts';
+import type { RankForm } from '../transports/transport-choice.ts';
 
 export interface RankVariables {
   readonly form: RankForm;

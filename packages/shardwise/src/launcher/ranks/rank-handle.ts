@@ -1,5 +1,5 @@
-import type { RankMessage } from '../run-state/run-message.ts';
-import type { OutputStream } from '../terminal/run-output.ts';
+import type { RankMessage } from '../../run-state/run-message.ts';
+import type { OutputStream } from '../../terminal/run-output.ts';
 import type { LauncherOrder, RankData } from './rank-data.ts';
 
 /** How a rank ended. */

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { Readable } from 'node:stream';
 import { createWriteStream, type WriteStream } from 'node:fs';
 import { finished } from 'node:stream/promises';
-import type { OutputStream } from '../terminal/run-output.ts';
+import type { OutputStream } from '../../terminal/run-output.ts';
 
 /** Follows what one rank writes. It passes each line to the launcher, and writes everything to the rank's log. */
 export class RankLog {
