@@ -2,13 +2,13 @@ import {
   type Code,
   f32x4,
   FunctionBuilder,
+  i32,
   i32x4,
   type Local,
   memory,
   usize,
   v128,
 } from '@shardwise/wasm-assembler';
-import { forEachIndex } from './each-index.ts';
 import { copyElement, type ElementBytes } from './copy-element.ts';
 import { begin, type Start } from './start.ts';
 
@@ -94,4 +94,39 @@ function addRow(
     const sum = add(v128.load32Splat(at(target)), v128.load32Splat(at(source)));
     fn.do(v128.store32Lane0(at(target), sum));
   });
+}
+
+interface IndexLoop {
+  readonly outerCount: Local<'usize'>;
+  /** The address of the indices, which are read again for each outer item. */
+  readonly indices: Local<'usize'>;
+  readonly count: Local<'usize'>;
+  /** Indices from 0 to `size` - 1 are in range. */
+  readonly size: Local<'usize'>;
+}
+
+/**
+ * Writes loops over the indices for each outer item. `visit` writes the code for each index, and `next` the code behind
+ * each item. The function returns the place of the first index out of range, or -1.
+ */
+function forEachIndex(
+  fn: FunctionBuilder,
+  { outerCount, indices, count, size }: IndexLoop,
+  visit: (index: Local<'usize'>) => void,
+  next: () => void,
+): void {
+  const outer = fn.let(usize.const(0));
+  const row = fn.let(usize.const(0));
+  fn.forSteps(outer, 1, outerCount, () => {
+    fn.set(row, usize.const(0));
+    fn.forSteps(row, 1, count, () => {
+      const index = fn.let(
+        usize.fromI32(i32.load(usize.add(indices, usize.shl(row, usize.const(2))))),
+      );
+      fn.if(usize.geU(index, size), () => fn.return(row));
+      visit(index);
+    });
+    next();
+  });
+  fn.return(usize.const(-1));
 }
