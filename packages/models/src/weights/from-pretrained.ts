@@ -24,6 +24,7 @@ import {
   loadPretrainedRules,
 } from './load-pretrained.ts';
 import { renameFor } from './rename-tensors.ts';
+import { stackedSource } from './stacked-source.ts';
 
 const CONFIG_NAME = 'config.json';
 
@@ -118,7 +119,7 @@ async function isComplete(
     (_, { shape }) => ({ bytes: new Uint8Array(), layout: replicated(shape), drawn: 0 }),
     () => build('zeros'),
   );
-  const source = await openWeights(folder, file);
+  const source = stackedSource(await openWeights(folder, file), sample);
   const kept = tensorsToKeep(source, sample, {
     rounds: true,
     rename: renameFor(source, sample, rename),

@@ -21,6 +21,7 @@ import { PretrainedModel } from '../model/pretrained-model.ts';
 import { type HeldTensors, heldTensors } from './held-tensors.ts';
 import type { LoadableModel } from './load-pretrained.ts';
 import { onMesh, rankInMesh } from './on-mesh.ts';
+import { unstackTensors } from './unstack-tensors.ts';
 import { type Shard, shardsOf, type WrittenTensor } from './shards.ts';
 
 /** Options of `savePretrained`. */
@@ -76,7 +77,7 @@ export async function savePretrained(
   const rank = rankInMesh();
   let own: HeldTensors = { tensors: [], chunks: [] };
   const held = await onMesh(shared, chunkSchema.array(), async () => {
-    own = heldTensors(module, dtype, rank === 0);
+    own = unstackTensors(module, heldTensors(module, dtype, rank === 0));
     return own.chunks.map(chunkOf);
   });
   const { shards, index } = shardsOf(own.tensors, maxShardBytes);
