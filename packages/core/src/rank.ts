@@ -25,7 +25,7 @@ const rankRules: OptionRules<Rank> = {
   device: option.required(option.object('a backend, as await cpu()')),
   mesh: {
     fits: (value): value is Mesh => option.object().fits(value) && 'axes' in value,
-    is: 'a mesh',
+    expected: 'a mesh',
   },
 };
 

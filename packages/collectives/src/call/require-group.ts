@@ -5,7 +5,7 @@ const rules: OptionRules<{ readonly group: ProcessGroup }> = {
   group: option.required({
     fits: (value): value is ProcessGroup =>
       typeof value === 'object' && value !== null && 'size' in value && 'split' in value,
-    is: 'a process group, such as that of init()',
+    expected: 'a process group, such as that of init()',
   }),
 };
 

@@ -109,7 +109,7 @@ function ruleLike(value: unknown): OptionRule<unknown> {
   return {
     fits: (list): list is unknown[] =>
       Array.isArray(list) && list.length === length && list.every(option.number.fits),
-    is: `a list of ${length} numbers`,
+    expected: `a list of ${length} numbers`,
   };
 }
 

@@ -39,7 +39,7 @@ const initRules: OptionRules<InitOptions> = {
   group: option.object('a process group'),
   timeoutMs: {
     fits: option.positive.fits,
-    is: 'a number of milliseconds above 0 (Infinity: without limit)',
+    expected: 'a number of milliseconds above 0 (Infinity: without limit)',
   },
 };
 

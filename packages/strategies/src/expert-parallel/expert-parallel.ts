@@ -56,7 +56,7 @@ const optionRules: OptionRules<ExpertParallelOptions> = {
   input: {
     fits: (value): value is NonNullable<ExpertParallelOptions['input']> =>
       unsummedRule.fits(value) && value !== 'replicate',
-    is: "'invariant' or shard(dim)",
+    expected: "'invariant' or shard(dim)",
   },
   k: option.integer(1),
   tokens: option.integer(1),

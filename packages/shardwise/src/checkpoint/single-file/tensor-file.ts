@@ -17,7 +17,7 @@ type Tensors = Readonly<Record<string, Tensor | HostArray>>;
 const tensorsRules: OptionRules<{ readonly tensors: Tensors }> = {
   tensors: option.required({
     fits: (value): value is Tensors => isPlainObject(value),
-    is: 'tensors by name, such as await model.stateDict()',
+    expected: 'tensors by name, such as await model.stateDict()',
   }),
 };
 
