@@ -1,4 +1,4 @@
-import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
+import { checkOptions, option, type OptionRules, requireVersion } from '@shardwise/core/base';
 import type { ProcessGroup } from '@shardwise/core/spec';
 
 const rules: OptionRules<{ readonly group: ProcessGroup }> = {
@@ -9,7 +9,8 @@ const rules: OptionRules<{ readonly group: ProcessGroup }> = {
   }),
 };
 
-/** Throws ConfigError for what is no process group, such as the context that has one. */
+/** Throws ConfigError for what is no process group, such as the context that has one, and for one of another version. */
 export function requireGroup(operation: string, group: ProcessGroup): void {
   checkOptions(operation, { group }, rules);
+  requireVersion(`${operation} with a group`, group, 1);
 }

@@ -37,13 +37,17 @@ export function checkByRules(
   }
 }
 
-/** Throws ConfigError for arguments that are no integers, or are below `least`. `numbers` is by argument name. */
+/**
+ * Throws ConfigError for arguments that are no integers, are below `least` or are above `most`. `numbers` is by argument
+ * name.
+ */
 export function requireIntegers(
   of: string,
   numbers: Readonly<Record<string, number>>,
   least?: number,
+  most?: number,
 ): void {
-  const rule = integer(least);
+  const rule = integer(least, most);
   for (const [name, value] of Object.entries(numbers)) {
     if (!rule.fits(value)) throw unfit(of, name, value, required(rule));
   }

@@ -6,6 +6,7 @@ import {
   option,
   type OptionRules,
   type ProcessGroup,
+  requireVersion,
 } from '@shardwise/core/extend';
 import { recordFlight } from '../blame/record-flight.ts';
 import { createRankContext } from './create-rank-context.ts';
@@ -56,6 +57,8 @@ const STACK_FRAMES = 50;
  */
 export async function init(options: InitOptions = {}): Promise<RankContext> {
   checkOptions('init', options, initRules);
+  if (options.device !== undefined) requireVersion('init with a device', options.device, 1);
+  if (options.group !== undefined) requireVersion('init with a group', options.group, 1);
   // Frames of the library lie between an error and the line of the script, so stacks must be long enough.
   Error.stackTraceLimit = Math.max(Error.stackTraceLimit, STACK_FRAMES);
   const host = await findHost(options.group);

@@ -83,6 +83,7 @@ export function expertParallel(options: ExpertParallelOptions = {}): Strategy {
   requireOwnAxes(over, sameTokens);
   const ownTokens = over.filter((each) => !sameTokens.includes(each));
   return {
+    specificationVersion: 1,
     name: 'expert-parallel',
     plan(model, axes): ModelPlan {
       const sizes = over.map((each) => requireAxis('expertParallel', axes, each));

@@ -65,6 +65,7 @@ export function tensorParallel(styles: StylePlan, options: TensorParallelOptions
   checkComputePrecision('tensorParallel', options.mixedPrecision);
   const { axis = 'tp', tokens = 1 } = options;
   return {
+    specificationVersion: 1,
     name: 'tensor-parallel',
     plan(model, axes): ModelPlan {
       const size = requireAxis('tensor parallelism', axes, axis);
