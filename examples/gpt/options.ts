@@ -36,7 +36,7 @@ const schema = z
     if (channels % heads !== 0)
       refuse('heads', `${heads} heads do not divide ${channels} channels`);
     if (strategy === 'experts' && experts === 0)
-      refuse('experts', 'the strategy shares out experts, and the model has none');
+      refuse('experts', 'the strategy shards experts, and the model has none');
   });
 
 export type Options = z.infer<typeof schema>;

@@ -71,7 +71,7 @@ const model = new GPT({
   channels: options.channels,
   experts: options.experts,
 });
-// The ranks that share out the batch may also share out the experts.
+// The experts may be sharded over the ranks that divide the batch.
 const strategy =
   options.strategy === 'experts'
     ? dist.expertParallel({ axis: 'dp', tokens: batchSize * contextLength })

@@ -22,7 +22,7 @@ export interface StartRanksOptions {
    * WebAssembly.
    */
   readonly device?: 'auto' | 'webgpu' | 'wasm';
-  /** Bytes of memory for the tensors of each rank on WebAssembly. Default: the available memory, shared out. */
+  /** Bytes of memory for the tensors of each rank on WebAssembly. Default: the available memory, divided evenly. */
   readonly arenaBytes?: number;
   /**
    * Given to every rank as `context.data`. It may be anything that can be posted, such as texts, typed arrays,
