@@ -4,8 +4,8 @@ import { promisify } from 'node:util';
 import { compileFunction } from 'node:vm';
 import { nn, ones } from '@shardwise/core';
 import { describe, expect, it } from 'vitest';
-import { callAdvice } from '../src/launcher/call-advice.ts';
 import { failureReport } from '../src/launcher/failure.ts';
+import { callAdvice } from '../src/text/call-advice.ts';
 
 /** Returns the error of an expression of `model` and `x` in JavaScript, which TypeScript would refuse. */
 function errorOf(expression: string): Error {

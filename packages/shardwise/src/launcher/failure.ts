@@ -3,10 +3,10 @@ import { ShardwiseError } from '@shardwise/core/spec';
 import { describeFailure, type GenerationFailure } from '../rendezvous/generation.ts';
 import { describeError } from '../text/describe-error.ts';
 import { displayPath } from '../text/display-path.ts';
-import { callAdvice } from './call-advice.ts';
+import { callAdvice } from '../text/call-advice.ts';
 import type { LoadFault } from './load-errors/find-position.ts';
 import { excerpt } from './load-errors/source-position.ts';
-import type { LaunchResult, RankEnd } from './rank-handle.ts';
+import type { LaunchResult, RankEnd } from './ranks/rank-handle.ts';
 
 const MAX_CAUSES = 5;
 const UNSETTLED_AWAIT = 13;

@@ -1,4 +1,4 @@
-import { callAdvice } from '../launcher/call-advice.ts';
+import { callAdvice } from '../text/call-advice.ts';
 
 /**
  * From now on, an error that ends this thread says what to write if it comes from a call that is written as in PyTorch.

@@ -14,7 +14,7 @@ import {
   type TransportFactoryContext,
 } from '@shardwise/core/spec';
 import { requireVersion } from '@shardwise/core/base';
-import type { ModuleWay, TransportModule } from '../../launcher/rank-data.ts';
+import type { ModuleWay, TransportModule } from '../../launcher/transports/join-way.ts';
 import { describeError } from '../../text/describe-error.ts';
 import type { JoinedRank } from './joined-rank.ts';
 
