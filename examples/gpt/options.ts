@@ -58,7 +58,7 @@ const schema = z
     if (channels % heads !== 0)
       refuse('heads', `${heads} heads do not divide ${channels} channels`);
     if (strategy === 'experts' && experts === 0)
-      refuse('experts', 'the strategy shares out experts, and the model has none');
+      refuse('experts', 'the strategy shards experts, and the model has none');
     if (experts > 0 && strategy.startsWith('pp'))
       refuse('experts', 'a pipeline does not add the loss that balances experts');
     if (experts > 0 && strategy.startsWith('tp'))

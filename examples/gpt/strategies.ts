@@ -150,7 +150,7 @@ function strategyOf(options: Options): Parameters<typeof dist.planFor>[1] | null
     case 'tp+fsdp':
       return dist.compose(divideLayers(), dist.fsdp());
     case 'experts':
-      // The ranks that share out the batch share out the experts, too.
+      // The experts are sharded over the ranks that divide the batch.
       return dist.expertParallel({
         axis: 'dp',
         tokens: options['batch-size'] * options['context-length'],

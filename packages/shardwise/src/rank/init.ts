@@ -8,6 +8,7 @@ import {
   option,
   type OptionRules,
   type ProcessGroup,
+  requireVersion,
 } from '@shardwise/core/extend';
 import { recordFlight } from '../blame/record-flight.ts';
 import { createRankContext } from './create-rank-context.ts';
@@ -53,7 +54,7 @@ const initRules: OptionRules<InitOptions> = {
   ),
   timeoutMs: {
     fits: option.positive.fits,
-    is: 'a number of milliseconds above 0 (Infinity: without limit)',
+    expected: 'a number of milliseconds above 0 (Infinity: without limit)',
   },
 };
 
@@ -70,6 +71,8 @@ const STACK_FRAMES = 50;
  */
 export async function init(options: InitOptions = {}): Promise<RankContext> {
   checkOptions('init', options, initRules);
+  if (options.device !== undefined) requireVersion('init with a device', options.device, 1);
+  if (options.group !== undefined) requireVersion('init with a group', options.group, 1);
   // Frames of the library lie between an error and the line of the script, so stacks must be long enough.
   Error.stackTraceLimit = Math.max(Error.stackTraceLimit, STACK_FRAMES);
   const host = await findHost(options.group);
