@@ -12,8 +12,9 @@ const compiled = `${import.meta.dirname}/node_modules/.cache/node`;
 
 const OF_PACKAGES = ['packages/*/test/**/*.test.ts'];
 const OF_ALL = ['apps/*/test/**/*.test.ts', 'test/**/*.test.ts'];
-/** These count turns of the event loop, which threads of earlier files in the same process would slow. */
+/** Quick files that need a process of their own. */
 const ALONE = [
+  // It counts turns of the event loop, which threads of earlier files would slow.
   'packages/backend-cpu/test/overlap.test.ts',
   // `explain` lists the sizes that have varied in this process.
   'packages/strategies/test/explain.test.ts',
