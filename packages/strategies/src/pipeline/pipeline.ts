@@ -167,6 +167,7 @@ export function pipeline(
   checkComputePrecision('pipeline', options.mixedPrecision);
   const ofPass = lossOfPass(loss, inputs);
   return {
+    specificationVersion: 1,
     name: 'pipeline',
     ...(loss === undefined ? {} : { loss }),
     plan(model, axes): ModelPlan {

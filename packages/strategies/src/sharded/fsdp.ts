@@ -76,6 +76,7 @@ export function fsdp(options: FullyShardedDataParallelOptions = {}): Strategy {
   const { findUnusedParameters = false } = options;
   if (axis === replicas) throw sameAxes(axis);
   return {
+    specificationVersion: 1,
     name: 'fsdp',
     plan: (model, axes) =>
       shardingPlan(model, axes, {

@@ -44,7 +44,7 @@ function checkStyles(styles: Readonly<Record<string, object>>): asserts styles i
   const style: RequiredRule<ParallelStyle> = option.required({
     fits: (value): value is ParallelStyle =>
       typeof value === 'object' && value !== null && 'install' in value,
-    is: 'a style, such as colwiseParallel()',
+    expected: 'a style, such as colwiseParallel()',
   });
   const rules = Object.fromEntries(Object.keys(styles).map((pattern) => [pattern, style]));
   checkOptions('tensorParallel', styles, rules);
@@ -69,6 +69,7 @@ export function tensorParallel(styles?: StylePlan, options: TensorParallelOption
   checkComputePrecision('tensorParallel', options.mixedPrecision);
   const { axis = 'tp', tokens = 1 } = options;
   return {
+    specificationVersion: 1,
     name: 'tensor-parallel',
     plan(model, axes): ModelPlan {
       const size = requireAxis('tensor parallelism', axes, axis);
