@@ -12,6 +12,8 @@ const ARROWS: Record<string, readonly string[]> = {
     '@shardwise/strategies',
     '@shardwise/collectives/node',
   ],
+  data: ['@shardwise/core/extend', '@shardwise/core/node'],
+  models: ['@shardwise/core/extend', '@shardwise/core/node', '@shardwise/strategies'],
   'backend-cpu': ['@shardwise/core/spec', '@shardwise/core/base', '@shardwise/wasm-assembler'],
   'backend-webgpu': ['@shardwise/core/spec', '@shardwise/core/base'],
   testing: [
@@ -60,6 +62,8 @@ const everywhere: Pattern[] = [
       '!@shardwise/core/node',
       '!@shardwise/collectives/node',
       '!@shardwise/parameter-server/node',
+      '!@shardwise/data/node',
+      '!@shardwise/models/node',
       '!@shardwise/*/package.json',
       '!shardwise/browser',
       '!shardwise/package.json',
