@@ -98,7 +98,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'pipeline-schedule/simulation',
     ],
     'pipeline/messages': [],
-    'pipeline/stages': ['parameters'],
+    'pipeline/stages': ['parameters', 'plan'],
     'pipeline/microbatches': ['modules', 'pipeline-schedule/*', 'pipeline/stages'],
     'pipeline/work': [
       'parameters',
@@ -163,6 +163,11 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     client: ['protocol'],
     table: ['protocol'],
     server: ['protocol', 'table'],
+  },
+  models: {
+    model: [],
+    layers: ['model'],
+    decoders: ['model', 'layers'],
   },
   'backend-cpu': {
     memory: [],

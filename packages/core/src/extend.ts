@@ -58,6 +58,7 @@ export { takeChunks } from './layout/take-chunks.ts';
 export { autocast } from './graph/autocast.ts';
 export { isCollectiveOp } from './graph/op-facts.ts';
 export { lowered } from './nn/functional/lowered.ts';
+export { linearLogSumExp } from './nn/functional/linear-cross-entropy.ts';
 export { widened } from './nn/functional/widened.ts';
 export {
   currentRegion,
@@ -111,6 +112,7 @@ export type { TimelineEvent, VaryingSize } from './timeline-event.ts';
 export { Generator } from './random/generator.ts';
 export type { GeneratorState } from './random/generator-state.ts';
 export {
+  defaultGenerator,
   nextKey,
   randomState,
   setRandomState,
@@ -136,10 +138,14 @@ export {
 export type { ParameterPartOptions } from './nn/parameter/parameter.ts';
 export type { InitialPart } from './nn/parameter/initial-part.ts';
 export { DividedParameter } from './nn/parameter/divided-parameter.ts';
+export { Dropout } from './nn/layers/dropout.ts';
 export { Embedding } from './nn/layers/embedding.ts';
 export { LayerNorm } from './nn/norm/layer-norm.ts';
+export { RMSNorm } from './nn/norm/rms-norm.ts';
 export { Linear } from './nn/layers/linear.ts';
+export { ModuleList } from './nn/containers/module-list.ts';
 export { MixtureOfExperts } from './nn/experts/mixture-of-experts.ts';
+export { topKGate } from './nn/experts/top-k-gate.ts';
 export { sequenceAxesOf } from './nn/experts/sequence-axes.ts';
 export { MultiheadAttention } from './nn/attention/multihead-attention.ts';
 export * as functional from './nn/functional.ts';
