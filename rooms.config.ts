@@ -51,6 +51,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'nn/parameter',
       'nn/state',
       'nn/module',
+      'nn/load',
       'nn/containers',
       'nn/functional',
       'nn/layers',
@@ -168,6 +169,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     model: [],
     layers: ['model'],
     decoders: ['model', 'layers'],
+    weights: ['model'],
   },
   'backend-cpu': {
     memory: [],

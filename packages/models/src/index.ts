@@ -29,5 +29,17 @@ export {
   type PretrainedOptions,
 } from './model/pretrained-model.ts';
 export { StateModule, stateName } from './model/state-module.ts';
+export {
+  fromPretrained,
+  type FromPretrainedOptions,
+  type ParallelPretrained,
+  type ParallelPretrainedOptions,
+} from './weights/from-pretrained.ts';
+export {
+  type LoadableModel,
+  loadPretrained,
+  type LoadPretrainedOptions,
+} from './weights/load-pretrained.ts';
+export { ggufTokenizer, type GgufTokenizer } from './weights/gguf/gguf-tokenizer.ts';
 export type { StackedTensor } from './model/stacked-tensor.ts';
 export { CausalDecoder, type CausalDecoderSettings } from './decoders/causal-decoder.ts';
