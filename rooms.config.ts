@@ -158,6 +158,10 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'distributed-data-parallel',
     ],
   },
+  data: {
+    tokenizer: [],
+    files: ['tokenizer'],
+  },
   'parameter-server': {
     protocol: [],
     client: ['protocol'],
