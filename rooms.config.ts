@@ -160,6 +160,8 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
   },
   data: {
     tokenizer: [],
+    metrics: [],
+    collate: ['tokenizer'],
     files: ['tokenizer'],
   },
   'parameter-server': {
