@@ -162,7 +162,8 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     tokenizer: [],
     metrics: [],
     collate: ['tokenizer'],
-    files: ['tokenizer'],
+    datasets: [],
+    files: ['tokenizer', 'collate', 'datasets'],
   },
   'parameter-server': {
     protocol: [],
