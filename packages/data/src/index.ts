@@ -33,3 +33,11 @@ export {
   type TokenSource,
   type TokenWindow,
 } from './datasets/token-dataset.ts';
+export {
+  type MixOptions,
+  type RowStreamOptions,
+  type ShuffleOptions,
+  Stream,
+} from './streams/stream.ts';
+export type { RankStream, RankStreamState, SplitOptions } from './streams/rank-stream.ts';
+export type { StreamState } from './streams/cursor.ts';

@@ -81,7 +81,7 @@ describe('openIndexedTokens', () => {
 
   it('reads what Megatron has written', async () => {
     const dataset = await openIndexedTokens(prefix);
-    const samples = await Promise.all([0, 1, 2].map((index) => dataset.get(index)));
+    const samples = await Promise.all([0, 1, 2].map(async (index) => dataset.get(index)));
     expect(dataset.length).toBe(3);
     expect(samples.map(({ inputIds }) => Array.from(inputIds?.data ?? [], Number))).toEqual([
       [1, 2, 3],
