@@ -159,6 +159,14 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'distributed-data-parallel',
     ],
   },
+  data: {
+    tokenizer: [],
+    metrics: [],
+    collate: ['tokenizer'],
+    datasets: [],
+    streams: ['datasets'],
+    files: ['tokenizer', 'collate', 'datasets'],
+  },
   'parameter-server': {
     protocol: [],
     client: ['protocol'],
