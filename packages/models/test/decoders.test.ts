@@ -5,6 +5,7 @@ import { architectures, modelFromConfig, type PretrainedModel } from '@shardwise
 import { joinThreadsWorld, createThreadsWorld } from '@shardwise/collectives';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
+import { expectClose } from './golden/expect-close.ts';
 import { fill, summary, tokens } from './golden/formulas.ts';
 
 const numbers = z.string().transform((text) => text.split(' ').map(Number));
@@ -98,17 +99,4 @@ describe.each(cases)('$name', (golden) => {
 /** The most likely next token of the first row. Shape: logits [B, T, V] -> []. */
 function nextToken(logits: Tensor): Tensor {
   return logits.select(1, -1).select(0, 0).slice(0, 0, VOCABULARY).argMax();
-}
-
-function expectClose(
-  found: ArrayLike<number | bigint>,
-  expected: readonly number[] | undefined,
-  name = '',
-): void {
-  expect(found.length, name).toBe(expected?.length);
-  for (const [i, value] of (expected ?? []).entries()) {
-    expect(Math.abs(Number(found[i]) - value), `${name}[${i}] = ${value}`).toBeLessThan(
-      1e-4 * Math.max(1, Math.abs(value)),
-    );
-  }
 }
