@@ -146,6 +146,7 @@ export { RMSNorm } from './nn/norm/rms-norm.ts';
 export { Linear } from './nn/layers/linear.ts';
 export { ModuleList } from './nn/containers/module-list.ts';
 export { MixtureOfExperts } from './nn/experts/mixture-of-experts.ts';
+export { topKGate } from './nn/experts/top-k-gate.ts';
 export { sequenceAxesOf } from './nn/experts/sequence-axes.ts';
 export { MaxPool2d } from './nn/pooling/max-pool2d.ts';
 export { MultiheadAttention } from './nn/attention/multihead-attention.ts';

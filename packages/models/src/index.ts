@@ -1,5 +1,11 @@
 export { architectures } from './architectures.ts';
 export { GPT2LMHeadModel, type GPT2Config } from './decoders/gpt2.ts';
+export { Gemma2ForCausalLM, type Gemma2Config } from './decoders/gemma2.ts';
+export { Gemma3ForCausalLM, type Gemma3Config } from './decoders/gemma3.ts';
+export { MistralForCausalLM, type MistralConfig } from './decoders/mistral.ts';
+export { MixtralForCausalLM, type MixtralConfig } from './decoders/mixtral.ts';
+export { Qwen2ForCausalLM, type Qwen2Config } from './decoders/qwen2.ts';
+export { Qwen3ForCausalLM, type Qwen3Config } from './decoders/qwen3.ts';
 export { LlamaForCausalLM, type LlamaConfig } from './decoders/llama.ts';
 export {
   BertForMaskedLM,
@@ -46,3 +52,5 @@ export { StateModule, stateName } from './model/state-module.ts';
 export type { ImageCall } from './vision/image-model.ts';
 export { ResNetForImageClassification, ResNetModel, type ResNetConfig } from './vision/resnet.ts';
 export { ViTForImageClassification, ViTModel, type ViTConfig } from './vision/vit.ts';
+export type { StackedTensor } from './model/stacked-tensor.ts';
+export { CausalDecoder, type CausalDecoderSettings } from './decoders/causal-decoder.ts';

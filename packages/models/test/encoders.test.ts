@@ -1,7 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { cpu } from '@shardwise/backend-cpu';
-import { createThreadsWorld, joinThreadsWorld } from '@shardwise/collectives';
-import { fromData, LineMesh, optim, setRank, type Tensor, zeros } from '@shardwise/core';
+import { fromData, optim, type Tensor, zeros } from '@shardwise/core';
 import {
   architectures,
   BertModel,
@@ -14,8 +12,8 @@ import {
 } from '@shardwise/models';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
+import { expectClose, oneRank } from './decoder-cases.ts';
 import { images, rowLabels, textOf, tokenLabels } from './golden/encoder-inputs.ts';
-import { expectClose } from './golden/expect-close.ts';
 import { fill, summary } from './golden/formulas.ts';
 
 const numbers = z.string().transform((text) => text.split(' ').map(Number));
@@ -44,9 +42,7 @@ const [heads, poolers] = [
 
 type Inputs = readonly [inputs: Tensor, call: EncoderCall, labels: Tensor];
 
-beforeAll(async () => {
-  const group = joinThreadsWorld(createThreadsWorld({ size: 1 }), 0);
-  setRank({ device: await cpu(), mesh: new LineMesh('dp', group) });
+beforeAll(oneRank);
 });
 
 async function build({ config }: (typeof cases)[number]): Promise<PretrainedModel> {
