@@ -51,6 +51,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'nn/parameter',
       'nn/state',
       'nn/module',
+      'nn/load',
       'nn/containers',
       'nn/functional',
       'nn/layers',
@@ -170,6 +171,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     decoders: ['model', 'layers'],
     encoders: ['model', 'layers'],
     vision: ['model', 'layers', 'encoders'],
+    weights: ['model'],
   },
   'backend-cpu': {
     memory: [],

@@ -52,6 +52,15 @@ export {
   wholeChunk,
 } from './layout/chunks.ts';
 export { commonRuns } from './layout/common-runs.ts';
+export { covers } from './layout/covers.ts';
+export { formatChunk } from './layout/format-chunk.ts';
+export {
+  chunkKey,
+  type HeldChunk,
+  type TensorChunk,
+  type VaryingAxis,
+} from './layout/held-chunk.ts';
+export { planChunks } from './layout/plan-chunks.ts';
 export { takeChunks } from './layout/take-chunks.ts';
 
 // Gradients, and the building of the graph.
@@ -196,5 +205,28 @@ export {
   encodeSafetensorsHeader,
 } from './serialization/safetensors.ts';
 export { requireFit, stateMismatch } from './serialization/state-mismatch.ts';
-export { convertArray } from './nn/state/convert-array.ts';
+export type {
+  SourcePart,
+  SourceTensor,
+  TensorReader,
+  TensorSource,
+} from './serialization/tensor-source.ts';
+export {
+  type ModelFolder,
+  type RandomAccessFile,
+  readBytes,
+} from './serialization/model-folder.ts';
+export { type DirectoryHandle, pickedFolder } from './serialization/picked-folder.ts';
+export { onAllRanks, SaveFailure } from './serialization/on-all-ranks.ts';
+export { isIndexName } from './serialization/safetensors-index.ts';
+export { type SafetensorsSource, safetensorsSource } from './serialization/safetensors-source.ts';
+export { roundArray } from './nn/load/round-array.ts';
+export {
+  loadTensors,
+  loadTensorsRules,
+  type LoadTensorsOptions,
+  type TensorNames,
+  tensorsToKeep,
+} from './nn/load/load-tensors.ts';
+export { modelTensors, type ModelTensor } from './nn/load/model-tensors.ts';
 export { loadRules, type LoadOptions, type LoadReport } from './nn/state/state-dict.ts';

@@ -54,3 +54,14 @@ export { ResNetForImageClassification, ResNetModel, type ResNetConfig } from './
 export { ViTForImageClassification, ViTModel, type ViTConfig } from './vision/vit.ts';
 export type { StackedTensor } from './model/stacked-tensor.ts';
 export { CausalDecoder, type CausalDecoderSettings } from './decoders/causal-decoder.ts';
+export {
+  fromPretrained,
+  type FromPretrainedOptions,
+  type ParallelPretrained,
+  type ParallelPretrainedOptions,
+} from './weights/from-pretrained.ts';
+export {
+  type LoadableModel,
+  loadPretrained,
+  type LoadPretrainedOptions,
+} from './weights/load-pretrained.ts';

@@ -47,6 +47,20 @@ export function moveToPage(node: Node, page: Page): void {
   node.value = { kind: 'paged', page };
 }
 
+/**
+ * Gives a leaf other contents at once, if no run has used its contents yet: an array that only the leaf owns is replaced
+ * by another one. Returns whether it was. The length must be the same.
+ */
+export function replaceUnused(leaf: Node, bytes: Uint8Array): boolean {
+  const { value } = leaf;
+  if (leaf.op !== 'input' || value?.kind !== 'host' || value.owned !== true) return false;
+  releaseValue(leaf);
+  leaf.value = { kind: 'host', bytes, owned: true };
+  // Expressions that were built before mean the earlier contents, which are gone.
+  leaf.updatedAt = rankState.nextNodeId;
+  return true;
+}
+
 /** The bytes of a value, for a reader who may keep them. */
 export function hostBytes({ bytes, owned = false }: HostValue): Uint8Array {
   return owned ? bytes.slice() : bytes;

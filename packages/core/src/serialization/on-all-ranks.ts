@@ -1,39 +1,54 @@
-import { CheckpointError, type ProcessGroup, ShardwiseError } from '@shardwise/core/extend';
-import { z } from 'zod';
+import { type Check, object, text } from '../saved-data.ts';
+import { CheckpointError, ShardwiseError } from '../spec/errors.ts';
+import type { ProcessGroup } from '../spec/process-group.ts';
 
-const TODO = 'See to the cause and save again; the checkpoint before this one is still in force';
+/** What is asked of all ranks, and what to do if one of them fails. */
+export interface SharedWork {
+  readonly asked: string;
+  readonly todo: string;
+}
 
-const failureSchema = z.object({ found: z.string(), todo: z.string() });
+/** Why a rank has failed. */
+interface Failure {
+  readonly found: string;
+  readonly todo: string;
+}
+
+const MAX_MESSAGE_LENGTH = 2 ** 20;
+const checkFailure: Check<Failure> = object<Failure>({
+  found: text(MAX_MESSAGE_LENGTH),
+  todo: text(MAX_MESSAGE_LENGTH),
+});
 
 /**
- * Does `work` on every rank, and returns the result of each. It is a collective. If the work fails on any rank, all
+ * Does `work` on every rank, and returns the result of each, which `schema` checks. It is a collective. If the work fails on any rank, all
  * ranks throw a CheckpointError that names the failed ranks and their reasons.
  */
 export async function onAllRanks<T>(
   group: ProcessGroup,
-  asked: string,
-  schema: z.ZodType<T>,
+  { asked, todo }: SharedWork,
+  schema: { parse(value: unknown): T },
   work: () => Promise<T>,
 ): Promise<readonly T[]> {
-  const outcomeSchema = z.union([
-    z.object({ value: schema }),
-    z.object({ failure: failureSchema }),
-  ]);
   let cause: unknown;
-  let own: { readonly value: T } | { readonly failure: z.infer<typeof failureSchema> };
+  let own: { readonly value: T } | { readonly failure: Failure };
   try {
     own = { value: await work() };
   } catch (error) {
     cause = error;
-    own = { failure: describe(error) };
+    own = { failure: describe(error, todo) };
   }
   const texts = await allGatherTexts(group, JSON.stringify(own));
   const values: T[] = [];
   const failures: { readonly rank: number; readonly found: string; readonly todo: string }[] = [];
   for (const [rank, text] of texts.entries()) {
-    const outcome = outcomeSchema.parse(JSON.parse(text));
-    if ('failure' in outcome) failures.push({ rank, ...outcome.failure });
-    else values.push(outcome.value);
+    const outcome: unknown = JSON.parse(text);
+    if (typeof outcome === 'object' && outcome !== null && 'failure' in outcome) {
+      failures.push({ rank, ...checkFailure(outcome.failure, 'failure') });
+    } else {
+      const hasValue = typeof outcome === 'object' && outcome !== null && 'value' in outcome;
+      values.push(schema.parse(hasValue ? outcome.value : undefined));
+    }
   }
   const [first] = failures;
   if (first === undefined) return values;
@@ -50,15 +65,15 @@ export async function onAllRanks<T>(
   );
 }
 
-function describe(error: unknown): z.infer<typeof failureSchema> {
+function describe(error: unknown, todo: string): Failure {
   if (error instanceof SaveFailure) return { found: error.message, todo: error.todo };
-  if (ShardwiseError.isInstance(error)) return { found: error.message, todo: TODO };
+  if (ShardwiseError.isInstance(error)) return { found: error.message, todo };
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   const found = error instanceof Error ? error.message : String(error);
   const isFull =
     code === 'ENOSPC' || (error instanceof Error && error.name === 'QuotaExceededError');
-  if (isFull) return { found, todo: `Make room on the disk. ${TODO}` };
-  return { found, todo: TODO };
+  if (isFull) return { found, todo: `Make room on the disk. ${todo}` };
+  return { found, todo };
 }
 
 /** Gathers the text of each rank on every rank. */

@@ -1,11 +1,6 @@
-import {
-  boxOf,
-  boxShape,
-  type Chunk,
-  elementCount,
-  sameBox,
-  type Shape,
-} from '@shardwise/core/extend';
+import { elementCount } from '../base/shape.ts';
+import type { Shape } from '../spec/dtype.ts';
+import { boxOf, boxShape, type Chunk, sameBox } from './chunks.ts';
 
 /**
  * Formats a chunk of a tensor as text. The text is empty for the whole tensor, `[0:4]` for elements of the tensor,

@@ -1,10 +1,6 @@
-import {
-  boxShape,
-  type Chunk,
-  type DimRange,
-  elementCount,
-  type Shape,
-} from '@shardwise/core/extend';
+import { elementCount } from '../base/shape.ts';
+import type { Shape } from '../spec/dtype.ts';
+import { boxShape, type Chunk, type DimRange } from './chunks.ts';
 
 /** More boxes of a tensor than any layout makes. It limits the time to check an index that may come from anywhere. */
 const MAX_BOXES = 4096;

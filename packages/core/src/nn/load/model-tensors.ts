@@ -1,4 +1,5 @@
-import type { Module, Tensor } from '@shardwise/core/extend';
+import type { Tensor } from '../../tensor/tensor.ts';
+import type { Module } from '../module/module.ts';
 
 /** A parameter or buffer of a model. */
 export interface ModelTensor {

@@ -1,7 +1,9 @@
-import { CheckpointError, dtypes, elementCount, sameShape } from '@shardwise/core/extend';
-import { covers } from '../format/covers.ts';
-import { formatChunk } from '../format/format-chunk.ts';
-import { chunkKey, type TensorChunk } from '../format/held-chunk.ts';
+import { elementCount, sameShape } from '../base/shape.ts';
+import { dtypes } from '../spec/dtype.ts';
+import { CheckpointError } from '../spec/errors.ts';
+import { covers } from './covers.ts';
+import { formatChunk } from './format-chunk.ts';
+import { chunkKey, type TensorChunk } from './held-chunk.ts';
 
 /** Smaller chunks are not cut. One rank writes each of them whole. */
 const MIN_CUT_BYTES = 65_536;

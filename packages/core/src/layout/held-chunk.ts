@@ -1,4 +1,5 @@
-import type { Chunk, DType, Shape } from '@shardwise/core/extend';
+import type { DType, Shape } from '../spec/dtype.ts';
+import type { Chunk } from './chunks.ts';
 
 /** A mesh axis whose ranks each have a value of their own. */
 export interface VaryingAxis {
