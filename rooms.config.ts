@@ -159,6 +159,10 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'distributed-data-parallel',
     ],
   },
+  data: {
+    tokenizer: [],
+    files: ['tokenizer'],
+  },
   'parameter-server': {
     protocol: [],
     client: ['protocol'],

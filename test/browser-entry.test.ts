@@ -32,6 +32,10 @@ test.each([
   ['wasm-assembler/src/index.ts', []],
   ['strategies/src/index.ts', ['@shardwise/core/extend']],
   ['parameter-server/src/index.ts', ['@shardwise/core/extend', '@shardwise/strategies']],
+  [
+    'data/src/index.ts',
+    ['@huggingface/jinja', '@huggingface/tokenizers', '@shardwise/core/extend', 'zod'],
+  ],
   ['testing/src/ranks.ts', ['@shardwise/core/spec']],
   [
     'testing/src/index.ts',

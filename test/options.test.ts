@@ -10,6 +10,7 @@ const packages = [
   'collectives',
   'strategies',
   'parameter-server',
+  'data',
   'backend-cpu',
   'shardwise',
 ] as const;

@@ -195,6 +195,10 @@ export {
 export { sumOverParts } from './optim/sum-over-parts.ts';
 
 // Data.
+export { type ArrayTree, mapArrays, type NDArray, ndArray } from './tensor/nd-array.ts';
+export type { Dataset } from './data/dataset.ts';
+export { checkIndex } from './data/dataset.ts';
+export type { IterableDataset } from './data/iterable-dataset.ts';
 export { DistributedSampler } from './data/distributed-sampler.ts';
 
 // Files of states.

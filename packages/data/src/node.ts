@@ -1,1 +1,2 @@
-export {};
+// The entry point for Node: what reads files.
+export { loadTokenizer } from './files/load-tokenizer.ts';

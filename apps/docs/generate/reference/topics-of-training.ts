@@ -247,6 +247,12 @@ export const topicsOfTraining: readonly Section[] = [
         'Datasets of arrays, texts and iterables; splits and arrays.',
         /core\/data\//,
       ),
+      topic(
+        'data/tokenizers',
+        'Tokenizers',
+        'Texts as tokens and back, batches of them, and chat templates.',
+        /^data\/(tokenizer\/|files\/load-tokenizer)/,
+      ),
     ],
   },
 ];
