@@ -43,7 +43,6 @@ const [heads, poolers] = [
 type Inputs = readonly [inputs: Tensor, call: EncoderCall, labels: Tensor];
 
 beforeAll(oneRank);
-});
 
 async function build({ config }: (typeof cases)[number]): Promise<PretrainedModel> {
   const model = modelFromConfig(config, architectures);

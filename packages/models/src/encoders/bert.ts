@@ -31,6 +31,7 @@ export interface EncoderOptions extends PretrainedOptions {
 export class BertModel extends PretrainedModel<EncoderConfig> {
   static readonly architecture = 'BertModel';
   static readonly format: ConfigFormat<EncoderConfig> = bertFormat;
+  override readonly baseModelPrefix = 'bert';
   readonly embeddings: EncoderEmbeddings;
   readonly encoder: Encoder;
   readonly pooler: Pooler | null;

@@ -24,6 +24,7 @@ import { Encoder, Pooler, requirePooler } from './encoder-layers.ts';
 export class RobertaModel extends PretrainedModel<EncoderConfig> {
   static readonly architecture = 'RobertaModel';
   static readonly format: ConfigFormat<EncoderConfig> = robertaFormat;
+  override readonly baseModelPrefix = 'roberta';
   readonly embeddings: EncoderEmbeddings;
   readonly encoder: Encoder;
   readonly pooler: Pooler | null;

@@ -230,6 +230,7 @@ class ResNetEncoder extends StateModule {
 export class ResNetModel extends PretrainedModel<ResNetConfig> {
   static readonly architecture = 'ResNetModel';
   static readonly format: ConfigFormat<ResNetConfig> = format;
+  override readonly baseModelPrefix = 'resnet';
   readonly embedder: ResNetEmbeddings;
   readonly encoder: ResNetEncoder;
 

@@ -205,6 +205,7 @@ class ViTEncoder extends StateModule {
 export class ViTModel extends PretrainedModel<ViTConfig> {
   static readonly architecture = 'ViTModel';
   static readonly format: ConfigFormat<ViTConfig> = format;
+  override readonly baseModelPrefix = 'vit';
   readonly embeddings: ViTEmbeddings;
   readonly encoder: ViTEncoder;
   readonly layernorm: LayerNorm;
