@@ -161,6 +161,8 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
   },
   data: {
     tokenizer: [],
+    metrics: [],
+    collate: ['tokenizer'],
     files: ['tokenizer'],
   },
   'parameter-server': {

@@ -5,3 +5,20 @@ export type { BatchEncoding, BatchOptions } from './tokenizer/batch-encoding.ts'
 export type { ChatMessage, ChatOptions } from './tokenizer/chat-template.ts';
 export type { SpecialTokens } from './tokenizer/tokenizer-config.ts';
 export type { TextStream } from './tokenizer/text-stream.ts';
+export { padCollate, type PadCollateOptions, type TokenCollate } from './collate/pad-collate.ts';
+export {
+  causalLanguageModelCollate,
+  maskedLanguageModelCollate,
+  type MaskedLanguageModelOptions,
+  type MaskingTokenizer,
+} from './collate/language-modeling.ts';
+export {
+  type ChatTokenizer,
+  completionSample,
+  conversationSample,
+} from './collate/instructions.ts';
+export { packDocuments, type PackDocumentsOptions } from './collate/pack-documents.ts';
+export type { TokenRows } from './collate/token-rows.ts';
+export { MeanMetric, Perplexity } from './metrics/mean.ts';
+export { Accuracy, F1Score, type F1ScoreOptions, RocAuc } from './metrics/classification.ts';
+export type { MetricOptions } from './metrics/metric.ts';

@@ -72,9 +72,22 @@ describe('added tokens', () => {
     const tokenizer = Tokenizer.fromJson(JSON.parse(readFileSync(path, 'utf8')));
     rmSync(path);
     const texts = [
-      'a red car', 'redder', 'infrared', 'red', 'éred red', 'a  Blue \u0085 b', 'BlueBlue', 'Blue\ufeff b',
-      '[X]   y[X] [X]', 'red\u0301', 'red_', 'x-red-y', 'Red', '[MASK] [MASK]', 'a [MASK]b',
-    ]; // prettier-ignore
+      'a red car',
+      'redder',
+      'infrared',
+      'red',
+      'éred red',
+      'a  Blue \u0085 b',
+      'BlueBlue',
+      'Blue\ufeff b',
+      '[X]   y[X] [X]',
+      'red\u0301',
+      'red_',
+      'x-red-y',
+      'Red',
+      '[MASK] [MASK]',
+      'a [MASK]b',
+    ];
     for (const text of texts) {
       const encoding = await rust.encode(text);
       expect([text, tokenizer.encode(text).inputIds]).toEqual([text, encoding.getIds()]);
@@ -193,20 +206,56 @@ describe('files that are refused', () => {
   const file = (part: object): unknown => ({ ...wordPiece, ...part });
   it.each<[string, unknown, RegExp]>([
     ['no object', 'text', /the file/],
-    ['a model of an unknown type', file({ model: { type: 'Neural' } }), /model\.type: Neural, which is not known here/],
+    [
+      'a model of an unknown type',
+      file({ model: { type: 'Neural' } }),
+      /model\.type: Neural, which is not known here/,
+    ],
     ['an unknown normalizer', file({ normalizer: { type: 'Nmt' } }), /Known are BertNormalizer/],
-    ['an unknown part of a sequence', file({ pre_tokenizer: { type: 'Sequence', pretokenizers: [{ type: 'UnicodeScripts' }] } }), /UnicodeScripts, which is not/],
-    ['an id that is no number', file({ added_tokens: [{ id: '1', content: 'a' }] }), /added_tokens\.0\.id/],
-    ['dropout', file({ model: { type: 'BPE', vocab: {}, merges: [], dropout: 0.1 } }), /dropout: 0\.1/],
-    ['a merge of three', file({ model: { type: 'BPE', vocab: {}, merges: ['a b c'] } }), /the merge 'a b c'/],
-    ['an unknown token beyond the vocabulary', file({ model: { type: 'Unigram', vocab: [['a', 0]], unk_id: 1 } }), /unk_id 1/],
-    ['a pattern that is none', file({ pre_tokenizer: { type: 'Split', pattern: { Regex: '(' }, behavior: 'Isolated' } }), /regular expression \(/],
-    ['a map that is damaged', file({ normalizer: { type: 'Precompiled', precompiled_charsmap: 'AAAA' } }), /a trie of 0 bytes/],
-    ['a map that is no base64', file({ normalizer: { type: 'Precompiled', precompiled_charsmap: '!' } }), /not base64/],
+    [
+      'an unknown part of a sequence',
+      file({ pre_tokenizer: { type: 'Sequence', pretokenizers: [{ type: 'UnicodeScripts' }] } }),
+      /UnicodeScripts, which is not/,
+    ],
+    [
+      'an id that is no number',
+      file({ added_tokens: [{ id: '1', content: 'a' }] }),
+      /added_tokens\.0\.id/,
+    ],
+    [
+      'dropout',
+      file({ model: { type: 'BPE', vocab: {}, merges: [], dropout: 0.1 } }),
+      /dropout: 0\.1/,
+    ],
+    [
+      'a merge of three',
+      file({ model: { type: 'BPE', vocab: {}, merges: ['a b c'] } }),
+      /the merge 'a b c'/,
+    ],
+    [
+      'an unknown token beyond the vocabulary',
+      file({ model: { type: 'Unigram', vocab: [['a', 0]], unk_id: 1 } }),
+      /unk_id 1/,
+    ],
+    [
+      'a pattern that is none',
+      file({ pre_tokenizer: { type: 'Split', pattern: { Regex: '(' }, behavior: 'Isolated' } }),
+      /regular expression \(/,
+    ],
+    [
+      'a map that is damaged',
+      file({ normalizer: { type: 'Precompiled', precompiled_charsmap: 'AAAA' } }),
+      /a trie of 0 bytes/,
+    ],
+    [
+      'a map that is no base64',
+      file({ normalizer: { type: 'Precompiled', precompiled_charsmap: '!' } }),
+      /not base64/,
+    ],
   ])('%s', (_name, json, message) => {
     expect(() => Tokenizer.fromJson(json)).toThrow(ConfigError);
     expect(() => Tokenizer.fromJson(json, { name: 'my.json' })).toThrow(message);
-  }); // prettier-ignore
+  });
 
   it('a text that no token has, without an unknown token', () => {
     const model = { type: 'BPE', vocab: { a: 0 }, merges: [], unk_token: '?' };

@@ -253,6 +253,12 @@ export const topicsOfTraining: readonly Section[] = [
         'Texts as tokens and back, batches of them, and chat templates.',
         /^data\/(tokenizer\/|files\/load-tokenizer)/,
       ),
+      topic(
+        'data/collate',
+        'Batches of texts',
+        'Padding, masked and causal language models, instructions, and documents that are packed into rows.',
+        /^data\/collate\//,
+      ),
     ],
   },
 ];
