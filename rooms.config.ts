@@ -177,6 +177,8 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     model: [],
     layers: ['model'],
     decoders: ['model', 'layers'],
+    encoders: ['model', 'layers'],
+    vision: ['model', 'layers', 'encoders'],
     weights: ['model'],
   },
   'backend-cpu': {

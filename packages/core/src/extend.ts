@@ -147,8 +147,10 @@ export {
 export type { ParameterPartOptions } from './nn/parameter/parameter.ts';
 export type { InitialPart } from './nn/parameter/initial-part.ts';
 export { DividedParameter } from './nn/parameter/divided-parameter.ts';
+export { Conv2d } from './nn/convolution/conv2d.ts';
 export { Dropout } from './nn/layers/dropout.ts';
 export { Embedding } from './nn/layers/embedding.ts';
+export { BatchNorm2d } from './nn/norm/batch-norm-layers.ts';
 export { LayerNorm } from './nn/norm/layer-norm.ts';
 export { RMSNorm } from './nn/norm/rms-norm.ts';
 export { Linear } from './nn/layers/linear.ts';
@@ -156,6 +158,7 @@ export { ModuleList } from './nn/containers/module-list.ts';
 export { MixtureOfExperts } from './nn/experts/mixture-of-experts.ts';
 export { topKGate } from './nn/experts/top-k-gate.ts';
 export { sequenceAxesOf } from './nn/experts/sequence-axes.ts';
+export { MaxPool2d } from './nn/pooling/pool2d.ts';
 export { MultiheadAttention } from './nn/attention/multihead-attention.ts';
 export * as functional from './nn/functional.ts';
 export { checkpoint } from './nn/checkpoint.ts';

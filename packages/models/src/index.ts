@@ -7,6 +7,26 @@ export { MixtralForCausalLM, type MixtralConfig } from './decoders/mixtral.ts';
 export { Qwen2ForCausalLM, type Qwen2Config } from './decoders/qwen2.ts';
 export { Qwen3ForCausalLM, type Qwen3Config } from './decoders/qwen3.ts';
 export { LlamaForCausalLM, type LlamaConfig } from './decoders/llama.ts';
+export {
+  BertForMaskedLM,
+  BertForSequenceClassification,
+  BertForTokenClassification,
+  BertModel,
+  type EncoderOptions,
+} from './encoders/bert.ts';
+export type { LabelConfig, ProblemType } from './encoders/classification.ts';
+export type { EncoderCall } from './encoders/encoder-call.ts';
+export type { EncoderConfig } from './encoders/encoder-config.ts';
+export {
+  RobertaForMaskedLM,
+  RobertaForSequenceClassification,
+  RobertaForTokenClassification,
+  RobertaModel,
+} from './encoders/roberta.ts';
+export {
+  sentenceEmbeddings,
+  type SentenceEmbeddingOptions,
+} from './encoders/sentence-embeddings.ts';
 export { attendTo } from './layers/attention.ts';
 export type { RawRopeParameters } from './layers/rope-parameters.ts';
 export {
@@ -29,6 +49,9 @@ export {
   type PretrainedOptions,
 } from './model/pretrained-model.ts';
 export { StateModule, stateName } from './model/state-module.ts';
+export type { ImageCall } from './vision/image-model.ts';
+export { ResNetForImageClassification, ResNetModel, type ResNetConfig } from './vision/resnet.ts';
+export { ViTForImageClassification, ViTModel, type ViTConfig } from './vision/vit.ts';
 export {
   fromPretrained,
   type FromPretrainedOptions,
