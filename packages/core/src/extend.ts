@@ -24,6 +24,7 @@ export { requireNoMore } from './tensor/check-calls.ts';
 export { sendRows } from './tensor/row-exchange.ts';
 export { scaleGradient } from './tensor/scale-gradient.ts';
 export { declareAxisTypes, type DeclaredAxisTypes } from './tensor/declare-axis-types.ts';
+export { nearestName } from './base/nearest-name.ts';
 export { normalizeDim } from './base/shape.ts';
 export { printing } from './print/inspect.ts';
 export { indicesInRange } from './tensor/indices-in-range.ts';
@@ -111,6 +112,7 @@ export type { TimelineEvent, VaryingSize } from './timeline-event.ts';
 export { Generator } from './random/generator.ts';
 export type { GeneratorState } from './random/generator-state.ts';
 export {
+  defaultGenerator,
   nextKey,
   randomState,
   setRandomState,
@@ -124,7 +126,9 @@ export type { PageSource, PageStore } from './paging/page.ts';
 export * as check from './saved-data.ts';
 
 // Modules and their parameters.
-export { Module } from './nn/module/module.ts';
+export { Module, type Named } from './nn/module/module.ts';
+export { ModuleDict } from './nn/containers/module-dict.ts';
+export { ModuleList } from './nn/containers/module-list.ts';
 export { requireModule } from './nn/module/require-module.ts';
 export { flopsOf } from './nn/summary/count-flops.ts';
 export {

@@ -147,6 +147,7 @@ export { LayerParameter, type LayerParameterOptions } from './parameters/layer-p
 export { inLayer } from './tensor-parallel/in-layer.ts';
 export { collectivesOfMove, moveOver } from './layout/moves.ts';
 export { redistribute, redistributeOver } from './layout/redistribute.ts';
+export type { AdaptedProduct, SharedProduct } from './tensor-parallel/adapted-product.ts';
 export {
   colwiseParallel,
   type ColwiseParallelOptions,

@@ -7,6 +7,7 @@ import {
   reinterpret,
 } from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
+import { adapterShardings, isAdapted, sharedAdapterParameters } from './adapted-product.ts';
 import { redistributeOver } from '../layout/redistribute.ts';
 import { requireModule, requireParameter } from './module-spec.ts';
 import type { ParallelStyle } from './parallel-style.ts';
@@ -52,6 +53,7 @@ export function rowwiseParallel(options: RowwiseParallelOptions = {}): ParallelS
       const weight = requireParameter(module, 'weight', 2, name);
       return new Map([
         ['weight', evenSharding({ name: weight.name, shape: weight.shape, dim: 1, size })],
+        ...adapterShardings(module, 'inputs', size),
       ]);
     },
     collectives(module, tokens) {
@@ -75,6 +77,7 @@ export function rowwiseParallel(options: RowwiseParallelOptions = {}): ParallelS
           dtype,
         }),
         ...(bias === undefined || output === 'invariant' ? [] : sharedGradients([bias])),
+        ...sharedGradients(sharedAdapterParameters(module, 'inputs')),
       ];
     },
     check(module, path) {
@@ -84,7 +87,9 @@ export function rowwiseParallel(options: RowwiseParallelOptions = {}): ParallelS
       const linear = requireModule(module, Linear, path, name);
       wrapMethod(linear, 'forward', ([x]) => {
         const own = redistributeOver(lowered(requireTensor(x, path)), axis, input, shard(-1));
-        const product = functional.linear(own, linear.weight);
+        const product = isAdapted(linear)
+          ? linear.product(own, { axis, of: 'inputs' })
+          : functional.linear(own, linear.weight);
         const sum = redistributeOver(product, axis, 'partial', output);
         const { bias } = linear;
         if (bias === null) return sum;
