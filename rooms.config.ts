@@ -164,6 +164,13 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     table: ['protocol'],
     server: ['protocol', 'table'],
   },
+  models: {
+    model: [],
+    layers: ['model'],
+    decoders: ['model', 'layers'],
+    lora: ['model', 'layers'],
+    generation: ['model', 'layers'],
+  },
   'backend-cpu': {
     memory: [],
     program: [],

@@ -127,8 +127,6 @@ export * as check from './saved-data.ts';
 
 // Modules and their parameters.
 export { Module, type Named } from './nn/module/module.ts';
-export { ModuleDict } from './nn/containers/module-dict.ts';
-export { ModuleList } from './nn/containers/module-list.ts';
 export { requireModule } from './nn/module/require-module.ts';
 export { flopsOf } from './nn/summary/count-flops.ts';
 export {
@@ -140,9 +138,13 @@ export {
 export type { ParameterPartOptions } from './nn/parameter/parameter.ts';
 export type { InitialPart } from './nn/parameter/initial-part.ts';
 export { DividedParameter } from './nn/parameter/divided-parameter.ts';
+export { Dropout } from './nn/layers/dropout.ts';
 export { Embedding } from './nn/layers/embedding.ts';
 export { LayerNorm } from './nn/norm/layer-norm.ts';
+export { RMSNorm } from './nn/norm/rms-norm.ts';
 export { Linear } from './nn/layers/linear.ts';
+export { ModuleDict } from './nn/containers/module-dict.ts';
+export { ModuleList } from './nn/containers/module-list.ts';
 export { MixtureOfExperts } from './nn/experts/mixture-of-experts.ts';
 export { sequenceAxesOf } from './nn/experts/sequence-axes.ts';
 export { MultiheadAttention } from './nn/attention/multihead-attention.ts';

@@ -1,3 +1,28 @@
+export { architectures } from './architectures.ts';
+export { GPT2LMHeadModel, type GPT2Config } from './decoders/gpt2.ts';
+export { LlamaForCausalLM, type LlamaConfig } from './decoders/llama.ts';
+export { attendTo } from './layers/attention.ts';
+export type { RawRopeParameters } from './layers/rope-parameters.ts';
+export {
+  architecture,
+  modelFromConfig,
+  type Architecture,
+  type BuildOptions,
+} from './model/architecture.ts';
+export type { ConfigFormat, ConfigReadOptions, PretrainedConfig } from './model/config-format.ts';
+export type {
+  AttentionCache,
+  AttentionSettings,
+  CachedAttentionOptions,
+  ForwardCall,
+} from './model/forward-call.ts';
+export {
+  PretrainedModel,
+  type ModelClass,
+  type ModelKind,
+  type PretrainedOptions,
+} from './model/pretrained-model.ts';
+export { StateModule, stateName } from './model/state-module.ts';
 export { addLora } from './lora/add-lora.ts';
 export type { LoraOptions } from './lora/lora-options.ts';
 export { mergeLora, removeLora, unmergeLora } from './lora/merge-lora.ts';

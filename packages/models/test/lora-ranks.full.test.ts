@@ -36,7 +36,10 @@ async function trainOnRanks(data: LoraTask): Promise<void> {
   const world = createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 });
   const options = { world, data, timeoutMs };
   const url = new URL('./ranks/lora.ts', import.meta.url);
-  const ranks = z.array(outcomes).length(size).parse(await spawnRanks(size, url, options));
+  const ranks = z
+    .array(outcomes)
+    .length(size)
+    .parse(await spawnRanks(size, url, options));
   for (const key of Object.keys(ranks[0] ?? {})) {
     found.set(
       `${key} ${data.dtype}`,
@@ -78,19 +81,16 @@ describe.each(dtypes)('adapters of a frozen base in %s', (dtype) => {
       }
     });
 
-    it.each(names)(
-      'keeps gradients and states under %s of the adapters only',
-      (name) => {
-        for (const { gradientBytes, optimizerBytes, trainedBytes } of outcomesOf(
-          name,
-          adapter,
-          dtype,
-        )) {
-          expect(optimizerBytes).toBe(trainedBytes);
-          expect(gradientBytes).toBeGreaterThanOrEqual(trainedBytes);
-          expect(gradientBytes).toBeLessThanOrEqual(trainedBytes * 2);
-        }
-      },
-    );
+    it.each(names)('keeps gradients and states under %s of the adapters only', (name) => {
+      for (const { gradientBytes, optimizerBytes, trainedBytes } of outcomesOf(
+        name,
+        adapter,
+        dtype,
+      )) {
+        expect(optimizerBytes).toBe(trainedBytes);
+        expect(gradientBytes).toBeGreaterThanOrEqual(trainedBytes);
+        expect(gradientBytes).toBeLessThanOrEqual(trainedBytes * 2);
+      }
+    });
   });
 });

@@ -3,10 +3,12 @@ import {
   ConfigError,
   defaultGenerator,
   type Generator,
-  type Linear,
   type Module,
   requireModule,
 } from '@shardwise/core/extend';
+import { Conv1D } from '../layers/conv1d.ts';
+import { LoraConv1D } from './lora-conv1d.ts';
+import type { AdaptableLayer } from './lora-layer.ts';
 import { LoraLinear } from './lora-linear.ts';
 import { type LoraOptions, loraRules, type LoraSettings } from './lora-options.ts';
 import { initialParts } from './lora-parts.ts';
@@ -41,7 +43,7 @@ export function addLora<M extends Module>(model: M, options: LoraOptions): M {
   const saved = modulesToSave.flatMap((name) => namedModule(model, name));
   const settings: LoraSettings = { rank, alpha, dropout, useRslora, useDora };
   model.requiresGrad_(false);
-  const adapted = new Map<Module, LoraLinear>();
+  const adapted = new Map<Module, Module>();
   for (const [path, layer] of layers) {
     if (!adapted.has(layer)) adapted.set(layer, adapterOf(path, layer, settings, generator));
   }
@@ -52,12 +54,15 @@ export function addLora<M extends Module>(model: M, options: LoraOptions): M {
 
 function adapterOf(
   path: string,
-  layer: Linear,
+  layer: AdaptableLayer,
   settings: LoraSettings,
   generator: Generator,
-): LoraLinear {
+): Module {
   if (settings.useDora && layer.weight.initialPart !== null) throw partError(path);
-  const adapted = new LoraLinear(layer, initialParts(settings, layer.weight, generator));
+  const isTransposed = layer instanceof Conv1D;
+  const rows = isTransposed ? layer.weight.transpose(0, 1) : layer.weight;
+  const parts = initialParts(settings, rows, generator);
+  const adapted = isTransposed ? new LoraConv1D(layer, parts) : new LoraLinear(layer, parts);
   return adapted.train(layer.training);
 }
 

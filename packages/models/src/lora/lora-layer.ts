@@ -1,6 +1,7 @@
 import {
   allReduce,
   functional,
+  Linear,
   type Module,
   noGrad,
   ownPlace,
@@ -10,8 +11,16 @@ import {
   withCoordinateKeys,
 } from '@shardwise/core/extend';
 import type { AdaptedProduct, SharedProduct } from '@shardwise/strategies';
+import { Conv1D } from '../layers/conv1d.ts';
 import type { LowRankFactor } from './low-rank-factor.ts';
 import { type LoraSettings, scalingOf } from './lora-options.ts';
+
+/** The linear layers that can have an adapter. */
+export type AdaptableLayer = Linear | Conv1D;
+
+export function isAdaptable(module: Module): module is AdaptableLayer {
+  return module instanceof Linear || module instanceof Conv1D;
+}
 
 /**
  * A linear layer to whose product the terms of an adapter are added: x Wᵀ + scaling · x Aᵀ Bᵀ (Hu et al. 2021), where W
@@ -32,6 +41,8 @@ export interface LoraLayer extends Module, AdaptedProduct {
   baseProduct(x: Tensor): Tensor;
   /** The frozen weight. Shape: -> [out, in]. */
   weightRows(): Tensor;
+  /** Values of the weight in the layout in which the layer keeps it. Shape: [out, in] -> that of the weight. */
+  fromRows(rows: Tensor): Tensor;
   /** The layer without its adapter. */
   unwrapped(): Module;
 }
@@ -46,11 +57,7 @@ export function isLoraLayer(module: Module): module is Module & LoraLayer {
 }
 
 /** The product of a layer with its adapter, without the bias. Shape: x [.., in] -> [.., out]. */
-export function adaptedProduct(
-  layer: LoraLayer,
-  x: Tensor,
-  shared: SharedProduct | null,
-): Tensor {
+export function adaptedProduct(layer: LoraLayer, x: Tensor, shared: SharedProduct | null): Tensor {
   if (layer.merged !== null) return layer.baseProduct(x);
   const { dropout } = layer.settings;
   const drops = layer.training && dropout > 0;
@@ -87,11 +94,7 @@ function lowRankProduct(
  * By how much DoRA stretches each row: its length in the magnitude vector, divided by that of W + scaling · B A, through
  * which no gradient flows. Shape: -> [out].
  */
-function rowFactors(
-  layer: LoraLayer,
-  magnitude: Parameter,
-  shared: SharedProduct | null,
-): Tensor {
+function rowFactors(layer: LoraLayer, magnitude: Parameter, shared: SharedProduct | null): Tensor {
   const length = noGrad(() => {
     const squares = layer.weightRows().add(updateOf(layer)).square().sum(1);
     return (shared?.of === 'inputs' ? allReduce(squares, shared.axis) : squares).sqrt();

@@ -37,11 +37,11 @@ export class LoraLinear extends Linear implements LoraLayer {
 
   /** Shape: x [.., in] -> [.., out]. */
   override forward(x: Tensor): Tensor {
-    const product = this.product(x, null);
+    const product = this.sharedProduct(x, null);
     return this.bias === null ? product : product.add(this.bias);
   }
 
-  product(x: Tensor, shared: SharedProduct | null): Tensor {
+  sharedProduct(x: Tensor, shared: SharedProduct | null): Tensor {
     return adaptedProduct(this, x, shared);
   }
 
@@ -51,6 +51,10 @@ export class LoraLinear extends Linear implements LoraLayer {
 
   weightRows(): Tensor {
     return this.weight;
+  }
+
+  fromRows(rows: Tensor): Tensor {
+    return rows;
   }
 
   protected override nameOf(field: string): string {

@@ -26,11 +26,11 @@ export async function mergeLora(model: Module): Promise<void> {
   const layers = loraLayers('mergeLora', model, false);
   requireUntied(model, layers);
   await change(layers, (layer, weight) => {
-    const sum = weight.to('f32').add(updateOf(layer));
+    const sum = layer.weightRows().to('f32').add(updateOf(layer));
     const factors = layer.loraMagnitudeVector?.div(sum.square().sum(1).sqrt()).reshape([-1, 1]);
     // The update of the weight would make an expression of it that is computed later invalid.
     if (isHeld(weight)) factors?.retain();
-    store(weight, factors === undefined ? sum : sum.mul(factors));
+    store(weight, layer.fromRows(factors === undefined ? sum : sum.mul(factors)));
     layer.merged = { rowFactors: factors ?? null };
   });
 }
@@ -39,8 +39,9 @@ export async function mergeLora(model: Module): Promise<void> {
 export async function unmergeLora(model: Module): Promise<void> {
   await change(loraLayers('unmergeLora', model, true), (layer, weight) => {
     const factors = layer.merged?.rowFactors ?? null;
-    const sum = weight.to('f32');
-    store(weight, (factors === null ? sum : sum.div(factors)).sub(updateOf(layer)));
+    const rows = layer.weightRows().to('f32');
+    const sum = factors === null ? rows : rows.div(factors);
+    store(weight, layer.fromRows(sum.sub(updateOf(layer))));
     layer.merged = null;
   });
 }
@@ -117,7 +118,9 @@ function store(weight: Parameter, values: Tensor): void {
 
 /** Throws ConfigError for a weight that occurs outside of its layer, too. */
 function requireUntied(model: Module, layers: readonly Named<Module & LoraLayer>[]): void {
-  const own = new Map<unknown, string>(layers.map(([path, layer]) => [layer.mergeableWeight, path]));
+  const own = new Map<unknown, string>(
+    layers.map(([path, layer]) => [layer.mergeableWeight, path]),
+  );
   for (const [name, tensor] of model.namedState()) {
     const path = own.get(tensor);
     if (path === undefined || name.startsWith(`${path}.`)) continue;

@@ -1,10 +1,7 @@
-import { Module, ModuleDict, ModuleList } from '@shardwise/core/extend';
+import { type Module, ModuleDict, ModuleList } from '@shardwise/core/extend';
 
 /** Replaces modules by others, wherever a model or a module below it holds them. */
-export function replaceModules(
-  model: Module,
-  replacements: ReadonlyMap<Module, Module>,
-): void {
+export function replaceModules(model: Module, replacements: ReadonlyMap<Module, Module>): void {
   for (const [, parent] of model.namedModules()) {
     for (const [name, child] of parent.namedChildren()) {
       const replacement = replacements.get(child);

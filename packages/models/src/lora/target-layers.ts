@@ -1,5 +1,5 @@
-import { ConfigError, Linear, type Module, type Named, nearestName } from '@shardwise/core/extend';
-import { isLoraLayer } from './lora-layer.ts';
+import { ConfigError, type Module, type Named, nearestName } from '@shardwise/core/extend';
+import { type AdaptableLayer, isAdaptable, isLoraLayer } from './lora-layer.ts';
 
 /** Whether a name such as 'q_proj' or 'mlp.up_proj' is the end of a path of modules. */
 export function isNamed(path: string, name: string): boolean {
@@ -13,18 +13,18 @@ export function isNamed(path: string, name: string): boolean {
 export function targetLayers(
   model: Module,
   targets: readonly string[] | 'all-linear',
-): readonly Named<Linear>[] {
+): readonly Named<AdaptableLayer>[] {
   const modules = model.namedModules();
   const adapted = modules.find(([, module]) => isLoraLayer(module));
   if (adapted !== undefined) throw twiceError(adapted[0]);
-  const linear = modules.filter((entry): entry is Named<Linear> => entry[1] instanceof Linear);
+  const linear = modules.filter((entry): entry is Named<AdaptableLayer> => isAdaptable(entry[1]));
   if (targets === 'all-linear') return withoutHead(model, linear);
-  const found = new Map<string, Linear>();
+  const found = new Map<string, AdaptableLayer>();
   for (const target of targets) {
     const own = modules.filter(([path]) => isNamed(path, target));
     if (own.length === 0) throw missingError(model, target, linear);
     for (const [path, module] of own) {
-      if (!(module instanceof Linear)) throw kindError(path, target, module);
+      if (!isAdaptable(module)) throw kindError(path, target, module);
       found.set(path, module);
     }
   }
@@ -36,7 +36,10 @@ export function targetLayers(
  * All linear layers but the one that makes the logits, as in PEFT: the last one that no list of blocks has, if there are
  * such lists.
  */
-function withoutHead(model: Module, linear: readonly Named<Linear>[]): readonly Named<Linear>[] {
+function withoutHead(
+  model: Module,
+  linear: readonly Named<AdaptableLayer>[],
+): readonly Named<AdaptableLayer>[] {
   const isInBlock = (path: string): boolean => /(?:^|\.)\d+\./.test(path);
   const head = linear.some(([path]) => isInBlock(path))
     ? linear.findLast(([path]) => !isInBlock(path))
@@ -49,7 +52,7 @@ function withoutHead(model: Module, linear: readonly Named<Linear>[]): readonly 
 function missingError(
   model: Module,
   target: string,
-  linear: readonly Named<Linear>[],
+  linear: readonly Named<AdaptableLayer>[],
 ): ConfigError {
   const names = [...new Set(linear.map(([path]) => path.slice(path.lastIndexOf('.') + 1)))];
   const nearest = nearestName(target, names);

@@ -8,11 +8,10 @@ import {
   optim,
   setRank,
   ShardwiseError,
-  type StateDict,
   type Strategy,
   type Tensor,
 } from '@shardwise/core';
-import { elementCount, isHeldAt, ownPlace } from '@shardwise/core/extend';
+import { elementCount, type HostArray, isHeldAt, ownPlace } from '@shardwise/core/extend';
 import { addLora, type LoraOptions, mergeLora, unmergeLora } from '@shardwise/models';
 import {
   colwiseParallel,
@@ -29,7 +28,12 @@ import {
 } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
-import { type LanguageBatch, languageBatch, languageLoss, SmallLanguage } from '../small-language.ts';
+import {
+  type LanguageBatch,
+  languageBatch,
+  languageLoss,
+  SmallLanguage,
+} from '../small-language.ts';
 
 const steps = 3;
 const rows = 8;
@@ -192,11 +196,10 @@ export async function train(training: Training): Promise<Outcome> {
     losses,
     mergedLoss,
     unmergedLoss,
-    trained: Object.fromEntries(
-      trainedNames.map((name) => [name, [...floatsOf(state[name])]]),
-    ),
+    trained: Object.fromEntries(trainedNames.map((name) => [name, [...floatsOf(state[name])]])),
     changed: Object.keys(before).filter(
-      (name) => !trainedNames.includes(name) && differ(floatsOf(before[name]), floatsOf(state[name])),
+      (name) =>
+        !trainedNames.includes(name) && differ(floatsOf(before[name]), floatsOf(state[name])),
     ),
     gradientBytes,
     optimizerBytes,
@@ -216,7 +219,7 @@ function meanOf(loss: Tensor, shares: number): Tensor {
   return noGrad(() => allReduce(loss.detach(), 'dp', { reduce: 'avg' }));
 }
 
-function floatsOf(array: StateDict[string] | undefined): readonly number[] {
+function floatsOf(array: HostArray | undefined): readonly number[] {
   if (array === undefined) return [];
   const { buffer } = array.bytes.slice();
   if (array.dtype === 'f32') return [...new Float32Array(buffer)];

@@ -1,7 +1,6 @@
 import {
   checkOptions,
   type CollectivePlan,
-  type DType,
   dtypes,
   formatLayout,
   formatShape,
@@ -105,7 +104,9 @@ export function explain(plan: Plan, options: ExplainOptions = {}): string {
     formatShape(p.shape),
     formatLayout(p.parameter),
     p.requiresGrad ? formatLayout(p.gradient) : 'frozen',
-    String(localElements(p.shape, p.parameter, plan.axes) * dtypes[collectedDtypeOf(plan, p)].bytes),
+    String(
+      localElements(p.shape, p.parameter, plan.axes) * dtypes[collectedDtypeOf(plan, p)].bytes,
+    ),
   ]);
   const collectives = collectiveRows(plan);
   const redistributions = redistributionRows(collectivesOf(plan));

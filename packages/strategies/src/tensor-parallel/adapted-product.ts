@@ -18,12 +18,12 @@ export interface AdaptedProduct {
    * The product without the bias. With parts of the inputs, the result is a partial sum. Shape: x [.., in], or this
    * rank's part of it -> [.., out], or this rank's part of it.
    */
-  product(x: Tensor, shared: SharedProduct | null): Tensor;
+  sharedProduct(x: Tensor, shared: SharedProduct | null): Tensor;
 }
 
 /** Whether a layer has an adapter. */
 export function isAdapted<M extends Module>(module: M): module is M & AdaptedProduct {
-  return 'product' in module && typeof module.product === 'function';
+  return 'sharedProduct' in module && typeof module.sharedProduct === 'function';
 }
 
 /** The dims of an adapter's parameters that are divided as the outputs or inputs of its layer are. */
@@ -56,7 +56,6 @@ export function sharedAdapterParameters(
   { parameters }: ModuleSpec,
   of: SharedProduct['of'],
 ): readonly ParameterSpec[] {
-  const names =
-    of === 'outputs' ? ['lora_A.weight'] : ['lora_B.weight', 'lora_magnitude_vector'];
+  const names = of === 'outputs' ? ['lora_A.weight'] : ['lora_B.weight', 'lora_magnitude_vector'];
   return names.flatMap((name) => parameters.get(name) ?? []);
 }

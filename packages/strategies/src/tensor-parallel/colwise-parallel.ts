@@ -88,7 +88,7 @@ export function colwiseParallel(options: ColwiseParallelOptions = {}): ParallelS
         const multiply = (): unknown => {
           const all = redistributeOver(lowered(requireTensor(x, path)), axis, input, 'replicate');
           if (!isAdapted(linear)) return forward([all]);
-          const product = linear.product(all, { axis, of: 'outputs' });
+          const product = linear.sharedProduct(all, { axis, of: 'outputs' });
           return linear.bias === null ? product : product.add(lowered(linear.bias));
         };
         const product = gatherAgain ? sendingAgain(multiply) : multiply();

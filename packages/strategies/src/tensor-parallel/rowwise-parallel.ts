@@ -88,7 +88,7 @@ export function rowwiseParallel(options: RowwiseParallelOptions = {}): ParallelS
       wrapMethod(linear, 'forward', ([x]) => {
         const own = redistributeOver(lowered(requireTensor(x, path)), axis, input, shard(-1));
         const product = isAdapted(linear)
-          ? linear.product(own, { axis, of: 'inputs' })
+          ? linear.sharedProduct(own, { axis, of: 'inputs' })
           : functional.linear(own, linear.weight);
         const sum = redistributeOver(product, axis, 'partial', output);
         const { bias } = linear;
