@@ -195,4 +195,9 @@ export {
 } from './serialization/safetensors.ts';
 export { requireFit, stateMismatch } from './serialization/state-mismatch.ts';
 export { convertArray } from './nn/state/convert-array.ts';
-export { loadRules, type LoadOptions, type LoadReport } from './nn/state/state-dict.ts';
+export {
+  loadRules,
+  type LoadOptions,
+  type LoadReport,
+  readStateDict,
+} from './nn/state/state-dict.ts';

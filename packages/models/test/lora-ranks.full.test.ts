@@ -71,6 +71,9 @@ describe.each(dtypes)('adapters of a frozen base in %s', (dtype) => {
         }
         expect(rank.mergedLoss).toBeCloseTo(expected.mergedLoss, digits);
         expect(rank.unmergedLoss).toBeCloseTo(expected.unmergedLoss, digits);
+        expect(rank.loadedLoss).toBeCloseTo(rank.unmergedLoss, 6);
+        expect(rank.forgottenLoss).toBeCloseTo(expected.forgottenLoss, digits);
+        expect(Math.abs(rank.forgottenLoss - rank.loadedLoss)).toBeGreaterThan(0.02);
         expect(rank.changed).toEqual([]);
         expect(Object.keys(rank.trained)).toEqual(Object.keys(expected.trained));
         for (const [parameter, values] of Object.entries(expected.trained)) {

@@ -39,17 +39,37 @@ export function addLora<M extends Module>(model: M, options: LoraOptions): M {
     generator = defaultGenerator(),
   } = options;
   requireApart('addLora', model);
-  const layers = targetLayers(model, options.targetModules);
-  const saved = modulesToSave.flatMap((name) => namedModule(model, name));
   const settings: LoraSettings = { rank, alpha, dropout, useRslora, useDora };
-  model.requiresGrad_(false);
+  const layers = targetLayers(model, options.targetModules);
+  installAdapters(
+    model,
+    layers.map(([path, layer]) => ({ path, layer, settings })),
+    { generator, modulesToSave },
+  );
+  return model;
+}
+
+/** A layer that gets an adapter. */
+export interface NewAdapter {
+  readonly path: string;
+  readonly layer: AdaptableLayer;
+  readonly settings: LoraSettings;
+}
+
+/** Freezes a model, and replaces layers by ones with adapters. Throws ConfigError before anything changes. */
+export function installAdapters(
+  model: Module,
+  adapters: readonly NewAdapter[],
+  { generator, modulesToSave }: Required<Pick<LoraOptions, 'generator' | 'modulesToSave'>>,
+): void {
+  const saved = modulesToSave.flatMap((name) => namedModule(model, name));
   const adapted = new Map<Module, Module>();
-  for (const [path, layer] of layers) {
+  for (const { path, layer, settings } of adapters) {
     if (!adapted.has(layer)) adapted.set(layer, adapterOf(path, layer, settings, generator));
   }
+  model.requiresGrad_(false);
   replaceModules(model, adapted);
   for (const module of saved) module.requiresGrad_(true);
-  return model;
 }
 
 function adapterOf(

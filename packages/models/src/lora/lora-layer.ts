@@ -1,12 +1,15 @@
 import {
   allReduce,
+  ConfigError,
   functional,
   Linear,
   type Module,
+  type Named,
   noGrad,
   ownPlace,
   type Parameter,
   reinterpret,
+  requireModule,
   type Tensor,
   withCoordinateKeys,
 } from '@shardwise/core/extend';
@@ -54,6 +57,23 @@ export interface MergedUpdate {
 
 export function isLoraLayer(module: Module): module is Module & LoraLayer {
   return 'loraA' in module && 'settings' in module;
+}
+
+/** Returns the layers of a model that have adapters. Throws ConfigError if there are none. */
+export function loraLayers(asked: string, model: Module): readonly Named<Module & LoraLayer>[] {
+  requireModule(asked, model);
+  const layers = model
+    .namedModules()
+    .filter((entry): entry is Named<Module & LoraLayer> => isLoraLayer(entry[1]));
+  if (layers.length > 0) return layers;
+  throw new ConfigError(
+    {
+      asked: `${asked}() of ${model.constructor.name}`,
+      found: 'no layer with an adapter',
+      todo: 'Call addLora first',
+    },
+    { model: model.constructor.name },
+  );
 }
 
 /** The product of a layer with its adapter, without the bias. Shape: x [.., in] -> [.., out]. */

@@ -11,7 +11,7 @@ import {
   type Tensor,
 } from '@shardwise/core/extend';
 import { requireApart } from './add-lora.ts';
-import { isLoraLayer, type LoraLayer, updateOf } from './lora-layer.ts';
+import { type LoraLayer, loraLayers, updateOf } from './lora-layer.ts';
 import { replaceModules } from './replace-modules.ts';
 
 type Change = (layer: LoraLayer, weight: Parameter) => void;
@@ -23,7 +23,7 @@ type Change = (layer: LoraLayer, weight: Parameter) => void;
  * kept in 8 or 4 bits, and for a weight that a module without adapter shares, because that would change, too.
  */
 export async function mergeLora(model: Module): Promise<void> {
-  const layers = loraLayers('mergeLora', model, false);
+  const layers = layersIn('mergeLora', model, 'apart');
   requireUntied(model, layers);
   await change(layers, (layer, weight) => {
     const sum = layer.weightRows().to('f32').add(updateOf(layer));
@@ -37,7 +37,7 @@ export async function mergeLora(model: Module): Promise<void> {
 
 /** Takes the adapters out of the weights again, up to rounding. Throws ConfigError for a model that is not merged. */
 export async function unmergeLora(model: Module): Promise<void> {
-  await change(loraLayers('unmergeLora', model, true), (layer, weight) => {
+  await change(layersIn('unmergeLora', model, 'merged'), (layer, weight) => {
     const factors = layer.merged?.rowFactors ?? null;
     const rows = layer.weightRows().to('f32');
     const sum = factors === null ? rows : rows.div(factors);
@@ -54,7 +54,7 @@ export async function unmergeLora(model: Module): Promise<void> {
 export function removeLora<M extends Module>(model: M): M {
   requireModule('removeLora', model);
   requireApart('removeLora', model);
-  const layers = loraLayers('removeLora', model, null);
+  const layers = loraLayers('removeLora', model);
   const plain = layers.map(([, layer]) => {
     const replacement: Module = layer.unwrapped().train(layer.training);
     return [layer, replacement] as const;
@@ -63,26 +63,23 @@ export function removeLora<M extends Module>(model: M): M {
   return model.requiresGrad_(true);
 }
 
-/** Returns the layers with adapters. `merged`: in which state they must be; null for any. */
-function loraLayers(
+/** Returns the layers with adapters. Throws ConfigError if they are not in this state. */
+function layersIn(
   asked: string,
   model: Module,
-  merged: boolean | null,
+  state: 'merged' | 'apart',
 ): readonly Named<Module & LoraLayer>[] {
-  requireModule(asked, model);
-  const layers = model
-    .namedModules()
-    .filter((entry): entry is Named<Module & LoraLayer> => isLoraLayer(entry[1]));
-  const other = layers.find(([, layer]) => merged !== null && (layer.merged !== null) !== merged);
-  if (layers.length > 0 && other === undefined) return layers;
-  const state = merged === true ? 'adapters that are apart' : 'adapters that are merged';
+  const layers = loraLayers(asked, model);
+  const isMerged = state === 'merged';
+  const other = layers.find(([, { merged }]) => (merged !== null) !== isMerged);
+  if (other === undefined) return layers;
   throw new ConfigError(
     {
       asked: `${asked}() of ${model.constructor.name}`,
-      found: other === undefined ? 'no layer with an adapter' : state,
-      todo: other === undefined ? 'Call addLora first' : 'Call it once for each change',
+      found: isMerged ? 'adapters that are apart' : 'adapters that are merged already',
+      todo: isMerged ? 'Call mergeLora before' : 'Call it once, or call unmergeLora before',
     },
-    { model: model.constructor.name },
+    { model: model.constructor.name, path: other[0] },
   );
 }
 

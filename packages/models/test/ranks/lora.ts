@@ -12,7 +12,14 @@ import {
   type Tensor,
 } from '@shardwise/core';
 import { elementCount, type HostArray, isHeldAt, ownPlace } from '@shardwise/core/extend';
-import { addLora, type LoraOptions, mergeLora, unmergeLora } from '@shardwise/models';
+import {
+  adapterFiles,
+  addLora,
+  loadAdapter,
+  type LoraOptions,
+  mergeLora,
+  unmergeLora,
+} from '@shardwise/models';
 import {
   colwiseParallel,
   compose,
@@ -98,6 +105,9 @@ export const outcome = z.object({
   /** The loss after mergeLora, and the one after unmergeLora. */
   mergedLoss: z.number(),
   unmergedLoss: z.number(),
+  /** The loss after B was set to zero, and the one after the adapter was loaded from what was saved before. */
+  forgottenLoss: z.number(),
+  loadedLoss: z.number(),
   /** The trained parameters, whole. */
   trained: z.record(z.string(), z.array(z.number())),
   /** The names of parameters that are frozen and have changed. */
@@ -189,6 +199,15 @@ export async function train(training: Training): Promise<Outcome> {
   const mergedLoss = await evaluate();
   await unmergeLora(model);
   const unmergedLoss = await evaluate();
+  const files = await adapterFiles(model);
+  for (const [name, parameter] of model.namedParameters()) {
+    if (name.endsWith('lora_B.weight') && isHeldAt(parameter.part.layout, ownPlace)) {
+      noGrad(() => parameter.part.assign(parameter.part.mul(0)));
+    }
+  }
+  const forgottenLoss = await evaluate();
+  await loadAdapter(model, files);
+  const loadedLoss = await evaluate();
   const state = await model.stateDict();
   const parameters = model.namedParameters();
   const trainedNames = parameters.flatMap(([name, { requiresGrad }]) => (requiresGrad ? name : []));
@@ -196,6 +215,8 @@ export async function train(training: Training): Promise<Outcome> {
     losses,
     mergedLoss,
     unmergedLoss,
+    forgottenLoss,
+    loadedLoss,
     trained: Object.fromEntries(trainedNames.map((name) => [name, [...floatsOf(state[name])]])),
     changed: Object.keys(before).filter(
       (name) =>
