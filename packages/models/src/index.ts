@@ -1,6 +1,10 @@
 export { architectures } from './architectures.ts';
 export { GPT2LMHeadModel, type GPT2Config } from './decoders/gpt2.ts';
 export { LlamaForCausalLM, type LlamaConfig } from './decoders/llama.ts';
+export { generate } from './generation/generate.ts';
+export type { GeneratingModel, ParallelPretrainedModel } from './generation/generating-model.ts';
+export type { GenerateOptions, GenerationOptions } from './generation/generation-options.ts';
+export { streamTokens } from './generation/stream-tokens.ts';
 export { attendTo } from './layers/attention.ts';
 export type { RawRopeParameters } from './layers/rope-parameters.ts';
 export {
