@@ -41,16 +41,38 @@ def tokens(name, shape):
     return torch.tensor(((uniform(name, count) + 0.5) * VOCABULARY).astype(numpy.int64) % VOCABULARY).reshape(shape)
 
 
+def own(name, parameter, read):
+    """A parameter by its names in packages/models: those of files, but with the experts of a layer in one tensor.
+
+    There, experts are [E, in, out]. `read` is given each name and shape, and returns or takes a tensor of them.
+    """
+    if not name.endswith((".experts.gate_up_proj", ".experts.down_proj")):
+        return {rename(name): read(rename(name), parameter)}
+    prefix = rename(name).rsplit(".", 1)[0]
+    turned = parameter.transpose(1, 2)
+    if name.endswith("down_proj"):
+        return {f"{prefix}.down": read(f"{prefix}.down", turned)}
+    gate, up = turned.chunk(2, -1)
+    return {f"{prefix}.gate": read(f"{prefix}.gate", gate), f"{prefix}.up": read(f"{prefix}.up", up)}
+
+
+def rename(name):
+    return name.replace(".mlp.gate.weight", ".block_sparse_moe.gate.weight").replace(".mlp.experts", ".block_sparse_moe.experts")
+
+
 def fill(model):
-    """Weights are drawn by their first name. Those of norms, which have one dim, are near 1 (Gemma's near 0)."""
+    """Weights are drawn by their name. Those of norms, which have one dim, stay near 1 (Gemma's near 0)."""
+    def draw(name, tensor):
+        values = torch.from_numpy(uniform(name, tensor.numel())).reshape(tensor.shape)
+        tensor.copy_(values * 0.4 if tensor.dim() > 1 else tensor + values * 0.2)
+
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            values = torch.from_numpy(uniform(name, parameter.numel())).reshape(parameter.shape)
-            parameter.copy_(values * 0.4 if parameter.dim() > 1 else parameter + values * 0.2)
+            own(name, parameter, draw)
 
 
 def short(values):
-    return " ".join(f"{float(value):.7g}" for value in values)
+    return " ".join(f"{float(value.detach()):.7g}" for value in values)
 
 
 def summary(name, values):
@@ -73,7 +95,9 @@ def run(case):
     output = model(input_ids=ids, labels=labels, use_cache=False)
     logits = output.logits.detach()
     output.loss.backward()
-    gradients = {name: summary(name, p.grad) for name, p in model.named_parameters() if p.grad is not None}
+    gradients = {}
+    for name, parameter in model.named_parameters():
+        gradients |= own(name, parameter.grad, summary)
     model.zero_grad()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.01)
     losses = []
@@ -121,6 +145,10 @@ small = dict(
 )
 
 
+def case(name, kind, config):
+    return {"name": name, "class": kind, "config": config}
+
+
 def llama(name, length=LENGTH, **options):
     config = transformers.LlamaConfig(**{**small, **options})
     return {"name": name, "class": transformers.LlamaForCausalLM, "config": config, "length": length}
@@ -139,6 +167,36 @@ def cases():
             vocab_size=VOCABULARY, n_positions=32, n_embd=16, n_layer=2, n_head=4, bos_token_id=0, eos_token_id=1
         ),
     }
+    windows = {**small, "sliding_window": 4}
+    heads = {**small, "head_dim": 8}
+    yield case("Qwen 2", t.Qwen2ForCausalLM, t.Qwen2Config(**small, tie_word_embeddings=True))
+    yield case(
+        "Qwen 2 with windows",
+        t.Qwen2ForCausalLM,
+        t.Qwen2Config(**windows, use_sliding_window=True, max_window_layers=1),
+    )
+    yield case("Qwen 3", t.Qwen3ForCausalLM, t.Qwen3Config(**heads))
+    yield case("Mistral", t.MistralForCausalLM, t.MistralConfig(**windows))
+    yield case("Mixtral", t.MixtralForCausalLM, t.MixtralConfig(**small, num_local_experts=4))
+    gemma = {**heads, "query_pre_attn_scalar": 12, "sliding_window": 4, "pad_token_id": 0}
+    yield case(
+        "Gemma 2",
+        t.Gemma2ForCausalLM,
+        t.Gemma2Config(**gemma, attn_logit_softcapping=2.0, final_logit_softcapping=3.0),
+    )
+    gemma["num_hidden_layers"] = 3
+    yield case(
+        "Gemma 3",
+        t.Gemma3ForCausalLM,
+        t.Gemma3TextConfig(
+            **gemma,
+            layer_types=["sliding_attention", "sliding_attention", "full_attention"],
+            rope_parameters={
+                "full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1000.0},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 10.0},
+            },
+        ),
+    )
     yield llama("Llama")
     yield llama("Llama with a padding token", pad_token_id=3)
     yield llama("Llama with tied embeddings, biases and wide heads", tie_word_embeddings=True, attention_bias=True, mlp_bias=True, head_dim=8)
@@ -151,9 +209,9 @@ def cases():
 
 if __name__ == "__main__":
     results = []
-    for case in cases():
-        results.append(run(case))
-        print(case["name"], results[-1]["loss"], flush=True)
+    for each in cases():
+        results.append(run(each))
+        print(each["name"], results[-1]["loss"], flush=True)
     target = pathlib.Path("packages/models/test/golden/decoders.json")
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(results))

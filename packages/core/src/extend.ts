@@ -146,6 +146,7 @@ export { Linear } from './nn/layers/linear.ts';
 export { ModuleDict } from './nn/containers/module-dict.ts';
 export { ModuleList } from './nn/containers/module-list.ts';
 export { MixtureOfExperts } from './nn/experts/mixture-of-experts.ts';
+export { topKGate } from './nn/experts/top-k-gate.ts';
 export { sequenceAxesOf } from './nn/experts/sequence-axes.ts';
 export { MultiheadAttention } from './nn/attention/multihead-attention.ts';
 export * as functional from './nn/functional.ts';

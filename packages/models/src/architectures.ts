@@ -1,3 +1,9 @@
+import { Gemma2ForCausalLM } from './decoders/gemma2.ts';
+import { Gemma3ForCausalLM } from './decoders/gemma3.ts';
+import { MistralForCausalLM } from './decoders/mistral.ts';
+import { MixtralForCausalLM } from './decoders/mixtral.ts';
+import { Qwen2ForCausalLM } from './decoders/qwen2.ts';
+import { Qwen3ForCausalLM } from './decoders/qwen3.ts';
 import { GPT2LMHeadModel } from './decoders/gpt2.ts';
 import { LlamaForCausalLM } from './decoders/llama.ts';
 import { type Architecture, architecture } from './model/architecture.ts';
@@ -6,4 +12,10 @@ import { type Architecture, architecture } from './model/architecture.ts';
 export const architectures: readonly Architecture[] = [
   architecture(GPT2LMHeadModel),
   architecture(LlamaForCausalLM),
+  architecture(Gemma2ForCausalLM),
+  architecture(Gemma3ForCausalLM),
+  architecture(MistralForCausalLM),
+  architecture(MixtralForCausalLM),
+  architecture(Qwen2ForCausalLM),
+  architecture(Qwen3ForCausalLM),
 ];

@@ -1,5 +1,11 @@
 export { architectures } from './architectures.ts';
 export { GPT2LMHeadModel, type GPT2Config } from './decoders/gpt2.ts';
+export { Gemma2ForCausalLM, type Gemma2Config } from './decoders/gemma2.ts';
+export { Gemma3ForCausalLM, type Gemma3Config } from './decoders/gemma3.ts';
+export { MistralForCausalLM, type MistralConfig } from './decoders/mistral.ts';
+export { MixtralForCausalLM, type MixtralConfig } from './decoders/mixtral.ts';
+export { Qwen2ForCausalLM, type Qwen2Config } from './decoders/qwen2.ts';
+export { Qwen3ForCausalLM, type Qwen3Config } from './decoders/qwen3.ts';
 export { LlamaForCausalLM, type LlamaConfig } from './decoders/llama.ts';
 export { generate } from './generation/generate.ts';
 export type { GeneratingModel, ParallelPretrainedModel } from './generation/generating-model.ts';
@@ -27,6 +33,8 @@ export {
   type PretrainedOptions,
 } from './model/pretrained-model.ts';
 export { StateModule, stateName } from './model/state-module.ts';
+export type { StackedTensor } from './model/stacked-tensor.ts';
+export { CausalDecoder, type CausalDecoderSettings } from './decoders/causal-decoder.ts';
 export { type AdapterFiles, adapterFiles, type AdapterFilesOptions } from './lora/adapter-files.ts';
 export { addLora } from './lora/add-lora.ts';
 export { loadAdapter } from './lora/load-adapter.ts';

@@ -9,7 +9,7 @@ import {
 import { z } from 'zod';
 import { activate, type ActivationName, activationNames } from '../layers/activations.ts';
 import { attention, intoHeads, joinHeads } from '../layers/attention.ts';
-import { causalLoss } from '../layers/causal-loss.ts';
+import { causalOutput } from '../layers/causal-output.ts';
 import { Conv1D } from '../layers/conv1d.ts';
 import { InitialValues } from '../layers/initial-values.ts';
 import { positionsOf } from '../layers/positions.ts';
@@ -204,7 +204,6 @@ export class GPT2LMHeadModel extends PretrainedModel<GPT2Config> {
 
   /** Returns logits, or the mean loss if there are labels. Shape: inputIds i32 [B, T] -> [B, T, V] or []. */
   forward(inputIds: Tensor, call: ForwardCall = {}): Tensor {
-    const logits = this.lmHead.forward(this.transformer.forward(inputIds, call));
-    return call.labels === undefined ? logits : causalLoss(logits, call.labels, call);
+    return causalOutput(this.transformer.forward(inputIds, call), this.lmHead, call);
   }
 }

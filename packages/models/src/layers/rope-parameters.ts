@@ -72,26 +72,38 @@ export const ropeSchema: z.ZodType<RawRopeParameters> = z.strictObject({
 
 /** The keys of a config from which rope parameters are read. */
 export interface RopeConfig {
-  /** Base of the frequencies before transformers 5. */
+  /** The base of the frequencies before transformers 5. */
   readonly ropeTheta: number | null;
   /** The table before transformers 5. */
   readonly ropeScaling: RawRopeParameters | null;
   /** The table since transformers 5, which contains the base. */
   readonly ropeParameters: RawRopeParameters | null;
+  /** The length of rows for which the model was made. */
   readonly maxPositionEmbeddings: number;
 }
 
+type Table = z.ZodDefault<z.ZodNullable<z.ZodType<RawRopeParameters>>>;
+
+/** The rules of a config's rope parameters. */
+export const ropeShape: {
+  readonly ropeTheta: z.ZodDefault<z.ZodNullable<z.ZodNumber>>;
+  readonly ropeScaling: Table;
+  readonly ropeParameters: Table;
+} = {
+  ropeTheta: z.number().positive().nullable().default(null),
+  ropeScaling: ropeSchema.nullable().default(null),
+  ropeParameters: ropeSchema.nullable().default(null),
+};
+
 /** Returns the rope parameters of a config in either form. Throws ConfigError for a missing one. */
 export function ropeParametersOf(config: RopeConfig, defaultTheta = 10000): RopeParameters {
-  const table = config.ropeParameters ?? config.ropeScaling ?? {};
-  return resolveRope(table, {
-    theta: config.ropeTheta ?? defaultTheta,
-    maxPositionEmbeddings: config.maxPositionEmbeddings,
-  });
+  const { ropeParameters, ropeScaling, ropeTheta, maxPositionEmbeddings } = config;
+  const theta = ropeTheta ?? defaultTheta;
+  return resolveRope(ropeParameters ?? ropeScaling ?? {}, { theta, maxPositionEmbeddings });
 }
 
 /** Fills in what a table leaves out. Throws ConfigError for a missing value without a default. */
-export function resolveRope(
+function resolveRope(
   table: RawRopeParameters,
   defaults: { readonly theta: number; readonly maxPositionEmbeddings: number },
 ): RopeParameters {

@@ -6,6 +6,7 @@ import {
   configToJson,
   type PretrainedConfig,
 } from './config-format.ts';
+import type { StackedTensor } from './stacked-tensor.ts';
 import { StateModule } from './state-module.ts';
 
 /** Options of the constructors of models. */
@@ -61,6 +62,11 @@ export abstract class PretrainedModel<
    * scalar. So the model works with every strategy.
    */
   abstract forward(inputs: Tensor, call?: ForwardCall): Tensor;
+
+  /** The parameters that files have in parts. Default: none. */
+  stackedTensors(): readonly StackedTensor[] {
+    return [];
+  }
 
   /** Returns the contents of config.json. */
   configJson(): Record<string, unknown> {
