@@ -268,6 +268,7 @@ describe('what cannot be is refused', () => {
     ['k above the vocabulary', [[1]], { maxNewTokens: 2, doSample: true, topK: 49 }, 'topK: 49'],
     ['a temperature without draws', [[1]], { maxNewTokens: 2, temperature: 2 }, 'nothing is drawn'],
     ['draws with beams', [[1]], { maxNewTokens: 2, numBeams: 2, doSample: true }, 'numBeams: 2'],
+    ['a length penalty without beams', [[1]], { maxNewTokens: 2, lengthPenalty: 2 }, 'no beams'],
     ['a text to stop at without decode', [[1]], { maxNewTokens: 2, stop: ['a'] }, 'no decode'],
     [
       'no temperature',

@@ -1,4 +1,4 @@
-import { checkOptions } from '@shardwise/core/extend';
+import { checkOptions, ConfigError } from '@shardwise/core/extend';
 import { anyGoesOn, tokensOfFirst } from './agreement.ts';
 import { BeamSearch } from './beam-search.ts';
 import { decodingOf } from './decoding.ts';
@@ -30,6 +30,7 @@ export async function generate(
   checkOptions('generate', options, generateRules);
   const { numBeams = 1, lengthPenalty, ...streamed } = options;
   if (numBeams > 1) return searchBeams(model, prompts, options);
+  if (lengthPenalty !== undefined) throw withoutBeams(lengthPenalty);
   const rows = prompts.map((prompt) => [...prompt]);
   for await (const tokens of streamTokens(model, prompts, streamed)) {
     for (const [row, token] of tokens.entries()) if (token !== null) rows[row]?.push(token);
@@ -87,4 +88,15 @@ async function searchBeams(
     decoding.dispose();
   }
   return prompts.map((prompt, index) => [...prompt, ...(searches[index]?.best ?? [])]);
+}
+
+function withoutBeams(lengthPenalty: number): ConfigError {
+  return new ConfigError(
+    {
+      asked: `generate with lengthPenalty: ${lengthPenalty}`,
+      found: 'no beams whose lengths it would weigh',
+      todo: 'Add numBeams: 4, or leave it out',
+    },
+    { lengthPenalty },
+  );
 }
