@@ -27,6 +27,10 @@ export {
   sentenceEmbeddings,
   type SentenceEmbeddingOptions,
 } from './encoders/sentence-embeddings.ts';
+export { generate } from './generation/generate.ts';
+export type { GeneratingModel, ParallelPretrainedModel } from './generation/generating-model.ts';
+export type { GenerateOptions, GenerationOptions } from './generation/generation-options.ts';
+export { streamTokens } from './generation/stream-tokens.ts';
 export { attendTo } from './layers/attention.ts';
 export type { RawRopeParameters } from './layers/rope-parameters.ts';
 export {
@@ -66,3 +70,8 @@ export {
 export { ggufTokenizer, type GgufTokenizer } from './weights/gguf/gguf-tokenizer.ts';
 export type { StackedTensor } from './model/stacked-tensor.ts';
 export { CausalDecoder, type CausalDecoderSettings } from './decoders/causal-decoder.ts';
+export { type AdapterFiles, adapterFiles, type AdapterFilesOptions } from './lora/adapter-files.ts';
+export { addLora } from './lora/add-lora.ts';
+export { loadAdapter } from './lora/load-adapter.ts';
+export type { LoraOptions } from './lora/lora-options.ts';
+export { mergeLora, removeLora, unmergeLora } from './lora/merge-lora.ts';
