@@ -256,7 +256,7 @@ describe('a run that was interrupted', () => {
 
   it('ends after a whole step with the exit code of SIGINT, and says where the checkpoint is and how to continue', async () => {
     expect(first.exitCode, first.output).toBe(130);
-    expect(first.stderr).toContain('Stopping after this step');
+    expect(first.stderr).toContain('Stopping at the next shouldStop()');
     const [, folder = '', step = ''] = checkpointLine.exec(first.stdout) ?? [];
     expect(folder).toBe(join('interrupted', 'checkpoints', `step-${step}`));
     expect(Number(step)).toBeLessThan(80);

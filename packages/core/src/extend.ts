@@ -216,13 +216,17 @@ export type {
   TensorSource,
 } from './serialization/tensor-source.ts';
 export {
+  fillFully,
   type ModelFolder,
+  openFile,
+  pathIn,
   type RandomAccessFile,
   readBytes,
 } from './serialization/model-folder.ts';
+export { readRuns, type StoredArray } from './serialization/read-runs.ts';
 export { type DirectoryHandle, pickedFolder } from './serialization/picked-folder.ts';
 export { onAllRanks, SaveFailure } from './serialization/on-all-ranks.ts';
-export { isIndexName } from './serialization/safetensors-index.ts';
+export { isIndexName, parseWeightMap, type WeightMap } from './serialization/safetensors-index.ts';
 export { type SafetensorsSource, safetensorsSource } from './serialization/safetensors-source.ts';
 export { roundArray } from './nn/load/round-array.ts';
 export {

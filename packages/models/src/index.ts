@@ -65,3 +65,6 @@ export {
   loadPretrained,
   type LoadPretrainedOptions,
 } from './weights/load-pretrained.ts';
+export { ggufTokenizer, type GgufTokenizer } from './weights/gguf/gguf-tokenizer.ts';
+export type { StackedTensor } from './model/stacked-tensor.ts';
+export { CausalDecoder, type CausalDecoderSettings } from './decoders/causal-decoder.ts';

@@ -23,6 +23,30 @@ export interface ModelFolder {
 /** The most bytes of a file that `readText` reads. Files of tokenizers have some ten megabytes. */
 export const MAX_TEXT_BYTES: number = 2 ** 28;
 
+/** The path of a file of a folder, for errors. */
+export function pathIn({ place }: ModelFolder, name: string): string {
+  return place === '' ? name : `${place}/${name}`;
+}
+
+/** Opens a file with tensors. Throws CheckpointError if there is none. */
+export async function openFile(folder: ModelFolder, name: string): Promise<RandomAccessFile> {
+  const file = await folder.open(name);
+  if (file === undefined) throw missingFile(pathIn(folder, name));
+  return file;
+}
+
+/** The error for a file that is not there. */
+export function missingFile(path: string): CheckpointError {
+  return new CheckpointError(
+    {
+      asked: `Loading tensors of ${path}`,
+      found: 'no such file',
+      todo: 'Give a file of tensors, or an index (model.safetensors.index.json) with all its files beside it',
+    },
+    { path },
+  );
+}
+
 /** Returns exactly these bytes of a file. Throws CheckpointError if the file ends earlier. */
 export async function readBytes(
   file: RandomAccessFile,

@@ -1,6 +1,13 @@
 import { dtypes, type DType, type Shape } from '../spec/dtype.ts';
 import { CheckpointError } from '../spec/errors.ts';
-import { type ModelFolder, type RandomAccessFile, readBytes } from './model-folder.ts';
+import {
+  missingFile,
+  type ModelFolder,
+  openFile,
+  pathIn,
+  type RandomAccessFile,
+  readBytes,
+} from './model-folder.ts';
 import { readRuns } from './read-runs.ts';
 import {
   decodeSafetensorsHeader,
@@ -115,27 +122,6 @@ async function readHeader(folder: ModelFolder, name: string): Promise<Safetensor
   } finally {
     await file.close();
   }
-}
-
-async function openFile(folder: ModelFolder, name: string): Promise<RandomAccessFile> {
-  const file = await folder.open(name);
-  if (file === undefined) throw missingFile(pathIn(folder, name));
-  return file;
-}
-
-function pathIn({ place }: ModelFolder, name: string): string {
-  return place === '' ? name : `${place}/${name}`;
-}
-
-function missingFile(path: string): CheckpointError {
-  return new CheckpointError(
-    {
-      asked: `Loading tensors of ${path}`,
-      found: 'no such file',
-      todo: 'Give a safetensors file, or an index (model.safetensors.index.json) with all its files beside it',
-    },
-    { path },
-  );
 }
 
 function brokenIndex(folder: ModelFolder, name: string, found: string): CheckpointError {

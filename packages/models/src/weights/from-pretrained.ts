@@ -15,13 +15,16 @@ import { architectures } from '../architectures.ts';
 import { type Architecture, type BuildOptions, modelFromConfig } from '../model/architecture.ts';
 import type { ForwardCall } from '../model/forward-call.ts';
 import type { PretrainedModel } from '../model/pretrained-model.ts';
-import { openWeights } from './find-weights.ts';
+import { isGguf, openWeights } from './find-weights.ts';
+import { ggufConfig } from './gguf/gguf-config.ts';
+import { readGguf } from './gguf/gguf-file.ts';
 import {
   loadPretrained,
   type LoadPretrainedOptions,
   loadPretrainedRules,
 } from './load-pretrained.ts';
 import { renameFor } from './rename-tensors.ts';
+import { stackedSource } from './stacked-source.ts';
 
 const CONFIG_NAME = 'config.json';
 
@@ -57,7 +60,7 @@ const rules: OptionRules<FromPretrainedOptions & Partial<ParallelPretrainedOptio
 };
 
 /**
- * Builds the model that the config.json of a folder describes, and loads its weights. Initial values are drawn only if
+ * Builds the model that the config.json of a folder, or its GGUF file (`file`), describes, and loads its weights. Initial values are drawn only if
  * the folder lacks a tensor that may be missing, such as a new head. With a strategy, it also applies the strategy:
  * it is a collective then, and each rank allocates and reads only its part. Throws ConfigError for a config that no
  * class can compute, and the errors of loadPretrained.
@@ -83,7 +86,7 @@ export async function fromPretrained(
     strategy,
     ...load
   } = options;
-  const json = { ...(await readConfig(folder)), ...config };
+  const json = { ...(await readConfig(folder, load.file)), ...config };
   const build = (initialValues: 'random' | 'zeros'): PretrainedModel =>
     modelFromConfig(json, known, {
       initialValues,
@@ -116,7 +119,7 @@ async function isComplete(
     (_, { shape }) => ({ bytes: new Uint8Array(), layout: replicated(shape), drawn: 0 }),
     () => build('zeros'),
   );
-  const source = await openWeights(folder, file);
+  const source = stackedSource(await openWeights(folder, file), sample);
   const kept = tensorsToKeep(source, sample, {
     rounds: true,
     rename: renameFor(source, sample, rename),
@@ -124,7 +127,11 @@ async function isComplete(
   return kept.length === 0;
 }
 
-async function readConfig(folder: ModelFolder): Promise<Record<string, unknown>> {
+async function readConfig(
+  folder: ModelFolder,
+  file: string | undefined,
+): Promise<Record<string, unknown>> {
+  if (file !== undefined && isGguf(file)) return ggufConfig(await readGguf(folder, file));
   const refuse = (found: string, cause?: unknown): CheckpointError =>
     new CheckpointError(
       {

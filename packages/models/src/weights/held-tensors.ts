@@ -31,6 +31,7 @@ export function heldTensors(
 ): HeldTensors {
   const tensors: WrittenTensor[] = [];
   const chunks: HeldChunk[] = [];
+  const lastRead = new LastRead();
   for (const { names, tensor } of modelTensors(model)) {
     const [name] = names;
     const { part } = tensor;
@@ -39,13 +40,30 @@ export function heldTensors(
     const written = dtypes[part.dtype].kind === 'float' ? (dtype ?? part.dtype) : part.dtype;
     tensors.push({ name, dtype: written, shape });
     if (!isFirstRank && !(tensor instanceof Parameter)) continue;
-    chunks.push(...chunksOfPart(name, part, written));
+    chunks.push(...chunksOfPart(name, part, written, lastRead));
   }
   return { tensors, chunks };
 }
 
-/** The chunks of one tensor that this rank holds. Their bytes are read from the device together, and converted. */
-function chunksOfPart(name: string, part: Tensor, dtype: DType): readonly HeldChunk[] {
+/** The bytes of the tensor that was read last, because several chunks of it may be read one after the other. */
+class LastRead {
+  #name: string | null = null;
+  #bytes: Promise<Uint8Array> = Promise.resolve(new Uint8Array());
+
+  of(name: string, part: Tensor, dtype: DType): Promise<Uint8Array> {
+    if (this.#name !== name) this.#bytes = bytesOf(name, part, dtype);
+    this.#name = name;
+    return this.#bytes;
+  }
+}
+
+/** The chunks of one tensor that this rank holds. */
+function chunksOfPart(
+  name: string,
+  part: Tensor,
+  dtype: DType,
+  lastRead: LastRead,
+): readonly HeldChunk[] {
   const elementBytes = dtypes[dtype].bytes;
   let offset = 0;
   return chunksOf(part.wholeShape, part.layout, ownPlace).map((chunk) => {
@@ -53,11 +71,12 @@ function chunksOfPart(name: string, part: Tensor, dtype: DType): readonly HeldCh
     const byteLength = (chunk.stop - chunk.start) * elementBytes;
     offset += byteLength;
     const read = async (): Promise<Uint8Array> =>
-      (await bytesOf(name, part, dtype)).subarray(first, first + byteLength);
+      (await lastRead.of(name, part, dtype)).subarray(first, first + byteLength);
     return { ...chunk, name, dtype, shape: part.wholeShape, read };
   });
 }
 
+/** Reads what this rank has of a tensor from the device, and converts it. */
 async function bytesOf(name: string, part: Tensor, dtype: DType): Promise<Uint8Array> {
   const { buffer, byteOffset, byteLength } = await part.data();
   const bytes = new Uint8Array(buffer, byteOffset, byteLength);

@@ -11,6 +11,7 @@ import {
 } from '@shardwise/core/extend';
 import { openWeights } from './find-weights.ts';
 import { renameFor } from './rename-tensors.ts';
+import { stackedSource } from './stacked-source.ts';
 
 /** Options of `loadPretrained`. */
 export interface LoadPretrainedOptions extends Omit<LoadTensorsOptions, 'strict'> {
@@ -44,7 +45,7 @@ export async function loadPretrained(
   checkOptions('loadPretrained', options, loadPretrainedRules);
   const { file, rename = (name) => name, ...loadOptions } = options;
   const module = model instanceof Module ? model : model.module;
-  const source = await openWeights(folder, file);
+  const source = stackedSource(await openWeights(folder, file), module);
   return loadTensors(source, module, {
     rounds: true,
     ...loadOptions,

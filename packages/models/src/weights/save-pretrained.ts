@@ -21,6 +21,7 @@ import { PretrainedModel } from '../model/pretrained-model.ts';
 import { type HeldTensors, heldTensors } from './held-tensors.ts';
 import type { LoadableModel } from './load-pretrained.ts';
 import { onMesh, rankInMesh } from './on-mesh.ts';
+import { unstackTensors } from './unstack-tensors.ts';
 import { type Shard, shardsOf, type WrittenTensor } from './shards.ts';
 
 /** Options of `savePretrained`. */
@@ -76,7 +77,7 @@ export async function savePretrained(
   const rank = rankInMesh();
   let own: HeldTensors = { tensors: [], chunks: [] };
   const held = await onMesh(shared, chunkSchema.array(), async () => {
-    own = heldTensors(module, dtype, rank === 0);
+    own = unstackTensors(module, heldTensors(module, dtype, rank === 0));
     return own.chunks.map(chunkOf);
   });
   const { shards, index } = shardsOf(own.tensors, maxShardBytes);
@@ -91,7 +92,8 @@ export async function savePretrained(
       return null;
     });
   } catch (error) {
-    if (rank === 0) await removeTemporary(path, shards);
+    // The error that comes first is the one to tell.
+    if (rank === 0) await removeTemporary(path, shards).catch(() => undefined);
     throw error;
   }
   await onMesh(shared, z.null(), async () => {
@@ -119,8 +121,10 @@ function configOf(module: Module, tensors: readonly WrittenTensor[]): string | n
   const dtype = tensors
     .map((tensor) => torchNames.get(tensor.dtype))
     .find((name) => name !== undefined);
-  // Python, too, sorts the keys.
-  const entries = Object.entries({ ...config, dtype }).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  // Python, too, sorts the keys. It takes null for a value of rope_theta, and only what is left out for the default.
+  const entries = Object.entries({ ...config, dtype })
+    .filter(([key, value]) => value !== null || !key.startsWith('rope_'))
+    .toSorted(([a], [b]) => (a < b ? -1 : 1));
   return `${JSON.stringify(Object.fromEntries(entries), null, 2)}\n`;
 }
 

@@ -2,7 +2,7 @@ import { createMesh } from '@shardwise/collectives';
 import { type MeshAxis, manualSeed, setRank, type Strategy } from '@shardwise/core';
 import { currentSession, type ModelFolder } from '@shardwise/core/extend';
 import { diskFolder } from '@shardwise/core/node';
-import { LlamaForCausalLM, type PretrainedModel } from '@shardwise/models';
+import { LlamaForCausalLM, MixtralForCausalLM, type PretrainedModel } from '@shardwise/models';
 import { fromPretrained, loadPretrained, savePretrained } from '@shardwise/models/node';
 import {
   colwiseParallel,
@@ -20,7 +20,7 @@ import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 
-export const config = {
+const sizes = {
   vocabSize: 512,
   hiddenSize: 64,
   intermediateSize: 128,
@@ -29,6 +29,20 @@ export const config = {
   numKeyValueHeads: 2,
   maxPositionEmbeddings: 16,
 } as const;
+
+export const models = {
+  llama: () => new LlamaForCausalLM(sizes),
+  // Its files have a tensor for each expert, in the other order than the model.
+  mixtral: () =>
+    new MixtralForCausalLM({
+      ...sizes,
+      numHiddenLayers: 1,
+      intermediateSize: 24,
+      numLocalExperts: 3,
+    }),
+} as const satisfies Record<string, () => PretrainedModel>;
+
+const modelSchema = z.enum(['llama', 'mixtral']);
 
 const tp = (): Strategy => {
   const [column, row] = [colwiseParallel(), rowwiseParallel()];
@@ -76,6 +90,7 @@ function axesOf(axes: string, ranks: number): readonly MeshAxis[] {
 }
 
 const jobSchema = z.object({
+  model: modelSchema,
   strategy: z.custom<StrategyName>((value) => strategyNames.some((name) => name === value)),
   /** The folder to load, after the model was made in parts or whole. */
   from: z.string(),
@@ -92,7 +107,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof readSch
   const { group } = await join(context);
   const device = currentSession().backend;
   const results: { readBytes: number; partBytes: number }[] = [];
-  for (const { strategy, from, way, to } of z.array(jobSchema).parse(context.data)) {
+  for (const { model, strategy, from, way, to } of z.array(jobSchema).parse(context.data)) {
     const [axes, make] = strategies[strategy];
     setRank({ device, mesh: await createMesh(group, axesOf(axes, context.size)) });
     manualSeed(1);
@@ -103,7 +118,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof readSch
     const parallel =
       way === 'fromPretrained'
         ? await fromPretrained(folder, { strategy: make() })
-        : await parallelize(new LlamaForCausalLM(config), make());
+        : await parallelize(models[model](), make());
     if (way === 'loadPretrained') await loadPretrained(parallel, folder);
     results.push({ readBytes, partBytes: partBytesOf(parallel.module) });
     if (to !== undefined) await savePretrained(parallel, to, { maxShardBytes: 100_000 });

@@ -148,7 +148,7 @@ function requireSameBatch(outer: Plan, second: string): void {
     {
       asked: `${outer.strategy} composed with ${second} on a mesh of ${formatMesh(outer)}`,
       found: `${outer.strategy} comes first, and divides the batch over the ${ranksOf(batchAxes, outer.axes)} ranks of '${batchAxes.join("' × '")}'`,
-      todo: 'Put the strategy that divides the batch last, as in compose(tensorParallel(styles), fsdp())',
+      todo: 'Use one strategy that divides the batch, and put it last, as in compose(tensorParallel(styles), fsdp())',
     },
     { batchAxes, axes: outer.axes },
   );
