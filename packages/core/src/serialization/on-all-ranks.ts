@@ -21,11 +21,11 @@ const checkFailure: Check<Failure> = object<Failure>({
 });
 
 /**
- * Does `work` on every rank, and returns the result of each, which `schema` checks. It is a collective. If the work fails on any rank, all
+ * Does `work` on every rank of a group (null: on this rank alone), and returns the result of each, which `schema` checks. It is a collective. If the work fails on any rank, all
  * ranks throw a CheckpointError that names the failed ranks and their reasons.
  */
 export async function onAllRanks<T>(
-  group: ProcessGroup,
+  group: ProcessGroup | null,
   { asked, todo }: SharedWork,
   schema: { parse(value: unknown): T },
   work: () => Promise<T>,
@@ -38,11 +38,12 @@ export async function onAllRanks<T>(
     cause = error;
     own = { failure: describe(error, todo) };
   }
-  const texts = await allGatherTexts(group, JSON.stringify(own));
+  const text = JSON.stringify(own);
+  const texts = group === null ? [text] : await allGatherTexts(group, text);
   const values: T[] = [];
   const failures: { readonly rank: number; readonly found: string; readonly todo: string }[] = [];
-  for (const [rank, text] of texts.entries()) {
-    const outcome: unknown = JSON.parse(text);
+  for (const [rank, outcomeText] of texts.entries()) {
+    const outcome: unknown = JSON.parse(outcomeText);
     if (typeof outcome === 'object' && outcome !== null && 'failure' in outcome) {
       failures.push({ rank, ...checkFailure(outcome.failure, 'failure') });
     } else {
@@ -56,7 +57,7 @@ export async function onAllRanks<T>(
     {
       asked,
       found: failures
-        .map(({ rank, found }) => (group.size === 1 ? found : `rank ${rank}: ${found}`))
+        .map(({ rank, found }) => (texts.length === 1 ? found : `rank ${rank}: ${found}`))
         .join('; '),
       todo: first.todo,
     },

@@ -3,6 +3,8 @@ import {
   functional,
   LayerNorm,
   type Linear,
+  option,
+  type OptionRules,
   type Parameter,
   type Tensor,
 } from '@shardwise/core/extend';
@@ -10,7 +12,11 @@ import { activate, type ActivationName } from '../layers/activations.ts';
 import { InitialValues } from '../layers/initial-values.ts';
 import { positionsOf } from '../layers/positions.ts';
 import type { ConfigFormat } from '../model/config-format.ts';
-import { PretrainedModel, type PretrainedOptions } from '../model/pretrained-model.ts';
+import {
+  PretrainedModel,
+  type PretrainedOptions,
+  pretrainedRules,
+} from '../model/pretrained-model.ts';
 import { classificationLoss, Classifier, labelCount } from './classification.ts';
 import type { EncoderCall } from './encoder-call.ts';
 import { bertFormat, type EncoderConfig, requireTied } from './encoder-config.ts';
@@ -27,6 +33,11 @@ export interface EncoderOptions extends PretrainedOptions {
   readonly addPoolingLayer?: boolean;
 }
 
+export const encoderRules: OptionRules<EncoderOptions> = {
+  ...pretrainedRules,
+  addPoolingLayer: option.flag,
+};
+
 /** BERT without a head. */
 export class BertModel extends PretrainedModel<EncoderConfig> {
   static readonly architecture = 'BertModel';
@@ -39,7 +50,7 @@ export class BertModel extends PretrainedModel<EncoderConfig> {
   /** Throws ConfigError for a config that this class cannot compute. */
   constructor(config: Partial<EncoderConfig> = {}, options: EncoderOptions = {}) {
     super(BertModel, config);
-    const values = new InitialValues(options, this.config.initializerRange);
+    const values = new InitialValues(options, this.config.initializerRange, encoderRules);
     this.embeddings = new EncoderEmbeddings(this.config, values);
     this.encoder = new Encoder(this.config, values);
     this.pooler = (options.addPoolingLayer ?? true) ? new Pooler(this.config, values) : null;

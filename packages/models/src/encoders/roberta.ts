@@ -10,7 +10,7 @@ import { InitialValues } from '../layers/initial-values.ts';
 import type { ConfigFormat } from '../model/config-format.ts';
 import { PretrainedModel, type PretrainedOptions } from '../model/pretrained-model.ts';
 import { StateModule } from '../model/state-module.ts';
-import type { EncoderOptions } from './bert.ts';
+import { type EncoderOptions, encoderRules } from './bert.ts';
 import { classificationLoss, Classifier, labelCount } from './classification.ts';
 import type { EncoderCall } from './encoder-call.ts';
 import { type EncoderConfig, requireTied, robertaFormat } from './encoder-config.ts';
@@ -33,7 +33,7 @@ export class RobertaModel extends PretrainedModel<EncoderConfig> {
   constructor(config: Partial<EncoderConfig> = {}, options: EncoderOptions = {}) {
     super(RobertaModel, config);
     const { initializerRange, padTokenId } = this.config;
-    const values = new InitialValues(options, initializerRange);
+    const values = new InitialValues(options, initializerRange, encoderRules);
     this.embeddings = new EncoderEmbeddings(this.config, values, padTokenId);
     this.encoder = new Encoder(this.config, values);
     this.pooler = (options.addPoolingLayer ?? true) ? new Pooler(this.config, values) : null;

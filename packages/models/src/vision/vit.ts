@@ -9,7 +9,7 @@ import {
   type Tensor,
 } from '@shardwise/core/extend';
 import { z } from 'zod';
-import type { EncoderOptions } from '../encoders/bert.ts';
+import { type EncoderOptions, encoderRules } from '../encoders/bert.ts';
 import {
   classificationLoss,
   Classifier,
@@ -216,7 +216,7 @@ export class ViTModel extends PretrainedModel<ViTConfig> {
     super(ViTModel, config);
     const { hiddenSize, layerNormEps: eps, initializerRange } = this.config;
     const { poolerOutputSize, poolerAct: activation } = this.config;
-    const values = new InitialValues(options, initializerRange);
+    const values = new InitialValues(options, initializerRange, encoderRules);
     this.embeddings = new ViTEmbeddings(this.config, values);
     this.encoder = new ViTEncoder(this.config, values);
     this.layernorm = new LayerNorm(hiddenSize, { eps });

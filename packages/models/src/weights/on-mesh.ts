@@ -14,6 +14,7 @@ export async function onMesh<T>(
   work: () => Promise<T>,
 ): Promise<readonly T[]> {
   const { mesh } = currentSession();
+  if (mesh.axes.length === 0) return onAllRanks(null, shared, schema, work);
   let all = async (): Promise<readonly T[]> => [await work()];
   // The groups of an axis are disjoint, so one call for each axis reaches everyone.
   for (const { name } of mesh.axes.toReversed()) {

@@ -92,7 +92,8 @@ export async function savePretrained(
       return null;
     });
   } catch (error) {
-    if (rank === 0) await removeTemporary(path, shards);
+    // The error that comes first is the one to tell.
+    if (rank === 0) await removeTemporary(path, shards).catch(() => undefined);
     throw error;
   }
   await onMesh(shared, z.null(), async () => {
