@@ -1,4 +1,5 @@
 import {
+  ConfigError,
   Dropout,
   type Embedding,
   LayerNorm,
@@ -199,7 +200,8 @@ export class GPT2LMHeadModel extends PretrainedModel<GPT2Config> {
   /** Throws ConfigError for a config that this class cannot compute. */
   constructor(config: Partial<GPT2Config> = {}, options: PretrainedOptions = {}) {
     super(GPT2LMHeadModel, config);
-    const { nEmbd, vocabSize, tieWordEmbeddings, initializerRange } = this.config;
+    const { nEmbd, nHead, vocabSize, tieWordEmbeddings, initializerRange } = this.config;
+    if (nEmbd % nHead !== 0) throw oddHeads(nEmbd, nHead);
     const values = new InitialValues(options, initializerRange);
     this.transformer = new GPT2Model(this.config, values);
     const tied = tieWordEmbeddings ? this.transformer.wte : null;
@@ -231,4 +233,15 @@ export class GPT2LMHeadModel extends PretrainedModel<GPT2Config> {
       },
     });
   }
+}
+
+function oddHeads(nEmbd: number, nHead: number): ConfigError {
+  return new ConfigError(
+    {
+      asked: `GPT2LMHeadModel with n_embd ${nEmbd} and n_head ${nHead}`,
+      found: 'heads that do not divide the channels',
+      todo: 'Make n_embd a multiple of n_head',
+    },
+    { nEmbd, nHead },
+  );
 }
