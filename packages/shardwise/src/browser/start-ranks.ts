@@ -1,6 +1,6 @@
 import { createPageWorld, type PageWorld } from '@shardwise/collectives';
 import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/extend';
-import { StopFlag } from '../launcher/stop-flag.ts';
+import { StopFlag } from '../launcher/ranks/stop-flag.ts';
 import type { CheckpointMessage, Fact, RunMessage, StepReport } from '../run-state/run-message.ts';
 import { initialRunState, reduceRun, type RunState } from '../run-state/run-state.ts';
 import type { CheckpointSource } from './checkpoint/checkpoint-source.ts';
@@ -22,7 +22,7 @@ export interface StartRanksOptions {
    * WebAssembly.
    */
   readonly device?: 'auto' | 'webgpu' | 'wasm';
-  /** Bytes of memory for the tensors of each rank on WebAssembly. Default: the available memory, shared out. */
+  /** Bytes of memory for the tensors of each rank on WebAssembly. Default: the available memory, divided evenly. */
   readonly arenaBytes?: number;
   /**
    * Given to every rank as `context.data`. It may be anything that can be posted, such as texts, typed arrays,
@@ -56,7 +56,8 @@ const startRules: OptionRules<StartRanksOptions> = {
   script: option.required({
     fits: (value): value is StartRanksOptions['script'] =>
       typeof value === 'string' || value instanceof URL || typeof value === 'function',
-    is: "the address of a module, or a function that makes a worker: () => new Worker(new URL('./rank.ts', import.meta.url), { type: 'module' })",
+    expected:
+      "the address of a module, or a function that makes a worker: () => new Worker(new URL('./rank.ts', import.meta.url), { type: 'module' })",
   }),
   device: option.oneOf('auto', 'webgpu', 'wasm'),
   arenaBytes: option.integer(1),
@@ -65,7 +66,7 @@ const startRules: OptionRules<StartRanksOptions> = {
   resume: {
     fits: (value): value is CheckpointSource =>
       typeof value === 'string' || value instanceof Blob || isList(value),
-    is: "the name of a folder of the browser's storage, or files",
+    expected: "the name of a folder of the browser's storage, or files",
   },
   onStep: option.callback(),
   onFacts: option.callback(),

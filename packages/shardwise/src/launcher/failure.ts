@@ -3,10 +3,10 @@ import { ShardwiseError } from '@shardwise/core/spec';
 import { describeFailure, type GenerationFailure } from '../rendezvous/generation.ts';
 import { describeError } from '../text/describe-error.ts';
 import { displayPath } from '../text/display-path.ts';
-import { callAdvice } from './call-advice.ts';
-import { advice } from './load-errors/advice.ts';
-import { excerpt, type SourcePosition } from './load-errors/source-position.ts';
-import type { LaunchResult, RankEnd } from './rank-handle.ts';
+import { callAdvice } from '../text/call-advice.ts';
+import type { LoadFault } from './load-errors/find-position.ts';
+import { excerpt } from './load-errors/source-position.ts';
+import type { LaunchResult, RankEnd } from './ranks/rank-handle.ts';
 
 const MAX_CAUSES = 5;
 const UNSETTLED_AWAIT = 13;
@@ -25,8 +25,8 @@ export function failureElsewhere(
 }
 
 export interface FailureFindings {
-  /** The place in the script that prevents it from being loaded. */
-  readonly position?: SourcePosition | undefined;
+  /** What prevents the script from being loaded. */
+  readonly loadFault?: LoadFault | undefined;
   /** What the ranks' records say. */
   readonly verdict?: readonly string[];
 }
@@ -37,7 +37,7 @@ export interface FailureFindings {
  */
 export function failureReport(
   { outcomes, culprit }: LaunchResult,
-  { position, verdict = [] }: FailureFindings = {},
+  { loadFault, verdict = [] }: FailureFindings = {},
 ): readonly string[] {
   const failed = outcomes.find(({ rank }) => rank === culprit);
   if (failed === undefined) return [];
@@ -61,7 +61,7 @@ export function failureReport(
         ];
   return [
     `${who}: ${end}`,
-    ...(position === undefined ? stackLines(failed.error) : placeLines(failed.error, position)),
+    ...(loadFault === undefined ? stackLines(failed.error) : placeLines(failed.error, loadFault)),
     ...(verdict.length > 0 ? ['', ...verdict] : []),
     ...lines,
     ...(alike ? [] : others.map((outcome) => `Rank ${outcome.rank}: ${describeEnd(outcome)}`)),
@@ -86,7 +86,7 @@ export function describeEnd({ exitCode, error, fate, terminated }: RankEnd): str
 const codesWithoutStack: ReadonlySet<string> = new Set(['CONFIG', 'DATA', 'CHECKPOINT']);
 
 /** Returns the lines for a script that cannot be loaded. Its stack contains only frames of Node. */
-function placeLines(error: unknown, position: SourcePosition): readonly string[] {
+function placeLines(error: unknown, { position, todo }: LoadFault): readonly string[] {
   const lines: string[] = [];
   let last = error;
   for (let depth = 0; depth < MAX_CAUSES; depth += 1) {
@@ -94,7 +94,6 @@ function placeLines(error: unknown, position: SourcePosition): readonly string[]
     last = last.cause;
     lines.push(`  caused by ${describeError(last)}`);
   }
-  const todo = last instanceof Error ? advice(last, position) : undefined;
   return [...lines, ...excerpt(position), ...(todo === undefined ? [] : [todo])];
 }
 

@@ -4,14 +4,15 @@ import type { ProcessGroup } from '@shardwise/core/extend';
 import { createThreadsWorld } from '@shardwise/collectives';
 import { asRankLaunch } from '../environment/launch.ts';
 import { detectLaunch } from '../environment/detect-launch.ts';
-import { launcherVariable } from '../launcher/environment.ts';
+import { launcherVariable } from '../launcher/ranks/environment.ts';
 import { environmentHost } from './environment-host.ts';
+import { explainCalls } from './explain-calls.ts';
 import { launchedHost } from './launched-host.ts';
 import { findLauncher } from './launcher-link.ts';
 import type { RankHost } from './rank-host.ts';
 import { ownTransport } from './own-transport.ts';
 import { withoutLauncher } from './without-launcher.ts';
-import { StopFlag } from '../launcher/stop-flag.ts';
+import { StopFlag } from '../launcher/ranks/stop-flag.ts';
 import { runDirectoryName } from '../run-state/run-directory.ts';
 import { joinThreads } from './join/join-shared-memory.ts';
 import { printedMetrics } from './printed-metrics.ts';
@@ -23,6 +24,7 @@ import { printedMetrics } from './printed-metrics.ts';
 export async function findHost(group?: ProcessGroup): Promise<RankHost> {
   const link = await findLauncher();
   if (link !== undefined) return launchedHost(link, group);
+  explainCalls();
   if (group !== undefined) return groupHost(group, process.env);
   // A process or thread that a rank starts has the rank's variables, but is not that rank.
   if (!isMainThread || process.env[launcherVariable] !== undefined) return loneHost();

@@ -8,8 +8,7 @@ import { checkCalls } from '../../tensor/check-calls.ts';
 import type { FullBackwardHook } from './backward-hooks.ts';
 import { type ForwardHook, ForwardHooks, type ForwardPreHook } from './forward-hooks.ts';
 import { constructions } from '../construction/constructions.ts';
-import { hiddenMember } from './hidden-member.ts';
-import { hiddenError, missingError } from './member-errors.ts';
+import { hiddenError, hiddenMember, missingError } from './hidden-member.ts';
 import { BufferTensor, isOwnedTensor, Parameter } from '../parameter/parameter.ts';
 import {
   readStateDict,
@@ -152,7 +151,7 @@ export abstract class Module {
    * Converts float parameters and buffers to another float dtype, for example for an evaluation in fewer bits.
    * Call it before parallelize() and before you make the optimizer. Optimizers update parameters of f32, so to
    * train, use the mixedPrecision of a strategy instead. Throws ConfigError for a dtype that is not a float,
-   * and for parameters that ranks share out.
+   * and for parameters that are sharded over ranks.
    */
   async to(dtype: DType): Promise<this> {
     requireDTypeName(`${this.constructor.name}.to()`, dtype);
