@@ -41,3 +41,4 @@ export {
 } from './streams/stream.ts';
 export type { RankStream, RankStreamState, SplitOptions } from './streams/rank-stream.ts';
 export type { StreamState } from './streams/cursor.ts';
+export { httpBytes, type HttpBytesOptions } from './datasets/http-bytes.ts';

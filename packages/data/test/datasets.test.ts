@@ -16,7 +16,7 @@ import {
   type Rows,
   TokenDataset,
 } from '@shardwise/data';
-import { fileBytes, openIndexedTokens, openTokens } from '@shardwise/data/node';
+import { fileBytes, openIndexedTokens, openTokens, readImageFolder } from '@shardwise/data/node';
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
@@ -258,5 +258,54 @@ describe('rowDataset', () => {
     await expect(dataset.get(3)).rejects.toThrow(/the sample of b, line 2: no number/);
     await expect(dataset.get(4)).rejects.toThrow(/4 items/);
     expect(() => concatRows([])).toThrow(/no files/);
+  });
+});
+
+describe('rows in workers', () => {
+  it('come in the order of the sampler, each once on all ranks, and go on in the middle of an epoch on another number of ranks', async () => {
+    const path = write('numbers.jsonl', Array.from({ length: 12 }, (_, i) => `${i}\n`).join(''));
+    const module = new URL('workers/json-lines.ts', import.meta.url);
+    const loaderOf = (rank: number, numReplicas: number): data.DataLoader<data.NDArray> => {
+      const sampler = new data.DistributedSampler({ dataset: 12, numReplicas, rank, seed: 3 });
+      const dataset = { module, export: 'numbers', arguments: [path], length: 12 };
+      return new data.DataLoader<data.NDArray>({
+        dataset,
+        sampler,
+        batchSize: 4 / numReplicas,
+        workers: 2,
+      });
+    };
+    const seen: number[] = [];
+    const states: unknown[] = [];
+    for (const loader of [0, 1].map((rank) => loaderOf(rank, 2))) {
+      for await (const batch of loader) {
+        seen.push(...Array.from(batch.data, Number));
+        break;
+      }
+      states.push(loader.state());
+    }
+    expect(states[0]).toEqual(states[1]);
+    const alone = loaderOf(0, 1);
+    alone.load(states[0]);
+    for await (const batch of alone) seen.push(...Array.from(batch.data, Number));
+    expect(seen.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 12 }, (_, i) => i));
+  });
+});
+
+describe('readImageFolder', () => {
+  it('has a class for each folder, in the order of their names', async () => {
+    for (const name of ['dog/b.png', 'cat/2.jpg', 'cat/sub/1.JPEG', 'cat/notes.txt']) {
+      execFileSync('mkdir', ['-p', join(folder, 'images', name, '..')]);
+      write(`images/${name}`, `bytes of ${name}`);
+    }
+    const rows = await readImageFolder(join(folder, 'images'));
+    expect(rows.classes).toEqual(['cat', 'dog']);
+    const files = await all(rows);
+    expect(files.map(({ bytes, label }) => [label, new TextDecoder().decode(bytes)])).toEqual([
+      [0, 'bytes of cat/2.jpg'],
+      [0, 'bytes of cat/sub/1.JPEG'],
+      [1, 'bytes of dog/b.png'],
+    ]);
+    await expect(readImageFolder(join(folder, 'images/dog'))).rejects.toThrow(DataError);
   });
 });
