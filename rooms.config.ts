@@ -159,6 +159,14 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'distributed-data-parallel',
     ],
   },
+  data: {
+    tokenizer: [],
+    metrics: [],
+    collate: ['tokenizer'],
+    datasets: [],
+    streams: ['datasets'],
+    files: ['tokenizer', 'collate', 'datasets'],
+  },
   'parameter-server': {
     protocol: [],
     client: ['protocol'],
@@ -169,7 +177,11 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     model: [],
     layers: ['model'],
     decoders: ['model', 'layers'],
+    encoders: ['model', 'layers'],
+    vision: ['model', 'layers', 'encoders'],
     weights: ['model'],
+    lora: ['model', 'layers'],
+    generation: ['model', 'layers'],
   },
   'backend-cpu': {
     memory: [],
