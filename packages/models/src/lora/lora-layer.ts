@@ -15,14 +15,21 @@ import {
 } from '@shardwise/core/extend';
 import type { AdaptedProduct, SharedProduct } from '@shardwise/strategies';
 import { Conv1D } from '../layers/conv1d.ts';
+import { QuantizedLinear } from './quantized-linear.ts';
 import type { LowRankFactor } from './low-rank-factor.ts';
 import { type LoraSettings, scalingOf } from './lora-options.ts';
 
 /** The linear layers that can have an adapter. */
-export type AdaptableLayer = Linear | Conv1D;
+export type AdaptableLayer = Linear | Conv1D | QuantizedLinear;
 
 export function isAdaptable(module: Module): module is AdaptableLayer {
-  return module instanceof Linear || module instanceof Conv1D;
+  return module instanceof Linear || module instanceof Conv1D || module instanceof QuantizedLinear;
+}
+
+/** The weight of a layer. Shape: -> [out, in]. */
+export function rowsOf(layer: AdaptableLayer): Tensor {
+  if (layer instanceof QuantizedLinear) return layer.weightRows();
+  return layer instanceof Conv1D ? layer.weight.transpose(0, 1) : layer.weight;
 }
 
 /**
