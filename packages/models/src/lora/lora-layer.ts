@@ -22,8 +22,11 @@ import { type LoraSettings, scalingOf } from './lora-options.ts';
 /** The linear layers that can have an adapter. */
 export type AdaptableLayer = Linear | Conv1D | QuantizedLinear;
 
+/** Subclasses, such as heads that compute losses, do more than a product, which an adapter would change. */
+const adaptable: ReadonlySet<unknown> = new Set([Linear, Conv1D, QuantizedLinear]);
+
 export function isAdaptable(module: Module): module is AdaptableLayer {
-  return module instanceof Linear || module instanceof Conv1D || module instanceof QuantizedLinear;
+  return adaptable.has(module.constructor) || isLoraLayer(module);
 }
 
 /** The weight of a layer. Shape: -> [out, in]. */
@@ -62,7 +65,7 @@ export interface MergedUpdate {
   readonly rowFactors: Tensor | null;
 }
 
-export function isLoraLayer(module: Module): module is Module & LoraLayer {
+export function isLoraLayer(module: Module): module is AdaptableLayer & LoraLayer {
   return 'loraA' in module && 'settings' in module;
 }
 
