@@ -1,1 +1,1 @@
-export {};
+export { readAdapter, saveAdapter } from './lora/adapter-folder.ts';
