@@ -33,6 +33,17 @@ test.each([
   ['strategies/src/index.ts', ['@shardwise/core/extend']],
   ['parameter-server/src/index.ts', ['@shardwise/core/extend', '@shardwise/strategies']],
   ['models/src/index.ts', ['@shardwise/core/extend', '@shardwise/strategies', 'zod']],
+  [
+    'data/src/index.ts',
+    [
+      '@huggingface/jinja',
+      '@huggingface/tokenizers',
+      '@shardwise/core/extend',
+      'hyparquet',
+      'hyparquet-compressors',
+      'zod',
+    ],
+  ],
   ['testing/src/ranks.ts', ['@shardwise/core/spec']],
   [
     'testing/src/index.ts',

@@ -53,6 +53,15 @@ export {
   wholeChunk,
 } from './layout/chunks.ts';
 export { commonRuns } from './layout/common-runs.ts';
+export { covers } from './layout/covers.ts';
+export { formatChunk } from './layout/format-chunk.ts';
+export {
+  chunkKey,
+  type HeldChunk,
+  type TensorChunk,
+  type VaryingAxis,
+} from './layout/held-chunk.ts';
+export { planChunks } from './layout/plan-chunks.ts';
 export { takeChunks } from './layout/take-chunks.ts';
 
 // Gradients, and the building of the graph.
@@ -140,8 +149,10 @@ export {
 export type { ParameterPartOptions } from './nn/parameter/parameter.ts';
 export type { InitialPart } from './nn/parameter/initial-part.ts';
 export { DividedParameter } from './nn/parameter/divided-parameter.ts';
+export { Conv2d } from './nn/convolution/conv2d.ts';
 export { Dropout } from './nn/layers/dropout.ts';
 export { Embedding } from './nn/layers/embedding.ts';
+export { BatchNorm2d } from './nn/norm/batch-norm-layers.ts';
 export { LayerNorm } from './nn/norm/layer-norm.ts';
 export { RMSNorm } from './nn/norm/rms-norm.ts';
 export { Linear } from './nn/layers/linear.ts';
@@ -151,6 +162,7 @@ export { type Layer, Sequential } from './nn/containers/sequential.ts';
 export { MixtureOfExperts } from './nn/experts/mixture-of-experts.ts';
 export { topKGate } from './nn/experts/top-k-gate.ts';
 export { sequenceAxesOf } from './nn/experts/sequence-axes.ts';
+export { MaxPool2d } from './nn/pooling/pool2d.ts';
 export { MultiheadAttention } from './nn/attention/multihead-attention.ts';
 export * as functional from './nn/functional.ts';
 export { checkpoint } from './nn/checkpoint.ts';
@@ -188,6 +200,10 @@ export {
 export { sumOverParts } from './optim/sum-over-parts.ts';
 
 // Data.
+export { type ArrayTree, mapArrays, type NDArray, ndArray } from './tensor/nd-array.ts';
+export type { Dataset } from './data/dataset.ts';
+export { checkIndex } from './data/dataset.ts';
+export type { IterableDataset } from './data/iterable-dataset.ts';
 export { DistributedSampler } from './data/distributed-sampler.ts';
 
 // Files of states.
@@ -198,6 +214,34 @@ export {
   encodeSafetensorsHeader,
 } from './serialization/safetensors.ts';
 export { requireFit, stateMismatch } from './serialization/state-mismatch.ts';
+export type {
+  SourcePart,
+  SourceTensor,
+  TensorReader,
+  TensorSource,
+} from './serialization/tensor-source.ts';
+export {
+  fillFully,
+  type ModelFolder,
+  openFile,
+  pathIn,
+  type RandomAccessFile,
+  readBytes,
+} from './serialization/model-folder.ts';
+export { readRuns, type StoredArray } from './serialization/read-runs.ts';
+export { type DirectoryHandle, pickedFolder } from './serialization/picked-folder.ts';
+export { onAllRanks, SaveFailure } from './serialization/on-all-ranks.ts';
+export { isIndexName, parseWeightMap, type WeightMap } from './serialization/safetensors-index.ts';
+export { type SafetensorsSource, safetensorsSource } from './serialization/safetensors-source.ts';
+export { roundArray } from './nn/load/round-array.ts';
+export {
+  loadTensors,
+  loadTensorsRules,
+  type LoadTensorsOptions,
+  type TensorNames,
+  tensorsToKeep,
+} from './nn/load/load-tensors.ts';
+export { modelTensors, type ModelTensor } from './nn/load/model-tensors.ts';
 export { convertArray } from './nn/state/convert-array.ts';
 export {
   loadRules,

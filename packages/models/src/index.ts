@@ -7,6 +7,26 @@ export { MixtralForCausalLM, type MixtralConfig } from './decoders/mixtral.ts';
 export { Qwen2ForCausalLM, type Qwen2Config } from './decoders/qwen2.ts';
 export { Qwen3ForCausalLM, type Qwen3Config } from './decoders/qwen3.ts';
 export { LlamaForCausalLM, type LlamaConfig } from './decoders/llama.ts';
+export {
+  BertForMaskedLM,
+  BertForSequenceClassification,
+  BertForTokenClassification,
+  BertModel,
+  type EncoderOptions,
+} from './encoders/bert.ts';
+export type { LabelConfig, ProblemType } from './encoders/classification.ts';
+export type { EncoderCall } from './encoders/encoder-call.ts';
+export type { EncoderConfig } from './encoders/encoder-config.ts';
+export {
+  RobertaForMaskedLM,
+  RobertaForSequenceClassification,
+  RobertaForTokenClassification,
+  RobertaModel,
+} from './encoders/roberta.ts';
+export {
+  sentenceEmbeddings,
+  type SentenceEmbeddingOptions,
+} from './encoders/sentence-embeddings.ts';
 export { generate } from './generation/generate.ts';
 export type { GeneratingModel, ParallelPretrainedModel } from './generation/generating-model.ts';
 export type { GenerateOptions, GenerationOptions } from './generation/generation-options.ts';
@@ -33,6 +53,21 @@ export {
   type PretrainedOptions,
 } from './model/pretrained-model.ts';
 export { StateModule, stateName } from './model/state-module.ts';
+export type { ImageCall } from './vision/image-model.ts';
+export { ResNetForImageClassification, ResNetModel, type ResNetConfig } from './vision/resnet.ts';
+export { ViTForImageClassification, ViTModel, type ViTConfig } from './vision/vit.ts';
+export {
+  fromPretrained,
+  type FromPretrainedOptions,
+  type ParallelPretrained,
+  type ParallelPretrainedOptions,
+} from './weights/from-pretrained.ts';
+export {
+  type LoadableModel,
+  loadPretrained,
+  type LoadPretrainedOptions,
+} from './weights/load-pretrained.ts';
+export { ggufTokenizer, type GgufTokenizer } from './weights/gguf/gguf-tokenizer.ts';
 export type { StackedTensor } from './model/stacked-tensor.ts';
 export { CausalDecoder, type CausalDecoderSettings } from './decoders/causal-decoder.ts';
 export { type AdapterFiles, adapterFiles, type AdapterFilesOptions } from './lora/adapter-files.ts';

@@ -5,7 +5,6 @@ import {
   option,
   type OptionRules,
   reinterpret,
-  type Tensor,
 } from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
 import { adapterShardings, isAdapted, sharedAdapterParameters } from './adapted-product.ts';
@@ -95,11 +94,11 @@ export function rowwiseParallel(options: RowwiseParallelOptions = {}): ParallelS
       wrapMethod(linear, 'forward', ([x]) => {
         const own = redistributeOver(lowered(requireTensor(x, path)), axis, input, shard(-1));
         const { weight } = linear;
-        const multiply = (): Tensor =>
-          transposed ? own.matmul(weight) : functional.linear(own, weight);
         const product = isAdapted(linear)
           ? linear.sharedProduct(own, { axis, of: 'inputs' })
-          : multiply();
+          : transposed
+            ? own.matmul(weight)
+            : functional.linear(own, weight);
         const sum = redistributeOver(product, axis, 'partial', output);
         const { bias } = linear;
         if (bias === null) return sum;
