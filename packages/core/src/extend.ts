@@ -157,6 +157,7 @@ export { RMSNorm } from './nn/norm/rms-norm.ts';
 export { Linear } from './nn/layers/linear.ts';
 export { ModuleDict } from './nn/containers/module-dict.ts';
 export { ModuleList } from './nn/containers/module-list.ts';
+export { type Layer, Sequential } from './nn/containers/sequential.ts';
 export { MixtureOfExperts } from './nn/experts/mixture-of-experts.ts';
 export { topKGate } from './nn/experts/top-k-gate.ts';
 export { sequenceAxesOf } from './nn/experts/sequence-axes.ts';

@@ -72,6 +72,7 @@ export type { StackedTensor } from './model/stacked-tensor.ts';
 export { CausalDecoder, type CausalDecoderSettings } from './decoders/causal-decoder.ts';
 export { type AdapterFiles, adapterFiles, type AdapterFilesOptions } from './lora/adapter-files.ts';
 export { addLora } from './lora/add-lora.ts';
+export { quantizeModel, type QuantizeOptions } from './lora/quantize-model.ts';
 export { loadAdapter } from './lora/load-adapter.ts';
 export type { LoraOptions } from './lora/lora-options.ts';
 export { mergeLora, removeLora, unmergeLora } from './lora/merge-lora.ts';

@@ -196,6 +196,20 @@ describe('a new adapter', () => {
     ]);
   });
 
+  test('is refused in a list of a class of its own, and in a model that is a list', () => {
+    class Layers extends nn.Sequential {}
+    class Model extends nn.Module {
+      readonly layers = new Layers(new nn.Linear(2, 2));
+    }
+    const model = new Model();
+    const own = { targetModules: ['0'] };
+    expect(() => addLora(model, own)).toThrow("'layers' is a list of a class of its own");
+    expect(() => addLora(new nn.Sequential(new nn.Linear(2, 2)), own)).toThrow(
+      'the model itself is a list',
+    );
+    expect(model.parameters().every(({ requiresGrad }) => requiresGrad)).toBe(true);
+  });
+
   test("is in all linear layers but the head with 'all-linear'", () => {
     const model = addLora(new SmallLanguage(), { targetModules: 'all-linear' });
     const layers = model.namedParameters().filter(([name]) => name.includes('lora_A'));

@@ -26,7 +26,7 @@ export function processorsOf(
 }
 
 /** Divides the positive scores of tokens that occur by the penalty, and multiplies the negative ones (CTRL). */
-export function penalizeRepetition(penalty: number): LogitsProcessor {
+function penalizeRepetition(penalty: number): LogitsProcessor {
   return (scores, tokens) => {
     for (const token of new Set(tokens)) {
       const score = scores[token] ?? 0;
@@ -35,7 +35,7 @@ export function penalizeRepetition(penalty: number): LogitsProcessor {
   };
 }
 
-export function scaleByTemperature(temperature: number): LogitsProcessor {
+function scaleByTemperature(temperature: number): LogitsProcessor {
   return (scores) => {
     for (let token = 0; token < scores.length; token++) {
       scores[token] = (scores[token] ?? 0) / temperature;
@@ -44,7 +44,7 @@ export function scaleByTemperature(temperature: number): LogitsProcessor {
 }
 
 /** Keeps the k highest scores, and those that equal the lowest of them. */
-export function keepTopK(k: number): LogitsProcessor {
+function keepTopK(k: number): LogitsProcessor {
   return (scores) => {
     const least = scores.toSorted()[scores.length - k] ?? Number.NEGATIVE_INFINITY;
     remove(scores, (_, score) => score < least);
@@ -52,7 +52,7 @@ export function keepTopK(k: number): LogitsProcessor {
 }
 
 /** Keeps the most likely tokens whose probabilities sum to p or more (nucleus sampling). */
-export function keepTopP(p: number): LogitsProcessor {
+function keepTopP(p: number): LogitsProcessor {
   return (scores) => {
     const probabilities = softmax(scores);
     const order = Array.from(scores.keys()).toSorted(
@@ -70,7 +70,7 @@ export function keepTopP(p: number): LogitsProcessor {
 }
 
 /** Keeps tokens that are at least p times as likely as the most likely one. */
-export function keepMinP(p: number): LogitsProcessor {
+function keepMinP(p: number): LogitsProcessor {
   return (scores) => {
     const probabilities = softmax(scores);
     const least = p * probabilities.reduce((most, each) => Math.max(most, each), 0);

@@ -8,10 +8,12 @@ import {
 } from '@shardwise/core/extend';
 import { Conv1D } from '../layers/conv1d.ts';
 import { LoraConv1D } from './lora-conv1d.ts';
-import type { AdaptableLayer } from './lora-layer.ts';
+import { type AdaptableLayer, rowsOf } from './lora-layer.ts';
 import { LoraLinear } from './lora-linear.ts';
 import { type LoraOptions, loraRules, type LoraSettings } from './lora-options.ts';
-import { initialParts } from './lora-parts.ts';
+import { initialParts, type LoraParts } from './lora-parts.ts';
+import { LoraQuantizedLinear } from './lora-quantized-linear.ts';
+import { QuantizedLinear } from './quantized-linear.ts';
 import { replaceModules } from './replace-modules.ts';
 import { isNamed, targetLayers } from './target-layers.ts';
 
@@ -67,8 +69,9 @@ export function installAdapters(
   for (const { path, layer, settings } of adapters) {
     if (!adapted.has(layer)) adapted.set(layer, adapterOf(path, layer, settings, generator));
   }
-  model.requiresGrad_(false);
+  const base = model.parameters();
   replaceModules(model, adapted);
+  for (const parameter of base) parameter.requiresGrad_(false);
   for (const module of saved) module.requiresGrad_(true);
 }
 
@@ -79,11 +82,13 @@ function adapterOf(
   generator: Generator,
 ): Module {
   if (settings.useDora && layer.weight.initialPart !== null) throw partError(path);
-  const isTransposed = layer instanceof Conv1D;
-  const rows = isTransposed ? layer.weight.transpose(0, 1) : layer.weight;
-  const parts = initialParts(settings, rows, generator);
-  const adapted = isTransposed ? new LoraConv1D(layer, parts) : new LoraLinear(layer, parts);
-  return adapted.train(layer.training);
+  const parts = initialParts(settings, rowsOf(layer), generator);
+  return withParts(layer, parts).train(layer.training);
+}
+
+function withParts(layer: AdaptableLayer, parts: LoraParts): Module {
+  if (layer instanceof QuantizedLinear) return new LoraQuantizedLinear(layer, parts);
+  return layer instanceof Conv1D ? new LoraConv1D(layer, parts) : new LoraLinear(layer, parts);
 }
 
 function namedModule(model: Module, name: string): readonly Module[] {

@@ -17,8 +17,7 @@ import {
 import { type AdapterConfig, adapterConfig } from './adapter-config.ts';
 import { type AdapterFiles, filePrefix } from './adapter-files.ts';
 import { installAdapters, type NewAdapter, requireApart } from './add-lora.ts';
-import { Conv1D } from '../layers/conv1d.ts';
-import { isAdaptable, isLoraLayer } from './lora-layer.ts';
+import { isAdaptable, isLoraLayer, rowsOf } from './lora-layer.ts';
 import type { LoraSettings } from './lora-options.ts';
 import { isNamed } from './target-layers.ts';
 
@@ -148,8 +147,7 @@ function tensorFaults(
 
 /** The names and shapes of an adapter's parameters. */
 function shapesOf({ path, layer, settings }: NewAdapter): (readonly [string, Shape])[] {
-  const [rows = 0, columns = 0] = layer.weight.shape;
-  const [outFeatures, inFeatures] = layer instanceof Conv1D ? [columns, rows] : [rows, columns];
+  const [outFeatures = 0, inFeatures = 0] = rowsOf(layer).shape;
   const { rank, useDora } = settings;
   return [
     [`${path}.lora_A.weight`, [rank, inFeatures]],

@@ -15,14 +15,24 @@ import {
 } from '@shardwise/core/extend';
 import type { AdaptedProduct, SharedProduct } from '@shardwise/strategies';
 import { Conv1D } from '../layers/conv1d.ts';
+import { QuantizedLinear } from './quantized-linear.ts';
 import type { LowRankFactor } from './low-rank-factor.ts';
 import { type LoraSettings, scalingOf } from './lora-options.ts';
 
 /** The linear layers that can have an adapter. */
-export type AdaptableLayer = Linear | Conv1D;
+export type AdaptableLayer = Linear | Conv1D | QuantizedLinear;
+
+/** Subclasses, such as heads that compute losses, do more than a product, which an adapter would change. */
+const adaptable: ReadonlySet<unknown> = new Set([Linear, Conv1D, QuantizedLinear]);
 
 export function isAdaptable(module: Module): module is AdaptableLayer {
-  return module instanceof Linear || module instanceof Conv1D;
+  return adaptable.has(module.constructor) || isLoraLayer(module);
+}
+
+/** The weight of a layer. Shape: -> [out, in]. */
+export function rowsOf(layer: AdaptableLayer): Tensor {
+  if (layer instanceof QuantizedLinear) return layer.weightRows();
+  return layer instanceof Conv1D ? layer.weight.transpose(0, 1) : layer.weight;
 }
 
 /**
@@ -55,7 +65,7 @@ export interface MergedUpdate {
   readonly rowFactors: Tensor | null;
 }
 
-export function isLoraLayer(module: Module): module is Module & LoraLayer {
+export function isLoraLayer(module: Module): module is AdaptableLayer & LoraLayer {
   return 'loraA' in module && 'settings' in module;
 }
 

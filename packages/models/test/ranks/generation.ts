@@ -1,45 +1,25 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { createMesh, joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
 import { manualSeed, type MeshAxis, setRank, type Strategy } from '@shardwise/core';
-import { generate, LlamaForCausalLM } from '@shardwise/models';
 import {
-  colwiseParallel,
-  ddp,
-  fsdp,
-  parallelize,
-  pipeline,
-  rowwiseParallel,
-  tensorParallel,
-} from '@shardwise/strategies';
+  addLora,
+  generate,
+  GPT2LMHeadModel,
+  LlamaForCausalLM,
+  type PretrainedModel,
+} from '@shardwise/models';
+import { ddp, fsdp, parallelize, pipeline, tensorParallel } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { fill } from '../golden/formulas.ts';
-
-const columns = colwiseParallel();
-const rows = rowwiseParallel();
 
 export const strategies: Readonly<
   Record<string, { readonly axis: string; readonly strategy: () => Strategy }>
 > = {
   DDP: { axis: 'dp', strategy: () => ddp() },
   FSDP: { axis: 'dp', strategy: () => fsdp() },
-  'tensor parallelism': {
-    axis: 'tp',
-    strategy: () =>
-      tensorParallel({
-        '**.q_proj': columns,
-        '**.k_proj': columns,
-        '**.v_proj': columns,
-        '**.o_proj': rows,
-        '**.gate_proj': columns,
-        '**.up_proj': columns,
-        '**.down_proj': rows,
-      }),
-  },
-  'a pipeline': {
-    axis: 'pp',
-    strategy: () => pipeline({ cut: ['model.layers.1'], microbatches: 2 }),
-  },
+  'tensor parallelism': { axis: 'tp', strategy: () => tensorParallel() },
+  'a pipeline': { axis: 'pp', strategy: () => pipeline({ microbatches: 2 }) },
 };
 
 export const texts = z.object({
@@ -54,6 +34,7 @@ export type Texts = z.infer<typeof texts>;
 export interface GenerationTask {
   readonly axes: readonly MeshAxis[];
   readonly name: string;
+  readonly model: string;
 }
 
 export const prompts: readonly (readonly number[])[] = [[5, 9, 2], [7, 1, 1, 30, 4, 8, 22], [11]];
@@ -63,16 +44,28 @@ export function ownPrompt(rank: number): readonly number[] {
   return prompts[rank] ?? [];
 }
 
-export async function build(): Promise<LlamaForCausalLM> {
-  const model = new LlamaForCausalLM({
-    vocabSize: 48,
-    hiddenSize: 16,
-    intermediateSize: 24,
-    numHiddenLayers: 2,
-    numAttentionHeads: 4,
-    numKeyValueHeads: 2,
-    maxPositionEmbeddings: 64,
-  });
+export const models: Readonly<Record<string, () => Promise<PretrainedModel>>> = {
+  Llama: () =>
+    withAdapters(
+      new LlamaForCausalLM({
+        vocabSize: 48,
+        hiddenSize: 16,
+        intermediateSize: 24,
+        numHiddenLayers: 2,
+        numAttentionHeads: 4,
+        numKeyValueHeads: 2,
+        maxPositionEmbeddings: 64,
+      }),
+    ),
+  'GPT-2': () =>
+    withAdapters(
+      new GPT2LMHeadModel({ vocabSize: 48, nEmbd: 16, nLayer: 2, nHead: 4, nPositions: 64 }),
+    ),
+};
+
+/** Gives all linear layers adapters whose values are not zero. */
+async function withAdapters(model: PretrainedModel): Promise<PretrainedModel> {
+  addLora(model, { rank: 2, alpha: 3, targetModules: 'all-linear' });
   await fill(model);
   return model;
 }
@@ -103,6 +96,8 @@ export async function main({
   setRank({ device: await cpu({ memory: world.memory, ...region }), mesh });
   const { strategy } = strategies[data.name] ?? {};
   if (strategy === undefined) throw new RangeError(data.name);
+  const build = models[data.model];
+  if (build === undefined) throw new RangeError(data.model);
   const parallel = await parallelize(await build(), strategy());
   // Ranks of other batches may draw other tokens. Those of one batch must not, whatever their seeds are.
   const isShared = data.axes[0]?.name !== 'dp';

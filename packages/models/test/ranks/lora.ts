@@ -18,6 +18,7 @@ import {
   loadAdapter,
   type LoraOptions,
   mergeLora,
+  quantizeModel,
   unmergeLora,
 } from '@shardwise/models';
 import {
@@ -124,7 +125,7 @@ export interface LoraTask {
   readonly axes: readonly MeshAxis[];
   readonly names: readonly string[];
   /** The dtype of the frozen weights. */
-  readonly dtype: 'f32' | 'bf16';
+  readonly dtype: 'f32' | 'bf16' | 'nf4';
 }
 
 export async function main({
@@ -162,7 +163,7 @@ interface Training {
   /** Default: one rank trains the model itself. */
   readonly parallelize?: Parallelize | undefined;
   readonly options: Partial<LoraOptions>;
-  readonly dtype: 'f32' | 'bf16';
+  readonly dtype: 'f32' | 'bf16' | 'nf4';
   readonly shares: number;
   readonly place: number;
 }
@@ -173,6 +174,7 @@ export async function train(training: Training): Promise<Outcome> {
   manualSeed(7);
   const model = new SmallLanguage();
   if (dtype === 'bf16') await model.to('bf16');
+  if (dtype === 'nf4') await quantizeModel(model, { targetModules: ['up_proj', 'down_proj'] });
   addLora(model, { rank: 2, alpha: 6, targetModules: ['up_proj', 'down_proj'], ...options });
   const before = await model.stateDict();
   const lossOf = (await training.parallelize?.(model)) ?? lossAlone(model);
@@ -195,9 +197,10 @@ export async function train(training: Training): Promise<Outcome> {
       shares,
     ).item();
   losses.push(await evaluate());
-  await mergeLora(model);
+  const canMerge = dtype !== 'nf4';
+  if (canMerge) await mergeLora(model);
   const mergedLoss = await evaluate();
-  await unmergeLora(model);
+  if (canMerge) await unmergeLora(model);
   const unmergedLoss = await evaluate();
   const files = await adapterFiles(model);
   for (const [name, parameter] of model.namedParameters()) {
@@ -243,6 +246,7 @@ function meanOf(loss: Tensor, shares: number): Tensor {
 function floatsOf(array: HostArray | undefined): readonly number[] {
   if (array === undefined) return [];
   const { buffer } = array.bytes.slice();
+  if (array.dtype === 'u8') return [...array.bytes];
   if (array.dtype === 'f32') return [...new Float32Array(buffer)];
   const high = new Uint16Array(buffer);
   return [...new Float32Array(Uint32Array.from(high, (bits) => bits * 2 ** 16).buffer)];
