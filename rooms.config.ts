@@ -163,7 +163,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     metrics: [],
     collate: ['tokenizer'],
     datasets: [],
-    streams: ['datasets'],
+    streams: ['collate', 'datasets'],
     files: ['tokenizer', 'collate', 'datasets'],
   },
   'parameter-server': {

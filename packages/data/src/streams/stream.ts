@@ -1,7 +1,10 @@
 import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/extend';
+import { type PackDocumentsOptions, packRules } from '../collate/pack-documents.ts';
+import type { TokenRows } from '../collate/token-rows.ts';
 import type { Rows } from '../datasets/rows.ts';
 import { lazy, type Lazy, type OpenCursor } from './cursor.ts';
 import { openMixed } from './mix.ts';
+import { openPacked } from './pack.ts';
 import { RankStream, type SplitOptions } from './rank-stream.ts';
 import { openShuffled } from './shuffle.ts';
 import { openIterable, openRows } from './sources.ts';
@@ -88,6 +91,19 @@ export class Stream<T> {
     const { until = 'all', seed = 0 } = options;
     const opened = parts.map(({ stream, weight }) => ({ open: stream.#open, weight }));
     return new Stream(openMixed(opened, { until, seed }));
+  }
+
+  /**
+   * Packs documents into rows of one length, as `packDocuments` does with `cut`. All ranks make all documents, because
+   * rows follow from their lengths; each rank makes its own rows. Shape: inputIds [t], labels [t] -> inputIds, labels,
+   * documents, positionIds [T].
+   */
+  static pack(
+    documents: Stream<TokenRows>,
+    options: Omit<PackDocumentsOptions, 'cut'>,
+  ): Stream<TokenRows> {
+    checkOptions('Stream.pack', options, packRules);
+    return new Stream(openPacked(documents.#open, options));
   }
 
   /** Makes another item of each item. An item is passed on as it is made, so it must not be kept and changed. */
