@@ -196,9 +196,9 @@ describe('a stream that ranks share out', () => {
     expect(() => one.split({ rank: 2, numReplicas: 2 })).toThrow(ConfigError);
     const stream = one.split({ rank: 0, numReplicas: 1 });
     expect(() => stream.load({ version: 2 })).toThrow(ConfigError);
-    stream.load({ version: 1, epoch: 0, place: { position: 0, length: 7 } });
+    stream.load({ version: 1, epoch: 0, skip: 0, place: { position: 0, length: 7 } });
     await expect(collect(stream)).rejects.toThrow(/7 rows/);
-    stream.load({ version: 1, epoch: 0, place: { draws: 1, parts: [] } });
+    stream.load({ version: 1, epoch: 0, skip: 0, place: { draws: 1, parts: [] } });
     await expect(collect(stream)).rejects.toThrow(/not of this stream/);
   });
 });
