@@ -164,6 +164,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     collate: ['tokenizer'],
     datasets: [],
     streams: ['collate', 'datasets'],
+    workers: ['streams'],
     files: ['tokenizer', 'collate', 'datasets'],
   },
   'parameter-server': {

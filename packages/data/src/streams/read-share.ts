@@ -42,9 +42,9 @@ export async function* readShare<T>(
     readonly isLast: boolean;
   }[] = [];
   const before = worker * numReplicas;
-  let isOver = false;
-  /** Takes an item for each worker of each rank, and begins to make the own one. */
-  const round = async (): Promise<void> => {
+  let hasRounds = true;
+  /** Takes an item for each worker of each rank, and begins to make the own one. Returns whether there are no more. */
+  const round = async (): Promise<boolean> => {
     let own: Lazy<T> | undefined;
     let taken = 0;
     while (taken < workers * numReplicas) {
@@ -53,18 +53,19 @@ export async function* readShare<T>(
       if (taken === before + rank) own = item;
       taken += 1;
     }
-    isOver = taken < workers * numReplicas;
+    const isOver = taken < workers * numReplicas;
     const isLast = taken < before + numReplicas;
-    if (own === undefined || (isLast && dropLast)) return;
+    if (own === undefined || (isLast && dropLast)) return isOver;
     const item = own();
     // The failure of an item comes when its turn does. Until then, it is not an unhandled rejection.
     item.catch(() => {});
     ahead.push({ item, place: cursor.state(), isLast });
+    return isOver;
   };
   try {
     for (let i = 0; i < skip; i++) if ((await cursor.next()) === undefined) return undefined;
     for (;;) {
-      while (!isOver && ahead.length <= prefetch) await round();
+      while (hasRounds && ahead.length <= prefetch) hasRounds = !(await round());
       const next = ahead.shift();
       if (next === undefined) return undefined;
       yield { value: await next.item, place: next.place, isLast: next.isLast };

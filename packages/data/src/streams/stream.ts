@@ -6,6 +6,7 @@ import { lazy, type Lazy, type OpenCursor } from './cursor.ts';
 import { openMixed } from './mix.ts';
 import { openPacked } from './pack.ts';
 import { RankStream, type SplitOptions } from './rank-stream.ts';
+import { readShare, type Share, type SharedItem, type StreamPlace } from './read-share.ts';
 import { openShuffled } from './shuffle.ts';
 import { openIterable, openRows } from './sources.ts';
 
@@ -153,6 +154,15 @@ export class Stream<T> {
   /** The items of one rank, which can be iterated over. */
   split(options: SplitOptions): RankStream<T> {
     return new RankStream(this.#open, options);
+  }
+
+  /** The items of a share, from a place to the end of an epoch: what `split` and the workers of a rank read. */
+  read(
+    epoch: number,
+    from: StreamPlace,
+    share: Share,
+  ): AsyncGenerator<SharedItem<T>, undefined, undefined> {
+    return readShare(this.#open, epoch, from, share);
   }
 
   /** A stream whose place is that of this one. */
