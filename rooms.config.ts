@@ -51,6 +51,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'nn/parameter',
       'nn/state',
       'nn/module',
+      'nn/load',
       'nn/containers',
       'nn/functional',
       'nn/layers',
@@ -98,7 +99,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'pipeline-schedule/simulation',
     ],
     'pipeline/messages': [],
-    'pipeline/stages': ['parameters'],
+    'pipeline/stages': ['parameters', 'plan'],
     'pipeline/microbatches': ['modules', 'pipeline-schedule/*', 'pipeline/stages'],
     'pipeline/work': [
       'parameters',
@@ -172,6 +173,16 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     client: ['protocol'],
     table: ['protocol'],
     server: ['protocol', 'table'],
+  },
+  models: {
+    model: [],
+    layers: ['model'],
+    decoders: ['model', 'layers'],
+    encoders: ['model', 'layers'],
+    vision: ['model', 'layers', 'encoders'],
+    weights: ['model'],
+    lora: ['model', 'layers'],
+    generation: ['model', 'layers'],
   },
   'backend-cpu': {
     memory: [],

@@ -1,1 +1,3 @@
-export {};
+export { fromPretrained, loadPretrained } from './weights/pretrained-on-disk.ts';
+export { savePretrained, type SavePretrainedOptions } from './weights/save-pretrained.ts';
+export type { PretrainedPlace } from './weights/pretrained-on-disk.ts';

@@ -1,11 +1,13 @@
-import { checkOptions, Linear, lowered, option, type OptionRules } from '@shardwise/core/extend';
+import { checkOptions, lowered, option, type OptionRules } from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
+import { adapterShardings, isAdapted, sharedAdapterParameters } from './adapted-product.ts';
 import { redistributeOver } from '../layout/redistribute.ts';
 import { type GatherAgainOptions, gatherAgainRules, sendingAgain } from './gather-again.ts';
-import { requireModule, requireParameter } from './module-spec.ts';
+import { requireLinear, requireParameter } from './module-spec.ts';
 import type { ParallelStyle } from './parallel-style.ts';
 import { evenSharding } from './even-sharding.ts';
 import { type ActivationLayout, activationRule, shard } from '../layout/axis-layout.ts';
+import { sharedGradients } from './shared-gradients.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
 /** Options of `colwiseParallel`. */
@@ -19,6 +21,8 @@ export interface ColwiseParallelOptions extends GatherAgainOptions {
    * for queries, keys and values. Each rank has its share of each section, in whole heads.
    */
   readonly heads?: readonly number[];
+  /** Whether the weight is [in, out], as that of GPT-2's Conv1D, and not [out, in]. Default: false. */
+  readonly transposed?: boolean;
 }
 
 const colwiseParallelRules: OptionRules<ColwiseParallelOptions> = {
@@ -26,6 +30,7 @@ const colwiseParallelRules: OptionRules<ColwiseParallelOptions> = {
   input: activationRule,
   output: activationRule,
   heads: option.listOf(option.count),
+  transposed: option.flag,
 };
 
 const name = 'colwiseParallel';
@@ -37,28 +42,28 @@ const name = 'colwiseParallel';
 export function colwiseParallel(options: ColwiseParallelOptions = {}): ParallelStyle {
   checkOptions('colwiseParallel', options, colwiseParallelRules);
   const { input = 'invariant', output = shard(-1), heads, gatherAgain = false } = options;
+  const { transposed = false } = options;
   return {
     name,
     shardings(module, size) {
       const weight = requireParameter(module, 'weight', 2, name);
       const bias = module.parameters.get('bias');
-      return new Map(
-        [weight, ...(bias === undefined ? [] : [bias])].map((parameter) => [
-          parameter === weight ? 'weight' : 'bias',
-          evenSharding({
-            name: parameter.name,
-            shape: parameter.shape,
-            dim: 0,
-            size,
-            ...(heads === undefined ? {} : { heads }),
-          }),
-        ]),
-      );
+      const own = [weight, ...(bias === undefined ? [] : [bias])].map((parameter) => {
+        const sharding = evenSharding({
+          name: parameter.name,
+          shape: parameter.shape,
+          dim: transposed && parameter === weight ? 1 : 0,
+          size,
+          ...(heads === undefined ? {} : { heads }),
+        });
+        return [parameter === weight ? 'weight' : 'bias', sharding] as const;
+      });
+      return new Map([...own, ...adapterShardings(module, 'outputs', size, heads)]);
     },
     collectives(module, tokens) {
       const { shape, dtype: own } = requireParameter(module, 'weight', 2, name);
       const { productDtype: dtype = own } = module;
-      const [features = 0, inputs = 0] = shape;
+      const [features = 0, inputs = 0] = transposed ? shape.toReversed() : shape;
       return [
         ...activationCollectives({
           module: module.path,
@@ -75,16 +80,21 @@ export function colwiseParallel(options: ColwiseParallelOptions = {}): ParallelS
           elements: tokens * features,
           dtype,
         }),
+        ...sharedGradients(sharedAdapterParameters(module, 'outputs')),
       ];
     },
     check(module, path) {
-      requireModule(module, Linear, path, name);
+      requireLinear(module, path, name, transposed);
     },
     install(module, { axis }, path) {
-      const linear = requireModule(module, Linear, path, name);
+      const linear = requireLinear(module, path, name, transposed);
       wrapMethod(linear, 'forward', ([x], forward) => {
-        const multiply = (): unknown =>
-          forward([redistributeOver(lowered(requireTensor(x, path)), axis, input, 'replicate')]);
+        const multiply = (): unknown => {
+          const all = redistributeOver(lowered(requireTensor(x, path)), axis, input, 'replicate');
+          if (!isAdapted(linear)) return forward([all]);
+          const product = linear.sharedProduct(all, { axis, of: 'outputs' });
+          return linear.bias === null ? product : product.add(lowered(linear.bias));
+        };
         const product = gatherAgain ? sendingAgain(multiply) : multiply();
         return redistributeOver(requireTensor(product, path), axis, shard(-1), output);
       });
