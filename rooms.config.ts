@@ -164,7 +164,8 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     metrics: [],
     collate: ['tokenizer'],
     datasets: [],
-    streams: ['datasets'],
+    streams: ['collate', 'datasets'],
+    workers: ['streams'],
     files: ['tokenizer', 'collate', 'datasets'],
   },
   'parameter-server': {

@@ -199,7 +199,9 @@ export {
 export { sumOverParts } from './optim/sum-over-parts.ts';
 
 // Data.
-export { type ArrayTree, mapArrays, type NDArray, ndArray } from './tensor/nd-array.ts';
+export { type ArrayTree, type NDArray, ndArray, printArrays } from './tensor/nd-array.ts';
+export { causeOf, type ErrorReport, reportOf } from './data/worker-message.ts';
+export { specifierOf } from './data/worker-dataset.ts';
 export type { Dataset } from './data/dataset.ts';
 export { checkIndex } from './data/dataset.ts';
 export type { IterableDataset } from './data/iterable-dataset.ts';

@@ -39,6 +39,7 @@ export {
   type ShuffleOptions,
   Stream,
 } from './streams/stream.ts';
-export type { RankStream, RankStreamState, SplitOptions } from './streams/rank-stream.ts';
+export type { RankStream, SplitOptions } from './streams/rank-stream.ts';
+export type { RankStreamState } from './streams/epoch-place.ts';
 export type { StreamState } from './streams/cursor.ts';
 export { httpBytes, type HttpBytesOptions } from './datasets/http-bytes.ts';

@@ -3,3 +3,4 @@ export { loadTokenizer } from './files/load-tokenizer.ts';
 export { fileBytes } from './files/file-bytes.ts';
 export { openIndexedTokens, openTokens, type OpenTokensOptions } from './files/token-files.ts';
 export { type ImageFile, type ImageRows, readImageFolder } from './files/image-folder.ts';
+export { WorkerStream, type WorkerStreamOptions } from './workers/worker-stream.ts';

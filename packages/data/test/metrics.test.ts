@@ -59,6 +59,12 @@ describe.each([1, 3])('metrics on %i ranks', (size) => {
       expect(errors[name]).toMatch(/CollectiveError.* rank 0 has not/);
   });
 
+  it('count batches in the order in which they are given, also several at once', () => {
+    for (const { errors } of ranks) {
+      expect(errors['updates under way at once']).toBe('Error: the mean of 10 by 5');
+    }
+  });
+
   it('refuse what would count rows wrongly', () => {
     for (const { errors } of ranks) {
       expect(errors['no reset']).toMatch(/ConfigError.*Call reset\(\)/);

@@ -2,10 +2,12 @@ import { ConfigError, data, DataError } from '@shardwise/core';
 import {
   concatRows,
   memoryBytes,
+  packDocuments,
   type RankStreamState,
   readJsonLines,
   type Rows,
   Stream,
+  type TokenRows,
 } from '@shardwise/data';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -194,9 +196,9 @@ describe('a stream that ranks share out', () => {
     expect(() => one.split({ rank: 2, numReplicas: 2 })).toThrow(ConfigError);
     const stream = one.split({ rank: 0, numReplicas: 1 });
     expect(() => stream.load({ version: 2 })).toThrow(ConfigError);
-    stream.load({ version: 1, epoch: 0, place: { position: 0, length: 7 } });
+    stream.load({ version: 1, epoch: 0, skip: 0, place: { position: 0, length: 7 } });
     await expect(collect(stream)).rejects.toThrow(/7 rows/);
-    stream.load({ version: 1, epoch: 0, place: { draws: 1, parts: [] } });
+    stream.load({ version: 1, epoch: 0, skip: 0, place: { draws: 1, parts: [] } });
     await expect(collect(stream)).rejects.toThrow(/not of this stream/);
   });
 });
@@ -233,6 +235,37 @@ describe('parts of a stream', () => {
       [0, 1],
       [4, 5],
     ]);
+  });
+
+  it('packed documents are those of packDocuments, for any number of ranks and after any resume', async () => {
+    const property = fc.asyncProperty(
+      fc.array(fc.integer({ min: 0, max: 9 }), { minLength: 4, maxLength: 20 }),
+      fc.nat({ max: 8 }),
+      async (lengths, turns) => {
+        const documents = lengths.map((length, d): TokenRows => {
+          const ids = Array.from({ length }, (_, i) => 100 * (d + 1) + i);
+          return { inputIds: data.ndArray(Int32Array.from(ids)) };
+        });
+        const options = { contextLength: 4, padTokenId: 0 };
+        const rows = [...packDocuments(documents, options)];
+        if (rows.length < 2) return;
+        const packed = Stream.pack(
+          Stream.of(() => documents),
+          options,
+        );
+        const before = [0, 1].map((rank) => packed.split({ rank, numReplicas: 2 }));
+        const started = await inTurns(
+          before.map((stream) => stream[Symbol.asyncIterator]()),
+          turns,
+        );
+        expect(started).toEqual(rows.slice(0, started.length));
+        if (before[0]?.epoch === 1 || started.length === rows.length) return;
+        const alone = packed.split({ rank: 0, numReplicas: 1 });
+        alone.load(JSON.parse(JSON.stringify(before[0]?.state())));
+        expect([...started, ...(await collect(alone))]).toEqual(rows);
+      },
+    );
+    await fc.assert(property, { numRuns: 100 });
   });
 
   it('an error of a row comes when the row does, and names the file and the line', async () => {

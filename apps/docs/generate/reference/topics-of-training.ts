@@ -322,7 +322,7 @@ export const topicsOfTraining: readonly Section[] = [
         'data/streams',
         'Streams',
         'Mix, filter, shuffle and batch items, share them out among ranks, and continue on another number of ranks.',
-        /^data\/streams\//,
+        /^data\/(streams|workers)\//,
       ),
     ],
   },

@@ -29,3 +29,11 @@ export function reportOf(error: unknown): ErrorReport {
   if (!(error instanceof Error)) return { name: 'Error', message: String(error), stack: '' };
   return { name: error.name, message: error.message, stack: error.stack ?? '' };
 }
+
+/** The error that a report is of. */
+export function causeOf({ name, message, stack }: ErrorReport): Error {
+  const cause = new Error(message);
+  cause.name = name;
+  cause.stack = stack;
+  return cause;
+}

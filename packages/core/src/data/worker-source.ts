@@ -3,8 +3,8 @@ import { ConfigError, DataError } from '../spec/errors.ts';
 import { keepGenericWasmWrappers } from '../v8-settings.ts';
 import type { BatchSource } from './batch-source.ts';
 import { type ArrayTree, printArrays } from '../tensor/nd-array.ts';
-import type { WorkerDataset } from './worker-dataset.ts';
-import type { BatchReply, BatchRequest, ErrorReport, WorkerTask } from './worker-message.ts';
+import { type BatchReply, type BatchRequest, causeOf, type WorkerTask } from './worker-message.ts';
+import { specifierOf, type WorkerDataset } from './worker-dataset.ts';
 import { checkOptions } from '../base/check-options.ts';
 import * as option from '../base/option-rules.ts';
 import type { OptionRules } from '../base/option-rules.ts';
@@ -116,26 +116,6 @@ class WorkerThread<Batch extends ArrayTree> {
       { cause },
     );
   }
-}
-
-function causeOf({ name, message, stack }: ErrorReport): Error {
-  const cause = new Error(message);
-  cause.name = name;
-  cause.stack = stack;
-  return cause;
-}
-
-function specifierOf(module: URL | string): string {
-  if (module instanceof URL) return module.href;
-  if (!/^\.{0,2}\//.test(module)) return module;
-  throw new ConfigError(
-    {
-      asked: `a data loader's workers to import ${module}`,
-      found: 'a path, which says nothing about whose folder it starts from',
-      todo: `Pass new URL('${module}', import.meta.url), or a package's name`,
-    },
-    { module },
-  );
 }
 
 /**

@@ -137,8 +137,7 @@ export class RocAuc extends Metric {
 
   /** Adds a batch. Shape: scores [rows, ..], labels 0 or 1 of the same shape. */
   async update(scores: RowValues, labels: RowValues): Promise<void> {
-    const [given, wanted] = [await readRows(scores), await readRows(labels)];
-    requireSameShape(given, wanted);
+    requireSameShape(scores, labels);
     const pairs = await pairsOf(scores, labels, (rows) => this.countRows(rows));
     for (const [score, label] of pairs) {
       if (label !== 0 && label !== 1) throw noClass(label, 2);
@@ -188,10 +187,11 @@ async function pairsOf(
   labels: RowValues,
   countRows: (rows: number) => number,
 ): Promise<readonly (readonly [predicted: number, label: number])[]> {
+  // Counted before anything is awaited, so that batches count in the order of the calls.
+  const rows = rowCount(labels);
+  const counted = countRows(rows);
   const wanted = await readRows(labels);
   const predicted = classesOf(await readRows(predictions), wanted);
-  const rows = rowCount(wanted);
-  const counted = countRows(rows);
   const end = rows === 0 ? 0 : (wanted.values.length / rows) * counted;
   return Array.from(
     { length: end },

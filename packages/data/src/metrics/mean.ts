@@ -14,11 +14,12 @@ export class MeanMetric extends Metric {
    * padding. Shape: values [rows, ..], weights of the same shape.
    */
   async update(values: RowValues, weights?: RowValues): Promise<void> {
+    // Counted before anything is awaited, so that batches count in the order of the calls.
+    const count = rowCount(values);
+    const counted = this.countRows(count);
     const rows = await readRows(values);
     const weightRows = weights === undefined ? undefined : await readRows(weights);
     if (weightRows !== undefined) requireSameShape(rows, weightRows);
-    const count = rowCount(rows);
-    const counted = this.countRows(count);
     const end = count === 0 ? 0 : (rows.values.length / count) * counted;
     for (let i = 0; i < end; i++) {
       const weight = Number(weightRows?.values[i] ?? 1);

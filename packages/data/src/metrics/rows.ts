@@ -9,10 +9,13 @@ import {
 /** Values of rows: a tensor, which is computed, or an array. */
 export type RowValues = Tensor | NDArray;
 
-/** Values on the host. */
-export interface HostRows {
-  readonly values: ArrayLike<number | bigint>;
+interface Shaped {
   readonly shape: readonly number[];
+}
+
+/** Values on the host. */
+export interface HostRows extends Shaped {
+  readonly values: ArrayLike<number | bigint>;
 }
 
 /** Reads values. Shape: [rows, ..] -> the same. */
@@ -43,12 +46,12 @@ export function classesOf(
 }
 
 /** Throws ShapeError for shapes that differ. */
-export function requireSameShape(first: HostRows, second: HostRows): void {
+export function requireSameShape(first: Shaped, second: Shaped): void {
   if (first.shape.join() !== second.shape.join()) throw unfit(first.shape, second);
 }
 
 /** The number of rows. Throws ShapeError for values without rows. */
-export function rowCount({ shape }: HostRows): number {
+export function rowCount({ shape }: Shaped): number {
   const [rows] = shape;
   if (rows !== undefined) return rows;
   throw new ShapeError({
@@ -58,7 +61,7 @@ export function rowCount({ shape }: HostRows): number {
   });
 }
 
-function unfit(shape: readonly number[], { shape: labels }: HostRows): ShapeError {
+function unfit(shape: readonly number[], { shape: labels }: Shaped): ShapeError {
   return new ShapeError(
     {
       asked: `a metric of values ${formatShape(shape)}`,

@@ -1,8 +1,12 @@
 import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/extend';
+import { type PackDocumentsOptions, packRules } from '../collate/pack-documents.ts';
+import type { TokenRows } from '../collate/token-rows.ts';
 import type { Rows } from '../datasets/rows.ts';
 import { lazy, type Lazy, type OpenCursor } from './cursor.ts';
 import { openMixed } from './mix.ts';
+import { openPacked } from './pack.ts';
 import { RankStream, type SplitOptions } from './rank-stream.ts';
+import { readShare, type Share, type SharedItem, type StreamPlace } from './read-share.ts';
 import { openShuffled } from './shuffle.ts';
 import { openIterable, openRows } from './sources.ts';
 
@@ -90,6 +94,19 @@ export class Stream<T> {
     return new Stream(openMixed(opened, { until, seed }));
   }
 
+  /**
+   * Packs documents into rows of one length, as `packDocuments` does with `cut`. All ranks make all documents, because
+   * rows follow from their lengths; each rank makes its own rows. Shape: inputIds [t], labels [t] -> inputIds, labels,
+   * documents, positionIds [T].
+   */
+  static pack(
+    documents: Stream<TokenRows>,
+    options: Omit<PackDocumentsOptions, 'cut'>,
+  ): Stream<TokenRows> {
+    checkOptions('Stream.pack', options, packRules);
+    return new Stream(openPacked(documents.#open, options));
+  }
+
   /** Makes another item of each item. An item is passed on as it is made, so it must not be kept and changed. */
   map<Next>(make: (item: T) => Next | Promise<Next>): Stream<Next> {
     return this.#transformed((next) => async () => {
@@ -137,6 +154,15 @@ export class Stream<T> {
   /** The items of one rank, which can be iterated over. */
   split(options: SplitOptions): RankStream<T> {
     return new RankStream(this.#open, options);
+  }
+
+  /** The items of a share, from a place to the end of an epoch: what `split` and the workers of a rank read. */
+  read(
+    epoch: number,
+    from: StreamPlace,
+    share: Share,
+  ): AsyncGenerator<SharedItem<T>, undefined, undefined> {
+    return readShare(this.#open, epoch, from, share);
   }
 
   /** A stream whose place is that of this one. */

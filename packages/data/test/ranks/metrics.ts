@@ -78,6 +78,14 @@ async function errorsOf(rank: number, size: number): Promise<Record<string, stri
       errors[name] = String(error);
     }
   };
+  await attempt('updates under way at once', async () => {
+    // The first batch is read later than the others, of which the last may be a repeat.
+    const mean = new MeanMetric({ sampler });
+    const items = [...sampler].map((item) => data.ndArray(Float32Array.of(item)));
+    const slow = items.map((item, i) => (i === 0 ? fromArray(item).add(0) : item));
+    await Promise.all(slow.map((item) => mean.update(item)));
+    throw new Error(`the mean of ${(await mean.compute()) * 5} by 5`);
+  });
   await attempt('rank 0 leaves a batch out', async () => {
     const mean = new MeanMetric({ sampler });
     if (rank > 0) await mean.update(ones(sampler.length));

@@ -1,0 +1,67 @@
+import { DataError } from '@shardwise/core';
+import { WorkerStream, type WorkerStreamOptions } from '@shardwise/data/node';
+import { describe, expect, it } from 'vitest';
+import { numbers } from './workers/number-stream.ts';
+
+const module = new URL('workers/number-stream.ts', import.meta.url);
+const inWorkers = (options: Omit<WorkerStreamOptions, 'module'>): WorkerStream<number> =>
+  new WorkerStream({ module, export: 'numbers', arguments: [30], ...options });
+
+async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const list: T[] = [];
+  for await (const item of items) list.push(item);
+  return list;
+}
+
+describe('a stream whose items threads make', () => {
+  it.each([1, 3])('has the items of split in their order, with %i threads', async (workers) => {
+    for (const dropLast of [false, true]) {
+      const options = { rank: 1, numReplicas: 2, dropLast };
+      const stream = inWorkers({ ...options, workers });
+      const items = await collect(numbers(30).split(options));
+      expect([await collect(stream), stream.epoch]).toEqual([items, 1]);
+    }
+  });
+
+  it('goes on after any item, with another number of threads and ranks', async () => {
+    const order = await collect(numbers(30).split({ rank: 0, numReplicas: 1 }));
+    for (const turns of [2, 3]) {
+      const states: string[] = [];
+      for (const rank of [0, 1]) {
+        const stream = inWorkers({ rank, numReplicas: 2, workers: 3 });
+        let taken = 0;
+        for await (const _ of stream) if (++taken === turns) break;
+        states.push(JSON.stringify(stream.state()));
+      }
+      expect(states[0]).toBe(states[1]);
+      const alone = numbers(30).split({ rank: 0, numReplicas: 1 });
+      alone.load(JSON.parse(states[0] ?? ''));
+      expect(await collect(alone)).toEqual(order.slice(2 * turns));
+      const threads = inWorkers({ rank: 0, numReplicas: 1, workers: 2 });
+      threads.load(JSON.parse(states[0] ?? ''));
+      expect(await collect(threads)).toEqual(order.slice(2 * turns));
+    }
+  });
+
+  it('throws the error of an item when its turn comes, and for what is no stream', async () => {
+    const stream = new WorkerStream<number>({
+      module,
+      export: 'failing',
+      rank: 0,
+      numReplicas: 1,
+      workers: 2,
+    });
+    const seen: number[] = [];
+    const read = async (): Promise<void> => {
+      for await (const item of stream) seen.push(item);
+    };
+    await expect(read()).rejects.toThrow(/worker \d failed: TypeError: no seven/);
+    const order = await collect(numbers(20).split({ rank: 0, numReplicas: 1 }));
+    expect(seen).toEqual(order.slice(0, order.indexOf(7)));
+    const none = new WorkerStream({ module, export: 'nothing', rank: 0, numReplicas: 1 });
+    await expect(collect(none)).rejects.toThrow(DataError);
+    await expect(collect(inWorkers({ arguments: [2], rank: 3, numReplicas: 4 }))).rejects.toThrow(
+      /fewer items than ranks/,
+    );
+  });
+});
