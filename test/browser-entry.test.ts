@@ -36,6 +36,7 @@ test.each([
     'data/src/index.ts',
     ['@huggingface/jinja', '@huggingface/tokenizers', '@shardwise/core/extend', 'zod'],
   ],
+  ['models/src/index.ts', ['@shardwise/core/extend', '@shardwise/strategies', 'zod']],
   ['testing/src/ranks.ts', ['@shardwise/core/spec']],
   [
     'testing/src/index.ts',

@@ -12,11 +12,16 @@ const packages = [
   'parameter-server',
   'data',
   'backend-cpu',
+  'models',
   'shardwise',
 ] as const;
 
 /** Options that users never write. Type-checked code in the same package makes them. */
-const internal: ReadonlySet<string> = new Set(['GradBucketOptions', 'LayerParameterOptions']);
+const internal: ReadonlySet<string> = new Set([
+  'CachedAttentionOptions',
+  'GradBucketOptions',
+  'LayerParameterOptions',
+]);
 
 function exportedOptions(name: string): string[] {
   const indexes = globSync(

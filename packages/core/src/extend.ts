@@ -67,6 +67,7 @@ export { takeChunks } from './layout/take-chunks.ts';
 export { autocast } from './graph/autocast.ts';
 export { isCollectiveOp } from './graph/op-facts.ts';
 export { lowered } from './nn/functional/lowered.ts';
+export { linearLogSumExp } from './nn/functional/linear-cross-entropy.ts';
 export { widened } from './nn/functional/widened.ts';
 export {
   currentRegion,
@@ -149,7 +150,7 @@ export { DividedParameter } from './nn/parameter/divided-parameter.ts';
 export { Conv2d } from './nn/convolution/conv2d.ts';
 export { Dropout } from './nn/layers/dropout.ts';
 export { Embedding } from './nn/layers/embedding.ts';
-export { BatchNorm2d } from './nn/norm/batch-norm2d.ts';
+export { BatchNorm2d } from './nn/norm/batch-norm-layers.ts';
 export { LayerNorm } from './nn/norm/layer-norm.ts';
 export { RMSNorm } from './nn/norm/rms-norm.ts';
 export { Linear } from './nn/layers/linear.ts';
@@ -157,7 +158,7 @@ export { ModuleList } from './nn/containers/module-list.ts';
 export { MixtureOfExperts } from './nn/experts/mixture-of-experts.ts';
 export { topKGate } from './nn/experts/top-k-gate.ts';
 export { sequenceAxesOf } from './nn/experts/sequence-axes.ts';
-export { MaxPool2d } from './nn/pooling/max-pool2d.ts';
+export { MaxPool2d } from './nn/pooling/pool2d.ts';
 export { MultiheadAttention } from './nn/attention/multihead-attention.ts';
 export * as functional from './nn/functional.ts';
 export { checkpoint } from './nn/checkpoint.ts';

@@ -66,5 +66,3 @@ export {
   type LoadPretrainedOptions,
 } from './weights/load-pretrained.ts';
 export { ggufTokenizer, type GgufTokenizer } from './weights/gguf/gguf-tokenizer.ts';
-export type { StackedTensor } from './model/stacked-tensor.ts';
-export { CausalDecoder, type CausalDecoderSettings } from './decoders/causal-decoder.ts';

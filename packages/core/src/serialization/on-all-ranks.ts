@@ -1,4 +1,4 @@
-import { type Check, object, text } from '../saved-data.ts';
+import { type Check, limitedText, object } from '../saved-data.ts';
 import { CheckpointError, ShardwiseError } from '../spec/errors.ts';
 import type { ProcessGroup } from '../spec/process-group.ts';
 
@@ -16,8 +16,8 @@ interface Failure {
 
 const MAX_MESSAGE_LENGTH = 2 ** 20;
 const checkFailure: Check<Failure> = object<Failure>({
-  found: text(MAX_MESSAGE_LENGTH),
-  todo: text(MAX_MESSAGE_LENGTH),
+  found: limitedText(MAX_MESSAGE_LENGTH),
+  todo: limitedText(MAX_MESSAGE_LENGTH),
 });
 
 /**

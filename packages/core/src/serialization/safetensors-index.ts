@@ -1,4 +1,4 @@
-import { record, SavedDataError, text } from '../saved-data.ts';
+import { limitedText, record, SavedDataError } from '../saved-data.ts';
 import { CheckpointError } from '../spec/errors.ts';
 
 /** The file of a shard by the name of a tensor. */
@@ -7,7 +7,7 @@ export type WeightMap = Readonly<Record<string, string>>;
 const MAX_NAME_LENGTH = 4096;
 const checkWeightMap = record(
   // A file beside the index. A path could lead out of the folder.
-  text(MAX_NAME_LENGTH, /^[^/\\\0]+$/),
+  limitedText(MAX_NAME_LENGTH, /^[^/\\\0]+$/),
   MAX_NAME_LENGTH,
 );
 /** Other entries, such as the metadata, are not needed. */

@@ -86,7 +86,7 @@ class LMPredictionHead extends EncoderPart {
     const { hiddenSize, vocabSize } = config;
     this.bias = values.constant([vocabSize], 0);
     this.transform = new PredictionTransform(config, values);
-    this.decoder = values.head(hiddenSize, vocabSize, embeddings.wordEmbeddings);
+    this.decoder = values.head(hiddenSize, vocabSize, { tied: embeddings.wordEmbeddings });
     this.decoder.bias = this.bias;
   }
 

@@ -74,7 +74,7 @@ class RobertaLMHead extends StateModule {
     this.dense = values.linear(hiddenSize, hiddenSize);
     this.layerNorm = new LayerNorm(hiddenSize, { eps: layerNormEps });
     this.bias = values.constant([vocabSize], 0);
-    this.decoder = values.head(hiddenSize, vocabSize, embeddings.wordEmbeddings);
+    this.decoder = values.head(hiddenSize, vocabSize, { tied: embeddings.wordEmbeddings });
     this.decoder.bias = this.bias;
   }
 

@@ -43,6 +43,7 @@ export function compose(first: Strategy, ...others: readonly Strategy[]): Strate
 function composeTwo(first: MaybeWithLoss, second: MaybeWithLoss): MaybeWithLoss {
   const loss = first.loss ?? second.loss;
   return {
+    specificationVersion: 1,
     name: `${first.name} × ${second.name}`,
     ...(loss === undefined ? {} : { loss }),
     plan(model, axes) {

@@ -53,7 +53,7 @@ const namesRule: option.OptionRule<TensorNames> = {
   fits: (value): value is TensorNames =>
     Array.isArray(value) &&
     value.every((each) => typeof each === 'string' || each instanceof RegExp),
-  is: 'a list of names and regular expressions',
+  expected: 'a list of names and regular expressions',
 };
 
 /** The rules of the options of loadTensors. */

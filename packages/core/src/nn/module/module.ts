@@ -3,6 +3,7 @@ import { requireDTypeName } from '../../dtype-name.ts';
 import { inspecting } from '../../print/inspect.ts';
 import type { DType } from '../../spec/dtype.ts';
 import { ConfigError } from '../../spec/errors.ts';
+import type { ModelDivision } from '../../spec/strategy.ts';
 import { brandMember } from '../../member-brand.ts';
 import { checkCalls } from '../../tensor/check-calls.ts';
 import type { FullBackwardHook } from './backward-hooks.ts';
@@ -72,6 +73,9 @@ export abstract class Module {
   eval(): this {
     return this.train(false);
   }
+
+  /** How strategies divide the module among ranks if they are not told otherwise. Default: it does not say. */
+  division?(): ModelDivision;
 
   /** The modules that are members of this module itself. */
   namedChildren(): Named<Module>[] {
@@ -151,7 +155,7 @@ export abstract class Module {
    * Converts float parameters and buffers to another float dtype, for example for an evaluation in fewer bits.
    * Call it before parallelize() and before you make the optimizer. Optimizers update parameters of f32, so to
    * train, use the mixedPrecision of a strategy instead. Throws ConfigError for a dtype that is not a float,
-   * and for parameters that ranks share out.
+   * and for parameters that are sharded over ranks.
    */
   async to(dtype: DType): Promise<this> {
     requireDTypeName(`${this.constructor.name}.to()`, dtype);

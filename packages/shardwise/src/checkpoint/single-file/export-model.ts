@@ -34,7 +34,7 @@ const exportRules: OptionRules<ExportOptions> = {
       typeof value === 'object' &&
       value !== null &&
       Object.values(value).every((text) => typeof text === 'string'),
-    is: 'texts by name',
+    expected: 'texts by name',
   },
 };
 
