@@ -3,6 +3,7 @@ import {
   functional,
   LayerNorm,
   type Linear,
+  type ModelDivision,
   type Parameter,
   type Tensor,
 } from '@shardwise/core/extend';
@@ -14,6 +15,7 @@ import { PretrainedModel, type PretrainedOptions } from '../model/pretrained-mod
 import { classificationLoss, Classifier, labelCount } from './classification.ts';
 import type { EncoderCall } from './encoder-call.ts';
 import { bertFormat, type EncoderConfig, requireTied } from './encoder-config.ts';
+import { encoderDivision } from './encoder-division.ts';
 import { EncoderEmbeddings, requireEncoderCall } from './encoder-embeddings.ts';
 import { Encoder, Pooler, requirePooler } from './encoder-layers.ts';
 import { EncoderPart } from './encoder-part.ts';
@@ -37,12 +39,15 @@ export class BertModel extends PretrainedModel<EncoderConfig> {
   readonly pooler: Pooler | null;
 
   /** Throws ConfigError for a config that this class cannot compute. */
-  constructor(config: Partial<EncoderConfig> = {}, options: EncoderOptions = {}) {
+  constructor(
+    config: Partial<EncoderConfig> = {},
+    { addPoolingLayer = true, ...options }: EncoderOptions = {},
+  ) {
     super(BertModel, config);
     const values = new InitialValues(options, this.config.initializerRange);
     this.embeddings = new EncoderEmbeddings(this.config, values);
     this.encoder = new Encoder(this.config, values);
-    this.pooler = (options.addPoolingLayer ?? true) ? new Pooler(this.config, values) : null;
+    this.pooler = addPoolingLayer ? new Pooler(this.config, values) : null;
   }
 
   /** Returns the vectors of all tokens. Shape: inputIds i32 [B, T] -> [B, T, C]. */
@@ -55,6 +60,15 @@ export class BertModel extends PretrainedModel<EncoderConfig> {
   /** Makes one vector of each row. Throws ConfigError if there is no pooler. Shape: hidden [B, T, C] -> [B, C]. */
   pool(hidden: Tensor): Tensor {
     return requirePooler(this).forward(hidden);
+  }
+
+  override division(): ModelDivision {
+    const { numAttentionHeads: heads } = this.config;
+    return encoderDivision({ layers: 'encoder.layer', heads });
+  }
+
+  protected override attentionFeatures(): number {
+    return this.config.numHiddenLayers * this.config.hiddenSize;
   }
 }
 
@@ -132,6 +146,15 @@ export class BertForMaskedLM extends PretrainedModel<EncoderConfig> {
     const logits = this.cls.forward(this.bert.forward(inputIds, call));
     return call.labels === undefined ? logits : functional.crossEntropy(logits, call.labels);
   }
+
+  override division(): ModelDivision {
+    const { numAttentionHeads: heads } = this.config;
+    return encoderDivision({ layers: 'bert.encoder.layer', heads, countsTokens: true });
+  }
+
+  protected override attentionFeatures(): number {
+    return this.config.numHiddenLayers * this.config.hiddenSize;
+  }
 }
 
 /** BERT that classifies rows by their first token. */
@@ -164,6 +187,15 @@ export class BertForSequenceClassification extends Classifier<EncoderConfig> {
       ? logits
       : classificationLoss(this.config, logits, call.labels);
   }
+
+  override division(): ModelDivision {
+    const { numAttentionHeads: heads } = this.config;
+    return encoderDivision({ layers: 'bert.encoder.layer', heads });
+  }
+
+  protected override attentionFeatures(): number {
+    return this.config.numHiddenLayers * this.config.hiddenSize;
+  }
 }
 
 /** BERT that classifies each token. */
@@ -190,5 +222,14 @@ export class BertForTokenClassification extends Classifier<EncoderConfig> {
     const hidden = this.dropout.forward(this.bert.forward(inputIds, call));
     const logits = this.classifier.forward(hidden);
     return call.labels === undefined ? logits : functional.crossEntropy(logits, call.labels);
+  }
+
+  override division(): ModelDivision {
+    const { numAttentionHeads: heads } = this.config;
+    return encoderDivision({ layers: 'bert.encoder.layer', heads, countsTokens: true });
+  }
+
+  protected override attentionFeatures(): number {
+    return this.config.numHiddenLayers * this.config.hiddenSize;
   }
 }

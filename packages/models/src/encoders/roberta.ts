@@ -3,6 +3,7 @@ import {
   functional,
   LayerNorm,
   type Linear,
+  type ModelDivision,
   type Parameter,
   type Tensor,
 } from '@shardwise/core/extend';
@@ -14,6 +15,7 @@ import type { EncoderOptions } from './bert.ts';
 import { classificationLoss, Classifier, labelCount } from './classification.ts';
 import type { EncoderCall } from './encoder-call.ts';
 import { type EncoderConfig, requireTied, robertaFormat } from './encoder-config.ts';
+import { encoderDivision } from './encoder-division.ts';
 import { EncoderEmbeddings, requireEncoderCall } from './encoder-embeddings.ts';
 import { Encoder, Pooler, requirePooler } from './encoder-layers.ts';
 
@@ -30,13 +32,16 @@ export class RobertaModel extends PretrainedModel<EncoderConfig> {
   readonly pooler: Pooler | null;
 
   /** Throws ConfigError for a config that this class cannot compute. */
-  constructor(config: Partial<EncoderConfig> = {}, options: EncoderOptions = {}) {
+  constructor(
+    config: Partial<EncoderConfig> = {},
+    { addPoolingLayer = true, ...options }: EncoderOptions = {},
+  ) {
     super(RobertaModel, config);
     const { initializerRange, padTokenId } = this.config;
     const values = new InitialValues(options, initializerRange);
     this.embeddings = new EncoderEmbeddings(this.config, values, padTokenId);
     this.encoder = new Encoder(this.config, values);
-    this.pooler = (options.addPoolingLayer ?? true) ? new Pooler(this.config, values) : null;
+    this.pooler = addPoolingLayer ? new Pooler(this.config, values) : null;
   }
 
   /** Returns the vectors of all tokens. Shape: inputIds i32 [B, T] -> [B, T, C]. */
@@ -50,6 +55,15 @@ export class RobertaModel extends PretrainedModel<EncoderConfig> {
   /** Makes one vector of each row. Throws ConfigError if there is no pooler. Shape: hidden [B, T, C] -> [B, C]. */
   pool(hidden: Tensor): Tensor {
     return requirePooler(this).forward(hidden);
+  }
+
+  override division(): ModelDivision {
+    const { numAttentionHeads: heads } = this.config;
+    return encoderDivision({ layers: 'encoder.layer', heads });
+  }
+
+  protected override attentionFeatures(): number {
+    return this.config.numHiddenLayers * this.config.hiddenSize;
   }
 }
 
@@ -106,6 +120,15 @@ export class RobertaForMaskedLM extends PretrainedModel<EncoderConfig> {
     const logits = this.lmHead.forward(this.roberta.forward(inputIds, call));
     return call.labels === undefined ? logits : functional.crossEntropy(logits, call.labels);
   }
+
+  override division(): ModelDivision {
+    const { numAttentionHeads: heads } = this.config;
+    return encoderDivision({ layers: 'roberta.encoder.layer', heads, countsTokens: true });
+  }
+
+  protected override attentionFeatures(): number {
+    return this.config.numHiddenLayers * this.config.hiddenSize;
+  }
 }
 
 class RobertaClassificationHead extends StateModule {
@@ -154,6 +177,15 @@ export class RobertaForSequenceClassification extends Classifier<EncoderConfig> 
       ? logits
       : classificationLoss(this.config, logits, call.labels);
   }
+
+  override division(): ModelDivision {
+    const { numAttentionHeads: heads } = this.config;
+    return encoderDivision({ layers: 'roberta.encoder.layer', heads });
+  }
+
+  protected override attentionFeatures(): number {
+    return this.config.numHiddenLayers * this.config.hiddenSize;
+  }
 }
 
 /** RoBERTa that classifies each token. */
@@ -180,5 +212,14 @@ export class RobertaForTokenClassification extends Classifier<EncoderConfig> {
     const hidden = this.dropout.forward(this.roberta.forward(inputIds, call));
     const logits = this.classifier.forward(hidden);
     return call.labels === undefined ? logits : functional.crossEntropy(logits, call.labels);
+  }
+
+  override division(): ModelDivision {
+    const { numAttentionHeads: heads } = this.config;
+    return encoderDivision({ layers: 'roberta.encoder.layer', heads, countsTokens: true });
+  }
+
+  protected override attentionFeatures(): number {
+    return this.config.numHiddenLayers * this.config.hiddenSize;
   }
 }

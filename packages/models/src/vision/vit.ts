@@ -4,6 +4,7 @@ import {
   Dropout,
   LayerNorm,
   type Linear,
+  type ModelDivision,
   ModuleList,
   type Parameter,
   type Tensor,
@@ -18,6 +19,7 @@ import {
   labelKeys,
 } from '../encoders/classification.ts';
 import { hasWholeHeads, layerKeys, wholeHeads } from '../encoders/encoder-config.ts';
+import { encoderDivision } from '../encoders/encoder-division.ts';
 import {
   type EncoderLayerConfig,
   Intermediate,
@@ -212,7 +214,10 @@ export class ViTModel extends PretrainedModel<ViTConfig> {
   readonly pooler: Pooler | null;
 
   /** Throws ConfigError for a config that this class cannot compute. */
-  constructor(config: Partial<ViTConfig> = {}, options: EncoderOptions = {}) {
+  constructor(
+    config: Partial<ViTConfig> = {},
+    { addPoolingLayer = true, ...options }: EncoderOptions = {},
+  ) {
     super(ViTModel, config);
     const { hiddenSize, layerNormEps: eps, initializerRange } = this.config;
     const { poolerOutputSize, poolerAct: activation } = this.config;
@@ -221,7 +226,7 @@ export class ViTModel extends PretrainedModel<ViTConfig> {
     this.encoder = new ViTEncoder(this.config, values);
     this.layernorm = new LayerNorm(hiddenSize, { eps });
     const form = { outputSize: poolerOutputSize ?? hiddenSize, activation };
-    this.pooler = (options.addPoolingLayer ?? true) ? new Pooler(this.config, values, form) : null;
+    this.pooler = addPoolingLayer ? new Pooler(this.config, values, form) : null;
   }
 
   /** Returns the vectors of all tokens. Shape: images [B, K, H, W] -> [B, T, C]. */
@@ -234,6 +239,15 @@ export class ViTModel extends PretrainedModel<ViTConfig> {
   /** Makes one vector of each row. Throws ConfigError if there is no pooler. Shape: hidden [B, T, C] -> [B, C]. */
   pool(hidden: Tensor): Tensor {
     return requirePooler(this).forward(hidden);
+  }
+
+  override division(): ModelDivision {
+    const { numAttentionHeads: heads } = this.config;
+    return encoderDivision({ layers: 'encoder.layer', heads, attention: 'attention' });
+  }
+
+  protected override attentionFeatures(): number {
+    return this.config.numHiddenLayers * this.config.hiddenSize;
   }
 }
 
@@ -260,5 +274,14 @@ export class ViTForImageClassification extends Classifier<ViTConfig> {
   forward(images: Tensor, { labels, ...call }: ImageCall = {}): Tensor {
     const logits = this.classifier.forward(this.vit.forward(images, call).select(1, 0));
     return labels === undefined ? logits : classificationLoss(this.config, logits, labels);
+  }
+
+  override division(): ModelDivision {
+    const { numAttentionHeads: heads } = this.config;
+    return encoderDivision({ layers: 'vit.encoder.layer', heads, attention: 'attention' });
+  }
+
+  protected override attentionFeatures(): number {
+    return this.config.numHiddenLayers * this.config.hiddenSize;
   }
 }
