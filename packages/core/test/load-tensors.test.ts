@@ -296,9 +296,8 @@ describe('a source that fails after a part of a model was loaded', () => {
     };
     expect(await errorOf(loadTensors(source, new Large()))).toMatchObject({
       message: expect.stringMatching(
-        /a failing disk .*input\/output error; 1 tensors had been loaded/,
+        /a failing disk .*input\/output error; a part of the tensors had been loaded/,
       ),
-      fields: { loaded: 1 },
     });
     const checked = errorOf(loadTensors({ ...source, isVerifiedByReading: true }, new Large()));
     expect(await checked).toMatchObject({ message: 'input/output error' });

@@ -48,17 +48,17 @@ export function moveToPage(node: Node, page: Page): void {
 }
 
 /**
- * Gives a leaf other contents at once, if no run has used its contents yet: an array that only the leaf owns is replaced
- * by another one. Returns whether it was. The length must be the same.
+ * The array of a leaf that no run has used yet and that only the leaf owns. The caller overwrites it. Null for other
+ * nodes, whose contents only a run can change.
  */
-export function replaceUnused(leaf: Node, bytes: Uint8Array): boolean {
+export function unusedBytes(leaf: Node): Uint8Array<ArrayBuffer> | null {
   const { value } = leaf;
-  if (leaf.op !== 'input' || value?.kind !== 'host' || value.owned !== true) return false;
-  releaseValue(leaf);
-  leaf.value = { kind: 'host', bytes, owned: true };
-  // Expressions that were built before mean the earlier contents, which are gone.
+  if (leaf.op !== 'input' || value?.kind !== 'host' || value.owned !== true) return null;
+  const { buffer, byteOffset, byteLength } = value.bytes;
+  if (!(buffer instanceof ArrayBuffer)) return null;
+  // Expressions that were built before mean the earlier contents, which are going to be gone.
   leaf.updatedAt = rankState.nextNodeId;
-  return true;
+  return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
 /** The bytes of a value, for a reader who may keep them. */

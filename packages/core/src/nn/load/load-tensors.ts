@@ -4,7 +4,7 @@ import * as option from '../../base/option-rules.ts';
 import type { OptionRules } from '../../base/option-rules.ts';
 import { elementCount } from '../../base/shape.ts';
 import { inputNode, noGrad } from '../../graph/create-node.ts';
-import { replaceUnused } from '../../graph/ownership.ts';
+import { unusedBytes } from '../../graph/ownership.ts';
 import { type Chunk, chunksOf, isHeldAt } from '../../layout/chunks.ts';
 import { requireFit } from '../../serialization/state-mismatch.ts';
 import type { TensorReader, TensorSource } from '../../serialization/tensor-source.ts';
@@ -97,19 +97,32 @@ export async function loadTensors(
   // Runs that are under way still read the contents that are replaced.
   await currentSession().realize([]);
   await using reader = source.open();
-  const contents = new LoadedContents(source.isVerifiedByReading ? Infinity : BATCH_BYTES);
+  const updates = new Updates(source.isVerifiedByReading ? Infinity : BATCH_BYTES);
+  const held = matches.filter(({ tensor }) => isHeldAt(tensor.part.layout, ownPlace));
+  for (const match of held) await checkCopies(source, reader, match, convert);
+  let changed = 0;
   try {
-    for (const match of matches) {
-      if (!isHeldAt(match.tensor.part.layout, ownPlace)) continue;
-      const bytes = await readMatch(source, reader, match, convert);
-      await contents.add(match.tensor.part, bytes);
+    for (const { stored, tensor } of held) {
+      const { part } = tensor;
+      const read = (target: Uint8Array<ArrayBuffer>): Promise<void> =>
+        readPart(source, reader, stored, part, convert, target);
+      // What no run has used is overwritten where it is, which takes no memory.
+      const isNew = part.updater === null && !source.isVerifiedByReading;
+      const own = isNew ? unusedBytes(part.contents) : null;
+      if (own === null) {
+        const bytes = new Uint8Array(elementCount(part.shape) * dtypes[part.dtype].bytes);
+        await read(bytes);
+        changed += await updates.add(part, bytes);
+      } else {
+        changed++;
+        await read(own);
+      }
     }
   } catch (cause) {
-    contents.drop();
-    if (contents.changed === 0) throw cause;
-    throw inPart(source, model, contents.changed, cause);
+    if (changed === 0) throw cause;
+    throw inPart(source, model, cause);
   }
-  await contents.flush();
+  await updates.flush();
   return { missing: [...missing, ...different.map(({ name }) => name)], unexpected };
 }
 
@@ -143,36 +156,41 @@ function allows(allowed: TensorNames = [], name: string): boolean {
 
 type Convert = typeof convertArray;
 
-/** Reads this rank's part of a tensor in the dtype of the model. Padding is zero. */
-async function readMatch(
+/** Fills `target` with this rank's part of a tensor, in the dtype of the model. Padding at its end is left as it is. */
+async function readPart(
+  source: TensorSource,
+  reader: TensorReader,
+  stored: string,
+  part: Tensor,
+  convert: Convert,
+  target: Uint8Array<ArrayBuffer>,
+): Promise<void> {
+  let offset = 0;
+  for (const chunk of chunksOf(part.wholeShape, part.layout, ownPlace)) {
+    const end = offset + (chunk.stop - chunk.start) * dtypes[part.dtype].bytes;
+    await fillFrom(source, reader, stored, part, chunk, target.subarray(offset, end), convert);
+    offset = end;
+  }
+}
+
+/** Throws CheckpointError if tensors that belong into one tensor of the model have different values. */
+async function checkCopies(
   source: TensorSource,
   reader: TensorReader,
   { name, tensor, stored, copies }: Match,
   convert: Convert,
-): Promise<Uint8Array<ArrayBuffer>> {
+): Promise<void> {
+  if (copies.length === 0) return;
   const { part } = tensor;
-  const read = async (from: string): Promise<Uint8Array<ArrayBuffer>> => {
-    const target = new Uint8Array(elementCount(part.shape) * dtypes[part.dtype].bytes);
-    let offset = 0;
-    for (const chunk of chunksOf(part.wholeShape, part.layout, ownPlace)) {
-      const byteLength = (chunk.stop - chunk.start) * dtypes[part.dtype].bytes;
-      await fillFrom(
-        source,
-        reader,
-        from,
-        part,
-        chunk,
-        target.subarray(offset, offset + byteLength),
-        convert,
-      );
-      offset += byteLength;
-    }
-    return target;
+  const read = async (from: string): Promise<Uint8Array> => {
+    const bytes = new Uint8Array(elementCount(part.shape) * dtypes[part.dtype].bytes);
+    await readPart(source, reader, from, part, convert, bytes);
+    return bytes;
   };
-  const bytes = await read(stored);
+  const first = await read(stored);
   for (const copy of copies) {
     const other = await read(copy);
-    if (bytes.every((byte, index) => byte === other[index])) continue;
+    if (first.every((byte, index) => byte === other[index])) continue;
     throw new CheckpointError(
       {
         asked: `to load '${stored}' and '${copy}' of ${source.place} into one tensor, '${name}', which the model shares`,
@@ -182,7 +200,6 @@ async function readMatch(
       { name, stored, copy },
     );
   }
-  return bytes;
 }
 
 /** Fills `target` with a chunk, in the dtype of the part. */
@@ -217,30 +234,31 @@ async function fillFrom(
   }
 }
 
-/** Contents that were read and wait to be given to their tensors. */
-class LoadedContents {
+/** Contents that were read and wait to be given to tensors that runs have used. */
+class Updates {
   readonly #batchBytes: number;
   #waiting: { readonly part: Tensor; readonly bytes: Uint8Array<ArrayBuffer> }[] = [];
   #waitingBytes = 0;
-  /** The number of tensors that have their new contents. */
-  changed = 0;
 
-  /** Contents are given to their tensors whenever more than `batchBytes` wait. */
+  /** Tensors get their contents whenever more than `batchBytes` wait. */
   constructor(batchBytes: number) {
     this.#batchBytes = batchBytes;
   }
 
-  async add(part: Tensor, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
+  /** Returns the number of tensors that have got their contents. */
+  async add(part: Tensor, bytes: Uint8Array<ArrayBuffer>): Promise<number> {
     this.#waiting.push({ part, bytes });
     this.#waitingBytes += bytes.byteLength;
-    if (this.#waitingBytes > this.#batchBytes) await this.flush();
+    return this.#waitingBytes > this.#batchBytes ? this.flush() : 0;
   }
 
-  async flush(): Promise<void> {
+  /** Returns the number of tensors that have got their contents. */
+  async flush(): Promise<number> {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    this.#waitingBytes = 0;
     let assignedBytes = 0;
-    for (const { part, bytes } of this.#waiting) {
-      this.changed++;
-      if (part.updater === null && replaceUnused(part.contents, bytes)) continue;
+    for (const { part, bytes } of waiting) {
       const value = new Tensor(inputNode(part.shape, part.dtype, { kind: 'host', bytes }));
       noGrad(() => part.assign(value));
       assignedBytes += bytes.byteLength;
@@ -248,29 +266,19 @@ class LoadedContents {
       await currentSession().realize([]);
       assignedBytes = 0;
     }
-    this.drop();
     if (assignedBytes > 0) await currentSession().realize([]);
-  }
-
-  drop(): void {
-    this.#waiting = [];
-    this.#waitingBytes = 0;
+    return waiting.length;
   }
 }
 
-function inPart(
-  source: TensorSource,
-  model: Module,
-  count: number,
-  cause: unknown,
-): CheckpointError {
+function inPart(source: TensorSource, model: Module, cause: unknown): CheckpointError {
   return new CheckpointError(
     {
       asked: `to load ${source.place} into ${model.constructor.name}`,
-      found: `${cause instanceof Error ? cause.message : String(cause)}; ${count} tensors had been loaded before`,
+      found: `${cause instanceof Error ? cause.message : String(cause)}; a part of the tensors had been loaded before`,
       todo: 'Build the model again before you load it, because it has tensors of both',
     },
-    { loaded: count },
+    {},
     { cause },
   );
 }

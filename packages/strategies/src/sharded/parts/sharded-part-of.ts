@@ -69,10 +69,10 @@ export async function shardedPart(
     ? new StateShardedPart(padded, allShape, common)
     : new GradientShardedPart(padded, allShape, common);
 
-  function scattered(bytes: Uint8Array): ShardedPart {
+  /** `bytes` are this rank's alone, and become its part. */
+  function scattered(bytes: Uint8Array<ArrayBuffer>): ShardedPart {
     const ownShape = partShape(shape, common.sharding, size);
-    const values = new Float32Array(elementCount(ownShape));
-    new Uint8Array(values.buffer).set(bytes);
+    const values = withPadding(bytes, elementCount(ownShape));
     if (lowPrecision === undefined) return new ScatteredPart(values, ownShape, common);
     return new MixedPrecisionPart(values, ownShape, {
       ...common,
@@ -88,4 +88,14 @@ class ScatteredPart extends ShardedPart {
   override collect(): Node {
     return this.gatherParts(this).node;
   }
+}
+
+/** The values of a part. They are copied only where the part has padding at its end. */
+function withPadding(bytes: Uint8Array<ArrayBuffer>, count: number): Float32Array<ArrayBuffer> {
+  if (bytes.byteLength === bytes.buffer.byteLength && bytes.byteLength === 4 * count) {
+    return new Float32Array(bytes.buffer);
+  }
+  const values = new Float32Array(count);
+  new Uint8Array(values.buffer).set(bytes);
+  return values;
 }
