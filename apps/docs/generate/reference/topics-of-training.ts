@@ -227,6 +227,23 @@ export const topicsOfTraining: readonly Section[] = [
     ],
   },
   {
+    title: 'Models',
+    topics: [
+      topic(
+        'models/decoders',
+        'Decoders: GPT-2, Llama, Qwen, Mistral, Gemma',
+        'Language models with the names, the layouts and the configs of Hugging Face.',
+        /^models\/decoders\//,
+      ),
+      topic(
+        'models',
+        'Configs and base classes of models',
+        'The choice of a class by `model_type`, configs, what a call may say, and what your own models extend.',
+        /^models\/(model\/|layers\/|architectures\.)/,
+      ),
+    ],
+  },
+  {
     title: 'Data',
     topics: [
       topic(
