@@ -163,7 +163,9 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     tokenizer: [],
     metrics: [],
     collate: ['tokenizer'],
-    files: ['tokenizer'],
+    datasets: [],
+    streams: ['collate', 'datasets'],
+    files: ['tokenizer', 'collate', 'datasets'],
   },
   'parameter-server': {
     protocol: [],

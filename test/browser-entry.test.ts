@@ -34,7 +34,14 @@ test.each([
   ['parameter-server/src/index.ts', ['@shardwise/core/extend', '@shardwise/strategies']],
   [
     'data/src/index.ts',
-    ['@huggingface/jinja', '@huggingface/tokenizers', '@shardwise/core/extend', 'zod'],
+    [
+      '@huggingface/jinja',
+      '@huggingface/tokenizers',
+      '@shardwise/core/extend',
+      'hyparquet',
+      'hyparquet-compressors',
+      'zod',
+    ],
   ],
   ['models/src/index.ts', ['@shardwise/core/extend', '@shardwise/strategies', 'zod']],
   ['testing/src/ranks.ts', ['@shardwise/core/spec']],

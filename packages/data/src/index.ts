@@ -22,3 +22,23 @@ export type { TokenRows } from './collate/token-rows.ts';
 export { MeanMetric, Perplexity } from './metrics/mean.ts';
 export { Accuracy, F1Score, type F1ScoreOptions, RocAuc } from './metrics/classification.ts';
 export type { MetricOptions } from './metrics/metric.ts';
+export { type ByteSource, memoryBytes } from './datasets/byte-source.ts';
+export { concatRows, rowDataset, type Rows } from './datasets/rows.ts';
+export { readCsv, readJsonLines, readTextLines } from './datasets/text-rows.ts';
+export { readParquet } from './datasets/parquet-rows.ts';
+export { readTar, type TarSample } from './datasets/tar-rows.ts';
+export {
+  TokenDataset,
+  type TokenDatasetOptions,
+  type TokenSource,
+  type TokenWindow,
+} from './datasets/token-dataset.ts';
+export {
+  type MixOptions,
+  type RowStreamOptions,
+  type ShuffleOptions,
+  Stream,
+} from './streams/stream.ts';
+export type { RankStream, RankStreamState, SplitOptions } from './streams/rank-stream.ts';
+export type { StreamState } from './streams/cursor.ts';
+export { httpBytes, type HttpBytesOptions } from './datasets/http-bytes.ts';

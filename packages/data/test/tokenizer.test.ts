@@ -233,6 +233,16 @@ describe('files that are refused', () => {
       /the merge 'a b c'/,
     ],
     [
+      'an id of a vocabulary that is no number',
+      file({ model: { type: 'WordPiece', unk_token: 'a', vocab: { a: '0' } } }),
+      /model\.vocab: expected ids/,
+    ],
+    [
+      'a score that is missing',
+      file({ model: { type: 'Unigram', vocab: [['a']], unk_id: 0 } }),
+      /expected a list of tokens with their scores/,
+    ],
+    [
       'an unknown token beyond the vocabulary',
       file({ model: { type: 'Unigram', vocab: [['a', 0]], unk_id: 1 } }),
       /unk_id 1/,

@@ -14,14 +14,14 @@ export interface PackDocumentsOptions {
   readonly padTokenId: number;
 }
 
-const packRules: OptionRules<PackDocumentsOptions> = {
+export const packRules: OptionRules<PackDocumentsOptions> = {
   contextLength: option.required(option.integer(2)),
   cut: option.flag,
   padTokenId: option.required(option.count),
 };
 
 /** A part of a document in a row. */
-interface Piece {
+export interface Piece {
   readonly ids: Int32Array;
   readonly labels: Int32Array;
 }
@@ -48,21 +48,32 @@ export function* packDocuments(
 function* piecesOf(samples: Iterable<TokenRows>): Iterable<Piece> {
   let index = 0;
   for (const sample of samples) {
-    const name = `document ${index++}`;
-    const ids = idsOf(sample, 'inputIds', name);
-    const labels = sample['labels'] === undefined ? ids : idsOf(sample, 'labels', name);
-    if (labels.length !== ids.length) throw otherLength(name, ids.length, labels.length);
-    if (ids.length > 0) yield { ids, labels };
+    const piece = pieceOf(sample, `document ${index++}`);
+    if (piece.ids.length > 0) yield piece;
   }
+}
+
+/** The tokens and labels of a document. Throws ConfigError if it has another number of labels. */
+export function pieceOf(sample: TokenRows, name: string): Piece {
+  const ids = idsOf(sample, 'inputIds', name);
+  const labels = sample['labels'] === undefined ? ids : idsOf(sample, 'labels', name);
+  if (labels.length !== ids.length) throw otherLength(name, ids.length, labels.length);
+  return { ids, labels };
+}
+
+/** A part of a piece, from one token to another. */
+export function partOf({ ids, labels }: Piece, start: number, end: number): Piece {
+  return { ids: ids.subarray(start, end), labels: labels.subarray(start, end) };
 }
 
 function* cutRows(pieces: Iterable<Piece>, contextLength: number): Iterable<Piece[]> {
   let row: Piece[] = [];
   let room = contextLength;
-  for (const { ids, labels } of pieces) {
-    for (let start = 0; start < ids.length;) {
-      const end = Math.min(ids.length, start + room);
-      row.push({ ids: ids.subarray(start, end), labels: labels.subarray(start, end) });
+  for (const piece of pieces) {
+    const { length } = piece.ids;
+    for (let start = 0; start < length;) {
+      const end = Math.min(length, start + room);
+      row.push(partOf(piece, start, end));
       room -= end - start;
       start = end;
       if (room > 0) continue;
@@ -98,7 +109,12 @@ function wholeRows(pieces: Iterable<Piece>, contextLength: number): readonly Pie
   return rows.map((row) => row.pieces);
 }
 
-function packedRow(pieces: readonly Piece[], contextLength: number, padTokenId: number): TokenRows {
+/** Shape: pieces of at most T tokens in all -> inputIds, labels, documents, positionIds [T]. */
+export function packedRow(
+  pieces: readonly Piece[],
+  contextLength: number,
+  padTokenId: number,
+): TokenRows {
   const inputIds = new Int32Array(contextLength).fill(padTokenId);
   const labels = new Int32Array(contextLength).fill(IGNORED);
   const documents = new Int32Array(contextLength).fill(pieces.length);

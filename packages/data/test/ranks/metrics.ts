@@ -98,7 +98,7 @@ async function errorsOf(rank: number, size: number): Promise<Record<string, stri
       rank,
       dropLast: true,
     });
-    new Accuracy({ sampler: dropping });
+    return new Accuracy({ sampler: dropping });
   });
   await attempt('a class too many', async () => {
     await new F1Score({ classes: 2 }).update(
