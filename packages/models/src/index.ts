@@ -12,11 +12,11 @@ export {
   BertForSequenceClassification,
   BertForTokenClassification,
   BertModel,
-  type EncoderOptions,
 } from './encoders/bert.ts';
 export type { LabelConfig, ProblemType } from './encoders/classification.ts';
 export type { EncoderCall } from './encoders/encoder-call.ts';
 export type { EncoderConfig } from './encoders/encoder-config.ts';
+export type { EncoderOptions } from './encoders/encoder-options.ts';
 export {
   RobertaForMaskedLM,
   RobertaForSequenceClassification,

@@ -236,6 +236,12 @@ export const topicsOfTraining: readonly Section[] = [
         /^models\/decoders\//,
       ),
       topic(
+        'models/encoders',
+        'Encoders and models of images: BERT, RoBERTa, ViT, ResNet',
+        'Masked language models, classifiers and embeddings of sentences, with the names of Hugging Face.',
+        /^models\/(encoders|vision)\//,
+      ),
+      topic(
         'models',
         'Configs and base classes of models',
         'The choice of a class by `model_type`, configs, what a call may say, and what your own models extend.',

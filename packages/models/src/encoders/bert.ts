@@ -17,17 +17,12 @@ import type { EncoderCall } from './encoder-call.ts';
 import { bertFormat, type EncoderConfig, requireTied } from './encoder-config.ts';
 import { encoderDivision } from './encoder-division.ts';
 import { EncoderEmbeddings, requireEncoderCall } from './encoder-embeddings.ts';
+import { type EncoderOptions, encoderOptions } from './encoder-options.ts';
 import { Encoder, Pooler, requirePooler } from './encoder-layers.ts';
 import { EncoderPart } from './encoder-part.ts';
 
 // BERT (Devlin et al. 2019), and with it MiniLM (Wang et al. 2020), which is a BERT of another size.
 // Letters: B batch, T tokens, C channels, V vocabulary, L labels.
-
-/** Options of an encoder without a head. */
-export interface EncoderOptions extends PretrainedOptions {
-  /** Whether there is a pooler. Default: true. */
-  readonly addPoolingLayer?: boolean;
-}
 
 /** BERT without a head. */
 export class BertModel extends PretrainedModel<EncoderConfig> {
@@ -39,12 +34,10 @@ export class BertModel extends PretrainedModel<EncoderConfig> {
   readonly pooler: Pooler | null;
 
   /** Throws ConfigError for a config that this class cannot compute. */
-  constructor(
-    config: Partial<EncoderConfig> = {},
-    { addPoolingLayer = true, ...options }: EncoderOptions = {},
-  ) {
+  constructor(config: Partial<EncoderConfig> = {}, options: EncoderOptions = {}) {
     super(BertModel, config);
-    const values = new InitialValues(options, this.config.initializerRange);
+    const { addPoolingLayer, initial } = encoderOptions('BertModel', options);
+    const values = new InitialValues(initial, this.config.initializerRange);
     this.embeddings = new EncoderEmbeddings(this.config, values);
     this.encoder = new Encoder(this.config, values);
     this.pooler = addPoolingLayer ? new Pooler(this.config, values) : null;

@@ -10,7 +10,7 @@ import {
   type Tensor,
 } from '@shardwise/core/extend';
 import { z } from 'zod';
-import type { EncoderOptions } from '../encoders/bert.ts';
+import { type EncoderOptions, encoderOptions } from '../encoders/encoder-options.ts';
 import {
   classificationLoss,
   Classifier,
@@ -214,14 +214,12 @@ export class ViTModel extends PretrainedModel<ViTConfig> {
   readonly pooler: Pooler | null;
 
   /** Throws ConfigError for a config that this class cannot compute. */
-  constructor(
-    config: Partial<ViTConfig> = {},
-    { addPoolingLayer = true, ...options }: EncoderOptions = {},
-  ) {
+  constructor(config: Partial<ViTConfig> = {}, options: EncoderOptions = {}) {
     super(ViTModel, config);
+    const { addPoolingLayer, initial } = encoderOptions('ViTModel', options);
     const { hiddenSize, layerNormEps: eps, initializerRange } = this.config;
     const { poolerOutputSize, poolerAct: activation } = this.config;
-    const values = new InitialValues(options, initializerRange);
+    const values = new InitialValues(initial, initializerRange);
     this.embeddings = new ViTEmbeddings(this.config, values);
     this.encoder = new ViTEncoder(this.config, values);
     this.layernorm = new LayerNorm(hiddenSize, { eps });
