@@ -158,6 +158,8 @@ test('What an encoder cannot do with a call is an error.', async () => {
   expect(() => model.forward(long)).toThrow('15 tokens');
   const cache = { attend: (_: number, query: Tensor) => query };
   expect(() => model.forward(zeros([1, 3], 'i32'), { cache })).toThrow('with a cache');
+  const misspelled: object = { attention_mask: zeros([1, 3], 'i32') };
+  expect(() => model.forward(zeros([1, 3], 'i32'), misspelled)).toThrow('attention_mask');
 });
 
 test('A config that an encoder cannot compute is an error that names the key.', () => {
