@@ -180,6 +180,8 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     encoders: ['model', 'layers'],
     vision: ['model', 'layers', 'encoders'],
     weights: ['model'],
+    lora: ['model', 'layers'],
+    generation: ['model', 'layers'],
   },
   'backend-cpu': {
     memory: [],

@@ -24,6 +24,7 @@ export { requireNoMore } from './tensor/check-calls.ts';
 export { sendRows } from './tensor/row-exchange.ts';
 export { scaleGradient } from './tensor/scale-gradient.ts';
 export { declareAxisTypes, type DeclaredAxisTypes } from './tensor/declare-axis-types.ts';
+export { nearestName } from './base/nearest-name.ts';
 export { normalizeDim } from './base/shape.ts';
 export { printing } from './print/inspect.ts';
 export { indicesInRange } from './tensor/indices-in-range.ts';
@@ -136,7 +137,7 @@ export type { PageSource, PageStore } from './paging/page.ts';
 export * as check from './saved-data.ts';
 
 // Modules and their parameters.
-export { Module } from './nn/module/module.ts';
+export { Module, type Named } from './nn/module/module.ts';
 export { requireModule } from './nn/module/require-module.ts';
 export { flopsOf } from './nn/summary/count-flops.ts';
 export {
@@ -155,6 +156,7 @@ export { BatchNorm2d } from './nn/norm/batch-norm-layers.ts';
 export { LayerNorm } from './nn/norm/layer-norm.ts';
 export { RMSNorm } from './nn/norm/rms-norm.ts';
 export { Linear } from './nn/layers/linear.ts';
+export { ModuleDict } from './nn/containers/module-dict.ts';
 export { ModuleList } from './nn/containers/module-list.ts';
 export { MixtureOfExperts } from './nn/experts/mixture-of-experts.ts';
 export { topKGate } from './nn/experts/top-k-gate.ts';
@@ -239,4 +241,10 @@ export {
   tensorsToKeep,
 } from './nn/load/load-tensors.ts';
 export { modelTensors, type ModelTensor } from './nn/load/model-tensors.ts';
-export { loadRules, type LoadOptions, type LoadReport } from './nn/state/state-dict.ts';
+export { convertArray } from './nn/state/convert-array.ts';
+export {
+  loadRules,
+  type LoadOptions,
+  type LoadReport,
+  readStateDict,
+} from './nn/state/state-dict.ts';

@@ -12,11 +12,11 @@ export {
   BertForSequenceClassification,
   BertForTokenClassification,
   BertModel,
+  type EncoderOptions,
 } from './encoders/bert.ts';
 export type { LabelConfig, ProblemType } from './encoders/classification.ts';
 export type { EncoderCall } from './encoders/encoder-call.ts';
 export type { EncoderConfig } from './encoders/encoder-config.ts';
-export type { EncoderOptions } from './encoders/encoder-options.ts';
 export {
   RobertaForMaskedLM,
   RobertaForSequenceClassification,
@@ -27,6 +27,10 @@ export {
   sentenceEmbeddings,
   type SentenceEmbeddingOptions,
 } from './encoders/sentence-embeddings.ts';
+export { generate } from './generation/generate.ts';
+export type { GeneratingModel, ParallelPretrainedModel } from './generation/generating-model.ts';
+export type { GenerateOptions, GenerationOptions } from './generation/generation-options.ts';
+export { streamTokens } from './generation/stream-tokens.ts';
 export { attendTo } from './layers/attention.ts';
 export type { RawRopeParameters } from './layers/rope-parameters.ts';
 export {
@@ -52,8 +56,6 @@ export { StateModule, stateName } from './model/state-module.ts';
 export type { ImageCall } from './vision/image-model.ts';
 export { ResNetForImageClassification, ResNetModel, type ResNetConfig } from './vision/resnet.ts';
 export { ViTForImageClassification, ViTModel, type ViTConfig } from './vision/vit.ts';
-export type { StackedTensor } from './model/stacked-tensor.ts';
-export { CausalDecoder, type CausalDecoderSettings } from './decoders/causal-decoder.ts';
 export {
   fromPretrained,
   type FromPretrainedOptions,
@@ -66,3 +68,10 @@ export {
   type LoadPretrainedOptions,
 } from './weights/load-pretrained.ts';
 export { ggufTokenizer, type GgufTokenizer } from './weights/gguf/gguf-tokenizer.ts';
+export type { StackedTensor } from './model/stacked-tensor.ts';
+export { CausalDecoder, type CausalDecoderSettings } from './decoders/causal-decoder.ts';
+export { type AdapterFiles, adapterFiles, type AdapterFilesOptions } from './lora/adapter-files.ts';
+export { addLora } from './lora/add-lora.ts';
+export { loadAdapter } from './lora/load-adapter.ts';
+export type { LoraOptions } from './lora/lora-options.ts';
+export { mergeLora, removeLora, unmergeLora } from './lora/merge-lora.ts';

@@ -3,7 +3,7 @@ import { CheckpointError, ShardwiseError } from '../spec/errors.ts';
 import type { ProcessGroup } from '../spec/process-group.ts';
 
 /** What is asked of all ranks, and what to do if one of them fails. */
-export interface SharedWork {
+interface SharedWork {
   readonly asked: string;
   readonly todo: string;
 }

@@ -4,6 +4,8 @@ import {
   LayerNorm,
   type Linear,
   type ModelDivision,
+  option,
+  type OptionRules,
   type Parameter,
   type Tensor,
 } from '@shardwise/core/extend';
@@ -11,18 +13,32 @@ import { activate, type ActivationName } from '../layers/activations.ts';
 import { InitialValues } from '../layers/initial-values.ts';
 import { positionsOf } from '../layers/positions.ts';
 import type { ConfigFormat } from '../model/config-format.ts';
-import { PretrainedModel, type PretrainedOptions } from '../model/pretrained-model.ts';
+import {
+  PretrainedModel,
+  type PretrainedOptions,
+  pretrainedRules,
+} from '../model/pretrained-model.ts';
 import { classificationLoss, Classifier, labelCount } from './classification.ts';
 import type { EncoderCall } from './encoder-call.ts';
 import { bertFormat, type EncoderConfig, requireTied } from './encoder-config.ts';
 import { encoderDivision } from './encoder-division.ts';
 import { EncoderEmbeddings, requireEncoderCall } from './encoder-embeddings.ts';
-import { type EncoderOptions, encoderOptions } from './encoder-options.ts';
 import { Encoder, Pooler, requirePooler } from './encoder-layers.ts';
 import { EncoderPart } from './encoder-part.ts';
 
 // BERT (Devlin et al. 2019), and with it MiniLM (Wang et al. 2020), which is a BERT of another size.
 // Letters: B batch, T tokens, C channels, V vocabulary, L labels.
+
+/** Options of an encoder without a head. */
+export interface EncoderOptions extends PretrainedOptions {
+  /** Whether there is a pooler. Default: true. */
+  readonly addPoolingLayer?: boolean;
+}
+
+export const encoderRules: OptionRules<EncoderOptions> = {
+  ...pretrainedRules,
+  addPoolingLayer: option.flag,
+};
 
 /** BERT without a head. */
 export class BertModel extends PretrainedModel<EncoderConfig> {
@@ -36,11 +52,10 @@ export class BertModel extends PretrainedModel<EncoderConfig> {
   /** Throws ConfigError for a config that this class cannot compute. */
   constructor(config: Partial<EncoderConfig> = {}, options: EncoderOptions = {}) {
     super(BertModel, config);
-    const { addPoolingLayer, initial } = encoderOptions('BertModel', options);
-    const values = new InitialValues(initial, this.config.initializerRange);
+    const values = new InitialValues(options, this.config.initializerRange, encoderRules);
     this.embeddings = new EncoderEmbeddings(this.config, values);
     this.encoder = new Encoder(this.config, values);
-    this.pooler = addPoolingLayer ? new Pooler(this.config, values) : null;
+    this.pooler = (options.addPoolingLayer ?? true) ? new Pooler(this.config, values) : null;
   }
 
   /** Returns the vectors of all tokens. Shape: inputIds i32 [B, T] -> [B, T, C]. */
@@ -93,7 +108,9 @@ class LMPredictionHead extends EncoderPart {
     const { hiddenSize, vocabSize } = config;
     this.bias = values.constant([vocabSize], 0);
     this.transform = new PredictionTransform(config, values);
-    this.decoder = values.head(hiddenSize, vocabSize, { tied: embeddings.wordEmbeddings });
+    this.decoder = values.head(hiddenSize, vocabSize, {
+      tied: embeddings.wordEmbeddings,
+    });
     this.decoder.bias = this.bias;
   }
 

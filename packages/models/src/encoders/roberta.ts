@@ -11,12 +11,12 @@ import { InitialValues } from '../layers/initial-values.ts';
 import type { ConfigFormat } from '../model/config-format.ts';
 import { PretrainedModel, type PretrainedOptions } from '../model/pretrained-model.ts';
 import { StateModule } from '../model/state-module.ts';
+import { type EncoderOptions, encoderRules } from './bert.ts';
 import { classificationLoss, Classifier, labelCount } from './classification.ts';
 import type { EncoderCall } from './encoder-call.ts';
 import { type EncoderConfig, requireTied, robertaFormat } from './encoder-config.ts';
 import { encoderDivision } from './encoder-division.ts';
 import { EncoderEmbeddings, requireEncoderCall } from './encoder-embeddings.ts';
-import { type EncoderOptions, encoderOptions } from './encoder-options.ts';
 import { Encoder, Pooler, requirePooler } from './encoder-layers.ts';
 
 // RoBERTa (Liu et al. 2019): a BERT whose places are counted from the padding token, and with other heads.
@@ -34,12 +34,11 @@ export class RobertaModel extends PretrainedModel<EncoderConfig> {
   /** Throws ConfigError for a config that this class cannot compute. */
   constructor(config: Partial<EncoderConfig> = {}, options: EncoderOptions = {}) {
     super(RobertaModel, config);
-    const { addPoolingLayer, initial } = encoderOptions('RobertaModel', options);
     const { initializerRange, padTokenId } = this.config;
-    const values = new InitialValues(initial, initializerRange);
+    const values = new InitialValues(options, initializerRange, encoderRules);
     this.embeddings = new EncoderEmbeddings(this.config, values, padTokenId);
     this.encoder = new Encoder(this.config, values);
-    this.pooler = addPoolingLayer ? new Pooler(this.config, values) : null;
+    this.pooler = (options.addPoolingLayer ?? true) ? new Pooler(this.config, values) : null;
   }
 
   /** Returns the vectors of all tokens. Shape: inputIds i32 [B, T] -> [B, T, C]. */
@@ -86,7 +85,9 @@ class RobertaLMHead extends StateModule {
     this.dense = values.linear(hiddenSize, hiddenSize);
     this.layerNorm = new LayerNorm(hiddenSize, { eps: layerNormEps });
     this.bias = values.constant([vocabSize], 0);
-    this.decoder = values.head(hiddenSize, vocabSize, { tied: embeddings.wordEmbeddings });
+    this.decoder = values.head(hiddenSize, vocabSize, {
+      tied: embeddings.wordEmbeddings,
+    });
     this.decoder.bias = this.bias;
   }
 

@@ -10,7 +10,7 @@ import {
   type Tensor,
 } from '@shardwise/core/extend';
 import { z } from 'zod';
-import { type EncoderOptions, encoderOptions } from '../encoders/encoder-options.ts';
+import { type EncoderOptions, encoderRules } from '../encoders/bert.ts';
 import {
   classificationLoss,
   Classifier,
@@ -216,15 +216,14 @@ export class ViTModel extends PretrainedModel<ViTConfig> {
   /** Throws ConfigError for a config that this class cannot compute. */
   constructor(config: Partial<ViTConfig> = {}, options: EncoderOptions = {}) {
     super(ViTModel, config);
-    const { addPoolingLayer, initial } = encoderOptions('ViTModel', options);
     const { hiddenSize, layerNormEps: eps, initializerRange } = this.config;
     const { poolerOutputSize, poolerAct: activation } = this.config;
-    const values = new InitialValues(initial, initializerRange);
+    const values = new InitialValues(options, initializerRange, encoderRules);
     this.embeddings = new ViTEmbeddings(this.config, values);
     this.encoder = new ViTEncoder(this.config, values);
     this.layernorm = new LayerNorm(hiddenSize, { eps });
     const form = { outputSize: poolerOutputSize ?? hiddenSize, activation };
-    this.pooler = addPoolingLayer ? new Pooler(this.config, values, form) : null;
+    this.pooler = (options.addPoolingLayer ?? true) ? new Pooler(this.config, values, form) : null;
   }
 
   /** Returns the vectors of all tokens. Shape: images [B, K, H, W] -> [B, T, C]. */

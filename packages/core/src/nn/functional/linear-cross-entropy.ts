@@ -18,7 +18,7 @@ import { requireShape } from './require-shape.ts';
 import { widened } from './widened.ts';
 
 /** Options of `linearLogSumExp`. */
-export interface LinearLogSumExpOptions {
+interface LinearLogSumExpOptions {
   /** The number of classes whose logits are computed at a time. Default: 8192. */
   readonly tile?: number;
   /** Logits s are bounded by this number c, as c tanh(s / c) (Gemma 2). Default: they are not. */

@@ -1,5 +1,5 @@
 /** A tensor of the file, under its name in the model. */
-export interface NamedTensor {
+interface NamedTensor {
   /** The name in Hugging Face's state dict. */
   readonly name: string;
   /** The name in the file. */
