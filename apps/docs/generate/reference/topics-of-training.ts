@@ -237,9 +237,33 @@ export const topicsOfTraining: readonly Section[] = [
       ),
       topic(
         'models/encoders',
-        'Encoders and models of images: BERT, RoBERTa, ViT, ResNet',
-        'Masked language models, classifiers and embeddings of sentences, with the names of Hugging Face.',
-        /^models\/(encoders|vision)\//,
+        'Encoders: BERT and RoBERTa',
+        'Encoders with heads for masked words, sequences and tokens, and embeddings of sentences.',
+        /^models\/encoders\//,
+      ),
+      topic(
+        'models/vision',
+        'Models of images: ViT and ResNet',
+        'Classifiers of images.',
+        /^models\/vision\//,
+      ),
+      topic(
+        'models/weights',
+        'Load and save weights of Hugging Face',
+        'Folders of safetensors, files of torch.save and GGUF, of which each rank reads and writes its part.',
+        /^models\/weights\//,
+      ),
+      topic(
+        'models/lora',
+        'LoRA: adapters of low rank',
+        'Trains a few weights beside frozen ones, and reads and writes the files of PEFT.',
+        /^models\/lora\//,
+      ),
+      topic(
+        'models/generation',
+        'Generate text',
+        'Greedy text, draws, beams and streams, with a cache of keys and values.',
+        /^models\/generation\//,
       ),
       topic(
         'models',
