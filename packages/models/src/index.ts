@@ -75,3 +75,4 @@ export { addLora } from './lora/add-lora.ts';
 export { loadAdapter } from './lora/load-adapter.ts';
 export type { LoraOptions } from './lora/lora-options.ts';
 export { mergeLora, removeLora, unmergeLora } from './lora/merge-lora.ts';
+export { type DirectoryHandle, type ModelFolder, pickedFolder } from '@shardwise/core/extend';

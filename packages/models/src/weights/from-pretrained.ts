@@ -50,13 +50,17 @@ export type ParallelPretrained = PlannedModel<
   Tensor
 >;
 
-const rules: OptionRules<FromPretrainedOptions & Partial<ParallelPretrainedOptions>> = {
+const rules: OptionRules<FromPretrainedOptions> = {
   ...loadPretrainedRules,
   generator: option.object('a Generator'),
   ignoredKeys: option.listOf(option.nonEmptyText),
   architectures: option.listOf(option.object<Architecture>('an architecture()')),
   config: option.object('keys of config.json'),
-  strategy: option.object('a strategy, such as fsdp()'),
+};
+
+const parallelRules: OptionRules<ParallelPretrainedOptions> = {
+  ...rules,
+  strategy: option.required(option.object('a strategy, such as fsdp()')),
 };
 
 /**
@@ -75,9 +79,10 @@ export async function fromPretrained(
 ): Promise<PretrainedModel>;
 export async function fromPretrained(
   folder: ModelFolder,
-  options: FromPretrainedOptions & Partial<ParallelPretrainedOptions> = {},
+  options: FromPretrainedOptions | ParallelPretrainedOptions = {},
 ): Promise<PretrainedModel | ParallelPretrained> {
-  checkOptions('fromPretrained', options, rules);
+  if (isParallel(options)) checkOptions('fromPretrained', options, parallelRules);
+  else checkOptions('fromPretrained', options, rules);
   const {
     architectures: known = architectures,
     config,
@@ -85,7 +90,7 @@ export async function fromPretrained(
     ignoredKeys,
     strategy,
     ...load
-  } = options;
+  } = { strategy: undefined, ...options };
   const json = { ...(await readConfig(folder, load.file)), ...config };
   const build = (initialValues: 'random' | 'zeros'): PretrainedModel =>
     modelFromConfig(json, known, {
@@ -107,6 +112,12 @@ export async function fromPretrained(
   >(model, strategy);
   await loadPretrained(model, folder, load);
   return parallel;
+}
+
+function isParallel(
+  options: FromPretrainedOptions | ParallelPretrainedOptions,
+): options is ParallelPretrainedOptions {
+  return 'strategy' in options;
 }
 
 /** Whether the weights of a folder have every tensor of a model. The model that is built for that has no values. */

@@ -72,10 +72,10 @@ export async function shardedPart(
     ? new StateShardedPart(padded, allShape, common)
     : new GradientShardedPart(padded, allShape, common);
 
-  /** `bytes` are this rank's alone, and become its part. */
+  /** `bytes` belong to this rank alone, and become its part. */
   function scattered(bytes: Uint8Array<ArrayBuffer>): ShardedPart {
     const ownShape = partShape(shape, common.sharding, size);
-    const values = paddedData(bytes, ownShape, dtype);
+    const values = ownData(bytes, ownShape, dtype);
     if (lowPrecision === undefined) return new ScatteredPart(values, ownShape, common);
     return new MixedPrecisionPart(values, ownShape, {
       ...common,
@@ -93,19 +93,16 @@ function paddedData(bytes: Uint8Array, shape: Shape, dtype: DType): HostData {
   return fromBytes(padded, dtype);
 }
 
+/** Makes elements of bytes that belong to nobody else. They are copied only if zeros are to follow. Shape: -> shape N. */
+function ownData(bytes: Uint8Array<ArrayBuffer>, shape: Shape, dtype: DType): HostData {
+  const isWhole = bytes.byteLength === elementCount(shape) * dtypes[dtype].bytes;
+  const isAlone = bytes.byteLength === bytes.buffer.byteLength;
+  return isWhole && isAlone ? fromBytes(bytes, dtype) : paddedData(bytes, shape, dtype);
+}
+
 /** A part of which the rank keeps its part of the contents and of the gradient (ZeRO-3, FSDP). */
 class ScatteredPart extends ShardedPart {
   override collect(): Node {
     return this.gatherParts(this).node;
   }
-}
-
-/** The values of a part. They are copied only where the part has padding at its end. */
-function withPadding(bytes: Uint8Array<ArrayBuffer>, count: number): Float32Array<ArrayBuffer> {
-  if (bytes.byteLength === bytes.buffer.byteLength && bytes.byteLength === 4 * count) {
-    return new Float32Array(bytes.buffer);
-  }
-  const values = new Float32Array(count);
-  new Uint8Array(values.buffer).set(bytes);
-  return values;
 }
